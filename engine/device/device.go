@@ -1,0 +1,120 @@
+package device
+
+import (
+	"time"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// Buffer is device memory. Implementations are pointers; the engine pools them.
+type Buffer interface {
+	// Bytes is the usable size.
+	Bytes() int64
+}
+
+// Program is a built list of steps. It is immutable and may be run again at once.
+type Program interface {
+	// Release frees what the device holds for it.
+	Release()
+}
+
+// Fence numbers a submission on one device; fences complete in order. 0 is always done.
+type Fence uint64
+
+// Caps describes a device.
+type Caps struct {
+	Name                     string // "cpu", "wgpu:0"
+	Adapter, Driver, Backend string
+	Software                 bool // a software adapter: used only when asked for
+	// Storage[d] is the width in bytes of an element of d on the device; 0: d is not supported.
+	Storage                                                      [ir.NumDTypes]int
+	MaxBinding                                                   int64 // bytes visible to one kernel binding
+	MaxBuffer                                                    int64
+	MaxStorageBuffers                                            int // bindings a kernel
+	MaxWorkgroupBytes                                            int
+	MaxGrid                                                      int64 // workgroups per axis
+	Align                                                        int64 // allocation granularity
+	Async                                                        bool  // Run returns before the work is done
+	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
+	SubgroupSize                                                 int
+	Features                                                     []string
+	Limits                                                       map[string]int64
+}
+
+// StepKind says which field of a Step counts.
+type StepKind uint8
+
+// The kinds of step.
+const (
+	RunKernel StepKind = iota
+	RunGemm
+	CopyBytes // Bufs {src, dst}, Params {srcByte, dstByte, bytes}
+	FillZero  // Bufs {dst}, Params {byte, bytes}
+)
+
+// Step is one unit of a program.
+type Step struct {
+	Kind   StepKind
+	Kernel *kir.Kernel
+	Gemm   *kir.Gemm
+	Bufs   []int   // buffer slot of each kernel buffer
+	Params []Param // one a kernel parameter
+	Event  uint32  // number reported in the error word and in profiles
+}
+
+// Param computes a parameter at run time: Bits, plus a run-time offset or replaced
+// by a scalar slot.
+type Param struct {
+	Bits   uint64
+	Offset int32 // index into Binding.Offsets to add, -1 none
+	Scalar int32 // index into Binding.Scalars to take, -1 none
+}
+
+// Const is a parameter known when the program is built.
+func Const(v int64) Param { return Param{Bits: uint64(v), Offset: -1, Scalar: -1} }
+
+// Binding is what varies from run to run.
+type Binding struct {
+	Bufs    []Buffer
+	Offsets []int64
+	Scalars []uint64
+}
+
+// Fault is a data error reported by a kernel's Check.
+type Fault struct {
+	Event   uint32
+	Element int64
+}
+
+// Device is one place where programs run. Methods are called by one goroutine at
+// a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc,
+// ErrDeviceLost when the device is gone, ErrKernelExecution otherwise.
+type Device interface {
+	Caps() *Caps
+	// Alloc gives at least bytes bytes of undefined content.
+	Alloc(bytes int64) (Buffer, error)
+	// Free returns b at once; the caller has waited for its last user.
+	Free(b Buffer)
+	// Upload copies n elements of d, in canonical form, to element off of b; ordered after
+	// the runs submitted so far. data may be reused when it returns.
+	Upload(b Buffer, d ir.DType, off int64, data []byte) error
+	// Read copies n = len(dst)/d.Size() elements in canonical form; it waits for all runs.
+	Read(b Buffer, d ir.DType, off int64, dst []byte) error
+	// Build makes a program: kernels are compiled (and cached by text), and limits checked.
+	Build(steps []Step, slots int) (Program, error)
+	// Run submits p. bind may be reused when it returns.
+	Run(p Program, bind *Binding) (Fence, error)
+	// Done reports whether f has completed, without waiting.
+	Done(f Fence) bool
+	// Wait blocks until f has completed, the timeout passes (ErrDeviceLost), or
+	// interrupt reports true, polled every 50 ms (ErrInterrupted; the work goes on).
+	Wait(f Fence, timeout time.Duration, interrupt func() bool) error
+	// TakeFault returns and clears the error word of the completed runs.
+	TakeFault() (Fault, bool, error)
+	// Submitted is the latest fence.
+	Submitted() Fence
+	// Stats gives counters by name: pipelines, bind group hits and misses, submits, dispatches.
+	Stats() map[string]int64
+	Close()
+}

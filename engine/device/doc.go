@@ -1,0 +1,8 @@
+// Package device is what the engine asks of a device: buffers, transfers, and
+// programs built once from a list of steps and run many times.
+//
+// Key types: [Device], [Step], [Program], [Binding], [Caps]. Implementations are
+// kernels/cpu and gpu; devicetest is the conformance suite that each passes.
+//
+// device imports engine/ir and kernels/kir.
+package device

@@ -1,0 +1,58 @@
+package ir
+
+import "sync"
+
+// DeviceID numbers a device: 0 is the CPU, n+1 is "wgpu:n".
+type DeviceID uint8
+
+// CPU is the device that is always there.
+const CPU DeviceID = 0
+
+// AvalID numbers an interned Aval; 0 is none.
+type AvalID uint32
+
+// Aval is what is known of a value before it is computed.
+type Aval struct {
+	ID     AvalID
+	DType  DType
+	Device DeviceID
+	Layout *Layout // always dense
+}
+
+// Shape gives the sizes.
+func (a *Aval) Shape() []int64 { return a.Layout.Shape }
+
+// Bytes is the size of the value in canonical form.
+func (a *Aval) Bytes() int64 { return a.Layout.Numel * int64(a.DType.Size()) }
+
+type avalKey struct {
+	d   DType
+	dev DeviceID
+	l   LayoutID
+}
+
+var avals = struct {
+	mu    sync.Mutex
+	byKey map[avalKey]*Aval
+	list  snapshot[Aval]
+}{byKey: map[avalKey]*Aval{}}
+
+// InternAval returns the abstract value of dtype d on device dev with the shape of l.
+func InternAval(d DType, dev DeviceID, l *Layout) *Aval {
+	if !l.Dense || l.ID != l.Contig {
+		l = LayoutOf(l.Contig)
+	}
+	k := avalKey{d, dev, l.ID}
+	avals.mu.Lock()
+	defer avals.mu.Unlock()
+	if a, ok := avals.byKey[k]; ok {
+		return a
+	}
+	a := &Aval{ID: AvalID(avals.list.next()), DType: d, Device: dev, Layout: l}
+	avals.list.add(a)
+	avals.byKey[k] = a
+	return a
+}
+
+// AvalOf returns the abstract value numbered id.
+func AvalOf(id AvalID) *Aval { return avals.list.at(uint32(id)) }

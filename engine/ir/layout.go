@@ -1,0 +1,190 @@
+package ir
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// LayoutID numbers an interned Layout; 0 is none.
+type LayoutID uint32
+
+// Layout is a shape with strides in elements. Interned layouts are immutable.
+type Layout struct {
+	ID     LayoutID
+	Shape  []int64
+	Stride []int64
+	Numel  int64
+	Dense  bool     // row-major without gaps: stride of dims of size > 1 is the product of the sizes after it
+	Contig LayoutID // the dense layout of the same shape
+	Span   int64    // 1 + the largest element offset reached; 0 when empty
+	// Overlap reports that two indices reach one element (an expanded dim, say).
+	Overlap bool
+}
+
+// Rank is the number of dims.
+func (l *Layout) Rank() int { return len(l.Shape) }
+
+// The table grows with the number of distinct (shape, strides) pairs a process
+// sees and is never pruned: offsets, which vary from step to step, are not in it.
+type layoutTable struct {
+	mu    sync.Mutex
+	byKey map[string]*Layout
+	list  snapshot[Layout]
+}
+
+var layouts = &layoutTable{byKey: map[string]*Layout{}}
+
+// snapshot is an append-only list that is read without a lock; entry 0 is nil.
+type snapshot[T any] struct{ p atomic.Pointer[[]*T] }
+
+func (s *snapshot[T]) at(i uint32) *T { return (*s.p.Load())[i] }
+
+// next is the index that the next add gives.
+func (s *snapshot[T]) next() uint32 {
+	if l := s.p.Load(); l != nil {
+		return uint32(len(*l))
+	}
+	return 1
+}
+
+// add appends v; the caller holds the table's lock.
+func (s *snapshot[T]) add(v *T) {
+	l := []*T{nil}
+	if p := s.p.Load(); p != nil {
+		l = *p
+	}
+	l = append(l, v)
+	s.p.Store(&l)
+}
+
+func layoutKey(shape, stride []int64) string {
+	b := make([]byte, 0, 16*len(shape))
+	for i := range shape {
+		b = binary.AppendVarint(b, shape[i])
+		b = binary.AppendVarint(b, stride[i])
+	}
+	return string(b)
+}
+
+// DenseStrides gives row-major strides of shape (sizes of 0 count as 1).
+func DenseStrides(shape []int64) []int64 {
+	st := make([]int64, len(shape))
+	acc := int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		st[i] = acc
+		if shape[i] > 1 {
+			acc *= shape[i]
+		}
+	}
+	return st
+}
+
+// Numel is the product of the sizes.
+func Numel(shape []int64) int64 {
+	n := int64(1)
+	for _, s := range shape {
+		n *= s
+	}
+	return n
+}
+
+// InternLayout returns the layout of shape and stride; it copies both.
+func InternLayout(shape, stride []int64) *Layout {
+	k := layoutKey(shape, stride)
+	layouts.mu.Lock()
+	defer layouts.mu.Unlock()
+	return layouts.intern(k, shape, stride)
+}
+
+func (t *layoutTable) intern(k string, shape, stride []int64) *Layout {
+	if l, ok := t.byKey[k]; ok {
+		return l
+	}
+	l := &Layout{Shape: append([]int64{}, shape...), Stride: append([]int64{}, stride...), Numel: Numel(shape)}
+	l.Dense = isDense(shape, stride)
+	if l.Numel > 0 {
+		l.Span = 1
+		for i := range shape {
+			l.Span += (shape[i] - 1) * stride[i]
+		}
+	}
+	l.Overlap = overlaps(shape, stride)
+	ds := DenseStrides(shape)
+	if dk := layoutKey(shape, ds); dk != k {
+		l.Contig = t.intern(dk, shape, ds).ID
+	} else {
+		l.Contig = LayoutID(t.list.next())
+	}
+	l.ID = LayoutID(t.list.next())
+	t.list.add(l)
+	t.byKey[k] = l
+	return l
+}
+
+// overlaps sorts the dims by stride and asks whether each stride clears the
+// extent of the smaller ones: exact for views made by slicing, expanding and
+// permuting, conservative for as_strided.
+func overlaps(shape, stride []int64) bool {
+	type d struct{ n, s int64 }
+	var ds []d
+	for i := range shape {
+		if shape[i] == 0 {
+			return false
+		}
+		if shape[i] > 1 {
+			ds = append(ds, d{shape[i], stride[i]})
+		}
+	}
+	for i := 1; i < len(ds); i++ {
+		for j := i; j > 0 && ds[j].s < ds[j-1].s; j-- {
+			ds[j], ds[j-1] = ds[j-1], ds[j]
+		}
+	}
+	reach := int64(0)
+	for _, x := range ds {
+		if x.s <= reach {
+			return true
+		}
+		reach += (x.n - 1) * x.s
+	}
+	return false
+}
+
+func isDense(shape, stride []int64) bool {
+	acc := int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] == 0 {
+			return true
+		}
+		if shape[i] > 1 {
+			if stride[i] != acc {
+				return false
+			}
+			acc *= shape[i]
+		}
+	}
+	return true
+}
+
+// DenseLayout returns the row-major layout of shape.
+func DenseLayout(shape []int64) *Layout { return InternLayout(shape, DenseStrides(shape)) }
+
+// LayoutOf returns the layout numbered id.
+func LayoutOf(id LayoutID) *Layout { return layouts.list.at(uint32(id)) }
+
+// ShapeString prints a shape as PyTorch does: [2, 3].
+func ShapeString(shape []int64) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, s := range shape {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%d", s)
+	}
+	b.WriteByte(']')
+	return b.String()
+}

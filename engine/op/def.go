@@ -1,0 +1,247 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// OpID numbers an operator; it is the first argument of tl_op.
+type OpID uint16
+
+// Builder records primitives. engine/live implements it: eagerly for user
+// calls, with or without tape for VJPs.
+type Builder interface {
+	// Emit records primitive p. Tensor inputs must agree on the device. attr is
+	// copied. The outputs are dense. It panics with *ir.Error on bad input; the
+	// engine's entry points turn that into a status.
+	Emit(p PrimID, attr []int64, in ...Val) Val
+	// EmitN is Emit for several outputs.
+	EmitN(p PrimID, attr []int64, in ...Val) []Val
+	// View returns the view of v with the given layout and absolute offset. backward
+	// is the primitive-free gradient of that view step; see ViewOp.
+	View(v Val, l *ir.Layout, offset int64, backward ViewOp) Val
+	// Detach returns v without its place on the tape.
+	Detach(v Val) Val
+	// RNG reserves n draws and returns (seed, nonce) as scalar operands.
+	RNG() (seed, nonce Val)
+	// DefaultDType is torch.get_default_dtype().
+	DefaultDType() ir.DType
+	// NeedsGrad reports whether recording v on the tape matters now.
+	NeedsGrad(v Val) bool
+}
+
+// ViewOp says how the cotangent of a view step goes back: which of the simple
+// inverses applies. Data gives its numbers.
+type ViewOp struct {
+	Kind ViewKind
+	Dims []int64 // Permute: the permutation
+}
+
+// ViewKind names a view step.
+type ViewKind uint8
+
+// The view steps. Strided is the general one: the cotangent is scattered (added
+// where the view overlaps itself) into zeros of the input's shape.
+const (
+	ViewStrided ViewKind = iota
+	ViewReshape          // cotangent is reshaped back
+	ViewPermute          // cotangent is permuted back
+	ViewExpand           // cotangent is summed over the expanded dims
+)
+
+// Args is a decoded call: the flat encoding that the signature gives, read in
+// the order of the parameters with the methods below.
+type Args struct {
+	B          Builder
+	Op         *Def
+	In         []Val   // tensors and operands in order; absent optionals have Kind None
+	Ints       []int64 // ints, bools, dtypes, devices, enums; lists are preceded by their length (-1 for None)
+	Scalars    []Val   // Scalar and float parameters in order
+	ni, nt, ns int
+}
+
+// Reset prepares a for reading again from the start.
+func (a *Args) Reset() { a.ni, a.nt, a.ns = 0, 0, 0 }
+
+// Val reads the next Tensor, Tensor? or Operand parameter.
+func (a *Args) Val() Val { v := a.In[a.nt]; a.nt++; return v }
+
+// Vals reads a Tensor[] parameter.
+func (a *Args) Vals() []Val {
+	n := int(a.Int())
+	v := a.In[a.nt : a.nt+n]
+	a.nt += n
+	return v
+}
+
+// Int reads an int, enum, or device parameter.
+func (a *Args) Int() int64 { v := a.Ints[a.ni]; a.ni++; return v }
+
+// OptInt reads an int? parameter.
+func (a *Args) OptInt() (v int64, given bool) {
+	given = a.Int() != 0
+	return a.Int(), given
+}
+
+// Bool reads a bool parameter.
+func (a *Args) Bool() bool { return a.Int() != 0 }
+
+// OptBool reads a bool? parameter.
+func (a *Args) OptBool() (v, given bool) {
+	i, g := a.OptInt()
+	return i != 0, g
+}
+
+// IntList reads an int[] or int[]? parameter; given is false for None.
+func (a *Args) IntList() (v []int64, given bool) {
+	n := a.Int()
+	if n < 0 {
+		return nil, false
+	}
+	v = a.Ints[a.ni : a.ni+int(n)]
+	a.ni += int(n)
+	return v, true
+}
+
+// DType reads a dtype? parameter; InvalidDType for None.
+func (a *Args) DType() ir.DType { return ir.DType(a.Int()) }
+
+// Device reads a device? parameter; given is false for None (the default device).
+func (a *Args) Device() (d ir.DeviceID, given bool) {
+	i := a.Int()
+	if i < 0 {
+		return 0, false
+	}
+	return ir.DeviceID(i), true
+}
+
+// Scalar reads a Scalar or float parameter as a scalar Val; Kind None for None.
+func (a *Args) Scalar() Val { v := a.Scalars[a.ns]; a.ns++; return v }
+
+// Float reads a float parameter.
+func (a *Args) Float() float64 { return a.Scalar().Float() }
+
+// Float gives the number as a float64.
+func (v Val) Float() float64 {
+	if v.Kind == ScalarFloat {
+		return math.Float64frombits(v.Bits)
+	}
+	return float64(int64(v.Bits))
+}
+
+// FloatVal makes a scalar operand.
+func FloatVal(f float64) Val { return Val{Kind: ScalarFloat, Bits: math.Float64bits(f)} }
+
+// IntVal makes a scalar operand.
+func IntVal(i int64) Val { return Val{Kind: ScalarInt, Bits: uint64(i)} }
+
+// BoolVal makes a scalar operand.
+func BoolVal(b bool) Val {
+	if b {
+		return Val{Kind: ScalarBool, Bits: 1}
+	}
+	return Val{Kind: ScalarBool}
+}
+
+// Eval computes an operator's results from a decoded call.
+type Eval func(a *Args) []Val
+
+// Def is one operator overload.
+type Def struct {
+	ID OpID
+	// Sig is the signature, in the grammar of sig.go; the name may carry an
+	// overload: "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)".
+	Sig  string
+	Doc  string
+	Eval Eval
+	// Where the name appears; see the constants. 0 means Function|Method.
+	Where Where
+	// Aliases in the same places: "absolute" for abs.
+	Aliases []string
+	// View: the results are views of the first tensor and share its base.
+	View bool
+	// InPlace: "<name>_" exists: Eval's first result is stored through self.
+	InPlace bool
+	// InPlaceOnly: only the in-place form exists (normal_, zero_, ...): Eval gives the new value.
+	InPlaceOnly bool
+	// Out: "out=" exists: results are copied into the given tensors, resized if needed.
+	Out bool
+	// Samples and ErrorSamples drive the generated parity, gradient and error tests.
+	Samples      []Sample
+	ErrorSamples []Sample
+	// Tol overrides assert_close's defaults, with the reason.
+	Tol *Tolerance
+	// NoGrad excludes the operator from gradient tests, with the reason.
+	NoGrad NotDifferentiable
+
+	Parsed *Sig // filled at registration
+}
+
+// Where lists the places an operator's name appears in Python.
+type Where uint8
+
+// The places.
+const (
+	Function   Where = 1 << iota // torchlette.name
+	Method                       // Tensor.name
+	Functional                   // torchlette.nn.functional.name
+	Hidden                       // torchlette._C only
+)
+
+// Sample is one call for tests: Python literals, tensors written as
+// "T(3,4)" (float), "I(3;0,5)" (int64 in [0,5)), "B(3)" (bool).
+type Sample struct {
+	Args   string
+	Kwargs string
+}
+
+// Tolerance replaces assert_close's defaults.
+type Tolerance struct {
+	RTol, ATol float64
+	Reason     string
+}
+
+var (
+	defs      = []*Def{nil}
+	defByName = map[string]*Def{}
+)
+
+// Register adds d to the table; entries call it from init functions.
+func Register(d Def) {
+	s, err := ParseSig(d.Sig)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if defByName[s.Full] != nil {
+		panic("BUG: operator registered twice: " + s.Full)
+	}
+	if d.Where == 0 {
+		d.Where = Function | Method
+	}
+	d.Parsed = s
+	d.ID = OpID(len(defs))
+	defs = append(defs, &d)
+	defByName[s.Full] = &d
+}
+
+// DefOf returns the operator numbered id, nil when there is none.
+func DefOf(id OpID) *Def {
+	if int(id) >= len(defs) {
+		return nil
+	}
+	return defs[id]
+}
+
+// DefNamed returns the operator of that full name.
+func DefNamed(full string) *Def {
+	d := defByName[full]
+	if d == nil {
+		panic(fmt.Sprintf("BUG: no operator %q", full))
+	}
+	return d
+}
+
+// Defs lists the operators in order of registration.
+func Defs() []*Def { return defs[1:] }

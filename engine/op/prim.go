@@ -1,0 +1,157 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// PrimID numbers a primitive; 0 is none.
+type PrimID uint16
+
+// Val is a functional operand: a view (layout and offset) of a recorded value,
+// with its place on the tape, or a host scalar. It is passed by value.
+type Val struct {
+	Value  uint32 // graph value; 0 for a scalar
+	Layout ir.LayoutID
+	Offset int64
+	Aval   ir.AvalID // of the stored value
+	Tape   uint32    // tape edge; 0 when it carries no gradient
+	Kind   ValKind
+	Bits   uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
+}
+
+// ValKind tells tensors from Python numbers.
+type ValKind uint8
+
+// The kinds of Val.
+const (
+	None ValKind = iota // an absent optional operand
+	Tensor
+	ScalarBool
+	ScalarInt
+	ScalarFloat
+)
+
+// IsTensor reports a tensor operand.
+func (v Val) IsTensor() bool { return v.Kind == Tensor }
+
+// IsScalar reports a host number.
+func (v Val) IsScalar() bool { return v.Kind >= ScalarBool }
+
+// Shape gives the sizes of the view; nil for a scalar.
+func (v Val) Shape() []int64 {
+	if v.Kind != Tensor {
+		return nil
+	}
+	return ir.LayoutOf(v.Layout).Shape
+}
+
+// L gives the layout of a tensor operand.
+func (v Val) L() *ir.Layout { return ir.LayoutOf(v.Layout) }
+
+// DType gives the element type: of a number, PyTorch's default for its kind.
+func (v Val) DType() ir.DType {
+	switch v.Kind {
+	case Tensor:
+		return ir.AvalOf(v.Aval).DType
+	case ScalarBool:
+		return ir.Bool
+	case ScalarInt:
+		return ir.I64
+	case ScalarFloat:
+		return ir.F32
+	}
+	return ir.InvalidDType
+}
+
+// Device gives the device of a tensor operand.
+func (v Val) Device() ir.DeviceID { return ir.AvalOf(v.Aval).Device }
+
+// OutSpec is one output of a primitive, before interning.
+type OutSpec struct {
+	DType ir.DType
+	Shape []int64
+}
+
+// NotDifferentiable is the explicit absence of a gradient, with its reason.
+type NotDifferentiable string
+
+// VJPCall is what a VJP rule sees.
+type VJPCall struct {
+	B    Builder
+	Attr []int64
+	In   []Val  // the saved inputs; only those named by Saves are set (others: shape and dtype only, Value 0)
+	Out  []Val  // the saved outputs, likewise
+	Cot  []Val  // one a output; Kind None where no gradient flows
+	Need []bool // which inputs want a gradient
+}
+
+// VJP returns one cotangent an input; Kind None for inputs without gradient.
+// Each cotangent has the shape of the input's view as the primitive saw it
+// (a broadcast operand was expanded first, so the rule sums nothing itself).
+type VJP func(c *VJPCall) []Val
+
+// Prim is one primitive: the rules beside the name.
+type Prim struct {
+	ID   PrimID
+	Name string
+	Doc  string
+	// Arity of inputs: exact, or -1 for a list.
+	NIn int
+	// Infer checks inputs and attributes and appends the outputs to out (a
+	// scratch slice). An error names the op, what was given and what was wanted.
+	Infer func(in []Val, attr []int64, out []OutSpec) ([]OutSpec, error)
+	// VJP, or the reason for its absence. Exactly one of both is set.
+	VJP   VJP
+	NoVJP NotDifferentiable
+	// SaveIn and SaveOut are bit masks of the inputs and outputs that VJP reads.
+	SaveIn, SaveOut uint32
+	// Elementwise: one output element depends on the same element of the inputs.
+	// Inputs have the output's shape (broadcast by stride 0).
+	Elementwise bool
+	// Random marks a draw: never merged, never recomputed with a new nonce.
+	Random bool
+	// Reads names, for the in-place rule: input i is read only at the very element that is
+	// written (true for elementwise operands), so output k may share its buffer.
+	InPlace [][2]int // pairs {output, input}; implied {0, i} for Elementwise
+	// ScalarDType gives the type of scalar operand i. nil: the type of the first tensor
+	// input, or without one the first output's.
+	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType
+	Flops       func(in []Val, out []OutSpec) int64
+}
+
+var (
+	prims      = []*Prim{nil}
+	primByName = map[string]*Prim{}
+)
+
+// RegisterPrim adds p to the table. It panics on a duplicate or an incomplete
+// entry: registration happens at start-up, so that is a bug.
+func RegisterPrim(p Prim) PrimID {
+	if primByName[p.Name] != nil {
+		panic("BUG: primitive registered twice: " + p.Name)
+	}
+	if p.Infer == nil || (p.VJP == nil) == (p.NoVJP == "") {
+		panic("BUG: primitive needs Infer and one of VJP and NoVJP: " + p.Name)
+	}
+	p.ID = PrimID(len(prims))
+	prims = append(prims, &p)
+	primByName[p.Name] = &p
+	return p.ID
+}
+
+// PrimOf returns the primitive numbered id.
+func PrimOf(id PrimID) *Prim { return prims[id] }
+
+// PrimNamed returns the primitive of that name; it panics when there is none.
+func PrimNamed(name string) *Prim {
+	p := primByName[name]
+	if p == nil {
+		panic(fmt.Sprintf("BUG: no primitive %q", name))
+	}
+	return p
+}
+
+// Prims lists the primitives in order of registration.
+func Prims() []*Prim { return prims[1:] }

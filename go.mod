@@ -1,0 +1,3 @@
+module github.com/torchlette/torchlette
+
+go 1.25

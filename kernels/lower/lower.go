@@ -1,0 +1,71 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// Operand is an input as the kernel sees it.
+type Operand struct {
+	DType  ir.DType
+	Layout *ir.Layout // of the view; nil for a scalar
+	Scalar bool       // takes the next scalar slot
+	Buf    int        // local buffer number; operands over one buffer share it
+}
+
+// Output is a result. Layout is dense unless the plan lets the kernel write
+// through a view of an existing buffer.
+type Output struct {
+	DType  ir.DType
+	Layout *ir.Layout
+	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
+}
+
+// Node is a primitive to lower.
+type Node struct {
+	Prim *op.Prim
+	Attr []int64
+	In   []Operand
+	Out  []Output
+	Bufs int // number of local buffers used by In and Out
+}
+
+// ParamKind says where a launch parameter's value comes from.
+type ParamKind uint8
+
+// The sources of a parameter.
+const (
+	Constant  ParamKind = iota // Value
+	OffsetOf                   // Value + the element offset of operand Index (output k is operand len(In)+k)
+	ScalarOf                   // scalar operand: Index counts scalar operands from 0
+)
+
+// Param is a launch parameter.
+type Param struct {
+	Kind  ParamKind
+	Index int
+	Value int64
+}
+
+// Launch is one device step over local buffers; temporaries are numbered from Node.Bufs up.
+type Launch struct {
+	Kind   device.StepKind
+	Kernel *kir.Kernel
+	Gemm   *kir.Gemm
+	Bufs   []int
+	Params []Param
+}
+
+// Temp is a temporary buffer that the launches of a node share.
+type Temp struct {
+	DType ir.DType
+	Numel int64
+}
+
+// Result is a lowered node.
+type Result struct {
+	Launches []Launch
+	Temps    []Temp
+}
