@@ -17,6 +17,7 @@ type Val struct {
 	Offset int64
 	Aval   ir.AvalID // of the stored value
 	Tape   uint32    // tape edge; 0 when it carries no gradient
+	Base   uint32    // alias identity it was resolved from; 0 for an intermediate result
 	Kind   ValKind
 	Bits   uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
 }
@@ -107,6 +108,8 @@ type Prim struct {
 	NoVJP NotDifferentiable
 	// SaveIn and SaveOut are bit masks of the inputs and outputs that VJP reads.
 	SaveIn, SaveOut uint32
+	// SaveFor narrows SaveIn by which inputs need a gradient; nil keeps all of SaveIn.
+	SaveFor func(need []bool) (in uint32)
 	// Elementwise: one output element depends on the same element of the inputs.
 	// Inputs have the output's shape (broadcast by stride 0).
 	Elementwise bool
