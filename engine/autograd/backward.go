@@ -1,0 +1,346 @@
+package autograd
+
+import (
+	"container/heap"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// Sink is where a backward walk delivers.
+type Sink interface {
+	// Accumulate adds cot to the grad of a leaf's handle.
+	Accumulate(handle uint64, cot op.Val)
+	// SetRetained stores cot as the grad of a non-leaf handle.
+	SetRetained(handle uint64, cot op.Val)
+}
+
+// Options of a backward walk.
+type Options struct {
+	RetainGraph bool
+	CreateGraph bool
+	Accumulate  bool     // deliver to leaves and retained grads
+	Inputs      []uint32 // when given: edges whose cotangents are wanted; only paths to them are walked
+}
+
+// Session is a backward walk in progress. It stops where a tensor hook must run and
+// goes on with the hook's answer. Cotangents hold references to values and, under
+// CreateGraph, to tape nodes.
+type Session struct {
+	t    *Tape
+	b    op.Builder
+	sink Sink
+	o    Options
+	id   uint32
+	heap seqHeap
+	// the step whose hooks are running
+	cur   uint32
+	hook  int
+	phase bool
+	// Results holds the cotangents of o.Inputs.
+	Results []op.Val
+	// AddVJP sums cotangents and ViewVJP reverses a view step, by primitives.
+	add  func(b op.Builder, x, y op.Val) op.Val
+	view ViewRule
+	all  []uint32 // visited nodes, retained for the session's life
+}
+
+// ViewRule gives the cotangent of a view step's input.
+type ViewRule func(b op.Builder, step op.ViewOp, cot op.Val, in, out op.Val) op.Val
+
+// seqHeap orders node numbers by descending Seq. A parent's Seq is always smaller
+// than its child's, so a popped node has all its cotangents.
+type seqHeap struct {
+	t  *Tape
+	id []uint32
+}
+
+func (h seqHeap) Len() int           { return len(h.id) }
+func (h seqHeap) Less(i, j int) bool { return h.t.nodes[h.id[i]].Seq > h.t.nodes[h.id[j]].Seq }
+func (h seqHeap) Swap(i, j int)      { h.id[i], h.id[j] = h.id[j], h.id[i] }
+func (h *seqHeap) Push(x any)        { h.id = append(h.id, x.(uint32)) }
+func (h *seqHeap) Pop() any {
+	x := h.id[len(h.id)-1]
+	h.id = h.id[:len(h.id)-1]
+	return x
+}
+
+// Begin starts a walk from roots (values with a Tape edge) with their cotangents.
+func (t *Tape) Begin(b op.Builder, sink Sink, roots, cots []op.Val, o Options,
+	add func(b op.Builder, x, y op.Val) op.Val, view ViewRule) *Session {
+	t.sess++
+	s := &Session{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view, Results: make([]op.Val, len(o.Inputs))}
+	if len(o.Inputs) > 0 {
+		s.markWanted(roots)
+	}
+	for i, r := range roots {
+		s.deliver(r.Tape, cots[i])
+	}
+	return s
+}
+
+// markWanted marks the nodes on a path from a root to an input.
+func (s *Session) markWanted(roots []op.Val) {
+	target := map[uint32]bool{}
+	for _, e := range s.o.Inputs {
+		target[e>>4] = true
+	}
+	seen := map[uint32]bool{}
+	type frame struct {
+		id   uint32
+		next int
+	}
+	want := map[uint32]bool{}
+	for _, r := range roots {
+		if seen[r.Tape>>4] {
+			continue
+		}
+		stack := []frame{{id: r.Tape >> 4}}
+		seen[r.Tape>>4] = true
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			n := s.t.nodes[f.id]
+			if f.next < len(n.In) {
+				e := n.In[f.next].Val.Tape
+				f.next++
+				if e != 0 && !seen[e>>4] {
+					seen[e>>4] = true
+					stack = append(stack, frame{id: e >> 4})
+				}
+				continue
+			}
+			w := target[f.id]
+			for i := range n.In {
+				if e := n.In[i].Val.Tape; e != 0 && want[e>>4] {
+					w = true
+				}
+			}
+			if w {
+				want[f.id] = true
+			}
+			stack = stack[:len(stack)-1]
+		}
+	}
+	for id := range want {
+		n := s.t.nodes[id]
+		s.visit(id, n)
+		n.wanted = true
+	}
+}
+
+func (s *Session) visit(id uint32, n *Node) {
+	if n.session == s.id {
+		return
+	}
+	n.session = s.id
+	n.wanted = len(s.o.Inputs) == 0
+	n.Refs++
+	s.all = append(s.all, id)
+	n.cot = n.cot[:0]
+	for range n.Out {
+		n.cot = append(n.cot, op.Val{})
+	}
+}
+
+// hold takes the references that a stored cotangent owns.
+func (s *Session) hold(v op.Val) op.Val {
+	s.t.G.Retain(v.Value)
+	s.t.Retain(v.Tape)
+	return v
+}
+
+func (s *Session) drop(v op.Val) {
+	if v.IsTensor() {
+		s.t.G.Release(v.Value)
+		s.t.Release(v.Tape)
+	}
+}
+
+// deliver adds cot to the cotangent of edge e and schedules its node.
+func (s *Session) deliver(e uint32, cot op.Val) {
+	id, k := Split(e)
+	n := s.t.nodes[id]
+	fresh := n.session != s.id
+	s.visit(id, n)
+	if !n.wanted {
+		return
+	}
+	if fresh || !s.scheduled(n) {
+		heap.Push(&s.heap, id)
+	}
+	if n.cot[k].Kind == op.None {
+		n.cot[k] = s.hold(cot)
+		return
+	}
+	sum := s.hold(s.add(s.b, n.cot[k], cot))
+	s.drop(n.cot[k])
+	n.cot[k] = sum
+}
+
+// scheduled reports whether n already has a cotangent, hence a place in the heap.
+func (s *Session) scheduled(n *Node) bool {
+	for i := range n.cot {
+		if n.cot[i].Kind != op.None {
+			return true
+		}
+	}
+	return false
+}
+
+// Next walks until a hook must run (its id and the cotangent are returned) or the
+// end (hook 0). replacement is the previous hook's answer, Kind None for unchanged.
+func (s *Session) Next(replacement op.Val) (hook uint64, cot op.Val, err error) {
+	if s.phase {
+		n := s.t.nodes[s.cur]
+		k := n.Hooks[s.hook].Out
+		if replacement.IsTensor() {
+			r := s.hold(replacement)
+			s.drop(n.cot[k])
+			n.cot[k] = r
+		}
+		s.hook++
+	}
+	for {
+		if !s.phase {
+			if len(s.heap.id) == 0 {
+				return 0, op.Val{}, nil
+			}
+			s.cur = heap.Pop(&s.heap).(uint32)
+			s.hook, s.phase = 0, true
+		}
+		n := s.t.nodes[s.cur]
+		for s.hook < len(n.Hooks) {
+			h := n.Hooks[s.hook]
+			if n.cot[h.Out].Kind != op.None {
+				return h.ID, n.cot[h.Out], nil
+			}
+			s.hook++
+		}
+		s.phase = false
+		if err := s.step(n); err != nil {
+			return 0, op.Val{}, err
+		}
+	}
+}
+
+// step runs the rule of one node and delivers to its parents.
+func (s *Session) step(n *Node) error {
+	for i, e := range s.o.Inputs {
+		if id, k := Split(e); s.t.nodes[id] == n && n.cot[k].Kind != op.None {
+			s.Results[i] = s.hold(n.cot[k])
+		}
+	}
+	if s.o.Accumulate {
+		for _, r := range n.Retain {
+			if n.cot[r.Out].Kind != op.None {
+				s.sink.SetRetained(r.Handle, n.cot[r.Out])
+			}
+		}
+	}
+	var err error
+	switch n.Kind {
+	case KindLeaf:
+		if s.o.Accumulate {
+			s.sink.Accumulate(n.Leaf, n.cot[0])
+		}
+	case KindView:
+		if in := n.In[0].Val; s.wants(in.Tape) {
+			s.deliver(in.Tape, s.view(s.b, n.View, n.cot[0], in, n.Out[0].Val))
+		}
+	case KindPrim:
+		err = s.prim(n)
+	}
+	for i := range n.cot {
+		s.drop(n.cot[i])
+		n.cot[i] = op.Val{}
+	}
+	return err
+}
+
+func (s *Session) wants(e uint32) bool {
+	if e == 0 {
+		return false
+	}
+	if len(s.o.Inputs) == 0 {
+		return true
+	}
+	n := s.t.nodes[e>>4]
+	return n.session == s.id && n.wanted
+}
+
+func (s *Session) prim(n *Node) error {
+	p := op.PrimOf(n.Prim)
+	if n.Freed {
+		return &ir.Error{Code: ir.ErrGraphFreed, Site: n.Site, Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). " +
+			"Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."}
+	}
+	if p.VJP == nil {
+		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)
+	}
+	c := op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), Cot: n.cot}
+	for i := range n.In {
+		if err := s.check(&n.In[i], p, i, "input"); err != nil {
+			return err
+		}
+		c.In = append(c.In, n.In[i].Val)
+		c.Need = append(c.Need, s.wants(n.In[i].Val.Tape))
+	}
+	for i := range n.Out {
+		if err := s.check(&n.Out[i], p, i, "output"); err != nil {
+			return err
+		}
+		v := n.Out[i].Val
+		if s.o.CreateGraph {
+			v.Tape = Edge(s.cur, i)
+		}
+		c.Out = append(c.Out, v)
+	}
+	if !s.o.CreateGraph {
+		for i := range c.In {
+			c.In[i].Tape = 0
+		}
+	}
+	cots := p.VJP(&c)
+	for i, v := range cots {
+		if c.Need[i] && v.Kind != op.None {
+			s.deliver(n.In[i].Val.Tape, v)
+		}
+	}
+	if !s.o.RetainGraph {
+		s.t.freeSaved(n)
+	}
+	return nil
+}
+
+// check compares a saved value's commit count with its base's.
+func (s *Session) check(v *Saved, p *op.Prim, i int, side string) error {
+	if !v.Held || v.Val.Base == 0 {
+		return nil
+	}
+	gen, commits := s.t.Bases.Commit(v.Val.Base)
+	if gen != v.BaseGen || commits == v.Commit {
+		return nil
+	}
+	return ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [%s %s], which is %s %d of %s, is at version %d; expected version %d instead.",
+		v.Val.DType(), ir.ShapeString(v.Val.Shape()), side, i, camel(p.Name)+"Backward0", commits, v.Commit)
+}
+
+// Close releases what the walk still holds; Results are released too.
+func (s *Session) Close() {
+	for _, id := range s.all {
+		n := s.t.nodes[id]
+		for i := range n.cot {
+			s.drop(n.cot[i])
+			n.cot[i] = op.Val{}
+		}
+		n.session = 0
+	}
+	for _, id := range s.all {
+		s.t.Release(Edge(id, 0))
+	}
+	s.all = nil
+	for i := range s.Results {
+		s.drop(s.Results[i])
+		s.Results[i] = op.Val{}
+	}
+}

@@ -1,0 +1,271 @@
+package autograd
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// maxOutputs bounds the outputs of a primitive: an edge has 4 bits for them.
+const maxOutputs = 16
+
+// Kind tells the three sorts of tape node.
+type Kind uint8
+
+// The kinds.
+const (
+	kindFree Kind = iota
+	KindPrim
+	KindView
+	KindLeaf
+)
+
+// Saved is one input or output of a recorded step. Held entries own a reference to
+// their value; the others keep shape and dtype only.
+type Saved struct {
+	Val     op.Val
+	BaseGen uint32
+	Commit  uint64
+	Held    bool
+}
+
+// Node is one recorded step.
+//
+// Invariant: Refs = edges of later steps + handles + groups + cotangents that name it.
+type Node struct {
+	Seq   uint64
+	Refs  int32
+	Kind  Kind
+	Freed bool // saved values were released by a backward
+	Prim  op.PrimID
+	Attr  uint32
+	Site  uint32
+	View  op.ViewOp
+	Leaf  uint64 // KindLeaf: handle that accumulates
+	In    []Saved
+	Out   []Saved
+	Hooks []Hook
+	// Retain lists the handles that called retain_grad, by output.
+	Retain []Retain
+	// backward walk
+	session uint32
+	wanted  bool
+	cot     []op.Val
+}
+
+// Hook is a tensor hook on one output.
+type Hook struct {
+	Out int
+	ID  uint64
+}
+
+// Retain asks that the cotangent of one output be kept as a handle's grad.
+type Retain struct {
+	Out    int
+	Handle uint64
+}
+
+// Bases answers what the tape must know of alias identities.
+type Bases interface {
+	// Commit gives the generation of base and its count of in-place mutations.
+	Commit(base uint32) (gen uint32, commits uint64)
+}
+
+// Tape is the slab of nodes. The engine's lock guards it.
+type Tape struct {
+	G     *ir.Graph
+	Bases Bases
+	nodes []*Node
+	free  []uint32
+	seq   uint64
+	live  int
+	work  []uint32
+	sess  uint32
+}
+
+// New makes an empty tape over g.
+func New(g *ir.Graph, b Bases) *Tape { return &Tape{G: g, Bases: b, nodes: make([]*Node, 1)} }
+
+// Live is the number of nodes in use.
+func (t *Tape) Live() int { return t.live }
+
+// Edge makes the edge to output k of node n.
+func Edge(n uint32, k int) uint32 { return n<<4 | uint32(k) }
+
+// Split gives the node and output of an edge.
+func Split(e uint32) (n uint32, k int) { return e >> 4, int(e & 15) }
+
+// Node gives the node of edge e.
+func (t *Tape) Node(e uint32) *Node { return t.nodes[e>>4] }
+
+func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
+	t.live++
+	t.seq++
+	var id uint32
+	if f := len(t.free); f > 0 {
+		id = t.free[f-1]
+		t.free = t.free[:f-1]
+	} else {
+		id = uint32(len(t.nodes))
+		t.nodes = append(t.nodes, &Node{})
+	}
+	n := t.nodes[id]
+	*n = Node{Seq: t.seq, Refs: 1, Kind: k, Site: site, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+	return id, n
+}
+
+// save makes an entry for v; held entries keep the value alive.
+func (t *Tape) save(v op.Val, held bool) Saved {
+	s := Saved{Val: v, Held: held && v.IsTensor()}
+	if v.Base != 0 {
+		s.BaseGen, s.Commit = t.Bases.Commit(v.Base)
+	}
+	if s.Held {
+		t.G.Retain(v.Value)
+	} else if v.IsTensor() {
+		s.Val.Value = 0
+	}
+	return s
+}
+
+// Record notes a primitive step with one reference, held by the caller, and
+// returns its number. Parents are the Tape fields of in.
+func (t *Tape) Record(p *op.Prim, attr, site uint32, in, out []op.Val) uint32 {
+	id, n := t.alloc(KindPrim, site)
+	n.Prim, n.Attr = p.ID, attr
+	saveIn := p.SaveIn
+	if p.SaveFor != nil {
+		need := make([]bool, len(in))
+		for i := range in {
+			need[i] = in[i].Tape != 0
+		}
+		saveIn = p.SaveFor(need)
+	}
+	for i, v := range in {
+		n.In = append(n.In, t.save(v, saveIn>>uint(min(i, 31))&1 != 0))
+		if v.Tape != 0 {
+			t.nodes[v.Tape>>4].Refs++
+		}
+	}
+	for i, v := range out {
+		n.Out = append(n.Out, t.save(v, p.SaveOut>>uint(min(i, 31))&1 != 0))
+	}
+	return id
+}
+
+// RecordView notes a view step from in to out with one reference.
+func (t *Tape) RecordView(step op.ViewOp, site uint32, in, out op.Val) uint32 {
+	id, n := t.alloc(KindView, site)
+	n.View = step
+	n.View.Dims = append([]int64(nil), step.Dims...)
+	n.In = append(n.In, t.save(in, false))
+	n.Out = append(n.Out, t.save(out, false))
+	t.nodes[in.Tape>>4].Refs++
+	return id
+}
+
+// RecordLeaf makes the node that accumulates into handle, with one reference.
+func (t *Tape) RecordLeaf(handle uint64, v op.Val) uint32 {
+	id, n := t.alloc(KindLeaf, 0)
+	n.Leaf = handle
+	v.Tape = 0
+	n.Out = append(n.Out, t.save(v, false))
+	return id
+}
+
+// AdoptOutput tells output k of edge e that it became base: a saved output is then
+// guarded like any other saved value.
+func (t *Tape) AdoptOutput(e, base uint32) {
+	n, k := t.Node(e), int(e&15)
+	if n.Kind == KindPrim && k < len(n.Out) {
+		o := &n.Out[k]
+		o.Val.Base = base
+		o.BaseGen, o.Commit = t.Bases.Commit(base)
+	}
+}
+
+// Retain adds a reference to the node of edge e.
+func (t *Tape) Retain(e uint32) {
+	if e != 0 {
+		t.nodes[e>>4].Refs++
+	}
+}
+
+// Release drops a reference; at zero the step and what only it reached go.
+func (t *Tape) Release(e uint32) {
+	if e == 0 {
+		return
+	}
+	id := e >> 4
+	n := t.nodes[id]
+	if n.Refs--; n.Refs > 0 {
+		return
+	}
+	if n.Refs < 0 {
+		panic("BUG: tape node released too often")
+	}
+	base := len(t.work)
+	t.work = append(t.work, id)
+	for len(t.work) > base {
+		id = t.work[len(t.work)-1]
+		t.work = t.work[:len(t.work)-1]
+		n = t.nodes[id]
+		t.freeSaved(n)
+		for i := range n.In {
+			if pe := n.In[i].Val.Tape; pe != 0 {
+				p := t.nodes[pe>>4]
+				if p.Refs--; p.Refs == 0 {
+					t.work = append(t.work, pe>>4)
+				}
+			}
+		}
+		n.Kind = kindFree
+		n.In, n.Out, n.Hooks, n.Retain = n.In[:0], n.Out[:0], n.Hooks[:0], n.Retain[:0]
+		t.live--
+		t.free = append(t.free, id)
+	}
+}
+
+// freeSaved lets go of the saved values of n.
+func (t *Tape) freeSaved(n *Node) {
+	for _, list := range [2][]Saved{n.In, n.Out} {
+		for i := range list {
+			if list[i].Held {
+				list[i].Held = false
+				v := list[i].Val.Value
+				list[i].Val.Value = 0
+				t.G.Release(v)
+				n.Freed = true
+			}
+		}
+	}
+}
+
+// Name is the name of the step that made edge e, in PyTorch's style.
+func (t *Tape) Name(e uint32) string {
+	n := t.Node(e)
+	switch n.Kind {
+	case KindLeaf:
+		return "AccumulateGrad"
+	case KindView:
+		return [...]string{"AsStridedBackward0", "ViewBackward0", "PermuteBackward0", "ExpandBackward0"}[n.View.Kind]
+	}
+	return camel(op.PrimOf(n.Prim).Name) + "Backward0"
+}
+
+func camel(s string) string {
+	b := make([]byte, 0, len(s))
+	up := true
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '_' {
+			up = true
+			continue
+		}
+		if up && c >= 'a' && c <= 'z' {
+			c -= 32
+		}
+		up = false
+		b = append(b, c)
+	}
+	return string(b)
+}
