@@ -1,0 +1,201 @@
+package live
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// tapeOf gives the tape edge of a handle: its own, or, once its group's history has
+// moved on, the view of the group's newest history.
+func (s *State) tapeOf(h *Handle) uint32 {
+	if h.Group == 0 {
+		return h.Tape
+	}
+	g := &s.groups[h.Group]
+	if h.TapeV == g.Version {
+		return h.Tape
+	}
+	edge := g.Tape
+	if edge != 0 && (h.Layout != g.Root || h.Offset != g.RootOff) {
+		b := &s.bases[h.Base]
+		root := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: g.Root, Offset: g.RootOff, Tape: edge}
+		out := root
+		out.Layout, out.Offset = h.Layout, h.Offset
+		n := s.T.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.Site, root, out)
+		edge = autograd.Edge(n, 0)
+	} else {
+		s.T.Retain(edge)
+	}
+	s.T.Release(h.Tape)
+	h.Tape, h.TapeV = edge, g.Version
+	return edge
+}
+
+// shareGroup puts h in a group (made when needed) and returns it.
+func (s *State) shareGroup(h *Handle) uint32 {
+	if h.Group == 0 {
+		id := take(&s.groups, &s.freeG)
+		s.T.Retain(h.Tape)
+		s.groups[id] = Group{Refs: 1, Tape: h.Tape, Root: h.Layout, RootOff: h.Offset, Leaf: h.Flags&FlagLeafGrad != 0}
+		h.Group, h.TapeV = id, 0
+	}
+	return h.Group
+}
+
+// Resolve reads a handle as an operand. Reading a loc is an ordered load.
+func (s *State) Resolve(hd uint64) (op.Val, *ir.Error) {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return op.Val{}, err
+	}
+	b := &s.bases[h.Base]
+	if b.Binding != SSA {
+		if err := s.load(h.Base); err != nil {
+			return op.Val{}, err
+		}
+	}
+	return op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset, Base: h.Base, Tape: s.tapeOf(h)}, nil
+}
+
+// load is loc_load: it checks the loc and takes a fresh token.
+func (s *State) load(base uint32) *ir.Error {
+	b := &s.bases[base]
+	l := &s.locs[b.Loc]
+	switch {
+	case l.Dead == GradInvalidated:
+		return ir.Errorf(ir.ErrInvalidatedGrad, "the gradient was invalidated by zero_grad(set_to_none=True)")
+	case l.Dead != Alive:
+		return ir.Errorf(ir.ErrInvalidatedLoc, "the external state was freed")
+	case b.Value == 0:
+		return ir.Errorf(ir.ErrMissingExternalState, "the external state has no value")
+	}
+	// Consecutive loads are one event to anyone who can observe: only stores move versions.
+	if n := len(s.Effects); n > 0 && s.Effects[n-1].Kind == Load {
+		return nil
+	}
+	s.log(Effect{Kind: Load, Base: base, Loc: b.Loc})
+	return nil
+}
+
+// Wrap makes handles of results. A result that still names a base is an alias of it:
+// a view, or an operand handed through; src are the operands' handles.
+func (s *State) Wrap(v op.Val, src []uint64) uint64 {
+	if v.Base != 0 {
+		return s.alias(v, src)
+	}
+	base := s.NewBase(v.Value)
+	hd := s.NewHandle(base, v.Layout, v.Offset, 0)
+	h := &s.handles[uint32(hd)]
+	if v.Tape != 0 {
+		s.T.Retain(v.Tape)
+		h.Tape = v.Tape
+		s.T.AdoptOutput(v.Tape, base)
+	}
+	return hd
+}
+
+func (s *State) alias(v op.Val, src []uint64) uint64 {
+	var from *Handle
+	for _, x := range src {
+		if h, err := s.Handle(x); err == nil && h.Base == v.Base {
+			from = h
+			break
+		}
+	}
+	hd := s.NewHandle(v.Base, v.Layout, v.Offset, 0)
+	h := &s.handles[uint32(hd)]
+	if from == nil {
+		s.T.Retain(v.Tape)
+		h.Tape = v.Tape
+		return hd
+	}
+	from, _ = s.Handle(src[indexOf(src, from, s)]) // NewHandle may have moved the table
+	if v.Tape == 0 && s.tapeOf(from) != 0 {
+		return hd // detached: a history of its own
+	}
+	g := s.shareGroup(from)
+	s.groups[g].Refs++
+	h.Group, h.TapeV = g, s.groups[g].Version
+	s.T.Retain(v.Tape)
+	h.Tape = v.Tape
+	return hd
+}
+
+// indexOf finds the operand whose handle entry was h before the table moved.
+func indexOf(src []uint64, h *Handle, s *State) int {
+	for i, x := range src {
+		if y, err := s.Handle(x); err == nil && y.Base == h.Base && y.Gen == h.Gen {
+			return i
+		}
+	}
+	return 0
+}
+
+// RequiresGrad reports whether a handle is on the tape.
+func (s *State) RequiresGrad(h *Handle) bool { return s.tapeOf(h) != 0 }
+
+// IsLeaf reports a handle without a recorded history.
+func (s *State) IsLeaf(h *Handle) bool {
+	e := s.tapeOf(h)
+	return e == 0 || s.T.Node(e).Kind == autograd.KindLeaf
+}
+
+// SetRequiresGrad makes a leaf require grad, or no longer.
+func (s *State) SetRequiresGrad(hd uint64, on bool) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	e := s.tapeOf(h)
+	if !s.IsLeaf(h) {
+		if on {
+			return nil
+		}
+		return ir.Errorf(ir.ErrRuntime, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+	}
+	if (e != 0) == on {
+		return nil
+	}
+	if !on {
+		h.Flags &^= FlagLeafGrad
+		h.Tape = 0
+		if h.Group != 0 {
+			h.TapeV = s.groups[h.Group].Version
+			s.groups[h.Group].Leaf = false
+		}
+		s.T.Release(e)
+		return nil
+	}
+	b := &s.bases[h.Base]
+	if d := ir.AvalOf(b.Aval).DType; !d.IsFloat() {
+		return ir.Errorf(ir.ErrRuntime, "only Tensors of floating point and complex dtype can require gradients")
+	}
+	v := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset}
+	h.Tape = autograd.Edge(s.T.RecordLeaf(hd, v), 0)
+	h.Flags |= FlagLeafGrad
+	if h.Group != 0 {
+		h.TapeV = s.groups[h.Group].Version
+		s.groups[h.Group].Leaf = true
+	}
+	return nil
+}
+
+// RetainGrad asks a non-leaf to keep its grad.
+func (s *State) RetainGrad(hd uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	e := s.tapeOf(h)
+	if e == 0 {
+		return ir.Errorf(ir.ErrRuntime, "can't retain_grad on Tensor that has requires_grad=False")
+	}
+	if s.IsLeaf(h) || h.Flags&FlagRetain != 0 {
+		return nil
+	}
+	h.Flags |= FlagRetain
+	n := s.T.Node(e)
+	n.Retain = append(n.Retain, autograd.Retain{Out: int(e & 15), Handle: hd})
+	return nil
+}

@@ -1,0 +1,353 @@
+package live
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// ScatterRule records base with value written at a view: prim.StridedScatter.
+type ScatterRule func(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val
+
+// StoreThrough writes value (of the handle's dtype and shape) through the view of
+// handle hd: the functional update, then base_store. It moves the history when
+// taping is on.
+func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	tape := s.tapeOf(h)
+	if err := s.mayMutate(h, tape); err != nil {
+		return err
+	}
+	b := &s.bases[h.Base]
+	l := ir.LayoutOf(h.Layout)
+	av := ir.AvalOf(b.Aval)
+	whole := l.Dense && l.Numel == av.Layout.Numel && h.Offset == 0
+	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
+		// A lone non-dense result: nobody can see its strides change.
+		return s.replace(hd, value)
+	}
+	newVal := value
+	grad := s.taping && (value.Tape != 0 || tape != 0 || (h.Group != 0 && s.groups[h.Group].Tape != 0))
+	fresh := value.L().Dense && value.Offset == 0 && value.L().Numel == ir.AvalOf(value.Aval).Layout.Numel
+	if !whole || !fresh || (grad && value.Tape == 0) {
+		base := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
+		if grad && whole {
+			base.Tape = tape
+		} else if grad {
+			if base.Tape, err = s.rootTape(h, av); err != nil {
+				return err
+			}
+		}
+		newVal = scatter(s, base, value, l, h.Offset)
+	}
+	if grad {
+		s.moveHistory(h, newVal.Tape, whole)
+	}
+	s.baseStore(h.Base, newVal.Value)
+	return nil
+}
+
+// replace gives a handle without aliases a new dense value in place of its base.
+func (s *State) replace(hd uint64, value op.Val) *ir.Error {
+	h, _ := s.Handle(hd)
+	old, tape := h.Base, h.Tape
+	base := s.NewBase(value.Value)
+	s.T.Retain(value.Tape)
+	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, value.Tape
+	s.bases[base].Pins = 1
+	s.bases[base].Scheduled = s.bases[old].Scheduled + 1
+	s.T.Release(tape)
+	s.bases[old].Scheduled++
+	s.bases[old].Pins = 0
+	s.dropBase(old)
+	return nil
+}
+
+// mayMutate refuses what PyTorch refuses.
+func (s *State) mayMutate(h *Handle, tape uint32) *ir.Error {
+	if s.GradMode && s.taping {
+		if h.Flags&FlagLeafGrad != 0 {
+			return ir.Errorf(ir.ErrRuntime, "a leaf Variable that requires grad is being used in an in-place operation.")
+		}
+		if h.Group != 0 && s.groups[h.Group].Leaf && tape != 0 {
+			return ir.Errorf(ir.ErrRuntime, "a view of a leaf Variable that requires grad is being used in an in-place operation.")
+		}
+	}
+	if ir.LayoutOf(h.Layout).Overlap {
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
+	}
+	return nil
+}
+
+// rootTape is the tape edge of the whole base, as the group's root holds it.
+func (s *State) rootTape(h *Handle, av *ir.Aval) (uint32, *ir.Error) {
+	if h.Group == 0 {
+		return 0, nil
+	}
+	g := &s.groups[h.Group]
+	l := ir.LayoutOf(g.Root)
+	if g.Tape == 0 || (l.Dense && l.Numel == av.Layout.Numel) {
+		return g.Tape, nil
+	}
+	return 0, ir.Errorf(ir.ErrNotImplemented, "in-place operation on a view of a detached partial view that requires grad: clone() the detached view first")
+}
+
+// moveHistory makes edge the history of the group (or of the lone handle) of h.
+func (s *State) moveHistory(h *Handle, edge uint32, whole bool) {
+	s.T.Retain(edge)
+	if h.Group == 0 && whole {
+		s.T.Release(h.Tape)
+		h.Tape = edge
+		return
+	}
+	id := s.shareGroup(h)
+	g := &s.groups[id]
+	s.T.Release(g.Tape)
+	g.Tape = edge
+	g.Version++
+	av := ir.AvalOf(s.bases[h.Base].Aval)
+	if l := ir.LayoutOf(g.Root); !(l.Dense && l.Numel == av.Layout.Numel) {
+		g.Root, g.RootOff = av.Layout.ID, 0
+	}
+	if whole && h.Layout == g.Root {
+		s.T.Release(h.Tape)
+		s.T.Retain(edge)
+		h.Tape, h.TapeV = edge, g.Version
+	}
+}
+
+// baseStore is base_store of the spec: value becomes the base's newest version, an
+// ordered semantic store and its base_commit are logged. An SSA base moves to a
+// pending loc whose initialiser is this very store.
+func (s *State) baseStore(id, value uint32) {
+	b := &s.bases[id]
+	b.Mutated = true
+	if b.Binding == SSA {
+		b.LogicalVersion++
+		s.bindLoc(id, TensorState)
+	}
+	l := &s.locs[b.Loc]
+	l.Logical++
+	prev := b.Value
+	s.G.Retain(value)
+	s.G.Retain(value) // one for the effect, one for the base
+	tok := s.log(Effect{Kind: StoreSemantic, Base: id, Loc: b.Loc, Value: value, Prev: prev, PrevSeq: s.G.Node(prev).Seq, Mut: s.nextMut()})
+	if b.Binding == PendingLoc && b.InitTok == 0 {
+		b.InitTok = tok
+	}
+	b.Value = value
+	b.Scheduled++
+	s.log(Effect{Kind: Commit, Base: id, Loc: b.Loc, Mut: s.muts})
+	// The former version stays only for those who refer to it: the loc's committed
+	// value and recorded consumers.
+	s.G.Release(prev)
+}
+
+func (s *State) nextMut() uint64 {
+	s.muts++
+	return s.muts
+}
+
+// bindLoc moves an SSA base to a pending loc. When its present value is already
+// stored, that value is the loc's committed one.
+func (s *State) bindLoc(id uint32, role Role) {
+	loc := s.newLoc(id, role)
+	b := &s.bases[id]
+	b.Loc, b.Binding = loc, PendingLoc
+	b.BindingVersion++
+	s.locs[loc].Committed = b.Value
+	s.G.Retain(b.Value)
+}
+
+// Materialize gives a fresh SSA base a loc of the given role whose initialiser is its
+// present value (loc_store with kind materialize): the grad slots' first value.
+func (s *State) Materialize(id uint32, role Role) {
+	b := &s.bases[id]
+	if b.Binding != SSA {
+		return
+	}
+	loc := s.newLoc(id, role)
+	b = &s.bases[id]
+	b.Loc, b.Binding = loc, PendingLoc
+	b.BindingVersion++
+	s.G.Retain(b.Value)
+	b.InitTok = s.log(Effect{Kind: StoreMaterialize, Base: id, Loc: loc, Value: b.Value})
+}
+
+// SetData implements tensor.data = src: the handle becomes an alias of src's base.
+func (s *State) SetData(hd, src uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	o, err := s.Handle(src)
+	if err != nil {
+		return err
+	}
+	if h.Base == o.Base && h.Layout == o.Layout && h.Offset == o.Offset {
+		return nil
+	}
+	old := h.Base
+	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
+	s.bases[h.Base].Pins++
+	if h.Group != 0 {
+		tape := s.tapeOf(h)
+		s.T.Retain(tape)
+		g := h.Group
+		s.T.Release(h.Tape)
+		h.Group, h.Tape = 0, tape
+		s.dropGroup(g)
+	}
+	if b := &s.bases[old]; b.Pins == 1 {
+		b.Pins = 0
+		s.dropBase(old)
+	} else {
+		b.Pins--
+	}
+	return nil
+}
+
+// Grad gives the internal handle of a grad, 0 for None.
+func (s *State) Grad(hd uint64) (uint64, *ir.Error) {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return 0, err
+	}
+	return h.Grad, nil
+}
+
+// SetGrad replaces the grad of hd by an alias of g, or by None.
+func (s *State) SetGrad(hd, g uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	var alias uint64
+	if g != 0 {
+		o, err := s.Handle(g)
+		if err != nil {
+			return err
+		}
+		if want, got := ir.LayoutOf(h.Layout), ir.LayoutOf(o.Layout); want.Contig != got.Contig {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different size")
+		}
+		a, b := ir.AvalOf(s.bases[h.Base].Aval), ir.AvalOf(s.bases[o.Base].Aval)
+		if a.DType != b.DType {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different type")
+		}
+		if a.Device != b.Device {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data located on a different device")
+		}
+		alias = s.dup(g)
+	}
+	h, _ = s.Handle(hd)
+	old := h.Grad
+	h.Grad = alias
+	if old != 0 {
+		s.dropGrad(old)
+	}
+	return nil
+}
+
+// dup makes an internal handle of the same view and history as hd.
+func (s *State) dup(hd uint64) uint64 {
+	o, _ := s.Handle(hd)
+	tape := s.tapeOf(o)
+	n := s.NewHandle(o.Base, o.Layout, o.Offset, FlagInternal)
+	o, _ = s.Handle(hd)
+	h := &s.handles[uint32(n)]
+	s.T.Retain(tape)
+	h.Tape = tape
+	h.Flags |= o.Flags & FlagLeafGrad
+	return n
+}
+
+// Dup is dup for the user: the result of p.grad.
+func (s *State) Dup(hd uint64) uint64 {
+	n := s.dup(hd)
+	h := &s.handles[uint32(n)]
+	h.Flags &^= FlagInternal
+	return n
+}
+
+// dropGrad ends a grad slot's hold. The grad that the user kept stays valid; the loc is
+// tombstoned only when nothing else names it, which is when its base goes.
+func (s *State) dropGrad(g uint64) {
+	if h, err := s.Handle(g); err == nil {
+		b := &s.bases[h.Base]
+		if b.Pins == 1 && b.Loc != 0 {
+			s.locs[b.Loc].Dead = GradInvalidated
+		}
+	}
+	s.Release(g)
+}
+
+// Accumulate implements autograd.Sink for leaves: the first gradient becomes the
+// slot's value by a materialize store; later ones are added in place.
+func (s *State) accumulate(hd uint64, cot op.Val, add func(x, y op.Val) op.Val, create bool) {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return // the leaf's handle is gone: nothing can read the grad
+	}
+	if h.Grad == 0 {
+		s.setNewGrad(hd, cot, create)
+		return
+	}
+	g := h.Grad
+	old, err := s.Resolve(g)
+	if err != nil {
+		s.setNewGrad(hd, cot, create)
+		return
+	}
+	if create {
+		// PyTorch adds out of place here, so that the former grad keeps its history.
+		s.setNewGrad(hd, add(old, cot), create)
+		return
+	}
+	old.Tape = 0
+	sum := add(old, cot)
+	gh, _ := s.Handle(g)
+	s.baseStore(gh.Base, sum.Value)
+}
+
+func (s *State) setNewGrad(hd uint64, cot op.Val, create bool) {
+	if !create {
+		cot.Tape = 0
+	}
+	cot.Base = 0
+	base := s.NewBase(cot.Value)
+	g := s.NewHandle(base, cot.Layout, cot.Offset, FlagInternal)
+	gh := &s.handles[uint32(g)]
+	s.T.Retain(cot.Tape)
+	gh.Tape = cot.Tape
+	s.Materialize(base, GradState)
+	h, _ := s.Handle(hd)
+	old := h.Grad
+	h.Grad = g
+	if old != 0 {
+		s.dropGrad(old)
+	}
+}
+
+// GradSink delivers a backward walk's results to handles.
+type GradSink struct {
+	S   *State
+	Add func(x, y op.Val) op.Val
+	// Dense copies a cotangent that is a view: grads are dense, as PyTorch's are.
+	Dense  func(v op.Val) op.Val
+	Create bool
+}
+
+// Accumulate implements autograd.Sink.
+func (k GradSink) Accumulate(hd uint64, cot op.Val) {
+	k.S.accumulate(hd, k.Dense(cot), k.Add, k.Create)
+}
+
+// SetRetained implements autograd.Sink.
+func (k GradSink) SetRetained(hd uint64, cot op.Val) {
+	if _, err := k.S.Handle(hd); err == nil {
+		k.S.setNewGrad(hd, k.Dense(cot), k.Create)
+	}
+}

@@ -1,0 +1,251 @@
+package live
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// fastKey names an elementwise primitive without attributes on one dtype: its
+// result type follows from these alone.
+type fastKey struct {
+	p  op.PrimID
+	d  ir.DType
+	sc uint8 // bit mask of scalar operands
+}
+
+// DefaultDType implements op.Builder.
+func (s *State) DefaultDType() ir.DType { return s.Default }
+
+// NeedsGrad implements op.Builder.
+func (s *State) NeedsGrad(v op.Val) bool { return s.taping && v.Tape != 0 }
+
+// Detach implements op.Builder.
+func (s *State) Detach(v op.Val) op.Val {
+	v.Tape = 0
+	return v
+}
+
+// Taping sets whether primitives are taped and returns the former setting.
+func (s *State) Taping(on bool) (old bool) {
+	old, s.taping = s.taping, on
+	return old
+}
+
+// RNG implements op.Builder: one draw, reserved in program order.
+func (s *State) RNG() (seed, nonce op.Val) {
+	s.nonce++
+	s.log(Effect{Kind: Draw, Mut: s.nonce})
+	return op.IntVal(int64(s.seed)), op.IntVal(int64(s.nonce))
+}
+
+// Seed starts the generator anew.
+func (s *State) Seed(seed uint64) { s.seed, s.nonce = seed, 0 }
+
+// RNGState gives what SetRNGState restores.
+func (s *State) RNGState() [4]uint64 { return [4]uint64{s.seed, s.nonce, 0, 0} }
+
+// SetRNGState restores a state.
+func (s *State) SetRNGState(v [4]uint64) { s.seed, s.nonce = v[0], v[1] }
+
+// Emit implements op.Builder.
+func (s *State) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
+	id, avals := s.record(op.PrimOf(p), attr, in)
+	if len(avals) > 1 {
+		return s.outputs(op.PrimOf(p), attr, id, avals, in)[0]
+	}
+	v := s.value(id, avals[0])
+	if s.taping {
+		s.tape1(op.PrimOf(p), attr, in, &v)
+	}
+	return v
+}
+
+// EmitN implements op.Builder.
+func (s *State) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
+	id, avals := s.record(op.PrimOf(p), attr, in)
+	return s.outputs(op.PrimOf(p), attr, id, avals, in)
+}
+
+func (s *State) outputs(p *op.Prim, attr []int64, id uint32, avals []ir.AvalID, in []op.Val) []op.Val {
+	avals = append([]ir.AvalID(nil), avals...)
+	outs := make([]op.Val, len(avals))
+	outs[0] = s.value(id, avals[0])
+	for k, e := range s.G.Projs(s.G.Node(id)) {
+		s.scratchV = append(s.scratchV, e.Value)
+		outs[k+1] = s.value(e.Value, avals[k+1])
+	}
+	if s.taping {
+		s.tapeN(p, attr, in, outs)
+	}
+	return outs
+}
+
+func (s *State) value(id uint32, aval ir.AvalID) op.Val {
+	return op.Val{Kind: op.Tensor, Value: id, Aval: aval, Layout: ir.AvalOf(aval).Layout.ID}
+}
+
+// record adds the node and leaves one reference in the scratch list.
+func (s *State) record(p *op.Prim, attr []int64, in []op.Val) (uint32, []ir.AvalID) {
+	avals, sdt := s.infer(p, attr, in)
+	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
+	for i := range in {
+		v := &in[i]
+		switch {
+		case v.IsTensor():
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
+		case v.IsScalar():
+			d := sdt
+			if p.ScalarDType != nil {
+				d = p.ScalarDType(in, s.specBuf, i)
+			}
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{})
+			s.scalarBuf = append(s.scalarBuf, encode(d, *v))
+		}
+	}
+	id := s.G.Add(uint16(p.ID), ir.InternAttr(attr), s.Site, avals, s.edgeBuf, s.scalarBuf)
+	s.scratchV = append(s.scratchV, id)
+	s.Recorded++
+	return id, avals
+}
+
+func encode(d ir.DType, v op.Val) uint64 {
+	if v.Kind == op.ScalarFloat {
+		return ir.EncodeFloat(d, math.Float64frombits(v.Bits))
+	}
+	return ir.EncodeInt(d, int64(v.Bits))
+}
+
+// infer gives the outputs' avals (valid until the next call) and the dtype of scalars.
+func (s *State) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.DType) {
+	first := -1
+	simple := p.Elementwise && len(attr) == 0 && p.ScalarDType == nil
+	var mask uint8
+	for i := range in {
+		if !in[i].IsTensor() {
+			if in[i].IsScalar() {
+				mask |= 1 << uint(i&7)
+			}
+			continue
+		}
+		if first < 0 {
+			first = i
+			continue
+		}
+		a, b := &in[first], &in[i]
+		if a.Aval != b.Aval {
+			x, y := ir.AvalOf(a.Aval), ir.AvalOf(b.Aval)
+			if x.Device != y.Device {
+				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s!", p.Name, DeviceName(x.Device), DeviceName(y.Device)))
+			}
+			simple = simple && x.DType == y.DType
+		}
+		simple = simple && a.Layout == b.Layout
+	}
+	var key fastKey
+	if simple && first >= 0 {
+		av := ir.AvalOf(in[first].Aval)
+		key = fastKey{p.ID, av.DType, mask}
+		d, ok := s.lastFastType, key == s.lastFastKey
+		if !ok {
+			if d, ok = s.fast[key]; ok {
+				s.lastFastKey, s.lastFastType = key, d
+			}
+		}
+		if ok {
+			if d == av.DType && in[first].Layout == av.Layout.ID {
+				s.avalBuf = append(s.avalBuf[:0], av.ID)
+			} else {
+				s.avalBuf = append(s.avalBuf[:0], ir.InternAval(d, av.Device, in[first].L()).ID)
+			}
+			return s.avalBuf, av.DType
+		}
+	}
+	return s.inferSlow(p, attr, in, first, simple, key)
+}
+
+func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID, ir.DType) {
+	outs, err := p.Infer(in, attr, s.specBuf[:0])
+	if err != nil {
+		if e, ok := err.(*ir.Error); ok {
+			panic(e)
+		}
+		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
+	}
+	s.specBuf = outs
+	var dev ir.DeviceID
+	sdt := outs[0].DType
+	if first >= 0 {
+		dev = in[first].Device()
+		sdt = in[first].DType()
+	} else if len(attr) > 1 {
+		dev = ir.DeviceID(attr[1]) // creation primitives: [dtype, device, ...]
+	}
+	if p.Name == "to_device" {
+		dev = ir.DeviceID(attr[0])
+	}
+	s.avalBuf = s.avalBuf[:0]
+	for i := range outs {
+		s.avalBuf = append(s.avalBuf, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
+	}
+	if simple && first >= 0 && len(outs) == 1 {
+		s.fast[key] = outs[0].DType
+	}
+	return s.avalBuf, sdt
+}
+
+// DeviceName prints a device as PyTorch would.
+func DeviceName(d ir.DeviceID) string {
+	if d == ir.CPU {
+		return "cpu"
+	}
+	return "wgpu:" + string(rune('0'+d-1))
+}
+
+func anyTape(in []op.Val) bool {
+	for i := range in {
+		if in[i].Tape != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) tape1(p *op.Prim, attr []int64, in []op.Val, out *op.Val) {
+	if !anyTape(in) || p.VJP == nil || !out.DType().IsFloat() {
+		return
+	}
+	outs := [1]op.Val{*out}
+	n := s.T.Record(p, ir.InternAttr(attr), s.Site, in, outs[:])
+	out.Tape = autograd.Edge(n, 0)
+	s.scratchT = append(s.scratchT, out.Tape)
+}
+
+func (s *State) tapeN(p *op.Prim, attr []int64, in, outs []op.Val) {
+	if !anyTape(in) || p.VJP == nil {
+		return
+	}
+	n := s.T.Record(p, ir.InternAttr(attr), s.Site, in, outs)
+	s.scratchT = append(s.scratchT, autograd.Edge(n, 0))
+	for i := range outs {
+		if outs[i].DType().IsFloat() {
+			outs[i].Tape = autograd.Edge(n, i)
+		}
+	}
+}
+
+// View implements op.Builder.
+func (s *State) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
+	out := v
+	out.Layout, out.Offset = l.ID, offset
+	if v.Tape != 0 && s.taping {
+		n := s.T.RecordView(step, s.Site, v, out)
+		out.Tape = autograd.Edge(n, 0)
+		s.scratchT = append(s.scratchT, out.Tape)
+	} else {
+		out.Tape = 0
+	}
+	return out
+}

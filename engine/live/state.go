@@ -1,0 +1,422 @@
+package live
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// BindingKind says where the truth about a base lives.
+type BindingKind uint8
+
+// The bindings.
+const (
+	SSA        BindingKind = iota // the value Base.Value
+	PendingLoc                    // a loc whose first store is not committed
+	LocBound                      // a loc with a committed value
+)
+
+// String gives the spec's name.
+func (k BindingKind) String() string { return [...]string{"ssa", "pending_loc", "loc"}[k] }
+
+// Base is an alias identity (BaseId of the spec).
+type Base struct {
+	Gen     uint32
+	Pins    int32 // handles that name it
+	Aval    ir.AvalID
+	Binding BindingKind
+	Mutated bool // since the last mark_step
+	// Value is the newest value in program order, executed or not; the base holds a
+	// reference. For a loc it is what an ordered load returns.
+	Value uint32
+	Loc   uint32
+	// InitTok is the effect that initialises a pending loc.
+	InitTok        uint64
+	BindingVersion uint64
+	LogicalVersion uint64
+	// Scheduled counts base_commits in program order; Committed those executed.
+	Scheduled uint64
+	Committed uint64
+	firstTok  uint64 // no effect names the base before this token
+}
+
+// Role classes a loc.
+type Role uint8
+
+// The roles.
+const (
+	TensorState Role = iota
+	GradState
+	RNGState
+	EngineState
+	SavedState
+	InternalScratch
+)
+
+// String gives the spec's name.
+func (r Role) String() string {
+	return [...]string{"tensor_state", "grad_state", "rng_state", "engine_state", "saved_state", "internal_scratch"}[r]
+}
+
+// Tombstone says why a loc is dead.
+type Tombstone uint8
+
+// The tombstones.
+const (
+	Alive Tombstone = iota
+	GradInvalidated
+	UserFreed
+	Internal
+)
+
+// Loc is ordered external state.
+type Loc struct {
+	Base     uint32
+	Role     Role
+	Dead     Tombstone
+	HasValue bool
+	Version  uint64 // committed stores
+	Logical  uint64 // scheduled semantic stores
+	// Committed is the leaf of the last committed store: the loc's strong storage. The loc
+	// holds a reference.
+	Committed uint32
+}
+
+// Handle flags.
+const (
+	FlagLeafGrad uint16 = 1 << iota // a leaf that requires grad
+	FlagRetain
+	FlagKept
+	FlagDisposed
+	FlagInternal // held by the engine, not by the user
+	FlagFacade
+)
+
+// Handle is one tensor object: a view of a base, with its place on the tape.
+type Handle struct {
+	Gen    uint32 // 0: free
+	Base   uint32
+	Layout ir.LayoutID
+	Offset int64
+	Group  uint32 // history group; 0: the handle's own Tape counts
+	Tape   uint32 // cached edge, owned
+	TapeV  uint32 // group version that Tape is of
+	Flags  uint16
+	Scope  uint32
+	Site   uint32
+	Grad   uint64 // internal handle of the grad, 0 for None
+}
+
+// Group is a history shared by a tensor and its views; a detached alias has another
+// group over the same base.
+type Group struct {
+	Refs    int32
+	Version uint32
+	Tape    uint32 // edge of the root view's value, owned
+	Root    ir.LayoutID
+	RootOff int64
+	Leaf    bool // the root is a leaf that requires grad
+}
+
+// EffectKind names an ordered access.
+type EffectKind uint8
+
+// The ordered accesses.
+const (
+	Load EffectKind = iota
+	StoreSemantic
+	StoreMaterialize
+	Commit
+	Draw    // a nonce reservation
+	Publish // grads of a backward walk
+	Dropped // its base is gone: nothing can observe it
+)
+
+// Effect is one entry of the log. Stores own a reference to Value.
+type Effect struct {
+	Kind  EffectKind
+	Base  uint32
+	Gen   uint32 // of the base
+	Loc   uint32
+	Value uint32
+	// Prev is the version before, without a reference: it counts only while PrevSeq matches.
+	Prev    uint32
+	PrevSeq uint64
+	Mut   uint64 // mutation id
+	Site  uint32
+}
+
+// State is everything the user's program has made. The engine's lock guards it.
+type State struct {
+	G       *ir.Graph
+	T       *autograd.Tape
+	bases   []Base
+	freeB   []uint32
+	handles []Handle
+	freeH   []uint32
+	groups  []Group
+	freeG   []uint32
+	locs    []Loc
+	freeL   []uint32
+
+	// Effects[0] has token TokenBase; tokGlobal is TokenBase+len(Effects).
+	Effects   []Effect
+	TokenBase uint64
+	muts      uint64
+
+	scratchV []uint32 // values with a reference of the call in progress
+	scratchT []uint32 // tape edges likewise
+
+	GradMode     bool
+	Inference    bool
+	taping       bool // tape is on for the present recording
+	Default      ir.DType
+	DefaultDev   ir.DeviceID
+	Site         uint32
+	seed         uint64
+	nonce        uint64
+	opNonce      uint64
+	scopes       [][]uint64
+	Epoch        uint64
+	LiveHandles  int
+	LiveBases    int
+	Recorded     uint64
+	fast         map[fastKey]ir.DType
+	lastFastKey  fastKey
+	lastFastType ir.DType
+	scalarBuf    []uint64
+	edgeBuf      []ir.Edge
+	avalBuf      []ir.AvalID
+	specBuf      []op.OutSpec
+	Fallback     func(site uint32) string
+}
+
+// New makes an empty state.
+func New() *State {
+	s := &State{G: ir.NewGraph(), bases: make([]Base, 1), handles: make([]Handle, 1), groups: make([]Group, 1), locs: make([]Loc, 1),
+		GradMode: true, Default: ir.F32, fast: map[fastKey]ir.DType{}}
+	s.T = autograd.New(s.G, s)
+	return s
+}
+
+// Commit implements autograd.Bases.
+func (s *State) Commit(base uint32) (gen uint32, commits uint64) {
+	b := &s.bases[base]
+	return b.Gen, b.Scheduled
+}
+
+// Base gives entry id.
+func (s *State) Base(id uint32) *Base { return &s.bases[id] }
+
+// Loc gives entry id.
+func (s *State) Loc(id uint32) *Loc { return &s.locs[id] }
+
+func take[T any](list *[]T, free *[]uint32) uint32 {
+	if k := len(*free); k > 0 {
+		id := (*free)[k-1]
+		*free = (*free)[:k-1]
+		return id
+	}
+	var zero T
+	*list = append(*list, zero)
+	return uint32(len(*list) - 1)
+}
+
+// NewBase makes an SSA base over value, taking a reference of its own.
+func (s *State) NewBase(value uint32) uint32 {
+	id := take(&s.bases, &s.freeB)
+	b := &s.bases[id]
+	*b = Base{Gen: b.Gen + 1, Value: value, Aval: s.G.Node(value).Aval}
+	s.G.Retain(value)
+	s.LiveBases++
+	return id
+}
+
+// dropBase frees a base that no handle names. Pending stores to it can no longer be
+// observed and go too.
+func (s *State) dropBase(id uint32) {
+	b := &s.bases[id]
+	if b.Loc != 0 {
+		first := uint64(0)
+		if b.firstTok > s.TokenBase {
+			first = b.firstTok - s.TokenBase
+		}
+		for i := first; i < uint64(len(s.Effects)); i++ {
+			e := &s.Effects[i]
+			if e.Base == id && e.Gen == b.Gen && (e.Kind == StoreSemantic || e.Kind == StoreMaterialize || e.Kind == Commit) {
+				v := e.Value
+				e.Kind, e.Value, e.Prev = Dropped, 0, 0
+				s.G.Release(v)
+			}
+		}
+		s.freeLoc(b.Loc)
+	}
+	s.G.Release(b.Value)
+	*b = Base{Gen: b.Gen}
+	s.freeB = append(s.freeB, id)
+	s.LiveBases--
+}
+
+func (s *State) newLoc(base uint32, role Role) uint32 {
+	id := take(&s.locs, &s.freeL)
+	s.locs[id] = Loc{Base: base, Role: role}
+	s.bases[base].firstTok = s.Token()
+	return id
+}
+
+func (s *State) freeLoc(id uint32) {
+	s.G.Release(s.locs[id].Committed)
+	s.locs[id] = Loc{}
+	s.freeL = append(s.freeL, id)
+}
+
+// NewHandle makes a handle for a view of base.
+func (s *State) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
+	id := take(&s.handles, &s.freeH)
+	h := &s.handles[id]
+	gen := h.Gen&0x7FFFFFFF + 1
+	*h = Handle{Gen: gen | 0x80000000, Base: base, Layout: l, Offset: off, Flags: flags, Site: s.Site}
+	s.bases[base].Pins++
+	s.LiveHandles++
+	hd := uint64(h.Gen)<<32 | uint64(id)
+	if n := len(s.scopes); n > 0 && flags&FlagInternal == 0 {
+		h.Scope = uint32(n)
+		s.scopes[n-1] = append(s.scopes[n-1], hd)
+	}
+	return hd
+}
+
+// Handle resolves hd. Stale, forged and disposed handles are errors.
+func (s *State) Handle(hd uint64) (*Handle, *ir.Error) {
+	id := uint32(hd)
+	if int(id) >= len(s.handles) || id == 0 || s.handles[id].Gen != uint32(hd>>32) || s.handles[id].Gen&0x80000000 == 0 {
+		return nil, ir.Errorf(ir.ErrHandle, "handle %#x is stale or was never made by this engine", hd)
+	}
+	h := &s.handles[id]
+	if h.Flags&FlagDisposed != 0 {
+		return nil, ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
+	}
+	return h, nil
+}
+
+// strip lets go of all that a handle owns but the slot itself.
+func (s *State) strip(h *Handle) {
+	base, group, tape, grad := h.Base, h.Group, h.Tape, h.Grad
+	h.Base, h.Group, h.Tape, h.Grad = 0, 0, 0, 0
+	s.T.Release(tape)
+	s.dropGroup(group)
+	if grad != 0 {
+		s.Release(grad)
+	}
+	b := &s.bases[base]
+	if b.Pins--; b.Pins == 0 {
+		s.dropBase(base)
+	}
+}
+
+// Release ends a handle; unknown handles are ignored.
+func (s *State) Release(hd uint64) {
+	id := uint32(hd)
+	if int(id) >= len(s.handles) || id == 0 || s.handles[id].Gen != uint32(hd>>32) {
+		return
+	}
+	h := &s.handles[id]
+	if h.Gen&0x80000000 == 0 {
+		return
+	}
+	if h.Flags&FlagDisposed == 0 {
+		s.strip(h)
+	}
+	h.Gen &^= 0x80000000
+	s.LiveHandles--
+	s.freeH = append(s.freeH, id)
+}
+
+// Dispose ends what a handle refers to; the handle stays, and using it is an error.
+// Idempotent; unknown handles are ignored.
+func (s *State) Dispose(hd uint64) {
+	if h, err := s.Handle(hd); err == nil {
+		h.Flags |= FlagDisposed
+		s.strip(h)
+	}
+}
+
+func (s *State) dropGroup(id uint32) {
+	if id == 0 {
+		return
+	}
+	g := &s.groups[id]
+	if g.Refs--; g.Refs == 0 {
+		t := g.Tape
+		*g = Group{}
+		s.freeG = append(s.freeG, id)
+		s.T.Release(t)
+	}
+}
+
+// TidyBegin opens a scope.
+func (s *State) TidyBegin() { s.scopes = append(s.scopes, nil) }
+
+// TidyEnd closes the innermost scope: its handles are disposed unless kept or returned.
+// Returned handles move to the enclosing scope.
+func (s *State) TidyEnd(returned []uint64) {
+	n := len(s.scopes)
+	if n == 0 {
+		return
+	}
+	own := s.scopes[n-1]
+	s.scopes = s.scopes[:n-1]
+	ret := map[uint64]bool{}
+	for _, r := range returned {
+		ret[r] = true
+	}
+	for _, hd := range own {
+		h, err := s.Handle(hd)
+		if err != nil || h.Flags&FlagKept != 0 {
+			continue
+		}
+		if ret[hd] {
+			h.Scope = uint32(n - 1)
+			if n >= 2 {
+				s.scopes[n-2] = append(s.scopes[n-2], hd)
+			}
+			continue
+		}
+		s.Dispose(hd)
+	}
+}
+
+// Keep lets a handle outlive its scope.
+func (s *State) Keep(hd uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err == nil {
+		h.Flags |= FlagKept
+	}
+	return err
+}
+
+// Drain releases what the call in progress held.
+func (s *State) Drain() {
+	for _, v := range s.scratchV {
+		s.G.Release(v)
+	}
+	s.scratchV = s.scratchV[:0]
+	for _, e := range s.scratchT {
+		s.T.Release(e)
+	}
+	s.scratchT = s.scratchT[:0]
+}
+
+// Token is tokGlobal: the index after the last effect.
+func (s *State) Token() uint64 { return s.TokenBase + uint64(len(s.Effects)) }
+
+// log appends an effect: the join rule makes the log one line, so the new token is
+// after every other.
+func (s *State) log(e Effect) uint64 {
+	if e.Base != 0 {
+		e.Gen = s.bases[e.Base].Gen
+	}
+	e.Site = s.Site
+	s.Effects = append(s.Effects, e)
+	return s.Token()
+}
