@@ -28,6 +28,8 @@ type Builder interface {
 	RNG() (seed, nonce Val)
 	// DefaultDType is torch.get_default_dtype().
 	DefaultDType() ir.DType
+	// DefaultDevice is where creation without device= puts its result.
+	DefaultDevice() ir.DeviceID
 	// NeedsGrad reports whether recording v on the tape matters now.
 	NeedsGrad(v Val) bool
 }
@@ -60,7 +62,11 @@ type Args struct {
 	Ints       []int64 // ints, bools, dtypes, devices, enums; lists are preceded by their length (-1 for None)
 	Scalars    []Val   // Scalar and float parameters in order
 	ni, nt, ns int
+	ret        [4]Val
 }
+
+// Ret gives the results of an Eval in a's own storage, valid until the next call.
+func (a *Args) Ret(v ...Val) []Val { return append(a.ret[:0], v...) }
 
 // Reset prepares a for reading again from the start.
 func (a *Args) Reset() { a.ni, a.nt, a.ns = 0, 0, 0 }
@@ -191,7 +197,10 @@ const (
 )
 
 // Sample is one call for tests: Python literals, tensors written as
-// "T(3,4)" (float), "I(3;0,5)" (int64 in [0,5)), "B(3)" (bool).
+// "T(3,4)" (float, standard normal), "T(3,4;lo,hi)" (float, uniform in [lo,hi)),
+// "I(3;0,5)" (int64 in [0,5)), "B(3)" (bool). Shape () is 0-dim: "T()". dtypes are
+// written torch.float64, torch.int64, ... . Args holds the positional arguments,
+// Kwargs the keyword ones ("dim=1, keepdim=True").
 type Sample struct {
 	Args   string
 	Kwargs string
