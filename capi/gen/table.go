@@ -1,0 +1,204 @@
+package main
+
+import "github.com/torchlette/torchlette/engine/ir"
+
+// abiVersion changes with every incompatible change of a struct or an export.
+const abiVersion = 1
+
+// maxRank is the length of engine.Out.Shape.
+const maxRank = 16
+
+// codeNames names ir.Code in C.
+var codeNames = [ir.NumCodes]string{
+	ir.OK: "OK", ir.ErrRuntime: "RUNTIME", ir.ErrType: "TYPE", ir.ErrValue: "VALUE", ir.ErrIndex: "INDEX",
+	ir.ErrNotImplemented: "NOT_IMPLEMENTED", ir.ErrOutOfMemory: "OUT_OF_MEMORY", ir.ErrValueLost: "VALUE_LOST",
+	ir.ErrPoisoned: "POISONED", ir.ErrBusy: "BUSY", ir.ErrDisposed: "DISPOSED", ir.ErrHandle: "HANDLE",
+	ir.ErrHostCoercion: "HOST_COERCION", ir.ErrSavedModified: "SAVED_MODIFIED", ir.ErrGraphFreed: "GRAPH_FREED",
+	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrInvalidatedGrad: "INVALIDATED_GRAD", ir.ErrDeviceLost: "DEVICE_LOST",
+	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
+	ir.ErrMissingExternalState: "MISSING_EXTERNAL_STATE", ir.ErrInvalidatedLoc: "INVALIDATED_LOC",
+	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
+}
+
+// export is one function of the ABI. inC marks those written in shim.c, which
+// never enter Go.
+type export struct {
+	name, ret, params, doc string
+	inC                    bool
+}
+
+var exports = []export{
+	{name: "tl_abi_version", ret: "uint32_t", params: "void", inC: true,
+		doc: "TL_ABI_VERSION of the library. Check it first."},
+	{name: "tl_ops_hash", ret: "uint32_t", params: "void",
+		doc: "TL_OPS_HASH of the library: operator numbers are valid only if it equals the header's."},
+	{name: "tl_last_error", ret: "const tl_error *", params: "void", inC: true,
+		doc: "The calling thread's last failure; valid until its next failing call."},
+	{name: "tl_op_find", ret: "int32_t", params: "const char *name, uint16_t *op",
+		doc: "The number of an operator by its full name, such as \"matmul\" or \"sum.dim_IntList\"."},
+	{name: "tl_op", ret: "int32_t", params: "const tl_call *call, tl_out *out, int32_t max, int32_t *n",
+		doc: "Records one operator. Writes up to max results and their number to n."},
+	{name: "tl_from_data", ret: "int32_t",
+		params: "uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t site, tl_out *out",
+		doc:    "A tensor with a copy of dense row-major data. flags: TL_REQUIRES_GRAD."},
+	{name: "tl_force", ret: "int32_t", params: "uint64_t handle, int64_t slice_ns",
+		doc: "Computes a value. TL_PENDING after slice_ns: call again."},
+	{name: "tl_read", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes",
+		doc: "Copies a value to dst, dense row-major."},
+	{name: "tl_mark_step", ret: "int32_t", params: "int64_t slice_ns",
+		doc: "Runs everything pending, waits, and starts a new epoch. TL_PENDING after slice_ns: call again."},
+	{name: "tl_flush", ret: "int32_t", params: "void",
+		doc: "Submits everything pending without waiting."},
+	{name: "tl_meta_of", ret: "int32_t", params: "uint64_t handle, tl_meta *meta",
+		doc: "What is known of a tensor without computing it."},
+	{name: "tl_release", ret: "int32_t", params: "const uint64_t *handles, int32_t n",
+		doc: "Gives handles back. Unknown handles are ignored."},
+	{name: "tl_dispose", ret: "int32_t", params: "uint64_t handle",
+		doc: "Frees a tensor's value now; later use of the handle fails with TL_DISPOSED."},
+	{name: "tl_tidy", ret: "int32_t", params: "int32_t begin, const uint64_t *returned, int32_t n",
+		doc: "Opens (begin 1) or closes (0) a scope; closing disposes of what was made in it and is neither returned nor kept."},
+	{name: "tl_keep", ret: "int32_t", params: "uint64_t handle",
+		doc: "Exempts a tensor from the scopes around it."},
+	{name: "tl_requires_grad", ret: "int32_t", params: "uint64_t handle, int32_t value",
+		doc: "Sets requires_grad (0, 1); value 2 retains the gradient of a non-leaf."},
+	{name: "tl_grad", ret: "int32_t", params: "uint64_t handle, tl_out *out, int32_t *has",
+		doc: "The gradient slot of a tensor."},
+	{name: "tl_set_grad", ret: "int32_t", params: "uint64_t handle, uint64_t grad",
+		doc: "Binds the gradient slot; grad 0 empties it."},
+	{name: "tl_set_data", ret: "int32_t", params: "uint64_t handle, uint64_t source",
+		doc: "Lets handle denote the value of source."},
+	{name: "tl_backward", ret: "int32_t",
+		params: "const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t n_inputs, uint32_t flags, uint64_t *session",
+		doc:    "Starts a backward walk: grads[i] may be 0. flags: TL_RETAIN_GRAPH and so on. Continue with tl_backward_next."},
+	{name: "tl_backward_next", ret: "int32_t", params: "uint64_t session, uint64_t replacement, tl_event *event",
+		doc: "Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0)."},
+	{name: "tl_backward_results", ret: "int32_t", params: "uint64_t session, tl_out *outs, uint8_t *has, int32_t n",
+		doc: "The gradients of the inputs given to tl_backward; ends the session."},
+	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, uint64_t *hook",
+		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0)."},
+	{name: "tl_site", ret: "uint32_t", params: "const char *file, const char *function, int32_t line",
+		doc: "Numbers a call site."},
+	{name: "tl_site_string", ret: "int32_t", params: "uint32_t site, char *dst, size_t capacity",
+		doc: "The text of a call site, cut to capacity with its final zero."},
+	{name: "tl_set_mode", ret: "int32_t", params: "int32_t mode, int64_t value, int64_t *old",
+		doc: "Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing."},
+	{name: "tl_rng", ret: "int32_t", params: "int32_t action, uint64_t *state",
+		doc: "TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words."},
+	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",
+		doc: "A JSON text: \"devices\", \"memory_stats\", \"explain\", \"stats\", \"leaks\", \"ops\". Free it with tl_free."},
+	{name: "tl_free", ret: "void", params: "void *p", inC: true,
+		doc: "Frees what tl_info returned."},
+	{name: "tl_set_option", ret: "int32_t", params: "const char *key, const char *value",
+		doc: "Sets an engine option."},
+	{name: "tl_reset", ret: "int32_t", params: "void",
+		doc: "Starts the engine anew after TL_POISONED."},
+	{name: "tl_after_fork", ret: "void", params: "void", inC: true,
+		doc: "To be called in a forked child: every later call there fails, for the engine's threads did not survive."},
+}
+
+const headerTop = `#ifndef TORCHLETTE_H
+#define TORCHLETTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef TL_API
+#if defined(_WIN32)
+#define TL_API __declspec(dllimport)
+#else
+#define TL_API __attribute__((visibility("default")))
+#endif
+#endif
+
+`
+
+const headerTypes = `
+/* Devices: 0 is the CPU, n + 1 is "wgpu:n". */
+enum { TL_CPU = 0 };
+
+/* Kinds of tl_scalar. */
+enum { TL_NONE = 0, TL_SCALAR_BOOL = 2, TL_SCALAR_INT = 3, TL_SCALAR_FLOAT = 4 };
+
+/* An entry of tl_call.in that stands for the next scalar. */
+#define TL_SCALAR_OPERAND ((uint64_t)1 << 63)
+
+/* tl_call.mode */
+enum { TL_FUNCTIONAL = 0, TL_IN_PLACE = 1, TL_INTO_OUT = 2 };
+
+/* tl_out.flags */
+enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4 };
+
+/* tl_meta.flags: 1 and 2 as above */
+enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
+
+/* flags of tl_backward */
+enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8 };
+
+/* modes of tl_set_mode */
+enum {
+    TL_MODE_GRAD = 0,
+    TL_MODE_DEFAULT_DTYPE = 1,
+    TL_MODE_DEFAULT_DEVICE = 2,
+    TL_MODE_INFERENCE = 3,
+    TL_MODE_BUSY_WAIT = 4
+};
+#define TL_MODE_QUERY INT64_MIN
+
+enum { TL_RNG_SEED = 0, TL_RNG_GET = 1, TL_RNG_SET = 2 };
+
+/* A Python number: bits of a double, or an int64. */
+typedef struct {
+    uint8_t kind;
+    uint64_t bits;
+} tl_scalar;
+
+/* One call of an operator. The flat encoding of its arguments follows its
+ * signature: see engine/op/sig.go. Nothing is kept after the call returns. */
+typedef struct {
+    uint16_t op;
+    uint8_t mode;
+    uint32_t site;
+    const uint64_t *in;
+    const int64_t *ints;
+    const tl_scalar *scalars;
+    const uint64_t *outs; /* mode TL_INTO_OUT: the tensors that take the results */
+    const uint64_t *drop; /* handles to release first */
+    int32_t n_in, n_ints, n_scalars, n_outs, n_drop;
+} tl_call;
+
+/* A new tensor. Only rank entries of shape are written. */
+typedef struct {
+    uint64_t handle;
+    uint8_t dtype, device, rank, flags;
+    uint32_t reserved;
+    int64_t numel;
+    int64_t shape[TL_MAX_RANK];
+} tl_out;
+
+typedef struct {
+    uint8_t dtype, device, rank, on_host;
+    uint32_t flags;
+    uint32_t site;
+    uint64_t base; /* alias identity */
+    uint64_t commits;
+    int64_t offset; /* in elements */
+    int64_t shape[TL_MAX_RANK], stride[TL_MAX_RANK];
+    char grad_fn[64];
+} tl_meta;
+
+typedef struct {
+    uint32_t kind; /* 0 done, 1 call hook with grad */
+    uint64_t hook;
+    tl_out grad;
+} tl_event;
+
+typedef struct {
+    int32_t code;
+    uint32_t site; /* where the failing operator was recorded; 0 when unknown */
+    const char *message;
+} tl_error;
+`
