@@ -70,8 +70,10 @@ type Access struct {
 	Buf int
 	// Offset is a parameter number, or -1 for 0.
 	Offset int
-	// Linear: the element is Offset plus the row-major number of the whole
-	// (outer, inner) index; Stride is nil then.
+	// Linear: the element is Offset plus the row-major number of the index: of
+	// the whole (outer, inner) index in a stage over the inner space, of the outer index
+	// in a stage that runs once an outer index. One access is used by one kind of
+	// stage only. Stride is nil then.
 	Linear bool
 	// Stride has one entry a dim, outer first: a parameter number, Broadcast or Unit.
 	Stride []int
@@ -168,7 +170,7 @@ const (
 	OpConst  // Imm: bits in Type
 	OpParam  // Imm: parameter number (Scalar, or Size and the like as I64)
 	OpIndex  // Imm: dim number (outer first); I64
-	OpLinear // row-major number of the (outer, inner) index; I64
+	OpLinear // row-major number of the index, as Access.Linear has it; one kind of stage a kernel; I64
 	OpLoad   // Imm: access number; widened to Type
 	OpLoadAt // Imm: buffer number; A: i64 element number, in bounds
 	OpAcc    // Imm: accumulator number: its final value
@@ -176,7 +178,7 @@ const (
 	OpAccRun // Imm: accumulator number of this Prefix stage: value including the present element
 
 	// Conversions.
-	OpCast    // by value, as PyTorch converts (float to int truncates; to Bool: != 0)
+	OpCast    // by value, as PyTorch converts (float to int truncates, unspecified out of range; to Bool: != 0)
 	OpBitcast // same width
 
 	// Arithmetic.
