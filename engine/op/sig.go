@@ -13,8 +13,11 @@ import (
 //	Tensor Tensor? Tensor[]   tensors
 //	Operand                   a tensor or a Python number (PyTorch's wrapped number)
 //	int int? bool bool? float float? Scalar Scalar?
-//	int[] int[]? int[]*       lists; * also accepts the ints spread as positional arguments
-//	dtype? device? str(a|b|c) enums are encoded as the index of the word
+//	int[] int[]? int[]*       lists, or one int as a list of one; * also accepts the ints
+//	                          spread as positional arguments
+//	dtype? device? str(a|b|c) enums are encoded as the index of the word; str(a|b)?
+//
+// A factory's "bool requires_grad=False" is applied to the result by the caller of Eval.
 //
 // Flat encoding of a call, in parameter order:
 //
@@ -22,6 +25,7 @@ import (
 //	                          marker 1<<63 when the next scalar is the operand
 //	Tensor[]                  ints: the length; then that many inputs
 //	int, bool, str            ints: one
+//	str?                      ints: one, -1 for None
 //	int?, bool?               ints: given (0 or 1), value
 //	int[], int[]?, int[]*     ints: length (-1 None), values
 //	dtype?                    ints: ir.DType, 0 for None
