@@ -1,0 +1,125 @@
+"""Gradients: ``backward``, ``grad``, the recording switches and numeric checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "Variable",
+    "backward",
+    "enable_grad",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
+
+
+def _as_tuple(tensors: Any) -> tuple[Any, ...]:
+    return (tensors,) if isinstance(tensors, _C.Tensor) else tuple(tensors)
+
+
+def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any]:
+    """Return the gradients that the walk starts with: those given, or ones for scalar roots."""
+    if len(given) != len(roots):
+        raise RuntimeError(f"got {len(roots)} tensors and {len(given)} gradients")
+    start = []
+    for root, gradient in zip(roots, given, strict=True):
+        if gradient is None:
+            if root.requires_grad and root.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            gradient = _C.ones_like(root, requires_grad=False) if root.requires_grad else None
+        elif gradient.shape != root.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of {root.shape}."
+            )
+        start.append(gradient)
+    return start
+
+
+def backward(
+    tensors: _C.Tensor | Sequence[_C.Tensor],
+    grad_tensors: _C.Tensor | Sequence[_C.Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: _C.Tensor | Sequence[_C.Tensor] | None = None,
+) -> None:
+    """Add the gradients of the sum of ``tensors`` to ``.grad`` of the leaves.
+
+    Args:
+        tensors: The roots.
+        grad_tensors: The gradient of each root; may be left out for scalars.
+        retain_graph: Keep what is saved for a second backward pass; defaults to ``create_graph``.
+        create_graph: Record the pass itself, for higher derivatives.
+        inputs: Fill only these leaves.
+    """
+    roots = _as_tuple(tensors)
+    if inputs is not None:
+        inputs = _as_tuple(inputs)
+        if not inputs:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    given = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
+    start = _start_gradients(roots, given)
+    keep = create_graph if retain_graph is None else retain_graph
+    _C._backward(roots, tuple(start), keep, create_graph, inputs)
+
+
+def grad(
+    outputs: _C.Tensor | Sequence[_C.Tensor],
+    inputs: _C.Tensor | Sequence[_C.Tensor],
+    grad_outputs: _C.Tensor | Sequence[_C.Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[_C.Tensor | None, ...]:
+    """Return the gradients of the sum of ``outputs`` with respect to ``inputs``.
+
+    Args:
+        outputs: The roots.
+        inputs: The tensors to differentiate by; they need not be leaves.
+        grad_outputs: The gradient of each root; may be left out for scalars.
+        retain_graph: Keep what is saved for a second backward pass; defaults to ``create_graph``.
+        create_graph: Record the pass itself, for higher derivatives.
+        only_inputs: Accepted for compatibility; must be true.
+        allow_unused: Return ``None`` for inputs that play no part instead of raising.
+        is_grads_batched: Not supported.
+        materialize_grads: Return zeros instead of ``None``.
+    """
+    if not only_inputs:
+        raise ValueError("grad: only_inputs is wrong: got False, want True (use backward to fill the leaves)")
+    if is_grads_batched:
+        raise ValueError("grad: is_grads_batched is wrong: got True, want False")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
+    given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
+    start = _start_gradients(roots, given)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _C._grad(roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads)
+    if materialize_grads:
+        found = tuple(_C.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
+    return tuple(found)
+
+
+def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
+    """Return ``data``; kept for old code."""
+    return data.requires_grad_(requires_grad) if requires_grad else data
+
+
+from torchlette.autograd.gradcheck import gradcheck, gradgradcheck  # noqa: E402

@@ -1,0 +1,174 @@
+"""Comparison of gradients with central differences."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette import autograd as _autograd
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """The analytic and the numeric gradient differ."""
+
+
+def _differentiable(tensors: Sequence[Any]) -> list[int]:
+    return [i for i, t in enumerate(tensors) if isinstance(t, _C.Tensor) and t.requires_grad]
+
+
+def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[_C.Tensor]:
+    result = func(*inputs)
+    results = [result] if isinstance(result, _C.Tensor) else list(result)
+    return [r for r in results if isinstance(r, _C.Tensor) and r.is_floating_point()]
+
+
+def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: float) -> list[list[list[float]]]:
+    """Return, for each output, the derivatives of its elements by each element of input ``i``."""
+    x = inputs[i]
+    flat = x.detach().reshape(-1).tolist()
+    columns: list[list[list[float]]] = []
+    for k in range(len(flat)):
+        sides = []
+        for step in (eps, -eps):
+            moved = flat.copy()
+            moved[k] += step
+            probe = _C.tensor(moved, dtype=x.dtype).reshape(x.shape)
+            with _autograd.no_grad():
+                outs = _outputs(func, [*inputs[:i], probe, *inputs[i + 1 :]])
+            sides.append([o.detach().reshape(-1).tolist() for o in outs])
+        columns.append([[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)])
+    return [[column[j] for column in columns] for j in range(len(columns[0]) if columns else 0)]
+
+
+def _analytic_rows(out: _C.Tensor, x: _C.Tensor) -> list[list[float]]:
+    """Return, for each element of ``out``, its gradient by the elements of ``x``."""
+    rows = []
+    size = out.numel()
+    for k in range(size):
+        seed = [0.0] * size
+        seed[k] = 1.0
+        cotangent = _C.tensor(seed, dtype=out.dtype).reshape(out.shape)
+        (g,) = _autograd.grad(out, x, cotangent, retain_graph=True, allow_unused=True)
+        rows.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
+    return rows
+
+
+def _close(a: float, b: float, rtol: float, atol: float) -> bool:
+    return a == b or abs(a - b) <= atol + rtol * abs(b)
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: _C.Tensor | Sequence[Any],
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    fast_mode: bool = False,
+) -> bool:
+    """Check the gradients of ``func`` at ``inputs`` against central differences.
+
+    Every element of every Jacobian is compared. The inputs should be float64.
+
+    Args:
+        func: Takes ``inputs`` and returns one tensor or several.
+        inputs: The point; at least one tensor must require a gradient.
+        eps: Half the distance of the two points of a difference.
+        atol: Absolute tolerance.
+        rtol: Relative tolerance.
+        raise_exception: Raise instead of returning ``False``.
+        nondet_tol: How much two analytic passes may differ.
+        check_undefined_grad: Accepted for compatibility.
+        check_grad_dtypes: Demand that gradients have the dtype of the inputs.
+        fast_mode: Accepted for compatibility; the full check is always made.
+    """
+    points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
+    wanted = _differentiable(points)
+    if not wanted:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+    for i in wanted:
+        if points[i].dtype != _C.float64:
+            warnings.warn(f"gradcheck: input {i} is not float64; the check will likely fail", stacklevel=2)
+    outs = _outputs(func, points)
+    if not any(o.requires_grad for o in outs):
+        raise ValueError("gradcheck: no output requires a gradient")
+
+    def fail(message: str) -> bool:
+        if raise_exception:
+            raise GradcheckError(message)
+        return False
+
+    for i in wanted:
+        numeric = _numeric_columns(func, points, i, eps)
+        for j, out in enumerate(outs):
+            if not out.requires_grad:
+                continue
+            rows = _analytic_rows(out, points[i])
+            again = _analytic_rows(out, points[i]) if nondet_tol == 0.0 else rows
+            if rows != again and not any(v != v for row in rows for v in row):
+                return fail(f"Backward is not reentrant: output {j} gives different gradients for input {i} in two passes")
+            for c in range(points[i].numel()):
+                for r in range(out.numel()):
+                    if not _close(rows[r][c], numeric[j][c][r], rtol, atol):
+                        return fail(
+                            f"Jacobian mismatch for output {j} with respect to input {i}, element ({r}, {c}): "
+                            f"numerical:{numeric[j][c][r]:.8g} analytical:{rows[r][c]:.8g}"
+                        )
+            if check_grad_dtypes:
+                (g,) = _autograd.grad(out.sum(), points[i], retain_graph=True, allow_unused=True)
+                if g is not None and g.dtype != points[i].dtype:
+                    return fail(f"gradient of input {i} has dtype {g.dtype}, want {points[i].dtype}")
+    return True
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: _C.Tensor | Sequence[Any],
+    grad_outputs: _C.Tensor | Sequence[_C.Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    fast_mode: bool = False,
+) -> bool:
+    """Check second derivatives: :func:`gradcheck` of the gradients of ``func``."""
+    points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
+    wanted = _differentiable(points)
+    outs = [o for o in _outputs(func, points) if o.requires_grad]
+    if grad_outputs is None:
+        cotangents = [_C.randn(o.shape, dtype=o.dtype).requires_grad_() for o in outs]
+    else:
+        cotangents = [grad_outputs] if isinstance(grad_outputs, _C.Tensor) else list(grad_outputs)
+
+    def gradients(*args: Any) -> tuple[_C.Tensor, ...]:
+        primal, seeds = list(args[: len(points)]), list(args[len(points) :])
+        # Numeric differentiation passes plain tensors under no_grad: the gradient needs leaves and a tape.
+        with _autograd.enable_grad():
+            primal = [p if i not in wanted or p.requires_grad else p.detach().requires_grad_() for i, p in enumerate(primal)]
+            results = [o for o in _outputs(func, primal) if o.requires_grad]
+            found = _autograd.grad(results, [primal[i] for i in wanted], seeds, create_graph=True, allow_unused=True)
+        return tuple(_C.zeros_like(points[i]) if g is None else g for i, g in zip(wanted, found, strict=True))
+
+    return gradcheck(
+        gradients,
+        [*points, *cotangents],
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_grad_dtypes=check_grad_dtypes,
+    )

@@ -1,0 +1,107 @@
+"""Module backward hooks built from tensor hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlette import _C
+
+__all__ = ["BackwardTap"]
+
+
+class BackwardTap:
+    """Watches one call of a module: identity views of its inputs and outputs carry tensor hooks.
+
+    The views see only the gradient that flows through this call, not what other uses of the
+    same tensors add. The hooks run once the gradients of all watched outputs and inputs
+    of one backward pass are there.
+    """
+
+    def __init__(self, module: Any, pre_hooks: list[Callable[..., Any]], hooks: list[Callable[..., Any]]) -> None:
+        """Watch one call of ``module``."""
+        self.module = module
+        self.pre_hooks = pre_hooks
+        self.hooks = hooks
+        self.watched_inputs: list[int] = []
+        self.watched_outputs: list[int] = []
+        self.grad_inputs: list[Any] = []
+        self.grad_outputs: list[Any] = []
+        self.missing_inputs = 0
+        self.missing_outputs = 0
+
+    def tap_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Replace the arguments that require gradients by watched views."""
+        tapped = list(args)
+        for i, arg in enumerate(args):
+            if isinstance(arg, _C.Tensor) and arg.requires_grad and _C.is_grad_enabled():
+                self.watched_inputs.append(i)
+                tapped[i] = arg.view_as(arg)
+                if self.hooks:
+                    tapped[i].register_hook(lambda grad, i=i: self._on_input(i, grad))
+        self.grad_inputs = [None] * len(args)
+        self.missing_inputs = len(self.watched_inputs)
+        return tuple(tapped)
+
+    def tap_outputs(self, result: Any) -> Any:
+        """Replace the results that require gradients by watched views."""
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        for i, out in enumerate(outputs):
+            if isinstance(out, _C.Tensor) and out.requires_grad:
+                self.watched_outputs.append(i)
+                outputs[i] = out.view_as(out)
+                outputs[i].register_hook(lambda grad, i=i: self._on_output(i, grad))
+        self.grad_outputs = [None] * len(outputs)
+        self.missing_outputs = len(self.watched_outputs)
+        if isinstance(result, (tuple, list)):
+            return type(result)(*outputs) if hasattr(result, "_fields") else type(result)(outputs)
+        return outputs[0]
+
+    def _on_output(self, i: int, grad: Any) -> Any:
+        self.grad_outputs[i] = grad
+        self.missing_outputs -= 1
+        if self.missing_outputs > 0:
+            return None
+        self.missing_outputs = len(self.watched_outputs)
+        replaced = self._run_pre_hooks()
+        if not self.watched_inputs:
+            self._run_hooks()
+        return self.grad_outputs[i] if replaced else None
+
+    def _run_pre_hooks(self) -> bool:
+        replaced = False
+        for hook in self.pre_hooks:
+            result = hook(self.module, tuple(self.grad_outputs))
+            if result is None:
+                continue
+            if len(self.watched_outputs) > 1:
+                raise RuntimeError(
+                    "Module backward pre-hook: a gradient can be replaced only when the module has one output, "
+                    f"got {len(self.watched_outputs)} outputs"
+                )
+            self.grad_outputs = list(result) if isinstance(result, tuple) else [result]
+            replaced = True
+        return replaced
+
+    def _on_input(self, i: int, grad: Any) -> Any:
+        self.grad_inputs[i] = grad
+        self.missing_inputs -= 1
+        if self.missing_inputs > 0:
+            return None
+        self.missing_inputs = len(self.watched_inputs)
+        return self.grad_inputs[i] if self._run_hooks() else None
+
+    def _run_hooks(self) -> bool:
+        replaced = False
+        for hook in self.hooks:
+            result = hook(self.module, tuple(self.grad_inputs), tuple(self.grad_outputs))
+            if result is None:
+                continue
+            if len(self.watched_inputs) != 1:
+                raise RuntimeError(
+                    "Module backward hook: a gradient can be replaced only when one input requires a gradient, "
+                    f"got {len(self.watched_inputs)} inputs"
+                )
+            self.grad_inputs = list(result) if isinstance(result, tuple) else [result]
+            replaced = True
+        return replaced

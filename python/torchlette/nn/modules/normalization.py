@@ -1,0 +1,107 @@
+"""Normalisation over the last dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette.nn import functional as F
+from torchlette.nn import init
+from torchlette.nn.modules.module import Module
+from torchlette.nn.parameter import Parameter
+
+__all__ = ["LayerNorm", "RMSNorm"]
+
+
+def _shape_tuple(shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+class LayerNorm(Module):
+    """Subtract the mean and divide by the standard deviation, then scale and shift.
+
+    Args:
+        normalized_shape: Sizes of the last dimensions, over which the statistics go.
+        eps: Added to the variance.
+        elementwise_affine: Whether there is a weight.
+        bias: Whether there is a bias beside the weight.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        """Make and initialise the parameters."""
+        super().__init__()
+        self.normalized_shape = _shape_tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        for name, present in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            value = Parameter(_C.empty(self.normalized_shape, device=device, dtype=dtype)) if present else None
+            self.register_parameter(name, value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one and the bias to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Normalise ``input``."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+
+
+class RMSNorm(Module):
+    """Divide by the root of the mean square, then scale.
+
+    Args:
+        normalized_shape: Sizes of the last dimensions, over which the mean goes.
+        eps: Added to the mean square; ``None`` means the dtype's epsilon.
+        elementwise_affine: Whether there is a weight.
+        device: Device of the weight.
+        dtype: Dtype of the weight.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        """Make and initialise the weight."""
+        super().__init__()
+        self.normalized_shape = _shape_tuple(normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        value = Parameter(_C.empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", value)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, x: _C.Tensor) -> _C.Tensor:
+        """Normalise ``x``."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

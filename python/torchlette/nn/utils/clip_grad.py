@@ -1,0 +1,78 @@
+"""Clipping of gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from torchlette import _C
+from torchlette.autograd import no_grad
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+Tensor = _C.Tensor
+
+
+def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Return the norm of all ``tensors`` taken as one vector; nothing is read back unless an error is asked for."""
+    tensors = _as_list(tensors)
+    norm_type = float(norm_type)
+    if not tensors:
+        return _C.tensor(0.0)
+    device = tensors[0].device
+    norms = [_C.norm(t, norm_type).to(device) for t in tensors]
+    total = _C.norm(_C.stack(norms), norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+            "To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale the gradients of ``parameters`` by ``max_norm / total_norm`` where that is below 1."""
+    factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+    for parameter in _as_list(parameters):
+        if parameter.grad is not None:
+            parameter.grad.mul_(factor.to(parameter.grad.device))
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients so that their total norm is at most ``max_norm``; return the norm before.
+
+    Args:
+        parameters: A parameter or several.
+        max_norm: The largest norm that is left alone.
+        norm_type: The order of the norm; may be infinite.
+        error_if_nonfinite: Read the norm back and raise if it is not finite.
+        foreach: Accepted for compatibility.
+    """
+    parameters = _as_list(parameters)
+    grads = [p.grad for p in parameters if p.grad is not None]
+    total = get_total_norm(grads, norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, float(max_norm), total)
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp every element of the gradients to ``[-clip_value, clip_value]``."""
+    clip_value = float(clip_value)
+    for parameter in _as_list(parameters):
+        if parameter.grad is not None:
+            parameter.grad.clamp_(min=-clip_value, max=clip_value)

@@ -1,0 +1,151 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette.optim.optimizer import Optimizer, as_number, check_options
+
+__all__ = ["Adam", "AdamW"]
+
+
+class Adam(Optimizer):
+    """Adam: steps scaled by running means of the gradient and of its square.
+
+    Args:
+        params: Parameters or groups.
+        lr: Learning rate.
+        betas: Factors of the two running means.
+        eps: Added to the root of the second mean.
+        weight_decay: Factor of the parameter that is added to the gradient.
+        amsgrad: Divide by the largest second mean so far.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+        capturable: Accepted for compatibility.
+        differentiable: Not supported.
+        fused: Accepted for compatibility; the update is always one operation.
+        decoupled_weight_decay: Shrink the parameter itself instead, as AdamW does.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        """Check the options."""
+        check_options(
+            (
+                (as_number(lr) >= 0.0, f"Invalid learning rate: {lr}"),
+                (eps >= 0.0, f"Invalid epsilon value: {eps}"),
+                (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
+                (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),
+                (weight_decay >= 0.0, f"Invalid weight_decay value: {weight_decay}"),
+                (not differentiable, f"{type(self).__name__}: differentiable is wrong: got True, want False"),
+            )
+        )
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    # Options that groups saved by older versions lack.
+    _LATER_OPTIONS = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "fused": None,
+    }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in {**self._LATER_OPTIONS, "decoupled_weight_decay": False}.items():
+                group.setdefault(name, default)
+
+    def _update(self) -> None:
+        for group in self.param_groups:
+            lr, eps, decay = as_number(group["lr"]), group["eps"], group["weight_decay"]
+            beta1, beta2 = (as_number(beta) for beta in group["betas"])
+            decoupled, amsgrad, maximize = group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                entry = self.state[p]
+                if not entry:
+                    entry["step"] = 0
+                    entry["exp_avg"] = _C.zeros_like(p, requires_grad=False)
+                    entry["exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
+                    if amsgrad:
+                        entry["max_exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
+                step = entry["step"] = entry["step"] + 1
+                largest = entry["max_exp_avg_sq"] if amsgrad else None
+                _C._adam_step(
+                    p, grad, entry["exp_avg"], entry["exp_avg_sq"], largest,
+                    lr, beta1, beta2, eps, decay, 1 - beta1**step, 1 - beta2**step,
+                    decoupled, amsgrad, maximize,
+                )  # fmt: skip
+
+
+class AdamW(Adam):
+    """Adam with weight decay that shrinks the parameter itself; arguments as for :class:`Adam`."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        """Check the options."""
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True

@@ -1,0 +1,284 @@
+"""The base class of optimizers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+from torchlette import _C
+from torchlette.autograd import enable_grad, no_grad
+from torchlette.utils.hooks import RemovableHandle
+
+__all__ = ["Optimizer"]
+
+Tensor = _C.Tensor
+
+
+class _Required:
+    """The default of an option that every group must give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def as_number(value: Any) -> float:
+    """Return an option as a Python number; a tensor is read."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+class Optimizer:
+    """Base class: parameter groups, state and their saved form.
+
+    A subclass implements :meth:`_update`; hooks, the closure, gradient mode and the flush of
+    recorded work are handled here.
+
+    Args:
+        params: Parameters, (name, parameter) pairs, or groups: dictionaries with the key ``params``.
+        defaults: Options of groups that do not give them.
+    """
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        """Make the groups."""
+        self.defaults = defaults
+        self._make_hook_tables()
+        if isinstance(params, Tensor):
+            raise TypeError(
+                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}"
+            )
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(dict(group) if isinstance(group, dict) else group)
+
+    def _make_hook_tables(self) -> None:
+        for table in (
+            "_optimizer_step_pre_hooks",
+            "_optimizer_step_post_hooks",
+            "_optimizer_state_dict_pre_hooks",
+            "_optimizer_state_dict_post_hooks",
+            "_optimizer_load_state_dict_pre_hooks",
+            "_optimizer_load_state_dict_post_hooks",
+        ):
+            setattr(self, table, OrderedDict())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            self._make_hook_tables()
+        self.defaults.setdefault("differentiable", False)
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__ + " ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines.extend(f"    {key}: {group[key]}" for key in sorted(group) if key != "params")
+        return "\n".join(lines) + "\n)"
+
+    # Steps -------------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        """Record the update of all parameters that have a gradient."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement the update of an optimizer step")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters and start the recorded work.
+
+        Args:
+            closure: Computes the loss and the gradients anew.
+
+        Returns:
+            The loss that ``closure`` returned, else ``None``.
+        """
+        args, kwargs = (() if closure is None else (closure,)), {}
+        for hook in list(self._optimizer_step_pre_hooks.values()):
+            replaced = hook(self, args, kwargs)
+            if replaced is not None:
+                if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                    raise RuntimeError(f"{self.step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
+                args, kwargs = replaced
+                closure = args[0] if args else kwargs.get("closure")
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            self._update()
+        self._opt_called = True
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, args, kwargs)
+        _C.flush()
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Reset the gradients of all parameters, to ``None`` or to zero."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                else:
+                    p.grad = p.grad.detach().zero_()
+
+    # Hooks -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _add_hook(table: OrderedDict[int, Any], hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        handle = RemovableHandle(table)
+        table[handle.id] = hook
+        if prepend:
+            table.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step."""
+        return self._add_hook(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step."""
+        return self._add_hook(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` before the state is collected."""
+        return self._add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` after it; what it returns replaces the state."""
+        return self._add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer, state_dict)`` before loading; what it returns replaces the state."""
+        return self._add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(optimizer)`` after loading."""
+        return self._add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    # Saved form --------------------------------------------------------------------------
+
+    def _all_params(self) -> list[Tensor]:
+        return list(chain.from_iterable(group["params"] for group in self.param_groups))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state and the groups, parameters numbered in order."""
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
+            hook(self)
+        number: dict[int, int] = {}
+        for p in self._all_params():
+            number.setdefault(id(p), len(number))
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups
+        ]
+        state = {number[id(p)] if isinstance(p, Tensor) else p: self._save_state(entry) for p, entry in self.state.items()}
+        saved: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
+            replaced = hook(self, saved)
+            saved = saved if replaced is None else replaced
+        return saved
+
+    def _save_state(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Return the saved form of one parameter's state: the step count is a float32 tensor there."""
+        return {k: _C.tensor(float(v), dtype=_C.float32) if k == "step" else v for k, v in entry.items()}
+
+    def _load_state(self, entry: Any, param: Tensor) -> Any:
+        if isinstance(entry, dict):
+            return {k: int(as_number(v)) if k == "step" else self._load_value(v, param) for k, v in entry.items()}
+        return entry
+
+    def _load_value(self, value: Any, param: Tensor) -> Any:
+        """Return a copy of a loaded value; tensors take the parameter's device and, if floating, its dtype."""
+        if not isinstance(value, Tensor):
+            return deepcopy(value)
+        value = value.detach().clone()
+        return value.to(param.device, param.dtype if param.is_floating_point() else value.dtype)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take the state and options that :meth:`state_dict` returned, here or in PyTorch."""
+        state_dict = dict(state_dict)
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
+        groups = deepcopy(state_dict["param_groups"])
+        if len(groups) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(mine["params"]) != len(saved["params"]) for mine, saved in zip(self.param_groups, groups, strict=True)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        numbers = chain.from_iterable(group["params"] for group in groups)
+        by_number = dict(zip(numbers, self._all_params(), strict=True))
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        for key, entry in state_dict["state"].items():
+            if key in by_number:
+                state[by_number[key]] = self._load_state(entry, by_number[key])
+            else:
+                state[key] = entry
+        for mine, saved in zip(self.param_groups, groups, strict=True):
+            saved["params"] = mine["params"]
+            if "param_names" in mine and "param_names" not in saved:
+                saved["param_names"] = mine["param_names"]
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
+            hook(self)
+
+    # Groups ------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group: a dictionary with the key ``params`` and options."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, Tensor):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+                "between runs. Please use a list instead."
+            )
+        param_group["params"] = self._named(list(params), param_group)
+        for p in param_group["params"]:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len({id(p) for p in param_group["params"]}) != len(param_group["params"]):
+            raise ValueError("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error")
+        taken = {id(p) for p in self._all_params()}
+        if any(id(p) in taken for p in param_group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def _named(self, params: list[Any], group: dict[str, Any]) -> list[Any]:
+        """Split (name, parameter) pairs: the names go into the group."""
+        named = [isinstance(p, tuple) for p in params]
+        if any(named):
+            if not all(named):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        if self.param_groups and ("param_names" in self.param_groups[0]) != ("param_names" in group):
+            raise ValueError("all optimizer param groups should be with/without names.")
+        return params
+
+
+def check_options(checks: Iterable[tuple[bool, str]]) -> None:
+    """Raise ValueError with the text of the first check that fails."""
+    for ok, message in checks:
+        if not ok:
+            raise ValueError(message)

@@ -1,0 +1,5 @@
+"""Data loading and hook handles."""
+
+from torchlette.utils import data, hooks
+
+__all__ = ["data", "hooks"]
