@@ -233,7 +233,8 @@ const (
 // this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
 // B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
 // CStrided, batch strides, m, n stride and offset follow.
-// Bufs of the step: A, B, [bias], C.
+// Bufs of the step: A, B, [bias], C. Gemm.Layout numbers all of these; strides that are
+// units in the text stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
 	Batch int      // batch dims, collapsed: 0 to 3

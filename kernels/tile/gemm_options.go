@@ -1,6 +1,5 @@
 package tile
 
-
 // GemmOptions is a tile configuration. A workgroup computes BM x BN of C; its
 // threads are cut into groups of 32 which compute WM x WN, each thread TM x TN
 // as 4x4 pieces spread over that tile.

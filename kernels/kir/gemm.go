@@ -1,0 +1,190 @@
+package kir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// GemmLayout numbers the launch parameters of a Gemm. Every stride is present,
+// also those that AUnit and BUnit say are 1. Bias fields are -1 without a
+// bias, C's stride fields without CStrided.
+type GemmLayout struct {
+	Batch               []int
+	M, N, K             int
+	ABatch              []int
+	AM, AK, AOffset     int
+	BBatch              []int
+	BK, BN, BOffset     int
+	BiasN, BiasOffset   int
+	CBatch              []int
+	CM, CN, COffset     int
+	Params              []Param
+	BufA, BufB, BufBias int // BufBias is -1 without a bias
+	BufC                int
+	Bufs                []Buf
+}
+
+// Layout gives the parameter and buffer numbers of g.
+func (g *Gemm) Layout() GemmLayout {
+	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1}
+	one := func(k ParamKind) int {
+		l.Params = append(l.Params, Param{Kind: k, Type: ir.I64})
+		return len(l.Params) - 1
+	}
+	many := func(k ParamKind) []int {
+		var v []int
+		for range g.Batch {
+			v = append(v, one(k))
+		}
+		return v
+	}
+	buf := func(a BufAccess) int {
+		l.Bufs = append(l.Bufs, Buf{Type: g.Type, Access: a})
+		return len(l.Bufs) - 1
+	}
+	l.Batch = many(Size)
+	l.M, l.N, l.K = one(Size), one(Size), one(Size)
+	l.ABatch = many(Stride)
+	l.AM, l.AK, l.AOffset = one(Stride), one(Stride), one(Offset)
+	l.BBatch = many(Stride)
+	l.BK, l.BN, l.BOffset = one(Stride), one(Stride), one(Offset)
+	l.BufA, l.BufB = buf(Read), buf(Read)
+	if g.Bias {
+		l.BiasN, l.BiasOffset = one(Stride), one(Offset)
+		l.BufBias = buf(Read)
+	}
+	if g.CStrided {
+		l.CBatch = many(Stride)
+		l.CM, l.CN, l.COffset = one(Stride), one(Stride), one(Offset)
+	}
+	l.BufC = buf(Write)
+	return l
+}
+
+// Activate is the value of an activation.
+func Activate(a Activation, x float64) float64 {
+	switch a {
+	case ActRelu:
+		if math.IsNaN(x) {
+			return x
+		}
+		return max(x, 0)
+	case ActGelu:
+		return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2))
+	case ActGeluTanh:
+		return 0.5 * x * (1 + math.Tanh(GeluTanhScale*(x+GeluTanhCubic*x*x*x)))
+	case ActSilu:
+		return x / (1 + math.Exp(-x))
+	}
+	return x
+}
+
+// The constants of the tanh form of GELU (Hendrycks and Gimpel, 2016): sqrt(2/pi), and the cubic's factor.
+const (
+	GeluTanhScale = 0.7978845608028654
+	GeluTanhCubic = 0.044715
+)
+
+// InterpretGemm computes g over canonical host bytes; floats accumulate in
+// float64 and round once at the store.
+func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
+	l := g.Layout()
+	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
+		return fmt.Errorf("gemm: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+	}
+	if !g.Type.IsFloat() && g.Act != ActNone && g.Act != ActRelu {
+		return fmt.Errorf("gemm: activation %d of %v", g.Act, g.Type)
+	}
+	sizes := make([]uint64, len(l.Batch))
+	for i, p := range l.Batch {
+		sizes[i] = params[p]
+	}
+	mm, nn := int64(params[l.M]), int64(params[l.N])
+	dot := func(strides []int, index []int64, rest ...int64) int64 {
+		at := int64(0)
+		for i, s := range strides {
+			at += index[i] * int64(params[s])
+		}
+		for i := 0; i < len(rest); i += 2 {
+			at += rest[i] * rest[i+1]
+		}
+		return at
+	}
+	p := func(n int) int64 { return int64(params[n]) }
+	index := make([]int64, len(sizes))
+	for b := range count(sizes) {
+		unravel(index, sizes, b)
+		a0 := p(l.AOffset) + dot(l.ABatch, index)
+		b0 := p(l.BOffset) + dot(l.BBatch, index)
+		for m := range mm {
+			for n := range nn {
+				c := (b*mm+m)*nn + n
+				if g.CStrided {
+					c = p(l.COffset) + dot(l.CBatch, index, m, p(l.CM), n, p(l.CN))
+				}
+				bias := int64(-1)
+				if g.Bias {
+					bias = p(l.BiasOffset) + n*p(l.BiasN)
+				}
+				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+n*p(l.BN), bias, c); err != nil {
+					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// gemmElement computes one element of C from the elements where its row of A
+// and column of B begin.
+func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, bias, c int64) error {
+	t := g.Type
+	ct := t.ComputeType()
+	var sum float64
+	var isum int64
+	load := func(buf int, at int64) (uint64, error) {
+		if err := inside(t, bufs[buf], at); err != nil {
+			return 0, fmt.Errorf("buffer %d: %w", buf, err)
+		}
+		return LoadBits(t, bufs[buf], at), nil
+	}
+	add := func(x, y uint64) {
+		if t.IsFloat() {
+			sum += ir.DecodeFloat(ct, x) * ir.DecodeFloat(ct, y)
+		} else {
+			isum += int64(castBits(ct, ir.I64, x)) * int64(castBits(ct, ir.I64, y))
+		}
+	}
+	for k := range int64(params[l.K]) {
+		x, err := load(l.BufA, a+k*int64(params[l.AK]))
+		if err != nil {
+			return err
+		}
+		y, err := load(l.BufB, b+k*int64(params[l.BK]))
+		if err != nil {
+			return err
+		}
+		add(x, y)
+	}
+	if bias >= 0 {
+		x, err := load(l.BufBias, bias)
+		if err != nil {
+			return err
+		}
+		add(x, ir.EncodeInt(ct, 1))
+	}
+	if err := inside(t, bufs[l.BufC], c); err != nil {
+		return fmt.Errorf("C: %w", err)
+	}
+	if t.IsFloat() {
+		StoreBits(t, bufs[l.BufC], c, ir.EncodeFloat(ct, Activate(g.Act, sum)))
+		return nil
+	}
+	if g.Act == ActRelu {
+		isum = max(isum, 0)
+	}
+	StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
+	return nil
+}
