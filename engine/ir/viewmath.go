@@ -1,0 +1,104 @@
+package ir
+
+// View arithmetic. Each function maps a view (layout and element offset) to the
+// view that a step makes of it, without looking at data. Arguments are already in
+// range (dims wrapped, indices normalised) unless a second result says otherwise.
+
+// PermuteLayout reorders the dims: dim i of the result is dim perm[i] of l.
+func PermuteLayout(l *Layout, perm []int64) *Layout {
+	shape := make([]int64, len(perm))
+	stride := make([]int64, len(perm))
+	for i, p := range perm {
+		shape[i], stride[i] = l.Shape[p], l.Stride[p]
+	}
+	return InternLayout(shape, stride)
+}
+
+// ExpandLayout broadcasts l to shape: leading dims are added and dims of size 1
+// repeat, both with stride 0. ok is false when a size does not fit.
+func ExpandLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
+	lead := len(shape) - l.Rank()
+	if lead < 0 {
+		return nil, false
+	}
+	stride := make([]int64, len(shape))
+	for i := range shape {
+		if i < lead {
+			continue
+		}
+		switch n := l.Shape[i-lead]; n {
+		case shape[i]:
+			stride[i] = l.Stride[i-lead]
+		case 1:
+		default:
+			return nil, false
+		}
+	}
+	return InternLayout(shape, stride), true
+}
+
+// SelectLayout removes dim at index i.
+func SelectLayout(l *Layout, offset int64, dim int, i int64) (*Layout, int64) {
+	shape := append(append([]int64{}, l.Shape[:dim]...), l.Shape[dim+1:]...)
+	stride := append(append([]int64{}, l.Stride[:dim]...), l.Stride[dim+1:]...)
+	return InternLayout(shape, stride), offset + i*l.Stride[dim]
+}
+
+// SliceLayout keeps the indices start, start+step, ... below stop of dim;
+// 0 <= start and step >= 1. start >= stop gives an empty dim.
+func SliceLayout(l *Layout, offset int64, dim int, start, stop, step int64) (*Layout, int64) {
+	shape := append([]int64{}, l.Shape...)
+	stride := append([]int64{}, l.Stride...)
+	shape[dim] = max(0, (stop-start+step-1)/step)
+	stride[dim] *= step
+	return InternLayout(shape, stride), offset + start*l.Stride[dim]
+}
+
+// ReshapeLayout is the layout of l's elements, in row-major order, under another
+// shape of equal Numel; ok is false when no strides express it and a copy is needed.
+//
+// It follows the rule that PyTorch documents for Tensor.view: dims are grouped into
+// maximal runs that are contiguous with respect to each other, and each run must be
+// covered by whole dims of the new shape.
+func ReshapeLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
+	if l.Numel == 0 || l.Dense {
+		return DenseLayout(shape), true
+	}
+	stride := make([]int64, len(shape))
+	v := len(shape) - 1
+	run, base := int64(1), int64(1)
+	if r := l.Rank(); r > 0 {
+		base = l.Stride[r-1]
+	}
+	for d := l.Rank() - 1; d >= 0; d-- {
+		run *= l.Shape[d]
+		if d > 0 && (l.Shape[d-1] == 1 || l.Stride[d-1] == run*base) {
+			continue
+		}
+		n := int64(1)
+		for v >= 0 && (n < run || shape[v] == 1) {
+			stride[v] = n * base
+			n *= shape[v]
+			v--
+		}
+		if n != run {
+			return nil, false
+		}
+		if d > 0 {
+			base, run = l.Stride[d-1], 1
+		}
+	}
+	if v >= 0 {
+		return nil, false
+	}
+	return InternLayout(shape, stride), true
+}
+
+// Element is the offset of index from the view's first element.
+func (l *Layout) Element(index []int64) int64 {
+	e := int64(0)
+	for d, i := range index {
+		e += i * l.Stride[d]
+	}
+	return e
+}

@@ -1,0 +1,448 @@
+package prim
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// The numbers of the primitives, set as each family registers.
+var (
+	pNeg, pAbs, pSign, pFloor, pCeil, pRound, pTrunc                 op.PrimID
+	pExp, pExpm1, pLog, pLog1p, pSqrt, pRsqrt, pReciprocal           op.PrimID
+	pSin, pCos, pTan, pTanh, pErf, pSigmoid, pRelu                   op.PrimID
+	pGelu, pGeluTanh, pSilu, pLogicalNot, pBitwiseNot, pCopy, pIsNaN op.PrimID
+	pGeluGrad, pGeluTanhGrad                                         op.PrimID
+	pAdd, pSub, pMul, pDiv, pFloorDivide, pRemainder, pPow           op.PrimID
+	pMaximum, pMinimum, pBitwiseAnd, pBitwiseOr, pBitwiseXor         op.PrimID
+	pEq, pNe, pLt, pLe, pGt, pGe                                     op.PrimID
+	pWhere, pCast, pTri                                              op.PrimID
+	pFill, pIota, pRandUniform, pRandNormal, pRandInt, pDropout      op.PrimID
+	pSum, pProd, pAmax, pAmin, pAny, pAll, pArgMax, pArgMin          op.PrimID
+	pMaxDim, pMinDim, pVar                                           op.PrimID
+	pSoftmax, pLogSoftmax, pSoftmaxGrad, pLogSoftmaxGrad             op.PrimID
+	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pCumsum, pTopk     op.PrimID
+	pGather, pIndexSelect, pScatterAdd, pScatter, pIndexAdd          op.PrimID
+	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
+	pSGDStep, pAdamStep, pToDevice                                   op.PrimID
+)
+
+func flag(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// Neg is -x.
+func Neg(b op.Builder, x op.Val) op.Val { return b.Emit(pNeg, nil, x) }
+
+// Abs is |x|.
+func Abs(b op.Builder, x op.Val) op.Val { return b.Emit(pAbs, nil, x) }
+
+// Sign is -1, 0 or 1.
+func Sign(b op.Builder, x op.Val) op.Val { return b.Emit(pSign, nil, x) }
+
+// Floor rounds down.
+func Floor(b op.Builder, x op.Val) op.Val { return b.Emit(pFloor, nil, x) }
+
+// Ceil rounds up.
+func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit(pCeil, nil, x) }
+
+// Round rounds half to even.
+func Round(b op.Builder, x op.Val) op.Val { return b.Emit(pRound, nil, x) }
+
+// Trunc rounds toward zero.
+func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit(pTrunc, nil, x) }
+
+// Exp is e**x.
+func Exp(b op.Builder, x op.Val) op.Val { return b.Emit(pExp, nil, x) }
+
+// Expm1 is e**x - 1.
+func Expm1(b op.Builder, x op.Val) op.Val { return b.Emit(pExpm1, nil, x) }
+
+// Log is the natural logarithm.
+func Log(b op.Builder, x op.Val) op.Val { return b.Emit(pLog, nil, x) }
+
+// Log1p is log(1+x).
+func Log1p(b op.Builder, x op.Val) op.Val { return b.Emit(pLog1p, nil, x) }
+
+// Sqrt is the square root.
+func Sqrt(b op.Builder, x op.Val) op.Val { return b.Emit(pSqrt, nil, x) }
+
+// Rsqrt is 1/sqrt(x).
+func Rsqrt(b op.Builder, x op.Val) op.Val { return b.Emit(pRsqrt, nil, x) }
+
+// Reciprocal is 1/x.
+func Reciprocal(b op.Builder, x op.Val) op.Val { return b.Emit(pReciprocal, nil, x) }
+
+// Sin is the sine.
+func Sin(b op.Builder, x op.Val) op.Val { return b.Emit(pSin, nil, x) }
+
+// Cos is the cosine.
+func Cos(b op.Builder, x op.Val) op.Val { return b.Emit(pCos, nil, x) }
+
+// Tan is the tangent.
+func Tan(b op.Builder, x op.Val) op.Val { return b.Emit(pTan, nil, x) }
+
+// Tanh is the hyperbolic tangent.
+func Tanh(b op.Builder, x op.Val) op.Val { return b.Emit(pTanh, nil, x) }
+
+// Erf is the error function.
+func Erf(b op.Builder, x op.Val) op.Val { return b.Emit(pErf, nil, x) }
+
+// Sigmoid is 1/(1+exp(-x)).
+func Sigmoid(b op.Builder, x op.Val) op.Val { return b.Emit(pSigmoid, nil, x) }
+
+// Relu is max(x, 0).
+func Relu(b op.Builder, x op.Val) op.Val { return b.Emit(pRelu, nil, x) }
+
+// Gelu is x*Phi(x), by erf.
+func Gelu(b op.Builder, x op.Val) op.Val { return b.Emit(pGelu, nil, x) }
+
+// GeluTanh is the tanh form of Gelu.
+func GeluTanh(b op.Builder, x op.Val) op.Val { return b.Emit(pGeluTanh, nil, x) }
+
+// Silu is x*sigmoid(x).
+func Silu(b op.Builder, x op.Val) op.Val { return b.Emit(pSilu, nil, x) }
+
+// LogicalNot is x == 0, in bool.
+func LogicalNot(b op.Builder, x op.Val) op.Val { return b.Emit(pLogicalNot, nil, x) }
+
+// BitwiseNot complements the bits; of bool the value.
+func BitwiseNot(b op.Builder, x op.Val) op.Val { return b.Emit(pBitwiseNot, nil, x) }
+
+// Copy is a dense copy of x.
+func Copy(b op.Builder, x op.Val) op.Val { return b.Emit(pCopy, nil, x) }
+
+// IsNaN tells NaNs, in bool.
+func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit(pIsNaN, nil, x) }
+
+// GeluGrad is gy times the derivative of Gelu at x.
+func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluGrad, nil, x, gy) }
+
+// GeluTanhGrad is gy times the derivative of GeluTanh at x.
+func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluTanhGrad, nil, x, gy) }
+
+// Binary functions take operands of one shape and dtype; one may be a number.
+
+// Add is x+y; of bools their or.
+func Add(b op.Builder, x, y op.Val) op.Val { return b.Emit(pAdd, nil, x, y) }
+
+// Sub is x-y.
+func Sub(b op.Builder, x, y op.Val) op.Val { return b.Emit(pSub, nil, x, y) }
+
+// Mul is x*y; of bools their and.
+func Mul(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMul, nil, x, y) }
+
+// Div is x/y of floats; integers are divided with truncation.
+func Div(b op.Builder, x, y op.Val) op.Val { return b.Emit(pDiv, nil, x, y) }
+
+// FloorDivide is floor(x/y), as Python's //.
+func FloorDivide(b op.Builder, x, y op.Val) op.Val { return b.Emit(pFloorDivide, nil, x, y) }
+
+// Remainder is x - y*floor(x/y), as Python's %.
+func Remainder(b op.Builder, x, y op.Val) op.Val { return b.Emit(pRemainder, nil, x, y) }
+
+// Pow is x to the power y.
+func Pow(b op.Builder, x, y op.Val) op.Val { return b.Emit(pPow, nil, x, y) }
+
+// Maximum propagates NaN.
+func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMaximum, nil, x, y) }
+
+// Minimum propagates NaN.
+func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMinimum, nil, x, y) }
+
+// BitwiseAnd is x & y.
+func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseAnd, nil, x, y) }
+
+// BitwiseOr is x | y.
+func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseOr, nil, x, y) }
+
+// BitwiseXor is x ^ y.
+func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseXor, nil, x, y) }
+
+// Eq is x == y, in bool.
+func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit(pEq, nil, x, y) }
+
+// Ne is x != y, in bool.
+func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit(pNe, nil, x, y) }
+
+// Lt is x < y, in bool.
+func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pLt, nil, x, y) }
+
+// Le is x <= y, in bool.
+func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit(pLe, nil, x, y) }
+
+// Gt is x > y, in bool.
+func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pGt, nil, x, y) }
+
+// Ge is x >= y, in bool.
+func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pGe, nil, x, y) }
+
+// Where is x where cond (bool) holds, else y; x or y may be a number.
+func Where(b op.Builder, cond, x, y op.Val) op.Val { return b.Emit(pWhere, nil, cond, x, y) }
+
+// Cast converts to d; x itself when it has that dtype.
+func Cast(b op.Builder, x op.Val, d ir.DType) op.Val {
+	if x.DType() == d {
+		return x
+	}
+	return b.Emit(pCast, []int64{int64(d)}, x)
+}
+
+// Tri keeps the upper or lower triangle of the last two dims, from diagonal on.
+func Tri(b op.Builder, x op.Val, diagonal int64, upper bool) op.Val {
+	return b.Emit(pTri, []int64{diagonal, flag(upper)}, x)
+}
+
+func creation(d ir.DType, dev ir.DeviceID, shape []int64) []int64 {
+	return append([]int64{int64(d), int64(dev)}, shape...)
+}
+
+// Fill is a tensor of one number.
+func Fill(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pFill, creation(d, dev, shape), v)
+}
+
+// Full is Fill.
+func Full(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return Fill(b, v, d, dev, shape)
+}
+
+// Zeros is a tensor of zeros.
+func Zeros(b op.Builder, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return Fill(b, op.IntVal(0), d, dev, shape)
+}
+
+// ZerosLike has x's dtype, device and shape.
+func ZerosLike(b op.Builder, x op.Val) op.Val { return Zeros(b, x.DType(), x.Device(), x.Shape()) }
+
+// OnesLike has x's dtype, device and shape.
+func OnesLike(b op.Builder, x op.Val) op.Val {
+	return Fill(b, op.IntVal(1), x.DType(), x.Device(), x.Shape())
+}
+
+// Iota is start + step*i for i below n.
+func Iota(b op.Builder, start, step op.Val, d ir.DType, dev ir.DeviceID, n int64) op.Val {
+	return b.Emit(pIota, []int64{int64(d), int64(dev), n}, start, step)
+}
+
+// RandUniform draws from [0, 1); seed and nonce come from Builder.RNG.
+func RandUniform(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandUniform, creation(d, dev, shape), seed, nonce)
+}
+
+// RandNormal draws from the standard normal distribution.
+func RandNormal(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandNormal, creation(d, dev, shape), seed, nonce)
+}
+
+// RandInt draws integers from [low, high).
+func RandInt(b op.Builder, seed, nonce, low, high op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandInt, creation(d, dev, shape), seed, nonce, low, high)
+}
+
+// Dropout zeroes elements with probability p (below 1) and scales the rest by 1/(1-p).
+func Dropout(b op.Builder, x, seed, nonce, p op.Val) op.Val {
+	return b.Emit(pDropout, nil, x, seed, nonce, p)
+}
+
+// Sum adds over dims, which go; no dims gives x itself.
+func Sum(b op.Builder, x op.Val, dims []int64) op.Val {
+	if len(dims) == 0 {
+		return x
+	}
+	return b.Emit(pSum, dims, x)
+}
+
+// Prod multiplies over dims, which go; no dims gives x itself.
+func Prod(b op.Builder, x op.Val, dims []int64) op.Val {
+	if len(dims) == 0 {
+		return x
+	}
+	return b.Emit(pProd, dims, x)
+}
+
+// Amax is the maximum over dims, which go.
+func Amax(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmax, dims, x) }
+
+// Amin is the minimum over dims, which go.
+func Amin(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmin, dims, x) }
+
+// Any tells over dims whether an element is not zero.
+func Any(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAny, dims, x) }
+
+// All tells over dims whether no element is zero.
+func All(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAll, dims, x) }
+
+// ArgMax is the first index of the maximum along dim, which goes.
+func ArgMax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pArgMax, []int64{dim}, x) }
+
+// ArgMin is the first index of the minimum along dim, which goes.
+func ArgMin(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pArgMin, []int64{dim}, x) }
+
+// MaxDim is the maximum along dim and its first index; dim goes.
+func MaxDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
+	o := b.EmitN(pMaxDim, []int64{dim}, x)
+	return o[0], o[1]
+}
+
+// MinDim is the minimum along dim and its first index; dim goes.
+func MinDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
+	o := b.EmitN(pMinDim, []int64{dim}, x)
+	return o[0], o[1]
+}
+
+// Var is the variance over dims with divisor count-correction, and the mean; dims go.
+func Var(b op.Builder, x, correction op.Val, dims []int64) (variance, mean op.Val) {
+	o := b.EmitN(pVar, dims, x, correction)
+	return o[0], o[1]
+}
+
+// Softmax normalises exp(x) along dim.
+func Softmax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pSoftmax, []int64{dim}, x) }
+
+// LogSoftmax is the logarithm of Softmax.
+func LogSoftmax(b op.Builder, x op.Val, dim int64) op.Val {
+	return b.Emit(pLogSoftmax, []int64{dim}, x)
+}
+
+// SoftmaxGrad is the cotangent of Softmax's input, y its output.
+func SoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
+	return b.Emit(pSoftmaxGrad, []int64{dim}, gy, y)
+}
+
+// LogSoftmaxGrad is the cotangent of LogSoftmax's input, y its output.
+func LogSoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
+	return b.Emit(pLogSoftmaxGrad, []int64{dim}, gy, y)
+}
+
+// LayerNorm normalises over the last n dims; w and bias may have Kind None. The
+// statistics have the shape of the outer dims.
+func LayerNorm(b op.Builder, x, w, bias, eps op.Val, n int) (y, mean, rstd op.Val) {
+	in := []op.Val{x}
+	if w.IsTensor() {
+		in = append(in, w)
+	}
+	if bias.IsTensor() {
+		in = append(in, bias)
+	}
+	o := b.EmitN(pLayerNorm, []int64{int64(n), flag(w.IsTensor()), flag(bias.IsTensor())}, append(in, eps)...)
+	return o[0], o[1], o[2]
+}
+
+// LayerNormGrad is the cotangent of LayerNorm's x; w may have Kind None.
+func LayerNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val, n int) op.Val {
+	in := []op.Val{gy, x, mean, rstd}
+	if w.IsTensor() {
+		in = append(in, w)
+	}
+	return b.Emit(pLayerNormGrad, []int64{int64(n), flag(w.IsTensor()), 0}, in...)
+}
+
+// LayerNormGradWB gives the cotangents of LayerNorm's weight and bias.
+func LayerNormGradWB(b op.Builder, gy, x, mean, rstd op.Val, n int) (dw, db op.Val) {
+	o := b.EmitN(pLayerNormGradWB, []int64{int64(n)}, gy, x, mean, rstd)
+	return o[0], o[1]
+}
+
+// Cumsum is the running sum along dim.
+func Cumsum(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pCumsum, []int64{dim}, x) }
+
+// Topk gives the k largest (or smallest) along dim, sorted, and their indices.
+func Topk(b op.Builder, x op.Val, k, dim int64, largest bool) (values, indices op.Val) {
+	o := b.EmitN(pTopk, []int64{k, dim, flag(largest)}, x)
+	return o[0], o[1]
+}
+
+// Gather takes x at indices i along dim.
+func Gather(b op.Builder, x, i op.Val, dim int64) op.Val { return b.Emit(pGather, []int64{dim}, x, i) }
+
+// IndexSelect takes the slices of x along dim that the 1-d i names.
+func IndexSelect(b op.Builder, x, i op.Val, dim int64) op.Val {
+	return b.Emit(pIndexSelect, []int64{dim}, x, i)
+}
+
+// ScatterAdd adds src into x at indices i along dim.
+func ScatterAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+	return b.Emit(pScatterAdd, []int64{dim}, x, i, src)
+}
+
+// Scatter writes src, a tensor or a number, into x at indices i along dim.
+func Scatter(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+	return b.Emit(pScatter, []int64{dim}, x, i, src)
+}
+
+// IndexAdd adds the slices of src into the slices of x along dim that the 1-d i names.
+func IndexAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+	return b.Emit(pIndexAdd, []int64{dim}, x, i, src)
+}
+
+// Cat joins tensors of one dtype along dim.
+func Cat(b op.Builder, xs []op.Val, dim int64) op.Val {
+	return b.Emit(pCat, []int64{dim}, xs...)
+}
+
+// StridedScatter is base with value written at the elements of the view (l, offset)
+// of base's dense storage.
+func StridedScatter(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val {
+	return b.Emit(pStridedScatter, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
+}
+
+// StridedScatterAdd is base with value added there; the view may overlap itself.
+func StridedScatterAdd(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val {
+	return b.Emit(pStridedScatterAdd, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
+}
+
+// Matmul is act(x @ y + bias) over equal leading dims; bias may have Kind None. act
+// is a kir.Activation number: 0 none, 1 relu, 2 gelu, 3 gelu_tanh, 4 silu.
+func Matmul(b op.Builder, x, y, bias op.Val, act int64) op.Val {
+	if bias.IsTensor() {
+		return b.Emit(pMatmul, []int64{1, act}, x, y, bias)
+	}
+	return b.Emit(pMatmul, []int64{0, act}, x, y)
+}
+
+// SGDStep is one step of SGD: the new parameter, and the new momentum buffer where
+// buf is a tensor. first is 1 in the step that creates the buffer.
+func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, first op.Val, nesterov, maximize bool) (newP, newBuf op.Val) {
+	attr := []int64{flag(nesterov), flag(maximize), flag(buf.IsTensor())}
+	in := []op.Val{p, g}
+	if buf.IsTensor() {
+		in = append(in, buf)
+	}
+	o := b.EmitN(pSGDStep, attr, append(in, lr, momentum, dampening, weightDecay, first)...)
+	if buf.IsTensor() {
+		return o[0], o[1]
+	}
+	return o[0], op.Val{}
+}
+
+// Adam holds the numbers of an Adam step; Bias1 and Bias2 are 1-beta**step.
+type Adam struct {
+	LR, Beta1, Beta2, Eps, WeightDecay, Bias1, Bias2 op.Val
+	Decoupled, Maximize                              bool // Decoupled: AdamW
+}
+
+// AdamStep is one step of Adam or AdamW: the new parameter and moments; vmax and its
+// new value have Kind None without amsgrad.
+func AdamStep(b op.Builder, p, g, m, v, vmax op.Val, o Adam) (newP, newM, newV, newMax op.Val) {
+	in := []op.Val{p, g, m, v}
+	if vmax.IsTensor() {
+		in = append(in, vmax)
+	}
+	in = append(in, o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, o.Bias1, o.Bias2)
+	r := b.EmitN(pAdamStep, []int64{flag(o.Decoupled), flag(vmax.IsTensor()), flag(o.Maximize)}, in...)
+	if vmax.IsTensor() {
+		newMax = r[3]
+	}
+	return r[0], r[1], r[2], newMax
+}
+
+// ToDevice copies x to a device; x itself when it is there.
+func ToDevice(b op.Builder, x op.Val, dev ir.DeviceID) op.Val {
+	if x.Device() == dev {
+		return x
+	}
+	return b.Emit(pToDevice, []int64{int64(dev)}, Contiguous(b, x))
+}
