@@ -351,3 +351,20 @@ func (k GradSink) SetRetained(hd uint64, cot op.Val) {
 		k.S.setNewGrad(hd, k.Dense(cot), k.Create)
 	}
 }
+
+// Promote is steps 1 to 3 of mark_step: a pending loc with a committed value becomes
+// a loc; an SSA base whose value is stored is left alone, for its leaf is as strong a
+// hold as a loc's. No base is forced.
+func (s *State) Promote() {
+	for i := range s.bases {
+		b := &s.bases[i]
+		if b.Pins == 0 {
+			continue
+		}
+		if b.Binding == PendingLoc && s.locs[b.Loc].HasValue {
+			b.Binding = LocBound
+			b.BindingVersion++
+		}
+		b.Mutated = false
+	}
+}

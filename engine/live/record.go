@@ -19,6 +19,14 @@ type fastKey struct {
 // DefaultDType implements op.Builder.
 func (s *State) DefaultDType() ir.DType { return s.Default }
 
+// DefaultDevice implements op.Builder.
+func (s *State) DefaultDevice() ir.DeviceID {
+	if s.Choose != nil {
+		return s.Choose()
+	}
+	return s.DefaultDev
+}
+
 // NeedsGrad implements op.Builder.
 func (s *State) NeedsGrad(v op.Val) bool { return s.taping && v.Tape != 0 }
 
@@ -108,6 +116,7 @@ func (s *State) record(p *op.Prim, attr []int64, in []op.Val) (uint32, []ir.Aval
 	id := s.G.Add(uint16(p.ID), ir.InternAttr(attr), s.Site, avals, s.edgeBuf, s.scalarBuf)
 	s.scratchV = append(s.scratchV, id)
 	s.Recorded++
+	s.PendingBytes += ir.AvalOf(avals[0]).Bytes()
 	return id, avals
 }
 
@@ -175,6 +184,9 @@ func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simp
 		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
 	}
 	s.specBuf = outs
+	if p.IndexInput > 0 {
+		s.checkIndex(p, attr, in)
+	}
 	var dev ir.DeviceID
 	sdt := outs[0].DType
 	if first >= 0 {
@@ -194,6 +206,25 @@ func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simp
 		s.fast[key] = outs[0].DType
 	}
 	return s.avalBuf, sdt
+}
+
+// checkIndex raises for a host-made index tensor that leaves its dim.
+func (s *State) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
+	if s.IndexRange == nil || len(attr) == 0 || p.IndexInput >= len(in) {
+		return
+	}
+	shape := in[0].Shape()
+	if int(attr[0]) >= len(shape) {
+		return
+	}
+	lo, hi, ok := s.IndexRange(in[p.IndexInput].Value)
+	if size := shape[attr[0]]; ok && (lo < 0 || hi >= size) {
+		bad := hi
+		if lo < 0 {
+			bad = lo
+		}
+		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, bad, attr[0], size))
+	}
 }
 
 // DeviceName prints a device as PyTorch would.

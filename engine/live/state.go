@@ -142,8 +142,8 @@ type Effect struct {
 	// Prev is the version before, without a reference: it counts only while PrevSeq matches.
 	Prev    uint32
 	PrevSeq uint64
-	Mut   uint64 // mutation id
-	Site  uint32
+	Mut     uint64 // mutation id
+	Site    uint32
 }
 
 // State is everything the user's program has made. The engine's lock guards it.
@@ -188,7 +188,13 @@ type State struct {
 	edgeBuf      []ir.Edge
 	avalBuf      []ir.AvalID
 	specBuf      []op.OutSpec
-	Fallback     func(site uint32) string
+	// PendingBytes estimates what the unexecuted nodes will write.
+	PendingBytes int64
+	// Choose finds the default device when it is first needed.
+	Choose func() ir.DeviceID
+	// IndexRange gives the least and greatest element of an index tensor that came from
+	// the host, so that a bad index raises at the user's line.
+	IndexRange func(value uint32) (lo, hi int64, ok bool)
 }
 
 // New makes an empty state.
@@ -419,4 +425,23 @@ func (s *State) log(e Effect) uint64 {
 	e.Site = s.Site
 	s.Effects = append(s.Effects, e)
 	return s.Token()
+}
+
+// EachHandle calls f for every live handle.
+func (s *State) EachHandle(f func(hd uint64, h *Handle)) {
+	for i := range s.handles {
+		if h := &s.handles[i]; h.Gen&0x80000000 != 0 {
+			f(uint64(h.Gen)<<32|uint64(i), h)
+		}
+	}
+}
+
+// Outdate makes every handle of old stale here: generations go on where old's ended.
+func (s *State) Outdate(old *State) {
+	s.handles = make([]Handle, len(old.handles))
+	s.freeH = s.freeH[:0]
+	for i := len(s.handles) - 1; i >= 1; i-- {
+		s.handles[i].Gen = (old.handles[i].Gen + 1) &^ 0x80000000
+		s.freeH = append(s.freeH, uint32(i))
+	}
 }

@@ -113,6 +113,9 @@ type Prim struct {
 	// Elementwise: one output element depends on the same element of the inputs.
 	// Inputs have the output's shape (broadcast by stride 0).
 	Elementwise bool
+	// IndexInput is the operand (1 or later) that holds indices into dim attr[0] of operand
+	// 0; 0 when there is none. Kernels of such primitives check their indices.
+	IndexInput int
 	// Random marks a draw: never merged, never recomputed with a new nonce.
 	Random bool
 	// Reads names, for the in-place rule: input i is read only at the very element that is

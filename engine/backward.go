@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// Flags of Backward.
+const (
+	RetainGraph uint32 = 1 << iota
+	CreateGraph
+	AccumulateGrad
+	AllowUnused
+)
+
+// BackwardEvent is what a walk stops for.
+type BackwardEvent struct {
+	Kind uint32 // 0 done, 1 call Hook with Grad
+	Hook uint64
+	Grad Out
+}
+
+// session is a backward walk between calls.
+type session struct {
+	w      *autograd.Session
+	flags  uint32
+	inputs int
+	grad   bool // the user's grad mode, restored between calls
+}
+
+// Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
+// first hook or the end when BackwardNext is called.
+func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return 0, err
+	}
+	defer e.leave()
+	defer catch(&err)
+	if err := e.poisoned(); err != nil {
+		return 0, err
+	}
+	if err := e.lock.acquire(threadID()); err != nil {
+		return 0, err
+	}
+	ok := false
+	defer func() {
+		if !ok {
+			e.lock.release()
+		}
+	}()
+	if e.inBackward > 0 {
+		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside a backward walk (from a hook): nested walks are not supported")
+	}
+	s := e.s
+	old := s.Taping(flags&CreateGraph != 0)
+	defer s.Taping(old)
+	rv, cv, err := e.roots(roots, grads)
+	if err != nil {
+		return 0, err
+	}
+	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0}
+	for i, h := range inputs {
+		v, err := s.Resolve(h)
+		if err != nil {
+			return 0, err
+		}
+		if v.Tape == 0 {
+			return 0, ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors does not require grad (input %d)", i)
+		}
+		o.Inputs = append(o.Inputs, v.Tape)
+	}
+	sink := live.GradSink{S: s, Create: o.CreateGraph,
+		Add:   func(x, y op.Val) op.Val { return prim.Add(s, x, y) },
+		Dense: func(v op.Val) op.Val { return denseGrad(s, v) }}
+	e.nextID++
+	id = e.nextID
+	e.sessions[id] = &session{w: s.T.Begin(s, sink, rv, cv, o, addCot, viewCot), flags: flags, inputs: len(inputs)}
+	e.inBackward++
+	ok = true
+	return id, nil
+}
+
+// denseGrad copies a cotangent that is a view.
+func denseGrad(s *live.State, v op.Val) op.Val {
+	if l := v.L(); l.Dense && v.Offset == 0 && l.Numel == ir.AvalOf(v.Aval).Layout.Numel {
+		return v
+	}
+	return prim.Copy(s, v)
+}
+
+func addCot(b op.Builder, x, y op.Val) op.Val { return prim.Add(b, x, y) }
+
+func viewCot(b op.Builder, step op.ViewOp, cot, in, out op.Val) op.Val {
+	return prim.ViewVJP(b, step, cot, in.L(), out.L(), in.Offset, out.Offset)
+}
+
+// roots resolves the starting values and their cotangents.
+func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
+	s := e.s
+	for i, h := range roots {
+		v, err := s.Resolve(h)
+		if err != nil {
+			return nil, nil, err
+		}
+		if v.Tape == 0 {
+			return nil, nil, ir.Errorf(ir.ErrRuntime, "element %d of tensors does not require grad and does not have a grad_fn", i)
+		}
+		var c op.Val
+		if i < len(grads) && grads[i] != 0 {
+			if c, err = s.Resolve(grads[i]); err != nil {
+				return nil, nil, err
+			}
+			if !sameShape(c.Shape(), v.Shape()) {
+				return nil, nil, ir.Errorf(ir.ErrRuntime, "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s.", i, ir.ShapeString(c.Shape()), i, ir.ShapeString(v.Shape()))
+			}
+			if c.DType() != v.DType() {
+				c = prim.Cast(s, c, v.DType())
+			}
+			c.Base = 0
+		} else {
+			if v.L().Numel != 1 {
+				return nil, nil, ir.Errorf(ir.ErrRuntime, "grad can be implicitly created only for scalar outputs")
+			}
+			c = prim.Fill(s, op.FloatVal(1), v.DType(), v.Device(), v.Shape())
+		}
+		rv, cv = append(rv, v), append(cv, c)
+	}
+	return rv, cv, nil
+}
+
+// BackwardNext goes on with a walk, after a hook with its replacement (0: none), to the
+// next hook or the end.
+func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	ss := e.sessions[id]
+	if ss == nil {
+		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
+	}
+	defer func() {
+		if err != nil {
+			e.endSession(id, ss)
+		}
+	}()
+	defer catch(&err)
+	s := e.s
+	var r op.Val
+	if replacement != 0 {
+		if r, err = s.Resolve(replacement); err != nil {
+			return err
+		}
+		r.Base = 0
+	}
+	old := s.Taping(ss.flags&CreateGraph != 0)
+	defer s.Taping(old)
+	hook, cot, x := ss.w.Next(r)
+	if x != nil {
+		return asError(x)
+	}
+	ev.Kind, ev.Hook = 0, hook
+	if hook != 0 {
+		ev.Kind = 1
+		cot.Base = 0
+		e.describe(s.Wrap(cot, nil), &ev.Grad)
+		return nil
+	}
+	if ss.inputs == 0 {
+		e.endSession(id, ss)
+	}
+	return nil
+}
+
+func (e *Engine) endSession(id uint64, ss *session) {
+	ss.w.Close()
+	delete(e.sessions, id)
+	e.inBackward--
+	e.lock.release()
+}
+
+// BackwardResults gives the cotangents of the inputs of a finished walk and ends it.
+func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	defer catch(&err)
+	ss := e.sessions[id]
+	if ss == nil {
+		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
+	}
+	defer e.endSession(id, ss)
+	for i := range ss.w.Results {
+		v := ss.w.Results[i]
+		if i >= len(outs) {
+			break
+		}
+		has[i] = v.IsTensor()
+		if has[i] {
+			v.Base = 0
+			if ss.flags&CreateGraph == 0 {
+				v.Tape = 0
+			}
+			e.describe(e.s.Wrap(v, nil), &outs[i])
+		} else if ss.flags&AllowUnused == 0 {
+			for k := 0; k < i; k++ {
+				if has[k] {
+					e.s.Release(outs[k].Handle)
+				}
+			}
+			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
+		}
+	}
+	return nil
+}
+
+// AddHook registers a hook on the gradient of h.
+func (e *Engine) AddHook(h uint64) (id uint64, err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return 0, err
+	}
+	defer e.leave()
+	v, err := e.s.Resolve(h)
+	if err != nil {
+		return 0, err
+	}
+	if v.Tape == 0 {
+		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
+	}
+	e.nextID++
+	n := e.s.T.Node(v.Tape)
+	n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
+	e.hooks[e.nextID] = hookPlace{v.Tape, n.Seq}
+	return e.nextID, nil
+}
+
+// RemoveHook takes a hook off; unknown ones are ignored.
+func (e *Engine) RemoveHook(id uint64) {
+	if e.enter() != nil {
+		return
+	}
+	defer e.leave()
+	p, ok := e.hooks[id]
+	if !ok {
+		return
+	}
+	delete(e.hooks, id)
+	n := e.s.T.Node(p.edge)
+	if n.Seq != p.seq {
+		return
+	}
+	for i := range n.Hooks {
+		if n.Hooks[i].ID == id {
+			n.Hooks = append(n.Hooks[:i], n.Hooks[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// readCache holds the dense copy that Force made of a view until Read takes it.
+type readCache struct {
+	handle uint64
+	value  uint32
+}
+
+// heavyElements is the pending work above which a read runs in a goroutine, so that
+// signals are seen.
+const heavyElements = 1 << 20
+
+// FromData makes a leaf from dense host data in canonical form.
+func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, site uint32, out *Out) (err *ir.Error) {
+	if err = e.enter(); err != nil {
+		return err
+	}
+	defer e.finish(site, &err)
+	if err = e.poisoned(); err != nil {
+		return err
+	}
+	if d == ir.InvalidDType || d >= ir.NumDTypes {
+		return ir.Errorf(ir.ErrType, "tensor: dtype: got number %d, want 1 to %d", d, ir.NumDTypes-1)
+	}
+	if len(shape) > MaxRank {
+		return ir.Errorf(ir.ErrRuntime, "tensor: got %d dims, want at most %d", len(shape), MaxRank)
+	}
+	n := int64(1)
+	for _, x := range shape {
+		if x < 0 || (x > 0 && n > (1<<62)/x) {
+			return ir.Errorf(ir.ErrRuntime, "tensor: shape %s is negative or too large", ir.ShapeString(shape))
+		}
+		n *= x
+	}
+	if want := n * int64(d.Size()); want != int64(len(data)) {
+		return ir.Errorf(ir.ErrValue, "tensor: data of shape %s and dtype %s: got %d bytes, want %d", ir.ShapeString(shape), d, len(data), want)
+	}
+	e.s.Site = site
+	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
+	width := int64(e.caps(dev).Storage[d])
+	if width == 0 {
+		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d, live.DeviceName(dev))
+	}
+	st, x := e.x.Allocate(dev, max(n*width, 1))
+	if x != nil {
+		return asError(x)
+	}
+	if n > 0 {
+		if x := e.x.Places[dev].Dev.Upload(e.x.Storage(st).Buf, d, 0, data); x != nil {
+			e.x.Drop(st)
+			return e.fail(x)
+		}
+	}
+	if (d == ir.I64 || d == ir.I32) && n > 0 {
+		lo, hi := extent(d, data)
+		e.ranges[st] = [2]int64{lo, hi}
+	}
+	v := e.s.G.AddLeaf(av.ID, st, site)
+	hd := e.s.Wrap(op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
+	e.s.G.Release(v)
+	if requiresGrad {
+		if err := e.s.SetRequiresGrad(hd, true); err != nil {
+			e.s.Release(hd)
+			return err
+		}
+	}
+	e.describe(hd, out)
+	return nil
+}
+
+// extent gives the least and greatest element.
+func extent(d ir.DType, data []byte) (lo, hi int64) {
+	at := func(i int) int64 { return int64(int32(binary.LittleEndian.Uint32(data[4*i:]))) }
+	n := len(data) / 4
+	if d == ir.I64 {
+		at = func(i int) int64 { return int64(binary.LittleEndian.Uint64(data[8*i:])) }
+		n = len(data) / 8
+	}
+	lo, hi = at(0), at(0)
+	for i := 1; i < n; i++ {
+		v := at(i)
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return lo, hi
+}
+
+// indexRange implements live.State.IndexRange.
+func (e *Engine) indexRange(value uint32) (lo, hi int64, ok bool) {
+	n := e.s.G.Node(value)
+	if n.Op != ir.OpLeaf {
+		return 0, 0, false
+	}
+	r, ok := e.ranges[n.Store]
+	return r[0], r[1], ok
+}
+
+// heavy reports much pending work: it is run in time slices.
+func (e *Engine) heavy() bool {
+	return e.s.PendingBytes > 4*heavyElements || len(e.s.G.Pending) > 4096
+}
+
+// Force computes the value of h. It reports pending when slice passes; call it again.
+func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	big := e.job != nil || e.heavy()
+	e.mu.Unlock()
+	work := func() *ir.Error {
+		e.mu.Lock()
+		defer e.leave()
+		return e.prepareRead(h)
+	}
+	if big {
+		return e.run("force", h, slice, work)
+	}
+	if err := e.lock.acquire(threadID()); err != nil {
+		return false, err
+	}
+	defer e.lock.release()
+	return false, work()
+}
+
+// prepareRead forces the dense value of h and keeps it in the read cache.
+func (e *Engine) prepareRead(h uint64) (err *ir.Error) {
+	defer catch(&err)
+	if err := e.raiseDeferred(); err != nil {
+		return err
+	}
+	hv, err := e.s.Handle(h)
+	if err != nil {
+		return err
+	}
+	if b := e.s.Base(hv.Base); e.poison != nil {
+		if n := e.s.G.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
+			return e.poisoned()
+		}
+	}
+	effects := 0
+	v, err := e.s.Resolve(h)
+	if err != nil {
+		return err
+	}
+	if e.s.Base(v.Base).Binding != live.SSA {
+		effects = len(e.s.Effects)
+	}
+	if l := v.L(); !l.Dense && l.Numel > 0 && e.poison == nil {
+		e.s.Taping(false)
+		v = prim.Contiguous(e.s, e.s.Detach(v))
+	}
+	if e.s.G.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
+		if err := e.force([]uint32{v.Value}, effects); err != nil {
+			return err
+		}
+	}
+	e.dropRead()
+	if v.Base == 0 {
+		e.s.G.Retain(v.Value)
+		e.read = readCache{h, v.Value}
+	}
+	return nil
+}
+
+func (e *Engine) dropRead() {
+	if e.read.value != 0 {
+		e.s.G.Release(e.read.value)
+		e.read = readCache{}
+	}
+}
+
+// catch turns a panic with *ir.Error into the error.
+func catch(err **ir.Error) {
+	if r := recover(); r != nil {
+		x, ok := r.(*ir.Error)
+		if !ok {
+			panic(r)
+		}
+		*err = x
+	}
+}
+
+// raiseDeferred raises what an earlier flush could not.
+func (e *Engine) raiseDeferred() *ir.Error {
+	x := e.deferred
+	e.deferred = nil
+	return x
+}
+
+// Read copies the dense value of h, in canonical form, to dst.
+func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	defer catch(&err)
+	if err := e.lock.acquire(threadID()); err != nil {
+		return err
+	}
+	defer e.lock.release()
+	hv, err := e.s.Handle(h)
+	if err != nil {
+		return err
+	}
+	b := e.s.Base(hv.Base)
+	av := ir.AvalOf(b.Aval)
+	l := ir.LayoutOf(hv.Layout)
+	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
+		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
+	}
+	value, off := b.Value, hv.Offset
+	stale := e.s.G.Node(value).Op != ir.OpLeaf || b.Binding != live.SSA && len(e.s.Effects) > 0 || !l.Dense
+	if e.read.handle != h && stale {
+		if err := e.prepareRead(h); err != nil {
+			return err
+		}
+		hv, _ = e.s.Handle(h)
+		value, off = e.s.Base(hv.Base).Value, hv.Offset
+	}
+	if e.read.handle == h && e.read.value != 0 {
+		value, off = e.read.value, 0
+	}
+	defer e.dropRead()
+	n := e.s.G.Node(value)
+	if n.Op != ir.OpLeaf {
+		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
+	}
+	if n.Store == 0 {
+		return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+	}
+	if len(dst) > 0 {
+		s := e.x.Storage(n.Store)
+		if x := e.x.Places[s.Dev].Dev.Read(s.Buf, av.DType, off, dst); x != nil {
+			return e.fail(x)
+		}
+	}
+	return e.takeFault()
+}
+
+// Flush plans and submits all pending effects without waiting. Errors of the work
+// itself surface at the next boundary.
+func (e *Engine) Flush() (err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	defer catch(&err)
+	if err := e.lock.acquire(threadID()); err != nil {
+		return err
+	}
+	defer e.lock.release()
+	if e.inBackward > 0 {
+		return nil
+	}
+	return e.force(nil, len(e.s.Effects))
+}
+
+// MarkStep runs everything pending, waits, promotes, collects and begins a new epoch
+// (spec section 6). It reports pending when slice passes; call it again.
+func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
+	return e.run("mark_step", 0, slice, e.markStep)
+}
+
+func (e *Engine) markStep() (err *ir.Error) {
+	e.mu.Lock()
+	defer e.leave()
+	defer catch(&err)
+	e.drain()
+	if err := e.raiseDeferred(); err != nil {
+		return err
+	}
+	// Step 0: everything tokGlobal roots.
+	if err := e.force(nil, len(e.s.Effects)); err != nil {
+		return err
+	}
+	// Steps 1 to 3: promotion of captured values, finished bindings, retention.
+	e.s.Promote()
+	// Step 4: cleanup and fencing; step 5: completion.
+	e.drain()
+	if x := e.x.Wait(nil); x != nil {
+		return e.fail(x)
+	}
+	e.s.Epoch++
+	return e.takeFault()
+}

@@ -1,0 +1,444 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/exec"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/plan"
+)
+
+// Config is what the engine cannot know: how devices are opened.
+type Config struct {
+	// Open opens a device when it is first named.
+	Open func(ir.DeviceID) (device.Device, error)
+	// Describe lists the devices that could be opened, for Info("devices").
+	Describe func() []DeviceInfo
+	// DefaultDevice chooses the device of new tensors at start.
+	DefaultDevice func() ir.DeviceID
+}
+
+// DeviceInfo describes a device that could be opened.
+type DeviceInfo struct {
+	Name, Adapter, Driver, Backend string
+	Software                       bool
+	Features                       []string
+	Limits                         map[string]int64
+}
+
+// Engine is one runtime. All methods may be called from any thread.
+type Engine struct {
+	mu    sync.Mutex
+	lock  execLock
+	cfg   Config
+	s     *live.State
+	x     *exec.Executor
+	w     *plan.Window
+	cache *plan.Cache
+	sites siteTable
+
+	args op.Args
+	vals []op.Val
+
+	finMu    sync.Mutex
+	finalize []uint64
+
+	poison     *ir.Error
+	lostCause  string
+	forked     bool
+	sessions   map[uint64]*session
+	nextID     uint64
+	hooks      map[uint64]hookPlace
+	job        *job
+	read       readCache
+	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
+	recent     []ranWindow
+	ranges     map[uint32][2]int64 // by storage
+	options    map[string]string
+	netAt      int
+	byteBudget int64
+	inBackward int
+	stats      counters
+	defaultSet bool
+}
+
+// counters feed Info("stats").
+type counters struct {
+	windows, built, replayed, executed, faults, inPlace, through int64
+	keyNanos, bindNanos, runNanos                                int64
+}
+
+// ranWindow remembers what a fault's event number meant.
+type ranWindow struct {
+	sites []uint32
+	ops   []uint16
+}
+
+type hookPlace struct {
+	edge uint32
+	seq  uint64
+}
+
+var (
+	defaultMu     sync.Mutex
+	defaultEngine *Engine
+	defaultConfig Config
+)
+
+// Configure sets the configuration of the default engine, before its first use.
+func Configure(c Config) {
+	defaultMu.Lock()
+	defaultConfig = c
+	defaultMu.Unlock()
+}
+
+// Default gives the process's engine, made on first use; it touches no GPU until a GPU
+// device is named.
+func Default() *Engine {
+	defaultMu.Lock()
+	defer defaultMu.Unlock()
+	if defaultEngine == nil {
+		defaultEngine = New(defaultConfig)
+	}
+	return defaultEngine
+}
+
+const (
+	netNodes     = 16384
+	maxPlans     = 256
+	defaultBytes = 8 << 30
+)
+
+// New makes an engine.
+func New(c Config) *Engine {
+	plan.Init()
+	e := &Engine{cfg: c, byteBudget: defaultBytes}
+	e.start()
+	return e
+}
+
+// start makes the parts that Reset makes anew.
+func (e *Engine) start() {
+	e.s = live.New()
+	e.x = exec.New()
+	e.w = plan.NewWindow(e.s)
+	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
+	e.s.G.OnStoreFree = func(store uint32) {
+		delete(e.ranges, store)
+		e.x.Drop(store)
+	}
+	e.s.IndexRange = e.indexRange
+	e.s.Choose = func() ir.DeviceID {
+		e.chooseDefault()
+		return e.s.DefaultDev
+	}
+	e.sessions = map[uint64]*session{}
+	e.hooks = map[uint64]hookPlace{}
+	e.ranges = map[uint32][2]int64{}
+	if e.options == nil {
+		e.options = map[string]string{}
+	}
+	e.netAt = netNodes
+	e.recent, e.deferred, e.poison = nil, nil, nil
+	e.defaultSet = false
+	e.s.Seed(0x5DEECE66D)
+}
+
+// Scalar is a number in a call.
+type Scalar struct {
+	Kind op.ValKind
+	Bits uint64
+}
+
+// Call is one operator call; capi decodes tl_call into it without copying.
+type Call struct {
+	Op      op.OpID
+	Mode    uint8 // 0 functional, 1 in place, 2 out=
+	Site    uint32
+	In      []uint64
+	Ints    []int64
+	Scalars []Scalar
+	Outs    []uint64
+	Drop    []uint64
+}
+
+// The modes of a Call.
+const (
+	ModeFunctional uint8 = iota
+	ModeInPlace
+	ModeOut
+)
+
+// MaxRank bounds the dims of a tensor.
+const MaxRank = 16
+
+// Flags of an Out.
+const (
+	OutRequiresGrad = 1
+	OutLeaf         = 2
+	OutSame         = 4
+)
+
+// Out describes a result; it has the memory layout of tl_out.
+type Out struct {
+	Handle                     uint64
+	DType, Device, Rank, Flags uint8
+	_                          uint32
+	Numel                      int64
+	Shape                      [MaxRank]int64
+}
+
+// operandMarker in Call.In says that the next scalar is the operand.
+const operandMarker = uint64(1) << 63
+
+// enter locks the engine for recording.
+func (e *Engine) enter() *ir.Error {
+	e.mu.Lock()
+	if e.forked {
+		e.mu.Unlock()
+		return ir.Errorf(ir.ErrRuntime, "torchlette: this process was made by fork() after the engine had started; use the 'spawn' or 'forkserver' start method")
+	}
+	e.drain()
+	return nil
+}
+
+// drain releases the handles whose owners are gone: cleanup only, never execution.
+func (e *Engine) drain() {
+	e.finMu.Lock()
+	q := e.finalize
+	e.finalize = nil
+	e.finMu.Unlock()
+	for _, h := range q {
+		e.s.Release(h)
+	}
+	if q != nil {
+		e.finMu.Lock()
+		if e.finalize == nil {
+			e.finalize = q[:0]
+		}
+		e.finMu.Unlock()
+	}
+}
+
+// leave ends a recording call: what it held goes, and the safety net is looked at.
+func (e *Engine) leave() {
+	e.s.Drain()
+	e.mu.Unlock()
+}
+
+func (e *Engine) poisoned() *ir.Error {
+	if e.poison == nil {
+		return nil
+	}
+	return ir.Errorf(ir.ErrPoisoned, "the engine is poisoned since an earlier failure: %s (call torchlette.reset() to start anew)", e.poison.Msg)
+}
+
+// Op records an operator.
+func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
+	if err = e.enter(); err != nil {
+		return 0, err
+	}
+	defer e.finish(c.Site, &err)
+	for _, h := range c.Drop {
+		e.s.Release(h)
+	}
+	if err = e.poisoned(); err != nil {
+		return 0, err
+	}
+	d := op.DefOf(c.Op)
+	if d == nil {
+		return 0, ir.Errorf(ir.ErrHandle, "operator number %d: want 1 to %d", c.Op, len(op.Defs()))
+	}
+	e.s.Site = c.Site
+	if err = e.decode(c, d); err != nil {
+		return 0, err
+	}
+	e.s.Taping(e.s.GradMode && !e.s.Inference)
+	vals := d.Eval(&e.args)
+	switch c.Mode {
+	case ModeInPlace:
+		return e.storeInPlace(c, d, vals, outs)
+	case ModeOut:
+		return e.storeOut(c, d, vals, outs)
+	}
+	if len(vals) > len(outs) {
+		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
+	}
+	for i := range vals {
+		e.describe(e.s.Wrap(vals[i], c.In), &outs[i])
+	}
+	return len(vals), nil
+}
+
+// finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
+func (e *Engine) finish(site uint32, err **ir.Error) {
+	r := recover()
+	if r != nil {
+		x, ok := r.(*ir.Error)
+		if !ok {
+			e.s.Drain()
+			e.mu.Unlock()
+			panic(r)
+		}
+		*err = x
+	}
+	if *err != nil && (*err).Site == 0 {
+		(*err).Site = site
+	}
+	e.s.Drain()
+	if len(e.s.G.Pending) >= e.netAt || e.s.PendingBytes > e.byteBudget/2 {
+		e.net()
+	}
+	e.mu.Unlock()
+}
+
+// decode resolves the operands of a call.
+func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
+	a := &e.args
+	a.B, a.Op = e.s, d
+	a.In, a.Scalars, a.Ints = a.In[:0], a.Scalars[:0], c.Ints
+	a.Reset()
+	sc := c.Scalars
+	si := 0
+	// Operands that are numbers take scalars in order, so they are told apart from Scalar
+	// parameters by walking the signature.
+	ti := 0
+	for i := range d.Parsed.Params {
+		p := &d.Parsed.Params[i]
+		switch p.Type {
+		case "Tensor", "Operand":
+			count := 1
+			if p.List {
+				var err *ir.Error
+				if count, err = listLen(c, d, i); err != nil {
+					return err
+				}
+			}
+			for k := 0; k < count; k++ {
+				if ti >= len(c.In) {
+					return ir.Errorf(ir.ErrType, "%s: operands: got %d, want more", d.Parsed.Name, len(c.In))
+				}
+				h := c.In[ti]
+				ti++
+				switch {
+				case h == 0:
+					a.In = append(a.In, op.Val{})
+				case h == operandMarker:
+					if si >= len(sc) {
+						return ir.Errorf(ir.ErrType, "%s: scalars: got %d, want more", d.Parsed.Name, len(sc))
+					}
+					a.In = append(a.In, op.Val{Kind: sc[si].Kind, Bits: sc[si].Bits})
+					si++
+				default:
+					v, err := e.s.Resolve(h)
+					if err != nil {
+						return err
+					}
+					a.In = append(a.In, v)
+				}
+			}
+		case "float", "Scalar":
+			if si >= len(sc) {
+				return ir.Errorf(ir.ErrType, "%s: scalars: got %d, want more", d.Parsed.Name, len(sc))
+			}
+			a.Scalars = append(a.Scalars, op.Val{Kind: sc[si].Kind, Bits: sc[si].Bits})
+			si++
+		}
+	}
+	return nil
+}
+
+// listLen finds the length of the Tensor[] parameter i: the ints before it are walked.
+func listLen(c *Call, d *op.Def, i int) (int, *ir.Error) {
+	k := 0
+	short := ir.Errorf(ir.ErrType, "%s: integers: got %d, want more", d.Parsed.Name, len(c.Ints))
+	for j := 0; j < i; j++ {
+		p := &d.Parsed.Params[j]
+		switch {
+		case p.List:
+			if k >= len(c.Ints) {
+				return 0, short
+			}
+			if n := c.Ints[k]; n > 0 && p.Type != "Tensor" {
+				k += int(n)
+			}
+			k++
+		case p.Type == "int" || p.Type == "bool":
+			k++
+			if p.Opt {
+				k++
+			}
+		case p.Type == "str" || p.Type == "dtype" || p.Type == "device":
+			k++
+		}
+	}
+	if k >= len(c.Ints) {
+		return 0, short
+	}
+	return int(c.Ints[k]), nil
+}
+
+// describe fills an Out for a handle.
+func (e *Engine) describe(hd uint64, o *Out) {
+	h, err := e.s.Handle(hd)
+	if err != nil {
+		panic(err)
+	}
+	av := ir.AvalOf(e.s.Base(h.Base).Aval)
+	l := ir.LayoutOf(h.Layout)
+	if len(l.Shape) > MaxRank {
+		e.s.Release(hd)
+		panic(ir.Errorf(ir.ErrRuntime, "tensors have at most %d dims, got %d", MaxRank, len(l.Shape)))
+	}
+	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), 0, l.Numel
+	copy(o.Shape[:], l.Shape)
+	if e.s.RequiresGrad(h) {
+		o.Flags |= OutRequiresGrad
+	}
+	if e.s.IsLeaf(h) {
+		o.Flags |= OutLeaf
+	}
+}
+
+// gradName gives the name of a handle's grad_fn, "" for leaves.
+func (e *Engine) gradName(h *live.Handle) string {
+	if e.s.IsLeaf(h) {
+		return ""
+	}
+	if !e.s.RequiresGrad(h) {
+		return ""
+	}
+	return e.s.T.Name(h.Tape)
+}
+
+// ensureDevice opens a device that is named for the first time.
+func (e *Engine) ensureDevice(id ir.DeviceID) *ir.Error {
+	if e.x.Places[id] != nil {
+		return nil
+	}
+	if e.cfg.Open == nil {
+		return ir.Errorf(ir.ErrRuntime, "no device %s: this engine was made without devices", live.DeviceName(id))
+	}
+	d, err := e.cfg.Open(id)
+	if err != nil {
+		if x, ok := err.(*ir.Error); ok {
+			return x
+		}
+		return ir.Errorf(ir.ErrRuntime, "device %s: %v", live.DeviceName(id), err)
+	}
+	e.x.AddPlace(id, d)
+	return nil
+}
+
+// caps describes a device, opening it when needed.
+func (e *Engine) caps(id ir.DeviceID) *device.Caps {
+	if err := e.ensureDevice(id); err != nil {
+		panic(err)
+	}
+	return e.x.Places[id].Dev.Caps()
+}

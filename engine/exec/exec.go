@@ -1,0 +1,330 @@
+package exec
+
+import (
+	"errors"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/plan"
+)
+
+// Storage is memory that holds a value beyond a plan. Leaves of the graph count as
+// references; several versions may pass through one storage, one after the other.
+type Storage struct {
+	Buf     device.Buffer
+	Dev     ir.DeviceID
+	Bytes   int64
+	Refs    int32
+	Version uint64 // in-place stores committed to it
+}
+
+// Place is a device with its pool.
+type Place struct {
+	Dev    device.Device
+	Pool   *Pool
+	fences []device.Fence // windows in flight
+}
+
+// Executor runs plans on places.
+type Executor struct {
+	Places   map[ir.DeviceID]*Place
+	storages []Storage
+	free     []uint32
+	bind     device.Binding
+	outs     []device.Buffer
+	temps    []device.Buffer
+	Timeout  time.Duration
+	Limit    int64 // of each pool; 0 for none
+	// Counters.
+	Kernels, Bytes, Runs int64
+	LiveStorages         int
+}
+
+// maxInFlight windows may run ahead on an asynchronous device.
+const maxInFlight = 2
+
+// New makes an executor without places.
+func New() *Executor {
+	return &Executor{Places: map[ir.DeviceID]*Place{}, storages: make([]Storage, 1), Timeout: 120 * time.Second}
+}
+
+// AddPlace enters a device.
+func (x *Executor) AddPlace(id ir.DeviceID, d device.Device) *Place {
+	p := &Place{Dev: d, Pool: NewPool(d, x.Timeout)}
+	p.Pool.Limit = x.Limit
+	x.Places[id] = p
+	return p
+}
+
+// Storage gives entry id.
+func (x *Executor) Storage(id uint32) *Storage { return &x.storages[id] }
+
+// NewStorage enters a buffer with one reference.
+func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) uint32 {
+	x.LiveStorages++
+	s := Storage{Buf: buf, Dev: dev, Bytes: bytes, Refs: 1}
+	if k := len(x.free); k > 0 {
+		id := x.free[k-1]
+		x.free = x.free[:k-1]
+		x.storages[id] = s
+		return id
+	}
+	x.storages = append(x.storages, s)
+	return uint32(len(x.storages) - 1)
+}
+
+// Retain adds a reference.
+func (x *Executor) Retain(id uint32) { x.storages[id].Refs++ }
+
+// Drop takes one away; the last returns the buffer to the pool.
+func (x *Executor) Drop(id uint32) {
+	s := &x.storages[id]
+	if s.Refs--; s.Refs > 0 {
+		return
+	}
+	x.Places[s.Dev].Pool.Release(s.Buf, s.Bytes)
+	*s = Storage{}
+	x.LiveStorages--
+	x.free = append(x.free, id)
+}
+
+// Allocate gives a new storage of that many bytes.
+func (x *Executor) Allocate(dev ir.DeviceID, bytes int64) (uint32, error) {
+	pl := x.Places[dev]
+	b, err := pl.Pool.Acquire(bytes)
+	if err != nil {
+		return 0, x.wrap(pl, bytes, err)
+	}
+	return x.NewStorage(b, dev, bytes), nil
+}
+
+func (x *Executor) wrap(pl *Place, bytes int64, err error) error {
+	var e *ir.Error
+	if errors.As(err, &e) && e.Code != ir.ErrOutOfMemory {
+		return e
+	}
+	return outOfMemory(pl.Dev, bytes, pl.Pool, err)
+}
+
+// Prepare builds the device programs of a new plan.
+func (x *Executor) Prepare(p *plan.Plan) error {
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Transfer || s.Program != nil {
+			continue
+		}
+		prog, err := x.Places[s.Dev].Dev.Build(s.Steps, len(p.Slots))
+		if err != nil {
+			x.ReleasePlan(p)
+			return err
+		}
+		s.Program = prog
+	}
+	return nil
+}
+
+// ReleasePlan gives back the device programs of p.
+func (x *Executor) ReleasePlan(p *plan.Plan) {
+	for i := range p.Segments {
+		if s := &p.Segments[i]; s.Program != nil {
+			s.Program.Release()
+			s.Program = nil
+		}
+	}
+}
+
+// ErrAdmission marks a failure before the first submit: nothing has run.
+type ErrAdmission struct{ Err error }
+
+// Error gives the cause's text.
+func (e *ErrAdmission) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *ErrAdmission) Unwrap() error { return e.Err }
+
+// Run runs p over the externals' storages and returns the storages of its results, in
+// their order; each result owns one reference. A failure before the first submit is an
+// *ErrAdmission and leaves everything as it was.
+func (x *Executor) Run(p *plan.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32, error) {
+	if err := x.admit(p); err != nil {
+		return nil, &ErrAdmission{err}
+	}
+	b := &x.bind
+	b.Offsets, b.Scalars = offsets, scalars
+	b.Bufs = b.Bufs[:0]
+	for i := range p.Slots {
+		switch s := &p.Slots[i]; s.Kind {
+		case plan.External:
+			b.Bufs = append(b.Bufs, x.storages[ext[s.Index]].Buf)
+		case plan.Output:
+			b.Bufs = append(b.Bufs, x.outs[s.Index])
+		default:
+			b.Bufs = append(b.Bufs, x.temps[s.Index])
+		}
+	}
+	err := x.segments(p)
+	x.releaseTemps(p)
+	if err != nil {
+		x.releaseOutputs(p)
+		return nil, err
+	}
+	x.Runs++
+	x.Kernels += int64(p.Kernels)
+	x.Bytes += p.BytesWritten
+	return x.settle(p, ext, results), nil
+}
+
+// settle makes storages of the outputs that results name; the rest return to the pool.
+func (x *Executor) settle(p *plan.Plan, ext, results []uint32) []uint32 {
+	made := make(map[int]uint32, p.Outputs)
+	for _, r := range p.Results {
+		s := &p.Slots[r.Slot]
+		if s.Kind == plan.External {
+			id := ext[s.Index]
+			x.Retain(id)
+			x.storages[id].Version++
+			results = append(results, id)
+			continue
+		}
+		if id, ok := made[s.Index]; ok {
+			x.Retain(id)
+			results = append(results, id)
+			continue
+		}
+		id := x.NewStorage(x.outs[s.Index], s.Dev, s.Bytes)
+		made[s.Index] = id
+		results = append(results, id)
+	}
+	if len(made) < p.Outputs {
+		for i := range p.Slots {
+			if s := &p.Slots[i]; s.Kind == plan.Output {
+				if _, ok := made[s.Index]; !ok {
+					x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
+				}
+			}
+		}
+	}
+	return results
+}
+
+// admit acquires every buffer of the plan, or none.
+func (x *Executor) admit(p *plan.Plan) error {
+	x.outs, x.temps = x.outs[:0], x.temps[:0]
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind == plan.External {
+			continue
+		}
+		pl := x.Places[s.Dev]
+		b, err := pl.Pool.Acquire(s.Bytes)
+		if err != nil {
+			x.unadmit(p, i)
+			return x.wrap(pl, s.Bytes, err)
+		}
+		if s.Kind == plan.Output {
+			x.outs = append(x.outs, b)
+		} else {
+			x.temps = append(x.temps, b)
+		}
+	}
+	return nil
+}
+
+func (x *Executor) unadmit(p *plan.Plan, upto int) {
+	for i := 0; i < upto; i++ {
+		switch s := &p.Slots[i]; s.Kind {
+		case plan.Output:
+			x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
+		case plan.Temp:
+			x.Places[s.Dev].Pool.Release(x.temps[s.Index], s.Bytes)
+		}
+	}
+}
+
+func (x *Executor) releaseTemps(p *plan.Plan) {
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Kind == plan.Temp {
+			x.Places[s.Dev].Pool.Release(x.temps[s.Index], s.Bytes)
+		}
+	}
+}
+
+func (x *Executor) releaseOutputs(p *plan.Plan) {
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Kind == plan.Output {
+			x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
+		}
+	}
+}
+
+// segments runs the plan's parts in order.
+func (x *Executor) segments(p *plan.Plan) error {
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Transfer {
+			if err := x.transfer(s); err != nil {
+				return err
+			}
+			continue
+		}
+		pl := x.Places[s.Dev]
+		if err := x.throttle(pl); err != nil {
+			return err
+		}
+		f, err := pl.Dev.Run(s.Program, &x.bind)
+		if err != nil {
+			return err
+		}
+		if pl.Dev.Caps().Async {
+			pl.fences = append(pl.fences, f)
+		}
+	}
+	return nil
+}
+
+// throttle waits until fewer than maxInFlight windows run.
+func (x *Executor) throttle(pl *Place) error {
+	for len(pl.fences) > 0 && pl.Dev.Done(pl.fences[0]) {
+		pl.fences = append(pl.fences[:0], pl.fences[1:]...)
+	}
+	if len(pl.fences) < maxInFlight {
+		return nil
+	}
+	err := pl.Dev.Wait(pl.fences[0], x.Timeout, nil)
+	pl.fences = append(pl.fences[:0], pl.fences[1:]...)
+	return err
+}
+
+func (x *Executor) transfer(s *plan.Segment) error {
+	n := s.Numel
+	if n == 0 {
+		return nil
+	}
+	data := make([]byte, n*int64(s.DType.Size()))
+	if err := x.Places[s.FromDev].Dev.Read(x.bind.Bufs[s.From], s.DType, x.bind.Offsets[s.FromOff], data); err != nil {
+		return err
+	}
+	return x.Places[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
+}
+
+// Wait blocks until every device is idle; interrupt is polled.
+func (x *Executor) Wait(interrupt func() bool) error {
+	for _, pl := range x.Places {
+		if err := pl.Dev.Wait(pl.Dev.Submitted(), x.Timeout, interrupt); err != nil {
+			return err
+		}
+		pl.fences = pl.fences[:0]
+	}
+	return nil
+}
+
+// TakeFault returns a data error of the completed runs of any device.
+func (x *Executor) TakeFault() (device.Fault, bool, error) {
+	for _, pl := range x.Places {
+		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
+			return f, ok, err
+		}
+	}
+	return device.Fault{}, false, nil
+}

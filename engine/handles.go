@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+)
+
+// Meta describes a tensor.
+type Meta struct {
+	DType          ir.DType
+	Device         ir.DeviceID
+	Shape, Stride  []int64
+	Offset         int64
+	Base           uint64
+	Commits, Flags uint64
+	GradFn         string
+	Site           uint32
+	OnHost         bool
+}
+
+// Flags of Meta.
+const (
+	MetaRequiresGrad = 1 << iota
+	MetaLeaf
+	MetaRetainsGrad
+	MetaView
+	MetaContiguous
+)
+
+// Meta describes h without running anything.
+func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return m, err
+	}
+	defer e.leave()
+	x, err := e.s.Handle(h)
+	if err != nil {
+		return m, err
+	}
+	b := e.s.Base(x.Base)
+	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
+	n := e.s.G.Node(b.Value)
+	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset, Base: uint64(x.Base), Commits: b.Scheduled,
+		Site: x.Site, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 && (b.Binding == live.SSA || len(e.s.Effects) == 0)}
+	if e.s.RequiresGrad(x) {
+		m.Flags |= MetaRequiresGrad
+	}
+	if e.s.IsLeaf(x) {
+		m.Flags |= MetaLeaf
+	}
+	if x.Flags&live.FlagRetain != 0 {
+		m.Flags |= MetaRetainsGrad
+	}
+	if l.Numel != av.Layout.Numel || x.Offset != 0 {
+		m.Flags |= MetaView
+	}
+	if l.Dense {
+		m.Flags |= MetaContiguous
+	}
+	return m, nil
+}
+
+// Release ends handles whose owners are gone. It never fails and never runs anything:
+// the handles are queued and drained at the next safe point.
+func (e *Engine) Release(hs []uint64) {
+	e.finMu.Lock()
+	e.finalize = append(e.finalize, hs...)
+	e.finMu.Unlock()
+	if e.mu.TryLock() {
+		if !e.forked {
+			e.drain()
+		}
+		e.mu.Unlock()
+	}
+}
+
+// Dispose ends what h refers to, even while the engine is busy or poisoned.
+func (e *Engine) Dispose(h uint64) {
+	if e.enter() == nil {
+		e.s.Dispose(h)
+		e.leave()
+	}
+}
+
+// Keep lets h outlive its tidy scope.
+func (e *Engine) Keep(h uint64) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.Keep(h)
+}
+
+// TidyBegin opens a scope.
+func (e *Engine) TidyBegin() {
+	if e.enter() == nil {
+		e.s.TidyBegin()
+		e.leave()
+	}
+}
+
+// TidyEnd closes it; see live.State.TidyEnd.
+func (e *Engine) TidyEnd(returned []uint64) {
+	if e.enter() == nil {
+		e.s.TidyEnd(returned)
+		e.leave()
+	}
+}
+
+// SetRequiresGrad makes a leaf require grad, or no longer.
+func (e *Engine) SetRequiresGrad(h uint64, v bool) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.SetRequiresGrad(h, v)
+}
+
+// RetainGrad asks a non-leaf to keep its grad.
+func (e *Engine) RetainGrad(h uint64) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.RetainGrad(h)
+}
+
+// Grad gives a new handle of h's grad.
+func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
+	if err := e.enter(); err != nil {
+		return false, err
+	}
+	defer e.leave()
+	g, err := e.s.Grad(h)
+	if err != nil || g == 0 {
+		return false, err
+	}
+	e.describe(e.s.Dup(g), out)
+	return true, nil
+}
+
+// SetGrad replaces h's grad; 0 is None.
+func (e *Engine) SetGrad(h, grad uint64) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.SetGrad(h, grad)
+}
+
+// SetData implements tensor.data = src.
+func (e *Engine) SetData(h, src uint64) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.SetData(h, src)
+}

@@ -1,0 +1,306 @@
+package engine
+
+import (
+	"encoding/json"
+	"strconv"
+	"sync"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// siteTable interns call sites.
+type siteTable struct {
+	mu    sync.Mutex
+	byKey map[string]uint32
+	list  []string
+}
+
+// Site interns a call site; 0 is unknown.
+func (e *Engine) Site(file, fn string, line int) uint32 {
+	k := file + ":" + strconv.Itoa(line) + " in " + fn
+	t := &e.sites
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id, ok := t.byKey[k]; ok {
+		return id
+	}
+	if t.byKey == nil {
+		t.byKey, t.list = map[string]uint32{}, []string{""}
+	}
+	id := uint32(len(t.list))
+	t.list = append(t.list, k)
+	t.byKey[k] = id
+	return id
+}
+
+// SiteString gives "file:line in function".
+func (e *Engine) SiteString(id uint32) string {
+	e.sites.mu.Lock()
+	defer e.sites.mu.Unlock()
+	if int(id) < len(e.sites.list) {
+		return e.sites.list[id]
+	}
+	return ""
+}
+
+// Mode names a setting of SetMode.
+type Mode int32
+
+// The settings.
+const (
+	ModeGrad Mode = iota
+	ModeDefaultDType
+	ModeDefaultDevice
+	ModeInference
+	ModeBusyWait
+)
+
+// SetMode changes a setting and returns the former value; v < 0 only asks.
+func (e *Engine) SetMode(m Mode, v int64) (old int64) {
+	if e.enter() != nil {
+		return -1
+	}
+	defer e.leave()
+	set := func(b *bool) int64 {
+		o := int64(0)
+		if *b {
+			o = 1
+		}
+		if v >= 0 {
+			*b = v != 0
+		}
+		return o
+	}
+	switch m {
+	case ModeGrad:
+		return set(&e.s.GradMode)
+	case ModeInference:
+		return set(&e.s.Inference)
+	case ModeBusyWait:
+		return set(&e.lock.wait)
+	case ModeDefaultDType:
+		old = int64(e.s.Default)
+		if v > 0 && ir.DType(v).IsFloat() {
+			e.s.Default = ir.DType(v)
+		}
+	case ModeDefaultDevice:
+		e.chooseDefault()
+		old = int64(e.s.DefaultDev)
+		if v >= 0 {
+			e.s.DefaultDev = ir.DeviceID(v)
+		}
+	}
+	return old
+}
+
+// chooseDefault looks for a GPU when the default device is first asked for.
+func (e *Engine) chooseDefault() {
+	if !e.defaultSet {
+		e.defaultSet = true
+		if e.cfg.DefaultDevice != nil {
+			e.s.DefaultDev = e.cfg.DefaultDevice()
+		}
+	}
+}
+
+// Seed starts the random generator anew.
+func (e *Engine) Seed(seed int64) {
+	if e.enter() == nil {
+		e.s.Seed(uint64(seed))
+		e.leave()
+	}
+}
+
+// RNGState gives what SetRNGState restores.
+func (e *Engine) RNGState() (v [4]uint64) {
+	if e.enter() == nil {
+		v = e.s.RNGState()
+		e.leave()
+	}
+	return v
+}
+
+// SetRNGState restores a state.
+func (e *Engine) SetRNGState(v [4]uint64) {
+	if e.enter() == nil {
+		e.s.SetRNGState(v)
+		e.leave()
+	}
+}
+
+// Info gives a JSON document about the engine.
+func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
+	if err := e.enter(); err != nil {
+		return nil, err
+	}
+	defer e.leave()
+	var v any
+	switch kind {
+	case "devices":
+		if e.cfg.Describe != nil {
+			v = e.cfg.Describe()
+		}
+	case "memory_stats":
+		v = e.memoryStats()
+	case "stats":
+		v = e.counts()
+	case "leaks":
+		v = e.leaks()
+	case "explain":
+		x, err := e.explain(h)
+		if err != nil {
+			return nil, err
+		}
+		v = x
+	case "ops":
+		names := []string{}
+		for _, d := range op.Defs() {
+			names = append(names, d.Sig)
+		}
+		v = names
+	default:
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, leaks, explain or ops", kind)
+	}
+	b, x := json.Marshal(v)
+	if x != nil {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: info: %v", x)
+	}
+	return b, nil
+}
+
+func (e *Engine) memoryStats() map[string]map[string]int64 {
+	out := map[string]map[string]int64{}
+	for _, pl := range e.x.Places {
+		p := pl.Pool
+		out[pl.Dev.Caps().Name] = map[string]int64{"live_bytes": p.Live, "pool_bytes": p.Pooled, "peak_bytes": p.Peak, "live_buffers": int64(p.Count),
+			"pool_hits": p.Hits, "pool_misses": p.Misses}
+	}
+	return out
+}
+
+func (e *Engine) counts() map[string]int64 {
+	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
+		"nodes_recorded": int64(e.s.Recorded), "nodes_executed": e.stats.executed, "kernels_run": e.x.Kernels, "bytes_written": e.x.Bytes,
+		"live_handles": int64(e.s.LiveHandles), "live_bases": int64(e.s.LiveBases), "live_nodes": int64(e.s.G.Live()), "tape_nodes": int64(e.s.T.Live()),
+		"live_storages": int64(e.x.LiveStorages), "effects_logged": int64(e.s.Token()), "effects_pending": int64(len(e.s.Effects)), "nodes_pending": int64(len(e.s.G.Pending)),
+		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.s.Epoch), "faults": e.stats.faults,
+		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos}
+	for _, pl := range e.x.Places {
+		p := pl.Pool
+		m["live_buffers"] += int64(p.Count)
+		m["live_bytes"] += p.Live
+		m["peak_bytes"] += p.Peak
+		m["pool_bytes"] += p.Pooled
+		for k, v := range pl.Dev.Stats() {
+			m["device_"+k] += v
+		}
+	}
+	return m
+}
+
+// leaks lists the live handles by the line that made them.
+func (e *Engine) leaks() map[string]int {
+	out := map[string]int{}
+	e.s.EachHandle(func(_ uint64, h *live.Handle) {
+		if h.Flags&live.FlagInternal == 0 {
+			out[e.SiteString(h.Site)]++
+		}
+	})
+	return out
+}
+
+// explain says where a tensor stands: binding, versions, pending work.
+func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
+	x, err := e.s.Handle(h)
+	if err != nil {
+		return nil, err
+	}
+	b := e.s.Base(x.Base)
+	n := e.s.G.Node(b.Value)
+	av := ir.AvalOf(b.Aval)
+	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion, "logical_version": b.LogicalVersion,
+		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0, "lost": n.Op == ir.OpLeaf && n.Store == 0,
+		"site": e.SiteString(x.Site), "dtype": av.DType.String(), "device": live.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
+		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
+	switch {
+	case n.Op < ir.OpProj && n.Op != ir.OpFree:
+		m["op"] = op.PrimOf(op.PrimID(n.Op)).Name
+		m["op_site"] = e.SiteString(n.Site)
+	case n.Op == ir.OpLeaf && n.Store != 0:
+		m["storage_version"] = e.x.Storage(n.Store).Version
+		m["bytes"] = e.x.Storage(n.Store).Bytes
+	}
+	if b.Loc != 0 {
+		l := e.s.Loc(b.Loc)
+		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical, "has_value": l.HasValue}
+	}
+	return m, nil
+}
+
+// SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit"
+// (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", and those
+// that RegisterOption added.
+func (e *Engine) SetOption(key, value string) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	bad := func() *ir.Error { return ir.Errorf(ir.ErrValue, "option %s: got %q", key, value) }
+	switch key {
+	case "pending_bytes":
+		n, x := strconv.ParseInt(value, 10, 64)
+		if x != nil || n <= 0 {
+			return bad()
+		}
+		e.byteBudget = n
+	case "memory_limit":
+		n, x := strconv.ParseInt(value, 10, 64)
+		if x != nil || n < 0 {
+			return bad()
+		}
+		for _, pl := range e.x.Places {
+			pl.Pool.Limit = n
+		}
+		e.x.Limit = n
+	case "reset_peak":
+		for _, pl := range e.x.Places {
+			pl.Pool.ResetPeak()
+		}
+	case "clear_plans":
+		e.cache.Clear()
+	default:
+		if f := optionHooks[key]; f != nil {
+			if x := f(value); x != nil {
+				return ir.Errorf(ir.ErrValue, "option %s: %v", key, x)
+			}
+			break
+		}
+		return ir.Errorf(ir.ErrValue, "unknown option %q", key)
+	}
+	e.options[key] = value
+	return nil
+}
+
+// optionHooks are options of packages that the engine does not import.
+var optionHooks = map[string]func(string) error{}
+
+// RegisterOption adds an option, at start-up.
+func RegisterOption(key string, f func(value string) error) { optionHooks[key] = f }
+
+// Reset starts anew after a failure: all handles become stale, devices are reopened.
+func (e *Engine) Reset() *ir.Error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, pl := range e.x.Places {
+		pl.Dev.Close()
+	}
+	old := e.s
+	e.start()
+	e.s.Outdate(old)
+	return nil
+}
+
+// AfterFork makes every later call fail: Go's threads are gone in the child.
+func (e *Engine) AfterFork() { e.forked = true }

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// storeInPlace ends an in-place call: each result is stored through its operand.
+func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
+	targets := d.Stores
+	if targets == nil {
+		targets = []int{0}
+	}
+	r := 0
+	for _, t := range targets {
+		if t >= len(c.In) || c.In[t] == 0 {
+			continue
+		}
+		if r >= len(vals) {
+			return 0, ir.Errorf(ir.ErrInternal, "BUG: %s stores more results than it has", d.Parsed.Name)
+		}
+		if err := e.storeOne(c, d, t, vals[r]); err != nil {
+			return 0, err
+		}
+		r++
+	}
+	if len(outs) == 0 {
+		return 0, nil
+	}
+	e.describe(c.In[targets[0]], &outs[0])
+	outs[0].Flags |= OutSame
+	return 1, nil
+}
+
+// storeOne checks what PyTorch checks of an in-place result and stores it.
+func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
+	self := e.args.In[t]
+	name := d.Parsed.Name
+	if !sameShape(v.Shape(), self.Shape()) {
+		if !expandable(v.Shape(), self.Shape()) {
+			return ir.Errorf(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
+		}
+		v = prim.Expand(e.s, v, self.Shape())
+	}
+	if err := castable(v.DType(), self.DType()); err != nil && name != "copy_" && !d.InPlaceOnly {
+		return err
+	}
+	if err := overlapping(self, e.args.In, t); err != nil {
+		return err
+	}
+	if v.Device() != self.Device() {
+		v = toDevice(e.s, v, self.Device())
+	}
+	if v.DType() != self.DType() {
+		v = prim.Cast(e.s, v, self.DType())
+	}
+	return e.s.StoreThrough(c.In[t], v, prim.StridedScatter)
+}
+
+// toDevice records a transfer of a dense value.
+func toDevice(s *live.State, v op.Val, dev ir.DeviceID) op.Val {
+	return prim.ToDevice(s, prim.Contiguous(s, v), dev)
+}
+
+func sameShape(a, b []int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// expandable reports that shape from broadcasts to exactly to.
+func expandable(from, to []int64) bool {
+	if len(from) > len(to) {
+		return false
+	}
+	for i := range from {
+		if f := from[len(from)-1-i]; f != 1 && f != to[len(to)-1-i] {
+			return false
+		}
+	}
+	return true
+}
+
+var typeNames = map[ir.DType]string{ir.Bool: "Bool", ir.I32: "Int", ir.I64: "Long", ir.U32: "UInt32", ir.F16: "Half", ir.BF16: "BFloat16", ir.F32: "Float", ir.F64: "Double"}
+
+// castable refuses a result of a higher kind than the tensor written to.
+func castable(from, to ir.DType) *ir.Error {
+	if from.Category() > to.Category() {
+		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", typeNames[from], typeNames[to])
+	}
+	return nil
+}
+
+// overlapping refuses an operand that shares some, but not exactly the written
+// elements: PyTorch's partial overlap, with its limits (only gap-free views are judged).
+func overlapping(self op.Val, in []op.Val, t int) *ir.Error {
+	sl := self.L()
+	if sl.Overlap || sl.Span != sl.Numel {
+		return nil
+	}
+	for i := range in {
+		v := &in[i]
+		if i == t || !v.IsTensor() || v.Base != self.Base || self.Base == 0 {
+			continue
+		}
+		l := v.L()
+		if l.Overlap || l.Span != l.Numel || l.Numel == 0 {
+			continue
+		}
+		if v.Offset == self.Offset && l.Numel == sl.Numel {
+			if sameShape(l.Stride, sl.Stride) {
+				continue
+			}
+		} else if v.Offset+l.Span <= self.Offset || self.Offset+sl.Span <= v.Offset {
+			continue
+		}
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+	}
+	return nil
+}
+
+// storeOut copies results into the out= tensors, resizing those that do not fit.
+func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *ir.Error) {
+	if len(c.Outs) != len(vals) {
+		return 0, ir.Errorf(ir.ErrType, "%s: out: got %d tensors, want %d", d.Parsed.Name, len(c.Outs), len(vals))
+	}
+	for i, o := range c.Outs {
+		h, err := e.s.Handle(o)
+		if err != nil {
+			return 0, err
+		}
+		for k := range e.args.In {
+			if e.s.GradMode && e.args.In[k].Tape != 0 {
+				return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", d.Parsed.Name)
+			}
+		}
+		dt := ir.AvalOf(e.s.Base(h.Base).Aval).DType
+		if err := castable(vals[i].DType(), dt); err != nil {
+			return 0, err
+		}
+		v := vals[i]
+		if v.DType() != dt {
+			v = prim.Cast(e.s, v, dt)
+		}
+		if !sameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
+			// A resize gives the handle new storage of the result's shape, as PyTorch's does.
+			v.Base = 0
+			v = prim.Contiguous(e.s, v)
+			if v.Base != 0 || !v.L().Dense || v.Offset != 0 {
+				v = prim.Copy(e.s, v)
+			}
+			if err := e.resize(o, v); err != nil {
+				return 0, err
+			}
+		} else if err := e.s.StoreThrough(o, v, prim.StridedScatter); err != nil {
+			return 0, err
+		}
+		e.describe(o, &outs[i])
+		outs[i].Flags |= OutSame
+	}
+	return len(vals), nil
+}
+
+// resize makes handle hd an owner of a new base that holds v.
+func (e *Engine) resize(hd uint64, v op.Val) *ir.Error {
+	n := e.s.Wrap(v, nil)
+	err := e.s.SetData(hd, n)
+	e.s.Release(n)
+	return err
+}

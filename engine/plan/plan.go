@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// SlotKind says where a slot's buffer comes from.
+type SlotKind uint8
+
+// The kinds of slot.
+const (
+	External SlotKind = iota // the storage of Window.Ext[Index]
+	Output                   // a new storage; Index counts outputs
+	Temp                     // from the pool for the run; Index counts temps
+)
+
+// Slot is one buffer of a plan.
+type Slot struct {
+	Kind  SlotKind
+	Index int
+	Bytes int64
+	Dev   ir.DeviceID
+}
+
+// Result is a value that outlives the plan.
+type Result struct {
+	Local int // local number of the node
+	Slot  int
+}
+
+// Segment is a run of steps on one device, or a transfer between two.
+type Segment struct {
+	Dev     ir.DeviceID
+	Steps   []device.Step
+	Program device.Program // set by exec
+	// A transfer copies slot From on device FromDev to slot To on Dev.
+	Transfer bool
+	FromDev  ir.DeviceID
+	From, To int
+	DType    ir.DType
+	Numel    int64
+	FromOff  int // index into the run-time offsets
+}
+
+// Plan is how to run every window of one key.
+type Plan struct {
+	Key      []uint32
+	Hash     uint64
+	Segments []Segment
+	Slots    []Slot
+	Outputs  int
+	Temps    int
+	Results  []Result
+	// InPlace counts stores that write the version before's storage; of those, Through
+	// counts producers that write through a view.
+	InPlace, Through int
+	Kernels          int
+	BytesWritten     int64
+	Runs             int64
+	// Tick orders plans by last use.
+	Tick uint64
+}
+
+// Cache finds plans by key, least recently used first out.
+type Cache struct {
+	byHash map[uint64][]*Plan
+	max    int
+	n      int
+	tick   uint64
+	// OnEvict releases what a plan holds on devices.
+	OnEvict func(*Plan)
+}
+
+// NewCache makes a cache of at most max plans.
+func NewCache(max int, evict func(*Plan)) *Cache {
+	return &Cache{byHash: map[uint64][]*Plan{}, max: max, OnEvict: evict}
+}
+
+// Find returns the plan whose whole key equals the window's, or nil.
+func (c *Cache) Find(w *Window) *Plan {
+	for _, p := range c.byHash[w.Hash] {
+		if equal(p.Key, w.Key) {
+			c.tick++
+			p.Tick = c.tick
+			return p
+		}
+	}
+	return nil
+}
+
+func equal(a, b []uint32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Add enters a plan, evicting the least recently used beyond the limit.
+func (c *Cache) Add(p *Plan) {
+	if c.n >= c.max {
+		c.evict()
+	}
+	c.tick++
+	p.Tick = c.tick
+	c.byHash[p.Hash] = append(c.byHash[p.Hash], p)
+	c.n++
+}
+
+func (c *Cache) evict() {
+	var old *Plan
+	for _, list := range c.byHash {
+		for _, p := range list {
+			if old == nil || p.Tick < old.Tick {
+				old = p
+			}
+		}
+	}
+	list := c.byHash[old.Hash]
+	for i, p := range list {
+		if p == old {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(c.byHash, old.Hash)
+	} else {
+		c.byHash[old.Hash] = list
+	}
+	c.n--
+	if c.OnEvict != nil {
+		c.OnEvict(old)
+	}
+}
+
+// Clear evicts every plan.
+func (c *Cache) Clear() {
+	for c.n > 0 {
+		c.evict()
+	}
+}
