@@ -1,0 +1,81 @@
+"""Fixtures of all tests: devices, seeds, and the count of what a test leaves behind."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+# Before the engine looks for adapters: tests run on the software adapter unless the caller names another.
+os.environ.setdefault("TORCHLETTE_ADAPTER", "software")
+
+import numpy as np
+import pytest
+
+import torchlette
+from torchlette.testing import counters
+
+DEVICES = ("cpu", "wgpu")
+SEED = 20260101
+PASSED = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers."""
+    config.addinivalue_line("markers", "keeps_tensors(reason): leaves engine objects behind by design; says why")
+
+
+def _wgpu_missing() -> str | None:
+    """Return why the WebGPU device cannot be used, or None."""
+    try:
+        torchlette.ones(2, device="wgpu").tolist()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+_missing: list[str | None] = []
+
+
+def _why_no_wgpu() -> str | None:
+    if not _missing:
+        _missing.append(_wgpu_missing())
+    return _missing[0]
+
+
+def _required() -> bool:
+    return "1" in (os.environ.get("CI"), os.environ.get("TORCHLETTE_REQUIRE_WGPU")) or os.environ.get("CI") == "true"
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    """Run the test on each device; where WebGPU must exist (CI), its absence is a failure."""
+    if request.param == "wgpu":
+        why = _why_no_wgpu()
+        if why is not None and _required():
+            pytest.fail(f"this run requires the WebGPU device: {why}")
+        if why is not None:
+            pytest.skip(f"no WebGPU device here: {why}")
+    return request.param
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Note on the item whether its body passed: a failed test's traceback keeps its tensors alive."""
+    report = yield
+    if report.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give every test the same seeds, and require the engine's levels to return to base after it."""
+    random.seed(SEED)
+    np.random.seed(SEED)
+    torchlette.manual_seed(SEED)
+    before = counters.levels()
+    yield
+    if request.node.stash.get(PASSED, False) and not request.node.get_closest_marker("keeps_tensors"):
+        rose = counters.leaked(before, counters.levels())
+        assert not rose, f"the test left behind: {rose}"

@@ -1,0 +1,266 @@
+"""Sample calls of the operator registry: the mini language, layouts of operands, and places of names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+import torchlette
+
+REGISTRY = Path(__file__).with_name("ops.json")
+
+LAYOUTS = ("contiguous", "transposed", "strided", "offset", "broadcast", "scalar", "empty")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of a sample: shape, kind and range of its elements."""
+
+    kind: str  # "T" float, "I" integer, "B" bool
+    shape: tuple[int, ...]
+    low: float | None = None
+    high: float | None = None
+    layout: str = "contiguous"
+
+
+@dataclass(frozen=True)
+class DTypeName:
+    """A dtype of a sample, looked up in the library the call goes to."""
+
+    name: str
+
+
+@dataclass
+class Call:
+    """Positional and keyword arguments of one sample."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def operands(self) -> list[Operand]:
+        """Return the tensors in order of appearance."""
+        found: list[Operand] = []
+        self.map(lambda o: found.append(o) or o)
+        return found
+
+    def map(self, f: Callable[[Operand], Any]) -> Call:
+        """Return the call with every operand replaced by ``f(operand)``."""
+
+        def walk(x: Any) -> Any:
+            if isinstance(x, Operand):
+                return f(x)
+            if isinstance(x, (list, tuple)):
+                return type(x)(walk(y) for y in x)
+            return x
+
+        return Call(tuple(walk(a) for a in self.args), {k: walk(v) for k, v in self.kwargs.items()})
+
+    def bind(self, lib: Any) -> Call:
+        """Return the call with dtypes of ``lib``."""
+
+        def walk(x: Any) -> Any:
+            if isinstance(x, DTypeName):
+                return getattr(lib, x.name)
+            if isinstance(x, (list, tuple)):
+                return type(x)(walk(y) for y in x)
+            return x
+
+        return Call(tuple(walk(a) for a in self.args), {k: walk(v) for k, v in self.kwargs.items()})
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operator overload of the registry."""
+
+    name: str
+    full: str
+    where: frozenset[str]
+    view: bool
+    in_place: bool
+    in_place_only: bool
+    out: bool
+    samples: tuple[tuple[str, str], ...]
+    error_samples: tuple[tuple[str, str], ...]
+    rtol: float | None
+    atol: float | None
+    no_grad: str
+    results: int
+
+    def calls(self) -> Iterator[Call]:
+        """Parse the samples."""
+        for args, kwargs in self.samples:
+            yield parse(args, kwargs)
+
+
+def parse(args: str, kwargs: str = "") -> Call:
+    """Parse a sample of the mini language of ``op.Sample``."""
+
+    def operand(kind: str) -> Callable[[str], Operand]:
+        def make(text: str) -> Operand:
+            shape, _, bounds = text.partition(";")
+            sizes = tuple(int(s) for s in shape.split(",") if s.strip())
+            low, high = (float(b) for b in bounds.split(",")) if bounds else (None, None)
+            return Operand(kind, sizes, low, high)
+
+        return make
+
+    names = {
+        "_T": operand("T"),
+        "_I": operand("I"),
+        "_B": operand("B"),
+        "_capture": lambda *a, **k: Call(a, k),
+        "torch": SimpleNamespace(**{n: DTypeName(n) for n in DTYPE_NAMES}),
+        "inf": float("inf"),
+        "nan": float("nan"),
+    }
+    text = ", ".join(t for t in (args, kwargs) if t)
+    return eval(f"_capture({quote_operands(text)})", names)  # registry text, made by our own generator
+
+
+DTYPE_NAMES = ("bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64", "long", "float", "double", "half", "int")
+
+
+def quote_operands(text: str) -> str:
+    """Turn ``T(3,4;0,1)`` into ``_T("3,4;0,1")``, outside string literals."""
+    out, i, quote = [], 0, ""
+    while i < len(text):
+        c = text[i]
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "TIB" and text[i + 1 : i + 2] == "(" and not (i and (text[i - 1].isalnum() or text[i - 1] in "_.")):
+            end = text.index(")", i)
+            out.append(f'_{c}("{text[i + 2 : end]}")')
+            i = end + 1
+            continue
+        out.append(c)
+        i += 1
+    return "".join(out)
+
+
+def load() -> list[Op]:
+    """Read the registry."""
+    ops = []
+    for entry in json.loads(REGISTRY.read_text())["ops"]:
+        tol = entry.get("tolerance") or {}
+        ops.append(
+            Op(
+                name=entry["name"],
+                full=entry["full"],
+                where=frozenset(entry["where"]),
+                view=entry.get("view", False),
+                in_place=entry.get("in_place", False),
+                in_place_only=entry.get("in_place_only", False),
+                out=entry.get("out", False),
+                samples=tuple((s.get("args", ""), s.get("kwargs", "")) for s in entry.get("samples") or ()),
+                error_samples=tuple((s.get("args", ""), s.get("kwargs", "")) for s in entry.get("error_samples") or ()),
+                rtol=tol.get("rtol"),
+                atol=tol.get("atol"),
+                no_grad=entry.get("no_grad", ""),
+                results=len(entry.get("results") or ()),
+            )
+        )
+    return ops
+
+
+def place(lib: Any, op: Op, where: str, suffix: str = "") -> Callable[..., Any] | None:
+    """Return the callable of ``op`` at one place in ``lib``, None when it does not appear there."""
+    if where not in op.where:
+        return None
+    home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional}[where]
+    return getattr(home, op.name + suffix, None)
+
+
+def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw the elements of an operand; ``dtype`` is what floats of the sample become."""
+    if o.kind == "B":
+        return rng.random(shape) < 0.5
+    if o.kind == "I":
+        low, high = (0, 5) if o.low is None else (int(o.low), int(o.high or 0))
+        return rng.integers(low, max(high, low + 1), shape)
+    if o.low is not None and o.high is not None:
+        x = rng.uniform(o.low, o.high, shape)
+    else:
+        x = rng.standard_normal(shape)
+    if dtype == "bool":
+        return x > 0
+    if "int" in dtype:
+        return np.trunc(np.abs(x) * 4 if dtype == "uint32" else x * 4).astype(dtype)
+    return x.astype("float32" if dtype == "bfloat16" else dtype)
+
+
+def relayout(o: Operand, layout: str) -> Operand | None:
+    """Return the operand in another layout, None where it has no such layout."""
+    rank = len(o.shape)
+    if layout == "scalar":
+        return None if rank == 0 else replace(o, shape=(), layout=layout)
+    if layout == "empty":
+        return None if rank == 0 else replace(o, shape=(0, *o.shape[1:]), layout=layout)
+    if (layout == "transposed" and rank < 2) or (layout in ("strided", "offset", "broadcast") and rank < 1):
+        return None
+    return replace(o, layout=layout)
+
+
+def stored_shape(o: Operand) -> tuple[int, ...]:
+    """Return the shape of the dense array under an operand's view."""
+    s = o.shape
+    return {
+        "transposed": (*s[:-2], s[-1], s[-2]) if len(s) > 1 else s,
+        "strided": (*s[:-1], 2 * s[-1]) if s else s,
+        "offset": (s[0] + 2, *s[1:]) if s else s,
+        "broadcast": (1, *s[1:]) if s else s,
+    }.get(o.layout, s)
+
+
+def view_of(lib: Any, stored: Any, o: Operand) -> Any:
+    """Take the operand's view of its dense tensor, under either library."""
+    if o.layout == "transposed":
+        return stored.transpose(-1, -2)
+    if o.layout == "strided":
+        return stored[..., ::2]
+    if o.layout == "offset":
+        return stored[2:]
+    if o.layout == "broadcast":
+        return stored.expand(o.shape)
+    return stored
+
+
+@dataclass
+class Side:
+    """A call made concrete under one library: leaves for gradients, and the views that are passed."""
+
+    lib: Any
+    leaves: list[Any]
+    call: Call
+
+
+def concrete(call: Call, device: str, dtype: str, seed: int, *, grad: bool) -> tuple[Side, Side]:
+    """Build the same operands under torchlette and PyTorch."""
+    from oracle import ours, theirs
+
+    sides = []
+    for lib in (torchlette, torch):
+        rng = np.random.default_rng(seed)
+        leaves: list[Any] = []
+
+        def make(o: Operand, lib: Any = lib, rng: Any = rng, leaves: list[Any] = leaves) -> Any:
+            array = values(o, dtype, rng, stored_shape(o))
+            name = dtype if o.kind == "T" else {"I": "int64", "B": "bool"}[o.kind]
+            wants = grad and o.kind == "T" and ("float" in dtype)
+            if lib is torchlette:
+                t: Any = ours(array, device, dtype=name, requires_grad=wants)
+            else:
+                t = theirs(array, dtype=name, requires_grad=wants)
+            leaves.append(t)
+            return view_of(lib, t, o)
+
+        sides.append(Side(lib, leaves, call.map(make).bind(lib)))
+    return sides[0], sides[1]

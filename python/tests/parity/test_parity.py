@@ -1,0 +1,297 @@
+"""Every operator of the registry against PyTorch: dtypes, layouts, forms, gradients and errors.
+
+One test covers one operator on one device and reports every case that differs. The cases come
+from the registry (``ops.json``, written by the operators' generator); what is not compared
+stands in ``exceptions.py`` with its reason.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import exceptions
+import oracle
+import pytest
+import samples
+import torch
+
+import torchlette
+
+OPS = [op for op in samples.load() if op.where - {"hidden"}]
+
+#: float64 lives on the CPU only; on a software adapter each kernel text costs milliseconds, so fewer.
+DTYPES = {
+    "cpu": ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool"),
+    "wgpu": ("float32", "int64", "bool"),
+}
+LAYOUTS = {"cpu": samples.LAYOUTS, "wgpu": ("contiguous", "transposed", "offset")}
+
+
+class Cases:
+    """Collects the failures of many cases and raises them as one."""
+
+    def __init__(self) -> None:
+        self.run = 0
+        self.failures: list[str] = []
+
+    def check(self, label: str, case: Callable[[], None]) -> None:
+        """Run one case; a failure is noted under its label."""
+        self.run += 1
+        try:
+            case()
+        except torchlette.PoisonedEngineError:
+            torchlette.reset()
+            raise
+        except AssertionError as error:
+            self.failures.append(f"{label}: {str(error).strip()}")
+        except Exception as error:
+            self.failures.append(f"{label}: {type(error).__name__}: {error}")
+
+    def finish(self) -> None:
+        """Raise what was noted."""
+        assert self.run > 0, "no case ran"
+        shown = "\n".join(self.failures[:12])
+        assert not self.failures, f"{len(self.failures)} of {self.run} cases differ:\n{shown}"
+
+
+def tolerance(op: samples.Op) -> dict[str, float | None]:
+    """Return the tolerances of the registry; None means ``assert_close``'s default."""
+    return {"rtol": op.rtol, "atol": op.atol} if op.rtol is not None and op.atol is not None else {}
+
+
+def attempt(f: Callable[..., Any], call: samples.Call) -> tuple[Any, Exception | None]:
+    """Call ``f``; return its result or its exception."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return f(*call.args, **call.kwargs), None
+        except Exception as error:
+            return None, error
+
+
+def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
+    """Return the first place of the operator in ``lib``."""
+    for where in ("function", "functional", "method"):
+        f = samples.place(lib, op, where, suffix)
+        if f is not None:
+            return f
+    raise AssertionError(f"{lib.__name__} has no {op.name}{suffix}")
+
+
+def compare(op: samples.Op, call: samples.Call, device: str, dtype: str, *, suffix: str = "", must: bool = False) -> None:
+    """Compare one call. Where PyTorch refuses the arguments ours must refuse them too, if ``must``."""
+    seed = crc32(f"{op.full} {dtype}".encode())
+    a, e = samples.concrete(call, device, dtype, seed, grad=False)
+    want, refused = attempt(form(torch, op, suffix), e.call)
+    if refused is not None and not must:
+        return
+    got, error = attempt(form(torchlette, op, suffix), a.call)
+    if refused is not None:
+        assert error is not None, f"PyTorch raises {type(refused).__name__}: {refused}; we return a result"
+        assert isinstance(error, type(refused)), f"got {type(error).__name__}: {error}; want {type(refused).__name__}: {refused}"
+        return
+    if error is not None:
+        raise AssertionError(f"{type(error).__name__}: {error}") from error
+    if op.name in exceptions.VALUES:
+        same_kind(got, want)
+        return
+    oracle.assert_equal(got, want, **tolerance(op))
+    if suffix or op.in_place_only:  # a write through a view must reach its base
+        oracle.assert_equal(a.leaves[0], e.leaves[0], "base", **tolerance(op))
+
+
+def same_kind(got: Any, want: Any) -> None:
+    """Compare shape and dtype alone."""
+    assert tuple(got.shape) == tuple(want.shape)
+    assert oracle.dtype_name(got.dtype) == oracle.dtype_name(want.dtype)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.full)
+def test_forward(op: samples.Op, device: str) -> None:
+    """Values, shapes and dtypes agree over dtypes and layouts."""
+    cases = Cases()
+    for i, call in enumerate(op.calls()):
+        has_floats = any(o.kind == "T" for o in call.operands())
+        for dtype in DTYPES[device] if has_floats else ("float32",):
+            if (op.full, dtype) in exceptions.DTYPES:
+                continue
+            suffixes = [""] if op.in_place_only else ["", "_"] if op.in_place else [""]
+            for suffix in suffixes:
+                cases.check(f"sample {i} {dtype}{suffix}", lambda c=call, d=dtype, s=suffix: compare(op, c, device, d, suffix=s))
+        for layout in LAYOUTS[device][1:]:
+            if (op.full, layout) in exceptions.LAYOUTS:
+                continue
+            moved = call.map(lambda o, y=layout: samples.relayout(o, y) or o)
+            if moved.operands() != call.operands():
+                cases.check(f"sample {i} {layout}", lambda c=moved: compare(op, c, device, "float32", must=True))
+                if (op.in_place or op.in_place_only) and layout in ("transposed", "strided", "offset"):
+                    suffix = "" if op.in_place_only else "_"
+                    cases.check(f"sample {i} {layout} in place", lambda c=moved, s=suffix: compare(op, c, device, "float32", suffix=s))
+    cases.finish()
+
+
+UNGRADED = {*exceptions.VALUES, *exceptions.GRADIENTS}
+GRADED = [op for op in OPS if not (op.no_grad or op.in_place_only or {op.name, op.full} & UNGRADED)]
+
+
+def float_results(result: Any) -> list[Any]:
+    """Return the results that carry gradients."""
+    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [r for r in results if hasattr(r, "is_floating_point") and r.is_floating_point() and r.requires_grad]
+
+
+def gradients(side: samples.Side, op: samples.Op, seed: int, device: str) -> list[Any] | None:
+    """Run backward from every result with fixed cotangents; return the leaves' gradients."""
+    result, error = attempt(form(side.lib, op), side.call)
+    if error is not None:
+        raise error
+    outs = float_results(result)
+    if not outs:
+        return None
+    cotangents = []
+    for k, out in enumerate(outs):
+        array = samples.values(samples.Operand("T", ()), "float64", samples.np.random.default_rng(seed + k), tuple(out.shape))
+        name = oracle.dtype_name(out.dtype)
+        cotangents.append(oracle.ours(array.astype(name), device) if side.lib is torchlette else oracle.theirs(array, dtype=name))
+    side.lib.autograd.backward(outs, cotangents)
+    return [leaf.grad for leaf in side.leaves if leaf.requires_grad]
+
+
+def compare_gradients(op: samples.Op, call: samples.Call, device: str, dtype: str) -> bool:
+    """Compare the gradients of one call; False where PyTorch has none."""
+    seed = crc32(f"{op.full} {dtype} grad".encode())
+    a, e = samples.concrete(call, device, dtype, seed, grad=True)
+    try:
+        want = gradients(e, op, seed, device)
+    except Exception:
+        return False
+    got = gradients(a, op, seed, device)
+    assert (got is None) == (want is None), "requires_grad of the results differs"
+    for k, (g, w) in enumerate(zip(got or (), want or (), strict=True)):
+        assert (g is None) == (w is None), f"gradient {k}: got {g}, want {w}"
+        if w is not None:
+            oracle.assert_equal(g, w, f"gradient {k}", **tolerance(op))
+    return want is not None
+
+
+@pytest.mark.parametrize("op", GRADED, ids=lambda op: op.full)
+def test_gradient(op: samples.Op, device: str) -> None:
+    """Gradients agree over layouts, in float32 and (on the CPU) float64."""
+    cases = Cases()
+    for i, call in enumerate(op.calls()):
+        if not any(o.kind == "T" for o in call.operands()):
+            continue
+        for dtype in ("float32", "float64") if device == "cpu" else ("float32",):
+            for layout in LAYOUTS[device] if dtype == "float32" else ("contiguous",):
+                if (op.full, layout) in exceptions.LAYOUTS:
+                    continue
+                moved = call.map(lambda o, y=layout: samples.relayout(o, y) or o)
+                if layout == "contiguous" or moved.operands() != call.operands():
+                    cases.check(f"sample {i} {dtype} {layout}", lambda c=moved, d=dtype: compare_gradients(op, c, device, d))
+    if cases.run:
+        cases.finish()
+
+
+@pytest.mark.parametrize("op", GRADED, ids=lambda op: op.full)
+def test_gradcheck(op: samples.Op) -> None:
+    """In float64, gradients agree with central differences."""
+    for call in op.calls():
+        side, _ = samples.concrete(call, "cpu", "float64", crc32(op.full.encode()), grad=True)
+        inputs = [leaf for leaf in side.leaves if leaf.requires_grad]
+        size = sum(leaf.numel() for leaf in inputs)
+        if not inputs or size == 0 or size > 64:
+            continue
+
+        def f(*xs: Any, call: samples.Call = call) -> Any:
+            given = iter(xs)
+            rng = samples.np.random.default_rng(7)
+
+            def put(o: samples.Operand) -> Any:
+                if o.kind == "T":
+                    return next(given)
+                return oracle.ours(samples.values(o, "float64", rng, o.shape))
+
+            bound = call.map(put).bind(torchlette)
+            return tuple(float_results(form(torchlette, op)(*bound.args, **bound.kwargs)))
+
+        result, error = attempt(f, samples.Call(tuple(inputs)))
+        if error is None and result:
+            assert torchlette.autograd.gradcheck(f, inputs)
+
+
+OUT = [op for op in OPS if op.out]
+
+
+@pytest.mark.parametrize("op", OUT, ids=lambda op: op.full)
+def test_out(op: samples.Op, device: str) -> None:
+    """``out=`` writes into a tensor of the right shape, and resizes an empty one."""
+    cases = Cases()
+    for i, call in enumerate(op.calls()):
+        for empty in (False, True):
+            cases.check(f"sample {i} {'resized' if empty else 'given'}", lambda c=call, z=empty: compare_out(op, c, device, z))
+    cases.finish()
+
+
+def compare_out(op: samples.Op, call: samples.Call, device: str, empty: bool) -> None:
+    """Compare one call with ``out=``."""
+    a, e = samples.concrete(call, device, "float32", crc32(op.full.encode()), grad=False)
+    plain, refused = attempt(form(torch, op), e.call)
+    if refused is not None or not isinstance(plain, torch.Tensor):
+        return
+    shape = (0,) if empty else tuple(plain.shape)
+    into = torch.zeros(shape, dtype=plain.dtype)
+    want, refused = attempt(form(torch, op), samples.Call(e.call.args, {**e.call.kwargs, "out": into}))
+    if refused is not None:
+        return
+    mine = torchlette.zeros(shape, dtype=getattr(torchlette, oracle.dtype_name(plain.dtype)), device=device)
+    got, error = attempt(form(torchlette, op), samples.Call(a.call.args, {**a.call.kwargs, "out": mine}))
+    if error is not None:
+        raise error
+    assert got is mine, "out= must return the very tensor"
+    if op.name not in exceptions.VALUES:
+        oracle.assert_equal(mine, want, **tolerance(op))
+
+
+REFUSING = [op for op in OPS if op.error_samples]
+
+
+@pytest.mark.parametrize("op", REFUSING, ids=lambda op: op.full)
+def test_errors(op: samples.Op, device: str) -> None:
+    """Bad calls raise PyTorch's classes, and record nothing."""
+    cases = Cases()
+    for args, kwargs in op.error_samples:
+        if (op.full, args) in exceptions.ERRORS:
+            continue
+
+        def case(args: str = args, kwargs: str = kwargs) -> None:
+            a, e = samples.concrete(samples.parse(args, kwargs), device, "float32", 1, grad=False)
+            _, want = attempt(form(torch, op), e.call)
+            assert want is not None, "PyTorch raises nothing for this error sample"
+            _, got = attempt(form(torchlette, op), a.call)
+            assert isinstance(got, type(want)), f"got {type(got).__name__}: {got}; want {type(want).__name__}: {want}"
+
+        cases.check(f"{args} {kwargs}", case)
+    cases.finish()
+
+
+METHODS = [op for op in OPS if {"function", "method"} <= op.where and not op.in_place_only]
+
+
+@pytest.mark.parametrize("op", METHODS, ids=lambda op: op.full)
+def test_method_is_the_function(op: samples.Op) -> None:
+    """The method gives what the function gives."""
+    if op.name in exceptions.VALUES:
+        pytest.skip(exceptions.VALUES[op.name])
+    for call in op.calls():
+        if not call.args or not isinstance(call.args[0], samples.Operand):
+            continue
+        one, _ = samples.concrete(call, "cpu", "float32", 3, grad=False)
+        two, _ = samples.concrete(call, "cpu", "float32", 3, grad=False)
+        function, method = samples.place(torchlette, op, "function"), samples.place(torchlette, op, "method")
+        assert function is not None and method is not None, f"{op.name} is missing in a place"
+        a, b = function(*one.call.args, **one.call.kwargs), method(*two.call.args, **two.call.kwargs)
+        for x, y in zip(a if isinstance(a, (tuple, list)) else [a], b if isinstance(b, (tuple, list)) else [b], strict=True):
+            torch.testing.assert_close(oracle.to_torch(x), oracle.to_torch(y), rtol=0, atol=0, equal_nan=True)

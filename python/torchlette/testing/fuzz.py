@@ -1,0 +1,145 @@
+"""Random programs run everywhere: ``python -m torchlette.testing.fuzz --programs 1000 --devices cpu,wgpu``.
+
+Every program of :mod:`torchlette.testing.programs` runs on each named device, under PyTorch where it is
+installed, and with ``--interpreter`` through the kernel interpreter. Values, shapes, gradients and the
+class of an error must agree; draws must agree bit for bit among our own devices. A failure is shrunk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Iterator
+
+import torchlette
+from torchlette.testing.programs import Outcome, Program, generate, run
+
+__all__ = ["difference", "main", "mismatch", "shrink"]
+
+#: assert_close's defaults for float32, times 4: a program chains a dozen roundings.
+RTOL, ATOL = 4 * 1.3e-6, 4 * 1e-5
+
+
+def _far(a: float, b: float, scale: float) -> bool:
+    if math.isnan(a) or math.isnan(b):
+        return math.isnan(a) != math.isnan(b)
+    if math.isinf(a) or math.isinf(b):
+        return a != b
+    # Relative to the largest element: sums of large terms leave errors of their size.
+    return abs(a - b) > ATOL + RTOL * max(abs(b), scale)
+
+
+def _lists_differ(a: list[float], b: list[float]) -> bool:
+    finite = [abs(x) for x in b if math.isfinite(x)]
+    scale = max(finite, default=0.0)
+    return len(a) != len(b) or any(_far(x, y, scale) for x, y in zip(a, b, strict=True))
+
+
+def difference(a: Outcome, b: Outcome) -> str:
+    """Return how two outcomes differ, "" when they do not."""
+    if a.errors != b.errors:
+        return f"errors {a.errors} against {b.errors}"
+    if a.shapes != b.shapes:
+        return f"shapes {a.shapes} against {b.shapes}"
+    for r, want in b.values.items():
+        if _lists_differ(a.values[r], want):
+            return f"r{r}: {a.values[r]} against {want}"
+    for r, grad in b.gradients.items():
+        got = a.gradients[r]
+        if (got is None) != (grad is None) or (got is not None and grad is not None and _lists_differ(got, grad)):
+            return f"gradient of r{r}: {got} against {grad}"
+    return ""
+
+
+def _wild(outcome: Outcome) -> bool:
+    """Whether values grew so large that roundings decide; such programs prove nothing."""
+    every = [*outcome.values.values(), *(g for g in outcome.gradients.values() if g)]
+    return any(not math.isfinite(x) or abs(x) > 1e6 for v in every for x in v)
+
+
+def _interpreted(program: Program) -> Outcome:
+    torchlette.set_option("executor", "interpreter")
+    try:
+        return run(torchlette, program, "cpu")
+    finally:
+        torchlette.set_option("executor", "device")
+
+
+def runners(devices: list[str], interpreter: bool, oracle: bool) -> dict[str, Callable[[Program], Outcome]]:
+    """Return the ways to run a program besides the first device, by name."""
+    out: dict[str, Callable[[Program], Outcome]] = {}
+    for d in devices[1:]:
+        out[d] = lambda p, d=d: run(torchlette, p, d)
+    # A second run meets the plans of the first: replayed must equal built.
+    out["replayed"] = lambda p: run(torchlette, p, devices[0])
+    if interpreter:
+        out["interpreter"] = _interpreted
+    if oracle and importlib.util.find_spec("torch"):
+        import torch
+
+        out["torch"] = lambda p: run(torch, p, "cpu", draws=run(torchlette, p, devices[0]).draws)
+    return out
+
+
+def mismatch(program: Program, first: str, others: dict[str, Callable[[Program], Outcome]]) -> str:
+    """Return the first disagreement about a program, "" when all agree."""
+    base = run(torchlette, program, first)
+    if _wild(base):
+        return ""
+    for name, other in others.items():
+        got = other(program)
+        if name != "torch" and got.draws != base.draws:
+            return f"{name}: draws differ in bits"
+        if why := difference(got, base):
+            return f"{name} against {first}: {why}"
+    return ""
+
+
+def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
+    """Drop steps one by one for as long as the program still fails."""
+
+    def smaller() -> Iterator[Program]:
+        for i in reversed(range(len(program.steps))):
+            yield program.without(i)
+
+    while True:
+        for candidate in smaller():
+            if len(candidate.steps) < len(program.steps) and fails(candidate):
+                program = candidate
+                break
+        else:
+            return program
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m torchlette.testing.fuzz", description=__doc__)
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--length", type=int, default=14)
+    parser.add_argument("--devices", default="cpu")
+    parser.add_argument("--interpreter", action="store_true", help="also run through the kernel interpreter")
+    parser.add_argument("--no-torch", action="store_true")
+    options = parser.parse_args(arguments)
+    devices = options.devices.split(",")
+    others = runners(devices, options.interpreter, not options.no_torch)
+    print(f"{options.programs} programs on {devices[0]} against {', '.join(others)}")
+    failures = errors = 0
+    for i in range(options.programs):
+        program = generate(options.seed * 1_000_003 + i, options.length)
+        errors += len(run(torchlette, program, devices[0]).errors)
+        if mismatch(program, devices[0], others):
+            failures += 1
+            small = shrink(program, lambda p: bool(mismatch(p, devices[0], others)))
+            print(f"MISMATCH {mismatch(small, devices[0], others)}\n{small}", flush=True)
+            if failures >= 10:
+                break
+    print(f"{errors} steps raised")
+    print(f"{failures} mismatches")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
