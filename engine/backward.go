@@ -235,6 +235,14 @@ func (e *Engine) AddHook(h uint64) (id uint64, err *ir.Error) {
 	n := e.s.T.Node(v.Tape)
 	n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
 	e.hooks[e.nextID] = hookPlace{v.Tape, n.Seq}
+	if len(e.hooks) >= e.hookSweep {
+		for id, p := range e.hooks {
+			if e.s.T.Node(p.edge).Seq != p.seq {
+				delete(e.hooks, id)
+			}
+		}
+		e.hookSweep = 2*len(e.hooks) + 64
+	}
 	return e.nextID, nil
 }
 

@@ -54,6 +54,7 @@ type Engine struct {
 	sessions   map[uint64]*session
 	nextID     uint64
 	hooks      map[uint64]hookPlace
+	hookSweep  int // number of hooks at which those of freed steps are forgotten
 	job        *job
 	read       readCache
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
@@ -65,6 +66,7 @@ type Engine struct {
 	inBackward int
 	stats      counters
 	defaultSet bool
+	factories  []int // by operator: its requires_grad parameter, -1 for none
 }
 
 // counters feed Info("stats").
@@ -117,7 +119,7 @@ const (
 // New makes an engine.
 func New(c Config) *Engine {
 	plan.Init()
-	e := &Engine{cfg: c, byteBudget: defaultBytes}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams()}
 	e.start()
 	return e
 }
@@ -260,17 +262,22 @@ func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	vals := d.Eval(&e.args)
-	switch c.Mode {
-	case ModeInPlace:
+	switch {
+	case c.Mode == ModeInPlace || d.InPlaceOnly:
 		return e.storeInPlace(c, d, vals, outs)
-	case ModeOut:
+	case c.Mode == ModeOut:
 		return e.storeOut(c, d, vals, outs)
 	}
 	if len(vals) > len(outs) {
 		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
 	}
 	for i := range vals {
-		e.describe(e.s.Wrap(vals[i], c.In), &outs[i])
+		hd := e.s.Wrap(vals[i], c.In)
+		if err = e.applyRequiresGrad(c, d, hd); err != nil {
+			e.s.Release(hd)
+			return 0, err
+		}
+		e.describe(hd, &outs[i])
 	}
 	return len(vals), nil
 }
@@ -314,10 +321,11 @@ func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
 		case "Tensor", "Operand":
 			count := 1
 			if p.List {
-				var err *ir.Error
-				if count, err = listLen(c, d, i); err != nil {
-					return err
+				k := intIndex(c, d, i)
+				if k < 0 {
+					return ir.Errorf(ir.ErrType, "%s: integers: got %d, want more", d.Parsed.Name, len(c.Ints))
 				}
+				count = int(c.Ints[k])
 			}
 			for k := 0; k < count; k++ {
 				if ti >= len(c.In) {
@@ -353,16 +361,16 @@ func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
 	return nil
 }
 
-// listLen finds the length of the Tensor[] parameter i: the ints before it are walked.
-func listLen(c *Call, d *op.Def, i int) (int, *ir.Error) {
+// intIndex finds the first integer of parameter i by walking those before it; -1 when
+// the call has too few.
+func intIndex(c *Call, d *op.Def, i int) int {
 	k := 0
-	short := ir.Errorf(ir.ErrType, "%s: integers: got %d, want more", d.Parsed.Name, len(c.Ints))
 	for j := 0; j < i; j++ {
 		p := &d.Parsed.Params[j]
 		switch {
 		case p.List:
 			if k >= len(c.Ints) {
-				return 0, short
+				return -1
 			}
 			if n := c.Ints[k]; n > 0 && p.Type != "Tensor" {
 				k += int(n)
@@ -378,9 +386,37 @@ func listLen(c *Call, d *op.Def, i int) (int, *ir.Error) {
 		}
 	}
 	if k >= len(c.Ints) {
-		return 0, short
+		return -1
 	}
-	return int(c.Ints[k]), nil
+	return k
+}
+
+// applyRequiresGrad honours a factory's requires_grad argument.
+func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
+	i := e.factories[d.ID]
+	if i < 0 {
+		return nil
+	}
+	if k := intIndex(c, d, i); k >= 0 && c.Ints[k] != 0 {
+		return e.s.SetRequiresGrad(hd, true)
+	}
+	return nil
+}
+
+// factoryParams finds the requires_grad parameter of each operator, -1 for none.
+func factoryParams() []int {
+	out := make([]int, len(op.Defs())+1)
+	for i := range out {
+		out[i] = -1
+	}
+	for _, d := range op.Defs() {
+		for i := range d.Parsed.Params {
+			if d.Parsed.Params[i].Name == "requires_grad" {
+				out[d.ID] = i
+			}
+		}
+	}
+	return out
 }
 
 // describe fills an Out for a handle.

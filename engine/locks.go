@@ -16,6 +16,10 @@ type execLock struct {
 	wait  bool // policy "wait": block instead of failing
 }
 
+func busy() *ir.Error {
+	return ir.Errorf(ir.ErrBusy, "the engine is busy in another thread; call again later, or set_busy_policy(\"wait\")")
+}
+
 // acquire enters for thread id, or says that another thread is inside.
 func (l *execLock) acquire(id int64) *ir.Error {
 	l.mu.Lock()
@@ -25,13 +29,20 @@ func (l *execLock) acquire(id int64) *ir.Error {
 	}
 	for l.depth > 0 && l.owner != id {
 		if !l.wait {
-			return ir.Errorf(ir.ErrBusy, "the engine is busy in another thread; call again later, or set_busy_policy(\"wait\")")
+			return busy()
 		}
 		l.cond.Wait()
 	}
 	l.owner = id
 	l.depth++
 	return nil
+}
+
+// heldByOther reports that another thread than id is inside.
+func (l *execLock) heldByOther(id int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.depth > 0 && l.owner != id && !l.wait
 }
 
 func (l *execLock) release() {
@@ -55,6 +66,9 @@ type job struct {
 // the call reports pending and is made again to wait further. The execution lock is
 // held until the work is done, whoever waits.
 func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool, err *ir.Error) {
+	if e.lock.heldByOther(threadID()) {
+		return false, busy()
+	}
 	e.mu.Lock()
 	j := e.job
 	if j != nil && (j.kind != kind || j.key != key) {

@@ -96,40 +96,30 @@ func (s *State) Wrap(v op.Val, src []uint64) uint64 {
 }
 
 func (s *State) alias(v op.Val, src []uint64) uint64 {
-	var from *Handle
-	for _, x := range src {
+	from := -1
+	for i, x := range src {
 		if h, err := s.Handle(x); err == nil && h.Base == v.Base {
-			from = h
+			from = i
 			break
 		}
 	}
 	hd := s.NewHandle(v.Base, v.Layout, v.Offset, 0)
 	h := &s.handles[uint32(hd)]
-	if from == nil {
+	if from < 0 {
 		s.T.Retain(v.Tape)
 		h.Tape = v.Tape
 		return hd
 	}
-	from, _ = s.Handle(src[indexOf(src, from, s)]) // NewHandle may have moved the table
-	if v.Tape == 0 && s.tapeOf(from) != 0 {
+	f, _ := s.Handle(src[from])
+	if v.Tape == 0 && s.tapeOf(f) != 0 {
 		return hd // detached: a history of its own
 	}
-	g := s.shareGroup(from)
+	g := s.shareGroup(f)
 	s.groups[g].Refs++
 	h.Group, h.TapeV = g, s.groups[g].Version
 	s.T.Retain(v.Tape)
 	h.Tape = v.Tape
 	return hd
-}
-
-// indexOf finds the operand whose handle entry was h before the table moved.
-func indexOf(src []uint64, h *Handle, s *State) int {
-	for i, x := range src {
-		if y, err := s.Handle(x); err == nil && y.Base == h.Base && y.Gen == h.Gen {
-			return i
-		}
-	}
-	return 0
 }
 
 // RequiresGrad reports whether a handle is on the tape.
