@@ -1,0 +1,185 @@
+package comp
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+func needNormType(name string, d ir.DType) {
+	if !d.IsFloat() {
+		fail(ir.ErrNotImplemented, "%s: Expected a floating point or complex tensor as input. Got %s", name, typeName(d))
+	}
+}
+
+// vectorNorm is the p-norm over the marked dims.
+func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op.Val {
+	needNormType("linalg.vector_norm", x.DType())
+	total := func(f reduceEmit, v op.Val) op.Val { return reduceDims(b, f, v, mask, keepdim) }
+	switch {
+	case p == 2:
+		return sqrtFinite(b, total(prim.Sum, prim.Mul(b, x, x)))
+	case p == 1:
+		return total(prim.Sum, prim.Abs(b, x))
+	case p == 0:
+		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType()))
+	case math.IsInf(p, 0):
+		refuseEmpty("linalg.vector_norm", x, mask)
+		if p > 0 {
+			return total(prim.Amax, prim.Abs(b, x))
+		}
+		return total(prim.Amin, prim.Abs(b, x))
+	}
+	s := total(prim.Sum, prim.Pow(b, prim.Abs(b, x), op.FloatVal(p)))
+	return prim.Pow(b, s, op.FloatVal(1/p))
+}
+
+func normArgs(a *op.Args, p float64) []op.Val {
+	x := a.Val()
+	if a.Op.Parsed.Params[1].Type == "str" {
+		if a.Int() != 0 {
+			fail(ir.ErrNotImplemented, "norm: the nuclear norm is not supported: got p='nuc', want a number or 'fro'")
+		}
+	} else if s := a.Scalar(); s.Kind != op.None {
+		p = s.Float()
+	}
+	dims, _ := a.IntList()
+	keepdim, d := a.Bool(), a.DType()
+	if d != ir.InvalidDType {
+		needNormType("linalg.vector_norm", d)
+		x = cast(a.B, x, d)
+	}
+	return a.Ret(vectorNorm(a.B, x, p, dimMask(dims, len(x.Shape())), keepdim))
+}
+
+func registerNorm() {
+	op.Register(op.Def{
+		Sig: "norm(Tensor self, Scalar? p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: "The p-norm, over all or some dims.",
+		Out: true,
+		Samples: samples("T(3,4)", "T(3,4), 1", "T(3,4), 2, 1", "T(3,4), float('inf'), 0", "T(3,4), 3, (0, 1), True", "T(3), 0", "T(2,3), 2, -1 | keepdim=True",
+			"T(3), 2 | dtype=torch.float64", "torch.zeros(3)", "T(3,4), float('-inf'), 1"),
+		ErrorSamples: samples("I(3;0,5)", "T(3), 2, 4"),
+		Eval:         func(a *op.Args) []op.Val { return normArgs(a, 2) },
+	})
+	op.Register(op.Def{
+		Sig: "norm.str(Tensor self, str(fro|nuc) p, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+		Doc: "The Frobenius norm.", Out: true, Samples: samples("T(3,4), 'fro'", "T(3,4), 'fro', 1"),
+		Eval: func(a *op.Args) []op.Val { return normArgs(a, 2) },
+	})
+	op.Register(op.Def{
+		Sig: "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", Doc: "The p-norm of self - other.",
+		Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4), 1", "T(3), T(3), float('inf')"), ErrorSamples: samples("T(3), T(4)"),
+		Eval: func(a *op.Args) []op.Val {
+			x, y, p := a.Val(), a.Val(), a.Scalar().Float()
+			promote(a.B, &x, &y)
+			d := prim.Sub(a.B, x, y)
+			return a.Ret(vectorNorm(a.B, d, p, all(d), false))
+		},
+	})
+	op.Register(op.Def{
+		Sig: "_foreach_norm(Tensor[] tensors, Scalar ord=2) -> Tensor", Doc: "The norm of all elements of a list of tensors, as one vector.", Where: op.Hidden,
+		Samples: samples("[T(3,4), T(2)]", "[T(3), T(2)], 1", "[T(3), T(2)], float('inf')"), Eval: evalForeachNorm,
+	})
+	op.Register(op.Def{
+		Sig: "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", Doc: "The cosine of the angle between vectors along a dim.",
+		Where: op.Function | op.Functional, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(1,4), 0", "T(5), T(5), -1"),
+		Eval: func(a *op.Args) []op.Val {
+			x, y, b := a.Val(), a.Val(), a.B
+			align(b, floatType(b, resultType(b, x, y)), &x, &y)
+			mask := dimMask([]int64{a.Int()}, len(x.Shape()))
+			eps := a.Scalar()
+			unit := func(v op.Val) op.Val {
+				n := clampNumbers(b, vectorNorm(b, v, 2, mask, true), eps, op.Val{})
+				return prim.Div(b, v, expand(b, n, v.Shape()))
+			}
+			return a.Ret(reduceDims(b, prim.Sum, prim.Mul(b, unit(x), unit(y)), mask, false))
+		},
+	})
+}
+
+// evalForeachNorm stacks the norms and takes their norm: no readback.
+func evalForeachNorm(a *op.Args) []op.Val {
+	ts, p, b := a.Vals(), a.Scalar().Float(), a.B
+	if len(ts) == 0 {
+		return a.Ret(prim.Zeros(b, b.DefaultDType(), b.DefaultDevice(), nil))
+	}
+	norms := make([]op.Val, len(ts))
+	for i, t := range ts {
+		n := prim.ToDevice(b, vectorNorm(b, t, p, all(t), false), ts[0].Device())
+		norms[i] = prim.Reshape(b, cast(b, n, ts[0].DType()), []int64{1})
+	}
+	v := norms[0]
+	if len(norms) > 1 {
+		v = prim.Cat(b, norms, 0)
+	}
+	return a.Ret(vectorNorm(b, v, p, all(v), false))
+}
+
+// logsumexp subtracts the maximum, which the gradient need not see.
+func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
+	x = floating(b, x)
+	if count(mask, x.Shape()) == 0 {
+		return prim.Log(b, reduceDims(b, prim.Sum, prim.Exp(b, x), mask, keepdim))
+	}
+	m := reduceDims(b, prim.Amax, b.Detach(x), mask, true)
+	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
+	s := reduceDims(b, prim.Sum, prim.Exp(b, prim.Sub(b, x, expand(b, m, x.Shape()))), mask, keepdim)
+	return prim.Add(b, prim.Log(b, s), prim.Reshape(b, m, s.Shape()))
+}
+
+func registerLogsumexp() {
+	op.Register(op.Def{
+		Sig: "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", Doc: "log(sum(exp(x))) over dims, without overflow.", Out: true,
+		Samples:      samples("T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3;0,9), 0", "T(3;-200,200), 0", "T(), 0"),
+		ErrorSamples: samples("T(3), 2"),
+		Eval: func(a *op.Args) []op.Val {
+			x := a.Val()
+			dims, _ := a.IntList()
+			return a.Ret(logsumexp(a.B, x, dimMask(dims, len(x.Shape())), a.Bool()))
+		},
+	})
+	for _, m := range []struct {
+		name, kernel, doc string
+		f                 func(b op.Builder, x op.Val, dim int64) op.Val
+	}{
+		{"softmax", "softmax_lastdim_kernel_impl", "exp(x) scaled to sum to 1 along a dim.", prim.Softmax},
+		{"log_softmax", "log_softmax_lastdim_kernel_impl", "The logarithm of softmax.", prim.LogSoftmax},
+	} {
+		op.Register(op.Def{
+			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Where: op.Function | op.Method | op.Functional,
+			Samples:      samples("T(3,4), 1", "T(3,4), 0", "T(2,3,4), -2", "T(), 0", "I(4;0,5), 0 | dtype=torch.float32", "T(0,3), 1", "T(3,4;-90,90), 1"),
+			ErrorSamples: samples("I(3;0,5), 0", "T(3), 2"),
+			Eval: func(a *op.Args) []op.Val {
+				x, dim := a.Val(), a.Int()
+				if d := a.DType(); d != ir.InvalidDType {
+					x = cast(a.B, x, d)
+				}
+				needFloat(m.kernel, x)
+				d := wrapDim(dim, len(x.Shape()))
+				if len(x.Shape()) == 0 {
+					return a.Ret(prim.Reshape(a.B, m.f(a.B, prim.Reshape(a.B, x, []int64{1}), 0), nil))
+				}
+				return a.Ret(m.f(a.B, x, int64(d)))
+			},
+		})
+	}
+}
+
+func registerScans() {
+	op.Register(op.Def{
+		Sig: "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", Doc: "The running sum along a dim.", InPlace: true, Out: true,
+		Samples:      samples("T(3,4), 0", "T(3,4), -1", "I(5;0,9), 0", "B(5), 0", "T(3), 0 | dtype=torch.float64", "T(), 0", "T(0,3), 0"),
+		ErrorSamples: samples("T(3), 2"),
+		Eval: func(a *op.Args) []op.Val {
+			x, dim := a.Val(), a.Int()
+			x = cast(a.B, x, sumType(x, a.DType()))
+			d := wrapDim(dim, len(x.Shape()))
+			if len(x.Shape()) == 0 {
+				return a.Ret(prim.Copy(a.B, x))
+			}
+			return a.Ret(prim.Cumsum(a.B, x, int64(d)))
+		},
+	})
+}

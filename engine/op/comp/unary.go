@@ -1,0 +1,269 @@
+package comp
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+type unaryEmit = func(b op.Builder, x op.Val) op.Val
+
+// unary is the shape of most entries: name(self), with in-place and out= forms.
+func unary(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
+	op.Register(op.Def{
+		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, InPlace: true, Out: true, Samples: s,
+		Eval: func(a *op.Args) []op.Val { return a.Ret(f(a.B, a.Val())) },
+	})
+}
+
+// inFloat computes integers in the default dtype.
+func inFloat(f unaryEmit) unaryEmit {
+	return func(b op.Builder, x op.Val) op.Val { return f(b, floating(b, x)) }
+}
+
+// keepInt copies integers, refuses bools and applies f to floats.
+func keepInt(name string, f unaryEmit) unaryEmit {
+	return func(b op.Builder, x op.Val) op.Val {
+		switch {
+		case x.DType().IsFloat():
+			return f(b, x)
+		case x.DType() == ir.Bool:
+			unsupported(name, ir.Bool)
+		}
+		return prim.Copy(b, x)
+	}
+}
+
+// numeric refuses bools.
+func numeric(name string, f unaryEmit) unaryEmit {
+	return func(b op.Builder, x op.Val) op.Val {
+		if x.DType() == ir.Bool {
+			unsupported(name, ir.Bool)
+		}
+		return f(b, x)
+	}
+}
+
+func positive(name string) []op.Sample {
+	_ = name
+	return samples("T(3,4;0.1,3)", "T(;0.5,2)", "T(0)", "I(5;1,6)")
+}
+
+func anyReal() []op.Sample { return samples("T(3,4)", "T()", "T(2,0)", "I(5;-3,4)") }
+
+func scaled(f unaryEmit, c float64) unaryEmit {
+	return func(b op.Builder, x op.Val) op.Val { return prim.Mul(b, f(b, x), op.FloatVal(c)) }
+}
+
+func init() {
+	unary("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs), anyReal()...)
+	unary("neg", "The negative of each element.", []string{"negative"}, negate, anyReal()...)
+	unary("exp", "e raised to each element.", nil, inFloat(prim.Exp), anyReal()...)
+	unary("exp2", "2 raised to each element.", nil, inFloat(func(b op.Builder, x op.Val) op.Val {
+		return prim.Exp(b, prim.Mul(b, x, op.FloatVal(math.Ln2)))
+	}), anyReal()...)
+	unary("expm1", "exp(x) - 1, precise near zero.", nil, inFloat(prim.Expm1), anyReal()...)
+	unary("log", "The natural logarithm.", nil, inFloat(prim.Log), positive("log")...)
+	unary("log1p", "log(1 + x), precise near zero.", nil, inFloat(prim.Log1p), positive("log1p")...)
+	unary("log2", "The logarithm to base 2.", nil, inFloat(scaled(prim.Log, 1/math.Ln2)), positive("log2")...)
+	unary("log10", "The logarithm to base 10.", nil, inFloat(scaled(prim.Log, 1/math.Ln10)), positive("log10")...)
+	unary("sqrt", "The square root.", nil, inFloat(prim.Sqrt), positive("sqrt")...)
+	unary("rsqrt", "The reciprocal of the square root.", nil, inFloat(prim.Rsqrt), positive("rsqrt")...)
+	unary("square", "The square of each element.", nil, func(b op.Builder, x op.Val) op.Val {
+		if x.DType() == ir.Bool {
+			x = prim.Cast(b, x, ir.I64)
+		}
+		return prim.Mul(b, x, x)
+	}, anyReal()...)
+	unary("reciprocal", "1 / x.", nil, inFloat(prim.Reciprocal), positive("reciprocal")...)
+	unary("sin", "The sine.", nil, inFloat(prim.Sin), anyReal()...)
+	unary("cos", "The cosine.", nil, inFloat(prim.Cos), anyReal()...)
+	unary("tan", "The tangent.", nil, inFloat(prim.Tan), samples("T(3,4;-1.2,1.2)", "T(;-1,1)", "I(5;-3,4)")...)
+	unary("tanh", "The hyperbolic tangent.", nil, inFloat(prim.Tanh), anyReal()...)
+	unary("sinh", "The hyperbolic sine.", nil, inFloat(sinh), anyReal()...)
+	unary("cosh", "The hyperbolic cosine.", nil, inFloat(func(b op.Builder, x op.Val) op.Val {
+		return prim.Mul(b, prim.Add(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x))), op.FloatVal(0.5))
+	}), anyReal()...)
+	unary("erf", "The error function.", nil, inFloat(prim.Erf), anyReal()...)
+	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"expit"}, inFloat(prim.Sigmoid), anyReal()...)
+	unary("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
+	unary("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
+	unary("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)
+	unary("round", "The nearest integer, halves to even.", nil, keepInt("round_vml_cpu", prim.Round), anyReal()...)
+	op.Register(op.Def{
+		Sig: "round.decimals(Tensor self, *, int decimals) -> Tensor", Doc: "The nearest number of that many decimals.",
+		InPlace: true, Out: true, Eval: evalRoundDecimals,
+		Samples: samples("T(3,4) | decimals=2", "T(3) | decimals=0", "T(3;-500,500) | decimals=-1"),
+	})
+	unary("frac", "The fractional part, with the sign of the element.", nil, func(b op.Builder, x op.Val) op.Val {
+		needFloat("frac_cpu", x)
+		return prim.Sub(b, x, prim.Trunc(b, x))
+	}, samples("T(3,4)", "T()")...)
+	unary("sign", "-1, 0 or 1 by the sign of each element.", []string{"sgn"}, func(b op.Builder, x op.Val) op.Val {
+		if x.DType() == ir.Bool {
+			return prim.Copy(b, x)
+		}
+		return prim.Sign(b, x)
+	}, anyReal()...)
+	unary("deg2rad", "Degrees to radians.", nil, inFloat(scaled(same, math.Pi/180)), anyReal()...)
+	unary("rad2deg", "Radians to degrees.", nil, inFloat(scaled(same, 180/math.Pi)), anyReal()...)
+	unary("logical_not", "not, elementwise; numbers count as x != 0.", nil, func(b op.Builder, x op.Val) op.Val {
+		return prim.LogicalNot(b, truth(b, x))
+	}, samples("B(3,4)", "T(3)", "I(4;0,2)")...)
+	unary("bitwise_not", "The complement of each bit; of bools, not.", nil, func(b op.Builder, x op.Val) op.Val {
+		switch {
+		case x.DType().IsFloat():
+			unsupported("bitwise_not_cpu", x.DType())
+		case x.DType() == ir.Bool:
+			return prim.LogicalNot(b, x)
+		}
+		return prim.BitwiseNot(b, x)
+	}, samples("B(3,4)", "I(4;-5,6)")...)
+	registerPredicates()
+	registerUnaryWithNumbers()
+}
+
+func same(_ op.Builder, x op.Val) op.Val { return x }
+
+func negate(b op.Builder, x op.Val) op.Val {
+	if x.DType() == ir.Bool {
+		fail(ir.ErrNotImplemented, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+	}
+	return prim.Neg(b, x)
+}
+
+// sinh by expm1 keeps its precision near zero: with u = expm1(x),
+// sinh(x) = (u + u/(u+1)) / 2.
+func sinh(b op.Builder, x op.Val) op.Val {
+	u := prim.Expm1(b, x)
+	q := prim.Div(b, u, prim.Add(b, u, op.FloatVal(1)))
+	// u/(u+1) is inf/inf = nan where exp overflows; the limit there is 1.
+	q = prim.Where(b, isInf(b, u), op.FloatVal(1), q)
+	return prim.Mul(b, prim.Add(b, u, q), op.FloatVal(0.5))
+}
+
+func evalRoundDecimals(a *op.Args) []op.Val {
+	x, k := a.Val(), a.Int()
+	if !x.DType().IsFloat() {
+		return a.Ret(keepInt("round_vml_cpu", same)(a.B, x))
+	}
+	if k == 0 {
+		return a.Ret(prim.Round(a.B, x))
+	}
+	if k > 0 {
+		c := op.FloatVal(math.Pow(10, float64(k)))
+		return a.Ret(prim.Div(a.B, prim.Round(a.B, prim.Mul(a.B, x, c)), c))
+	}
+	c := op.FloatVal(math.Pow(10, float64(-k)))
+	return a.Ret(prim.Mul(a.B, prim.Round(a.B, prim.Div(a.B, x, c)), c))
+}
+
+// truth is x != 0 as bool.
+func truth(b op.Builder, x op.Val) op.Val {
+	if x.DType() == ir.Bool {
+		return x
+	}
+	return prim.Cast(b, x, ir.Bool)
+}
+
+func falses(b op.Builder, like op.Val) op.Val {
+	return expand(b, prim.Fill(b, op.BoolVal(false), ir.Bool, like.Device(), nil), like.Shape())
+}
+
+func isInf(b op.Builder, x op.Val) op.Val {
+	return prim.Eq(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
+}
+
+func registerPredicates() {
+	predicate := func(name, doc string, f unaryEmit, out, ofInt bool) {
+		op.Register(op.Def{
+			Sig: name + "(Tensor self) -> Tensor", Doc: doc, Out: out,
+			Samples: samples("T(3,4)", "torch.tensor([1.0, float('nan'), float('inf'), -float('inf')])", "I(4;-2,3)"),
+			Eval: func(a *op.Args) []op.Val {
+				x := a.Val()
+				if !x.DType().IsFloat() {
+					return a.Ret(prim.Fill(a.B, op.BoolVal(ofInt), ir.Bool, x.Device(), x.Shape()))
+				}
+				return a.Ret(f(a.B, x))
+			},
+			NoGrad: "the result is boolean",
+		})
+	}
+	predicate("isnan", "Whether each element is NaN.", prim.IsNaN, false, false)
+	predicate("isinf", "Whether each element is infinite.", isInf, false, false)
+	predicate("isfinite", "Whether each element is finite.", func(b op.Builder, x op.Val) op.Val {
+		return prim.Lt(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
+	}, false, true)
+	predicate("isposinf", "Whether each element is +inf.", func(b op.Builder, x op.Val) op.Val {
+		return prim.Eq(b, x, op.FloatVal(math.Inf(1)))
+	}, true, false)
+	predicate("isneginf", "Whether each element is -inf.", func(b op.Builder, x op.Val) op.Val {
+		return prim.Eq(b, x, op.FloatVal(math.Inf(-1)))
+	}, true, false)
+}
+
+func registerUnaryWithNumbers() {
+	op.Register(op.Def{
+		Sig: "positive(Tensor self) -> Tensor", Doc: "The tensor itself.", View: true,
+		Samples: samples("T(3,4)", "I(3;0,5)"), ErrorSamples: samples("B(3)"),
+		Eval: func(a *op.Args) []op.Val {
+			x := a.Val()
+			if x.DType() == ir.Bool {
+				fail(ir.ErrNotImplemented, "The `+` operator, on a bool tensor is not supported.")
+			}
+			return a.Ret(x)
+		},
+	})
+	op.Register(op.Def{
+		Sig: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+		Doc: "NaN and infinities replaced by numbers.", InPlace: true, Out: true, Eval: evalNaNToNum,
+		Samples: samples("torch.tensor([1.0, float('nan'), float('inf'), -float('inf')])", "T(3) | nan=1.0", "I(3;0,5)",
+			"torch.tensor([1.0, float('nan'), float('inf'), -float('inf')]), 1.0, 2.0, 3.0"),
+	})
+	op.Register(op.Def{
+		Sig: "logit(Tensor self, float? eps=None) -> Tensor", Doc: "log(x / (1 - x)), x clamped to [eps, 1 - eps] if given.",
+		InPlace: true, Out: true, Samples: samples("T(3,4;0.1,0.9)", "T(3;0,1), 0.2", "T(3;0.3,0.6) | eps=1e-6"),
+		Eval: func(a *op.Args) []op.Val {
+			x, eps := floating(a.B, a.Val()), a.Scalar()
+			if eps.Kind != op.None {
+				x = clampNumbers(a.B, x, eps, op.FloatVal(1-eps.Float()))
+			}
+			return a.Ret(prim.Log(a.B, prim.Div(a.B, x, prim.Add(a.B, prim.Neg(a.B, x), op.FloatVal(1)))))
+		},
+	})
+}
+
+// largest is the greatest finite value of a float dtype.
+func largest(d ir.DType) float64 {
+	switch d {
+	case ir.F16:
+		return 65504
+	case ir.BF16:
+		return math.Ldexp(2-math.Ldexp(1, -7), 127)
+	case ir.F64:
+		return math.MaxFloat64
+	}
+	return math.MaxFloat32
+}
+
+func evalNaNToNum(a *op.Args) []op.Val {
+	x, nan, pos, neg := a.Val(), a.Scalar(), a.Scalar(), a.Scalar()
+	b := a.B
+	if !x.DType().IsFloat() {
+		return a.Ret(prim.Copy(b, x))
+	}
+	if nan.Kind == op.None {
+		nan = op.FloatVal(0)
+	}
+	if pos.Kind == op.None {
+		pos = op.FloatVal(largest(x.DType()))
+	}
+	if neg.Kind == op.None {
+		neg = op.FloatVal(-largest(x.DType()))
+	}
+	y := prim.Where(b, prim.IsNaN(b, x), nan, x)
+	y = prim.Where(b, prim.Eq(b, x, op.FloatVal(math.Inf(1))), pos, y)
+	return a.Ret(prim.Where(b, prim.Eq(b, x, op.FloatVal(math.Inf(-1))), neg, y))
+}
