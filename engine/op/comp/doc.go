@@ -10,4 +10,6 @@
 //
 // Importing comp for its side effect registers the operators. It imports op,
 // op/prim and ir; the engine, capi and engine/op/gen may import it.
+//
+//go:generate go run ../gen -root ../../..
 package comp
