@@ -157,8 +157,4 @@ class inference_mode(_ModeSwitch):
         _C._set_grad_enabled(state[1])
 
 
-def is_inference_mode_enabled() -> bool:
-    """Return whether inference mode is on."""
-    mode = _C._set_inference_mode(False)
-    _C._set_inference_mode(mode)
-    return mode
+is_inference_mode_enabled = _C.is_inference_mode_enabled

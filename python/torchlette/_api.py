@@ -1,0 +1,266 @@
+"""The functions of ``torchlette`` that are written in Python; ``torchlette/__init__.py`` re-exports them."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import TracebackType
+from typing import Any
+
+from torchlette import _C
+from torchlette.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from torchlette.dtypes import finfo, iinfo
+from torchlette.einstein import einsum
+from torchlette.random import (
+    Generator,
+    default_generator,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from torchlette.serialization import load, save
+
+__all__ = [
+    "Generator",
+    "LeakError",
+    "check_leaks",
+    "default_generator",
+    "einsum",
+    "enable_grad",
+    "explain",
+    "finfo",
+    "flush",
+    "fork_rng",
+    "get_default_device",
+    "get_default_dtype",
+    "get_num_threads",
+    "get_rng_state",
+    "iinfo",
+    "inference_mode",
+    "initial_seed",
+    "is_complex",
+    "is_floating_point",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_nonzero",
+    "is_tensor",
+    "keep",
+    "load",
+    "manual_seed",
+    "mark_step",
+    "memory_stats",
+    "no_grad",
+    "numel",
+    "reset",
+    "save",
+    "seed",
+    "set_busy_policy",
+    "set_default_device",
+    "set_default_dtype",
+    "set_grad_enabled",
+    "set_num_threads",
+    "set_rng_state",
+    "stats",
+    "tidy",
+]
+
+mark_step = _C.mark_step
+flush = _C.flush
+reset = _C._reset
+is_grad_enabled = _C.is_grad_enabled
+is_inference_mode_enabled = _C.is_inference_mode_enabled
+get_default_dtype = _C.get_default_dtype
+get_default_device = _C.get_default_device
+
+
+# Questions about tensors -----------------------------------------------------------------
+
+
+def is_tensor(obj: Any) -> bool:
+    """Return whether ``obj`` is a tensor."""
+    return isinstance(obj, _C.Tensor)
+
+
+def is_floating_point(input: _C.Tensor) -> bool:
+    """Return whether the dtype of ``input`` is a floating point type."""
+    return input.is_floating_point()
+
+
+def is_complex(input: _C.Tensor) -> bool:
+    """Return ``False``: there are no complex dtypes."""
+    return input.is_complex()
+
+
+def is_nonzero(input: _C.Tensor) -> bool:
+    """Read a tensor of one element and return whether it is not zero."""
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if input.numel() == 0 else "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(input.item())
+
+
+def numel(input: _C.Tensor) -> int:
+    """Return the number of elements."""
+    return input.numel()
+
+
+# Defaults --------------------------------------------------------------------------------
+
+
+def set_default_dtype(d: Any) -> None:
+    """Set the dtype of floating point tensors that are made without one."""
+    _C._set_default_dtype(d)
+
+
+class _DeviceScope:
+    """The device set by :func:`set_default_device`; as a context manager, until the end of the block."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        _C._set_default_device(self.before)
+
+
+def set_default_device(device: Any) -> _DeviceScope:
+    """Set the device of tensors that are made without one; usable as ``with set_default_device("cpu"):`` too."""
+    return _DeviceScope(_C._set_default_device(device))
+
+
+_threads = os.cpu_count() or 1
+
+
+def set_num_threads(n: int) -> None:
+    """Set the number of threads that CPU kernels run on."""
+    if not isinstance(n, int) or n <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    global _threads
+    _C._set_option("num_threads", str(n))
+    _threads = n
+
+
+def get_num_threads() -> int:
+    """Return the number of threads that CPU kernels run on."""
+    return _threads
+
+
+def set_busy_policy(policy: str) -> None:
+    """Choose what a second thread does while the engine is busy: "raise" ``EngineBusyError``, or "wait"."""
+    if policy not in ("raise", "wait"):
+        raise ValueError(f"set_busy_policy: policy is wrong: got {policy!r}, want 'raise' or 'wait'")
+    _C._set_busy_wait(policy == "wait")
+
+
+# Lifetimes -------------------------------------------------------------------------------
+
+
+def _tensors_in(value: Any, found: list[Any]) -> list[Any]:
+    """Collect the tensors of nested containers and of modules' parameters and buffers."""
+    if isinstance(value, _C.Tensor):
+        found.append(value)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _tensors_in(item, found)
+    elif isinstance(value, (list, tuple, set)):
+        for item in value:
+            _tensors_in(item, found)
+    elif hasattr(value, "parameters") and hasattr(value, "buffers"):
+        found.extend([*value.parameters(), *value.buffers()])
+    return found
+
+
+class _TidyScope:
+    """Disposes at its end of all tensors made inside that were not kept."""
+
+    def __enter__(self) -> None:
+        _C._tidy(True)
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        _C._tidy(False)
+
+
+def tidy(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """Dispose at once of tensors that are no longer wanted, instead of when Python drops them.
+
+    ``with tidy():`` disposes at the end of the block of what was made inside and not passed to :func:`keep`;
+    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns.
+    """
+    if fn is None:
+        return _TidyScope()
+    _C._tidy(True)
+    returned: list[Any] = []
+    try:
+        result = fn(*args, **kwargs)
+        _tensors_in(result, returned)
+    finally:
+        _C._tidy(False, returned)
+    return result
+
+
+def keep(value: Any) -> Any:
+    """Exempt a tensor, or those in a container or module, from the tidy scopes around; return ``value``."""
+    for tensor in _tensors_in(value, []):
+        tensor.keep()
+    return value
+
+
+# Looking inside --------------------------------------------------------------------------
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Return the counts and bytes of live handles, buffers and pools, of one device or of all."""
+    report = json.loads(_C._info("memory_stats"))
+    if device is None:
+        return report
+    name = str(_C.device(device))
+    devices = report.get("devices", {})
+    if name not in devices:
+        raise ValueError(f"memory_stats: device is wrong: got {name}, want one of {sorted(devices)}")
+    return devices[name]
+
+
+def stats() -> dict[str, Any]:
+    """Return the engine's counters: plans built and replayed, windows, kernels run, bytes written, live objects."""
+    return json.loads(_C._info("stats"))
+
+
+def explain(tensor: _C.Tensor | None = None) -> dict[str, Any]:
+    """Return how a tensor came about, or without one what the last window did: plan, kernels, bytes, time."""
+    return json.loads(_C._info("explain") if tensor is None else _C._info("explain", tensor))
+
+
+class LeakError(RuntimeError):
+    """Tensors made inside a :func:`check_leaks` block outlived it."""
+
+
+class check_leaks:
+    """Raise at the end of a block if tensors made inside are still alive, naming the line that made each.
+
+    Args:
+        allowed: How many may stay.
+    """
+
+    def __init__(self, allowed: int = 0) -> None:
+        """Choose how many tensors may stay."""
+        self.allowed = allowed
+
+    def __enter__(self) -> check_leaks:
+        self.before = {entry["handle"] for entry in self._live()}
+        return self
+
+    @staticmethod
+    def _live() -> list[dict[str, Any]]:
+        return json.loads(_C._info("leaks"))["handles"]
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        if exc is not None:
+            return
+        left = [entry for entry in self._live() if entry["handle"] not in self.before]
+        if len(left) > self.allowed:
+            lines = [f"  {entry['dtype']} {entry['shape']} made at {entry['site'] or 'an unknown line'}" for entry in left]
+            raise LeakError(f"check_leaks: {len(left)} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines))

@@ -1,0 +1,88 @@
+"""Numeric limits of dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+
+__all__ = ["finfo", "iinfo"]
+
+# dtype -> (bits, eps, max, smallest normal, decimal resolution)
+_FLOATS: dict[Any, tuple[int, float, float, float, float]] = {
+    _C.float64: (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 1e-15),
+    _C.float32: (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 1e-6),
+    _C.float16: (16, 2.0**-10, (2 - 2.0**-10) * 2.0**15, 2.0**-14, 1e-3),
+    _C.bfloat16: (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 1e-2),
+}
+
+# dtype -> (bits, min, max)
+_INTS: dict[Any, tuple[int, int, int]] = {
+    _C.int64: (64, -(2**63), 2**63 - 1),
+    _C.int32: (32, -(2**31), 2**31 - 1),
+    _C.uint32: (32, 0, 2**32 - 1),
+}
+
+
+def _short_name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+class finfo:
+    """Limits of a floating point dtype, the default one if none is given."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+    smallest_normal: float
+    resolution: float
+    dtype: str
+
+    def __init__(self, type: Any = None) -> None:
+        """Look the dtype up."""
+        dtype = _C.get_default_dtype() if type is None else type
+        if dtype not in _FLOATS:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo': got {dtype}")
+        self.bits, self.eps, self.max, self.tiny, self.resolution = _FLOATS[dtype]
+        self.min = -self.max
+        self.smallest_normal = self.tiny
+        self.dtype = _short_name(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(("finfo", self.dtype))
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    bits: int
+    min: int
+    max: int
+    dtype: str
+
+    def __init__(self, type: Any) -> None:
+        """Look the dtype up."""
+        if type not in _INTS:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo': got {type}")
+        self.bits, self.min, self.max = _INTS[type]
+        self.dtype = _short_name(type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(("iinfo", self.dtype))
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -1,0 +1,115 @@
+"""Random state: seeds and generators.
+
+Tensor draws are Philox4x32-10 over (seed, nonce, element) in the engine; each draw takes a nonce when it is
+recorded. What Python code draws on the host (samplers, splits) comes from a generator seeded with the same seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random as _random
+from collections.abc import Iterator
+from typing import Any
+
+from torchlette import _C
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+# Seeds are 64-bit; negative ones wrap, as in PyTorch.
+_SEED_MASK = (1 << 64) - 1
+
+
+class Generator:
+    """A source of randomness for host code: samplers, splits and shuffles."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        """Start with the seed that a new PyTorch generator has."""
+        self.device = _C.device(device)
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``."""
+        self._seed = int(seed) & _SEED_MASK
+        self.host = _random.Random(self._seed)
+        return self
+
+    def seed(self) -> int:
+        """Start again from a seed of the operating system; return it."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        return self._seed
+
+    def get_state(self) -> Any:
+        """Return the state, for :meth:`set_state`."""
+        return (self._seed, self.host.getstate())
+
+    def set_state(self, state: Any) -> Generator:
+        """Go back to a state that :meth:`get_state` returned."""
+        self._seed = state[0]
+        self.host.setstate(state[1])
+        return self
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed all random numbers, of tensors and of samplers."""
+    seed = int(seed)
+    if not -0x8000_0000_0000_0000 <= seed <= 0xFFFF_FFFF_FFFF_FFFF:
+        raise RuntimeError(f"Overflow when unpacking long long: the seed {seed} is outside [-2^63, 2^64)")
+    _C._manual_seed(seed & _SEED_MASK)
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed all random numbers from the operating system; return the seed."""
+    value = int.from_bytes(os.urandom(8), "little")
+    manual_seed(value)
+    return value
+
+
+def initial_seed() -> int:
+    """Return the seed that was set last."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> tuple[Any, Any]:
+    """Return the state of the engine's and of the host's random numbers, for :func:`set_rng_state`."""
+    return (_C._rng_state(), default_generator.get_state())
+
+
+def set_rng_state(new_state: tuple[Any, Any]) -> None:
+    """Go back to a state that :func:`get_rng_state` returned."""
+    engine, host = new_state
+    _C._set_rng_state(engine)
+    default_generator.set_state(host)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Put the random state back at the end of a block.
+
+    Args:
+        devices: Accepted for compatibility: all devices draw from one state.
+        enabled: Whether to do anything.
+    """
+    state = get_rng_state() if enabled else None
+    try:
+        yield
+    finally:
+        if state is not None:
+            set_rng_state(state)

@@ -1,0 +1,86 @@
+"""PyTorch's name for the library: ``import torchlette.torch as torch``.
+
+Every name is that of :mod:`torchlette`, re-exported; nothing is implemented here. What differs is one policy:
+in a module that imported this one, and for tensors that come from it, ``float(t)``, ``bool(t)``, ``print(t)`` and
+the like read the value, as PyTorch scripts expect, where :mod:`torchlette` raises and names ``.item()``.
+
+Modules mirror those of :mod:`torchlette`: ``torchlette.torch.nn.functional`` has the names of
+``torchlette.nn.functional``, the same objects.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torchlette
+
+_CORE = "torchlette"
+_FACADE = __name__
+# Modules that exist here only: they answer questions about hardware that PyTorch scripts ask.
+_OWN = {f"{_FACADE}.cuda", f"{_FACADE}.backends"}
+
+
+def _is_core_module(value: Any) -> bool:
+    return isinstance(value, ModuleType) and value.__name__.startswith(_CORE + ".")
+
+
+def _mirror(facade: ModuleType, core: ModuleType) -> None:
+    """Give ``facade`` the names of ``core``; modules among them are mirrored when they are first used."""
+    names = vars(core)
+    for name, value in names.items():
+        if not (name.startswith("__") or _is_core_module(value)):
+            facade.__dict__.setdefault(name, value)
+    if "__all__" in names:
+        facade.__dict__["__all__"] = list(names["__all__"])
+
+    def module_attribute(name: str) -> Any:
+        value = getattr(core, name)  # raises AttributeError for unknown names
+        if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}":
+            value = importlib.import_module(f"{facade.__name__}.{name}")
+        facade.__dict__[name] = value
+        return value
+
+    facade.__dict__["__getattr__"] = module_attribute
+    facade.__dict__["__dir__"] = lambda: sorted({*facade.__dict__, *dir(core)})
+
+
+class _MirrorFinder:
+    """Finds ``torchlette.torch.x.y`` as the mirror of ``torchlette.x.y``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
+        if not name.startswith(_FACADE + ".") or name in _OWN:
+            return None
+        core_name = _CORE + name[len(_FACADE) :]
+        if core_name == _FACADE:
+            return None
+        core = importlib.util.find_spec(core_name)
+        if core is None:
+            return None
+        is_package = core.submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(name, _MirrorFinder, origin=core.origin, is_package=is_package)
+
+    @staticmethod
+    def create_module(spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        core = importlib.import_module(_CORE + module.__name__[len(_FACADE) :])
+        module.__doc__ = core.__doc__
+        _mirror(module, core)
+
+
+if not any(finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_MirrorFinder" for finder in sys.meta_path):
+    sys.meta_path.insert(0, _MirrorFinder)  # type: ignore[arg-type]
+
+__version__ = torchlette.__version__
+_mirror(sys.modules[__name__], torchlette)
+
+from torchlette.torch import backends, cuda  # noqa: E402, F401

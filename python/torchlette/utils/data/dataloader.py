@@ -1,0 +1,331 @@
+"""The data loader."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import queue
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from typing import Any
+
+from torchlette.utils.data.collate import default_collate, default_convert
+from torchlette.utils.data.dataset import IterableDataset
+from torchlette.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = ["DataLoader", "WorkerInfo", "get_worker_info"]
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a worker process knows of itself."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_worker_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return the :class:`WorkerInfo` inside a worker process, else ``None``."""
+    return _worker_info
+
+
+class _Endless(Sampler[None]):
+    """The sampler of iterable datasets: one ``None`` for each item wanted."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
+
+
+def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_workers: bool, timeout: float) -> None:
+    if num_workers < 0:
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable multiprocessing, "
+            "otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+class DataLoader:
+    """Batches of a dataset.
+
+    Worker processes are always spawned: a forked child cannot use the engine of its parent.
+
+    Args:
+        dataset: A :class:`Dataset` or :class:`IterableDataset`.
+        batch_size: Items in a batch; ``None`` gives single items.
+        shuffle: Take the items in random order.
+        sampler: Order of the items, instead of ``shuffle``.
+        batch_sampler: Lists of indices, instead of ``batch_size``, ``shuffle``, ``sampler`` and ``drop_last``.
+        num_workers: Number of worker processes; 0 loads in this one.
+        collate_fn: Makes a batch from a list of items.
+        pin_memory: Accepted for compatibility; uploads are staged by the engine.
+        drop_last: Leave out a short last batch.
+        timeout: Seconds to wait for a worker; 0 waits for ever.
+        worker_init_fn: Called with the worker's number at its start.
+        multiprocessing_context: "spawn", or nothing.
+        generator: Source of randomness of ``shuffle``.
+        prefetch_factor: Batches that each worker loads ahead; 2 by default.
+        persistent_workers: Keep workers from one pass to the next.
+        pin_memory_device: Accepted for compatibility.
+        in_order: Give the batches of workers in order.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[list[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        """Check the options and make the samplers."""
+        _check_workers(num_workers, prefetch_factor, persistent_workers, timeout)
+        if multiprocessing_context not in (None, "spawn") and getattr(multiprocessing_context, "_name", "") != "spawn":
+            raise ValueError(f"DataLoader: multiprocessing_context is wrong: got {multiprocessing_context!r}, want 'spawn'")
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.generator = generator
+        self.persistent_workers = persistent_workers
+        self.in_order = in_order
+        self._pool: _Workers | None = None
+        sampler = self._choose_sampler(shuffle, sampler, batch_sampler)
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or drop_last:
+                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            batch_size = None
+        elif batch_size is None:
+            if drop_last:
+                raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        else:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn or (default_collate if self._auto_collation else default_convert)
+
+    def _choose_sampler(self, shuffle: bool | None, sampler: Any, batch_sampler: Any) -> Any:
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None and sampler is not None:
+            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+        if isinstance(self.dataset, IterableDataset):
+            for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
+                if value:
+                    raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
+            return _Endless()
+        if sampler is not None:
+            return sampler
+        return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.num_workers == 0:
+            return self._load_here()
+        if self._pool is None:
+            self._pool = _Workers(self)
+        return self._pool.batches(self._requests())
+
+    def _requests(self) -> Iterator[Any]:
+        """Iterate over what is asked for: an index, or a list of them."""
+        return iter(self.batch_sampler if self._auto_collation else self.sampler)
+
+    def _load_here(self) -> Iterator[Any]:
+        fetch = Fetcher(self.dataset, self._auto_collation, self.collate_fn, self.drop_last)
+        for request in self._requests():
+            try:
+                batch = fetch(request)
+            except StopIteration:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        if isinstance(self.dataset, IterableDataset):
+            length = len(self.dataset)  # type: ignore[arg-type]
+            if self.batch_size is None:
+                return length
+            return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+        requests = self.batch_sampler if self._auto_collation else self.sampler
+        if not isinstance(requests, Sized):
+            raise TypeError(f"object of type '{type(requests).__name__}' has no len()")
+        return len(requests)
+
+
+class Fetcher:
+    """Makes a batch from a request; raises StopIteration when an iterable dataset is at its end."""
+
+    def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Callable[[Any], Any], drop_last: bool) -> None:
+        """Start an iterable dataset."""
+        self.dataset = dataset
+        self.auto_collation = auto_collation
+        self.collate_fn = collate_fn
+        self.drop_last = drop_last
+        self.items = iter(dataset) if isinstance(dataset, IterableDataset) else None
+
+    def __call__(self, request: Any) -> Any:
+        if not self.auto_collation:
+            return self.collate_fn(self.dataset[request] if self.items is None else next(self.items))
+        if self.items is not None:
+            batch = list(itertools.islice(self.items, len(request)))
+            if not batch or (self.drop_last and len(batch) < len(request)):
+                raise StopIteration
+            return self.collate_fn(batch)
+        many = getattr(self.dataset, "__getitems__", None)
+        return self.collate_fn(many(request) if callable(many) else [self.dataset[i] for i in request])
+
+
+_END = "end of an iterable dataset"
+
+
+def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any) -> None:
+    """Serve requests ``(pass, number, request)`` until ``None`` comes; run in a worker process."""
+    import random
+
+    import torchlette
+
+    global _worker_info
+    _worker_info = info
+    torchlette.manual_seed(info.seed)
+    random.seed(info.seed)
+    init = loader.pop("worker_init_fn")
+    if init is not None:
+        init(info.id)
+    current, fetch = -1, None
+    while (task := requests.get()) is not None:
+        sweep, number, request = task
+        try:
+            if sweep != current:
+                current, fetch = sweep, Fetcher(**loader)
+            results.put((sweep, number, info.id, fetch(request), None))
+        except StopIteration:
+            results.put((sweep, number, info.id, None, _END))
+        except Exception:
+            results.put((sweep, number, info.id, None, f"Caught exception in DataLoader worker process {info.id}.\n{traceback.format_exc()}"))
+
+
+class _Workers:
+    """The worker processes of one loader."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        from torchlette.random import initial_seed
+
+        context = multiprocessing.get_context("spawn")
+        self.loader = loader
+        self.results = context.Queue()
+        self.requests = [context.Queue() for _ in range(loader.num_workers)]
+        self.sweep = -1
+        self.processes = []
+        settings = {
+            "dataset": loader.dataset,
+            "auto_collation": loader._auto_collation,
+            "collate_fn": loader.collate_fn,
+            "drop_last": loader.drop_last,
+            "worker_init_fn": loader.worker_init_fn,
+        }
+        for i, requests in enumerate(self.requests):
+            info = WorkerInfo(i, loader.num_workers, initial_seed() + i, loader.dataset)
+            process = context.Process(target=_work, args=(info, settings, requests, self.results), daemon=True)
+            process.start()
+            self.processes.append(process)
+
+    def batches(self, wanted: Iterator[Any]) -> Iterator[Any]:
+        """Iterate over the batches of one pass, in order unless the loader says otherwise."""
+        self.sweep += 1
+        numbered = enumerate(wanted)
+        ended: set[int] = set()
+        out: dict[int, int] = {}  # number -> worker, of what is being loaded
+        ready: dict[int, Any] = {}
+        try:
+            for worker in range(len(self.processes)):
+                for _ in range(self.loader.prefetch_factor or 1):
+                    self._send(worker, numbered, out)
+            expected = 0
+            while out or ready:
+                while expected not in out and expected not in ready and (out or ready):
+                    expected += 1  # the number of an end that a worker reported
+                if self.loader.in_order and expected in ready:
+                    yield ready.pop(expected)
+                    expected += 1
+                    continue
+                number, worker, batch, error = self._receive()
+                del out[number]
+                if error == _END:
+                    ended.add(worker)
+                    continue
+                if error is not None:
+                    raise RuntimeError(error)
+                if worker not in ended:
+                    self._send(worker, numbered, out)
+                if self.loader.in_order:
+                    ready[number] = batch
+                else:
+                    yield batch
+        finally:
+            if not self.loader.persistent_workers:
+                self.stop()
+
+    def _send(self, worker: int, numbered: Iterator[tuple[int, Any]], out: dict[int, int]) -> None:
+        task = next(numbered, None)
+        if task is not None:
+            out[task[0]] = worker
+            self.requests[worker].put((self.sweep, *task))
+
+    def _receive(self) -> tuple[int, int, Any, str | None]:
+        waited = 0.0
+        while True:
+            try:
+                sweep, number, worker, batch, error = self.results.get(timeout=1.0)
+            except queue.Empty:
+                waited += 1.0
+                dead = [p.pid for p in self.processes if not p.is_alive()]
+                if dead:
+                    raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
+                if self.loader.timeout and waited >= self.loader.timeout:
+                    raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
+                continue
+            if sweep == self.sweep:  # what an abandoned pass left behind is dropped
+                return number, worker, batch, error
+
+    def stop(self) -> None:
+        """End the processes."""
+        self.loader._pool = None
+        for requests in self.requests:
+            requests.put(None)
+        for process in self.processes:
+            process.join(timeout=5.0)
+            if process.is_alive():
+                process.terminate()
