@@ -2,9 +2,7 @@ package engine
 
 import (
 	"sync"
-	"time"
 
-	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/exec"
 	"github.com/torchlette/torchlette/engine/ir"
