@@ -56,6 +56,7 @@ engine/op < kernels/lower
 engine/device < kernels/lower
 kernels/tile < kernels/wgsl
 engine/device < kernels/cpu
+engine/device < kernels/interp
 engine/device < gpu
 kernels/wgsl < gpu
 gpu < gpu/wgpu
@@ -63,6 +64,7 @@ gpu < gpu/fake
 
 engine < capi
 kernels/cpu < capi
+kernels/interp < capi
 gpu/wgpu < capi
 gpu/fake < capi
 engine/op/comp < capi/gen

@@ -81,6 +81,7 @@ class Op:
 
     name: str
     full: str
+    aliases: tuple[str, ...]
     where: frozenset[str]
     view: bool
     in_place: bool
@@ -91,7 +92,6 @@ class Op:
     rtol: float | None
     atol: float | None
     no_grad: str
-    results: int
 
     def calls(self) -> Iterator[Call]:
         """Parse the samples."""
@@ -150,33 +150,33 @@ def load() -> list[Op]:
     """Read the registry."""
     ops = []
     for entry in json.loads(REGISTRY.read_text())["ops"]:
-        tol = entry.get("tolerance") or {}
+        tol = entry["tolerance"] or {}
         ops.append(
             Op(
                 name=entry["name"],
                 full=entry["full"],
-                where=frozenset(entry["where"]),
-                view=entry.get("view", False),
-                in_place=entry.get("in_place", False),
-                in_place_only=entry.get("in_place_only", False),
-                out=entry.get("out", False),
-                samples=tuple((s.get("args", ""), s.get("kwargs", "")) for s in entry.get("samples") or ()),
-                error_samples=tuple((s.get("args", ""), s.get("kwargs", "")) for s in entry.get("error_samples") or ()),
+                aliases=tuple(entry["aliases"]),
+                where=frozenset(w for w in ("function", "method", "functional") if entry[w]),
+                view=entry["view"],
+                in_place=entry["inplace"],
+                in_place_only=entry["inplace_only"],
+                out=entry["out"],
+                samples=tuple((s["args"], s["kwargs"]) for s in entry["samples"]),
+                error_samples=tuple((s["args"], s["kwargs"]) for s in entry["error_samples"]),
                 rtol=tol.get("rtol"),
                 atol=tol.get("atol"),
-                no_grad=entry.get("no_grad", ""),
-                results=len(entry.get("results") or ()),
+                no_grad=entry["no_grad"],
             )
         )
     return ops
 
 
-def place(lib: Any, op: Op, where: str, suffix: str = "") -> Callable[..., Any] | None:
+def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Callable[..., Any] | None:
     """Return the callable of ``op`` at one place in ``lib``, None when it does not appear there."""
     if where not in op.where:
         return None
     home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional}[where]
-    return getattr(home, op.name + suffix, None)
+    return getattr(home, (name or op.name) + suffix, None)
 
 
 def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -20,7 +20,7 @@ import torch
 
 import torchlette
 
-OPS = [op for op in samples.load() if op.where - {"hidden"}]
+OPS = [op for op in samples.load() if op.where]
 
 #: float64 lives on the CPU only; on a software adapter each kernel text costs milliseconds, so fewer.
 DTYPES = {
@@ -275,6 +275,16 @@ def test_errors(op: samples.Op, device: str) -> None:
 
         cases.check(f"{args} {kwargs}", case)
     cases.finish()
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.aliases], ids=lambda op: op.full)
+def test_aliases(op: samples.Op) -> None:
+    """An alias stands in the same places as in PyTorch."""
+    for alias in op.aliases:
+        for where in op.where:
+            for suffix in ("", "_") if op.in_place and where == "method" else ("",):
+                if samples.place(torch, op, where, suffix, alias) is not None:
+                    assert samples.place(torchlette, op, where, suffix, alias) is not None, f"{where} {alias}{suffix} is missing"
 
 
 METHODS = [op for op in OPS if {"function", "method"} <= op.where and not op.in_place_only]

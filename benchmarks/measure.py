@@ -1,0 +1,120 @@
+"""Timing and recording for the benchmarks: sides alternate within one process, results are ratios."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import torchlette
+from torchlette import _C
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass
+class Row:
+    """One line of a table: our seconds and PyTorch's, or a figure without a rival."""
+
+    name: str
+    ours: float
+    rival: float | None
+    unit: str = "s"
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over PyTorch's; below 1 we are faster."""
+        return None if not self.rival else self.ours / self.rival
+
+    def __str__(self) -> str:
+        extra = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.detail.items())
+        if self.rival is None:
+            return f"{self.name:<34} {_show(self.ours, self.unit):>11}  {extra}"
+        return f"{self.name:<34} {_show(self.ours, self.unit):>11} {_show(self.rival, self.unit):>11}  x{self.ratio:.2f}  {extra}"
+
+
+def _show(x: float, unit: str) -> str:
+    if unit != "s":
+        return f"{x:.4g} {unit}"
+    for scale, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if x >= scale:
+            return f"{x / scale:.3g} {name}"
+    return f"{x * 1e9:.3g} ns"
+
+
+def seconds(f: Callable[[], Any]) -> float:
+    """Time one call of ``f`` with the cyclic collector off."""
+    gc.collect()
+    gc.disable()
+    try:
+        begin = time.perf_counter()
+        f()
+        return time.perf_counter() - begin
+    finally:
+        gc.enable()
+
+
+def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, warm: int = 2) -> tuple[float, float]:
+    """Return the medians of both sides over alternating rounds, after ``warm`` untimed ones."""
+    for _ in range(warm):
+        ours()
+        rival()
+    a, b = [], []
+    for _ in range(rounds):
+        a.append(seconds(ours))
+        b.append(seconds(rival))
+    return statistics.median(a), statistics.median(b)
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as f:
+            for line in f:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Describe where a result was measured."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "device": device,
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "torch_threads": torch.get_num_threads(),
+        "torchlette": torchlette.__version__,
+        "devices": json.loads(_C._info("devices")),
+        "cuda": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }
+
+
+def record(suite: str, device: str, rows: list[Row]) -> Path:
+    """Write the rows and their environment to ``results/<suite>.json``."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{suite}.json"
+    table = [{"name": r.name, "ours": r.ours, "torch": r.rival, "ratio": r.ratio, "unit": r.unit, **r.detail} for r in rows]
+    path.write_text(json.dumps({"environment": environment(device), "rows": table}, indent=1) + "\n")
+    return path

@@ -1,0 +1,51 @@
+"""Run the benchmarks: ``python benchmarks/run.py cpu|gpu|soak``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+THREADS = "2"
+
+
+def main() -> int:
+    """Run one suite, print its table, and record it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", choices=("cpu", "gpu", "soak"))
+    parser.add_argument("--no-record", action="store_true")
+    options = parser.parse_args()
+    if options.suite != "gpu":  # before either library starts its threads
+        os.environ.setdefault("TORCHLETTE_NUM_THREADS", THREADS)
+        os.environ.setdefault("OMP_NUM_THREADS", THREADS)
+    import measure
+
+    device = "cpu"
+    rows = []
+    if options.suite == "cpu":
+        import demo_step
+        import plan
+        import record
+        import small_ops
+
+        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows]
+    elif options.suite == "gpu":
+        import gpu_demo_step
+
+        device, suites = "wgpu", [gpu_demo_step.rows]
+    else:
+        import soak
+
+        suites = [soak.rows]
+    print(f"{'':<34} {'torchlette':>11} {'torch':>11}  ratio")
+    for suite in suites:
+        for row in suite():
+            rows.append(row)
+            print(row, flush=True)
+    if not options.no_record:
+        print(f"recorded in {measure.record(options.suite, device, rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
