@@ -1,0 +1,197 @@
+package prim
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+type inferFunc = func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
+
+// scalarTypeNames are the names that PyTorch's messages use.
+var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double"}
+
+// accepts says which dtypes a primitive is defined on.
+type accepts uint8
+
+const (
+	floats  accepts = iota
+	numbers         // integers and floats
+	logical         // integers and bool
+	all             // any
+)
+
+func (a accepts) has(d ir.DType) bool {
+	switch a {
+	case floats:
+		return d.IsFloat()
+	case numbers:
+		return d.IsFloat() || d.IsInt()
+	case logical:
+		return d.IsInt() || d == ir.Bool
+	}
+	return d != ir.InvalidDType
+}
+
+func notImplemented(name string, d ir.DType) error {
+	return ir.Errorf(ir.ErrNotImplemented, "\"%s\" not implemented for '%s'", name, scalarTypeNames[d])
+}
+
+// elementwise gives the dtype and shape shared by the tensor operands.
+func elementwise(name string, a accepts, in []op.Val) (op.OutSpec, error) {
+	var s op.OutSpec
+	found := false
+	for i := range in {
+		v := &in[i]
+		if !v.IsTensor() {
+			continue
+		}
+		if !found {
+			s, found = op.OutSpec{DType: v.DType(), Shape: v.Shape()}, true
+			continue
+		}
+		if v.DType() != s.DType {
+			return s, ir.Errorf(ir.ErrRuntime, "%s: expected both operands to have the same dtype: got %v and %v", name, s.DType, v.DType())
+		}
+		if !slices.Equal(v.Shape(), s.Shape) {
+			return s, ir.Errorf(ir.ErrRuntime, "%s: operands must have one shape: got %s and %s", name, ir.ShapeString(s.Shape), ir.ShapeString(v.Shape()))
+		}
+	}
+	if !found {
+		return s, ir.Errorf(ir.ErrInternal, "BUG: %s: no tensor operand", name)
+	}
+	if !a.has(s.DType) {
+		return s, notImplemented(name, s.DType)
+	}
+	return s, nil
+}
+
+// mapInfer is the rule of elementwise primitives; result InvalidDType keeps the dtype.
+func mapInfer(name string, a accepts, result ir.DType) inferFunc {
+	return func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		s, err := elementwise(name, a, in)
+		if result != ir.InvalidDType {
+			s.DType = result
+		}
+		return append(out, s), err
+	}
+}
+
+// checkDim wraps dim, or returns PyTorch's IndexError.
+func checkDim(dim int64, rank int) (int, error) {
+	n := int64(max(rank, 1))
+	if dim < -n || dim >= n {
+		return 0, ir.Errorf(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, dim)
+	}
+	if dim < 0 {
+		dim += n
+	}
+	return int(dim), nil
+}
+
+// DimMask marks the dims of a reduction over a tensor of that rank.
+func DimMask(dims []int64, rank int) ([]bool, error) {
+	mask := make([]bool, max(rank, 1))
+	for _, d := range dims {
+		k, err := checkDim(d, rank)
+		if err != nil {
+			return nil, err
+		}
+		if mask[k] {
+			return nil, ir.Errorf(ir.ErrRuntime, "dim %d appears multiple times in the list of dims", k)
+		}
+		mask[k] = true
+	}
+	return mask[:rank], nil
+}
+
+// without is shape less the marked dims.
+func without(shape []int64, mask []bool) []int64 {
+	out := make([]int64, 0, len(shape))
+	for i, n := range shape {
+		if !mask[i] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// reduceInfer is the rule of reductions over a list of dims. identity is false where
+// an empty reduction has no value.
+func reduceInfer(name string, a accepts, result ir.DType, identity bool) inferFunc {
+	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		s, err := elementwise(name, a, in[:1])
+		if err != nil {
+			return nil, err
+		}
+		mask, err := DimMask(attr, len(s.Shape))
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range mask {
+			if m && !identity && s.Shape[i] == 0 {
+				return nil, ir.Errorf(ir.ErrIndex, "%s(): Expected reduction dim %d to have non-zero size.", name, i)
+			}
+		}
+		if result != ir.InvalidDType {
+			s.DType = result
+		}
+		s.Shape = without(s.Shape, mask)
+		return append(out, s), nil
+	}
+}
+
+// dimInfer is the rule of reductions along one dim: its results are the value
+// (when values is set) and an index.
+func dimInfer(name string, values bool) inferFunc {
+	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		x := in[0]
+		d, err := checkDim(attr[0], len(x.Shape()))
+		if err != nil {
+			return nil, err
+		}
+		shape := x.Shape()
+		if len(shape) > 0 {
+			if shape[d] == 0 {
+				return nil, ir.Errorf(ir.ErrIndex, "%s(): Expected reduction dim %d to have non-zero size.", name, d)
+			}
+			shape = slices.Concat(shape[:d], shape[d+1:])
+		}
+		if values {
+			out = append(out, op.OutSpec{DType: x.DType(), Shape: shape})
+		}
+		return append(out, op.OutSpec{DType: ir.I64, Shape: shape}), nil
+	}
+}
+
+// rowInfer is the rule of primitives that map rows along one dim to rows.
+func rowInfer(name string, a accepts) inferFunc {
+	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		s, err := elementwise(name, a, in)
+		if err != nil {
+			return nil, err
+		}
+		_, err = checkDim(attr[0], len(s.Shape))
+		return append(out, s), err
+	}
+}
+
+// createInfer is the rule of creation: [dtype, device, shape...].
+func createInfer(name string, a accepts) inferFunc {
+	return func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		d := ir.DType(attr[0])
+		if !a.has(d) {
+			return nil, notImplemented(name, d)
+		}
+		for _, n := range attr[2:] {
+			if n < 0 {
+				return nil, ir.Errorf(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n, ir.ShapeString(attr[2:]))
+			}
+		}
+		return append(out, op.OutSpec{DType: d, Shape: slices.Clone(attr[2:])}), nil
+	}
+}
+
+// i64Scalars types every scalar operand as int64.
+func i64Scalars([]op.Val, []op.OutSpec, int) ir.DType { return ir.I64 }
