@@ -159,6 +159,11 @@ func vecForm(k *kir.Kernel) bool {
 			}
 		}
 	}
+	for _, b := range k.Bufs {
+		if b.Type == ir.I64 {
+			return false
+		}
+	}
 	for _, e := range k.Exprs {
 		switch e.Op {
 		case kir.OpLoadAt, kir.OpIndex, kir.OpLinear, kir.OpPhilox:

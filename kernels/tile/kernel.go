@@ -1,0 +1,477 @@
+package tile
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// FromKernel makes the program of k in the form o says.
+func FromKernel(k *kir.Kernel, o Options) (*kir.Proc, error) {
+	if err := o.check(k); err != nil {
+		return nil, err
+	}
+	g := newGen(k, o)
+	if k.Inner == 0 {
+		g.mapKernel()
+	} else {
+		g.rowKernel()
+	}
+	return g.p, checkShared(g.p, o.MaxWorkgroupBytes)
+}
+
+// gen carries the state of one kernel's generation.
+type gen struct {
+	k *kir.Kernel
+	o Options
+	p *kir.Proc
+	// out is the block being written.
+	out *[]kir.Stmt
+	// index[d] is the position along dim d; outer dims are set once, inner ones in loops.
+	index  []*kir.Node
+	outer  *kir.Node // number of the outer index (of the vector of four, in the four-element form)
+	linear *kir.Node // number of the index as the stage sees it
+	inner  *kir.Node // number of inner indices
+	active *kir.Node // whether this thread's outer index exists
+	lane   *kir.Node
+	// isInner[e]: the expression differs between inner indices.
+	isInner []bool
+	vals    map[int]*kir.Node
+	base    map[int]*kir.Node // outer part of an access's address
+	philox  map[[3]int]*kir.Node
+	acc     map[int]*kir.Node
+	accIdx  map[int]*kir.Node
+	scratch map[sharedKey]int
+}
+
+type sharedKey struct {
+	t ir.DType
+	n int
+}
+
+func newGen(k *kir.Kernel, o Options) *gen {
+	g := &gen{k: k, o: o, index: make([]*kir.Node, k.Outer+k.Inner),
+		acc: map[int]*kir.Node{}, accIdx: map[int]*kir.Node{}, scratch: map[sharedKey]int{}}
+	g.p = &kir.Proc{Name: k.Name, Params: k.Params, Workgroup: o.Workgroup, Checks: k.Checks}
+	for _, b := range k.Bufs {
+		g.p.Bufs = append(g.p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+	}
+	g.out = &g.p.Body
+	g.isInner = innerExprs(k)
+	g.resetValues()
+	return g
+}
+
+// resetValues forgets expression values, at the end of their block.
+func (g *gen) resetValues() {
+	g.vals, g.base, g.philox = map[int]*kir.Node{}, map[int]*kir.Node{}, map[[3]int]*kir.Node{}
+}
+
+// nested runs f with the statements going to a new block, and gives the block.
+// Values computed inside do not outlive it.
+func (g *gen) nested(f func()) []kir.Stmt {
+	var body []kir.Stmt
+	saved, vals, base, philox := g.out, g.vals, g.base, g.philox
+	g.out, g.vals, g.base, g.philox = &body, clone(vals), clone(base), clone(philox)
+	f()
+	g.out, g.vals, g.base, g.philox = saved, vals, base, philox
+	return body
+}
+
+func clone[K comparable, V any](m map[K]V) map[K]V {
+	c := make(map[K]V, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+func (g *gen) emit(s kir.Stmt) { *g.out = append(*g.out, s) }
+
+// let names a value unless it has a name or is a constant.
+func (g *gen) let(n *kir.Node) *kir.Node {
+	switch n.Op {
+	case kir.OpConst, kir.OpParam, kir.PVar, kir.PHalf, kir.PLocalID, kir.PGroupID:
+		return n
+	case kir.PSplat:
+		if n.Args[0].Op == kir.OpConst || n.Args[0].Op == kir.OpParam {
+			return n
+		}
+	}
+	v := g.p.NewVar(n.Type, n.Width)
+	g.emit(kir.Stmt{Op: kir.SLet, Var: v, A: n})
+	return g.p.NVar(v)
+}
+
+// variable defines a mutable variable.
+func (g *gen) variable(init *kir.Node) (int, *kir.Node) {
+	v := g.p.NewVar(init.Type, init.Width)
+	g.emit(kir.Stmt{Op: kir.SVar, Var: v, A: init})
+	return v, g.p.NVar(v)
+}
+
+// typ is the type in which the device works t.
+func (g *gen) typ(t ir.DType) ir.DType {
+	if t == ir.I64 && !g.o.I64 {
+		return ir.I32
+	}
+	return t
+}
+
+func (g *gen) param(p int) *kir.Node { return kir.NParam(p, ir.I32) }
+
+// sizes is the product of size parameters from..to.
+func (g *gen) sizes(from, to int) *kir.Node {
+	n := kir.NInt(1)
+	for d := from; d < to; d++ {
+		n = kir.NMul(n, g.param(d))
+	}
+	return n
+}
+
+// unravel sets index[from:to] from the row-major number n.
+func (g *gen) unravel(n *kir.Node, from, to int) {
+	for d := to - 1; d > from; d-- {
+		size := g.param(d)
+		g.index[d] = g.let(kir.NRem(n, size))
+		n = g.let(kir.NDiv(n, size))
+	}
+	if to > from {
+		g.index[from] = n
+	}
+}
+
+// mapKernel: one thread an outer index, or four of them.
+func (g *gen) mapKernel() {
+	k := g.k
+	var all []int
+	for d := range k.Outer {
+		all = append(all, d)
+	}
+	g.p.Groups = []kir.GroupFactor{{Params: all, Per: int64(g.o.Workgroup * g.o.Vec)}}
+	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(g.o.Workgroup)), kir.NLocal()))
+	n := g.sizes(0, k.Outer)
+	if g.o.Vec == 4 {
+		g.setVectors()
+		n = kir.NDiv(n, kir.NInt(4))
+	}
+	g.outer, g.linear, g.active = id, id, kir.NTrue()
+	body := g.nested(func() {
+		if needsIndex(k, 0, k.Outer) {
+			g.unravel(id, 0, k.Outer)
+		}
+		for s := range k.Stages {
+			st := &k.Stages[s]
+			g.effects(st, nil)
+			if writesLoaded(k) {
+				g.resetValues()
+			}
+		}
+	})
+	g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(id, n), Body: body})
+}
+
+// setVectors binds the buffers of linear accesses as vectors.
+func (g *gen) setVectors() {
+	for _, a := range g.k.Access {
+		if a.Linear {
+			g.p.Bufs[a.Buf].Vec = 4
+		}
+	}
+}
+
+// writesLoaded reports that some buffer is both loaded and stored.
+func writesLoaded(k *kir.Kernel) bool {
+	for _, b := range k.Bufs {
+		if b.Access == kir.ReadWrite {
+			return true
+		}
+	}
+	return false
+}
+
+// needsIndex reports that positions along dims from..to are used.
+func needsIndex(k *kir.Kernel, from, to int) bool {
+	for _, e := range k.Exprs {
+		if e.Op == kir.OpIndex && int(e.Imm) >= from && int(e.Imm) < to {
+			return true
+		}
+	}
+	for _, a := range k.Access {
+		for d, s := range a.Stride {
+			if d >= from && d < to && s != kir.Broadcast {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// innerExprs marks the expressions that depend on the inner index.
+func innerExprs(k *kir.Kernel) []bool {
+	in := make([]bool, len(k.Exprs))
+	linearInner := false
+	for s := range k.Stages {
+		if k.Stages[s].OverInner {
+			for i, used := range k.Uses(&k.Stages[s]) {
+				linearInner = linearInner || used && k.Exprs[i].Op == kir.OpLinear
+			}
+		}
+	}
+	for i, e := range k.Exprs {
+		switch e.Op {
+		case kir.OpIndex:
+			in[i] = int(e.Imm) >= k.Outer
+		case kir.OpLinear:
+			in[i] = linearInner
+		case kir.OpLoad:
+			in[i] = accessMoves(k, k.Access[e.Imm])
+		case kir.OpAccRun:
+			in[i] = true
+		}
+		for _, a := range [...]int{e.A, e.B, e.C} {
+			in[i] = in[i] || a >= 0 && in[a]
+		}
+	}
+	return in
+}
+
+// accessMoves reports an access that may differ between inner indices. A
+// linear one counts as such; used by an outer stage it is computed there all the same.
+func accessMoves(k *kir.Kernel, a kir.Access) bool {
+	if a.Linear {
+		return k.Inner > 0
+	}
+	for _, s := range a.Stride[k.Outer:] {
+		if s != kir.Broadcast {
+			return true
+		}
+	}
+	return false
+}
+
+// expr gives the value of expression e, computing it in the current block if need be.
+func (g *gen) expr(e int) *kir.Node {
+	if n, ok := g.vals[e]; ok {
+		return n
+	}
+	n := g.let(g.make(g.k.Exprs[e]))
+	g.vals[e] = n
+	return n
+}
+
+func (g *gen) make(x kir.Expr) *kir.Node {
+	t := g.typ(x.Type)
+	switch x.Op {
+	case kir.OpConst:
+		return g.constant(x.Type, x.Imm)
+	case kir.OpParam:
+		return kir.NParam(int(x.Imm), t)
+	case kir.OpIndex:
+		return kir.N(kir.OpCast, t, g.index[x.Imm])
+	case kir.OpLinear:
+		return kir.N(kir.OpCast, t, g.linear)
+	case kir.OpLoad:
+		return g.load(int(x.Imm), t)
+	case kir.OpLoadAt:
+		return kir.NLoad(int(x.Imm), t, 1, g.narrow(x.A))
+	case kir.OpAcc, kir.OpAccRun:
+		return g.acc[int(x.Imm)]
+	case kir.OpAccIdx:
+		return g.accIdx[int(x.Imm)]
+	case kir.OpPhilox:
+		return kir.NLane(g.philoxBlock(x), int(x.Imm))
+	case kir.OpCast, kir.OpBitcast:
+		a := g.expr(x.A)
+		if a.Type == t {
+			return a
+		}
+		return kir.N(x.Op, t, a)
+	}
+	var args []*kir.Node
+	for _, a := range [...]int{x.A, x.B, x.C} {
+		if a >= 0 {
+			args = append(args, g.expr(a))
+		}
+	}
+	return kir.N(x.Op, t, args...)
+}
+
+// constant is a level 1 constant; an I64 worked in I32 saturates, so that
+// "the largest index" stays one.
+func (g *gen) constant(t ir.DType, bits uint64) *kir.Node {
+	if t == ir.I64 && !g.o.I64 {
+		v := min(max(int64(bits), math.MinInt32), math.MaxInt32)
+		return kir.NInt(int(v))
+	}
+	return kir.NConst(t, bits)
+}
+
+// narrow is the low 32 bits of I64 expression e as I32, computed in 32 bits as
+// far as that is the same.
+func (g *gen) narrow(e int) *kir.Node {
+	x := g.k.Exprs[e]
+	switch x.Op {
+	case kir.OpAdd, kir.OpSub, kir.OpMul:
+		a, b := g.narrow(x.A), g.narrow(x.B)
+		switch x.Op {
+		case kir.OpAdd:
+			return kir.NAdd(a, b)
+		case kir.OpMul:
+			return kir.NMul(a, b)
+		}
+		return kir.NSub(a, b)
+	case kir.OpSelect:
+		return kir.N(kir.OpSelect, ir.I32, g.expr(x.A), g.narrow(x.B), g.narrow(x.C))
+	case kir.OpConst:
+		return kir.NConst(ir.I32, uint64(uint32(x.Imm)))
+	case kir.OpParam:
+		if g.k.Params[x.Imm].Kind != kir.Scalar {
+			return g.param(int(x.Imm))
+		}
+	case kir.OpIndex:
+		return g.index[x.Imm]
+	case kir.OpLinear:
+		return g.linear
+	}
+	n := g.expr(e)
+	if n.Type == ir.I32 {
+		return n
+	}
+	return g.let(kir.N(kir.OpCast, ir.I32, n))
+}
+
+// address is the element of an access at the current index.
+func (g *gen) address(n int) *kir.Node {
+	a := g.k.Access[n]
+	if a.Linear {
+		if a.Offset < 0 {
+			return g.linear
+		}
+		if g.o.Vec == 4 {
+			return kir.NAdd(kir.NDiv(g.param(a.Offset), kir.NInt(4)), g.linear)
+		}
+		return kir.NAdd(g.param(a.Offset), g.linear)
+	}
+	at := g.outerBase(n)
+	for d := g.k.Outer; d < len(a.Stride); d++ {
+		at = kir.NAdd(at, g.term(a.Stride[d], d))
+	}
+	return at
+}
+
+func (g *gen) term(stride, dim int) *kir.Node {
+	switch stride {
+	case kir.Broadcast:
+		return kir.NInt(0)
+	case kir.Unit:
+		return g.index[dim]
+	}
+	return kir.NMul(g.index[dim], g.param(stride))
+}
+
+// outerBase is the part of an affine address that the outer index decides.
+func (g *gen) outerBase(n int) *kir.Node {
+	if b, ok := g.base[n]; ok {
+		return b
+	}
+	a := g.k.Access[n]
+	at := kir.NInt(0)
+	if a.Offset >= 0 {
+		at = g.param(a.Offset)
+	}
+	for d := range g.k.Outer {
+		at = kir.NAdd(at, g.term(a.Stride[d], d))
+	}
+	at = g.let(at)
+	g.base[n] = at
+	return at
+}
+
+func (g *gen) load(access int, t ir.DType) *kir.Node {
+	a := g.k.Access[access]
+	if a.Linear && g.o.Vec == 4 {
+		return kir.NLoad(a.Buf, t, 4, g.address(access))
+	}
+	return kir.NLoad(a.Buf, t, 1, g.address(access))
+}
+
+// philoxBlock is the four words of a block, shared by the words that use it.
+func (g *gen) philoxBlock(x kir.Expr) *kir.Node {
+	key := [3]int{x.A, x.B, x.C}
+	if n, ok := g.philox[key]; ok {
+		return n
+	}
+	var words []*kir.Node
+	for _, e := range key {
+		lo, hi := g.halves(e)
+		words = append(words, lo, hi)
+	}
+	n := g.let(&kir.Node{Op: kir.PPhilox, Type: ir.U32, Width: 4, Args: words})
+	g.philox[key] = n
+	return n
+}
+
+// halves splits an I64 expression. Scalars keep all 64 bits also where I64 is worked in I32.
+func (g *gen) halves(e int) (lo, hi *kir.Node) {
+	x := g.k.Exprs[e]
+	if x.Op == kir.OpConst {
+		return kir.NConst(ir.U32, uint64(uint32(x.Imm))), kir.NConst(ir.U32, x.Imm>>32)
+	}
+	if x.Op == kir.OpParam && g.k.Params[x.Imm].Kind == kir.Scalar {
+		half := func(h uint64) *kir.Node {
+			return &kir.Node{Op: kir.PHalf, Type: ir.U32, Width: 1, Imm: x.Imm<<1 | h}
+		}
+		return half(0), half(1)
+	}
+	n := g.expr(e)
+	if n.Type == ir.I64 {
+		high := kir.N(kir.OpShr, ir.I64, n, kir.NConst(ir.I64, 32))
+		return kir.N(kir.OpCast, ir.U32, n), kir.N(kir.OpCast, ir.U32, high)
+	}
+	return kir.N(kir.OpBitcast, ir.U32, n), kir.N(kir.OpBitcast, ir.U32, kir.N(kir.OpShr, ir.I32, n, kir.NInt(31)))
+}
+
+// effects writes the checks and stores of a stage; guard (nil: none) limits
+// them to one thread. All values are computed before the first store.
+func (g *gen) effects(s *kir.Stage, guard *kir.Node) {
+	if guard == nil {
+		guard = kir.NTrue()
+	}
+	type effect struct {
+		stmt kir.Stmt
+		cond *kir.Node
+	}
+	var list []effect
+	for _, c := range s.Checks {
+		failed := g.let(kir.NAnd(guard, kir.N(kir.OpNot, ir.Bool, g.expr(c.Cond))))
+		list = append(list, effect{kir.Stmt{Op: kir.SFault, A: failed, B: g.expr(c.Elem)}, kir.NTrue()})
+	}
+	for _, r := range s.Stores {
+		cond := guard
+		if r.Guard >= 0 {
+			cond = kir.NAnd(guard, g.expr(r.Guard))
+		}
+		st := kir.Stmt{Op: kir.SStore, Ref: r.Buf, B: g.expr(r.Val)}
+		if r.Mode == kir.Add {
+			st.Op = kir.SAtomicAdd
+		}
+		if r.Access >= 0 {
+			st.Ref, st.A = g.k.Access[r.Access].Buf, g.let(g.address(r.Access))
+		} else {
+			st.A = g.let(g.narrow(r.Index))
+		}
+		if g.o.Vec == 4 {
+			st.B = kir.NSplat(st.B)
+		}
+		list = append(list, effect{st, g.let(cond)})
+	}
+	for _, e := range list {
+		if e.cond.Op == kir.OpConst {
+			g.emit(e.stmt)
+			continue
+		}
+		g.emit(kir.Stmt{Op: kir.SIf, A: e.cond, Body: []kir.Stmt{e.stmt}})
+	}
+}

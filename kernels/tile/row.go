@@ -1,0 +1,394 @@
+package tile
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// sumBlock is the number of elements a lane adds up before the sum joins its
+// total: rounding errors grow with the block and the number of blocks, not
+// with the number of elements.
+const sumBlock = 32
+
+// rowKernel: Lanes threads share an outer index and stride over the inner
+// space; a workgroup holds Workgroup/Lanes outer indices.
+func (g *gen) rowKernel() {
+	k := g.k
+	if ordered(k) {
+		g.o.Lanes = 1
+	}
+	lanes, rows := g.o.Lanes, g.o.Workgroup/g.o.Lanes
+	var all []int
+	for d := range k.Outer {
+		all = append(all, d)
+	}
+	g.p.Groups = []kir.GroupFactor{{Params: all, Per: int64(rows)}}
+	row := kir.NLocal()
+	g.lane = kir.NInt(0)
+	if lanes > 1 {
+		fast, slow := kir.NInt(lanes), &g.lane
+		other := &row
+		if g.o.OuterFast {
+			fast, slow, other = kir.NInt(rows), &row, &g.lane
+		}
+		*slow, *other = g.let(kir.NRem(kir.NLocal(), fast)), g.let(kir.NDiv(kir.NLocal(), fast))
+	}
+	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(rows)), row))
+	n := g.let(g.sizes(0, k.Outer))
+	g.inner = g.let(g.sizes(k.Outer, k.Outer+k.Inner))
+	if lanes == 1 {
+		g.active = kir.NTrue()
+		body := g.nested(func() { g.rowStages(id) })
+		g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(id, n), Body: body})
+		return
+	}
+	// Every thread must reach the barriers: those beyond the last outer index
+	// repeat it and store nothing.
+	g.active = g.let(kir.NLt(id, n))
+	g.rowStages(g.let(kir.N(kir.OpMin, ir.I32, id, kir.NSub(n, kir.NInt(1)))))
+}
+
+func (g *gen) rowStages(id *kir.Node) {
+	g.outer = id
+	if needsIndex(g.k, 0, g.k.Outer) {
+		g.unravel(id, 0, g.k.Outer)
+	}
+	first := 0
+	for s := range g.k.Stages {
+		st := &g.k.Stages[s]
+		switch {
+		case !st.OverInner:
+			g.outerStage(st)
+		case st.Prefix && g.o.Lanes > 1:
+			g.scanStage(st, first)
+		default:
+			g.innerStage(st, first)
+		}
+		first += len(st.Accs)
+		if writesLoaded(g.k) {
+			g.resetValues()
+		}
+	}
+}
+
+// outerStage runs once an outer index, by its first lane.
+func (g *gen) outerStage(s *kir.Stage) {
+	g.linear = g.outer
+	for d := g.k.Outer; d < len(g.index); d++ {
+		g.index[d] = kir.NInt(0)
+	}
+	guard := g.active
+	if g.o.Lanes > 1 {
+		guard = g.let(kir.NAnd(g.active, kir.N(kir.OpEq, ir.Bool, g.lane, kir.NInt(0))))
+	}
+	// Values of linear accesses mean something else in inner stages.
+	stmts := g.nested(func() { g.effects(s, guard) })
+	*g.out = append(*g.out, stmts...)
+}
+
+// hoist computes before the loop what does not change in it.
+func (g *gen) hoist(s *kir.Stage) {
+	live := g.k.Uses(s)
+	want := make([]bool, len(g.k.Exprs))
+	s.Roots(func(e int) { want[e] = true })
+	for i, used := range live {
+		e := g.k.Exprs[i]
+		if !used || !g.isInner[i] {
+			continue
+		}
+		for _, a := range [...]int{e.A, e.B, e.C} {
+			if a >= 0 {
+				want[a] = true
+			}
+		}
+		if e.Op == kir.OpLoad && !g.k.Access[e.Imm].Linear {
+			g.outerBase(int(e.Imm))
+		}
+	}
+	for i, w := range want {
+		if w && live[i] && !g.isInner[i] {
+			g.expr(i)
+		}
+	}
+	for _, r := range s.Stores {
+		if r.Access >= 0 && !g.k.Access[r.Access].Linear {
+			g.outerBase(r.Access)
+		}
+	}
+}
+
+// enter sets the inner index number j.
+func (g *gen) enter(rowStart, j *kir.Node) {
+	g.linear = g.let(kir.NAdd(rowStart, j))
+	if needsIndex(g.k, g.k.Outer, g.k.Outer+g.k.Inner) {
+		g.unravel(j, g.k.Outer, g.k.Outer+g.k.Inner)
+	}
+}
+
+// accum is an accumulator being computed.
+type accum struct {
+	acc      kir.Acc
+	v, i     int // variables; i -1 without an index
+	part     int // variable of the block's sum, -1 when not blocked
+	val, idx *kir.Node
+}
+
+func (g *gen) accums(s *kir.Stage) []accum {
+	var list []accum
+	for _, a := range s.Accs {
+		x := accum{acc: a, i: -1, part: -1}
+		t := g.typ(g.k.Exprs[a.Val].Type)
+		x.v, x.val = g.variable(kir.NConst(t, kir.Identity(a.Op, t)))
+		if a.Idx >= 0 {
+			it := g.typ(g.k.Exprs[a.Idx].Type)
+			x.i, x.idx = g.variable(kir.NConst(it, kir.NoIndex(it)))
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// innerStage loops over the inner space, then joins the lanes.
+func (g *gen) innerStage(s *kir.Stage, first int) {
+	// The stage's values may need linear accesses in another meaning: keep them inside.
+	g.hoist(s)
+	accs := g.accums(s)
+	blocked := false
+	if !s.Prefix {
+		for _, a := range s.Accs {
+			blocked = blocked || a.Op == kir.Sum && g.k.Exprs[a.Val].Type == ir.F32
+		}
+	}
+	rowStart := g.let(kir.NMul(g.outer, g.inner))
+	lanes := kir.NInt(g.o.Lanes)
+	body := func(j *kir.Node) {
+		g.enter(rowStart, j)
+		g.accumulate(accs)
+		if s.Prefix {
+			for i, a := range accs {
+				g.acc[first+i] = a.val
+			}
+		}
+		g.effects(s, g.active)
+	}
+	if !blocked {
+		g.loop(g.lane, g.inner, lanes, body)
+	} else {
+		g.loop(g.lane, g.inner, kir.NInt(g.o.Lanes*sumBlock), func(j0 *kir.Node) {
+			for i := range accs {
+				if a := &accs[i]; a.acc.Op == kir.Sum && a.val.Type == ir.F32 {
+					a.part, _ = g.variable(kir.NFloat(ir.F32, 0))
+				}
+			}
+			end := g.let(kir.N(kir.OpMin, ir.I32, g.inner, kir.NAdd(j0, kir.NInt(g.o.Lanes*sumBlock))))
+			g.loop(j0, end, lanes, body)
+			for i := range accs {
+				if a := &accs[i]; a.part >= 0 {
+					g.assign(a.v, kir.NAdd(a.val, g.p.NVar(a.part)))
+				}
+			}
+		})
+	}
+	g.join(accs)
+	for i, a := range accs {
+		g.acc[first+i], g.accIdx[first+i] = a.val, a.idx
+	}
+}
+
+func (g *gen) assign(v int, x *kir.Node) { g.emit(kir.Stmt{Op: kir.SAssign, Var: v, A: x}) }
+
+func (g *gen) loop(from, to, step *kir.Node, body func(j *kir.Node)) {
+	v := g.p.NewVar(ir.I32, 1)
+	stmts := g.nested(func() { body(g.p.NVar(v)) })
+	g.emit(kir.Stmt{Op: kir.SFor, Var: v, A: from, B: to, C: step, Body: stmts})
+}
+
+// accumulate adds the present element to every accumulator.
+func (g *gen) accumulate(accs []accum) {
+	for i := range accs {
+		a := &accs[i]
+		v := g.expr(a.acc.Val)
+		if a.part >= 0 {
+			g.assign(a.part, kir.NAdd(g.p.NVar(a.part), v))
+			continue
+		}
+		var idx *kir.Node
+		if a.i >= 0 {
+			idx = g.expr(a.acc.Idx)
+		}
+		g.merge(a, v, idx)
+	}
+}
+
+// merge joins (v, idx) into accumulator a.
+func (g *gen) merge(a *accum, v, idx *kir.Node) {
+	if a.i < 0 {
+		g.assign(a.v, kir.N(a.acc.Op.Op(), v.Type, a.val, v))
+		return
+	}
+	better := g.let(argBetter(a.acc.Op, v, idx, a.val, a.idx))
+	body := []kir.Stmt{{Op: kir.SAssign, Var: a.v, A: v}, {Op: kir.SAssign, Var: a.i, A: idx}}
+	g.emit(kir.Stmt{Op: kir.SIf, A: better, Body: body})
+}
+
+// argBetter is the condition that (x, xi) beats (y, yi): as kir.Combine.
+func argBetter(op kir.ReduceOp, x, xi, y, yi *kir.Node) *kir.Node {
+	b := func(op kir.Op, args ...*kir.Node) *kir.Node { return kir.N(op, ir.Bool, args...) }
+	earlier := b(kir.OpLt, xi, yi)
+	lo, hi := x, y
+	if op == kir.ArgMax {
+		lo, hi = y, x
+	}
+	wins := b(kir.OpOr, b(kir.OpLt, lo, hi), b(kir.OpAnd, b(kir.OpEq, x, y), earlier))
+	if !x.Type.IsFloat() {
+		return wins
+	}
+	xn, yn := b(kir.OpIsNaN, x), b(kir.OpIsNaN, y)
+	nan := b(kir.OpAnd, xn, b(kir.OpOr, b(kir.OpNot, yn), earlier))
+	return b(kir.OpOr, nan, b(kir.OpAnd, b(kir.OpNot, yn), wins))
+}
+
+// array is the n-th workgroup array of type t with one entry a thread.
+func (g *gen) array(t ir.DType, n int) int {
+	key := sharedKey{t, n}
+	if s, ok := g.scratch[key]; ok {
+		return s
+	}
+	g.p.Shared = append(g.p.Shared, kir.SharedArray{Type: t, Len: g.o.Workgroup, Vec: 1})
+	s := len(g.p.Shared) - 1
+	g.scratch[key] = s
+	return s
+}
+
+// arrays gives each accumulator its workgroup arrays (index array -1 without one).
+func (g *gen) arrays(accs []accum) (vals, idxs []int) {
+	used := map[ir.DType]int{}
+	next := func(t ir.DType) int {
+		used[t]++
+		return g.array(t, used[t]-1)
+	}
+	for _, a := range accs {
+		vals = append(vals, next(a.val.Type))
+		if a.i >= 0 {
+			idxs = append(idxs, next(a.idx.Type))
+		} else {
+			idxs = append(idxs, -1)
+		}
+	}
+	return vals, idxs
+}
+
+func (g *gen) barrier() { g.emit(kir.Stmt{Op: kir.SBarrier}) }
+
+// publish writes the accumulators to the workgroup arrays, fenced on both sides.
+func (g *gen) publish(accs []accum, vals, idxs []int) {
+	g.barrier()
+	for i, a := range accs {
+		g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: vals[i], A: kir.NLocal(), B: a.val})
+		if a.i >= 0 {
+			g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: idxs[i], A: kir.NLocal(), B: a.idx})
+		}
+	}
+	g.barrier()
+}
+
+// slot is the workgroup array entry of the lane `by` lanes further in the same row.
+func (g *gen) slot(by int) *kir.Node {
+	if g.o.OuterFast {
+		by *= g.o.Workgroup / g.o.Lanes
+	}
+	if by < 0 {
+		return kir.NSub(kir.NLocal(), kir.NInt(-by))
+	}
+	return kir.NAdd(kir.NLocal(), kir.NInt(by))
+}
+
+// laneSlot is the entry of a given lane of this thread's row.
+func (g *gen) laneSlot(lane int) *kir.Node {
+	if g.o.OuterFast {
+		rows := g.o.Workgroup / g.o.Lanes
+		return kir.NAdd(kir.NRem(kir.NLocal(), kir.NInt(rows)), kir.NInt(lane*rows))
+	}
+	return kir.NAdd(kir.NMul(kir.NDiv(kir.NLocal(), kir.NInt(g.o.Lanes)), kir.NInt(g.o.Lanes)), kir.NInt(lane))
+}
+
+// join reduces the accumulators over the lanes of each row by a tree in
+// workgroup memory; afterwards every lane holds the result.
+func (g *gen) join(accs []accum) {
+	if g.o.Lanes == 1 || len(accs) == 0 {
+		return
+	}
+	vals, idxs := g.arrays(accs)
+	g.publish(accs, vals, idxs)
+	for step := g.o.Lanes / 2; step > 0; step /= 2 {
+		body := g.nested(func() {
+			from := g.let(g.slot(step))
+			for i := range accs {
+				a := &accs[i]
+				v := g.let(g.p.NShared(vals[i], from))
+				var idx *kir.Node
+				if a.i >= 0 {
+					idx = g.let(g.p.NShared(idxs[i], from))
+				}
+				g.merge(a, v, idx)
+				g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: vals[i], A: kir.NLocal(), B: a.val})
+				if a.i >= 0 {
+					g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: idxs[i], A: kir.NLocal(), B: a.idx})
+				}
+			}
+		})
+		g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(g.lane, kir.NInt(step)), Body: body})
+		g.barrier()
+	}
+	from := g.let(g.laneSlot(0))
+	for i := range accs {
+		accs[i].val = g.let(g.p.NShared(vals[i], from))
+		if accs[i].i >= 0 {
+			accs[i].idx = g.let(g.p.NShared(idxs[i], from))
+		}
+	}
+}
+
+// ordered reports a kernel whose stages must not overlap between lanes: a
+// buffer stored in one stage is loaded in another without accumulators in between.
+func ordered(k *kir.Kernel) bool {
+	for s := range k.Stages {
+		for _, r := range k.Stages[s].Stores {
+			buf := r.Buf
+			if r.Access >= 0 {
+				buf = k.Access[r.Access].Buf
+			}
+			for t := range k.Stages {
+				if t == s || t < s && len(k.Stages[t].Accs) > 0 {
+					continue
+				}
+				if loads(k, &k.Stages[t], buf) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func loads(k *kir.Kernel, s *kir.Stage, buf int) bool {
+	for i, used := range k.Uses(s) {
+		e := k.Exprs[i]
+		if used && (e.Op == kir.OpLoad && k.Access[e.Imm].Buf == buf || e.Op == kir.OpLoadAt && int(e.Imm) == buf) {
+			return true
+		}
+	}
+	return false
+}
+
+func checkShared(p *kir.Proc, limit int) error {
+	if limit == 0 {
+		limit = 16384
+	}
+	if n := p.SharedBytes(); n > limit {
+		return fmt.Errorf("tile: %s needs %d bytes of workgroup memory, the device has %d", p.Name, n, limit)
+	}
+	return nil
+}
