@@ -19,7 +19,7 @@ extern "C" {
 
 #define TL_ABI_VERSION 1u
 #define TL_MAX_RANK 16
-#define TL_OPS_HASH 0x811c9dc5u
+#define TL_OPERATORS_HASH 0x811c9dc5u
 
 /* Statuses. */
 enum {
@@ -151,7 +151,7 @@ typedef struct {
 /* TL_ABI_VERSION of the library. Check it first. */
 TL_API uint32_t tl_abi_version(void);
 
-/* TL_OPS_HASH of the library: operator numbers are valid only if it equals the header's. */
+/* TL_OPERATORS_HASH of the library: operator numbers are valid only if it equals the header's. */
 TL_API uint32_t tl_ops_hash(void);
 
 /* The calling thread's last failure; valid until its next failing call. */

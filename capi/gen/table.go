@@ -31,7 +31,7 @@ var exports = []export{
 	{name: "tl_abi_version", ret: "uint32_t", params: "void", inC: true,
 		doc: "TL_ABI_VERSION of the library. Check it first."},
 	{name: "tl_ops_hash", ret: "uint32_t", params: "void",
-		doc: "TL_OPS_HASH of the library: operator numbers are valid only if it equals the header's."},
+		doc: "TL_OPERATORS_HASH of the library: operator numbers are valid only if it equals the header's."},
 	{name: "tl_last_error", ret: "const tl_error *", params: "void", inC: true,
 		doc: "The calling thread's last failure; valid until its next failing call."},
 	{name: "tl_op_find", ret: "int32_t", params: "const char *name, uint16_t *op",

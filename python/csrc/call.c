@@ -1,0 +1,367 @@
+/* One operator call: the handles to drop, the results as Python objects, and the
+ * functions and methods that Python sees. */
+#include "core.h"
+#include "table.h"
+
+/* Handles of dead tensors. The GIL orders all access. A list that must grow and
+ * cannot loses the handle: the engine then holds the value until it is reset. */
+static struct {
+    uint64_t *handles;
+    int32_t n, cap;
+} dead;
+
+void drop_handle(uint64_t handle) {
+    if (dead.n == dead.cap) {
+        int32_t cap = dead.cap > 0 ? 2 * dead.cap : 1024;
+        uint64_t *grown = PyMem_Realloc(dead.handles, (size_t)cap * sizeof *grown);
+        if (grown == NULL) {
+            return;
+        }
+        dead.handles = grown;
+        dead.cap = cap;
+    }
+    dead.handles[dead.n++] = handle;
+}
+
+int drop_flush(void) {
+    if (dead.n == 0 || G.forked) {
+        return 0;
+    }
+    int32_t n = dead.n;
+    dead.n = 0; /* the engine runs no Python, so nothing is added meanwhile */
+    return check_status(tl_release(dead.handles, n));
+}
+
+int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n_outs, tl_out *out, int max, int *n) {
+    uint64_t into[16];
+    for (int i = 0; i < n_outs; i++) {
+        into[i] = ((Tensor *)outs[i])->handle;
+    }
+    tl_call c = {
+        .op = o->def->id,
+        .mode = mode,
+        .site = call_site(),
+        .in = b->in,
+        .ints = b->ints,
+        .scalars = b->scalars,
+        .outs = into,
+        .drop = dead.handles,
+        .n_in = b->n_in,
+        .n_ints = b->n_ints,
+        .n_scalars = b->n_scalars,
+        .n_outs = n_outs,
+        .n_drop = dead.n,
+    };
+    int32_t count = 0;
+    dead.n = 0;
+    int32_t status = tl_op(&c, out, max, &count);
+    *n = count;
+    return check_status(status);
+}
+
+/* An upper bound of the number of results of an operator that returns a list: the
+ * pieces of a dimension, or as many as a list of sizes names. */
+static int list_bound(const argbuf *b, PyObject *first) {
+    int64_t bound = b->n_ints;
+    if (first != NULL) {
+        Tensor *t = (Tensor *)first;
+        for (int i = 0; i < t->rank; i++) {
+            bound = t->shape[i] > bound ? t->shape[i] : bound;
+        }
+    }
+    bound = b->n_in > bound ? b->n_in : bound;
+    return bound < 1 << 20 ? (int)bound + 1 : 1 << 20;
+}
+
+static PyObject *wrap_all(overload *o, const tl_out *out, int n, uint8_t door) {
+    PyObject *tuple = o->result_type != NULL ? PyStructSequence_New(o->result_type) : PyTuple_New(n);
+    for (int i = 0; i < n; i++) {
+        PyObject *t = tuple != NULL ? tensor_wrap(G.tensor, &out[i], door) : NULL;
+        if (t == NULL) {
+            for (int k = i + (tuple != NULL); k < n; k++) {
+                drop_handle(out[k].handle);
+            }
+            Py_CLEAR(tuple);
+            return NULL;
+        }
+        if (o->result_type != NULL) {
+            PyStructSequence_SetItem(tuple, i, t);
+        } else {
+            PyTuple_SetItem(tuple, i, t);
+        }
+    }
+    return tuple;
+}
+
+static PyObject *call_list(overload *o, argbuf *b, PyObject *first, uint8_t door) {
+    int n = 0, max = list_bound(b, first);
+    tl_out *out = PyMem_Malloc((size_t)max * sizeof *out);
+    if (out == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *r = engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, max, &n) < 0 ? NULL : wrap_all(o, out, n, door);
+    PyMem_Free(out);
+    return r;
+}
+
+PyObject *call_overload(overload *o, argbuf *b, uint8_t door) {
+    tl_out out[8];
+    int n = 0;
+    door |= b->door;
+    if (engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, 8, &n) < 0) {
+        return NULL;
+    }
+    if (o->def->nresults == 1 && n == 1) {
+        return tensor_wrap(G.tensor, &out[0], door);
+    }
+    if (o->def->nresults == 0) {
+        Py_RETURN_NONE;
+    }
+    return wrap_all(o, out, n, door);
+}
+
+PyObject *call_in_place(overload *o, argbuf *b, PyObject *self) {
+    tl_out out[8];
+    int n = 0;
+    if (engine_op(o, b, TL_IN_PLACE, NULL, 0, out, 8, &n) < 0) {
+        return NULL;
+    }
+    if (self == NULL) {
+        Py_RETURN_NONE;
+    }
+    Tensor *t = (Tensor *)self;
+    for (int i = 0; i < n; i++) {
+        if (out[i].handle == t->handle) {
+            if (tensor_update(t, &out[i]) < 0) {
+                return NULL;
+            }
+            break;
+        }
+    }
+    t->door |= b->door;
+    return Py_NewRef(self);
+}
+
+static PyObject *call_out(overload *o, argbuf *b, PyObject *into) {
+    PyObject *targets[16];
+    Py_ssize_t n = 1;
+    targets[0] = into;
+    if (PyTuple_Check(into)) {
+        n = PyTuple_Size(into);
+        for (Py_ssize_t i = 0; i < n && i < 16; i++) {
+            targets[i] = PyTuple_GetItem(into, i);
+        }
+    }
+    if (n != o->def->nresults || n > 8) {
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be %d Tensors, not %zd", o->def->name, (int)o->def->nresults, n);
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!is_tensor(targets[i])) {
+            return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be Tensor, not %R", o->def->name, (PyObject *)Py_TYPE(targets[i]));
+        }
+    }
+    tl_out out[8];
+    int count = 0;
+    if (engine_op(o, b, TL_INTO_OUT, targets, (int)n, out, 8, &count) < 0) {
+        return NULL;
+    }
+    for (int i = 0; i < count && i < n; i++) {
+        if (tensor_update((Tensor *)targets[i], &out[i]) < 0) {
+            return NULL;
+        }
+    }
+    return Py_NewRef(into);
+}
+
+static int apply_requires_grad(PyObject *made) {
+    Tensor *t = (Tensor *)made;
+    if (!dtype_is_float(t->dtype)) {
+        PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+        return -1;
+    }
+    t->flags |= TL_REQUIRES_GRAD;
+    return check_status(tl_requires_grad(t->handle, 1));
+}
+
+PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    argbuf b;
+    extras x = {0};
+    argbuf_init(&b);
+    PyObject *r = NULL;
+    overload *o = group_bind(g, self, args, nargs, kwnames, &b, &x);
+    if (o != NULL) {
+        PyObject *first = self != NULL ? self : nargs > 0 ? args[0] : NULL;
+        if (g->mode == TL_IN_PLACE) {
+            r = call_in_place(o, &b, first != NULL && is_tensor(first) ? first : NULL);
+        } else if (x.out != NULL) {
+            r = call_out(o, &b, x.out);
+        } else if (o->list_result) {
+            r = call_list(o, &b, first != NULL && is_tensor(first) ? first : NULL, door | b.door);
+        } else {
+            r = call_overload(o, &b, door);
+        }
+        if (r != NULL && x.requires_grad && is_tensor(r) && apply_requires_grad(r) < 0) {
+            Py_CLEAR(r);
+        }
+    }
+    argbuf_clear(&b);
+    return r;
+}
+
+PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs) {
+    group *g = group_find(name);
+    if (g == NULL) {
+        return PyErr_Format(PyExc_NotImplementedError, "there is no operator %s", name);
+    }
+    return call_group(g, TL_DOOR_CORE, NULL, args, nargs, NULL);
+}
+
+/* Functions: builtin objects whose self says which group, and through which door. */
+typedef struct {
+    PyObject_HEAD
+    group *g;
+    uint8_t door;
+} Binding;
+
+static PyTypeObject *binding_type;
+
+static void binding_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot binding_slots[] = {{Py_tp_dealloc, binding_dealloc}, {0, NULL}};
+static PyType_Spec binding_spec = {
+    .name = "torchlette._C._Binding",
+    .basicsize = sizeof(Binding),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = binding_slots,
+};
+
+static PyObject *function_entry(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    Binding *bound = (Binding *)self;
+    return call_group(bound->g, bound->door, NULL, args, nargs, kwnames);
+}
+
+/* Documentation of a name: its signatures, then the first line of the first. */
+static char *doc_of(const group *g) {
+    size_t bytes = 1;
+    for (int i = 0; i < g->n; i++) {
+        bytes += strlen(g->overloads[i]->def->sig) + 1;
+    }
+    const char *line = g->overloads[0]->def->doc;
+    char *doc = PyMem_Malloc(bytes + strlen(line) + 2);
+    if (doc == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    char *p = doc;
+    for (int i = 0; i < g->n; i++) {
+        p += sprintf(p, "%s\n", g->overloads[i]->def->sig);
+    }
+    sprintf(p, "\n%s", line);
+    return doc;
+}
+
+static PyObject *make_function(PyMethodDef *def, group *g, uint8_t door, PyObject *module_name) {
+    Binding *bound = (Binding *)((allocfunc)PyType_GetSlot(binding_type, Py_tp_alloc))(binding_type, 0);
+    if (bound == NULL) {
+        return NULL;
+    }
+    bound->g = g;
+    bound->door = door;
+    PyObject *f = PyCFunction_NewEx(def, (PyObject *)bound, module_name);
+    Py_DECREF(bound);
+    return f;
+}
+
+/* Methods: a method descriptor's C function is not told which method it is, so each
+ * group has an entry of its own. */
+#define ENTRY(i) \
+    static PyObject *method_##i(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) { \
+        return call_group(method_groups[0x##i], TL_DOOR_CORE, self, args, nargs, kwnames); \
+    }
+#define ADDRESS(i) method_##i,
+#define ROW(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)
+#define PAGE(M, h) ROW(M, h##0) ROW(M, h##1) ROW(M, h##2) ROW(M, h##3) ROW(M, h##4) ROW(M, h##5) ROW(M, h##6) ROW(M, h##7) \
+    ROW(M, h##8) ROW(M, h##9) ROW(M, h##a) ROW(M, h##b) ROW(M, h##c) ROW(M, h##d) ROW(M, h##e) ROW(M, h##f)
+#define ALL(M) PAGE(M, 0) PAGE(M, 1) PAGE(M, 2) PAGE(M, 3)
+
+enum { MAX_METHODS = 4 * 256 };
+static group *method_groups[MAX_METHODS];
+
+ALL(ENTRY)
+
+typedef PyObject *(*fast_method)(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+static const fast_method method_entries[MAX_METHODS] = {ALL(ADDRESS)};
+
+static int add_method(PyObject *type, group *g, int number, const char *doc) {
+    if (PyObject_HasAttrString(type, g->name)) {
+        return 0; /* written by hand */
+    }
+    PyMethodDef *def = PyMem_Calloc(1, sizeof *def);
+    if (def == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    method_groups[number] = g;
+    *def = (PyMethodDef){g->name, (PyCFunction)(void (*)(void))method_entries[number], METH_FASTCALL | METH_KEYWORDS, doc};
+    PyObject *descriptor = PyDescr_NewMethod((PyTypeObject *)type, def);
+    int failed = descriptor == NULL || PyObject_SetAttrString(type, g->name, descriptor) < 0;
+    Py_XDECREF(descriptor);
+    return failed ? -1 : 0;
+}
+
+/* Puts the functions of a group into the module and into the facade's dict. */
+static int add_functions(PyObject *module, PyObject *facade, group *g, const char *doc, PyObject *names[2]) {
+    PyMethodDef *def = PyMem_Calloc(1, sizeof *def);
+    if (def == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    *def = (PyMethodDef){g->name, (PyCFunction)(void (*)(void))function_entry, METH_FASTCALL | METH_KEYWORDS, doc};
+    PyObject *core = make_function(def, g, TL_DOOR_CORE, names[0]);
+    PyObject *torch = make_function(def, g, TL_DOOR_TORCH, names[1]);
+    int failed = core == NULL || torch == NULL || PyObject_SetAttrString(module, g->name, core) < 0 ||
+                 PyDict_SetItemString(facade, g->name, torch) < 0;
+    Py_XDECREF(core);
+    Py_XDECREF(torch);
+    return failed ? -1 : 0;
+}
+
+int call_init(PyObject *module) {
+    binding_type = (PyTypeObject *)PyType_FromSpec(&binding_spec);
+    PyObject *facade = PyDict_New(), *where = PyDict_New();
+    PyObject *names[2] = {PyUnicode_FromString("torchlette"), PyUnicode_FromString("torchlette.torch")};
+    if (binding_type == NULL || facade == NULL || where == NULL || names[0] == NULL || names[1] == NULL) {
+        return -1;
+    }
+    group *g;
+    for (int i = 0; (g = group_at(i)) != NULL; i++) {
+        if (i >= MAX_METHODS) {
+            PyErr_Format(PyExc_SystemError, "BUG: more than %d names of operators", MAX_METHODS);
+            return -1;
+        }
+        char *doc = doc_of(g);
+        if (doc == NULL || add_functions(module, facade, g, doc, names) < 0) {
+            return -1;
+        }
+        if ((g->where & TL_W_METHOD) != 0 && add_method((PyObject *)G.tensor, g, i, doc) < 0) {
+            return -1;
+        }
+        PyObject *flags = PyLong_FromLong(g->where | (g->mode == TL_IN_PLACE ? 16 : 0));
+        if (flags == NULL || PyDict_SetItemString(where, g->name, flags) < 0) {
+            return -1;
+        }
+        Py_DECREF(flags);
+    }
+    Py_DECREF(names[0]);
+    Py_DECREF(names[1]);
+    /* _facade: the same functions, whose results follow PyTorch's rules of coercion.
+     * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 in place. */
+    int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where", where) < 0;
+    Py_DECREF(facade);
+    Py_DECREF(where);
+    return failed ? -1 : 0;
+}

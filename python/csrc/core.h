@@ -1,0 +1,223 @@
+/* What the files of torchlette._C share.
+ *
+ * types.c    dtype, device, Size
+ * tensor.c   the Tensor type: life of the object
+ * methods.c  attributes and methods that are no operators
+ * data.c     values in and out: tensor(), buffers, item, tolist
+ * number.c   operators of the number protocol, comparisons, coercion to Python numbers
+ * index.c    x[...] and x[...] = v
+ * table.c    the table of operators, compiled
+ * parser.c   arguments bound and encoded
+ * call.c     one operator call: drops, results, trampolines
+ * site.c     call sites
+ * engine.c   errors, modes, and the functions around single tensors
+ * module.c   the module
+ *
+ * Every function that returns PyObject * or int -1 has set an exception on failure. */
+#ifndef TORCHLETTE_CORE_H
+#define TORCHLETTE_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops_table.h"
+#include "torchlette.h"
+
+enum { TL_INLINE_RANK = 4, TL_NUM_DTYPES = TL_FLOAT64 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
+
+/* Waits are cut into slices of this length so that signals are seen. */
+#define TL_SLICE_NS 50000000
+
+/* Through which module a tensor came: see door in Tensor. */
+enum { TL_DOOR_CORE = 0, TL_DOOR_TORCH = 1 };
+
+typedef struct {
+    PyObject_HEAD
+    uint64_t handle;
+    PyObject *dict;
+    PyObject *weakrefs;
+    PyObject *grad; /* the object .grad gave last, so that it is the same object next time */
+    int64_t numel;
+    int64_t *shape; /* inline_shape, or a block of its own */
+    uint8_t dtype, device, rank;
+    uint8_t flags; /* TL_REQUIRES_GRAD, TL_LEAF */
+    uint8_t door;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
+    int64_t inline_shape[TL_INLINE_RANK];
+} Tensor;
+
+typedef struct {
+    PyObject_HEAD
+    uint8_t id;
+} Dtype;
+
+typedef struct {
+    PyObject_HEAD
+    uint8_t id;
+} Device;
+
+/* A growing flat encoding of one call's arguments. */
+typedef struct {
+    uint64_t *in;
+    int64_t *ints;
+    tl_scalar *scalars;
+    int32_t n_in, n_ints, n_scalars;
+    int32_t cap_in, cap_ints, cap_scalars;
+    uint8_t door;
+    uint64_t in0[16];
+    int64_t ints0[48];
+    tl_scalar scalars0[12];
+} argbuf;
+
+/* A parameter, compiled from tl_param. */
+typedef struct {
+    PyObject *name; /* interned */
+    PyObject *alias[4]; /* interned: names that NumPy users give, and "input" for self */
+    const char *text;
+    uint8_t type, mods;
+    uint8_t dkind; /* the default: see D_* in parser.c */
+    int32_t dlen;
+    int64_t dint;
+    double dfloat;
+    int64_t dlist[8];
+    const char *const *words;
+} param;
+
+/* An overload, compiled from tl_opdef. */
+typedef struct {
+    const tl_opdef *def;
+    param *params;
+    int32_t nparams, npos;  /* npos: without keyword-only ones */
+    int32_t requires_grad;  /* index of that parameter, -1 when there is none */
+    bool list_result;
+    bool creates; /* takes dtype and device, so also requires_grad, layout, pin_memory */
+    PyTypeObject *result_type; /* named tuple, or NULL */
+} overload;
+
+/* The overloads behind one Python name, in the order of trying. */
+typedef struct {
+    const char *name;
+    overload **overloads;
+    int32_t n;
+    uint8_t mode;  /* TL_IN_PLACE for the methods name_ */
+    uint8_t where; /* union of the overloads' */
+} group;
+
+extern struct tl_globals {
+    PyTypeObject *tensor, *dtype, *device, *size;
+    PyObject *dtypes[TL_NUM_DTYPES];
+    PyObject *errors[TL_NUM_CODES];
+    PyObject *empty_tuple;
+    uint8_t default_dtype; /* mirror of the engine's mode */
+    uint8_t default_device;
+    bool forked;
+} G;
+
+/* The limited API has Py_CLEAR but not these. */
+#define TL_SETREF(place, value)            \
+    do {                                   \
+        PyObject *old_ = (PyObject *)(place); \
+        (place) = (value);                 \
+        Py_XDECREF(old_);                  \
+    } while (0)
+
+/* types.c */
+int types_init(PyObject *module);
+PyObject *dtype_object(uint8_t id);
+int dtype_from(PyObject *o, uint8_t *id); /* dtype objects and float, int, bool; 1 found, 0 not one */
+const char *dtype_name(uint8_t id);
+size_t dtype_size(uint8_t id);
+bool dtype_is_float(uint8_t id);
+bool dtype_is_int(uint8_t id);
+PyObject *device_object(uint8_t id);
+int device_from(PyObject *o, uint8_t *id); /* 1 found, 0 not one, -1 error */
+PyObject *size_from(const int64_t *v, Py_ssize_t n);
+
+/* tensor.c */
+int tensor_init(PyObject *module);
+static inline bool is_tensor(PyObject *o) {
+    return Py_TYPE(o) == G.tensor || PyType_IsSubtype(Py_TYPE(o), G.tensor);
+}
+PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t door);
+int tensor_update(Tensor *t, const tl_out *out);
+PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t door); /* a subclass of Tensor */
+extern PyMethodDef tensor_methods[];    /* methods.c */
+extern PyGetSetDef tensor_getset[];     /* methods.c */
+
+/* data.c */
+int tensor_read(Tensor *t, void *dst, size_t bytes);
+PyObject *element(uint8_t dtype, const void *p);
+PyObject *tensor_item(Tensor *t);
+PyObject *tensor_tolist(PyObject *self, PyObject *ignored);
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+PyObject *scalar_tensor(PyObject *number, uint8_t dtype, uint8_t device, uint8_t door);
+PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t door);
+PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_from_numpy(PyObject *self, PyObject *array);
+PyObject *py_frombytes(PyObject *self, PyObject *args);
+
+/* number.c */
+int number_init(void);
+int number_scalar(PyObject *o, tl_scalar *s); /* 1 a Python number, 0 not one, -1 error */
+PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op);
+extern PyType_Slot number_slots[];
+int coercion_allowed(Tensor *t, const char *what);
+
+/* index.c */
+PyObject *tensor_getitem(PyObject *self, PyObject *key);
+int tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
+Py_ssize_t tensor_length(PyObject *self);
+PyObject *tensor_iter(PyObject *self);
+
+/* parser.c */
+int parser_init(void);
+group *group_find(const char *name);  /* NULL when there is none */
+overload *overload_named(const char *full); /* NULL when there is none */
+void argbuf_init(argbuf *b);
+void argbuf_clear(argbuf *b);
+int put_in(argbuf *b, uint64_t handle);
+int put_int(argbuf *b, int64_t v);
+int put_scalar(argbuf *b, uint8_t kind, uint64_t bits);
+int put_float(argbuf *b, double v);
+int put_tensor(argbuf *b, PyObject *tensor);
+int put_operand(argbuf *b, PyObject *o); /* a tensor or a number: 1 put, 0 neither, -1 error */
+int put_default(argbuf *b, const param *p);
+/* What keyword arguments of every operator's form ask for beside the signature. */
+typedef struct {
+    PyObject *out; /* borrowed; NULL when not given */
+    bool requires_grad;
+} extras;
+/* Binds arguments to the first overload that takes them; self is NULL in a function call. */
+overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x);
+
+/* call.c */
+int call_init(PyObject *module);
+int call_methods(PyObject *type);
+void drop_handle(uint64_t handle);
+int drop_flush(void);
+int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n_outs, tl_out *out, int max, int *n);
+PyObject *call_overload(overload *o, argbuf *b, uint8_t door);
+PyObject *call_in_place(overload *o, argbuf *b, PyObject *self);
+PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs); /* by Python name */
+
+/* site.c */
+uint32_t call_site(void);
+bool site_in_facade(void); /* the code running now imported torchlette.torch */
+
+/* engine.c */
+PyObject *raise_status(int32_t status); /* NULL */
+int check_status(int32_t status);       /* 0, or -1 with the exception set */
+int set_error(int code, const char *format, ...);
+int wait_force(uint64_t handle);
+extern PyMethodDef engine_functions[];
+int engine_init(PyObject *module);
+
+#endif

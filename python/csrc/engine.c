@@ -1,0 +1,563 @@
+/* Errors, modes, and the engine's functions that are no operators. */
+#include "core.h"
+
+int set_error(int code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    va_end(args);
+    PyObject *class = code > 0 && code < TL_NUM_CODES && G.errors[code] != NULL ? G.errors[code] : PyExc_RuntimeError;
+    if (text != NULL) {
+        PyErr_SetObject(class, text);
+        Py_DECREF(text);
+    }
+    return -1;
+}
+
+/* Adds the line that recorded the failing operator as a note, when the failure
+ * shows up elsewhere. */
+static void note_site(PyObject *exception, uint32_t site) {
+    if (site == 0 || site == call_site()) {
+        return;
+    }
+    char where[512];
+    if (tl_site_string(site, where, sizeof where) != TL_OK || where[0] == 0) {
+        return;
+    }
+    PyObject *r = PyObject_CallMethod(exception, "add_note", "N", PyUnicode_FromFormat("recorded at %s", where));
+    Py_XDECREF(r);
+    PyErr_Clear();
+}
+
+PyObject *raise_status(int32_t status) {
+    if (status == TL_INTERRUPTED) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        return NULL;
+    }
+    const tl_error *e = tl_last_error();
+    PyObject *class = status > 0 && status < TL_NUM_CODES && G.errors[status] != NULL ? G.errors[status] : PyExc_RuntimeError;
+    uint32_t site = e->site;
+    PyObject *exception = PyObject_CallFunction(class, "s", e->message);
+    if (exception == NULL) {
+        return NULL;
+    }
+    note_site(exception, site);
+    PyErr_SetObject(class, exception);
+    Py_DECREF(exception);
+    return NULL;
+}
+
+int check_status(int32_t status) {
+    if (status == TL_OK) {
+        return 0;
+    }
+    raise_status(status);
+    return -1;
+}
+
+static PyObject *none_or_raise(int32_t status) {
+    if (status != TL_OK) {
+        return raise_status(status);
+    }
+    Py_RETURN_NONE;
+}
+
+/* Repeats a sliced call until it is done, looking for signals in between. */
+#define SLICED(status, call)                       \
+    do {                                           \
+        Py_BEGIN_ALLOW_THREADS;                    \
+        status = (call);                           \
+        Py_END_ALLOW_THREADS;                      \
+        if (status == TL_PENDING && PyErr_CheckSignals() < 0) { \
+            break;                                 \
+        }                                          \
+    } while (status == TL_PENDING)
+
+int wait_force(uint64_t handle) {
+    int32_t status;
+    if (drop_flush() < 0) {
+        return -1;
+    }
+    SLICED(status, tl_force(handle, TL_SLICE_NS));
+    if (status == TL_PENDING) {
+        return -1; /* interrupted: the exception is set */
+    }
+    return check_status(status);
+}
+
+static PyObject *py_mark_step(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    int32_t status;
+    if (drop_flush() < 0) {
+        return NULL;
+    }
+    SLICED(status, tl_mark_step(TL_SLICE_NS));
+    return status == TL_PENDING ? NULL : none_or_raise(status);
+}
+
+static PyObject *py_flush(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    int32_t status;
+    if (drop_flush() < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = tl_flush();
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(status);
+}
+
+static PyObject *py_force(PyObject *self, PyObject *tensor) {
+    (void)self;
+    if (!is_tensor(tensor)) {
+        return PyErr_Format(PyExc_TypeError, "_force(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
+    }
+    if (wait_force(((Tensor *)tensor)->handle) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Modes. The default dtype and device are mirrored here for the parser. */
+static int set_mode(int32_t mode, int64_t value, int64_t *old) {
+    if (check_status(tl_set_mode(mode, value, old)) < 0) {
+        return -1;
+    }
+    if (value != TL_MODE_QUERY) {
+        if (mode == TL_MODE_DEFAULT_DTYPE) {
+            G.default_dtype = (uint8_t)value;
+        } else if (mode == TL_MODE_DEFAULT_DEVICE) {
+            G.default_device = (uint8_t)value;
+        }
+    }
+    return 0;
+}
+
+static PyObject *bool_mode(int32_t mode, PyObject *value) {
+    int64_t want = TL_MODE_QUERY, old;
+    if (value != NULL) {
+        int truth = PyObject_IsTrue(value);
+        if (truth < 0) {
+            return NULL;
+        }
+        want = truth;
+    }
+    return set_mode(mode, want, &old) < 0 ? NULL : PyBool_FromLong(old != 0);
+}
+
+static PyObject *py_set_grad_enabled(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_GRAD, v); }
+static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_GRAD, NULL); }
+static PyObject *py_set_inference(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_INFERENCE, v); }
+static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_INFERENCE, NULL); }
+static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
+
+static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
+    (void)self;
+    uint8_t id;
+    int64_t old;
+    if (dtype_from(d, &id) != 1 || Py_TYPE(d) != G.dtype) {
+        return PyErr_Format(PyExc_TypeError, "invalid dtype object");
+    }
+    if (!dtype_is_float(id)) {
+        return PyErr_Format(PyExc_TypeError, "only floating-point types are supported as the default type");
+    }
+    return set_mode(TL_MODE_DEFAULT_DTYPE, id, &old) < 0 ? NULL : dtype_object((uint8_t)old);
+}
+
+static PyObject *py_get_default_dtype(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return dtype_object(G.default_dtype);
+}
+
+static PyObject *py_set_default_device(PyObject *self, PyObject *d) {
+    (void)self;
+    uint8_t id = TL_CPU;
+    int64_t old;
+    if (d != Py_None) {
+        int found = device_from(d, &id);
+        if (found <= 0) {
+            return found < 0 ? NULL : PyErr_Format(PyExc_TypeError, "set_default_device(): argument must be device, str or int");
+        }
+    }
+    return set_mode(TL_MODE_DEFAULT_DEVICE, id, &old) < 0 ? NULL : device_object((uint8_t)old);
+}
+
+static PyObject *py_get_default_device(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return device_object(G.default_device);
+}
+
+static PyObject *py_manual_seed(PyObject *self, PyObject *seed) {
+    (void)self;
+    PyObject *index = PyNumber_Index(seed);
+    if (index == NULL) {
+        return NULL;
+    }
+    /* PyTorch takes any 64 bits, negative ones too. */
+    uint64_t word = PyLong_AsUnsignedLongLongMask(index);
+    Py_DECREF(index);
+    return PyErr_Occurred() ? NULL : none_or_raise(tl_rng(TL_RNG_SEED, &word));
+}
+
+static PyObject *py_rng_state(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    unsigned long long w[4];
+    uint64_t s[4];
+    if (check_status(tl_rng(TL_RNG_GET, s)) < 0) {
+        return NULL;
+    }
+    for (int i = 0; i < 4; i++) {
+        w[i] = s[i];
+    }
+    return Py_BuildValue("(KKKK)", w[0], w[1], w[2], w[3]);
+}
+
+static PyObject *py_set_rng_state(PyObject *self, PyObject *words) {
+    (void)self;
+    unsigned long long w[4];
+    if (!PyTuple_Check(words)) {
+        return PyErr_Format(PyExc_TypeError, "_set_rng_state(): argument must be a tuple of four ints");
+    }
+    if (!PyArg_ParseTuple(words, "KKKK:_set_rng_state", &w[0], &w[1], &w[2], &w[3])) {
+        return NULL;
+    }
+    uint64_t s[4] = {w[0], w[1], w[2], w[3]};
+    return none_or_raise(tl_rng(TL_RNG_SET, s));
+}
+
+static PyObject *py_info(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *kind;
+    PyObject *tensor = Py_None;
+    if (!PyArg_ParseTuple(args, "s|O:_info", &kind, &tensor)) {
+        return NULL;
+    }
+    uint64_t h = is_tensor(tensor) ? ((Tensor *)tensor)->handle : 0;
+    char *json;
+    size_t bytes;
+    int32_t status;
+    if (drop_flush() < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = tl_info(kind, h, &json, &bytes);
+    Py_END_ALLOW_THREADS;
+    if (status != TL_OK) {
+        return raise_status(status);
+    }
+    PyObject *text = PyUnicode_DecodeUTF8(json, (Py_ssize_t)bytes, "replace");
+    tl_free(json);
+    return text;
+}
+
+static PyObject *py_set_option(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *key, *value;
+    if (!PyArg_ParseTuple(args, "ss:_set_option", &key, &value)) {
+        return NULL;
+    }
+    return none_or_raise(tl_set_option(key, value));
+}
+
+static PyObject *py_reset(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    int32_t status;
+    if (drop_flush() < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = tl_reset();
+    Py_END_ALLOW_THREADS;
+    return none_or_raise(status);
+}
+
+static PyObject *py_after_fork(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    G.forked = true;
+    tl_after_fork();
+    Py_RETURN_NONE;
+}
+
+/* Handles of a sequence of tensors, for calls that take lists. NULL entries of
+ * none_ok sequences may be None. Frees with PyMem_Free. */
+static uint64_t *handles_of(PyObject *sequence, Py_ssize_t *n, bool none_ok) {
+    *n = PySequence_Size(sequence);
+    if (*n < 0) {
+        return NULL;
+    }
+    uint64_t *hs = PyMem_Malloc(((size_t)*n + 1) * sizeof *hs);
+    if (hs == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < *n; i++) {
+        PyObject *t = PySequence_GetItem(sequence, i);
+        bool tensor = t != NULL && is_tensor(t);
+        if (!tensor && !(t == Py_None && none_ok)) {
+            if (t != NULL) {
+                PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd, but got %R", i, (PyObject *)Py_TYPE(t));
+            }
+            Py_XDECREF(t);
+            PyMem_Free(hs);
+            return NULL;
+        }
+        hs[i] = tensor ? ((Tensor *)t)->handle : 0;
+        Py_DECREF(t);
+    }
+    return hs;
+}
+
+static PyObject *py_tidy(PyObject *self, PyObject *args) {
+    (void)self;
+    int begin;
+    PyObject *returned = G.empty_tuple;
+    if (!PyArg_ParseTuple(args, "p|O:_tidy", &begin, &returned) || drop_flush() < 0) {
+        return NULL;
+    }
+    Py_ssize_t n;
+    uint64_t *hs = handles_of(returned, &n, false);
+    if (hs == NULL) {
+        return NULL;
+    }
+    int32_t status = tl_tidy(begin, hs, (int32_t)n);
+    PyMem_Free(hs);
+    return none_or_raise(status);
+}
+
+/* Hooks: number -> callable. */
+static PyObject *hooks;
+
+static PyObject *py_add_hook(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensor, *fn;
+    if (!PyArg_ParseTuple(args, "O!O:_add_hook", (PyObject *)G.tensor, &tensor, &fn)) {
+        return NULL;
+    }
+    uint64_t hook = 0;
+    if (check_status(tl_hook(((Tensor *)tensor)->handle, &hook)) < 0) {
+        return NULL;
+    }
+    PyObject *key = PyLong_FromUnsignedLongLong(hook);
+    if (key == NULL || PyDict_SetItem(hooks, key, fn) < 0) {
+        Py_XDECREF(key);
+        return NULL;
+    }
+    return key;
+}
+
+static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
+    (void)self;
+    uint64_t hook = PyLong_AsUnsignedLongLong(key);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    if (PyDict_GetItemWithError(hooks, key) != NULL) {
+        if (PyDict_DelItem(hooks, key) < 0 || check_status(tl_hook(0, &hook)) < 0) {
+            return NULL;
+        }
+    }
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+/* Calls a hook with a gradient. *replacement is what it returned, or NULL. */
+static int run_hook(const tl_event *event, PyObject **replacement) {
+    *replacement = NULL;
+    PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
+    PyObject *key = PyLong_FromUnsignedLongLong(event->hook);
+    PyObject *fn = grad != NULL && key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
+    Py_XDECREF(key);
+    if (fn == NULL) { /* removed meanwhile */
+        Py_XDECREF(grad);
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    Py_INCREF(fn);
+    PyObject *result = PyObject_CallFunctionObjArgs(fn, grad, NULL);
+    Py_DECREF(fn);
+    Py_DECREF(grad);
+    if (result == NULL) {
+        return -1;
+    }
+    if (result == Py_None) {
+        Py_DECREF(result);
+        return 0;
+    }
+    if (!is_tensor(result)) {
+        PyErr_Format(PyExc_TypeError, "expected hook to return None or a Tensor, got %R", (PyObject *)Py_TYPE(result));
+        Py_DECREF(result);
+        return -1;
+    }
+    *replacement = result;
+    return 0;
+}
+
+/* Walks to the end of a session, running hooks. After a failure the session is
+ * ended by asking for no results. */
+static int walk(uint64_t session) {
+    PyObject *replacement = NULL;
+    for (;;) {
+        tl_event event;
+        memset(&event, 0, sizeof event);
+        int32_t status = tl_backward_next(session, replacement != NULL ? ((Tensor *)replacement)->handle : 0, &event);
+        Py_CLEAR(replacement);
+        if (status != TL_OK) {
+            raise_status(status);
+            return -1;
+        }
+        if (event.kind == 0) {
+            return 0;
+        }
+        if (run_hook(&event, &replacement) < 0) {
+            PyObject *type, *value, *trace;
+            PyErr_Fetch(&type, &value, &trace);
+            tl_backward_results(session, NULL, NULL, 0);
+            PyErr_Restore(type, value, trace);
+            return -1;
+        }
+    }
+}
+
+static PyObject *collect(uint64_t session, Py_ssize_t n) {
+    tl_out *outs = PyMem_Calloc((size_t)n + 1, sizeof *outs);
+    uint8_t *has = PyMem_Calloc((size_t)n + 1, 1);
+    PyObject *tuple = NULL;
+    if (outs == NULL || has == NULL) {
+        PyErr_NoMemory();
+    } else if (check_status(tl_backward_results(session, outs, has, (int32_t)n)) == 0) {
+        tuple = PyTuple_New(n);
+        for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
+            PyObject *g = has[i] ? tensor_wrap(G.tensor, &outs[i], TL_DOOR_CORE) : Py_NewRef(Py_None);
+            if (g == NULL || PyTuple_SetItem(tuple, i, g) < 0) {
+                Py_CLEAR(tuple);
+            }
+        }
+    }
+    PyMem_Free(outs);
+    PyMem_Free(has);
+    return tuple;
+}
+
+static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs, uint32_t flags) {
+    Py_ssize_t n, ng, ni = 0;
+    uint64_t *in = NULL, *g = NULL, *r = handles_of(roots, &n, false);
+    PyObject *result = NULL;
+    uint64_t session = 0;
+    if (r == NULL || (g = handles_of(grads, &ng, true)) == NULL ||
+        (inputs != Py_None && (in = handles_of(inputs, &ni, false)) == NULL)) {
+        goto done;
+    }
+    if (n != ng) {
+        PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", n, ng);
+        goto done;
+    }
+    if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session) < 0) {
+        goto done;
+    }
+    result = collect(session, (flags & TL_ACCUMULATE) != 0 ? 0 : ni);
+    if (result != NULL && (flags & TL_ACCUMULATE) != 0) {
+        TL_SETREF(result, Py_NewRef(Py_None));
+    }
+done:
+    PyMem_Free(r);
+    PyMem_Free(g);
+    PyMem_Free(in);
+    return result;
+}
+
+static PyObject *py_backward(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *roots, *grads, *inputs = Py_None;
+    int keep, create;
+    if (!PyArg_ParseTuple(args, "OOpp|O:_backward", &roots, &grads, &keep, &create, &inputs)) {
+        return NULL;
+    }
+    return run_backward(roots, grads, inputs, (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | TL_ACCUMULATE);
+}
+
+static PyObject *py_grad(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *roots, *grads, *inputs;
+    int keep, create, unused = 0;
+    if (!PyArg_ParseTuple(args, "OOOpp|p:_grad", &roots, &grads, &inputs, &keep, &create, &unused)) {
+        return NULL;
+    }
+    return run_backward(roots, grads, inputs,
+                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u));
+}
+
+static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
+    (void)self;
+    if (!PyDict_Check(classes)) {
+        return PyErr_Format(PyExc_TypeError, "_set_errors(): argument must be dict");
+    }
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(classes, &at, &key, &value)) {
+        long code = PyLong_AsLong(key);
+        if (code == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+        if (code <= 0 || code >= TL_NUM_CODES || !PyType_Check(value)) {
+            return PyErr_Format(PyExc_ValueError, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code, TL_NUM_CODES - 1);
+        }
+        TL_SETREF(G.errors[code], Py_NewRef(value));
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_site_string(PyObject *self, PyObject *site) {
+    (void)self;
+    char where[512];
+    unsigned long id = PyLong_AsUnsignedLong(site);
+    if (PyErr_Occurred() || check_status(tl_site_string((uint32_t)id, where, sizeof where)) < 0) {
+        return NULL;
+    }
+    return PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace");
+}
+
+PyMethodDef engine_functions[] = {
+    {"mark_step", py_mark_step, METH_NOARGS, "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
+    {"flush", py_flush, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
+    {"_force", py_force, METH_O, "Compute a tensor's value now."},
+    {"_set_grad_enabled", py_set_grad_enabled, METH_O, "Set gradient recording; gives the old state."},
+    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},
+    {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
+    {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
+    {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
+    {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
+    {"get_default_dtype", py_get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
+    {"_set_default_device", py_set_default_device, METH_O, "Set the default device; gives the old one."},
+    {"get_default_device", py_get_default_device, METH_NOARGS, "get_default_device()\n--\n\nThe device of tensors made without one."},
+    {"_manual_seed", py_manual_seed, METH_O, "Seed the generator."},
+    {"_rng_state", py_rng_state, METH_NOARGS, "State of the generator: four words."},
+    {"_set_rng_state", py_set_rng_state, METH_O, "Restore the generator's state."},
+    {"_info", py_info, METH_VARARGS, "A JSON text about the engine: kind, and a tensor for \"explain\"."},
+    {"_set_option", py_set_option, METH_VARARGS, "Set an engine option."},
+    {"_reset", py_reset, METH_NOARGS, "Start the engine anew."},
+    {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
+    {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
+    {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook; gives its number."},
+    {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
+    {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
+    {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},
+    {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
+    {"_site_string", py_site_string, METH_O, "The text of a call site."},
+    {0},
+};
+
+int engine_init(PyObject *module) {
+    (void)module;
+    int64_t v;
+    hooks = PyDict_New();
+    if (hooks == NULL) {
+        return -1;
+    }
+    if (check_status(tl_set_mode(TL_MODE_DEFAULT_DTYPE, TL_MODE_QUERY, &v)) < 0) {
+        return -1;
+    }
+    G.default_dtype = (uint8_t)v;
+    if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
+        return -1;
+    }
+    G.default_device = (uint8_t)v;
+    return 0;
+}

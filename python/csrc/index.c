@@ -1,0 +1,497 @@
+/* x[...] and x[...] = v.
+ *
+ * A key is split in two: ints, slices, None and Ellipsis make one view (_index, whose
+ * spec is a flat list); tensors, lists and masks then index dimensions of that view
+ * (_index_tensor). A mask counts as the index tensors of its true elements, which
+ * reads it; assigning one value under a mask does not. */
+#include "core.h"
+
+/* Items of the spec of _index: a tag and its numbers, as in engine/op/comp. */
+enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
+
+typedef struct {
+    argbuf spec; /* its ints */
+    bool trivial; /* the view is the tensor itself */
+    int out_dim;  /* dimensions of the view so far */
+    int n_advanced;
+    PyObject *tensors[TL_MAX_RANK]; /* owned; one for each indexed dimension of the view */
+    int dims[TL_MAX_RANK];
+    PyObject *mask; /* owned: the only advanced index, a mask at dims[0] not yet read */
+} plan;
+
+static void plan_clear(plan *p) {
+    for (int i = 0; i < p->n_advanced; i++) {
+        Py_XDECREF(p->tensors[i]);
+    }
+    Py_CLEAR(p->mask);
+    argbuf_clear(&p->spec);
+}
+
+static int add_int(plan *p, PyObject *o) {
+    PyObject *n = PyNumber_Index(o);
+    int64_t i = n != NULL ? PyLong_AsLongLong(n) : -1;
+    Py_XDECREF(n);
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    p->trivial = false;
+    return put_int(&p->spec, I_INT) < 0 ? -1 : put_int(&p->spec, i);
+}
+
+/* start, stop or step: given or not, and the number. */
+static int add_bound(plan *p, PyObject *slice, const char *name, int64_t *value) {
+    PyObject *o = PyObject_GetAttrString(slice, name);
+    PyObject *n = o == NULL || o == Py_None ? NULL : PyNumber_Index(o);
+    bool none = o == Py_None;
+    Py_XDECREF(o);
+    if (n == NULL && !none) {
+        return -1;
+    }
+    *value = 0;
+    if (n != NULL) {
+        *value = PyLong_AsLongLong(n);
+        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            PyErr_Clear(); /* past every end */
+            *value = PyObject_RichCompareBool(n, Py_False, Py_LT) > 0 ? INT64_MIN / 2 : INT64_MAX / 2;
+        }
+        Py_DECREF(n);
+    }
+    return put_int(&p->spec, !none) < 0 ? -1 : put_int(&p->spec, *value);
+}
+
+static int add_slice(plan *p, PyObject *slice) {
+    int64_t start, stop, step;
+    int at = p->spec.n_ints;
+    if (put_int(&p->spec, I_SLICE) < 0 || add_bound(p, slice, "start", &start) < 0 || add_bound(p, slice, "stop", &stop) < 0 ||
+        add_bound(p, slice, "step", &step) < 0) {
+        return -1;
+    }
+    const int64_t *v = &p->spec.ints[at + 1];
+    if (v[4] != 0 && step <= 0) {
+        PyErr_SetString(PyExc_ValueError, step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
+        return -1;
+    }
+    p->trivial = p->trivial && v[0] == 0 && v[2] == 0 && v[4] == 0;
+    p->out_dim++;
+    return 0;
+}
+
+static int add_full_slice(plan *p) {
+    p->out_dim++;
+    if (put_int(&p->spec, I_SLICE) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < 6; i++) {
+        if (put_int(&p->spec, 0) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int add_none(plan *p) {
+    p->trivial = false;
+    p->out_dim++;
+    return put_int(&p->spec, I_NONE);
+}
+
+/* Indices of the true elements of a mask, one int64 tensor for each of its dimensions. */
+static int read_mask(Tensor *mask, PyObject **tensors) {
+    size_t n = (size_t)mask->numel;
+    int64_t hits = 0;
+    uint8_t *bits = PyMem_Malloc(n + 1);
+    int64_t *index = NULL;
+    int made = 0, result = -1;
+    if (bits == NULL || (n > 0 && tensor_read(mask, bits, n) < 0)) {
+        goto done;
+    }
+    for (size_t i = 0; i < n; i++) {
+        hits += bits[i] != 0;
+    }
+    index = PyMem_Malloc(((size_t)hits + 1) * sizeof *index);
+    if (index == NULL) {
+        goto done;
+    }
+    int64_t stride = mask->numel;
+    for (; made < mask->rank; made++) {
+        int64_t k = 0, extent = mask->shape[made];
+        stride = extent > 0 ? stride / extent : 0;
+        for (size_t i = 0; i < n; i++) {
+            if (bits[i] != 0) {
+                index[k++] = (int64_t)i / stride % extent;
+            }
+        }
+        tl_out out;
+        if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0, call_site(), &out)) < 0 ||
+            (tensors[made] = tensor_wrap(G.tensor, &out, TL_DOOR_CORE)) == NULL) {
+            goto done;
+        }
+    }
+    result = 0;
+done:
+    if (result < 0) {
+        while (made > 0) {
+            Py_CLEAR(tensors[--made]);
+        }
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+    }
+    PyMem_Free(bits);
+    PyMem_Free(index);
+    return result;
+}
+
+/* Reads the pending mask and makes it ordinary indices. */
+static int settle_mask(plan *p) {
+    if (p->mask == NULL) {
+        return 0;
+    }
+    int first = p->dims[p->n_advanced];
+    int rank = ((Tensor *)p->mask)->rank;
+    if (read_mask((Tensor *)p->mask, &p->tensors[p->n_advanced]) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < rank; i++) {
+        p->dims[p->n_advanced++] = first + i;
+    }
+    Py_CLEAR(p->mask);
+    return 0;
+}
+
+static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
+    for (int i = 0; i < mask->rank; i++) {
+        int64_t have = in_dim + i < self->rank ? self->shape[in_dim + i] : -1;
+        if (have != mask->shape[i]) {
+            PyObject *m = size_from(mask->shape, mask->rank), *s = size_from(self->shape, self->rank);
+            PyObject *ml = m != NULL ? PySequence_List(m) : NULL, *sl = s != NULL ? PySequence_List(s) : NULL;
+            if (ml != NULL && sl != NULL) {
+                set_error(TL_INDEX, "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", ml, i, sl, in_dim + i);
+            }
+            Py_XDECREF(m), Py_XDECREF(s), Py_XDECREF(ml), Py_XDECREF(sl);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* An index given as a bool: a new dimension of length 1 or 0. */
+static int add_bool(plan *p, bool value, uint8_t device) {
+    int64_t n = value, zero = 0;
+    tl_out out;
+    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_site(), &out)) < 0) {
+        return -1;
+    }
+    PyObject *t = tensor_wrap(G.tensor, &out, TL_DOOR_CORE);
+    if (t == NULL) {
+        return -1;
+    }
+    p->tensors[p->n_advanced] = t;
+    p->dims[p->n_advanced++] = p->out_dim - 1;
+    return 0;
+}
+
+/* An index tensor; *in_dim moves past the dimensions it takes. */
+static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
+    Tensor *t = (Tensor *)o;
+    if (dtype_is_float(t->dtype)) {
+        return set_error(TL_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
+    }
+    bool mask = t->dtype == TL_BOOL && t->rank > 0;
+    int takes = mask ? t->rank : 1;
+    if (t->dtype == TL_BOOL && t->rank == 0) {
+        PyObject *v = tensor_item(t);
+        int failed = v == NULL || add_bool(p, v == Py_True, self->device) < 0;
+        Py_XDECREF(v);
+        return failed ? -1 : 0;
+    }
+    if (settle_mask(p) < 0 || (mask && check_mask(self, *in_dim, t) < 0)) {
+        return -1;
+    }
+    if (p->n_advanced + takes > TL_MAX_RANK) {
+        return set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
+    }
+    p->dims[p->n_advanced] = p->out_dim;
+    for (int i = 0; i < takes; i++) {
+        if (add_full_slice(p) < 0) {
+            return -1;
+        }
+    }
+    *in_dim += takes;
+    if (mask) {
+        p->mask = Py_NewRef(o);
+    } else {
+        p->tensors[p->n_advanced++] = Py_NewRef(o);
+    }
+    return 0;
+}
+
+/* A list, an array or another sequence, as an index tensor. */
+static int add_sequence(plan *p, Tensor *self, PyObject *o, int *in_dim) {
+    PyObject *t = data_tensor(o, -1, self->device, false, TL_DOOR_CORE);
+    if (t != NULL && ((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL && ((Tensor *)t)->dtype != TL_INT64) {
+        TL_SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_DOOR_CORE)); /* [] has no dtype of its own */
+    }
+    int r = t != NULL ? add_tensor(p, self, t, in_dim) : -1;
+    Py_XDECREF(t);
+    return r;
+}
+
+/* How many dimensions an item takes; for finding what Ellipsis stands for. */
+static int takes(PyObject *o) {
+    if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) {
+        return 0;
+    }
+    if (is_tensor(o) && ((Tensor *)o)->dtype == TL_BOOL) {
+        return ((Tensor *)o)->rank;
+    }
+    return 1;
+}
+
+static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden) {
+    if (o == Py_None) {
+        return add_none(p);
+    }
+    if (o == Py_Ellipsis) {
+        p->out_dim += hidden;
+        *in_dim += hidden;
+        return put_int(&p->spec, I_ELLIPSIS);
+    }
+    if (PySlice_Check(o)) {
+        (*in_dim)++;
+        return add_slice(p, o);
+    }
+    if (PyBool_Check(o)) {
+        return add_bool(p, o == Py_True, self->device);
+    }
+    if (is_tensor(o)) {
+        return add_tensor(p, self, o, in_dim);
+    }
+    if (PyLong_Check(o) || (PyIndex_Check(o) && !PySequence_Check(o))) {
+        (*in_dim)++;
+        return add_int(p, o);
+    }
+    if (PySequence_Check(o) && !PyUnicode_Check(o)) {
+        return add_sequence(p, self, o, in_dim);
+    }
+    return set_error(TL_INDEX, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)", (PyObject *)Py_TYPE(o));
+}
+
+static int make_plan(plan *p, Tensor *self, PyObject *key) {
+    argbuf_init(&p->spec);
+    p->trivial = true;
+    p->out_dim = p->n_advanced = 0;
+    p->mask = NULL;
+    int in_dim = 0;
+    if (!PyTuple_Check(key)) {
+        if (takes(key) > self->rank) {
+            return self->rank == 0 && PyLong_Check(key)
+                       ? set_error(TL_INDEX, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+                       : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
+        }
+        return add_item(p, self, key, &in_dim, self->rank);
+    }
+    Py_ssize_t n = PyTuple_Size(key);
+    int taken = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        taken += takes(PyTuple_GetItem(key, i));
+    }
+    if (taken > self->rank) {
+        return set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
+    }
+    int hidden = self->rank - taken;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *o = PyTuple_GetItem(key, i);
+        if (add_item(p, self, o, &in_dim, hidden) < 0) {
+            return -1;
+        }
+        if (o == Py_Ellipsis) {
+            hidden = 0;
+        }
+    }
+    return 0;
+}
+
+static overload *op_index, *op_get, *op_put;
+
+static int found(overload **o, const char *full) {
+    if (*o == NULL && (*o = overload_named(full)) == NULL) {
+        PyErr_Format(PyExc_NotImplementedError, "there is no operator %s", full);
+        return -1;
+    }
+    return 0;
+}
+
+/* The view of the basic part of the key. */
+static PyObject *view_of(plan *p, PyObject *self) {
+    argbuf b;
+    if (p->trivial) {
+        PyObject *argv[1] = {self};
+        return p->n_advanced > 0 || p->mask != NULL ? Py_NewRef(self) : call_name("alias", argv, 1);
+    }
+    if (found(&op_index, "_index") < 0) {
+        return NULL;
+    }
+    argbuf_init(&b);
+    int failed = put_tensor(&b, self) < 0 || put_int(&b, p->spec.n_ints) < 0;
+    for (int i = 0; !failed && i < p->spec.n_ints; i++) {
+        failed = put_int(&b, p->spec.ints[i]) < 0;
+    }
+    PyObject *r = failed ? NULL : call_overload(op_index, &b, TL_DOOR_CORE);
+    argbuf_clear(&b);
+    return r;
+}
+
+/* self, Tensor[] indices, int[] which */
+static int put_advanced(argbuf *b, const plan *p, PyObject *view) {
+    if (put_tensor(b, view) < 0 || put_int(b, p->n_advanced) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < p->n_advanced; i++) {
+        if (put_tensor(b, p->tensors[i]) < 0) {
+            return -1;
+        }
+    }
+    if (put_int(b, p->n_advanced) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < p->n_advanced; i++) {
+        if (put_int(b, p->dims[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *tensor_getitem(PyObject *self, PyObject *key) {
+    plan p;
+    PyObject *r = NULL;
+    if (make_plan(&p, (Tensor *)self, key) == 0 && settle_mask(&p) == 0) {
+        r = view_of(&p, self);
+        if (r != NULL && p.n_advanced > 0) {
+            argbuf b;
+            argbuf_init(&b);
+            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL : call_overload(op_get, &b, TL_DOOR_CORE));
+            argbuf_clear(&b);
+        }
+    }
+    plan_clear(&p);
+    return r;
+}
+
+/* masked_fill_ of the view, the mask's shape extended by trailing ones. */
+static PyObject *fill_masked(plan *p, PyObject *view, PyObject *value) {
+    Tensor *mask = (Tensor *)p->mask, *v = (Tensor *)view;
+    int trailing = v->rank - p->dims[p->n_advanced] - mask->rank;
+    PyObject *shape = PyTuple_New(mask->rank + trailing);
+    for (int i = 0; shape != NULL && i < mask->rank + trailing; i++) {
+        PyTuple_SetItem(shape, i, PyLong_FromLongLong(i < mask->rank ? mask->shape[i] : 1));
+    }
+    if (shape == NULL) {
+        return NULL;
+    }
+    PyObject *argv[2] = {p->mask, shape};
+    PyObject *wide = call_name("reshape", argv, 2);
+    Py_DECREF(shape);
+    if (wide == NULL) {
+        return NULL;
+    }
+    PyObject *fill[3] = {view, wide, value};
+    PyObject *r = call_name("masked_fill_", fill, 3);
+    Py_DECREF(wide);
+    return r;
+}
+
+static PyObject *put_through(plan *p, PyObject *view, PyObject *value) {
+    argbuf b;
+    argbuf_init(&b);
+    PyObject *r = NULL;
+    PyObject *v = is_tensor(value) ? Py_NewRef(value) : scalar_tensor(value, ((Tensor *)view)->dtype, ((Tensor *)view)->device, TL_DOOR_CORE);
+    if (v != NULL && found(&op_put, "_index_put_") == 0 && put_advanced(&b, p, view) == 0 && put_tensor(&b, v) == 0 && put_int(&b, 0) == 0) {
+        r = call_in_place(op_put, &b, view);
+    }
+    Py_XDECREF(v);
+    argbuf_clear(&b);
+    return r;
+}
+
+/* A value with more leading dimensions of length 1 than the target loses them. */
+static PyObject *fit_value(PyObject *value, PyObject *view) {
+    Tensor *v = (Tensor *)value, *t = (Tensor *)view;
+    int extra = v->rank - t->rank;
+    if (extra <= 0) {
+        return Py_NewRef(value);
+    }
+    for (int i = 0; i < extra; i++) {
+        if (v->shape[i] != 1) {
+            return Py_NewRef(value); /* copy_ says what is wrong */
+        }
+    }
+    PyObject *shape = size_from(v->shape + extra, t->rank);
+    PyObject *argv[2] = {value, shape};
+    PyObject *r = shape != NULL ? call_name("reshape", argv, 2) : NULL;
+    Py_XDECREF(shape);
+    return r;
+}
+
+static PyObject *assign(plan *p, PyObject *view, PyObject *value) {
+    if (p->mask != NULL && p->n_advanced == 0 && (!is_tensor(value) || ((Tensor *)value)->rank == 0)) {
+        return fill_masked(p, view, value);
+    }
+    if (settle_mask(p) < 0) {
+        return NULL;
+    }
+    if (p->n_advanced > 0) {
+        return put_through(p, view, value);
+    }
+    PyObject *v = is_tensor(value) ? fit_value(value, view) : Py_NewRef(value);
+    PyObject *argv[2] = {view, v};
+    PyObject *r = v != NULL ? call_name(is_tensor(value) ? "copy_" : "fill_", argv, 2) : NULL;
+    Py_XDECREF(v);
+    return r;
+}
+
+int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
+    if (value == NULL) {
+        PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
+        return -1;
+    }
+    tl_scalar s;
+    int number = is_tensor(value) ? 1 : number_scalar(value, &s);
+    if (number != 1) {
+        if (number == 0) {
+            PyErr_Format(PyExc_TypeError, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value), dtype_name(((Tensor *)self)->dtype));
+        }
+        return -1;
+    }
+    plan p;
+    int result = -1;
+    if (make_plan(&p, (Tensor *)self, key) == 0) {
+        PyObject *view = p.trivial ? Py_NewRef(self) : view_of(&p, self);
+        PyObject *r = view != NULL ? assign(&p, view, value) : NULL;
+        result = r != NULL ? 0 : -1;
+        Py_XDECREF(view);
+        Py_XDECREF(r);
+    }
+    plan_clear(&p);
+    return result;
+}
+
+Py_ssize_t tensor_length(PyObject *self) {
+    Tensor *t = (Tensor *)self;
+    if (t->rank == 0) {
+        PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+        return -1;
+    }
+    return (Py_ssize_t)t->shape[0];
+}
+
+PyObject *tensor_iter(PyObject *self) {
+    if (((Tensor *)self)->rank == 0) {
+        return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+    }
+    PyObject *parts = call_name("unbind", &self, 1);
+    PyObject *it = parts != NULL ? PyObject_GetIter(parts) : NULL;
+    Py_XDECREF(parts);
+    return it;
+}

@@ -1,0 +1,375 @@
+/* Attributes and methods of Tensor that are no operators. */
+#include "core.h"
+
+static int meta_of(PyObject *self, tl_meta *m) { return check_status(tl_meta_of(((Tensor *)self)->handle, m)); }
+
+static PyObject *get_shape(PyObject *self, void *c) {
+    (void)c;
+    return size_from(((Tensor *)self)->shape, ((Tensor *)self)->rank);
+}
+
+static PyObject *get_dtype(PyObject *self, void *c) { (void)c; return dtype_object(((Tensor *)self)->dtype); }
+static PyObject *get_device(PyObject *self, void *c) { (void)c; return device_object(((Tensor *)self)->device); }
+static PyObject *get_ndim(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->rank); }
+static PyObject *get_itemsize(PyObject *self, void *c) { (void)c; return PyLong_FromSize_t(dtype_size(((Tensor *)self)->dtype)); }
+
+static PyObject *get_nbytes(PyObject *self, void *c) {
+    (void)c;
+    Tensor *t = (Tensor *)self;
+    return PyLong_FromLongLong(t->numel * (int64_t)dtype_size(t->dtype));
+}
+
+static PyObject *get_false(PyObject *self, void *c) { (void)self, (void)c; Py_RETURN_FALSE; }
+
+/* A false flag is asked again: an in-place operation through another view may have
+ * made the whole base part of the graph. */
+static PyObject *get_requires_grad(PyObject *self, void *c) {
+    (void)c;
+    Tensor *t = (Tensor *)self;
+    if ((t->flags & TL_REQUIRES_GRAD) == 0 && dtype_is_float(t->dtype)) {
+        tl_meta m;
+        if (meta_of(self, &m) < 0) {
+            return NULL;
+        }
+        t->flags = (uint8_t)(m.flags & (TL_REQUIRES_GRAD | TL_LEAF));
+    }
+    return PyBool_FromLong(t->flags & TL_REQUIRES_GRAD);
+}
+
+static int require_grad(Tensor *t, bool v) {
+    if (v && !dtype_is_float(t->dtype)) {
+        PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+        return -1;
+    }
+    if (check_status(tl_requires_grad(t->handle, v)) < 0) {
+        return -1;
+    }
+    t->flags = (uint8_t)((t->flags & ~TL_REQUIRES_GRAD) | (v ? TL_REQUIRES_GRAD : 0));
+    return 0;
+}
+
+static int set_requires_grad(PyObject *self, PyObject *v, void *c) {
+    (void)c;
+    if (v == NULL || !PyBool_Check(v)) {
+        PyErr_Format(PyExc_RuntimeError, "requires_grad must be a bool");
+        return -1;
+    }
+    return require_grad((Tensor *)self, v == Py_True);
+}
+
+static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"requires_grad", NULL};
+    int v = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &v) || require_grad((Tensor *)self, v) < 0) {
+        return NULL;
+    }
+    return Py_NewRef(self);
+}
+
+static PyObject *meta_flag(PyObject *self, uint32_t bit) {
+    tl_meta m;
+    return meta_of(self, &m) < 0 ? NULL : PyBool_FromLong((m.flags & bit) != 0);
+}
+
+static PyObject *get_is_leaf(PyObject *self, void *c) { (void)c; return meta_flag(self, TL_LEAF); }
+static PyObject *get_retains_grad(PyObject *self, void *c) { (void)c; return meta_flag(self, TL_RETAINS_GRAD); }
+static PyObject *is_view(PyObject *self, PyObject *n) { (void)n; return meta_flag(self, TL_VIEW); }
+
+static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"memory_format", NULL};
+    PyObject *format = NULL; /* accepted: the row-major format is the only one */
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_contiguous", names, &format)) {
+        return NULL;
+    }
+    return meta_flag(self, TL_CONTIGUOUS);
+}
+
+/* The slot's base may be the one that was asked for last: then the same object. */
+static PyObject *get_grad(PyObject *self, void *c) {
+    (void)c;
+    Tensor *t = (Tensor *)self;
+    tl_out out;
+    int32_t has;
+    if (check_status(tl_grad(t->handle, &out, &has)) < 0) {
+        return NULL;
+    }
+    if (!has) {
+        Py_CLEAR(t->grad);
+        Py_RETURN_NONE;
+    }
+    Tensor *last = (Tensor *)t->grad;
+    if (last != NULL && last->handle == out.handle) {
+        return tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
+    }
+    PyObject *grad = tensor_wrap(G.tensor, &out, t->door);
+    if (grad == NULL) {
+        return NULL;
+    }
+    TL_SETREF(t->grad, Py_NewRef(grad));
+    return grad;
+}
+
+static int set_grad(PyObject *self, PyObject *v, void *c) {
+    (void)c;
+    Tensor *t = (Tensor *)self;
+    bool none = v == NULL || v == Py_None;
+    if (!none && !is_tensor(v)) {
+        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got %R", (PyObject *)Py_TYPE(v));
+        return -1;
+    }
+    if (v == self) {
+        PyErr_Format(PyExc_RuntimeError, "can't assign Variable as its own grad");
+        return -1;
+    }
+    if (check_status(tl_set_grad(t->handle, none ? 0 : ((Tensor *)v)->handle)) < 0) {
+        return -1;
+    }
+    TL_SETREF(t->grad, none ? NULL : Py_NewRef(v));
+    return 0;
+}
+
+static PyObject *get_data(PyObject *self, void *c) { (void)c; return call_name("detach", &self, 1); }
+
+static int set_data(PyObject *self, PyObject *v, void *c) {
+    (void)c;
+    if (v == NULL || !is_tensor(v)) {
+        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) : Py_None);
+        return -1;
+    }
+    Tensor *t = (Tensor *)self, *s = (Tensor *)v;
+    if (check_status(tl_set_data(t->handle, s->handle)) < 0) {
+        return -1;
+    }
+    tl_out out = {.handle = t->handle, .dtype = s->dtype, .device = s->device, .rank = s->rank, .flags = t->flags, .numel = s->numel};
+    memcpy(out.shape, s->shape, s->rank * sizeof *s->shape);
+    return tensor_update(t, &out);
+}
+
+static PyObject *get_T(PyObject *self, void *c) {
+    (void)c;
+    Tensor *t = (Tensor *)self;
+    PyObject *dims = PyTuple_New(t->rank);
+    for (int i = 0; dims != NULL && i < t->rank; i++) {
+        PyObject *d = PyLong_FromLong(t->rank - 1 - i);
+        if (d == NULL || PyTuple_SetItem(dims, i, d) < 0) {
+            Py_CLEAR(dims);
+        }
+    }
+    if (dims == NULL) {
+        return NULL;
+    }
+    PyObject *argv[2] = {self, dims};
+    PyObject *r = call_name("permute", argv, 2);
+    Py_DECREF(dims);
+    return r;
+}
+
+static PyObject *get_mT(PyObject *self, void *c) {
+    (void)c;
+    if (((Tensor *)self)->rank < 2) {
+        return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", ((Tensor *)self)->rank);
+    }
+    PyObject *argv[3] = {self, PyLong_FromLong(-2), PyLong_FromLong(-1)};
+    PyObject *r = call_name("transpose", argv, 3);
+    Py_DECREF(argv[1]);
+    Py_DECREF(argv[2]);
+    return r;
+}
+
+static PyObject *get_version(PyObject *self, void *c) {
+    (void)c;
+    tl_meta m;
+    return meta_of(self, &m) < 0 ? NULL : PyLong_FromUnsignedLongLong(m.commits);
+}
+
+/* Sizes of one dimension or all of them. */
+static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format, bool size) {
+    static char *names[] = {"dim", NULL};
+    Tensor *t = (Tensor *)self;
+    PyObject *dim = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &dim)) {
+        return NULL;
+    }
+    if (dim == Py_None) {
+        if (size) {
+            return size_from(v, t->rank);
+        }
+        PyObject *all = PyTuple_New(t->rank);
+        for (int i = 0; all != NULL && i < t->rank; i++) {
+            PyTuple_SetItem(all, i, PyLong_FromLongLong(v[i]));
+        }
+        return all;
+    }
+    int64_t d = PyLong_AsLongLong(dim);
+    if (d == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int64_t lo = t->rank > 0 ? -t->rank : -1, hi = t->rank > 0 ? t->rank - 1 : 0;
+    if (t->rank == 0) {
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
+    }
+    if (d < lo || d > hi) {
+        return PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", (long long)lo, (long long)hi, (long long)d);
+    }
+    return PyLong_FromLongLong(v[d < 0 ? d + t->rank : d]);
+}
+
+static PyObject *size(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return pick(self, args, kwargs, ((Tensor *)self)->shape, "|O:size", true);
+}
+
+static PyObject *stride(PyObject *self, PyObject *args, PyObject *kwargs) {
+    tl_meta m;
+    return meta_of(self, &m) < 0 ? NULL : pick(self, args, kwargs, m.stride, "|O:stride", false);
+}
+
+static PyObject *storage_offset(PyObject *self, PyObject *n) {
+    (void)n;
+    tl_meta m;
+    return meta_of(self, &m) < 0 ? NULL : PyLong_FromLongLong(m.offset);
+}
+
+/* An identity of the storage position, as scripts use it: equal for aliases that start
+ * at the same element. It is no address. */
+static PyObject *data_ptr(PyObject *self, PyObject *n) {
+    (void)n;
+    tl_meta m;
+    if (meta_of(self, &m) < 0) {
+        return NULL;
+    }
+    uint64_t p = (m.base << 20) + (uint64_t)m.offset * dtype_size(m.dtype);
+    return PyLong_FromUnsignedLongLong(((Tensor *)self)->numel == 0 ? 0 : p);
+}
+
+static PyObject *numel(PyObject *self, PyObject *n) { (void)n; return PyLong_FromLongLong(((Tensor *)self)->numel); }
+static PyObject *dim(PyObject *self, PyObject *n) { (void)n; return get_ndim(self, NULL); }
+static PyObject *element_size(PyObject *self, PyObject *n) { (void)n; return get_itemsize(self, NULL); }
+static PyObject *is_floating_point(PyObject *self, PyObject *n) { (void)n; return PyBool_FromLong(dtype_is_float(((Tensor *)self)->dtype)); }
+static PyObject *is_complex(PyObject *self, PyObject *n) { (void)self, (void)n; Py_RETURN_FALSE; }
+static PyObject *item(PyObject *self, PyObject *n) { (void)n; return tensor_item((Tensor *)self); }
+static PyObject *get_device_index(PyObject *self, PyObject *n) { (void)n; return PyLong_FromLong((long)((Tensor *)self)->device - 1); }
+
+static PyObject *retain_grad(PyObject *self, PyObject *n) {
+    (void)n;
+    if (check_status(tl_requires_grad(((Tensor *)self)->handle, 2)) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *dispose(PyObject *self, PyObject *n) {
+    (void)n;
+    if (check_status(tl_dispose(((Tensor *)self)->handle)) < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *keep(PyObject *self, PyObject *n) {
+    (void)n;
+    return check_status(tl_keep(((Tensor *)self)->handle)) < 0 ? NULL : Py_NewRef(self);
+}
+
+static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
+    (void)ignored;
+    PyObject *class, *data;
+    int grad = 0;
+    if (!PyArg_ParseTuple(args, "O!O!|p:_make_subclass", (PyObject *)&PyType_Type, &class, (PyObject *)G.tensor, &data, &grad)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype((PyTypeObject *)class, G.tensor)) {
+        return PyErr_Format(PyExc_TypeError, "_make_subclass(): %R is no subclass of Tensor", class);
+    }
+    PyObject *alias = call_name("detach", &data, 1);
+    if (alias == NULL) {
+        return NULL;
+    }
+    Tensor *a = (Tensor *)alias;
+    tl_out out = {.handle = a->handle, .dtype = a->dtype, .device = a->device, .rank = a->rank, .flags = a->flags, .numel = a->numel};
+    memcpy(out.shape, a->shape, a->rank * sizeof *a->shape);
+    a->handle = 0; /* moves to the new object */
+    PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->door);
+    Py_DECREF(alias);
+    if (made != NULL && grad && require_grad((Tensor *)made, true) < 0) {
+        Py_CLEAR(made);
+    }
+    return made;
+}
+
+/* What Python-written parts ask: a dict, so that it can grow. */
+static PyObject *meta(PyObject *self, PyObject *n) {
+    (void)n;
+    tl_meta m;
+    if (meta_of(self, &m) < 0) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True : Py_False, "base",
+                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.site, "offset", (long long)m.offset);
+}
+
+static PyObject *get_door(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->door); }
+
+static int set_door(PyObject *self, PyObject *v, void *c) {
+    (void)c;
+    int truth = v != NULL ? PyObject_IsTrue(v) : 0;
+    if (truth < 0) {
+        return -1;
+    }
+    ((Tensor *)self)->door = truth ? TL_DOOR_TORCH : TL_DOOR_CORE;
+    return 0;
+}
+
+static PyObject *get_handle(PyObject *self, void *c) { (void)c; return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle); }
+
+PyGetSetDef tensor_getset[] = {
+    {"shape", get_shape, NULL, "Sizes of the dimensions.", NULL},
+    {"dtype", get_dtype, NULL, "Type of the elements.", NULL},
+    {"device", get_device, NULL, "Where the values are.", NULL},
+    {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
+    {"itemsize", get_itemsize, NULL, "Bytes of an element.", NULL},
+    {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Whether operations are recorded for gradients.", NULL},
+    {"is_leaf", get_is_leaf, NULL, "Whether no recorded operation made it.", NULL},
+    {"retains_grad", get_retains_grad, NULL, "Whether a non-leaf keeps its gradient.", NULL},
+    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", NULL},
+    {"data", get_data, set_data, "The same values without history.", NULL},
+    {"T", get_T, NULL, "The dimensions reversed.", NULL},
+    {"mT", get_mT, NULL, "The last two dimensions swapped.", NULL},
+    {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
+    {"_door", get_door, set_door, "1 when made through torchlette.torch.", NULL},
+    {"_handle", get_handle, NULL, "Number of the tensor in the engine.", NULL},
+    {"is_cuda", get_false, NULL, "Always false.", NULL},
+    {"is_sparse", get_false, NULL, "Always false.", NULL},
+    {"is_quantized", get_false, NULL, "Always false.", NULL},
+    {"is_meta", get_false, NULL, "Always false.", NULL},
+    {0},
+};
+
+#define KEYWORDS (METH_VARARGS | METH_KEYWORDS)
+#define WITH_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
+
+PyMethodDef tensor_methods[] = {
+    {"size", WITH_KEYWORDS(size), KEYWORDS, "size(dim=None)\n--\n\nThe sizes, or that of one dimension."},
+    {"stride", WITH_KEYWORDS(stride), KEYWORDS, "stride(dim=None)\n--\n\nThe strides in elements, or that of one dimension."},
+    {"storage_offset", storage_offset, METH_NOARGS, "storage_offset()\n--\n\nElements before the first one."},
+    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr()\n--\n\nA number equal for aliases that begin at the same element; no address."},
+    {"dim", dim, METH_NOARGS, "dim()\n--\n\nNumber of dimensions."},
+    {"ndimension", dim, METH_NOARGS, "ndimension()\n--\n\nNumber of dimensions."},
+    {"numel", numel, METH_NOARGS, "numel()\n--\n\nNumber of elements."},
+    {"nelement", numel, METH_NOARGS, "nelement()\n--\n\nNumber of elements."},
+    {"element_size", element_size, METH_NOARGS, "element_size()\n--\n\nBytes of an element."},
+    {"get_device", get_device_index, METH_NOARGS, "get_device()\n--\n\nNumber of the adapter; -1 for the CPU."},
+    {"is_contiguous", WITH_KEYWORDS(is_contiguous), KEYWORDS, "is_contiguous()\n--\n\nWhether the elements are dense and row-major."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point()\n--\n\nWhether the dtype is a floating point type."},
+    {"is_complex", is_complex, METH_NOARGS, "is_complex()\n--\n\nAlways false."},
+    {"_is_view", is_view, METH_NOARGS, "_is_view()\n--\n\nWhether it shares another tensor's base."},
+    {"item", item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},
+    {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
+    {"requires_grad_", WITH_KEYWORDS(requires_grad_), KEYWORDS, "requires_grad_(requires_grad=True)\n--\n\nSet requires_grad; gives self."},
+    {"retain_grad", retain_grad, METH_NOARGS, "retain_grad()\n--\n\nKeep the gradient of a non-leaf."},
+    {"dispose", dispose, METH_NOARGS, "dispose()\n--\n\nFree the value now."},
+    {"keep", keep, METH_NOARGS, "keep()\n--\n\nExempt it from the tidy scopes around."},
+    {"_meta", meta, METH_NOARGS, "What the engine knows of it."},
+    {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, "An alias of a tensor as an object of a subclass."},
+    {0},
+};

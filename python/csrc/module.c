@@ -1,0 +1,74 @@
+/* torchlette._C: the module. */
+#include "core.h"
+
+struct tl_globals G;
+
+static PyObject *py_where(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return PyLong_FromUnsignedLong(call_site());
+}
+
+static PyMethodDef functions[] = {
+    {"_site", py_where, METH_NOARGS, "The call site of the line that runs."},
+    {0},
+};
+
+#define KEYWORDS (METH_VARARGS | METH_KEYWORDS)
+#define WITH_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
+
+/* Functions that make tensors from data: in the module, and again in _facade with True
+ * as self, which marks their tensors as PyTorch's. */
+static PyMethodDef makers[] = {
+    {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
+    {"as_tensor", WITH_KEYWORDS(py_as_tensor), KEYWORDS, "as_tensor(data, dtype=None, device=None)\n--\n\ndata itself if it is such a tensor, else a copy as a tensor."},
+    {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS, "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
+    {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor with a copy of an array."},
+    {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},
+    {0},
+};
+
+static int add_makers(PyObject *module) {
+    PyObject *facade = PyObject_GetAttrString(module, "_facade");
+    PyObject *names[2] = {PyUnicode_FromString("torchlette"), PyUnicode_FromString("torchlette.torch")};
+    if (facade == NULL || names[0] == NULL || names[1] == NULL) {
+        return -1;
+    }
+    for (PyMethodDef *d = makers; d->ml_name != NULL; d++) {
+        PyObject *core = PyCFunction_NewEx(d, Py_None, names[0]);
+        PyObject *torch = PyCFunction_NewEx(d, Py_True, names[1]);
+        int failed = core == NULL || torch == NULL || PyObject_SetAttrString(module, d->ml_name, core) < 0 ||
+                     PyDict_SetItemString(facade, d->ml_name, torch) < 0;
+        Py_XDECREF(core);
+        Py_XDECREF(torch);
+        if (failed) {
+            return -1;
+        }
+    }
+    Py_DECREF(names[0]);
+    Py_DECREF(names[1]);
+    Py_DECREF(facade);
+    return 0;
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "torchlette._C",
+    .m_doc = "The tensor type and the operators, over the engine's C ABI.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit__C(void) {
+    if (tl_abi_version() != TL_ABI_VERSION) {
+        return PyErr_Format(PyExc_ImportError, "torchlette: libtorchlette has ABI version %lu, _C wants %lu", (unsigned long)tl_abi_version(),
+                            (unsigned long)TL_ABI_VERSION);
+    }
+    PyObject *m = PyModule_Create(&definition);
+    G.empty_tuple = PyTuple_New(0);
+    if (m == NULL || G.empty_tuple == NULL || PyModule_AddFunctions(m, engine_functions) < 0 || types_init(m) < 0 || parser_init() < 0 ||
+        tensor_init(m) < 0 || number_init() < 0 || call_init(m) < 0 || add_makers(m) < 0 || engine_init(m) < 0) {
+        Py_XDECREF(m);
+        return NULL;
+    }
+    return m;
+}

@@ -1,0 +1,320 @@
+/* The number protocol: operators of Python on tensors, and tensors as Python numbers. */
+#include "core.h"
+
+/* A binary operator, found at import: its overload of two operands and the encoding of
+ * its other arguments, which have defaults. */
+typedef struct {
+    const char *name;
+    overload *o;
+    bool commutes;
+    bool takes_number_first; /* the first parameter may be a number */
+    const char *reflected;   /* the operator of (b, a), or NULL */
+    argbuf rest;
+} binary;
+
+enum { B_ADD, B_SUB, B_MUL, B_DIV, B_FLOORDIV, B_MOD, B_POW, B_MATMUL, B_AND, B_OR, B_XOR, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_RSUB, B_COUNT };
+
+static binary ops[B_COUNT] = {
+    [B_ADD] = {.name = "add", .commutes = true},
+    [B_SUB] = {.name = "sub", .reflected = "rsub"},
+    [B_MUL] = {.name = "mul", .commutes = true},
+    [B_DIV] = {.name = "div"},
+    [B_FLOORDIV] = {.name = "floor_divide"},
+    [B_MOD] = {.name = "remainder"},
+    [B_POW] = {.name = "pow"},
+    [B_MATMUL] = {.name = "matmul"},
+    [B_AND] = {.name = "bitwise_and", .commutes = true},
+    [B_OR] = {.name = "bitwise_or", .commutes = true},
+    [B_XOR] = {.name = "bitwise_xor", .commutes = true},
+    [B_EQ] = {.name = "eq", .commutes = true},
+    [B_NE] = {.name = "ne", .commutes = true},
+    [B_LT] = {.name = "lt"},
+    [B_LE] = {.name = "le"},
+    [B_GT] = {.name = "gt"},
+    [B_GE] = {.name = "ge"},
+    [B_RSUB] = {.name = "rsub"},
+};
+
+/* Python numbers and NumPy's scalars, which have __index__ or __float__. */
+int number_scalar(PyObject *o, tl_scalar *s) {
+    double d;
+    if (PyFloat_Check(o)) {
+        s->kind = TL_SCALAR_FLOAT;
+        d = PyFloat_AsDouble(o);
+        memcpy(&s->bits, &d, sizeof d);
+        return 1;
+    }
+    if (PyBool_Check(o)) {
+        s->kind = TL_SCALAR_BOOL;
+        s->bits = o == Py_True;
+        return 1;
+    }
+    if (PyLong_Check(o)) {
+        s->kind = TL_SCALAR_INT;
+        int64_t v = PyLong_AsLongLong(o);
+        if (v == -1 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return set_error(TL_RUNTIME, "Overflow when unpacking long long");
+        }
+        s->bits = (uint64_t)v;
+        return 1;
+    }
+    if (PyComplex_Check(o) || is_tensor(o) || PySequence_Check(o) || PyUnicode_Check(o)) {
+        return 0;
+    }
+    PyObject *n = PyIndex_Check(o) ? PyNumber_Index(o) : NULL;
+    if (n == NULL) {
+        PyErr_Clear();
+        if (PyType_GetSlot(Py_TYPE(o), Py_nb_float) == NULL || (n = PyNumber_Float(o)) == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+    }
+    int found = PyLong_CheckExact(n) || PyFloat_Check(n) ? number_scalar(n, s) : 0;
+    Py_DECREF(n);
+    return found;
+}
+
+static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) {
+    argbuf b;
+    argbuf_init(&b);
+    PyObject *r = NULL;
+    int found = put_operand(&b, x);
+    if (found == 1) {
+        found = put_operand(&b, y);
+    }
+    if (found == 0) {
+        r = Py_NewRef(Py_NotImplemented);
+    } else if (found == 1) {
+        /* A handful of entries, well within the inline arrays. */
+        memcpy(b.in + b.n_in, op->rest.in, (size_t)op->rest.n_in * sizeof *b.in);
+        memcpy(b.ints + b.n_ints, op->rest.ints, (size_t)op->rest.n_ints * sizeof *b.ints);
+        memcpy(b.scalars + b.n_scalars, op->rest.scalars, (size_t)op->rest.n_scalars * sizeof *b.scalars);
+        b.n_in += op->rest.n_in;
+        b.n_ints += op->rest.n_ints;
+        b.n_scalars += op->rest.n_scalars;
+        r = mode == TL_IN_PLACE ? call_in_place(op->o, &b, x) : call_overload(op->o, &b, TL_DOOR_CORE);
+    }
+    argbuf_clear(&b);
+    return r;
+}
+
+static bool is_number(PyObject *o) {
+    tl_scalar s;
+    int found = PyLong_Check(o) || PyFloat_Check(o) ? 1 : number_scalar(o, &s);
+    if (found < 0) {
+        PyErr_Clear();
+    }
+    return found != 0;
+}
+
+/* number op tensor. */
+static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
+    if (!is_number(number) || op == &ops[B_MATMUL]) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    if (op->takes_number_first) {
+        return run_binary(op, number, tensor, TL_FUNCTIONAL);
+    }
+    if (op->commutes) {
+        return run_binary(op, tensor, number, TL_FUNCTIONAL);
+    }
+    if (op == &ops[B_SUB] && ops[B_RSUB].o != NULL) {
+        return run_binary(&ops[B_RSUB], tensor, number, TL_FUNCTIONAL);
+    }
+    if (op == &ops[B_DIV]) { /* as PyTorch's __rtruediv__ */
+        PyObject *inverse = call_name("reciprocal", &tensor, 1);
+        PyObject *r = inverse != NULL ? run_binary(&ops[B_MUL], inverse, number, TL_FUNCTIONAL) : NULL;
+        Py_XDECREF(inverse);
+        return r;
+    }
+    Tensor *t = (Tensor *)tensor;
+    uint8_t dtype = PyBool_Check(number)   ? TL_BOOL
+                    : PyLong_Check(number) ? (dtype_is_int(t->dtype) || dtype_is_float(t->dtype) ? t->dtype : TL_INT64)
+                                           : (dtype_is_float(t->dtype) ? t->dtype : G.default_dtype);
+    PyObject *zero_dim = scalar_tensor(number, dtype, t->device, t->door);
+    PyObject *r = zero_dim != NULL ? run_binary(op, zero_dim, tensor, TL_FUNCTIONAL) : NULL;
+    Py_XDECREF(zero_dim);
+    return r;
+}
+
+static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
+    binary *op = &ops[which];
+    if (op->o == NULL) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
+}
+
+static PyObject *in_place(int which, PyObject *a, PyObject *b) {
+    binary *op = &ops[which];
+    if (op->o == NULL || (op->o->def->flags & TL_F_INPLACE) == 0) {
+        Py_RETURN_NOTIMPLEMENTED; /* Python computes a = a op b */
+    }
+    return run_binary(op, a, b, TL_IN_PLACE);
+}
+
+#define BINARY(fn, which) \
+    static PyObject *nb_##fn(PyObject *a, PyObject *b) { return dispatch(which, a, b); }
+#define IN_PLACE(fn, which) \
+    static PyObject *nb_i##fn(PyObject *a, PyObject *b) { return in_place(which, a, b); }
+BINARY(add, B_ADD) IN_PLACE(add, B_ADD)
+BINARY(sub, B_SUB) IN_PLACE(sub, B_SUB)
+BINARY(mul, B_MUL) IN_PLACE(mul, B_MUL)
+BINARY(div, B_DIV) IN_PLACE(div, B_DIV)
+BINARY(floordiv, B_FLOORDIV) IN_PLACE(floordiv, B_FLOORDIV)
+BINARY(mod, B_MOD) IN_PLACE(mod, B_MOD)
+BINARY(and, B_AND) IN_PLACE(and, B_AND)
+BINARY(or, B_OR) IN_PLACE(or, B_OR)
+BINARY(xor, B_XOR) IN_PLACE(xor, B_XOR)
+BINARY(matmul, B_MATMUL)
+
+static PyObject *nb_pow(PyObject *a, PyObject *b, PyObject *modulus) {
+    if (modulus != Py_None) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return dispatch(B_POW, a, b);
+}
+
+static PyObject *nb_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
+    (void)modulus;
+    return in_place(B_POW, a, b);
+}
+
+PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op) {
+    static const int which[] = {[Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT, [Py_GE] = B_GE};
+    if (!is_tensor(b) && !is_number(b)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return dispatch(which[op], a, b);
+}
+
+static PyObject *nb_neg(PyObject *a) { return call_name("neg", &a, 1); }
+static PyObject *nb_abs(PyObject *a) { return call_name("abs", &a, 1); }
+static PyObject *nb_pos(PyObject *a) { return Py_NewRef(a); }
+static PyObject *nb_invert(PyObject *a) { return call_name("bitwise_not", &a, 1); }
+
+/* Coercion. In torchlette a tensor is not silently a Python number: the read is
+ * written as item(). PyTorch's rule holds for tensors that came through
+ * torchlette.torch, and in modules that import it. */
+int coercion_allowed(Tensor *t, const char *what) {
+    if (t->door == TL_DOOR_TORCH || site_in_facade()) {
+        return 1;
+    }
+    set_error(TL_HOST_COERCION, "%s: a tensor is not converted silently: it would wait for the device; got a Tensor, want t.item()", what);
+    return 0;
+}
+
+static int nb_bool(PyObject *self) {
+    Tensor *t = (Tensor *)self;
+    if (!coercion_allowed(t, "bool")) {
+        return -1;
+    }
+    if (t->numel != 1) {
+        return set_error(TL_RUNTIME, t->numel == 0 ? "Boolean value of Tensor with no values is ambiguous"
+                                                   : "Boolean value of Tensor with more than one value is ambiguous");
+    }
+    PyObject *v = tensor_item(t);
+    int truth = v != NULL ? PyObject_IsTrue(v) : -1;
+    Py_XDECREF(v);
+    return truth;
+}
+
+static PyObject *coerced(PyObject *self, const char *what) {
+    return coercion_allowed((Tensor *)self, what) ? tensor_item((Tensor *)self) : NULL;
+}
+
+static PyObject *nb_float(PyObject *self) {
+    PyObject *v = coerced(self, "float");
+    PyObject *f = v != NULL ? PyNumber_Float(v) : NULL;
+    Py_XDECREF(v);
+    return f;
+}
+
+static PyObject *nb_int(PyObject *self) {
+    PyObject *v = coerced(self, "int");
+    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL;
+    Py_XDECREF(v);
+    return i;
+}
+
+static PyObject *nb_index(PyObject *self) {
+    Tensor *t = (Tensor *)self;
+    if (!coercion_allowed(t, "__index__")) {
+        return NULL;
+    }
+    if (t->numel != 1 || dtype_is_float(t->dtype)) {
+        return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+    }
+    PyObject *v = tensor_item(t);
+    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL; /* a bool counts as 0 or 1 */
+    Py_XDECREF(v);
+    return i;
+}
+
+PyType_Slot number_slots[] = {
+    {Py_nb_add, nb_add},
+    {Py_nb_inplace_add, nb_iadd},
+    {Py_nb_subtract, nb_sub},
+    {Py_nb_inplace_subtract, nb_isub},
+    {Py_nb_multiply, nb_mul},
+    {Py_nb_inplace_multiply, nb_imul},
+    {Py_nb_true_divide, nb_div},
+    {Py_nb_inplace_true_divide, nb_idiv},
+    {Py_nb_floor_divide, nb_floordiv},
+    {Py_nb_inplace_floor_divide, nb_ifloordiv},
+    {Py_nb_remainder, nb_mod},
+    {Py_nb_inplace_remainder, nb_imod},
+    {Py_nb_power, nb_pow},
+    {Py_nb_inplace_power, nb_ipow},
+    {Py_nb_matrix_multiply, nb_matmul},
+    {Py_nb_and, nb_and},
+    {Py_nb_inplace_and, nb_iand},
+    {Py_nb_or, nb_or},
+    {Py_nb_inplace_or, nb_ior},
+    {Py_nb_xor, nb_xor},
+    {Py_nb_inplace_xor, nb_ixor},
+    {Py_nb_negative, nb_neg},
+    {Py_nb_positive, nb_pos},
+    {Py_nb_absolute, nb_abs},
+    {Py_nb_invert, nb_invert},
+    {Py_nb_bool, nb_bool},
+    {Py_nb_float, nb_float},
+    {Py_nb_int, nb_int},
+    {Py_nb_index, nb_index},
+    {0, NULL},
+};
+
+/* Whether an overload is op(operand, operand, rest with defaults). */
+static bool fits(const overload *o) {
+    for (int i = 0; i < o->nparams; i++) {
+        const param *p = &o->params[i];
+        bool operand = (p->type == TL_P_TENSOR || p->type == TL_P_OPERAND) && (p->mods & TL_P_LIST) == 0;
+        if (i < 2 ? !operand : p->dkind == 0) {
+            return false;
+        }
+    }
+    return o->nparams >= 2;
+}
+
+int number_init(void) {
+    for (int i = 0; i < B_COUNT; i++) {
+        group *g = group_find(ops[i].name);
+        for (int k = 0; g != NULL && k < g->n && ops[i].o == NULL; k++) {
+            if (fits(g->overloads[k])) {
+                ops[i].o = g->overloads[k];
+            }
+        }
+        if (ops[i].o == NULL) {
+            continue;
+        }
+        ops[i].takes_number_first = ops[i].o->params[0].type == TL_P_OPERAND;
+        argbuf_init(&ops[i].rest);
+        for (int k = 2; k < ops[i].o->nparams; k++) {
+            if (put_default(&ops[i].rest, &ops[i].o->params[k]) < 0) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,702 @@
+/* Arguments of a call, bound to a signature and encoded flat.
+ *
+ * The overloads of a name are tried in order. A try that fails raises nothing: it
+ * notes why, and the text of the TypeError is made only when all have failed. A
+ * second round then takes 0-dim tensors where numbers are wanted, which reads them. */
+#include "core.h"
+#include "table.h"
+
+enum { MAX_PARAMS = 32 };
+
+/* Why an overload does not take the arguments. */
+typedef struct {
+    enum { R_NONE, R_TOO_MANY, R_MISSING, R_UNEXPECTED, R_DUPLICATE, R_TYPE } reason;
+    int index;         /* of the parameter */
+    int position;      /* of the argument; -1 for a keyword */
+    PyObject *culprit; /* borrowed: the keyword or the value */
+} mismatch;
+
+/* One attempt at binding. */
+typedef struct {
+    overload *o;
+    PyObject *value[MAX_PARAMS]; /* borrowed; NULL when not given */
+    int position[MAX_PARAMS];
+    PyObject *const *spread; /* the ints given one by one, for the parameter spread_at */
+    Py_ssize_t n_spread;
+    int spread_at;
+    bool reading; /* the second round */
+    mismatch why;
+} attempt;
+
+void argbuf_init(argbuf *b) {
+    b->in = b->in0;
+    b->ints = b->ints0;
+    b->scalars = b->scalars0;
+    b->n_in = b->n_ints = b->n_scalars = 0;
+    b->cap_in = (int32_t)(sizeof b->in0 / sizeof *b->in0);
+    b->cap_ints = (int32_t)(sizeof b->ints0 / sizeof *b->ints0);
+    b->cap_scalars = (int32_t)(sizeof b->scalars0 / sizeof *b->scalars0);
+    b->door = TL_DOOR_CORE;
+}
+
+void argbuf_clear(argbuf *b) {
+    if (b->in != b->in0) {
+        PyMem_Free(b->in);
+    }
+    if (b->ints != b->ints0) {
+        PyMem_Free(b->ints);
+    }
+    if (b->scalars != b->scalars0) {
+        PyMem_Free(b->scalars);
+    }
+}
+
+/* Doubles an array that may still be the inline one. */
+static void *grow(void *p, const void *inlined, int32_t *cap, size_t item) {
+    size_t bytes = (size_t)*cap * item;
+    void *q = p == inlined ? PyMem_Malloc(2 * bytes) : PyMem_Realloc(p, 2 * bytes);
+    if (q == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (p == inlined) {
+        memcpy(q, p, bytes);
+    }
+    *cap *= 2;
+    return q;
+}
+
+int put_in(argbuf *b, uint64_t handle) {
+    if (b->n_in == b->cap_in) {
+        void *p = grow(b->in, b->in0, &b->cap_in, sizeof *b->in);
+        if (p == NULL) {
+            return -1;
+        }
+        b->in = p;
+    }
+    b->in[b->n_in++] = handle;
+    return 0;
+}
+
+int put_int(argbuf *b, int64_t v) {
+    if (b->n_ints == b->cap_ints) {
+        void *p = grow(b->ints, b->ints0, &b->cap_ints, sizeof *b->ints);
+        if (p == NULL) {
+            return -1;
+        }
+        b->ints = p;
+    }
+    b->ints[b->n_ints++] = v;
+    return 0;
+}
+
+int put_scalar(argbuf *b, uint8_t kind, uint64_t bits) {
+    if (b->n_scalars == b->cap_scalars) {
+        void *p = grow(b->scalars, b->scalars0, &b->cap_scalars, sizeof *b->scalars);
+        if (p == NULL) {
+            return -1;
+        }
+        b->scalars = p;
+    }
+    b->scalars[b->n_scalars].kind = kind;
+    b->scalars[b->n_scalars++].bits = bits;
+    return 0;
+}
+
+int put_float(argbuf *b, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return put_scalar(b, TL_SCALAR_FLOAT, bits);
+}
+
+int put_tensor(argbuf *b, PyObject *tensor) {
+    b->door |= ((Tensor *)tensor)->door;
+    return put_in(b, ((Tensor *)tensor)->handle);
+}
+
+static int put_default_list(argbuf *b, const param *p) {
+    if (p->dkind == D_NONE) {
+        return put_int(b, -1);
+    }
+    if (p->type == TL_P_TENSOR) {
+        return put_int(b, 0);
+    }
+    int32_t n = p->dkind == D_LIST ? p->dlen : 1;
+    if (put_int(b, n) < 0) {
+        return -1;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (put_int(b, p->dkind == D_LIST ? p->dlist[i] : p->dint) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int put_default(argbuf *b, const param *p) {
+    bool none = p->dkind == D_NONE;
+    if ((p->mods & TL_P_LIST) != 0) {
+        return put_default_list(b, p);
+    }
+    switch (p->type) {
+    case TL_P_TENSOR:
+        return put_in(b, 0);
+    case TL_P_OPERAND:
+        if (none) {
+            return put_in(b, 0);
+        }
+        if (put_in(b, TL_SCALAR_OPERAND) < 0) {
+            return -1;
+        }
+        break;
+    case TL_P_INT:
+    case TL_P_BOOL:
+        if ((p->mods & TL_P_OPT) != 0 && put_int(b, !none) < 0) {
+            return -1;
+        }
+        return put_int(b, none ? 0 : p->dint);
+    case TL_P_DTYPE:
+        return put_int(b, none ? 0 : p->dint);
+    case TL_P_DEVICE:
+    case TL_P_STR:
+        return put_int(b, none ? -1 : p->dint);
+    }
+    if (none) {
+        return put_scalar(b, TL_NONE, 0);
+    }
+    if (p->type == TL_P_FLOAT || p->dkind == D_FLOAT) {
+        return put_float(b, p->dfloat);
+    }
+    return put_scalar(b, p->dkind == D_BOOL ? TL_SCALAR_BOOL : TL_SCALAR_INT, (uint64_t)p->dint);
+}
+
+/* Converters: 1 encoded, 0 not of that type, -1 an exception is set. */
+
+/* A 0-dim tensor as a Python number (a new reference), NULL for anything else or, with
+ * an exception, on failure. */
+static PyObject *read_number(PyObject *o, const char *what) {
+    if (!is_tensor(o) || ((Tensor *)o)->rank != 0 || !coercion_allowed((Tensor *)o, what)) {
+        return NULL;
+    }
+    return tensor_item((Tensor *)o);
+}
+
+static int int_value(PyObject *o, bool reading, int64_t *v) {
+    if (PyBool_Check(o) || is_tensor(o)) {
+        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__") : NULL;
+        if (n == NULL) {
+            return PyErr_Occurred() ? -1 : 0;
+        }
+        *v = PyLong_AsLongLong(n);
+        Py_DECREF(n);
+        return PyErr_Occurred() ? -1 : 1;
+    }
+    if (!PyLong_Check(o)) {
+        if (!PyIndex_Check(o)) {
+            return 0;
+        }
+        PyObject *n = PyNumber_Index(o);
+        if (n == NULL) {
+            PyErr_Clear(); /* an array of more than one element */
+            return 0;
+        }
+        *v = PyLong_AsLongLong(n);
+        Py_DECREF(n);
+    } else {
+        *v = PyLong_AsLongLong(o);
+    }
+    if (*v == -1 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return set_error(TL_RUNTIME, "Overflow when unpacking long long");
+    }
+    return 1;
+}
+
+static int scalar_value(PyObject *o, bool reading, tl_scalar *s) {
+    if (is_tensor(o)) {
+        PyObject *n = reading ? read_number(o, "Scalar") : NULL;
+        if (n == NULL) {
+            return PyErr_Occurred() ? -1 : 0;
+        }
+        int found = number_scalar(n, s);
+        Py_DECREF(n);
+        return found;
+    }
+    return number_scalar(o, s);
+}
+
+static int float_value(PyObject *o, bool reading, double *v) {
+    tl_scalar s;
+    int found = scalar_value(o, reading, &s);
+    if (found != 1 || s.kind == TL_SCALAR_BOOL) {
+        return found < 0 ? -1 : 0;
+    }
+    if (s.kind == TL_SCALAR_FLOAT) {
+        memcpy(v, &s.bits, sizeof *v);
+    } else {
+        *v = (double)(int64_t)s.bits;
+    }
+    return 1;
+}
+
+static int put_word(argbuf *b, const param *p, PyObject *o, const overload *ov) {
+    if (!PyUnicode_Check(o)) {
+        return 0;
+    }
+    for (int i = 0; p->words != NULL && p->words[i] != NULL; i++) {
+        if (PyUnicode_CompareWithASCIIString(o, p->words[i]) == 0) {
+            return put_int(b, i) < 0 ? -1 : 1;
+        }
+    }
+    char words[256] = "";
+    size_t used = 0;
+    for (int i = 0; p->words != NULL && p->words[i] != NULL && used < sizeof words - 1; i++) {
+        int n = snprintf(words + used, sizeof words - used, "%s'%s'", i > 0 ? ", " : "", p->words[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return set_error(TL_RUNTIME, "%s: %s is wrong: got '%U', want one of %s", ov->def->name, p->text, o, words);
+}
+
+/* Items of a list or tuple, by index: conversion may run Python code that changes it. */
+static Py_ssize_t list_size(PyObject *o) {
+    return PyTuple_Check(o) ? PyTuple_Size(o) : PyList_Check(o) ? PyList_Size(o) : -1;
+}
+
+static PyObject *list_item(PyObject *o, Py_ssize_t i) { return PyTuple_Check(o) ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i); }
+
+static int put_int_list(argbuf *b, PyObject *o, bool reading) {
+    int64_t v;
+    Py_ssize_t n = list_size(o);
+    if (n < 0) {
+        int found = int_value(o, reading, &v);
+        return found != 1 ? found : put_int(b, 1) < 0 || put_int(b, v) < 0 ? -1 : 1;
+    }
+    if (put_int(b, n) < 0) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *e = list_item(o, i);
+        int found = e != NULL ? int_value(e, reading, &v) : -1;
+        if (found != 1) {
+            return found;
+        }
+        if (put_int(b, v) < 0) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+static int put_tensor_list(argbuf *b, const param *p, PyObject *o) {
+    Py_ssize_t n = list_size(o);
+    if (n < 0 || put_int(b, n) < 0) {
+        return n < 0 ? 0 : -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *e = list_item(o, i);
+        if (e == NULL) {
+            return -1;
+        }
+        if (e == Py_None && (p->mods & TL_P_OPT) != 0) {
+            if (put_in(b, 0) < 0) {
+                return -1;
+            }
+            continue;
+        }
+        if (!is_tensor(e)) {
+            return 0;
+        }
+        if (put_tensor(b, e) < 0) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+int put_operand(argbuf *b, PyObject *o) {
+    if (is_tensor(o)) {
+        return put_tensor(b, o) < 0 ? -1 : 1;
+    }
+    tl_scalar s;
+    int found = number_scalar(o, &s);
+    if (found != 1) {
+        return found;
+    }
+    return put_in(b, TL_SCALAR_OPERAND) < 0 || put_scalar(b, s.kind, s.bits) < 0 ? -1 : 1;
+}
+
+static int put_none(argbuf *b, const param *p) {
+    if ((p->mods & TL_P_OPT) == 0) {
+        return p->dkind == D_NONE ? (put_default(b, p) < 0 ? -1 : 1) : 0;
+    }
+    param none = *p;
+    none.dkind = D_NONE;
+    return put_default(b, &none) < 0 ? -1 : 1;
+}
+
+static int put_number(argbuf *b, const param *p, PyObject *o, bool reading) {
+    int64_t i;
+    double f;
+    tl_scalar s;
+    int found;
+    switch (p->type) {
+    case TL_P_INT:
+        found = int_value(o, reading, &i);
+        break;
+    case TL_P_BOOL:
+        found = PyBool_Check(o);
+        i = o == Py_True;
+        break;
+    case TL_P_FLOAT:
+        found = float_value(o, reading, &f);
+        return found != 1 ? found : put_float(b, f) < 0 ? -1 : 1;
+    default:
+        found = scalar_value(o, reading, &s);
+        return found != 1 ? found : put_scalar(b, s.kind, s.bits) < 0 ? -1 : 1;
+    }
+    if (found != 1) {
+        return found;
+    }
+    if ((p->mods & TL_P_OPT) != 0 && put_int(b, 1) < 0) {
+        return -1;
+    }
+    return put_int(b, i) < 0 ? -1 : 1;
+}
+
+static int put_value(argbuf *b, const attempt *a, const param *p, PyObject *o) {
+    uint8_t id;
+    int found;
+    if (o == Py_None) {
+        return put_none(b, p);
+    }
+    if ((p->mods & TL_P_LIST) != 0) {
+        return p->type == TL_P_TENSOR ? put_tensor_list(b, p, o) : put_int_list(b, o, a->reading);
+    }
+    switch (p->type) {
+    case TL_P_TENSOR:
+        return !is_tensor(o) ? 0 : put_tensor(b, o) < 0 ? -1 : 1;
+    case TL_P_OPERAND:
+        return put_operand(b, o);
+    case TL_P_DTYPE:
+        found = dtype_from(o, &id);
+        return found != 1 ? found : put_int(b, id) < 0 ? -1 : 1;
+    case TL_P_DEVICE:
+        found = device_from(o, &id);
+        return found != 1 ? found : put_int(b, id) < 0 ? -1 : 1;
+    case TL_P_STR:
+        return put_word(b, p, o, a->o);
+    }
+    return put_number(b, p, o, a->reading);
+}
+
+/* Keywords that any operator's form takes beside its signature: 1 taken. */
+static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *value) {
+    const char *s = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (s == NULL) {
+        return -1;
+    }
+    if (strcmp(s, "out") == 0) {
+        if ((a->o->def->flags & TL_F_OUT) == 0) {
+            return value == Py_None;
+        }
+        x->out = value != Py_None ? value : NULL;
+        return 1;
+    }
+    if (a->o->creates) {
+        if (strcmp(s, "requires_grad") == 0) {
+            x->requires_grad = value == Py_True;
+            return PyBool_Check(value);
+        }
+        if (strcmp(s, "pin_memory") == 0 || strcmp(s, "layout") == 0) {
+            return 1; /* there is one layout, and no pinned memory */
+        }
+    }
+    if (strcmp(s, "memory_format") == 0) {
+        return 1; /* row-major is the only one */
+    }
+    return strcmp(s, "generator") == 0 && value == Py_None;
+}
+
+static int keyword_index(const overload *o, PyObject *name, bool method) {
+    for (int i = method ? 1 : 0; i < o->nparams; i++) {
+        if (o->params[i].name == name) {
+            return i;
+        }
+    }
+    for (int i = method ? 1 : 0; i < o->nparams; i++) {
+        const param *p = &o->params[i];
+        if (PyUnicode_Compare(p->name, name) == 0) {
+            return i;
+        }
+        for (int k = 0; k < 4 && p->alias[k] != NULL; k++) {
+            if (p->alias[k] == name || PyUnicode_Compare(p->alias[k], name) == 0) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static int fail(attempt *a, int reason, int index, int position, PyObject *culprit) {
+    a->why = (mismatch){.reason = reason, .index = index, .position = position, .culprit = culprit};
+    return 0;
+}
+
+/* Assigns positional arguments to parameters. */
+static int bind_positional(attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    overload *o = a->o;
+    int at = 0;
+    if (self != NULL) {
+        a->value[0] = self;
+        at = 1;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++, at++) {
+        if (at >= o->npos) {
+            return fail(a, R_TOO_MANY, at, (int)i, NULL);
+        }
+        const param *p = &o->params[at];
+        bool list = PyTuple_Check(args[i]) || PyList_Check(args[i]);
+        if ((p->mods & TL_P_SPREAD) != 0 && !list && args[i] != Py_None) {
+            a->spread = args + i;
+            a->n_spread = nargs - i;
+            a->spread_at = at;
+            return 1;
+        }
+        a->value[at] = args[i];
+        a->position[at] = (int)i + 1;
+    }
+    return 1;
+}
+
+static int bind_keywords(attempt *a, bool method, PyObject *const *values, PyObject *names, extras *x) {
+    Py_ssize_t n = names != NULL ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        int at = keyword_index(a->o, name, method);
+        if (at < 0) {
+            int taken = implicit_keyword(a, x, name, values[i]);
+            if (taken < 0) {
+                return -1;
+            }
+            if (!taken) {
+                return fail(a, R_UNEXPECTED, 0, -1, name);
+            }
+            continue;
+        }
+        if (a->value[at] != NULL || a->spread_at == at) {
+            return fail(a, R_DUPLICATE, at, -1, name);
+        }
+        a->value[at] = values[i];
+        a->position[at] = -1;
+    }
+    return 1;
+}
+
+static int put_spread(attempt *a, argbuf *b, const param *p) {
+    if (p->type == TL_P_TENSOR) {
+        if (put_int(b, a->n_spread) < 0) {
+            return -1;
+        }
+        for (Py_ssize_t i = 0; i < a->n_spread; i++) {
+            if (!is_tensor(a->spread[i])) {
+                return fail(a, R_TYPE, a->spread_at, (int)i + 1, a->spread[i]);
+            }
+            if (put_tensor(b, a->spread[i]) < 0) {
+                return -1;
+            }
+        }
+        return 1;
+    }
+    if (put_int(b, a->n_spread) < 0) {
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < a->n_spread; i++) {
+        int64_t v;
+        int found = int_value(a->spread[i], a->reading, &v);
+        if (found == 0) {
+            return fail(a, R_TYPE, a->spread_at, (int)i + 1, a->spread[i]);
+        }
+        if (found < 0 || put_int(b, v) < 0) {
+            return -1;
+        }
+    }
+    return 1;
+}
+
+/* Encodes the bound values in the order of the parameters. */
+static int encode(attempt *a, argbuf *b) {
+    for (int i = 0; i < a->o->nparams; i++) {
+        const param *p = &a->o->params[i];
+        int found;
+        if (i == a->spread_at) {
+            found = put_spread(a, b, p);
+        } else if (a->value[i] == NULL) {
+            if (p->dkind == D_REQUIRED) {
+                if ((p->mods & TL_P_SPREAD) == 0) {
+                    return fail(a, R_MISSING, i, -1, NULL);
+                }
+                found = put_int(b, 0) < 0 ? -1 : 1; /* f() spreads nothing */
+            } else {
+                found = put_default(b, p) < 0 ? -1 : 1;
+            }
+        } else {
+            found = put_value(b, a, p, a->value[i]);
+            if (found == 0) {
+                return fail(a, R_TYPE, i, a->position[i], a->value[i]);
+            }
+        }
+        if (found != 1) {
+            return found;
+        }
+    }
+    return 1;
+}
+
+static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
+    overload *o = a->o;
+    memset(a->value, 0, sizeof *a->value * (size_t)o->nparams);
+    a->spread_at = -1;
+    a->n_spread = 0;
+    a->why.reason = R_NONE;
+    x->out = NULL;
+    x->requires_grad = false;
+    b->n_in = b->n_ints = b->n_scalars = 0;
+    b->door = TL_DOOR_CORE;
+    int ok = bind_positional(a, self, args, nargs);
+    if (ok == 1) {
+        ok = bind_keywords(a, self != NULL, args + nargs, kwnames, x);
+    }
+    if (ok == 1) {
+        ok = encode(a, b);
+    }
+    if (ok == 1 && o->requires_grad >= 0) {
+        x->requires_grad = a->value[o->requires_grad] == Py_True;
+    }
+    return ok;
+}
+
+/* Texts of failure. */
+
+static const char *type_text(const param *p) {
+    static const char *const plain[] = {"Tensor", "Tensor or Number", "int", "bool", "float", "Number", "torch.dtype", "torch.device", "str"};
+    if ((p->mods & TL_P_LIST) != 0) {
+        return p->type == TL_P_TENSOR ? "tuple of Tensors" : "tuple of ints";
+    }
+    return plain[p->type];
+}
+
+static PyObject *type_name(PyObject *o) { return PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__"); }
+
+/* The text for a name with one signature: what exactly is wrong. */
+static PyObject *single_text(const char *name, const attempt *a, bool method, Py_ssize_t nargs) {
+    const mismatch *w = &a->why;
+    const char *param_name = w->index < a->o->nparams ? a->o->params[w->index].text : "";
+    if (!method && strcmp(param_name, "self") == 0) {
+        param_name = "input";
+    }
+    PyObject *got, *text;
+    switch (w->reason) {
+    case R_TOO_MANY:
+        return PyUnicode_FromFormat("%s() takes %d positional argument%s but %zd %s given", name, a->o->npos - method,
+                                    a->o->npos - method == 1 ? "" : "s", nargs, nargs == 1 ? "was" : "were");
+    case R_MISSING:
+        return PyUnicode_FromFormat("%s() missing 1 required positional arguments: \"%s\"", name, param_name);
+    case R_UNEXPECTED:
+        return PyUnicode_FromFormat("%s() got an unexpected keyword argument '%U'", name, w->culprit);
+    case R_DUPLICATE:
+        return PyUnicode_FromFormat("%s() got multiple values for argument '%s'", name, param_name);
+    default:
+        break;
+    }
+    got = type_name(w->culprit);
+    if (got == NULL) {
+        return NULL;
+    }
+    if (w->position > 0) {
+        text = PyUnicode_FromFormat("%s(): argument '%s' (position %d) must be %s, not %U", name, param_name, w->position, type_text(&a->o->params[w->index]), got);
+    } else {
+        text = PyUnicode_FromFormat("%s(): argument '%s' must be %s, not %U", name, param_name, type_text(&a->o->params[w->index]), got);
+    }
+    Py_DECREF(got);
+    return text;
+}
+
+/* "(Tensor, int, dim=str)" */
+static PyObject *given_text(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    PyObject *parts = PyList_New(0);
+    Py_ssize_t n = nargs + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
+    for (Py_ssize_t i = 0; parts != NULL && i < n; i++) {
+        PyObject *type = type_name(args[i]);
+        PyObject *part = type == NULL ? NULL
+                         : i < nargs  ? Py_NewRef(type)
+                                      : PyUnicode_FromFormat("%U=%U", PyTuple_GetItem(kwnames, i - nargs), type);
+        Py_XDECREF(type);
+        if (part == NULL || PyList_Append(parts, part) < 0) {
+            Py_CLEAR(parts);
+        }
+        Py_XDECREF(part);
+    }
+    PyObject *comma = PyUnicode_FromString(", ");
+    PyObject *joined = parts != NULL && comma != NULL ? PyUnicode_Join(comma, parts) : NULL;
+    Py_XDECREF(parts);
+    Py_XDECREF(comma);
+    return joined;
+}
+
+/* One accepted signature, without the receiver of a method. */
+static PyObject *accepted_text(const overload *o, bool method) {
+    PyObject *text = PyUnicode_FromString("(");
+    bool star = false;
+    for (int i = method ? 1 : 0; text != NULL && i < o->nparams; i++) {
+        const param *p = &o->params[i];
+        const char *name = !method && strcmp(p->text, "self") == 0 ? "input" : p->text;
+        const char *dflt = o->def->params[i].dflt;
+        bool first = i == (method ? 1 : 0);
+        bool only = (p->mods & TL_P_KWONLY) != 0 && !star;
+        star = star || only;
+        PyObject *next = PyUnicode_FromFormat("%U%s%s%s %s%s%s", text, first ? "" : ", ", only ? "*, " : "", type_text(p), name, *dflt != 0 ? " = " : "", dflt);
+        Py_DECREF(text);
+        text = next;
+    }
+    return text;
+}
+
+static void raise_mismatch(group *g, const attempt *last, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+    PyObject *text;
+    if (g->n == 1) {
+        text = single_text(g->name, last, self != NULL, nargs);
+    } else {
+        PyObject *given = given_text(args, nargs, kwnames);
+        text = given != NULL ? PyUnicode_FromFormat("%s() received an invalid combination of arguments - got (%U), but expected one of:", g->name, given) : NULL;
+        Py_XDECREF(given);
+        for (int i = 0; text != NULL && i < g->n; i++) {
+            PyObject *one = accepted_text(g->overloads[i], self != NULL);
+            PyObject *next = one != NULL ? PyUnicode_FromFormat("%U\n * %U)", text, one) : NULL;
+            Py_XDECREF(one);
+            Py_DECREF(text);
+            text = next;
+        }
+    }
+    if (text != NULL) {
+        PyErr_SetObject(G.errors[TL_TYPE] != NULL ? G.errors[TL_TYPE] : PyExc_TypeError, text);
+        Py_DECREF(text);
+    }
+}
+
+overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
+    attempt a;
+    for (int round = 0; round < 2; round++) {
+        a.reading = round == 1;
+        for (int i = 0; i < g->n; i++) {
+            a.o = g->overloads[i];
+            int ok = try_overload(&a, self, args, nargs, kwnames, b, x);
+            if (ok != 0) {
+                return ok == 1 ? a.o : NULL;
+            }
+        }
+    }
+    raise_mismatch(g, &a, self, args, nargs, kwnames);
+    return NULL;
+}
+
+int parser_init(void) { return table_init(); }

@@ -1,0 +1,190 @@
+/* The Tensor type: life of the object. */
+#include "core.h"
+
+#include <structmember.h>
+
+static allocfunc tensor_alloc;
+
+/* Copies the shape; rank may have changed (resized out=). */
+static int set_shape(Tensor *t, const tl_out *out) {
+    if (out->rank > TL_INLINE_RANK && out->rank > t->rank) {
+        int64_t *block = PyMem_Malloc(out->rank * sizeof *block);
+        if (block == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        if (t->shape != t->inline_shape) {
+            PyMem_Free(t->shape);
+        }
+        t->shape = block;
+    }
+    memcpy(t->shape, out->shape, out->rank * sizeof *t->shape);
+    t->rank = out->rank;
+    t->numel = out->numel;
+    return 0;
+}
+
+int tensor_update(Tensor *t, const tl_out *out) {
+    t->dtype = out->dtype;
+    t->device = out->device;
+    t->flags = out->flags & (TL_REQUIRES_GRAD | TL_LEAF);
+    return set_shape(t, out);
+}
+
+static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint8_t door) {
+    Tensor *t = (Tensor *)alloc(type, 0); /* zeroed */
+    if (t == NULL) {
+        drop_handle(out->handle);
+        return NULL;
+    }
+    t->handle = out->handle;
+    t->door = door;
+    t->shape = t->inline_shape;
+    if (tensor_update(t, out) < 0) {
+        Py_CLEAR(t);
+    }
+    return t;
+}
+
+PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t door) {
+    return (PyObject *)wrap(type, tensor_alloc, out, door);
+}
+
+PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t door) {
+    return (PyObject *)wrap(type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), out, door);
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
+    Tensor *t = (Tensor *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(t->dict);
+    Py_VISIT(t->grad);
+    return 0;
+}
+
+static int tensor_clear(PyObject *self) {
+    Tensor *t = (Tensor *)self;
+    Py_CLEAR(t->dict);
+    Py_CLEAR(t->grad);
+    return 0;
+}
+
+/* Puts the handle into the list that the next call releases; enters no engine. */
+static void tensor_dealloc(PyObject *self) {
+    Tensor *t = (Tensor *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (t->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(self);
+    }
+    tensor_clear(self);
+    if (t->handle != 0) {
+        drop_handle(t->handle);
+    }
+    if (t->shape != t->inline_shape) {
+        PyMem_Free(t->shape);
+    }
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static Py_hash_t tensor_hash(PyObject *self) {
+    Py_hash_t h = (Py_hash_t)((uintptr_t)self >> 4);
+    return h == -1 ? -2 : h;
+}
+
+/* Tensor(data) and Tensor(*sizes): the old constructor, of the default dtype. */
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
+        return PyErr_Format(PyExc_TypeError, "Tensor() takes no keyword arguments; use tensor()");
+    }
+    Py_ssize_t n = PyTuple_Size(args);
+    PyObject *made;
+    if (n == 1 && !PyLong_Check(PyTuple_GetItem(args, 0))) {
+        made = data_tensor(PyTuple_GetItem(args, 0), G.default_dtype, -1, false, TL_DOOR_CORE);
+    } else {
+        PyObject *sizes = n == 0 ? Py_BuildValue("(i)", 0) : Py_NewRef(args);
+        if (sizes == NULL) {
+            return NULL;
+        }
+        PyObject *argv[1] = {sizes};
+        made = call_name("empty", argv, 1);
+        Py_DECREF(sizes);
+    }
+    if (made == NULL || type == G.tensor) {
+        return made;
+    }
+    PyObject *sub = PyObject_CallMethod((PyObject *)G.tensor, "_make_subclass", "OO", (PyObject *)type, made);
+    Py_DECREF(made);
+    return sub;
+}
+
+static PyMemberDef tensor_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, NULL},
+    {NULL},
+};
+
+static int contains(PyObject *self, PyObject *value) {
+    PyObject *equal = tensor_richcompare(self, value, Py_EQ);
+    if (equal == NULL) {
+        return -1;
+    }
+    if (!is_tensor(equal)) {
+        PyErr_Format(PyExc_RuntimeError, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.", (PyObject *)Py_TYPE(value));
+        Py_DECREF(equal);
+        return -1;
+    }
+    PyObject *any = call_name("any", &equal, 1);
+    Py_DECREF(equal);
+    PyObject *truth = any != NULL ? tensor_item((Tensor *)any) : NULL;
+    Py_XDECREF(any);
+    int found = truth != NULL ? PyObject_IsTrue(truth) : -1;
+    Py_XDECREF(truth);
+    return found;
+}
+
+static PyType_Slot own_slots[] = {
+    {Py_tp_doc, "An array with a dtype and a device, computed lazily, with gradients."},
+    {Py_tp_new, tensor_new},
+    {Py_tp_traverse, tensor_traverse},
+    {Py_tp_clear, tensor_clear},
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_hash, tensor_hash},
+    {Py_tp_richcompare, tensor_richcompare},
+    {Py_tp_iter, tensor_iter},
+    {Py_tp_members, tensor_members},
+    {Py_tp_methods, tensor_methods},
+    {Py_tp_getset, tensor_getset},
+    {Py_mp_subscript, tensor_getitem},
+    {Py_mp_ass_subscript, tensor_setitem},
+    {Py_mp_length, tensor_length},
+    {Py_sq_contains, contains},
+    {Py_bf_getbuffer, tensor_getbuffer},
+    {Py_bf_releasebuffer, tensor_releasebuffer},
+    {0, NULL},
+};
+
+int tensor_init(PyObject *module) {
+    PyType_Slot slots[96];
+    int n = 0;
+    for (const PyType_Slot *s = own_slots; s->slot != 0; s++) {
+        slots[n++] = *s;
+    }
+    for (const PyType_Slot *s = number_slots; s->slot != 0; s++) {
+        slots[n++] = *s;
+    }
+    slots[n] = (PyType_Slot){0, NULL};
+    PyType_Spec spec = {
+        .name = "torchlette.Tensor",
+        .basicsize = sizeof(Tensor),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+        .slots = slots,
+    };
+    G.tensor = (PyTypeObject *)PyType_FromSpec(&spec);
+    if (G.tensor == NULL) {
+        return -1;
+    }
+    tensor_alloc = (allocfunc)PyType_GetSlot(G.tensor, Py_tp_alloc);
+    return PyModule_AddObjectRef(module, "Tensor", (PyObject *)G.tensor);
+}

@@ -1,0 +1,423 @@
+/* dtype, device and Size: small immutable objects. */
+#include "core.h"
+
+static const struct {
+    const char *name;
+    const char *alias;
+    size_t size;
+} dtypes[TL_NUM_DTYPES] = {
+    {"invalid", NULL, 0},     {"bool", NULL, 1},      {"int32", "int", 4},
+    {"int64", "long", 8},     {"uint32", NULL, 4},    {"float16", "half", 2},
+    {"bfloat16", NULL, 2},    {"float32", "float", 4}, {"float64", "double", 8},
+};
+
+const char *dtype_name(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].name : dtypes[0].name; }
+size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0; }
+bool dtype_is_float(uint8_t id) { return id >= TL_FLOAT16 && id <= TL_FLOAT64; }
+bool dtype_is_int(uint8_t id) { return id >= TL_INT32 && id <= TL_UINT32; }
+
+PyObject *dtype_object(uint8_t id) {
+    if (id == 0 || id >= TL_NUM_DTYPES) {
+        return PyErr_Format(PyExc_SystemError, "BUG: dtype number %d", id);
+    }
+    return Py_NewRef(G.dtypes[id]);
+}
+
+int dtype_from(PyObject *o, uint8_t *id) {
+    if (Py_TYPE(o) == G.dtype) {
+        *id = ((Dtype *)o)->id;
+        return 1;
+    }
+    if (o == (PyObject *)&PyFloat_Type) {
+        *id = TL_FLOAT64;
+    } else if (o == (PyObject *)&PyLong_Type) {
+        *id = TL_INT64;
+    } else if (o == (PyObject *)&PyBool_Type) {
+        *id = TL_BOOL;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* Objects of heap types own a reference to their type. */
+static void plain_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *dtype_repr(PyObject *self) {
+    return PyUnicode_FromFormat("torch.%s", dtype_name(((Dtype *)self)->id));
+}
+
+static PyObject *dtype_get(PyObject *self, void *what) {
+    uint8_t id = ((Dtype *)self)->id;
+    switch ((char)(intptr_t)what) {
+    case 'z':
+        return PyLong_FromSize_t(dtype_size(id));
+    case 'f':
+        return PyBool_FromLong(dtype_is_float(id));
+    case 's':
+        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32);
+    case 'i':
+        return PyLong_FromLong(id);
+    case 'n':
+        return PyUnicode_FromString(dtype_name(id));
+    }
+    Py_RETURN_FALSE; /* is_complex */
+}
+
+static PyObject *dtype_reduce(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return PyUnicode_FromString(dtype_name(((Dtype *)self)->id));
+}
+
+static PyObject *dtype_copy(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyGetSetDef dtype_getset[] = {
+    {"itemsize", dtype_get, NULL, "Bytes of an element.", (void *)'z'},
+    {"is_floating_point", dtype_get, NULL, "Whether it is a floating point type.", (void *)'f'},
+    {"is_complex", dtype_get, NULL, "Always false: there are no complex types.", (void *)'c'},
+    {"is_signed", dtype_get, NULL, "Whether it has negative values.", (void *)'s'},
+    {"_id", dtype_get, NULL, "Number in the C ABI.", (void *)'i'},
+    {"_name", dtype_get, NULL, "Name without the module.", (void *)'n'},
+    {0},
+};
+
+static PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, NULL},
+    {"__copy__", dtype_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", dtype_copy, METH_O, NULL},
+    {0},
+};
+
+static PyType_Slot dtype_slots[] = {
+    {Py_tp_doc, "An element type."},
+    {Py_tp_repr, dtype_repr},
+    {Py_tp_getset, dtype_getset},
+    {Py_tp_methods, dtype_methods},
+    {Py_tp_dealloc, plain_dealloc},
+    {0},
+};
+
+static PyType_Spec dtype_spec = {
+    .name = "torchlette.dtype",
+    .basicsize = sizeof(Dtype),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = dtype_slots,
+};
+
+/* Device 0 is the CPU, n + 1 is "wgpu:n". */
+PyObject *device_object(uint8_t id) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(G.device, Py_tp_alloc);
+    Device *d = (Device *)alloc(G.device, 0);
+    if (d != NULL) {
+        d->id = id;
+    }
+    return (PyObject *)d;
+}
+
+static int device_number(const char *type, long index, uint8_t *id) {
+    if (strcmp(type, "cpu") == 0) {
+        if (index > 0) {
+            PyErr_Format(PyExc_RuntimeError, "CPU device index must be -1 or zero, got %ld", index);
+            return -1;
+        }
+        *id = TL_CPU;
+        return 1;
+    }
+    if (strcmp(type, "wgpu") == 0) {
+        if (index > 254) {
+            PyErr_Format(PyExc_RuntimeError, "Device index must be at most 254, got %ld", index);
+            return -1;
+        }
+        *id = (uint8_t)((index < 0 ? 0 : index) + 1);
+        return 1;
+    }
+    PyErr_Format(PyExc_RuntimeError, "Expected one of cpu, wgpu device type at start of device string: %s", type);
+    return -1;
+}
+
+static int device_parse(PyObject *text, uint8_t *id) {
+    Py_ssize_t n;
+    const char *s = PyUnicode_AsUTF8AndSize(text, &n);
+    if (s == NULL) {
+        return -1;
+    }
+    char type[32];
+    const char *colon = strchr(s, ':');
+    size_t head = colon != NULL ? (size_t)(colon - s) : (size_t)n;
+    if (head == 0 || head >= sizeof type) {
+        PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", s);
+        return -1;
+    }
+    memcpy(type, s, head);
+    type[head] = 0;
+    long index = -1;
+    if (colon != NULL) {
+        char *end;
+        index = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end != 0 || index < 0 || colon[1] < '0' || colon[1] > '9') {
+            PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", s);
+            return -1;
+        }
+    }
+    return device_number(type, index, id);
+}
+
+int device_from(PyObject *o, uint8_t *id) {
+    if (Py_TYPE(o) == G.device) {
+        *id = ((Device *)o)->id;
+        return 1;
+    }
+    if (PyUnicode_Check(o)) {
+        return device_parse(o, id);
+    }
+    if (PyLong_Check(o) && !PyBool_Check(o)) {
+        long v = PyLong_AsLong(o);
+        if (v == -1 && PyErr_Occurred()) {
+            return -1;
+        }
+        return device_number("wgpu", v, id);
+    }
+    return 0;
+}
+
+static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)type;
+    static char *names[] = {"type", "index", NULL};
+    PyObject *what;
+    PyObject *index = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", names, &what, &index)) {
+        return NULL;
+    }
+    uint8_t id;
+    if (index != Py_None) {
+        Py_ssize_t n;
+        const char *s = PyUnicode_Check(what) ? PyUnicode_AsUTF8AndSize(what, &n) : NULL;
+        if (s == NULL) {
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str");
+        }
+        if (strchr(s, ':') != NULL) {
+            return PyErr_Format(PyExc_RuntimeError, "type (string) must not include an index because index was passed explicitly: %s", s);
+        }
+        long v = PyLong_AsLong(index);
+        if (v == -1 && PyErr_Occurred()) {
+            return NULL;
+        }
+        if (v < 0) {
+            return PyErr_Format(PyExc_RuntimeError, "Device index must not be negative");
+        }
+        return device_number(s, v, &id) < 0 ? NULL : device_object(id);
+    }
+    switch (device_from(what, &id)) {
+    case 1:
+        return device_object(id);
+    case 0:
+        PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str, int or device");
+    }
+    return NULL;
+}
+
+static PyObject *device_text(PyObject *self, bool repr) {
+    uint8_t id = ((Device *)self)->id;
+    if (id == TL_CPU) {
+        return PyUnicode_FromString(repr ? "device(type='cpu')" : "cpu");
+    }
+    return PyUnicode_FromFormat(repr ? "device(type='wgpu', index=%d)" : "wgpu:%d", id - 1);
+}
+
+static PyObject *device_repr(PyObject *self) { return device_text(self, true); }
+static PyObject *device_str(PyObject *self) { return device_text(self, false); }
+
+static PyObject *device_get_type(PyObject *self, void *closure) {
+    (void)closure;
+    return PyUnicode_FromString(((Device *)self)->id == TL_CPU ? "cpu" : "wgpu");
+}
+
+static PyObject *device_get_index(PyObject *self, void *closure) {
+    (void)closure;
+    uint8_t id = ((Device *)self)->id;
+    if (id == TL_CPU) {
+        Py_RETURN_NONE;
+    }
+    return PyLong_FromLong(id - 1);
+}
+
+static PyObject *device_richcompare(PyObject *a, PyObject *b, int op) {
+    if (Py_TYPE(b) != G.device || (op != Py_EQ && op != Py_NE)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return PyBool_FromLong((((Device *)a)->id == ((Device *)b)->id) == (op == Py_EQ));
+}
+
+static Py_hash_t device_hash(PyObject *self) { return 7919 + ((Device *)self)->id; }
+
+static PyObject *device_reduce(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return Py_BuildValue("(O(N))", (PyObject *)G.device, device_str(self));
+}
+
+static PyGetSetDef device_getset[] = {
+    {"type", device_get_type, NULL, "\"cpu\" or \"wgpu\".", NULL},
+    {"index", device_get_index, NULL, "Number of the adapter; None for the CPU.", NULL},
+    {0},
+};
+
+static PyMethodDef device_methods[] = {
+    {"__reduce__", device_reduce, METH_NOARGS, NULL},
+    {0},
+};
+
+static PyType_Slot device_slots[] = {
+    {Py_tp_doc, "device(type, index=None)\n--\n\nWhere a tensor lives: \"cpu\" or \"wgpu:0\"."},
+    {Py_tp_new, device_new},
+    {Py_tp_repr, device_repr},
+    {Py_tp_str, device_str},
+    {Py_tp_getset, device_getset},
+    {Py_tp_methods, device_methods},
+    {Py_tp_richcompare, device_richcompare},
+    {Py_tp_hash, device_hash},
+    {Py_tp_dealloc, plain_dealloc},
+    {0},
+};
+
+static PyType_Spec device_spec = {
+    .name = "torchlette.device",
+    .basicsize = sizeof(Device),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = device_slots,
+};
+
+/* Size: a tuple of ints that prints as PyTorch's. */
+PyObject *size_from(const int64_t *v, Py_ssize_t n) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(G.size, Py_tp_alloc);
+    PyObject *s = alloc(G.size, n);
+    if (s == NULL) {
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *d = PyLong_FromLongLong(v[i]);
+        if (d == NULL || PyTuple_SetItem(s, i, d) < 0) {
+            Py_DECREF(s);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+static PyObject *size_repr(PyObject *self) {
+    PyObject *list = PySequence_List(self);
+    PyObject *text = list != NULL ? PyUnicode_FromFormat("torch.Size(%R)", list) : NULL;
+    Py_XDECREF(list);
+    return text;
+}
+
+static PyObject *size_numel(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    int64_t n = 1;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(self); i++) {
+        n *= PyLong_AsLongLong(PyTuple_GetItem(self, i));
+    }
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(n);
+}
+
+/* Wraps a result of tuple's own slots as a Size. */
+static PyObject *as_size(PyObject *plain) {
+    if (plain == NULL || !PyTuple_Check(plain)) {
+        return plain;
+    }
+    PyObject *s = PyObject_CallFunctionObjArgs((PyObject *)G.size, plain, NULL);
+    Py_DECREF(plain);
+    return s;
+}
+
+static PyObject *size_subscript(PyObject *self, PyObject *key) {
+    binaryfunc base = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript);
+    PyObject *item = base(self, key);
+    return PySlice_Check(key) ? as_size(item) : item;
+}
+
+static PyObject *size_concat(PyObject *a, PyObject *b) {
+    if (!PyTuple_Check(a) || !PyTuple_Check(b)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    binaryfunc base = (binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_sq_concat);
+    return as_size(base(a, b));
+}
+
+static PyObject *size_repeat(PyObject *self, Py_ssize_t n) {
+    ssizeargfunc base = (ssizeargfunc)PyType_GetSlot(&PyTuple_Type, Py_sq_repeat);
+    return as_size(base(self, n));
+}
+
+static PyObject *size_reduce(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    PyObject *plain = PySequence_Tuple(self);
+    PyObject *list = plain != NULL ? PySequence_List(self) : NULL;
+    Py_XDECREF(plain);
+    return list != NULL ? Py_BuildValue("(O(N))", (PyObject *)G.size, list) : NULL;
+}
+
+static PyMethodDef size_methods[] = {
+    {"numel", size_numel, METH_NOARGS, "Product of the sizes."},
+    {"__reduce__", size_reduce, METH_NOARGS, NULL},
+    {0},
+};
+
+static PyType_Slot size_slots[] = {
+    {Py_tp_doc, "The shape of a tensor: a tuple of ints."},
+    {Py_tp_repr, size_repr},
+    {Py_tp_methods, size_methods},
+    {Py_mp_subscript, size_subscript},
+    {Py_sq_concat, size_concat},
+    {Py_sq_repeat, size_repeat},
+    {0},
+};
+
+static PyType_Spec size_spec = {
+    .name = "torchlette.Size",
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = size_slots,
+};
+
+static int add_dtypes(PyObject *module) {
+    allocfunc alloc = (allocfunc)PyType_GetSlot(G.dtype, Py_tp_alloc);
+    for (uint8_t id = 1; id < TL_NUM_DTYPES; id++) {
+        Dtype *d = (Dtype *)alloc(G.dtype, 0);
+        if (d == NULL) {
+            return -1;
+        }
+        d->id = id;
+        G.dtypes[id] = (PyObject *)d;
+        if (PyModule_AddObjectRef(module, dtypes[id].name, (PyObject *)d) < 0) {
+            return -1;
+        }
+        if (dtypes[id].alias != NULL && PyModule_AddObjectRef(module, dtypes[id].alias, (PyObject *)d) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int types_init(PyObject *module) {
+    G.dtype = (PyTypeObject *)PyType_FromSpec(&dtype_spec);
+    G.device = (PyTypeObject *)PyType_FromSpec(&device_spec);
+    PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyTuple_Type);
+    G.size = bases != NULL ? (PyTypeObject *)PyType_FromSpecWithBases(&size_spec, bases) : NULL;
+    Py_XDECREF(bases);
+    if (G.dtype == NULL || G.device == NULL || G.size == NULL) {
+        return -1;
+    }
+    if (PyModule_AddObjectRef(module, "dtype", (PyObject *)G.dtype) < 0 ||
+        PyModule_AddObjectRef(module, "device", (PyObject *)G.device) < 0 ||
+        PyModule_AddObjectRef(module, "Size", (PyObject *)G.size) < 0) {
+        return -1;
+    }
+    return add_dtypes(module);
+}
