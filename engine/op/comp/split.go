@@ -1,0 +1,129 @@
+package comp
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// sections cuts dim d of x into parts of the given sizes.
+func sections(b op.Builder, x op.Val, d int, sizes []int64) []op.Val {
+	out := make([]op.Val, len(sizes))
+	at := int64(0)
+	for i, n := range sizes {
+		out[i] = prim.Slice(b, x, int64(d), at, at+n, 1)
+		at += n
+	}
+	return out
+}
+
+// pieces are sizes of n each that cover total; the last may be smaller.
+func pieces(total, n int64) []int64 {
+	if total == 0 {
+		return []int64{0}
+	}
+	var out []int64
+	for ; total > 0; total -= n {
+		out = append(out, min(n, total))
+	}
+	return out
+}
+
+// splitDim wraps the dim of an operator that cuts a tensor.
+func splitDim(name string, x op.Val, dim int64) int {
+	if len(x.Shape()) == 0 {
+		fail(ir.ErrRuntime, "%s expects at least a 1-dimensional tensor", name)
+	}
+	return wrapDim(dim, len(x.Shape()))
+}
+
+func splitSizes(b op.Builder, x op.Val, sizes []int64, dim int64) []op.Val {
+	d := splitDim("split_with_sizes", x, dim)
+	total := int64(0)
+	for _, n := range sizes {
+		if n < 0 {
+			fail(ir.ErrRuntime, "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes=%s", ir.ShapeString(sizes))
+		}
+		total += n
+	}
+	if n := x.Shape()[d]; total != n {
+		fail(ir.ErrRuntime, "split_with_sizes expects split_sizes to sum exactly to %d (input tensor's size at dimension %d), but got split_sizes=%s", n, d, ir.ShapeString(sizes))
+	}
+	return sections(b, x, d, sizes)
+}
+
+func registerSplits() {
+	viewDef("split(Tensor self, int split_size, int dim=0) -> Tensor[]", "Parts of one size along a dim.", nil, func(a *op.Args) []op.Val {
+		x, n, dim := a.Val(), a.Int(), a.Int()
+		d := splitDim("split", x, dim)
+		size := x.Shape()[d]
+		if n < 0 {
+			fail(ir.ErrRuntime, "split expects split_size be non-negative, but got split_size=%d", n)
+		}
+		if n == 0 && size != 0 {
+			fail(ir.ErrRuntime, "split_size can only be 0 if dimension size is 0, but got dimension size of %d", size)
+		}
+		return sections(a.B, x, d, pieces(size, max(n, 1)))
+	}, samples("T(5,2), 2", "T(2,6), 3, 1", "T(0,2), 2"), sample("T(3), -1"), sample("T(3), 0"))
+	sizes := func(a *op.Args) []op.Val {
+		x := a.Val()
+		list, _ := a.IntList()
+		return splitSizes(a.B, x, list, a.Int())
+	}
+	viewDef("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", "Parts of given sizes along a dim.", nil, sizes,
+		samples("T(5,2), [2,3]", "T(2,6), [1,0,5], -1"), sample("T(3), [1,1]"))
+	viewDef("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", "Parts of given sizes along a dim.", nil, sizes,
+		samples("T(5,2), [2,3]"), sample("T(3), [1,1]"))
+	viewDef("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", "At most that many parts of equal size along a dim.", nil, func(a *op.Args) []op.Val {
+		x, n, dim := a.Val(), a.Int(), a.Int()
+		d := splitDim("chunk", x, dim)
+		if n <= 0 {
+			fail(ir.ErrRuntime, "chunk expects `chunks` to be greater than 0, got: %d", n)
+		}
+		size := x.Shape()[d]
+		if size == 0 {
+			return sections(a.B, x, d, make([]int64, n))
+		}
+		return sections(a.B, x, d, pieces(size, (size+n-1)/n))
+	}, samples("T(5,2), 2", "T(2,7), 3, 1", "T(3), 5", "T(0), 3"), sample("T(3), 0"))
+	viewDef("tensor_split(Tensor self, int indices_or_sections, int dim=0) -> Tensor[]", "Parts along a dim whose sizes differ by at most one.", nil, func(a *op.Args) []op.Val {
+		x, n, dim := a.Val(), a.Int(), a.Int()
+		d := splitDim("tensor_split", x, dim)
+		if n <= 0 {
+			fail(ir.ErrRuntime, "number of sections must be larger than 0, got %d", n)
+		}
+		list := make([]int64, n)
+		for i := range list {
+			if list[i] = x.Shape()[d] / n; int64(i) < x.Shape()[d]%n {
+				list[i]++
+			}
+		}
+		return sections(a.B, x, d, list)
+	}, samples("T(7), 3", "T(2,5), 2, 1"), sample("T(3), 0"))
+	viewDef("tensor_split.indices(Tensor self, int[] indices_or_sections, int dim=0) -> Tensor[]", "Parts along a dim, cut at indices.", nil, func(a *op.Args) []op.Val {
+		x := a.Val()
+		cuts, _ := a.IntList()
+		d := splitDim("tensor_split", x, a.Int())
+		n, start := x.Shape()[d], int64(0)
+		var out []op.Val
+		for _, end := range append(slices.Clone(cuts), n) {
+			out = append(out, prim.Slice(a.B, x, int64(d), start, end, 1))
+			start = end
+		}
+		return out
+	}, samples("T(7), (2,5)", "T(3), (1,9)", "T(2,5), (2,), 1"))
+	viewDef("unbind(Tensor self, int dim=0) -> Tensor[]", "The slices along a dim, which goes.", nil, func(a *op.Args) []op.Val {
+		x, dim := a.Val(), a.Int()
+		if len(x.Shape()) == 0 {
+			fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
+		}
+		d := wrapDim(dim, len(x.Shape()))
+		out := make([]op.Val, x.Shape()[d])
+		for i := range out {
+			out[i] = prim.Select(a.B, x, int64(d), int64(i))
+		}
+		return out
+	}, samples("T(3,2)", "T(2,3), 1", "T(0,2)"), sample("T(3), 1"), sample("T()"))
+}
