@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+from collections import Counter
 from types import TracebackType
 from typing import Any
 
@@ -97,7 +99,8 @@ def is_complex(input: _C.Tensor) -> bool:
 def is_nonzero(input: _C.Tensor) -> bool:
     """Read a tensor of one element and return whether it is not zero."""
     if input.numel() != 1:
-        raise RuntimeError("Boolean value of Tensor with no values is ambiguous" if input.numel() == 0 else "Boolean value of Tensor with more than one value is ambiguous")
+        how_many = "no values" if input.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {how_many} is ambiguous")
     return bool(input.item())
 
 
@@ -212,16 +215,9 @@ def keep(value: Any) -> Any:
 # Looking inside --------------------------------------------------------------------------
 
 
-def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Return the counts and bytes of live handles, buffers and pools, of one device or of all."""
-    report = json.loads(_C._info("memory_stats"))
-    if device is None:
-        return report
-    name = str(_C.device(device))
-    devices = report.get("devices", {})
-    if name not in devices:
-        raise ValueError(f"memory_stats: device is wrong: got {name}, want one of {sorted(devices)}")
-    return devices[name]
+def memory_stats() -> dict[str, dict[str, int]]:
+    """Return, for each device in use, its live, pooled and peak bytes and its live buffers."""
+    return json.loads(_C._info("memory_stats"))
 
 
 def stats() -> dict[str, Any]:
@@ -229,9 +225,9 @@ def stats() -> dict[str, Any]:
     return json.loads(_C._info("stats"))
 
 
-def explain(tensor: _C.Tensor | None = None) -> dict[str, Any]:
-    """Return how a tensor came about, or without one what the last window did: plan, kernels, bytes, time."""
-    return json.loads(_C._info("explain") if tensor is None else _C._info("explain", tensor))
+def explain(tensor: _C.Tensor) -> dict[str, Any]:
+    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it."""
+    return json.loads(_C._info("explain", tensor))
 
 
 class LeakError(RuntimeError):
@@ -250,17 +246,21 @@ class check_leaks:
         self.allowed = allowed
 
     def __enter__(self) -> check_leaks:
-        self.before = {entry["handle"] for entry in self._live()}
+        self.before = self._live()
         return self
 
     @staticmethod
-    def _live() -> list[dict[str, Any]]:
-        return json.loads(_C._info("leaks"))["handles"]
+    def _live() -> Counter[str]:
+        """Return how many live tensors each line has made."""
+        gc.collect()
+        return Counter(json.loads(_C._info("leaks")))
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         if exc is not None:
             return
-        left = [entry for entry in self._live() if entry["handle"] not in self.before]
-        if len(left) > self.allowed:
-            lines = [f"  {entry['dtype']} {entry['shape']} made at {entry['site'] or 'an unknown line'}" for entry in left]
-            raise LeakError(f"check_leaks: {len(left)} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines))
+        left = self._live() - self.before
+        if left.total() > self.allowed:
+            lines = [f"  {count} made at {site or 'an unknown line'}" for site, count in left.most_common()]
+            raise LeakError(
+                f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines)
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
@@ -11,12 +11,19 @@ from torchlette import _C
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
+    "celu_",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "elu",
     "elu_",
     "embedding",
     "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
     "hardtanh",
     "hardtanh_",
     "huber_loss",
@@ -27,23 +34,33 @@ __all__ = [
     "leaky_relu_",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "mish",
     "mse_loss",
     "multi_head_attention_forward",
     "nll_loss",
     "normalize",
     "one_hot",
+    "prelu",
     "relu",
     "relu6",
     "relu_",
     "rms_norm",
     "scaled_dot_product_attention",
+    "selu",
+    "selu_",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
 ]
 
 Tensor = _C.Tensor
@@ -58,15 +75,24 @@ one_hot = _C.one_hot
 scaled_dot_product_attention = _C.scaled_dot_product_attention
 tanh = _C.tanh
 sigmoid = _C.sigmoid
+logsigmoid = _C.logsigmoid
+softsign = _C.softsign
+tanhshrink = _C.tanhshrink
+softshrink = _C.softshrink
+hardshrink = _C.hardshrink
+glu = _C.glu
+prelu = _C.prelu
+cosine_similarity = _C.cosine_similarity
+relu_ = _C.relu_
+leaky_relu_ = _C.leaky_relu_
+elu_ = _C.elu_
+celu_ = _C.celu_
+selu_ = _C.selu_
+hardtanh_ = _C.hardtanh_
+threshold_ = _C.threshold_
 
 
 # Activations -----------------------------------------------------------------------------
-
-
-def _activate(op: Callable[..., Tensor], input: Tensor, inplace: bool, *args: Any) -> Tensor:
-    """Apply an elementwise operator, storing the result through ``input`` if asked."""
-    result = op(input, *args)
-    return input.copy_(result) if inplace else result
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -74,51 +100,61 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return _C.relu_(input) if inplace else _C.relu(input)
 
 
-def relu_(input: Tensor) -> Tensor:
-    """In-place :func:`relu`."""
-    return _C.relu_(input)
-
-
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``min(max(input, 0), 6)``."""
-    return _activate(_C.relu6, input, inplace)
+    return _C.hardtanh_(input, 0.0, 6.0) if inplace else _C.relu6(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """Return ``input`` where it is positive and ``negative_slope * input`` elsewhere."""
-    return _activate(_C.leaky_relu, input, inplace, negative_slope)
-
-
-def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """In-place :func:`leaky_relu`."""
-    return leaky_relu(input, negative_slope, inplace=True)
+    return _C.leaky_relu_(input, negative_slope) if inplace else _C.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return ``input`` where it is positive and ``alpha * (exp(input) - 1)`` elsewhere."""
-    return _activate(_C.elu, input, inplace, alpha)
+    return _C.elu_(input, alpha) if inplace else _C.elu(input, alpha)
 
 
-def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """In-place :func:`elu`."""
-    return elu(input, alpha, inplace=True)
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return ``input`` where it is positive and ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    return _C.celu_(input, alpha) if inplace else _C.celu(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return the scaled :func:`elu` of self-normalising networks."""
+    return _C.selu_(input) if inplace else _C.selu(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``input * sigmoid(input)``."""
-    return _activate(_C.silu, input, inplace)
+    return _C.silu_(input) if inplace else _C.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``input * tanh(softplus(input))``."""
+    return input.copy_(_C.mish(input)) if inplace else _C.mish(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Return ``input`` clamped to ``[min_val, max_val]``, with zero gradient at and outside the bounds."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
-    return _activate(_C.hardtanh, input, inplace, min_val, max_val)
+    return _C.hardtanh_(input, min_val, max_val) if inplace else _C.hardtanh(input, min_val, max_val)
 
 
-def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """In-place :func:`hardtanh`."""
-    return hardtanh(input, min_val, max_val, inplace=True)
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``relu6(input + 3) / 6``."""
+    return input.copy_(_C.hardsigmoid(input)) if inplace else _C.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return ``input * relu6(input + 3) / 6``."""
+    return input.copy_(_C.hardswish(input)) if inplace else _C.hardswish(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """Return ``input`` where it is above ``threshold`` and ``value`` elsewhere."""
+    return _C.threshold_(input, threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 
 def _softmax_dim(name: str, ndim: int, dim: int | None) -> int:

@@ -12,12 +12,21 @@ from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
+    "Hardsigmoid",
+    "Hardswish",
     "Hardtanh",
     "LeakyReLU",
+    "LogSigmoid",
     "LogSoftmax",
+    "Mish",
     "MultiheadAttention",
+    "PReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
@@ -25,7 +34,11 @@ __all__ = [
     "Softmax",
     "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
 ]
 
 Tensor = _C.Tensor
@@ -130,6 +143,184 @@ class ELU(_InPlaceActivation):
     def extra_repr(self) -> str:
         """Show alpha."""
         return self._with_inplace(f"alpha={self.alpha}")
+
+
+class CELU(_InPlaceActivation):
+    """Apply ``x`` where it is positive and ``alpha * (exp(x / alpha) - 1)`` elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        """Choose the scale of the negative side."""
+        super().__init__(inplace)
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``celu(input)``."""
+        return F.celu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Show alpha."""
+        return self._with_inplace(f"alpha={self.alpha}")
+
+
+class SELU(_InPlaceActivation):
+    """Apply the scaled ELU of self-normalising networks."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``selu(input)``."""
+        return F.selu(input, self.inplace)
+
+
+class Mish(_InPlaceActivation):
+    """Apply ``x * tanh(softplus(x))``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``mish(input)``."""
+        return F.mish(input, self.inplace)
+
+
+class Hardsigmoid(_InPlaceActivation):
+    """Apply ``relu6(x + 3) / 6``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``hardsigmoid(input)``."""
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Show nothing."""
+        return ""
+
+
+class Hardswish(_InPlaceActivation):
+    """Apply ``x * relu6(x + 3) / 6``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``hardswish(input)``."""
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Show nothing."""
+        return ""
+
+
+class Threshold(_InPlaceActivation):
+    """Apply ``x`` where it is above ``threshold`` and ``value`` elsewhere."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        """Choose the threshold and the value below it."""
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``threshold(input)``."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return self._with_inplace(f"threshold={self.threshold}", f"value={self.value}")
+
+
+class LogSigmoid(Module):
+    """Apply ``log(sigmoid(x))``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``logsigmoid(input)``."""
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """Apply ``x / (1 + |x|)``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``softsign(input)``."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """Apply ``x - tanh(x)``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``tanhshrink(input)``."""
+        return F.tanhshrink(input)
+
+
+class _Shrink(Module):
+    """A function that is zero within ``lambd`` of zero."""
+
+    lambd: float
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        """Choose the half width of the zero part."""
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        """Show the half width."""
+        return str(self.lambd)
+
+
+class Softshrink(_Shrink):
+    """Move ``x`` towards zero by ``lambd``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``softshrink(input)``."""
+        return F.softshrink(input, self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """Apply ``x``, zero where ``|x| <= lambd``."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``hardshrink(input)``."""
+        return F.hardshrink(input, self.lambd)
+
+
+class GLU(Module):
+    """The first half along ``dim`` times the sigmoid of the second."""
+
+    def __init__(self, dim: int = -1) -> None:
+        """Choose the dimension."""
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``glu(input)``."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """Show the dimension."""
+        return f"dim={self.dim}"
+
+
+class PReLU(Module):
+    """Apply ``x`` where it is positive and a learned multiple of it elsewhere.
+
+    Args:
+        num_parameters: One slope, or one for each channel (dimension 1).
+        init: Initial slope.
+        device: Device of the slopes.
+        dtype: Dtype of the slopes.
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+        """Make and initialise the slopes."""
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(_C.empty(num_parameters, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the slopes to their initial value."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``prelu(input)``."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """Show the number of slopes."""
+        return f"num_parameters={self.num_parameters}"
 
 
 class Hardtanh(_InPlaceActivation):

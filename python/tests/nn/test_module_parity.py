@@ -1,0 +1,160 @@
+"""Every module: output, gradients, state_dict keys and repr equal PyTorch's."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from module_oracle import check_call, pair  # noqa: E402
+
+
+def x(*shape, grad=True):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).requires_grad_(grad)
+
+
+def ints(high, *shape):
+    return torch.randint(high, shape, generator=torch.Generator().manual_seed(2))
+
+
+def probabilities(*shape, grad=False):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(3)).clamp(0.02, 0.98).requires_grad_(grad)
+
+
+MODULES = {
+    "linear": (lambda nn: nn.Linear(4, 3), lambda: [x(2, 4)]),
+    "linear_3d": (lambda nn: nn.Linear(4, 3), lambda: [x(2, 5, 4)]),
+    "linear_1d": (lambda nn: nn.Linear(4, 3), lambda: [x(4)]),
+    "linear_no_bias": (lambda nn: nn.Linear(4, 3, bias=False), lambda: [x(2, 4)]),
+    "embedding": (lambda nn: nn.Embedding(7, 3), lambda: [ints(7, 2, 5)]),
+    "embedding_padding": (lambda nn: nn.Embedding(7, 3, padding_idx=-2), lambda: [torch.tensor([[5, 1, 5], [0, 5, 5]])]),
+    "layer_norm": (lambda nn: nn.LayerNorm(6), lambda: [x(2, 3, 6)]),
+    "layer_norm_2d": (lambda nn: nn.LayerNorm((3, 6), eps=1e-3), lambda: [x(2, 3, 6)]),
+    "layer_norm_no_bias": (lambda nn: nn.LayerNorm(6, bias=False), lambda: [x(2, 6)]),
+    "layer_norm_plain": (lambda nn: nn.LayerNorm(6, elementwise_affine=False), lambda: [x(2, 6)]),
+    "rms_norm": (lambda nn: nn.RMSNorm(6), lambda: [x(2, 6)]),
+    "rms_norm_eps": (lambda nn: nn.RMSNorm((3, 6), eps=1e-2), lambda: [x(2, 3, 6)]),
+    "dropout_eval": (lambda nn: nn.Dropout(0.3).eval(), lambda: [x(2, 6)]),
+    "dropout_zero": (lambda nn: nn.Dropout(0.0), lambda: [x(2, 6)]),
+    "gelu": (lambda nn: nn.GELU(), lambda: [x(2, 6)]),
+    "gelu_tanh": (lambda nn: nn.GELU(approximate="tanh"), lambda: [x(2, 6)]),
+    "relu": (lambda nn: nn.ReLU(), lambda: [x(2, 6)]),
+    "relu_inplace": (lambda nn: nn.Sequential(nn.Linear(6, 6), nn.ReLU(inplace=True)), lambda: [x(2, 6)]),
+    "leaky_relu": (lambda nn: nn.LeakyReLU(0.2), lambda: [x(2, 6)]),
+    "leaky_relu_inplace": (lambda nn: nn.Sequential(nn.Linear(6, 6), nn.LeakyReLU(0.2, True)), lambda: [x(2, 6)]),
+    "elu": (lambda nn: nn.ELU(1.5), lambda: [x(2, 6)]),
+    "tanh": (lambda nn: nn.Tanh(), lambda: [x(2, 6)]),
+    "sigmoid": (lambda nn: nn.Sigmoid(), lambda: [x(2, 6)]),
+    "silu": (lambda nn: nn.SiLU(), lambda: [x(2, 6)]),
+    "softmax": (lambda nn: nn.Softmax(-1), lambda: [x(2, 6)]),
+    "softmax_default": (lambda nn: nn.Softmax(), lambda: [x(2, 6)]),
+    "softmin": (lambda nn: nn.Softmin(0), lambda: [x(2, 6)]),
+    "log_softmax": (lambda nn: nn.LogSoftmax(1), lambda: [x(2, 6, 3)]),
+    "softplus": (lambda nn: nn.Softplus(2.0, 1.5), lambda: [x(2, 6)]),
+    "hardtanh": (lambda nn: nn.Hardtanh(-0.4, 0.6), lambda: [x(2, 6)]),
+    "relu6": (lambda nn: nn.ReLU6(), lambda: [x(2, 6)]),
+    "celu": (lambda nn: nn.CELU(0.7), lambda: [x(2, 6)]),
+    "selu": (lambda nn: nn.SELU(), lambda: [x(2, 6)]),
+    "mish": (lambda nn: nn.Mish(), lambda: [x(2, 6)]),
+    "hardsigmoid": (lambda nn: nn.Hardsigmoid(), lambda: [x(2, 6)]),
+    "hardswish": (lambda nn: nn.Hardswish(), lambda: [x(2, 6)]),
+    "threshold": (lambda nn: nn.Threshold(0.1, 20.0), lambda: [x(2, 6)]),
+    "logsigmoid": (lambda nn: nn.LogSigmoid(), lambda: [x(2, 6)]),
+    "softsign": (lambda nn: nn.Softsign(), lambda: [x(2, 6)]),
+    "tanhshrink": (lambda nn: nn.Tanhshrink(), lambda: [x(2, 6)]),
+    "softshrink": (lambda nn: nn.Softshrink(0.2), lambda: [x(2, 6)]),
+    "hardshrink": (lambda nn: nn.Hardshrink(0.2), lambda: [x(2, 6)]),
+    "glu": (lambda nn: nn.GLU(), lambda: [x(2, 6)]),
+    "prelu": (lambda nn: nn.PReLU(3), lambda: [x(2, 3, 4)]),
+    "identity": (lambda nn: nn.Identity(3, a=4), lambda: [x(2, 6)]),
+    "flatten": (lambda nn: nn.Flatten(), lambda: [x(2, 3, 4)]),
+    "unflatten": (lambda nn: nn.Unflatten(1, (2, 3)), lambda: [x(2, 6)]),
+    "cross_entropy": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(5, 4), ints(4, 5)]),
+    "cross_entropy_ignore": (lambda nn: nn.CrossEntropyLoss(ignore_index=1, reduction="sum"), lambda: [x(5, 4), ints(4, 5)]),
+    "cross_entropy_smooth": (lambda nn: nn.CrossEntropyLoss(label_smoothing=0.1), lambda: [x(5, 4), ints(4, 5)]),
+    "cross_entropy_weight": (lambda nn: nn.CrossEntropyLoss(weight=weights(nn), reduction="none"), lambda: [x(5, 4), ints(4, 5)]),
+    "cross_entropy_probabilities": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(5, 4), x(5, 4, grad=False).softmax(1)]),
+    "cross_entropy_2d": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(2, 4, 3), ints(4, 2, 3)]),
+    "nll": (lambda nn: nn.NLLLoss(weight=weights(nn)), lambda: [x(5, 4), ints(4, 5)]),
+    "mse": (lambda nn: nn.MSELoss(), lambda: [x(5, 4), probabilities(5, 4)]),
+    "mse_none": (lambda nn: nn.MSELoss(reduction="none"), lambda: [x(5, 4), probabilities(5, 4)]),
+    "l1": (lambda nn: nn.L1Loss(reduction="sum"), lambda: [x(5, 4), probabilities(5, 4)]),
+    "smooth_l1": (lambda nn: nn.SmoothL1Loss(beta=0.5), lambda: [x(5, 4), probabilities(5, 4)]),
+    "huber": (lambda nn: nn.HuberLoss(delta=0.7), lambda: [x(5, 4), probabilities(5, 4)]),
+    "bce": (lambda nn: nn.BCELoss(), lambda: [probabilities(5, 4, grad=True), probabilities(5, 4)]),
+    "bce_logits": (lambda nn: nn.BCEWithLogitsLoss(pos_weight=weights(nn)), lambda: [x(5, 4), probabilities(5, 4)]),
+    "kl_div": (lambda nn: nn.KLDivLoss(reduction="batchmean"), lambda: [x(5, 4), probabilities(5, 4)]),
+    "kl_div_log": (lambda nn: nn.KLDivLoss(reduction="sum", log_target=True), lambda: [x(5, 4), x(5, 4, grad=False)]),
+    "attention": (lambda nn: nn.MultiheadAttention(8, 2), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
+    "attention_batch_first": (lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False), lambda: [x(3, 5, 8), x(3, 5, 8), x(3, 5, 8)]),
+    "attention_dims": (lambda nn: nn.MultiheadAttention(8, 2, kdim=4, vdim=6), lambda: [x(5, 3, 8), x(6, 3, 4), x(6, 3, 6)]),
+    "attention_extra": (lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
+    "mlp": (lambda nn: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), lambda: [x(3, 4)]),
+}
+
+
+def weights(nn):
+    """Weights of four classes, of the library that ``nn`` belongs to."""
+    values = [0.5, 1.0, 2.0, 0.25]
+    if nn is torch.nn:
+        return torch.tensor(values)
+    import torchlette
+
+    return torchlette.tensor(values)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_output_and_gradients(name):
+    make, inputs = MODULES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected, got = pair(make)
+        check_call(expected, got, *inputs())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_repr_and_keys(name):
+    expected, got = pair(MODULES[name][0])
+    assert repr(got) == repr(expected)
+    assert list(got.state_dict()) == list(expected.state_dict())
+    assert [n for n, _ in got.named_parameters()] == [n for n, _ in expected.named_parameters()]
+    assert dict(got.state_dict()._metadata) == dict(expected.state_dict()._metadata)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("average", [True, False])
+def test_attention_masks(need_weights, average):
+    expected, got = pair(lambda nn: nn.MultiheadAttention(8, 2))
+    from module_oracle import ours
+
+    mask = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1)
+    padding = torch.tensor([[False, False, False, True], [False, False, True, True]])
+    value = x(4, 2, 8, grad=False)
+    options = {"need_weights": need_weights, "average_attn_weights": average}
+    want = expected(value, value, value, attn_mask=mask, key_padding_mask=padding, **options)
+    have = got(ours(value), ours(value), ours(value), attn_mask=ours(mask), key_padding_mask=ours(padding), **options)
+    for w, h in zip(want, have, strict=True):
+        assert (w is None) == (h is None)
+        if w is not None:
+            torch.testing.assert_close(torch.tensor(h.detach().tolist()), w.detach())
+
+
+def test_dropout_trains():
+    import torchlette as tl
+
+    tl.manual_seed(0)
+    module = tl.nn.Dropout(0.25)
+    kept = module(tl.ones(4000))
+    values = set(round(v, 5) for v in kept.tolist())
+    assert values == {0.0, round(1 / 0.75, 5)}
+    assert 0.70 < sum(v != 0 for v in kept.tolist()) / 4000 < 0.80
+
+
+def test_embedding_refuses_what_is_not_supported():
+    import torchlette as tl
+
+    for options in ({"max_norm": 1.0}, {"sparse": True}, {"scale_grad_by_freq": True}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            tl.nn.Embedding(3, 4, **options)
