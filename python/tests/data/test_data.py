@@ -1,0 +1,272 @@
+"""Datasets, samplers, collation and loaders."""
+
+from __future__ import annotations
+
+from collections import Counter, namedtuple
+
+import numpy as np
+import pytest
+import torchlette as tl
+import torchlette.utils.data
+from torchlette.utils.data import (
+    BatchSampler,
+    ChainDataset,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    StackDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    get_worker_info,
+    random_split,
+)
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+class Squares(Dataset):
+    """Item i is (i, i * i)."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __getitem__(self, i):
+        if not 0 <= i < self.n:
+            raise IndexError(i)
+        return i, float(i * i)
+
+    def __len__(self):
+        return self.n
+
+
+class Stream(IterableDataset):
+    """The numbers below n; workers share them out."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        return iter(range(first, self.n, step))
+
+
+class Failing(Dataset):
+    """Raises at item 3."""
+
+    def __getitem__(self, i):
+        if i == 3:
+            raise KeyError("item three")
+        return i
+
+    def __len__(self):
+        return 6
+
+
+def test_tensor_dataset():
+    data = TensorDataset(tl.arange(6).reshape(3, 2), tl.tensor([0, 1, 2]))
+    assert len(data) == 3
+    row, label = data[1]
+    assert row.tolist() == [2, 3]
+    assert label.item() == 1
+    with pytest.raises(AssertionError, match="Size mismatch"):
+        TensorDataset(tl.zeros(2), tl.zeros(3))
+
+
+def test_composed_datasets():
+    both = Squares(3) + Squares(2)
+    assert isinstance(both, ConcatDataset)
+    assert [both[i][0] for i in range(len(both))] == [0, 1, 2, 0, 1]
+    assert both[-1] == (1, 1.0)
+    with pytest.raises(ValueError):
+        both[-6]
+    assert list(Stream(2) + Stream(3)) == [0, 1, 0, 1, 2]
+    assert isinstance(Stream(2) + Stream(3), ChainDataset)
+    part = Subset(Squares(10), [7, 3])
+    assert len(part) == 2
+    assert part[1] == (3, 9.0)
+    assert part.__getitems__([1, 0]) == [(3, 9.0), (7, 49.0)]
+    stacked = StackDataset(a=Squares(2), b=Squares(2))
+    assert stacked[1] == {"a": (1, 1.0), "b": (1, 1.0)}
+    with pytest.raises(ValueError, match="Size mismatch"):
+        StackDataset(Squares(2), Squares(3))
+
+
+def test_random_split():
+    parts = random_split(Squares(10), [7, 3])
+    assert [len(p) for p in parts] == [7, 3]
+    assert sorted(i for p in parts for i in p.indices) == list(range(10))
+    assert [len(p) for p in random_split(Squares(10), [0.5, 0.25, 0.25])] == [6, 2, 2]
+    with pytest.raises(ValueError):
+        random_split(Squares(10), [7, 4])
+
+
+def test_split_follows_its_generator():
+    splits = [random_split(Squares(20), [10, 10], tl.Generator().manual_seed(s))[0].indices for s in (1, 1, 2)]
+    assert splits[0] == splits[1]
+    assert splits[0] != splits[2]
+
+
+def test_samplers():
+    source = Squares(10)
+    assert list(SequentialSampler(source)) == list(range(10))
+    tl.manual_seed(4)
+    first = list(RandomSampler(source))
+    tl.manual_seed(4)
+    assert list(RandomSampler(source)) == first
+    assert sorted(first) == list(range(10))
+    assert first != list(range(10))
+    assert len(list(RandomSampler(source, num_samples=25))) == 25
+    drawn = list(RandomSampler(source, replacement=True, num_samples=200))
+    assert set(drawn) == set(range(10))
+    assert sorted(SubsetRandomSampler([4, 5, 9])) == [4, 5, 9]
+    assert list(BatchSampler(range(5), 2, drop_last=False)) == [[0, 1], [2, 3], [4]]
+    assert list(BatchSampler(range(5), 2, drop_last=True)) == [[0, 1], [2, 3]]
+    assert [len(BatchSampler(range(5), 2, d)) for d in (False, True)] == [3, 2]
+
+
+def test_weighted_sampler():
+    drawn = Counter(WeightedRandomSampler([1.0, 0.0, 3.0], 4000))
+    assert drawn[1] == 0
+    assert 2.4 < drawn[2] / drawn[0] < 3.7
+    assert sorted(WeightedRandomSampler([1.0, 0.0, 3.0], 2, replacement=False)) == [0, 2]
+    with pytest.raises(ValueError):
+        WeightedRandomSampler([1.0, 0.0], 2, replacement=False)
+
+
+def test_collate():
+    assert default_collate([1, 2]).dtype == tl.int64
+    assert default_collate([1.0, 2.0]).dtype == tl.float64
+    assert default_collate([tl.ones(2), tl.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    batch = default_collate([{"a": np.float32(1), "b": ["x", 1]}, {"a": np.float32(2), "b": ["y", 2]}])
+    assert batch["a"].dtype == tl.float32
+    assert batch["b"][0] == ("x", "y")
+    assert batch["b"][1].tolist() == [1, 2]
+    arrays = default_collate([np.arange(2, dtype=np.int32), np.arange(2, dtype=np.int32)])
+    assert arrays.dtype == tl.int32
+    point = default_collate([Point(1, 2.0), Point(3, 4.0)])
+    assert isinstance(point, Point)
+    assert point.x.tolist() == [1, 3]
+    with pytest.raises(RuntimeError, match="equal size"):
+        default_collate([[1], [1, 2]])
+    with pytest.raises(TypeError):
+        default_collate([object()])
+
+
+def test_loader_in_this_process():
+    loader = DataLoader(Squares(7), batch_size=3)
+    assert len(loader) == 3
+    batches = list(loader)
+    assert [b[0].tolist() for b in batches] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert batches[1][1].tolist() == [9.0, 16.0, 25.0]
+    assert len(list(DataLoader(Squares(7), 3, drop_last=True))) == len(DataLoader(Squares(7), 3, drop_last=True)) == 2
+    assert [x for x, _ in DataLoader(Squares(3), batch_size=None)] == [0, 1, 2]
+    lists = list(DataLoader(Squares(4), 2, collate_fn=lambda items: [i for i, _ in items]))
+    assert lists == [[0, 1], [2, 3]]
+
+
+def test_shuffle_gives_every_item_in_new_order():
+    loader = DataLoader(Squares(32), batch_size=8, shuffle=True)
+    epochs = [[i for x, _ in loader for i in x.tolist()] for _ in range(2)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(32))
+    assert epochs[0] != epochs[1]
+    tl.manual_seed(9)
+    again = [i for x, _ in loader for i in x.tolist()]
+    tl.manual_seed(9)
+    assert again == [i for x, _ in loader for i in x.tolist()]
+
+
+def test_iterable_dataset():
+    assert [b.tolist() for b in DataLoader(Stream(5), batch_size=2)] == [[0, 1], [2, 3], [4]]
+    assert [b.tolist() for b in DataLoader(Stream(5), batch_size=2, drop_last=True)] == [[0, 1], [2, 3]]
+    assert list(DataLoader(Stream(3), batch_size=None)) == [0, 1, 2]
+
+
+def test_loader_errors():
+    for options in (
+        {"shuffle": True, "sampler": [1]},
+        {"batch_sampler": [[1]], "batch_size": 4},
+        {"batch_size": None, "drop_last": True},
+        {"num_workers": -1},
+        {"prefetch_factor": 2},
+        {"multiprocessing_context": "fork"},
+    ):
+        with pytest.raises(ValueError):
+            DataLoader(Squares(3), **options)
+    with pytest.raises(ValueError, match="IterableDataset"):
+        DataLoader(Stream(3), shuffle=True)
+
+
+def double_first(worker):
+    """Leave a mark that the worker's datasets can see."""
+    import builtins
+
+    builtins.torchlette_worker_mark = worker
+
+
+def test_workers_give_the_same_batches_in_order():
+    here = [[x.tolist(), y.tolist()] for x, y in DataLoader(Squares(11), batch_size=2)]
+    loader = DataLoader(Squares(11), batch_size=2, num_workers=2, worker_init_fn=double_first, persistent_workers=True)
+    try:
+        for _ in range(2):
+            assert [[x.tolist(), y.tolist()] for x, y in loader] == here
+    finally:
+        loader._pool.stop()
+
+
+def test_workers_share_a_stream():
+    seen = sorted(i for batch in DataLoader(Stream(7), batch_size=2, num_workers=2) for i in batch.tolist())
+    assert seen == list(range(7))
+
+
+def test_worker_errors_come_here():
+    with pytest.raises(RuntimeError, match="(?s)worker process.*KeyError.*item three"):
+        list(DataLoader(Failing(), batch_size=2, num_workers=1))
+
+
+def test_save_and_load(tmp_path):
+    value = {
+        "state": tl.nn.Linear(2, 2).state_dict(),
+        "numbers": [1, 2.5, float("inf"), None, True, "text", b"\x00\xff"],
+        "shape": tl.ones(2, 3).shape,
+        "dtype": tl.float32,
+        3: (tl.arange(3), tl.tensor([True, False]), tl.tensor(1.5, dtype=tl.float64), tl.zeros(0, 2)),
+        "strided": tl.arange(6).reshape(2, 3).t(),
+    }
+    path = tmp_path / "checkpoint.tl"
+    tl.save(value, path)
+    back = tl.load(path)
+    assert list(back) == list(value)
+    assert back["numbers"] == value["numbers"]
+    assert back["shape"] == (2, 3)
+    assert back["dtype"] == tl.float32
+    assert back["state"]._metadata == value["state"]._metadata
+    assert back["strided"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    for want, got in zip(value[3], back[3], strict=True):
+        assert got.dtype == want.dtype
+        assert got.shape == want.shape
+        assert got.tolist() == want.tolist()
+    assert tl.nn.Linear(2, 2).load_state_dict(back["state"]) == ([], [])
+
+
+def test_load_keeps_sharing_and_parameters(tmp_path):
+    p = tl.nn.Parameter(tl.ones(2))
+    tl.save([p, p], tmp_path / "x")
+    a, b = tl.load(tmp_path / "x")
+    assert a is b
+    assert isinstance(a, tl.nn.Parameter)
+    assert a.requires_grad
+
+
+def test_save_refuses_objects_and_load_refuses_other_files(tmp_path):
+    with pytest.raises(TypeError, match="state_dict"):
+        tl.save(tl.nn.Linear(1, 1), tmp_path / "module")
+    (tmp_path / "text").write_text("no zip")
+    with pytest.raises(ValueError, match="saved by torchlette"):
+        tl.load(tmp_path / "text")
