@@ -42,3 +42,9 @@ GRADIENTS: dict[str, str] = {}
 
 #: Operators whose errors are not compared, by (operator, sample text).
 ERRORS: dict[tuple[str, str], str] = {}
+
+#: (place, name) pairs that PyTorch does not have.
+PLACES: dict[tuple[str, str], str] = {}
+
+#: Operators whose method takes its operands in another order than the function.
+METHODS: dict[str, str] = {"where": "torch.where(condition, a, b) is a.where(condition, b)"}

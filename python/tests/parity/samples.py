@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,12 +28,34 @@ class Operand:
     high: float | None = None
     layout: str = "contiguous"
 
+    def t(self) -> Operand:
+        """Return the operand as a transposed view, as ``T(3,4).t()`` asks in a sample."""
+        return replace(self, shape=self.shape[::-1], layout="transposed")
+
 
 @dataclass(frozen=True)
 class DTypeName:
     """A dtype of a sample, looked up in the library the call goes to."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A tensor of a sample written out, ``torch.tensor([1.0, 0.0])``: built in the library the call goes to."""
+
+    function: str
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+
+
+class _Torch:
+    """The name ``torch`` inside a sample."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in DTYPE_NAMES:
+            return DTypeName(name)
+        return lambda *args, **kwargs: Literal(name, args, tuple(kwargs.items()))
 
 
 @dataclass
@@ -62,12 +83,15 @@ class Call:
 
         return Call(tuple(walk(a) for a in self.args), {k: walk(v) for k, v in self.kwargs.items()})
 
-    def bind(self, lib: Any) -> Call:
-        """Return the call with dtypes of ``lib``."""
+    def bind(self, lib: Any, device: str) -> Call:
+        """Return the call with dtypes and literal tensors of ``lib``."""
 
         def walk(x: Any) -> Any:
             if isinstance(x, DTypeName):
                 return getattr(lib, x.name)
+            if isinstance(x, Literal):
+                kwargs = {k: walk(v) for k, v in x.kwargs}
+                return getattr(lib, x.function)(*(walk(a) for a in x.args), **kwargs, device=device)
             if isinstance(x, (list, tuple)):
                 return type(x)(walk(y) for y in x)
             return x
@@ -116,7 +140,7 @@ def parse(args: str, kwargs: str = "") -> Call:
         "_I": operand("I"),
         "_B": operand("B"),
         "_capture": lambda *a, **k: Call(a, k),
-        "torch": SimpleNamespace(**{n: DTypeName(n) for n in DTYPE_NAMES}),
+        "torch": _Torch(),
         "inf": float("inf"),
         "nan": float("nan"),
     }
@@ -262,5 +286,5 @@ def concrete(call: Call, device: str, dtype: str, seed: int, *, grad: bool) -> t
             leaves.append(t)
             return view_of(lib, t, o)
 
-        sides.append(Side(lib, leaves, call.map(make).bind(lib)))
+        sides.append(Side(lib, leaves, call.map(make).bind(lib, device if lib is torchlette else "cpu")))
     return sides[0], sides[1]
