@@ -268,10 +268,10 @@ func reverse(b op.Builder, x op.Val, mask []bool) op.Val {
 
 // rotate moves the elements of dim d by shift, around the end.
 func rotate(b op.Builder, x op.Val, d int, shift int64) op.Val {
-	n := x.Shape()[d]
-	if n == 0 {
+	if len(x.Shape()) == 0 || x.Shape()[d] == 0 {
 		return x
 	}
+	n := x.Shape()[d]
 	at := ((-shift)%n + n) % n
 	if at == 0 {
 		return x
