@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
@@ -214,7 +215,7 @@ func (b *Builder) writeThrough() {
 		v := &b.nodes[vm-1]
 		target := ir.LayoutOf(ir.LayoutID(ir.AttrOf(x.n.Attr)[0]))
 		if v.main != int(vm-1) || v.n.Uses != 1 || b.W.Out[vm-1] || v.slot >= 0 || v.n.Op >= ir.OpProj || v.n.NProj > 0 ||
-			!op.PrimOf(op.PrimID(v.n.Op)).Elementwise || target.Numel != ir.LayoutOf(ve.Layout).Numel || b.slotOf(pm) != x.slot {
+			!op.PrimOf(op.PrimID(v.n.Op)).Elementwise || !slices.Equal(target.Shape, ir.AvalOf(v.n.Aval).Shape()) || b.slotOf(pm) != x.slot {
 			continue
 		}
 		if !b.readsOnlyView(v, pm, x) || b.usedBetween(pm, int(vm-1), i) {
@@ -374,7 +375,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 		av := ir.AvalOf(y.n.Aval)
 		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf(y.slot)}
 		if y.through != nil {
-			o.Layout = y.through
+			o.Layout, o.Through = y.through, true
 		}
 		b.p.BytesWritten += o.Layout.Numel * int64(b.Caps(av.Device).Storage[av.DType])
 		ln.Out = append(ln.Out, o)

@@ -21,6 +21,8 @@ type Output struct {
 	DType  ir.DType
 	Layout *ir.Layout
 	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
+	// Through: the output is a view with a run-time offset (OffsetOf), dense or not.
+	Through bool
 }
 
 // Node is a primitive to lower.
@@ -37,9 +39,9 @@ type ParamKind uint8
 
 // The sources of a parameter.
 const (
-	Constant  ParamKind = iota // Value
-	OffsetOf                   // Value + the element offset of operand Index (output k is operand len(In)+k)
-	ScalarOf                   // scalar operand: Index counts scalar operands from 0
+	Constant ParamKind = iota // Value
+	OffsetOf                  // Value + the element offset of operand Index (output k is operand len(In)+k)
+	ScalarOf                  // scalar operand: Index counts scalar operands from 0
 )
 
 // Param is a launch parameter.

@@ -431,7 +431,9 @@ func AdamStep(b op.Builder, p, g, m, v, vmax op.Val, o Adam) (newP, newM, newV, 
 	if vmax.IsTensor() {
 		in = append(in, vmax)
 	}
-	in = append(in, o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, o.Bias1, o.Bias2)
+	// 1-beta in double: in f32 the difference would lose digits.
+	one := func(beta op.Val) op.Val { return op.FloatVal(1 - beta.Float()) }
+	in = append(in, o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, o.Bias1, o.Bias2, one(o.Beta1), one(o.Beta2))
 	r := b.EmitN(pAdamStep, []int64{flag(o.Decoupled), flag(vmax.IsTensor()), flag(o.Maximize)}, in...)
 	if vmax.IsTensor() {
 		newMax = r[3]
