@@ -1,0 +1,253 @@
+package devicetest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// Float results may differ from the interpreter's as much as assert_close allows
+// for f32, times the length of the chains that random kernels make.
+const (
+	rtol = 2e-5
+	atol = 2e-5
+)
+
+func floats(n int, f func(i int) float32) []byte {
+	out := make([]byte, 0, 4*n)
+	for i := range n {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(f(i)))
+	}
+	return out
+}
+
+func f32At(b []byte, i int) float32 {
+	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+}
+
+// affine is y = 2x+1 over n elements; exact in f32 for small integers.
+func (s *suite) affine(n int) (*kir.Kernel, []uint64) {
+	b := kir.NewBuilder("affine", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	b.Store(out, b.Add(b.Mul(x, b.Float(ir.F32, 2)), b.Float(ir.F32, 1)))
+	return b.Kernel(), []uint64{uint64(n)}
+}
+
+// cases runs n random cases of a form. Seeds are fixed: a failure repeats.
+func (s *suite) cases(t *testing.T, form func(*rand.Rand, kirtest.Limits) *kirtest.Case, seed uint64, n int) {
+	r := rand.New(rand.NewPCG(seed, 17))
+	ran := 0
+	for range n {
+		c := form(r, s.limits())
+		if !s.supports(c.Kernel) {
+			continue
+		}
+		s.check(t, c, rtol, atol)
+		ran++
+	}
+	require.Positive(t, ran)
+}
+
+func (s *suite) elementwise(t *testing.T) {
+	s.cases(t, kirtest.Map, 11, 16)
+	s.cases(t, kirtest.Dense, 12, 12)
+}
+
+func (s *suite) reduce(t *testing.T)  { s.cases(t, kirtest.Reduce, 21, 12) }
+func (s *suite) softmax(t *testing.T) { s.cases(t, kirtest.Softmax, 22, 8) }
+func (s *suite) prefix(t *testing.T)  { s.cases(t, kirtest.Scan, 23, 8) }
+func (s *suite) random(t *testing.T)  { s.cases(t, kirtest.Draw, 24, 4) }
+
+func (s *suite) index(t *testing.T) {
+	s.cases(t, kirtest.Arg, 31, 8)
+	s.cases(t, kirtest.Gather, 32, 8)
+	s.cases(t, kirtest.Scatter, 33, 8)
+}
+
+// broadcast adds a row and a column to a transposed matrix of odd sizes.
+func (s *suite) broadcast(t *testing.T) {
+	const m, n = 37, 53
+	b := kir.NewBuilder("outer_add", 2, 0)
+	sm, sn := b.Stride(), b.Stride()
+	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, sm, sn))
+	row := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Broadcast, kir.Unit))
+	col := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Unit, kir.Broadcast))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	b.Store(out, b.Add(b.Add(x, row), col))
+	c := &kirtest.Case{Kernel: b.Kernel(), Params: []uint64{m, n, 1, m}, Bufs: [][]byte{
+		floats(m*n, func(i int) float32 { return float32(i) }), floats(n, func(i int) float32 { return float32(1000 * i) }),
+		floats(m, func(i int) float32 { return float32(-i) }), floats(m*n, func(int) float32 { return -1 })}}
+	s.check(t, c, 0, 0)
+}
+
+// scatterAdd sends many elements to few places, so that threads collide.
+func (s *suite) scatterAdd(t *testing.T) {
+	const n, rows = 5000, 3
+	b := kir.NewBuilder("collide", 1, 0)
+	i := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
+	out := b.Buf(ir.F32, kir.Atomic)
+	b.Map()
+	b.StoreAt(-1, out, b.Cast(ir.I64, i), b.Float(ir.F32, 1), kir.Add)
+	idx := make([]byte, 0, 4*n)
+	for j := range n {
+		idx = binary.LittleEndian.AppendUint32(idx, uint32(j*j%rows))
+	}
+	c := &kirtest.Case{Kernel: b.Kernel(), Params: []uint64{n}, Bufs: [][]byte{idx, floats(rows, func(int) float32 { return 0.5 })}}
+	s.check(t, c, 0, 0)
+}
+
+// functions holds every float function against float64 arithmetic over a range.
+func (s *suite) functions(t *testing.T) {
+	const n = 999
+	for _, c := range []struct {
+		op     kir.Op
+		lo, hi float64
+		ulp    float64 // in units of 2^-23, relative, plus one absolute at 1e-6
+		f      func(float64) float64
+	}{
+		{kir.OpSqrt, 0, 1e6, 1, math.Sqrt}, {kir.OpExp, -20, 20, 8, math.Exp}, {kir.OpLog, 1e-6, 1e6, 8, math.Log},
+		{kir.OpSin, -60, 60, 8, math.Sin}, {kir.OpCos, -60, 60, 8, math.Cos}, {kir.OpTanh, -100, 100, 8, math.Tanh},
+		{kir.OpErf, -5, 5, 8, math.Erf}, {kir.OpRound, -50, 50, 0, math.RoundToEven}, {kir.OpFloor, -50, 50, 0, math.Floor},
+		{kir.OpTrunc, -50, 50, 0, math.Trunc}, {kir.OpCeil, -50, 50, 0, math.Ceil}, {kir.OpAbs, -50, 50, 0, math.Abs},
+	} {
+		t.Run(c.op.String(), func(t *testing.T) {
+			b := kir.NewBuilder("unary_"+c.op.String(), 1, 0)
+			x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+			out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+			b.Map()
+			b.Store(out, b.Un(c.op, x))
+			in := floats(n, func(i int) float32 { return float32(c.lo + (c.hi-c.lo)*float64(i)/(n-1)) })
+			bi, bo := s.put(t, ir.F32, in), s.alloc(t, ir.F32, n)
+			s.run(t, []device.Step{kernelStep(b.Kernel(), []uint64{n})}, bi, bo)
+			got := s.get(t, bo, ir.F32, n)
+			for i := range n {
+				want := c.f(float64(f32At(in, i)))
+				require.InDelta(t, want, float64(f32At(got, i)), 1e-6*min(c.ulp, 1)+c.ulp*math.Abs(want)*0x1p-23, "%s(%v)", c.op, f32At(in, i))
+			}
+		})
+	}
+}
+
+// gemmParams gives the launch parameters of a product of dense operands, of which
+// a and b may be stored transposed.
+func gemmParams(g *kir.Gemm, batch, m, n, k int, at, bt bool) []uint64 {
+	var p []uint64
+	add := func(v ...int) {
+		for _, x := range v {
+			p = append(p, uint64(x))
+		}
+	}
+	if g.Batch == 1 {
+		add(batch)
+	}
+	add(m, n, k)
+	if g.Batch == 1 {
+		add(m * k)
+	}
+	if at {
+		add(1, m)
+	} else {
+		add(k, 1)
+	}
+	add(0)
+	if g.Batch == 1 {
+		add(k * n)
+	}
+	if bt {
+		add(1, k)
+	} else {
+		add(n, 1)
+	}
+	add(0)
+	if g.Bias {
+		add(1, 0)
+	}
+	return p
+}
+
+func (s *suite) gemm(t *testing.T) {
+	r := rand.New(rand.NewPCG(41, 1))
+	for _, c := range []struct {
+		m, n, k, batch int
+		at, bt, bias   bool
+		act            kir.Activation
+		dtype          ir.DType
+	}{
+		{8, 8, 8, 0, false, false, false, kir.ActNone, ir.F32},
+		{64, 64, 64, 0, false, false, true, kir.ActRelu, ir.F32},
+		{33, 17, 29, 0, true, false, false, kir.ActNone, ir.F32},
+		{31, 65, 10, 0, false, true, true, kir.ActGelu, ir.F32},
+		{5, 3, 70, 3, false, false, false, kir.ActNone, ir.F32},
+		{1, 40, 33, 0, false, true, false, kir.ActNone, ir.F32},
+		{40, 1, 33, 0, false, false, true, kir.ActSilu, ir.F32},
+		{16, 16, 16, 2, true, true, true, kir.ActGeluTanh, ir.F32},
+		{12, 20, 9, 0, false, false, false, kir.ActNone, ir.F16},
+		{7, 5, 0, 0, false, false, false, kir.ActNone, ir.F32},
+	} {
+		t.Run(fmt.Sprintf("%dx%dx%d_%v_%v_%v", c.m, c.n, c.k, c.at, c.bt, c.dtype), func(t *testing.T) {
+			g := &kir.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Act: c.act}
+			if c.batch > 0 {
+				g.Batch = 1
+			}
+			if c.at {
+				g.AUnit = 'm'
+			}
+			if c.bt {
+				g.BUnit = 'k'
+			}
+			s.checkGemm(t, r, g, gemmParams(g, c.batch, c.m, c.n, c.k, c.at, c.bt), max(c.batch, 1), c.m, c.n, c.k)
+		})
+	}
+}
+
+func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint64, batch, m, n, k int) {
+	sizes := []int{batch * m * k, batch * k * n}
+	if g.Bias {
+		sizes = append(sizes, n)
+	}
+	sizes = append(sizes, batch*m*n)
+	var host [][]byte
+	var bufs []device.Buffer
+	st := device.Step{Kind: device.RunGemm, Gemm: g}
+	for i, size := range sizes {
+		b := make([]byte, size*g.Type.Size())
+		for e := range size {
+			v := float64(float32(r.Float64()*2 - 1))
+			if i == len(sizes)-1 {
+				v = 77 // must be overwritten
+			}
+			kir.StoreBits(g.Type, b, int64(e), ir.EncodeFloat(g.Type, v))
+		}
+		host = append(host, b)
+		bufs = append(bufs, s.put(t, g.Type, b))
+		st.Bufs = append(st.Bufs, i)
+	}
+	for _, p := range params {
+		st.Params = append(st.Params, device.Const(int64(p)))
+	}
+	require.NoError(t, kir.InterpretGemm(g, params, host))
+	s.run(t, []device.Step{st}, bufs...)
+	last := len(sizes) - 1
+	got := s.get(t, bufs[last], g.Type, sizes[last])
+	tol := 1e-5
+	if g.Type == ir.F16 {
+		tol = 4e-3
+	}
+	for e := range sizes[last] {
+		want := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, host[last], int64(e)))
+		have := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, got, int64(e)))
+		require.InDelta(t, want, have, tol*(1+math.Abs(want)), "element %d", e)
+	}
+}

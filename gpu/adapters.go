@@ -1,0 +1,79 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// Options choose and shape a device. The zero value takes the best real GPU.
+type Options struct {
+	// Adapter names one: its number in [Adapters], or a part of its name. A software
+	// adapter that is named is taken.
+	Adapter string
+	// AllowSoftware lets a software adapter be chosen when there is no GPU.
+	AllowSoftware bool
+	// Number is N in the device's name "wgpu:N".
+	Number int
+	// Core leaves every optional feature unused.
+	Core bool
+	// MaxStorageBuffers and MaxBinding lower the adapter's limits when not 0.
+	MaxStorageBuffers int
+	MaxBinding        int64
+	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; the device
+	// counts as lost after it. 0: two minutes.
+	WaitTimeout time.Duration
+	// CacheDir holds the results of the accuracy probe; "": none is kept.
+	CacheDir string
+}
+
+// Adapters lists the driver's adapters, the preferred one first. It is the first
+// thing that loads a graphics driver.
+func Adapters(d Driver) ([]AdapterInfo, error) {
+	list, err := d.Adapters()
+	if err != nil {
+		return nil, ir.Errorf(ir.ErrRuntime, "gpu: adapters cannot be listed: %v", err)
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b AdapterInfo) int { return int(a.Kind) - int(b.Kind) })
+	return list, nil
+}
+
+// pick applies Options to the sorted list.
+func pick(list []AdapterInfo, o *Options) (AdapterInfo, error) {
+	if o.Adapter != "" {
+		if n, err := strconv.Atoi(o.Adapter); err == nil {
+			if n < 0 || n >= len(list) {
+				return AdapterInfo{}, ir.Errorf(ir.ErrRuntime, "gpu: no such adapter: got %d, want less than %d", n, len(list))
+			}
+			return list[n], nil
+		}
+		for _, a := range list {
+			if strings.Contains(strings.ToLower(a.Name+" "+a.Driver), strings.ToLower(o.Adapter)) {
+				return a, nil
+			}
+		}
+		return AdapterInfo{}, ir.Errorf(ir.ErrRuntime, "gpu: no adapter is named %q: got %s", o.Adapter, adapterNames(list))
+	}
+	for _, a := range list {
+		if a.Kind != Software || o.AllowSoftware {
+			return a, nil
+		}
+	}
+	return AdapterInfo{}, ir.Errorf(ir.ErrRuntime, "gpu: no GPU was found: got %s", adapterNames(list))
+}
+
+func adapterNames(list []AdapterInfo) string {
+	if len(list) == 0 {
+		return "no adapters"
+	}
+	names := make([]string, len(list))
+	for i, a := range list {
+		names[i] = fmt.Sprintf("%q (%s)", a.Name, a.Kind)
+	}
+	return strings.Join(names, ", ")
+}

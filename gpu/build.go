@@ -1,0 +1,428 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/kernels/wgsl"
+)
+
+// pipeline is a compiled kernel.
+type pipeline struct {
+	Pipeline
+	module *wgsl.Module
+	proc   *kir.Proc
+	name   string
+	words  int // size of the parameter block, in words
+}
+
+// variantKey names a form of a kernel without printing it.
+type variantKey struct {
+	key    string
+	kernel tile.Options
+	gemm   tile.GemmOptions
+}
+
+// program is a built list of steps.
+type program struct {
+	dev   *Device
+	steps []step
+	slots int
+	// records has one entry a step and the copies of parameter blocks; words is the
+	// parameter memory that the records point into.
+	records []Record
+	words   []uint32
+	blocks  []block // chunks of the uniform buffer, in order
+	last    []*Buffer
+	epoch   uint64 // of the group cache when groups were last looked up
+	checks  bool
+	timed   int // dispatches
+	// scratch
+	bufs    []*Buffer
+	changed []bool
+}
+
+// block is a chunk of parameter blocks copied to the uniform buffer in one go.
+type block struct {
+	record      int // of the copy
+	first, size int // bytes in words
+}
+
+// step is a device step made ready.
+type step struct {
+	device.Step
+	record  int
+	forms   [2]*pipeline // aligned: run-time offsets are multiples of four; and not
+	form    int
+	grid    [2][3]uint32
+	word    int // of its parameter block in program.words
+	group   *group
+	patches [2][]patch // words that vary from run to run
+	offsets []int32    // run-time offsets that decide the form
+	reach   []int64    // per binding: elements reached, not counting run-time offsets; -1 unknown
+}
+
+// patch is a parameter word computed at run time.
+type patch struct {
+	word   int // in the step's block
+	param  device.Param
+	high   bool
+	signed bool
+}
+
+// Build implements device.Device.
+func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
+	if d.lost != nil {
+		return nil, d.lost
+	}
+	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
+	p.steps = make([]step, len(steps))
+	for i := range steps {
+		s := &p.steps[i]
+		s.Step = steps[i]
+		s.Bufs = append([]int(nil), steps[i].Bufs...)
+		s.Params = append([]device.Param(nil), steps[i].Params...)
+		if err := d.prepare(p, s); err != nil {
+			return nil, err
+		}
+	}
+	p.layout()
+	return p, nil
+}
+
+// Release implements device.Program. Pipelines stay in the device's cache.
+func (p *program) Release() { *p = program{} }
+
+func (d *Device) prepare(p *program, s *step) error {
+	for _, b := range s.Bufs {
+		if b < 0 || b >= p.slots {
+			panic(fmt.Sprintf("BUG: gpu: buffer slot %d of %d", b, p.slots))
+		}
+	}
+	switch s.Kind {
+	case device.CopyBytes, device.FillZero:
+		return nil
+	case device.RunKernel, device.RunGemm:
+	default:
+		panic(fmt.Sprintf("BUG: gpu: step kind %d", s.Kind))
+	}
+	params := s.constants()
+	for i, q := range s.Params {
+		if q.Offset >= 0 && s.paramKind(i) == kir.Offset {
+			s.offsets = append(s.offsets, q.Offset)
+		}
+	}
+	s.reach = s.reaches(params)
+	if err := d.checkSizes(s, params); err != nil {
+		return err
+	}
+	if s.Kind == device.RunKernel && s.Kernel.Checks {
+		p.checks = true
+	}
+	return d.buildForm(s, params, 0)
+}
+
+// constants gives the parameters without what Run adds.
+func (s *step) constants() []uint64 {
+	params := make([]uint64, len(s.Params))
+	for i, q := range s.Params {
+		params[i] = q.Bits
+	}
+	return params
+}
+
+// paramKind says what parameter i of a step is; all of a GEMM's are sizes, strides
+// and offsets, of which only offsets vary.
+func (s *step) paramKind(i int) kir.ParamKind {
+	if s.Kind == device.RunKernel {
+		return s.Kernel.Params[i].Kind
+	}
+	return kir.Offset
+}
+
+func (s *step) name() string {
+	if s.Kind == device.RunKernel {
+		return s.Kernel.Name
+	}
+	return fmt.Sprintf("gemm_%s", s.Gemm.Type)
+}
+
+// checkSizes refuses launches that 32-bit indices cannot address.
+func (d *Device) checkSizes(s *step, params []uint64) error {
+	if s.Kind != device.RunKernel {
+		return nil
+	}
+	total := int64(1)
+	for _, n := range params[:s.Kernel.Outer+s.Kernel.Inner] {
+		if n != 0 && total > math.MaxInt32/int64(n) {
+			return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got more than %d", s.name(), d.caps.Name, math.MaxInt32)
+		}
+		total *= int64(n)
+	}
+	for _, r := range s.reach {
+		if r > math.MaxInt32 {
+			return ir.Errorf(ir.ErrRuntime, "%s: a tensor has too many elements for %s: got %d, want at most %d", s.name(), d.caps.Name, r, math.MaxInt32)
+		}
+	}
+	return nil
+}
+
+// reaches bounds the elements that a kernel touches in each buffer.
+func (s *step) reaches(params []uint64) []int64 {
+	out := make([]int64, len(s.Bufs))
+	if s.Kind == device.RunGemm {
+		for i := range out {
+			out[i] = -1
+		}
+		return out
+	}
+	k := s.Kernel
+	for _, a := range k.Access {
+		r, base := accessReach(k, &a, params), int64(0)
+		if a.Offset >= 0 {
+			base = int64(params[a.Offset])
+		}
+		if r > 0 && out[a.Buf] >= 0 {
+			out[a.Buf] = max(out[a.Buf], base+r)
+		}
+	}
+	for _, e := range k.Exprs {
+		if e.Op == kir.OpLoadAt {
+			out[e.Imm] = -1
+		}
+	}
+	for i := range k.Stages {
+		for _, st := range k.Stages[i].Stores {
+			if st.Access < 0 {
+				out[st.Buf] = -1
+			}
+		}
+	}
+	return out
+}
+
+func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
+	n, span := int64(1), int64(1)
+	for dim := range k.Outer + k.Inner {
+		size := int64(params[dim])
+		n *= size
+		if a.Linear {
+			continue
+		}
+		stride := int64(0)
+		switch s := a.Stride[dim]; {
+		case s == kir.Unit:
+			stride = 1
+		case s >= 0:
+			stride = int64(params[s])
+		}
+		span += max(0, (size-1)*stride)
+	}
+	if n == 0 {
+		return 0
+	}
+	if a.Linear {
+		return n
+	}
+	return span
+}
+
+// buildForm compiles form f of s: 0 counts on run-time offsets that are multiples
+// of four, 1 does not.
+func (d *Device) buildForm(s *step, params []uint64, f int) error {
+	if f == 1 {
+		for i, q := range s.Params {
+			if q.Offset >= 0 && s.paramKind(i) == kir.Offset {
+				params[i] |= 1
+			}
+		}
+	}
+	pipe, err := d.compile(s, params)
+	if err != nil {
+		return err
+	}
+	s.forms[f] = pipe
+	s.grid[f] = pipe.proc.Grid(params)
+	if g := s.grid[f]; int64(g[1]) > d.limits.MaxGrid || int64(g[0]) > d.limits.MaxGrid {
+		return ir.Errorf(ir.ErrRuntime, "%s: too many workgroups for %s: got %d x %d, want at most %d a side", s.name(), d.caps.Name, g[0], g[1], d.limits.MaxGrid)
+	}
+	if err := pipe.module.Pack(make([]byte, 4*pipe.words), s.constants(), s.Event); err != nil {
+		return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for %s: %v", s.name(), d.caps.Name, err)
+	}
+	for i, w := range pipe.module.Words {
+		if w.Param < 0 {
+			continue
+		}
+		q := s.Params[w.Param]
+		if q.Offset >= 0 || q.Scalar >= 0 {
+			s.patches[f] = append(s.patches[f], patch{word: i, param: q, high: w.High, signed: w.Signed})
+		}
+	}
+	return nil
+}
+
+func (d *Device) compile(s *step, params []uint64) (*pipeline, error) {
+	var key variantKey
+	if s.Kind == device.RunKernel {
+		key = variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile)}
+	} else {
+		key = variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile)}
+	}
+	if p := d.kernels[key]; p != nil {
+		d.stats.pipelineHits++
+		return p, nil
+	}
+	var proc *kir.Proc
+	var err error
+	if s.Kind == device.RunKernel {
+		proc, err = tile.FromKernel(s.Kernel, key.kernel)
+	} else {
+		proc, err = tile.FromGemm(s.Gemm, key.gemm)
+	}
+	if err != nil {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", s.name(), d.caps.Name, err)
+	}
+	p, err := d.pipelineOf(s.name(), proc)
+	if err != nil {
+		return nil, err
+	}
+	d.kernels[key] = p
+	return p, nil
+}
+
+// pipelineOf prints and compiles proc, once per text.
+func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
+	m, err := d.print(name, proc)
+	if err != nil {
+		return nil, err
+	}
+	if p := d.pipelines[m.Text]; p != nil {
+		d.stats.pipelineHits++
+		return p, nil
+	}
+	// The driver does not refuse a trusted module that asks for too much: the
+	// dispatch would never end.
+	if m.SharedBytes > d.limits.MaxWorkgroupBytes || m.Workgroup > d.limits.MaxWorkgroupSize || m.Workgroup > d.limits.MaxWorkgroupX {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: the program exceeds %s: %d bytes of workgroup memory of %d, %d threads of %d",
+			name, d.caps.Name, m.SharedBytes, d.limits.MaxWorkgroupBytes, m.Workgroup, d.limits.MaxWorkgroupSize)
+	}
+	sh := Shader{Name: name, Text: m.Text, Entry: m.Entry, Proc: proc, Module: m}
+	storage := 0
+	for _, b := range m.Bindings {
+		switch {
+		case b.Kind == wgsl.BindParams:
+			sh.Bindings = append(sh.Bindings, UniformDynamic)
+			sh.UniformBytes = m.ParamBytes()
+			continue
+		case b.Kind == wgsl.BindStorage && b.ReadOnly:
+			sh.Bindings = append(sh.Bindings, StorageRead)
+		default:
+			sh.Bindings = append(sh.Bindings, StorageReadWrite)
+		}
+		storage++
+	}
+	if storage > d.limits.MaxStorageBuffers {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: too many buffers for %s: got %d, want at most %d", name, d.caps.Name, storage, d.limits.MaxStorageBuffers)
+	}
+	if m.Immediates {
+		sh.ImmediateBytes = m.ParamBytes()
+	}
+	h, err := d.ctx.CreatePipeline(&sh)
+	if err != nil {
+		return nil, d.wrap(err, fmt.Sprintf("compilation of kernel %s", name))
+	}
+	p := &pipeline{Pipeline: h, module: m, proc: proc, name: name, words: m.ParamBytes() / 4}
+	d.pipelines[m.Text] = p
+	d.stats.pipelines++
+	return p, nil
+}
+
+// print takes immediates when the parameters fit them.
+func (d *Device) print(name string, proc *kir.Proc) (*wgsl.Module, error) {
+	m, err := wgsl.Print(proc, d.wgsl)
+	if err == nil && m.Immediates && m.ParamBytes() > d.limits.MaxImmediateBytes {
+		o := d.wgsl
+		o.Immediates = false
+		m, err = wgsl.Print(proc, o)
+	}
+	if err == nil && !m.Immediates && int64(m.ParamBytes()) > min(d.limits.MaxUniformBinding, uniformBytes) {
+		err = fmt.Errorf("the parameters take %d bytes", m.ParamBytes())
+	}
+	if err != nil {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", name, d.caps.Name, err)
+	}
+	return m, nil
+}
+
+// layout places parameter blocks and makes the records. Blocks of kernels without
+// immediates are grouped into chunks that fit the uniform buffer; each chunk is
+// copied there before the first dispatch that reads it.
+func (p *program) layout() {
+	align := int(p.dev.limits.UniformAlign)
+	cur := -1
+	for i := range p.steps {
+		s := &p.steps[i]
+		if s.forms[0] == nil {
+			s.record = len(p.records)
+			p.records = append(p.records, Record{})
+			continue
+		}
+		p.timed++
+		m := s.forms[0]
+		if m.module.Immediates {
+			s.word = len(p.words)
+			p.words = append(p.words, make([]uint32, m.words)...)
+		} else {
+			cur = p.placeUniform(s, cur, align)
+		}
+		s.record = len(p.records)
+		p.records = append(p.records, Record{})
+		p.setForm(s, 0)
+	}
+}
+
+// placeUniform gives s room in chunk cur, or in a new one.
+func (p *program) placeUniform(s *step, cur, align int) int {
+	bytes := (4*s.forms[0].words + align - 1) / align * align
+	if cur < 0 || p.blocks[cur].size+bytes > uniformBytes || p.blocks[cur].first+p.blocks[cur].size != 4*len(p.words) {
+		cur = len(p.blocks)
+		p.blocks = append(p.blocks, block{record: len(p.records), first: 4 * len(p.words)})
+		p.records = append(p.records, Record{Kind: CopyBuffer, B: p.dev.uniform})
+	}
+	b := &p.blocks[cur]
+	s.word = len(p.words)
+	b.size += bytes
+	p.words = append(p.words, make([]uint32, bytes/4)...)
+	return cur
+}
+
+// setForm writes the record and the constant words of s for form f.
+func (p *program) setForm(s *step, f int) {
+	pipe := s.forms[f]
+	s.form, s.group = f, nil
+	// Words that vary are patched before every run; the others were packed once in buildForm.
+	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.constants(), s.Event); err != nil {
+		panic("BUG: gpu: " + err.Error())
+	}
+	r := Record{Kind: Dispatch, A: pipe.Handle, X: uint64(s.grid[f][0]), Y: uint64(s.grid[f][1]), Z: uint64(s.grid[f][2])}
+	if pipe.module.Immediates {
+		r.Word, r.Words = uint32(s.word), uint32(pipe.words)
+	} else {
+		b := p.blockOf(s.word)
+		r.Dynamic, r.HasDynamic = uint32(4*s.word-b.first), 1
+	}
+	p.records[s.record] = r
+}
+
+func (p *program) blockOf(word int) *block {
+	for i := len(p.blocks) - 1; i >= 0; i-- {
+		if p.blocks[i].first <= 4*word {
+			return &p.blocks[i]
+		}
+	}
+	panic("BUG: gpu: no parameter chunk")
+}

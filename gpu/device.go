@@ -1,0 +1,360 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/kernels/wgsl"
+)
+
+const (
+	// bufferAlign is the allocation granularity: the offset alignment that WebGPU guarantees.
+	bufferAlign = 256
+	// maxInFlight bounds the submissions that Run lets pile up.
+	maxInFlight = 8
+	// softwareUnits and gpuUnits estimate how many workgroups run at once.
+	softwareUnits, gpuUnits = 4, 264
+)
+
+// Device is one WebGPU device. It implements device.Device.
+type Device struct {
+	ctx     Context
+	driver  string
+	adapter AdapterInfo
+	opts    Options
+	caps    device.Caps
+	limits  Limits
+	feat    Features
+	tile    tile.Caps
+	wgsl    wgsl.Options
+
+	pipelines map[string]*pipeline      // by WGSL text
+	kernels   map[variantKey]*pipeline  // by kernel and form
+	groups    groupCache                // bind groups
+	stages    staging                   // upload memory
+	reads     readPool                  // readback memory
+	pending   []Record                  // copies that the next submission begins with
+	submitted, completed, runs uint64
+	lost      error
+
+	uniform  Handle // parameter blocks of a run, when there are no immediates
+	fault    Handle // the error word
+	faults   faultState
+	profile  profiler
+	scratch  []Record
+	bindings []BufferBinding
+	stats    counters
+}
+
+// counters are reported by Stats.
+type counters struct {
+	pipelines, pipelineHits, submits, dispatches, uploads, reads, buffers, bytes int64
+}
+
+var _ device.Device = (*Device)(nil)
+
+// Open makes a device of the adapter that o picks.
+func Open(d Driver, o Options) (*Device, error) {
+	list, err := Adapters(d)
+	if err != nil {
+		return nil, err
+	}
+	a, err := pick(list, &o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := d.Open(a.Index, o.Core)
+	if err != nil {
+		return nil, ir.Errorf(ir.ErrRuntime, "gpu: adapter %q cannot be opened: %v", a.Name, err)
+	}
+	if o.WaitTimeout == 0 {
+		o.WaitTimeout = 2 * time.Minute
+	}
+	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
+		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}}
+	dev.groups.init()
+	dev.describe()
+	if err := dev.allocateFixed(); err != nil {
+		ctx.Close()
+		return nil, err
+	}
+	if err := dev.probeAccuracy(); err != nil {
+		dev.Close()
+		return nil, err
+	}
+	return dev, nil
+}
+
+// describe fills caps and the options of the text generators.
+func (d *Device) describe() {
+	l, f := &d.limits, &d.feat
+	if n := d.opts.MaxStorageBuffers; n > 0 {
+		l.MaxStorageBuffers = min(l.MaxStorageBuffers, n)
+	}
+	if n := d.opts.MaxBinding; n > 0 {
+		l.MaxStorageBinding = min(l.MaxStorageBinding, n)
+	}
+	l.MaxStorageBinding &^= 15 // arrays of vec4
+	software := d.adapter.Kind == Software
+	d.caps = device.Caps{
+		Name: fmt.Sprintf("wgpu:%d", d.opts.Number), Adapter: d.adapter.Name, Driver: d.adapter.Driver, Backend: d.adapter.Backend,
+		Software: software, MaxBinding: l.MaxStorageBinding, MaxBuffer: l.MaxBufferSize,
+		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid, Align: bufferAlign,
+		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
+		F16: f.F16, I64: f.I64, SubgroupSize: l.SubgroupMinSize, Features: f.Names, Limits: limitMap(l),
+	}
+	for t := ir.Bool; t < ir.NumDTypes; t++ {
+		d.caps.Storage[t] = storageBytes(t, f.I64)
+	}
+	units := gpuUnits
+	if software {
+		units = softwareUnits
+	}
+	d.tile = tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
+		Units: units, I64: f.I64, Software: software}
+	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64, F32Atomics: f.F32Atomics}
+}
+
+func limitMap(l *Limits) map[string]int64 {
+	return map[string]int64{
+		"maxBufferSize": l.MaxBufferSize, "maxStorageBufferBindingSize": l.MaxStorageBinding,
+		"maxStorageBuffersPerShaderStage": int64(l.MaxStorageBuffers), "maxComputeWorkgroupStorageSize": int64(l.MaxWorkgroupBytes),
+		"maxComputeInvocationsPerWorkgroup": int64(l.MaxWorkgroupSize), "maxComputeWorkgroupsPerDimension": l.MaxGrid,
+		"maxImmediateSize": int64(l.MaxImmediateBytes),
+	}
+}
+
+// uniformBytes is the size of the buffer of parameter blocks.
+const uniformBytes = 256 << 10
+
+// allocateFixed makes the buffers that live as long as the device.
+func (d *Device) allocateFixed() error {
+	var err error
+	if d.uniform, err = d.ctx.CreateBuffer(uniformBytes, UniformUsage|CopyDst, false); err != nil {
+		return d.wrap(err, "parameter buffer")
+	}
+	if d.fault, err = d.ctx.CreateBuffer(bufferAlign, StorageUsage|CopySrc|CopyDst, false); err != nil {
+		return d.wrap(err, "error word")
+	}
+	d.pending = append(d.pending, Record{Kind: ClearBuffer, A: d.fault, Z: bufferAlign})
+	return nil
+}
+
+// Caps implements device.Device.
+func (d *Device) Caps() *device.Caps { return &d.caps }
+
+// Buffer is device memory.
+type Buffer struct {
+	handle Handle
+	bytes  int64
+	groups []*group // bind groups that name it
+	// upload is the number of submissions there were when an upload to it was recorded, plus one.
+	upload uint64
+}
+
+// Bytes implements device.Buffer.
+func (b *Buffer) Bytes() int64 { return b.bytes }
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
+	if d.lost != nil {
+		return nil, d.lost
+	}
+	n := (max(bytes, 1) + bufferAlign - 1) &^ (bufferAlign - 1)
+	if n > d.limits.MaxBufferSize {
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "%s: a buffer of %d bytes is too large: the device allows %d", d.caps.Name, n, d.limits.MaxBufferSize)
+	}
+	h, err := d.ctx.CreateBuffer(n, StorageUsage|CopySrc|CopyDst, false)
+	if err != nil {
+		return nil, d.wrap(err, fmt.Sprintf("allocation of %d bytes", n))
+	}
+	d.stats.buffers++
+	d.stats.bytes += n
+	return &Buffer{handle: h, bytes: n}, nil
+}
+
+// Free implements device.Device.
+func (d *Device) Free(b device.Buffer) {
+	buf := b.(*Buffer)
+	if buf.handle == 0 {
+		panic("BUG: gpu: buffer freed twice")
+	}
+	if buf.upload == d.submitted+1 && d.lost == nil {
+		// A copy into it is still to be submitted; a failure shows at the next call.
+		_ = d.submit(nil, nil)
+	}
+	d.groups.forget(d.ctx, buf)
+	d.ctx.DestroyBuffer(buf.handle)
+	buf.handle = 0
+	d.stats.buffers--
+	d.stats.bytes -= buf.bytes
+}
+
+// Stats implements device.Device.
+func (d *Device) Stats() map[string]int64 {
+	return map[string]int64{
+		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits,
+		"dispatches": d.stats.dispatches, "uploads": d.stats.uploads, "reads": d.stats.reads,
+		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
+		"bind_groups": int64(d.groups.live), "bind_group_hits": d.groups.hits, "bind_group_misses": d.groups.misses,
+		"staging_bytes": d.stages.bytes, "readback_bytes": d.reads.bytes,
+	}
+}
+
+// Close implements device.Device. Buffers and programs are unusable afterwards.
+func (d *Device) Close() {
+	if d.ctx == nil {
+		return
+	}
+	if d.lost == nil {
+		_ = d.waitFor(d.submitted, d.opts.WaitTimeout, nil)
+	}
+	d.stages.close(d.ctx)
+	d.reads.close(d.ctx)
+	d.groups.close(d.ctx)
+	for _, p := range d.pipelines {
+		d.ctx.ReleasePipeline(p.Pipeline)
+	}
+	d.profile.close(d.ctx)
+	d.ctx.DestroyBuffer(d.uniform)
+	d.ctx.DestroyBuffer(d.fault)
+	d.ctx.Close()
+	d.ctx = nil
+	d.lost = ir.Errorf(ir.ErrDeviceLost, "%s: the device was closed", d.caps.Name)
+}
+
+// wrap classes a driver's error. A lost device stays lost.
+func (d *Device) wrap(err error, what string) error {
+	if err == nil {
+		return nil
+	}
+	var e *DriverError
+	if !errors.As(err, &e) {
+		return ir.Errorf(ir.ErrKernelExecution, "%s: %s failed: %v", d.caps.Name, what, err)
+	}
+	switch e.Kind {
+	case DeviceLost:
+		return d.lose(fmt.Sprintf("%s: %s", what, e.Msg))
+	case OutOfMemory:
+		return ir.Errorf(ir.ErrOutOfMemory, "%s: out of memory: %s (%d buffers with %d bytes are live): %s",
+			d.caps.Name, what, d.stats.buffers, d.stats.bytes, e.Msg)
+	}
+	return ir.Errorf(ir.ErrKernelExecution, "%s: %s failed: %s", d.caps.Name, what, e.Msg)
+}
+
+func (d *Device) lose(why string) error {
+	if d.lost == nil {
+		d.lost = ir.Errorf(ir.ErrDeviceLost, "%s: the device is lost: %s", d.caps.Name, why)
+	}
+	return d.lost
+}
+
+// submit sends the pending copies and then records, as one submission.
+func (d *Device) submit(records []Record, words []uint32) error {
+	if d.lost != nil {
+		return d.lost
+	}
+	if err := d.stages.seal(d); err != nil {
+		return err
+	}
+	if len(d.pending) > 0 {
+		d.scratch = append(append(d.scratch[:0], d.pending...), records...)
+		records = d.scratch
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	if err := d.ctx.Submit(records, words); err != nil {
+		return d.wrap(err, "submission")
+	}
+	d.pending = d.pending[:0]
+	d.submitted++
+	d.stats.submits++
+	d.stages.sent(d.submitted)
+	return nil
+}
+
+// Submitted implements device.Device. Uploads not yet under way are submitted, so
+// that the fence covers them.
+func (d *Device) Submitted() device.Fence {
+	if len(d.pending) > 0 && d.lost == nil {
+		_ = d.submit(nil, nil) // a failure makes the next wait fail
+	}
+	return device.Fence(d.submitted)
+}
+
+// Done implements device.Device.
+func (d *Device) Done(f device.Fence) bool {
+	if uint64(f) > d.completed && d.lost == nil {
+		_ = d.poll()
+	}
+	return uint64(f) <= d.completed
+}
+
+func (d *Device) poll() error {
+	n, err := d.ctx.Completed()
+	d.completed = max(d.completed, n)
+	if err != nil {
+		return d.wrap(err, "poll")
+	}
+	return nil
+}
+
+// Wait implements device.Device.
+func (d *Device) Wait(f device.Fence, timeout time.Duration, interrupt func() bool) error {
+	return d.waitFor(uint64(f), timeout, interrupt)
+}
+
+func (d *Device) waitFor(n uint64, timeout time.Duration, interrupt func() bool) error {
+	return d.until(timeout, interrupt, func() (bool, error) {
+		if n <= d.completed {
+			return true, nil
+		}
+		err := d.poll()
+		return n <= d.completed, err
+	})
+}
+
+const (
+	spinFor       = 100 * time.Microsecond // most small programs end within it
+	minSleep      = 20 * time.Microsecond
+	maxSleep      = 500 * time.Microsecond
+	interruptTick = 50 * time.Millisecond
+)
+
+// until polls done: spinning at first, then with growing sleeps.
+func (d *Device) until(timeout time.Duration, interrupt func() bool, done func() (bool, error)) error {
+	if d.lost != nil {
+		return d.lost
+	}
+	ok, err := done()
+	if ok || err != nil {
+		return err
+	}
+	start := time.Now()
+	asked, sleep := start, minSleep
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		now := time.Now()
+		if interrupt != nil && now.Sub(asked) >= interruptTick {
+			asked = now
+			if interrupt() {
+				return ir.Errorf(ir.ErrInterrupted, "%s: the wait was interrupted", d.caps.Name)
+			}
+		}
+		waited := now.Sub(start)
+		if waited > timeout {
+			return d.lose(fmt.Sprintf("work did not end within %v", timeout))
+		}
+		if waited > spinFor {
+			time.Sleep(sleep)
+			sleep = min(sleep*5/4, maxSleep)
+		}
+	}
+}

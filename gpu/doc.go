@@ -1,0 +1,17 @@
+// Package gpu is the WebGPU device: it implements engine/device.Device over a
+// [Driver], which is WebGPU reduced to what a tensor engine needs.
+//
+// A program is translated once, at Build, into records that a driver encodes in
+// one call: one command encoder, one submission a run. Parameters travel as
+// immediates, or, where a device has none, through a uniform buffer with dynamic
+// offsets. Uploads go through mapped staging buffers and copies at the head of
+// the next submission, so that they are ordered after everything submitted
+// before.
+//
+// Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers live in
+// gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject).
+// Nothing here touches an adapter before [Adapters] or [Open] is called.
+//
+// gpu imports engine/device, engine/ir and kernels; engine/exec's callers import
+// it to open devices.
+package gpu

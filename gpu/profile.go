@@ -1,0 +1,121 @@
+package gpu
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// StepTime is the time that one dispatch took on the device.
+type StepTime struct {
+	Event    uint32
+	Kernel   string
+	Duration time.Duration
+}
+
+// maxQueries is WebGPU's limit on a query set.
+const maxQueries = 4096
+
+// profiler times dispatches while it is on.
+type profiler struct {
+	on      bool
+	queries []Handle
+	resolve Handle
+	bytes   int64
+	times   []StepTime
+}
+
+// Profile turns timing on or off. While it is on, every dispatch has a pass of its
+// own and Run waits, so that times of steps are right and the sum is not the time of a run.
+func (d *Device) Profile(on bool) error {
+	if on && !d.feat.Timestamps {
+		return ir.Errorf(ir.ErrRuntime, "%s: the device has no timestamps", d.caps.Name)
+	}
+	d.profile.on = on
+	return nil
+}
+
+// Profiles gives and forgets the times taken since the last call, in order of execution.
+func (d *Device) Profiles() []StepTime {
+	t := d.profile.times
+	d.profile.times = nil
+	return t
+}
+
+func (f *profiler) close(ctx Context) {
+	for _, q := range f.queries {
+		ctx.ReleaseQueries(q)
+	}
+	if f.resolve != 0 {
+		ctx.DestroyBuffer(f.resolve)
+	}
+	*f = profiler{}
+}
+
+// reserve makes room for n timestamps.
+func (f *profiler) reserve(d *Device, n int) error {
+	for len(f.queries)*maxQueries < n {
+		q, err := d.ctx.CreateQueries(maxQueries)
+		if err != nil {
+			return d.wrap(err, "timestamp queries")
+		}
+		f.queries = append(f.queries, q)
+	}
+	need := int64(len(f.queries)) * maxQueries * 8
+	if need <= f.bytes {
+		return nil
+	}
+	if f.resolve != 0 {
+		d.ctx.DestroyBuffer(f.resolve)
+	}
+	h, err := d.ctx.CreateBuffer(need, QueryResolve|CopySrc, false)
+	if err != nil {
+		f.resolve, f.bytes = 0, 0
+		return d.wrap(err, "timestamp buffer")
+	}
+	f.resolve, f.bytes = h, need
+	return nil
+}
+
+// runTimed submits p with timestamps around every dispatch, and collects them.
+func (d *Device) runTimed(p *program) error {
+	f := &d.profile
+	n := 2 * p.timed
+	if n == 0 {
+		return d.submit(p.records, p.words)
+	}
+	if err := f.reserve(d, n); err != nil {
+		return err
+	}
+	records := make([]Record, 0, len(p.records)+len(f.queries))
+	next := 0
+	for _, r := range p.records {
+		if r.Kind == Dispatch {
+			r.Kind, r.C, r.Query = TimedDispatch, f.queries[next/maxQueries], uint32(next%maxQueries)
+			next += 2
+		}
+		records = append(records, r)
+	}
+	for i := 0; i*maxQueries < n; i++ {
+		records = append(records, Record{Kind: ResolveQuery, A: f.queries[i], B: f.resolve, Y: uint64(i) * maxQueries * 8,
+			Z: uint64(min(n-i*maxQueries, maxQueries))})
+	}
+	if err := d.submit(records, p.words); err != nil {
+		return err
+	}
+	d.faults.dirty = d.faults.dirty || p.checks
+	return d.readMapped(f.resolve, 0, int64(8*n), func(mem []byte) {
+		at := 0
+		for i := range p.steps {
+			s := &p.steps[i]
+			if s.forms[0] == nil {
+				continue
+			}
+			begin, end := binary.LittleEndian.Uint64(mem[at:]), binary.LittleEndian.Uint64(mem[at+8:])
+			at += 16
+			ticks := float64(int64(end - begin))
+			f.times = append(f.times, StepTime{Event: s.Event, Kernel: s.name(), Duration: time.Duration(max(0, ticks) * d.limits.TimestampPeriod)})
+		}
+	})
+}
