@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-
-	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // Options say what the device offers.
@@ -93,5 +91,3 @@ func (m *Module) Pack(dst []byte, params []uint64, event uint32) error {
 	}
 	return nil
 }
-
-var _ = kir.GridFold
