@@ -261,6 +261,4 @@ class check_leaks:
         left = self._live() - self.before
         if left.total() > self.allowed:
             lines = [f"  {count} made at {site or 'an unknown line'}" for site, count in left.most_common()]
-            raise LeakError(
-                f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines)
-            )
+            raise LeakError(f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines))

@@ -119,7 +119,9 @@ def _check_sizes(operands: list[Tensor], labels: list[list[_Label]]) -> None:
         for label, size in zip(names, t.shape, strict=True):
             known = sizes.setdefault(label, size)
             if known != size and 1 not in (known, size):
-                raise RuntimeError(f"einsum(): subscript {label} has size {size} for operand {number} which does not broadcast with previously seen size {known}")
+                raise RuntimeError(
+                    f"einsum(): subscript {label} has size {size} for operand {number} which does not broadcast with previously seen size {known}"
+                )
             sizes[label] = size if known == 1 else known
 
 

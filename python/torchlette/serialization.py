@@ -127,7 +127,7 @@ class _Reader:
         if number in self.loaded:
             return self.loaded[number]
         data = self.archive.read(f"data/{number}")
-        t = self.place(_C._frombytes(data, _dtype_named(entry["dtype"]), [int(n) for n in entry["shape"]]), entry["device"])
+        t = self.place(_C._frombytes(data, _dtype_named(entry["dtype"]), [int(n) for n in entry["shape"]], _C.device("cpu")), entry["device"])
         t = Parameter(t, entry["requires_grad"]) if entry["parameter"] else t.requires_grad_(entry["requires_grad"])
         self.loaded[number] = t
         return t

@@ -88,9 +88,15 @@ MODULES = {
     "kl_div": (lambda nn: nn.KLDivLoss(reduction="batchmean"), lambda: [x(5, 4), probabilities(5, 4)]),
     "kl_div_log": (lambda nn: nn.KLDivLoss(reduction="sum", log_target=True), lambda: [x(5, 4), x(5, 4, grad=False)]),
     "attention": (lambda nn: nn.MultiheadAttention(8, 2), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
-    "attention_batch_first": (lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False), lambda: [x(3, 5, 8), x(3, 5, 8), x(3, 5, 8)]),
+    "attention_batch_first": (
+        lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False),
+        lambda: [x(3, 5, 8), x(3, 5, 8), x(3, 5, 8)],
+    ),
     "attention_dims": (lambda nn: nn.MultiheadAttention(8, 2, kdim=4, vdim=6), lambda: [x(5, 3, 8), x(6, 3, 4), x(6, 3, 6)]),
-    "attention_extra": (lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
+    "attention_extra": (
+        lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True),
+        lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)],
+    ),
     "mlp": (lambda nn: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), lambda: [x(3, 4)]),
 }
 

@@ -131,9 +131,7 @@ def test_plateau(mode, threshold_mode):
     rates = []
     for t in (torch, tl):
         opt = optimizer(t)
-        schedule = t.optim.lr_scheduler.ReduceLROnPlateau(
-            opt, mode, factor=0.5, patience=2, cooldown=1, min_lr=[0.01, 0.02], threshold_mode=threshold_mode
-        )
+        schedule = t.optim.lr_scheduler.ReduceLROnPlateau(opt, mode, factor=0.5, patience=2, cooldown=1, min_lr=[0.01, 0.02], threshold_mode=threshold_mode)
         seen = []
         for figure in figures:
             schedule.step(figure)

@@ -43,9 +43,7 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             gradient = _C.ones_like(root, requires_grad=False) if root.requires_grad else None
         elif gradient.shape != root.shape:
-            raise RuntimeError(
-                f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of {root.shape}."
-            )
+            raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of {root.shape}.")
         start.append(gradient)
     return start
 

@@ -370,8 +370,7 @@ def binary_cross_entropy(
     reduction = reduction_name(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
-            "Please ensure they have the same size."
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size."
         )
     return _C.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
@@ -428,9 +427,7 @@ def _attention_mask(mask: Tensor | None, name: str, like: Tensor) -> Tensor | No
     return mask
 
 
-def _project_qkv(
-    query: Tensor, key: Tensor, value: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
-) -> tuple[Tensor, Tensor, Tensor]:
+def _project_qkv(query: Tensor, key: Tensor, value: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     return q, k, v
 

@@ -48,9 +48,7 @@ class Optimizer:
         self.defaults = defaults
         self._make_hook_tables()
         if isinstance(params, Tensor):
-            raise TypeError(
-                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}"
-            )
+            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -180,9 +178,7 @@ class Optimizer:
         number: dict[int, int] = {}
         for p in self._all_params():
             number.setdefault(id(p), len(number))
-        groups = [
-            {**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups
-        ]
+        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
         state = {number[id(p)] if isinstance(p, Tensor) else p: self._save_state(entry) for p, entry in self.state.items()}
         saved: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._optimizer_state_dict_post_hooks.values()):

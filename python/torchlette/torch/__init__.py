@@ -82,5 +82,7 @@ if not any(finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_M
 
 __version__ = torchlette.__version__
 _mirror(sys.modules[__name__], torchlette)
+# The same functions, but their tensors are marked: operators hand the mark on to their results.
+globals().update(torchlette._C._facade)
 
 from torchlette.torch import backends, cuda  # noqa: E402, F401

@@ -76,8 +76,7 @@ class BackwardTap:
                 continue
             if len(self.watched_outputs) > 1:
                 raise RuntimeError(
-                    "Module backward pre-hook: a gradient can be replaced only when the module has one output, "
-                    f"got {len(self.watched_outputs)} outputs"
+                    f"Module backward pre-hook: a gradient can be replaced only when the module has one output, got {len(self.watched_outputs)} outputs"
                 )
             self.grad_outputs = list(result) if isinstance(result, tuple) else [result]
             replaced = True
@@ -99,8 +98,7 @@ class BackwardTap:
                 continue
             if len(self.watched_inputs) != 1:
                 raise RuntimeError(
-                    "Module backward hook: a gradient can be replaced only when one input requires a gradient, "
-                    f"got {len(self.watched_inputs)} inputs"
+                    f"Module backward hook: a gradient can be replaced only when one input requires a gradient, got {len(self.watched_inputs)} inputs"
                 )
             self.grad_inputs = list(result) if isinstance(result, tuple) else [result]
             replaced = True

@@ -38,9 +38,7 @@ class _WeightedLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(
-        self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         """Register the weight."""
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
@@ -91,9 +89,7 @@ class HuberLoss(_Loss):
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence of targets from log probabilities."""
 
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False
-    ) -> None:
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False) -> None:
         """Choose whether targets are logarithms."""
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target

@@ -377,9 +377,7 @@ class Module(StateDictMixin):
         for _, module in self.named_modules():
             yield module
 
-    def named_modules(
-        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """Iterate over (path, module), this module first."""
         memo = set() if memo is None else memo
         if self in memo:

@@ -60,10 +60,7 @@ class StateDictMixin(_Extra):
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Like the public form, and what ``hook`` returns replaces the state dict."""
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered via "
-                "register_state_dict_post_hook"
-            )
+            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
         return self._add_hook(self._state_dict_hooks, hook, [], False)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
@@ -166,14 +163,12 @@ class StateDictMixin(_Extra):
     def _load_entry(self, name: str, key: str, target: Any, value: Any, assign: bool, error_msgs: list[str]) -> None:
         if not isinstance(value, _C.Tensor):
             error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-                f"but received {type(value)}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(value)}'
             )
             return
         if value.shape != target.shape:
             error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                f"the shape in current model is {target.shape}."
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current model is {target.shape}."
             )
             return
         try:

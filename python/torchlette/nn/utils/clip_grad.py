@@ -18,9 +18,7 @@ def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 @no_grad()
-def get_total_norm(
-    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-) -> Tensor:
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """Return the norm of all ``tensors`` taken as one vector; nothing is read back unless an error is asked for."""
     tensors = _as_list(tensors)
     norm_type = float(norm_type)

@@ -1,0 +1,213 @@
+"""The main demo: a character GPT trained on Shakespeare, by torchlette and, where it is installed, by PyTorch.
+
+``gpt.py`` is plain PyTorch code. It runs here twice: as it stands, and with ``torchlette.torch`` in its imports
+replaced by ``torch``.
+
+    python demo/train.py [--device cpu|wgpu] [--steps N] [--check] [--no-torch]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import random
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import text  # demo/text.py: the script's directory is the first on the path
+import torchlette
+
+HERE = Path(__file__).parent
+
+SEED = 1337
+CHECK_STEPS = 20
+# f32 against f32 with other summation orders, over 20 steps of Adam.
+CHECK_RTOL, CHECK_ATOL = 1e-3, 1e-4
+
+
+def load_gpt(library: str) -> ModuleType:
+    """Return ``gpt.py`` with its imports bound to a library."""
+    source = (HERE / "gpt.py").read_text()
+    if library == "torch":
+        source = source.replace("torchlette.torch", "torch")
+    module = ModuleType(f"gpt_{library}")
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(source, f"gpt.py ({library})", "exec"), module.__dict__)
+    return module
+
+
+class Progress:
+    """A progress bar with the loss and the speed; lines of text where tqdm is not installed."""
+
+    def __init__(self, name: str, config: Any, device: object) -> None:
+        self.losses: list[tuple[int, float]] = []
+        self.tokens = config.batch * config.context
+        self.start = time.perf_counter()
+        self.label = f"{name} on {device}"
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            self.bar = None
+        else:
+            self.bar = tqdm(total=config.steps, desc=self.label, unit="step", dynamic_ncols=True)
+
+    def report(self, step: int, loss: float) -> None:
+        """Note a loss that was read."""
+        self.losses.append((step, loss))
+        speed = (step + 1) * self.tokens / (time.perf_counter() - self.start)
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"loss {loss:.3f}, {speed:,.0f} tokens/s")
+        elif step % 50 == 0:
+            print(f"{self.label}: step {step}, loss {loss:.3f}, {speed:,.0f} tokens/s", flush=True)
+
+    def advance(self) -> None:
+        """Count a step."""
+        if self.bar is not None:
+            self.bar.update(1)
+
+    def close(self) -> None:
+        """Finish the bar."""
+        if self.bar is not None:
+            self.bar.close()
+
+
+def batches(length: int, config: Any, steps: int) -> list[list[int]]:
+    """Return the first characters of the windows of each step, the same for both libraries."""
+    rng = random.Random(SEED)
+    return [[rng.randrange(length - config.context - 1) for _ in range(config.batch)] for _ in range(steps)]
+
+
+def run(gpt: ModuleType, model: Any, tokens: list[int], device: Any, name: str) -> tuple[list[tuple[int, float]], float]:
+    """Train; return the losses read and the milliseconds of a step, the first ten left out."""
+    progress = Progress(name, model.config, device)
+    order = batches(len(tokens), model.config, model.config.steps)
+    warm = min(10, model.config.steps - 1)
+    begin = time.perf_counter()
+    for step in gpt.train(model, tokens, order, device, progress.report):
+        progress.advance()
+        if step == warm:
+            begin = time.perf_counter()
+    took = time.perf_counter() - begin  # the last step's loss was read: all work is done
+    progress.close()
+    return progress.losses, 1000 * took / max(1, model.config.steps - 1 - warm)
+
+
+def copy_weights(source: Any, target: Any, tensor: Any) -> None:
+    """Give ``target`` the parameters of ``source``, which belongs to the other library."""
+    target.load_state_dict({name: tensor(value.detach().cpu().numpy()) for name, value in source.state_dict().items()})
+
+
+def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
+    """Train 20 steps under both libraries from the same weights, without dropout; compare every parameter."""
+    import torch
+
+    ours, theirs = load_gpt("torchlette"), load_gpt("torch")
+    config = {"vocabulary": vocabulary, "dropout": 0.0, "steps": CHECK_STEPS, "warmup": 5}
+    torch.manual_seed(SEED)
+    reference = theirs.GPT(theirs.Config(**config))
+    model = ours.GPT(ours.Config(**config)).to(device)
+    copy_weights(reference, model, torchlette.tensor)
+    losses = [
+        run(ours, model, tokens, device, "torchlette (check)")[0],
+        run(theirs, reference, tokens, torch.device("cpu"), "PyTorch (check)")[0],
+    ]
+    print(f"\nlosses  torchlette {[round(v, 5) for _, v in losses[0]]}\n        PyTorch    {[round(v, 5) for _, v in losses[1]]}")
+    wanted = dict(reference.named_parameters())
+    bad = 0
+    for name, p in model.named_parameters():
+        got, want = torch.from_numpy(p.detach().cpu().numpy().copy()), wanted[name].detach()
+        worst = (got - want).abs().max().item()
+        equal = torch.allclose(got, want, rtol=CHECK_RTOL, atol=CHECK_ATOL)
+        bad += not equal
+        print(f"  {'ok ' if equal else 'BAD'} {name:<32} {str(tuple(want.shape)):<12} largest difference {worst:.2e}")
+    print(f"{len(wanted) - bad} of {len(wanted)} parameters equal after {CHECK_STEPS} steps (rtol {CHECK_RTOL}, atol {CHECK_ATOL})")
+    return bad == 0
+
+
+def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
+    """Write the loss curves to ``loss.png``; say what was done."""
+    try:
+        import matplotlib
+    except ImportError:
+        return "no picture: matplotlib is not installed"
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 5))
+    for name, losses in curves.items():
+        axes.plot(*zip(*losses, strict=True), label=name, linewidth=2 if name == "torchlette" else 1)
+    axes.set(xlabel="step", ylabel="cross entropy of the next character", title="Character GPT on Shakespeare")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(HERE / "loss.png", dpi=120)
+    return "loss curves: demo/loss.png"
+
+
+def summary(device: Any, millis: dict[str, float], before: dict[str, int]) -> str:
+    """Return what the run cost."""
+    now = torchlette.stats()
+    built, replayed = (now[key] - before[key] for key in ("plans_built", "plans_replayed"))
+    lines = [
+        f"device           {device}",
+        *(f"{name:<16} {value:.1f} ms/step" for name, value in millis.items()),
+        f"plans            {built} built, {replayed} replayed",
+        f"peak memory      {now['peak_bytes'] / 2**20:.1f} MiB",
+    ]
+    if "PyTorch" in millis:
+        lines.append(f"ratio            {millis['torchlette'] / millis['PyTorch']:.2f} x PyTorch's time on the CPU")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the demo."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default=None, help="cpu, wgpu, wgpu:1; the default is a GPU if there is one")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--check", action="store_true", help=f"only compare {CHECK_STEPS} steps with PyTorch, parameter by parameter")
+    parser.add_argument("--no-torch", action="store_true", help="do not run PyTorch beside it")
+    options = parser.parse_args()
+
+    corpus, name = text.load()
+    alphabet = sorted(set(corpus))
+    number = {c: i for i, c in enumerate(alphabet)}
+    tokens = [number[c] for c in corpus]
+    print(f"text: {name}; {len(tokens):,} characters, {len(alphabet)} distinct")
+    device = torchlette.device(options.device) if options.device else torchlette.get_default_device()
+    has_torch = not options.no_torch and importlib.util.find_spec("torch") is not None
+    if options.check:
+        if not has_torch:
+            print("--check needs PyTorch, which is not installed")
+            return 1
+        return 0 if check(len(alphabet), tokens, device) else 1
+
+    torchlette.manual_seed(SEED)
+    before = torchlette.stats()
+    gpt = load_gpt("torchlette")
+    model = gpt.GPT(gpt.Config(vocabulary=len(alphabet), steps=options.steps)).to(device)
+    print(f"model: {sum(p.numel() for p in model.parameters()):,} parameters")
+    weights = {key: value.detach().cpu().numpy().copy() for key, value in model.state_dict().items()} if has_torch else {}
+    curves, millis = {}, {}
+    curves["torchlette"], millis["torchlette"] = run(gpt, model, tokens, device, "torchlette")
+    report = summary(device, millis, before)
+    if has_torch:
+        import torch
+
+        torch.manual_seed(SEED)
+        other = load_gpt("torch")
+        reference = other.GPT(other.Config(vocabulary=len(alphabet), steps=options.steps))
+        reference.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
+        curves["PyTorch"], millis["PyTorch"] = run(other, reference, tokens, torch.device("cpu"), "PyTorch")
+        report = summary(device, millis, before)
+
+    sample = "".join(alphabet[i] for i in model.generate([number["\n"]], 300))
+    (HERE / "sample.txt").write_text(sample + "\n")
+    print(f"\n{report}\n{draw(curves)}\nsample: demo/sample.txt\n\n{sample}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
