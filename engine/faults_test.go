@@ -137,7 +137,7 @@ var journeys = map[string]func(j *journey) [][]float32{
 	"writes": func(j *journey) [][]float32 {
 		p := j.leaf(false, []int64{2, 3}, 1, 2, 3, 4, 5, 6)
 		old := j.op("mul", p, 2.0)
-		j.ip("add", j.op("select.int", p, 0, 1), 10.0)
+		j.ip("add", j.op("select", p, 0, 1), 10.0)
 		j.mark()
 		j.ip("mul", p, 3.0)
 		return [][]float32{j.values(old), j.values(p)}

@@ -48,6 +48,8 @@ engine/exec < engine
 engine/op/comp < engine
 
 engine/ir < kernels/kir
+kernels/kir < kernels/kir/kirtest
+kernels/kir/kirtest < engine/device/devicetest
 kernels/kir < engine/device
 engine/device < engine/device/devicetest
 kernels/kir < kernels/tile
@@ -78,11 +80,11 @@ var cgo = map[string]bool{"capi": true, "gpu/wgpu": true, "kernels/cpu": true}
 var modules = map[string][]string{
 	"github.com/oliverbestmann/webgpu": {"gpu/wgpu"},
 	"github.com/cogentcore/webgpu":     {"gpu/wgpu"},
-	"github.com/stretchr/testify":      {"engine/device/devicetest", "engine/op/optest"},
+	"github.com/stretchr/testify":      {"engine/device/devicetest", "engine/op/optest", "kernels/kir/kirtest"},
 }
 
 // testOnly names packages that only tests may import.
-var testOnly = map[string]bool{"engine/device/devicetest": true, "engine/op/optest": true}
+var testOnly = map[string]bool{"engine/device/devicetest": true, "engine/op/optest": true, "kernels/kir/kirtest": true}
 
 // noNames are package names that say nothing.
 var noNames = regexp.MustCompile(`^(utils?|helpers?|common|misc|shared|base)$`)

@@ -1,0 +1,31 @@
+"""The demo's training step on a GPU: through WebGPU against PyTorch on CUDA, both eager float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from demo_step import EVERY, stepper
+from measure import Row, race, seconds
+
+#: The demo's own size, and the shape of GPT-2 small at a short context.
+SIZES: dict[str, dict[str, Any]] = {
+    "demo": {},
+    "12 layers, 768 wide, context 256": {"layers": 12, "heads": 12, "width": 768, "context": 256, "batch": 8},
+}
+
+
+def rows() -> list[Row]:
+    """Measure both sizes; without CUDA there is no rival and the ratio is left out."""
+    out = []
+    # TF32 would let PyTorch use tensor cores, which WGSL cannot reach: float32 against float32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for name, sizes in SIZES.items():
+        ours = stepper("torchlette", "wgpu", **sizes)
+        if torch.cuda.is_available():
+            a, b = race(ours, stepper("torch", "cuda", **sizes), rounds=5)
+            out.append(Row(f"GPU step, {name}", a / EVERY, b / EVERY))
+            continue
+        ours()
+        out.append(Row(f"GPU step, {name}", min(seconds(ours) for _ in range(3)) / EVERY, None))
+    return out

@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/interp"
+)
+
+// Tests that ci/ablate names: each fails when its mechanism is switched off.
+
+// The two windows differ in a static attribute alone: same op, same shapes.
+func TestStaticAttributesAreInTheKey(t *testing.T) {
+	r := newRig(t)
+	x := r.floats([]int64{2, 2}, 1, 2, 3, 4)
+	assert.Equal(t, []float32{4, 6}, r.read(r.do("sum.dim", x, []int64{0})))
+	assert.Equal(t, []float32{3, 7}, r.read(r.do("sum.dim", x, []int64{1})))
+	assert.Equal(t, int64(2), r.stat("plans_built"))
+}
+
+// Whether a result is live outside decides what a plan must keep.
+func TestLivenessOutsideIsInTheKey(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2)
+	run := func(keep bool) {
+		mid := r.do("mul", x, 2.0)
+		out := r.do("add", mid, 1.0)
+		if !keep {
+			r.drop(mid)
+		}
+		assert.Equal(t, []float32{3, 5}, r.read(out))
+		if keep {
+			assert.Equal(t, []float32{2, 4}, r.read(mid))
+			r.drop(mid)
+		}
+		r.drop(out)
+	}
+	run(false)
+	run(true)
+	run(false)
+	assert.Equal(t, int64(2), r.stat("plans_built"))
+}
+
+// A number is a slot, so one plan serves every value of it.
+func TestNumbersAreNotInTheKey(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2)
+	for i := 1; i <= 5; i++ {
+		y := r.do("mul", x, float64(i))
+		assert.Equal(t, []float32{float32(i), 2 * float32(i)}, r.read(y))
+		r.drop(y)
+	}
+	assert.Equal(t, int64(1), r.stat("plans_built"))
+}
+
+// fenced notes which submission used each buffer last, and complains about a buffer
+// that is freed while that submission is in flight.
+type fenced struct {
+	*interp.Device
+	last  map[device.Buffer]device.Fence
+	early int
+}
+
+func (f *fenced) Run(p device.Program, b *device.Binding) (device.Fence, error) {
+	fence, err := f.Device.Run(p, b)
+	for _, x := range b.Bufs {
+		f.last[x] = fence
+	}
+	return fence, err
+}
+
+func (f *fenced) Free(b device.Buffer) {
+	if !f.Done(f.last[b]) {
+		f.early++
+	}
+	f.Device.Free(b)
+}
+
+func TestNoBufferIsFreedBeforeItsFence(t *testing.T) {
+	d := &fenced{Device: interp.New(), last: map[device.Buffer]device.Fence{}}
+	d.Lag = true
+	r := &rig{t: t, dev: d.Device}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	// Windows of growing sizes: each evicts what the one before has just released.
+	for n := int64(64); n <= 4096; n *= 2 {
+		x := r.floats([]int64{n}, make([]float32, n)...)
+		r.inplace("add", x, 1.0)
+		y := r.do("mul", x, 3.0)
+		z := r.do("add", y, x)
+		r.inplace("add", z, 1.0)
+		require.Nil(t, r.e.Flush())
+		r.drop(x, y, z)
+	}
+	require.Nil(t, r.step())
+	assert.Zero(t, d.early, "buffers freed while in flight")
+}
+
+func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2)
+	y := r.do("add", x, 1.0)
+	r.e.mu.Lock() // a call is under way, as when Python collects garbage inside one
+	r.e.Release([]uint64{uint64(y)})
+	held := r.e.s.LiveHandles
+	r.e.mu.Unlock()
+	assert.Equal(t, 2, held, "the finalizer changes nothing while the engine is locked")
+	r.drop(x)
+	assert.Zero(t, r.stat("live_handles"))
+	assert.Zero(t, r.stat("live_nodes"))
+}
