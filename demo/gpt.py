@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-import torchlette.torch as torch
 import torchlette.torch.nn as nn
 import torchlette.torch.nn.functional as F
 from torchlette.torch.utils.data import DataLoader, Dataset
+
+import torchlette.torch as torch
 
 
 @dataclass

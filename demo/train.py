@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import text  # demo/text.py: the script's directory is the first on the path
+
 import torchlette
 
 HERE = Path(__file__).parent

@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torchlette.torch as torch
 import torchlette.torch.nn as nn
 import torchlette.torch.nn.functional as F
+
+import torchlette.torch as torch
 
 WIDTH, HEADS, CONTEXT, BATCH = 64, 4, 32, 16
 

@@ -6,6 +6,7 @@ from collections import Counter, namedtuple
 
 import numpy as np
 import pytest
+
 import torchlette as tl
 import torchlette.utils.data
 from torchlette.utils.data import (

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 import torchlette as tl
 import torchlette.nn
 

@@ -10,9 +10,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from module_oracle import copy_parameters, ours, theirs  # noqa: E402
+
 import torchlette as tl  # noqa: E402
 import torchlette.nn as tnn  # noqa: E402, PLR0402
-from module_oracle import copy_parameters, ours, theirs  # noqa: E402
 
 LIBRARIES = {"torch": torch, "torchlette": tl}
 

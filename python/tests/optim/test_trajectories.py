@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numpy as np  # noqa: E402
+
 import torchlette as tl  # noqa: E402
 import torchlette.nn  # noqa: E402
 import torchlette.optim  # noqa: E402
