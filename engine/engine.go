@@ -65,6 +65,7 @@ type Engine struct {
 	stats      counters
 	defaultSet bool
 	factories  []int // by operator: its requires_grad parameter, -1 for none
+	decodings  [][]decoding
 }
 
 // counters feed Info("stats").
@@ -117,7 +118,7 @@ const (
 // New makes an engine.
 func New(c Config) *Engine {
 	plan.Init()
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams()}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings()}
 	e.start()
 	return e
 }
@@ -302,59 +303,106 @@ func (e *Engine) finish(site uint32, err **ir.Error) {
 	e.mu.Unlock()
 }
 
-// decode resolves the operands of a call.
+// paramKind is what decode must know of a parameter; the others are integers.
+type paramKind uint8
+
+const (
+	tensorParam paramKind = iota
+	listParam
+	scalarParam
+)
+
+// decoding lists the operand and scalar parameters of an operator in order; at is the
+// parameter's number.
+type decoding struct {
+	kind paramKind
+	at   int
+}
+
+func decodings() [][]decoding {
+	out := make([][]decoding, len(op.Defs())+1)
+	for _, d := range op.Defs() {
+		for i := range d.Parsed.Params {
+			switch p := &d.Parsed.Params[i]; p.Type {
+			case "Tensor", "Operand":
+				k := tensorParam
+				if p.List {
+					k = listParam
+				}
+				out[d.ID] = append(out[d.ID], decoding{k, i})
+			case "float", "Scalar":
+				out[d.ID] = append(out[d.ID], decoding{scalarParam, i})
+			}
+		}
+	}
+	return out
+}
+
+// decode resolves the operands of a call. Operands that are numbers and Scalar
+// parameters share the list of scalars, in the signature's order.
 func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
 	a := &e.args
 	a.B, a.Op = e.s, d
 	a.In, a.Scalars, a.Ints = a.In[:0], a.Scalars[:0], c.Ints
 	a.Reset()
-	sc := c.Scalars
-	si := 0
-	// Operands that are numbers take scalars in order, so they are told apart from Scalar
-	// parameters by walking the signature.
-	ti := 0
-	for i := range d.Parsed.Params {
-		p := &d.Parsed.Params[i]
-		switch p.Type {
-		case "Tensor", "Operand":
-			count := 1
-			if p.List {
-				k := intIndex(c, d, i)
-				if k < 0 {
-					return ir.Errorf(ir.ErrType, "%s: integers: got %d, want more", d.Parsed.Name, len(c.Ints))
-				}
-				count = int(c.Ints[k])
+	si, ti := 0, 0
+	for _, p := range e.decodings[d.ID] {
+		switch p.kind {
+		case scalarParam:
+			if si >= len(c.Scalars) {
+				return tooFew(d, "scalars", len(c.Scalars))
 			}
-			for k := 0; k < count; k++ {
-				if ti >= len(c.In) {
-					return ir.Errorf(ir.ErrType, "%s: operands: got %d, want more", d.Parsed.Name, len(c.In))
-				}
-				h := c.In[ti]
-				ti++
-				switch {
-				case h == 0:
-					a.In = append(a.In, op.Val{})
-				case h == operandMarker:
-					if si >= len(sc) {
-						return ir.Errorf(ir.ErrType, "%s: scalars: got %d, want more", d.Parsed.Name, len(sc))
-					}
-					a.In = append(a.In, op.Val{Kind: sc[si].Kind, Bits: sc[si].Bits})
-					si++
-				default:
-					v, err := e.s.Resolve(h)
-					if err != nil {
-						return err
-					}
-					a.In = append(a.In, v)
-				}
-			}
-		case "float", "Scalar":
-			if si >= len(sc) {
-				return ir.Errorf(ir.ErrType, "%s: scalars: got %d, want more", d.Parsed.Name, len(sc))
-			}
-			a.Scalars = append(a.Scalars, op.Val{Kind: sc[si].Kind, Bits: sc[si].Bits})
+			a.Scalars = append(a.Scalars, op.Val{Kind: c.Scalars[si].Kind, Bits: c.Scalars[si].Bits})
 			si++
+			continue
+		case listParam:
+			k := intIndex(c, d, p.at)
+			if k < 0 {
+				return tooFew(d, "integers", len(c.Ints))
+			}
+			for n := c.Ints[k]; n > 1; n-- {
+				if err := e.operand(c, d, &ti, &si); err != nil {
+					return err
+				}
+			}
+			if c.Ints[k] < 1 {
+				continue
+			}
 		}
+		if err := e.operand(c, d, &ti, &si); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooFew(d *op.Def, what string, got int) *ir.Error {
+	return ir.Errorf(ir.ErrType, "%s: %s: got %d, want more", d.Parsed.Name, what, got)
+}
+
+// operand decodes the next tensor operand.
+func (e *Engine) operand(c *Call, d *op.Def, ti, si *int) *ir.Error {
+	a := &e.args
+	if *ti >= len(c.In) {
+		return tooFew(d, "operands", len(c.In))
+	}
+	h := c.In[*ti]
+	*ti++
+	switch h {
+	case 0:
+		a.In = append(a.In, op.Val{})
+	case operandMarker:
+		if *si >= len(c.Scalars) {
+			return tooFew(d, "scalars", len(c.Scalars))
+		}
+		a.In = append(a.In, op.Val{Kind: c.Scalars[*si].Kind, Bits: c.Scalars[*si].Bits})
+		*si++
+	default:
+		v, err := e.s.Resolve(h)
+		if err != nil {
+			return err
+		}
+		a.In = append(a.In, v)
 	}
 	return nil
 }
