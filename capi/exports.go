@@ -184,12 +184,6 @@ func tlgo_site_string(site C.uint32_t, dst *C.char, capacity C.size_t) (st C.int
 //export tlgo_set_mode
 func tlgo_set_mode(mode C.int32_t, value C.int64_t, old *C.int64_t) (st C.int32_t) {
 	defer guard("tl_set_mode", 0, &st)
-	if value == C.INT64_MIN {
-		v := engine().SetMode(Mode(mode), 0)
-		engine().SetMode(Mode(mode), v)
-		*old = C.int64_t(v)
-		return 0
-	}
 	v := engine().SetMode(Mode(mode), int64(value))
 	if old != nil {
 		*old = C.int64_t(v)

@@ -3,18 +3,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(_MSC_VER)
-#define TL_THREAD __declspec(thread)
-#else
-#define TL_THREAD __thread
+#if !defined(_WIN32)
+#include <pthread.h>
 #endif
 
 enum { TL_MESSAGE_BYTES = 4096 };
 
-static TL_THREAD struct {
+typedef struct {
     tl_error error;
     char message[TL_MESSAGE_BYTES];
-} last;
+} record;
+
+// The record is on the heap: Go makes the library's thread-local segment a static one, and the
+// room that a process has left for those is under 2 KB.
+static __thread record *last;
+
+// no_memory stands in when a record cannot be allocated.
+static record no_memory = {{TL_OUT_OF_MEMORY, 0, no_memory.message}, "torchlette: out of memory while reporting an error"};
+
+#if !defined(_WIN32)
+static pthread_key_t owner;
+static pthread_once_t owner_once = PTHREAD_ONCE_INIT;
+
+static void make_owner(void) { pthread_key_create(&owner, free); }
+#endif
+
+static record *own_record(void) {
+    if (last == NULL) {
+        last = calloc(1, sizeof *last);
+#if !defined(_WIN32)
+        // A thread's end frees its record.
+        pthread_once(&owner_once, make_owner);
+        pthread_setspecific(owner, last);
+#endif
+    }
+    return last;
+}
 
 int tl_forked = 0;
 
@@ -26,11 +50,13 @@ void tlgo_fail(int32_t code, uint32_t site, char *message, size_t bytes) {
             bytes--;
         }
     }
-    memcpy(last.message, message, bytes);
-    last.message[bytes] = 0;
-    last.error.code = code;
-    last.error.site = site;
-    last.error.message = last.message;
+    record *r = own_record();
+    if (r == NULL) {
+        return;
+    }
+    memcpy(r->message, message, bytes);
+    r->message[bytes] = 0;
+    r->error = (tl_error){code, site, r->message};
 }
 
 void tlgo_free_c(void *p) { free(p); }
@@ -46,10 +72,11 @@ int32_t tl_refuse_fork(void) {
 uint32_t tl_abi_version(void) { return TL_ABI_VERSION; }
 
 const tl_error *tl_last_error(void) {
-    if (last.error.message == NULL) {
-        last.error.message = last.message;
+    static const tl_error none = {TL_OK, 0, ""};
+    if (own_record() == NULL) {
+        return &no_memory.error;
     }
-    return &last.error;
+    return last->error.message != NULL ? &last->error : &none;
 }
 
 void tl_free(void *p) { free(p); }

@@ -146,7 +146,7 @@ enum {
     TL_MODE_INFERENCE = 3,
     TL_MODE_BUSY_WAIT = 4
 };
-#define TL_MODE_QUERY INT64_MIN
+#define TL_MODE_QUERY ((int64_t)-1)
 
 enum { TL_RNG_SEED = 0, TL_RNG_GET = 1, TL_RNG_SET = 2 };
 

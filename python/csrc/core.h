@@ -93,7 +93,6 @@ typedef struct {
     const tl_opdef *def;
     param *params;
     int32_t nparams, npos;  /* npos: without keyword-only ones */
-    int32_t requires_grad;  /* index of that parameter, -1 when there is none */
     bool list_result;
     bool creates; /* takes dtype and device, so also requires_grad, layout, pin_memory */
     PyTypeObject *result_type; /* named tuple, or NULL */
@@ -114,7 +113,7 @@ extern struct tl_globals {
     PyObject *errors[TL_NUM_CODES];
     PyObject *empty_tuple;
     uint8_t default_dtype; /* mirror of the engine's mode */
-    uint8_t default_device;
+    int default_device; /* -1 until it is asked for: the engine then looks for a GPU */
     bool forked;
 } G;
 
@@ -162,19 +161,22 @@ PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_from_numpy(PyObject *self, PyObject *array);
 PyObject *py_frombytes(PyObject *self, PyObject *args);
+PyObject *py_tobytes(PyObject *self, PyObject *tensor);
 
 /* number.c */
 int number_init(void);
 int number_scalar(PyObject *o, tl_scalar *s); /* 1 a Python number, 0 not one, -1 error */
 PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op);
 extern PyType_Slot number_slots[];
-int coercion_allowed(Tensor *t, const char *what);
+int coercion_allowed(Tensor *t, const char *what); /* else the exception is set */
+PyObject *coercion_text(PyObject *what);
 
 /* index.c */
 PyObject *tensor_getitem(PyObject *self, PyObject *key);
 int tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t tensor_length(PyObject *self);
 PyObject *tensor_iter(PyObject *self);
+PyObject *py_nonzero(PyObject *self, PyObject *mask);
 
 /* parser.c */
 int parser_init(void);
@@ -210,13 +212,15 @@ PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs); 
 
 /* site.c */
 uint32_t call_site(void);
-bool site_in_facade(void); /* the code running now imported torchlette.torch */
+bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
+bool site_in_facade(void);                 /* the code running now did */
 
 /* engine.c */
 PyObject *raise_status(int32_t status); /* NULL */
 int check_status(int32_t status);       /* 0, or -1 with the exception set */
 int set_error(int code, const char *format, ...);
 int wait_force(uint64_t handle);
+int default_device(uint8_t *id);
 extern PyMethodDef engine_functions[];
 int engine_init(PyObject *module);
 

@@ -598,7 +598,10 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
     if (is_tensor(data)) {
         return from_tensor(data, dtype, device, requires_grad);
     }
-    uint8_t dev = device >= 0 ? (uint8_t)device : G.default_device;
+    uint8_t dev = (uint8_t)device;
+    if (device < 0 && default_device(&dev) < 0) {
+        return NULL;
+    }
     bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) || PyTuple_Check(data) || PyUnicode_Check(data);
     if (!plain) {
         PyObject *r = from_buffer(data, dtype, dev, requires_grad, door);
@@ -709,5 +712,18 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
     r = make((uint8_t)d, (uint8_t)dev, (int)n, sizes, v.buf, (size_t)v.len, false, door_of(self));
 done:
     PyBuffer_Release(&v);
+    return r;
+}
+
+/* _tobytes(tensor): the elements, dense and row-major. */
+PyObject *py_tobytes(PyObject *self, PyObject *tensor) {
+    (void)self;
+    if (!is_tensor(tensor)) {
+        return PyErr_Format(PyExc_TypeError, "_tobytes(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
+    }
+    size_t bytes;
+    void *block = read_all((Tensor *)tensor, &bytes);
+    PyObject *r = block != NULL ? PyBytes_FromStringAndSize(block, (Py_ssize_t)bytes) : NULL;
+    PyMem_Free(block);
     return r;
 }

@@ -127,9 +127,21 @@ static int set_mode(int32_t mode, int64_t value, int64_t *old) {
         if (mode == TL_MODE_DEFAULT_DTYPE) {
             G.default_dtype = (uint8_t)value;
         } else if (mode == TL_MODE_DEFAULT_DEVICE) {
-            G.default_device = (uint8_t)value;
+            G.default_device = (int)value;
         }
     }
+    return 0;
+}
+
+int default_device(uint8_t *id) {
+    int64_t v;
+    if (G.default_device < 0) {
+        if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
+            return -1;
+        }
+        G.default_device = (int)v;
+    }
+    *id = (uint8_t)G.default_device;
     return 0;
 }
 
@@ -184,7 +196,8 @@ static PyObject *py_set_default_device(PyObject *self, PyObject *d) {
 
 static PyObject *py_get_default_device(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
-    return device_object(G.default_device);
+    uint8_t id;
+    return default_device(&id) < 0 ? NULL : device_object(id);
 }
 
 static PyObject *py_manual_seed(PyObject *self, PyObject *seed) {
@@ -555,9 +568,6 @@ int engine_init(PyObject *module) {
         return -1;
     }
     G.default_dtype = (uint8_t)v;
-    if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
-        return -1;
-    }
-    G.default_device = (uint8_t)v;
+    G.default_device = -1;
     return 0;
 }

@@ -38,55 +38,51 @@ static int add_int(plan *p, PyObject *o) {
     return put_int(&p->spec, I_INT) < 0 ? -1 : put_int(&p->spec, i);
 }
 
-/* start, stop or step: given or not, and the number. */
-static int add_bound(plan *p, PyObject *slice, const char *name, int64_t *value) {
+/* start, stop or step: 1 given, 0 None. */
+static int bound(PyObject *slice, const char *name, int64_t *value) {
     PyObject *o = PyObject_GetAttrString(slice, name);
     PyObject *n = o == NULL || o == Py_None ? NULL : PyNumber_Index(o);
     bool none = o == Py_None;
     Py_XDECREF(o);
-    if (n == NULL && !none) {
-        return -1;
-    }
     *value = 0;
-    if (n != NULL) {
-        *value = PyLong_AsLongLong(n);
-        if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            PyErr_Clear(); /* past every end */
-            *value = PyObject_RichCompareBool(n, Py_False, Py_LT) > 0 ? INT64_MIN / 2 : INT64_MAX / 2;
-        }
-        Py_DECREF(n);
+    if (n == NULL) {
+        return none ? 0 : -1;
     }
-    return put_int(&p->spec, !none) < 0 ? -1 : put_int(&p->spec, *value);
+    *value = PyLong_AsLongLong(n);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear(); /* past every end */
+        *value = PyObject_RichCompareBool(n, Py_False, Py_LT) > 0 ? INT64_MIN / 2 : INT64_MAX / 2;
+    }
+    Py_DECREF(n);
+    return PyErr_Occurred() ? -1 : 1;
+}
+
+/* A slice: which of its numbers are given (1 start, 2 stop, 4 step), and these. */
+static int put_slice(plan *p, int64_t given, const int64_t v[3]) {
+    p->out_dim++;
+    return put_int(&p->spec, I_SLICE) < 0 || put_int(&p->spec, given) < 0 || put_int(&p->spec, v[0]) < 0 || put_int(&p->spec, v[1]) < 0 ||
+                   put_int(&p->spec, v[2]) < 0
+               ? -1
+               : 0;
 }
 
 static int add_slice(plan *p, PyObject *slice) {
-    int64_t start, stop, step;
-    int at = p->spec.n_ints;
-    if (put_int(&p->spec, I_SLICE) < 0 || add_bound(p, slice, "start", &start) < 0 || add_bound(p, slice, "stop", &stop) < 0 ||
-        add_bound(p, slice, "step", &step) < 0) {
-        return -1;
+    static const char *const names[] = {"start", "stop", "step"};
+    int64_t v[3], given = 0;
+    for (int i = 0; i < 3; i++) {
+        int is_given = bound(slice, names[i], &v[i]);
+        if (is_given < 0) {
+            return -1;
+        }
+        given |= (int64_t)is_given << i;
     }
-    const int64_t *v = &p->spec.ints[at + 1];
-    if (v[4] != 0 && step <= 0) {
-        PyErr_SetString(PyExc_ValueError, step == 0 ? "slice step cannot be zero" : "step must be greater than zero");
-        return -1;
-    }
-    p->trivial = p->trivial && v[0] == 0 && v[2] == 0 && v[4] == 0;
-    p->out_dim++;
-    return 0;
+    p->trivial = p->trivial && given == 0;
+    return put_slice(p, given, v);
 }
 
 static int add_full_slice(plan *p) {
-    p->out_dim++;
-    if (put_int(&p->spec, I_SLICE) < 0) {
-        return -1;
-    }
-    for (int i = 0; i < 6; i++) {
-        if (put_int(&p->spec, 0) < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    static const int64_t none[3];
+    return put_slice(p, 0, none);
 }
 
 static int add_none(plan *p) {
@@ -325,9 +321,8 @@ static int found(overload **o, const char *full) {
 /* The view of the basic part of the key. */
 static PyObject *view_of(plan *p, PyObject *self) {
     argbuf b;
-    if (p->trivial) {
-        PyObject *argv[1] = {self};
-        return p->n_advanced > 0 || p->mask != NULL ? Py_NewRef(self) : call_name("alias", argv, 1);
+    if (p->trivial && p->n_advanced > 0) {
+        return Py_NewRef(self);
     }
     if (found(&op_index, "_index") < 0) {
         return NULL;
@@ -406,31 +401,11 @@ static PyObject *put_through(plan *p, PyObject *view, PyObject *value) {
     argbuf b;
     argbuf_init(&b);
     PyObject *r = NULL;
-    PyObject *v = is_tensor(value) ? Py_NewRef(value) : scalar_tensor(value, ((Tensor *)view)->dtype, ((Tensor *)view)->device, TL_DOOR_CORE);
-    if (v != NULL && found(&op_put, "_index_put_") == 0 && put_advanced(&b, p, view) == 0 && put_tensor(&b, v) == 0 && put_int(&b, 0) == 0) {
+    bool ready = found(&op_put, "_index_put_") == 0 && put_advanced(&b, p, view) == 0 && put_operand(&b, value) == 1;
+    if (ready && put_int(&b, 0) == 0) { /* accumulate */
         r = call_in_place(op_put, &b, view);
     }
-    Py_XDECREF(v);
     argbuf_clear(&b);
-    return r;
-}
-
-/* A value with more leading dimensions of length 1 than the target loses them. */
-static PyObject *fit_value(PyObject *value, PyObject *view) {
-    Tensor *v = (Tensor *)value, *t = (Tensor *)view;
-    int extra = v->rank - t->rank;
-    if (extra <= 0) {
-        return Py_NewRef(value);
-    }
-    for (int i = 0; i < extra; i++) {
-        if (v->shape[i] != 1) {
-            return Py_NewRef(value); /* copy_ says what is wrong */
-        }
-    }
-    PyObject *shape = size_from(v->shape + extra, t->rank);
-    PyObject *argv[2] = {value, shape};
-    PyObject *r = shape != NULL ? call_name("reshape", argv, 2) : NULL;
-    Py_XDECREF(shape);
     return r;
 }
 
@@ -444,11 +419,8 @@ static PyObject *assign(plan *p, PyObject *view, PyObject *value) {
     if (p->n_advanced > 0) {
         return put_through(p, view, value);
     }
-    PyObject *v = is_tensor(value) ? fit_value(value, view) : Py_NewRef(value);
-    PyObject *argv[2] = {view, v};
-    PyObject *r = v != NULL ? call_name(is_tensor(value) ? "copy_" : "fill_", argv, 2) : NULL;
-    Py_XDECREF(v);
-    return r;
+    PyObject *argv[2] = {view, value};
+    return call_name("_setitem_", argv, 2);
 }
 
 int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
@@ -494,4 +466,26 @@ PyObject *tensor_iter(PyObject *self) {
     PyObject *it = parts != NULL ? PyObject_GetIter(parts) : NULL;
     Py_XDECREF(parts);
     return it;
+}
+
+/* _nonzero(mask): the indices of the true elements, one tensor for each dimension. */
+PyObject *py_nonzero(PyObject *self, PyObject *mask) {
+    (void)self;
+    if (!is_tensor(mask) || ((Tensor *)mask)->dtype != TL_BOOL) {
+        return PyErr_Format(PyExc_TypeError, "_nonzero(): argument must be a bool Tensor");
+    }
+    PyObject *tensors[TL_MAX_RANK];
+    int rank = ((Tensor *)mask)->rank;
+    if (read_mask((Tensor *)mask, tensors) < 0) {
+        return NULL;
+    }
+    PyObject *tuple = PyTuple_New(rank);
+    for (int i = 0; i < rank; i++) {
+        if (tuple == NULL) {
+            Py_DECREF(tensors[i]);
+        } else {
+            PyTuple_SetItem(tuple, i, tensors[i]);
+        }
+    }
+    return tuple;
 }

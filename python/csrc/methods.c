@@ -145,36 +145,8 @@ static int set_data(PyObject *self, PyObject *v, void *c) {
     return tensor_update(t, &out);
 }
 
-static PyObject *get_T(PyObject *self, void *c) {
-    (void)c;
-    Tensor *t = (Tensor *)self;
-    PyObject *dims = PyTuple_New(t->rank);
-    for (int i = 0; dims != NULL && i < t->rank; i++) {
-        PyObject *d = PyLong_FromLong(t->rank - 1 - i);
-        if (d == NULL || PyTuple_SetItem(dims, i, d) < 0) {
-            Py_CLEAR(dims);
-        }
-    }
-    if (dims == NULL) {
-        return NULL;
-    }
-    PyObject *argv[2] = {self, dims};
-    PyObject *r = call_name("permute", argv, 2);
-    Py_DECREF(dims);
-    return r;
-}
-
-static PyObject *get_mT(PyObject *self, void *c) {
-    (void)c;
-    if (((Tensor *)self)->rank < 2) {
-        return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", ((Tensor *)self)->rank);
-    }
-    PyObject *argv[3] = {self, PyLong_FromLong(-2), PyLong_FromLong(-1)};
-    PyObject *r = call_name("transpose", argv, 3);
-    Py_DECREF(argv[1]);
-    Py_DECREF(argv[2]);
-    return r;
-}
+static PyObject *get_T(PyObject *self, void *c) { (void)c; return call_name("_T", &self, 1); }
+static PyObject *get_mT(PyObject *self, void *c) { (void)c; return call_name("_mT", &self, 1); }
 
 static PyObject *get_version(PyObject *self, void *c) {
     (void)c;

@@ -8,7 +8,27 @@ static PyObject *py_where(PyObject *self, PyObject *ignored) {
     return PyLong_FromUnsignedLong(call_site());
 }
 
+static PyObject *py_in_facade(PyObject *self, PyObject *globals) {
+    (void)self;
+    if (!PyDict_Check(globals)) {
+        return PyErr_Format(PyExc_TypeError, "_in_facade(): argument must be dict");
+    }
+    return PyBool_FromLong(globals_in_facade(globals));
+}
+
+static PyObject *py_coercion_error(PyObject *self, PyObject *what) {
+    (void)self;
+    PyObject *text = coercion_text(what);
+    PyObject *e = text != NULL ? PyObject_CallFunctionObjArgs(G.errors[TL_HOST_COERCION], text, NULL) : NULL;
+    Py_XDECREF(text);
+    return e;
+}
+
 static PyMethodDef functions[] = {
+    {"_in_facade", py_in_facade, METH_O, "Whether the module with these globals imported torchlette.torch."},
+    {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
+    {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
+    {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The call site of the line that runs."},
     {0},
 };

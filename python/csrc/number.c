@@ -197,11 +197,20 @@ static PyObject *nb_invert(PyObject *a) { return call_name("bitwise_not", &a, 1)
 /* Coercion. In torchlette a tensor is not silently a Python number: the read is
  * written as item(). PyTorch's rule holds for tensors that came through
  * torchlette.torch, and in modules that import it. */
+PyObject *coercion_text(PyObject *what) {
+    return PyUnicode_FromFormat("%U: a tensor is not converted silently, for that waits for the device: got a Tensor, want t.item()", what);
+}
+
 int coercion_allowed(Tensor *t, const char *what) {
     if (t->door == TL_DOOR_TORCH || site_in_facade()) {
         return 1;
     }
-    set_error(TL_HOST_COERCION, "%s: a tensor is not converted silently: it would wait for the device; got a Tensor, want t.item()", what);
+    PyObject *name = PyUnicode_FromString(what), *text = name != NULL ? coercion_text(name) : NULL;
+    if (text != NULL) {
+        set_error(TL_HOST_COERCION, "%U", text);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(text);
     return 0;
 }
 

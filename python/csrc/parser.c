@@ -569,9 +569,6 @@ static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ss
     if (ok == 1) {
         ok = encode(a, b);
     }
-    if (ok == 1 && o->requires_grad >= 0) {
-        x->requires_grad = a->value[o->requires_grad] == Py_True;
-    }
     return ok;
 }
 

@@ -99,27 +99,25 @@ uint32_t call_site(void) {
 
 /* The policy of coercion is lexical: PyTorch's rules hold for tensors made through
  * torchlette.torch, and in code whose module imported it. */
-bool site_in_facade(void) {
-    PyObject *globals = PyEval_GetGlobals(); /* borrowed */
-    if (globals == NULL) {
-        return false;
-    }
+bool globals_in_facade(PyObject *globals) {
+    static const char facade[] = "torchlette.torch";
     PyObject *key, *value;
     Py_ssize_t at = 0;
-    while (PyDict_Next(globals, &at, &key, &value)) {
+    bool found = false;
+    while (!found && PyDict_Next(globals, &at, &key, &value)) {
         if (!PyModule_Check(value)) {
             continue;
         }
         PyObject *name = PyModule_GetNameObject(value);
         const char *s = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        static const char facade[] = "torchlette.torch";
-        bool found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 &&
-                     (s[sizeof facade - 1] == 0 || s[sizeof facade - 1] == '.');
+        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 && (s[sizeof facade - 1] == 0 || s[sizeof facade - 1] == '.');
         Py_XDECREF(name);
-        if (found) {
-            return true;
-        }
     }
     PyErr_Clear();
-    return false;
+    return found;
+}
+
+bool site_in_facade(void) {
+    PyObject *globals = PyEval_GetGlobals(); /* borrowed */
+    return globals != NULL && globals_in_facade(globals);
 }

@@ -144,7 +144,6 @@ static int compile(overload *o, const tl_opdef *d) {
     o->def = d;
     o->nparams = d->nparams;
     o->npos = d->nparams;
-    o->requires_grad = -1;
     o->params = PyMem_Calloc((size_t)d->nparams + 1, sizeof *o->params);
     if (o->params == NULL) {
         PyErr_NoMemory();
@@ -167,9 +166,6 @@ static int compile(overload *o, const tl_opdef *d) {
         }
         dtype = dtype || p->type == TL_P_DTYPE;
         device = device || p->type == TL_P_DEVICE;
-        if (strcmp(p->text, "requires_grad") == 0) {
-            o->requires_grad = i;
-        }
     }
     o->creates = dtype && device;
     return compile_results(o);

@@ -1,0 +1,3 @@
+package main
+
+import _ "github.com/torchlette/torchlette/engine/op/comp" // registers the operators

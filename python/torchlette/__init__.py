@@ -1,0 +1,47 @@
+"""A tensor library with PyTorch's semantics, on the CPU and on any GPU that WebGPU reaches.
+
+``import torchlette`` keeps reads explicit: ``t.item()``, ``t.numpy()``, ``t.tolist()``; a tensor is never silently a
+Python number. ``import torchlette.torch as torch`` is the same library for PyTorch scripts.
+"""
+
+from __future__ import annotations
+
+import os as _os
+
+from torchlette import _C
+from torchlette._version import __version__
+from torchlette.errors import *  # noqa: F403
+from torchlette.errors import BY_CODE as _BY_CODE
+
+_C._set_errors(_BY_CODE)
+
+Tensor = _C.Tensor
+Size = _C.Size
+device = _C.device
+dtype = _C.dtype
+
+# The dtypes and their short names; "float", "int" and "bool" hide the built-ins in this namespace, as in PyTorch.
+for _name in ("bool", "int", "long", "float", "double", "half"):
+    globals()[_name] = getattr(_C, _name)
+int32, int64, uint32 = _C.int32, _C.int64, _C.uint32
+float16, bfloat16, float32, float64 = _C.float16, _C.bfloat16, _C.float32, _C.float64
+
+tensor = _C.tensor
+as_tensor = _C.as_tensor
+asarray = _C.asarray
+from_numpy = _C.from_numpy
+
+# The operators that are functions; those of nn.functional and hidden ones are not.
+_FUNCTION = 1
+for _name, _places in _C._where.items():
+    if _places & _FUNCTION and not _name.startswith("_"):
+        globals()[_name] = getattr(_C, _name)
+
+from torchlette._repr import set_printoptions  # noqa: E402
+from torchlette._tensor import allclose, argwhere, equal, masked_select, nonzero  # noqa: E402
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_C._after_fork)
+
+from torchlette import autograd, nn, optim, random, utils  # noqa: E402
+from torchlette._api import *  # noqa: E402, F403

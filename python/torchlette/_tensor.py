@@ -1,0 +1,328 @@
+"""Methods of Tensor that are written in Python; importing this module puts them on the type."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from torchlette import _C
+from torchlette._repr import tensor_format, tensor_repr
+
+Tensor = _C.Tensor
+
+_DTYPES = (_C.bool, _C.int32, _C.int64, _C.uint32, _C.float16, _C.bfloat16, _C.float32, _C.float64)
+_LEGACY_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
+    "uint32": "UInt32Tensor",
+    "bool": "BoolTensor",
+}
+
+
+# Gradients -------------------------------------------------------------------------------
+
+
+class GradFn:
+    """The operation that made a tensor, as autograd knows it."""
+
+    def __init__(self, name: str) -> None:
+        """Name the operation."""
+        self._name = name
+
+    def name(self) -> str:
+        """Return the name of the backward rule."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<{self._name} object at {id(self):#x}>"
+
+
+def _grad_fn(self: Tensor) -> GradFn | None:
+    """The operation that made it, or None for a leaf."""
+    name = self._meta()["grad_fn"]
+    return GradFn(name) if name else None
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from."""
+    from torchlette import autograd
+
+    autograd.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+
+class HookHandle:
+    """Removes a hook: by :meth:`remove` or at the end of a ``with`` block."""
+
+    def __init__(self, number: int) -> None:
+        """Hold the hook's number."""
+        self.id = number
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        _C._remove_hook(self.id)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.remove()
+
+
+def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
+    """Call ``hook`` with the gradient of this tensor; what it returns, unless None, replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return HookHandle(_C._add_hook(self, hook))
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Forget the history of this tensor, in place."""
+    if self._is_view():
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    self.data = self.detach()
+    return self.requires_grad_(False)
+
+
+# Copies and conversions ------------------------------------------------------------------
+
+
+def _to_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """Return device, dtype and copy of the forms ``to(dtype)``, ``to(device, dtype)`` and ``to(other)``."""
+    device, dtype, copy_ = kwargs.pop("device", None), kwargs.pop("dtype", None), kwargs.pop("copy", False)
+    other = kwargs.pop("other", None)
+    kwargs.pop("non_blocking", None), kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and isinstance(rest[0], _C.dtype | type):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], _C.dtype | type)):
+            dtype = rest.pop(0)
+    if len(rest) > 1:
+        copy_ = rest[1]
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    return device, dtype, bool(copy_)
+
+
+def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Convert: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; gives self when nothing changes."""
+    device, dtype, copy_ = _to_arguments(args, kwargs)
+    result = self
+    if device is not None:
+        device = _C.device(device)
+        if device != self.device:
+            result = _C._to_device(result, device)
+    if dtype is not None:
+        result = _C._to_dtype(result, dtype)
+    return result.clone() if copy_ and result is self else result
+
+
+def _cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Return the tensor on the CPU."""
+    return self.to("cpu")
+
+
+def _wgpu(self: Tensor, index: int = 0) -> Tensor:
+    """Return the tensor on a GPU."""
+    return self.to(_C.device("wgpu", index))
+
+
+def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Raise: there is no CUDA device."""
+    raise RuntimeError("cuda: there is no CUDA device: got cuda, want cpu or wgpu")
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the type's old name, or the tensor converted to ``dtype``."""
+    if dtype is None:
+        return "torch." + _LEGACY_NAMES[self.dtype._name]
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        for candidate in _DTYPES:
+            if _LEGACY_NAMES[candidate._name] == name:
+                return self.to(candidate)
+        raise ValueError(f"invalid type: '{dtype}'")
+    return self.to(dtype)
+
+
+def _numpy(self: Tensor, *, force: bool = False) -> Any:
+    """Return the values as a read-only NumPy array, as they are now."""
+    import numpy
+
+    if force:
+        return self.detach().numpy()
+    if self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.dtype is _C.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    return numpy.asarray(memoryview(self))
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """NumPy's conversion protocol."""
+    values = self.numpy()
+    if dtype is not None and values.dtype != dtype:
+        return values.astype(dtype)
+    return values.copy() if copy else values
+
+
+def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Return a tensor with a copy of ``data`` on this tensor's device."""
+    made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
+    made._door = self._door
+    return made
+
+
+def _apply_(self: Tensor, fn: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by ``fn`` of it; for small tensors, on the CPU."""
+    if self.device.type != "cpu":
+        raise TypeError("apply_ is only implemented on CPU tensors")
+    values = [fn(v) for v in self.detach().reshape(-1).tolist()]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def _map_(self: Tensor, other: Tensor, fn: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by ``fn`` of it and the element of ``other``; for small tensors, on the CPU."""
+    if self.device.type != "cpu":
+        raise TypeError("map_ is only implemented on CPU tensors")
+    pairs = zip(self.detach().reshape(-1).tolist(), other.detach().expand(self.shape).reshape(-1).tolist(), strict=True)
+    return self.copy_(_C.tensor([fn(a, b) for a, b in pairs], dtype=self.dtype).reshape(self.shape))
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Return self: uploads need no pinned memory."""
+    return self
+
+
+# Results whose shape depends on values: they read ----------------------------------------
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """Return the indices of the elements that are not zero; reads the tensor."""
+    mask = input if input.dtype is _C.bool else input != 0
+    if as_tuple:
+        return _C._nonzero(mask.unsqueeze(0) if mask.dim() == 0 else mask)
+    if mask.dim() == 0:
+        return _C.empty(int(mask.item()), 0, dtype=_C.int64, device=input.device)
+    return _C.stack(list(_C._nonzero(mask)), 1)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Return the indices of the elements that are not zero; reads the tensor."""
+    return nonzero(input)
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements under a mask, as a vector; reads the mask."""
+    if mask.dtype is not _C.bool:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    shape = (input.detach() + _C.zeros_like(mask, dtype=input.dtype)).shape if input.shape != mask.shape else input.shape
+    chosen = input.expand(shape)[mask.expand(shape)]
+    return chosen.reshape(-1)
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape and elements; reads the answer."""
+    return input.shape == other.shape and bool((input == other).all().item())
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Return whether all elements are close; reads the answer."""
+    return bool(_C.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item())
+
+
+# Python's protocols ----------------------------------------------------------------------
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    made = self.detach().clone()
+    if type(self) is not Tensor:
+        made = Tensor._make_subclass(type(self), made)
+    memo[id(self)] = made
+    made.requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return made
+
+
+def _rebuild(kind: type, data: bytes, dtype: Any, shape: tuple[int, ...], device: str, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    """Unpickle a tensor."""
+    made = _C._frombytes(data, dtype, shape, device)
+    if kind is not Tensor:
+        made = Tensor._make_subclass(kind, made)
+    made.requires_grad_(requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
+def _to_bytes(self: Tensor) -> bytes:
+    """The elements, dense and row-major."""
+    return _C._tobytes(self)
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    state = (type(self), _to_bytes(self), self.dtype, tuple(self.shape), str(self.device), self.requires_grad, dict(self.__dict__))
+    return _rebuild, state
+
+
+def install() -> None:
+    """Put the methods on the type."""
+    methods = {
+        "backward": _backward,
+        "register_hook": _register_hook,
+        "detach_": _detach_,
+        "to": _to,
+        "cpu": _cpu,
+        "wgpu": _wgpu,
+        "cuda": _cuda,
+        "type": _type,
+        "numpy": _numpy,
+        "new_tensor": _new_tensor,
+        "apply_": _apply_,
+        "map_": _map_,
+        "pin_memory": _pin_memory,
+        "nonzero": nonzero,
+        "argwhere": argwhere,
+        "masked_select": masked_select,
+        "equal": equal,
+        "allclose": allclose,
+        "__array__": _array,
+        "__deepcopy__": _deepcopy,
+        "__reduce_ex__": _reduce_ex,
+        "__repr__": tensor_repr,
+        "__format__": tensor_format,
+    }
+    for name, fn in methods.items():
+        setattr(Tensor, name, fn)
+    Tensor.grad_fn = property(_grad_fn)
+    # NumPy leaves mixed operators to the tensor, whose class says what it can take.
+    Tensor.__array_priority__ = 1000
+
+
+install()

@@ -1,0 +1,158 @@
+"""The error classes.
+
+Each derives from :class:`TorchletteError` and from the built-in class that PyTorch raises in the same
+situation, so that ``except RuntimeError`` of a PyTorch script catches what it did before.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BackwardGraphFreedError",
+    "DeviceLostError",
+    "DisposedTensorError",
+    "DtypeError",
+    "EngineBusyError",
+    "ExecutionError",
+    "IndexRangeError",
+    "InternalError",
+    "InvalidHandleError",
+    "InvalidValueError",
+    "InvalidatedGradError",
+    "InvalidatedLocError",
+    "KernelExecutionError",
+    "LinAlgError",
+    "MissingExternalStateError",
+    "NonReentrantBackwardError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "PoisonedEngineError",
+    "SavedTensorModifiedError",
+    "TensorHostCoercionError",
+    "TorchletteError",
+    "ValueLostError",
+    "ValueOverflowError",
+]
+
+
+class TorchletteError(Exception):
+    """Base of all errors that the library raises."""
+
+
+class ExecutionError(TorchletteError, RuntimeError):
+    """An operation cannot be done on these tensors: shapes, devices, state."""
+
+
+class DtypeError(TorchletteError, TypeError):
+    """An argument has the wrong type."""
+
+
+class InvalidValueError(TorchletteError, ValueError):
+    """An argument has the right type and a wrong value."""
+
+
+class IndexRangeError(TorchletteError, IndexError):
+    """An index or a dimension is out of range."""
+
+
+class NotSupportedError(TorchletteError, NotImplementedError):
+    """The operation does not exist for this dtype or device."""
+
+
+class OutOfMemoryError(TorchletteError, RuntimeError):
+    """A device has not enough memory; nothing was changed, and the engine goes on."""
+
+
+class ValueLostError(TorchletteError, RuntimeError):
+    """The value was never computed, since the work that makes it failed."""
+
+
+class PoisonedEngineError(TorchletteError, RuntimeError):
+    """The engine has failed for good; ``torchlette.reset()`` starts it anew."""
+
+
+class EngineBusyError(TorchletteError, RuntimeError):
+    """Another thread is using the engine; see ``torchlette.set_busy_policy``."""
+
+
+class DisposedTensorError(TorchletteError, RuntimeError):
+    """The tensor was disposed of."""
+
+
+class InvalidHandleError(TorchletteError, RuntimeError):
+    """The handle names no tensor."""
+
+
+class TensorHostCoercionError(TorchletteError, TypeError):
+    """A tensor was used as a Python number; the read is written as ``t.item()``."""
+
+
+class SavedTensorModifiedError(TorchletteError, RuntimeError):
+    """A tensor that ``backward()`` needs was changed in place."""
+
+
+class BackwardGraphFreedError(TorchletteError, RuntimeError):
+    """``backward()`` was called a second time without ``retain_graph=True``."""
+
+
+class NonReentrantBackwardError(TorchletteError, RuntimeError):
+    """``backward()`` was called from inside itself."""
+
+
+class InvalidatedGradError(TorchletteError, RuntimeError):
+    """A gradient that a compiled function writes was replaced."""
+
+
+class DeviceLostError(TorchletteError, RuntimeError):
+    """The GPU has gone away."""
+
+
+class LinAlgError(TorchletteError, RuntimeError):
+    """A matrix does not have the property that the operation needs."""
+
+
+class InternalError(TorchletteError, RuntimeError):
+    """A bug in torchlette: please report it."""
+
+
+class MissingExternalStateError(TorchletteError, RuntimeError):
+    """State that a compiled function uses is gone."""
+
+
+class InvalidatedLocError(TorchletteError, RuntimeError):
+    """State that a compiled function uses was replaced."""
+
+
+class KernelExecutionError(TorchletteError, RuntimeError):
+    """A kernel reported a failure."""
+
+
+class ValueOverflowError(TorchletteError, OverflowError):
+    """A number does not fit its type."""
+
+
+# The codes of torchlette.h.
+BY_CODE: dict[int, type[TorchletteError]] = {
+    1: ExecutionError,
+    2: DtypeError,
+    3: InvalidValueError,
+    4: IndexRangeError,
+    5: NotSupportedError,
+    6: OutOfMemoryError,
+    7: ValueLostError,
+    8: PoisonedEngineError,
+    9: EngineBusyError,
+    10: DisposedTensorError,
+    11: InvalidHandleError,
+    12: TensorHostCoercionError,
+    13: SavedTensorModifiedError,
+    14: BackwardGraphFreedError,
+    15: NonReentrantBackwardError,
+    16: InvalidatedGradError,
+    17: DeviceLostError,
+    18: LinAlgError,
+    20: InternalError,
+    21: MissingExternalStateError,
+    22: InvalidatedLocError,
+    23: KernelExecutionError,
+    24: ValueOverflowError,
+}

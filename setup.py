@@ -1,0 +1,100 @@
+"""Builds the Go engine as a shared library, and the extension module against it.
+
+The library goes into the package beside the extension, which finds it by a run path of its own directory.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = "torchlette"
+SOURCES = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.c"))
+LIBRARY = {"darwin": "libtorchlette.dylib", "win32": "torchlette.dll"}.get(sys.platform, "libtorchlette.so")
+
+
+def find_go() -> str | None:
+    """Return the Go tool: $GO, that on PATH, or the one of Go's own installer."""
+    for candidate in (os.environ.get("GO"), "go", "/usr/local/go/bin/go"):
+        found = shutil.which(candidate) if candidate else None
+        if found:
+            return found
+    return None
+
+
+def link_flags() -> list[str]:
+    """Return the linker flags that give the library its name."""
+    if sys.platform == "darwin":
+        return [f"-Wl,-install_name,@rpath/{LIBRARY}"]
+    if sys.platform == "win32":
+        return ["-Wl,--out-implib,torchlette.lib"]
+    return [f"-Wl,-soname,{LIBRARY}"]
+
+
+class BuildWithEngine(build_ext):
+    """build_ext that builds the engine first."""
+
+    def run(self) -> None:
+        """Build the library where the extension will be, then the extension."""
+        self.build_engine(self.package_directory())
+        super().run()
+
+    def package_directory(self) -> Path:
+        """Return the directory that the extension is written to."""
+        if self.inplace:
+            return ROOT / "python" / PACKAGE
+        return Path(self.build_lib).resolve() / PACKAGE
+
+    def build_engine(self, directory: Path) -> None:
+        """Run the Go tool."""
+        go = find_go()
+        if go is None:
+            raise SystemExit("torchlette: building from source needs Go 1.25 or later (https://go.dev/dl); it was found neither in $GO nor on PATH")
+        directory.mkdir(parents=True, exist_ok=True)
+        target = directory / LIBRARY
+        flags = " ".join(link_flags())
+        command = [go, "build", "-buildmode=c-shared", "-trimpath", f"-ldflags=-s -w -extldflags '{flags}'", "-o", str(target), "./capi"]
+        environment = {**os.environ, "CGO_ENABLED": "1"}
+        print(" ".join(command), flush=True)
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+        # cgo's own header is no part of the interface: capi/torchlette.h is.
+        target.with_suffix(".h").unlink(missing_ok=True)
+        self.extensions[0].library_dirs = [str(ROOT if sys.platform == "win32" else directory)]
+
+    def get_outputs(self) -> list[str]:
+        """List the library too, so that it is installed."""
+        return [*super().get_outputs(), str(self.package_directory() / LIBRARY)]
+
+
+def extension() -> Extension:
+    """Return the extension module, for the stable ABI of Python 3.11."""
+    compile_flags, run_path = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"], ["-Wl,-rpath,$ORIGIN"]
+    if sys.platform == "darwin":
+        run_path = ["-Wl,-rpath,@loader_path"]
+    if sys.platform == "win32":
+        compile_flags, run_path = ["/std:c11", "/O2"], []
+    return Extension(
+        f"{PACKAGE}._C",
+        SOURCES,
+        include_dirs=["python/csrc", "capi"],
+        depends=[*(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.[hi]*")), "capi/torchlette.h"],
+        define_macros=[("Py_LIMITED_API", "0x030b0000")],
+        libraries=["torchlette"],
+        extra_compile_args=compile_flags,
+        extra_link_args=run_path,
+        py_limited_api=True,
+    )
+
+
+setup(
+    ext_modules=[extension()],
+    cmdclass={"build_ext": BuildWithEngine},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
