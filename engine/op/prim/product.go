@@ -17,10 +17,10 @@ func init() {
 			b, g := c.B, c.Cot[0]
 			out := make([]op.Val, len(c.In))
 			if c.Need[0] {
-				out[0] = Matmul(b, g, Transpose(b, c.In[1], -1, -2), op.Val{}, 0)
+				out[0] = productLike(b, c.In[0], g, Transpose(b, c.In[1], -1, -2))
 			}
 			if c.Need[1] {
-				out[1] = Matmul(b, Transpose(b, c.In[0], -1, -2), g, op.Val{}, 0)
+				out[1] = productLike(b, c.In[1], Transpose(b, c.In[0], -1, -2), g)
 			}
 			if len(c.In) > 2 && c.Need[2] {
 				var dims []int64
@@ -34,6 +34,16 @@ func init() {
 		Flops: func(in []op.Val, out []op.OutSpec) int64 {
 			return 2 * ir.Numel(out[0].Shape) * in[0].Shape()[len(in[0].Shape())-1]
 		}})
+}
+
+// productLike is x @ y, computed transposed where the operand whose cotangent it is
+// lies transposed: the cotangent of a weight's transpose comes back dense.
+func productLike(b op.Builder, like, x, y op.Val) op.Val {
+	st := like.L().Stride
+	if n := len(st); st[n-1] != 1 && st[n-2] == 1 {
+		return Transpose(b, Matmul(b, Transpose(b, y, -1, -2), Transpose(b, x, -1, -2), op.Val{}, 0), -1, -2)
+	}
+	return Matmul(b, x, y, op.Val{}, 0)
 }
 
 func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
