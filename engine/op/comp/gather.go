@@ -278,12 +278,15 @@ func registerEmbedding() {
 		ErrorSamples: samples("T(3,4), T(2)", "T(3), I(2;0,3)"), Eval: evalEmbedding,
 	})
 	op.Register(op.Def{
-		Sig: "one_hot(Tensor self, int num_classes) -> Tensor", Doc: "1 at the class, 0 elsewhere, along a new last dim.", Where: op.Functional, NoGrad: "of integers",
+		Sig: "one_hot(Tensor self, int num_classes=-1) -> Tensor", Doc: "1 at the class, 0 elsewhere, along a new last dim.", Where: op.Functional, NoGrad: "of integers",
 		Samples: samples("I(5;0,3), 3", "I(2,3;0,4), 6", "I(;0,3), 3"), ErrorSamples: samples("T(3), 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n, b := a.Val(), a.Int(), a.B
 			if x.DType() != ir.I64 {
 				fail(ir.ErrRuntime, "one_hot is only applicable to index tensor of type LongTensor.")
+			}
+			if n == -1 {
+				fail(ir.ErrValue, "one_hot: num_classes: got -1, want a number: the largest class is data that recording does not read")
 			}
 			if n <= 0 {
 				fail(ir.ErrRuntime, "num_classes should be positive")

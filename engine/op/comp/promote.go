@@ -1,8 +1,6 @@
 package comp
 
 import (
-	"fmt"
-
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -261,29 +259,6 @@ func maskedDims(mask []bool, shape []int64) (dims, kept []int64) {
 	return dims, kept
 }
 
-// canCast is torch.can_cast: a kind may not fall (float to int, int to bool).
-func canCast(from, to ir.DType) bool {
-	return from.Category() <= to.Category()
-}
-
-// Store gives the value that an in-place form of the operator writes through self:
-// v, checked and cast to self's dtype.
-func Store(b op.Builder, self, v op.Val) op.Val {
-	if !sameShape(self.Shape(), v.Shape()) {
-		fail(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
-	}
-	return Out(b, self, v)
-}
-
-// Out gives the value that an out= tensor of out's dtype receives; the caller
-// resizes it to v's shape.
-func Out(b op.Builder, out, v op.Val) op.Val {
-	if !canCast(v.DType(), out.DType()) {
-		fail(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", typeName(v.DType()), typeName(out.DType()))
-	}
-	return cast(b, v, out.DType())
-}
-
 // unsupported raises PyTorch's error for an operator without a kernel for d.
 func unsupported(name string, d ir.DType) {
 	fail(ir.ErrNotImplemented, "%q not implemented for '%s'", name, typeName(d))
@@ -322,6 +297,3 @@ func trim(s string) string {
 	}
 	return s
 }
-
-// sizesText prints sizes as torch.Size does.
-func sizesText(shape []int64) string { return fmt.Sprintf("torch.Size(%s)", ir.ShapeString(shape)) }

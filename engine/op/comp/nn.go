@@ -1,0 +1,219 @@
+package comp
+
+import (
+	"math"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+func init() {
+	op.Register(op.Def{
+		Sig: "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+		Doc: "Normalised over the last dims, then scaled and shifted.", Where: op.Function | op.Functional,
+		Samples: samples("T(3,4), (4,)", "T(3,4), (4,), T(4), T(4)", "T(2,3,4), (3,4), T(3,4), T(3,4)", "T(3,4), (4,), T(4)", "T(3,4), (4,), None, T(4)",
+			"T(3,4), (4,) | eps=0.1", "T(0,4), (4,), T(4), T(4)"),
+		ErrorSamples: samples("T(3,4), (3,)", "T(3,4), (4,), T(3)", "T(3,4), ()"), Eval: evalLayerNorm,
+	})
+	op.Register(op.Def{
+		Sig: "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", Doc: "Divided by the root mean square over the last dims.",
+		Where: op.Function | op.Functional, Eval: evalRMSNorm,
+		Samples:      samples("T(3,4), (4,)", "T(3,4), (4,), T(4)", "T(2,3,4), (3,4), T(3,4), 1e-5"),
+		ErrorSamples: samples("T(3,4), (3,)"),
+	})
+	op.Register(op.Def{
+		Sig: "dropout(Tensor input, float p, bool train) -> Tensor", Doc: "Elements zeroed with probability p, the rest scaled by 1 / (1 - p).", Where: op.Function,
+		View: true, Samples: samples("T(3,4), 0.5, False", "T(3,4), 0.0, True", "T(3,4), 1.0, True"), ErrorSamples: samples("T(3), 1.5, True"),
+		Eval: func(a *op.Args) []op.Val {
+			x, p, train := a.Val(), a.Float(), a.Bool()
+			return a.Ret(dropout(a.B, x, p, train))
+		},
+	})
+	op.Register(op.Def{
+		Sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+		Doc: "softmax(query @ key.T * scale + mask) @ value.", Where: op.Functional, Eval: evalAttention,
+		Samples: samples("T(2,3,4), T(2,5,4), T(2,5,6)", "T(2,2,3,4), T(2,2,3,4), T(2,2,3,4) | is_causal=True", "T(2,3,4), T(2,5,4), T(2,5,4), B(3,5)",
+			"T(2,3,4), T(2,5,4), T(2,5,4), T(3,5)", "T(2,3,4), T(2,3,4), T(2,3,4) | scale=0.5", "T(1,4,3,4), T(1,2,3,4), T(1,2,3,4) | enable_gqa=True",
+			"T(3,4), T(5,4), T(5,4)"),
+		ErrorSamples: samples("T(4), T(5,4), T(5,4)", "T(2,3,4), T(2,3,4), T(2,3,4), B(3,3) | is_causal=True"),
+	})
+}
+
+// checkNormalized wants the input to end in shape, and operands to have it.
+func checkNormalized(x op.Val, shape []int64, form string, operands map[string]op.Val) {
+	if len(shape) == 0 {
+		fail(ir.ErrRuntime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+	}
+	for _, name := range []string{"weight", "bias"} {
+		if v, ok := operands[name]; ok && v.IsTensor() && !sameShape(v.Shape(), shape) {
+			fail(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s", name, name, ir.ShapeString(v.Shape()), ir.ShapeString(shape))
+		}
+	}
+	s := x.Shape()
+	if k := len(s) - len(shape); k < 0 || !sameShape(s[k:], shape) {
+		text := ir.ShapeString(shape)
+		fail(ir.ErrRuntime, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s", text, form, text[1:], ir.ShapeString(s))
+	}
+}
+
+func evalLayerNorm(a *op.Args) []op.Val {
+	x, b := a.Val(), a.B
+	shape, _ := a.IntList()
+	w, bias, eps := a.Val(), a.Val(), a.Scalar()
+	checkNormalized(x, shape, ", ", map[string]op.Val{"weight": w, "bias": bias})
+	needFloat("LayerNormKernelImpl", x)
+	w, bias = like(b, w, x), like(b, bias, x)
+	y, _, _ := prim.LayerNorm(b, x, w, bias, eps, len(shape))
+	return a.Ret(y)
+}
+
+// like casts an optional operand to x's dtype.
+func like(b op.Builder, v, x op.Val) op.Val {
+	if v.IsTensor() {
+		return cast(b, v, x.DType())
+	}
+	return v
+}
+
+func machineEpsilon(d ir.DType) float64 {
+	switch d {
+	case ir.F16:
+		return math.Ldexp(1, -10)
+	case ir.BF16:
+		return math.Ldexp(1, -7)
+	case ir.F64:
+		return math.Ldexp(1, -52)
+	}
+	return math.Ldexp(1, -23)
+}
+
+func evalRMSNorm(a *op.Args) []op.Val {
+	x, b := a.Val(), a.B
+	shape, _ := a.IntList()
+	w, eps := a.Val(), a.Scalar()
+	checkNormalized(x, shape, "", map[string]op.Val{"weight": w})
+	needFloat("rms_norm", x)
+	if eps.Kind == op.None {
+		eps = op.FloatVal(machineEpsilon(x.DType().ComputeType()))
+	}
+	mask := make([]bool, len(x.Shape()))
+	for i := range shape {
+		mask[len(mask)-1-i] = true
+	}
+	wide := cast(b, x, x.DType().ComputeType())
+	ms := mean(b, prim.Mul(b, wide, wide), mask, true, ir.InvalidDType)
+	y := prim.Mul(b, wide, expand(b, prim.Rsqrt(b, prim.Add(b, ms, eps)), x.Shape()))
+	if w.IsTensor() {
+		y = prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape()))
+	}
+	return a.Ret(cast(b, y, x.DType()))
+}
+
+func dropout(b op.Builder, x op.Val, p float64, train bool) op.Val {
+	if p < 0 || p > 1 || p != p {
+		fail(ir.ErrRuntime, "dropout probability has to be between 0 and 1, but got %g", p)
+	}
+	switch {
+	case !train || p == 0 || x.L().Numel == 0:
+		return x
+	case p == 1:
+		return prim.Mul(b, x, op.FloatVal(0))
+	}
+	seed, nonce := b.RNG()
+	return prim.Dropout(b, x, seed, nonce, op.FloatVal(p))
+}
+
+func evalAttention(a *op.Args) []op.Val {
+	q, k, v, mask, b := a.Val(), a.Val(), a.Val(), a.Val(), a.B
+	p, causal, scale, gqa := a.Float(), a.Bool(), a.Scalar(), a.Bool()
+	checkAttention(q, k, v, mask, causal)
+	if gqa {
+		k, v = repeatHeads(b, q, k), repeatHeads(b, q, v)
+	}
+	e := q.Shape()[len(q.Shape())-1]
+	if scale.Kind == op.None {
+		scale = op.FloatVal(1 / math.Sqrt(float64(e)))
+	}
+	scores := matmul(b, prim.Mul(b, q, scale), prim.Transpose(b, k, -2, -1), none)
+	lowest := op.FloatVal(math.Inf(-1))
+	dead := none
+	switch {
+	case causal:
+		scores = prim.Where(b, expand(b, causalMask(b, scores), scores.Shape()), scores, lowest)
+	case mask.IsTensor():
+		scores, dead = maskScores(b, scores, mask)
+	}
+	w := prim.Softmax(b, scores, int64(len(scores.Shape())-1))
+	if dead.IsTensor() {
+		w = prim.Where(b, dead, op.FloatVal(0), w)
+	}
+	return a.Ret(matmul(b, dropout(b, w, p, true), v, none))
+}
+
+func checkAttention(q, k, v, mask op.Val, causal bool) {
+	if len(q.Shape()) < 2 || len(k.Shape()) < 2 || len(v.Shape()) < 2 {
+		fail(ir.ErrRuntime, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, key.dim(): %d and value.dim(): %d instead.", len(q.Shape()), len(k.Shape()), len(v.Shape()))
+	}
+	if q.DType() != k.DType() || q.DType() != v.DType() {
+		fail(ir.ErrRuntime, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cName(q.DType()), cName(k.DType()), cName(v.DType()))
+	}
+	needFloat("scaled_dot_product_attention", q)
+	if mask.IsTensor() {
+		if causal {
+			fail(ir.ErrRuntime, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+		}
+		if d := mask.DType(); d != ir.Bool && d != q.DType() {
+			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
+		}
+	}
+}
+
+// repeatHeads gives grouped keys or values as many heads as the queries have.
+func repeatHeads(b op.Builder, q, k op.Val) op.Val {
+	r, s := len(q.Shape()), len(k.Shape())
+	if r < 3 || s < 3 || q.Shape()[r-3]%k.Shape()[s-3] != 0 {
+		fail(ir.ErrRuntime, "Number of heads in key and value must divide the number of heads in query")
+	}
+	n := q.Shape()[r-3] / k.Shape()[s-3]
+	if n == 1 {
+		return k
+	}
+	wide := slices.Insert(slices.Clone(k.Shape()), s-2, n)
+	out := slices.Clone(k.Shape())
+	out[s-3] *= n
+	return prim.Reshape(b, prim.Expand(b, prim.Unsqueeze(b, k, int64(s-2)), wide), out)
+}
+
+// causalMask is true at and below the diagonal of the last two dims.
+func causalMask(b op.Builder, scores op.Val) op.Val {
+	s := scores.Shape()
+	l, n := s[len(s)-2], s[len(s)-1]
+	rows := prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I32, scores.Device(), l)
+	cols := prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I32, scores.Device(), n)
+	shape := []int64{l, n}
+	return prim.Ge(b, prim.Expand(b, prim.Reshape(b, rows, []int64{l, 1}), shape), prim.Expand(b, cols, shape))
+}
+
+// maskScores applies a mask and finds the rows with no key left. Their scores become
+// 0, so that the softmax and its gradient stay finite; the caller zeroes their weights.
+func maskScores(b op.Builder, scores, mask op.Val) (masked, dead op.Val) {
+	shape := scores.Shape()
+	lowest := op.FloatVal(math.Inf(-1))
+	mask = asVector(b, mask)
+	if !sameShape(broadcastShape(mask.Shape(), shape), shape) {
+		fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
+	}
+	last := make([]bool, len(mask.Shape()))
+	last[len(last)-1] = true
+	if mask.DType() == ir.Bool {
+		dead = prim.LogicalNot(b, reduceDims(b, prim.Any, mask, last, true))
+		masked = prim.Where(b, expand(b, mask, shape), scores, lowest)
+	} else {
+		dead = reduceDims(b, prim.All, prim.Eq(b, b.Detach(mask), lowest), last, true)
+		masked = prim.Add(b, scores, expand(b, mask, shape))
+	}
+	dead = expand(b, dead, shape)
+	return prim.Where(b, dead, op.FloatVal(0), masked), dead
+}
