@@ -62,7 +62,7 @@ func draws(name string, f draw) lowering {
 		}
 		out := p.out(0)
 		out.computed = true
-		out.over([]int64{4})
+		out.over([]int64{1})
 		k := p.kernel(name+"_"+out.dtype.String(), []int64{(n + 3) / 4}, nil, 0, out)
 		k.Map()
 		block := k.Index(0)

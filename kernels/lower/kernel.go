@@ -51,7 +51,11 @@ func (p *program) in(i int) *arg {
 // out makes an argument of output k.
 func (p *program) out(k int) *arg {
 	o := &p.n.Out[k]
-	return &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, offset: Param{Kind: OffsetOf, Index: len(p.n.In) + k}, use: writes}
+	a := &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, use: writes}
+	if o.Through {
+		a.offset = Param{Kind: OffsetOf, Index: len(p.n.In) + k}
+	}
+	return a
 }
 
 // temp makes a dense temporary.

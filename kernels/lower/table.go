@@ -1,8 +1,6 @@
 package lower
 
-import (
-	"github.com/torchlette/torchlette/engine/ir"
-)
+import "github.com/torchlette/torchlette/engine/ir"
 
 // lowering appends a node's launches to its program.
 type lowering func(p *program)

@@ -38,7 +38,15 @@ func gatherLike(name string, in []op.Val, attr []int64) (int, error) {
 	if max(len(in[0].Shape()), 1) != max(len(in[1].Shape()), 1) {
 		return 0, ir.Errorf(ir.ErrRuntime, "Index tensor must have the same number of dimensions as self tensor")
 	}
-	return d, nil
+	return d, checkNotEmpty(in[0], in[1], d)
+}
+
+// checkNotEmpty refuses any index into a dim of size 0.
+func checkNotEmpty(x, i op.Val, d int) error {
+	if sizeAt(x, d) == 0 && i.L().Numel > 0 {
+		return ir.Errorf(ir.ErrIndex, "index out of range: dimension %d has size 0", d)
+	}
+	return nil
 }
 
 // inIndex brings the cotangent of a source back to its shape, of which only the
@@ -52,7 +60,7 @@ func inIndex(b op.Builder, g op.Val, shape []int64) op.Val {
 }
 
 func registerGathers() {
-	pGather = op.RegisterPrim(op.Prim{Name: "gather", Doc: "x at indices along a dim", NIn: 2, SaveIn: 2,
+	pGather = op.RegisterPrim(op.Prim{Name: "gather", IndexInput: 1, Doc: "x at indices along a dim", NIn: 2, SaveIn: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			d, err := gatherLike("gather", in, attr)
 			if err != nil {
@@ -71,7 +79,7 @@ func registerGathers() {
 			zeros := Zeros(c.B, g.DType(), g.Device(), c.In[0].Shape())
 			return []op.Val{ScatterAdd(c.B, zeros, c.In[1], g, c.Attr[0]), {}}
 		}})
-	pIndexSelect = op.RegisterPrim(op.Prim{Name: "index_select", Doc: "slices of x that a 1-d index names", NIn: 2, SaveIn: 2,
+	pIndexSelect = op.RegisterPrim(op.Prim{Name: "index_select", IndexInput: 1, Doc: "slices of x that a 1-d index names", NIn: 2, SaveIn: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			d, err := checkDim(attr[0], len(in[0].Shape()))
 			if err != nil {
@@ -81,6 +89,9 @@ func registerGathers() {
 				return nil, ir.Errorf(ir.ErrIndex, "index_select(): Index is supposed to be a vector")
 			}
 			if err := checkIndexType("index_select", in[1]); err != nil {
+				return nil, err
+			}
+			if err := checkNotEmpty(in[0], in[1], d); err != nil {
 				return nil, err
 			}
 			shape := slices.Clone(in[0].Shape())
@@ -101,6 +112,9 @@ func scatterInfer(name string) inferFunc {
 		d, err := gatherLike(name, in, attr)
 		if err != nil {
 			return nil, err
+		}
+		if in[0].DType() == ir.Bool && name == "scatter_add" {
+			return nil, notImplemented("scatter_add", ir.Bool)
 		}
 		if src := in[2]; src.IsTensor() {
 			if src.DType() != in[0].DType() {
@@ -144,12 +158,15 @@ func indexAddInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 		return nil, ir.Errorf(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s",
 			ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
 	}
-	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}), nil
+	if x.DType() == ir.Bool {
+		return nil, notImplemented("index_add_", x.DType())
+	}
+	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}), checkNotEmpty(x, i, d)
 }
 
 func registerScatters() {
 	base := [][2]int{{0, 0}}
-	pScatterAdd = op.RegisterPrim(op.Prim{Name: "scatter_add", Doc: "x with src added at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter_add"),
+	pScatterAdd = op.RegisterPrim(op.Prim{Name: "scatter_add", IndexInput: 1, Doc: "x with src added at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter_add"),
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[2] {
@@ -157,7 +174,7 @@ func registerScatters() {
 			}
 			return out
 		}})
-	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", Doc: "x with src written at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter"),
+	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter"),
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := make([]op.Val, 3)
 			if c.Need[0] {
@@ -168,7 +185,7 @@ func registerScatters() {
 			}
 			return out
 		}})
-	pIndexAdd = op.RegisterPrim(op.Prim{Name: "index_add", Doc: "x with slices of src added where a 1-d index says", NIn: 3, SaveIn: 2, InPlace: base, Infer: indexAddInfer,
+	pIndexAdd = op.RegisterPrim(op.Prim{Name: "index_add", IndexInput: 1, Doc: "x with slices of src added where a 1-d index says", NIn: 3, SaveIn: 2, InPlace: base, Infer: indexAddInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[2] {

@@ -1,0 +1,179 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{
+		"gather":              lowerGather,
+		"index_select":        lowerIndexSelect,
+		"scatter":             scatter("scatter", kir.Set),
+		"scatter_add":         scatter("scatter_add", kir.Add),
+		"index_add":           lowerIndexAdd,
+		"cat":                 lowerCat,
+		"strided_scatter":     lowerStridedScatter,
+		"strided_scatter_add": lowerStridedScatterAdd,
+	})
+}
+
+// lane gives a 1-d index the strides of a tensor of that rank: it moves along dim only.
+func lane(a *arg, dim, rank int) *arg {
+	st := make([]int64, rank)
+	if len(a.stride) > 0 {
+		st[dim] = a.stride[0]
+	}
+	return a.over(st)
+}
+
+// indexed makes x addressable at computed positions along dim; the rest follows the
+// index space. It returns the dim's stride.
+func indexed(x *arg, dim int) (stride int64) {
+	stride = x.stride[dim]
+	x.computed = true
+	x.over(zeroed(x.stride, dim))
+	return stride
+}
+
+func lowerGather(p *program) {
+	x, i, out := p.in(0).raise(), p.in(1).raise(), p.out(0).raise()
+	d := wrap(p.n.Attr[0], len(x.shape))
+	p.gather("gather", x, i, out, d)
+}
+
+func lowerIndexSelect(p *program) {
+	x, i, out := p.in(0).raise(), p.in(1), p.out(0).raise()
+	d := wrap(p.n.Attr[0], len(x.shape))
+	p.gather("index_select", x, lane(i, d, len(x.shape)), out, d)
+}
+
+// gather stores x[..., i, ...] over out's shape.
+func (p *program) gather(name string, x, i, out *arg, d int) {
+	if ir.Numel(out.shape) == 0 {
+		return
+	}
+	size := x.shape[d]
+	stride := indexed(x, d)
+	k := p.kernel(name+"_"+x.dtype.String(), out.shape, nil, 0, x, i, out)
+	k.Map()
+	j := k.InBounds(k.Cast(ir.I64, k.load(i)), k.size(size))
+	k.store(out, k.LoadAt(x.kbuf, k.Add(k.address(x), k.Mul(j, k.size(stride)))))
+	k.launch()
+}
+
+// copy writes x to out, of the same shape.
+func (p *program) copy(x, out *arg) {
+	if ir.Numel(x.shape) == 0 {
+		return
+	}
+	k := p.kernel("copy_"+x.dtype.String(), x.shape, nil, 0, x, out)
+	k.Map()
+	k.store(out, k.load(x))
+	k.launch()
+}
+
+// base puts operand 0 into output 0, unless the plan has them in one buffer.
+func (p *program) base() {
+	if p.n.In[0].Buf != p.n.Out[0].Buf {
+		p.copy(p.in(0), p.out(0))
+	}
+}
+
+// put stores src (a tensor argument, or nil for scalar operand 2) at computed positions of
+// output 0, over shape.
+func (p *program) put(name string, mode kir.StoreMode, shape []int64, i, src *arg, d int) {
+	p.base()
+	out := p.out(0).raise()
+	if ir.Numel(shape) == 0 {
+		return
+	}
+	if mode == kir.Add {
+		out.use = adds
+	}
+	size := out.shape[d]
+	stride := indexed(out, d)
+	args := []*arg{i, out}
+	if src != nil {
+		args = append(args, src)
+	}
+	k := p.kernel(name+"_"+out.dtype.String(), shape, nil, 0, args...)
+	k.Map()
+	j := k.InBounds(k.Cast(ir.I64, k.load(i)), k.size(size))
+	var v int
+	if src != nil {
+		v = k.load(src)
+	} else {
+		v = k.scalar(2, out.dtype)
+	}
+	k.StoreAt(-1, out.kbuf, k.Add(k.address(out), k.Mul(j, k.size(stride))), v, mode)
+	k.launch()
+}
+
+func scatter(name string, mode kir.StoreMode) lowering {
+	return func(p *program) {
+		i := p.in(1).raise()
+		var src *arg
+		if !p.n.In[2].Scalar {
+			src = p.in(2).raise()
+		}
+		p.put(name, mode, i.shape, i, src, wrap(p.n.Attr[0], len(i.shape)))
+	}
+}
+
+func lowerIndexAdd(p *program) {
+	src := p.in(2).raise()
+	d := wrap(p.n.Attr[0], len(src.shape))
+	p.put("index_add", kir.Add, src.shape, lane(p.in(1), d, len(src.shape)), src, d)
+}
+
+// lowerCat copies each input into its part of the output.
+func lowerCat(p *program) {
+	at := int64(0)
+	for i := range p.n.In {
+		x, out := p.in(i), p.out(0)
+		d := wrap(p.n.Attr[0], len(x.shape))
+		out.shape = x.shape
+		out.offset.Value = at * out.stride[d]
+		p.copy(x, out)
+		at += x.shape[d]
+	}
+}
+
+// window is the view of output 0 that a strided scatter writes; its offset is scalar
+// operand 0.
+func (p *program) window() (*arg, *ir.Layout) {
+	l := ir.LayoutOf(ir.LayoutID(p.n.Attr[0]))
+	out := p.out(0)
+	out.shape, out.stride = l.Shape, l.Stride
+	out.offset = Param{Kind: ScalarOf, Index: 0}
+	return out, l
+}
+
+func lowerStridedScatter(p *program) {
+	p.base()
+	out, _ := p.window()
+	p.copy(p.in(1), out)
+}
+
+// lowerStridedScatterAdd needs atomics only where the view meets itself.
+func lowerStridedScatterAdd(p *program) {
+	p.base()
+	out, l := p.window()
+	value := p.in(1)
+	if l.Numel == 0 {
+		return
+	}
+	out.use = reads | writes
+	if l.Overlap {
+		out.use = adds
+	}
+	k := p.kernel("strided_scatter_add_"+out.dtype.String(), l.Shape, nil, 0, value, out)
+	k.Map()
+	if l.Overlap {
+		k.StoreAdd(out.access, k.load(value))
+	} else {
+		k.store(out, k.Add(k.load(out), k.load(value)))
+	}
+	k.launch()
+}

@@ -1,0 +1,135 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
+
+// maxGemmBatch is the number of batch dims a kir.Gemm takes.
+const maxGemmBatch = 3
+
+// lowerMatmul makes one GEMM; attributes: has bias, activation.
+func lowerMatmul(p *program) {
+	n := p.n
+	a, b, c := p.in(0), p.in(1), p.out(0)
+	if ir.Numel(c.shape) == 0 {
+		return
+	}
+	r := len(c.shape)
+	m, cols, depth := c.shape[r-2], c.shape[r-1], a.shape[r-1]
+	if depth == 0 {
+		p.emptyProduct(c)
+		return
+	}
+	batch, st := p.batchDims(a, b, c)
+	sa, sb, sc := st[0], st[1], st[2]
+	am, ak := a.stride[r-2], a.stride[r-1]
+	bk, bn := b.stride[r-2], b.stride[r-1]
+	cm, cn := c.stride[r-2], c.stride[r-1]
+	// A batch of rows against one matrix is a taller product.
+	for k := len(batch) - 1; k >= 0 && sb[k] == 0 && (m == 1 || sa[k] == m*am && sc[k] == m*cm); k-- {
+		if m == 1 {
+			am, cm = sa[k], sc[k]
+		}
+		m *= batch[k]
+		batch, sa, sb, sc = batch[:k], sa[:k], sb[:k], sc[:k]
+	}
+	strided := n.Out[0].Through || !dense(append(append([]int64{}, batch...), m, cols), append(append([]int64{}, sc...), cm, cn))
+	g := &kir.Gemm{Type: a.dtype, Batch: len(batch), AUnit: unitDim(ak, depth, 'k', am, m, 'm'), BUnit: unitDim(bn, cols, 'n', bk, depth, 'k'),
+		Bias: n.Attr[0] != 0, Act: kir.Activation(n.Attr[1]), CStrided: strided}
+	params := constants(batch...)
+	params = append(params, constants(m, cols, depth)...)
+	params = append(append(params, constants(append(append([]int64{}, sa...), am, ak)...)...), a.offset)
+	params = append(append(params, constants(append(append([]int64{}, sb...), bk, bn)...)...), b.offset)
+	bufs := []int{a.buf, b.buf}
+	if g.Bias {
+		bias := p.in(2)
+		params = append(params, Param{Value: bias.stride[0]}, bias.offset)
+		bufs = append(bufs, bias.buf)
+	}
+	if strided {
+		params = append(append(params, constants(append(append([]int64{}, sc...), cm, cn)...)...), c.offset)
+	}
+	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: g, Bufs: append(bufs, c.buf), Params: params})
+}
+
+func constants(v ...int64) []Param {
+	out := make([]Param, len(v))
+	for i, x := range v {
+		out[i] = Param{Value: x}
+	}
+	return out
+}
+
+// unitDim names the dim along which an operand is contiguous, 0 for none. The stride
+// of a dim of size 1 is free.
+func unitDim(s0, n0 int64, name0 byte, s1, n1 int64, name1 byte) byte {
+	switch {
+	case s0 == 1:
+		return name0
+	case s1 == 1:
+		return name1
+	case n0 == 1:
+		return name0
+	case n1 == 1:
+		return name1
+	}
+	return 0
+}
+
+// batchDims merges the batch dims of a product; operands that keep more than a GEMM
+// takes are copied first, which makes them one dim.
+func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
+	lead := len(c.shape) - 2
+	strides := func() [][]int64 { return [][]int64{a.stride[:lead], b.stride[:lead], c.stride[:lead]} }
+	if ir.Numel(c.shape[:lead]) == 1 {
+		return nil, [][]int64{nil, nil, nil}
+	}
+	batch, st := collapse(c.shape[:lead], strides(), 0)
+	if len(batch) <= maxGemmBatch {
+		return batch, st
+	}
+	for _, x := range []*arg{a, b} {
+		if dense(x.shape, x.stride) {
+			continue
+		}
+		t := p.temp(x.dtype, x.shape)
+		p.copy(x, t)
+		x.buf, x.stride, x.offset = t.buf, t.stride, Param{}
+	}
+	return collapse(c.shape[:lead], strides(), 0)
+}
+
+// emptyProduct is a sum of no terms: zero, or the bias, through the activation.
+func (p *program) emptyProduct(c *arg) {
+	args := []*arg{c}
+	var bias *arg
+	if p.n.Attr[0] != 0 {
+		bias = p.in(2)
+		st := make([]int64, len(c.shape))
+		st[len(st)-1] = bias.stride[0]
+		args = append(args, bias.over(st))
+	}
+	k := p.kernel("matmul_empty_"+c.dtype.String(), c.shape, nil, 0, args...)
+	k.Map()
+	t := c.dtype.ComputeType()
+	v := k.Int(t, 0)
+	if bias != nil {
+		v = k.load(bias)
+	}
+	switch kir.Activation(p.n.Attr[1]) {
+	case kir.ActRelu:
+		v = unaryBodies["relu"](k, t, []int{v})
+	case kir.ActGelu:
+		v = floatBodies["gelu"](k, t, []int{v})
+	case kir.ActGeluTanh:
+		v = floatBodies["gelu_tanh"](k, t, []int{v})
+	case kir.ActSilu:
+		v = floatBodies["silu"](k, t, []int{v})
+	}
+	k.store(c, v)
+	k.launch()
+}

@@ -1,0 +1,206 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{
+		"softmax":            softmax("softmax", false),
+		"log_softmax":        softmax("log_softmax", true),
+		"softmax_grad":       softmaxGrad("softmax_grad", false),
+		"log_softmax_grad":   softmaxGrad("log_softmax_grad", true),
+		"layer_norm":         lowerLayerNorm,
+		"layer_norm_grad":    lowerLayerNormGrad,
+		"layer_norm_grad_wb": lowerLayerNormGradWB,
+		"cumsum":             lowerCumsum,
+	})
+}
+
+// softmax: maximum, sum of exp(x-max), store.
+func softmax(name string, log bool) lowering {
+	return func(p *program) {
+		x, out := p.in(0), p.out(0)
+		s := along(p.n.Attr[:1], x.shape)
+		if s.rows()*s.count() == 0 {
+			return
+		}
+		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.full(out))
+		k.Each()
+		top := k.Reduce(kir.Max, k.load(x))
+		k.Each()
+		shifted := k.Sub(k.load(x), k.Acc(top))
+		e := k.Un(kir.OpExp, shifted)
+		sum := k.Reduce(kir.Sum, e)
+		k.Each()
+		if log {
+			k.store(out, k.Sub(shifted, k.Un(kir.OpLog, k.Acc(sum))))
+		} else {
+			k.store(out, k.Div(e, k.Acc(sum)))
+		}
+		k.launch()
+	}
+}
+
+// softmaxGrad is y*(gy - sum(gy*y)), and of the logarithm gy - exp(y)*sum(gy).
+func softmaxGrad(name string, log bool) lowering {
+	return func(p *program) {
+		gy, y, out := p.in(0), p.in(1), p.out(0)
+		s := along(p.n.Attr[:1], gy.shape)
+		if s.rows()*s.count() == 0 {
+			return
+		}
+		k := p.kernel(name+"_"+gy.dtype.String(), s.outer, s.inner, 0, s.full(gy), s.full(y), s.full(out))
+		k.Each()
+		g, v := k.load(gy), k.load(y)
+		term := g
+		if !log {
+			term = k.Mul(g, v)
+		}
+		sum := k.Reduce(kir.Sum, term)
+		k.Each()
+		if log {
+			k.store(out, k.Sub(g, k.Mul(k.Un(kir.OpExp, v), k.Acc(sum))))
+		} else {
+			k.store(out, k.Mul(v, k.Sub(g, k.Acc(sum))))
+		}
+		k.launch()
+	}
+}
+
+// normalized splits off the last n dims.
+func normalized(n int64, shape []int64) split {
+	var dims []int64
+	for i := int64(len(shape)) - n; i < int64(len(shape)); i++ {
+		dims = append(dims, i)
+	}
+	return along(dims, shape)
+}
+
+// lowerLayerNorm; attributes: normalized dims, has w, has b. A row is read three times,
+// the sum of squares being about the mean.
+func lowerLayerNorm(p *program) {
+	x, y, mean, rstd := p.in(0), p.out(0), p.out(1), p.out(2)
+	s := normalized(p.n.Attr[0], x.shape)
+	if s.rows() == 0 {
+		return
+	}
+	if s.count() == 0 {
+		for _, a := range []*arg{mean, rstd} {
+			p.fill(a, func(k *kernel) int { return k.Float(a.dtype, math.NaN()) })
+		}
+		return
+	}
+	args := []*arg{s.full(x), s.full(y), s.once(mean), s.once(rstd)}
+	next := 1
+	optional := func(has int64) *arg {
+		if has == 0 {
+			return nil
+		}
+		a := s.column(p.in(next))
+		next++
+		args = append(args, a)
+		return a
+	}
+	w := optional(p.n.Attr[1])
+	b := optional(p.n.Attr[2])
+	t := x.dtype.ComputeType()
+	k := p.kernel("layer_norm_"+x.dtype.String(), s.outer, s.inner, 0, args...)
+	n, eps := k.Cast(t, k.size(s.count())), k.scalar(next, t)
+	k.Each()
+	m := k.Div(k.Acc(k.Reduce(kir.Sum, k.load(x))), n)
+	k.Each()
+	centred := k.Sub(k.load(x), m)
+	variance := k.Div(k.Acc(k.Reduce(kir.Sum, k.Mul(centred, centred))), n)
+	r := k.Div(k.Float(t, 1), k.Un(kir.OpSqrt, k.Add(variance, eps)))
+	k.Map()
+	k.store(mean, m)
+	k.store(rstd, r)
+	k.Each()
+	v := k.Mul(centred, r)
+	if w != nil {
+		v = k.Mul(v, k.load(w))
+	}
+	if b != nil {
+		v = k.Add(v, k.load(b))
+	}
+	k.store(y, v)
+	k.launch()
+}
+
+// lowerLayerNormGrad is rstd*(gw - m(gw) - xhat*m(gw*xhat)), m the mean of a row.
+func lowerLayerNormGrad(p *program) {
+	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
+	s := normalized(p.n.Attr[0], x.shape)
+	if s.rows()*s.count() == 0 {
+		return
+	}
+	args := []*arg{s.full(gy), s.full(x), s.row(mean), s.row(rstd), s.full(out)}
+	var w *arg
+	if p.n.Attr[1] != 0 {
+		w = s.column(p.in(4))
+		args = append(args, w)
+	}
+	t := x.dtype.ComputeType()
+	k := p.kernel("layer_norm_grad_"+x.dtype.String(), s.outer, s.inner, 0, args...)
+	n := k.Cast(t, k.size(s.count()))
+	k.Each()
+	gw, r := k.load(gy), k.load(rstd)
+	if w != nil {
+		gw = k.Mul(gw, k.load(w))
+	}
+	xhat := k.Mul(k.Sub(k.load(x), k.load(mean)), r)
+	a, c := k.Reduce(kir.Sum, gw), k.Reduce(kir.Sum, k.Mul(gw, xhat))
+	k.Each()
+	along := k.Mul(xhat, k.Div(k.Acc(c), n))
+	k.store(out, k.Mul(r, k.Sub(k.Sub(gw, k.Div(k.Acc(a), n)), along)))
+	k.launch()
+}
+
+// lowerLayerNormGradWB reduces over rows: the outer space is the normalized dims.
+func lowerLayerNormGradWB(p *program) {
+	gy, x, mean, rstd, dw, db := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0), p.out(1)
+	var dims []int64
+	for i := int64(0); i < int64(len(x.shape))-p.n.Attr[0]; i++ {
+		dims = append(dims, i)
+	}
+	s := along(dims, x.shape)
+	if s.rows() == 0 {
+		return
+	}
+	if s.count() == 0 {
+		for _, a := range []*arg{dw, db} {
+			p.fill(a, func(k *kernel) int { return k.Int(a.dtype, 0) })
+		}
+		return
+	}
+	if len(dims) == 0 { // one row: statistics have no dims, the row space one of size 1
+		mean.over([]int64{0})
+		rstd.over([]int64{0})
+	}
+	k := p.kernel("layer_norm_grad_wb_"+x.dtype.String(), s.outer, s.inner, 0,
+		s.full(gy), s.full(x), s.column(mean), s.column(rstd), s.once(dw), s.once(db))
+	k.Each()
+	g := k.load(gy)
+	a := k.Reduce(kir.Sum, k.Mul(g, k.Mul(k.Sub(k.load(x), k.load(mean)), k.load(rstd))))
+	c := k.Reduce(kir.Sum, g)
+	k.Map()
+	k.store(dw, k.Acc(a))
+	k.store(db, k.Acc(c))
+	k.launch()
+}
+
+func lowerCumsum(p *program) {
+	x, out := p.in(0), p.out(0)
+	s := along(p.n.Attr[:1], x.shape)
+	if s.rows()*s.count() == 0 {
+		return
+	}
+	k := p.kernel("cumsum_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.full(out))
+	k.Scan()
+	acc := k.Reduce(kir.Sum, k.load(x))
+	k.store(out, k.AccRun(acc))
+	k.launch()
+}
