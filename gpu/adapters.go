@@ -27,8 +27,11 @@ type Options struct {
 	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; the device
 	// counts as lost after it. 0: two minutes.
 	WaitTimeout time.Duration
-	// CacheDir holds the results of the accuracy probe; "": none is kept.
+	// CacheDir holds the results of the accuracy probe; "": a folder in the user's
+	// cache directory; "-": none are kept.
 	CacheDir string
+	// NoProbe leaves the accuracy probe out, for tests that count calls.
+	NoProbe bool
 }
 
 // Adapters lists the driver's adapters, the preferred one first. It is the first

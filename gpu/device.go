@@ -32,14 +32,14 @@ type Device struct {
 	tile    tile.Caps
 	wgsl    wgsl.Options
 
-	pipelines map[string]*pipeline      // by WGSL text
-	kernels   map[variantKey]*pipeline  // by kernel and form
-	groups    groupCache                // bind groups
-	stages    staging                   // upload memory
-	reads     readPool                  // readback memory
-	pending   []Record                  // copies that the next submission begins with
+	pipelines                  map[string]*pipeline     // by WGSL text
+	kernels                    map[variantKey]*pipeline // by kernel and form
+	groups                     groupCache               // bind groups
+	stages                     staging                  // upload memory
+	reads                      readPool                 // readback memory
+	pending                    []Record                 // copies that the next submission begins with
 	submitted, completed, runs uint64
-	lost      error
+	lost                       error
 
 	uniform  Handle // parameter blocks of a run, when there are no immediates
 	fault    Handle // the error word

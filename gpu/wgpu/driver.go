@@ -12,7 +12,6 @@ import "C"
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 	"unsafe"
 
@@ -74,10 +73,6 @@ func adapterKind(t binding.AdapterType) gpu.AdapterKind {
 // adapterRef takes the C handle out of the binding's struct, whose only way in
 // is its first field; abi_test.go guards the layout.
 func adapterRef(a *binding.Adapter) C.tl_obj { return *(*C.tl_obj)(unsafe.Pointer(a)) }
-
-func refField() (reflect.StructField, bool) {
-	return reflect.TypeFor[binding.Adapter]().FieldByName("ref")
-}
 
 // Open implements gpu.Driver.
 func (d *Driver) Open(index int, core bool) (gpu.Context, error) {
