@@ -12,38 +12,65 @@ import (
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
-// tally counts the calls that can fail, so that the loop knows when n is past the last.
-type tally struct {
+// target is a device that can be told to fail at the n-th call of a kind.
+type target interface {
+	device.Device
+	arm(kind string, at int)
+	// calls counts the calls of each kind since the start.
+	calls() map[string]int
+	// left counts the device objects that should have gone with the plans.
+	left() int
+}
+
+// hostTarget is the interpreter device.
+type hostTarget struct {
 	*interp.Device
-	alloc, upload, build, run int
+	seen map[string]int
 }
 
-func (c *tally) Alloc(bytes int64) (device.Buffer, error) {
-	c.alloc++
-	return c.Device.Alloc(bytes)
+func newHost(lag bool) target {
+	h := &hostTarget{Device: interp.New(), seen: map[string]int{}}
+	h.Lag = lag
+	return h
 }
 
-func (c *tally) Upload(b device.Buffer, d ir.DType, off int64, data []byte) error {
-	c.upload++
-	return c.Device.Upload(b, d, off, data)
+func (h *hostTarget) arm(kind string, at int) {
+	h.Faults = map[string]interp.Faults{
+		"": {}, "alloc": {Alloc: at}, "upload": {Upload: at}, "build": {Build: at}, "run": {Run: at}, "lose": {Run: at, Lose: true},
+	}[kind]
 }
 
-func (c *tally) Build(steps []device.Step, slots int) (device.Program, error) {
-	c.build++
-	return c.Device.Build(steps, slots)
+func (h *hostTarget) calls() map[string]int {
+	h.seen["lose"] = h.seen["run"]
+	return h.seen
 }
 
-func (c *tally) Run(p device.Program, b *device.Binding) (device.Fence, error) {
-	c.run++
-	return c.Device.Run(p, b)
+func (h *hostTarget) left() int { return h.Programs }
+
+func (h *hostTarget) Alloc(bytes int64) (device.Buffer, error) {
+	h.seen["alloc"]++
+	return h.Device.Alloc(bytes)
 }
 
-func newTallied(t *testing.T, f interp.Faults, lag bool) (*rig, *tally) {
-	c := &tally{Device: interp.New()}
-	c.Faults, c.Lag = f, lag
-	r := &rig{t: t, dev: c.Device}
-	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return c, nil }})
-	return r, c
+func (h *hostTarget) Upload(b device.Buffer, d ir.DType, off int64, data []byte) error {
+	h.seen["upload"]++
+	return h.Device.Upload(b, d, off, data)
+}
+
+func (h *hostTarget) Build(steps []device.Step, slots int) (device.Program, error) {
+	h.seen["build"]++
+	return h.Device.Build(steps, slots)
+}
+
+func (h *hostTarget) Run(p device.Program, b *device.Binding) (device.Fence, error) {
+	h.seen["run"]++
+	return h.Device.Run(p, b)
+}
+
+func newTargetRig(t *testing.T, d target) *rig {
+	r := &rig{t: t}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	return r
 }
 
 // journey is a reference program under faults: it stops at the first error.
@@ -154,18 +181,18 @@ var journeys = map[string]func(j *journey) [][]float32{
 	},
 }
 
-// calls gives the number of calls of each kind that a journey makes without faults.
-func calls(t *testing.T, name string, lag bool) (tally, [][]float32) {
-	r, c := newTallied(t, interp.Faults{}, lag)
-	j := &journey{rig: r}
+// faultless gives the number of calls of each kind that a journey makes, and its values.
+func faultless(t *testing.T, name string, make func() target) (map[string]int, [][]float32) {
+	d := make()
+	j := &journey{rig: newTargetRig(t, d)}
 	want := journeys[name](j)
 	require.Nil(t, j.err, "the program is wrong without faults")
-	finish(t, j, c)
-	return *c, want
+	finish(t, j, d)
+	return d.calls(), want
 }
 
 // finish drops all handles and requires every level to be zero.
-func finish(t *testing.T, j *journey, c *tally) {
+func finish(t *testing.T, j *journey, d target) {
 	t.Helper()
 	j.drop(j.live...)
 	if j.e.poison == nil {
@@ -175,18 +202,18 @@ func finish(t *testing.T, j *journey, c *tally) {
 		assert.Zero(t, j.stat(k), k)
 	}
 	require.Nil(t, j.e.SetOption("clear_plans", ""))
-	assert.Zero(t, c.Programs, "device programs are left")
+	assert.Zero(t, d.left(), "device programs are left")
 }
 
 // afterwards requires that the engine works: as it is when not poisoned, else after a reset.
-func afterwards(t *testing.T, r *rig, c *tally) {
+func afterwards(t *testing.T, r *rig, d target, make func() target) {
 	t.Helper()
-	c.Faults = interp.Faults{}
+	d.arm("", 0)
 	if r.e.poison != nil {
 		_, err := r.call(0, "add", r.deadHandle(), 1.0)
 		require.NotNil(t, err)
-		fresh := &tally{Device: interp.New()}
-		r.dev, r.e.cfg.Open = fresh.Device, func(ir.DeviceID) (device.Device, error) { return fresh, nil }
+		assert.Equal(t, ir.ErrPoisoned, err.Code)
+		r.e.cfg.Open = func(ir.DeviceID) (device.Device, error) { return make(), nil }
 		require.Nil(t, r.e.Reset())
 	}
 	x := r.floats(nil, 1, 2)
@@ -198,22 +225,37 @@ func afterwards(t *testing.T, r *rig, c *tally) {
 // deadHandle is a handle that no engine made.
 func (r *rig) deadHandle() T { return T(1<<40 | 7) }
 
-func testEveryFault(t *testing.T, lag bool) {
+// outcomes lists, by kind of fault, the classes that the user may see and whether the
+// engine is poisoned then.
+var outcomes = map[string]struct {
+	codes  []ir.Code
+	poison bool
+}{
+	"alloc":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
+	"upload": {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
+	"build":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrKernelExecution, ir.ErrValueLost}, false},
+	"run":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, true},
+	"map":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrDeviceLost, ir.ErrPoisoned}, true},
+	"lose":   {[]ir.Code{ir.ErrDeviceLost, ir.ErrPoisoned}, true},
+}
+
+func testEveryFault(t *testing.T, make func() target) {
 	for name, program := range journeys {
-		total, want := calls(t, name, lag)
-		for kind, n := range map[string]int{"alloc": total.alloc, "upload": total.upload, "build": total.build, "run": total.run, "lose": total.run} {
+		total, want := faultless(t, name, make)
+		require.NotEmpty(t, total)
+		t.Logf("%s: %v calls that can fail", name, total)
+		for kind, n := range total {
 			require.Positive(t, n, "%s makes no %s", name, kind)
 			for at := 1; at <= n; at++ {
-				f := map[string]interp.Faults{
-					"alloc": {Alloc: at}, "upload": {Upload: at}, "build": {Build: at}, "run": {Run: at}, "lose": {Run: at, Lose: true},
-				}[kind]
-				r, c := newTallied(t, f, lag)
+				d := make()
+				d.arm(kind, at)
+				r := newTargetRig(t, d)
 				j := &journey{rig: r}
 				got := program(j)
 				label := fmt.Sprintf("%s: fault of %s %d", name, kind, at)
 				checkOutcome(t, j, kind, got, want, label)
-				finish(t, j, c)
-				afterwards(t, r, c)
+				finish(t, j, d)
+				afterwards(t, r, d, make)
 				if t.Failed() {
 					t.Fatal(label)
 				}
@@ -228,47 +270,46 @@ func checkOutcome(t *testing.T, j *journey, kind string, got, want [][]float32, 
 	if j.err == nil {
 		assert.Equal(t, want, got, label)
 		assert.Nil(t, j.e.poison, label)
-		assert.NotEqual(t, "lose", kind, label)
+		assert.NotContains(t, []string{"lose", "run"}, kind, "%s: nothing was raised", label)
 		return
 	}
-	switch kind {
-	case "alloc", "upload", "build":
-		assert.Contains(t, []ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, j.err.Code, label)
-		assert.Nil(t, j.e.poison, label)
-	case "run":
-		assert.Contains(t, []ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, j.err.Code, label)
-		assert.NotNil(t, j.e.poison, label)
-	case "lose":
-		assert.Contains(t, []ir.Code{ir.ErrDeviceLost, ir.ErrPoisoned}, j.err.Code, label)
-		assert.NotNil(t, j.e.poison, label)
-	}
+	o := outcomes[kind]
+	assert.Contains(t, o.codes, j.err.Code, "%s: %s", label, j.err.Msg)
+	assert.Equal(t, o.poison, j.e.poison != nil, label)
 }
 
-func TestEveryFaultAtEveryPoint(t *testing.T) { testEveryFault(t, false) }
+func TestEveryFaultAtEveryPoint(t *testing.T) {
+	testEveryFault(t, func() target { return newHost(false) })
+}
 
-func TestEveryFaultAtEveryPointOfAnAsynchronousDevice(t *testing.T) { testEveryFault(t, true) }
+func TestEveryFaultAtEveryPointOfAnAsynchronousDevice(t *testing.T) {
+	testEveryFault(t, func() target { return newHost(true) })
+}
 
 func TestCommittedValuesStayReadableAfterAFailedAllocation(t *testing.T) {
-	r, c := newTallied(t, interp.Faults{}, false)
+	d := newHost(false)
+	r := newTargetRig(t, d)
 	p := r.floats(nil, 1, 2, 3)
 	r.inplace("add", p, 1.0)
 	assert.Equal(t, []float32{2, 3, 4}, r.read(p))
-	c.Faults.Alloc = c.alloc + 1
 	big := r.do("expand", r.do("exp", p), []int64{64, 3})
 	y := r.do("sum", r.do("mul", big, big))
+	require.Nil(t, r.e.SetOption("memory_limit", "1"))
 	_, err := r.tryRead(y)
-	if err != nil {
-		assert.Equal(t, ir.ErrOutOfMemory, err.Code)
-		_, err = r.tryRead(y)
-		require.NotNil(t, err)
-		assert.Equal(t, ir.ErrValueLost, err.Code)
-		assert.Contains(t, err.Msg, "injected", "the first cause is named")
-	}
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrOutOfMemory, err.Code)
+	require.Nil(t, r.e.SetOption("memory_limit", "0"))
+	_, err = r.tryRead(y)
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrValueLost, err.Code)
+	assert.Contains(t, err.Msg, "memory limit", "the first cause is named")
 	assert.Equal(t, []float32{2, 3, 4}, r.read(p))
 }
 
 func TestPoisonLetsCleanupThrough(t *testing.T) {
-	r, c := newTallied(t, interp.Faults{Run: 1}, false)
+	d := newHost(false)
+	d.arm("run", 1)
+	r := newTargetRig(t, d)
 	a := r.floats(nil, 1, 2)
 	y := r.do("add", a, 1.0)
 	_, err := r.tryRead(y)
@@ -291,5 +332,5 @@ func TestPoisonLetsCleanupThrough(t *testing.T) {
 	r.drop(a, y)
 	assert.Zero(t, r.stat("live_handles"))
 	assert.Zero(t, r.stat("live_storages"))
-	afterwards(t, r, c)
+	afterwards(t, r, d, func() target { return newHost(false) })
 }
