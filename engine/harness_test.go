@@ -140,7 +140,7 @@ func literal(p *op.Param) any {
 		return []int64{}
 	}
 	if f, err := strconv.ParseFloat(p.Default, 64); err == nil {
-		if p.Type == "int" {
+		if p.Type == "int" || p.Type == "Scalar" && f == math.Trunc(f) {
 			return int(f)
 		}
 		return f

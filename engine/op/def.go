@@ -170,8 +170,8 @@ type Def struct {
 	View bool
 	// InPlace: "<name>_" exists: Eval's first result is stored through self.
 	InPlace bool
-	// InPlaceOnly: only the in-place form exists; the signature's name ends in "_" (normal_,
-	// zero_, ...): Eval gives the new value.
+	// InPlaceOnly: only the in-place form exists, under the signature's own name (normal_,
+	// zero_, _sgd_step, ...): Eval gives the new value.
 	InPlaceOnly bool
 	// Stores, of an in-place-only operator: result i is stored through tensor input Stores[i].
 	// nil means {0}. Absent inputs have no result.
