@@ -1,0 +1,88 @@
+# Everything here runs on a fresh Debian with Go, Python 3.11 or later and gcc, with no network but package registries.
+#
+#   make demo       builds, installs into .venv and trains a character GPT
+#   make test       builds, installs into .venv and runs all tests
+#   make develop    builds in place, for work on the sources
+PYTHON ?= python3
+VENV ?= .venv
+GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
+# Processes of the Python tests.
+JOBS ?= 2
+PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
+PY = $(VENV)/bin/python
+export GO
+
+.PHONY: all build demo develop test test-go test-c test-python generate lint bench bench-gpu wheel system clean
+
+all: build
+
+# The software Vulkan device and the loader, where this user may install them.
+system:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ls /usr/share/vulkan/icd.d/lvp_icd*.json >/dev/null 2>&1; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq mesa-vulkan-drivers libvulkan1; \
+	fi
+
+$(VENV)/made:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install "setuptools>=77"
+	@touch $@
+
+$(VENV)/test-tools: ci/requirements-test.txt | $(VENV)/made
+	$(PIP) install -r ci/requirements-test.txt
+	@touch $@
+
+$(VENV)/demo-tools: ci/requirements-demo.txt | $(VENV)/made
+	$(PIP) install -r ci/requirements-demo.txt
+	@touch $@
+
+# Builds the wheel from the sources and installs it.
+build: $(VENV)/made
+	$(PIP) install --no-build-isolation --force-reinstall --no-deps .
+
+# Builds the engine's library and the extension beside the Python sources, and puts these on $(PY)'s path.
+develop: $(VENV)/made
+	$(PIP) uninstall -y torchlette 2>/dev/null || true
+	$(PY) setup.py -q build_ext --inplace
+	$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "torchlette-develop.pth").write_text("$(CURDIR)/python\n")'
+
+demo: system build $(VENV)/demo-tools
+	$(PY) demo/train.py $(DEMO_FLAGS)
+
+test: system $(VENV)/test-tools test-go test-c build test-python
+
+test-go:
+	$(GO) vet ./...
+	$(GO) test ./...
+
+# A C program that knows nothing but torchlette.h trains a network through the library.
+test-c:
+	sh ci/c_program.sh
+
+# Away from the sources: the tests see the installed package.
+test-python:
+	cd python/tests && ../../$(PY) -m pytest -n $(JOBS) -q
+
+generate:
+	$(GO) run ./engine/op/gen
+	cd capi && $(GO) run ./gen
+
+lint:
+	@unformatted=$$($$(dirname $$(command -v $(GO)))/gofmt -l capi ci engine gpu kernels); \
+	    if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo "staticcheck is not installed: skipped"; fi
+	$(GO) run ./engine/op/gen -check
+	cd capi && $(GO) run ./gen -check
+	$(PY) -m ruff check .
+
+bench: build $(VENV)/test-tools
+	$(PY) benchmarks/run.py cpu
+
+bench-gpu: build $(VENV)/test-tools
+	$(PY) benchmarks/run.py gpu
+
+wheel:
+	sh ci/wheel.sh
+
+clean:
+	rm -rf build dist *.egg-info python/*.egg-info python/torchlette/*.so python/torchlette/*.dylib python/torchlette/*.dll
