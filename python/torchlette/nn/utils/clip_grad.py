@@ -25,8 +25,10 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     if not tensors:
         return _C.tensor(0.0)
     device = tensors[0].device
-    norms = [_C.norm(t, norm_type).to(device) for t in tensors]
-    total = _C.norm(_C.stack(norms), norm_type)
+    if all(t.device == device for t in tensors):
+        total = _C._foreach_norm(tensors, norm_type)
+    else:
+        total = _C._foreach_norm([_C.norm(t, norm_type).to(device) for t in tensors], norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
