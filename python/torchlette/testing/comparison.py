@@ -61,10 +61,13 @@ def _compare(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bo
     absolute = max(wrong, key=lambda i: _difference(got[i], want[i]))
     relative = max(wrong, key=lambda i: _difference(got[i], want[i]) / abs(want[i]) if want[i] else math.inf)
     largest = _difference(got[relative], want[relative]) / abs(want[relative]) if want[relative] else math.inf
+    exact = rtol == atol == 0.0
+    limits = ("", "") if exact else (f" (up to {atol} allowed)", f" (up to {rtol} allowed)")
     return (
-        f"Tensor-likes are not close!\n\nMismatched elements: {len(wrong)} / {len(want)} ({len(wrong) / len(want):.1%})\n"
-        f"Greatest absolute difference: {_difference(got[absolute], want[absolute])} at index {_index(absolute, shape)} (up to {atol} allowed)\n"
-        f"Greatest relative difference: {largest} at index {_index(relative, shape)} (up to {rtol} allowed)"
+        f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n"
+        f"Mismatched elements: {len(wrong)} / {len(want)} ({len(wrong) / len(want):.1%})\n"
+        f"Greatest absolute difference: {_difference(got[absolute], want[absolute])} at index {_index(absolute, shape)}{limits[0]}\n"
+        f"Greatest relative difference: {largest} at index {_index(relative, shape)}{limits[1]}"
     )
 
 
