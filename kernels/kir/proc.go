@@ -95,7 +95,7 @@ const (
 	PLocalID                  // thread number in the workgroup, I32
 	PGroupID                  // number of the workgroup, I32
 	PLoad                     // Imm: buffer; A: I32 element number, or vector number when Width is 4
-	PShared                   // Imm: array; A: index of a whole entry (a vector when the array has Vec 4)
+	PShared                   // Imm: array; A: element number, or vector number when Width is 4
 	PSplat                    // four times A
 	PLane                     // lane Imm of A
 	PVec                      // four scalars
@@ -127,7 +127,7 @@ const (
 	SIf                      // if A: Body, else Else
 	SBarrier                 // workgroup barrier for Shared; in uniform control flow
 	SStore                   // buffer Ref at A (as PLoad) = B
-	SSharedSet               // array Ref at A = B
+	SSharedSet               // array Ref at A (as PShared) = B
 	SAtomicAdd               // buffer Ref at A += B
 	SFault                   // report event and element B (I32 or I64) where A holds
 )

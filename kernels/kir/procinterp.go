@@ -51,9 +51,9 @@ type lockstep struct {
 	fault  Fault
 }
 
-// sharedCell is an entry of a workgroup array and who touched it since the last barrier.
+// sharedCell is an element of a workgroup array and who touched it since the last barrier.
 type sharedCell struct {
-	v                        value
+	v                        uint64
 	writer, wEpoch           int
 	reader, rEpoch           int
 	manyReaders, everWritten bool
@@ -63,7 +63,7 @@ func (m *lockstep) resetShared() {
 	m.epoch++
 	m.shared = m.shared[:0]
 	for _, s := range m.p.Shared {
-		m.shared = append(m.shared, make([]sharedCell, s.Len))
+		m.shared = append(m.shared, make([]sharedCell, s.Len*s.Vec))
 	}
 }
 
@@ -216,16 +216,17 @@ func (m *lockstep) adapt(from, to ir.DType, v uint64) uint64 {
 	return castBits(from, to, v)
 }
 
-func (m *lockstep) cell(array int, n *Node, lane int) (*sharedCell, error) {
+// cells are the width elements of an array at index n: of a vector, or one element.
+func (m *lockstep) cells(array int, n *Node, width, lane int) ([]sharedCell, error) {
 	at, err := m.eval(n, lane)
 	if err != nil {
 		return nil, err
 	}
-	i := int(int32(at[0]))
-	if i < 0 || i >= len(m.shared[array]) {
-		return nil, fmt.Errorf("workgroup array %d: entry %d of %d", array, i, len(m.shared[array]))
+	i := int(int32(at[0])) * width
+	if i < 0 || i+width > len(m.shared[array]) {
+		return nil, fmt.Errorf("workgroup array %d: element %d of %d", array, i, len(m.shared[array]))
 	}
-	return &m.shared[array][i], nil
+	return m.shared[array][i : i+width], nil
 }
 
 func (m *lockstep) sharedSet(s *Stmt, lane int) error {
@@ -233,37 +234,44 @@ func (m *lockstep) sharedSet(s *Stmt, lane int) error {
 	if err != nil {
 		return err
 	}
-	c, err := m.cell(s.Ref, s.A, lane)
+	cells, err := m.cells(s.Ref, s.A, s.B.Width, lane)
 	if err != nil {
 		return err
 	}
-	if c.wEpoch == m.epoch && c.writer != lane {
-		return fmt.Errorf("workgroup array %d: threads %d and %d write one entry", s.Ref, c.writer, lane)
+	for i := range cells {
+		c := &cells[i]
+		if c.wEpoch == m.epoch && c.writer != lane {
+			return fmt.Errorf("workgroup array %d: threads %d and %d write one element", s.Ref, c.writer, lane)
+		}
+		if c.rEpoch == m.epoch && (c.manyReaders || c.reader != lane) {
+			return fmt.Errorf("workgroup array %d: written while another thread reads it", s.Ref)
+		}
+		c.v, c.writer, c.wEpoch, c.everWritten = v[i], lane, m.epoch, true
 	}
-	if c.rEpoch == m.epoch && (c.manyReaders || c.reader != lane) {
-		return fmt.Errorf("workgroup array %d: written while another thread reads it", s.Ref)
-	}
-	c.v, c.writer, c.wEpoch, c.everWritten = v, lane, m.epoch, true
 	return nil
 }
 
-func (m *lockstep) sharedGet(n *Node, lane int) (value, error) {
-	c, err := m.cell(int(n.Imm), n.Args[0], lane)
+func (m *lockstep) sharedGet(n *Node, lane int) (out value, err error) {
+	cells, err := m.cells(int(n.Imm), n.Args[0], n.Width, lane)
 	if err != nil {
-		return value{}, err
+		return out, err
 	}
-	if !c.everWritten {
-		return value{}, fmt.Errorf("workgroup array %d: read before written", n.Imm)
+	for i := range cells {
+		c := &cells[i]
+		if !c.everWritten {
+			return out, fmt.Errorf("workgroup array %d: read before written", n.Imm)
+		}
+		if c.wEpoch == m.epoch && c.writer != lane {
+			return out, fmt.Errorf("workgroup array %d: read of what thread %d wrote without a barrier", n.Imm, c.writer)
+		}
+		if c.rEpoch == m.epoch {
+			c.manyReaders = c.manyReaders || c.reader != lane
+		} else {
+			c.rEpoch, c.reader, c.manyReaders = m.epoch, lane, false
+		}
+		out[i] = c.v
 	}
-	if c.wEpoch == m.epoch && c.writer != lane {
-		return value{}, fmt.Errorf("workgroup array %d: read of what thread %d wrote without a barrier", n.Imm, c.writer)
-	}
-	if c.rEpoch == m.epoch {
-		c.manyReaders = c.manyReaders || c.reader != lane
-	} else {
-		c.rEpoch, c.reader, c.manyReaders = m.epoch, lane, false
-	}
-	return c.v, nil
+	return out, nil
 }
 
 func (m *lockstep) eval(n *Node, lane int) (value, error) {

@@ -101,7 +101,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 	case SStore, SAtomicAdd:
 		return v.store(s)
 	case SSharedSet:
-		if s.Ref < 0 || s.Ref >= len(v.p.Shared) || v.p.Shared[s.Ref].Type != s.B.Type || v.p.Shared[s.Ref].Vec != s.B.Width {
+		if s.Ref < 0 || s.Ref >= len(v.p.Shared) || v.p.Shared[s.Ref].Type != s.B.Type || s.B.Width > v.p.Shared[s.Ref].Vec {
 			return fmt.Errorf("workgroup array %d does not take this value", s.Ref)
 		}
 		return nil
@@ -170,7 +170,7 @@ func (v *procVerifier) node(n *Node) error {
 		}
 		return v.bufType(int(n.Imm), n.Type)
 	case PShared:
-		if n.Imm >= uint64(len(v.p.Shared)) || v.p.Shared[n.Imm] != (SharedArray{n.Type, v.p.Shared[n.Imm].Len, n.Width}) {
+		if n.Imm >= uint64(len(v.p.Shared)) || v.p.Shared[n.Imm].Type != n.Type || n.Width > v.p.Shared[n.Imm].Vec {
 			return fmt.Errorf("workgroup array %d read as %v x%d", n.Imm, n.Type, n.Width)
 		}
 		return nil

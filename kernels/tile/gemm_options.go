@@ -1,5 +1,12 @@
 package tile
 
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
 // GemmOptions is a tile configuration. A workgroup computes BM x BN of C; its
 // threads are cut into groups of 32 which compute WM x WN, each thread TM x TN
 // as 4x4 pieces spread over that tile.
@@ -10,14 +17,152 @@ type GemmOptions struct {
 	// Double: two shared buffers, the next block's loads are in flight during the arithmetic.
 	Double bool
 	// VecA, VecB, VecC: 16-byte accesses, right when the unit stride's length, the other
-	// strides and the offset are multiples of four.
+	// strides and the offset are multiples of four. See [GemmAligned].
 	VecA, VecB, VecC bool
+	// KTail: K may be no multiple of BK.
+	KTail bool
 	// Rolled keeps loops in the text, for devices where compiling is dear.
 	Rolled bool
-	// Dot is the path for M == 1 or N == 1: a workgroup of Dot.Lanes threads an output.
+	// Dot makes each element a row reduction of Row's form: for integers, and
+	// where M or N is tiny.
 	Dot               bool
-	Lanes             int
-	Workgroup         int
+	Row               Options
 	MaxWorkgroupBytes int
-	I64               bool
+}
+
+// threads is the workgroup size.
+func (o *GemmOptions) threads() int { return o.BM / o.WM * (o.BN / o.WN) * 32 }
+
+// candidate is a tile with the share of the peak it reaches once `warps` groups of
+// 32 threads run on a compute unit. Measured on an H200; see ChooseGemm.
+type candidate struct {
+	GemmOptions
+	share float64
+	warps int
+}
+
+var candidates = []candidate{
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 16, TN: 8, Double: true}, 1.10, 12},
+	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.05, 4},
+	{GemmOptions{BM: 64, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1, 4},
+	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.85, 8},
+	{GemmOptions{BM: 32, BN: 64, BK: 32, WM: 16, WN: 32, TM: 4, TN: 4}, 0.60, 4},
+	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.55, 4},
+}
+
+// rolled is the one tile for devices where compiling is dear.
+var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true}
+
+// dotLimit is the largest M or N for which a row reduction an element beats tiles.
+const dotLimit = 4
+
+// ChooseGemm picks the tile for g launched with params. The estimate of a
+// candidate's time is the tiles on the busiest compute unit times their
+// area over the share of the peak; it reproduces the best tile measured on
+// an H200 for squares of 512 to 4096, 512x3072x768 and 512x768x768.
+func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
+	caps = caps.withDefaults()
+	l := g.Layout()
+	m, n, k := params[l.M], params[l.N], params[l.K]
+	batch := uint64(1)
+	for _, p := range l.Batch {
+		batch *= params[p]
+	}
+	if !g.Type.IsFloat() || min(m, n) <= dotLimit {
+		return chooseDot(g, params, &l, caps)
+	}
+	best, bestTime := rolled, 0.0
+	for _, c := range candidates {
+		if caps.Software {
+			break
+		}
+		if c.threads() > caps.MaxThreads || c.sharedBytes(g) > caps.MaxWorkgroupBytes {
+			continue
+		}
+		units := uint64(max(caps.Units/2, 1))
+		groups := ceil(m, c.BM) * ceil(n, c.BN) * batch
+		each := (groups + units - 1) / units
+		share := c.share * min(1, float64(each*uint64(c.threads()))/float64(32*c.warps))
+		t := float64(each) * float64(c.BM*c.BN) / share
+		if bestTime == 0 || t < bestTime {
+			best, bestTime = c.GemmOptions, t
+		}
+	}
+	best.VecA, best.VecB, best.VecC = vectors(g, params, &l)
+	best.KTail = k%uint64(best.BK) != 0
+	best.MaxWorkgroupBytes = caps.MaxWorkgroupBytes
+	return best
+}
+
+func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }
+
+func chooseDot(g *kir.Gemm, params []uint64, l *kir.GemmLayout, caps Caps) GemmOptions {
+	k := dotKernel(g)
+	row := Choose(k, params, caps)
+	// The larger operand decides which threads sit side by side.
+	row.OuterFast = g.BUnit == 'n'
+	if params[l.N] == 1 {
+		row.OuterFast = g.AUnit == 'm'
+	}
+	row.Lanes = chooseLanes(row, product(params[:k.Outer]), params[l.K], caps)
+	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
+}
+
+// vectors says which operands allow 16-byte accesses.
+func vectors(g *kir.Gemm, params []uint64, l *kir.GemmLayout) (a, b, c bool) {
+	four := func(ps ...int) bool {
+		for _, p := range ps {
+			if params[p]%4 != 0 {
+				return false
+			}
+		}
+		return true
+	}
+	a = four(l.ABatch...) && four(l.AOffset) &&
+		(g.AUnit == 'k' && four(l.AM, l.K) || g.AUnit == 'm' && four(l.AK, l.M))
+	b = four(l.BBatch...) && four(l.BOffset) &&
+		(g.BUnit == 'n' && four(l.BK, l.N) || g.BUnit == 'k' && four(l.BN, l.K))
+	c = four(l.N)
+	if g.CStrided {
+		c = c && four(l.CBatch...) && four(l.CM, l.COffset) && params[l.CN] == 1
+	}
+	return a, b, c
+}
+
+// GemmAligned reports that o, chosen for other offsets, is right for params too.
+func GemmAligned(g *kir.Gemm, o GemmOptions, params []uint64) bool {
+	l := g.Layout()
+	a, b, c := vectors(g, params, &l)
+	return (a || !o.VecA) && (b || !o.VecB) && (c || !o.VecC)
+}
+
+// The padding of rows of the shared tiles, in elements: it keeps 16-byte
+// alignment and spreads transposed stores over the banks.
+const pad = 4
+
+func (o *GemmOptions) sharedBytes(g *kir.Gemm) int {
+	n := (o.BM + pad + o.BN + pad) * o.BK * 4
+	if o.Double {
+		n *= 2
+	}
+	return n
+}
+
+func (o *GemmOptions) check(g *kir.Gemm) error {
+	if o.BM <= 0 || o.BN <= 0 || o.BK <= 0 || o.WM <= 0 || o.WN <= 0 || o.TM <= 0 || o.TN <= 0 {
+		return fmt.Errorf("tile: gemm: incomplete tile %+v", *o)
+	}
+	t := o.threads()
+	switch {
+	case !g.Type.IsFloat() || g.Type == ir.F64:
+		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
+	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,
+		o.WM/o.TM*(o.WN/o.TN) != 32:
+		return fmt.Errorf("tile: gemm: tile %+v does not divide into 32 threads of 4x4 pieces", *o)
+	case o.BK%4 != 0 || o.BM*o.BK%(4*t) != 0 || o.BN*o.BK%(4*t) != 0:
+		return fmt.Errorf("tile: gemm: %d threads do not divide the loads of tile %+v", t, *o)
+	case o.VecA && g.AUnit == 0 || o.VecB && g.BUnit == 0:
+		return fmt.Errorf("tile: gemm: vector loads without a unit stride")
+	}
+	return nil
 }

@@ -10,8 +10,8 @@ import (
 // Caps is what the generators must know of a device.
 type Caps struct {
 	MaxWorkgroupBytes int // default 16384, the least WebGPU allows
-	MaxThreads        int // threads a workgroup, default 256
-	Units             int // estimate of workgroups that run at once; default 128
+	MaxThreads        int // threads a workgroup; default 256
+	Units             int // workgroups that run at once, at two a compute unit; default 256
 	I64               bool
 	// Software asks for small text: compiling is dear and lanes are few.
 	Software bool
@@ -25,7 +25,7 @@ func (c Caps) withDefaults() Caps {
 		c.MaxThreads = 256
 	}
 	if c.Units == 0 {
-		c.Units = 128
+		c.Units = 256
 	}
 	return c
 }
@@ -76,7 +76,7 @@ func chooseLanes(o Options, outer, inner uint64, caps Caps) int {
 	if o.OuterFast {
 		// Threads of a row are WG/lanes apart in memory: spread only as far as
 		// needed to fill the device, keeping 32 columns together.
-		for lanes < o.Workgroup/32 && outer*uint64(lanes) < uint64(caps.Units)*1024 && inner >= uint64(lanes)*8 {
+		for lanes < o.Workgroup/32 && outer*uint64(lanes) < uint64(caps.Units)*512 && inner >= uint64(lanes)*8 {
 			lanes *= 2
 		}
 		if outer < 32 {

@@ -31,7 +31,7 @@ func (w *writer) expr(n *kir.Node) string {
 	case kir.PLoad:
 		return w.load(n)
 	case kir.PShared:
-		s := fmt.Sprintf("s%d[%s]", n.Imm, w.expr(n.Args[0]))
+		s := w.sharedPlace(int(n.Imm), w.expr(n.Args[0]), n.Width)
 		if n.Type == ir.Bool {
 			return "(" + s + " != 0u)"
 		}

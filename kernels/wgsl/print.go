@@ -250,7 +250,7 @@ func (w *writer) stmt(s *kir.Stmt, d int) {
 		if s.B.Type == ir.Bool {
 			v = "u32(" + v + ")"
 		}
-		w.line(d, "s%d[%s] = %s;", s.Ref, w.expr(s.A), v)
+		w.line(d, "%s = %s;", w.sharedPlace(s.Ref, w.expr(s.A), s.B.Width), v)
 	case kir.SFault:
 		w.fault(s, d)
 	}
@@ -323,6 +323,14 @@ func (w *writer) place(buf int, at string, wide bool) string {
 		return fmt.Sprintf("b%d[%s >> 2u][%s & 3i]", buf, at, at)
 	}
 	return fmt.Sprintf("b%d[%s]", buf, at)
+}
+
+// sharedPlace is an element or a vector of a workgroup array.
+func (w *writer) sharedPlace(array int, at string, width int) string {
+	if w.p.Shared[array].Vec > width {
+		return fmt.Sprintf("s%d[%s >> 2u][%s & 3i]", array, at, at)
+	}
+	return fmt.Sprintf("s%d[%s]", array, at)
 }
 
 func (w *writer) atomicAdd(s *kir.Stmt, d int) {

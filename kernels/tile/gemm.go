@@ -1,0 +1,416 @@
+package tile
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// FromGemm makes the program of g in the form o says.
+func FromGemm(g *kir.Gemm, o GemmOptions) (*kir.Proc, error) {
+	if o.Dot {
+		row := o.Row
+		row.MaxWorkgroupBytes = o.MaxWorkgroupBytes
+		return FromKernel(dotKernel(g), row)
+	}
+	if err := o.check(g); err != nil {
+		return nil, err
+	}
+	l := g.Layout()
+	p := &kir.Proc{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: o.threads()}
+	for _, b := range l.Bufs {
+		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
+	}
+	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
+	m.resetValues()
+	m.generate()
+	return p, checkShared(p, o.MaxWorkgroupBytes)
+}
+
+// gemm generates one tiled program. The scheme: blocks of A and B go through
+// registers to workgroup memory, A as [k][m] and B as [k][n]; every thread
+// multiplies its rows by its columns from there.
+type gemm struct {
+	gen
+	g    *kir.Gemm
+	t    GemmOptions
+	l    kir.GemmLayout
+	a, b operand
+	m0   *kir.Node // first row of the block in C
+	n0   *kir.Node
+	// rows and cols are where this thread's pieces begin in the block.
+	rows, cols []*kir.Node
+	acc4       [][]int // [row][piece of columns]: variables of four columns
+}
+
+// operand is A or B on its way to workgroup memory: x is m for A and n for B.
+type operand struct {
+	buf, array int
+	vec        bool // 16-byte loads
+	alongK     bool // which run along k
+	bx         int  // block length along x
+	row        int  // elements of a shared row, with padding
+	kStride    *kir.Node
+	loads      []tileLoad
+}
+
+// tileLoad is one load of this thread: an element or a vector.
+type tileLoad struct {
+	fixed *kir.Node // address without k, in units of the load
+	k     *kir.Node // k in the block
+	dst   *kir.Node // element of the shared tile
+	reg   int       // variable
+}
+
+func (m *gemm) generate() {
+	o, l := m.t, m.l
+	if o.VecC {
+		m.p.Bufs[l.BufC].Vec = 4
+	}
+	m.p.Groups = []kir.GroupFactor{{Params: l.Batch, Per: 1}, {Params: []int{l.M}, Per: int64(o.BM)}, {Params: []int{l.N}, Per: int64(o.BN)}}
+	batch := m.place()
+	m.lanes()
+	m.a = m.operand(l.BufA, m.g.AUnit == 'k', o.VecA, o.BM, l.M, l.AM, l.AK, m.batchBase(l.ABatch, l.AOffset, batch), m.m0)
+	m.b = m.operand(l.BufB, m.g.BUnit == 'k', o.VecB, o.BN, l.N, l.BN, l.BK, m.batchBase(l.BBatch, l.BOffset, batch), m.n0)
+	m.accumulators()
+	if o.Double {
+		m.doubleBuffered()
+	} else {
+		m.singleBuffered()
+	}
+	m.epilogue(batch)
+}
+
+// place finds the block of C of this workgroup and gives the batch index.
+func (m *gemm) place() []*kir.Node {
+	o, l := m.t, m.l
+	tiles := func(p, per int) *kir.Node {
+		return m.let(kir.NDiv(kir.NAdd(m.param(p), kir.NInt(per-1)), kir.NInt(per)))
+	}
+	tn := tiles(l.N, o.BN)
+	area := m.let(kir.NMul(tiles(l.M, o.BM), tn))
+	tile := m.let(kir.NRem(kir.NGroup(), area))
+	m.m0 = m.let(kir.NMul(kir.NDiv(tile, tn), kir.NInt(o.BM)))
+	m.n0 = m.let(kir.NMul(kir.NRem(tile, tn), kir.NInt(o.BN)))
+	rest := m.let(kir.NDiv(kir.NGroup(), area))
+	batch := make([]*kir.Node, len(l.Batch))
+	for i := len(batch) - 1; i >= 0; i-- {
+		if i == 0 {
+			batch[0] = rest
+			break
+		}
+		batch[i] = m.let(kir.NRem(rest, m.param(l.Batch[i])))
+		rest = m.let(kir.NDiv(rest, m.param(l.Batch[i])))
+	}
+	return batch
+}
+
+func (m *gemm) batchBase(strides []int, offset int, batch []*kir.Node) *kir.Node {
+	at := m.param(offset)
+	for i, s := range strides {
+		at = kir.NAdd(at, kir.NMul(batch[i], m.param(s)))
+	}
+	return m.let(at)
+}
+
+// lanes places the thread: its group of 32 in the block, its pieces in the group's tile.
+func (m *gemm) lanes() {
+	o := m.t
+	lr, lc := o.WM/o.TM, o.WN/o.TN
+	warp, lane := m.let(kir.NDiv(kir.NLocal(), kir.NInt(32))), m.let(kir.NRem(kir.NLocal(), kir.NInt(32)))
+	across := kir.NInt(o.BN / o.WN)
+	row := m.let(kir.NAdd(kir.NMul(kir.NDiv(warp, across), kir.NInt(o.WM)), kir.NMul(kir.NDiv(lane, kir.NInt(lc)), kir.NInt(4))))
+	col := m.let(kir.NAdd(kir.NMul(kir.NRem(warp, across), kir.NInt(o.WN)), kir.NMul(kir.NRem(lane, kir.NInt(lc)), kir.NInt(4))))
+	for i := range o.TM / 4 {
+		m.rows = append(m.rows, m.let(kir.NAdd(row, kir.NInt(4*lr*i))))
+	}
+	for j := range o.TN / 4 {
+		m.cols = append(m.cols, m.let(kir.NAdd(col, kir.NInt(4*lc*j))))
+	}
+}
+
+// operand plans the loads of one matrix. Coordinates along x are clamped to the
+// matrix: what lies beyond is computed from valid memory and never stored.
+func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0 *kir.Node) operand {
+	o := m.t
+	op := operand{buf: buf, vec: vec, alongK: alongK, bx: bx, row: bx + pad}
+	unit := 1
+	if vec {
+		unit = 4
+		m.p.Bufs[buf].Vec = 4
+	}
+	stages := 1
+	if o.Double {
+		stages = 2
+	}
+	op.array = len(m.p.Shared)
+	m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.F32, Len: stages * o.BK * op.row / 4, Vec: 4})
+	scale := func(n *kir.Node) *kir.Node { return kir.NDiv(n, kir.NInt(unit)) }
+	op.kStride = m.let(scale(m.param(ks)))
+	zero := kir.NConst(ir.F32, 0)
+	if vec {
+		zero = kir.NSplat(zero)
+	}
+	for i := range bx * o.BK / (unit * o.threads()) {
+		q := m.let(kir.NAdd(kir.NLocal(), kir.NInt(i*o.threads())))
+		var x, k *kir.Node
+		xUnit := unit
+		if alongK {
+			per := kir.NInt(o.BK / unit)
+			x, k = m.let(kir.NDiv(q, per)), m.let(kir.NMul(kir.NRem(q, per), kir.NInt(unit)))
+			xUnit = 1
+		} else {
+			per := kir.NInt(bx / unit)
+			k, x = m.let(kir.NDiv(q, per)), m.let(kir.NMul(kir.NRem(q, per), kir.NInt(unit)))
+		}
+		at := kir.N(kir.OpMin, ir.I32, kir.NAdd(x0, x), kir.NSub(m.param(size), kir.NInt(xUnit)))
+		if alongK || !vec {
+			at = kir.NMul(at, m.param(xs))
+		}
+		ld := tileLoad{k: k, fixed: m.let(scale(kir.NAdd(base, at))), dst: m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x)), reg: -1}
+		if o.Double {
+			ld.reg, _ = m.variable(zero)
+		}
+		op.loads = append(op.loads, ld)
+	}
+	return op
+}
+
+// fetch is load i of the block that begins at k0; zero beyond K.
+func (m *gemm) fetch(op *operand, i int, k0 *kir.Node) *kir.Node {
+	ld := op.loads[i]
+	k := kir.NAdd(k0, ld.k)
+	width, at := 1, k
+	if op.vec {
+		width = 4
+	}
+	if m.t.KTail {
+		k = m.let(k)
+		step := 1
+		if op.vec && op.alongK {
+			step = 4
+		}
+		at = m.let(kir.N(kir.OpMin, ir.I32, k, kir.NSub(m.param(m.l.K), kir.NInt(step))))
+	}
+	if op.vec && op.alongK {
+		at = kir.NDiv(at, kir.NInt(4))
+	} else {
+		at = kir.NMul(at, op.kStride)
+	}
+	v := m.let(kir.NLoad(op.buf, ir.F32, width, m.let(kir.NAdd(ld.fixed, at))))
+	if m.t.KTail {
+		v = kir.N(kir.OpSelect, ir.F32, kir.NLt(k, m.param(m.l.K)), v, kir.NConst(ir.F32, 0))
+	}
+	return v
+}
+
+// deposit writes a fetched value to the shared tile; stage is the element where the tile begins.
+func (m *gemm) deposit(op *operand, i int, v, stage *kir.Node) {
+	dst := kir.NAdd(stage, op.loads[i].dst)
+	switch {
+	case op.vec && op.alongK:
+		v = m.let(v)
+		for c := range 4 {
+			m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(kir.NAdd(dst, kir.NInt(c*op.row))), B: kir.NLane(v, c)})
+		}
+	case op.vec:
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: kir.NDiv(dst, kir.NInt(4)), B: v})
+	default:
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(dst), B: v})
+	}
+}
+
+func (m *gemm) operands() []*operand { return []*operand{&m.a, &m.b} }
+
+func (m *gemm) singleBuffered() {
+	m.loop(kir.NInt(0), m.param(m.l.K), kir.NInt(m.t.BK), func(k0 *kir.Node) {
+		for _, op := range m.operands() {
+			for i := range op.loads {
+				m.deposit(op, i, m.fetch(op, i, k0), kir.NInt(0))
+			}
+		}
+		m.barrier()
+		m.multiply(kir.NInt(0), kir.NInt(0))
+		m.barrier()
+	})
+}
+
+// doubleBuffered: while one tile is multiplied, the next one's loads are in
+// flight to registers; one barrier a block.
+func (m *gemm) doubleBuffered() {
+	o := m.t
+	prefetch := func(k0 *kir.Node) []kir.Stmt {
+		return m.nested(func() {
+			for _, op := range m.operands() {
+				for i := range op.loads {
+					m.assign(op.loads[i].reg, m.fetch(op, i, k0))
+				}
+			}
+		})
+	}
+	store := func(stage *kir.Node) {
+		for _, op := range m.operands() {
+			first := m.let(kir.NMul(stage, kir.NInt(o.BK*op.row)))
+			for i := range op.loads {
+				m.deposit(op, i, m.p.NVar(op.loads[i].reg), first)
+			}
+		}
+	}
+	k := m.param(m.l.K)
+	first := prefetch(kir.NInt(0))
+	first = append(first, m.nested(func() { store(kir.NInt(0)) })...)
+	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(kir.NInt(0), k), Body: first})
+	m.barrier()
+	which, stage := m.variable(kir.NInt(0))
+	m.loop(kir.NInt(0), k, kir.NInt(o.BK), func(k0 *kir.Node) {
+		next := m.let(kir.NAdd(k0, kir.NInt(o.BK)))
+		more := m.let(kir.NLt(next, k))
+		m.emit(kir.Stmt{Op: kir.SIf, A: more, Body: prefetch(next)})
+		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
+		other := m.let(kir.NSub(kir.NInt(1), stage))
+		m.emit(kir.Stmt{Op: kir.SIf, A: more, Body: m.nested(func() { store(other) })})
+		m.barrier()
+		m.assign(which, other)
+	})
+}
+
+// accumulators are named vectors of four columns: a dynamically indexed array would live in memory.
+func (m *gemm) accumulators() {
+	zero := kir.NSplat(kir.NFloat(ir.F32, 0))
+	for range m.t.TM {
+		var row []int
+		for range m.t.TN / 4 {
+			v, _ := m.variable(zero)
+			row = append(row, v)
+		}
+		m.acc4 = append(m.acc4, row)
+	}
+}
+
+// multiply adds the product of the shared tiles, which begin at vectors a0 and b0.
+func (m *gemm) multiply(a0, b0 *kir.Node) {
+	start := func(first *kir.Node, pieces []*kir.Node) []*kir.Node {
+		var v []*kir.Node
+		for _, p := range pieces {
+			v = append(v, m.let(kir.NAdd(first, kir.NDiv(p, kir.NInt(4)))))
+		}
+		return v
+	}
+	as, bs := start(a0, m.rows), start(b0, m.cols)
+	step := func(k *kir.Node) {
+		read := func(op *operand, from []*kir.Node) []*kir.Node {
+			var v []*kir.Node
+			for _, f := range from {
+				v = append(v, m.let(m.p.NShared(op.array, kir.NAdd(f, kir.NMul(k, kir.NInt(op.row/4))))))
+			}
+			return v
+		}
+		a, b := read(&m.a, as), read(&m.b, bs)
+		for r := range m.t.TM {
+			for j := range b {
+				acc := m.acc4[r][j]
+				m.assign(acc, kir.N(kir.OpFma, ir.F32, kir.NSplat(kir.NLane(a[r/4], r%4)), b[j], m.p.NVar(acc)))
+			}
+		}
+	}
+	if m.t.Rolled {
+		m.loop(kir.NInt(0), kir.NInt(m.t.BK), kir.NInt(1), step)
+		return
+	}
+	for k := range m.t.BK {
+		m.nestedInline(func() { step(kir.NInt(k)) })
+	}
+}
+
+// nestedInline runs f in place; it keeps values of one step from being looked up in the next.
+func (m *gemm) nestedInline(f func()) {
+	*m.out = append(*m.out, m.nested(f)...)
+}
+
+// epilogue adds the bias, applies the activation and stores.
+func (m *gemm) epilogue(batch []*kir.Node) {
+	l := m.l
+	cm, cn := m.param(l.N), kir.NInt(1)
+	var base *kir.Node
+	if m.g.CStrided {
+		base = m.batchBase(l.CBatch, l.COffset, batch)
+		cm = m.param(l.CM)
+		if !m.t.VecC {
+			cn = m.param(l.CN)
+		}
+	} else {
+		flat := kir.NInt(0)
+		for i, b := range batch {
+			flat = kir.NAdd(kir.NMul(flat, m.param(l.Batch[i])), b)
+		}
+		base = m.let(kir.NMul(kir.NMul(flat, m.param(l.M)), m.param(l.N)))
+	}
+	for j := range m.cols {
+		col := m.let(kir.NAdd(m.n0, m.cols[j]))
+		bias := m.bias(col)
+		for r := range m.t.TM {
+			row := m.let(kir.NAdd(m.m0, kir.NAdd(m.rows[r/4], kir.NInt(r%4))))
+			inside := kir.NLt(row, m.param(l.M))
+			if m.t.VecC {
+				inside = kir.NAnd(inside, kir.NLt(col, m.param(l.N)))
+			}
+			body := m.nested(func() {
+				v := m.p.NVar(m.acc4[r][j])
+				if bias != nil {
+					v = m.let(kir.NAdd(v, bias))
+				}
+				v = m.let(activate(m.g.Act, v))
+				at := m.let(kir.NAdd(base, kir.NMul(row, cm)))
+				m.storeRow(at, col, cn, v)
+			})
+			m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: body})
+		}
+	}
+}
+
+func (m *gemm) storeRow(at, col, cn, v *kir.Node) {
+	if m.t.VecC {
+		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: m.let(kir.NDiv(kir.NAdd(at, col), kir.NInt(4))), B: v})
+		return
+	}
+	for c := range 4 {
+		x := m.let(kir.NAdd(col, kir.NInt(c)))
+		body := m.nested(func() {
+			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: m.let(kir.NAdd(at, kir.NMul(x, cn))), B: kir.NLane(v, c)})
+		})
+		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(x, m.param(m.l.N)), Body: body})
+	}
+}
+
+// bias is the four bias values from column col, nil without a bias.
+func (m *gemm) bias(col *kir.Node) *kir.Node {
+	if !m.g.Bias {
+		return nil
+	}
+	var v []*kir.Node
+	for c := range 4 {
+		x := kir.N(kir.OpMin, ir.I32, kir.NAdd(col, kir.NInt(c)), kir.NSub(m.param(m.l.N), kir.NInt(1)))
+		at := m.let(kir.NAdd(m.param(m.l.BiasOffset), kir.NMul(x, m.param(m.l.BiasN))))
+		v = append(v, m.let(kir.NLoad(m.l.BufBias, ir.F32, 1, at)))
+	}
+	return m.let(kir.NVec4(v...))
+}
+
+// activate applies the epilogue's function to x.
+func activate(a kir.Activation, x *kir.Node) *kir.Node {
+	c := func(v float64) *kir.Node { return kir.NFloat(ir.F32, v) }
+	f := func(op kir.Op, args ...*kir.Node) *kir.Node { return kir.N(op, ir.F32, args...) }
+	switch a {
+	case kir.ActRelu:
+		return f(kir.OpMax, x, c(0))
+	case kir.ActGelu:
+		e := f(kir.OpErf, kir.NMul(x, c(0.7071067811865476)))
+		return kir.NMul(kir.NMul(c(0.5), x), kir.NAdd(c(1), e))
+	case kir.ActGeluTanh:
+		cube := kir.NMul(kir.NMul(x, x), x)
+		inner := kir.NMul(c(kir.GeluTanhScale), kir.NAdd(x, kir.NMul(c(kir.GeluTanhCubic), cube)))
+		return kir.NMul(kir.NMul(c(0.5), x), kir.NAdd(c(1), f(kir.OpTanh, inner)))
+	case kir.ActSilu:
+		return f(kir.OpDiv, x, kir.NAdd(c(1), f(kir.OpExp, f(kir.OpNeg, x))))
+	}
+	return x
+}

@@ -1,0 +1,111 @@
+package tile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// asKernel lets kirtest.Close compare a gemm's buffers.
+func asKernel(g *kir.Gemm) *kir.Kernel {
+	return &kir.Kernel{Bufs: g.Layout().Bufs}
+}
+
+func checkGemm(t *testing.T, g *kir.Gemm, c *kirtest.GemmCase, o GemmOptions) {
+	t.Helper()
+	want, got := c.Copy(), c.Copy()
+	require.NoError(t, kir.InterpretGemm(g, want.Params, want.Bufs))
+	p, err := FromGemm(g, o)
+	require.NoError(t, err)
+	_, err = kir.InterpretProc(p, got.Params, got.Bufs)
+	require.NoError(t, err, "%+v %+v %v", *g, o, c.Params)
+	require.NoError(t, kirtest.Close(asKernel(g), got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *g, o, c.Params)
+}
+
+func TestEveryTileMultiplies(t *testing.T) {
+	all := []GemmOptions{rolled}
+	for _, c := range candidates {
+		all = append(all, c.GemmOptions)
+	}
+	for i, o := range all {
+		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(i), 3))
+			for _, aligned := range []bool{true, false} {
+				c := kirtest.RandomGemm(r, ir.F32, int64(o.BM)+5, int64(o.BN)-3, int64(o.BK)+3, aligned)
+				l := c.Gemm.Layout()
+				o := o
+				o.VecA, o.VecB, o.VecC = vectors(c.Gemm, c.Params, &l)
+				o.KTail = true
+				o.MaxWorkgroupBytes = 48 << 10
+				checkGemm(t, c.Gemm, c, o)
+			}
+		})
+	}
+}
+
+func TestRandomGemmsAsChosen(t *testing.T) {
+	dots, vecs, tails := 0, 0, 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		types := []ir.DType{ir.F32, ir.F32, ir.F16, ir.BF16, ir.I32, ir.I64}
+		c := kirtest.RandomGemm(r, types[r.IntN(len(types))], int64(1+r.IntN(40)), int64(1+r.IntN(40)), int64(r.IntN(40)), r.IntN(2) == 0)
+		o := ChooseGemm(c.Gemm, c.Params, Caps{I64: true, Software: r.IntN(2) == 0})
+		checkGemm(t, c.Gemm, c, o)
+		if o.Dot {
+			dots++
+		}
+		if o.VecA || o.VecB || o.VecC {
+			vecs++
+		}
+		if o.KTail {
+			tails++
+		}
+	}
+	require.Greater(t, dots, 20)
+	require.Greater(t, vecs, 20)
+	require.Greater(t, tails, 20)
+}
+
+func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
+	for _, tc := range []struct {
+		m, n, k    uint64
+		bm, bn, bk int
+	}{
+		{4096, 4096, 4096, 128, 128, 8},
+		{2048, 2048, 2048, 128, 128, 16},
+		{1024, 1024, 1024, 64, 128, 16},
+		{512, 512, 512, 32, 64, 32},
+		{512, 3072, 768, 64, 64, 8},
+		{512, 768, 768, 32, 32, 16},
+	} {
+		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
+		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
+		o := ChooseGemm(g, params, caps)
+		require.Equal(t, []int{tc.bm, tc.bn, tc.bk}, []int{o.BM, o.BN, o.BK}, "%d x %d x %d", tc.m, tc.n, tc.k)
+		require.True(t, o.VecA && o.VecB && o.VecC && !o.KTail)
+		require.True(t, GemmAligned(g, o, params))
+		params[5] = 2
+		require.False(t, GemmAligned(g, o, params))
+	}
+}
+
+func TestGemmRespectsWorkgroupMemory(t *testing.T) {
+	g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
+	params := []uint64{4096, 4096, 4096, 4096, 1, 0, 4096, 1, 0}
+	for _, limit := range []int{16384, 32768, 49152} {
+		o := ChooseGemm(g, params, Caps{MaxWorkgroupBytes: limit, MaxThreads: 256})
+		p, err := FromGemm(g, o)
+		require.NoError(t, err)
+		require.LessOrEqual(t, p.SharedBytes(), limit)
+	}
+	o := candidates[1].GemmOptions
+	o.MaxWorkgroupBytes = 16384
+	_, err := FromGemm(g, o)
+	require.ErrorContains(t, err, "workgroup memory")
+}
