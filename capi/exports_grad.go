@@ -55,7 +55,7 @@ func tlgo_backward(roots, grads *C.uint64_t, n C.int32_t, inputs *C.uint64_t, nI
 //export tlgo_backward_next
 func tlgo_backward_next(session, replacement C.uint64_t, event *C.tl_event) (st C.int32_t) {
 	defer guard("backward", 0, &st)
-	return failed(engine.Default().BackwardNext(uint64(session), uint64(replacement), (*event)(unsafe.Pointer(event))))
+	return failed(engine.Default().BackwardNext(uint64(session), uint64(replacement), (*gradEvent)(unsafe.Pointer(event))))
 }
 
 //export tlgo_backward_results
