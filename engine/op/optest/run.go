@@ -1,0 +1,96 @@
+package optest
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/lower"
+)
+
+// poison fills memory that a kernel must write before it is read.
+func poison(n int64) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 0xA5
+	}
+	return b
+}
+
+// Run executes n on buffers in canonical form: bufs are the node's local buffers,
+// offsets one an operand and then one an output, scalars one a scalar operand.
+func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.Fault, error) {
+	res, err := lower.Lower(n)
+	if err != nil {
+		return kir.Fault{}, err
+	}
+	bufs = bufs[:n.Bufs:n.Bufs]
+	for _, t := range res.Temps {
+		bufs = append(bufs, poison(t.Numel*int64(t.DType.Size())))
+	}
+	for i, l := range res.Launches {
+		params := make([]uint64, len(l.Params))
+		for j, q := range l.Params {
+			params[j] = uint64(q.Value)
+			switch q.Kind {
+			case lower.OffsetOf:
+				params[j] += uint64(offsets[q.Index])
+			case lower.ScalarOf:
+				params[j] = scalars[q.Index]
+			}
+		}
+		local := make([][]byte, len(l.Bufs))
+		for j, b := range l.Bufs {
+			local[j] = bufs[b]
+		}
+		var fault kir.Fault
+		switch l.Kind {
+		case device.RunKernel:
+			fault, err = kir.Interpret(l.Kernel, params, local)
+		case device.RunGemm:
+			err = kir.InterpretGemm(l.Gemm, params, local)
+		default:
+			err = fmt.Errorf("launch of kind %d", l.Kind)
+		}
+		if err != nil || fault.Failed {
+			return fault, wrapError(n, i, err)
+		}
+	}
+	return kir.Fault{}, nil
+}
+
+func wrapError(n *lower.Node, launch int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: launch %d: %w", n.Prim.Name, launch, err)
+}
+
+// Encode writes numbers as elements of d.
+func Encode(d ir.DType, v []float64) []byte {
+	b := make([]byte, len(v)*d.Size())
+	for i, x := range v {
+		if d.IsFloat() || d == ir.Bool {
+			kir.StoreBits(d, b, int64(i), ir.EncodeFloat(d, x))
+		} else {
+			kir.StoreBits(d, b, int64(i), ir.EncodeInt(d, int64(x)))
+		}
+	}
+	return b
+}
+
+// Decode reads the elements of a view in row-major order.
+func Decode(d ir.DType, b []byte, l *ir.Layout, offset int64) []float64 {
+	out := make([]float64, l.Numel)
+	index := make([]int64, l.Rank())
+	for n := range out {
+		r := int64(n)
+		for k := l.Rank() - 1; k >= 0; k-- {
+			index[k] = r % l.Shape[k]
+			r /= l.Shape[k]
+		}
+		out[n] = ir.DecodeFloat(d, kir.LoadBits(d, b, offset+l.Element(index)))
+	}
+	return out
+}

@@ -1,0 +1,306 @@
+package prim_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// spreadOut gives n distinct numbers in (lo, hi), no two close, in scrambled order.
+func spreadOut(lo, hi float64, shape ...int64) optest.Input {
+	n := ir.Numel(shape)
+	v := make([]float64, n)
+	for i := range v {
+		k := float64((int64(i)*7+3)%max(n, 1)) + 0.37
+		v[i] = lo + (hi-lo)*k/float64(max(n, 1))
+	}
+	return optest.Input{Shape: shape, V: v}
+}
+
+func un(f func(op.Builder, op.Val) op.Val) optest.Func {
+	return func(b op.Builder, x []op.Val) op.Val { return f(b, x[0]) }
+}
+
+func bin(f func(op.Builder, op.Val, op.Val) op.Val) optest.Func {
+	return func(b op.Builder, x []op.Val) op.Val { return f(b, x[0], x[1]) }
+}
+
+func TestUnaryGradients(t *testing.T) {
+	cases := []struct {
+		name   string
+		f      func(op.Builder, op.Val) op.Val
+		lo, hi float64
+	}{
+		{"neg", prim.Neg, -2, 2}, {"abs", prim.Abs, -2, 2}, {"sign", prim.Sign, -2, 2},
+		{"floor", prim.Floor, -2, 2}, {"ceil", prim.Ceil, -2, 2}, {"round", prim.Round, -2, 2.1}, {"trunc", prim.Trunc, -2, 2},
+		{"exp", prim.Exp, -2, 2}, {"expm1", prim.Expm1, -2, 2}, {"log", prim.Log, 0.2, 3}, {"log1p", prim.Log1p, -0.8, 3},
+		{"sqrt", prim.Sqrt, 0.2, 3}, {"rsqrt", prim.Rsqrt, 0.3, 3}, {"reciprocal", prim.Reciprocal, 0.3, 3},
+		{"sin", prim.Sin, -3, 3}, {"cos", prim.Cos, -3, 3}, {"tan", prim.Tan, -1, 1}, {"tanh", prim.Tanh, -2, 2},
+		{"erf", prim.Erf, -2, 2}, {"sigmoid", prim.Sigmoid, -3, 3}, {"relu", prim.Relu, -2, 2},
+		{"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3}, {"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { optest.CheckGrad(t, un(c.f), true, spreadOut(c.lo, c.hi, 2, 4)) })
+	}
+}
+
+func TestBinaryGradients(t *testing.T) {
+	x, y := spreadOut(0.5, 3, 2, 3), spreadOut(0.7, 2.9, 2, 3)
+	cases := map[string]func(op.Builder, op.Val, op.Val) op.Val{
+		"add": prim.Add, "sub": prim.Sub, "mul": prim.Mul, "div": prim.Div, "pow": prim.Pow, "maximum": prim.Maximum, "minimum": prim.Minimum,
+		"remainder": prim.Remainder, "floor_divide": prim.FloorDivide, "gelu_grad": prim.GeluGrad, "gelu_tanh_grad": prim.GeluTanhGrad,
+	}
+	for name, f := range cases {
+		t.Run(name, func(t *testing.T) {
+			optest.CheckGrad(t, bin(f), true, x, y)
+			if name == "gelu_grad" || name == "gelu_tanh_grad" {
+				return
+			}
+			left := func(b op.Builder, x []op.Val) op.Val { return f(b, op.FloatVal(1.7), x[0]) }
+			right := func(b op.Builder, x []op.Val) op.Val { return f(b, x[0], op.FloatVal(1.7)) }
+			optest.CheckGrad(t, left, true, x)
+			optest.CheckGrad(t, right, true, x)
+		})
+	}
+	where := func(b op.Builder, x []op.Val) op.Val {
+		return prim.Where(b, prim.Lt(b, x[0], op.FloatVal(1.5)), prim.Mul(b, x[0], x[1]), x[1])
+	}
+	optest.CheckGrad(t, where, true, x, y)
+}
+
+func TestSelectionAndReductionGradients(t *testing.T) {
+	cases := map[string]func(op.Builder, op.Val) op.Val{
+		"tril":    func(b op.Builder, x op.Val) op.Val { return prim.Tri(b, x, 0, false) },
+		"triu":    func(b op.Builder, x op.Val) op.Val { return prim.Tri(b, x, -1, true) },
+		"sum":     func(b op.Builder, x op.Val) op.Val { return prim.Sum(b, prim.Mul(b, x, x), []int64{0, 2}) },
+		"prod":    func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, []int64{1, 2}) },
+		"amax":    func(b op.Builder, x op.Val) op.Val { return prim.Amax(b, x, []int64{0, 2}) },
+		"amin":    func(b op.Builder, x op.Val) op.Val { return prim.Amin(b, x, []int64{1}) },
+		"max_dim": func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 1); return v },
+		"min_dim": func(b op.Builder, x op.Val) op.Val { v, _ := prim.MinDim(b, x, -1); return v },
+		"var":     func(b op.Builder, x op.Val) op.Val { v, _ := prim.Var(b, x, op.IntVal(1), []int64{0, 1}); return v },
+		"var mean": func(b op.Builder, x op.Val) op.Val {
+			v, m := prim.Var(b, x, op.IntVal(0), []int64{2})
+			return prim.Mul(b, v, m)
+		},
+		"softmax":    func(b op.Builder, x op.Val) op.Val { return prim.Softmax(b, x, 1) },
+		"logsoftmax": func(b op.Builder, x op.Val) op.Val { return prim.LogSoftmax(b, x, -1) },
+		"cumsum":     func(b op.Builder, x op.Val) op.Val { return prim.Cumsum(b, prim.Mul(b, x, x), 1) },
+		"topk":       func(b op.Builder, x op.Val) op.Val { v, _ := prim.Topk(b, x, 2, 1, true); return prim.Mul(b, v, v) },
+		"cat":        func(b op.Builder, x op.Val) op.Val { return prim.Cat(b, []op.Val{x, prim.Mul(b, x, x)}, 1) },
+		"dropout": func(b op.Builder, x op.Val) op.Val {
+			return prim.Mul(b, x, prim.Dropout(b, x, op.IntVal(3), op.IntVal(4), op.FloatVal(0.4)))
+		},
+		"cast": func(b op.Builder, x op.Val) op.Val { return prim.Cast(b, x, ir.F64) },
+	}
+	for name, f := range cases {
+		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, un(f), true, spreadOut(-1.5, 2, 2, 3, 4)) })
+	}
+}
+
+// TestGradientAgain differentiates the row gradients once more: softmax_grad and its like
+// are primitives with rules of their own.
+func TestGradientAgain(t *testing.T) {
+	x, g := spreadOut(-1, 1, 2, 3), spreadOut(-2, 1, 2, 3)
+	optest.CheckGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.SoftmaxGrad(b, x, y, 1) }), true, g, x)
+	optest.CheckGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.LogSoftmaxGrad(b, x, y, 0) }), true, g, x)
+}
+
+func TestLayerNormGradients(t *testing.T) {
+	x, w, bias := spreadOut(-2, 3, 3, 2, 2), spreadOut(0.5, 2, 2, 2), spreadOut(-1, 1, 2, 2)
+	full := func(b op.Builder, x []op.Val) op.Val {
+		y, _, _ := prim.LayerNorm(b, x[0], x[1], x[2], op.FloatVal(1e-2), 2)
+		return y
+	}
+	optest.CheckGrad(t, full, true, x, w, bias)
+	plain := func(b op.Builder, x []op.Val) op.Val {
+		y, _, _ := prim.LayerNorm(b, x[0], op.Val{}, op.Val{}, op.FloatVal(1e-2), 1)
+		return y
+	}
+	optest.CheckGrad(t, plain, true, x)
+	onlyBias := func(b op.Builder, x []op.Val) op.Val {
+		y, _, _ := prim.LayerNorm(b, x[0], op.Val{}, x[1], op.FloatVal(1e-2), 2)
+		return y
+	}
+	optest.CheckGrad(t, onlyBias, true, x, bias)
+}
+
+func TestIndexGradients(t *testing.T) {
+	x := spreadOut(-1, 2, 3, 4)
+	idx := func(b op.Builder, shape []int64, v ...float64) op.Val {
+		return b.(*optest.Eager).Tensor(ir.I64, shape, v...)
+	}
+	square := func(b op.Builder, x op.Val) op.Val { return prim.Mul(b, x, x) }
+	cases := map[string]struct {
+		f  optest.Func
+		in []optest.Input
+	}{
+		"gather": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.Gather(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 1, 0), 0))
+		}, []optest.Input{x}},
+		"index_select": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.IndexSelect(b, x[0], idx(b, []int64{3}, 3, 0, 3), 1))
+		}, []optest.Input{x}},
+		"scatter_add": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.ScatterAdd(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 2, 0), x[1], 0))
+		}, []optest.Input{x, spreadOut(0, 1, 3, 3)}},
+		"scatter": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.Scatter(b, x[0], idx(b, []int64{2, 3}, 0, 2, 1, 1, 3, 0), x[1], 1))
+		}, []optest.Input{x, spreadOut(0, 1, 2, 3)}},
+		"scatter number": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.Scatter(b, x[0], idx(b, []int64{2, 3}, 0, 2, 1, 1, 3, 0), op.FloatVal(2), 1))
+		}, []optest.Input{x}},
+		"index_add": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.IndexAdd(b, x[0], idx(b, []int64{3}, 2, 0, 2), x[1], 0))
+		}, []optest.Input{x, spreadOut(0, 1, 3, 4)}},
+		"strided_scatter": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.StridedScatter(b, x[0], x[1], ir.InternLayout([]int64{2, 2}, []int64{1, 4}), 5))
+		}, []optest.Input{x, spreadOut(0, 1, 2, 2)}},
+		"strided_scatter_add": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.StridedScatterAdd(b, x[0], x[1], ir.InternLayout([]int64{2, 3}, []int64{1, 1}), 2))
+		}, []optest.Input{x, spreadOut(0, 1, 2, 3)}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, c.f, true, c.in...) })
+	}
+}
+
+func TestMatmulGradients(t *testing.T) {
+	f := func(b op.Builder, x []op.Val) op.Val { return prim.Matmul(b, x[0], x[1], x[2], 0) }
+	optest.CheckGrad(t, f, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 3, 4), spreadOut(-1, 1, 4))
+	batched := func(b op.Builder, x []op.Val) op.Val {
+		y := prim.Expand(b, x[1], []int64{2, 3, 2})
+		return prim.Matmul(b, x[0], prim.Transpose(b, prim.Transpose(b, y, 1, 2), -1, -2), op.Val{}, 0)
+	}
+	optest.CheckGrad(t, batched, true, spreadOut(-1, 1, 2, 2, 3), spreadOut(-1, 1, 3, 2))
+	transposed := func(b op.Builder, x []op.Val) op.Val {
+		return prim.Matmul(b, x[0], prim.Transpose(b, x[1], 0, 1), op.Val{}, 0)
+	}
+	optest.CheckGrad(t, transposed, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 4, 3))
+}
+
+func TestViewGradients(t *testing.T) {
+	square := func(b op.Builder, x op.Val) op.Val { return prim.Mul(b, x, x) }
+	cases := map[string]func(op.Builder, op.Val) op.Val{
+		"expand": func(b op.Builder, x op.Val) op.Val {
+			return prim.Expand(b, prim.Unsqueeze(b, x, 1), []int64{2, 5, 3, 4})
+		},
+		"permute":   func(b op.Builder, x op.Val) op.Val { return prim.Permute(b, x, []int64{2, 0, 1}) },
+		"transpose": func(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, 0, -1) },
+		"reshape":   func(b op.Builder, x op.Val) op.Val { return prim.Reshape(b, x, []int64{6, 4}) },
+		"copying":   func(b op.Builder, x op.Val) op.Val { return prim.Reshape(b, prim.Transpose(b, x, 0, 1), []int64{24}) },
+		"squeeze":   func(b op.Builder, x op.Val) op.Val { return prim.Squeeze(b, prim.Slice(b, x, 1, 1, 2, 1), nil) },
+		"select":    func(b op.Builder, x op.Val) op.Val { return prim.Select(b, x, 1, -1) },
+		"slice":     func(b op.Builder, x op.Val) op.Val { return prim.Slice(b, x, 2, 1, 4, 2) },
+		"of a view": func(b op.Builder, x op.Val) op.Val {
+			return prim.Select(b, prim.Slice(b, prim.Transpose(b, x, 0, 2), 0, 1, 4, 2), 1, 1)
+		},
+		"of expanded": func(b op.Builder, x op.Val) op.Val {
+			return prim.Select(b, prim.Expand(b, prim.Unsqueeze(b, x, 0), []int64{3, 2, 3, 4}), 0, 1)
+		},
+		"overlapping": func(b op.Builder, x op.Val) op.Val { return prim.AsStrided(b, x, []int64{4, 3}, []int64{2, 1}, 3) },
+	}
+	for name, f := range cases {
+		t.Run(name, func(t *testing.T) {
+			optest.CheckGrad(t, func(b op.Builder, x []op.Val) op.Val { return square(b, f(b, x[0])) }, true, spreadOut(-1, 2, 2, 3, 4))
+		})
+	}
+}
+
+func grads(t *testing.T, f optest.Func, in ...optest.Input) [][]float64 {
+	t.Helper()
+	e := optest.New()
+	var x []op.Val
+	for _, a := range in {
+		x = append(x, e.Watch(e.Tensor(ir.F64, a.Shape, a.V...)))
+	}
+	y := f(e, x)
+	var out [][]float64
+	for _, g := range e.Backward(y, prim.OnesLike(e, y), false, x...) {
+		out = append(out, e.Floats(g))
+	}
+	return out
+}
+
+func vec(v ...float64) optest.Input { return optest.Input{Shape: []int64{int64(len(v))}, V: v} }
+
+// TestGradientConventions fixes what PyTorch does where the derivative does not exist.
+func TestGradientConventions(t *testing.T) {
+	nan := math.NaN()
+	row := []int64{0}
+	cases := []struct {
+		name string
+		f    optest.Func
+		in   []optest.Input
+		want [][]float64
+	}{
+		{"abs at 0", un(prim.Abs), []optest.Input{vec(-1, 0, 2)}, [][]float64{{-1, 0, 1}}},
+		{"relu at 0", un(prim.Relu), []optest.Input{vec(-1, 0, 2)}, [][]float64{{0, 0, 1}}},
+		{"maximum ties", bin(prim.Maximum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)}, [][]float64{{0.5, 0, 1}, {0.5, 1, 0}}},
+		{"minimum ties", bin(prim.Minimum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)}, [][]float64{{0.5, 1, 0}, {0.5, 0, 1}}},
+		{"clamp edges pass", func(b op.Builder, x []op.Val) op.Val {
+			return prim.Minimum(b, prim.Maximum(b, x[0], op.FloatVal(-1)), op.FloatVal(1))
+		}, []optest.Input{vec(-2, -1, 0, 1, 2)}, [][]float64{{0, 1, 1, 1, 0}}},
+		{"amax ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amax(b, x, row) }), []optest.Input{vec(3, 1, 3, 2)}, [][]float64{{0.5, 0, 0.5, 0}}},
+		{"amin ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amin(b, x, row) }), []optest.Input{vec(3, 1, 1, 1)}, [][]float64{{0, 1. / 3, 1. / 3, 1. / 3}}},
+		{"max_dim ties", un(func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 0); return v }), []optest.Input{vec(1, 3, 3)}, [][]float64{{0, 1, 0}}},
+		{"prod one zero", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }), []optest.Input{vec(2, 0, 3)}, [][]float64{{0, 6, 0}}},
+		{"prod two zeros", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }), []optest.Input{vec(0, 0, 3)}, [][]float64{{0, 0, 0}}},
+		{"pow 0 exponent", un(func(b op.Builder, x op.Val) op.Val { return prim.Pow(b, x, op.FloatVal(0)) }), []optest.Input{vec(0, 2)}, [][]float64{{0, 0}}},
+		{"pow base 0", bin(prim.Pow), []optest.Input{vec(0, 0, 2), vec(0, 2, 3)}, [][]float64{{0, 0, 12}, {0, 0, 8 * math.Ln2}}},
+		{"pow number base 0", un(func(b op.Builder, y op.Val) op.Val { return prim.Pow(b, op.FloatVal(0), y) }), []optest.Input{vec(0, 1)}, [][]float64{{0, 0}}},
+		{"where drops NaN", un(func(b op.Builder, x op.Val) op.Val {
+			return prim.Where(b, prim.IsNaN(b, x), op.FloatVal(0), x)
+		}), []optest.Input{vec(nan, 1)}, [][]float64{{0, 1}}},
+		{"sqrt at 0", un(prim.Sqrt), []optest.Input{vec(0, 4)}, [][]float64{{math.Inf(1), 0.25}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := grads(t, c.f, c.in...)
+			for i := range c.want {
+				require.InDeltaSlice(t, c.want[i], finite(got[i], c.want[i]), 1e-12)
+			}
+		})
+	}
+}
+
+// finite replaces infinities where both agree: InDelta cannot subtract them.
+func finite(got, want []float64) []float64 {
+	for i := range got {
+		if math.IsInf(got[i], 0) && got[i] == want[i] {
+			got[i], want[i] = 0, 0
+		}
+	}
+	return got
+}
+
+func TestProdSecondGradientAtZero(t *testing.T) {
+	f := func(b op.Builder, x []op.Val) op.Val { return prim.Prod(b, x[0], []int64{1}) }
+	optest.CheckGrad(t, f, true, optest.Input{Shape: []int64{2, 3}, V: []float64{2, 0, 3, 1, -1, 0.5}})
+	whole := func(b op.Builder, x []op.Val) op.Val { return prim.Prod(b, x[0], []int64{0, 2}) }
+	optest.CheckGrad(t, whole, true, optest.Input{Shape: []int64{2, 2, 2}, V: []float64{2, 0, 3, 1, -1, 0.5, 0, 4}})
+}
+
+func TestZeroDimGradients(t *testing.T) {
+	cases := map[string]func(op.Builder, op.Val) op.Val{
+		"max_dim": func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 0); return v },
+		"softmax": func(b op.Builder, x op.Val) op.Val { return prim.Softmax(b, x, -1) },
+		"cumsum":  func(b op.Builder, x op.Val) op.Val { return prim.Cumsum(b, x, 0) },
+		"sum":     func(b op.Builder, x op.Val) op.Val { return prim.Sum(b, prim.Mul(b, x, x), []int64{0}) },
+		"prod":    func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, []int64{-1}) },
+		"topk":    func(b op.Builder, x op.Val) op.Val { v, _ := prim.Topk(b, x, 1, 0, true); return v },
+	}
+	for name, f := range cases {
+		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, un(f), true, optest.Input{V: []float64{1.25}}) })
+	}
+	gather := func(b op.Builder, x []op.Val) op.Val {
+		return prim.Gather(b, x[0], b.(*optest.Eager).Tensor(ir.I64, nil, 0), 0)
+	}
+	optest.CheckGrad(t, gather, true, optest.Input{V: []float64{1.25}})
+}
