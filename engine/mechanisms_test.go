@@ -43,6 +43,25 @@ func TestLivenessOutsideIsInTheKey(t *testing.T) {
 	run(true)
 	run(false)
 	assert.Equal(t, int64(2), r.stat("plans_built"))
+	assert.Equal(t, r.stat("nodes_recorded"), r.stat("nodes_executed"), "each node runs once")
+}
+
+// The gradients of both operands of an add are one value behind two bases: a write
+// through one must not be seen through the other.
+func TestAValueBehindTwoBasesIsNotWrittenOver(t *testing.T) {
+	r := newRig(t)
+	a, b := r.grad(r.floats(nil, 1, 2)), r.grad(r.floats(nil, 3, 4))
+	h := r.do("add", a, b)
+	y := r.do("mul", h, h)
+	require.Nil(t, r.backward(r.do("sum", y), 0))
+	assert.Equal(t, []float32{8, 12}, r.gradOf(a))
+	var o Out
+	_, err := r.e.Grad(uint64(a), &o)
+	require.Nil(t, err)
+	r.inplace("add", T(o.Handle), 100.0)
+	assert.Equal(t, []float32{108, 112}, r.gradOf(a))
+	assert.Zero(t, r.stat("stores_in_place"), "b.grad holds the old version")
+	assert.Equal(t, []float32{8, 12}, r.gradOf(b))
 }
 
 // A number is a slot, so one plan serves every value of it.

@@ -14,7 +14,9 @@ trap 'rm -rf "$copy"' EXIT
 field() { sed -n "s/^$2: //p" "$1" | head -n 1; }
 fresh() {
   rm -rf "${copy:?}/"*
-  git ls-files -z -- go.mod go.sum engine kernels gpu capi | tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
+  git ls-files -z --cached --others --exclude-standard -- go.mod go.sum engine kernels gpu capi |
+    while IFS= read -r -d '' f; do [ ! -f "$f" ] || printf '%s\0' "$f"; done |
+    tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
 }
 failed=0
 say() {
