@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/device"
@@ -107,6 +108,9 @@ func (d *Device) describe() {
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
 		F16: f.F16, I64: f.I64, SubgroupSize: l.SubgroupMinSize, Features: f.Names, Limits: limitMap(l),
 	}
+	if !f.I64 { // also when the probe found it wanting
+		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
+	}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)
 	}
@@ -201,7 +205,7 @@ func (d *Device) Stats() map[string]int64 {
 		"dispatches": d.stats.dispatches, "uploads": d.stats.uploads, "reads": d.stats.reads,
 		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
 		"bind_groups": int64(d.groups.live), "bind_group_hits": d.groups.hits, "bind_group_misses": d.groups.misses,
-		"staging_bytes": d.stages.bytes, "readback_bytes": d.reads.bytes,
+		"staging_bytes": d.stages.bytes, "readback_bytes": d.reads.bytes, "own_functions": int64(d.wgsl.Poly),
 	}
 }
 

@@ -65,19 +65,65 @@ func (d *Device) probeAccuracy() error {
 		return nil
 	}
 	path := d.probePath()
-	if poly, ok := readProbe(path); ok {
-		d.wgsl.Poly = poly
-		return nil
+	r, ok := readProbe(path)
+	if !ok {
+		var err error
+		r.Version = probeVersion
+		if r.Poly, err = d.measure(); err != nil {
+			return err
+		}
+		if d.feat.I64 {
+			if r.NarrowInts, err = d.comparesWrong(); err != nil {
+				return err
+			}
+		}
+		writeProbe(path, r)
+		// Kernels are cached by form; those of the probe were printed for other options.
+		clear(d.kernels)
 	}
-	poly, err := d.measure()
-	if err != nil {
-		return err
+	if r.NarrowInts {
+		d.feat.I64 = false
+		d.describe()
 	}
-	d.wgsl.Poly = poly
-	// Kernels are cached by form; the forms of the probe were printed without poly.
-	clear(d.kernels)
-	writeProbe(path, poly)
+	d.wgsl.Poly = r.Poly
 	return nil
+}
+
+// comparesWrong reports that 64-bit integers cannot be trusted. Mesa 22.3 gets
+// comparisons of a widened 32-bit integer with a constant wrong; a device with
+// such a compiler counts as one without 64-bit integers.
+func (d *Device) comparesWrong() (bool, error) {
+	b := kir.NewBuilder("int64_probe", 1, 0)
+	in, out := b.Buf(ir.I32, kir.Read), b.Buf(ir.I32, kir.Write)
+	x := b.Cast(ir.I64, b.Load(b.Linear(in, -1)))
+	wide := b.Add(x, b.I64(1<<40))
+	b.Map()
+	bit := func(c int, v int64) int { return b.Select(c, b.Int(ir.I32, v), b.Int(ir.I32, 0)) }
+	sum := b.Add(bit(b.Lt(x, b.I64(4)), 1), bit(b.Lt(b.I64(-5), x), 2))
+	sum = b.Add(sum, b.Add(bit(b.Eq(x, b.I64(-5)), 4), bit(b.Lt(wide, b.I64(1<<40)), 8)))
+	b.Store(b.Linear(out, -1), sum)
+	values := []int32{-18, -5, -4, 0, 3, 4, 1 << 30, -1 << 31}
+	got := make([]int32, len(values))
+	err := d.once(device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(len(values)))}},
+		ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, len(values))))
+	if err != nil {
+		return false, err
+	}
+	for i, v := range values {
+		want := int32(0)
+		for _, c := range []struct {
+			holds bool
+			bit   int32
+		}{{v < 4, 1}, {v > -5, 2}, {v == -5, 4}, {v < 0, 8}} {
+			if c.holds {
+				want |= c.bit
+			}
+		}
+		if got[i] != want {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // measure runs every case in one kernel.
@@ -98,8 +144,8 @@ func (d *Device) measure() (wgsl.Func, error) {
 		}
 	}
 	st.Kernel = b.Kernel()
-	got, err := d.runProbe(st, hostX, hostY)
-	if err != nil {
+	got := make([]float32, len(hostX))
+	if err := d.once(st, ir.F32, floatBytes(got), floatBytes(hostX), floatBytes(hostY), floatBytes(make([]float32, len(hostX)))); err != nil {
 		return 0, err
 	}
 	var poly wgsl.Func
@@ -116,33 +162,33 @@ func (d *Device) measure() (wgsl.Func, error) {
 	return poly, nil
 }
 
-func (d *Device) runProbe(st device.Step, x, y []float32) ([]float32, error) {
+// once runs st over buffers with the given contents and reads the last one into dst.
+func (d *Device) once(st device.Step, t ir.DType, dst []byte, contents ...[]byte) error {
 	var bufs []device.Buffer
 	defer func() {
 		for _, b := range bufs {
 			d.Free(b)
 		}
 	}()
-	out := make([]float32, len(x))
-	for _, host := range [][]float32{x, y, out} {
-		b, err := d.Alloc(int64(4 * len(host)))
+	for _, host := range contents {
+		b, err := d.Alloc(int64(len(host)))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		bufs = append(bufs, b)
-		if err := d.Upload(b, ir.F32, 0, floatBytes(host)); err != nil {
-			return nil, err
+		if err := d.Upload(b, t, 0, host); err != nil {
+			return err
 		}
 	}
 	p, err := d.Build([]device.Step{st}, len(bufs))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer p.Release()
 	if _, err := d.Run(p, &device.Binding{Bufs: bufs}); err != nil {
-		return nil, err
+		return err
 	}
-	return out, d.Read(bufs[2], ir.F32, 0, floatBytes(out))
+	return d.Read(bufs[len(bufs)-1], t, 0, dst)
 }
 
 // probePath names the cache file of this driver and adapter; "" when none is kept.
@@ -164,27 +210,28 @@ func (d *Device) probePath() string {
 	return filepath.Join(dir, fmt.Sprintf("probe-%016x.json", h.Sum64()))
 }
 
+// probeFile is what the cache keeps.
 type probeFile struct {
-	Version int       `json:"version"`
-	Poly    wgsl.Func `json:"poly"`
+	Version    int       `json:"version"`
+	Poly       wgsl.Func `json:"poly"`
+	NarrowInts bool      `json:"narrow_ints"`
 }
 
-func readProbe(path string) (wgsl.Func, bool) {
+func readProbe(path string) (f probeFile, ok bool) {
 	if path == "" {
-		return 0, false
+		return f, false
 	}
 	data, err := os.ReadFile(path)
-	var f probeFile
 	if err != nil || json.Unmarshal(data, &f) != nil || f.Version != probeVersion {
-		return 0, false
+		return probeFile{}, false
 	}
-	return f.Poly, true
+	return f, true
 }
 
 // writeProbe keeps the answer. A cache that cannot be written is no error: the
 // probe runs again next time.
-func writeProbe(path string, poly wgsl.Func) {
-	data, err := json.Marshal(probeFile{probeVersion, poly})
+func writeProbe(path string, f probeFile) {
+	data, err := json.Marshal(f)
 	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return
 	}
@@ -193,7 +240,10 @@ func writeProbe(path string, poly wgsl.Func) {
 		return
 	}
 	_, err = tmp.Write(data)
-	if cerr := tmp.Close(); err == nil && cerr == nil {
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
