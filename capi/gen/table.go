@@ -71,7 +71,7 @@ var exports = []export{
 		params: "const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t n_inputs, uint32_t flags, uint64_t *session",
 		doc:    "Starts a backward walk: grads[i] may be 0. flags: TL_RETAIN_GRAPH and so on. Continue with tl_backward_next."},
 	{name: "tl_backward_next", ret: "int32_t", params: "uint64_t session, uint64_t replacement, tl_event *event",
-		doc: "Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0)."},
+		doc: "Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0), which ends the session unless inputs were given."},
 	{name: "tl_backward_results", ret: "int32_t", params: "uint64_t session, tl_out *outs, uint8_t *has, int32_t n",
 		doc: "The gradients of the inputs given to tl_backward; ends the session."},
 	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, uint64_t *hook",

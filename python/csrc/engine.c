@@ -465,9 +465,10 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
     if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session) < 0) {
         goto done;
     }
-    result = collect(session, (flags & TL_ACCUMULATE) != 0 ? 0 : ni);
-    if (result != NULL && (flags & TL_ACCUMULATE) != 0) {
-        TL_SETREF(result, Py_NewRef(Py_None));
+    if ((flags & TL_ACCUMULATE) == 0) {
+        result = collect(session, ni);
+    } else if (ni == 0 || check_status(tl_backward_results(session, NULL, NULL, 0)) == 0) {
+        result = Py_NewRef(Py_None); /* a walk to the leaves ends by itself */
     }
 done:
     PyMem_Free(r);

@@ -84,7 +84,18 @@ static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs)
     return meta_flag(self, TL_CONTIGUOUS);
 }
 
-/* The slot's base may be the one that was asked for last: then the same object. */
+/* Whether two handles name the same part of the same base. */
+static int same_tensor(uint64_t a, uint64_t b) {
+    tl_meta x, y;
+    if (check_status(tl_meta_of(a, &x)) < 0 || check_status(tl_meta_of(b, &y)) < 0) {
+        return -1;
+    }
+    size_t n = x.rank * sizeof *x.shape;
+    return x.base == y.base && x.offset == y.offset && x.rank == y.rank && memcmp(x.shape, y.shape, n) == 0 && memcmp(x.stride, y.stride, n) == 0;
+}
+
+/* The engine gives a new handle each time; while the slot names what it named last, the
+ * object is the same too. */
 static PyObject *get_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
@@ -97,9 +108,14 @@ static PyObject *get_grad(PyObject *self, void *c) {
         Py_CLEAR(t->grad);
         Py_RETURN_NONE;
     }
-    Tensor *last = (Tensor *)t->grad;
-    if (last != NULL && last->handle == out.handle) {
-        return tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
+    if (t->grad != NULL) {
+        Tensor *last = (Tensor *)t->grad;
+        int same = same_tensor(last->handle, out.handle);
+        if (same != 0) {
+            drop_handle(out.handle);
+            out.handle = last->handle;
+            return same < 0 || tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
+        }
     }
     PyObject *grad = tensor_wrap(G.tensor, &out, t->door);
     if (grad == NULL) {
@@ -294,6 +310,7 @@ static int set_door(PyObject *self, PyObject *v, void *c) {
 static PyObject *get_handle(PyObject *self, void *c) { (void)c; return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle); }
 
 PyGetSetDef tensor_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {"shape", get_shape, NULL, "Sizes of the dimensions.", NULL},
     {"dtype", get_dtype, NULL, "Type of the elements.", NULL},
     {"device", get_device, NULL, "Where the values are.", NULL},
