@@ -344,7 +344,9 @@ int call_init(PyObject *module) {
             return -1;
         }
         char *doc = doc_of(g);
-        if (doc == NULL || add_functions(module, facade, g, doc, names) < 0) {
+        /* Method-only names stay out: "float" and "bool" are dtypes in the module. */
+        bool function = (g->where & ~TL_W_METHOD) != 0;
+        if (doc == NULL || (function && add_functions(module, facade, g, doc, names) < 0)) {
             return -1;
         }
         if ((g->where & TL_W_METHOD) != 0 && add_method((PyObject *)G.tensor, g, i, doc) < 0) {
