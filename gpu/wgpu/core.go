@@ -37,7 +37,7 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	if d.instance == nil {
 		binding.SetLogLevel(binding.LogLevelOff)
 		primary := binding.InstanceBackendVulkan | binding.InstanceBackendMetal | binding.InstanceBackendDX12
-		d.instance = binding.CreateInstance(&binding.InstanceDescriptor{Backends: primary})
+		d.instance = binding.CreateInstance(nil) // a descriptor's extras are passed uninitialised
 		d.adapters = d.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
 	}
 	infos := make([]gpu.AdapterInfo, len(d.adapters))
