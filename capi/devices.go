@@ -1,20 +1,83 @@
 package main
 
 import (
+	"os"
+	"strings"
+
 	"github.com/torchlette/torchlette/engine"
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/gpu"
+	"github.com/torchlette/torchlette/gpu/wgpu"
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
+// The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
-	engine.Configure(engine.Config{Open: openDevice})
+	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice})
+}
+
+// adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "software" for
+// the first software adapter, "core" after a comma to leave optional features unused.
+func adapterOptions(number int) gpu.Options {
+	o := gpu.Options{Number: number}
+	name, rest, _ := strings.Cut(os.Getenv("TORCHLETTE_ADAPTER"), ",")
+	o.Core = rest == "core"
+	switch {
+	case name == "software":
+		o.AllowSoftware = true
+	case name != "":
+		o.Adapter = name
+	case number > 0:
+		o.Adapter = string(rune('0' + number))
+	}
+	return o
 }
 
 // openDevice opens a device when it is first named.
 func openDevice(id ir.DeviceID) (device.Device, error) {
 	if id == ir.CPU {
-		return interp.New(), nil
+		return openCPU()
 	}
-	return nil, ir.Errorf(ir.ErrRuntime, "no such device")
+	return gpu.Open(&wgpu.Driver{}, adapterOptions(int(id)-1))
+}
+
+func openCPU() (device.Device, error) { return interp.New(), nil }
+
+// defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names
+// another.
+func defaultDevice() ir.DeviceID {
+	switch v := os.Getenv("TORCHLETTE_DEVICE"); {
+	case v == "cpu":
+		return ir.CPU
+	case strings.HasPrefix(v, "wgpu"):
+		return ir.CPU + 1
+	}
+	list, err := gpu.Adapters(&wgpu.Driver{})
+	if err == nil {
+		for i := range list {
+			if list[i].Kind != gpu.Software {
+				return ir.CPU + 1
+			}
+		}
+	}
+	return ir.CPU
+}
+
+// describeDevices lists the CPU and every adapter.
+func describeDevices() []engine.DeviceInfo {
+	var out []engine.DeviceInfo
+	if d, err := openCPU(); err == nil {
+		c := d.Caps()
+		out = append(out, engine.DeviceInfo{Name: "cpu", Adapter: c.Adapter, Features: c.Features, Limits: c.Limits})
+		d.Close()
+	}
+	list, err := gpu.Adapters(&wgpu.Driver{})
+	if err != nil {
+		return out
+	}
+	for i, a := range list {
+		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver, Backend: a.Backend, Software: a.Kind == gpu.Software})
+	}
+	return out
 }

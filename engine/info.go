@@ -186,7 +186,7 @@ func (e *Engine) counts() map[string]int64 {
 		"live_handles": int64(e.s.LiveHandles), "live_bases": int64(e.s.LiveBases), "live_nodes": int64(e.s.G.Live()), "tape_nodes": int64(e.s.T.Live()),
 		"live_storages": int64(e.x.LiveStorages), "effects_logged": int64(e.s.Token()), "effects_pending": int64(len(e.s.Effects)), "nodes_pending": int64(len(e.s.G.Pending)),
 		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.s.Epoch), "faults": e.stats.faults,
-		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos}
+		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0, "pool_bytes": 0}
 	for _, pl := range e.x.Places {
 		p := pl.Pool
 		m["live_buffers"] += int64(p.Count)
