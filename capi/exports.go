@@ -20,7 +20,7 @@ func main() {}
 
 // view is a C array as a Go slice, without copying. n <= 0 gives nil, so that a
 // null pointer is never looked at.
-func view[T any, N C.int32_t | C.size_t](p unsafe.Pointer, n N) []T {
+func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	if n <= 0 {
 		return nil
 	}

@@ -2,7 +2,7 @@ package main
 
 import "github.com/torchlette/torchlette/engine"
 
-// The facade's types under short names; layout_test.go compares them with their C
+// The facade's types under short names; layout.go compares them with their C
 // counterparts.
 type (
 	call      = engine.Call

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/ir"
@@ -18,42 +19,48 @@ import (
 )
 
 // guard is deferred by every export: a panic becomes a status. what names the
-// export, or with op not 0 the operator.
+// export, or with id not 0 the operator.
 func guard(what string, id op.OpID, status *C.int32_t) {
-	r := recover()
-	if r == nil {
-		return
+	if r := recover(); r != nil {
+		*status = C.int32_t(caught(r, what, id))
 	}
+}
+
+// caught records what a guard recovered and gives its code.
+func caught(r any, what string, id op.OpID) ir.Code {
 	if e, ok := r.(error); ok {
 		var known *ir.Error
 		if errors.As(e, &known) {
-			*status = failed(known)
-			return
+			fail(known.Code, known.Site, known.Msg)
+			return known.Code
 		}
 	}
-	if d := op.DefOf(id); d != nil {
+	if d := op.DefOf(id); id != 0 && d != nil {
 		what = d.Parsed.Full
 	}
 	msg := fmt.Sprintf("%s: internal error: %v", what, r)
 	if os.Getenv("TORCHLETTE_DEBUG") != "" {
 		msg += "\n" + string(debug.Stack())
-	} else if _, file, line, ok := panicSite(); ok {
+	} else if file, line, ok := panicSite(); ok {
 		msg += fmt.Sprintf(" (at %s:%d)", file, line)
 	}
-	*status = fail(ir.ErrInternal, 0, msg)
+	fail(ir.ErrInternal, 0, msg)
+	return ir.ErrInternal
 }
 
-// panicSite finds the first frame below the runtime's own panic frames.
-func panicSite() (fn, file string, line int, ok bool) {
+// panicSite finds the line that panicked: the first frame below the guard that is not
+// the runtime's.
+func panicSite() (file string, line int, ok bool) {
+	const guards = 4 // Callers, panicSite, caught, guard
 	var pcs [24]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(guards, pcs[:])])
 	for {
 		f, more := frames.Next()
-		if len(f.Function) < 8 || f.Function[:8] != "runtime." {
-			return f.Function, f.File, f.Line, f.File != ""
+		if !strings.HasPrefix(f.Function, "runtime.") {
+			return f.File, f.Line, f.File != ""
 		}
 		if !more {
-			return "", "", 0, false
+			return "", 0, false
 		}
 	}
 }
@@ -72,6 +79,12 @@ func sliced(pending bool, err *ir.Error) C.int32_t {
 		return C.TL_PENDING
 	}
 	return failed(err)
+}
+
+// lastError reads the calling thread's record.
+func lastError() (code ir.Code, msg string) {
+	e := C.tl_last_error()
+	return ir.Code(e.code), C.GoString(e.message)
 }
 
 func fail(code ir.Code, site uint32, msg string) C.int32_t {

@@ -1,5 +1,3 @@
-// Command gen writes capi's torchlette.h, exports_gen.c and constants_gen.go
-// from the tables in table.go and the registry of operators.
 package main
 
 import (
@@ -24,9 +22,8 @@ func main() {
 	flag.Parse()
 	log.SetFlags(0)
 	for name, text := range map[string]string{
-		"torchlette.h":     header(),
-		"exports_gen.c":    wrappers(),
-		"constants_gen.go": constants(),
+		"torchlette.h":  header(),
+		"exports_gen.c": wrappers(),
 	} {
 		path := filepath.Join(*dir, name)
 		// An unchanged file is left alone, so that build tools see no new time.
@@ -107,8 +104,4 @@ func arguments(params string) string {
 		out = append(out, name)
 	}
 	return strings.Join(out, ", ")
-}
-
-func constants() string {
-	return fmt.Sprintf("// %s\n\npackage main\n\nconst abiVersion = %d\n", notice, abiVersion)
 }

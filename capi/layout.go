@@ -1,0 +1,27 @@
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import "unsafe"
+
+// The structs of the hot path are shared with C as they lie in memory. Each line is an
+// index that is in range only if both layouts agree: a difference does not compile.
+var (
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_scalar{})-unsafe.Sizeof(scalar{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_scalar{}.bits)-unsafe.Offsetof(scalar{}.Bits)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_out{})-unsafe.Sizeof(result{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.dtype)-unsafe.Offsetof(result{}.DType)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.device)-unsafe.Offsetof(result{}.Device)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.rank)-unsafe.Offsetof(result{}.Rank)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.flags)-unsafe.Offsetof(result{}.Flags)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.numel)-unsafe.Offsetof(result{}.Numel)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.shape)-unsafe.Offsetof(result{}.Shape)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_event{})-unsafe.Sizeof(gradEvent{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.hook)-unsafe.Offsetof(gradEvent{}.Hook)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.grad)-unsafe.Offsetof(gradEvent{}.Grad)]
+)
