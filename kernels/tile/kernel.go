@@ -263,6 +263,9 @@ func (g *gen) expr(e int) *kir.Node {
 
 func (g *gen) make(x kir.Expr) *kir.Node {
 	t := g.typ(x.Type)
+	if n := g.narrowed(x); n != nil {
+		return n
+	}
 	switch x.Op {
 	case kir.OpConst:
 		return g.constant(x.Type, x.Imm)
@@ -306,40 +309,6 @@ func (g *gen) constant(t ir.DType, bits uint64) *kir.Node {
 		return kir.NInt(int(v))
 	}
 	return kir.NConst(t, bits)
-}
-
-// narrow is the low 32 bits of I64 expression e as I32, computed in 32 bits as
-// far as that is the same.
-func (g *gen) narrow(e int) *kir.Node {
-	x := g.k.Exprs[e]
-	switch x.Op {
-	case kir.OpAdd, kir.OpSub, kir.OpMul:
-		a, b := g.narrow(x.A), g.narrow(x.B)
-		switch x.Op {
-		case kir.OpAdd:
-			return kir.NAdd(a, b)
-		case kir.OpMul:
-			return kir.NMul(a, b)
-		}
-		return kir.NSub(a, b)
-	case kir.OpSelect:
-		return kir.N(kir.OpSelect, ir.I32, g.expr(x.A), g.narrow(x.B), g.narrow(x.C))
-	case kir.OpConst:
-		return kir.NConst(ir.I32, uint64(uint32(x.Imm)))
-	case kir.OpParam:
-		if g.k.Params[x.Imm].Kind != kir.Scalar {
-			return g.param(int(x.Imm))
-		}
-	case kir.OpIndex:
-		return g.index[x.Imm]
-	case kir.OpLinear:
-		return g.linear
-	}
-	n := g.expr(e)
-	if n.Type == ir.I32 {
-		return n
-	}
-	return g.let(kir.N(kir.OpCast, ir.I32, n))
 }
 
 // address is the element of an access at the current index.
@@ -395,42 +364,6 @@ func (g *gen) load(access int, t ir.DType) *kir.Node {
 		return kir.NLoad(a.Buf, t, 4, g.address(access))
 	}
 	return kir.NLoad(a.Buf, t, 1, g.address(access))
-}
-
-// philoxBlock is the four words of a block, shared by the words that use it.
-func (g *gen) philoxBlock(x kir.Expr) *kir.Node {
-	key := [3]int{x.A, x.B, x.C}
-	if n, ok := g.philox[key]; ok {
-		return n
-	}
-	var words []*kir.Node
-	for _, e := range key {
-		lo, hi := g.halves(e)
-		words = append(words, lo, hi)
-	}
-	n := g.let(&kir.Node{Op: kir.PPhilox, Type: ir.U32, Width: 4, Args: words})
-	g.philox[key] = n
-	return n
-}
-
-// halves splits an I64 expression. Scalars keep all 64 bits also where I64 is worked in I32.
-func (g *gen) halves(e int) (lo, hi *kir.Node) {
-	x := g.k.Exprs[e]
-	if x.Op == kir.OpConst {
-		return kir.NConst(ir.U32, uint64(uint32(x.Imm))), kir.NConst(ir.U32, x.Imm>>32)
-	}
-	if x.Op == kir.OpParam && g.k.Params[x.Imm].Kind == kir.Scalar {
-		half := func(h uint64) *kir.Node {
-			return &kir.Node{Op: kir.PHalf, Type: ir.U32, Width: 1, Imm: x.Imm<<1 | h}
-		}
-		return half(0), half(1)
-	}
-	n := g.expr(e)
-	if n.Type == ir.I64 {
-		high := kir.N(kir.OpShr, ir.I64, n, kir.NConst(ir.I64, 32))
-		return kir.N(kir.OpCast, ir.U32, n), kir.N(kir.OpCast, ir.U32, high)
-	}
-	return kir.N(kir.OpBitcast, ir.U32, n), kir.N(kir.OpBitcast, ir.U32, kir.N(kir.OpShr, ir.I32, n, kir.NInt(31)))
 }
 
 // effects writes the checks and stores of a stage; guard (nil: none) limits

@@ -70,7 +70,7 @@ func (w *writer) param(n *kir.Node) string {
 	case p.Type == ir.Bool:
 		return "(" + name + " != 0u)"
 	case p.Type == ir.I64 && n.Type == ir.I64:
-		return fmt.Sprintf("(i64(%s) | (i64(%sh) << 32u))", name, name)
+		return fmt.Sprintf("bitcast<i64>(u64(%s) | (u64(%sh) << 32u))", name, name)
 	case p.Type == ir.I64:
 		return "bitcast<i32>(" + name + ")"
 	}
@@ -180,11 +180,23 @@ func (w *writer) cast(n *kir.Node, a string) string {
 	t := typeName(to, n.Width)
 	switch {
 	case to == ir.Bool:
-		return fmt.Sprintf("(%s != %s(%s))", a, typeName(from, n.Width), zero(from))
+		return notEqual(from, a, fmt.Sprintf("%s(%s)", typeName(from, n.Width), zero(from)))
 	case from == ir.Bool && to == ir.I64:
 		return fmt.Sprintf("%s(%s(%s))", t, typeName(ir.I32, n.Width), a)
+	case from == ir.U32 && to == ir.I64:
+		// naga extends the sign of a u32 here.
+		return fmt.Sprintf("%s(%s(%s))", t, strings.Replace(t, "i64", "u64", 1), a)
 	}
 	return fmt.Sprintf("%s(%s)", t, a)
+}
+
+// notEqual is true where an operand is NaN. naga compiles != of floats to an
+// ordered comparison, which is not; == it has right.
+func notEqual(t ir.DType, a, b string) string {
+	if t == ir.F32 {
+		return fmt.Sprintf("(!(%s == %s))", a, b)
+	}
+	return fmt.Sprintf("(%s != %s)", a, b)
 }
 
 func zero(t ir.DType) string {
@@ -197,7 +209,7 @@ func zero(t ir.DType) string {
 // infix are the operations that WGSL spells the same for every type they are defined on.
 var infix = map[kir.Op]string{
 	kir.OpAdd: "+", kir.OpSub: "-", kir.OpMul: "*", kir.OpAnd: "&", kir.OpOr: "|",
-	kir.OpEq: "==", kir.OpNe: "!=", kir.OpLt: "<", kir.OpLe: "<=",
+	kir.OpEq: "==", kir.OpLt: "<", kir.OpLe: "<=",
 }
 
 // builtin are the functions taken from WGSL unless Options.Poly names them.
@@ -227,6 +239,8 @@ func (w *writer) operation(n *kir.Node, a []string) string {
 		return call(b.name)
 	}
 	switch n.Op {
+	case kir.OpNe:
+		return notEqual(t, a[0], a[1])
 	case kir.OpDiv:
 		switch {
 		case t != ir.F32:

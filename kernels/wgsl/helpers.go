@@ -110,7 +110,7 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   let top = {U}({bits}u - 1u);
   let n = {U}(b);
   let far = n > top;
-  return select(a >> min(n, top), select({T}(0), -{T}(1), a < {T}(0)), far);
+  return select(a >> min(n, top), select({T}(0), ~{T}(0), a < {T}(0)), far);
 }
 `,
 	"pow_int": `
