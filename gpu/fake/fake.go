@@ -300,7 +300,7 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 		case wgsl.BindError:
 			faultWord = mem
 		case wgsl.BindStorage:
-			bufs = append(bufs, canonical(s.Proc.Bufs[b.Buf].Type, mem))
+			bufs = append(bufs, c.canonical(s.Proc.Bufs[b.Buf].Type, mem))
 		}
 	}
 	params, event := unpack(s, block)
@@ -320,29 +320,55 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 		if b.Kind != wgsl.BindStorage {
 			continue
 		}
-		if s.Proc.Bufs[b.Buf].Type == ir.Bool && !b.ReadOnly {
+		if !b.ReadOnly {
 			e := g.entries[i]
-			for j, v := range bufs[n] {
-				binary.LittleEndian.PutUint32(g.bufs[i].mem[e.Offset+4*int64(j):], uint32(v))
-			}
+			c.store(s.Proc.Bufs[b.Buf].Type, g.bufs[i].mem[e.Offset:e.Offset+e.Bytes], bufs[n])
 		}
 		n++
 	}
 	return nil
 }
 
-// canonical gives the host form that the interpreter wants; only bool differs.
-func canonical(t ir.DType, mem []byte) []byte {
-	if t != ir.Bool {
+// canonical gives the host form that the interpreter wants: bool, and int64 without
+// the feature, are stored as 32-bit words.
+func (c *context) canonical(t ir.DType, mem []byte) []byte {
+	width := c.widened(t)
+	if width == 0 {
 		return mem
 	}
-	out := make([]byte, len(mem)/4)
-	for i := range out {
-		if binary.LittleEndian.Uint32(mem[4*i:]) != 0 {
+	out := make([]byte, len(mem)/4*width)
+	for i := range len(mem) / 4 {
+		switch x := binary.LittleEndian.Uint32(mem[4*i:]); {
+		case width == 8:
+			binary.LittleEndian.PutUint64(out[8*i:], uint64(int64(int32(x))))
+		case x != 0:
 			out[i] = 1
 		}
 	}
 	return out
+}
+
+func (c *context) store(t ir.DType, mem, host []byte) {
+	width := c.widened(t)
+	for i := range len(host) / max(width, 1) {
+		switch width {
+		case 1:
+			binary.LittleEndian.PutUint32(mem[4*i:], uint32(host[i]))
+		case 8:
+			copy(mem[4*i:4*i+4], host[8*i:])
+		}
+	}
+}
+
+// widened is the canonical width of a type that is stored as words; 0: stored as it is.
+func (c *context) widened(t ir.DType) int {
+	switch {
+	case t == ir.Bool:
+		return 1
+	case t == ir.I64 && !c.features.I64:
+		return 8
+	}
+	return 0
 }
 
 // unpack is the inverse of wgsl.Module.Pack.
