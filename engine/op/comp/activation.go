@@ -12,10 +12,23 @@ import (
 // the input.
 func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.Val) op.Val, s ...op.Sample) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional, InPlace: inPlace, Samples: s,
-		Eval: func(a *op.Args) []op.Val { return a.Ret(f(a, a.Val())) },
+		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional, InPlace: inPlace, Out: withOut[name], Samples: s,
+		Eval: func(a *op.Args) []op.Val {
+			x := a.Val()
+			if onePrimitive[name] {
+				return a.Ret(f(a, x))
+			}
+			narrow := widen(a.B, x.DType(), &x)
+			return a.Ret(narrow(f(a, x)))
+		},
 	})
 }
+
+// withOut are the functions of nn.functional that take out= in PyTorch.
+var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true, "hardshrink": true}
+
+// onePrimitive are those whose kernel widens half types itself.
+var onePrimitive = map[string]bool{"gelu": true, "silu": true}
 
 // ofFloat adapts an emit function that PyTorch has for floats only.
 func ofFloat(kernel string, f unaryEmit) func(a *op.Args, x op.Val) op.Val {
@@ -23,6 +36,11 @@ func ofFloat(kernel string, f unaryEmit) func(a *op.Args, x op.Val) op.Val {
 		needFloat(kernel, x)
 		return f(a.B, x)
 	}
+}
+
+// ofAny computes integers in the default dtype.
+func ofAny(f unaryEmit) func(a *op.Args, x op.Val) op.Val {
+	return func(a *op.Args, x op.Val) op.Val { return f(a.B, floating(a.B, x)) }
 }
 
 func acts() []op.Sample { return samples("T(3,4)", "T()", "T(2,0)") }
@@ -46,7 +64,7 @@ func init() {
 		}
 		return prim.Gelu(a.B, x)
 	}, samples("T(3,4)", "T(3,4) | approximate='tanh'", "T()", "T(2,0)")...)
-	activation("silu", "", "x * sigmoid(x).", true, ofFloat("silu_cpu", prim.Silu), acts()...)
+	activation("silu", "", "x * sigmoid(x).", false, ofFloat("silu_cpu", prim.Silu), acts()...)
 	activation("leaky_relu", ", Scalar negative_slope=0.01", "x where positive, negative_slope * x elsewhere.", true, evalLeakyReLU,
 		samples("T(3,4)", "T(3), 0.2", "T(4) | negative_slope=1.5")...)
 	activation("elu", ", Scalar alpha=1.0", "x where positive, alpha * (exp(x) - 1) elsewhere.", true, func(a *op.Args, x op.Val) op.Val {
@@ -80,10 +98,10 @@ func init() {
 		return prim.Mul(b, x, prim.Tanh(b, softplus(b, x, 1, 20)))
 	}), acts()...)
 	activation("logsigmoid", "", "log(sigmoid(x)), without overflow.", false, ofFloat("log_sigmoid_cpu", logSigmoid), samples("T(3,4)", "T(4;-90,90)")...)
-	activation("softsign", "", "x / (1 + |x|).", false, ofFloat("abs_cpu", func(b op.Builder, x op.Val) op.Val {
+	activation("softsign", "", "x / (1 + |x|).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Div(b, x, prim.Add(b, prim.Abs(b, x), op.FloatVal(1)))
 	}), acts()...)
-	activation("tanhshrink", "", "x - tanh(x).", false, ofFloat("tanh_vml_cpu", func(b op.Builder, x op.Val) op.Val {
+	activation("tanhshrink", "", "x - tanh(x).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Sub(b, x, prim.Tanh(b, x))
 	}), acts()...)
 	activation("softshrink", ", Scalar lambd=0.5", "x moved towards 0 by lambd, 0 within it.", false, evalSoftshrink, samples("T(3,4)", "T(3), 0.1")...)

@@ -2,6 +2,7 @@ package comp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -19,6 +20,11 @@ func twoOperands() []op.Sample {
 func positiveOperands() []op.Sample {
 	return samples("T(3,4), T(3,4;0.5,3)", "T(3,4), T(4;0.5,3)", "T(2,3), 2.5", "T(2,3), -3", "I(4;-9,9), I(4;1,6)", "I(3;-9,9), 2",
 		"I(3;1,6), 2.5", "T(), T(3;1,2)", "7, T(3;1,2)")
+}
+
+// tensorFirst drops the samples whose first operand is a number.
+func tensorFirst(s []op.Sample) []op.Sample {
+	return slices.DeleteFunc(s, func(x op.Sample) bool { return x.Args[0] >= '0' && x.Args[0] <= '9' })
 }
 
 // arithmetic registers name(self, other) in the promoted dtype.
@@ -55,8 +61,8 @@ func init() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "rsub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "other - alpha * self.", Where: op.Function,
-		Samples: twoOperands(), ErrorSamples: []op.Sample{mismatch},
+		Sig: "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "other - alpha * self.", Where: op.Function,
+		Samples: tensorFirst(twoOperands()), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
 			return a.Ret(subtract(a.B, y, x, a.Scalar()))
@@ -80,7 +86,11 @@ func init() {
 	})
 	arithmetic("floor_divide", "The floor of self / other.", nil, floorDivide, positiveOperands(), mismatch)
 	arithmetic("remainder", "self modulo other, with the sign of other.", nil, remainder, positiveOperands(), mismatch)
-	arithmetic("fmod", "self modulo other, with the sign of self.", nil, fmod, positiveOperands(), mismatch)
+	op.Register(op.Def{
+		Sig: "fmod(Tensor self, Operand other) -> Tensor", Doc: "self modulo other, with the sign of self.", InPlace: true, Out: true,
+		Samples: tensorFirst(positiveOperands()), ErrorSamples: []op.Sample{mismatch},
+		Eval: func(a *op.Args) []op.Val { return a.Ret(fmod(a.B, a.Val(), a.Val())) },
+	})
 	op.Register(op.Def{
 		Sig: "pow(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent.", InPlace: true, Out: true,
 		Samples: samples("T(3,4;0.1,3), T(3,4)", "T(4), 2", "T(4), 3", "T(4;0.1,3), 0.5", "T(4;0.1,3), -0.5", "T(4;1,2), -1", "T(4;0.1,3), 1.7",
@@ -126,6 +136,16 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 		return op.IntVal(int64(y.Bits) * int64(alpha.Bits))
 	}
 	return prim.Mul(b, y, alpha)
+}
+
+// times multiplies by a number that is first cast to v's dtype, as the kernels of
+// addcmul, addmm and their like do.
+func times(b op.Builder, v, factor op.Val) op.Val {
+	factor = asType(b, factor, v.DType())
+	if factor.Float() == 1 {
+		return v
+	}
+	return prim.Mul(b, v, factor)
 }
 
 func isBool(b op.Builder, v op.Val) bool {
@@ -213,6 +233,7 @@ func remainder(b op.Builder, x, y op.Val) op.Val {
 // fmod is sign(x) * (|x| mod |y|): exact where x - y*trunc(x/y) rounds.
 func fmod(b op.Builder, x, y op.Val) op.Val {
 	d := promote(b, &x, &y)
+	narrow := widen(b, d, &x, &y)
 	if d == ir.Bool {
 		unsupported("fmod_cpu", d)
 	}
@@ -223,7 +244,7 @@ func fmod(b op.Builder, x, y op.Val) op.Val {
 	// The remainder has the sign of y; where that differs from x's, take y away.
 	zero := op.FloatVal(0)
 	differs := prim.BitwiseAnd(b, prim.Ne(b, r, zero), prim.BitwiseXor(b, lessZero(b, x, r), prim.Lt(b, r, zero)))
-	return prim.Where(b, differs, prim.Sub(b, r, y), r)
+	return narrow(prim.Where(b, differs, prim.Sub(b, r, y), r))
 }
 
 // lessZero is x < 0 as a bool tensor of like's shape.
@@ -309,7 +330,8 @@ func registerMixed(mismatch op.Sample) {
 			x, y, z := a.Val(), a.Val(), a.Val()
 			d := resultType(a.B, x, y, z)
 			align(a.B, d, &x, &y, &z)
-			return a.Ret(prim.Add(a.B, x, scale(a.B, d, prim.Mul(a.B, y, z), a.Scalar())))
+			narrow := widen(a.B, d, &x, &y, &z)
+			return a.Ret(narrow(prim.Add(a.B, x, times(a.B, prim.Mul(a.B, y, z), a.Scalar()))))
 		},
 	})
 	op.Register(op.Def{
@@ -323,7 +345,8 @@ func registerMixed(mismatch op.Sample) {
 			}
 			d := resultType(a.B, x, y, z)
 			align(a.B, d, &x, &y, &z)
-			return a.Ret(prim.Add(a.B, x, scale(a.B, d, prim.Div(a.B, y, z), a.Scalar())))
+			narrow := widen(a.B, d, &x, &y, &z)
+			return a.Ret(narrow(prim.Add(a.B, x, times(a.B, prim.Div(a.B, y, z), a.Scalar()))))
 		},
 	})
 	op.Register(op.Def{
@@ -336,11 +359,13 @@ func registerMixed(mismatch op.Sample) {
 		Samples: samples("T(3,4), T(4)", "T(3;-90,90), T(3;-90,90)"), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
-			align(b, floatType(b, resultType(b, x, y)), &x, &y)
+			d := floatType(b, resultType(b, x, y))
+			align(b, d, &x, &y)
+			narrow := widen(b, d, &x, &y)
 			m := b.Detach(prim.Maximum(b, x, y))
 			m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
 			sum := prim.Add(b, prim.Exp(b, prim.Sub(b, x, m)), prim.Exp(b, prim.Sub(b, y, m)))
-			return a.Ret(prim.Add(b, prim.Log(b, sum), m))
+			return a.Ret(narrow(prim.Add(b, prim.Log(b, sum), m)))
 		},
 	})
 	op.Register(op.Def{
@@ -364,17 +389,22 @@ func evalLerp(a *op.Args) []op.Val {
 	}
 	needFloat("lerp_kernel_scalar", x)
 	align(b, x.DType(), &x, &y, &w)
+	narrow := widen(b, x.DType(), &x, &y, &w)
+	return a.Ret(narrow(lerp(b, x, y, w)))
+}
+
+func lerp(b op.Builder, x, y, w op.Val) op.Val {
 	diff := prim.Sub(b, y, x)
 	if w.IsScalar() && math.Abs(w.Float()) < 0.5 {
-		return a.Ret(prim.Add(b, x, prim.Mul(b, diff, w)))
+		return prim.Add(b, x, prim.Mul(b, diff, w))
 	}
 	// Beyond a half, from the end: exact at weight 1.
 	if w.IsScalar() {
-		return a.Ret(prim.Sub(b, y, prim.Mul(b, diff, op.FloatVal(1-w.Float()))))
+		return prim.Sub(b, y, prim.Mul(b, diff, op.FloatVal(1-w.Float())))
 	}
 	low := prim.Add(b, x, prim.Mul(b, diff, w))
 	high := prim.Sub(b, y, prim.Mul(b, diff, prim.Add(b, prim.Neg(b, w), op.FloatVal(1))))
-	return a.Ret(prim.Where(b, prim.Lt(b, prim.Abs(b, w), op.FloatVal(0.5)), low, high))
+	return prim.Where(b, prim.Lt(b, prim.Abs(b, w), op.FloatVal(0.5)), low, high)
 }
 
 func xlogy(b op.Builder, x, y op.Val) op.Val {
@@ -401,10 +431,11 @@ func evalHypot(a *op.Args) []op.Val {
 	if !d.IsFloat() {
 		unsupported("hypot_cpu", d)
 	}
+	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, prim.Abs(b, x), prim.Abs(b, y)))
 	m = prim.Where(b, prim.Eq(b, m, op.FloatVal(0)), op.FloatVal(1), m)
 	p, q := prim.Div(b, x, m), prim.Div(b, y, m)
-	return a.Ret(prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m))
+	return a.Ret(narrow(prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)))
 }
 
 // cName is the C++ name of a dtype, as some messages print it.

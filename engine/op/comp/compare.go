@@ -23,7 +23,7 @@ func init() {
 			aliases = []string{m.alias}
 		}
 		op.Register(op.Def{
-			Sig: m.name + "(Operand self, Operand other) -> Tensor", Doc: m.doc + ", elementwise.", Aliases: aliases,
+			Sig: m.name + "(Tensor self, Operand other) -> Tensor", Doc: m.doc + ", elementwise.", Aliases: aliases,
 			InPlace: true, Out: true, NoGrad: "the result is boolean",
 			Samples: samples("T(3,4), T(4)", "I(6;0,3), I(6;0,3)", "I(6;0,3), 1", "I(6;0,3), 1.5", "T(3), 0", "B(3), B(3)", "T(), T(3)",
 				"T(0,3), T(3)", "I(3;0,3), T(3)"),

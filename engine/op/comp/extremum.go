@@ -73,6 +73,9 @@ func registerAmax(name, word string, over reduceEmit) {
 			x := a.Val()
 			dims, _ := a.IntList()
 			mask := dimMask(dims, len(x.Shape()))
+			if len(dims) == 0 && x.L().Numel == 0 {
+				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", full)
+			}
 			refuseEmpty(full, x, mask)
 			return a.Ret(reduceDims(a.B, over, x, mask, a.Bool()))
 		},

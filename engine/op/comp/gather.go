@@ -108,6 +108,7 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 	if len(x.Shape()) != len(i.Shape()) {
 		fail(ir.ErrRuntime, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", len(x.Shape()), len(i.Shape()))
 	}
+	needDim(x, int(dim))
 	d := wrapDim(dim, len(x.Shape()))
 	like := func(of, with []int64) []int64 {
 		s := slices.Clone(with)
@@ -179,8 +180,18 @@ func registerScatters() {
 		Sig: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Doc: "src added at indices along a dim.", InPlace: true, Out: true,
 		Samples:      samples("T(3,4), 0, I(2,4;0,3), T(2,4)", "T(5), 0, I(9;0,5), T(9)", "I(5;0,9), 0, I(3;0,5), I(3;0,9)", "T(3,4), 1, I(3,6;0,4), T(3,6)"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)"),
-		Eval:         func(a *op.Args) []op.Val { return write(a, "scatter_add", prim.ScatterAdd) },
+		Eval:         func(a *op.Args) []op.Val { return write(a, "scatter_add", overBools(prim.ScatterAdd)) },
 	})
+}
+
+// overBools lets a sum of bools count in integers: their sum is or.
+func overBools(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+		if x.DType() != ir.Bool {
+			return f(b, x, i, src, dim)
+		}
+		return prim.Cast(b, f(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim), ir.Bool)
+	}
 }
 
 // indexWriteArgs checks index_add and index_copy.
@@ -200,6 +211,9 @@ func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.
 		got := int64(1)
 		if d < len(m) {
 			got = m[d]
+		}
+		if name == "index_copy" {
+			fail(ir.ErrIndex, "index_copy_(): Number of indices (%d) should be equal to source.size(dim) (%d)", n, got)
 		}
 		fail(ir.ErrRuntime, "%s(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n, got, d)
 	}
@@ -229,8 +243,8 @@ func registerIndexWrites() {
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
 			x, i, src, d := indexWriteArgs("index_add", a.B, self, i, src, dim)
-			src = scale(a.B, x.DType(), src, a.Scalar())
-			return a.Ret(prim.Reshape(a.B, prim.IndexAdd(a.B, x, i, src, d), self.Shape()))
+			src = times(a.B, src, a.Scalar())
+			return a.Ret(prim.Reshape(a.B, overBools(prim.IndexAdd)(a.B, x, i, src, d), self.Shape()))
 		},
 	})
 	op.Register(op.Def{

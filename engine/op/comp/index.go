@@ -385,7 +385,7 @@ func (g *gathered) put(b op.Builder, values op.Val, accumulate bool) op.Val {
 	flat := g.flat(b)
 	var y op.Val
 	if accumulate {
-		y = prim.IndexAdd(b, flat, g.lin, values, 0)
+		y = overBools(prim.IndexAdd)(b, flat, g.lin, values, 0)
 	} else {
 		i := g.lin
 		for range g.rest {

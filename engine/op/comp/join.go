@@ -323,6 +323,7 @@ func registerReversals() {
 				fail(ir.ErrRuntime, "shifts and dimensions must align. shifts: %d, dims:%d", len(shifts), len(dims))
 			}
 			y := x
+			needDim(x, int(dims[0]))
 			for i, d := range dims {
 				y = rotate(a.B, y, wrapDim(d, len(x.Shape())), shifts[i])
 			}

@@ -23,7 +23,7 @@ func reduced(b op.Builder, x op.Val, how int64) op.Val {
 	case reduceMean:
 		return mean(b, x, all(x), false, ir.InvalidDType)
 	case reduceSum:
-		return reduceDims(b, prim.Sum, x, all(x), false)
+		return sum(b, x, all(x), false, ir.InvalidDType)
 	}
 	return x
 }
@@ -153,6 +153,9 @@ func registerClassLosses() {
 		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, t, w, ignore, how := a.Val(), a.Val(), a.Val(), a.Int(), a.Int()
+			if len(x.Shape()) == 0 {
+				fail(ir.ErrValue, "Expected 1 or more dimensions (got 0)")
+			}
 			checkClasses(x, t)
 			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0))
 		},
@@ -178,9 +181,6 @@ func classDim(x op.Val) int {
 
 func checkClasses(x, t op.Val) {
 	s, u := x.Shape(), t.Shape()
-	if len(s) == 0 {
-		fail(ir.ErrRuntime, "input tensor should be 1D or 2D")
-	}
 	d := classDim(x)
 	want := slices.Delete(slices.Clone(s), d, d+1)
 	if len(s) > 1 && (len(u) == 0 || u[0] != s[0]) {
@@ -254,6 +254,7 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	if smoothing < 0 || smoothing > 1 {
 		fail(ir.ErrRuntime, "label_smoothing must be between 0.0 and 1.0. Got: %g", smoothing)
 	}
+	wrapDim(int64(classDim(x)), len(x.Shape()))
 	probabilities := t.DType().IsFloat()
 	switch {
 	case probabilities && !sameShape(x.Shape(), t.Shape()):

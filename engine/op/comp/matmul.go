@@ -13,6 +13,11 @@ var none op.Val
 // matrix is the product of matrices with equal leading dims.
 func matrix(b op.Builder, x, y, bias op.Val) op.Val {
 	if x.DType() == ir.Bool {
+		s, t := x.Shape(), y.Shape()
+		out := append(slices.Clone(s[:len(s)-1]), t[len(t)-1])
+		if ir.Numel(out) == 0 || s[len(s)-1] == 0 {
+			return prim.Zeros(b, ir.Bool, x.Device(), out)
+		}
 		unsupported("addmm_impl_cpu_", ir.Bool)
 	}
 	return prim.Matmul(b, x, y, bias, 0)
@@ -212,6 +217,8 @@ func registerMatrixProducts() {
 
 func checkBatches(x, y op.Val) {
 	s, t := x.Shape(), y.Shape()
+	needDim(x, 0)
+	needDim(y, 0)
 	if len(s) != 3 {
 		fail(ir.ErrRuntime, "batch1 must be a 3D tensor")
 	}
@@ -257,20 +264,11 @@ func evalInner(a *op.Args) []op.Val {
 
 // combineProduct is beta*self + alpha*product; beta 0 ignores self, NaN or not.
 func combineProduct(b op.Builder, self, product, beta, alpha op.Val) op.Val {
-	if !product.DType().IsFloat() && (beta.Kind == op.ScalarFloat || alpha.Kind == op.ScalarFloat) {
-		fail(ir.ErrRuntime, "For integral input tensors, argument alpha must not be a floating point number.")
-	}
-	if alpha.Float() != 1 {
-		product = prim.Mul(b, product, alpha)
-	}
-	if beta.Float() == 0 {
+	product = times(b, product, alpha)
+	if beta = asType(b, beta, product.DType()); beta.Float() == 0 {
 		return product
 	}
-	self = expandTo(b, self, product.Shape())
-	if beta.Float() != 1 {
-		self = prim.Mul(b, self, beta)
-	}
-	return prim.Add(b, self, product)
+	return prim.Add(b, times(b, expandTo(b, self, product.Shape()), beta), product)
 }
 
 func sameAs(self, x op.Val) {
@@ -294,7 +292,8 @@ func registerAddedProducts() {
 			if s := self.Shape(); len(s) == 1 && s[0] == y.Shape()[1] && beta.Float() == 1 && alpha.Float() == 1 {
 				return a.Ret(mm(b, "addmm", x, y, self))
 			}
-			return a.Ret(combineProduct(b, self, mm(b, "addmm", x, y, none), beta, alpha))
+			narrow := widen(b, x.DType(), &self, &x, &y)
+			return a.Ret(narrow(combineProduct(b, self, mm(b, "addmm", x, y, none), beta, alpha)))
 		},
 	})
 	op.Register(op.Def{
@@ -306,7 +305,8 @@ func registerAddedProducts() {
 			checkBatches(x, y)
 			sameAs(self, x)
 			beta, alpha := a.Scalar(), a.Scalar()
-			return a.Ret(combineProduct(a.B, self, matrix(a.B, x, y, none), beta, alpha))
+			narrow := widen(a.B, x.DType(), &self, &x, &y)
+			return a.Ret(narrow(combineProduct(a.B, self, matrix(a.B, x, y, none), beta, alpha)))
 		},
 	})
 	op.Register(op.Def{
@@ -317,7 +317,8 @@ func registerAddedProducts() {
 			checkBatches(x, y)
 			sameAs(self, x)
 			beta, alpha := a.Scalar(), a.Scalar()
-			return a.Ret(combineProduct(a.B, self, prim.Sum(a.B, matrix(a.B, x, y, none), []int64{0}), beta, alpha))
+			narrow := widen(a.B, x.DType(), &self, &x, &y)
+			return a.Ret(narrow(combineProduct(a.B, self, prim.Sum(a.B, matrix(a.B, x, y, none), []int64{0}), beta, alpha)))
 		},
 	})
 	op.Register(op.Def{
@@ -330,7 +331,8 @@ func registerAddedProducts() {
 			}
 			sameAs(self, m)
 			beta, alpha := a.Scalar(), a.Scalar()
-			return a.Ret(combineProduct(a.B, self, mv(a.B, m, v), beta, alpha))
+			narrow := widen(a.B, m.DType(), &self, &m, &v)
+			return a.Ret(narrow(combineProduct(a.B, self, mv(a.B, m, v), beta, alpha)))
 		},
 	})
 	op.Register(op.Def{
@@ -339,9 +341,10 @@ func registerAddedProducts() {
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y := a.Val(), a.Val(), a.Val()
 			beta, alpha := a.Scalar(), a.Scalar()
-			p := outer(a.B, x, y)
-			d := resultType(a.B, self, p)
-			return a.Ret(combineProduct(a.B, cast(a.B, self, d), cast(a.B, p, d), beta, alpha))
+			d := resultType(a.B, self, x, y)
+			self, x, y = cast(a.B, self, d), cast(a.B, x, d), cast(a.B, y, d)
+			narrow := widen(a.B, d, &self, &x, &y)
+			return a.Ret(narrow(combineProduct(a.B, self, outer(a.B, x, y), beta, alpha)))
 		},
 	})
 }

@@ -93,6 +93,9 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	x, b := a.Val(), a.B
 	shape, _ := a.IntList()
 	w, eps := a.Val(), a.Scalar()
+	if len(x.Shape()) < len(shape) {
+		fail(ir.ErrValue, "Input tensor must have at least %d dimensions, but got %d", len(shape), len(x.Shape()))
+	}
 	checkNormalized(x, shape, "", map[string]op.Val{"weight": w})
 	needFloat("rms_norm", x)
 	if eps.Kind == op.None {
@@ -129,6 +132,7 @@ func evalAttention(a *op.Args) []op.Val {
 	q, k, v, mask, b := a.Val(), a.Val(), a.Val(), a.Val(), a.B
 	p, causal, scale, gqa := a.Float(), a.Bool(), a.Scalar(), a.Bool()
 	checkAttention(q, k, v, mask, causal)
+	narrow := widen(b, q.DType(), &q, &k, &v, &mask)
 	if gqa {
 		k, v = repeatHeads(b, q, k), repeatHeads(b, q, v)
 	}
@@ -149,7 +153,7 @@ func evalAttention(a *op.Args) []op.Val {
 	if dead.IsTensor() {
 		w = prim.Where(b, dead, op.FloatVal(0), w)
 	}
-	return a.Ret(matmul(b, dropout(b, w, p, true), v, none))
+	return a.Ret(narrow(matmul(b, dropout(b, w, p, true), v, none)))
 }
 
 func checkAttention(q, k, v, mask op.Val, causal bool) {

@@ -26,7 +26,11 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	case p == 0:
 		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType()))
 	case math.IsInf(p, 0):
-		refuseEmpty("linalg.vector_norm", x, mask)
+		for i, m := range mask {
+			if m && x.Shape()[i] == 0 {
+				fail(ir.ErrRuntime, "linalg.vector_norm cannot compute the inf norm on the dimension %d because this dimension is empty and the operation does not have an identity", i)
+			}
+		}
 		if p > 0 {
 			return total(prim.Amax, prim.Abs(b, x))
 		}
@@ -87,14 +91,16 @@ func registerNorm() {
 		Where: op.Function | op.Functional, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(1,4), 0", "T(5), T(5), -1"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
-			align(b, floatType(b, resultType(b, x, y)), &x, &y)
+			d := floatType(b, resultType(b, x, y))
+			align(b, d, &x, &y)
+			narrow := widen(b, d, &x, &y)
 			mask := dimMask([]int64{a.Int()}, len(x.Shape()))
 			eps := a.Scalar()
 			unit := func(v op.Val) op.Val {
 				n := clampNumbers(b, vectorNorm(b, v, 2, mask, true), eps, op.Val{})
 				return prim.Div(b, v, expand(b, n, v.Shape()))
 			}
-			return a.Ret(reduceDims(b, prim.Sum, prim.Mul(b, unit(x), unit(y)), mask, false))
+			return a.Ret(narrow(reduceDims(b, prim.Sum, prim.Mul(b, unit(x), unit(y)), mask, false)))
 		},
 	})
 }
@@ -155,6 +161,10 @@ func registerLogsumexp() {
 				x, dim := a.Val(), a.Int()
 				if d := a.DType(); d != ir.InvalidDType {
 					x = cast(a.B, x, d)
+				}
+				if x.L().Numel == 0 {
+					wrapDim(dim, len(x.Shape()))
+					return a.Ret(prim.Copy(a.B, x))
 				}
 				needFloat(m.kernel, x)
 				d := wrapDim(dim, len(x.Shape()))

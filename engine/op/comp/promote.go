@@ -259,6 +259,27 @@ func maskedDims(mask []bool, shape []int64) (dims, kept []int64) {
 	return dims, kept
 }
 
+// widen casts operands of a half dtype d to the type that PyTorch computes in, and
+// gives the way back: several steps round once, at the end.
+func widen(b op.Builder, d ir.DType, vals ...*op.Val) (narrow func(op.Val) op.Val) {
+	if d.ComputeType() == d {
+		return func(y op.Val) op.Val { return y }
+	}
+	for _, v := range vals {
+		if v.IsTensor() && v.DType() == d {
+			*v = prim.Cast(b, *v, d.ComputeType())
+		}
+	}
+	return func(y op.Val) op.Val { return prim.Cast(b, y, d) }
+}
+
+// needDim raises PyTorch's error for the size of a dim of a 0-dim tensor.
+func needDim(x op.Val, dim int) {
+	if len(x.Shape()) == 0 {
+		fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
+	}
+}
+
 // unsupported raises PyTorch's error for an operator without a kernel for d.
 func unsupported(name string, d ir.DType) {
 	fail(ir.ErrNotImplemented, "%q not implemented for '%s'", name, typeName(d))

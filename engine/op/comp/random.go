@@ -286,8 +286,10 @@ func registerNormal() {
 				fail(ir.ErrRuntime, "normal expects std >= 0.0, but found std %g", s.Float())
 			}
 			shape := align(b, floatType(b, resultType(b, m, s)), &m, &s)
-			o := own(m)
-			if !m.IsTensor() {
+			o := options{b.DefaultDType(), b.DefaultDevice()}
+			if m.IsTensor() {
+				o = own(m)
+			} else if s.IsTensor() {
 				o = own(s)
 			}
 			return a.Ret(prim.Add(b, prim.Mul(b, gaussian(b, o, shape), s), m))

@@ -46,8 +46,7 @@ func numeric(name string, f unaryEmit) unaryEmit {
 	}
 }
 
-func positive(name string) []op.Sample {
-	_ = name
+func positive() []op.Sample {
 	return samples("T(3,4;0.1,3)", "T(;0.5,2)", "T(0)", "I(5;1,6)")
 }
 
@@ -65,27 +64,25 @@ func init() {
 		return prim.Exp(b, prim.Mul(b, x, op.FloatVal(math.Ln2)))
 	}), anyReal()...)
 	unary("expm1", "exp(x) - 1, precise near zero.", nil, inFloat(prim.Expm1), anyReal()...)
-	unary("log", "The natural logarithm.", nil, inFloat(prim.Log), positive("log")...)
-	unary("log1p", "log(1 + x), precise near zero.", nil, inFloat(prim.Log1p), positive("log1p")...)
-	unary("log2", "The logarithm to base 2.", nil, inFloat(scaled(prim.Log, 1/math.Ln2)), positive("log2")...)
-	unary("log10", "The logarithm to base 10.", nil, inFloat(scaled(prim.Log, 1/math.Ln10)), positive("log10")...)
-	unary("sqrt", "The square root.", nil, inFloat(prim.Sqrt), positive("sqrt")...)
-	unary("rsqrt", "The reciprocal of the square root.", nil, inFloat(prim.Rsqrt), positive("rsqrt")...)
+	unary("log", "The natural logarithm.", nil, inFloat(prim.Log), positive()...)
+	unary("log1p", "log(1 + x), precise near zero.", nil, inFloat(prim.Log1p), positive()...)
+	unary("log2", "The logarithm to base 2.", nil, inFloat(scaled(prim.Log, 1/math.Ln2)), positive()...)
+	unary("log10", "The logarithm to base 10.", nil, inFloat(scaled(prim.Log, 1/math.Ln10)), positive()...)
+	unary("sqrt", "The square root.", nil, inFloat(prim.Sqrt), positive()...)
+	unary("rsqrt", "The reciprocal of the square root.", nil, inFloat(prim.Rsqrt), positive()...)
 	unary("square", "The square of each element.", nil, func(b op.Builder, x op.Val) op.Val {
 		if x.DType() == ir.Bool {
 			x = prim.Cast(b, x, ir.I64)
 		}
 		return prim.Mul(b, x, x)
 	}, anyReal()...)
-	unary("reciprocal", "1 / x.", nil, inFloat(prim.Reciprocal), positive("reciprocal")...)
+	unary("reciprocal", "1 / x.", nil, inFloat(prim.Reciprocal), positive()...)
 	unary("sin", "The sine.", nil, inFloat(prim.Sin), anyReal()...)
 	unary("cos", "The cosine.", nil, inFloat(prim.Cos), anyReal()...)
 	unary("tan", "The tangent.", nil, inFloat(prim.Tan), samples("T(3,4;-1.2,1.2)", "T(;-1,1)", "I(5;-3,4)")...)
 	unary("tanh", "The hyperbolic tangent.", nil, inFloat(prim.Tanh), anyReal()...)
 	unary("sinh", "The hyperbolic sine.", nil, inFloat(sinh), anyReal()...)
-	unary("cosh", "The hyperbolic cosine.", nil, inFloat(func(b op.Builder, x op.Val) op.Val {
-		return prim.Mul(b, prim.Add(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x))), op.FloatVal(0.5))
-	}), anyReal()...)
+	unary("cosh", "The hyperbolic cosine.", nil, inFloat(cosh), anyReal()...)
 	unary("erf", "The error function.", nil, inFloat(prim.Erf), anyReal()...)
 	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"expit"}, inFloat(prim.Sigmoid), anyReal()...)
 	unary("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
@@ -134,14 +131,20 @@ func negate(b op.Builder, x op.Val) op.Val {
 	return prim.Neg(b, x)
 }
 
-// sinh by expm1 keeps its precision near zero: with u = expm1(x),
-// sinh(x) = (u + u/(u+1)) / 2.
+// sinh is (exp(x) - exp(-x)) / 2 for |x| >= 1. Nearer to zero, where that cancels, it
+// is (u + u/(u+1)) / 2 with u = expm1(x).
 func sinh(b op.Builder, x op.Val) op.Val {
-	u := prim.Expm1(b, x)
-	q := prim.Div(b, u, prim.Add(b, u, op.FloatVal(1)))
-	// u/(u+1) is inf/inf = nan where exp overflows; the limit there is 1.
-	q = prim.Where(b, isInf(b, u), op.FloatVal(1), q)
-	return prim.Mul(b, prim.Add(b, u, q), op.FloatVal(0.5))
+	narrow := widen(b, x.DType(), &x)
+	large := prim.Ge(b, prim.Abs(b, x), op.FloatVal(1))
+	far := prim.Sub(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x)))
+	u := prim.Expm1(b, prim.Where(b, large, op.FloatVal(0), x))
+	near := prim.Add(b, u, prim.Div(b, u, prim.Add(b, u, op.FloatVal(1))))
+	return narrow(prim.Mul(b, prim.Where(b, large, far, near), op.FloatVal(0.5)))
+}
+
+func cosh(b op.Builder, x op.Val) op.Val {
+	narrow := widen(b, x.DType(), &x)
+	return narrow(prim.Mul(b, prim.Add(b, prim.Exp(b, x), prim.Exp(b, prim.Neg(b, x))), op.FloatVal(0.5)))
 }
 
 func evalRoundDecimals(a *op.Args) []op.Val {
