@@ -18,6 +18,9 @@ const topkChunk = 16
 // up to topkChunk elements and the next one reads where it stopped.
 func lowerTopk(p *program) {
 	count := p.n.Attr[0]
+	if len(p.n.In[0].Layout.Shape) == 0 {
+		count = 1 // a 0-dim tensor is its own choice, whatever k
+	}
 	x, values, indices := p.in(0).raise(), p.out(0).raise(), p.out(1).raise()
 	if ir.Numel(values.shape) == 0 {
 		return
