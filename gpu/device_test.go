@@ -1,0 +1,319 @@
+package gpu_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/gpu"
+	"github.com/torchlette/torchlette/gpu/fake"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func open(t *testing.T, d *fake.Driver, o gpu.Options) *gpu.Device {
+	t.Helper()
+	o.AllowSoftware, o.NoProbe = true, true
+	dev, err := gpu.Open(d, o)
+	require.NoError(t, err)
+	t.Cleanup(dev.Close)
+	return dev
+}
+
+// increment adds 1 to n floats in place.
+func increment(n int) device.Step {
+	b := kir.NewBuilder("increment", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b.Map()
+	b.Store(at, b.Add(b.Load(at), b.Float(ir.F32, 1)))
+	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}, Event: 7}
+}
+
+func code(t *testing.T, err error, want ir.Code) {
+	t.Helper()
+	var e *ir.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, want, e.Code, e.Msg)
+}
+
+// zeros makes a buffer of n zero words.
+func zeros(t *testing.T, d *gpu.Device, n int) device.Buffer {
+	t.Helper()
+	b, err := d.Alloc(int64(4 * n))
+	require.NoError(t, err)
+	require.NoError(t, d.Upload(b, ir.I32, 0, make([]byte, 4*n)))
+	return b
+}
+
+func TestNothingBeforeOpen(t *testing.T) {
+	d := fake.New()
+	assert.Zero(t, d.Calls.Adapters)
+	open(t, d, gpu.Options{})
+	assert.Equal(t, 1, d.Calls.Adapters)
+}
+
+func TestInjectedFaults(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		inject func(*fake.Driver)
+		want   ir.Code
+		text   string
+		lost   bool // the device stays unusable
+	}{
+		{"alloc", func(d *fake.Driver) { d.Faults.Alloc = d.Calls.Alloc + 1 }, ir.ErrOutOfMemory, "allocation of 512 bytes", false},
+		{"memory", func(d *fake.Driver) { d.Faults.Memory = 1 }, ir.ErrOutOfMemory, "out of memory", false},
+		{"pipeline", func(d *fake.Driver) { d.Faults.Pipeline = d.Calls.Pipeline + 1 }, ir.ErrKernelExecution, "kernel increment", false},
+		{"bind group", func(d *fake.Driver) { d.Faults.BindGroup = d.Calls.BindGroup + 1 }, ir.ErrKernelExecution, "increment", false},
+		{"submit", func(d *fake.Driver) { d.Faults.Submit = d.Calls.Submit + 1 }, ir.ErrKernelExecution, "submission", false},
+		{"map", func(d *fake.Driver) { d.Faults.Map = d.Calls.Map + 1 }, ir.ErrKernelExecution, "mapping", false},
+		{"loss", func(d *fake.Driver) { d.Faults.LoseAt = d.Calls.Submit + 1 }, ir.ErrDeviceLost, "lost", true},
+		{"hang", func(d *fake.Driver) { d.Faults.HangAt = d.Calls.Submit + 1 }, ir.ErrDeviceLost, "did not end within", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := fake.New()
+			dev := open(t, d, gpu.Options{WaitTimeout: 30 * time.Millisecond})
+			work := func() error {
+				b, err := dev.Alloc(400)
+				if err != nil {
+					return err
+				}
+				if err := dev.Upload(b, ir.F32, 0, make([]byte, 400)); err != nil {
+					return err
+				}
+				p, err := dev.Build([]device.Step{increment(100)}, 1)
+				if err != nil {
+					return err
+				}
+				if _, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}}); err != nil {
+					return err
+				}
+				out := make([]byte, 400)
+				if err := dev.Read(b, ir.F32, 0, out); err != nil {
+					return err
+				}
+				assert.Equal(t, bytes.Repeat([]byte{0, 0, 0x80, 0x3F}, 100), out)
+				return nil
+			}
+			require.NoError(t, work())
+			c.inject(d)
+			// A second kernel text is needed for the pipeline to be made again.
+			if c.name == "pipeline" {
+				_, err := dev.Build([]device.Step{other(100)}, 1)
+				code(t, err, c.want)
+				require.ErrorContains(t, err, "other")
+				return
+			}
+			err := work()
+			code(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+			d.Faults = fake.Faults{}
+			if c.lost {
+				code(t, work(), ir.ErrDeviceLost)
+				return
+			}
+			require.NoError(t, work(), "the device goes on")
+		})
+	}
+}
+
+func other(n int) device.Step {
+	b := kir.NewBuilder("other", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b.Map()
+	b.Store(at, b.Sub(b.Load(at), b.Float(ir.F32, 3)))
+	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
+}
+
+func TestWaitTimeout(t *testing.T) {
+	d := fake.New()
+	dev := open(t, d, gpu.Options{})
+	p, err := dev.Build([]device.Step{increment(4)}, 1)
+	require.NoError(t, err)
+	b := zeros(t, dev, 4)
+	d.Faults.HangAt = d.Calls.Submit + 1
+	f, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+	require.NoError(t, err)
+	code(t, dev.Wait(f, time.Minute, func() bool { return true }), ir.ErrInterrupted)
+	code(t, dev.Wait(f, 20*time.Millisecond, nil), ir.ErrDeviceLost)
+	_, err = dev.Alloc(4)
+	code(t, err, ir.ErrDeviceLost)
+}
+
+func TestBackpressure(t *testing.T) {
+	d := fake.New()
+	d.Lag = 5
+	dev := open(t, d, gpu.Options{})
+	p, err := dev.Build([]device.Step{increment(4)}, 1)
+	require.NoError(t, err)
+	b := zeros(t, dev, 4)
+	for range 50 {
+		f, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+		if f > 16 {
+			assert.True(t, dev.Done(f-16), "runs pile up: %d", f)
+		}
+	}
+}
+
+// TestBindGroups: replays over the same buffers make none, over known sets find them.
+func TestBindGroups(t *testing.T) {
+	d := fake.New()
+	dev := open(t, d, gpu.Options{})
+	p, err := dev.Build([]device.Step{increment(4), increment(4)}, 1)
+	require.NoError(t, err)
+	a, b := zeros(t, dev, 4), zeros(t, dev, 4)
+	for i := range 20 {
+		buf := a
+		if i%3 == 0 {
+			buf = b
+		}
+		_, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{buf}})
+		require.NoError(t, err)
+	}
+	s := dev.Stats()
+	assert.EqualValues(t, 2, d.Calls.BindGroup)
+	assert.EqualValues(t, 2, s["bind_groups"])
+	assert.EqualValues(t, 2, s["bind_group_misses"])
+	assert.Positive(t, s["bind_group_hits"])
+	dev.Free(a)
+	assert.EqualValues(t, 1, dev.Stats()["bind_groups"], "groups go with their buffers")
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, dev.Stats()["pipelines"])
+}
+
+// TestParameterChunks needs more parameter blocks than the uniform buffer holds.
+func TestParameterChunks(t *testing.T) {
+	d := fake.New()
+	dev := open(t, d, gpu.Options{Core: true})
+	const steps = 1100 // of 256 bytes each, in 256 KiB
+	list := make([]device.Step, steps)
+	for i := range list {
+		list[i] = increment(1 + i%3) // parameters differ
+	}
+	p, err := dev.Build(list, 1)
+	require.NoError(t, err)
+	b := zeros(t, dev, 4)
+	for range 2 {
+		_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+	}
+	got := make([]float32, 4)
+	raw := make([]byte, 16)
+	require.NoError(t, dev.Read(b, ir.F32, 0, raw))
+	_, err = binary.Decode(raw, binary.LittleEndian, got)
+	require.NoError(t, err)
+	assert.Equal(t, []float32{2200, 2 * 733, 2 * 366, 0}, got)
+}
+
+func TestLimits(t *testing.T) {
+	dev := open(t, fake.New(), gpu.Options{MaxBinding: 1024, MaxStorageBuffers: 8})
+	p, err := dev.Build([]device.Step{increment(300)}, 1)
+	require.NoError(t, err)
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{zeros(t, dev, 300)}})
+	code(t, err, ir.ErrRuntime)
+	require.ErrorContains(t, err, "a binding shows at most 1024 bytes")
+
+	p, err = dev.Build([]device.Step{increment(200)}, 1)
+	require.NoError(t, err)
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{zeros(t, dev, 300)}})
+	require.NoError(t, err, "only what the kernel reaches has to be visible")
+
+	b := kir.NewBuilder("nine", 1, 0)
+	st := device.Step{Kind: device.RunKernel, Params: []device.Param{device.Const(4)}}
+	sum := -1
+	for i := range 8 {
+		x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+		if st.Bufs = append(st.Bufs, i); sum >= 0 {
+			x = b.Add(sum, x)
+		}
+		sum = x
+	}
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	b.Store(out, sum)
+	st.Kernel, st.Bufs = b.Kernel(), append(st.Bufs, 8)
+	_, err = dev.Build([]device.Step{st}, 9)
+	code(t, err, ir.ErrKernelExecution)
+	require.ErrorContains(t, err, "too many buffers")
+
+	_, err = dev.Build([]device.Step{increment(1 << 32)}, 1)
+	code(t, err, ir.ErrRuntime)
+	require.ErrorContains(t, err, "too many elements")
+}
+
+// TestStaging uploads much more than it keeps.
+func TestStaging(t *testing.T) {
+	dev := open(t, fake.New(), gpu.Options{})
+	b := zeros(t, dev, 1<<20)
+	p, err := dev.Build([]device.Step{increment(4)}, 1)
+	require.NoError(t, err)
+	for i := range 40 {
+		data := bytes.Repeat([]byte{byte(i)}, 4<<20)
+		require.NoError(t, dev.Upload(b, ir.I32, 0, data))
+		_, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+	}
+	assert.LessOrEqual(t, dev.Stats()["staging_bytes"], int64(64<<20))
+	got := make([]byte, 4)
+	require.NoError(t, dev.Read(b, ir.I32, 1000, got))
+	assert.Equal(t, []byte{39, 39, 39, 39}, got)
+}
+
+// TestFreeAfterUpload: the copy that was pending must not hit a freed buffer.
+func TestFreeAfterUpload(t *testing.T) {
+	d := fake.New()
+	dev := open(t, d, gpu.Options{})
+	dev.Free(zeros(t, dev, 100))
+	b := zeros(t, dev, 100)
+	require.NoError(t, dev.Read(b, ir.I32, 0, make([]byte, 400)))
+	assert.Panics(t, func() { dev.Free(b); dev.Free(b) })
+}
+
+func TestProfile(t *testing.T) {
+	dev := open(t, fake.New(), gpu.Options{})
+	p, err := dev.Build([]device.Step{increment(4), other(4), increment(8)}, 1)
+	require.NoError(t, err)
+	b := zeros(t, dev, 8)
+	require.NoError(t, dev.Profile(true))
+	for range 2 {
+		_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+	}
+	times := dev.Profiles()
+	require.Len(t, times, 6)
+	assert.Equal(t, gpu.StepTime{Event: 7, Kernel: "increment", Duration: time.Microsecond}, times[0])
+	assert.Equal(t, "other", times[1].Kernel)
+	assert.Empty(t, dev.Profiles())
+	require.NoError(t, dev.Profile(false))
+	core := open(t, fake.New(), gpu.Options{Core: true})
+	code(t, core.Profile(true), ir.ErrRuntime)
+}
+
+// TestProbeCache: the probe runs once for a driver and adapter.
+func TestProbeCache(t *testing.T) {
+	dir := t.TempDir()
+	d := fake.New()
+	for i := range 2 {
+		before := d.Calls.Pipeline
+		dev, err := gpu.Open(d, gpu.Options{CacheDir: dir})
+		require.NoError(t, err)
+		assert.Zero(t, dev.Stats()["own_functions"], "the interpreter is exact")
+		assert.EqualValues(t, 8, dev.Caps().Storage[ir.I64])
+		dev.Close()
+		if i == 0 {
+			assert.Greater(t, d.Calls.Pipeline, before)
+		} else {
+			assert.Equal(t, before, d.Calls.Pipeline)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, files, 1)
+}
