@@ -25,8 +25,8 @@ HERE = Path(__file__).parent
 
 SEED = 1337
 CHECK_STEPS = 20
-# f32 against f32 with other summation orders, over 20 steps of Adam.
-CHECK_RTOL, CHECK_ATOL = 1e-3, 1e-4
+# After 20 steps of Adam, f32 differs from f64 by up to 1e-5 in this model; twice that between two f32, and a margin.
+CHECK_RTOL, CHECK_ATOL = 1e-4, 5e-5
 
 
 def load_gpt(library: str) -> ModuleType:

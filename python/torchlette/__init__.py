@@ -7,6 +7,8 @@ Python number. ``import torchlette.torch as torch`` is the same library for PyTo
 from __future__ import annotations
 
 import os as _os
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
 
 from torchlette import _C
 from torchlette._version import __version__
@@ -43,5 +45,20 @@ from torchlette._tensor import allclose, argwhere, equal, masked_select, nonzero
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_C._after_fork)
 
-from torchlette import autograd, nn, optim, random, utils  # noqa: E402
+from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
+
+# Imported when they are first used: half of the time that the whole package takes.
+_LAZY = ("nn", "optim", "testing", "utils")
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """Import a part of the package that nothing has used yet."""
+    if name in _LAZY:
+        return _import_module(f"torchlette.{name}")
+    raise AttributeError(f"module 'torchlette' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the parts that are not imported yet too."""
+    return sorted({*globals(), *_LAZY})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import json
 import os
 from collections import Counter
 from types import TracebackType
@@ -212,22 +210,28 @@ def keep(value: Any) -> Any:
     return value
 
 
+def _info(kind: str, *tensor: _C.Tensor) -> Any:
+    import json
+
+    return json.loads(_C._info(kind, *tensor))
+
+
 # Looking inside --------------------------------------------------------------------------
 
 
 def memory_stats() -> dict[str, dict[str, int]]:
     """Return, for each device in use, its live, pooled and peak bytes and its live buffers."""
-    return json.loads(_C._info("memory_stats"))
+    return _info("memory_stats")
 
 
 def stats() -> dict[str, Any]:
     """Return the engine's counters: plans built and replayed, windows, kernels run, bytes written, live objects."""
-    return json.loads(_C._info("stats"))
+    return _info("stats")
 
 
 def explain(tensor: _C.Tensor) -> dict[str, Any]:
     """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it."""
-    return json.loads(_C._info("explain", tensor))
+    return _info("explain", tensor)
 
 
 class LeakError(RuntimeError):
@@ -252,8 +256,10 @@ class check_leaks:
     @staticmethod
     def _live() -> Counter[str]:
         """Return how many live tensors each line has made."""
+        import gc
+
         gc.collect()
-        return Counter(json.loads(_C._info("leaks")))
+        return Counter(_info("leaks"))
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         if exc is not None:

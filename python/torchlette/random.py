@@ -7,12 +7,15 @@ recorded. What Python code draws on the host (samplers, splits) comes from a gen
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import random as _random
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
+
+if TYPE_CHECKING:
+    import random
 
 __all__ = [
     "Generator",
@@ -40,8 +43,15 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``."""
         self._seed = int(seed) & _SEED_MASK
-        self.host = _random.Random(self._seed)
+        self.__dict__.pop("host", None)
         return self
+
+    @functools.cached_property
+    def host(self) -> random.Random:
+        """The standard library's generator, made when it is first used."""
+        import random
+
+        return random.Random(self._seed)
 
     def seed(self) -> int:
         """Start again from a seed of the operating system; return it."""

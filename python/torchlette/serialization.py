@@ -9,24 +9,37 @@ from an unknown source is safe. Layout::
 
 from __future__ import annotations
 
-import base64
-import io
-import json
 import os
-import zipfile
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from torchlette import _C
-from torchlette.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    import zipfile
 
 __all__ = ["load", "save"]
 
 FORMAT = 1
 _INDEX = "torchlette.json"
 
-File = str | os.PathLike[str] | io.IOBase
+File = str | os.PathLike[str] | BinaryIO
+
+
+# torchlette.nn is imported by whoever uses it, not by ``import torchlette``.
+
+
+def _is_parameter(t: _C.Tensor) -> bool:
+    from torchlette.nn.parameter import Parameter
+
+    return isinstance(t, Parameter)
+
+
+def _as_parameter(t: _C.Tensor, requires_grad: bool) -> _C.Tensor:
+    from torchlette.nn.parameter import Parameter
+
+    return Parameter(t, requires_grad)
 
 
 class _Writer:
@@ -52,7 +65,7 @@ class _Writer:
         if isinstance(value, _C.device):
             return {"device": str(value)}
         if isinstance(value, (bytes, bytearray)):
-            return {"bytes": base64.b64encode(value).decode("ascii")}
+            return {"bytes": bytes(value).hex()}
         if isinstance(value, dict):
             return self._dict(value)
         for kind, cls in (("list", list), ("tuple", tuple), ("set", set)):
@@ -87,7 +100,7 @@ class _Writer:
             "shape": list(t.shape),
             "device": str(t.device),
             "requires_grad": t.requires_grad,
-            "parameter": isinstance(t, Parameter),
+            "parameter": _is_parameter(t),
         }
 
 
@@ -128,7 +141,7 @@ class _Reader:
             return self.loaded[number]
         data = self.archive.read(f"data/{number}")
         t = self.place(_C._frombytes(data, _dtype_named(entry["dtype"]), [int(n) for n in entry["shape"]], _C.device("cpu")), entry["device"])
-        t = Parameter(t, entry["requires_grad"]) if entry["parameter"] else t.requires_grad_(entry["requires_grad"])
+        t = _as_parameter(t, entry["requires_grad"]) if entry["parameter"] else t.requires_grad_(entry["requires_grad"])
         self.loaded[number] = t
         return t
 
@@ -138,7 +151,7 @@ class _Reader:
         "size": lambda self, v: _C.Size(v["size"]),
         "dtype": lambda self, v: _dtype_named(v["dtype"]),
         "device": lambda self, v: _C.device(v["device"]),
-        "bytes": lambda self, v: base64.b64decode(v["bytes"]),
+        "bytes": lambda self, v: bytes.fromhex(v["bytes"]),
         "dict": _dict,
         "ordered": _dict,
         "counter": _dict,
@@ -162,6 +175,9 @@ def save(obj: Any, f: File) -> None:
         obj: What to save, usually a ``state_dict``.
         f: A path or a file opened for writing bytes.
     """
+    import json
+    import zipfile
+
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
         value = _Writer(archive).encode(obj)
         archive.writestr(_INDEX, json.dumps({"format": FORMAT, "value": value}))
@@ -193,6 +209,10 @@ def load(f: File, map_location: Any = None, weights_only: bool | None = None, mm
         weights_only: Accepted for compatibility: files hold data only.
         mmap: Accepted for compatibility.
     """
+    # Imported here: they would be a third of the time that importing torchlette takes.
+    import json
+    import zipfile
+
     try:
         with zipfile.ZipFile(f, "r") as archive:  # type: ignore[arg-type]
             if _INDEX not in archive.namelist():

@@ -120,4 +120,10 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
     return data.requires_grad_(requires_grad) if requires_grad else data
 
 
-from torchlette.autograd.gradcheck import gradcheck, gradgradcheck  # noqa: E402
+def __getattr__(name: str) -> Any:
+    """Import the numeric checks when they are first used."""
+    if name in ("gradcheck", "gradgradcheck"):
+        from torchlette.autograd import numeric
+
+        return getattr(numeric, name)
+    raise AttributeError(f"module 'torchlette.autograd' has no attribute {name!r}")

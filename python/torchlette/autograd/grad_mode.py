@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +10,10 @@ from typing import Any, Self
 from torchlette import _C
 
 __all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+
+
+# inspect.CO_GENERATOR; the module inspect is slow to import.
+_CO_GENERATOR = 0x20
 
 
 class _ModeSwitch:
@@ -42,7 +45,7 @@ class _ModeSwitch:
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function or generator function."""
-        if inspect.isgeneratorfunction(fn):
+        if getattr(getattr(fn, "__code__", None), "co_flags", 0) & _CO_GENERATOR:
             return self._wrap_generator(fn)
 
         @functools.wraps(fn)

@@ -40,7 +40,7 @@ def _mirror(facade: ModuleType, core: ModuleType) -> None:
         facade.__dict__["__all__"] = list(names["__all__"])
 
     def module_attribute(name: str) -> Any:
-        value = getattr(core, name)  # raises AttributeError for unknown names
+        value = getattr(core, name)  # imports it if need be; raises AttributeError for unknown names
         if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}":
             value = importlib.import_module(f"{facade.__name__}.{name}")
         facade.__dict__[name] = value
@@ -83,6 +83,6 @@ if not any(finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_M
 __version__ = torchlette.__version__
 _mirror(sys.modules[__name__], torchlette)
 # The same functions, but their tensors are marked: operators hand the mark on to their results.
-globals().update(torchlette._C._facade)
+globals().update({name: fn for name, fn in torchlette._C._facade.items() if hasattr(torchlette, name)})
 
 from torchlette.torch import backends, cuda  # noqa: E402, F401

@@ -36,7 +36,7 @@ class BackwardTap:
         for i, arg in enumerate(args):
             if isinstance(arg, _C.Tensor) and arg.requires_grad and _C.is_grad_enabled():
                 self.watched_inputs.append(i)
-                tapped[i] = arg.view_as(arg)
+                tapped[i] = arg[...]
                 if self.hooks:
                     tapped[i].register_hook(lambda grad, i=i: self._on_input(i, grad))
         self.grad_inputs = [None] * len(args)
@@ -49,7 +49,7 @@ class BackwardTap:
         for i, out in enumerate(outputs):
             if isinstance(out, _C.Tensor) and out.requires_grad:
                 self.watched_outputs.append(i)
-                outputs[i] = out.view_as(out)
+                outputs[i] = out[...]
                 outputs[i].register_hook(lambda grad, i=i: self._on_output(i, grad))
         self.grad_outputs = [None] * len(outputs)
         self.missing_outputs = len(self.watched_outputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -507,20 +506,20 @@ class Module(StateDictMixin):
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
     """Return (device, dtype), each or None, from the arguments of a ``to`` call."""
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-            for name in ("device", "dtype", "non_blocking", "copy", "memory_format")
-        ]
-    )
-    if args and isinstance(args[0], _C.Tensor):
-        return args[0].device, args[0].dtype
-    if "tensor" in kwargs:
-        return kwargs["tensor"].device, kwargs["tensor"].dtype
+    other = kwargs.pop("tensor", args[0] if args and isinstance(args[0], _C.Tensor) else None)
+    if other is not None:
+        return other.device, other.dtype
     if args and isinstance(args[0], _C.dtype):
         args = (None, *args)
-    bound = signature.bind(*args, **kwargs).arguments
-    device, dtype = bound.get("device"), bound.get("dtype")
+    # What follows device and dtype (non_blocking, copy, memory_format) changes nothing here.
+    for name, value in zip(("device", "dtype"), args, strict=False):
+        if name in kwargs:
+            raise TypeError(f"to() got multiple values for argument '{name}'")
+        kwargs[name] = value
+    unknown = set(kwargs) - {"device", "dtype", "non_blocking", "copy", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument '{min(unknown)}'")
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
     if dtype is not None and not isinstance(dtype, _C.dtype):
         raise TypeError(f"to: argument 'dtype' is wrong: got {type_name(dtype)}, want a dtype")
     return None if device is None else _C.device(device), dtype
