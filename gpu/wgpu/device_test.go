@@ -2,13 +2,16 @@ package wgpu_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/device/devicetest"
+	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/wgpu"
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // open makes a device of whatever adapter there is; a machine without one skips.
@@ -37,4 +40,98 @@ func TestConformance(t *testing.T) {
 // halves, 32-bit integers, 8 storage buffers.
 func TestConformanceCore(t *testing.T) {
 	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true, NoProbe: true}) })
+}
+
+// TestConformanceEight forces the number of storage buffers that WebGPU guarantees.
+func TestConformanceEight(t *testing.T) {
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{MaxStorageBuffers: 8, NoProbe: true}) })
+}
+
+// TestInvalidShader: an invalid text is an error that names the kernel, and the
+// device goes on.
+func TestInvalidShader(t *testing.T) {
+	driver := &wgpu.Driver{}
+	list, err := gpu.Adapters(driver)
+	require.NoError(t, err)
+	if len(list) == 0 {
+		t.Skip("no adapter")
+	}
+	ctx, err := driver.Open(list[0].Index, false)
+	require.NoError(t, err)
+	defer ctx.Close()
+	good := "@compute @workgroup_size(1) fn main() {}"
+	for _, text := range []string{"fn main( {", "@compute @workgroup_size(1) fn main() { let x: u32 = 1.0; }", "@compute @workgroup_size(1) fn other() {}"} {
+		_, err := ctx.CreatePipeline(&gpu.Shader{Name: "broken", Text: text, Entry: "main"})
+		var e *gpu.DriverError
+		require.ErrorAs(t, err, &e, "%s", text)
+		require.NotEmpty(t, e.Msg)
+		p, err := ctx.CreatePipeline(&gpu.Shader{Name: "whole", Text: good, Entry: "main"})
+		require.NoError(t, err)
+		ctx.ReleasePipeline(p)
+	}
+}
+
+// chain is a program of n steps over one small buffer.
+func chain(t testing.TB, d *gpu.Device, n int) (device.Program, *device.Binding) {
+	t.Helper()
+	b := kir.NewBuilder("increment", 1, 0)
+	off, by := b.Offset(), b.Scalar(ir.F32)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), off)
+	b.Map()
+	b.Store(at, b.Add(b.Load(at), b.Param(by)))
+	st := device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{
+		device.Const(64), {Offset: 0, Scalar: -1}, {Offset: -1, Scalar: 0}}}
+	steps := make([]device.Step, n)
+	for i := range steps {
+		steps[i] = st
+		steps[i].Bufs = []int{i % 8}
+	}
+	p, err := d.Build(steps, 8)
+	require.NoError(t, err)
+	bind := &device.Binding{Offsets: []int64{0}, Scalars: []uint64{ir.EncodeFloat(ir.F32, 1)}}
+	for range 8 {
+		buf, err := d.Alloc(256)
+		require.NoError(t, err)
+		require.NoError(t, d.Upload(buf, ir.F32, 0, make([]byte, 256)))
+		bind.Bufs = append(bind.Bufs, buf)
+	}
+	return p, bind
+}
+
+// TestRunAllocations: a replay allocates nothing a step.
+func TestRunAllocations(t *testing.T) {
+	d := open(t, gpu.Options{NoProbe: true})
+	defer d.Close()
+	p, bind := chain(t, d, 200)
+	var last device.Fence
+	allocs := testing.AllocsPerRun(20, func() {
+		f, err := d.Run(p, bind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = f
+	})
+	require.NoError(t, d.Wait(last, time.Minute, nil))
+	require.LessOrEqual(t, allocs, 8.0)
+}
+
+// BenchmarkRun reports host time a dispatch (submission without waiting, but for
+// backpressure) and time a dispatch with the device's.
+func BenchmarkRun(b *testing.B) {
+	driver := &wgpu.Driver{}
+	d, err := gpu.Open(driver, gpu.Options{AllowSoftware: true, NoProbe: true})
+	if err != nil {
+		b.Skip(err)
+	}
+	defer d.Close()
+	const steps = 600
+	p, bind := chain(b, d, steps)
+	for b.Loop() {
+		host := time.Now()
+		f, err := d.Run(p, bind)
+		require.NoError(b, err)
+		b.ReportMetric(float64(time.Since(host).Nanoseconds())/steps, "last-host-ns/dispatch")
+		require.NoError(b, d.Wait(f, time.Minute, nil))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*steps), "ns/dispatch")
 }
