@@ -361,9 +361,9 @@ func (g *gen) outerBase(n int) *kir.Node {
 func (g *gen) load(access int, t ir.DType) *kir.Node {
 	a := g.k.Access[access]
 	if a.Linear && g.o.Vec == 4 {
-		return kir.NLoad(a.Buf, t, 4, g.address(access))
+		return kir.NLoad(a.Buf, t, 4, g.let(g.address(access)))
 	}
-	return kir.NLoad(a.Buf, t, 1, g.address(access))
+	return kir.NLoad(a.Buf, t, 1, g.let(g.address(access)))
 }
 
 // effects writes the checks and stores of a stage; guard (nil: none) limits

@@ -1,0 +1,292 @@
+package kir_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// Reference vectors of Random123, kat_vectors, philox4x32 10.
+func TestPhiloxKnownAnswers(t *testing.T) {
+	const ones = 0xffffffff
+	for _, tc := range []struct {
+		ctr  [4]uint32
+		key  [2]uint32
+		want [4]uint32
+	}{
+		{[4]uint32{}, [2]uint32{}, [4]uint32{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+		{[4]uint32{ones, ones, ones, ones}, [2]uint32{ones, ones}, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+		{[4]uint32{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, [2]uint32{0xa4093822, 0x299f31d0},
+			[4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+	} {
+		require.Equal(t, tc.want, kir.Philox(tc.ctr, tc.key))
+	}
+}
+
+func TestHalfConversions(t *testing.T) {
+	for h := range 1 << 16 {
+		f := kir.HalfToFloat(uint16(h))
+		if f != f {
+			require.Equal(t, 0x7c00, h&0x7c00)
+			require.True(t, math.IsNaN(float64(kir.HalfToFloat(kir.FloatToHalf(f)))))
+			continue
+		}
+		require.Equal(t, uint16(h), kir.FloatToHalf(f))
+	}
+	for _, tc := range []struct {
+		f    float32
+		half uint16
+	}{
+		{65504, 0x7bff}, {65519.99, 0x7bff}, {65520, 0x7c00}, {1e10, 0x7c00}, {-1e10, 0xfc00},
+		{1 + 1.0/2048, 0x3c00}, {1 + 3.0/2048, 0x3c02}, // ties go to even
+		{1.0 / (1 << 25), 0}, {1.5 / (1 << 25), 1}, {3.0 / (1 << 25), 2},
+		{0.000061035155, 0x0400}, // rounds up into the normal range
+	} {
+		require.Equal(t, tc.half, kir.FloatToHalf(tc.f), "%g", tc.f)
+	}
+	require.Equal(t, uint16(0x3f80), kir.FloatToBrain(1+1.0/256))
+	require.Equal(t, uint16(0x3f82), kir.FloatToBrain(1+3.0/256))
+	require.Equal(t, uint16(0x7f80), kir.FloatToBrain(math.MaxFloat32))
+}
+
+func bits(t ir.DType, v float64) uint64 { return ir.EncodeFloat(t, v) }
+
+func TestScalarSemantics(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	f := func(op kir.Op, a, b float64) float64 {
+		return ir.DecodeFloat(ir.F32, kir.EvalOp(op, ir.F32, ir.F32, 0, bits(ir.F32, a), bits(ir.F32, b), 0))
+	}
+	require.True(t, math.IsNaN(f(kir.OpMax, inf, nan)))
+	require.True(t, math.IsNaN(f(kir.OpMin, nan, -inf)))
+	require.Equal(t, 2.0, f(kir.OpRound, 2.5, 0))
+	require.Equal(t, -1.0, f(kir.OpRem, -7, 3))
+	require.Equal(t, 1.0, f(kir.OpPow, nan, 0))
+	i := func(op kir.Op, dt ir.DType, a, b int64) int64 {
+		v := kir.EvalOp(op, dt, dt, 0, ir.EncodeInt(dt, a), ir.EncodeInt(dt, b), 0)
+		if dt == ir.I32 {
+			return int64(int32(v))
+		}
+		return int64(v)
+	}
+	require.Equal(t, int64(0), i(kir.OpDiv, ir.I32, 5, 0))
+	require.Equal(t, int64(0), i(kir.OpRem, ir.I64, 5, 0))
+	require.Equal(t, int64(math.MinInt32), i(kir.OpDiv, ir.I32, math.MinInt32, -1))
+	require.Equal(t, int64(-3), i(kir.OpDiv, ir.I32, -7, 2))
+	require.Equal(t, int64(-1), i(kir.OpRem, ir.I32, -7, 2))
+	require.Equal(t, int64(math.MinInt32), i(kir.OpAdd, ir.I32, math.MaxInt32, 1))
+	require.Equal(t, int64(math.MaxUint32), i(kir.OpSub, ir.U32, 0, 1))
+	require.Equal(t, int64(-1), i(kir.OpShr, ir.I32, -8, 40))
+	require.Equal(t, int64(0), i(kir.OpShl, ir.I32, 1, 32))
+	require.Equal(t, int64(0), i(kir.OpPow, ir.I64, 3, -1))
+	require.Equal(t, int64(-1), i(kir.OpPow, ir.I64, -1, -3))
+	require.Equal(t, int64(-27), i(kir.OpPow, ir.I64, -3, 3))
+	cast := func(from, to ir.DType, v float64) uint64 {
+		return kir.EvalOp(kir.OpCast, to, from, 0, bits(from, v), 0, 0)
+	}
+	require.Equal(t, ir.EncodeInt(ir.I32, -3), cast(ir.F32, ir.I32, -3.9))
+	require.Equal(t, uint64(1), cast(ir.F32, ir.Bool, nan))
+	require.Equal(t, uint64(0), cast(ir.F32, ir.Bool, math.Copysign(0, -1)))
+	require.Equal(t, uint64(0xffffffff), cast(ir.I64, ir.U32, -1))
+}
+
+// Reductions: NaN is the extreme, the first index wins.
+func TestArgReductions(t *testing.T) {
+	nan := math.NaN()
+	for _, tc := range []struct {
+		op   kir.ReduceOp
+		in   []float64
+		want int64
+	}{
+		{kir.ArgMax, []float64{1, 3, 3, 2}, 1},
+		{kir.ArgMin, []float64{1, 0, 3, 0}, 1},
+		{kir.ArgMax, []float64{1, nan, 3, nan}, 1},
+		{kir.ArgMin, []float64{nan, -1}, 0},
+		{kir.ArgMax, []float64{math.Inf(-1), math.Inf(-1)}, 0},
+	} {
+		b := kir.NewBuilder("arg", 0, 1)
+		x := b.Load(b.Linear(b.Buf(ir.F64, kir.Read), -1))
+		b.Each()
+		a := b.ReduceIdx(tc.op, x, b.Index(0))
+		b.Map()
+		b.Store(b.Linear(b.Buf(ir.I64, kir.Write), -1), b.AccIdx(a))
+		data, out := make([]byte, 8*len(tc.in)), make([]byte, 8)
+		for i, v := range tc.in {
+			kir.StoreBits(ir.F64, data, int64(i), math.Float64bits(v))
+		}
+		_, err := kir.Interpret(b.Kernel(), []uint64{uint64(len(tc.in))}, [][]byte{data, out})
+		require.NoError(t, err)
+		require.Equal(t, tc.want, int64(kir.LoadBits(ir.I64, out, 0)), "%v", tc)
+	}
+}
+
+func TestBuilderFoldsAndShares(t *testing.T) {
+	b := kir.NewBuilder("fold", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	zero, one := b.Float(ir.F32, 0), b.Float(ir.F32, 1)
+	require.Equal(t, x, b.Mul(x, one))
+	require.Equal(t, x, b.Mul(one, x))
+	require.Equal(t, x, b.Div(x, one))
+	require.Equal(t, x, b.Sub(x, zero))
+	require.NotEqual(t, x, b.Add(x, zero), "-0 + 0 is 0")
+	require.Equal(t, x, b.Add(x, b.Float(ir.F32, math.Copysign(0, -1))))
+	require.Equal(t, x, b.Neg(b.Neg(x)))
+	require.Equal(t, b.Add(x, one), b.Add(one, x))
+	require.Equal(t, b.Float(ir.F32, 3), b.Add(one, b.Float(ir.F32, 2)))
+	require.Equal(t, x, b.Select(b.Lt(zero, one), x, one))
+	i := b.Index(0)
+	require.Equal(t, i, b.Add(b.I64(0), i))
+	require.Equal(t, b.I64(0), b.Mul(i, b.I64(0)))
+	require.NotEqual(t, zero, b.Mul(x, zero), "NaN * 0 is NaN")
+	require.Equal(t, b.Bool(true), b.Eq(i, i))
+	require.NotEqual(t, b.Bool(true), b.Eq(x, x))
+}
+
+func TestSimplifyIsIdempotentAndKeepsMeaning(t *testing.T) {
+	for seed := range uint64(300) {
+		c := kirtest.Random(rand.New(rand.NewPCG(seed, 7)), kirtest.Limits{F64: true})
+		once := kir.Simplify(c.Kernel)
+		require.Equal(t, once, kir.Simplify(once))
+		require.Equal(t, kir.Key(once), kir.Key(c.Kernel), "the builder simplifies already")
+		// A kernel with dead, duplicate and constant expressions means the same.
+		noisy := *c.Kernel
+		noisy.Exprs = append([]kir.Expr(nil), noisy.Exprs...)
+		for _, e := range c.Kernel.Exprs {
+			noisy.Exprs = append(noisy.Exprs, e)
+		}
+		require.NoError(t, kir.Verify(&noisy))
+		require.Equal(t, kir.Key(c.Kernel), kir.Key(kir.Simplify(&noisy)))
+	}
+}
+
+func TestKeyIgnoresTheNameOnly(t *testing.T) {
+	keys := map[string]uint64{}
+	for seed := range uint64(300) {
+		c := kirtest.Random(rand.New(rand.NewPCG(seed, 8)), kirtest.Limits{})
+		k := *c.Kernel
+		key := kir.Key(&k)
+		k.Name = "other"
+		require.Equal(t, key, kir.Key(&k))
+		k.NoVec = !k.NoVec
+		require.NotEqual(t, key, kir.Key(&k))
+		if _, ok := keys[key]; ok {
+			continue
+		}
+		keys[key] = seed
+	}
+	require.Greater(t, len(keys), 250)
+}
+
+// Each case breaks one rule of a correct kernel.
+func TestVerifyRefuses(t *testing.T) {
+	good := func() *kir.Kernel {
+		b := kir.NewBuilder("softmax", 1, 1)
+		x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), b.Offset(), b.Stride(), kir.Unit))
+		out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+		b.Each()
+		s := b.Reduce(kir.Sum, x)
+		b.Each()
+		b.Store(out, b.Div(x, b.Acc(s)))
+		return b.Kernel()
+	}
+	require.NoError(t, kir.Verify(good()))
+	for _, tc := range []struct {
+		name  string
+		spoil func(k *kir.Kernel)
+		want  string
+	}{
+		{"size", func(k *kir.Kernel) { k.Params[0].Kind = kir.Offset }, "must be sizes"},
+		{"param type", func(k *kir.Kernel) { k.Params[2].Type = ir.F32 }, "want int64"},
+		{"stride kind", func(k *kir.Kernel) { k.Access[0].Stride[0] = 2 }, "not of kind"},
+		{"stride count", func(k *kir.Kernel) { k.Access[0].Stride = k.Access[0].Stride[:1] }, "1 strides for 2 dims"},
+		{"linear stride", func(k *kir.Kernel) { k.Access[1].Stride = []int{kir.Unit, kir.Unit} }, "linear with strides"},
+		{"buffer", func(k *kir.Kernel) { k.Access[0].Buf = 7 }, "does not exist"},
+		{"order", func(k *kir.Kernel) { k.Exprs[2].A = 2 }, "not an earlier expression"},
+		{"missing argument", func(k *kir.Kernel) { k.Exprs[2].B = -1 }, "not an earlier expression"},
+		{"result type", func(k *kir.Kernel) { k.Exprs[2].Type = ir.F64 }, "result is"},
+		{"storage type", func(k *kir.Kernel) { k.Exprs[0].Type = ir.F16 }, "no compute type"},
+		{"accumulator too early", func(k *kir.Kernel) { k.Stages[0], k.Stages[1] = k.Stages[1], k.Stages[0] }, "not final"},
+		{"read only", func(k *kir.Kernel) { k.Bufs[1].Access = kir.Read }, "read only"},
+		{"write only", func(k *kir.Kernel) { k.Bufs[0].Access = kir.Write }, "not readable"},
+		{"set on atomic", func(k *kir.Kernel) { k.Bufs[1].Access = kir.Atomic }, "Set on the atomic"},
+		{"store type", func(k *kir.Kernel) { k.Bufs[1].Type = ir.I32 }, "into a buffer"},
+		{"bool sum", func(k *kir.Kernel) { k.Stages[0].Accs[0].Op = kir.Any }, "reduction"},
+		{"idx", func(k *kir.Kernel) { k.Stages[0].Accs[0].Idx = 0 }, "Idx belongs"},
+		{"outer stage", func(k *kir.Kernel) { k.Stages[1].OverInner = false }, "outside the inner space"},
+		{"checks", func(k *kir.Kernel) { k.Checks = true }, "Checks is"},
+		{"no stages", func(k *kir.Kernel) { k.Stages = nil }, "no stages"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			k := good()
+			tc.spoil(k)
+			require.ErrorContains(t, kir.Verify(k), tc.want)
+		})
+	}
+}
+
+func TestInterpretReportsWrongAddresses(t *testing.T) {
+	b := kir.NewBuilder("copy", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), b.Offset()))
+	b.Map()
+	b.Store(b.Linear(b.Buf(ir.F32, kir.Write), -1), x)
+	k := b.Kernel()
+	bufs := [][]byte{make([]byte, 16), make([]byte, 16)}
+	_, err := kir.Interpret(k, []uint64{4, 0}, bufs)
+	require.NoError(t, err)
+	_, err = kir.Interpret(k, []uint64{4, 1}, bufs)
+	require.ErrorContains(t, err, "element 4 is outside")
+}
+
+// The lockstep interpreter must see what hardware would only show now and then.
+func TestLockstepFindsRaces(t *testing.T) {
+	proc := func(body func(p *kir.Proc) []kir.Stmt) *kir.Proc {
+		p := &kir.Proc{Name: "race", Workgroup: 4, Params: []kir.Param{{Kind: kir.Size, Type: ir.I64}},
+			Groups: []kir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []kir.ProcBuf{{Type: ir.I32, Access: kir.Write, Vec: 1}},
+			Shared: []kir.SharedArray{{Type: ir.I32, Len: 4, Vec: 1}}}
+		p.Body = body(p)
+		return p
+	}
+	set := func(at *kir.Node) kir.Stmt { return kir.Stmt{Op: kir.SSharedSet, Ref: 0, A: at, B: kir.NLocal()} }
+	neighbour := kir.NRem(kir.NAdd(kir.NLocal(), kir.NInt(1)), kir.NInt(4))
+	read := func(p *kir.Proc) kir.Stmt {
+		return kir.Stmt{Op: kir.SStore, Ref: 0, A: kir.NLocal(), B: p.NShared(0, neighbour)}
+	}
+	barrier := kir.Stmt{Op: kir.SBarrier}
+	for _, tc := range []struct {
+		want string
+		body func(p *kir.Proc) []kir.Stmt
+	}{
+		{"", func(p *kir.Proc) []kir.Stmt { return []kir.Stmt{set(kir.NLocal()), barrier, read(p)} }},
+		{"without a barrier", func(p *kir.Proc) []kir.Stmt { return []kir.Stmt{set(kir.NLocal()), read(p)} }},
+		{"read before written", func(p *kir.Proc) []kir.Stmt { return []kir.Stmt{barrier, read(p)} }},
+		{"write one element", func(*kir.Proc) []kir.Stmt { return []kir.Stmt{set(kir.NInt(0))} }},
+		{"another thread reads it", func(p *kir.Proc) []kir.Stmt {
+			return []kir.Stmt{set(kir.NLocal()), barrier, read(p), set(kir.NLocal())}
+		}},
+		{"not all threads reach", func(*kir.Proc) []kir.Stmt {
+			return []kir.Stmt{{Op: kir.SIf, A: kir.NLt(kir.NLocal(), kir.NInt(2)), Body: []kir.Stmt{barrier}}}
+		}},
+	} {
+		out := make([]byte, 16)
+		_, err := kir.InterpretProc(proc(tc.body), []uint64{4}, [][]byte{out})
+		if tc.want == "" {
+			require.NoError(t, err)
+			require.Equal(t, []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0}, out)
+			continue
+		}
+		require.ErrorContains(t, err, tc.want)
+	}
+}
+
+func TestGridFolds(t *testing.T) {
+	p := &kir.Proc{Groups: []kir.GroupFactor{{Params: []int{0, 1}, Per: 256}, {Params: []int{2}, Per: 1}}}
+	require.Equal(t, [3]uint32{0, 1, 1}, p.Grid([]uint64{0, 5, 1}))
+	require.Equal(t, [3]uint32{2, 1, 1}, p.Grid([]uint64{257, 1, 1}))
+	require.Equal(t, [3]uint32{kir.GridFold, 1, 1}, p.Grid([]uint64{kir.GridFold, 256, 1}))
+	require.Equal(t, [3]uint32{kir.GridFold, 2, 1}, p.Grid([]uint64{kir.GridFold, 256, 2}))
+	require.Equal(t, [3]uint32{kir.GridFold, 3, 1}, p.Grid([]uint64{kir.GridFold + 1, 256, 2}))
+}

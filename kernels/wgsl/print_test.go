@@ -1,0 +1,224 @@
+package wgsl
+
+import (
+	"encoding/binary"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+	"github.com/torchlette/torchlette/kernels/tile"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// add is x + y*s over contiguous operands, one of them half precision.
+func add() *kir.Kernel {
+	b := kir.NewBuilder("map_axpy", 1, 0)
+	s := b.Scalar(ir.F32)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	y := b.Load(b.Linear(b.Buf(ir.F16, kir.Read), b.Offset()))
+	out := b.Linear(b.Buf(ir.F16, kir.Write), -1)
+	b.Map()
+	b.Store(out, b.Fma(y, b.Param(s), x))
+	return b.Kernel()
+}
+
+func softmax() *kir.Kernel {
+	b := kir.NewBuilder("softmax", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Each()
+	m := b.Reduce(kir.Max, x)
+	b.Each()
+	e := b.Un(kir.OpExp, b.Sub(x, b.Acc(m)))
+	s := b.Reduce(kir.Sum, e)
+	b.Each()
+	b.Store(out, b.Div(e, b.Acc(s)))
+	return b.Kernel()
+}
+
+// gather reads checked rows and counts them with atomics.
+func gather(count ir.DType) *kir.Kernel {
+	b := kir.NewBuilder("gather", 2, 0)
+	size := b.Size()
+	table := b.Buf(ir.BF16, kir.Read)
+	i := b.Load(b.Access(b.Buf(ir.I64, kir.Read), -1, kir.Unit))
+	hits := b.Buf(count, kir.Atomic)
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	at := b.InBounds(i, b.Param(size))
+	b.Store(out, b.LoadAt(table, b.Add(b.Mul(at, b.Param(1)), b.Index(1))))
+	b.StoreAt(b.Eq(b.Index(1), b.I64(0)), hits, at, b.Int(count, 1), kir.Add)
+	return b.Kernel()
+}
+
+// functions uses every helper and the values that have no literals.
+func functions() *kir.Kernel {
+	b := kir.NewBuilder("functions", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	n := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
+	out, ints := b.Linear(b.Buf(ir.F32, kir.Write), -1), b.Linear(b.Buf(ir.I32, kir.Write), -1)
+	b.Map()
+	v := b.Un(kir.OpErf, b.Un(kir.OpTanh, b.Pow(x, b.Float(ir.F32, -0.5))))
+	for _, op := range []kir.Op{kir.OpSin, kir.OpCos, kir.OpLog, kir.OpExp, kir.OpSqrt, kir.OpRound} {
+		v = b.Un(op, v)
+	}
+	v = b.Max(b.Rem(v, x), b.Select(b.Un(kir.OpIsNaN, x), b.Float(ir.F32, math.Inf(-1)), b.Float(ir.F32, math.NaN())))
+	b.Store(out, b.Min(v, b.Div(x, v)))
+	w := b.Pow(b.Div(n, b.Int(ir.I32, math.MinInt32)), b.Rem(n, b.Int(ir.I32, 7)))
+	b.Store(ints, b.Bin(kir.OpShl, b.Bin(kir.OpShr, w, n), b.Int(ir.I32, 3)))
+	return b.Kernel()
+}
+
+func scan() *kir.Kernel {
+	b := kir.NewBuilder("cumsum", 1, 1)
+	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, b.Stride(), kir.Unit))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Scan()
+	s := b.Reduce(kir.Sum, x)
+	b.Store(out, b.AccRun(s))
+	return b.Kernel()
+}
+
+func argmax() *kir.Kernel {
+	b := kir.NewBuilder("argmax", 1, 1)
+	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Unit, b.Stride()))
+	out := b.Linear(b.Buf(ir.I64, kir.Write), -1)
+	b.Each()
+	a := b.ReduceIdx(kir.ArgMax, x, b.Index(1))
+	b.Map()
+	b.Store(out, b.AccIdx(a))
+	return b.Kernel()
+}
+
+func draw() *kir.Kernel {
+	b := kir.NewBuilder("rand", 1, 0)
+	seed, nonce := b.Scalar(ir.I64), b.Scalar(ir.I64)
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	w := b.Philox(b.LinearIndex(), b.Param(nonce), b.Param(seed), 2)
+	b.Store(out, b.Mul(b.Cast(ir.F32, b.Bin(kir.OpShr, w, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24))))
+	return b.Kernel()
+}
+
+func TestGolden(t *testing.T) {
+	plain := tile.Options{Workgroup: 64, Vec: 1, Lanes: 1}
+	vec := tile.Options{Workgroup: 256, Vec: 4, Lanes: 1}
+	lanes := tile.Options{Workgroup: 64, Vec: 1, Lanes: 16}
+	columns := tile.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, I64: true}
+	wide := tile.Options{Workgroup: 64, Vec: 1, Lanes: 1, I64: true}
+	for _, tc := range []struct {
+		name string
+		k    *kir.Kernel
+		tile tile.Options
+		o    Options
+	}{
+		{"axpy_vec4_packed", add(), vec, Options{}},
+		{"axpy_vec4_f16_immediates", add(), vec, Options{F16: true, Immediates: true}},
+		{"axpy_scalar_packed", add(), plain, Options{}},
+		{"softmax_lane", softmax(), plain, Options{}},
+		{"softmax_lanes", softmax(), lanes, Options{}},
+		{"gather_i32_cas", gather(ir.F32), plain, Options{}},
+		{"gather_i64_native", gather(ir.F32), wide, Options{I64: true, F32Atomics: true}},
+		{"gather_i64_count", gather(ir.I64), wide, Options{I64: true}},
+		{"gather_f16_count", gather(ir.F16), plain, Options{}},
+		{"functions", functions(), plain, Options{}},
+		{"functions_ours", functions(), plain, Options{Poly: 1<<8 - 1}},
+		{"cumsum_lane", scan(), plain, Options{}},
+		{"cumsum_lanes", scan(), lanes, Options{}},
+		{"argmax_columns", argmax(), columns, Options{I64: true}},
+		{"rand", draw(), plain, Options{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, err := tile.FromKernel(tc.k, tc.tile)
+			require.NoError(t, err)
+			golden(t, tc.name, p, tc.o)
+		})
+	}
+	for _, software := range []bool{true, false} {
+		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu}
+		name, caps := "gemm_32x32", tile.Caps{}
+		if software {
+			name, caps.Software = "gemm_rolled", true
+		}
+		params := []uint64{40, 36, 20, 20, 1, 0, 36, 1, 0, 1, 0}
+		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, caps))
+		require.NoError(t, err)
+		golden(t, name, p, Options{})
+	}
+}
+
+func golden(t *testing.T, name string, p *kir.Proc, o Options) {
+	t.Helper()
+	m, err := Print(p, o)
+	require.NoError(t, err)
+	again, err := Print(p, o)
+	require.NoError(t, err)
+	require.Equal(t, m.Text, again.Text)
+	path := filepath.Join("testdata", name+".wgsl")
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(m.Text), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), m.Text, "run with -update if this is meant")
+}
+
+func TestBindingsAndParameters(t *testing.T) {
+	p, err := tile.FromKernel(gather(ir.I32), tile.Options{Workgroup: 64, Vec: 1})
+	require.NoError(t, err)
+	m, err := Print(p, Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Binding{
+		{BindStorage, 0, true}, {BindStorage, 1, true}, {BindStorage, 2, false}, {BindStorage, 3, false},
+		{BindError, -1, false}, {BindParams, -1, false},
+	}, m.Bindings)
+	require.Equal(t, []Word{{0, false, true}, {1, false, true}, {2, false, true}, {-1, false, false}}, m.Words)
+	require.Equal(t, 16, m.ParamBytes())
+	dst := make([]byte, m.ParamBytes())
+	require.NoError(t, m.Pack(dst, []uint64{5, 6, 7}, 9))
+	for i, want := range []uint32{5, 6, 7, 9} {
+		require.Equal(t, want, binary.LittleEndian.Uint32(dst[4*i:]))
+	}
+	require.ErrorContains(t, m.Pack(dst, []uint64{5, 1 << 31, 7}, 9), "does not fit 32 bits")
+	m, err = Print(p, Options{Immediates: true})
+	require.NoError(t, err)
+	require.Equal(t, BindError, m.Bindings[len(m.Bindings)-1].Kind)
+	require.Contains(t, m.Text, "var<immediate> P: Params;")
+}
+
+func TestScalarsOf64BitsTakeTwoWords(t *testing.T) {
+	p, err := tile.FromKernel(draw(), tile.Options{Workgroup: 64, Vec: 1})
+	require.NoError(t, err)
+	m, err := Print(p, Options{})
+	require.NoError(t, err)
+	require.Equal(t, []Word{{0, false, true}, {1, false, false}, {1, true, false}, {2, false, false}, {2, true, false}}, m.Words)
+	dst := make([]byte, m.ParamBytes())
+	require.NoError(t, m.Pack(dst, []uint64{1, 0x1122334455667788, math.MaxUint64}, 0))
+	require.Equal(t, uint32(0x55667788), binary.LittleEndian.Uint32(dst[4:]))
+	require.Equal(t, uint32(0x11223344), binary.LittleEndian.Uint32(dst[8:]))
+}
+
+// Integers of 64 bits may not appear where the device has none, whatever the kernel.
+func TestNo64BitTextWithoutTheFeature(t *testing.T) {
+	wide := regexp.MustCompile(`[iu]64|[0-9]li\b`)
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		c := kirtest.Random(r, kirtest.Limits{})
+		p, err := tile.FromKernel(c.Kernel, tile.Choose(c.Kernel, c.Params, tile.Caps{}))
+		require.NoError(t, err)
+		m, err := Print(p, Options{F16: r.IntN(2) == 0})
+		require.NoError(t, err)
+		require.NotRegexp(t, wide, m.Text)
+		// What strconv calls infinities and NaN is no WGSL.
+		require.NotRegexp(t, `NaN|Inf`, m.Text)
+	}
+}
