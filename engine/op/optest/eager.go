@@ -5,13 +5,14 @@ import (
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
 // Eager is an op.Builder over host memory. Values live as long as it does.
 type Eager struct {
 	Default ir.DType
+	// ViewVJP reverses view steps in Backward: prim.ViewVJP.
+	ViewVJP ViewRule
 	Device  ir.DeviceID
 	// Emitted counts the primitives run, by name.
 	Emitted map[string]int
@@ -20,6 +21,9 @@ type Eager struct {
 	off     bool     // taping is off
 	nonce   int64
 }
+
+// ViewRule gives the cotangent of a view step's input.
+type ViewRule func(b op.Builder, step op.ViewOp, cot op.Val, in, out *ir.Layout, inOffset, outOffset int64) op.Val
 
 // node is a taped step.
 type node struct {
@@ -64,7 +68,9 @@ func (e *Eager) Watch(v op.Val) op.Val {
 func edge(n, k int) uint32 { return uint32(n)<<4 | uint32(k) }
 
 // Emit implements op.Builder.
-func (e *Eager) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val { return e.EmitN(p, attr, in...)[0] }
+func (e *Eager) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
+	return e.EmitN(p, attr, in...)[0]
+}
 
 // EmitN implements op.Builder.
 func (e *Eager) EmitN(id op.PrimID, attr []int64, in ...op.Val) []op.Val {
@@ -237,7 +243,7 @@ func (e *Eager) Backward(root, cot op.Val, create bool, inputs ...op.Val) []op.V
 	cots := map[uint32]op.Val{root.Tape: cot}
 	deliver := func(to uint32, v op.Val) {
 		if old, ok := cots[to]; ok {
-			v = prim.Add(e, old, v)
+			v = e.Emit(op.PrimNamed("add").ID, nil, old, v)
 		}
 		cots[to] = v
 	}
@@ -265,7 +271,7 @@ func (e *Eager) Backward(root, cot op.Val, create bool, inputs ...op.Val) []op.V
 func (e *Eager) reverse(n int, step node, cot []op.Val, deliver func(uint32, op.Val)) {
 	if step.prim == nil {
 		in, out := step.in[0], step.out[0]
-		deliver(in.Tape, prim.ViewVJP(e, step.view, cot[0], in.L(), out.L(), in.Offset, out.Offset))
+		deliver(in.Tape, e.ViewVJP(e, step.view, cot[0], in.L(), out.L(), in.Offset, out.Offset))
 		return
 	}
 	c := op.VJPCall{B: e, Attr: step.attr, Cot: cot}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/prim"
 )
 
 // Func computes one float64 result from float64 inputs.
@@ -22,17 +21,17 @@ type Input struct {
 
 const gradStep = 1e-5
 
-// CheckGrad holds the gradient of f against central differences, and with second the
+// CheckGrad (views is prim.ViewVJP) holds the gradient of f against central differences, and with second the
 // gradient of that gradient too. Steps of 1e-5 in float64 leave errors of about 1e-9
 // for functions of moderate third derivative.
-func CheckGrad(t *testing.T, f Func, second bool, inputs ...Input) {
+func CheckGrad(t *testing.T, views ViewRule, f Func, second bool, inputs ...Input) {
 	t.Helper()
-	check(t, "gradient", f, inputs)
+	check(t, "gradient", views, f, inputs)
 	if !second {
 		return
 	}
 	for i := range inputs {
-		check(t, "second gradient", gradientOf(f, i), inputs)
+		check(t, "second gradient", views, gradientOf(f, i), inputs)
 	}
 }
 
@@ -43,7 +42,7 @@ func gradientOf(f Func, i int) Func {
 		y := f(b, x)
 		g := e.Backward(y, weights(e, y), true, x[i])[0]
 		if g.Kind == op.None {
-			return prim.ZerosLike(b, x[i])
+			return e.Tensor(ir.F64, x[i].Shape(), make([]float64, x[i].L().Numel)...)
 		}
 		return g
 	}
@@ -58,11 +57,11 @@ func weights(e *Eager, y op.Val) op.Val {
 	return e.Tensor(y.DType(), y.Shape(), w...)
 }
 
-func check(t *testing.T, what string, f Func, inputs []Input) {
+func check(t *testing.T, what string, views ViewRule, f Func, inputs []Input) {
 	t.Helper()
 	eval := func(in []Input) (e *Eager, x []op.Val, y op.Val) {
 		e = New()
-		e.Default = ir.F64
+		e.Default, e.ViewVJP = ir.F64, views
 		for _, a := range in {
 			x = append(x, e.Watch(e.Tensor(ir.F64, a.Shape, a.V...)))
 		}

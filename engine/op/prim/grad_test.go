@@ -31,6 +31,11 @@ func bin(f func(op.Builder, op.Val, op.Val) op.Val) optest.Func {
 	return func(b op.Builder, x []op.Val) op.Val { return f(b, x[0], x[1]) }
 }
 
+func checkGrad(t *testing.T, f optest.Func, second bool, in ...optest.Input) {
+	t.Helper()
+	optest.CheckGrad(t, prim.ViewVJP, f, second, in...)
+}
+
 func TestUnaryGradients(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -46,7 +51,7 @@ func TestUnaryGradients(t *testing.T) {
 		{"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3}, {"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { optest.CheckGrad(t, un(c.f), true, spreadOut(c.lo, c.hi, 2, 4)) })
+		t.Run(c.name, func(t *testing.T) { checkGrad(t, un(c.f), true, spreadOut(c.lo, c.hi, 2, 4)) })
 	}
 }
 
@@ -58,20 +63,20 @@ func TestBinaryGradients(t *testing.T) {
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
-			optest.CheckGrad(t, bin(f), true, x, y)
+			checkGrad(t, bin(f), true, x, y)
 			if name == "gelu_grad" || name == "gelu_tanh_grad" {
 				return
 			}
 			left := func(b op.Builder, x []op.Val) op.Val { return f(b, op.FloatVal(1.7), x[0]) }
 			right := func(b op.Builder, x []op.Val) op.Val { return f(b, x[0], op.FloatVal(1.7)) }
-			optest.CheckGrad(t, left, true, x)
-			optest.CheckGrad(t, right, true, x)
+			checkGrad(t, left, true, x)
+			checkGrad(t, right, true, x)
 		})
 	}
 	where := func(b op.Builder, x []op.Val) op.Val {
 		return prim.Where(b, prim.Lt(b, x[0], op.FloatVal(1.5)), prim.Mul(b, x[0], x[1]), x[1])
 	}
-	optest.CheckGrad(t, where, true, x, y)
+	checkGrad(t, where, true, x, y)
 }
 
 func TestSelectionAndReductionGradients(t *testing.T) {
@@ -100,7 +105,7 @@ func TestSelectionAndReductionGradients(t *testing.T) {
 		"cast": func(b op.Builder, x op.Val) op.Val { return prim.Cast(b, x, ir.F64) },
 	}
 	for name, f := range cases {
-		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, un(f), true, spreadOut(-1.5, 2, 2, 3, 4)) })
+		t.Run(name, func(t *testing.T) { checkGrad(t, un(f), true, spreadOut(-1.5, 2, 2, 3, 4)) })
 	}
 }
 
@@ -108,8 +113,8 @@ func TestSelectionAndReductionGradients(t *testing.T) {
 // are primitives with rules of their own.
 func TestGradientAgain(t *testing.T) {
 	x, g := spreadOut(-1, 1, 2, 3), spreadOut(-2, 1, 2, 3)
-	optest.CheckGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.SoftmaxGrad(b, x, y, 1) }), true, g, x)
-	optest.CheckGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.LogSoftmaxGrad(b, x, y, 0) }), true, g, x)
+	checkGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.SoftmaxGrad(b, x, y, 1) }), true, g, x)
+	checkGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.LogSoftmaxGrad(b, x, y, 0) }), true, g, x)
 }
 
 func TestLayerNormGradients(t *testing.T) {
@@ -118,17 +123,17 @@ func TestLayerNormGradients(t *testing.T) {
 		y, _, _ := prim.LayerNorm(b, x[0], x[1], x[2], op.FloatVal(1e-2), 2)
 		return y
 	}
-	optest.CheckGrad(t, full, true, x, w, bias)
+	checkGrad(t, full, true, x, w, bias)
 	plain := func(b op.Builder, x []op.Val) op.Val {
 		y, _, _ := prim.LayerNorm(b, x[0], op.Val{}, op.Val{}, op.FloatVal(1e-2), 1)
 		return y
 	}
-	optest.CheckGrad(t, plain, true, x)
+	checkGrad(t, plain, true, x)
 	onlyBias := func(b op.Builder, x []op.Val) op.Val {
 		y, _, _ := prim.LayerNorm(b, x[0], op.Val{}, x[1], op.FloatVal(1e-2), 2)
 		return y
 	}
-	optest.CheckGrad(t, onlyBias, true, x, bias)
+	checkGrad(t, onlyBias, true, x, bias)
 }
 
 func TestIndexGradients(t *testing.T) {
@@ -167,22 +172,22 @@ func TestIndexGradients(t *testing.T) {
 		}, []optest.Input{x, spreadOut(0, 1, 2, 3)}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, c.f, true, c.in...) })
+		t.Run(name, func(t *testing.T) { checkGrad(t, c.f, true, c.in...) })
 	}
 }
 
 func TestMatmulGradients(t *testing.T) {
 	f := func(b op.Builder, x []op.Val) op.Val { return prim.Matmul(b, x[0], x[1], x[2], 0) }
-	optest.CheckGrad(t, f, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 3, 4), spreadOut(-1, 1, 4))
+	checkGrad(t, f, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 3, 4), spreadOut(-1, 1, 4))
 	batched := func(b op.Builder, x []op.Val) op.Val {
 		y := prim.Expand(b, x[1], []int64{2, 3, 2})
 		return prim.Matmul(b, x[0], prim.Transpose(b, prim.Transpose(b, y, 1, 2), -1, -2), op.Val{}, 0)
 	}
-	optest.CheckGrad(t, batched, true, spreadOut(-1, 1, 2, 2, 3), spreadOut(-1, 1, 3, 2))
+	checkGrad(t, batched, true, spreadOut(-1, 1, 2, 2, 3), spreadOut(-1, 1, 3, 2))
 	transposed := func(b op.Builder, x []op.Val) op.Val {
 		return prim.Matmul(b, x[0], prim.Transpose(b, x[1], 0, 1), op.Val{}, 0)
 	}
-	optest.CheckGrad(t, transposed, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 4, 3))
+	checkGrad(t, transposed, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 4, 3))
 }
 
 func TestViewGradients(t *testing.T) {
@@ -208,7 +213,7 @@ func TestViewGradients(t *testing.T) {
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
-			optest.CheckGrad(t, func(b op.Builder, x []op.Val) op.Val { return square(b, f(b, x[0])) }, true, spreadOut(-1, 2, 2, 3, 4))
+			checkGrad(t, func(b op.Builder, x []op.Val) op.Val { return square(b, f(b, x[0])) }, true, spreadOut(-1, 2, 2, 3, 4))
 		})
 	}
 }
@@ -216,6 +221,7 @@ func TestViewGradients(t *testing.T) {
 func grads(t *testing.T, f optest.Func, in ...optest.Input) [][]float64 {
 	t.Helper()
 	e := optest.New()
+	e.ViewVJP = prim.ViewVJP
 	var x []op.Val
 	for _, a := range in {
 		x = append(x, e.Watch(e.Tensor(ir.F64, a.Shape, a.V...)))
@@ -282,9 +288,9 @@ func finite(got, want []float64) []float64 {
 
 func TestProdSecondGradientAtZero(t *testing.T) {
 	f := func(b op.Builder, x []op.Val) op.Val { return prim.Prod(b, x[0], []int64{1}) }
-	optest.CheckGrad(t, f, true, optest.Input{Shape: []int64{2, 3}, V: []float64{2, 0, 3, 1, -1, 0.5}})
+	checkGrad(t, f, true, optest.Input{Shape: []int64{2, 3}, V: []float64{2, 0, 3, 1, -1, 0.5}})
 	whole := func(b op.Builder, x []op.Val) op.Val { return prim.Prod(b, x[0], []int64{0, 2}) }
-	optest.CheckGrad(t, whole, true, optest.Input{Shape: []int64{2, 2, 2}, V: []float64{2, 0, 3, 1, -1, 0.5, 0, 4}})
+	checkGrad(t, whole, true, optest.Input{Shape: []int64{2, 2, 2}, V: []float64{2, 0, 3, 1, -1, 0.5, 0, 4}})
 }
 
 func TestZeroDimGradients(t *testing.T) {
@@ -297,10 +303,10 @@ func TestZeroDimGradients(t *testing.T) {
 		"topk":    func(b op.Builder, x op.Val) op.Val { v, _ := prim.Topk(b, x, 1, 0, true); return v },
 	}
 	for name, f := range cases {
-		t.Run(name, func(t *testing.T) { optest.CheckGrad(t, un(f), true, optest.Input{V: []float64{1.25}}) })
+		t.Run(name, func(t *testing.T) { checkGrad(t, un(f), true, optest.Input{V: []float64{1.25}}) })
 	}
 	gather := func(b op.Builder, x []op.Val) op.Val {
 		return prim.Gather(b, x[0], b.(*optest.Eager).Tensor(ir.I64, nil, 0), 0)
 	}
-	optest.CheckGrad(t, gather, true, optest.Input{V: []float64{1.25}})
+	checkGrad(t, gather, true, optest.Input{V: []float64{1.25}})
 }
