@@ -15,7 +15,7 @@ func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.
 		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional, InPlace: inPlace, Out: withOut[name], Samples: s,
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
-			if onePrimitive[name] {
+			if plainHalf[name] {
 				return a.Ret(f(a, x))
 			}
 			narrow := widen(a.B, x.DType(), &x)
@@ -27,8 +27,9 @@ func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.
 // withOut are the functions of nn.functional that take out= in PyTorch.
 var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true, "hardshrink": true}
 
-// onePrimitive are those whose kernel widens half types itself.
-var onePrimitive = map[string]bool{"gelu": true, "silu": true}
+// plainHalf are those that need no widening of half types: one primitive, or steps
+// that round one by one in PyTorch too.
+var plainHalf = map[string]bool{"gelu": true, "silu": true, "softsign": true, "tanhshrink": true}
 
 // ofFloat adapts an emit function that PyTorch has for floats only.
 func ofFloat(kernel string, f unaryEmit) func(a *op.Args, x op.Val) op.Val {

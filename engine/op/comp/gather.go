@@ -54,7 +54,7 @@ func init() {
 		Eval: evalTakeAlongDim,
 	})
 	op.Register(op.Def{
-		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)"),
+		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, i := a.Val(), a.Val()
 			if i.DType() != ir.I64 {
@@ -344,10 +344,12 @@ func registerTopk() {
 			if k < 0 || k > v.Shape()[d] {
 				fail(ir.ErrRuntime, "selected index k out of range")
 			}
-			if k == 0 && len(shape) > 0 {
-				s := slices.Clone(shape)
-				s[d] = 0
-				return a.Ret(prim.Zeros(a.B, x.DType(), x.Device(), s), prim.Zeros(a.B, ir.I64, x.Device(), s))
+			if k == 0 {
+				if len(shape) == 0 {
+					return a.Ret(prim.Copy(a.B, x), prim.Zeros(a.B, ir.I64, x.Device(), nil))
+				}
+				nothing := prim.Copy(a.B, prim.Slice(a.B, x, int64(d), 0, 0, 1))
+				return a.Ret(nothing, prim.Zeros(a.B, ir.I64, x.Device(), nothing.Shape()))
 			}
 			values, indices := prim.Topk(a.B, v, k, int64(d), largest)
 			if len(shape) == 0 {
