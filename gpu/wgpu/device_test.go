@@ -40,12 +40,12 @@ func TestConformance(t *testing.T) {
 // TestConformanceCore uses core WebGPU only: parameters in uniform buffers, packed
 // halves, 32-bit integers, 8 storage buffers.
 func TestConformanceCore(t *testing.T) {
-	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true, NoProbe: true}) })
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true}) })
 }
 
 // TestConformanceEight forces the number of storage buffers that WebGPU guarantees.
 func TestConformanceEight(t *testing.T) {
-	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{MaxStorageBuffers: 8, NoProbe: true}) })
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{MaxStorageBuffers: 8}) })
 }
 
 // TestInvalidShader: an invalid text is an error that names the kernel, and the
