@@ -88,6 +88,10 @@ func (p *program) put(name string, mode kir.StoreMode, shape []int64, i, src *ar
 	if ir.Numel(shape) == 0 {
 		return
 	}
+	logical := mode == kir.Add && out.dtype == ir.Bool // a sum of bools is their or
+	if logical {
+		mode = kir.Set
+	}
 	if mode == kir.Add {
 		out.use = adds
 	}
@@ -106,7 +110,11 @@ func (p *program) put(name string, mode kir.StoreMode, shape []int64, i, src *ar
 	} else {
 		v = k.scalar(2, out.dtype)
 	}
-	k.StoreAt(-1, out.kbuf, k.Add(k.address(out), k.Mul(j, k.size(stride))), v, mode)
+	guard := -1
+	if logical {
+		guard, v = v, k.Bool(true) // concurrent stores write the same
+	}
+	k.StoreAt(guard, out.kbuf, k.Add(k.address(out), k.Mul(j, k.size(stride))), v, mode)
 	k.launch()
 }
 
@@ -165,14 +173,17 @@ func lowerStridedScatterAdd(p *program) {
 		return
 	}
 	out.use = reads | writes
-	if l.Overlap {
+	if l.Overlap && out.dtype != ir.Bool {
 		out.use = adds
 	}
 	k := p.kernel("strided_scatter_add_"+out.dtype.String(), l.Shape, nil, 0, value, out)
 	k.Map()
-	if l.Overlap {
+	switch {
+	case out.dtype == ir.Bool:
+		k.StoreIf(k.load(value), out.access, k.Bool(true))
+	case l.Overlap:
 		k.StoreAdd(out.access, k.load(value))
-	} else {
+	default:
 		k.store(out, k.Add(k.load(out), k.load(value)))
 	}
 	k.launch()

@@ -109,6 +109,20 @@ func TestIndexSelectAndAdd(t *testing.T) {
 	})
 }
 
+// TestBoolScatterAdd: a sum of bools is their or, as in PyTorch.
+func TestBoolScatterAdd(t *testing.T) {
+	e := optest.New()
+	x := e.Tensor(ir.Bool, []int64{4}, 0, 1, 0, 1)
+	i, src := e.Tensor(ir.I64, []int64{3}, 0, 1, 2), e.Tensor(ir.Bool, []int64{3}, 1, 0, 0)
+	want := []float64{1, 1, 0, 1}
+	near(t, ir.Bool, want, e.Floats(emit(e, "scatter_add", []int64{0}, x, i, src)[0]))
+	near(t, ir.Bool, want, e.Floats(emit(e, "index_add", []int64{0}, x, i, src)[0]))
+	for _, stride := range []int64{0, 1} {
+		l := ir.InternLayout([]int64{3}, []int64{stride})
+		near(t, ir.Bool, want, e.Floats(emit(e, "strided_scatter_add", []int64{int64(l.ID)}, x, src, op.IntVal(0))[0]))
+	}
+}
+
 func TestBadIndicesFault(t *testing.T) {
 	for _, bad := range []float64{-1, 3, 1 << 40} {
 		for name, with := range map[string]bool{"gather": false, "index_select": false, "scatter_add": true, "scatter": true, "index_add": true} {

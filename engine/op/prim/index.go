@@ -19,9 +19,9 @@ func sizeAt(v op.Val, d int) int64 {
 	return 1
 }
 
-func checkIndexType(name string, i op.Val) error {
+func checkIndexType(name, types string, i op.Val) error {
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
-		return ir.Errorf(ir.ErrRuntime, "%s(): Expected dtype int64 for index", name)
+		return ir.Errorf(ir.ErrRuntime, "%s(): Expected dtype %s for index", name, types)
 	}
 	return nil
 }
@@ -32,19 +32,23 @@ func gatherLike(name string, in []op.Val, attr []int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := checkIndexType(name, in[1]); err != nil {
+	if err := checkIndexType(name, "int32/int64", in[1]); err != nil {
 		return 0, err
 	}
 	if max(len(in[0].Shape()), 1) != max(len(in[1].Shape()), 1) {
-		return 0, ir.Errorf(ir.ErrRuntime, "Index tensor must have the same number of dimensions as self tensor")
+		of := "self"
+		if name == "gather" {
+			of = "input"
+		}
+		return 0, ir.Errorf(ir.ErrRuntime, "Index tensor must have the same number of dimensions as %s tensor", of)
 	}
-	return d, checkNotEmpty(in[0], in[1], d)
+	return d, checkNotEmpty(ir.ErrRuntime, in[0], in[1], d)
 }
 
 // checkNotEmpty refuses any index into a dim of size 0.
-func checkNotEmpty(x, i op.Val, d int) error {
+func checkNotEmpty(class ir.Code, x, i op.Val, d int) error {
 	if sizeAt(x, d) == 0 && i.L().Numel > 0 {
-		return ir.Errorf(ir.ErrIndex, "index out of range: dimension %d has size 0", d)
+		return ir.Errorf(class, "index out of range: dimension %d has size 0", d)
 	}
 	return nil
 }
@@ -88,10 +92,10 @@ func registerGathers() {
 			if len(in[1].Shape()) > 1 {
 				return nil, ir.Errorf(ir.ErrIndex, "index_select(): Index is supposed to be a vector")
 			}
-			if err := checkIndexType("index_select", in[1]); err != nil {
+			if err := checkIndexType("index_select", "int32 or int64", in[1]); err != nil {
 				return nil, err
 			}
-			if err := checkNotEmpty(in[0], in[1], d); err != nil {
+			if err := checkNotEmpty(ir.ErrIndex, in[0], in[1], d); err != nil {
 				return nil, err
 			}
 			shape := slices.Clone(in[0].Shape())
@@ -113,12 +117,9 @@ func scatterInfer(name string) inferFunc {
 		if err != nil {
 			return nil, err
 		}
-		if in[0].DType() == ir.Bool && name == "scatter_add" {
-			return nil, notImplemented("scatter_add", ir.Bool)
-		}
 		if src := in[2]; src.IsTensor() {
 			if src.DType() != in[0].DType() {
-				return nil, ir.Errorf(ir.ErrRuntime, "%s(): Expected self.dtype to be equal to src.dtype", name)
+				return nil, ir.Errorf(ir.ErrRuntime, "scatter(): Expected self.dtype to be equal to src.dtype")
 			}
 			for k := range in[1].Shape() {
 				n := sizeAt(in[1], k)
@@ -141,7 +142,7 @@ func indexAddInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 	if len(i.Shape()) > 1 {
 		return nil, ir.Errorf(ir.ErrIndex, "index_add_(): Index is supposed to be a vector, but got dim: %d", len(i.Shape()))
 	}
-	if err := checkIndexType("index_add_", i); err != nil {
+	if err := checkIndexType("index_add_", "int32/int64", i); err != nil {
 		return nil, err
 	}
 	if x.DType() != src.DType() {
@@ -158,10 +159,7 @@ func indexAddInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 		return nil, ir.Errorf(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s",
 			ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
 	}
-	if x.DType() == ir.Bool {
-		return nil, notImplemented("index_add_", x.DType())
-	}
-	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}), checkNotEmpty(x, i, d)
+	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}), checkNotEmpty(ir.ErrRuntime, x, i, d)
 }
 
 func registerScatters() {

@@ -42,14 +42,16 @@ func Contiguous(b op.Builder, x op.Val) op.Val {
 func Expand(b op.Builder, x op.Val, shape []int64) op.Val {
 	l, ok := ir.ExpandLayout(x.L(), shape)
 	if !ok {
-		expandError(x.Shape(), shape)
+		expandError(x, shape)
 	}
 	return view(b, x, l, x.Offset, op.ViewOp{Kind: op.ViewExpand})
 }
 
-func expandError(from, to []int64) {
+func expandError(x op.Val, to []int64) {
+	from := x.Shape()
 	if len(to) < len(from) {
-		fail(ir.ErrRuntime, "expand(): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)", len(to), len(from))
+		fail(ir.ErrRuntime, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+			scalarTypeNames[x.DType()], ir.ShapeString(from), ir.ShapeString(to), len(to), len(from))
 	}
 	for i := len(to) - 1; i >= 0; i-- {
 		if j := i - len(to) + len(from); j >= 0 && from[j] != to[i] && from[j] != 1 {
