@@ -63,7 +63,8 @@ type step struct {
 	group   *group
 	patches [2][]patch // words that vary from run to run
 	offsets []int32    // run-time offsets that decide the form
-	reach   []int64    // per binding: elements reached, not counting run-time offsets; -1 unknown
+	window  window
+	reach   []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
 
 // patch is a parameter word computed at run time.
@@ -80,12 +81,14 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 		return nil, d.lost
 	}
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
-	p.steps = make([]step, len(steps))
+	p.steps = make([]step, 0, len(steps))
 	for i := range steps {
+		p.steps = append(p.steps, d.windows(steps[i])...)
+	}
+	for i := range p.steps {
 		s := &p.steps[i]
-		s.Step = steps[i]
-		s.Bufs = append([]int(nil), steps[i].Bufs...)
-		s.Params = append([]device.Param(nil), steps[i].Params...)
+		s.Bufs = append([]int(nil), s.Bufs...)
+		s.Params = append([]device.Param(nil), s.Params...)
 		if err := d.prepare(p, s); err != nil {
 			return nil, err
 		}

@@ -248,6 +248,58 @@ func TestLimits(t *testing.T) {
 	require.ErrorContains(t, err, "too many elements")
 }
 
+// TestWindows works on tensors larger than a binding, with views and a constant.
+func TestWindows(t *testing.T) {
+	dev := open(t, fake.New(), gpu.Options{MaxBinding: 64 << 10})
+	const n, shift = 40000, 12
+	b := kir.NewBuilder("scaled_sum", 2, 0)
+	off := b.Offset()
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), off))
+	h := b.Load(b.Linear(b.Buf(ir.F16, kir.Read), -1))
+	c := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	b.Store(out, b.Add(b.Mul(x, c), h))
+	p, err := dev.Build([]device.Step{{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1, 2, 3},
+		Params: []device.Param{device.Const(4), device.Const(n / 4), {Offset: 0, Scalar: -1}}}}, 4)
+	require.NoError(t, err)
+	xs, hs := make([]float32, n+shift), make([]byte, 2*n)
+	for i := range xs {
+		xs[i] = float32(i)
+	}
+	for i := range int64(n) {
+		kir.StoreBits(ir.F16, hs, i, ir.EncodeFloat(ir.F16, float64(i%5)))
+	}
+	raw, err := binary.Append(nil, binary.LittleEndian, xs)
+	require.NoError(t, err)
+	bind := &device.Binding{Offsets: []int64{shift}}
+	for _, data := range [][]byte{raw, hs, {0, 0, 0, 0x40}, make([]byte, 4*n)} {
+		buf, err := dev.Alloc(int64(len(data)))
+		require.NoError(t, err)
+		typ := ir.F32
+		if len(data) == 2*n {
+			typ = ir.F16
+		}
+		require.NoError(t, dev.Upload(buf, typ, 0, data))
+		bind.Bufs = append(bind.Bufs, buf)
+	}
+	for range 2 {
+		_, err = dev.Run(p, bind)
+		require.NoError(t, err)
+	}
+	got := make([]byte, 4*n)
+	require.NoError(t, dev.Read(bind.Bufs[3], ir.F32, 0, got))
+	for i := range int64(n) {
+		want := float32(2*(i+shift) + i%5)
+		if v := float32(ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, got, i))); v != want {
+			require.Equal(t, want, v, "element %d", i)
+		}
+	}
+	bind.Offsets[0] = 8000
+	_, err = dev.Run(p, bind)
+	code(t, err, ir.ErrRuntime)
+}
+
 // TestStaging uploads much more than it keeps.
 func TestStaging(t *testing.T) {
 	dev := open(t, fake.New(), gpu.Options{})

@@ -9,6 +9,7 @@ const maxGroups = 8192
 type group struct {
 	handle Handle
 	layout Handle
+	base   int64     // of the window
 	bufs   []*Buffer // nil entries stand for the device's own buffers
 	hash   uint64
 	used   uint64 // number of the run that used it last
@@ -27,9 +28,9 @@ type groupCache struct {
 
 func (c *groupCache) init() { c.byHash = map[uint64][]*group{} }
 
-func groupHash(layout Handle, bufs []*Buffer) uint64 {
+func groupHash(layout Handle, base int64, bufs []*Buffer) uint64 {
 	// The 64-bit finaliser of SplitMix64, chained.
-	h := uint64(layout)
+	h := uint64(layout) ^ uint64(base)<<32
 	for _, b := range bufs {
 		x := h ^ 0x9E3779B97F4A7C15
 		if b != nil {
@@ -45,10 +46,10 @@ func groupHash(layout Handle, bufs []*Buffer) uint64 {
 }
 
 // find gives the group of layout over bufs, or nil.
-func (c *groupCache) find(layout Handle, bufs []*Buffer, run uint64) (g *group, hash uint64) {
-	hash = groupHash(layout, bufs)
+func (c *groupCache) find(layout Handle, base int64, bufs []*Buffer, run uint64) (g *group, hash uint64) {
+	hash = groupHash(layout, base, bufs)
 	for _, g := range c.byHash[hash] {
-		if g.layout == layout && slices.Equal(g.bufs, bufs) {
+		if g.layout == layout && g.base == base && slices.Equal(g.bufs, bufs) {
 			c.hits++
 			g.used = run
 			return g, hash

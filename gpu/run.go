@@ -90,6 +90,9 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 		p.records[s.record] = Record{Kind: ClearBuffer, A: p.last[s.Bufs[0]].handle, X: uint64(at), Z: uint64(n)}
 		return nil
 	}
+	if err := p.checkWindow(s, bind); err != nil {
+		return err
+	}
 	if err := p.chooseForm(s, bind); err != nil {
 		return err
 	}
@@ -185,7 +188,7 @@ func (p *program) bindGroup(s *step) error {
 		p.bufs = append(p.bufs, buf)
 	}
 	layout := s.forms[s.form].Layout
-	g, hash := d.groups.find(layout, p.bufs, d.runs)
+	g, hash := d.groups.find(layout, s.window.base, p.bufs, d.runs)
 	if g == nil {
 		var err error
 		if g, err = p.makeGroup(s, layout, hash); err != nil {
@@ -225,7 +228,8 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 					panic(fmt.Sprintf("BUG: gpu: %s: bindings %d and %d are one buffer, and one is written", s.name(), j, i))
 				}
 			}
-			e = BufferBinding{Buffer: buf.handle, Bytes: min(buf.bytes, d.limits.MaxStorageBinding)}
+			at := s.window.offset(b.Buf, int64(d.caps.Storage[s.bufType(b.Buf)]))
+			e = BufferBinding{Buffer: buf.handle, Offset: at, Bytes: min(buf.bytes-at, d.limits.MaxStorageBinding)}
 		}
 		d.bindings = append(d.bindings, e)
 	}
@@ -233,7 +237,7 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	if err != nil {
 		return nil, d.wrap(err, "binding of the buffers of "+s.name())
 	}
-	g := &group{handle: h, layout: layout, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs}
+	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs}
 	d.groups.add(d.ctx, g)
 	return g, nil
 }
@@ -241,8 +245,8 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 // checkBinding refuses a buffer of which a kernel may reach more than one binding shows.
 func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 	d := p.dev
-	if buf.bytes <= d.limits.MaxStorageBinding {
-		return nil
+	if buf.bytes <= d.limits.MaxStorageBinding || s.window.size != 0 {
+		return nil // windows are checked by checkWindow
 	}
 	reach := s.reach[local]
 	t := s.bufType(local)

@@ -19,10 +19,12 @@ import (
 	"github.com/torchlette/torchlette/gpu"
 )
 
-// Driver is wgpu-native through the cogentcore binding: core WebGPU. The zero
-// value is ready; the instance is made at the first use.
-type Driver struct {
-	mu       sync.Mutex
+// Driver is wgpu-native through the cogentcore binding: core WebGPU. All drivers
+// share one instance, made at the first use.
+type Driver struct{}
+
+var shared struct {
+	sync.Mutex
 	instance *binding.Instance
 	adapters []*binding.Adapter
 }
@@ -32,16 +34,16 @@ func (d *Driver) Name() string { return "wgpu-native-22-core" }
 
 // Adapters implements gpu.Driver.
 func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.instance == nil {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.instance == nil {
 		binding.SetLogLevel(binding.LogLevelOff)
 		primary := binding.InstanceBackendVulkan | binding.InstanceBackendMetal | binding.InstanceBackendDX12
-		d.instance = binding.CreateInstance(nil) // a descriptor's extras are passed uninitialised
-		d.adapters = d.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
+		shared.instance = binding.CreateInstance(nil) // a descriptor's extras are passed uninitialised
+		shared.adapters = shared.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
 	}
-	infos := make([]gpu.AdapterInfo, len(d.adapters))
-	for i, a := range d.adapters {
+	infos := make([]gpu.AdapterInfo, len(shared.adapters))
+	for i, a := range shared.adapters {
 		in := a.GetInfo()
 		infos[i] = gpu.AdapterInfo{Index: i, Name: in.Name, Vendor: in.VendorName, Driver: in.DriverDescription,
 			Backend: in.BackendType.String(), VendorID: in.VendorId, DeviceID: in.DeviceId, Kind: adapterKind(in.AdapterType)}
@@ -67,10 +69,10 @@ func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	if _, err := d.Adapters(); err != nil {
 		return nil, err
 	}
-	if index < 0 || index >= len(d.adapters) {
-		return nil, fmt.Errorf("wgpu: no such adapter: got %d, want less than %d", index, len(d.adapters))
+	if index < 0 || index >= len(shared.adapters) {
+		return nil, fmt.Errorf("wgpu: no such adapter: got %d, want less than %d", index, len(shared.adapters))
 	}
-	have := d.adapters[index].GetLimits().Limits
+	have := shared.adapters[index].GetLimits().Limits
 	want := binding.DefaultLimits()
 	want.MaxPushConstantSize = 0
 	want.MaxBufferSize = have.MaxBufferSize
@@ -78,7 +80,7 @@ func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	want.MaxComputeWorkgroupStorageSize = have.MaxComputeWorkgroupStorageSize
 	want.MaxComputeInvocationsPerWorkgroup = have.MaxComputeInvocationsPerWorkgroup
 	want.MaxComputeWorkgroupSizeX = have.MaxComputeWorkgroupSizeX
-	dev, err := d.adapters[index].RequestDevice(&binding.DeviceDescriptor{Label: "torchlette", RequiredLimits: &binding.RequiredLimits{Limits: want}})
+	dev, err := shared.adapters[index].RequestDevice(&binding.DeviceDescriptor{Label: "torchlette", RequiredLimits: &binding.RequiredLimits{Limits: want}})
 	if err != nil {
 		return nil, err
 	}

@@ -24,10 +24,13 @@ import (
 // binding does not name.
 const primary binding.InstanceBackend = 1<<0 | 1<<2 | 1<<3
 
-// Driver is wgpu-native. The zero value is ready; the instance is made at the
-// first use.
-type Driver struct {
-	mu       sync.Mutex
+// Driver is wgpu-native. All drivers share one instance, made at the first use.
+type Driver struct{}
+
+// shared is the library's instance: loading graphics drivers takes a tenth of a
+// second, and adapters must outlive their devices.
+var shared struct {
+	sync.Mutex
 	instance *binding.Instance
 	adapters []*binding.Adapter
 }
@@ -38,18 +41,18 @@ func (d *Driver) Name() string { return "wgpu-native-29" }
 // Adapters implements gpu.Driver. OpenGL adapters are left out: they show the
 // devices that Vulkan shows, with less.
 func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	shared.Lock()
+	defer shared.Unlock()
 	if major := uint32(C.wgpuGetVersion()) >> 24; major != C.TL_VERSION_MAJOR {
 		return nil, fmt.Errorf("wgpu: the library's version is not the one declared: got %d, want %d", major, C.TL_VERSION_MAJOR)
 	}
-	if d.instance == nil {
+	if shared.instance == nil {
 		binding.SetLogLevel(binding.LogLevelOff)
-		d.instance = binding.CreateInstance(&binding.InstanceDescriptor{Backends: primary})
-		d.adapters = d.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
+		shared.instance = binding.CreateInstance(&binding.InstanceDescriptor{Backends: primary})
+		shared.adapters = shared.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
 	}
-	infos := make([]gpu.AdapterInfo, len(d.adapters))
-	for i, a := range d.adapters {
+	infos := make([]gpu.AdapterInfo, len(shared.adapters))
+	for i, a := range shared.adapters {
 		in := a.GetInfo()
 		infos[i] = gpu.AdapterInfo{Index: i, Name: in.Device, Vendor: in.Vendor, Driver: in.Description,
 			Backend:  in.BackendType.String(),
@@ -79,10 +82,10 @@ func (d *Driver) Open(index int, core bool) (gpu.Context, error) {
 	if _, err := d.Adapters(); err != nil {
 		return nil, err
 	}
-	if index < 0 || index >= len(d.adapters) {
-		return nil, fmt.Errorf("wgpu: no such adapter: got %d, want less than %d", index, len(d.adapters))
+	if index < 0 || index >= len(shared.adapters) {
+		return nil, fmt.Errorf("wgpu: no such adapter: got %d, want less than %d", index, len(shared.adapters))
 	}
-	adapter := adapterRef(d.adapters[index])
+	adapter := adapterRef(shared.adapters[index])
 	var caps C.tl_caps
 	C.tl_adapter_caps(adapter, &caps)
 	if core {
