@@ -126,7 +126,7 @@ func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x 
 
 func registerArg(name, word string, arg func(b op.Builder, x op.Val, dim int64) op.Val) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", Doc: "The index of the " + word + " element.", NoGrad: "an index",
+		Sig: name + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", Doc: "The index of the " + word + " element.", Out: true, NoGrad: "an index",
 		Samples:      samples("T(3,4)", "T(3,4), 1", "T(3,4), 0, True", "T(2,3) | keepdim=True", "T()", "I(7;0,99)", "T(), 0"),
 		ErrorSamples: samples("T(0)", "T(3), 2", "T(0,3), 0", "B(3)"),
 		Eval: func(a *op.Args) []op.Val {

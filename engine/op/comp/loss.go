@@ -254,9 +254,10 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	if smoothing < 0 || smoothing > 1 {
 		fail(ir.ErrRuntime, "label_smoothing must be between 0.0 and 1.0. Got: %g", smoothing)
 	}
-	wrapDim(int64(classDim(x)), len(x.Shape()))
 	probabilities := t.DType().IsFloat()
 	switch {
+	case !probabilities && sameShape(x.Shape(), t.Shape()):
+		fail(ir.ErrRuntime, "Expected floating point type for target with class probabilities, got %s", typeName(t.DType()))
 	case probabilities && !sameShape(x.Shape(), t.Shape()):
 		checkClasses(x, t)
 	case probabilities && ignore >= 0:
@@ -264,6 +265,7 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	case !probabilities:
 		checkClasses(x, t)
 	}
+	wrapDim(int64(classDim(x)), len(x.Shape()))
 	needFloat("log_softmax_lastdim_kernel_impl", x)
 	d := int64(classDim(x))
 	lp := prim.LogSoftmax(b, x, d)

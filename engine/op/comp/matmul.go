@@ -134,7 +134,7 @@ func init() {
 	registerMatrixProducts()
 	registerAddedProducts()
 	op.Register(op.Def{
-		Sig: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", Doc: "input @ weight.T + bias.", Where: op.Functional,
+		Sig: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", Doc: "input @ weight.T + bias.", Where: op.Functional, Out: true,
 		Samples:      samples("T(3,4), T(5,4)", "T(3,4), T(5,4), T(5)", "T(2,3,4), T(5,4), T(5)", "T(4), T(5,4), T(5)", "T(3,4), T(4)", "T(0,4), T(5,4), T(5)"),
 		ErrorSamples: samples("T(3,4), T(5,3)", "T(3,4), T(5,4), T(3)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(linear(a.B, a.Val(), a.Val(), a.Val())) },
@@ -188,6 +188,7 @@ func registerMatrixProducts() {
 		ErrorSamples: samples("T(3,4), T(3)", "T(3), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			m, v := a.Val(), a.Val()
+			needDim(m, 0)
 			if len(m.Shape()) != 2 || len(v.Shape()) != 1 {
 				fail(ir.ErrRuntime, "vector + matrix @ vector expected, got 1, %d, %d", len(m.Shape()), len(v.Shape()))
 			}
@@ -217,8 +218,6 @@ func registerMatrixProducts() {
 
 func checkBatches(x, y op.Val) {
 	s, t := x.Shape(), y.Shape()
-	needDim(x, 0)
-	needDim(y, 0)
 	if len(s) != 3 {
 		fail(ir.ErrRuntime, "batch1 must be a 3D tensor")
 	}
@@ -266,6 +265,10 @@ func evalInner(a *op.Args) []op.Val {
 func combineProduct(b op.Builder, self, product, beta, alpha op.Val) op.Val {
 	product = times(b, product, alpha)
 	if beta = asType(b, beta, product.DType()); beta.Float() == 0 {
+		if b.NeedsGrad(self) { // its gradient is 0, but there is one
+			never := prim.Fill(b, op.BoolVal(false), ir.Bool, product.Device(), nil)
+			return prim.Where(b, prim.Expand(b, never, product.Shape()), expandTo(b, self, product.Shape()), product)
+		}
 		return product
 	}
 	return prim.Add(b, times(b, expandTo(b, self, product.Shape()), beta), product)
@@ -302,6 +305,8 @@ func registerAddedProducts() {
 		ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y := a.Val(), a.Val(), a.Val()
+			needDim(x, 0)
+			needDim(y, 0)
 			checkBatches(x, y)
 			sameAs(self, x)
 			beta, alpha := a.Scalar(), a.Scalar()
@@ -314,6 +319,8 @@ func registerAddedProducts() {
 		Samples: samples("T(3,5), T(2,3,4), T(2,4,5)"), ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y := a.Val(), a.Val(), a.Val()
+			needDim(x, 0)
+			needDim(y, 0)
 			checkBatches(x, y)
 			sameAs(self, x)
 			beta, alpha := a.Scalar(), a.Scalar()

@@ -52,6 +52,9 @@ func checkNormalized(x op.Val, shape []int64, form string, operands map[string]o
 		}
 	}
 	s := x.Shape()
+	if form == "" && len(s) < len(shape) {
+		fail(ir.ErrValue, "Input tensor must have at least %d dimensions, but got %d", len(shape), len(s))
+	}
 	if k := len(s) - len(shape); k < 0 || !sameShape(s[k:], shape) {
 		text := ir.ShapeString(shape)
 		fail(ir.ErrRuntime, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s", text, form, text[1:], ir.ShapeString(s))
@@ -93,9 +96,6 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	x, b := a.Val(), a.B
 	shape, _ := a.IntList()
 	w, eps := a.Val(), a.Scalar()
-	if len(x.Shape()) < len(shape) {
-		fail(ir.ErrValue, "Input tensor must have at least %d dimensions, but got %d", len(shape), len(x.Shape()))
-	}
 	checkNormalized(x, shape, "", map[string]op.Val{"weight": w})
 	needFloat("rms_norm", x)
 	if eps.Kind == op.None {

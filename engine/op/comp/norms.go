@@ -23,6 +23,8 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 		return sqrtFinite(b, total(prim.Sum, prim.Mul(b, x, x)))
 	case p == 1:
 		return total(prim.Sum, prim.Abs(b, x))
+	case p == 0 && b.NeedsGrad(x): // a count with a gradient, which is 0
+		return total(prim.Sum, prim.Abs(b, prim.Sign(b, x)))
 	case p == 0:
 		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType()))
 	case math.IsInf(p, 0):
@@ -154,7 +156,7 @@ func registerLogsumexp() {
 		{"log_softmax", "log_softmax_lastdim_kernel_impl", "The logarithm of softmax.", prim.LogSoftmax},
 	} {
 		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Where: op.Function | op.Method | op.Functional,
+			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Where: op.Function | op.Method | op.Functional, Out: true,
 			Samples:      samples("T(3,4), 1", "T(3,4), 0", "T(2,3,4), -2", "T(), 0", "I(4;0,5), 0 | dtype=torch.float32", "T(0,3), 1", "T(3,4;-90,90), 1"),
 			ErrorSamples: samples("I(3;0,5), 0", "T(3), 2"),
 			Eval: func(a *op.Args) []op.Val {

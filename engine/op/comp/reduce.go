@@ -70,8 +70,8 @@ func all(x op.Val) []bool { return dimMask(nil, len(x.Shape())) }
 
 // reduction registers name(self, *, dtype) and name(self, dim, keepdim, *, dtype).
 func reduction(name, doc string, f func(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val, s, errs []op.Sample) {
-	op.Register(op.Def{
-		Sig: name + "(Tensor self, *, dtype? dtype=None) -> Tensor", Doc: doc, Samples: samples("T(3,4)", "T()", "T(0)", "T(3) | dtype=torch.float64"),
+	op.Register(op.Def{Sig: name + "(Tensor self, *, dtype? dtype=None) -> Tensor", Doc: doc, Out: name != "sum",
+		Samples: samples("T(3,4)", "T()", "T(0)", "T(3) | dtype=torch.float64"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			return a.Ret(f(a.B, x, all(x), false, a.DType()))
