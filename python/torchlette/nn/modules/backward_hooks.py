@@ -63,10 +63,11 @@ class BackwardTap:
         if self.missing_outputs > 0:
             return None
         self.missing_outputs = len(self.watched_outputs)
-        replaced = self._run_pre_hooks()
+        result = self.grad_outputs[i] if self._run_pre_hooks() else None
         if not self.watched_inputs:
             self._run_hooks()
-        return self.grad_outputs[i] if replaced else None
+            self._forget()
+        return result
 
     def _run_pre_hooks(self) -> bool:
         replaced = False
@@ -88,7 +89,9 @@ class BackwardTap:
         if self.missing_inputs > 0:
             return None
         self.missing_inputs = len(self.watched_inputs)
-        return self.grad_inputs[i] if self._run_hooks() else None
+        result = self.grad_inputs[i] if self._run_hooks() else None
+        self._forget()
+        return result
 
     def _run_hooks(self) -> bool:
         replaced = False
@@ -103,3 +106,8 @@ class BackwardTap:
             self.grad_inputs = list(result) if isinstance(result, tuple) else [result]
             replaced = True
         return replaced
+
+    def _forget(self) -> None:
+        """Drop the gradients: the tap lives as long as the graph."""
+        self.grad_inputs = [None] * len(self.grad_inputs)
+        self.grad_outputs = [None] * len(self.grad_outputs)
