@@ -34,23 +34,20 @@ type session struct {
 // Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
 // first hook or the end when BackwardNext is called.
 func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
-	if err := e.enter(); err != nil {
-		return 0, err
-	}
-	defer e.leave()
-	defer catch(&err)
-	if err := e.poisoned(); err != nil {
-		return 0, err
-	}
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.enterExec(); err != nil {
 		return 0, err
 	}
 	ok := false
 	defer func() {
+		e.leave()
 		if !ok {
 			e.lock.release()
 		}
 	}()
+	defer catch(&err)
+	if err := e.poisoned(); err != nil {
+		return 0, err
+	}
 	if e.inBackward > 0 {
 		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside a backward walk (from a hook): nested walks are not supported")
 	}
@@ -235,15 +232,19 @@ func (e *Engine) AddHook(h uint64) (id uint64, err *ir.Error) {
 	n := e.s.T.Node(v.Tape)
 	n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
 	e.hooks[e.nextID] = hookPlace{v.Tape, n.Seq}
-	if len(e.hooks) >= e.hookSweep {
-		for id, p := range e.hooks {
-			if e.s.T.Node(p.edge).Seq != p.seq {
-				delete(e.hooks, id)
-			}
-		}
-		e.hookSweep = 2*len(e.hooks) + 64
-	}
 	return e.nextID, nil
+}
+
+// DeadHooks writes numbers of hooks that can no longer be called, for their steps are
+// gone, and gives how many; each is told once.
+func (e *Engine) DeadHooks(ids []uint64) int {
+	if e.enter() != nil {
+		return 0
+	}
+	defer e.leave()
+	n := copy(ids, e.deadHooks)
+	e.deadHooks = append(e.deadHooks[:0], e.deadHooks[n:]...)
+	return n
 }
 
 // RemoveHook takes a hook off; unknown ones are ignored.

@@ -111,6 +111,9 @@ func (e *Engine) heavy() bool {
 
 // Force computes the value of h. It reports pending when slice passes; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
+	if e.lock.heldByOther(threadID()) {
+		return false, busy()
+	}
 	if err := e.enter(); err != nil {
 		return false, err
 	}
@@ -198,15 +201,11 @@ func (e *Engine) raiseDeferred() *ir.Error {
 
 // Read copies the dense value of h, in canonical form, to dst.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	if err := e.enter(); err != nil {
+	if err := e.enterExec(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.leaveExec()
 	defer catch(&err)
-	if err := e.lock.acquire(threadID()); err != nil {
-		return err
-	}
-	defer e.lock.release()
 	hv, err := e.s.Handle(h)
 	if err != nil {
 		return err
@@ -249,15 +248,11 @@ func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
 func (e *Engine) Flush() (err *ir.Error) {
-	if err := e.enter(); err != nil {
+	if err := e.enterExec(); err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.leaveExec()
 	defer catch(&err)
-	if err := e.lock.acquire(threadID()); err != nil {
-		return err
-	}
-	defer e.lock.release()
 	if e.inBackward > 0 {
 		return nil
 	}

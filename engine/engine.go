@@ -52,7 +52,7 @@ type Engine struct {
 	sessions   map[uint64]*session
 	nextID     uint64
 	hooks      map[uint64]hookPlace
-	hookSweep  int // number of hooks at which those of freed steps are forgotten
+	deadHooks  []uint64 // hooks whose step is gone, until DeadHooks tells them
 	job        *job
 	read       readCache
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
@@ -134,6 +134,10 @@ func (e *Engine) start() {
 		e.x.Drop(store)
 	}
 	e.s.IndexRange = e.indexRange
+	e.s.T.OnHookFree = func(id uint64) {
+		delete(e.hooks, id)
+		e.deadHooks = append(e.deadHooks, id)
+	}
 	e.s.Choose = func() ir.DeviceID {
 		e.chooseDefault()
 		return e.s.DefaultDev
@@ -260,9 +264,14 @@ func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 		return 0, err
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
+	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
+	if inPlace && len(e.args.In) > 0 {
+		e.s.T.Exempt = e.args.In[0].Base
+		defer func() { e.s.T.Exempt = 0 }()
+	}
 	vals := d.Eval(&e.args)
 	switch {
-	case c.Mode == ModeInPlace || d.InPlaceOnly:
+	case inPlace:
 		return e.storeInPlace(c, d, vals, outs)
 	case c.Mode == ModeOut:
 		return e.storeOut(c, d, vals, outs)

@@ -303,7 +303,7 @@ func (e *Engine) net() {
 		}
 		return
 	}
-	if e.inBackward > 0 || e.poison != nil || e.lock.acquire(threadID()) != nil {
+	if e.inBackward > 0 || e.poison != nil || !e.lock.tryAcquire(threadID()) {
 		e.netAt = len(g.Pending) + netNodes/4
 		return
 	}

@@ -156,3 +156,12 @@ func (e *Engine) SetData(h, src uint64) *ir.Error {
 	defer e.leave()
 	return e.s.SetData(h, src)
 }
+
+// DetachInPlace takes h off the tape: detach_().
+func (e *Engine) DetachInPlace(h uint64) *ir.Error {
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.s.DetachInPlace(h)
+}

@@ -38,6 +38,18 @@ func (l *execLock) acquire(id int64) *ir.Error {
 	return nil
 }
 
+// tryAcquire enters when no other thread is inside, whatever the policy.
+func (l *execLock) tryAcquire(id int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.depth > 0 && l.owner != id {
+		return false
+	}
+	l.owner = id
+	l.depth++
+	return true
+}
+
 // heldByOther reports that another thread than id is inside.
 func (l *execLock) heldByOther(id int64) bool {
 	l.mu.Lock()
@@ -52,6 +64,24 @@ func (l *execLock) release() {
 		l.cond.Broadcast()
 	}
 	l.mu.Unlock()
+}
+
+// enterExec takes the execution lock, then the engine's: always in this order.
+func (e *Engine) enterExec() *ir.Error {
+	if err := e.lock.acquire(threadID()); err != nil {
+		return err
+	}
+	if err := e.enter(); err != nil {
+		e.lock.release()
+		return err
+	}
+	return nil
+}
+
+// leaveExec gives both back.
+func (e *Engine) leaveExec() {
+	e.leave()
+	e.lock.release()
 }
 
 // job is work that outlives the time slice of the call that began it.

@@ -80,6 +80,11 @@ type Tape struct {
 	live  int
 	work  []uint32
 	sess  uint32
+	// Exempt is the base that an in-place operation is about to write: what the operation
+	// saves of it is the old version, which the write cannot touch.
+	Exempt uint32
+	// OnHookFree is told of hooks whose step is gone.
+	OnHookFree func(id uint64)
 }
 
 // New makes an empty tape over g.
@@ -116,7 +121,9 @@ func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
 // save makes an entry for v; held entries keep the value alive.
 func (t *Tape) save(v op.Val, held bool) Saved {
 	s := Saved{Val: v, Held: held && v.IsTensor()}
-	if v.Base != 0 {
+	if v.Base != 0 && v.Base == t.Exempt {
+		s.Val.Base = 0
+	} else if v.Base != 0 {
 		s.BaseGen, s.Commit = t.Bases.Commit(v.Base)
 	}
 	if s.Held {
@@ -216,6 +223,11 @@ func (t *Tape) Release(e uint32) {
 				if p.Refs--; p.Refs == 0 {
 					t.work = append(t.work, pe>>4)
 				}
+			}
+		}
+		if t.OnHookFree != nil {
+			for _, h := range n.Hooks {
+				t.OnHookFree(h.ID)
 			}
 		}
 		n.Kind = kindFree

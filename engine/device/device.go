@@ -49,8 +49,8 @@ type StepKind uint8
 const (
 	RunKernel StepKind = iota
 	RunGemm
-	CopyBytes // Bufs {src, dst}, Params {srcByte, dstByte, bytes}
-	FillZero  // Bufs {dst}, Params {byte, bytes}
+	CopyBytes // Bufs {src, dst}, two buffers, Params {srcByte, dstByte, bytes}, multiples of 4
+	FillZero  // Bufs {dst}, Params {byte, bytes}, multiples of 4
 )
 
 // Step is one unit of a program.

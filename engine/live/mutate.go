@@ -46,6 +46,9 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 		s.moveHistory(h, newVal.Tape, whole)
 	}
 	s.baseStore(h.Base, newVal.Value)
+	if grad && newVal.Tape != 0 {
+		s.T.AdoptOutput(newVal.Tape, h.Base)
+	}
 	return nil
 }
 
@@ -367,4 +370,22 @@ func (s *State) Promote() {
 		}
 		b.Mutated = false
 	}
+}
+
+// DetachInPlace takes a handle off the tape: detach_().
+func (s *State) DetachInPlace(hd uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	b := &s.bases[h.Base]
+	if l := ir.LayoutOf(h.Layout); h.Group != 0 && (l.Numel != ir.AvalOf(b.Aval).Layout.Numel || h.Offset != 0) {
+		return ir.Errorf(ir.ErrRuntime, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients.")
+	}
+	tape, group := h.Tape, h.Group
+	h.Tape, h.Group, h.TapeV = 0, 0, 0
+	h.Flags &^= FlagLeafGrad
+	s.T.Release(tape)
+	s.dropGroup(group)
+	return nil
 }
