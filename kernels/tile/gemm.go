@@ -262,12 +262,14 @@ func (m *gemm) doubleBuffered() {
 	m.barrier()
 	which, stage := m.variable(kir.NInt(0))
 	m.loop(kir.NInt(0), k, kir.NInt(o.BK), func(k0 *kir.Node) {
-		next := m.let(kir.NAdd(k0, kir.NInt(o.BK)))
-		more := m.let(kir.NLt(next, k))
-		m.emit(kir.Stmt{Op: kir.SIf, A: more, Body: prefetch(next)})
+		// After the last block the same one is fetched again, to no use: that is cheaper
+		// than a branch around the loads.
+		next := kir.NAdd(k0, kir.NInt(o.BK))
+		next = m.let(kir.N(kir.OpSelect, ir.I32, kir.NLt(next, k), next, k0))
+		*m.out = append(*m.out, prefetch(next)...)
 		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
 		other := m.let(kir.NSub(kir.NInt(1), stage))
-		m.emit(kir.Stmt{Op: kir.SIf, A: more, Body: m.nested(func() { store(other) })})
+		store(other)
 		m.barrier()
 		m.assign(which, other)
 	})

@@ -104,7 +104,11 @@ func chooseDot(g *kir.Gemm, params []uint64, l *kir.GemmLayout, caps Caps) GemmO
 	if params[l.N] == 1 {
 		row.OuterFast = g.AUnit == 'm'
 	}
-	row.Lanes = chooseLanes(row, product(params[:k.Outer]), params[l.K], caps)
+	if row.OuterFast {
+		row.Vec = 1
+	}
+	row.Workgroup, row.Lanes = rowWorkgroup(caps), 1
+	row.chooseLanes(product(params[:k.Outer]), params[l.K]/uint64(row.Vec), caps)
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 }
 

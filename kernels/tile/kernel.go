@@ -35,6 +35,8 @@ type gen struct {
 	inner  *kir.Node // number of inner indices
 	active *kir.Node // whether this thread's outer index exists
 	lane   *kir.Node
+	// wide: accesses that move are of four elements, and indices count those.
+	wide bool
 	// isInner[e]: the expression differs between inner indices.
 	isInner []bool
 	vals    map[int]*kir.Node
@@ -153,6 +155,7 @@ func (g *gen) mapKernel() {
 	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(g.o.Workgroup)), kir.NLocal()))
 	n := g.sizes(0, k.Outer)
 	if g.o.Vec == 4 {
+		g.wide = true
 		g.setVectors()
 		n = kir.NDiv(n, kir.NInt(4))
 	}
@@ -172,11 +175,11 @@ func (g *gen) mapKernel() {
 	g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(id, n), Body: body})
 }
 
-// setVectors binds the buffers of linear accesses as vectors.
+// setVectors binds the buffers of four-element accesses as vectors.
 func (g *gen) setVectors() {
-	for _, a := range g.k.Access {
-		if a.Linear {
-			g.p.Bufs[a.Buf].Vec = 4
+	for n, used := range wideAccesses(g.k) {
+		if used {
+			g.p.Bufs[g.k.Access[n].Buf].Vec = 4
 		}
 	}
 }
@@ -318,12 +321,15 @@ func (g *gen) address(n int) *kir.Node {
 		if a.Offset < 0 {
 			return g.linear
 		}
-		if g.o.Vec == 4 {
+		if g.wide {
 			return kir.NAdd(kir.NDiv(g.param(a.Offset), kir.NInt(4)), g.linear)
 		}
 		return kir.NAdd(g.param(a.Offset), g.linear)
 	}
 	at := g.outerBase(n)
+	if g.wide && accessMoves(g.k, a) {
+		return kir.NAdd(g.let(kir.NDiv(at, kir.NInt(4))), g.index[g.k.Outer])
+	}
 	for d := g.k.Outer; d < len(a.Stride); d++ {
 		at = kir.NAdd(at, g.term(a.Stride[d], d))
 	}
@@ -360,7 +366,7 @@ func (g *gen) outerBase(n int) *kir.Node {
 
 func (g *gen) load(access int, t ir.DType) *kir.Node {
 	a := g.k.Access[access]
-	if a.Linear && g.o.Vec == 4 {
+	if g.wide && (a.Linear || accessMoves(g.k, a)) {
 		return kir.NLoad(a.Buf, t, 4, g.let(g.address(access)))
 	}
 	return kir.NLoad(a.Buf, t, 1, g.let(g.address(access)))
@@ -395,7 +401,7 @@ func (g *gen) effects(s *kir.Stage, guard *kir.Node) {
 		} else {
 			st.A = g.let(g.narrow(r.Index))
 		}
-		if g.o.Vec == 4 {
+		if g.wide {
 			st.B = kir.NSplat(st.B)
 		}
 		list = append(list, effect{st, g.let(cond)})

@@ -33,8 +33,8 @@ func (c Caps) withDefaults() Caps {
 // Options decide the form of a kernel. They are part of its text.
 type Options struct {
 	Workgroup int // threads a workgroup, a power of two
-	// Vec is 1 or 4: with 4, a thread of a map works on four consecutive
-	// elements. [CanVec] says when that is right.
+	// Vec is 1 or 4: with 4, threads work on four consecutive elements of a map
+	// or of the inner dim. [CanVec] says when that is right.
 	Vec int
 	// Lanes is the number of threads that share an outer index of a kernel
 	// with an inner space: a power of two from 1 to Workgroup.
@@ -51,45 +51,64 @@ type Options struct {
 func Choose(k *kir.Kernel, params []uint64, caps Caps) Options {
 	caps = caps.withDefaults()
 	o := Options{
-		Workgroup: min(256, caps.MaxThreads), Vec: 1, Lanes: 1,
+		Workgroup: rowWorkgroup(caps), Vec: 1, Lanes: 1,
 		I64: caps.I64, MaxWorkgroupBytes: caps.MaxWorkgroupBytes,
 	}
-	if caps.Software {
-		o.Workgroup = min(64, caps.MaxThreads)
+	if CanVec(k, params) {
+		o.Vec = 4
 	}
 	if k.Inner == 0 {
-		if CanVec(k, params) {
-			o.Vec = 4
-		}
 		return o
 	}
 	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
 	o.OuterFast = outerContiguous(k)
-	o.Lanes = chooseLanes(o, outer, inner, caps)
+	o.chooseLanes(outer, inner/uint64(o.Vec), caps)
 	return o
 }
 
-// chooseLanes gives each lane at least four inner elements when rows are
-// plenty, and fewer threads a row the more rows there are.
-func chooseLanes(o Options, outer, inner uint64, caps Caps) int {
-	lanes := 1
-	if o.OuterFast {
-		// Threads of a row are WG/lanes apart in memory: spread only as far as
-		// needed to fill the device, keeping 32 columns together.
-		for lanes < o.Workgroup/32 && outer*uint64(lanes) < uint64(caps.Units)*512 && inner >= uint64(lanes)*8 {
-			lanes *= 2
-		}
-		if outer < 32 {
-			for lanes < o.Workgroup && inner >= uint64(lanes)*4 && outer <= uint64(o.Workgroup/(2*lanes)) {
-				lanes *= 2
-			}
-		}
-		return lanes
+// rowWorkgroup is the usual number of threads a workgroup.
+func rowWorkgroup(caps Caps) int {
+	if caps.Software {
+		return min(64, caps.MaxThreads)
 	}
-	for lanes < o.Workgroup && inner >= uint64(lanes)*4 {
-		lanes *= 2
+	return min(256, caps.MaxThreads)
+}
+
+// fewest is the least number of inner steps a lane should have.
+const fewest = 4
+
+// chooseLanes spreads each row over threads: over as many as leave each lane a
+// few steps when consecutive threads take consecutive inner elements; over as
+// many as fill the device when they take consecutive outer ones, since the
+// lanes of a row are then far apart in memory.
+func (o *Options) chooseLanes(outer, inner uint64, caps Caps) {
+	most := o.Workgroup
+	if !caps.Software {
+		most = min(1024, caps.MaxThreads)
 	}
-	return lanes
+	for 4*4*most > o.MaxWorkgroupBytes { // room for a few accumulators a thread
+		most /= 2
+	}
+	if !o.OuterFast {
+		limit := o.Workgroup
+		if outer < uint64(caps.Units) {
+			limit = most
+		}
+		for o.Lanes < limit && inner >= uint64(2*o.Lanes)*fewest {
+			o.Lanes *= 2
+		}
+		o.Workgroup = max(min(o.Workgroup, most), o.Lanes)
+		return
+	}
+	// Eight columns together use whole 32-byte sectors.
+	columns := 8
+	for columns > 1 && uint64(columns/2) >= outer {
+		columns /= 2
+	}
+	for o.Lanes < most/columns && outer*uint64(o.Lanes) < uint64(caps.Units)*512 && inner >= uint64(2*o.Lanes)*fewest {
+		o.Lanes *= 2
+	}
+	o.Workgroup = max(min(o.Workgroup, most), o.Lanes*columns)
 }
 
 // outerContiguous reports that most loads move by one along the last outer dim
@@ -126,59 +145,6 @@ func outerContiguous(k *kir.Kernel) bool {
 // usedInner reports a buffer read through some access: a linear one is then
 // counted as running along the inner dims.
 func usedInner(k *kir.Kernel, buf int) bool { return k.Bufs[buf].Access != kir.Write }
-
-// CanVec reports that the four-element form of k is right for these launch
-// parameters: every access linear or constant, a multiple of four
-// elements, offsets multiples of four.
-func CanVec(k *kir.Kernel, params []uint64) bool {
-	if !vecForm(k) {
-		return false
-	}
-	if product(params[:k.Outer])%4 != 0 {
-		return false
-	}
-	for _, a := range k.Access {
-		if a.Linear && a.Offset >= 0 && params[a.Offset]%4 != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// vecForm reports that k's text allows the four-element form.
-func vecForm(k *kir.Kernel) bool {
-	if k.Inner > 0 || k.NoVec || k.Outer == 0 || k.Checks {
-		return false
-	}
-	for _, a := range k.Access {
-		if !a.Linear {
-			for _, s := range a.Stride {
-				if s != kir.Broadcast {
-					return false
-				}
-			}
-		}
-	}
-	for _, b := range k.Bufs {
-		if b.Type == ir.I64 {
-			return false
-		}
-	}
-	for _, e := range k.Exprs {
-		switch e.Op {
-		case kir.OpLoadAt, kir.OpIndex, kir.OpLinear, kir.OpPhilox:
-			return false
-		}
-	}
-	for i := range k.Stages {
-		for _, s := range k.Stages[i].Stores {
-			if s.Access < 0 || !k.Access[s.Access].Linear || s.Mode != kir.Set || s.Guard >= 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
 
 func product(v []uint64) uint64 {
 	n := uint64(1)

@@ -20,6 +20,9 @@ func (g *gen) rowKernel() {
 		g.o.Lanes = 1
 	}
 	lanes, rows := g.o.Lanes, g.o.Workgroup/g.o.Lanes
+	if g.o.Vec == 4 {
+		g.setVectors()
+	}
 	var all []int
 	for d := range k.Outer {
 		all = append(all, d)
@@ -37,7 +40,7 @@ func (g *gen) rowKernel() {
 	}
 	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(rows)), row))
 	n := g.let(g.sizes(0, k.Outer))
-	g.inner = g.let(g.sizes(k.Outer, k.Outer+k.Inner))
+	g.inner = g.let(kir.NDiv(g.sizes(k.Outer, k.Outer+k.Inner), kir.NInt(g.o.Vec)))
 	if lanes == 1 {
 		g.active = kir.NTrue()
 		body := g.nested(func() { g.rowStages(id) })
@@ -140,7 +143,7 @@ func (g *gen) accums(s *kir.Stage) []accum {
 	for _, a := range s.Accs {
 		x := accum{acc: a, i: -1, part: -1}
 		t := g.typ(g.k.Exprs[a.Val].Type)
-		x.v, x.val = g.variable(kir.NConst(t, kir.Identity(a.Op, t)))
+		x.v, x.val = g.variable(g.widen(kir.NConst(t, kir.Identity(a.Op, t))))
 		if a.Idx >= 0 {
 			it := g.typ(g.k.Exprs[a.Idx].Type)
 			x.i, x.idx = g.variable(kir.NConst(it, kir.NoIndex(it)))
@@ -150,10 +153,31 @@ func (g *gen) accums(s *kir.Stage) []accum {
 	return list
 }
 
+// widen makes a value of the width that inner stages work with.
+func (g *gen) widen(n *kir.Node) *kir.Node {
+	if g.wide {
+		return kir.NSplat(n)
+	}
+	return n
+}
+
+// fold reduces the four lanes of each vector accumulator to a scalar one.
+func (g *gen) fold(accs []accum) {
+	for i := range accs {
+		a := &accs[i]
+		op, t := a.acc.Op.Op(), a.val.Type
+		v := a.val
+		pair := func(x, y int) *kir.Node { return kir.N(op, t, kir.NLane(v, x), kir.NLane(v, y)) }
+		a.v, a.val = g.variable(kir.N(op, t, pair(0, 1), pair(2, 3)))
+	}
+}
+
 // innerStage loops over the inner space, then joins the lanes.
 func (g *gen) innerStage(s *kir.Stage, first int) {
 	// The stage's values may need linear accesses in another meaning: keep them inside.
 	g.hoist(s)
+	g.wide = g.o.Vec == 4
+	defer func() { g.wide = false }()
 	accs := g.accums(s)
 	blocked := false
 	if !s.Prefix {
@@ -179,7 +203,7 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 		g.loop(g.lane, g.inner, kir.NInt(g.o.Lanes*sumBlock), func(j0 *kir.Node) {
 			for i := range accs {
 				if a := &accs[i]; a.acc.Op == kir.Sum && a.val.Type == ir.F32 {
-					a.part, _ = g.variable(kir.NFloat(ir.F32, 0))
+					a.part, _ = g.variable(g.widen(kir.NFloat(ir.F32, 0)))
 				}
 			}
 			end := g.let(kir.N(kir.OpMin, ir.I32, g.inner, kir.NAdd(j0, kir.NInt(g.o.Lanes*sumBlock))))
@@ -190,6 +214,10 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 				}
 			}
 		})
+	}
+	if g.wide {
+		g.wide = false
+		g.fold(accs)
 	}
 	g.join(accs)
 	for i, a := range accs {

@@ -82,10 +82,12 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   return select(a / select(b, {T}(1), none), {T}(0), none);
 }
 `,
+	// By division: NVIDIA's driver 580 gets % of negative operands wrong.
 	"rem_int": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   let none = b == {T}(0);
-  return select(a % select(b, {T}(1), none), {T}(0), none);
+  let d = select(b, {T}(1), none);
+  return select(a - (a / d) * d, {T}(0), none);
 }
 `,
 	// The quotient may be off by one: the remainder is corrected into (-|b|, |b|) with a's sign.
@@ -355,6 +357,12 @@ func (w *writer) philox() string {
   return (a >> 16u) * (b >> 16u) + (u >> 16u) + (v >> 16u);
 }
 `
+	if w.o.I64 {
+		mul = `fn mul_hi(a: u32, b: u32) -> u32 {
+  return u32((u64(a) * u64(b)) >> 32u);
+}
+`
+	}
 	w.funcs = append(w.funcs, mul, `fn philox(ctr: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
   var c = ctr;
   var k = key;

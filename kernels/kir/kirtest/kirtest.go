@@ -51,7 +51,7 @@ type gen struct {
 
 // Random is a case of any form.
 func Random(r *rand.Rand, lim Limits) *Case {
-	forms := []func(*rand.Rand, Limits) *Case{Map, Map, Dense, Reduce, Reduce, Softmax, Scan, Gather, Scatter, Arg, Draw}
+	forms := []func(*rand.Rand, Limits) *Case{Map, Map, Dense, Rows, Reduce, Reduce, Softmax, Scan, Gather, Scatter, Arg, Draw}
 	return forms[r.IntN(len(forms))](r, lim)
 }
 
@@ -359,6 +359,40 @@ func Dense(r *rand.Rand, lim Limits) *Case {
 		}
 		b.Store(b.Linear(g.buffer(t, kir.Write, g.numel(2)), -1), v)
 	}
+	return g.done()
+}
+
+// Rows is a row program over contiguous rows of a multiple of four elements:
+// a weighted normalization with statistics.
+func Rows(r *rand.Rand, lim Limits) *Case {
+	g := newGen(r, lim, "rows", 1, 1)
+	g.sizes[1] = 4 * int64(1+r.IntN(30))
+	g.params[1] = uint64(g.sizes[1])
+	b, n, c := g.b, g.sizes[0], g.sizes[1]
+	row := b.Stride()
+	gap := 4 * int64(r.IntN(2))
+	g.params = append(g.params, uint64(c+gap))
+	offset := b.Offset()
+	g.params = append(g.params, uint64(4*r.IntN(3)))
+	x := b.Un(kir.OpTanh, b.Load(b.Access(g.buffer(ir.F32, kir.Read, n*(c+gap)+8), offset, row, kir.Unit)))
+	w := b.Load(b.Access(g.buffer([]ir.DType{ir.F32, ir.F16, ir.BF16}[r.IntN(3)], kir.Read, c), -1, kir.Broadcast, kir.Unit))
+	scale := b.Load(b.Access(g.buffer(ir.F32, kir.Read, n), -1, kir.Unit))
+	b.Each()
+	sum := b.Reduce(kir.Sum, x)
+	low := b.Reduce(kir.Min, b.Cast(ir.I32, b.Mul(x, b.Float(ir.F32, 50))))
+	any := b.Reduce(kir.Any, b.Lt(x, b.Float(ir.F32, 0)))
+	mean := b.Div(b.Acc(sum), b.Cast(ir.F32, b.Param(1)))
+	d := b.Sub(x, mean)
+	b.Each()
+	sq := b.Reduce(kir.Sum, b.Mul(d, d))
+	b.Each()
+	y := b.Mul(b.Fma(d, b.Un(kir.OpTanh, w), b.Acc(sq)), scale)
+	t := []ir.DType{ir.F32, ir.F16}[r.IntN(2)]
+	b.Store(b.Linear(g.buffer(t, kir.Write, n*c), -1), y)
+	b.Map()
+	b.Store(b.Linear(g.buffer(ir.F32, kir.Write, n), -1), mean)
+	b.Store(b.Linear(g.buffer(ir.I32, kir.Write, n), -1), b.Acc(low))
+	b.Store(b.Linear(g.buffer(ir.Bool, kir.Write, n), -1), b.Acc(any))
 	return g.done()
 }
 

@@ -133,7 +133,8 @@ fn div_int_i32(a: i32, b: i32) -> i32 {
 }
 fn rem_int_i32(a: i32, b: i32) -> i32 {
   let none = b == i32(0);
-  return select(a % select(b, i32(1), none), i32(0), none);
+  let d = select(b, i32(1), none);
+  return select(a - (a / d) * d, i32(0), none);
 }
 fn pow_int_i32(a: i32, b: i32) -> i32 {
   if (b < i32(0)) {
