@@ -187,6 +187,9 @@ func (d *Device) Free(b device.Buffer) {
 	if buf.handle == 0 {
 		panic("BUG: gpu: buffer freed twice")
 	}
+	if d.ctx == nil {
+		return // it went with the device
+	}
 	if buf.upload == d.submitted+1 && d.lost == nil {
 		// A copy into it is still to be submitted; a failure shows at the next call.
 		_ = d.submit(nil, nil)
@@ -216,6 +219,11 @@ func (d *Device) Close() {
 	}
 	if d.lost == nil {
 		_ = d.waitFor(d.submitted, d.opts.WaitTimeout, nil)
+	}
+	if d.lost != nil {
+		// Releasing a device that hangs could wait for ever: it is left behind.
+		d.ctx = nil
+		return
 	}
 	d.stages.close(d.ctx)
 	d.reads.close(d.ctx)
@@ -293,7 +301,7 @@ func (d *Device) Submitted() device.Fence {
 
 // Done implements device.Device.
 func (d *Device) Done(f device.Fence) bool {
-	if uint64(f) > d.completed && d.lost == nil {
+	if uint64(f) > d.completed && d.lost == nil && d.ctx != nil {
 		_ = d.poll()
 	}
 	return uint64(f) <= d.completed

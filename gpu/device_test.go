@@ -188,6 +188,27 @@ func TestBindGroups(t *testing.T) {
 	assert.EqualValues(t, 1, dev.Stats()["pipelines"])
 }
 
+// TestRunAfterFailure: a run that failed half way leaves no step bound to old buffers.
+func TestRunAfterFailure(t *testing.T) {
+	d := fake.New()
+	dev := open(t, d, gpu.Options{})
+	p, err := dev.Build([]device.Step{increment(4), other(4)}, 1)
+	require.NoError(t, err)
+	a, b := zeros(t, dev, 4), zeros(t, dev, 4)
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{a}})
+	require.NoError(t, err)
+	d.Faults.BindGroup = d.Calls.BindGroup + 2
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+	code(t, err, ir.ErrKernelExecution)
+	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+	require.NoError(t, err)
+	for _, buf := range []device.Buffer{a, b} {
+		raw := make([]byte, 4)
+		require.NoError(t, dev.Read(buf, ir.F32, 0, raw))
+		assert.InDelta(t, -2, ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, raw, 0)), 0)
+	}
+}
+
 // TestParameterChunks needs more parameter blocks than the uniform buffer holds.
 func TestParameterChunks(t *testing.T) {
 	d := fake.New()

@@ -22,6 +22,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	rebind := p.bindBuffers(bind)
 	for i := range p.steps {
 		if err := p.ready(&p.steps[i], bind, rebind); err != nil {
+			p.forget()
 			return 0, err
 		}
 	}
@@ -75,6 +76,13 @@ func (p *program) bindBuffers(bind *device.Binding) bool {
 		}
 	}
 	return rebind
+}
+
+// forget makes the next run look at every binding again, after a run that ended
+// before all steps were bound.
+func (p *program) forget() {
+	clear(p.last)
+	p.epoch = math.MaxUint64
 }
 
 // ready brings the record and parameters of s up to date.
@@ -131,9 +139,6 @@ func (p *program) readyCopy(s *step, bind *device.Binding) error {
 	from, to, n := runtimeValue(s.Params[0], bind), runtimeValue(s.Params[1], bind), runtimeValue(s.Params[2], bind)
 	if src == dst {
 		return ir.Errorf(ir.ErrKernelExecution, "copy: source and destination are one buffer")
-	}
-	if end := min(src.bytes-from, dst.bytes-to); n&3 != 0 && to+n+3 >= dst.bytes&^3 && n <= end {
-		n = (n + 3) &^ 3 // the rest of the last word of the buffer
 	}
 	if (from|to|n)&3 != 0 {
 		return ir.Errorf(ir.ErrKernelExecution, "copy: bytes %d+%d to %d are not whole words", from, n, to)

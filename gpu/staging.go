@@ -327,14 +327,18 @@ func (d *Device) readMapped(h Handle, at, n int64, use func([]byte)) error {
 	if err != nil {
 		return err
 	}
+	before := len(d.pending)
 	d.pending = append(d.pending, Record{Kind: CopyBuffer, A: h, X: uint64(at), B: rb, Z: uint64(n)})
 	if d.faults.dirty {
 		d.pending = append(d.pending, Record{Kind: CopyBuffer, A: d.fault, B: rb, Y: uint64(n), Z: faultBytes})
 	}
 	if err := d.submit(nil, nil); err != nil {
+		d.pending = d.pending[:before] // the uploads before it stay to be submitted
+		d.reads.put(d.ctx, rb, class)
 		return err
 	}
 	if err := d.ctx.MapStart(rb, MapRead, total); err != nil {
+		d.reads.put(d.ctx, rb, class)
 		return d.wrap(err, "mapping of a readback buffer")
 	}
 	err = d.until(d.opts.WaitTimeout, nil, func() (bool, error) {
