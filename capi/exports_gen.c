@@ -149,6 +149,13 @@ int32_t tl_hook(uint64_t handle, uint64_t *hook) {
     return tlgo_hook(handle, hook);
 }
 
+int32_t tl_dead_hooks(uint64_t *hooks, int32_t max, int32_t *n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_dead_hooks(hooks, max, n);
+}
+
 uint32_t tl_site(const char *file, const char *function, int32_t line) {
     if (tl_forked) {
         return 0;

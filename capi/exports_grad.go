@@ -75,3 +75,10 @@ func tlgo_hook(h C.uint64_t, hook *C.uint64_t) (st C.int32_t) {
 	*hook = C.uint64_t(id)
 	return failed(err)
 }
+
+//export tlgo_dead_hooks
+func tlgo_dead_hooks(hooks *C.uint64_t, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
+	defer guard("register_hook", 0, &st)
+	*n = C.int32_t(engine.Default().DeadHooks(view[uint64](unsafe.Pointer(hooks), limit)))
+	return 0
+}

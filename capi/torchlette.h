@@ -19,7 +19,7 @@ extern "C" {
 
 #define TL_ABI_VERSION 1u
 #define TL_MAX_RANK 16
-#define TL_OPERATORS_HASH 0xaa007da3u
+#define TL_OPERATORS_HASH 0x7665f829u
 
 /* Statuses. */
 enum {
@@ -216,6 +216,9 @@ TL_API int32_t tl_backward_results(uint64_t session, tl_out *outs, uint8_t *has,
 
 /* Adds a hook to a tensor (handle not 0) or removes hook (handle 0). */
 TL_API int32_t tl_hook(uint64_t handle, uint64_t *hook);
+
+/* Numbers of hooks that can no longer be called, for their steps are gone; each is told once. */
+TL_API int32_t tl_dead_hooks(uint64_t *hooks, int32_t max, int32_t *n);
 
 /* Numbers a call site. */
 TL_API uint32_t tl_site(const char *file, const char *function, int32_t line);

@@ -76,6 +76,8 @@ var exports = []export{
 		doc: "The gradients of the inputs given to tl_backward; ends the session."},
 	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, uint64_t *hook",
 		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0)."},
+	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",
+		doc: "Numbers of hooks that can no longer be called, for their steps are gone; each is told once."},
 	{name: "tl_site", ret: "uint32_t", params: "const char *file, const char *function, int32_t line",
 		doc: "Numbers a call site."},
 	{name: "tl_site_string", ret: "int32_t", params: "uint32_t site, char *dst, size_t capacity",

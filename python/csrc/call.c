@@ -24,12 +24,20 @@ void drop_handle(uint64_t handle) {
 }
 
 int drop_flush(void) {
-    if (dead.n == 0 || G.forked) {
+    if (G.forked) {
         return 0;
     }
-    int32_t n = dead.n;
-    dead.n = 0; /* the engine runs no Python, so nothing is added meanwhile */
-    return check_status(tl_release(dead.handles, n));
+    do {
+        int32_t n = dead.n;
+        dead.n = 0; /* the engine runs no Python, so nothing is added meanwhile */
+        if (n > 0 && check_status(tl_release(dead.handles, n)) < 0) {
+            return -1;
+        }
+        if (forget_hooks() < 0) { /* may drop tensors that the hooks held */
+            return -1;
+        }
+    } while (dead.n > 0);
+    return 0;
 }
 
 int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n_outs, tl_out *out, int max, int *n) {

@@ -221,6 +221,7 @@ int check_status(int32_t status);       /* 0, or -1 with the exception set */
 int set_error(int code, const char *format, ...);
 int wait_force(uint64_t handle);
 int default_device(uint8_t *id);
+int forget_hooks(void); /* drops the functions of hooks whose steps are gone */
 extern PyMethodDef engine_functions[];
 int engine_init(PyObject *module);
 

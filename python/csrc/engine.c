@@ -340,10 +340,30 @@ static PyObject *py_tidy(PyObject *self, PyObject *args) {
 /* Hooks: number -> callable. */
 static PyObject *hooks;
 
+int forget_hooks(void) {
+    uint64_t ids[64];
+    int32_t n = 64;
+    while (PyDict_Size(hooks) > 0 && n == 64) {
+        if (check_status(tl_dead_hooks(ids, 64, &n)) < 0) {
+            return -1;
+        }
+        for (int32_t i = 0; i < n; i++) {
+            PyObject *key = PyLong_FromUnsignedLongLong(ids[i]);
+            PyObject *fn = key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
+            int failed = key == NULL || (fn == NULL && PyErr_Occurred()) || (fn != NULL && PyDict_DelItem(hooks, key) < 0);
+            Py_XDECREF(key);
+            if (failed) {
+                return -1;
+            }
+        }
+    }
+    return 0;
+}
+
 static PyObject *py_add_hook(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor, *fn;
-    if (!PyArg_ParseTuple(args, "O!O:_add_hook", (PyObject *)G.tensor, &tensor, &fn)) {
+    if (!PyArg_ParseTuple(args, "O!O:_add_hook", (PyObject *)G.tensor, &tensor, &fn) || drop_flush() < 0) {
         return NULL;
     }
     uint64_t hook = 0;
