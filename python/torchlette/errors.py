@@ -50,8 +50,8 @@ class InvalidValueError(TorchletteError, ValueError):
     """An argument has the right type and a wrong value."""
 
 
-class IndexRangeError(TorchletteError, IndexError):
-    """An index or a dimension is out of range."""
+class IndexRangeError(TorchletteError, IndexError, RuntimeError):
+    """An index or a dimension is out of range. PyTorch raises one or the other class, by operator; this is both."""
 
 
 class NotSupportedError(TorchletteError, NotImplementedError):

@@ -28,12 +28,13 @@ def stats() -> dict[str, int]:
     return json.loads(_C._info("stats"))
 
 
-def levels() -> dict[str, int]:
-    """Return the counters of :data:`LEVELS` after a collection and a drain of the finalize queue."""
-    gc.collect()
+def levels(collect: bool = True) -> dict[str, int]:
+    """Return the counters of :data:`LEVELS` after a drain of the finalize queue and, by default, a collection."""
+    if collect:
+        gc.collect()
     _C.zeros(()).dispose()  # the dead handles travel with the next call
     now = stats()
-    return {name: now[name] for name in LEVELS}
+    return {name: now.get(name, 0) for name in LEVELS}
 
 
 def leaked(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
