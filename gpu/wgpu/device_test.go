@@ -225,3 +225,25 @@ func BenchmarkTransfer(b *testing.B) {
 		require.NoError(b, d.Read(buf, ir.F32, 0, host))
 	}
 }
+
+// TestProfile takes timestamps of the device.
+func TestProfile(t *testing.T) {
+	d := open(t, gpu.Options{NoProbe: true})
+	defer d.Close()
+	if !d.Caps().Timestamps {
+		t.Skip("no timestamps")
+	}
+	p, bind := chain(t, d, 5)
+	require.NoError(t, d.Profile(true))
+	_, err := d.Run(p, bind)
+	require.NoError(t, err)
+	times := d.Profiles()
+	require.Len(t, times, 5)
+	total := time.Duration(0)
+	for _, s := range times {
+		require.Equal(t, "increment", s.Kernel)
+		total += s.Duration
+	}
+	require.Positive(t, total)
+	require.Less(t, total, 10*time.Second)
+}
