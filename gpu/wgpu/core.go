@@ -116,7 +116,7 @@ type pipeline struct {
 }
 
 // second gives the handle in the second field of the binding's structs for
-// buffers and queues, and first that of devices; abi_test.go guards the layout.
+// buffers and queues, and first that of devices; core_test.go guards the layout.
 func second[T any](o *T) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(o))[1] }
 func first[T any](o *T) unsafe.Pointer  { return *(*unsafe.Pointer)(unsafe.Pointer(o)) }
 
