@@ -75,7 +75,7 @@ class BuildWithEngine(build_ext):
 
 def extension() -> Extension:
     """Return the extension module, for the stable ABI of Python 3.11."""
-    compile_flags, run_path = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden"], ["-Wl,-rpath,$ORIGIN"]
+    compile_flags, run_path = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-g0"], ["-Wl,-rpath,$ORIGIN"]
     if sys.platform == "darwin":
         run_path = ["-Wl,-rpath,@loader_path"]
     if sys.platform == "win32":

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine"
@@ -21,7 +20,7 @@ func init() {
 // the first software adapter, "core" after a comma to leave optional features unused.
 func adapterOptions(number int) gpu.Options {
 	o := gpu.Options{Number: number}
-	name, rest, _ := strings.Cut(os.Getenv("TORCHLETTE_ADAPTER"), ",")
+	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")
 	o.Core = rest == "core"
 	switch {
 	case name == "software":
@@ -47,7 +46,7 @@ func openCPU() (device.Device, error) { return interp.New(), nil }
 // defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names
 // another.
 func defaultDevice() ir.DeviceID {
-	switch v := os.Getenv("TORCHLETTE_DEVICE"); {
+	switch v := getenv("TORCHLETTE_DEVICE"); {
 	case v == "cpu":
 		return ir.CPU
 	case strings.HasPrefix(v, "wgpu"):

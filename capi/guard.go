@@ -8,7 +8,6 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -39,7 +38,7 @@ func caught(r any, what string, id op.OpID) ir.Code {
 		what = d.Parsed.Full
 	}
 	msg := fmt.Sprintf("%s: internal error: %v", what, r)
-	if os.Getenv("TORCHLETTE_DEBUG") != "" {
+	if getenv("TORCHLETTE_DEBUG") != "" {
 		msg += "\n" + string(debug.Stack())
 	} else if file, line, ok := panicSite(); ok {
 		msg += fmt.Sprintf(" (at %s:%d)", file, line)

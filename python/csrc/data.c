@@ -356,6 +356,10 @@ static int leaf_kind(PyObject *o, survey *s) {
         if (found < 0) {
             return -1;
         }
+        if (found == 0 && is_sequence(o)) {
+            PyErr_Format(PyExc_TypeError, "must be real number, not %R", (PyObject *)Py_TYPE(o));
+            return -1;
+        }
         if (found == 0) {
             PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
             if (name != NULL) {
@@ -605,6 +609,11 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
     bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) || PyTuple_Check(data) || PyUnicode_Check(data);
     if (!plain) {
         PyObject *r = from_buffer(data, dtype, dev, requires_grad, door);
+        if (r == NULL && !PyErr_Occurred() && PyObject_HasAttrString(data, "__array__")) {
+            PyObject *array = PyObject_CallMethod(data, "__array__", NULL);
+            r = array != NULL ? from_buffer(array, dtype, dev, requires_grad, door) : NULL;
+            Py_XDECREF(array);
+        }
         if (r != NULL || PyErr_Occurred()) {
             return r;
         }
