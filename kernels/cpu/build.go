@@ -1,0 +1,374 @@
+package cpu
+
+// #include <stdlib.h>
+// #include <string.h>
+// #include "cpu.h"
+import "C"
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+const opPhilox = C.TL_PHILOX
+
+func sortBy(s []int, key func(int) int) {
+	slices.SortStableFunc(s, func(a, b int) int { return cmp.Compare(key(a), key(b)) })
+}
+
+// program is a built list of steps in C memory. It holds no Go pointers there.
+type program struct {
+	prog  *C.tl_prog
+	slots []*C.char // the C array of slot addresses
+	steps int
+	mem   []unsafe.Pointer
+}
+
+// array gives zeroed C memory for n values of T, released with the program.
+func array[T any](p *program, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var zero T
+	bytes := int64(n) * int64(unsafe.Sizeof(zero))
+	m := C.tl_alloc(C.int64_t(bytes))
+	if m == nil {
+		panic(outOfMemory(bytes))
+	}
+	C.memset(m, 0, C.size_t(bytes))
+	p.mem = append(p.mem, m)
+	return unsafe.Slice((*T)(m), n)
+}
+
+func first[T any](s []T) *T {
+	if len(s) == 0 {
+		return nil
+	}
+	return &s[0]
+}
+
+// Release implements device.Program.
+func (p *program) Release() {
+	for _, m := range p.mem {
+		C.tl_free(m)
+	}
+	p.mem, p.prog, p.slots = nil, nil, nil
+}
+
+// Build implements device.Device.
+func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err error) {
+	p := &program{steps: len(steps)}
+	defer func() {
+		if err == nil {
+			return
+		}
+		p.Release()
+	}()
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*ir.Error)
+			if !ok {
+				panic(r)
+			}
+			err = e
+		}
+	}()
+	p.prog = &array[C.tl_prog](p, 1)[0]
+	p.slots = array[*C.char](p, max(slots, 1))[:slots]
+	p.prog.nstep, p.prog.nslot, p.prog.slots = C.int32_t(len(steps)), C.int32_t(slots), first(p.slots)
+	list := array[C.tl_step](p, len(steps))
+	p.prog.step = first(list)
+	for i := range steps {
+		if err := d.step(p, &steps[i], &list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func (d *Device) step(p *program, s *device.Step, c *C.tl_step) error {
+	bufs := array[C.int32_t](p, len(s.Bufs))
+	for i, b := range s.Bufs {
+		bufs[i] = C.int32_t(b)
+	}
+	c.nbuf, c.slot, c.buf = C.int32_t(len(s.Bufs)), first(bufs), first(array[*C.char](p, len(s.Bufs)))
+	par := array[C.int64_t](p, len(s.Params))
+	c.npar, c.par = C.int32_t(len(s.Params)), first(par)
+	var dyn []C.tl_dynpar
+	fixed := make([]int64, len(s.Params))
+	for i, x := range s.Params {
+		par[i] = C.int64_t(x.Bits)
+		fixed[i] = int64(x.Bits)
+		if x.Offset >= 0 || x.Scalar >= 0 {
+			dyn = append(dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Offset), scalar: C.int32_t(x.Scalar), bits: C.int64_t(x.Bits)})
+		}
+	}
+	held := array[C.tl_dynpar](p, len(dyn))
+	copy(held, dyn)
+	c.ndyn, c.dyn = C.int32_t(len(dyn)), first(held)
+	switch s.Kind {
+	case device.RunKernel:
+		c.kind = C.TL_STEP_KERNEL
+		for i, x := range s.Kernel.Params {
+			if (x.Kind == kir.Size || x.Kind == kir.Stride) && (s.Params[i].Offset >= 0 || s.Params[i].Scalar >= 0) {
+				return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", s.Kernel.Name, i)
+			}
+		}
+		k, err := d.kernel(p, s, fixed)
+		c.kern = k
+		return err
+	case device.RunGemm:
+		c.kind = C.TL_STEP_GEMM
+		g, err := gemm(p, s.Gemm, s.Params)
+		c.gemm = g
+		return err
+	case device.CopyBytes:
+		c.kind = C.TL_STEP_COPY
+	case device.FillZero:
+		c.kind = C.TL_STEP_ZERO
+	default:
+		return ir.Errorf(ir.ErrInternal, "BUG: cpu: step kind %d", s.Kind)
+	}
+	return nil
+}
+
+// kernel plans and lays out one kernel.
+func (d *Device) kernel(p *program, s *device.Step, par []int64) (*C.tl_kern, error) {
+	if len(s.Params) != len(s.Kernel.Params) || len(s.Bufs) != len(s.Kernel.Bufs) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", s.Kernel.Name,
+			len(s.Params), len(s.Bufs), len(s.Kernel.Params), len(s.Kernel.Bufs))
+	}
+	pl, err := newPlan(s.Kernel, par, s.Bufs)
+	if err != nil {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+	}
+	e := emit(pl)
+	a := e.allocate()
+	if a.overflow {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", s.Kernel.Name)
+	}
+	k := &array[C.tl_kern](p, 1)[0]
+	k.event = C.uint32_t(s.Event)
+	e.layRegisters(p, k, &a)
+	e.laySpaces(k)
+	e.layMaps(p, k)
+	e.layAccs(p, k)
+	e.layCode(p, k, &a)
+	e.laySchedule(k)
+	if n := C.tl_kern_link(k, d.isa); n > 0 {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", s.Kernel.Name, int(n), e.missing(k))
+	}
+	return k, nil
+}
+
+func (e *emitter) layRegisters(p *program, k *C.tl_kern, a *allocation) {
+	off := array[C.uint32_t](p, len(a.offset))
+	for i, o := range a.offset {
+		off[i] = C.uint32_t(o)
+	}
+	k.nreg, k.regoff, k.arena = C.int32_t(len(off)), first(off), C.int64_t(a.arena)
+	k.nuniform, k.nshared = C.int32_t(a.uniform), C.int32_t(a.shared)
+	extra := array[C.int32_t](p, len(e.extra))
+	for i, r := range e.extra {
+		extra[i] = -1
+		if r >= 0 {
+			extra[i] = C.int32_t(a.number[r])
+		}
+	}
+	k.extra = first(extra)
+}
+
+func (e *emitter) laySpaces(k *C.tl_kern) {
+	for g, to := range []*C.tl_space{&k.outer, &k.inner} {
+		s := e.spaces[g]
+		to.n, to.t = C.int32_t(len(s.size)), C.int32_t(s.t)
+		for d, n := range s.size {
+			to.size[d] = C.int64_t(n)
+		}
+		to.chunk, to.trail = C.int64_t(s.chunk), C.int64_t(s.trail)
+		to.pieces, to.tiles = 1, 0
+		if s.numel() > 0 {
+			to.pieces, to.tiles = C.int64_t(s.pieces()), C.int64_t(s.tiles())
+		}
+	}
+	k.ocap, k.fcap = C.int64_t(e.capacity(laneOuter)), C.int64_t(e.capacity(laneTile))
+}
+
+func (e *emitter) layMaps(p *program, k *C.tl_kern) {
+	maps := array[C.tl_affine](p, len(e.maps))
+	k.affine = first(maps)
+	for i, m := range e.maps {
+		c := &maps[i]
+		c.buf, c._type, c.offset = C.int32_t(m.buf), C.int32_t(m.typ), C.int32_t(m.offset)
+		for d, v := range m.stride[outer] {
+			c.ostride[d] = C.int64_t(v)
+		}
+		for d, v := range m.stride[inner] {
+			c.istride[d] = C.int64_t(v)
+		}
+		for _, kind := range [...]int{laneOuter, laneTile} {
+			w := e.walk(m, kind)
+			c.walk[kind].nd = C.int32_t(len(w))
+			for d, x := range w {
+				c.walk[kind].d[d] = C.tl_dim{mul: C.int32_t(x.mul), dyn: C.int32_t(x.dyn), stride: C.int64_t(x.stride)}
+			}
+		}
+	}
+}
+
+func (e *emitter) layAccs(p *program, k *C.tl_kern) {
+	accs := array[C.tl_acc](p, len(e.accs)+len(e.hidden))
+	k.nacc, k.acc = C.int32_t(len(accs)), first(accs)
+	lanes := int64(k.ocap)
+	state := int64(0)
+	for i := range accs {
+		n, hidden := i, i >= len(e.accs)
+		if hidden {
+			n = e.hidden[i-len(e.accs)].of
+		}
+		a := e.accs[n]
+		t := e.k.Exprs[a.Val].Type
+		op, bytes := reductions[a.Op], t.Size()
+		switch {
+		case a.Op == kir.Sum || a.Op == kir.Prod:
+			bytes = 8
+		case hidden && a.Op == kir.ArgMax:
+			op = C.TL_AMAX
+		case hidden:
+			op = C.TL_AMIN
+		}
+		accs[i].op, accs[i]._type, accs[i].bytes = C.uint8_t(op), C.uint8_t(t), C.int32_t(bytes)
+		state += (lanes*int64(bytes) + 63) &^ 63
+		if a.Idx >= 0 && !hidden {
+			accs[i].itype = C.uint8_t(e.k.Exprs[a.Idx].Type)
+			state += (lanes*8 + 63) &^ 63
+		}
+		if a.Op == kir.Sum && t == ir.F32 {
+			state += (lanes*4 + 63) &^ 63
+		}
+	}
+	k.state = C.int64_t(state)
+}
+
+func (e *emitter) layCode(p *program, k *C.tl_kern, a *allocation) {
+	lay := func(s *segment, to *C.tl_seg) {
+		code := array[C.tl_ins](p, len(s.code))
+		to.at, to.n = first(code), C.int32_t(len(code))
+		num := func(r int) C.int32_t {
+			if r < 0 {
+				return -1
+			}
+			return C.int32_t(a.number[r])
+		}
+		for i, x := range s.code {
+			code[i] = C.tl_ins{op: C.uint8_t(x.op), _type: C.uint8_t(x.typ), _var: C.uint8_t(x.variant), lanes: C.uint8_t(x.lanes),
+				d: num(x.d), a: num(x.a), b: num(x.b), c: num(x.c), aux: C.int32_t(x.aux), imm: C.int64_t(x.imm)}
+		}
+	}
+	lay(&e.uniform, &k.uniform)
+	lay(&e.worker, &k.wpro)
+	stages := array[C.tl_stage](p, len(e.stages))
+	k.nstage, k.stage = C.int32_t(len(stages)), first(stages)
+	acc, hidden := 0, 0
+	for i := range stages {
+		st := &e.k.Stages[i]
+		c := &stages[i]
+		if st.OverInner {
+			c.over_inner = 1
+		}
+		if st.Prefix {
+			c.prefix = 1
+		}
+		c.acc0, c.nacc = C.int32_t(acc), C.int32_t(len(st.Accs))
+		acc += len(st.Accs)
+		c.hidden0 = C.int32_t(len(e.accs) + hidden)
+		for _, h := range e.hidden {
+			if h.stage == i {
+				hidden++
+				c.nhidden++
+			}
+		}
+		lay(&e.stages[i].outer, &c.outer)
+		lay(&e.stages[i].prologue, &c.prologue)
+		lay(&e.stages[i].inner, &c.inner)
+	}
+}
+
+// Lane operations that are worth a claim from the thread pool, and the number from
+// which waking the pool pays.
+const (
+	grainOps    = 1 << 16
+	parallelOps = 1 << 17
+)
+
+// cost is the work of a segment in simple lane operations a lane.
+func cost(s *segment) int64 {
+	n := int64(0)
+	for _, i := range s.code {
+		switch i.op {
+		case C.TL_EXP, C.TL_LOG, C.TL_TANH, C.TL_ERF, C.TL_SIN, C.TL_COS:
+			n += 8
+		case C.TL_POW, C.TL_PHILOX, C.TL_REM:
+			n += 32
+		case C.TL_DIRECT:
+		default:
+			n++
+		}
+		if i.typ == int(ir.F64) || i.typ == int(ir.I64) {
+			n++
+		}
+	}
+	return n + 1
+}
+
+// laySchedule decides how the kernel is shared between threads.
+func (e *emitter) laySchedule(k *C.tl_kern) {
+	tileOuter, tileInner := int64(k.ocap), int64(k.fcap)
+	perTile, inOneStage := int64(0), int64(0)
+	for i := range e.stages {
+		perTile += cost(&e.stages[i].outer) * tileOuter
+		if st := &e.k.Stages[i]; st.OverInner {
+			w := cost(&e.stages[i].inner) * tileInner * int64(k.inner.tiles)
+			perTile += w
+			if !st.Prefix {
+				inOneStage = max(inOneStage, w)
+			}
+		}
+	}
+	k.chunk_tiles = C.int64_t(max(1, chunkElems/max(1, tileInner)))
+	tiles := int64(k.outer.tiles)
+	k.grain = C.int64_t(max(1, grainOps/max(1, perTile)))
+	if e.serial {
+		return
+	}
+	splits := inOneStage >= 2*parallelOps && int64(k.inner.tiles) > int64(k.chunk_tiles)
+	switch {
+	case tiles < 8 && splits:
+		k.parallel_inner = 1
+	case tiles >= 2 && perTile*tiles >= parallelOps:
+		k.parallel_outer = 1
+	}
+}
+
+// missing names the instructions without a function.
+func (e *emitter) missing(k *C.tl_kern) string {
+	var b []byte
+	segs := []C.tl_seg{k.uniform, k.wpro}
+	for _, s := range unsafe.Slice(k.stage, int(k.nstage)) {
+		segs = append(segs, s.outer, s.prologue, s.inner)
+	}
+	for _, s := range segs {
+		for _, i := range unsafe.Slice(s.at, int(s.n)) {
+			if i.fn == nil {
+				b = append(b, []byte(" op ")...)
+				b = appendInts(b, int(i.op), int(i._type), int(i._var))
+			}
+		}
+	}
+	return string(b)
+}

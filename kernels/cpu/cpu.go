@@ -1,0 +1,292 @@
+package cpu
+
+/*
+#cgo CFLAGS: -O3 -std=gnu11 -fno-strict-aliasing -Wall
+#cgo LDFLAGS: -lm
+#cgo linux LDFLAGS: -lpthread
+#cgo noescape tl_run
+#cgo nocallback tl_run
+#include <string.h>
+#include "cpu.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// Options configures the device; the zero value takes the defaults.
+type Options struct {
+	// Threads is the size of the thread pool, the caller included; 0 takes the number of cores.
+	Threads int
+	// MemoryLimit bounds the bytes of all buffers; 0 leaves them unbounded.
+	MemoryLimit int64
+	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512"); "" takes the best.
+	ISA string
+}
+
+// Device implements device.Device on the processor. Like every device it is
+// used by one goroutine at a time.
+type Device struct {
+	caps   device.Caps
+	limit  int64
+	live   int64 // bytes of live buffers
+	isa    C.int
+	pool   *C.tl_pool
+	fault  *C.tl_fault
+	fence  device.Fence
+	cached [cacheClasses][]unsafe.Pointer
+	held   int64 // bytes in cached
+	stats  struct{ submits, dispatches, allocs, reused int64 }
+}
+
+// Freed blocks of up to 1 MiB stay in a small cache by size class, so that their
+// pages are not faulted in again.
+const (
+	cacheClasses = 15 // 64 B to 1 MiB
+	cachePerSize = 16
+	cacheLimit   = 32 << 20
+)
+
+type buffer struct {
+	p     unsafe.Pointer
+	bytes int64
+	size  int64 // of the block
+}
+
+// Bytes implements device.Buffer.
+func (b *buffer) Bytes() int64 { return b.bytes }
+
+// New makes the device.
+func New(opts Options) (*Device, error) {
+	isa, err := chooseISA(opts.ISA)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{limit: opts.MemoryLimit, isa: isa}
+	name := C.GoString(C.tl_isa_name(isa))
+	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47, MaxBuffer: 1 << 47,
+		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, Features: []string{name}}
+	for t := ir.Bool; t < ir.NumDTypes; t++ {
+		d.caps.Storage[t] = t.Size()
+	}
+	d.fault = (*C.tl_fault)(C.tl_alloc(C.int64_t(unsafe.Sizeof(C.tl_fault{}))))
+	if d.fault == nil {
+		return nil, outOfMemory(int64(unsafe.Sizeof(C.tl_fault{})))
+	}
+	*d.fault = C.tl_fault{}
+	if err := d.SetThreads(opts.Threads); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func chooseISA(name string) (C.int, error) {
+	best := C.tl_isa()
+	if name == "" {
+		return best, nil
+	}
+	for isa := best; isa >= 0; isa-- {
+		if C.GoString(C.tl_isa_name(isa)) == name {
+			return isa, nil
+		}
+	}
+	return 0, ir.Errorf(ir.ErrValue, "cpu: instruction set: got %q, which this processor lacks", name)
+}
+
+// SetThreads changes the number of threads; 0 takes the number of cores.
+func (d *Device) SetThreads(n int) error {
+	if n <= 0 {
+		n = runtime.NumCPU()
+	}
+	p := C.tl_pool_new(C.int(n))
+	if p == nil {
+		return outOfMemory(0)
+	}
+	C.tl_pool_free(d.pool)
+	d.pool = p
+	return nil
+}
+
+// Threads is the size of the pool.
+func (d *Device) Threads() int { return int(C.tl_pool_threads(d.pool)) }
+
+// AfterFork replaces the pool in the child of a fork, whose threads are gone; the
+// old pool is left behind, because it cannot be stopped.
+func (d *Device) AfterFork() error {
+	n := d.Threads()
+	d.pool = nil
+	return d.SetThreads(n)
+}
+
+// Caps implements device.Device.
+func (d *Device) Caps() *device.Caps { return &d.caps }
+
+func outOfMemory(bytes int64) error {
+	return ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes", bytes)
+}
+
+// sizeClass gives the class of a block and its size; class -1 is not cached.
+func sizeClass(bytes int64) (class int, size int64) {
+	size = 64
+	for class = 0; class < cacheClasses; class++ {
+		if bytes <= size {
+			return class, size
+		}
+		size *= 2
+	}
+	return -1, (bytes + 63) &^ 63
+}
+
+// Alloc implements device.Device.
+func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
+	if bytes < 0 {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: allocation of %d bytes", bytes)
+	}
+	class, size := sizeClass(bytes)
+	if d.limit > 0 && d.live+size > d.limit {
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes with %d of %d in use", bytes, d.live, d.limit)
+	}
+	d.stats.allocs++
+	var p unsafe.Pointer
+	if class >= 0 && len(d.cached[class]) > 0 {
+		c := d.cached[class]
+		p, d.cached[class] = c[len(c)-1], c[:len(c)-1]
+		d.held -= size
+		d.stats.reused++
+	} else if p = C.tl_alloc(C.int64_t(size)); p == nil {
+		d.trim()
+		if p = C.tl_alloc(C.int64_t(size)); p == nil {
+			return nil, outOfMemory(bytes)
+		}
+	}
+	d.live += size
+	return &buffer{p: p, bytes: bytes, size: size}, nil
+}
+
+// Free implements device.Device.
+func (d *Device) Free(b device.Buffer) {
+	x := b.(*buffer)
+	if x.p == nil {
+		panic("BUG: cpu: buffer freed twice")
+	}
+	d.live -= x.size
+	if class, _ := sizeClass(x.size); class >= 0 && len(d.cached[class]) < cachePerSize && d.held+x.size <= cacheLimit {
+		d.cached[class] = append(d.cached[class], x.p)
+		d.held += x.size
+	} else {
+		C.tl_free(x.p)
+	}
+	x.p = nil
+}
+
+// trim gives the cached blocks back.
+func (d *Device) trim() {
+	for class, c := range d.cached {
+		for _, p := range c {
+			C.tl_free(p)
+		}
+		d.cached[class] = nil
+	}
+	d.held = 0
+}
+
+// window is the memory of n bytes from element off of b.
+func window(b device.Buffer, t ir.DType, off int64, n int) ([]byte, error) {
+	x := b.(*buffer)
+	at := off * int64(t.Size())
+	if off < 0 || at+int64(n) > x.bytes {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %d bytes at %d of a buffer of %d", n, at, x.bytes)
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(x.p, at)), n), nil
+}
+
+// Upload implements device.Device.
+func (d *Device) Upload(b device.Buffer, t ir.DType, off int64, data []byte) error {
+	w, err := window(b, t, off, len(data))
+	if err == nil {
+		copy(w, data)
+	}
+	return err
+}
+
+// Read implements device.Device.
+func (d *Device) Read(b device.Buffer, t ir.DType, off int64, dst []byte) error {
+	w, err := window(b, t, off, len(dst))
+	if err == nil {
+		copy(dst, w)
+	}
+	return err
+}
+
+// Run implements device.Device.
+func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, error) {
+	x := p.(*program)
+	if len(bind.Bufs) < len(x.slots) {
+		return 0, ir.Errorf(ir.ErrInternal, "BUG: cpu: %d buffers for %d slots", len(bind.Bufs), len(x.slots))
+	}
+	for i := range x.slots {
+		if b, ok := bind.Bufs[i].(*buffer); ok {
+			x.slots[i] = (*C.char)(b.p)
+		}
+	}
+	var offsets *C.int64_t
+	var scalars *C.uint64_t
+	if len(bind.Offsets) > 0 {
+		offsets = (*C.int64_t)(unsafe.Pointer(&bind.Offsets[0]))
+	}
+	if len(bind.Scalars) > 0 {
+		scalars = (*C.uint64_t)(unsafe.Pointer(&bind.Scalars[0]))
+	}
+	d.fence++
+	d.stats.submits++
+	d.stats.dispatches += int64(x.steps)
+	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault); missing != 0 {
+		return d.fence, outOfMemory(int64(missing))
+	}
+	return d.fence, nil
+}
+
+// Done implements device.Device: Run returns when the work is done.
+func (d *Device) Done(device.Fence) bool { return true }
+
+// Wait implements device.Device.
+func (d *Device) Wait(device.Fence, time.Duration, func() bool) error { return nil }
+
+// Submitted implements device.Device.
+func (d *Device) Submitted() device.Fence { return d.fence }
+
+// TakeFault implements device.Device.
+func (d *Device) TakeFault() (device.Fault, bool, error) {
+	if d.fault.set == 0 {
+		return device.Fault{}, false, nil
+	}
+	f := device.Fault{Event: uint32(d.fault.event), Element: int64(d.fault.elem)}
+	*d.fault = C.tl_fault{}
+	return f, true, nil
+}
+
+// Stats implements device.Device.
+func (d *Device) Stats() map[string]int64 {
+	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
+		"allocations_reused": d.stats.reused, "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
+}
+
+// Close implements device.Device. Buffers and programs must be gone.
+func (d *Device) Close() {
+	d.trim()
+	C.tl_pool_free(d.pool)
+	C.tl_free(unsafe.Pointer(d.fault))
+	d.pool, d.fault = nil, nil
+}
+
+// String describes the device for people.
+func (d *Device) String() string {
+	return fmt.Sprintf("cpu (%s, %d threads)", d.caps.Backend, d.Threads())
+}

@@ -1,0 +1,210 @@
+// The C side of the CPU device: programs as flat data, run in one call.
+#ifndef TORCHLETTE_CPU_H
+#define TORCHLETTE_CPU_H
+
+#include <stdint.h>
+#include <stddef.h>
+
+#define TL_MAX_DIMS 20
+
+// Element types; the numbers are those of ir.DType.
+enum { TL_BOOL = 1, TL_I32, TL_I64, TL_U32, TL_F16, TL_BF16, TL_F32, TL_F64, TL_TYPES };
+
+// Instructions of a block program.
+enum {
+	TL_NOP,
+	// Leaves.
+	TL_CONST,  // imm: bits
+	TL_PARAM,  // aux: parameter
+	TL_LOAD,   // aux: affine; type: storage type
+	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer
+	TL_IOTA,   // aux: affine; its element numbers as i64
+	TL_GATHER, // aux: buffer; a: element numbers; type: storage type
+	TL_FINAL,  // aux: accumulator: its value, one lane an outer index
+	TL_FINALIDX,
+	TL_EXPAND, // one lane, or the outer lanes, repeated over the tile
+	// Conversions. CAST: var is the source type.
+	TL_CAST,
+	// Elementwise. var of binary ones: bit 0: b is one lane, bit 1: a is one lane.
+	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW,
+	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
+	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
+	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
+	TL_FMA,
+	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
+	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
+	// Accumulators. var: 0 rows of a tile, 1 columns of a tile.
+	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL,
+	TL_SCAN, // imm: the reduction; d: running values
+	// Effects.
+	TL_STORE,  // aux: affine; a: value; type: storage type
+	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: 1 add
+	TL_CHECK,  // a: condition, b: reported element
+	TL_OPS
+};
+
+enum { TL_LANE_ONE, TL_LANE_OUTER, TL_LANE_TILE, TL_LANE_KINDS };
+
+struct tl_ctx;
+struct tl_ins;
+typedef void (*tl_fn)(struct tl_ctx *, const struct tl_ins *);
+
+typedef struct tl_ins {
+	tl_fn fn;
+	int32_t d, a, b, c;
+	uint8_t op, type, var, lanes;
+	int32_t aux;
+	int64_t imm;
+} tl_ins;
+
+// A dim of a tile: mul elements, times the run-time chunk length dyn when that is not 0
+// (1: outer chunk, 2: inner chunk).
+typedef struct { int32_t mul, dyn; int64_t stride; } tl_dim;
+typedef struct { int32_t nd; tl_dim d[TL_MAX_DIMS]; } tl_walk;
+
+// An affine map of the index space to elements of a buffer (buf -1: to numbers).
+typedef struct {
+	int32_t buf, type, offset; // offset: parameter or -1
+	int64_t base;
+	int64_t ostride[TL_MAX_DIMS], istride[TL_MAX_DIMS];
+	tl_walk walk[TL_LANE_KINDS];
+} tl_affine;
+
+typedef struct { tl_ins *at; int32_t n; } tl_seg;
+
+typedef struct {
+	uint8_t op, type, itype, col;
+	int32_t bytes; // of one lane's state
+} tl_acc;
+
+typedef struct {
+	int32_t over_inner, prefix;
+	int32_t acc0, nacc, hidden0, nhidden; // its accumulators; those that keep running extremes
+	tl_seg outer;    // once an outer tile
+	tl_seg prologue; // once an outer tile and worker, before the inner tiles
+	tl_seg inner;    // once an inner tile
+} tl_stage;
+
+// One group of dims and how it is cut into chunks: dim t in pieces of chunk, the dims after it whole.
+typedef struct {
+	int32_t n, t;
+	int64_t size[TL_MAX_DIMS];
+	int64_t chunk, trail, pieces; // trail: elements of the dims after t; pieces: of dim t
+	int64_t tiles;                // in all
+} tl_space;
+
+typedef struct tl_kern {
+	tl_space outer, inner;
+	int32_t nreg, nuniform, nstage, nacc;
+	int64_t ocap, fcap;      // most lanes of the outer and tile kind
+	uint32_t *regoff;        // arena offset of each register
+	int64_t arena;           // bytes of a worker's registers
+	int64_t state;           // bytes of one set of accumulators
+	int64_t chunk_tiles;     // inner tiles that accumulate apart, a constant of the shape
+	int64_t grain;           // outer tiles a claim
+	int32_t parallel_outer, parallel_inner;
+	int32_t nshared; // registers below hold uniform and outer values; those below nuniform are uniform
+	tl_seg uniform, wpro;
+	tl_stage *stage;
+	tl_acc *acc;
+	tl_affine *affine;
+	int32_t *extra;
+	uint32_t event;
+} tl_kern;
+
+typedef struct {
+	int64_t batch[3], M, N, K;
+	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
+	int32_t nbatch, type, act, bias;
+} tl_gemm;
+
+enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_COPY, TL_STEP_ZERO };
+
+typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
+
+typedef struct {
+	int32_t kind, nbuf, ndyn, npar;
+	tl_kern *kern;
+	tl_gemm *gemm;
+	int32_t *slot;
+	char **buf;
+	int64_t *par;
+	tl_dynpar *dyn;
+} tl_step;
+
+typedef struct {
+	int32_t nstep, nslot;
+	tl_step *step;
+	char **slots;
+} tl_prog;
+
+typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
+
+// Accumulator state of a set; the layout is acc by acc.
+typedef struct { void *st; int64_t *idx; float *part; int64_t count; } tl_accst;
+
+typedef struct tl_ctx {
+	void **reg;
+	int64_t n[TL_LANE_KINDS];
+	int64_t chunk[3], ilanes;
+	const tl_kern *k;
+	char **buf;
+	const int64_t *par;
+	int64_t opos[TL_MAX_DIMS], ipos[TL_MAX_DIMS];
+	tl_accst *acc;
+	char *arena;
+	int64_t order;
+	int32_t failed;
+	int64_t fail_order, fail_elem;
+} tl_ctx;
+
+typedef struct tl_pool tl_pool;
+typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
+
+tl_pool *tl_pool_new(int threads);
+void tl_pool_free(tl_pool *);
+int tl_pool_threads(tl_pool *);
+// Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0.
+void tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
+// Scratch memory of a worker, at least bytes, 64-byte aligned; NULL when there is none.
+void *tl_scratch(tl_pool *, int worker, int64_t bytes);
+
+int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2+FMA, 2 AVX-512
+const char *tl_isa_name(int); // for people
+tl_fn tl_lookup(int isa, const tl_ins *);
+// Fills in the functions of a kernel's instructions; returns the number of those that do not exist.
+int tl_kern_link(tl_kern *, int isa);
+
+// Runs a program. Returns 0, or the bytes that could not be allocated.
+int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *);
+int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
+
+float tl_widen_f16(uint16_t);
+float tl_widen_bf16(uint16_t);
+uint16_t tl_narrow_f16(float);
+uint16_t tl_narrow_bf16(float);
+
+void *tl_alloc(int64_t bytes);
+void tl_free(void *);
+
+// What each instruction set provides.
+typedef struct {
+	const tl_fn (*fn)[TL_TYPES][TL_TYPES];
+	// C[mr][nr] (+)= A B over kc steps; strides in elements. first: C is overwritten.
+	int mr32, nr32, mr64, nr64;
+	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c, int64_t cm, int first);
+	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
+	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
+	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
+	void (*epilogue32)(float *c, const float *bias, int64_t biasn, int64_t n, int act);
+	void (*epilogue64)(double *c, const double *bias, int64_t biasn, int64_t n, int act);
+	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
+	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
+	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
+	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
+} tl_isa_table;
+
+extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;
+const tl_isa_table *tl_isa_tables(int isa);
+
+#endif

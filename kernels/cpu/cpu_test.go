@@ -1,0 +1,281 @@
+package cpu_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func newDevice(t testing.TB, o cpu.Options) *cpu.Device {
+	t.Helper()
+	d, err := cpu.New(o)
+	require.NoError(t, err)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// instructionSets lists those of this processor.
+func instructionSets() []string {
+	var s []string
+	for _, n := range []string{"plain", "neon", "avx2", "avx512"} {
+		if d, err := cpu.New(cpu.Options{ISA: n, Threads: 1}); err == nil {
+			d.Close()
+			s = append(s, n)
+		}
+	}
+	return s
+}
+
+// launch is a kernel with its parameters and the contents of its buffers.
+type launch struct {
+	k    *kir.Kernel
+	par  []uint64
+	bufs [][]byte
+	tol  float64 // relative, of floats; 0 asks for equal bits
+}
+
+// run runs l on d and gives the buffers and the fault.
+func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
+	t.Helper()
+	step := device.Step{Kind: device.RunKernel, Kernel: l.k, Event: 7}
+	bind := device.Binding{}
+	for i, b := range l.bufs {
+		step.Bufs = append(step.Bufs, i)
+		x, err := d.Alloc(int64(len(b)))
+		require.NoError(t, err)
+		defer d.Free(x)
+		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
+		bind.Bufs = append(bind.Bufs, x)
+	}
+	for i, v := range l.par {
+		p := device.Param{Bits: v, Offset: -1, Scalar: -1}
+		switch l.k.Params[i].Kind {
+		case kir.Scalar:
+			p.Scalar = int32(len(bind.Scalars))
+			bind.Scalars = append(bind.Scalars, v)
+		case kir.Offset:
+			p = device.Param{Bits: 1, Offset: int32(len(bind.Offsets)), Scalar: -1}
+			bind.Offsets = append(bind.Offsets, int64(v)-1)
+		}
+		step.Params = append(step.Params, p)
+	}
+	prog, err := d.Build([]device.Step{step}, len(l.bufs))
+	require.NoError(t, err)
+	defer prog.Release()
+	_, err = d.Run(prog, &bind)
+	require.NoError(t, err)
+	out := make([][]byte, len(l.bufs))
+	for i, b := range l.bufs {
+		out[i] = make([]byte, len(b))
+		require.NoError(t, d.Read(bind.Bufs[i], ir.Bool, 0, out[i]))
+	}
+	f, failed, err := d.TakeFault()
+	require.NoError(t, err)
+	return out, f, failed
+}
+
+// check holds d against the interpreter.
+func check(t testing.TB, d *cpu.Device, l launch) {
+	t.Helper()
+	require.NoError(t, kir.Verify(l.k))
+	want := make([][]byte, len(l.bufs))
+	for i, b := range l.bufs {
+		want[i] = append([]byte{}, b...)
+	}
+	wf, err := kir.Interpret(l.k, l.par, want)
+	require.NoError(t, err)
+	got, f, failed := run(t, d, l)
+	require.Equal(t, wf.Failed, failed)
+	if failed {
+		require.Equal(t, device.Fault{Event: 7, Element: wf.Elem}, f)
+	}
+	for i := range want {
+		same(t, l.k.Bufs[i].Type, want[i], got[i], l.tol, fmt.Sprintf("%s: buffer %d", l.k.Name, i))
+	}
+}
+
+func same(t testing.TB, dt ir.DType, want, got []byte, tol float64, what string) {
+	t.Helper()
+	ct := dt.ComputeType()
+	for i := range int64(len(want) / dt.Size()) {
+		w, g := kir.LoadBits(dt, want, i), kir.LoadBits(dt, got, i)
+		if w == g {
+			continue
+		}
+		if !dt.IsFloat() {
+			require.Equal(t, w, g, "%s: element %d", what, i)
+		}
+		x, y := ir.DecodeFloat(ct, w), ir.DecodeFloat(ct, g)
+		if x == y || math.IsNaN(x) && math.IsNaN(y) {
+			continue
+		}
+		rel := tol
+		switch dt {
+		case ir.F16:
+			rel = max(rel, 1.0/1024)
+		case ir.BF16:
+			rel = max(rel, 1.0/128)
+		}
+		if !(math.Abs(x-y) <= rel*math.Max(1, math.Abs(x))) {
+			require.Failf(t, "wrong", "%s: element %d: got %v, want %v", what, i, y, x)
+		}
+	}
+}
+
+var rng = rand.New(rand.NewPCG(3, 4))
+
+// data makes n elements of t: floats about 0, small integers.
+func data(t ir.DType, n int64) []byte {
+	b := make([]byte, n*int64(t.Size()))
+	for i := range n {
+		switch {
+		case t.IsFloat():
+			kir.StoreBits(t, b, i, ir.EncodeFloat(t, rng.NormFloat64()))
+		case t == ir.Bool:
+			kir.StoreBits(t, b, i, uint64(rng.IntN(2)))
+		default:
+			kir.StoreBits(t, b, i, ir.EncodeInt(t, int64(rng.IntN(19))-6*int64(rng.IntN(2))*boolInt(t != ir.U32)))
+		}
+	}
+	return b
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func sizes(v ...int64) []uint64 {
+	u := make([]uint64, len(v))
+	for i, x := range v {
+		u[i] = uint64(x)
+	}
+	return u
+}
+
+func each(t *testing.T, f func(t *testing.T, d *cpu.Device)) {
+	for _, isa := range instructionSets() {
+		for _, threads := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/%d", isa, threads), func(t *testing.T) { f(t, newDevice(t, cpu.Options{ISA: isa, Threads: threads})) })
+		}
+	}
+}
+
+var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64}
+
+// binary makes a map of two operands over two dims, the second one with strides st.
+func binaryMap(op kir.Op, t ir.DType, n0, n1 int64, scalar bool) launch {
+	b := kir.NewBuilder(fmt.Sprintf("map_%v_%v", op, t), 2, 0)
+	x := b.Load(b.Access(b.Buf(t, kir.Read), b.Offset(), b.Stride(), kir.Unit))
+	par := sizes(n0, n1, 3, n1+2)
+	bufs := [][]byte{data(t, 3+n0*(n1+2))}
+	var y int
+	if scalar {
+		y = b.Param(b.Scalar(t))
+		par = append(par, ir.EncodeInt(t.ComputeType(), 3))
+	} else {
+		y = b.Load(b.Access(b.Buf(t, kir.Read), -1, kir.Unit, b.Stride()))
+		par = append(par, uint64(n0))
+		bufs = append(bufs, data(t, n0*n1))
+	}
+	v := b.Bin(op, x, y)
+	rt := t
+	if op.IsCompare() {
+		rt = ir.Bool
+	}
+	out := b.Linear(b.Buf(rt, kir.Write), -1)
+	b.Map()
+	b.Store(out, v)
+	return launch{k: b.Kernel(), par: par, bufs: append(bufs, make([]byte, n0*n1*int64(rt.Size()))), tol: 2e-6}
+}
+
+func TestBinaryMaps(t *testing.T) {
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, dt := range numbers {
+			for _, op := range []kir.Op{kir.OpAdd, kir.OpSub, kir.OpMul, kir.OpDiv, kir.OpRem, kir.OpMin, kir.OpMax, kir.OpEq, kir.OpNe, kir.OpLt, kir.OpLe} {
+				check(t, d, binaryMap(op, dt, 7, 33, false))
+				check(t, d, binaryMap(op, dt, 2, 1500, true))
+			}
+		}
+		for _, dt := range []ir.DType{ir.I32, ir.I64, ir.U32} {
+			for _, op := range []kir.Op{kir.OpAnd, kir.OpOr, kir.OpXor, kir.OpPow} {
+				check(t, d, binaryMap(op, dt, 3, 70, false))
+			}
+		}
+		check(t, d, binaryMap(kir.OpAdd, ir.F32, 300, 700, false))
+	})
+}
+
+func reduceKernel(op kir.ReduceOp, t ir.DType, along string, n0, n1 int64) launch {
+	b := kir.NewBuilder(fmt.Sprintf("reduce_%d_%v_%s", op, t, along), 1, 1)
+	buf := b.Buf(t, kir.Read)
+	var x, acc, total int
+	par := sizes(n0, n1)
+	if along == "rows" {
+		x = b.Load(b.Linear(buf, -1))
+	} else {
+		x = b.Load(b.Access(buf, -1, kir.Unit, b.Stride()))
+		par = append(par, uint64(n0))
+	}
+	rt := t
+	b.Each()
+	if op.IsArg() {
+		acc = b.ReduceIdx(op, x, b.Index(1))
+		total, rt = b.AccIdx(acc), ir.I64
+	} else {
+		acc = b.Reduce(op, x)
+		total = b.Acc(acc)
+	}
+	out := b.Linear(b.Buf(rt, kir.Write), -1)
+	b.Map()
+	b.Store(out, total)
+	return launch{k: b.Kernel(), par: par, bufs: [][]byte{data(t, n0*n1), make([]byte, n0*int64(rt.Size()))}, tol: 3e-5}
+}
+
+func TestReductions(t *testing.T) {
+	shapes := [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {900, 70}, {2000, 5}, {40, 0}}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, along := range []string{"rows", "columns"} {
+			for _, s := range shapes {
+				for _, op := range []kir.ReduceOp{kir.Sum, kir.Max, kir.Min, kir.ArgMax, kir.ArgMin} {
+					for _, dt := range numbers {
+						if s[0]*s[1] > 10000 && dt != ir.F32 {
+							continue
+						}
+						check(t, d, reduceKernel(op, dt, along, s[0], s[1]))
+					}
+				}
+				check(t, d, reduceKernel(kir.Any, ir.Bool, along, s[0], min(s[1], 900)))
+				check(t, d, reduceKernel(kir.All, ir.Bool, along, s[0], min(s[1], 3)))
+				check(t, d, reduceKernel(kir.Prod, ir.I64, along, s[0], min(s[1], 900)))
+				check(t, d, reduceKernel(kir.Prod, ir.F64, along, s[0], min(s[1], 12)))
+			}
+		}
+	})
+}
+
+func TestExtremesTakeNaN(t *testing.T) {
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, along := range []string{"rows", "columns"} {
+			for _, op := range []kir.ReduceOp{kir.Max, kir.Min, kir.ArgMax, kir.ArgMin} {
+				for _, n := range []int64{3, 50, 200, 3000} {
+					l := reduceKernel(op, ir.F32, along, 6, n)
+					for range 4 {
+						binary.LittleEndian.PutUint32(l.bufs[0][4*rng.IntN(int(6*n)):], math.Float32bits(float32(math.NaN())))
+					}
+					check(t, d, l)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,589 @@
+package cpu
+
+// #include "cpu.h"
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// Lanes of an instruction.
+const (
+	laneOne   = C.TL_LANE_ONE
+	laneOuter = C.TL_LANE_OUTER
+	laneTile  = C.TL_LANE_TILE
+)
+
+// How often an instruction runs.
+const (
+	levelRun   = 0 // once a run
+	levelOuter = 1 // once an outer tile
+	levelInner = 2 // once an inner tile
+)
+
+// instr is an instruction over virtual registers; -1 is none.
+type instr struct {
+	op, typ, variant, lanes int
+	d, a, b, c              int
+	aux                     int
+	imm                     int64
+}
+
+// vreg is a virtual register. An external one points into a buffer.
+type vreg struct {
+	bytes    int64
+	external bool
+	level    int
+	slot     int // of the buffer an external one points into
+}
+
+// segment is a list of instructions; loops: it runs many times a stage.
+type segment struct{ code []instr }
+
+type stageCode struct{ outer, prologue, inner segment }
+
+type emitter struct {
+	*plan
+	regs    []vreg
+	uniform segment
+	worker  segment // once a run and worker
+	stages  []stageCode
+	extra   []int // registers of OpPhilox
+	s       int   // the stage at hand
+	val     []int // register of an expression, -1 when it is not computed
+	wide    map[[2]int]int
+	wideRun map[[2]int]int
+	scans   map[int]int // running values of the present stage's accumulators
+	serial  bool        // a store adds: no threads
+}
+
+// opcodes translates scalar operations whose instruction is indexed by the argument's type.
+var opcodes = map[kir.Op]int{
+	kir.OpAdd: C.TL_ADD, kir.OpSub: C.TL_SUB, kir.OpMul: C.TL_MUL, kir.OpDiv: C.TL_DIV, kir.OpRem: C.TL_REM, kir.OpMin: C.TL_MIN,
+	kir.OpMax: C.TL_MAX, kir.OpPow: C.TL_POW, kir.OpEq: C.TL_EQ, kir.OpNe: C.TL_NE, kir.OpLt: C.TL_LT, kir.OpLe: C.TL_LE,
+	kir.OpAnd: C.TL_AND, kir.OpOr: C.TL_OR, kir.OpXor: C.TL_XOR, kir.OpShl: C.TL_SHL, kir.OpShr: C.TL_SHR, kir.OpNeg: C.TL_NEG,
+	kir.OpAbs: C.TL_ABS, kir.OpNot: C.TL_NOT, kir.OpFloor: C.TL_FLOOR, kir.OpCeil: C.TL_CEIL, kir.OpRound: C.TL_ROUND,
+	kir.OpTrunc: C.TL_TRUNC, kir.OpSqrt: C.TL_SQRT, kir.OpExp: C.TL_EXP, kir.OpLog: C.TL_LOG, kir.OpSin: C.TL_SIN, kir.OpCos: C.TL_COS,
+	kir.OpTanh: C.TL_TANH, kir.OpErf: C.TL_ERF, kir.OpIsNaN: C.TL_ISNAN, kir.OpFma: C.TL_FMA, kir.OpSelect: C.TL_SELECT, kir.OpCast: C.TL_CAST,
+}
+
+var reductions = map[kir.ReduceOp]int{
+	kir.Sum: C.TL_SUM, kir.Prod: C.TL_PROD, kir.Max: C.TL_AMAX, kir.Min: C.TL_AMIN,
+	kir.ArgMax: C.TL_ARGMAX, kir.ArgMin: C.TL_ARGMIN, kir.Any: C.TL_ANY, kir.All: C.TL_ALL,
+}
+
+func emit(p *plan) *emitter {
+	e := &emitter{plan: p, stages: make([]stageCode, len(p.k.Stages)), val: fill(len(p.k.Exprs), -1), wideRun: map[[2]int]int{}}
+	for s := range p.k.Stages {
+		e.s = s
+		e.wide, e.scans = map[[2]int]int{}, map[int]int{}
+		if !p.oneTile {
+			e.forget(func(i int) bool { return p.level(i) == levelInner })
+		}
+		e.stage(&p.k.Stages[s])
+		e.forgetWritten(&p.k.Stages[s])
+	}
+	return e
+}
+
+func (p *plan) kind(x int) int {
+	switch {
+	case p.mask[x]&p.lanes[inner] != 0:
+		return laneTile
+	case p.mask[x]&p.lanes[outer] != 0:
+		return laneOuter
+	}
+	return laneOne
+}
+
+func (p *plan) level(x int) int {
+	switch {
+	case p.mask[x]&innerMask != 0:
+		return levelInner
+	case p.mask[x] != 0:
+		return levelOuter
+	}
+	return levelRun
+}
+
+// fullKind has every lane of a stage.
+func (p *plan) fullKind(overInner bool) int {
+	switch {
+	case overInner && p.lanes[inner] != 0:
+		return laneTile
+	case p.lanes[outer] != 0:
+		return laneOuter
+	}
+	return laneOne
+}
+
+func (p *plan) capacity(kind int) int64 {
+	switch kind {
+	case laneTile:
+		return p.spaces[outer].lanes() * p.spaces[inner].lanes()
+	case laneOuter:
+		return p.spaces[outer].lanes()
+	}
+	return 1
+}
+
+func (e *emitter) forget(gone func(i int) bool) {
+	for i := range e.val {
+		if e.val[i] >= 0 && gone(i) {
+			e.val[i] = -1
+		}
+	}
+}
+
+// forgetWritten drops the values that depend on a buffer which the stage wrote.
+func (e *emitter) forgetWritten(st *kir.Stage) {
+	for _, r := range st.Stores {
+		slot := e.slots[e.storeBuf(r)]
+		reads := make([]bool, len(e.k.Exprs))
+		for i, x := range e.k.Exprs {
+			switch x.Op {
+			case kir.OpLoad:
+				reads[i] = e.slots[e.k.Access[x.Imm].Buf] == slot
+			case kir.OpLoadAt:
+				reads[i] = e.slots[x.Imm] == slot
+			}
+			for _, a := range [...]int{x.A, x.B, x.C} {
+				reads[i] = reads[i] || a >= 0 && reads[a]
+			}
+		}
+		e.forget(func(i int) bool { return reads[i] })
+	}
+}
+
+func (e *emitter) reg(t ir.DType, kind, level int) int {
+	e.regs = append(e.regs, vreg{bytes: e.capacity(kind) * int64(max(t.Size(), 1)), level: level, slot: -1})
+	return len(e.regs) - 1
+}
+
+func (e *emitter) pointer(m *affine, level int) int {
+	e.regs = append(e.regs, vreg{external: true, level: level, slot: e.slots[m.buf]})
+	return len(e.regs) - 1
+}
+
+func (e *emitter) add(level int, i instr) {
+	seg := &e.stages[e.s].inner
+	switch level {
+	case levelRun:
+		seg = &e.uniform
+	case levelOuter:
+		seg = &e.stages[e.s].outer
+	}
+	seg.code = append(seg.code, i)
+}
+
+func (e *emitter) groups() []int {
+	if e.columns {
+		return []int{inner, outer}
+	}
+	return []int{outer, inner}
+}
+
+func (e *emitter) walk(m *affine, kind int) []dim {
+	switch kind {
+	case laneTile:
+		return walk(m, e.spaces, e.groups())
+	case laneOuter:
+		return walk(m, e.spaces, []int{outer})
+	}
+	return nil
+}
+
+// need gives the register of expression x, computing it if it is not there.
+func (e *emitter) need(x int) int {
+	if e.val[x] >= 0 {
+		return e.val[x]
+	}
+	ex := e.k.Exprs[x]
+	kind, level := e.kind(x), e.level(x)
+	out := func(i instr) int {
+		i.lanes = kind
+		i.d = e.reg(ex.Type, kind, level)
+		e.add(level, i)
+		return i.d
+	}
+	var r int
+	switch ex.Op {
+	case kir.OpConst:
+		r = out(instr{op: C.TL_CONST, a: -1, b: -1, c: -1, imm: int64(ex.Imm)})
+	case kir.OpParam:
+		r = out(instr{op: C.TL_PARAM, a: -1, b: -1, c: -1, aux: int(ex.Imm)})
+	case kir.OpIndex:
+		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: e.ofIndex[ex.Imm]})
+	case kir.OpLinear:
+		group := outer
+		if e.k.Stages[e.s].OverInner {
+			group = inner
+		}
+		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: e.ofLinear[group]})
+	case kir.OpLoad:
+		r = e.load(e.ofAccess[ex.Imm], kind, level, true)
+	case kir.OpLoadAt:
+		a := e.as(ex.A, kind, false)
+		r = out(instr{op: C.TL_GATHER, typ: int(e.k.Bufs[ex.Imm].Type), a: a, b: -1, c: -1, aux: int(ex.Imm)})
+	case kir.OpAcc, kir.OpAccIdx:
+		r = e.final(int(ex.Imm), ex, kind)
+	case kir.OpAccRun:
+		r = e.scans[int(ex.Imm)]
+	case kir.OpBitcast:
+		r = e.need(ex.A)
+	case kir.OpPhilox:
+		r = e.philox(x)
+	default:
+		i := e.operands(ex, kind)
+		r = out(i)
+	}
+	e.val[x] = r
+	return r
+}
+
+// load reads a map into a register, or, where direct allows and the lanes are
+// consecutive elements of the register's type, points the register at the buffer.
+func (e *emitter) load(m, kind, level int, direct bool) int {
+	a := e.maps[m]
+	i := instr{lanes: kind, a: -1, b: -1, c: -1, aux: m, typ: int(a.typ)}
+	if direct && a.typ == a.typ.ComputeType() && dense(e.walk(a, kind)) {
+		i.op, i.d = C.TL_DIRECT, e.pointer(a, level)
+	} else {
+		i.op, i.d = C.TL_LOAD, e.reg(a.typ.ComputeType(), kind, level)
+	}
+	e.add(level, i)
+	return i.d
+}
+
+// operands makes the instruction of an elementwise operation, without its result.
+func (e *emitter) operands(ex kir.Expr, kind int) instr {
+	i := instr{op: opcodes[ex.Op], typ: int(e.k.Exprs[ex.A].Type), lanes: kind, b: -1, c: -1}
+	switch {
+	case ex.Op == kir.OpCast:
+		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
+		i.a = e.as(ex.A, kind, false)
+	case ex.Op == kir.OpSelect:
+		i.typ = int(ex.Type)
+		i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, true), e.as(ex.C, kind, true)
+		if kind != laneOne && e.kind(ex.C) == laneOne {
+			i.variant |= 1
+		}
+		if kind != laneOne && e.kind(ex.B) == laneOne {
+			i.variant |= 2
+		}
+	case ex.B >= 0 && ex.C < 0:
+		scalarA := e.kind(ex.A) == laneOne && e.kind(ex.B) != laneOne
+		scalarB := e.kind(ex.B) == laneOne && e.kind(ex.A) != laneOne
+		i.a, i.b = e.as(ex.A, kind, scalarA), e.as(ex.B, kind, scalarB)
+		if scalarB {
+			i.variant = 1
+		} else if scalarA {
+			i.variant = 2
+		}
+	default:
+		i.a = e.as(ex.A, kind, false)
+		if ex.B >= 0 {
+			i.b = e.as(ex.B, kind, false)
+		}
+		if ex.C >= 0 {
+			i.c = e.as(ex.C, kind, false)
+		}
+	}
+	return i
+}
+
+// as gives expression x with the lanes of kind; one lane stays one where scalar allows.
+func (e *emitter) as(x, kind int, scalar bool) int {
+	r, have := e.need(x), e.kind(x)
+	if have == kind || scalar && have == laneOne {
+		return r
+	}
+	key := [2]int{r, kind}
+	if w, ok := e.wideRun[key]; ok {
+		return w
+	}
+	if w, ok := e.wide[key]; ok {
+		return w
+	}
+	t := e.k.Exprs[x].Type
+	i := instr{op: C.TL_EXPAND, typ: int(t), lanes: kind, a: r, b: -1, c: -1}
+	if have == laneOuter {
+		i.variant = 1
+		if e.columns {
+			i.variant = 2
+		}
+	}
+	st := &e.stages[e.s]
+	switch level := e.level(x); {
+	case level == levelRun:
+		i.imm = e.capacity(kind)
+		i.d = e.reg(t, kind, levelInner)
+		e.worker.code = append(e.worker.code, i)
+		e.wideRun[key] = i.d
+	case kind == laneTile && level == levelOuter:
+		switch i.variant {
+		case 0:
+			i.imm = e.capacity(kind)
+		case 2:
+			i.imm = e.spaces[inner].lanes()
+		}
+		i.d = e.reg(t, kind, levelInner)
+		st.prologue.code = append(st.prologue.code, i)
+		e.wide[key] = i.d
+	default:
+		i.d = e.reg(t, kind, level)
+		e.add(level, i)
+		e.wide[key] = i.d
+	}
+	return i.d
+}
+
+// philox computes all words of a block at once, for every expression that uses one.
+func (e *emitter) philox(x int) int {
+	ex := e.k.Exprs[x]
+	kind, level := e.kind(x), e.level(x)
+	i := instr{op: C.TL_PHILOX, lanes: kind, d: -1, aux: len(e.extra)}
+	i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, false), e.as(ex.C, kind, false)
+	words := [4]int{-1, -1, -1, -1}
+	for n, y := range e.k.Exprs {
+		if y.Op != kir.OpPhilox || !e.live[n] || y.A != ex.A || y.B != ex.B || y.C != ex.C {
+			continue
+		}
+		if words[y.Imm] < 0 {
+			words[y.Imm] = e.reg(ir.U32, kind, level)
+		}
+		e.val[n] = words[y.Imm]
+	}
+	e.extra = append(e.extra, words[:]...)
+	e.add(level, i)
+	return e.val[x]
+}
+
+// state tells how an accumulator's state is kept: the variant of TL_FINAL.
+func (p *plan) stateVariant(a kir.Acc) int {
+	if a.Op != kir.Sum && a.Op != kir.Prod {
+		return 0
+	}
+	switch p.k.Exprs[a.Val].Type {
+	case ir.F32:
+		if a.Op == kir.Sum {
+			return 1
+		}
+		return 2
+	case ir.I32, ir.U32:
+		return 3
+	}
+	return 0
+}
+
+func (e *emitter) final(n int, ex kir.Expr, kind int) int {
+	i := instr{op: C.TL_FINAL, typ: int(ex.Type), lanes: kind, a: -1, b: -1, c: -1, aux: n, variant: e.stateVariant(e.accs[n])}
+	if ex.Op == kir.OpAccIdx {
+		i.op, i.variant = C.TL_FINALIDX, 0
+	}
+	i.d = e.reg(ex.Type, kind, levelOuter)
+	e.add(levelOuter, i)
+	return i.d
+}
+
+func (e *emitter) stage(st *kir.Stage) {
+	first := 0
+	for s := range e.s {
+		first += len(e.k.Stages[s].Accs)
+	}
+	for n, a := range st.Accs {
+		e.fold(st, first+n, a)
+	}
+	for _, c := range st.Checks {
+		e.check(st, c)
+	}
+	e.stores(st)
+}
+
+// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values.
+func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
+	kind := e.fullKind(true)
+	t := e.k.Exprs[a.Val].Type
+	i := instr{op: reductions[a.Op], typ: int(t), lanes: kind, d: -1, a: e.as(a.Val, kind, false), b: -1, c: -1, aux: n}
+	if e.columns {
+		i.variant = 1
+	}
+	if a.Idx >= 0 {
+		i.b = e.as(a.Idx, kind, false)
+		i.imm = int64(e.k.Exprs[a.Idx].Type)
+	}
+	if !st.Prefix {
+		e.add(levelInner, i)
+		return
+	}
+	if e.columns {
+		if a.Op == kir.Sum {
+			i.variant = 2
+		}
+		e.add(levelInner, i)
+		v := e.stateVariant(a)
+		if v == 1 {
+			v = 2
+		}
+		d := e.reg(t, kind, levelInner)
+		e.add(levelInner, instr{op: C.TL_FINAL, typ: int(t), variant: v, lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
+		e.scans[n] = d
+		return
+	}
+	run := n
+	if a.Op.IsArg() {
+		e.add(levelInner, i)
+		run = len(e.accs) + len(e.hidden)
+		e.hidden = append(e.hidden, hiddenAcc{stage: e.s, of: n})
+	}
+	d := e.reg(t, kind, levelInner)
+	e.add(levelInner, instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: d, a: i.a, b: -1, c: -1, aux: run})
+	e.scans[n] = d
+}
+
+// scanVariant numbers the running operations in the order of the table.
+func scanVariant(op kir.ReduceOp) int {
+	switch op {
+	case kir.Prod, kir.All:
+		return 1
+	case kir.Max, kir.ArgMax:
+		return 2
+	case kir.Min, kir.ArgMin:
+		return 3
+	}
+	return 0
+}
+
+func (e *emitter) check(st *kir.Stage, c kir.Check) {
+	kind := max(e.kind(c.Cond), e.kind(c.Elem))
+	i := instr{op: C.TL_CHECK, typ: int(e.k.Exprs[c.Elem].Type), lanes: kind, d: -1, c: -1}
+	i.a, i.b = e.as(c.Cond, kind, false), e.as(c.Elem, kind, false)
+	e.add(stageLevel(st), i)
+}
+
+func stageLevel(st *kir.Stage) int {
+	if st.OverInner {
+		return levelInner
+	}
+	return levelOuter
+}
+
+// pending is a store whose value is computed straight into the destination.
+type pending struct {
+	store  kir.Store
+	ins    instr // of the value, without result; op 0 when the value is in reg
+	reg    int
+	index  int
+	guard  int
+	direct bool
+}
+
+// stores evaluates all values, then writes them in order.
+func (e *emitter) stores(st *kir.Stage) {
+	kind, level := e.fullKind(st.OverInner), stageLevel(st)
+	list := make([]pending, len(st.Stores))
+	for n, r := range st.Stores {
+		list[n] = pending{store: r, reg: -1, index: -1, guard: -1}
+		if e.canDirect(r, kind, level) {
+			ex := e.k.Exprs[r.Val]
+			list[n].ins, list[n].direct = e.operands(ex, kind), true
+			continue
+		}
+		list[n].reg = e.as(r.Val, kind, false)
+		e.address(&list[n], kind)
+	}
+	// What a store overwrites must not be read by a later one.
+	for n := range list {
+		if list[n].direct && e.readLater(list[n+1:], e.slots[e.storeBuf(list[n].store)]) {
+			list[n].reg, list[n].direct = e.need(list[n].store.Val), false
+		}
+	}
+	for n := range list {
+		if list[n].direct {
+			continue
+		}
+		for m := range n {
+			if v := e.regs[list[n].reg]; v.external && v.slot == e.slots[e.storeBuf(list[m].store)] {
+				list[n].reg = e.materialise(list[n].store.Val, kind)
+			}
+		}
+	}
+	for n := range list {
+		e.write(&list[n], kind, level)
+	}
+}
+
+// canDirect reports that the value of r is used by r alone and its lanes are consecutive
+// elements of the destination.
+func (e *emitter) canDirect(r kir.Store, kind, level int) bool {
+	x := e.k.Exprs[r.Val]
+	if _, elementwise := opcodes[x.Op]; !elementwise || r.Access < 0 || r.Guard >= 0 || r.Mode != kir.Set {
+		return false
+	}
+	m := e.maps[e.ofAccess[r.Access]]
+	return e.val[r.Val] < 0 && e.uses[r.Val] == 1 && e.kind(r.Val) == kind && e.level(r.Val) == level &&
+		m.typ == m.typ.ComputeType() && dense(e.walk(m, kind))
+}
+
+func (e *emitter) readLater(list []pending, slot int) bool {
+	reads := func(r int) bool { return r >= 0 && e.regs[r].external && e.regs[r].slot == slot }
+	for _, p := range list {
+		if p.direct && (reads(p.ins.a) || reads(p.ins.b) || reads(p.ins.c)) || reads(p.index) || reads(p.guard) {
+			return true
+		}
+	}
+	return false
+}
+
+// materialise copies a value that is a pointer into a buffer to a register.
+func (e *emitter) materialise(x, kind int) int {
+	for e.k.Exprs[x].Op == kir.OpBitcast {
+		x = e.k.Exprs[x].A
+	}
+	ex := e.k.Exprs[x]
+	if ex.Op != kir.OpLoad {
+		panic(fmt.Sprintf("BUG: cpu: %v is a pointer into a buffer", ex.Op))
+	}
+	return e.load(e.ofAccess[ex.Imm], kind, e.level(x), false)
+}
+
+// address prepares a store that is not a plain affine one: element numbers and guard.
+func (e *emitter) address(p *pending, kind int) {
+	r := p.store
+	if r.Guard >= 0 {
+		p.guard = e.as(r.Guard, kind, false)
+	}
+	if r.Access < 0 {
+		p.index = e.as(r.Index, kind, false)
+		return
+	}
+	if r.Guard >= 0 || r.Mode == kir.Add {
+		level := stageLevel(&e.k.Stages[e.s])
+		p.index = e.reg(ir.I64, kind, level)
+		e.add(level, instr{op: C.TL_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1, aux: e.ofAccess[r.Access]})
+	}
+}
+
+func (e *emitter) write(p *pending, kind, level int) {
+	r := p.store
+	buf := e.storeBuf(r)
+	t := int(e.k.Bufs[buf].Type)
+	switch {
+	case p.direct:
+		m := e.ofAccess[r.Access]
+		p.ins.d = e.pointer(e.maps[m], level)
+		e.add(level, instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m})
+		e.add(level, p.ins)
+	case p.index >= 0:
+		i := instr{op: C.TL_SCATTER, typ: t, lanes: kind, d: -1, a: p.reg, b: p.index, c: p.guard, aux: buf}
+		if r.Mode == kir.Add {
+			i.imm, e.serial = 1, true
+		}
+		e.add(level, i)
+	default:
+		e.add(level, instr{op: C.TL_STORE, typ: t, lanes: kind, d: -1, a: p.reg, b: -1, c: -1, aux: e.ofAccess[r.Access]})
+	}
+}

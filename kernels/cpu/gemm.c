@@ -1,0 +1,192 @@
+// The GEMM driver: blocking, packing, epilogues and the split over threads. The
+// micro-kernels are in kern_gemm.h.
+#include <string.h>
+#include "cpu.h"
+
+// Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2.
+enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096 };
+
+typedef struct {
+	const tl_isa_table *t;
+	const tl_gemm *g;
+	tl_pool *pool;
+	int64_t M, N, K;
+	const char *a, *b, *bias;
+	char *c;
+	int64_t am, ak, bk, bn, biasn, cm, cn;
+	int act, mr, nr;
+	char *packed; // path L: the block of B of all workers
+	int64_t k0, kc, n0, nc, mtasks;
+	char **buf;
+	const int64_t *par;
+	volatile int64_t oom;
+} gemm;
+
+#define REAL float
+#define SUF(x) x##32
+#include "gemm_driver.h"
+#undef REAL
+#undef SUF
+#define REAL double
+#define SUF(x) x##64
+#include "gemm_driver.h"
+#undef REAL
+#undef SUF
+
+// Integers, wrapping: one row at a time.
+#define INT_GEMM(name, T, U) \
+	static void name(void *arg, int worker, int64_t begin, int64_t end) { \
+		gemm *x = arg; \
+		(void)worker; \
+		const T *a = (const T *)x->a, *b = (const T *)x->b, *bias = (const T *)x->bias; \
+		for (int64_t m = begin; m < end; m++) { \
+			T *c = (T *)x->c + m * x->cm; \
+			for (int64_t n = 0; n < x->N; n++) c[n * x->cn] = bias ? bias[n * x->biasn] : 0; \
+			for (int64_t k = 0; k < x->K; k++) { \
+				U v = (U)a[m * x->am + k * x->ak]; \
+				const T *row = b + k * x->bk; \
+				for (int64_t n = 0; n < x->N; n++) c[n * x->cn] = (T)((U)c[n * x->cn] + v * (U)row[n * x->bn]); \
+			} \
+			if (x->act == 1) for (int64_t n = 0; n < x->N; n++) if (c[n * x->cn] < 0) c[n * x->cn] = 0; \
+		} \
+	}
+INT_GEMM(gemm_i32, int32_t, uint32_t)
+INT_GEMM(gemm_i64, int64_t, uint64_t)
+INT_GEMM(gemm_u32, uint32_t, uint32_t)
+
+static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
+
+// Sets the operands of batch number i.
+static void batch(gemm *x, int64_t i) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par;
+	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = width[g->type];
+	int strided = g->co >= 0;
+	c = strided ? p[g->co] : i * x->M * x->N;
+	for (int d = g->nbatch - 1; d >= 0; d--) {
+		int64_t ix = i % p[g->batch[d]];
+		i /= p[g->batch[d]];
+		a += ix * p[g->ab[d]];
+		b += ix * p[g->bb[d]];
+		if (strided) c += ix * p[g->cb[d]];
+	}
+	x->a = x->buf[0] + a * w;
+	x->b = x->buf[1] + b * w;
+	x->c = x->buf[g->bias ? 3 : 2] + c * w;
+}
+
+static void one(gemm *x, int worker, int parallel) {
+	switch (x->g->type) {
+	case TL_F32: run32(x, worker, parallel); return;
+	case TL_F64: run64(x, worker, parallel); return;
+	}
+	tl_job job = x->g->type == TL_I64 ? gemm_i64 : x->g->type == TL_I32 ? gemm_i32 : gemm_u32;
+	if (!parallel) {
+		job(x, worker, 0, x->M);
+		return;
+	}
+	int64_t per = x->N * x->K + 1;
+	tl_parallel(x->pool, x->M, 32768 / per + 1, job, x);
+}
+
+static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm x = *(gemm *)arg;
+	for (int64_t i = begin; i < end; i++) {
+		batch(&x, i);
+		one(&x, worker, 0);
+	}
+	if (x.oom) ((gemm *)arg)->oom = x.oom;
+}
+
+static void half_gemm(gemm *x, int64_t n);
+
+int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const int64_t *par) {
+	gemm x = {0};
+	x.t = tl_isa_tables(isa);
+	x.g = g;
+	x.pool = pool;
+	x.buf = buf;
+	x.par = par;
+	x.M = par[g->M];
+	x.N = par[g->N];
+	x.K = par[g->K];
+	x.am = par[g->am];
+	x.ak = par[g->ak];
+	x.bk = par[g->bk];
+	x.bn = par[g->bn];
+	x.cm = g->co >= 0 ? par[g->cm] : x.N;
+	x.cn = g->co >= 0 ? par[g->cn] : 1;
+	x.act = g->act;
+	if (g->bias) {
+		x.biasn = par[g->biasn];
+		x.bias = buf[2] + par[g->biaso] * width[g->type];
+	}
+	int64_t n = 1;
+	for (int d = 0; d < g->nbatch; d++) n *= par[g->batch[d]];
+	if (n == 0 || x.M == 0 || x.N == 0) return 0;
+	if (g->type == TL_F16 || g->type == TL_BF16) {
+		half_gemm(&x, n);
+		return x.oom;
+	}
+	int64_t work = x.M * x.N * (x.K + 1);
+	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(pool))) {
+		// About 2^18 multiplications are worth a claim.
+		tl_parallel(pool, n, (1 << 18) / work + 1, batch_job, &x);
+		return x.oom;
+	}
+	for (int64_t i = 0; i < n && !x.oom; i++) {
+		batch(&x, i);
+		one(&x, 0, work >= 1 << 18);
+	}
+	return x.oom;
+}
+
+// Half types: operands widened to dense f32, product in f32, result narrowed.
+static void widen(gemm *x, const char *from, float *to, int64_t rows, int64_t cols, int64_t rs, int64_t cs) {
+	const uint16_t *p = (const uint16_t *)from;
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j++) {
+			uint16_t h = p[i * rs + j * cs];
+			*to++ = x->g->type == TL_F16 ? tl_widen_f16(h) : tl_widen_bf16(h);
+		}
+}
+
+static void half_gemm(gemm *x, int64_t n) {
+	int64_t M = x->M, N = x->N, K = x->K, elems = M * K + K * N + N + M * N;
+	float *mem = tl_alloc(elems * 4 + 64);
+	if (!mem) {
+		x->oom = elems * 4;
+		return;
+	}
+	float *a = mem, *b = a + M * K, *bias = b + K * N, *c = bias + N;
+	tl_gemm g = *x->g;
+	g.type = TL_F32;
+	for (int64_t i = 0; i < n && !x->oom; i++) {
+		batch(x, i);
+		widen(x, x->a, a, M, K, x->am, x->ak);
+		widen(x, x->b, b, K, N, x->bk, x->bn);
+		if (x->bias) widen(x, x->bias, bias, 1, N, 0, x->biasn);
+		gemm y = *x;
+		y.g = &g;
+		y.a = (char *)a;
+		y.am = K;
+		y.ak = 1;
+		y.b = (char *)b;
+		y.bk = N;
+		y.bn = 1;
+		y.bias = x->bias ? (char *)bias : NULL;
+		y.biasn = 1;
+		y.c = (char *)c;
+		y.cm = N;
+		y.cn = 1;
+		one(&y, 0, 1);
+		x->oom = y.oom;
+		uint16_t *out = (uint16_t *)x->c;
+		for (int64_t m = 0; m < M; m++)
+			for (int64_t j = 0; j < N; j++) {
+				float v = c[m * N + j];
+				out[m * x->cm + j * x->cn] = x->g->type == TL_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
+			}
+	}
+	tl_free(mem);
+}

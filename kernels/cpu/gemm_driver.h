@@ -1,0 +1,166 @@
+// The float drivers, for REAL with the suffix SUF. Included twice by gemm.c.
+
+// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B. Tiles at
+// the right edge, or of a C that is not contiguous along n, go through a buffer.
+static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *b, int64_t bk, int64_t k0, int64_t kc) {
+	const REAL *a = (const REAL *)x->a + k0 * x->ak;
+	REAL *c = (REAL *)x->c;
+	int nr = x->nr, first = k0 == 0;
+	for (int64_t m = m0; m < m1; m += x->mr) {
+		int rows = m1 - m < x->mr ? (int)(m1 - m) : x->mr;
+		const REAL *am = a + m * x->am;
+		if (nn == nr && x->cn == 1) {
+			x->t->SUF(gemm)(rows, kc, am, x->am, x->ak, b, bk, c + m * x->cm + j0, x->cm, first);
+			continue;
+		}
+		REAL tile[14 * 32] __attribute__((aligned(64)));
+		for (int i = 0; !first && i < rows; i++)
+			for (int64_t j = 0; j < nn; j++) tile[i * nr + j] = c[(m + i) * x->cm + (j0 + j) * x->cn];
+		x->t->SUF(gemm)(rows, kc, am, x->am, x->ak, b, bk, tile, nr, first);
+		for (int i = 0; i < rows; i++)
+			for (int64_t j = 0; j < nn; j++) c[(m + i) * x->cm + (j0 + j) * x->cn] = tile[i * nr + j];
+	}
+}
+
+static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1) {
+	if (!x->bias && !x->act) return;
+	const REAL *bias = x->bias ? (const REAL *)x->bias + j0 * x->biasn : NULL;
+	for (int64_t m = m0; m < m1; m++) {
+		REAL *c = (REAL *)x->c + m * x->cm + j0 * x->cn;
+		if (x->cn == 1) {
+			x->t->SUF(epilogue)(c, bias, x->biasn, j1 - j0, x->act);
+			continue;
+		}
+		for (int64_t j = 0; j < j1 - j0; j++) x->t->SUF(epilogue)(c + j * x->cn, bias ? bias + j * x->biasn : NULL, 1, 1, x->act);
+	}
+}
+
+// One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
+static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse, int64_t *bk) {
+	const REAL *b = (const REAL *)x->b + k0 * x->bk + j * x->bn;
+	if (nn == x->nr && x->bn == 1 && reuse < 3 * x->mr) {
+		*bk = x->bk;
+		return b;
+	}
+	x->t->SUF(packb)(b, x->bk, x->bn, kc, nn, mem);
+	*bk = x->nr;
+	return mem;
+}
+
+// Few rows: a task is a range of panels, and packs each just before its use.
+static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	int64_t nr = x->nr;
+	REAL *mem = tl_scratch(x->pool, worker, KC * nr * (int64_t)sizeof(REAL));
+	if (!mem) {
+		x->oom = KC * nr * (int64_t)sizeof(REAL);
+		return;
+	}
+	for (int64_t p = begin; p < end; p++) {
+		int64_t j = p * nr, nn = x->N - j < nr ? x->N - j : nr, k0 = 0;
+		do {
+			int64_t kc = x->K - k0 < KC ? x->K - k0 : KC, bk;
+			const REAL *b = SUF(panel_of)(x, mem, j, nn, k0, kc, (int)x->M, &bk);
+			SUF(panel)(x, 0, x->M, j, nn, b, bk, k0, kc);
+			k0 += kc;
+		} while (k0 < x->K);
+	}
+	int64_t j1 = end * nr < x->N ? end * nr : x->N;
+	SUF(finish)(x, 0, x->M, begin * nr, j1);
+}
+
+static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	(void)worker;
+	for (int64_t p = begin; p < end; p++) {
+		int64_t j = x->n0 + p * x->nr, nn = x->n0 + x->nc - j < x->nr ? x->n0 + x->nc - j : x->nr;
+		x->t->SUF(packb)((const REAL *)x->b + x->k0 * x->bk + j * x->bn, x->bk, x->bn, x->kc, nn, (REAL *)x->packed + p * x->nr * KC);
+	}
+}
+
+static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	(void)worker;
+	for (int64_t t = begin; t < end; t++) {
+		int64_t m0 = t % x->mtasks * MB, m1 = m0 + MB < x->M ? m0 + MB : x->M;
+		int64_t j0 = x->n0 + t / x->mtasks * NB, j1 = j0 + NB < x->n0 + x->nc ? j0 + NB : x->n0 + x->nc;
+		for (int64_t j = j0; j < j1; j += x->nr) {
+			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->nr * KC;
+			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, b, x->nr, x->k0, x->kc);
+		}
+		if (x->k0 + x->kc == x->K) SUF(finish)(x, m0, m1, j0, j1);
+	}
+}
+
+// Many rows: B is packed a block at a time by all workers, who then share it.
+static void SUF(blocks)(gemm *x, int worker, int parallel) {
+	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr;
+	int64_t bytes = panels * x->nr * KC * (int64_t)sizeof(REAL);
+	// In a serial run each worker may be inside its own product.
+	x->packed = tl_scratch(x->pool, worker, bytes);
+	if (!x->packed) {
+		x->oom = bytes;
+		return;
+	}
+	x->mtasks = (x->M + MB - 1) / MB;
+	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
+		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
+		int64_t np = (x->nc + x->nr - 1) / x->nr, nt = x->mtasks * ((x->nc + NB - 1) / NB);
+		for (x->k0 = 0; x->k0 < x->K; x->k0 += KC) {
+			x->kc = x->K - x->k0 < KC ? x->K - x->k0 : KC;
+			if (parallel) {
+				tl_parallel(x->pool, np, 4, SUF(pack_job), x);
+				tl_parallel(x->pool, nt, 1, SUF(block_job), x);
+			} else {
+				SUF(pack_job)(x, worker, 0, np);
+				SUF(block_job)(x, worker, 0, nt);
+			}
+		}
+	}
+}
+
+// One row: dot products where the columns of B are contiguous, else a sum of rows.
+static void SUF(vector_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	(void)worker;
+	const REAL *a = (const REAL *)x->a, *b = (const REAL *)x->b + begin * x->bn;
+	REAL *c = (REAL *)x->c + begin * x->cn;
+	if (x->bk == 1 && x->ak == 1) x->t->SUF(dot)(end - begin, x->K, a, 1, b, x->bn, c, x->cn);
+	else x->t->SUF(axpy)(end - begin, x->K, a, x->ak, b, x->bk, c);
+}
+
+static int SUF(vector)(gemm *x, int parallel) {
+	gemm y = *x;
+	if (x->N == 1 && x->M > 1) { // C' = B' A'
+		y.M = 1;
+		y.N = x->M;
+		y.a = x->b;
+		y.ak = x->bk;
+		y.b = x->a;
+		y.bk = x->ak;
+		y.bn = x->am;
+		y.cn = x->cm;
+	} else if (x->M != 1) {
+		return 0;
+	}
+	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
+	int64_t grain = 65536 / (y.K + 1) + 64;
+	if (parallel) tl_parallel(x->pool, y.N, grain, SUF(vector_job), &y);
+	else SUF(vector_job)(&y, 0, 0, y.N);
+	SUF(finish)(x, 0, x->M, 0, x->N);
+	return 1;
+}
+
+static void SUF(run)(gemm *x, int worker, int parallel) {
+	x->mr = x->t->SUF(mr);
+	x->nr = x->t->SUF(nr);
+	if ((x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
+	if (x->M > 2 * MB && x->K > 0) {
+		SUF(blocks)(x, worker, parallel);
+		return;
+	}
+	int64_t panels = (x->N + x->nr - 1) / x->nr;
+	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1;
+	if (parallel) tl_parallel(x->pool, panels, grain > 4 ? grain : 4, SUF(columns), x);
+	else SUF(columns)(x, worker, 0, panels);
+}

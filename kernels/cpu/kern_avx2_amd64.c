@@ -1,0 +1,19 @@
+// AVX2, FMA and F16C. The system headers come first: they must not be compiled for
+// this target.
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+#pragma GCC target("avx2,fma,f16c,tune=haswell")
+#endif
+#define TL_TABLE tl_table_avx2
+#define TL_VL 8
+#define TL_MR 6
+#include "kern_table.h"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,17 @@
+// The build's baseline: SSE2 on x86-64, NEON on arm64.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+#endif
+#define TL_TABLE tl_table_base
+#define TL_VL 4
+#if defined(__aarch64__)
+#define TL_MR 8
+#else
+#define TL_MR 6
+#endif
+#include "kern_table.h"
+
+float tl_widen_f16(uint16_t h) { return tl_half_to_float(h); }
+float tl_widen_bf16(uint16_t h) { return tl_brain_to_float(h); }
+uint16_t tl_narrow_f16(float f) { return tl_float_to_half(f); }
+uint16_t tl_narrow_bf16(float f) { return tl_float_to_brain(f); }

@@ -1,0 +1,140 @@
+// Elementwise instructions, one function a type and a shape of operands.
+
+#if defined(__clang__)
+#define TL_VEC _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TL_VEC _Pragma("GCC ivdep")
+#endif
+
+#define TL_ARG static void
+#define TL_P (tl_ctx * c, const tl_ins *q)
+
+// Binary, for vector-vector, vector-scalar and scalar-vector operands.
+#define TL_BIN3(name, T, R, expr) \
+	TL_ARG name##_0 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], y = b[i]; d[i] = (R)(expr); } } \
+	TL_ARG name##_1 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } } \
+	TL_ARG name##_2 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; T x = *(const T *)c->reg[q->a]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T y = b[i]; d[i] = (R)(expr); } }
+
+#define TL_UN(name, T, R, expr) \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } }
+
+#define TL_FLOATS(M) M(f32, float, F32) M(f64, double, F64)
+#define TL_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t)
+
+#define TL_FLOAT_OPS(s, T, C) \
+	TL_BIN3(add_##s, T, T, x + y) TL_BIN3(sub_##s, T, T, x - y) TL_BIN3(mul_##s, T, T, x *y) TL_BIN3(div_##s, T, T, x / y) \
+	TL_BIN3(min_##s, T, T, (x < y || x != x) ? x : y) TL_BIN3(max_##s, T, T, (x > y || x != x) ? x : y) \
+	TL_UN(neg_##s, T, T, -x) TL_UN(isnan_##s, T, uint8_t, x != x)
+TL_FLOATS(TL_FLOAT_OPS)
+
+#define TL_INT_OPS(s, T, C, U) \
+	TL_BIN3(add_##s, T, T, (U)x + (U)y) TL_BIN3(sub_##s, T, T, (U)x - (U)y) TL_BIN3(mul_##s, T, T, (U)x *(U)y) \
+	TL_BIN3(div_##s, T, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y) \
+	TL_BIN3(rem_##s, T, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y) \
+	TL_BIN3(min_##s, T, T, x < y ? x : y) TL_BIN3(max_##s, T, T, x > y ? x : y) \
+	TL_BIN3(pow_##s, T, T, tl_powi((int64_t)x, (int64_t)y)) \
+	TL_BIN3(and_##s, T, T, x &y) TL_BIN3(or_##s, T, T, x | y) TL_BIN3(xor_##s, T, T, x ^ y) \
+	TL_BIN3(shl_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? (U)x << (y & (T)(sizeof(T) * 8 - 1)) : 0) \
+	TL_BIN3(shr_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? x >> (y & (T)(sizeof(T) * 8 - 1)) : (x < 0 ? (T)-1 : (T)0)) \
+	TL_UN(neg_##s, T, T, (U)0 - (U)x) TL_UN(abs_##s, T, T, x < 0 ? (U)0 - (U)x : (U)x) TL_UN(not_##s, T, T, ~x)
+TL_INTS(TL_INT_OPS)
+
+#define TL_CMP(s, T) \
+	TL_BIN3(eq_##s, T, uint8_t, x == y) TL_BIN3(ne_##s, T, uint8_t, x != y) TL_BIN3(lt_##s, T, uint8_t, x < y) TL_BIN3(le_##s, T, uint8_t, x <= y)
+TL_CMP(f32, float) TL_CMP(f64, double) TL_CMP(i32, int32_t) TL_CMP(i64, int64_t) TL_CMP(u32, uint32_t) TL_CMP(b8, uint8_t)
+TL_BIN3(and_b8, uint8_t, uint8_t, x &y) TL_BIN3(or_b8, uint8_t, uint8_t, x | y) TL_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
+TL_UN(not_b8, uint8_t, uint8_t, x ^ 1)
+
+TL_UN(abs_f32, float, float, tl_asf(tl_asu(x) & 0x7fffffffu))
+TL_UN(abs_f64, double, double, tl_asd(tl_asl(x) & 0x7fffffffffffffffull))
+TL_UN(floor_f32, float, float, __builtin_floorf(x)) TL_UN(floor_f64, double, double, __builtin_floor(x))
+TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double, __builtin_ceil(x))
+TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
+TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
+TL_UN(sqrt_f32, float, float, __builtin_sqrtf(x)) TL_UN(sqrt_f64, double, double, __builtin_sqrt(x))
+TL_UN(exp_f32, float, float, tl_expf(x)) TL_UN(exp_f64, double, double, exp(x))
+TL_UN(log_f32, float, float, tl_logf(x)) TL_UN(log_f64, double, double, log(x))
+TL_UN(tanh_f32, float, float, tl_tanhf(x)) TL_UN(tanh_f64, double, double, tanh(x))
+TL_UN(erf_f32, float, float, tl_erff(x)) TL_UN(erf_f64, double, double, erf(x))
+TL_UN(sin_f64, double, double, sin(x)) TL_UN(cos_f64, double, double, cos(x))
+TL_BIN3(rem_f32, float, float, fmodf(x, y)) TL_BIN3(rem_f64, double, double, fmod(x, y))
+TL_BIN3(pow_f64, double, double, pow(x, y))
+
+// Arguments beyond the reduction's range, and NaN, go to the C library, a block at a time.
+#define TL_TRIG(name, shift, slow) \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
+		int bad = 0; \
+		for (int64_t i = 0; i < n; i++) bad |= !(tl_asf(tl_asu(a[i]) & 0x7fffffffu) <= TL_TRIG_MAX); \
+		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = slow(a[i]); return; } \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_trigf(a[i], shift); }
+TL_TRIG(sin_f32, 0, sinf)
+TL_TRIG(cos_f32, 1, cosf)
+
+static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int64_t bs, int64_t n) {
+	if (bs == 0 && *b == 2.0f && as == 1) {
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i];
+		return;
+	}
+	int bad = 0;
+	for (int64_t i = 0; i < n; i++) {
+		float x = a[i * as], y = tl_asf(tl_asu(b[i * bs]) & 0x7fffffffu);
+		bad |= !(x > 0.0f) | !(x < __builtin_inff()) | !(y < __builtin_inff());
+	}
+	if (bad) {
+		for (int64_t i = 0; i < n; i++) d[i] = powf(a[i * as], b[i * bs]);
+		return;
+	}
+	if (bs == 0) {
+		float y = *b;
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], y);
+	} else if (as == 0) {
+		float x = *a;
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(x, b[i]);
+	} else {
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], b[i]);
+	}
+}
+TL_ARG pow_f32_0 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); }
+TL_ARG pow_f32_1 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); }
+TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
+
+#define TL_FMAOP(name, T, f) \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *y = c->reg[q->b], *z = c->reg[q->c]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], y[i], z[i]); }
+TL_FMAOP(fma_f32, float, __builtin_fmaf) TL_FMAOP(fma_f64, double, __builtin_fma)
+
+#define TL_SEL(w, T) \
+	TL_ARG sel_##w##_0 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *x = c->reg[q->b], *y = c->reg[q->c]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i], v = y[i]; d[i] = m[i] ? u : v; } } \
+	TL_ARG sel_##w##_1 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *x = c->reg[q->b]; T v = *(T *)c->reg[q->c]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i]; d[i] = m[i] ? u : v; } } \
+	TL_ARG sel_##w##_2 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *y = c->reg[q->c]; T u = *(T *)c->reg[q->b]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) { T v = y[i]; d[i] = m[i] ? u : v; } } \
+	TL_ARG sel_##w##_3 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; T u = *(T *)c->reg[q->b], v = *(T *)c->reg[q->c]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = m[i] ? u : v; }
+TL_SEL(1, uint8_t) TL_SEL(4, uint32_t) TL_SEL(8, uint64_t)
+
+#define TL_CASTS_FROM(s, T) \
+	TL_UN(cast_##s##_b8, T, uint8_t, x != 0) TL_UN(cast_##s##_i32, T, int32_t, x) TL_UN(cast_##s##_i64, T, int64_t, x) \
+	TL_UN(cast_##s##_f32, T, float, x) TL_UN(cast_##s##_f64, T, double, x)
+TL_CASTS_FROM(b8, uint8_t) TL_CASTS_FROM(i32, int32_t) TL_CASTS_FROM(i64, int64_t)
+TL_CASTS_FROM(u32, uint32_t) TL_CASTS_FROM(f32, float) TL_CASTS_FROM(f64, double)
+TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, x) TL_UN(cast_i64_u32, int64_t, uint32_t, x)
+TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double, uint32_t, (int64_t)x)
+
+// The four words of one block; neighbours that share a counter share the work.
+TL_ARG philox4 TL_P {
+	int64_t n = c->n[q->lanes];
+	const uint64_t *lo = c->reg[q->a], *hi = c->reg[q->b], *key = c->reg[q->c];
+	const int32_t *out = c->k->extra + q->aux;
+	uint32_t w[4] = {0, 0, 0, 0};
+	for (int64_t i = 0; i < n; i++) {
+		if (i == 0 || lo[i] != lo[i - 1] || hi[i] != hi[i - 1] || key[i] != key[i - 1]) tl_philox(lo[i], hi[i], key[i], w);
+		for (int j = 0; j < 4; j++)
+			if (out[j] >= 0) ((uint32_t *)c->reg[out[j]])[i] = w[j];
+	}
+}

@@ -1,0 +1,141 @@
+// GEMM micro-kernels over the compiler's vector types. TL_VL is the number of f32
+// lanes, TL_MR the rows of a tile; a tile is TL_MR x (2 vectors).
+
+#define TL_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define TL_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define TL_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
+typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_alias));
+
+#define TL_NR32 (2 * TL_VL)
+#define TL_NR64 TL_VL
+
+#define TL_GEMM(s, T, V, L) \
+	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
+		V x[TL_MR][2]; \
+		TL_UNROLL for (int i = 0; i < mr; i++) x[i][0] = x[i][1] = (V){0}; \
+		if (!first) { \
+			TL_UNROLL for (int i = 0; i < mr; i++) { \
+				x[i][0] = *(const V *)(c + i * cm); \
+				x[i][1] = *(const V *)(c + i * cm + L); \
+			} \
+		} \
+		for (int64_t k = 0; k < kc; k++) { \
+			V b0 = *(const V *)b, b1 = *(const V *)(b + L); \
+			TL_UNROLL for (int i = 0; i < mr; i++) { \
+				T y = a[i * am]; \
+				x[i][0] += y * b0; \
+				x[i][1] += y * b1; \
+			} \
+			a += ak; \
+			b += bk; \
+		} \
+		TL_UNROLL for (int i = 0; i < mr; i++) { \
+			*(V *)(c + i * cm) = x[i][0]; \
+			*(V *)(c + i * cm + L) = x[i][1]; \
+		} \
+	} \
+	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
+		switch (mr) { \
+			TL_ROWS(s) \
+		} \
+	} \
+	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, int first) { \
+		if (am == 1 && ak == TL_MR && bk == 2 * L) rows##s(mr, kc, a, 1, TL_MR, b, 2 * L, c, cm, first); \
+		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, c, cm, first); \
+		else rows##s(mr, kc, a, am, ak, b, bk, c, cm, first); \
+	} \
+	static void packb##s(const T *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, T *d) { \
+		if (n == 2 * L && bn == 1) { \
+			for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) { \
+				*(V *)d = *(const V *)b; \
+				*(V *)(d + L) = *(const V *)(b + L); \
+			} \
+			return; \
+		} \
+		if (n == 2 * L) { \
+			for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) TL_UNROLL for (int j = 0; j < 2 * L; j++) d[j] = b[j * bn]; \
+			return; \
+		} \
+		for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) { \
+			for (int64_t j = 0; j < n; j++) d[j] = b[j * bn]; \
+			for (int64_t j = n; j < 2 * L; j++) d[j] = 0; \
+		} \
+	} \
+	/* c[j] = sum over k of a[k] b[j * bn + k] */ \
+	static void dot##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bn, T *c, int64_t cn) { \
+		(void)ak; \
+		for (int64_t j = 0; j < n; j += 4) { \
+			int64_t m = n - j < 4 ? n - j : 4; \
+			const T *p[4]; \
+			for (int i = 0; i < 4; i++) p[i] = b + (j + (i < m ? i : 0)) * bn; \
+			V t[4][2]; \
+			TL_UNROLL for (int i = 0; i < 4; i++) t[i][0] = t[i][1] = (V){0}; \
+			int64_t k = 0; \
+			for (; k + 2 * L <= kk; k += 2 * L) { \
+				V x = *(const V *)(a + k), y = *(const V *)(a + k + L); \
+				TL_UNROLL for (int i = 0; i < 4; i++) { \
+					t[i][0] += x * *(const V *)(p[i] + k); \
+					t[i][1] += y * *(const V *)(p[i] + k + L); \
+				} \
+			} \
+			for (int i = 0; i < m; i++) { \
+				V v = t[i][0] + t[i][1]; \
+				T r = 0; \
+				for (int l = 0; l < L; l++) r += v[l]; \
+				for (int64_t q = k; q < kk; q++) r += a[q] * p[i][q]; \
+				c[(j + i) * cn] = r; \
+			} \
+		} \
+	} \
+	/* c[j] (+)= sum over k of a[k * ak] b[k * bk + j] */ \
+	static void axpy##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bk, T *c) { \
+		for (int64_t j = 0; j < n; j++) c[j] = 0; \
+		int64_t k = 0; \
+		for (; k + 4 <= kk; k += 4, b += 4 * bk, a += 4 * ak) { \
+			T w = a[0], x = a[ak], y = a[2 * ak], z = a[3 * ak]; \
+			const T *p = b, *q = b + bk, *r = b + 2 * bk, *u = b + 3 * bk; \
+			TL_VEC for (int64_t j = 0; j < n; j++) c[j] += (w * p[j] + x * q[j]) + (y * r[j] + z * u[j]); \
+		} \
+		for (; k < kk; k++, b += bk, a += ak) { \
+			T w = *a; \
+			TL_VEC for (int64_t j = 0; j < n; j++) c[j] += w * b[j]; \
+		} \
+	}
+
+#define TL_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, c, cm, first); break;
+#define TL_ROWS6(s) TL_ROW(s, 1) TL_ROW(s, 2) TL_ROW(s, 3) TL_ROW(s, 4) TL_ROW(s, 5) TL_ROW(s, 6)
+#define TL_ROWS8(s) TL_ROWS6(s) TL_ROW(s, 7) TL_ROW(s, 8)
+#define TL_ROWS14(s) TL_ROWS8(s) TL_ROW(s, 9) TL_ROW(s, 10) TL_ROW(s, 11) TL_ROW(s, 12) TL_ROW(s, 13) TL_ROW(s, 14)
+#if TL_MR == 14
+#define TL_ROWS(s) TL_ROWS14(s)
+#elif TL_MR == 8
+#define TL_ROWS(s) TL_ROWS8(s)
+#else
+#define TL_ROWS(s) TL_ROWS6(s)
+#endif
+
+TL_GEMM(32, float, tl_v32, TL_VL)
+TL_GEMM(64, double, tl_v64, TL_VL / 2)
+
+// Activations: the numbers are those of kir.Activation.
+static inline float gelu_tanh32(float x) { return 0.5f * x * (1.0f + tl_tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
+static inline double gelu_tanh64(double x) { return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+#define TL_EPILOGUE(s, T, EXP, ERF, GT, HALF_ROOT) \
+	static void epilogue##s(T *c, const T *bias, int64_t bn, int64_t n, int act) { \
+		if (bias && bn == 1) { TL_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
+		else if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[i * bn]; \
+		switch (act) { \
+		case 1: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = x < 0 ? 0 : x; } break; \
+		case 2: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = (T)0.5 * x * (1 + ERF(x * HALF_ROOT)); } break; \
+		case 3: TL_VEC for (int64_t i = 0; i < n; i++) c[i] = GT(c[i]); break; \
+		case 4: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = x / (1 + EXP(-x)); } break; \
+		} \
+	}
+TL_EPILOGUE(32, float, tl_expf, tl_erff, gelu_tanh32, 0.70710678f)
+TL_EPILOGUE(64, double, exp, erf, gelu_tanh64, 0.70710678118654752440)

@@ -1,0 +1,222 @@
+// Functions of one lane, without branches, so that the compiler turns a loop over
+// them into vector code. Polynomials are our own minimax fits (Lawson iteration);
+// the bounds in units in the last place are what math_test.go measures.
+
+static inline float tl_asf(uint32_t u) { float f; __builtin_memcpy(&f, &u, 4); return f; }
+static inline uint32_t tl_asu(float f) { uint32_t u; __builtin_memcpy(&u, &f, 4); return u; }
+static inline double tl_asd(uint64_t u) { double f; __builtin_memcpy(&f, &u, 8); return f; }
+static inline uint64_t tl_asl(double f) { uint64_t u; __builtin_memcpy(&u, &f, 8); return u; }
+
+// Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, which stays in the low bits.
+#define TL_ROUND32 12582912.0f
+#define TL_ROUND64 6755399441055744.0
+
+// exp: at most 1.1 ulp. Cody-Waite reduction by ln 2; the scale is applied in two
+// halves so that denormal results are right.
+static inline float tl_expf(float x) {
+	x = x < -104.0f ? -104.0f : x;
+	x = x > 89.0f ? 89.0f : x;
+	float t = x * 1.44269504f + TL_ROUND32;
+	float n = t - TL_ROUND32;
+	int32_t k = (int32_t)(tl_asu(t) - 0x4B400000u);
+	float r = x - n * 0.693359375f;
+	r = r + n * 2.12194440e-4f;
+	float p = 1.991938043e-04f;
+	p = p * r + 1.394722494e-03f;
+	p = p * r + 8.333262987e-03f;
+	p = p * r + 4.166625440e-02f;
+	p = p * r + 1.666666716e-01f;
+	p = p * r + 0.5f;
+	p = p * (r * r) + r;
+	p = p + 1.0f;
+	int32_t h = k >> 1;
+	return p * tl_asf((uint32_t)(h + 127) << 23) * tl_asf((uint32_t)(k - h + 127) << 23);
+}
+
+// log: at most 1.0 ulp.
+static inline float tl_logf(float x) {
+	float y = x < 1.17549435e-38f ? x * 8388608.0f : x;
+	float e = x < 1.17549435e-38f ? -23.0f : 0.0f;
+	uint32_t ix = tl_asu(y) - 0x3f3504f3u;
+	int32_t k = (int32_t)ix >> 23;
+	float f = tl_asf(tl_asu(y) - ((uint32_t)k << 23)) - 1.0f;
+	e += (float)k;
+	float p = 6.917822361e-02f;
+	p = p * f - 1.183293313e-01f;
+	p = p * f + 1.189412773e-01f;
+	p = p * f - 1.237877086e-01f;
+	p = p * f + 1.421528459e-01f;
+	p = p * f - 1.666944772e-01f;
+	p = p * f + 2.000238746e-01f;
+	p = p * f - 2.499998510e-01f;
+	p = p * f + 3.333330750e-01f;
+	float s = f * f;
+	float r = f * s * p;
+	r = r - e * 2.12194440e-4f;
+	r = r - 0.5f * s;
+	r = r + f;
+	r = r + e * 0.693359375f;
+	r = x == 0.0f ? -__builtin_inff() : r;
+	r = x < 0.0f ? __builtin_nanf("") : r;
+	return x < __builtin_inff() ? r : x; // +inf and NaN
+}
+
+// tanh: at most 1.4 ulp.
+static inline float tl_tanhf(float x) {
+	float t = tl_asf(tl_asu(x) & 0x7fffffffu);
+	float z = x * x;
+	float p = 2.137162723e-03f;
+	p = p * z - 8.171704598e-03f;
+	p = p * z + 2.169869095e-02f;
+	p = p * z - 5.394645408e-02f;
+	p = p * z + 1.333320439e-01f;
+	p = p * z - 3.333333135e-01f;
+	float small = x + x * (z * p);
+	float big = 1.0f - 2.0f / (tl_expf(t + t) + 1.0f);
+	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
+	return t < 0.625f ? small : big;
+}
+
+// erf: at most 1.2 ulp; beyond 0.93 by 1 - exp(polynomial).
+static inline float tl_erff(float x) {
+	float t = tl_asf(tl_asu(x) & 0x7fffffffu);
+	float z = x * x;
+	float p = 8.345225069e-05f;
+	p = p * z - 8.137437399e-04f;
+	p = p * z + 5.200634245e-03f;
+	p = p * z - 2.685927041e-02f;
+	p = p * z + 1.128369421e-01f;
+	p = p * z - 3.761263490e-01f;
+	p = p * z + 1.283791661e-01f;
+	float small = x + x * p;
+	float c = t > 4.0f ? 4.0f : t;
+	float q = -2.096545177e-05f;
+	q = q * c + 4.329672083e-04f;
+	q = q * c - 4.163833801e-03f;
+	q = q * c + 2.510043979e-02f;
+	q = q * c - 1.082508117e-01f;
+	q = q * c - 6.333734393e-01f;
+	q = q * c - 1.295018494e-01f;
+	q = q * c + 1.719745196e-04f;
+	float big = 1.0f - tl_expf(q - c);
+	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
+	return t < 0.93f ? small : big;
+}
+
+// Largest argument of the reduction below: n stays within 20 bits, so that its product
+// with the 33-bit head of pi/2 is exact.
+#define TL_TRIG_MAX 1.0e6f
+
+// sin (shift 0) and cos (shift 1): at most 1.0 ulp for |x| <= TL_TRIG_MAX. Reduced in double.
+static inline float tl_trigf(float x, uint32_t shift) {
+	double d = x;
+	double t = d * 0.63661977236758134308 + TL_ROUND64;
+	double n = t - TL_ROUND64;
+	uint32_t k = (uint32_t)(int32_t)n + shift;
+	double rd = d - n * 1.57079632673412561417;
+	float r = (float)(rd - n * 6.07710050650619224932e-11);
+	float z = r * r;
+	float s = 2.717564485e-06f;
+	s = s * z - 1.983925613e-04f;
+	s = s * z + 8.333329111e-03f;
+	s = s * z - 1.666666716e-01f;
+	s = r + r * (z * s);
+	float c = -2.720330201e-07f;
+	c = c * z + 2.479943578e-05f;
+	c = c * z - 1.388888340e-03f;
+	c = c * z + 4.166666791e-02f;
+	c = 1.0f - 0.5f * z + z * z * c;
+	float v = (k & 1) ? c : s;
+	return tl_asf(tl_asu(v) ^ ((k & 2) << 30));
+}
+
+// pow for 0 < a < inf and finite b: at most 0.51 ulp. log2 and exp2 in double.
+static inline float tl_powf(float a, float b) {
+	uint64_t ia = tl_asl((double)a);
+	uint64_t ix = ia - 0x3fe6a09e667f3bcdull; // sqrt(1/2)
+	int32_t e = (int32_t)(uint32_t)(ix >> 32) >> 20;
+	double m = tl_asd(ia - ((uint64_t)(uint32_t)e << 52));
+	double s = (m - 1.0) / (m + 1.0), z = s * s;
+	double q = 6.85845367174733739e-02;
+	q = q * z + 7.71170734498274335e-02;
+	q = q * z + 9.08965780131198858e-02;
+	q = q * z + 1.11111388699268898e-01;
+	q = q * z + 1.42857140095922069e-01;
+	q = q * z + 2.00000000011696433e-01;
+	q = q * z + 3.33333333333317883e-01;
+	double l = (double)e + 2.88539008177792681472 * (s + s * (z * q));
+	double t = (double)b * l;
+	t = t < -160.0 ? -160.0 : t;
+	t = t > 140.0 ? 140.0 : t;
+	double w = t + TL_ROUND64;
+	double r = t - (w - TL_ROUND64);
+	double p = 6.95040603295382732e-09;
+	p = p * r + 1.02086442000858250e-07;
+	p = p * r + 1.32162794245242815e-06;
+	p = p * r + 1.52526586480250862e-05;
+	p = p * r + 1.54035284350565512e-04;
+	p = p * r + 1.33335582257912595e-03;
+	p = p * r + 9.61812910954964843e-03;
+	p = p * r + 5.55041086644776638e-02;
+	p = p * r + 2.40226506959039104e-01;
+	p = p * r + 6.93147180559950393e-01;
+	p = p * r + 1.0;
+	return (float)(p * tl_asd((tl_asl(w) << 52) + 0x3ff0000000000000ull));
+}
+
+static inline float tl_half_to_float(uint16_t h) {
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, m = (uint32_t)(h & 0x7fff) << 13;
+	// Multiplying by 2^112 moves the exponent and normalises denormals.
+	float v = tl_asf(m) * 5.192296858534828e+33f;
+	v = m >= 0x0f800000u ? tl_asf(m | 0x7f800000u) : v;
+	return tl_asf(tl_asu(v) | sign);
+}
+
+static inline uint16_t tl_float_to_half(float f) {
+	uint32_t b = tl_asu(f), sign = (b >> 16) & 0x8000, a = b & 0x7fffffffu;
+	uint32_t normal = (a + 0xfff + ((a >> 13) & 1)) - 0x38000000u;
+	// Below 2^-14, adding 1/2 rounds to a multiple of 2^-24 in the low bits.
+	uint32_t tiny = tl_asu(tl_asf(a) + 0.5f) - 0x3f000000u;
+	uint32_t h = a < 0x38800000u ? tiny : normal >> 13;
+	h = a >= 0x477ff000u ? 0x7c00u : h;
+	h = a > 0x7f800000u ? 0x7e00u : h;
+	return (uint16_t)(h | sign);
+}
+
+static inline float tl_brain_to_float(uint16_t h) { return tl_asf((uint32_t)h << 16); }
+
+static inline uint16_t tl_float_to_brain(float f) {
+	uint32_t b = tl_asu(f);
+	uint32_t r = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+	return (uint16_t)((b & 0x7fffffffu) > 0x7f800000u ? (b >> 16) | 0x40 : r);
+}
+
+static inline int64_t tl_powi(int64_t a, int64_t b) {
+	if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;
+	uint64_t r = 1, x = (uint64_t)a;
+	for (; b > 0; b >>= 1) {
+		if (b & 1) r *= x;
+		x *= x;
+	}
+	return (int64_t)r;
+}
+
+// Philox4x32-10 (Salmon et al., SC 2011).
+static inline void tl_philox(uint64_t lo, uint64_t hi, uint64_t key, uint32_t out[4]) {
+	uint32_t c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32), c2 = (uint32_t)hi, c3 = (uint32_t)(hi >> 32);
+	uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+	for (int r = 0; r < 10; r++) {
+		uint64_t p = (uint64_t)0xD2511F53u * c0, q = (uint64_t)0xCD9E8D57u * c2;
+		uint32_t n0 = (uint32_t)(q >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p >> 32) ^ c3 ^ k1;
+		c1 = (uint32_t)q;
+		c3 = (uint32_t)p;
+		c0 = n0;
+		c2 = n2;
+		k0 += 0x9E3779B9u;
+		k1 += 0xBB67AE85u;
+	}
+	out[0] = c0;
+	out[1] = c1;
+	out[2] = c2;
+	out[3] = c3;
+}

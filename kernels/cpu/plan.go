@@ -1,0 +1,345 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// A kernel is worked tile by tile. A tile has outer lanes, one an outer index, and
+// tile lanes, one an (outer, inner) index. There are four shapes:
+//
+//	map:     outer lanes only
+//	rows:    some outer indices, each with its whole inner space (inner fastest)
+//	row:     one outer index and a piece of its inner space
+//	columns: many outer indices (fastest), and as many inner ones as fit
+//
+// An expression has the lanes of the dims it depends on, and runs as seldom as they
+// allow: once a run, once an outer tile, or once an inner tile.
+
+// Lanes that a tile aims for: with registers of 4 bytes, eight of them fill an L1
+// cache of 32 KiB.
+const tileLanes = 1024
+
+// A row of at most this length is one tile when more than one stage visits it, so that
+// what one stage computes is there in the next.
+const wholeRow = 4096
+
+// Elements that are accumulated apart and then joined; a constant, so that sums
+// do not depend on the number of threads.
+const chunkElems = 1 << 16
+
+type plan struct {
+	k     *kir.Kernel
+	par   []int64 // sizes and strides; other entries are 0
+	slots []int   // slot of each buffer
+	// Maps: of accesses, of indices, of the row-major number (in outer and in inner stages).
+	maps     []*affine
+	ofAccess []int
+	ofIndex  []int
+	ofLinear [2]int
+	spaces   [2]*space
+	columns  bool
+	// oneTile: the inner space is one tile, so that tile registers outlive a stage.
+	oneTile bool
+	live    []bool
+	uses    []int
+	mask    []uint64 // dims an expression depends on
+	lanes   [2]uint64
+	accs    []kir.Acc
+	stageOf []int // of each accumulator
+	hidden  []hiddenAcc
+}
+
+// hiddenAcc keeps the running extreme of a Prefix ArgMax or ArgMin.
+type hiddenAcc struct{ stage, of int }
+
+// Bits of a mask: outer dims, inner dims, and "varies" in each group for what is
+// not an affine map.
+const (
+	innerBit   = 32
+	outerVary  = uint64(1) << 31
+	innerVary  = uint64(1) << 63
+	innerMask  = uint64(1<<64 - 1<<innerBit)
+	unusedMap  = -1
+	maxAccs    = 64
+	maxDimsRun = 20 // TL_MAX_DIMS
+)
+
+func newPlan(k *kir.Kernel, par []int64, slots []int) (*plan, error) {
+	p := &plan{k: k, par: par, slots: slots}
+	for s := range k.Stages {
+		for _, a := range k.Stages[s].Accs {
+			p.accs = append(p.accs, a)
+			p.stageOf = append(p.stageOf, s)
+		}
+	}
+	if k.Outer > maxDimsRun || k.Inner > maxDimsRun || len(p.accs) > maxAccs {
+		return nil, fmt.Errorf("kernel %s: %d outer dims, %d inner dims, %d accumulators are more than this device handles", k.Name, k.Outer, k.Inner, len(p.accs))
+	}
+	p.findMaps()
+	p.spaces[outer] = &space{size: collapse(outer, par[:k.Outer], p.maps)}
+	p.spaces[inner] = &space{size: collapse(inner, par[k.Outer:k.Outer+k.Inner], p.maps)}
+	p.chooseTiles()
+	p.findMasks()
+	return p, nil
+}
+
+// findMaps lists the affine maps that live expressions and stores use, as strides.
+func (p *plan) findMaps() {
+	k := p.k
+	p.live = make([]bool, len(k.Exprs))
+	p.uses = make([]int, len(k.Exprs))
+	p.ofAccess, p.ofIndex = fill(len(k.Access), unusedMap), fill(k.Outer+k.Inner, unusedMap)
+	p.ofLinear = [2]int{unusedMap, unusedMap}
+	for s := range k.Stages {
+		st := &k.Stages[s]
+		group := outer
+		if st.OverInner {
+			group = inner
+		}
+		for i, used := range k.Uses(st) {
+			if !used {
+				continue
+			}
+			p.live[i] = true
+			switch e := k.Exprs[i]; e.Op {
+			case kir.OpLoad:
+				p.addAccess(int(e.Imm), group)
+			case kir.OpIndex:
+				if d := int(e.Imm); p.ofIndex[d] == unusedMap {
+					p.setStride(p.newMap(-1, ir.I64, -1), d, 1)
+					p.ofIndex[d] = len(p.maps) - 1
+				}
+			case kir.OpLinear:
+				if p.ofLinear[group] == unusedMap {
+					p.linear(p.newMap(-1, ir.I64, -1), group)
+					p.ofLinear[group] = len(p.maps) - 1
+				}
+			}
+		}
+		for _, r := range st.Stores {
+			if r.Access >= 0 {
+				p.addAccess(r.Access, group)
+			}
+		}
+		st.Roots(func(n int) { p.uses[n]++ })
+	}
+	for i, e := range k.Exprs {
+		if p.live[i] {
+			for _, a := range [...]int{e.A, e.B, e.C} {
+				if a >= 0 {
+					p.uses[a]++
+				}
+			}
+		}
+	}
+}
+
+func fill(n, v int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = v
+	}
+	return s
+}
+
+func (p *plan) newMap(buf int, t ir.DType, offset int) *affine {
+	m := &affine{buf: buf, typ: t, offset: offset}
+	m.stride[outer] = make([]int64, p.k.Outer)
+	m.stride[inner] = make([]int64, p.k.Inner)
+	p.maps = append(p.maps, m)
+	return m
+}
+
+// setStride sets the stride of dim d, outer dims first.
+func (p *plan) setStride(m *affine, d int, v int64) {
+	if d < p.k.Outer {
+		m.stride[outer][d] = v
+	} else {
+		m.stride[inner][d-p.k.Outer] = v
+	}
+}
+
+// linear gives m the strides of the row-major number of the index in a stage of that kind.
+func (p *plan) linear(m *affine, group int) {
+	k, n := p.k, int64(1)
+	if group == inner {
+		for d := k.Inner - 1; d >= 0; d-- {
+			m.stride[inner][d] = n
+			n *= p.par[k.Outer+d]
+		}
+	}
+	for d := k.Outer - 1; d >= 0; d-- {
+		m.stride[outer][d] = n
+		n *= p.par[d]
+	}
+}
+
+func (p *plan) addAccess(n, group int) {
+	if p.ofAccess[n] != unusedMap {
+		return
+	}
+	a := p.k.Access[n]
+	m := p.newMap(a.Buf, p.k.Bufs[a.Buf].Type, a.Offset)
+	p.ofAccess[n] = len(p.maps) - 1
+	if a.Linear {
+		p.linear(m, group)
+		return
+	}
+	for d, s := range a.Stride {
+		v := int64(0)
+		switch s {
+		case kir.Broadcast:
+		case kir.Unit:
+			v = 1
+		default:
+			v = p.par[s]
+		}
+		p.setStride(m, d, v)
+	}
+}
+
+func (p *plan) chooseTiles() {
+	o, i := p.spaces[outer], p.spaces[inner]
+	visits := 0
+	prefix := false
+	for _, s := range p.k.Stages {
+		if s.OverInner {
+			visits++
+			prefix = prefix || s.Prefix
+		}
+	}
+	n := i.numel()
+	whole := int64(tileLanes)
+	if visits > 1 {
+		whole = wholeRow
+	}
+	switch {
+	case visits == 0:
+		o.cut(tileLanes)
+		i.whole()
+		p.oneTile = true
+	case p.alongOuter():
+		p.columns = true
+		o.cut(tileLanes)
+		i.single()
+		if w := o.lanes(); o.tiles() == 1 && w <= tileLanes/2 && len(i.size) > 0 && !prefix {
+			i.chunk = max(1, min(i.size[i.t], tileLanes/w))
+		}
+	case n <= whole:
+		i.whole()
+		p.oneTile = true
+		if len(o.size) > 0 {
+			o.cut(max(1, tileLanes/max(1, n)))
+		}
+	default:
+		o.single()
+		i.cut(tileLanes)
+	}
+}
+
+// alongOuter reports that loads run along the last outer dim rather than along the inner ones.
+func (p *plan) alongOuter() bool {
+	o, i := p.spaces[outer], p.spaces[inner]
+	if len(o.size) == 0 || len(i.size) == 0 || o.numel() < 4 {
+		return false
+	}
+	vote := 0
+	for _, m := range p.maps {
+		if m.buf < 0 {
+			continue
+		}
+		so, si := m.stride[outer][len(o.size)-1], m.stride[inner][len(i.size)-1]
+		switch {
+		case si == 1 && so != 1:
+			vote--
+		case so == 1 && si > 1:
+			vote++
+		}
+	}
+	return vote > 0
+}
+
+// findMasks finds what each expression depends on.
+func (p *plan) findMasks() {
+	for g, s := range p.spaces {
+		for d := range s.size {
+			if s.inTile(d) {
+				p.lanes[g] |= 1 << (g*innerBit + d)
+			}
+		}
+	}
+	written := map[int]bool{}
+	for _, s := range p.k.Stages {
+		for _, r := range s.Stores {
+			written[p.slots[p.storeBuf(r)]] = true
+		}
+	}
+	p.mask = make([]uint64, len(p.k.Exprs))
+	for i, e := range p.k.Exprs {
+		if !p.live[i] {
+			continue
+		}
+		switch e.Op {
+		case kir.OpLoad:
+			m := p.maps[p.ofAccess[e.Imm]]
+			p.mask[i] = mapMask(m)
+			if written[p.slots[m.buf]] {
+				p.mask[i] |= outerVary
+			}
+			continue
+		case kir.OpIndex:
+			p.mask[i] = mapMask(p.maps[p.ofIndex[e.Imm]])
+			continue
+		case kir.OpLinear:
+			for _, n := range p.ofLinear {
+				if n != unusedMap {
+					p.mask[i] |= mapMask(p.maps[n])
+				}
+			}
+			continue
+		case kir.OpAcc, kir.OpAccIdx:
+			p.mask[i] = outerVary | p.allDims(outer)
+			continue
+		case kir.OpAccRun:
+			p.mask[i] = outerVary | innerVary | p.allDims(outer) | p.allDims(inner)
+			continue
+		case kir.OpLoadAt:
+			if written[p.slots[e.Imm]] {
+				p.mask[i] |= outerVary
+			}
+		}
+		for _, a := range [...]int{e.A, e.B, e.C} {
+			if a >= 0 {
+				p.mask[i] |= p.mask[a]
+			}
+		}
+	}
+}
+
+func mapMask(m *affine) (v uint64) {
+	for g := range m.stride {
+		for d, s := range m.stride[g] {
+			if s != 0 {
+				v |= 1 << (g*innerBit + d)
+			}
+		}
+	}
+	return v
+}
+
+func (p *plan) allDims(g int) (v uint64) {
+	for d := range p.spaces[g].size {
+		v |= 1 << (g*innerBit + d)
+	}
+	return v
+}
+
+func (p *plan) storeBuf(r kir.Store) int {
+	if r.Access >= 0 {
+		return p.k.Access[r.Access].Buf
+	}
+	return r.Buf
+}

@@ -1,0 +1,221 @@
+// The thread pool: workers claim pieces of a loop from an atomic counter, and the
+// caller claims too, so that a worker that the system does not schedule costs nothing
+// but its own piece.
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE
+#endif
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(_WIN32)
+#include <malloc.h>
+#endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include "cpu.h"
+
+#if defined(__x86_64__)
+#define TL_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define TL_PAUSE() __asm__ volatile("yield")
+#else
+#define TL_PAUSE() ((void)0)
+#endif
+
+// Turns of the wait loop before a worker parks: about 20 us.
+enum { TL_SPIN = 600, TL_MAX_THREADS = 256 };
+
+typedef struct { void *p; int64_t bytes; } scratch;
+
+struct tl_pool {
+	int threads;
+	pthread_t *thread;
+	pthread_mutex_t mu;
+	pthread_cond_t wake;
+	_Atomic uint64_t epoch;  // number of the loop at hand
+	_Atomic int parked, stop;
+	_Atomic int active;      // workers inside the loop at hand
+	_Atomic int64_t next;
+	_Atomic int64_t left;    // elements not finished
+	int64_t n, grain;
+	tl_job job;
+	void *arg;
+	scratch mem[TL_MAX_THREADS];
+};
+
+typedef struct { tl_pool *p; int id; } start;
+
+static void claim(tl_pool *p, int id) {
+	for (;;) {
+		int64_t b = atomic_fetch_add(&p->next, p->grain);
+		if (b >= p->n) return;
+		int64_t e = b + p->grain < p->n ? b + p->grain : p->n;
+		p->job(p->arg, id, b, e);
+		atomic_fetch_sub(&p->left, e - b);
+	}
+}
+
+static void *work(void *v) {
+	start s = *(start *)v;
+	free(v);
+	tl_pool *p = s.p;
+	uint64_t seen = 0;
+	for (;;) {
+		for (int i = 0; i < TL_SPIN && atomic_load(&p->epoch) == seen && !atomic_load(&p->stop); i++) TL_PAUSE();
+		if (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) {
+			pthread_mutex_lock(&p->mu);
+			atomic_fetch_add(&p->parked, 1);
+			while (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->mu);
+			atomic_fetch_sub(&p->parked, 1);
+			pthread_mutex_unlock(&p->mu);
+		}
+		if (atomic_load(&p->stop)) return NULL;
+		// An odd epoch is an open loop. Entering counts first, so that the caller, which
+		// closes the loop and then waits for active to fall to 0, never changes it under a worker.
+		atomic_fetch_add(&p->active, 1);
+		uint64_t now = atomic_load(&p->epoch);
+		if (now & 1) claim(p, s.id);
+		seen = now;
+		atomic_fetch_sub(&p->active, 1);
+	}
+}
+
+tl_pool *tl_pool_new(int threads) {
+	if (threads < 1) threads = 1;
+	if (threads > TL_MAX_THREADS) threads = TL_MAX_THREADS;
+	tl_pool *p = calloc(1, sizeof *p);
+	if (!p) return NULL;
+	p->threads = 1;
+	p->thread = calloc((size_t)threads, sizeof *p->thread);
+	pthread_mutex_init(&p->mu, NULL);
+	pthread_cond_init(&p->wake, NULL);
+	for (int i = 1; i < threads && p->thread; i++) {
+		start *s = malloc(sizeof *s);
+		if (!s) break;
+		*s = (start){p, i};
+		if (pthread_create(&p->thread[i], NULL, work, s)) {
+			free(s);
+			break;
+		}
+		p->threads++;
+	}
+	return p;
+}
+
+void tl_pool_free(tl_pool *p) {
+	if (!p) return;
+	pthread_mutex_lock(&p->mu);
+	atomic_store(&p->stop, 1);
+	pthread_cond_broadcast(&p->wake);
+	pthread_mutex_unlock(&p->mu);
+	for (int i = 1; i < p->threads; i++) pthread_join(p->thread[i], NULL);
+	for (int i = 0; i < TL_MAX_THREADS; i++) tl_free(p->mem[i].p);
+	pthread_mutex_destroy(&p->mu);
+	pthread_cond_destroy(&p->wake);
+	free(p->thread);
+	free(p);
+}
+
+int tl_pool_threads(tl_pool *p) { return p->threads; }
+
+void tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	if (n <= 0) return;
+	if (grain < 1) grain = 1;
+	if (p->threads == 1 || n <= grain) {
+		job(arg, 0, 0, n);
+		return;
+	}
+	p->n = n;
+	p->grain = grain;
+	p->job = job;
+	p->arg = arg;
+	atomic_store(&p->next, 0);
+	atomic_store(&p->left, n);
+	atomic_fetch_add(&p->epoch, 1);
+	if (atomic_load(&p->parked) > 0) {
+		pthread_mutex_lock(&p->mu);
+		pthread_cond_broadcast(&p->wake);
+		pthread_mutex_unlock(&p->mu);
+	}
+	claim(p, 0);
+	while (atomic_load(&p->left) > 0) TL_PAUSE();
+	atomic_fetch_add(&p->epoch, 1);
+	while (atomic_load(&p->active) > 0) TL_PAUSE();
+}
+
+void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
+	scratch *s = &p->mem[worker];
+	if (s->bytes < bytes) {
+		tl_free(s->p);
+		s->bytes = (bytes + 65535) & ~(int64_t)65535;
+		s->p = tl_alloc(s->bytes);
+		if (!s->p) s->bytes = 0;
+	}
+	return s->p;
+}
+
+void *tl_alloc(int64_t bytes) {
+	bytes = (bytes + 63) & ~(int64_t)63;
+	if (bytes < 64) bytes = 64;
+#if defined(_WIN32)
+	return _aligned_malloc((size_t)bytes, 64);
+#else
+	void *p = NULL;
+	return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
+#endif
+}
+
+void tl_free(void *p) {
+#if defined(_WIN32)
+	_aligned_free(p);
+#else
+	free(p);
+#endif
+}
+
+#if defined(__x86_64__)
+// The system must save the wide registers: bits of XCR0.
+static uint64_t xcr0(void) {
+	uint32_t lo, hi;
+	__asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+	return (uint64_t)hi << 32 | lo;
+}
+#endif
+
+int tl_isa(void) {
+#if defined(__x86_64__)
+	uint32_t a, b, c, d, b7 = 0;
+	if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+	int osxsave = c >> 27 & 1, fma = c >> 12 & 1, f16c = c >> 29 & 1;
+	if (!osxsave || !fma || !f16c) return 0;
+	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0) return 0;
+	uint64_t x = xcr0();
+	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
+	// AVX-512 F, DQ, BW, VL, and the opmask and upper register state.
+	uint32_t want = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+	return (b7 & want) == want && (x & 0xe6) == 0xe6 ? 2 : 1;
+#else
+	return 0;
+#endif
+}
+
+const char *tl_isa_name(int isa) {
+#if defined(__aarch64__)
+	return isa == 0 ? "neon" : "";
+#else
+	return isa == 2 ? "avx512" : isa == 1 ? "avx2" : "plain";
+#endif
+}
+
+const tl_isa_table *tl_isa_tables(int isa) {
+#if defined(__x86_64__)
+	if (isa == 2) return &tl_table_avx512;
+	if (isa == 1) return &tl_table_avx2;
+#endif
+	(void)isa;
+	return &tl_table_base;
+}
+
+tl_fn tl_lookup(int isa, const tl_ins *q) { return tl_isa_tables(isa)->fn[q->op][q->type][q->var]; }

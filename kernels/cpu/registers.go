@@ -1,0 +1,135 @@
+package cpu
+
+import "math"
+
+// allocation says where the registers live: their final numbers (uniform ones first, then
+// those of an outer tile, which split stages share, then the rest) and arena offsets.
+type allocation struct {
+	number   []int
+	offset   []uint32 // by final number
+	uniform  int
+	shared   int
+	arena    int64
+	overflow bool
+}
+
+const slotGap = 64 // keeps equal lanes of neighbours out of one cache set
+
+// allocate gives registers whose lifetimes do not meet the same memory. Positions are
+// those of execution; what is defined outside a loop and used inside lives until its end.
+func (e *emitter) allocate() allocation {
+	n := len(e.regs)
+	def, end := fill(n, -1), fill(n, -1)
+	pos := 0
+	permanent := func(s *segment) {
+		for i := range s.code {
+			e.results(&s.code[i], func(r int) { def[r], end[r] = 0, math.MaxInt })
+		}
+	}
+	permanent(&e.uniform)
+	permanent(&e.worker)
+	for s := range e.stages {
+		st := &e.stages[s]
+		start := 0
+		for _, seg := range []*segment{&st.outer, &st.prologue, &st.inner} {
+			if seg == &st.inner {
+				start = pos
+			}
+			for i := range seg.code {
+				pos++
+				e.results(&seg.code[i], func(r int) { def[r], end[r] = pos, max(end[r], pos) })
+				e.operandsOf(&seg.code[i], func(r int) { end[r] = max(end[r], pos) })
+			}
+		}
+		pos++
+		if e.oneTile {
+			continue
+		}
+		for i := range st.inner.code {
+			e.operandsOf(&st.inner.code[i], func(r int) {
+				if def[r] <= start {
+					end[r] = max(end[r], pos)
+				}
+			})
+		}
+	}
+	return e.place(def, end)
+}
+
+func (e *emitter) results(i *instr, f func(r int)) {
+	if i.d >= 0 {
+		f(i.d)
+	}
+	if i.op == opPhilox {
+		for _, r := range e.extra[i.aux : i.aux+4] {
+			if r >= 0 {
+				f(r)
+			}
+		}
+	}
+}
+
+func (e *emitter) operandsOf(i *instr, f func(r int)) {
+	for _, r := range [...]int{i.a, i.b, i.c} {
+		if r >= 0 {
+			f(r)
+		}
+	}
+}
+
+// place assigns memory in order of definition.
+func (e *emitter) place(def, end []int) allocation {
+	a := allocation{number: make([]int, len(e.regs))}
+	next := 0
+	for level := levelRun; level <= levelInner; level++ {
+		for r := range e.regs {
+			if e.regs[r].level == level {
+				a.number[r] = next
+				next++
+			}
+		}
+		switch level {
+		case levelRun:
+			a.uniform = next
+		case levelOuter:
+			a.shared = next
+		}
+	}
+	a.offset = make([]uint32, len(e.regs))
+	type block struct {
+		at   uint32
+		free int // position from which it is free
+	}
+	blocks := map[int64][]block{}
+	for _, r := range byDefinition(def) {
+		v := &e.regs[r]
+		if v.external {
+			continue
+		}
+		size := (v.bytes + 63) &^ 63
+		list := blocks[size]
+		found := false
+		for i := range list {
+			if list[i].free < def[r] {
+				a.offset[a.number[r]], list[i].free, found = list[i].at, end[r], true
+				break
+			}
+		}
+		if !found {
+			a.offset[a.number[r]] = uint32(a.arena)
+			blocks[size] = append(list, block{uint32(a.arena), end[r]})
+			a.arena += size + slotGap
+		}
+	}
+	a.overflow = a.arena > math.MaxUint32
+	return a
+}
+
+func byDefinition(def []int) []int {
+	order := make([]int, len(def))
+	for i := range order {
+		order[i] = i
+	}
+	sortBy(order, func(r int) int { return def[r] })
+	return order
+}

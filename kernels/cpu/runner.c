@@ -1,0 +1,363 @@
+// Runs programs: kernels tile by tile, accumulators, faults.
+#include <string.h>
+#include <stdlib.h>
+#include <math.h>
+#include "cpu.h"
+
+static void link_seg(tl_seg *s, int isa, int *missing) {
+	for (int32_t i = 0; i < s->n; i++) {
+		s->at[i].fn = tl_lookup(isa, &s->at[i]);
+		if (!s->at[i].fn) ++*missing;
+	}
+}
+
+int tl_kern_link(tl_kern *k, int isa) {
+	int missing = 0;
+	link_seg(&k->uniform, isa, &missing);
+	link_seg(&k->wpro, isa, &missing);
+	for (int32_t i = 0; i < k->nstage; i++) {
+		link_seg(&k->stage[i].outer, isa, &missing);
+		link_seg(&k->stage[i].prologue, isa, &missing);
+		link_seg(&k->stage[i].inner, isa, &missing);
+	}
+	return missing;
+}
+
+static inline void exec(tl_ctx *c, const tl_seg *s) {
+	const tl_ins *q = s->at, *e = q + s->n;
+	for (; q < e; q++) q->fn(c, q);
+}
+
+static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
+
+// Places tile number t of a space: positions of the dims up to the cut one, and the
+// length of the piece, which it returns.
+static int64_t place(const tl_space *s, int64_t t, int64_t *pos) {
+	if (s->n == 0) return 1;
+	int64_t piece = t % s->pieces, rest = t / s->pieces;
+	pos[s->t] = piece * s->chunk;
+	for (int d = s->t - 1; d >= 0; d--) {
+		pos[d] = rest % s->size[d];
+		rest /= s->size[d];
+	}
+	int64_t left = s->size[s->t] - pos[s->t];
+	return left < s->chunk ? left : s->chunk;
+}
+
+static void place_outer(tl_ctx *c, int64_t t) {
+	c->chunk[1] = place(&c->k->outer, t, c->opos);
+	c->n[TL_LANE_OUTER] = c->k->outer.n ? c->chunk[1] * c->k->outer.trail : 1;
+}
+
+static void place_inner(tl_ctx *c, int64_t t) {
+	c->chunk[2] = place(&c->k->inner, t, c->ipos);
+	c->ilanes = c->k->inner.n ? c->chunk[2] * c->k->inner.trail : 1;
+	c->n[TL_LANE_TILE] = c->n[TL_LANE_OUTER] * c->ilanes;
+}
+
+// Accumulators. A set is the states of all of them, ocap lanes each.
+
+static void bind_set(const tl_kern *k, tl_accst *a, char *mem) {
+	for (int i = 0; i < k->nacc; i++) {
+		a[i].st = mem;
+		mem += align64(k->ocap * k->acc[i].bytes);
+		a[i].idx = (int64_t *)mem;
+		if (k->acc[i].itype) mem += align64(k->ocap * 8);
+		a[i].part = (float *)mem;
+		if (k->acc[i].op == TL_SUM && k->acc[i].type == TL_F32) mem += align64(k->ocap * 4);
+		a[i].count = 0;
+	}
+}
+
+static int64_t index_identity(uint8_t t) { return t == TL_I64 ? INT64_MAX : t == TL_I32 ? INT32_MAX : (int64_t)UINT32_MAX; }
+
+#define FILL(T, v) do { T *p_ = a->st; T v_ = (T)(v); for (int64_t i = 0; i < n; i++) p_[i] = v_; } while (0)
+
+static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
+	int high = m->op == TL_AMIN || m->op == TL_ARGMIN;
+	a->count = 0;
+	if (m->itype) for (int64_t i = 0; i < n; i++) a->idx[i] = index_identity(m->itype);
+	switch (m->op) {
+	case TL_SUM:
+		memset(a->st, 0, (size_t)(n * m->bytes));
+		if (m->type == TL_F32) memset(a->part, 0, (size_t)n * 4);
+		return;
+	case TL_ANY: FILL(uint8_t, 0); return;
+	case TL_ALL: FILL(uint8_t, 1); return;
+	case TL_PROD:
+		if (m->type == TL_F32 || m->type == TL_F64) FILL(double, 1); else FILL(uint64_t, 1);
+		return;
+	}
+	switch (m->type) {
+	case TL_F32: FILL(float, high ? INFINITY : -INFINITY); return;
+	case TL_F64: FILL(double, high ? (double)INFINITY : -(double)INFINITY); return;
+	case TL_I32: FILL(int32_t, high ? INT32_MAX : INT32_MIN); return;
+	case TL_I64: FILL(int64_t, high ? INT64_MAX : INT64_MIN); return;
+	case TL_U32: FILL(uint32_t, high ? UINT32_MAX : 0); return;
+	}
+}
+
+#define JOIN(T, expr) do { T *p_ = a->st; const T *q_ = b->st; for (int64_t i = 0; i < n; i++) { T x = p_[i], y = q_[i]; p_[i] = (T)(expr); } } while (0)
+#define JOIN_ARG(T, better) do { \
+		T *p_ = a->st; const T *q_ = b->st; \
+		for (int64_t i = 0; i < n; i++) { \
+			T x = p_[i], y = q_[i]; \
+			int wins = y better x ? 1 : y == x ? b->idx[i] < a->idx[i] : y != y ? (x == x || b->idx[i] < a->idx[i]) : 0; \
+			if (wins) p_[i] = y, a->idx[i] = b->idx[i]; \
+		} } while (0)
+#define JOIN_TYPES(better) \
+	switch (m->type) { \
+	case TL_F32: JOIN_WITH(float, better); return; \
+	case TL_F64: JOIN_WITH(double, better); return; \
+	case TL_I32: JOIN_WITH(int32_t, better); return; \
+	case TL_I64: JOIN_WITH(int64_t, better); return; \
+	case TL_U32: JOIN_WITH(uint32_t, better); return; \
+	}
+
+// Joins the partial result b into a; b covers later elements.
+static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
+	int real = m->type == TL_F32 || m->type == TL_F64;
+	switch (m->op) {
+	case TL_SUM:
+		if (!real) { JOIN(uint64_t, x + y); return; }
+		if (b->count) for (int64_t i = 0; i < n; i++) ((double *)b->st)[i] += b->part[i];
+		JOIN(double, x + y);
+		return;
+	case TL_PROD:
+		if (real) JOIN(double, x * y); else JOIN(uint64_t, x * y);
+		return;
+	case TL_ANY: JOIN(uint8_t, x | y); return;
+	case TL_ALL: JOIN(uint8_t, x & y); return;
+#define JOIN_WITH(T, better) JOIN(T, (y better x || y != y) ? y : x)
+	case TL_AMAX: JOIN_TYPES(>) return;
+	case TL_AMIN: JOIN_TYPES(<) return;
+#undef JOIN_WITH
+#define JOIN_WITH(T, better) JOIN_ARG(T, better)
+	case TL_ARGMAX: JOIN_TYPES(>) return;
+	case TL_ARGMIN: JOIN_TYPES(<) return;
+#undef JOIN_WITH
+	}
+}
+
+static void init_stage(tl_ctx *c, const tl_stage *s, tl_accst *set) {
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) init_acc(&c->k->acc[i], &set[i], c->n[TL_LANE_OUTER]);
+	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) init_acc(&c->k->acc[i], &set[i], c->n[TL_LANE_OUTER]);
+}
+
+static void join_stage(tl_ctx *c, const tl_stage *s, tl_accst *to, tl_accst *from) {
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
+}
+
+// The run of one kernel.
+typedef struct {
+	tl_pool *pool;
+	const tl_kern *k;
+	char **buf;
+	const int64_t *par;
+	char *uniform; // arena of worker 0, which holds the uniform registers
+	tl_ctx *main;  // in a split stage: the outer tile at hand
+	const tl_stage *stage;
+	char *partial; // of a split stage: one set a chunk
+	volatile int64_t oom;
+	struct { int failed; int64_t order, elem; char pad[40]; } fault[256];
+} kern_run;
+
+enum { STACK_REGS = 64, STACK_ACCS = 8 };
+
+// Bytes of a worker's scratch: registers, then a total and a partial set, then the tables.
+static int64_t worker_bytes(const tl_kern *k) {
+	return k->arena + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)) + 2 * align64(k->nacc * (int64_t)sizeof(tl_accst));
+}
+
+static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
+	const tl_kern *k = r->k;
+	char *mem = tl_scratch(r->pool, worker, worker_bytes(k));
+	if (!mem) {
+		r->oom = worker_bytes(k);
+		return 0;
+	}
+	c->k = k;
+	c->buf = r->buf;
+	c->par = r->par;
+	c->arena = mem;
+	c->failed = 0;
+	c->n[TL_LANE_ONE] = 1;
+	c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = 1;
+	c->ilanes = 1;
+	char *p = mem + k->arena;
+	c->reg = (void **)(p + 2 * k->state);
+	for (int i = 0; i < k->nreg; i++) c->reg[i] = mem + k->regoff[i];
+	for (int i = 0; i < k->outer.n; i++) c->opos[i] = 0;
+	for (int i = 0; i < k->inner.n; i++) c->ipos[i] = 0;
+	if (k->nacc) {
+		c->acc = (tl_accst *)(p + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)));
+		*partial = (tl_accst *)((char *)c->acc + align64(k->nacc * (int64_t)sizeof(tl_accst)));
+		bind_set(k, c->acc, p);
+		bind_set(k, *partial, p + k->state);
+	}
+	return 1;
+}
+
+static void leave(kern_run *r, int worker, const tl_ctx *c) {
+	if (!c->failed) return;
+	if (r->fault[worker].failed && r->fault[worker].order <= c->fail_order) return;
+	r->fault[worker].failed = 1;
+	r->fault[worker].order = c->fail_order;
+	r->fault[worker].elem = c->fail_elem;
+}
+
+static void inner_tiles(tl_ctx *c, const tl_stage *s, int64_t t0, int64_t t1) {
+	int64_t base = c->order;
+	for (int64_t t = t0; t < t1; t++) {
+		place_inner(c, t);
+		c->order = base + t;
+		exec(c, &s->inner);
+	}
+	c->order = base;
+}
+
+static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
+	kern_run *r = arg;
+	const tl_kern *k = r->k;
+	const tl_ctx *m = r->main;
+	tl_ctx c;
+	tl_accst *spare, set[64];
+	if (worker == 0) {
+		c = *m;
+	} else {
+		if (!enter(r, worker, &c, &spare)) return;
+		memcpy(c.reg, m->reg, (size_t)k->nshared * sizeof(void *));
+		memcpy(c.opos, m->opos, sizeof c.opos);
+		memcpy(c.chunk, m->chunk, sizeof c.chunk);
+		c.n[TL_LANE_OUTER] = m->n[TL_LANE_OUTER];
+		c.order = m->order;
+		exec(&c, &k->wpro);
+		place_inner(&c, 0);
+		exec(&c, &r->stage->prologue);
+	}
+	for (int64_t i = begin; i < end; i++) {
+		bind_set(k, set, r->partial + i * k->state);
+		init_stage(&c, r->stage, set);
+		c.acc = set;
+		int64_t t1 = (i + 1) * k->chunk_tiles < k->inner.tiles ? (i + 1) * k->chunk_tiles : k->inner.tiles;
+		inner_tiles(&c, r->stage, i * k->chunk_tiles, t1);
+	}
+	leave(r, worker, &c);
+}
+
+static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *partial, int split) {
+	const tl_kern *k = c->k;
+	int64_t tiles = k->inner.tiles, chunks = (tiles + k->chunk_tiles - 1) / k->chunk_tiles;
+	init_stage(c, s, c->acc);
+	place_inner(c, 0);
+	exec(c, &s->prologue);
+	if (s->prefix || chunks <= 1) {
+		inner_tiles(c, s, 0, tiles);
+		return;
+	}
+	tl_accst *total = c->acc;
+	char *mem = split ? tl_alloc(chunks * k->state) : NULL;
+	if (mem) {
+		r->main = c;
+		r->stage = s;
+		r->partial = mem;
+		tl_parallel(r->pool, chunks, 1, split_job, r);
+		tl_accst set[64];
+		for (int64_t i = 0; i < chunks; i++) {
+			// Joining needs no counts of parts: a set that was not flushed has them in part.
+			bind_set(k, set, mem + i * k->state);
+			for (int a = 0; a < k->nacc; a++) set[a].count = 1;
+			join_stage(c, s, total, set);
+		}
+		tl_free(mem);
+		return;
+	}
+	for (int64_t i = 0; i < chunks; i++) {
+		c->acc = partial;
+		init_stage(c, s, partial);
+		int64_t t1 = (i + 1) * k->chunk_tiles < tiles ? (i + 1) * k->chunk_tiles : tiles;
+		inner_tiles(c, s, i * k->chunk_tiles, t1);
+		c->acc = total;
+		join_stage(c, s, total, partial);
+	}
+}
+
+static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int split) {
+	const tl_kern *k = c->k;
+	place_outer(c, t);
+	c->order = t * (k->inner.tiles + 1);
+	for (int i = 0; i < k->nstage; i++) {
+		const tl_stage *s = &k->stage[i];
+		exec(c, &s->outer);
+		if (s->over_inner) stage_inner(r, c, s, partial, split);
+	}
+}
+
+static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
+	kern_run *r = arg;
+	tl_ctx c;
+	tl_accst *partial = NULL;
+	if (!enter(r, worker, &c, &partial)) return;
+	if (worker != 0) memcpy(c.reg, r->main->reg, (size_t)r->k->nuniform * sizeof(void *));
+	exec(&c, &r->k->wpro);
+	for (int64_t t = begin; t < end; t++) outer_tile(r, &c, t, partial, 0);
+	leave(r, worker, &c);
+}
+
+static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
+	const tl_kern *k = st->kern;
+	if (k->outer.tiles == 0) return 0;
+	kern_run r;
+	r.pool = pool;
+	r.k = k;
+	r.buf = st->buf;
+	r.par = st->par;
+	r.oom = 0;
+	int threads = tl_pool_threads(pool);
+	for (int i = 0; i < threads; i++) r.fault[i].failed = 0;
+	tl_ctx c;
+	tl_accst *partial = NULL;
+	if (!enter(&r, 0, &c, &partial)) return r.oom;
+	exec(&c, &k->uniform);
+	r.main = &c;
+	if (threads > 1 && k->parallel_outer) {
+		tl_parallel(pool, k->outer.tiles, k->grain, outer_job, &r);
+	} else {
+		exec(&c, &k->wpro);
+		int split = threads > 1 && k->parallel_inner;
+		for (int64_t t = 0; t < k->outer.tiles; t++) outer_tile(&r, &c, t, partial, split);
+		leave(&r, 0, &c);
+	}
+	int64_t best = -1;
+	for (int i = 0; i < threads; i++) {
+		if (!r.fault[i].failed || fault->set || (best >= 0 && r.fault[i].order >= best)) continue;
+		best = r.fault[i].order;
+		fault->elem = r.fault[i].elem;
+	}
+	if (best >= 0) {
+		fault->set = 1;
+		fault->event = k->event;
+	}
+	return r.oom;
+}
+
+int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault) {
+	for (int32_t i = 0; i < p->nstep; i++) {
+		tl_step *s = &p->step[i];
+		for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = p->slots[s->slot[b]];
+		for (int32_t d = 0; d < s->ndyn; d++) {
+			const tl_dynpar *y = &s->dyn[d];
+			int64_t v = y->scalar >= 0 ? (int64_t)scalars[y->scalar] : y->bits;
+			s->par[y->par] = y->offset >= 0 ? v + offsets[y->offset] : v;
+		}
+		int64_t oom = 0;
+		switch (s->kind) {
+		case TL_STEP_KERNEL: oom = run_kern(s, pool, fault); break;
+		case TL_STEP_GEMM: oom = tl_run_gemm(s->gemm, pool, isa, s->buf, s->par); break;
+		case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); break;
+		case TL_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); break;
+		}
+		if (oom) return oom;
+	}
+	return 0;
+}
