@@ -324,6 +324,9 @@ func evalEmbedding(a *op.Args) []op.Val {
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
 		fail(ir.ErrRuntime, "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.%sTensor instead (while checking arguments for embedding)", typeName(d))
 	}
+	if w.Shape()[0] == 0 && i.L().Numel > 0 {
+		fail(ir.ErrRuntime, "index_select(): self indexing axis dim should be positive")
+	}
 	if pad >= 0 && b.NeedsGrad(w) {
 		row := prim.Eq(b, prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, w.Device(), w.Shape()[0]), op.IntVal(pad))
 		w = prim.Where(b, prim.Expand(b, prim.Unsqueeze(b, row, 1), w.Shape()), b.Detach(w), w)

@@ -199,6 +199,9 @@ func checkClasses(x, t op.Val) {
 	if t.DType() != ir.I64 {
 		fail(ir.ErrRuntime, "expected target dtype to be Long or Byte, but got %s", typeName(t.DType()))
 	}
+	if s[d] == 0 && t.L().Numel > 0 {
+		fail(ir.ErrIndex, "Target is out of bounds: there are no classes.")
+	}
 }
 
 // classLoss is the nll loss of log probabilities x, mixed with the loss against the
