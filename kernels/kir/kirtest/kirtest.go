@@ -379,7 +379,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	scale := b.Load(b.Access(g.buffer(ir.F32, kir.Read, n), -1, kir.Unit))
 	b.Each()
 	sum := b.Reduce(kir.Sum, x)
-	low := b.Reduce(kir.Min, b.Cast(ir.I32, b.Mul(x, b.Float(ir.F32, 50))))
+	low := b.Reduce(kir.Min, g.convert(ir.I32, b.Mul(x, b.Float(ir.F32, 50))))
 	any := b.Reduce(kir.Any, b.Lt(x, b.Float(ir.F32, 0)))
 	mean := b.Div(b.Acc(sum), b.Cast(ir.F32, b.Param(1)))
 	d := b.Sub(x, mean)
