@@ -211,6 +211,9 @@ func promote(b op.Builder, x, y *op.Val) ir.DType {
 		return x.DType()
 	}
 	d := resultType(b, *x, *y)
+	if x.IsTensor() && y.IsScalar() && x.DType() == d || y.IsTensor() && x.IsScalar() && y.DType() == d {
+		return d // a tensor and a number: nothing to cast or expand
+	}
 	align(b, d, x, y)
 	return d
 }
