@@ -77,7 +77,7 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		m, n, k    uint64
 		bm, bn, bk int
 	}{
-		{4096, 4096, 4096, 128, 128, 8},
+		{4096, 4096, 4096, 128, 128, 16},
 		{2048, 2048, 2048, 128, 128, 16},
 		{1024, 1024, 1024, 64, 128, 16},
 		{512, 512, 512, 32, 64, 32},
@@ -88,6 +88,12 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
 		o := ChooseGemm(g, params, caps)
 		require.Equal(t, []int{tc.bm, tc.bn, tc.bk}, []int{o.BM, o.BN, o.BK}, "%d x %d x %d", tc.m, tc.n, tc.k)
+		g.BUnit, params[6], params[7] = 'k', 1, tc.k
+		if tc.m == 1024 {
+			o := ChooseGemm(g, params, caps)
+			require.Equal(t, []int{64, 64, 8}, []int{o.BM, o.BN, o.BK}, "transposed B")
+		}
+		g.BUnit, params[6], params[7] = 'n', tc.n, 1
 		require.True(t, o.VecA && o.VecB && o.VecC && !o.KTail)
 		require.True(t, GemmAligned(g, o, params))
 		params[5] = 2
