@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Self, SupportsIndex, overload
+from typing import Any, Literal, NamedTuple, Self, overload
 
 class _max_dim(NamedTuple):
     values: Tensor
