@@ -8,6 +8,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/wgpu"
+	"github.com/torchlette/torchlette/kernels/cpu"
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
@@ -41,7 +42,15 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 	return gpu.Open(&wgpu.Driver{}, adapterOptions(int(id)-1))
 }
 
-func openCPU() (device.Device, error) { return interp.New(), nil }
+// openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads (default: the cores).
+// TORCHLETTE_CPU=interpreter runs everything through the kernel interpreter instead.
+func openCPU() (device.Device, error) {
+	if os.Getenv("TORCHLETTE_CPU") == "interpreter" {
+		return interp.New(), nil
+	}
+	n, _ := strconv.Atoi(os.Getenv("TORCHLETTE_NUM_THREADS"))
+	return cpu.New(cpu.Options{Threads: max(n, 0)})
+}
 
 // defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names
 // another.
