@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -94,6 +95,9 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 func (d *Device) step(p *program, s *device.Step, c *C.tl_step) error {
 	bufs := array[C.int32_t](p, len(s.Bufs))
 	for i, b := range s.Bufs {
+		if b < 0 || b >= len(p.slots) {
+			panic(fmt.Sprintf("BUG: cpu: buffer slot %d of %d", b, len(p.slots)))
+		}
 		bufs[i] = C.int32_t(b)
 	}
 	c.nbuf, c.slot, c.buf = C.int32_t(len(s.Bufs)), first(bufs), first(array[*C.char](p, len(s.Bufs)))

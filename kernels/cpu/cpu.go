@@ -55,13 +55,12 @@ const (
 )
 
 type buffer struct {
-	p     unsafe.Pointer
-	bytes int64
-	size  int64 // of the block
+	p    unsafe.Pointer
+	size int64
 }
 
 // Bytes implements device.Buffer.
-func (b *buffer) Bytes() int64 { return b.bytes }
+func (b *buffer) Bytes() int64 { return b.size }
 
 // New makes the device.
 func New(opts Options) (*Device, error) {
@@ -167,7 +166,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 		}
 	}
 	d.live += size
-	return &buffer{p: p, bytes: bytes, size: size}, nil
+	return &buffer{p: p, size: size}, nil
 }
 
 // Free implements device.Device.
@@ -201,8 +200,8 @@ func (d *Device) trim() {
 func window(b device.Buffer, t ir.DType, off int64, n int) ([]byte, error) {
 	x := b.(*buffer)
 	at := off * int64(t.Size())
-	if off < 0 || at+int64(n) > x.bytes {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %d bytes at %d of a buffer of %d", n, at, x.bytes)
+	if off < 0 || at+int64(n) > x.size {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %d bytes at %d of a buffer of %d", n, at, x.size)
 	}
 	return unsafe.Slice((*byte)(unsafe.Add(x.p, at)), n), nil
 }

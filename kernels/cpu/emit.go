@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -497,19 +498,7 @@ func (e *emitter) stores(st *kir.Stage) {
 	}
 	// What a store overwrites must not be read by a later one.
 	for n := range list {
-		if list[n].direct && e.readLater(list[n+1:], e.slots[e.storeBuf(list[n].store)]) {
-			list[n].reg, list[n].direct = e.need(list[n].store.Val), false
-		}
-	}
-	for n := range list {
-		if list[n].direct {
-			continue
-		}
-		for m := range n {
-			if v := e.regs[list[n].reg]; v.external && v.slot == e.slots[e.storeBuf(list[m].store)] {
-				list[n].reg = e.materialise(list[n].store.Val, kind)
-			}
-		}
+		e.protect(list[:n], &list[n], kind)
 	}
 	for n := range list {
 		e.write(&list[n], kind, level)
@@ -528,14 +517,26 @@ func (e *emitter) canDirect(r kir.Store, kind, level int) bool {
 		m.typ == m.typ.ComputeType() && dense(e.walk(m, kind))
 }
 
-func (e *emitter) readLater(list []pending, slot int) bool {
-	reads := func(r int) bool { return r >= 0 && e.regs[r].external && e.regs[r].slot == slot }
-	for _, p := range list {
-		if p.direct && (reads(p.ins.a) || reads(p.ins.b) || reads(p.ins.c)) || reads(p.index) || reads(p.guard) {
-			return true
-		}
+// protect gives p values of its own where it reads buffers that earlier stores write.
+func (e *emitter) protect(earlier []pending, p *pending, kind int) {
+	lost := func(r int) bool {
+		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier, func(q pending) bool { return e.slots[e.storeBuf(q.store)] == e.regs[r].slot })
 	}
-	return false
+	if p.direct {
+		if lost(p.ins.a) || lost(p.ins.b) || lost(p.ins.c) {
+			p.reg, p.direct = e.need(p.store.Val), false
+		}
+		return
+	}
+	if lost(p.reg) {
+		p.reg = e.materialise(p.store.Val, kind)
+	}
+	if lost(p.index) {
+		p.index = e.materialise(p.store.Index, kind)
+	}
+	if lost(p.guard) {
+		p.guard = e.materialise(p.store.Guard, kind)
+	}
 }
 
 // materialise copies a value that is a pointer into a buffer to a register.

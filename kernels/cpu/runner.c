@@ -120,7 +120,7 @@ static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
 	switch (m->op) {
 	case TL_SUM:
 		if (!real) { JOIN(uint64_t, x + y); return; }
-		if (b->count) for (int64_t i = 0; i < n; i++) ((double *)b->st)[i] += b->part[i];
+		if (m->type == TL_F32 && b->count) for (int64_t i = 0; i < n; i++) ((double *)b->st)[i] += b->part[i];
 		JOIN(double, x + y);
 		return;
 	case TL_PROD:

@@ -1,0 +1,280 @@
+package cpu_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// Random kernels of every form. Chains of operations magnify rounding, so that values
+// are compared at a tolerance above one operation's.
+func TestRandomKernels(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	cases := make([]*kirtest.Case, 400)
+	want := make([][][]byte, len(cases))
+	faults := make([]kir.Fault, len(cases))
+	for i := range cases {
+		c := kirtest.Random(r, kirtest.Limits{F64: true})
+		cases[i], want[i] = c, copies(c.Bufs)
+		var err error
+		faults[i], err = kir.Interpret(c.Kernel, c.Params, want[i])
+		require.NoError(t, err)
+	}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for i, c := range cases {
+			got, f, failed := run(t, d, launch{k: c.Kernel, par: c.Params, bufs: c.Bufs})
+			require.Equal(t, faults[i].Failed, failed, c.Kernel.Name)
+			if failed {
+				require.Equal(t, faults[i].Elem, f.Element)
+			}
+			require.NoError(t, kirtest.Close(c.Kernel, got, want[i], 2e-5, 2e-5), "%s, case %d", c.Kernel.Name, i)
+		}
+	})
+}
+
+// softmax over dim 1 of n0 x n1, laid out in rows, or with dim 0 fastest. In place: one buffer.
+func softmaxKernel(n0, n1 int64, columns, inPlace bool) launch {
+	b := kir.NewBuilder("softmax", 1, 1)
+	par := sizes(n0, n1)
+	access := func(buf int) int {
+		if !columns {
+			return b.Linear(buf, -1)
+		}
+		par = append(par, uint64(n0))
+		return b.Access(buf, -1, kir.Unit, b.Stride())
+	}
+	bufs := [][]byte{data(ir.F32, n0*n1)}
+	var in, out int
+	if inPlace {
+		in = access(b.Buf(ir.F32, kir.ReadWrite))
+		out = in
+	} else {
+		in = access(b.Buf(ir.F32, kir.Read))
+		out = access(b.Buf(ir.F32, kir.Write))
+		bufs = append(bufs, make([]byte, 4*n0*n1))
+	}
+	x := b.Load(in)
+	b.Each()
+	top := b.Acc(b.Reduce(kir.Max, x))
+	b.Each()
+	e := b.Un(kir.OpExp, b.Sub(x, top))
+	sum := b.Acc(b.Reduce(kir.Sum, e))
+	b.Each()
+	b.Store(out, b.Div(e, sum))
+	return launch{k: b.Kernel(), par: par, bufs: bufs, tol: 1e-6}
+}
+
+func TestSoftmax(t *testing.T) {
+	var list []launch
+	for _, s := range [][2]int64{{1, 1}, {1, 7}, {6, 1}, {900, 5}, {50, 64}, {40, 768}, {5, 2000}, {3, 10000}, {1, 150000}} {
+		for _, columns := range []bool{false, true} {
+			list = append(list, softmaxKernel(s[0], s[1], columns, false), softmaxKernel(s[0], s[1], columns, true))
+		}
+	}
+	check(t, list...)
+}
+
+// The numbers of threads must not show in any bit.
+func TestThreadsDoNotShow(t *testing.T) {
+	one, three := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 3})
+	for _, l := range []launch{
+		reduceKernel(kir.Sum, ir.F32, "rows", 1, 1000000), reduceKernel(kir.Sum, ir.F64, "rows", 3, 400000),
+		reduceKernel(kir.Sum, ir.F32, "columns", 64, 20000), reduceKernel(kir.Sum, ir.F64, "columns", 1500, 700), softmaxKernel(2, 200000, false, false),
+	} {
+		a, _, _ := run(t, one, l)
+		b, _, _ := run(t, three, l)
+		for i := range a {
+			require.True(t, bytes.Equal(a[i], b[i]), l.k.Name)
+		}
+	}
+}
+
+// Long sums of f32 keep the accuracy of pairwise summation.
+func TestSumAccuracy(t *testing.T) {
+	d := newDevice(t, cpu.Options{})
+	for _, along := range []string{"rows", "columns"} {
+		l := reduceKernel(kir.Sum, ir.F32, along, 8, 1000000)
+		for i := range int64(8 * 1000000) {
+			kir.StoreBits(ir.F32, l.bufs[0], i, uint64(math.Float32bits(0.1)))
+		}
+		got, _, _ := run(t, d, l)
+		want := float64(float32(0.1)) * 1e6
+		for i := range int64(8) {
+			require.InEpsilon(t, want, ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, got[1], i)), 1e-6)
+		}
+	}
+}
+
+// Two results through the operands' own buffers, each of which the other needs.
+func TestSwapInPlace(t *testing.T) {
+	var list []launch
+	b := kir.NewBuilder("swap", 1, 0)
+	p, q := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1), b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	m := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	x, y, z := b.Load(p), b.Load(q), b.Load(m)
+	b.Map()
+	b.Store(p, y)
+	b.Store(q, b.Sub(x, z))
+	b.Store(m, b.Add(x, y))
+	n := int64(3000)
+	list = append(list, launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), data(ir.F32, n), data(ir.F32, n)}})
+	check(t, list...)
+}
+
+// Adding through repeated indices gives one result whatever the threads do.
+func TestScatterAdd(t *testing.T) {
+	var list []launch
+	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.I64} {
+		rows, cols, into := int64(500), int64(70), int64(9)
+		b := kir.NewBuilder("index_add", 2, 0)
+		src := b.Load(b.Linear(b.Buf(dt, kir.Read), -1))
+		ix := b.Load(b.Access(b.Buf(ir.I64, kir.Read), -1, kir.Unit, kir.Broadcast))
+		dst := b.Buf(dt, kir.Atomic)
+		b.Map()
+		safe := b.InBounds(ix, b.I64(into))
+		b.StoreAt(-1, dst, b.Add(b.Mul(safe, b.I64(cols)), b.Index(1)), src, kir.Add)
+		index := make([]byte, 8*rows)
+		for i := range rows {
+			kir.StoreBits(ir.I64, index, i, uint64(rng.IntN(int(into))))
+		}
+		l := launch{k: b.Kernel(), par: sizes(rows, cols), bufs: [][]byte{data(dt, rows*cols), index, data(dt, into*cols)}, tol: 1e-4}
+		if dt == ir.F16 {
+			l.tol = 0.2 // 500 / 9 additions, each rounded
+		}
+		list = append(list, launch{l.k, l.par, copies(l.bufs), l.tol})
+		kir.StoreBits(ir.I64, index, 333, 9)
+		kir.StoreBits(ir.I64, index, 400, 77)
+		list = append(list, l)
+	}
+	check(t, list...)
+}
+
+func TestCasts(t *testing.T) {
+	var list []launch
+	types := append([]ir.DType{ir.Bool}, numbers...)
+	for _, from := range types {
+		for _, to := range types {
+			b := kir.NewBuilder("cast", 1, 0)
+			x := b.Load(b.Linear(b.Buf(from, kir.Read), -1))
+			out := b.Linear(b.Buf(to, kir.Write), -1)
+			b.Map()
+			b.Store(out, b.Cast(to, x))
+			n := int64(70)
+			in := data(from, n)
+			for i := range n { // non-negative: a negative float to uint32 is not defined
+				if from.IsFloat() {
+					kir.StoreBits(from, in, i, ir.EncodeFloat(from, float64(rng.IntN(100))/4))
+				}
+			}
+			list = append(list, launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{in, make([]byte, n*int64(to.Size()))}})
+		}
+	}
+	check(t, list...)
+}
+
+// Every half there is, and the floats between halves.
+func TestHalves(t *testing.T) {
+	var list []launch
+	for _, h := range []ir.DType{ir.F16, ir.BF16} {
+		for _, widen := range []bool{true, false} {
+			from, to, n := h, ir.F32, int64(1<<16)
+			if !widen {
+				from, to, n = ir.F32, h, 1<<18
+			}
+			b := kir.NewBuilder("halves", 1, 0)
+			x := b.Load(b.Linear(b.Buf(from, kir.Read), -1))
+			out := b.Linear(b.Buf(to, kir.Write), -1)
+			b.Map()
+			b.Store(out, x)
+			in := make([]byte, n*int64(from.Size()))
+			for i := range n {
+				if widen {
+					in[2*i], in[2*i+1] = byte(i), byte(i>>8)
+				} else {
+					kir.StoreBits(ir.F32, in, i, uint64(uint32(i)<<14|uint32(rng.IntN(4))*0x1fff))
+				}
+			}
+			list = append(list, launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{in, make([]byte, n*int64(to.Size()))}})
+		}
+	}
+	check(t, list...)
+}
+
+// runGemm runs one product.
+func runGemm(t testing.TB, d *cpu.Device, g *kir.Gemm, par []uint64, bufs [][]byte) []byte {
+	t.Helper()
+	step := device.Step{Kind: device.RunGemm, Gemm: g}
+	bind := device.Binding{}
+	for i, b := range bufs {
+		x, err := d.Alloc(int64(len(b)))
+		require.NoError(t, err)
+		defer d.Free(x)
+		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
+		step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, x)
+	}
+	for _, v := range par {
+		step.Params = append(step.Params, device.Const(int64(v)))
+	}
+	p, err := d.Build([]device.Step{step}, len(bufs))
+	require.NoError(t, err)
+	defer p.Release()
+	_, err = d.Run(p, &bind)
+	require.NoError(t, err)
+	out := make([]byte, len(bufs[len(bufs)-1]))
+	require.NoError(t, d.Read(bind.Bufs[len(bufs)-1], ir.Bool, 0, out))
+	return out
+}
+
+func TestGemm(t *testing.T) {
+	each(t, func(t *testing.T, d *cpu.Device) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}} {
+			for _, dt := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16, ir.I32, ir.I64} {
+				for range 4 {
+					c := kirtest.RandomGemm(r, dt, s[0], s[1], s[2], false)
+					want := copies(c.Bufs)
+					require.NoError(t, kir.InterpretGemm(c.Gemm, c.Params, want))
+					got := runGemm(t, d, c.Gemm, c.Params, c.Bufs)
+					tol := map[ir.DType]float64{ir.F32: 3e-5, ir.F64: 1e-12, ir.F16: 3e-3, ir.BF16: 2e-2}[dt]
+					same(t, dt, want[len(want)-1], got, tol, "gemm "+dt.String())
+				}
+			}
+		}
+	})
+}
+
+func TestMemoryLimit(t *testing.T) {
+	d := newDevice(t, cpu.Options{MemoryLimit: 1 << 20})
+	a, err := d.Alloc(1 << 19)
+	require.NoError(t, err)
+	_, err = d.Alloc(1<<19 + 1)
+	require.ErrorContains(t, err, "524289 bytes")
+	var e *ir.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, ir.ErrOutOfMemory, e.Code)
+	d.Free(a)
+	b, err := d.Alloc(1 << 20)
+	require.NoError(t, err)
+	d.Free(b)
+}
+
+func TestUnknownInstructionSet(t *testing.T) {
+	_, err := cpu.New(cpu.Options{ISA: "mmx"})
+	require.ErrorContains(t, err, `"mmx"`)
+}
+
+// A run allocates nothing in Go.
+func TestRunDoesNotAllocate(t *testing.T) {
+	d := newDevice(t, cpu.Options{})
+	p, bind, done := prepared(t, d, binaryMap(kir.OpAdd, ir.F32, 4, 4, true))
+	defer done()
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = d.Run(p, bind) }))
+}
