@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+	"strconv"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine"
@@ -45,10 +47,10 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 // openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads (default: the cores).
 // TORCHLETTE_CPU=interpreter runs everything through the kernel interpreter instead.
 func openCPU() (device.Device, error) {
-	if os.Getenv("TORCHLETTE_CPU") == "interpreter" {
+	if getenv("TORCHLETTE_CPU") == "interpreter" {
 		return interp.New(), nil
 	}
-	n, _ := strconv.Atoi(os.Getenv("TORCHLETTE_NUM_THREADS"))
+	n, _ := strconv.Atoi(getenv("TORCHLETTE_NUM_THREADS"))
 	return cpu.New(cpu.Options{Threads: max(n, 0)})
 }
 
