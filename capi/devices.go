@@ -2,7 +2,6 @@ package main
 
 import (
 	"strconv"
-	"strconv"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine"
