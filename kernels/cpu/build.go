@@ -56,7 +56,7 @@ func first[T any](s []T) *T {
 // Release implements device.Program.
 func (p *program) Release() {
 	for _, m := range p.mem {
-		C.tl_free(m)
+		C.tl_cpu_free(m)
 	}
 	p.mem, p.prog, p.slots = nil, nil, nil
 }

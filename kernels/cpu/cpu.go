@@ -180,7 +180,7 @@ func (d *Device) Free(b device.Buffer) {
 		d.cached[class] = append(d.cached[class], x.p)
 		d.held += x.size
 	} else {
-		C.tl_free(x.p)
+		C.tl_cpu_free(x.p)
 	}
 	x.p = nil
 }
@@ -189,7 +189,7 @@ func (d *Device) Free(b device.Buffer) {
 func (d *Device) trim() {
 	for class, c := range d.cached {
 		for _, p := range c {
-			C.tl_free(p)
+			C.tl_cpu_free(p)
 		}
 		d.cached[class] = nil
 	}
@@ -281,7 +281,7 @@ func (d *Device) Stats() map[string]int64 {
 func (d *Device) Close() {
 	d.trim()
 	C.tl_pool_free(d.pool)
-	C.tl_free(unsafe.Pointer(d.fault))
+	C.tl_cpu_free(unsafe.Pointer(d.fault))
 	d.pool, d.fault = nil, nil
 }
 

@@ -185,7 +185,7 @@ uint16_t tl_narrow_f16(float);
 uint16_t tl_narrow_bf16(float);
 
 void *tl_alloc(int64_t bytes);
-void tl_free(void *);
+void tl_cpu_free(void *);
 
 // What each instruction set provides.
 typedef struct {

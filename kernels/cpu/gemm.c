@@ -188,5 +188,5 @@ static void half_gemm(gemm *x, int64_t n) {
 				out[m * x->cm + j * x->cn] = x->g->type == TL_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
 			}
 	}
-	tl_free(mem);
+	tl_cpu_free(mem);
 }

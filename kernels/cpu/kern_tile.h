@@ -106,6 +106,10 @@ TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 		for (int64_t r = 0; r < times; r++, d += n) TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i]; }
 TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 
+// Up to this length rows are folded side by side, an element of each at a time: the
+// additions of one short row would wait for each other.
+#define TL_SHORT 16
+
 // Row sums: 32 (16) partial sums a block, then a tree; the block's sum is added to a
 // double. The relative error is that of blocked pairwise summation.
 #define TL_ROWSUM(name, T, A, L, OP, ONE) \
@@ -121,6 +125,10 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		return r; \
 	} \
 	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		if (n <= TL_SHORT) { \
+			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) s[r] = (A)(s[r] OP v[r * n + j]); \
+			return; \
+		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, 32, +, 0) TL_ROWSUM(sum_f64, double, double, 16, +, 0)
 TL_ROWSUM(sum_i32, uint32_t, uint64_t, 16, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, 16, +, 0)
@@ -159,6 +167,10 @@ TL_ARG sum_f32_1 TL_P {
 // Extremes; NaN wins.
 #define TL_EXTREME(name, T, better, nan) \
 	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		if (n <= TL_SHORT) { \
+			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) { T x = v[r * n + j], y = s[r]; s[r] = (x better y || nan(x)) ? x : y; } \
+			return; \
+		} \
 		for (int64_t r = 0; r < m; r++, v += n) { \
 			T b = s[r]; \
 			int64_t i = 0; \

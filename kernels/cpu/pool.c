@@ -111,7 +111,7 @@ void tl_pool_free(tl_pool *p) {
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->mu);
 	for (int i = 1; i < p->threads; i++) pthread_join(p->thread[i], NULL);
-	for (int i = 0; i < TL_MAX_THREADS; i++) tl_free(p->mem[i].p);
+	for (int i = 0; i < TL_MAX_THREADS; i++) tl_cpu_free(p->mem[i].p);
 	pthread_mutex_destroy(&p->mu);
 	pthread_cond_destroy(&p->wake);
 	free(p->thread);
@@ -148,7 +148,7 @@ void tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
 	scratch *s = &p->mem[worker];
 	if (s->bytes < bytes) {
-		tl_free(s->p);
+		tl_cpu_free(s->p);
 		s->bytes = (bytes + 65535) & ~(int64_t)65535;
 		s->p = tl_alloc(s->bytes);
 		if (!s->p) s->bytes = 0;
@@ -167,7 +167,7 @@ void *tl_alloc(int64_t bytes) {
 #endif
 }
 
-void tl_free(void *p) {
+void tl_cpu_free(void *p) {
 #if defined(_WIN32)
 	_aligned_free(p);
 #else

@@ -269,7 +269,7 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 			for (int a = 0; a < k->nacc; a++) set[a].count = 1;
 			join_stage(c, s, total, set);
 		}
-		tl_free(mem);
+		tl_cpu_free(mem);
 		return;
 	}
 	for (int64_t i = 0; i < chunks; i++) {
