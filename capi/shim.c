@@ -79,6 +79,6 @@ const tl_error *tl_last_error(void) {
     return last->error.message != NULL ? &last->error : &none;
 }
 
-void tl_free(void *p) { free(p); }
+void tl_free_text(void *p) { free(p); }
 
 void tl_after_fork(void) { tl_forked = 1; }

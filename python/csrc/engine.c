@@ -259,7 +259,7 @@ static PyObject *py_info(PyObject *self, PyObject *args) {
         return raise_status(status);
     }
     PyObject *text = PyUnicode_DecodeUTF8(json, (Py_ssize_t)bytes, "replace");
-    tl_free(json);
+    tl_free_text(json);
     return text;
 }
 
