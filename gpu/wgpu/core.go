@@ -37,6 +37,7 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.instance == nil {
+		withoutDisplay()
 		binding.SetLogLevel(binding.LogLevelOff)
 		primary := binding.InstanceBackendVulkan | binding.InstanceBackendMetal | binding.InstanceBackendDX12
 		shared.instance = binding.CreateInstance(nil) // a descriptor's extras are passed uninitialised

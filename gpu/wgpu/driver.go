@@ -47,6 +47,7 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 		return nil, fmt.Errorf("wgpu: the library's version is not the one declared: got %d, want %d", major, C.TL_VERSION_MAJOR)
 	}
 	if shared.instance == nil {
+		withoutDisplay()
 		binding.SetLogLevel(binding.LogLevelOff)
 		shared.instance = binding.CreateInstance(&binding.InstanceDescriptor{Backends: primary})
 		shared.adapters = shared.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
