@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
 import torchlette
-from torchlette.testing.programs import Outcome, Program, generate, run
+from torchlette.testing.programs import Outcome, Program, Step, generate, run
 
 __all__ = ["difference", "main", "mismatch", "shrink"]
 
@@ -59,12 +61,31 @@ def _wild(outcome: Outcome) -> bool:
     return any(not math.isfinite(x) or abs(x) > 1e6 for v in every for x in v)
 
 
-def _interpreted(program: Program) -> Outcome:
-    torchlette.set_option("executor", "interpreter")
-    try:
-        return run(torchlette, program, "cpu")
-    finally:
-        torchlette.set_option("executor", "device")
+class _Interpreter:
+    """A child process whose CPU device is the kernel interpreter; programs go in and outcomes come out as lines."""
+
+    def __init__(self) -> None:
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "torchlette.testing.fuzz", "--serve"],
+            env={**os.environ, "TORCHLETTE_CPU": "interpreter"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, program: Program) -> Outcome:
+        stdin, stdout = self.child.stdin, self.child.stdout
+        assert stdin is not None and stdout is not None
+        print(repr(program), file=stdin, flush=True)
+        return eval(stdout.readline(), {"Outcome": Outcome, "nan": math.nan, "inf": math.inf})  # our own repr
+
+
+def _serve() -> int:
+    """Run the programs of standard input and print each outcome."""
+    for line in sys.stdin:
+        program = eval(line, {"Program": Program, "Step": Step})  # our own repr
+        print(repr(run(torchlette, program, "cpu")), flush=True)
+    return 0
 
 
 def runners(devices: list[str], interpreter: bool, oracle: bool) -> dict[str, Callable[[Program], Outcome]]:
@@ -75,7 +96,7 @@ def runners(devices: list[str], interpreter: bool, oracle: bool) -> dict[str, Ca
     # A second run meets the plans of the first: replayed must equal built.
     out["replayed"] = lambda p: run(torchlette, p, devices[0])
     if interpreter:
-        out["interpreter"] = _interpreted
+        out["interpreter"] = _Interpreter()
     if oracle and importlib.util.find_spec("torch"):
         import torch
 
@@ -122,7 +143,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--devices", default="cpu")
     parser.add_argument("--interpreter", action="store_true", help="also run through the kernel interpreter")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.serve:
+        return _serve()
     devices = options.devices.split(",")
     others = runners(devices, options.interpreter, not options.no_torch)
     print(f"{options.programs} programs on {devices[0]} against {', '.join(others)}")

@@ -186,6 +186,12 @@ class _Machine:
             return a / (b * b + 1)
         return getattr(self.lib, s.name)(a, b)
 
+    @staticmethod
+    def fill(a: Any, number: float) -> Any:
+        if 0 in a.stride():  # PyTorch lets fill_ alone write through an expanded view; we let no operator
+            raise RuntimeError("overlap")
+        return a.fill_(number)
+
     def execute(self, s: Step) -> Any:
         if s.kind == "leaf":
             return self.leaf(s)
@@ -198,7 +204,7 @@ class _Machine:
             "unary": lambda: getattr(self.lib, s.name)(a),
             "scalar": lambda: getattr(self.lib, s.name)(a, s.number),
             "scalar_": lambda: getattr(a, s.name)(s.number),
-            "fill_": lambda: a.fill_(s.number),
+            "fill_": lambda: self.fill(a, s.number),
             "view": lambda: _view(a, s.name, int(s.number)),
             "reduce": lambda: getattr(a, s.name)(-1, keepdim=s.number == 1),
             "detach": a.detach,
