@@ -284,6 +284,25 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     return made;
 }
 
+/* _replace(other): the object denotes what other denoted, which it leaves without a
+ * handle; detach_() is that with the tensor's own detached alias. */
+static PyObject *replace(PyObject *self, PyObject *other) {
+    if (!is_tensor(other) || other == self) {
+        return PyErr_Format(PyExc_TypeError, "_replace(): argument must be another Tensor");
+    }
+    Tensor *t = (Tensor *)self, *o = (Tensor *)other;
+    tl_out out = {.handle = o->handle, .dtype = o->dtype, .device = o->device, .rank = o->rank, .flags = o->flags, .numel = o->numel};
+    memcpy(out.shape, o->shape, o->rank * sizeof *o->shape);
+    if (tensor_update(t, &out) < 0) {
+        return NULL;
+    }
+    drop_handle(t->handle);
+    t->handle = o->handle;
+    o->handle = 0;
+    Py_CLEAR(t->grad);
+    Py_RETURN_NONE;
+}
+
 /* What Python-written parts ask: a dict, so that it can grow. */
 static PyObject *meta(PyObject *self, PyObject *n) {
     (void)n;
@@ -359,6 +378,7 @@ PyMethodDef tensor_methods[] = {
     {"dispose", dispose, METH_NOARGS, "dispose()\n--\n\nFree the value now."},
     {"keep", keep, METH_NOARGS, "keep()\n--\n\nExempt it from the tidy scopes around."},
     {"_meta", meta, METH_NOARGS, "What the engine knows of it."},
+    {"_replace", replace, METH_O, "Take another tensor's place; the other is then unusable."},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, "An alias of a tensor as an object of a subclass."},
     {0},
 };

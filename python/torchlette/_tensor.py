@@ -91,8 +91,8 @@ def _detach_(self: Tensor) -> Tensor:
     """Forget the history of this tensor, in place."""
     if self._is_view():
         raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-    self.data = self.detach()
-    return self.requires_grad_(False)
+    self._replace(self.detach())
+    return self
 
 
 # Copies and conversions ------------------------------------------------------------------
