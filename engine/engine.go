@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/exec"
@@ -45,6 +46,7 @@ type Engine struct {
 
 	finMu    sync.Mutex
 	finalize []uint64
+	queued   atomic.Bool // finalize is not empty
 
 	poison     *ir.Error
 	lostCause  string
@@ -214,9 +216,13 @@ func (e *Engine) enter() *ir.Error {
 
 // drain releases the handles whose owners are gone: cleanup only, never execution.
 func (e *Engine) drain() {
+	if !e.queued.Load() {
+		return
+	}
 	e.finMu.Lock()
 	q := e.finalize
 	e.finalize = nil
+	e.queued.Store(false)
 	e.finMu.Unlock()
 	for _, h := range q {
 		e.s.Release(h)
@@ -249,25 +255,29 @@ func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 		return 0, err
 	}
 	defer e.finish(c.Site, &err)
+	return e.op(c, outs)
+}
+
+// op is Op inside the lock.
+func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	for _, h := range c.Drop {
 		e.s.Release(h)
 	}
-	if err = e.poisoned(); err != nil {
-		return 0, err
+	if e.poison != nil {
+		return 0, e.poisoned()
 	}
 	d := op.DefOf(c.Op)
 	if d == nil {
 		return 0, ir.Errorf(ir.ErrHandle, "operator number %d: want 1 to %d", c.Op, len(op.Defs()))
 	}
 	e.s.Site = c.Site
-	if err = e.decode(c, d); err != nil {
+	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	if inPlace && len(e.args.In) > 0 {
 		e.s.T.Exempt = e.args.In[0].Base
-		defer func() { e.s.T.Exempt = 0 }()
 	}
 	vals := d.Eval(&e.args)
 	switch {
@@ -281,9 +291,11 @@ func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 	}
 	for i := range vals {
 		hd := e.s.Wrap(vals[i], c.In)
-		if err = e.applyRequiresGrad(c, d, hd); err != nil {
-			e.s.Release(hd)
-			return 0, err
+		if e.factories[d.ID] >= 0 {
+			if err := e.applyRequiresGrad(c, d, hd); err != nil {
+				e.s.Release(hd)
+				return 0, err
+			}
 		}
 		e.describe(hd, &outs[i])
 	}
@@ -292,8 +304,8 @@ func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
 func (e *Engine) finish(site uint32, err **ir.Error) {
-	r := recover()
-	if r != nil {
+	e.s.T.Exempt = 0
+	if r := recover(); r != nil {
 		x, ok := r.(*ir.Error)
 		if !ok {
 			e.s.Drain()
@@ -486,13 +498,13 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		e.s.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "tensors have at most %d dims, got %d", MaxRank, len(l.Shape)))
 	}
-	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), 0, l.Numel
+	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel
 	copy(o.Shape[:], l.Shape)
 	if e.s.RequiresGrad(h) {
 		o.Flags |= OutRequiresGrad
-	}
-	if e.s.IsLeaf(h) {
-		o.Flags |= OutLeaf
+		if !e.s.IsLeaf(h) {
+			o.Flags &^= OutLeaf
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 func (e *Engine) Release(hs []uint64) {
 	e.finMu.Lock()
 	e.finalize = append(e.finalize, hs...)
+	e.queued.Store(true)
 	e.finMu.Unlock()
 	if e.mu.TryLock() {
 		if !e.forked {

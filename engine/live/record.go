@@ -71,6 +71,27 @@ func (s *State) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 	return v
 }
 
+// Emit1 implements op.Builder.
+func (s *State) Emit1(p op.PrimID, x op.Val) op.Val {
+	s.inBuf[0] = x
+	return s.emitBuf(op.PrimOf(p), s.inBuf[:1])
+}
+
+// Emit2 implements op.Builder.
+func (s *State) Emit2(p op.PrimID, x, y op.Val) op.Val {
+	s.inBuf[0], s.inBuf[1] = x, y
+	return s.emitBuf(op.PrimOf(p), s.inBuf[:2])
+}
+
+func (s *State) emitBuf(p *op.Prim, in []op.Val) op.Val {
+	id, avals := s.record(p, nil, in)
+	v := s.value(id, avals[0])
+	if s.taping {
+		s.tape1(p, nil, in, &v)
+	}
+	return v
+}
+
 // EmitN implements op.Builder.
 func (s *State) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 	id, avals := s.record(op.PrimOf(p), attr, in)

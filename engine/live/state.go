@@ -184,6 +184,7 @@ type State struct {
 	fast         map[fastKey]ir.DType
 	lastFastKey  fastKey
 	lastFastType ir.DType
+	inBuf        [2]op.Val
 	scalarBuf    []uint64
 	edgeBuf      []ir.Edge
 	avalBuf      []ir.AvalID

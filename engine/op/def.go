@@ -17,6 +17,9 @@ type Builder interface {
 	// copied. The outputs are dense. It panics with *ir.Error on bad input; the
 	// engine's entry points turn that into a status.
 	Emit(p PrimID, attr []int64, in ...Val) Val
+	// Emit1 and Emit2 are Emit for one and two operands without attributes.
+	Emit1(p PrimID, x Val) Val
+	Emit2(p PrimID, x, y Val) Val
 	// EmitN is Emit for several outputs.
 	EmitN(p PrimID, attr []int64, in ...Val) []Val
 	// View returns the view of v with the given layout and absolute offset. backward

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"math/bits"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
@@ -41,12 +43,12 @@ type Window struct {
 	bases   map[uint32]uint32
 	lastOf  map[uint32]int
 	// lastStore holds the local numbers that end as a loc's committed value.
-	lastStore map[uint32]bool
+	lastStore []bool
 }
 
 // NewWindow makes an empty window over s.
 func NewWindow(s *live.State) *Window {
-	return &Window{s: s, bases: map[uint32]uint32{}, lastOf: map[uint32]int{}, lastStore: map[uint32]bool{}}
+	return &Window{s: s, bases: map[uint32]uint32{}, lastOf: map[uint32]int{}}
 }
 
 // Collect gathers what the values and the first effects entries of the log need.
@@ -87,7 +89,6 @@ func (w *Window) reset(effects int) {
 	w.Effects = effects
 	clear(w.bases)
 	clear(w.lastOf)
-	clear(w.lastStore)
 }
 
 // close walks the pending list backward: inputs always precede their consumers.
@@ -136,6 +137,9 @@ func (w *Window) visit(id uint32, need *int) {
 // the window, so that they do not pin the old version (DESIGN section 5).
 func (w *Window) adoptReaders() {
 	g := w.s.G
+	if len(g.Pending) <= len(w.reverse) {
+		return
+	}
 	var prevs map[uint32]bool
 	for i := 0; i < w.Effects; i++ {
 		e := &w.s.Effects[i]
@@ -148,7 +152,7 @@ func (w *Window) adoptReaders() {
 			}
 		}
 	}
-	if prevs == nil || len(g.Pending) <= len(w.reverse) {
+	if prevs == nil {
 		return
 	}
 	found := false
@@ -213,6 +217,7 @@ func (w *Window) ref(id uint32) *ir.Node {
 // stores lists the window's store effects. The log's own reference counts as a use.
 func (w *Window) stores() {
 	g := w.s.G
+	w.lastStore = append(w.lastStore[:0], make([]bool, len(w.Nodes))...)
 	for i := 0; i < w.Effects; i++ {
 		e := &w.s.Effects[i]
 		if !isStore(e.Kind) {
@@ -233,8 +238,8 @@ func (w *Window) stores() {
 				st.Prev = w.ref(e.Prev).Mark
 			}
 		}
-		if st.Last {
-			w.lastStore[st.Value] = true
+		if st.Last && st.Value&extBit == 0 {
+			w.lastStore[st.Value-1] = true
 		}
 		w.Stores = append(w.Stores, st)
 	}
@@ -247,7 +252,7 @@ func (w *Window) makeKey() {
 	for i, id := range w.Nodes {
 		n := g.Node(id)
 		out := n.Refs > n.Uses
-		out = out || w.lastStore[uint32(i+1)]
+		out = out || w.lastStore[i]
 		w.Out = append(w.Out, out)
 		bit := uint32(0)
 		if out {
@@ -326,14 +331,19 @@ func (w *Window) relation(n *ir.Node) uint32 {
 	return bits
 }
 
-// hash is FNV-1a over words with a final mix.
+// hash multiplies and folds two words at a time, in the manner of wyhash.
 func hash(k []uint32) uint64 {
-	h := uint64(14695981039346656037)
-	for _, v := range k {
-		h = (h ^ uint64(v)) * 1099511628211
+	h := uint64(len(k)) ^ 0x9E3779B97F4A7C15
+	for len(k) >= 2 {
+		hi, lo := bits.Mul64(h^(uint64(k[0])|uint64(k[1])<<32), 0xA0761D6478BD642F)
+		h = hi ^ lo
+		k = k[2:]
 	}
-	h ^= h >> 32
-	return h * 0x9E3779B97F4A7C15
+	if len(k) == 1 {
+		hi, lo := bits.Mul64(h^uint64(k[0]), 0xE7037ED1A0B428DB)
+		h = hi ^ lo
+	}
+	return h
 }
 
 // Clear takes the window's marks off the graph.

@@ -14,6 +14,8 @@ type nothing struct {
 	out op.Val
 }
 
+func (n *nothing) Emit1(op.PrimID, op.Val) op.Val            { return n.out }
+func (n *nothing) Emit2(op.PrimID, op.Val, op.Val) op.Val    { return n.out }
 func (n *nothing) Emit(op.PrimID, []int64, ...op.Val) op.Val { return n.out }
 
 func BenchmarkEvalAdd(b *testing.B) {

@@ -67,6 +67,12 @@ func (e *Eager) Watch(v op.Val) op.Val {
 // An edge has 4 bits for the output, as in engine/autograd.
 func edge(n, k int) uint32 { return uint32(n)<<4 | uint32(k) }
 
+// Emit1 implements op.Builder.
+func (e *Eager) Emit1(p op.PrimID, x op.Val) op.Val { return e.Emit(p, nil, x) }
+
+// Emit2 implements op.Builder.
+func (e *Eager) Emit2(p op.PrimID, x, y op.Val) op.Val { return e.Emit(p, nil, x, y) }
+
 // Emit implements op.Builder.
 func (e *Eager) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
 	return e.EmitN(p, attr, in...)[0]

@@ -34,150 +34,150 @@ func flag(v bool) int64 {
 }
 
 // Neg is -x.
-func Neg(b op.Builder, x op.Val) op.Val { return b.Emit(pNeg, nil, x) }
+func Neg(b op.Builder, x op.Val) op.Val { return b.Emit1(pNeg, x) }
 
 // Abs is |x|.
-func Abs(b op.Builder, x op.Val) op.Val { return b.Emit(pAbs, nil, x) }
+func Abs(b op.Builder, x op.Val) op.Val { return b.Emit1(pAbs, x) }
 
 // Sign is -1, 0 or 1.
-func Sign(b op.Builder, x op.Val) op.Val { return b.Emit(pSign, nil, x) }
+func Sign(b op.Builder, x op.Val) op.Val { return b.Emit1(pSign, x) }
 
 // Floor rounds down.
-func Floor(b op.Builder, x op.Val) op.Val { return b.Emit(pFloor, nil, x) }
+func Floor(b op.Builder, x op.Val) op.Val { return b.Emit1(pFloor, x) }
 
 // Ceil rounds up.
-func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit(pCeil, nil, x) }
+func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit1(pCeil, x) }
 
 // Round rounds half to even.
-func Round(b op.Builder, x op.Val) op.Val { return b.Emit(pRound, nil, x) }
+func Round(b op.Builder, x op.Val) op.Val { return b.Emit1(pRound, x) }
 
 // Trunc rounds toward zero.
-func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit(pTrunc, nil, x) }
+func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit1(pTrunc, x) }
 
 // Exp is e**x.
-func Exp(b op.Builder, x op.Val) op.Val { return b.Emit(pExp, nil, x) }
+func Exp(b op.Builder, x op.Val) op.Val { return b.Emit1(pExp, x) }
 
 // Expm1 is e**x - 1.
-func Expm1(b op.Builder, x op.Val) op.Val { return b.Emit(pExpm1, nil, x) }
+func Expm1(b op.Builder, x op.Val) op.Val { return b.Emit1(pExpm1, x) }
 
 // Log is the natural logarithm.
-func Log(b op.Builder, x op.Val) op.Val { return b.Emit(pLog, nil, x) }
+func Log(b op.Builder, x op.Val) op.Val { return b.Emit1(pLog, x) }
 
 // Log1p is log(1+x).
-func Log1p(b op.Builder, x op.Val) op.Val { return b.Emit(pLog1p, nil, x) }
+func Log1p(b op.Builder, x op.Val) op.Val { return b.Emit1(pLog1p, x) }
 
 // Sqrt is the square root.
-func Sqrt(b op.Builder, x op.Val) op.Val { return b.Emit(pSqrt, nil, x) }
+func Sqrt(b op.Builder, x op.Val) op.Val { return b.Emit1(pSqrt, x) }
 
 // Rsqrt is 1/sqrt(x).
-func Rsqrt(b op.Builder, x op.Val) op.Val { return b.Emit(pRsqrt, nil, x) }
+func Rsqrt(b op.Builder, x op.Val) op.Val { return b.Emit1(pRsqrt, x) }
 
 // Reciprocal is 1/x.
-func Reciprocal(b op.Builder, x op.Val) op.Val { return b.Emit(pReciprocal, nil, x) }
+func Reciprocal(b op.Builder, x op.Val) op.Val { return b.Emit1(pReciprocal, x) }
 
 // Sin is the sine.
-func Sin(b op.Builder, x op.Val) op.Val { return b.Emit(pSin, nil, x) }
+func Sin(b op.Builder, x op.Val) op.Val { return b.Emit1(pSin, x) }
 
 // Cos is the cosine.
-func Cos(b op.Builder, x op.Val) op.Val { return b.Emit(pCos, nil, x) }
+func Cos(b op.Builder, x op.Val) op.Val { return b.Emit1(pCos, x) }
 
 // Tan is the tangent.
-func Tan(b op.Builder, x op.Val) op.Val { return b.Emit(pTan, nil, x) }
+func Tan(b op.Builder, x op.Val) op.Val { return b.Emit1(pTan, x) }
 
 // Tanh is the hyperbolic tangent.
-func Tanh(b op.Builder, x op.Val) op.Val { return b.Emit(pTanh, nil, x) }
+func Tanh(b op.Builder, x op.Val) op.Val { return b.Emit1(pTanh, x) }
 
 // Erf is the error function.
-func Erf(b op.Builder, x op.Val) op.Val { return b.Emit(pErf, nil, x) }
+func Erf(b op.Builder, x op.Val) op.Val { return b.Emit1(pErf, x) }
 
 // Sigmoid is 1/(1+exp(-x)).
-func Sigmoid(b op.Builder, x op.Val) op.Val { return b.Emit(pSigmoid, nil, x) }
+func Sigmoid(b op.Builder, x op.Val) op.Val { return b.Emit1(pSigmoid, x) }
 
 // Relu is max(x, 0).
-func Relu(b op.Builder, x op.Val) op.Val { return b.Emit(pRelu, nil, x) }
+func Relu(b op.Builder, x op.Val) op.Val { return b.Emit1(pRelu, x) }
 
 // Gelu is x*Phi(x), by erf.
-func Gelu(b op.Builder, x op.Val) op.Val { return b.Emit(pGelu, nil, x) }
+func Gelu(b op.Builder, x op.Val) op.Val { return b.Emit1(pGelu, x) }
 
 // GeluTanh is the tanh form of Gelu.
-func GeluTanh(b op.Builder, x op.Val) op.Val { return b.Emit(pGeluTanh, nil, x) }
+func GeluTanh(b op.Builder, x op.Val) op.Val { return b.Emit1(pGeluTanh, x) }
 
 // Silu is x*sigmoid(x).
-func Silu(b op.Builder, x op.Val) op.Val { return b.Emit(pSilu, nil, x) }
+func Silu(b op.Builder, x op.Val) op.Val { return b.Emit1(pSilu, x) }
 
 // LogicalNot is x == 0, in bool.
-func LogicalNot(b op.Builder, x op.Val) op.Val { return b.Emit(pLogicalNot, nil, x) }
+func LogicalNot(b op.Builder, x op.Val) op.Val { return b.Emit1(pLogicalNot, x) }
 
 // BitwiseNot complements the bits; of bool the value.
-func BitwiseNot(b op.Builder, x op.Val) op.Val { return b.Emit(pBitwiseNot, nil, x) }
+func BitwiseNot(b op.Builder, x op.Val) op.Val { return b.Emit1(pBitwiseNot, x) }
 
 // Copy is a dense copy of x.
-func Copy(b op.Builder, x op.Val) op.Val { return b.Emit(pCopy, nil, x) }
+func Copy(b op.Builder, x op.Val) op.Val { return b.Emit1(pCopy, x) }
 
 // IsNaN tells NaNs, in bool.
-func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit(pIsNaN, nil, x) }
+func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit1(pIsNaN, x) }
 
 // GeluGrad is gy times the derivative of Gelu at x.
-func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluGrad, nil, x, gy) }
+func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit2(pGeluGrad, x, gy) }
 
 // GeluTanhGrad is gy times the derivative of GeluTanh at x.
-func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluTanhGrad, nil, x, gy) }
+func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit2(pGeluTanhGrad, x, gy) }
 
 // Binary functions take operands of one shape and dtype; one may be a number.
 
 // Add is x+y; of bools their or.
-func Add(b op.Builder, x, y op.Val) op.Val { return b.Emit(pAdd, nil, x, y) }
+func Add(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pAdd, x, y) }
 
 // Sub is x-y.
-func Sub(b op.Builder, x, y op.Val) op.Val { return b.Emit(pSub, nil, x, y) }
+func Sub(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pSub, x, y) }
 
 // Mul is x*y; of bools their and.
-func Mul(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMul, nil, x, y) }
+func Mul(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMul, x, y) }
 
 // Div is x/y of floats; integers are divided with truncation.
-func Div(b op.Builder, x, y op.Val) op.Val { return b.Emit(pDiv, nil, x, y) }
+func Div(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pDiv, x, y) }
 
 // FloorDivide is floor(x/y), as Python's //.
-func FloorDivide(b op.Builder, x, y op.Val) op.Val { return b.Emit(pFloorDivide, nil, x, y) }
+func FloorDivide(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pFloorDivide, x, y) }
 
 // Remainder is x - y*floor(x/y), as Python's %.
-func Remainder(b op.Builder, x, y op.Val) op.Val { return b.Emit(pRemainder, nil, x, y) }
+func Remainder(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pRemainder, x, y) }
 
 // Pow is x to the power y.
-func Pow(b op.Builder, x, y op.Val) op.Val { return b.Emit(pPow, nil, x, y) }
+func Pow(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pPow, x, y) }
 
 // Maximum propagates NaN.
-func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMaximum, nil, x, y) }
+func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMaximum, x, y) }
 
 // Minimum propagates NaN.
-func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pMinimum, nil, x, y) }
+func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMinimum, x, y) }
 
 // BitwiseAnd is x & y.
-func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseAnd, nil, x, y) }
+func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseAnd, x, y) }
 
 // BitwiseOr is x | y.
-func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseOr, nil, x, y) }
+func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseOr, x, y) }
 
 // BitwiseXor is x ^ y.
-func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwiseXor, nil, x, y) }
+func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseXor, x, y) }
 
 // Eq is x == y, in bool.
-func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit(pEq, nil, x, y) }
+func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pEq, x, y) }
 
 // Ne is x != y, in bool.
-func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit(pNe, nil, x, y) }
+func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pNe, x, y) }
 
 // Lt is x < y, in bool.
-func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pLt, nil, x, y) }
+func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pLt, x, y) }
 
 // Le is x <= y, in bool.
-func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit(pLe, nil, x, y) }
+func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pLe, x, y) }
 
 // Gt is x > y, in bool.
-func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pGt, nil, x, y) }
+func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pGt, x, y) }
 
 // Ge is x >= y, in bool.
-func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pGe, nil, x, y) }
+func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pGe, x, y) }
 
 // Where is x where cond (bool) holds, else y; x or y may be a number.
 func Where(b op.Builder, cond, x, y op.Val) op.Val { return b.Emit(pWhere, nil, cond, x, y) }
