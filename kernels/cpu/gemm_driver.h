@@ -5,9 +5,11 @@
 static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *b, int64_t bk, int64_t k0, int64_t kc) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	REAL *c = (REAL *)x->c;
-	int nr = x->nr, first = k0 == 0;
-	for (int64_t m = m0; m < m1; m += x->mr) {
-		int rows = m1 - m < x->mr ? (int)(m1 - m) : x->mr;
+	int nr = x->nr, first = k0 == 0, rows;
+	// Tiles of nearly equal heights: a tile of one row waits for its own additions.
+	int64_t tiles = (m1 - m0 + x->mr - 1) / x->mr;
+	for (int64_t m = m0; m < m1; m += rows, tiles--) {
+		rows = (int)((m1 - m + tiles - 1) / tiles);
 		const REAL *am = a + m * x->am;
 		if (nn == nr && x->cn == 1) {
 			x->t->SUF(gemm)(rows, kc, am, x->am, x->ak, b, bk, c + m * x->cm + j0, x->cm, first);
@@ -38,7 +40,7 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 // One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse, int64_t *bk) {
 	const REAL *b = (const REAL *)x->b + k0 * x->bk + j * x->bn;
-	if (nn == x->nr && x->bn == 1 && reuse < 3 * x->mr) {
+	if (nn == x->nr && x->bn == 1 && reuse < 6 * x->mr) {
 		*bk = x->bk;
 		return b;
 	}

@@ -11,6 +11,9 @@
 typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
 typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_alias));
 
+// Rows of B that are fetched ahead: each is on another page, where no hardware prefetcher follows.
+#define TL_AHEAD 12
+
 #define TL_NR32 (2 * TL_VL)
 #define TL_NR64 TL_VL
 
@@ -26,6 +29,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		} \
 		for (int64_t k = 0; k < kc; k++) { \
 			V b0 = *(const V *)b, b1 = *(const V *)(b + L); \
+			if (bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
 			TL_UNROLL for (int i = 0; i < mr; i++) { \
 				T y = a[i * am]; \
 				x[i][0] += y * b0; \
@@ -52,6 +56,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 	static void packb##s(const T *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, T *d) { \
 		if (n == 2 * L && bn == 1) { \
 			for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) { \
+				__builtin_prefetch(b + TL_AHEAD * bk); \
 				*(V *)d = *(const V *)b; \
 				*(V *)(d + L) = *(const V *)(b + L); \
 			} \

@@ -155,7 +155,8 @@ typedef struct {
 	char **buf;
 	const int64_t *par;
 	char *uniform; // arena of worker 0, which holds the uniform registers
-	tl_ctx *main;  // in a split stage: the outer tile at hand
+	tl_ctx *main;  // the caller's; in a split stage: the outer tile at hand
+	tl_accst *spare; // the caller's set of partial results
 	const tl_stage *stage;
 	char *partial; // of a split stage: one set a chunk
 	volatile int64_t oom;
@@ -296,9 +297,15 @@ static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int
 static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 	kern_run *r = arg;
 	tl_ctx c;
-	tl_accst *partial = NULL;
-	if (!enter(r, worker, &c, &partial)) return;
-	if (worker != 0) memcpy(c.reg, r->main->reg, (size_t)r->k->nuniform * sizeof(void *));
+	tl_accst *partial = r->spare;
+	if (worker == 0) {
+		// Entering again would reset the table of registers, which the other workers read:
+		// uniform registers may point into buffers.
+		c = *r->main;
+	} else {
+		if (!enter(r, worker, &c, &partial)) return;
+		memcpy(c.reg, r->main->reg, (size_t)r->k->nuniform * sizeof(void *));
+	}
 	exec(&c, &r->k->wpro);
 	for (int64_t t = begin; t < end; t++) outer_tile(r, &c, t, partial, 0);
 	leave(r, worker, &c);
@@ -320,6 +327,7 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	if (!enter(&r, 0, &c, &partial)) return r.oom;
 	exec(&c, &k->uniform);
 	r.main = &c;
+	r.spare = partial;
 	if (threads > 1 && k->parallel_outer) {
 		tl_parallel(pool, k->outer.tiles, k->grain, outer_job, &r);
 	} else {
