@@ -338,9 +338,32 @@ static int find_shape(PyObject *o, survey *s) {
     return 0;
 }
 
+static uint8_t format_dtype(const Py_buffer *v, char *code);
+
+/* The dtype of a NumPy scalar: it says its own, where a Python number has a kind only. */
+static uint8_t scalar_dtype(PyObject *o) {
+    Py_buffer v;
+    char code;
+    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || is_tensor(o) || PyBytes_Check(o) || !PyObject_CheckBuffer(o)) {
+        return 0;
+    }
+    if (PyObject_GetBuffer(o, &v, PyBUF_FULL_RO) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    uint8_t id = v.ndim == 0 ? format_dtype(&v, &code) : 0;
+    PyBuffer_Release(&v);
+    return id;
+}
+
 static int leaf_kind(PyObject *o, survey *s) {
     number n = {0};
     int kind;
+    uint8_t own = scalar_dtype(o);
+    if (own != 0) {
+        s->typed = own > s->typed ? own : s->typed;
+        return 0;
+    }
     if (PyFloat_Check(o)) {
         kind = 2;
     } else if (PyBool_Check(o)) {

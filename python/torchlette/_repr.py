@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from torchlette import _C
+from torchlette.errors import DisposedTensorError
 
 __all__ = ["set_printoptions"]
 
@@ -128,7 +129,7 @@ def _values_text(t: _C.Tensor, indent: int) -> str:
     return _nested(values, t.dim(), indent, summarize, _NumberText(_shown(values, summarize), t.is_floating_point()))
 
 
-def _suffixes(t: _C.Tensor, is_parameter: bool) -> list[str]:
+def _suffixes(t: _C.Tensor) -> list[str]:
     found = []
     if t.device.type != _C.get_default_device().type or t.device.index not in (None, 0):
         found.append(f"device='{t.device}'")
@@ -149,7 +150,7 @@ def _torch_text(t: _C.Tensor) -> str:
     prefix = "tensor("
     text = prefix + _values_text(t, len(prefix))
     last = len(text) - text.rfind("\n") + 1
-    for suffix in _suffixes(t, False):
+    for suffix in _suffixes(t):
         if last + len(suffix) + 2 > _Options.linewidth:
             text += ",\n" + " " * len(prefix) + suffix
             last = len(prefix) + len(suffix)
@@ -160,12 +161,16 @@ def _torch_text(t: _C.Tensor) -> str:
 
 
 def _metadata_text(t: _C.Tensor) -> str:
+    try:
+        meta = t._meta()
+    except DisposedTensorError:
+        return "Tensor(disposed)"
     parts = [f"shape={list(t.shape)}", f"dtype={t.dtype._name}", f"device={t.device}"]
-    if t.grad_fn is not None:
-        parts.append(f"grad_fn=<{t.grad_fn.name()}>")
+    if meta["grad_fn"]:
+        parts.append(f"grad_fn=<{meta['grad_fn']}>")
     elif t.requires_grad:
         parts.append("requires_grad=True")
-    if t._meta()["on_host"]:
+    if meta["on_host"]:
         parts.append("values=" + _values_text(t.detach(), 0).replace("\n", " "))
     return f"Tensor({', '.join(parts)})"
 
