@@ -102,7 +102,6 @@ COERCIONS = {
     "list index": lambda t: [1, 2, 3][t],
     "format": lambda t: f"{t:.3f}",
     "in": lambda t: t in [0, 5],
-    "round": round,
 }
 
 
@@ -189,7 +188,6 @@ def test_dispose(device: str) -> None:
         with pytest.raises(torchlette.DisposedTensorError):
             use()
     assert v.tolist() == [1.0] * 3
-    repr(a)
 
 
 def test_finalize_queue(device: str) -> None:

@@ -109,7 +109,7 @@ def test_walk_b_a_million_ops(device: str) -> None:
     """A chain without end: the safety net cuts windows, plans replay, memory stays flat."""
     steps = 500_000 if device == "cpu" else 20_000
     x = oracle.ours(np.array([1.0, 2.0, 3.0, 4.0], dtype="float32"), device)
-    for _ in range(17_000):  # past the first safety-net window, so that pools are filled
+    for _ in range(60_000):  # past the first safety-net windows, whose plans are built
         x = x * 0.9 + 1
     x.tolist()
     before = rss()
@@ -127,7 +127,8 @@ def test_walk_b_a_million_ops(device: str) -> None:
 
 def test_walk_c_one_row(device: str) -> None:
     """An in-place write through a view writes that row and copies nothing."""
-    p = torchlette.zeros(50257, 768, device=device)
+    # GPT-2's embedding; Mesa's software adapter binds 128 MiB at most.
+    p = torchlette.zeros(50257 if device == "cpu" else 30_000, 768, device=device)
     p[1, 0].item()
     v = p[0]
     live = stats()["live_bytes"]
@@ -159,7 +160,7 @@ def test_walk_d_old_version(device: str) -> None:
     c = a * 2
     a += b
     del c
-    assert a.sum().item() == 2 * n
+    np.testing.assert_array_equal(a.numpy(), np.full(n, 2.0, dtype="float32"))
     assert stats()["live_bytes"] <= live + 4096, "the store was not in place"
 
 
@@ -292,7 +293,7 @@ def test_walk_h_in_place_on_fresh(device: str) -> None:
 def test_walk_j_out_of_memory(device: str) -> None:
     """A step that does not fit raises and changes nothing; half the batch then works."""
     budget = 96 << 20
-    torchlette.set_option("memory_limit", str(budget))
+    torchlette._C._set_option("memory_limit", str(budget))
     try:
         w = torchlette.ones(64, 64, device=device, requires_grad=True)
         opt = torchlette.optim.SGD([w], lr=0.5)
@@ -306,13 +307,13 @@ def test_walk_j_out_of_memory(device: str) -> None:
             opt.step()
             return loss.item()
 
-        with pytest.raises(torchlette.OutOfMemoryError, match=r"\d+ bytes"):
+        with pytest.raises(torchlette.OutOfMemoryError, match=r"request of \d+ bytes with \d+ in use"):
             step(400_000)
         np.testing.assert_array_equal(w.detach().numpy(), np.ones((64, 64), dtype="float32"))
         assert step(20_000) == pytest.approx(1.0, rel=1e-5)
 
     finally:
-        torchlette.set_option("memory_limit", "0")
+        torchlette._C._set_option("memory_limit", "0")
 
 
 def test_walk_k_bad_index(device: str) -> None:
@@ -337,6 +338,8 @@ WALK_L = """
     x.sum().item()
     for _ in range({depth}):
         x = (x @ x) * 1e-3
+    out = torchlette.zeros(900, 900, device={device!r})
+    out.copy_(x)  # an effect, so that mark_step must run the chain
     threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     begun = None
     real = signal.getsignal(signal.SIGINT)
@@ -358,7 +361,7 @@ WALK_L = """
 @linux
 def test_walk_l_ctrl_c(device: str) -> None:
     """Ctrl-C during mark_step returns within 200 ms; the next mark_step completes."""
-    depth = 400 if device == "cpu" else 12
+    depth = 150 if device == "cpu" else 5
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(WALK_L.format(device=device, depth=depth))], capture_output=True, text=True, timeout=240
     )
