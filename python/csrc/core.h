@@ -212,6 +212,7 @@ PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs); 
 
 /* site.c */
 uint32_t call_site(void);
+PyObject *set_package(PyObject *self, PyObject *folder);
 bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
 bool site_in_facade(void);                 /* the code running now did */
 

@@ -574,6 +574,7 @@ PyMethodDef engine_functions[] = {
     {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
     {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},
     {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
+    {"_set_package", set_package, METH_O, "Name the folder whose code is the library's own: call sites are those of its callers."},
     {"_site_string", py_site_string, METH_O, "The text of a call site."},
     {0},
 };

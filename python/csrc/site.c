@@ -2,9 +2,9 @@
  *
  * A site is found by (code object, offset of the running instruction) in a
  * direct-mapped cache; file, function and line are looked up on a miss only.
- * PyFrame_GetLasti is public since Python 3.11 but not in the limited API, so
- * it is taken from the process if it is there; else the attribute f_lasti says
- * the same, more slowly. */
+ * PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API, so
+ * they are taken from the process if they are there; else the attributes f_lasti
+ * and f_back say the same, more slowly. */
 #include "core.h"
 
 #if !defined(_WIN32)
@@ -14,27 +14,51 @@
 enum { CACHE_SIZE = 4096 };
 
 typedef int (*lasti_fn)(PyFrameObject *);
+typedef PyFrameObject *(*back_fn)(PyFrameObject *);
 
 static struct {
     PyObject *code; /* owned, so that the address is not used again */
     int lasti;
-    uint32_t site;
+    uint32_t site; /* INTERNAL for code of this package */
 } cache[CACHE_SIZE];
 
-static lasti_fn get_lasti;
-static bool looked_up;
-static PyObject *name_lasti;
+/* Code below this folder is the library's own: the site is the line that called it. */
+static char package[4096];
+static size_t package_len;
 
-static lasti_fn find_lasti(void) {
-#if defined(_WIN32)
-    return NULL;
-#else
+#define INTERNAL UINT32_MAX
+
+static lasti_fn get_lasti;
+static back_fn get_back;
+static bool looked_up;
+static PyObject *name_lasti, *name_back;
+
+/* Finds what the limited API leaves out, where the process has it. */
+static void look_up(void) {
+    looked_up = true;
+#if !defined(_WIN32)
     /* POSIX gives functions as data pointers; ISO C has no cast for it. */
-    lasti_fn fn = NULL;
     void *p = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
-    memcpy(&fn, &p, sizeof fn);
-    return fn;
+    memcpy(&get_lasti, &p, sizeof get_lasti);
+    p = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
+    memcpy(&get_back, &p, sizeof get_back);
 #endif
+    name_lasti = PyUnicode_InternFromString("f_lasti");
+    name_back = PyUnicode_InternFromString("f_back");
+}
+
+/* A new reference to the caller's frame, NULL at the outermost. */
+static PyFrameObject *frame_back(PyFrameObject *frame) {
+    if (get_back != NULL) {
+        return get_back(frame);
+    }
+    PyObject *v = PyObject_GetAttr((PyObject *)frame, name_back);
+    if (v == NULL || v == Py_None) {
+        PyErr_Clear();
+        Py_XDECREF(v);
+        return NULL;
+    }
+    return (PyFrameObject *)v;
 }
 
 static int frame_lasti(PyFrameObject *frame) {
@@ -42,9 +66,7 @@ static int frame_lasti(PyFrameObject *frame) {
         return get_lasti(frame);
     }
     if (!looked_up) {
-        looked_up = true;
-        get_lasti = find_lasti();
-        name_lasti = PyUnicode_InternFromString("f_lasti");
+        look_up();
         return frame_lasti(frame);
     }
     PyObject *v = PyObject_GetAttr((PyObject *)frame, name_lasti);
@@ -70,17 +92,14 @@ static uint32_t intern(PyFrameObject *frame, PyObject *code) {
     PyObject *file, *function;
     const char *f = attribute_text(code, "co_filename", &file);
     const char *q = attribute_text(code, "co_qualname", &function);
-    uint32_t site = tl_site(f, q, PyFrame_GetLineNumber(frame));
+    bool own = package_len > 0 && strncmp(f, package, package_len) == 0;
+    uint32_t site = own ? INTERNAL : tl_site(f, q, PyFrame_GetLineNumber(frame));
     Py_XDECREF(file);
     Py_XDECREF(function);
     return site;
 }
 
-uint32_t call_site(void) {
-    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
-    if (frame == NULL) {
-        return 0;
-    }
+static uint32_t frame_site(PyFrameObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode(frame);
     int lasti = frame_lasti(frame);
     size_t slot = (((uintptr_t)code >> 5) ^ (size_t)lasti * 0x9E37u) % CACHE_SIZE;
@@ -95,6 +114,37 @@ uint32_t call_site(void) {
     uint32_t site = cache[slot].site;
     Py_DECREF(code);
     return site;
+}
+
+uint32_t call_site(void) {
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
+    if (frame == NULL) {
+        return 0;
+    }
+    uint32_t site = frame_site(frame);
+    if (site != INTERNAL) {
+        return site;
+    }
+    frame = frame_back(frame);
+    while (frame != NULL && (site = frame_site(frame)) == INTERNAL) {
+        PyFrameObject *back = frame_back(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    return site == INTERNAL ? 0 : site;
+}
+
+PyObject *set_package(PyObject *self, PyObject *folder) {
+    (void)self;
+    Py_ssize_t n;
+    const char *s = PyUnicode_AsUTF8AndSize(folder, &n);
+    if (s == NULL || (size_t)n >= sizeof package) {
+        return s == NULL ? NULL : PyErr_Format(PyExc_ValueError, "_set_package: got a path of %zd bytes, want less than %zu", n, sizeof package);
+    }
+    memcpy(package, s, (size_t)n + 1);
+    package_len = (size_t)n;
+    Py_RETURN_NONE;
 }
 
 /* The policy of coercion is lexical: PyTorch's rules hold for tensors made through

@@ -16,6 +16,7 @@ from torchlette.errors import *  # noqa: F403
 from torchlette.errors import BY_CODE as _BY_CODE
 
 _C._set_errors(_BY_CODE)
+_C._set_package(_os.path.dirname(__file__) + _os.sep)
 
 Tensor = _C.Tensor
 Size = _C.Size
