@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,27 @@ import (
 // The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
 	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice})
+	engine.RegisterOption("num_threads", setThreads)
+}
+
+// pool is the thread pool of the CPU device: its size, 0 for the number of cores, and
+// the device once it is open. The engine's lock guards it.
+var pool struct {
+	threads int
+	device  *cpu.Device
+}
+
+// setThreads is the option num_threads.
+func setThreads(value string) error {
+	n, err := strconv.Atoi(value)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("got %q, want a positive number", value)
+	}
+	pool.threads = n
+	if pool.device == nil {
+		return nil
+	}
+	return pool.device.SetThreads(n)
 }
 
 // adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "software" for
@@ -38,7 +60,9 @@ func adapterOptions(number int) gpu.Options {
 // openDevice opens a device when it is first named.
 func openDevice(id ir.DeviceID) (device.Device, error) {
 	if id == ir.CPU {
-		return openCPU()
+		d, err := openCPU()
+		pool.device, _ = d.(*cpu.Device)
+		return d, err
 	}
 	return gpu.Open(&wgpu.Driver{}, adapterOptions(int(id)-1))
 }
@@ -49,7 +73,10 @@ func openCPU() (device.Device, error) {
 	if getenv("TORCHLETTE_CPU") == "interpreter" {
 		return interp.New(), nil
 	}
-	n, _ := strconv.Atoi(getenv("TORCHLETTE_NUM_THREADS"))
+	n := pool.threads
+	if n == 0 {
+		n, _ = strconv.Atoi(getenv("TORCHLETTE_NUM_THREADS"))
+	}
 	return cpu.New(cpu.Options{Threads: max(n, 0)})
 }
 

@@ -37,6 +37,9 @@ var opNames = sync.OnceValue(func() map[string]op.OpID {
 	return m
 })
 
+// instance is the process's engine.
+var instance = sync.OnceValue(engine.Default)
+
 var opsHash = sync.OnceValue(op.Hash)
 
 //export tlgo_ops_hash
@@ -54,14 +57,10 @@ func tlgo_op_find(name *C.char, id *C.uint16_t) (st C.int32_t) {
 	return 0
 }
 
-// calls keeps decoded calls from being allocated one by one.
-var calls = sync.Pool{New: func() any { return new(call) }}
-
 //export tlgo_op
 func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
 	defer guard("tl_op", op.OpID(c.op), &st)
-	d := calls.Get().(*call)
-	*d = call{
+	d := call{ // stays on the stack: Op does not keep it
 		Op:      op.OpID(c.op),
 		Mode:    uint8(c.mode),
 		Site:    uint32(c.site),
@@ -71,9 +70,7 @@ func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.i
 		Outs:    view[uint64](unsafe.Pointer(c.outs), c.n_outs),
 		Drop:    view[uint64](unsafe.Pointer(c.drop), c.n_drop),
 	}
-	k, err := engine.Default().Op(d, view[result](unsafe.Pointer(out), limit))
-	*d = call{}
-	calls.Put(d)
+	k, err := instance().Op(&d, view[result](unsafe.Pointer(out), limit))
 	*n = C.int32_t(k)
 	return failed(err)
 }
@@ -82,38 +79,38 @@ func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.i
 func tlgo_from_data(dtype, device C.uint8_t, rank C.int32_t, shape *C.int64_t, data unsafe.Pointer, bytes C.size_t,
 	flags, site C.uint32_t, out *C.tl_out) (st C.int32_t) {
 	defer guard("tensor", 0, &st)
-	return failed(engine.Default().FromData(ir.DType(dtype), ir.DeviceID(device), view[int64](unsafe.Pointer(shape), rank),
+	return failed(instance().FromData(ir.DType(dtype), ir.DeviceID(device), view[int64](unsafe.Pointer(shape), rank),
 		view[byte](data, bytes), flags&C.TL_REQUIRES_GRAD != 0, uint32(site), (*result)(unsafe.Pointer(out))))
 }
 
 //export tlgo_force
 func tlgo_force(h C.uint64_t, slice C.int64_t) (st C.int32_t) {
 	defer guard("tl_force", 0, &st)
-	return sliced(engine.Default().Force(uint64(h), time.Duration(slice)))
+	return sliced(instance().Force(uint64(h), time.Duration(slice)))
 }
 
 //export tlgo_read
 func tlgo_read(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t) (st C.int32_t) {
 	defer guard("tl_read", 0, &st)
-	return failed(engine.Default().Read(uint64(h), view[byte](dst, bytes)))
+	return failed(instance().Read(uint64(h), view[byte](dst, bytes)))
 }
 
 //export tlgo_mark_step
 func tlgo_mark_step(slice C.int64_t) (st C.int32_t) {
 	defer guard("mark_step", 0, &st)
-	return sliced(engine.Default().MarkStep(time.Duration(slice)))
+	return sliced(instance().MarkStep(time.Duration(slice)))
 }
 
 //export tlgo_flush
 func tlgo_flush() (st C.int32_t) {
 	defer guard("flush", 0, &st)
-	return failed(engine.Default().Flush())
+	return failed(instance().Flush())
 }
 
 //export tlgo_meta_of
 func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	defer guard("tl_meta_of", 0, &st)
-	g, err := engine.Default().Meta(uint64(h))
+	g, err := instance().Meta(uint64(h))
 	if err != nil {
 		return failed(err)
 	}
@@ -140,14 +137,14 @@ func writeString(dst []byte, s string) {
 //export tlgo_release
 func tlgo_release(hs *C.uint64_t, n C.int32_t) (st C.int32_t) {
 	defer guard("tl_release", 0, &st)
-	engine.Default().Release(view[uint64](unsafe.Pointer(hs), n))
+	instance().Release(view[uint64](unsafe.Pointer(hs), n))
 	return 0
 }
 
 //export tlgo_dispose
 func tlgo_dispose(h C.uint64_t) (st C.int32_t) {
 	defer guard("dispose", 0, &st)
-	engine.Default().Dispose(uint64(h))
+	instance().Dispose(uint64(h))
 	return 0
 }
 
@@ -155,9 +152,9 @@ func tlgo_dispose(h C.uint64_t) (st C.int32_t) {
 func tlgo_tidy(begin C.int32_t, returned *C.uint64_t, n C.int32_t) (st C.int32_t) {
 	defer guard("tidy", 0, &st)
 	if begin != 0 {
-		engine.Default().TidyBegin()
+		instance().TidyBegin()
 	} else {
-		engine.Default().TidyEnd(view[uint64](unsafe.Pointer(returned), n))
+		instance().TidyEnd(view[uint64](unsafe.Pointer(returned), n))
 	}
 	return 0
 }
@@ -165,27 +162,27 @@ func tlgo_tidy(begin C.int32_t, returned *C.uint64_t, n C.int32_t) (st C.int32_t
 //export tlgo_keep
 func tlgo_keep(h C.uint64_t) (st C.int32_t) {
 	defer guard("keep", 0, &st)
-	return failed(engine.Default().Keep(uint64(h)))
+	return failed(instance().Keep(uint64(h)))
 }
 
 //export tlgo_site
 func tlgo_site(file, fn *C.char, line C.int32_t) C.uint32_t {
 	var st C.int32_t
 	defer guard("tl_site", 0, &st)
-	return C.uint32_t(engine.Default().Site(C.GoString(file), C.GoString(fn), int(line)))
+	return C.uint32_t(instance().Site(C.GoString(file), C.GoString(fn), int(line)))
 }
 
 //export tlgo_site_string
 func tlgo_site_string(site C.uint32_t, dst *C.char, capacity C.size_t) (st C.int32_t) {
 	defer guard("tl_site_string", 0, &st)
-	writeString(view[byte](unsafe.Pointer(dst), capacity), engine.Default().SiteString(uint32(site)))
+	writeString(view[byte](unsafe.Pointer(dst), capacity), instance().SiteString(uint32(site)))
 	return 0
 }
 
 //export tlgo_set_mode
 func tlgo_set_mode(mode C.int32_t, value C.int64_t, old *C.int64_t) (st C.int32_t) {
 	defer guard("tl_set_mode", 0, &st)
-	v := engine.Default().SetMode(engine.Mode(mode), int64(value))
+	v := instance().SetMode(engine.Mode(mode), int64(value))
 	if old != nil {
 		*old = C.int64_t(v)
 	}
@@ -197,12 +194,12 @@ func tlgo_rng(action C.int32_t, state *C.uint64_t) (st C.int32_t) {
 	defer guard("tl_rng", 0, &st)
 	switch action {
 	case C.TL_RNG_SEED:
-		engine.Default().Seed(int64(*state))
+		instance().Seed(int64(*state))
 	case C.TL_RNG_GET:
-		s := engine.Default().RNGState()
+		s := instance().RNGState()
 		copy(view[uint64](unsafe.Pointer(state), C.int32_t(4)), s[:])
 	case C.TL_RNG_SET:
-		engine.Default().SetRNGState([4]uint64(view[uint64](unsafe.Pointer(state), C.int32_t(4))))
+		instance().SetRNGState([4]uint64(view[uint64](unsafe.Pointer(state), C.int32_t(4))))
 	default:
 		return failed(ir.Errorf(ir.ErrValue, "tl_rng: unknown action: got %d, want 0, 1 or 2", action))
 	}
@@ -212,7 +209,7 @@ func tlgo_rng(action C.int32_t, state *C.uint64_t) (st C.int32_t) {
 //export tlgo_info
 func tlgo_info(kind *C.char, h C.uint64_t, json **C.char, bytes *C.size_t) (st C.int32_t) {
 	defer guard("tl_info", 0, &st)
-	b, err := engine.Default().Info(C.GoString(kind), uint64(h))
+	b, err := instance().Info(C.GoString(kind), uint64(h))
 	if err != nil {
 		return failed(err)
 	}
@@ -223,11 +220,11 @@ func tlgo_info(kind *C.char, h C.uint64_t, json **C.char, bytes *C.size_t) (st C
 //export tlgo_set_option
 func tlgo_set_option(key, value *C.char) (st C.int32_t) {
 	defer guard("tl_set_option", 0, &st)
-	return failed(engine.Default().SetOption(C.GoString(key), C.GoString(value)))
+	return failed(instance().SetOption(C.GoString(key), C.GoString(value)))
 }
 
 //export tlgo_reset
 func tlgo_reset() (st C.int32_t) {
 	defer guard("reset", 0, &st)
-	return failed(engine.Default().Reset())
+	return failed(instance().Reset())
 }
