@@ -184,6 +184,44 @@ def optimizer_style_update(lib: Any, a: Any, b: Any) -> Any:
     return a
 
 
+def fill_then_copy(lib: Any, a: Any, b: Any) -> Any:
+    x = (a * 1).detach()
+    y = (b * 5).detach()
+    x.fill_(3.0)
+    x.copy_(y)
+    return x, y
+
+
+def copy_from_leaf(lib: Any, a: Any, b: Any) -> Any:
+    z = a.detach() * 2
+    z.copy_(a)
+    flags = z.requires_grad, z.is_leaf
+    (z * z).sum().backward()
+    return *flags, a.grad
+
+
+def identity_view_of_leaf(lib: Any, a: Any, b: Any) -> Any:
+    v = a.view(2, 3)
+    return v.requires_grad, v.is_leaf, v.grad_fn is None
+
+
+def alias_of_plain_gets_history(lib: Any, a: Any, b: Any) -> Any:
+    p = b.detach().clone()
+    d = p.detach()
+    d.mul_(a)
+    d.sum().backward()
+    return p.requires_grad, d.requires_grad, p.detach(), a.grad
+
+
+def write_at_odd_offset(lib: Any, a: Any, b: Any) -> Any:
+    x = lib.zeros(25, device=a.device)
+    x[5:].add_(1)
+    x[5:9].mul_(a[0, 0].detach())
+    y = (a.reshape(6)[1:5] * 2).sum()
+    y.backward()
+    return x, a.grad
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     accumulate,
     shared,
@@ -205,6 +243,11 @@ PROGRAMS: list[Callable[..., Any]] = [
     detach_in_place,
     data_assignment,
     optimizer_style_update,
+    fill_then_copy,
+    copy_from_leaf,
+    identity_view_of_leaf,
+    alias_of_plain_gets_history,
+    write_at_odd_offset,
 ]
 
 

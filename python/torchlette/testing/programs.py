@@ -138,8 +138,8 @@ def _view(t: Any, name: str, number: int) -> Any:
         return t[1:]
     if name == "even":
         return t[..., ::2]
-    if name == "flat":
-        return t.view(-1)
+    if name == "flat":  # strides of results differ from PyTorch's, so whether view() copies would too
+        return t.reshape(-1).clone()
     if name == "column":
         return t[:, number]
     if name == "narrow":
