@@ -25,8 +25,9 @@ HERE = Path(__file__).parent
 
 SEED = 1337
 CHECK_STEPS = 20
-# After 20 steps of Adam, f32 differs from f64 by up to 1e-5 in this model; twice that between two f32, and a margin.
-CHECK_RTOL, CHECK_ATOL = 1e-4, 5e-5
+# Adam divides by the root of the second moment: where a gradient is almost zero, the rounding of
+# its last bits moves a parameter by a part of the rate. 2e-4 is 1 % of the way that 20 steps can go.
+CHECK_RTOL, CHECK_ATOL = 1e-4, 2e-4
 
 
 def load_gpt(library: str) -> ModuleType:

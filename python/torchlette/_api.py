@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from types import TracebackType
 from typing import Any
@@ -133,21 +132,17 @@ def set_default_device(device: Any) -> _DeviceScope:
     return _DeviceScope(_C._set_default_device(device))
 
 
-_threads = os.cpu_count() or 1
-
-
 def set_num_threads(n: int) -> None:
     """Set the number of threads that CPU kernels run on."""
     if not isinstance(n, int) or n <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
-    global _threads
     _C._set_option("num_threads", str(n))
-    _threads = n
 
 
 def get_num_threads() -> int:
     """Return the number of threads that CPU kernels run on."""
-    return _threads
+    _C.zeros((), device="cpu").item()  # opens the CPU device
+    return stats().get("device_threads", 1)
 
 
 def set_busy_policy(policy: str) -> None:

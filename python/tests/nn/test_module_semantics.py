@@ -424,6 +424,30 @@ def test_clip_grad_norm(norm, limit):
         torch.testing.assert_close(theirs(q.grad), p.grad)
 
 
+@pytest.mark.parametrize("size", [1000, 65536, 200_000])
+def test_clip_grad_norm_of_large_parameters(size):
+    """A 0-dim factor over a loop that threads share."""
+    p = tnn.Parameter(tl.ones(size))
+    p.grad = tl.full((size,), 2.0)
+    total = tl.nn.utils.clip_grad_norm_([p], 1.0)
+    assert total.item() == pytest.approx(2 * size**0.5, rel=1e-5)
+    values = set(p.grad.tolist())
+    assert len(values) == 1
+    assert values.pop() == pytest.approx(size**-0.5, rel=1e-4)
+
+
+def test_num_threads():
+    before = tl.get_num_threads()
+    try:
+        tl.set_num_threads(3)
+        assert tl.get_num_threads() == 3
+        assert tl.ones(200_000).sum().item() == 200_000
+        with pytest.raises(RuntimeError):
+            tl.set_num_threads(0)
+    finally:
+        tl.set_num_threads(before)
+
+
 def test_clip_grad_value_and_vectors():
     expected, got = net(torch), net(tl)
     copy_parameters(expected, got)
