@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -290,6 +291,11 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
 	}
 	for i := range vals {
+		if vals[i].Base != 0 && e.handedThrough(d, &vals[i]) {
+			e.describe(c.In[0], &outs[i])
+			outs[i].Flags |= OutSame
+			continue
+		}
 		hd := e.s.Wrap(vals[i], c.In)
 		if e.factories[d.ID] >= 0 {
 			if err := e.applyRequiresGrad(c, d, hd); err != nil {
@@ -300,6 +306,37 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		e.describe(hd, &outs[i])
 	}
 	return len(vals), nil
+}
+
+// aliases names the operators whose result is another tensor even where it is the same
+// view: PyTorch's view functions. The others hand an operand through as it is.
+var aliases = func() map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields("reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes swapdims t _T _mT T mT permute movedim " +
+		"moveaxis squeeze unsqueeze select narrow slice _index detach as_strided unflatten split split_with_sizes chunk tensor_split unbind diagonal unfold " +
+		"hsplit vsplit dsplit broadcast_tensors meshgrid view_copy _index_tensor") {
+		m[n] = true
+	}
+	return m
+}()
+
+// handedThrough reports a result that is the first operand itself: the caller returns the
+// operand. A view operator's result is another tensor all the same, with a step on the tape.
+func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
+	if len(e.args.In) == 0 {
+		return false
+	}
+	x := &e.args.In[0]
+	if v.Detached || x.Base != v.Base || x.Layout != v.Layout || x.Offset != v.Offset || x.Tape != v.Tape {
+		return false
+	}
+	if !aliases[d.Parsed.Name] && len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List {
+		return true
+	}
+	if v.Tape != 0 {
+		*v = e.s.View(*v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
+	}
+	return false
 }
 
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.

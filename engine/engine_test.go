@@ -205,3 +205,39 @@ func TestTheSafetyNetRunsALongLoopInLikeWindows(t *testing.T) {
 	assert.LessOrEqual(t, r.stat("plans_built"), int64(4))
 	assert.Greater(t, r.stat("windows"), int64(3))
 }
+
+func TestCopyOfAnEarlierValueDoesNotShareTheOldVersionsStorage(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, -2)
+	early := r.do("mul", x, 3.0)
+	y := r.do("abs", early)
+	r.inplace("mul", y, 0.0)
+	r.inplace("copy_", y, early)
+	assert.Equal(t, []float32{3, -6}, r.read(y))
+	assert.Equal(t, []float32{3, -6}, r.read(early))
+}
+
+func TestADetachedAliasHasAHistoryOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	w := r.grad(r.floats(nil, 1, 2))
+	plain := r.floats(nil, 5, 5)
+	d := r.do("detach", plain)
+	r.inplace("sub", d, w)
+	h, err := r.e.s.Handle(uint64(plain))
+	require.Nil(t, err)
+	assert.False(t, r.e.s.RequiresGrad(h), "the original stays off the tape")
+	require.Nil(t, r.backward(r.do("sum", d), 0))
+	assert.Equal(t, []float32{-1, -1}, r.gradOf(w))
+}
+
+func TestCopyOfALeafIsAStepOnTheTape(t *testing.T) {
+	r := newRig(t)
+	w := r.grad(r.floats(nil, 1, 2))
+	y := r.do("mul", r.floats(nil, 0, 0), 1.0)
+	r.inplace("copy_", y, w)
+	h, err := r.e.s.Handle(uint64(y))
+	require.Nil(t, err)
+	assert.False(t, r.e.s.IsLeaf(h))
+	require.Nil(t, r.backward(r.do("sum", y), 0))
+	assert.Equal(t, []float32{1, 1}, r.gradOf(w))
+}

@@ -56,6 +56,10 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	if v.DType() != self.DType() {
 		v = prim.Cast(e.s, v, self.DType())
 	}
+	if v.Base != 0 && v.Tape != 0 {
+		// The operand itself (copy_): its history is not the target's.
+		v = e.s.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
+	}
 	return e.s.StoreThrough(c.In[t], v, prim.StridedScatter)
 }
 

@@ -111,7 +111,7 @@ func (s *State) alias(v op.Val, src []uint64) uint64 {
 		return hd
 	}
 	f, _ := s.Handle(src[from])
-	if v.Tape == 0 && s.tapeOf(f) != 0 {
+	if v.Detached || v.Tape == 0 && s.tapeOf(f) != 0 {
 		return hd // detached: a history of its own
 	}
 	g := s.shareGroup(f)

@@ -32,7 +32,7 @@ func (s *State) NeedsGrad(v op.Val) bool { return s.taping && v.Tape != 0 }
 
 // Detach implements op.Builder.
 func (s *State) Detach(v op.Val) op.Val {
-	v.Tape = 0
+	v.Tape, v.Detached = 0, true
 	return v
 }
 

@@ -19,7 +19,9 @@ type Val struct {
 	Tape   uint32    // tape edge; 0 when it carries no gradient
 	Base   uint32    // alias identity it was resolved from; 0 for an intermediate result
 	Kind   ValKind
-	Bits   uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
+	// Detached: the value went through Builder.Detach: an alias of it has a history of its own.
+	Detached bool
+	Bits     uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
 }
 
 // ValKind tells tensors from Python numbers.

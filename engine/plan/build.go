@@ -145,6 +145,9 @@ func (b *Builder) placeStores() {
 			prevSlot, last = pn.slot, pn.lastUse
 		}
 		x := &b.nodes[v]
+		if st.Prev&extBit == 0 && b.nodes[st.Prev-1].main >= x.main {
+			continue // the new version was there before the old one: copy_ of an earlier value
+		}
 		if last > x.main || !b.mayWriteOver(x, st.Prev) || b.p.Slots[prevSlot].Bytes != b.bytes(ir.AvalOf(x.n.Aval)) {
 			continue
 		}

@@ -120,6 +120,9 @@ PyObject *call_overload(overload *o, argbuf *b, uint8_t door) {
         return NULL;
     }
     if (o->def->nresults == 1 && n == 1) {
+        if ((out[0].flags & TL_SAME_HANDLE) != 0 && b->first != NULL) {
+            return Py_NewRef(b->first); /* contiguous() of a dense tensor and the like */
+        }
         return tensor_wrap(G.tensor, &out[0], door);
     }
     if (o->def->nresults == 0) {

@@ -70,6 +70,7 @@ typedef struct {
     int32_t cap_in, cap_ints, cap_scalars;
     uint8_t door;
     uint64_t in0[16];
+    PyObject *first; /* borrowed: the first operand when it is a tensor */
     int64_t ints0[48];
     tl_scalar scalars0[12];
 } argbuf;

@@ -36,6 +36,7 @@ void argbuf_init(argbuf *b) {
     b->cap_in = (int32_t)(sizeof b->in0 / sizeof *b->in0);
     b->cap_ints = (int32_t)(sizeof b->ints0 / sizeof *b->ints0);
     b->cap_scalars = (int32_t)(sizeof b->scalars0 / sizeof *b->scalars0);
+    b->first = NULL;
     b->door = TL_DOOR_CORE;
 }
 
@@ -111,6 +112,9 @@ int put_float(argbuf *b, double v) {
 
 int put_tensor(argbuf *b, PyObject *tensor) {
     b->door |= ((Tensor *)tensor)->door;
+    if (b->n_in == 0) {
+        b->first = tensor;
+    }
     return put_in(b, ((Tensor *)tensor)->handle);
 }
 
@@ -561,6 +565,7 @@ static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ss
     x->out = NULL;
     x->requires_grad = false;
     b->n_in = b->n_ints = b->n_scalars = 0;
+    b->first = NULL;
     b->door = TL_DOOR_CORE;
     int ok = bind_positional(a, self, args, nargs);
     if (ok == 1) {
