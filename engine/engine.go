@@ -278,7 +278,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	if inPlace && len(e.args.In) > 0 {
-		e.s.T.Exempt = e.args.In[0].Base
+		e.args.In[0].Replaced = true
 	}
 	vals := d.Eval(&e.args)
 	switch {
@@ -341,7 +341,6 @@ func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
 
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
 func (e *Engine) finish(site uint32, err **ir.Error) {
-	e.s.T.Exempt = 0
 	if r := recover(); r != nil {
 		x, ok := r.(*ir.Error)
 		if !ok {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"runtime"
 	"strconv"
 	"testing"
 	"unsafe"
@@ -27,6 +28,8 @@ type rig struct {
 type T uint64
 
 func newRig(t *testing.T) *rig {
+	runtime.LockOSThread() // the execution lock knows callers by their thread
+	t.Cleanup(runtime.UnlockOSThread)
 	r := &rig{t: t, dev: interp.New()}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return r.dev, nil }})
 	return r

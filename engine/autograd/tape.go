@@ -80,9 +80,6 @@ type Tape struct {
 	live  int
 	work  []uint32
 	sess  uint32
-	// Exempt is the base that an in-place operation is about to write: what the operation
-	// saves of it is the old version, which the write cannot touch.
-	Exempt uint32
 	// OnHookFree is told of hooks whose step is gone.
 	OnHookFree func(id uint64)
 }
@@ -121,7 +118,7 @@ func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
 // save makes an entry for v; held entries keep the value alive.
 func (t *Tape) save(v op.Val, held bool) Saved {
 	s := Saved{Val: v, Held: held && v.IsTensor()}
-	if v.Base != 0 && v.Base == t.Exempt {
+	if v.Replaced {
 		s.Val.Base = 0
 	} else if v.Base != 0 {
 		s.BaseGen, s.Commit = t.Bases.Commit(v.Base)

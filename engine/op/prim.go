@@ -21,6 +21,9 @@ type Val struct {
 	Kind   ValKind
 	// Detached: the value went through Builder.Detach: an alias of it has a history of its own.
 	Detached bool
+	// Replaced: an in-place operation's own operand, of which it saves the old version: the
+	// write cannot touch that.
+	Replaced bool
 	Bits     uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
 }
 
