@@ -10,7 +10,6 @@ import numpy as np
 
 import torchlette
 
-
 #: Calls of the second thread; each waits for a few products of the first.
 TURNS = {"cpu": 400, "wgpu": 40}
 
