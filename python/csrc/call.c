@@ -164,11 +164,11 @@ static PyObject *call_out(overload *o, argbuf *b, PyObject *into) {
         }
     }
     if (n != o->def->nresults || n > 8) {
-        return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be %d Tensors, not %zd", o->def->name, (int)o->def->nresults, n);
+        return raise_text(TL_TYPE, "%s(): argument 'out' must be %d Tensors, not %zd", o->def->name, (int)o->def->nresults, n);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         if (!is_tensor(targets[i])) {
-            return PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be Tensor, not %R", o->def->name, (PyObject *)Py_TYPE(targets[i]));
+            return raise_text(TL_TYPE, "%s(): argument 'out' must be Tensor, not %R", o->def->name, (PyObject *)Py_TYPE(targets[i]));
         }
     }
     tl_out out[8];
@@ -187,7 +187,7 @@ static PyObject *call_out(overload *o, argbuf *b, PyObject *into) {
 static int apply_requires_grad(PyObject *made) {
     Tensor *t = (Tensor *)made;
     if (!dtype_is_float(t->dtype)) {
-        PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+        raise_text(TL_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
         return -1;
     }
     t->flags |= TL_REQUIRES_GRAD;
@@ -222,7 +222,7 @@ PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *ar
 PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs) {
     group *g = group_find(name);
     if (g == NULL) {
-        return PyErr_Format(PyExc_NotImplementedError, "there is no operator %s", name);
+        return raise_text(TL_NOT_IMPLEMENTED, "there is no operator %s", name);
     }
     return call_group(g, TL_DOOR_CORE, NULL, args, nargs, NULL);
 }

@@ -220,7 +220,8 @@ bool site_in_facade(void);                 /* the code running now did */
 /* engine.c */
 PyObject *raise_status(int32_t status); /* NULL */
 int check_status(int32_t status);       /* 0, or -1 with the exception set */
-int set_error(int code, const char *format, ...);
+int set_error(int code, const char *format, ...);        /* -1 */
+PyObject *raise_text(int code, const char *format, ...); /* NULL */
 int wait_force(uint64_t handle);
 int default_device(uint8_t *id);
 int forget_hooks(void); /* drops the functions of hooks whose steps are gone */

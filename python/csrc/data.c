@@ -287,7 +287,7 @@ PyObject *scalar_tensor(PyObject *o, uint8_t dtype, uint8_t device, uint8_t door
     number n;
     char v[8];
     if (to_number(o, &n) != 1 || store(dtype, v, &n) < 0) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected a number, got %R", (PyObject *)Py_TYPE(o));
+        return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "expected a number, got %R", (PyObject *)Py_TYPE(o));
     }
     return make(dtype, device, 0, NULL, v, dtype_size(dtype), false, door);
 }
@@ -320,7 +320,7 @@ static int find_shape(PyObject *o, survey *s) {
         }
         if (s->rank == TL_MAX_RANK) {
             Py_DECREF(at);
-            PyErr_Format(PyExc_ValueError, "too many dimensions: got more than %d", TL_MAX_RANK);
+            raise_text(TL_VALUE, "too many dimensions: got more than %d", TL_MAX_RANK);
             return -1;
         }
         s->shape[s->rank++] = n;
@@ -380,14 +380,14 @@ static int leaf_kind(PyObject *o, survey *s) {
             return -1;
         }
         if (found == 0 && is_sequence(o)) {
-            PyErr_Format(PyExc_TypeError, "must be real number, not %R", (PyObject *)Py_TYPE(o));
+            raise_text(TL_TYPE, "must be real number, not %R", (PyObject *)Py_TYPE(o));
             return -1;
         }
         if (found == 0) {
             PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
             if (name != NULL) {
                 if (PyUnicode_Check(o) || PyBytes_Check(o)) {
-                    s->rank > 0 ? PyErr_Format(PyExc_ValueError, "too many dimensions '%U'", name) : PyErr_Format(PyExc_TypeError, "new(): invalid data type '%U'", name);
+                    s->rank > 0 ? raise_text(TL_VALUE, "too many dimensions '%U'", name) : raise_text(TL_TYPE, "new(): invalid data type '%U'", name);
                 } else {
                     set_error(TL_RUNTIME, "Could not infer dtype of %U", name);
                 }
@@ -409,12 +409,12 @@ static int walk_kinds(PyObject *o, int dim, survey *s) {
     Py_ssize_t n = is_sequence(o) || (is_tensor(o) && ((Tensor *)o)->rank > 0) ? PySequence_Size(o) : -1;
     if (n < 0) {
         if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_TypeError, "not a sequence");
+            raise_text(TL_TYPE, "not a sequence");
         }
         return -1;
     }
     if (n != s->shape[dim]) {
-        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)s->shape[dim], dim, n);
+        raise_text(TL_VALUE, "expected sequence of length %lld at dim %d (got %zd)", (long long)s->shape[dim], dim, n);
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -435,7 +435,7 @@ static int fill(PyObject *o, int dim, const survey *s, uint8_t dtype, char **p) 
         int found = v != NULL ? to_number(v, &n) : -1;
         Py_XDECREF(v);
         if (found == 0) {
-            PyErr_Format(PyExc_TypeError, "must be real number, not %R", (PyObject *)Py_TYPE(o));
+            raise_text(TL_TYPE, "must be real number, not %R", (PyObject *)Py_TYPE(o));
         }
         if (found != 1 || store(dtype, *p, &n) < 0) {
             return -1;
@@ -569,11 +569,11 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
     char code = 0, *raw = NULL;
     uint8_t own = format_dtype(&v, &code);
     if (code == 0 || v.ndim > TL_MAX_RANK) {
-        PyErr_Format(PyExc_TypeError, "can't convert data of format '%s' and %d dimensions to a tensor", v.format != NULL ? v.format : "B", v.ndim);
+        raise_text(TL_TYPE, "can't convert data of format '%s' and %d dimensions to a tensor", v.format != NULL ? v.format : "B", v.ndim);
         goto done;
     }
     if (own == 0 && dtype < 0) {
-        PyErr_Format(PyExc_TypeError, "can't convert data of format '%s' without a dtype: the types are bool, int32, int64, uint32, float16, bfloat16, float32, float64",
+        raise_text(TL_TYPE, "can't convert data of format '%s' without a dtype: the types are bool, int32, int64, uint32, float16, bfloat16, float32, float64",
                      v.format != NULL ? v.format : "B");
         goto done;
     }
@@ -649,7 +649,7 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
     *d = *dev = -1;
     if (dtype != NULL && dtype != Py_None) {
         if (dtype_from(dtype, &id) != 1) {
-            PyErr_Format(PyExc_TypeError, "tensor(): argument 'dtype' must be torch.dtype, not %R", (PyObject *)Py_TYPE(dtype));
+            raise_text(TL_TYPE, "tensor(): argument 'dtype' must be torch.dtype, not %R", (PyObject *)Py_TYPE(dtype));
             return -1;
         }
         *d = id;
@@ -657,7 +657,7 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
     if (device != NULL && device != Py_None) {
         int found = device_from(device, &id);
         if (found == 0) {
-            PyErr_Format(PyExc_TypeError, "tensor(): argument 'device' must be torch.device, not %R", (PyObject *)Py_TYPE(device));
+            raise_text(TL_TYPE, "tensor(): argument 'device' must be torch.device, not %R", (PyObject *)Py_TYPE(device));
         }
         if (found != 1) {
             return -1;
@@ -701,11 +701,11 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     if (is_tensor(array) || PyList_Check(array) || PyTuple_Check(array) || PyNumber_Check(array) == 0) {
-        return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
+        return raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }
     PyObject *r = from_buffer(array, -1, TL_CPU, false, door_of(self));
     if (r == NULL && !PyErr_Occurred()) {
-        PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
+        raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }
     return r;
 }
@@ -725,7 +725,7 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
         goto done;
     }
     if (n > TL_MAX_RANK || d < 0 || dev < 0) {
-        PyErr_Format(PyExc_ValueError, "_frombytes(): dtype, device and at most %d sizes are wanted", TL_MAX_RANK);
+        raise_text(TL_VALUE, "_frombytes(): dtype, device and at most %d sizes are wanted", TL_MAX_RANK);
         goto done;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -738,7 +738,7 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
         count *= sizes[i];
     }
     if (count * (int64_t)dtype_size((uint8_t)d) != (int64_t)v.len) {
-        PyErr_Format(PyExc_ValueError, "_frombytes(): the data has %zd bytes, the shape wants %lld", v.len, (long long)(count * (int64_t)dtype_size((uint8_t)d)));
+        raise_text(TL_VALUE, "_frombytes(): the data has %zd bytes, the shape wants %lld", v.len, (long long)(count * (int64_t)dtype_size((uint8_t)d)));
         goto done;
     }
     r = make((uint8_t)d, (uint8_t)dev, (int)n, sizes, v.buf, (size_t)v.len, false, door_of(self));
@@ -751,7 +751,7 @@ done:
 PyObject *py_tobytes(PyObject *self, PyObject *tensor) {
     (void)self;
     if (!is_tensor(tensor)) {
-        return PyErr_Format(PyExc_TypeError, "_tobytes(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
+        return raise_text(TL_TYPE, "_tobytes(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
     }
     size_t bytes;
     void *block = read_all((Tensor *)tensor, &bytes);

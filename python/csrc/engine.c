@@ -1,17 +1,33 @@
 /* Errors, modes, and the engine's functions that are no operators. */
 #include "core.h"
 
+/* The registered class of a code. */
+static PyObject *class_of(int code) {
+    return code > 0 && code < TL_NUM_CODES && G.errors[code] != NULL ? G.errors[code] : PyExc_RuntimeError;
+}
+
+static void set_text(int code, const char *format, va_list args) {
+    PyObject *text = PyUnicode_FromFormatV(format, args);
+    if (text != NULL) {
+        PyErr_SetObject(class_of(code), text);
+        Py_DECREF(text);
+    }
+}
+
 int set_error(int code, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    PyObject *text = PyUnicode_FromFormatV(format, args);
+    set_text(code, format, args);
     va_end(args);
-    PyObject *class = code > 0 && code < TL_NUM_CODES && G.errors[code] != NULL ? G.errors[code] : PyExc_RuntimeError;
-    if (text != NULL) {
-        PyErr_SetObject(class, text);
-        Py_DECREF(text);
-    }
     return -1;
+}
+
+PyObject *raise_text(int code, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    set_text(code, format, args);
+    va_end(args);
+    return NULL;
 }
 
 /* Adds the line that recorded the failing operator as a note, when the failure
@@ -35,7 +51,7 @@ PyObject *raise_status(int32_t status) {
         return NULL;
     }
     const tl_error *e = tl_last_error();
-    PyObject *class = status > 0 && status < TL_NUM_CODES && G.errors[status] != NULL ? G.errors[status] : PyExc_RuntimeError;
+    PyObject *class = class_of(status);
     uint32_t site = e->site;
     PyObject *exception = PyObject_CallFunction(class, "s", e->message);
     if (exception == NULL) {
@@ -110,7 +126,7 @@ static PyObject *py_flush(PyObject *self, PyObject *ignored) {
 static PyObject *py_force(PyObject *self, PyObject *tensor) {
     (void)self;
     if (!is_tensor(tensor)) {
-        return PyErr_Format(PyExc_TypeError, "_force(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
+        return raise_text(TL_TYPE, "_force(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
     }
     if (wait_force(((Tensor *)tensor)->handle) < 0) {
         return NULL;
@@ -168,10 +184,10 @@ static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
     uint8_t id;
     int64_t old;
     if (dtype_from(d, &id) != 1 || Py_TYPE(d) != G.dtype) {
-        return PyErr_Format(PyExc_TypeError, "invalid dtype object");
+        return raise_text(TL_TYPE, "invalid dtype object");
     }
     if (!dtype_is_float(id)) {
-        return PyErr_Format(PyExc_TypeError, "only floating-point types are supported as the default type");
+        return raise_text(TL_TYPE, "only floating-point types are supported as the default type");
     }
     return set_mode(TL_MODE_DEFAULT_DTYPE, id, &old) < 0 ? NULL : dtype_object((uint8_t)old);
 }
@@ -188,7 +204,7 @@ static PyObject *py_set_default_device(PyObject *self, PyObject *d) {
     if (d != Py_None) {
         int found = device_from(d, &id);
         if (found <= 0) {
-            return found < 0 ? NULL : PyErr_Format(PyExc_TypeError, "set_default_device(): argument must be device, str or int");
+            return found < 0 ? NULL : raise_text(TL_TYPE, "set_default_device(): argument must be device, str or int");
         }
     }
     return set_mode(TL_MODE_DEFAULT_DEVICE, id, &old) < 0 ? NULL : device_object((uint8_t)old);
@@ -229,7 +245,7 @@ static PyObject *py_set_rng_state(PyObject *self, PyObject *words) {
     (void)self;
     unsigned long long w[4];
     if (!PyTuple_Check(words)) {
-        return PyErr_Format(PyExc_TypeError, "_set_rng_state(): argument must be a tuple of four ints");
+        return raise_text(TL_TYPE, "_set_rng_state(): argument must be a tuple of four ints");
     }
     if (!PyArg_ParseTuple(words, "KKKK:_set_rng_state", &w[0], &w[1], &w[2], &w[3])) {
         return NULL;
@@ -308,7 +324,7 @@ static uint64_t *handles_of(PyObject *sequence, Py_ssize_t *n, bool none_ok) {
         bool tensor = t != NULL && is_tensor(t);
         if (!tensor && !(t == Py_None && none_ok)) {
             if (t != NULL) {
-                PyErr_Format(PyExc_TypeError, "expected Tensor as element %zd, but got %R", i, (PyObject *)Py_TYPE(t));
+                raise_text(TL_TYPE, "expected Tensor as element %zd, but got %R", i, (PyObject *)Py_TYPE(t));
             }
             Py_XDECREF(t);
             PyMem_Free(hs);
@@ -415,7 +431,7 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
         return 0;
     }
     if (!is_tensor(result)) {
-        PyErr_Format(PyExc_TypeError, "expected hook to return None or a Tensor, got %R", (PyObject *)Py_TYPE(result));
+        raise_text(TL_TYPE, "expected hook to return None or a Tensor, got %R", (PyObject *)Py_TYPE(result));
         Py_DECREF(result);
         return -1;
     }
@@ -479,7 +495,7 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
         goto done;
     }
     if (n != ng) {
-        PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", n, ng);
+        raise_text(TL_RUNTIME, "got %zd tensors and %zd gradients", n, ng);
         goto done;
     }
     if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session) < 0) {
@@ -521,7 +537,7 @@ static PyObject *py_grad(PyObject *self, PyObject *args) {
 static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
     (void)self;
     if (!PyDict_Check(classes)) {
-        return PyErr_Format(PyExc_TypeError, "_set_errors(): argument must be dict");
+        return raise_text(TL_TYPE, "_set_errors(): argument must be dict");
     }
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -531,7 +547,7 @@ static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
             return NULL;
         }
         if (code <= 0 || code >= TL_NUM_CODES || !PyType_Check(value)) {
-            return PyErr_Format(PyExc_ValueError, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code, TL_NUM_CODES - 1);
+            return raise_text(TL_VALUE, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code, TL_NUM_CODES - 1);
         }
         TL_SETREF(G.errors[code], Py_NewRef(value));
     }

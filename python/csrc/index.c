@@ -312,7 +312,7 @@ static overload *op_index, *op_get, *op_put;
 
 static int found(overload **o, const char *full) {
     if (*o == NULL && (*o = overload_named(full)) == NULL) {
-        PyErr_Format(PyExc_NotImplementedError, "there is no operator %s", full);
+        raise_text(TL_NOT_IMPLEMENTED, "there is no operator %s", full);
         return -1;
     }
     return 0;
@@ -425,14 +425,14 @@ static PyObject *assign(plan *p, PyObject *view, PyObject *value) {
 
 int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     if (value == NULL) {
-        PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
+        raise_text(TL_TYPE, "Tensor does not support deleting items");
         return -1;
     }
     tl_scalar s;
     int number = is_tensor(value) ? 1 : number_scalar(value, &s);
     if (number != 1) {
         if (number == 0) {
-            PyErr_Format(PyExc_TypeError, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value), dtype_name(((Tensor *)self)->dtype));
+            raise_text(TL_TYPE, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value), dtype_name(((Tensor *)self)->dtype));
         }
         return -1;
     }
@@ -452,7 +452,7 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
 Py_ssize_t tensor_length(PyObject *self) {
     Tensor *t = (Tensor *)self;
     if (t->rank == 0) {
-        PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+        raise_text(TL_TYPE, "len() of a 0-d tensor");
         return -1;
     }
     return (Py_ssize_t)t->shape[0];
@@ -460,7 +460,7 @@ Py_ssize_t tensor_length(PyObject *self) {
 
 PyObject *tensor_iter(PyObject *self) {
     if (((Tensor *)self)->rank == 0) {
-        return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+        return raise_text(TL_TYPE, "iteration over a 0-d tensor");
     }
     PyObject *parts = call_name("unbind", &self, 1);
     PyObject *it = parts != NULL ? PyObject_GetIter(parts) : NULL;
@@ -472,7 +472,7 @@ PyObject *tensor_iter(PyObject *self) {
 PyObject *py_nonzero(PyObject *self, PyObject *mask) {
     (void)self;
     if (!is_tensor(mask) || ((Tensor *)mask)->dtype != TL_BOOL) {
-        return PyErr_Format(PyExc_TypeError, "_nonzero(): argument must be a bool Tensor");
+        return raise_text(TL_TYPE, "_nonzero(): argument must be a bool Tensor");
     }
     PyObject *tensors[TL_MAX_RANK];
     int rank = ((Tensor *)mask)->rank;

@@ -38,7 +38,7 @@ static PyObject *get_requires_grad(PyObject *self, void *c) {
 
 static int require_grad(Tensor *t, bool v) {
     if (v && !dtype_is_float(t->dtype)) {
-        PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+        raise_text(TL_RUNTIME, "only Tensors of floating point dtype can require gradients");
         return -1;
     }
     if (check_status(tl_requires_grad(t->handle, v)) < 0) {
@@ -51,7 +51,7 @@ static int require_grad(Tensor *t, bool v) {
 static int set_requires_grad(PyObject *self, PyObject *v, void *c) {
     (void)c;
     if (v == NULL || !PyBool_Check(v)) {
-        PyErr_Format(PyExc_RuntimeError, "requires_grad must be a bool");
+        raise_text(TL_RUNTIME, "requires_grad must be a bool");
         return -1;
     }
     return require_grad((Tensor *)self, v == Py_True);
@@ -130,11 +130,11 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
     Tensor *t = (Tensor *)self;
     bool none = v == NULL || v == Py_None;
     if (!none && !is_tensor(v)) {
-        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got %R", (PyObject *)Py_TYPE(v));
+        raise_text(TL_TYPE, "assigned grad expected to be a Tensor or None but got %R", (PyObject *)Py_TYPE(v));
         return -1;
     }
     if (v == self) {
-        PyErr_Format(PyExc_RuntimeError, "can't assign Variable as its own grad");
+        raise_text(TL_RUNTIME, "can't assign Variable as its own grad");
         return -1;
     }
     if (check_status(tl_set_grad(t->handle, none ? 0 : ((Tensor *)v)->handle)) < 0) {
@@ -149,7 +149,7 @@ static PyObject *get_data(PyObject *self, void *c) { (void)c; return call_name("
 static int set_data(PyObject *self, PyObject *v, void *c) {
     (void)c;
     if (v == NULL || !is_tensor(v)) {
-        PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) : Py_None);
+        raise_text(TL_TYPE, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) : Py_None);
         return -1;
     }
     Tensor *t = (Tensor *)self, *s = (Tensor *)v;
@@ -194,10 +194,10 @@ static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const in
     }
     int64_t lo = t->rank > 0 ? -t->rank : -1, hi = t->rank > 0 ? t->rank - 1 : 0;
     if (t->rank == 0) {
-        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
+        return raise_text(TL_INDEX, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
     }
     if (d < lo || d > hi) {
-        return PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", (long long)lo, (long long)hi, (long long)d);
+        return raise_text(TL_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", (long long)lo, (long long)hi, (long long)d);
     }
     return PyLong_FromLongLong(v[d < 0 ? d + t->rank : d]);
 }
@@ -266,7 +266,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
         return NULL;
     }
     if (!PyType_IsSubtype((PyTypeObject *)class, G.tensor)) {
-        return PyErr_Format(PyExc_TypeError, "_make_subclass(): %R is no subclass of Tensor", class);
+        return raise_text(TL_TYPE, "_make_subclass(): %R is no subclass of Tensor", class);
     }
     PyObject *alias = call_name("detach", &data, 1);
     if (alias == NULL) {
@@ -288,7 +288,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
  * handle; detach_() is that with the tensor's own detached alias. */
 static PyObject *replace(PyObject *self, PyObject *other) {
     if (!is_tensor(other) || other == self) {
-        return PyErr_Format(PyExc_TypeError, "_replace(): argument must be another Tensor");
+        return raise_text(TL_TYPE, "_replace(): argument must be another Tensor");
     }
     Tensor *t = (Tensor *)self, *o = (Tensor *)other;
     tl_out out = {.handle = o->handle, .dtype = o->dtype, .device = o->device, .rank = o->rank, .flags = o->flags, .numel = o->numel};

@@ -11,7 +11,7 @@ static PyObject *py_where(PyObject *self, PyObject *ignored) {
 static PyObject *py_in_facade(PyObject *self, PyObject *globals) {
     (void)self;
     if (!PyDict_Check(globals)) {
-        return PyErr_Format(PyExc_TypeError, "_in_facade(): argument must be dict");
+        return raise_text(TL_TYPE, "_in_facade(): argument must be dict");
     }
     return PyBool_FromLong(globals_in_facade(globals));
 }

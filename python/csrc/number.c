@@ -253,7 +253,7 @@ static PyObject *nb_index(PyObject *self) {
         return NULL;
     }
     if (t->numel != 1 || dtype_is_float(t->dtype)) {
-        return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+        return raise_text(TL_TYPE, "only integer tensors of a single element can be converted to an index");
     }
     PyObject *v = tensor_item(t);
     PyObject *i = v != NULL ? PyNumber_Long(v) : NULL; /* a bool counts as 0 or 1 */

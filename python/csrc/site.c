@@ -140,7 +140,7 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(folder, &n);
     if (s == NULL || (size_t)n >= sizeof package) {
-        return s == NULL ? NULL : PyErr_Format(PyExc_ValueError, "_set_package: got a path of %zd bytes, want less than %zu", n, sizeof package);
+        return s == NULL ? NULL : raise_text(TL_VALUE, "_set_package: got a path of %zd bytes, want less than %zu", n, sizeof package);
     }
     memcpy(package, s, (size_t)n + 1);
     package_len = (size_t)n;

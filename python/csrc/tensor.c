@@ -96,7 +96,7 @@ static Py_hash_t tensor_hash(PyObject *self) {
 /* Tensor(data) and Tensor(*sizes): the old constructor, of the default dtype. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
-        return PyErr_Format(PyExc_TypeError, "Tensor() takes no keyword arguments; use tensor()");
+        return raise_text(TL_TYPE, "Tensor() takes no keyword arguments; use tensor()");
     }
     Py_ssize_t n = PyTuple_Size(args);
     PyObject *made;
@@ -131,7 +131,7 @@ static int contains(PyObject *self, PyObject *value) {
         return -1;
     }
     if (!is_tensor(equal)) {
-        PyErr_Format(PyExc_RuntimeError, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.", (PyObject *)Py_TYPE(value));
+        raise_text(TL_RUNTIME, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.", (PyObject *)Py_TYPE(value));
         Py_DECREF(equal);
         return -1;
     }

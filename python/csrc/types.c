@@ -125,7 +125,7 @@ PyObject *device_object(uint8_t id) {
 static int device_number(const char *type, long index, uint8_t *id) {
     if (strcmp(type, "cpu") == 0) {
         if (index > 0) {
-            PyErr_Format(PyExc_RuntimeError, "CPU device index must be -1 or zero, got %ld", index);
+            raise_text(TL_RUNTIME, "CPU device index must be -1 or zero, got %ld", index);
             return -1;
         }
         *id = TL_CPU;
@@ -133,13 +133,13 @@ static int device_number(const char *type, long index, uint8_t *id) {
     }
     if (strcmp(type, "wgpu") == 0) {
         if (index > 254) {
-            PyErr_Format(PyExc_RuntimeError, "Device index must be at most 254, got %ld", index);
+            raise_text(TL_RUNTIME, "Device index must be at most 254, got %ld", index);
             return -1;
         }
         *id = (uint8_t)((index < 0 ? 0 : index) + 1);
         return 1;
     }
-    PyErr_Format(PyExc_RuntimeError, "Expected one of cpu, wgpu device type at start of device string: %s", type);
+    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s", type);
     return -1;
 }
 
@@ -153,7 +153,7 @@ static int device_parse(PyObject *text, uint8_t *id) {
     const char *colon = strchr(s, ':');
     size_t head = colon != NULL ? (size_t)(colon - s) : (size_t)n;
     if (head == 0 || head >= sizeof type) {
-        PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", s);
+        raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
         return -1;
     }
     memcpy(type, s, head);
@@ -163,7 +163,7 @@ static int device_parse(PyObject *text, uint8_t *id) {
         char *end;
         index = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end != 0 || index < 0 || colon[1] < '0' || colon[1] > '9') {
-            PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", s);
+            raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
             return -1;
         }
     }
@@ -201,17 +201,17 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         Py_ssize_t n;
         const char *s = PyUnicode_Check(what) ? PyUnicode_AsUTF8AndSize(what, &n) : NULL;
         if (s == NULL) {
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str");
+            return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "device(): argument 'type' must be str");
         }
         if (strchr(s, ':') != NULL) {
-            return PyErr_Format(PyExc_RuntimeError, "type (string) must not include an index because index was passed explicitly: %s", s);
+            return raise_text(TL_RUNTIME, "type (string) must not include an index because index was passed explicitly: %s", s);
         }
         long v = PyLong_AsLong(index);
         if (v == -1 && PyErr_Occurred()) {
             return NULL;
         }
         if (v < 0) {
-            return PyErr_Format(PyExc_RuntimeError, "Device index must not be negative");
+            return raise_text(TL_RUNTIME, "Device index must not be negative");
         }
         return device_number(s, v, &id) < 0 ? NULL : device_object(id);
     }
@@ -219,7 +219,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     case 1:
         return device_object(id);
     case 0:
-        PyErr_Format(PyExc_TypeError, "device(): argument 'type' must be str, int or device");
+        raise_text(TL_TYPE, "device(): argument 'type' must be str, int or device");
     }
     return NULL;
 }
