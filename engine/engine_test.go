@@ -241,3 +241,21 @@ func TestCopyOfALeafIsAStepOnTheTape(t *testing.T) {
 	require.Nil(t, r.backward(r.do("sum", y), 0))
 	assert.Equal(t, []float32{1, 1}, r.gradOf(w))
 }
+
+func TestSavedOutputsAreGuardedThroughAReshape(t *testing.T) {
+	r := newRig(t)
+	w := r.grad(r.floats([]int64{2, 2}, 1, 2, 3, 4))
+	y := r.do("amax", w, []int64{0}, true)
+	z := r.do("sum", y)
+	r.inplace("mul", y, 2.0)
+	err := r.backward(z, 0)
+	require.NotNil(t, err)
+	assert.Equal(t, ir.ErrSavedModified, err.Code)
+}
+
+func TestCopyingATensorToItselfDoesNothing(t *testing.T) {
+	r := newRig(t)
+	x := r.do("expand", r.floats(nil, 1), []int64{3})
+	r.inplace("copy_", x, x)
+	assert.Equal(t, []float32{1, 1, 1}, r.read(x))
+}

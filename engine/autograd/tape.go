@@ -180,7 +180,11 @@ func (t *Tape) RecordLeaf(handle uint64, v op.Val) uint32 {
 // guarded like any other saved value.
 func (t *Tape) AdoptOutput(e, base uint32) {
 	n, k := t.Node(e), int(e&15)
-	if n.Kind == KindPrim && k < len(n.Out) {
+	for n.Kind == KindView { // a view of the output is the output's storage
+		e = n.In[0].Val.Tape
+		n, k = t.Node(e), int(e&15)
+	}
+	if n.Kind == KindPrim && k < len(n.Out) && n.Out[k].Val.Base == 0 {
 		o := &n.Out[k]
 		o.Val.Base = base
 		o.BaseGen, o.Commit = t.Bases.Commit(base)

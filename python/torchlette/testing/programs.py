@@ -181,7 +181,8 @@ class _Machine:
         if s.kind == "cat":
             return self.lib.cat([a, b])
         if s.kind == "in_place":
-            return getattr(a, s.name)(b)
+            # PyTorch reads a smaller operand that overlaps the target while it writes it; we read it first.
+            return getattr(a, s.name)(b.clone() if b.numel() < a.numel() else b)
         if s.name == "div":
             return a / (b * b + 1)
         return getattr(self.lib, s.name)(a, b)
