@@ -168,7 +168,7 @@ def main() -> int:
     """Run the demo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default=None, help="cpu, wgpu, wgpu:1; the default is a GPU if there is one")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--check", action="store_true", help=f"only compare {CHECK_STEPS} steps with PyTorch, parameter by parameter")
     parser.add_argument("--no-torch", action="store_true", help="do not run PyTorch beside it")
     options = parser.parse_args()
