@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import random
 import sys
 import time
@@ -129,7 +130,7 @@ def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
     return bad == 0
 
 
-def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
+def draw(curves: dict[str, list[tuple[int, float]]], corpus: str) -> str:
     """Write the loss curves to ``loss.png``; say what was done."""
     try:
         import matplotlib
@@ -141,7 +142,7 @@ def draw(curves: dict[str, list[tuple[int, float]]]) -> str:
     figure, axes = plt.subplots(figsize=(8, 5))
     for name, losses in curves.items():
         axes.plot(*zip(*losses, strict=True), label=name, linewidth=2 if name == "torchlette" else 1)
-    axes.set(xlabel="step", ylabel="cross entropy of the next character", title="Character GPT on Shakespeare")
+    axes.set(xlabel="step", ylabel="cross entropy of the next character", title=f"Character GPT on {corpus}")
     axes.legend()
     axes.grid(alpha=0.3)
     figure.tight_layout()
@@ -161,6 +162,10 @@ def summary(device: Any, millis: dict[str, float], before: dict[str, int]) -> st
     ]
     if "PyTorch" in millis:
         lines.append(f"ratio            {millis['torchlette'] / millis['PyTorch']:.2f} x PyTorch's time on the CPU")
+        # PyTorch's threads wait for each other by spinning: on a busy machine its time says little.
+        load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, os.cpu_count() or 1
+        if load > 1.5 * cores:
+            lines.append(f"                 (measured on a busy machine, load {load:.1f} on {cores} cores: not a fair ratio)")
     return "\n".join(lines)
 
 
@@ -207,7 +212,7 @@ def main() -> int:
 
     sample = "".join(alphabet[i] for i in model.generate([number["\n"]], 300))
     (HERE / "sample.txt").write_text(sample + "\n")
-    print(f"\n{report}\n{draw(curves)}\nsample: demo/sample.txt\n\n{sample}")
+    print(f"\n{report}\n{draw(curves, name.partition(' (')[0])}\nsample: demo/sample.txt\n\n{sample}")
     return 0
 
 
