@@ -213,6 +213,15 @@ def alias_of_plain_gets_history(lib: Any, a: Any, b: Any) -> Any:
     return p.requires_grad, d.requires_grad, p.detach(), a.grad
 
 
+def transposed_column(lib: Any, a: Any, b: Any) -> Any:
+    h = a.mean(-1, keepdim=True)
+    v = h.t()  # another shape over the same elements in the same order
+    v.mul_(0.25)
+    v.add_(b[:, 0])
+    (h * h).sum().backward()
+    return h, v, a.grad, b.grad
+
+
 def write_at_odd_offset(lib: Any, a: Any, b: Any) -> Any:
     x = lib.zeros(25, device=a.device)
     x[5:].add_(1)
@@ -247,6 +256,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     copy_from_leaf,
     identity_view_of_leaf,
     alias_of_plain_gets_history,
+    transposed_column,
     write_at_odd_offset,
 ]
 

@@ -14,8 +14,8 @@ import torchlette
 TURNS = {"cpu": 400, "wgpu": 40}
 
 
-def while_reading(device: str, act: Callable[[], object]) -> list[BaseException | object]:
-    """Run ``act`` in a thread while this one waits in reads; return what it returned or raised."""
+def while_reading(device: str, act: Callable[[], object], turns: int = 0) -> list[BaseException | object]:
+    """Run ``act`` in a thread while this one waits in reads; return what it returned, the last entry being what it raised."""
     out: list[BaseException | object] = []
     begin = threading.Event()
     done = threading.Event()
@@ -23,7 +23,7 @@ def while_reading(device: str, act: Callable[[], object]) -> list[BaseException 
     def other() -> None:
         begin.wait()
         try:
-            for _ in range(TURNS[device]):
+            for _ in range(turns or TURNS[device]):
                 out.append(act())
         except BaseException as error:
             out.append(error)
@@ -46,7 +46,7 @@ def while_reading(device: str, act: Callable[[], object]) -> list[BaseException 
 def test_second_reader_is_refused(device: str) -> None:
     """A read while another thread holds the lock raises EngineBusyError."""
     y = torchlette.ones(4, device=device)
-    out = while_reading(device, lambda: (y + 1).sum().item())
+    out = while_reading(device, lambda: (y + 1).sum().item(), turns=1_000_000)  # until it meets a read of the other
     assert isinstance(out[-1], torchlette.EngineBusyError)
     assert (y + 1).sum().item() == 8.0
 

@@ -35,7 +35,7 @@ class Step:
     number: float = 0.0
 
     def __str__(self) -> str:
-        args = [f"r{s}" for s in self.sources] + ([f"{self.number:g}"] if self.kind in ("scalar", "scalar_", "leaf", "view") else [])
+        args = [f"r{s}" for s in self.sources] + ([f"{self.number:g}"] if self.kind in ("scalar", "scalar_", "leaf", "view", "reduce") else [])
         return f"r{self.target} = {self.kind}.{self.name}({', '.join(args)})"
 
 
