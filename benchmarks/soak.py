@@ -48,7 +48,7 @@ def _eager() -> Row:
     def step(i: int) -> None:
         state[0] = state[0] * 0.9 + 1.0
 
-    return _watch("soak: eager op", OPS // 2, 40_000, step, lambda: state[0].tolist())
+    return _watch("soak: two eager ops", OPS // 2, 40_000, step, lambda: state[0].tolist())
 
 
 def _training() -> Row:
