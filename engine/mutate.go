@@ -39,7 +39,7 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.args.In[t]
 	name := d.Parsed.Name
 	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset {
-		return nil // a tensor copied to itself
+		return e.s.SelfCopy(c.In[t])
 	}
 	if !sameShape(v.Shape(), self.Shape()) {
 		if !expandable(v.Shape(), self.Shape()) {

@@ -70,6 +70,25 @@ func (s *State) replace(hd uint64, value op.Val) *ir.Error {
 
 // mayMutate refuses what PyTorch refuses.
 func (s *State) mayMutate(h *Handle, tape uint32) *ir.Error {
+	if err := s.refuseLeaf(h, tape); err != nil {
+		return err
+	}
+	if ir.LayoutOf(h.Layout).Overlap {
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
+	}
+	return nil
+}
+
+// SelfCopy is an in-place copy of a tensor to itself: nothing but the check of leaves.
+func (s *State) SelfCopy(hd uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	return s.refuseLeaf(h, s.tapeOf(h))
+}
+
+func (s *State) refuseLeaf(h *Handle, tape uint32) *ir.Error {
 	if s.GradMode && s.taping {
 		if h.Flags&FlagLeafGrad != 0 {
 			return ir.Errorf(ir.ErrRuntime, "a leaf Variable that requires grad is being used in an in-place operation.")
@@ -77,9 +96,6 @@ func (s *State) mayMutate(h *Handle, tape uint32) *ir.Error {
 		if h.Group != 0 && s.groups[h.Group].Leaf && tape != 0 {
 			return ir.Errorf(ir.ErrRuntime, "a view of a leaf Variable that requires grad is being used in an in-place operation.")
 		}
-	}
-	if ir.LayoutOf(h.Layout).Overlap {
-		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
 	}
 	return nil
 }

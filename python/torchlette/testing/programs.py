@@ -198,9 +198,11 @@ class _Machine:
             return self.leaf(s)
         if s.kind == "draw":
             return self.draw(s)
+        a = self.registers[s.sources[0]]
+        if s.kind in ("in_place", "scalar_", "fill_"):
+            _ = a.grad_fn  # PyTorch takes a stale view for a leaf until its history is asked for
         if len(s.sources) == 2:
             return self.combine(s)
-        a = self.registers[s.sources[0]]
         simple: dict[str, Callable[[], Any]] = {
             "unary": lambda: getattr(self.lib, s.name)(a),
             "scalar": lambda: getattr(self.lib, s.name)(a, s.number),
