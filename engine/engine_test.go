@@ -259,3 +259,13 @@ func TestCopyingATensorToItselfDoesNothing(t *testing.T) {
 	r.inplace("copy_", x, x)
 	assert.Equal(t, []float32{1, 1, 1}, r.read(x))
 }
+
+func TestAWriteThroughAnotherShapeKeepsTheHistorysShape(t *testing.T) {
+	r := newRig(t)
+	w := r.grad(r.floats([]int64{3, 1}, 1, 2, 3))
+	h := r.do("mul", w, 2.0)
+	flat := r.do("t", h)
+	r.inplace("mul", flat, 5.0)
+	require.Nil(t, r.backward(r.do("sum", r.do("mul", h, h)), 0))
+	assert.Equal(t, []float32{200, 400, 600}, r.gradOf(w))
+}

@@ -136,13 +136,13 @@ func (e *Engine) window(values []uint32, effects int) error {
 func (e *Engine) build() (*plan.Plan, error) {
 	for _, id := range e.w.Nodes {
 		if err := e.ensureDevice(ir.AvalOf(e.s.G.Node(id).Aval).Device); err != nil {
-			return nil, err
+			return nil, &exec.ErrAdmission{Err: err}
 		}
 	}
 	b := plan.Builder{W: e.w, S: e.s, Caps: e.caps}
 	p, err := b.Build()
 	if err != nil {
-		return nil, err
+		return nil, &exec.ErrAdmission{Err: err}
 	}
 	if err := e.x.Prepare(p); err != nil {
 		return nil, &exec.ErrAdmission{Err: err}

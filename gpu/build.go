@@ -61,8 +61,8 @@ type step struct {
 	grid    [2][3]uint32
 	word    int // of its parameter block in program.words
 	group   *group
-	patches [2][]patch // words that vary from run to run
-	offsets []int32    // run-time offsets that decide the form
+	patches [2][]patch     // words that vary from run to run
+	offsets []device.Param // run-time offsets that decide the form
 	window  window
 	reach   []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
@@ -115,8 +115,8 @@ func (d *Device) prepare(p *program, s *step) error {
 	}
 	params := s.constants()
 	for i, q := range s.Params {
-		if q.Offset >= 0 && s.paramKind(i) == kir.Offset {
-			s.offsets = append(s.offsets, q.Offset)
+		if varies(q) && s.paramKind(i) == kir.Offset {
+			s.offsets = append(s.offsets, q)
 		}
 	}
 	s.reach = s.reaches(params)
@@ -234,12 +234,16 @@ func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
 	return span
 }
 
+// varies reports a parameter that a run sets: an offset, or a scalar (a view written
+// through takes its offset from one).
+func varies(q device.Param) bool { return q.Offset >= 0 || q.Scalar >= 0 }
+
 // buildForm compiles form f of s: 0 counts on run-time offsets that are multiples
 // of four, 1 does not.
 func (d *Device) buildForm(s *step, params []uint64, f int) error {
 	if f == 1 {
 		for i, q := range s.Params {
-			if q.Offset >= 0 && s.paramKind(i) == kir.Offset {
+			if varies(q) && s.paramKind(i) == kir.Offset {
 				params[i] |= 1
 			}
 		}
@@ -261,7 +265,7 @@ func (d *Device) buildForm(s *step, params []uint64, f int) error {
 			continue
 		}
 		q := s.Params[w.Param]
-		if q.Offset >= 0 || q.Scalar >= 0 {
+		if varies(q) {
 			s.patches[f] = append(s.patches[f], patch{word: i, param: q, high: w.High, signed: w.Signed})
 		}
 	}

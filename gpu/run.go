@@ -152,7 +152,7 @@ func (p *program) readyCopy(s *step, bind *device.Binding) error {
 func (p *program) chooseForm(s *step, bind *device.Binding) error {
 	form := 0
 	for _, o := range s.offsets {
-		if bind.Offsets[o]&3 != 0 {
+		if runtimeValue(o, bind)&3 != 0 {
 			form = 1
 			break
 		}

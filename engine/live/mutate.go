@@ -23,7 +23,7 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 	b := &s.bases[h.Base]
 	l := ir.LayoutOf(h.Layout)
 	av := ir.AvalOf(b.Aval)
-	whole := l.Dense && l.Numel == av.Layout.Numel && h.Offset == 0
+	whole := isWhole(l, h.Offset, av)
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
 		// A lone non-dense result: nobody can see its strides change.
 		return s.replace(hd, value)
@@ -33,17 +33,15 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 	fresh := value.L().Dense && value.Offset == 0 && value.L().Numel == ir.AvalOf(value.Aval).Layout.Numel
 	if !whole || !fresh || (grad && value.Tape == 0) {
 		base := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
-		if grad && whole {
-			base.Tape = tape
-		} else if grad {
-			if base.Tape, err = s.rootTape(h, av); err != nil {
+		if grad {
+			if base.Tape, err = s.baseTape(h, tape, av); err != nil {
 				return err
 			}
 		}
 		newVal = scatter(s, base, value, l, h.Offset)
 	}
 	if grad {
-		s.moveHistory(h, newVal.Tape, whole)
+		s.moveHistory(h, newVal, whole)
 	}
 	s.baseStore(h.Base, newVal.Value)
 	if grad && newVal.Tape != 0 {
@@ -100,36 +98,58 @@ func (s *State) refuseLeaf(h *Handle, tape uint32) *ir.Error {
 	return nil
 }
 
-// rootTape is the tape edge of the whole base, as the group's root holds it.
-func (s *State) rootTape(h *Handle, av *ir.Aval) (uint32, *ir.Error) {
-	if h.Group == 0 {
-		return 0, nil
+// as views a whole dense value in another shape of the same size.
+func (s *State) as(v op.Val, l ir.LayoutID) op.Val {
+	if v.Layout == l {
+		return v
 	}
-	g := &s.groups[h.Group]
-	l := ir.LayoutOf(g.Root)
-	if g.Tape == 0 || (l.Dense && l.Numel == av.Layout.Numel) {
-		return g.Tape, nil
-	}
-	return 0, ir.Errorf(ir.ErrNotImplemented, "in-place operation on a view of a detached partial view that requires grad: clone() the detached view first")
+	return s.View(v, ir.LayoutOf(l), 0, op.ViewOp{Kind: op.ViewReshape})
 }
 
-// moveHistory makes edge the history of the group (or of the lone handle) of h.
-func (s *State) moveHistory(h *Handle, edge uint32, whole bool) {
-	s.T.Retain(edge)
+// isWhole reports a layout that walks all of a dense base in order.
+func isWhole(l *ir.Layout, off int64, av *ir.Aval) bool {
+	return l.Dense && l.Numel == av.Layout.Numel && off == 0
+}
+
+// baseTape is the tape edge of the whole base in its own shape: of the group's root, or
+// of a lone handle, whose edge is tape.
+func (s *State) baseTape(h *Handle, tape uint32, av *ir.Aval) (uint32, *ir.Error) {
+	b := &s.bases[h.Base]
+	v := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset, Tape: tape}
+	if h.Group != 0 {
+		g := &s.groups[h.Group]
+		v.Layout, v.Offset, v.Tape = g.Root, g.RootOff, g.Tape
+	}
+	if v.Tape == 0 {
+		return 0, nil
+	}
+	if !isWhole(v.L(), v.Offset, av) {
+		return 0, ir.Errorf(ir.ErrNotImplemented, "in-place operation on a view of a detached partial view that requires grad: clone() the detached view first")
+	}
+	return s.as(v, av.Layout.ID).Tape, nil
+}
+
+// moveHistory makes v, the base's new value, the history of the group (or of the lone
+// handle) of h, in the shape of its root.
+func (s *State) moveHistory(h *Handle, v op.Val, whole bool) {
 	if h.Group == 0 && whole {
+		edge := s.as(v, h.Layout).Tape
+		s.T.Retain(edge)
 		s.T.Release(h.Tape)
 		h.Tape = edge
 		return
 	}
 	id := s.shareGroup(h)
+	av := ir.AvalOf(s.bases[h.Base].Aval)
 	g := &s.groups[id]
+	if !isWhole(ir.LayoutOf(g.Root), g.RootOff, av) {
+		g.Root, g.RootOff = av.Layout.ID, 0
+	}
+	edge := s.as(v, g.Root).Tape
+	s.T.Retain(edge)
 	s.T.Release(g.Tape)
 	g.Tape = edge
 	g.Version++
-	av := ir.AvalOf(s.bases[h.Base].Aval)
-	if l := ir.LayoutOf(g.Root); !(l.Dense && l.Numel == av.Layout.Numel) {
-		g.Root, g.RootOff = av.Layout.ID, 0
-	}
 	if whole && h.Layout == g.Root {
 		s.T.Release(h.Tape)
 		s.T.Retain(edge)

@@ -71,6 +71,9 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
  * pieces of a dimension, or as many as a list of sizes names. */
 static int list_bound(const argbuf *b, PyObject *first) {
     int64_t bound = b->n_ints;
+    for (int32_t i = 0; i < b->n_ints; i++) {
+        bound = b->ints[i] > bound ? b->ints[i] : bound;
+    }
     if (first != NULL) {
         Tensor *t = (Tensor *)first;
         for (int i = 0; i < t->rank; i++) {
