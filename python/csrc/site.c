@@ -128,10 +128,10 @@ uint32_t call_site(void) {
     frame = frame_back(frame);
     while (frame != NULL && (site = frame_site(frame)) == INTERNAL) {
         PyFrameObject *back = frame_back(frame);
-        Py_DECREF(frame);
+        Py_DECREF((PyObject *)frame);
         frame = back;
     }
-    Py_XDECREF(frame);
+    Py_XDECREF((PyObject *)frame);
     return site == INTERNAL ? 0 : site;
 }
 
