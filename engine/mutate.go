@@ -38,7 +38,7 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.args.In[t]
 	name := d.Parsed.Name
-	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset {
+	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset && named(c.In, t) {
 		return e.s.SelfCopy(c.In[t])
 	}
 	if !sameShape(v.Shape(), self.Shape()) {
@@ -64,6 +64,16 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		v = e.s.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
 	return e.s.StoreThrough(c.In[t], v, prim.StridedScatter)
+}
+
+// named reports that another operand is the very tensor t: an alias does not count.
+func named(in []uint64, t int) bool {
+	for i, h := range in {
+		if i != t && h == in[t] {
+			return true
+		}
+	}
+	return false
 }
 
 // toDevice records a transfer of a dense value.
