@@ -141,6 +141,7 @@ func (e *Engine) start() {
 		delete(e.hooks, id)
 		e.deadHooks = append(e.deadHooks, id)
 	}
+	e.s.Supports = func(dev ir.DeviceID, d ir.DType) bool { return e.caps(dev).Storage[d] > 0 }
 	e.s.Choose = func() ir.DeviceID {
 		e.chooseDefault()
 		return e.s.DefaultDev

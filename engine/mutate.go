@@ -38,7 +38,7 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.args.In[t]
 	name := d.Parsed.Name
-	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset && named(c.In, t) {
+	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset && (named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
 		return e.s.SelfCopy(c.In[t])
 	}
 	if !sameShape(v.Shape(), self.Shape()) {

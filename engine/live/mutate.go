@@ -77,13 +77,19 @@ func (s *State) mayMutate(h *Handle, tape uint32) *ir.Error {
 	return nil
 }
 
-// SelfCopy is an in-place copy of a tensor to itself: nothing but the check of leaves.
+// SelfCopy is an in-place copy of a tensor to its own elements: the check of leaves and a
+// commit, as in PyTorch, but no store.
 func (s *State) SelfCopy(hd uint64) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
 		return err
 	}
-	return s.refuseLeaf(h, s.tapeOf(h))
+	if err := s.refuseLeaf(h, s.tapeOf(h)); err != nil {
+		return err
+	}
+	s.bases[h.Base].Scheduled++
+	s.log(Effect{Kind: Commit, Base: h.Base, Mut: s.nextMut()})
+	return nil
 }
 
 func (s *State) refuseLeaf(h *Handle, tape uint32) *ir.Error {

@@ -221,6 +221,9 @@ func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simp
 	}
 	s.avalBuf = s.avalBuf[:0]
 	for i := range outs {
+		if dev != ir.CPU && s.Supports != nil && !s.Supports(dev, outs[i].DType) {
+			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first", p.Name, outs[i].DType, DeviceName(dev)))
+		}
 		s.avalBuf = append(s.avalBuf, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
 	}
 	if simple && first >= 0 && len(outs) == 1 {

@@ -193,6 +193,8 @@ type State struct {
 	PendingBytes int64
 	// Choose finds the default device when it is first needed.
 	Choose func() ir.DeviceID
+	// Supports tells whether a device stores a dtype.
+	Supports func(ir.DeviceID, ir.DType) bool
 	// IndexRange gives the least and greatest element of an index tensor that came from
 	// the host, so that a bad index raises at the user's line.
 	IndexRange func(value uint32) (lo, hi int64, ok bool)
