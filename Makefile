@@ -1,6 +1,6 @@
 # Everything here runs on a fresh Debian with Go, Python 3.11 or later and gcc, with no network but package registries.
 #
-#   make demo       builds, installs into .venv and trains a character GPT
+#   make demo       builds, installs into .venv and trains a character GPT (DEVICE=wgpu STEPS=20: on a GPU, shorter)
 #   make test       builds, installs into .venv and runs all tests
 #   make develop    builds in place, for work on the sources
 PYTHON ?= python3
@@ -46,7 +46,7 @@ develop: $(VENV)/made
 	$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "torchlette-develop.pth").write_text("$(CURDIR)/python\n")'
 
 demo: system build $(VENV)/demo-tools
-	$(PY) demo/train.py $(DEMO_FLAGS)
+	$(PY) demo/train.py $(if $(DEVICE),--device $(DEVICE)) $(if $(STEPS),--steps $(STEPS)) $(DEMO_FLAGS)
 
 test: system $(VENV)/test-tools test-go test-c build test-python
 

@@ -40,16 +40,15 @@ func setThreads(value string) error {
 	return pool.device.SetThreads(n)
 }
 
-// adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "software" for
-// the first software adapter, "core" after a comma to leave optional features unused.
+// adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "core" after a
+// comma to leave optional features unused. Real GPUs come first; who names a wgpu device
+// where there is none asks for the software adapter ("software" says so too).
 func adapterOptions(number int) gpu.Options {
-	o := gpu.Options{Number: number}
+	o := gpu.Options{Number: number, AllowSoftware: true}
 	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")
 	o.Core = rest == "core"
 	switch {
-	case name == "software":
-		o.AllowSoftware = true
-	case name != "":
+	case name != "" && name != "software":
 		o.Adapter = name
 	case number > 0:
 		o.Adapter = string(rune('0' + number))
