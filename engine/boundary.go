@@ -22,9 +22,7 @@ const heavyElements = 1 << 20
 
 // FromData makes a leaf from dense host data in canonical form.
 func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, site uint32, out *Out) (err *ir.Error) {
-	if err = e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.finish(site, &err)
 	if err = e.poisoned(); err != nil {
 		return err
@@ -114,9 +112,7 @@ func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Err
 	if e.lock.heldByOther(threadID()) {
 		return false, busy()
 	}
-	if err := e.enter(); err != nil {
-		return false, err
-	}
+	e.enter()
 	big := e.job != nil || e.heavy()
 	e.mu.Unlock()
 	work := func() *ir.Error {

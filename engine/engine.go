@@ -43,7 +43,6 @@ type Engine struct {
 	sites siteTable
 
 	args op.Args
-	vals []op.Val
 
 	finMu    sync.Mutex
 	finalize []uint64
@@ -51,7 +50,6 @@ type Engine struct {
 
 	poison     *ir.Error
 	lostCause  string
-	forked     bool
 	sessions   map[uint64]*session
 	nextID     uint64
 	hooks      map[uint64]hookPlace
@@ -61,7 +59,6 @@ type Engine struct {
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
 	recent     []ranWindow
 	ranges     map[uint32][2]int64 // by storage
-	options    map[string]string
 	netAt      int
 	byteBudget int64
 	inBackward int
@@ -74,7 +71,7 @@ type Engine struct {
 // counters feed Info("stats").
 type counters struct {
 	windows, built, replayed, executed, faults, inPlace, through int64
-	keyNanos, bindNanos, runNanos                                int64
+	keyNanos, runNanos                                           int64
 }
 
 // ranWindow remembers what a fault's event number meant.
@@ -149,9 +146,6 @@ func (e *Engine) start() {
 	e.sessions = map[uint64]*session{}
 	e.hooks = map[uint64]hookPlace{}
 	e.ranges = map[uint32][2]int64{}
-	if e.options == nil {
-		e.options = map[string]string{}
-	}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison = nil, nil, nil
 	e.defaultSet = false
@@ -206,14 +200,9 @@ type Out struct {
 const operandMarker = uint64(1) << 63
 
 // enter locks the engine for recording.
-func (e *Engine) enter() *ir.Error {
+func (e *Engine) enter() {
 	e.mu.Lock()
-	if e.forked {
-		e.mu.Unlock()
-		return ir.Errorf(ir.ErrRuntime, "torchlette: this process was made by fork() after the engine had started; use the 'spawn' or 'forkserver' start method")
-	}
 	e.drain()
-	return nil
 }
 
 // drain releases the handles whose owners are gone: cleanup only, never execution.
@@ -238,7 +227,7 @@ func (e *Engine) drain() {
 	}
 }
 
-// leave ends a recording call: what it held goes, and the safety net is looked at.
+// leave ends a call: what it held goes.
 func (e *Engine) leave() {
 	e.s.Drain()
 	e.mu.Unlock()
@@ -253,9 +242,7 @@ func (e *Engine) poisoned() *ir.Error {
 
 // Op records an operator.
 func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
-	if err = e.enter(); err != nil {
-		return 0, err
-	}
+	e.enter()
 	defer e.finish(c.Site, &err)
 	return e.op(c, outs)
 }
@@ -495,13 +482,9 @@ func intIndex(c *Call, d *op.Def, i int) int {
 	return k
 }
 
-// applyRequiresGrad honours a factory's requires_grad argument.
+// applyRequiresGrad, for operators that have the parameter, honours a factory's requires_grad argument.
 func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
-	i := e.factories[d.ID]
-	if i < 0 {
-		return nil
-	}
-	if k := intIndex(c, d, i); k >= 0 && c.Ints[k] != 0 {
+	if k := intIndex(c, d, e.factories[d.ID]); k >= 0 && c.Ints[k] != 0 {
 		return e.s.SetRequiresGrad(hd, true)
 	}
 	return nil
@@ -548,9 +531,6 @@ func (e *Engine) describe(hd uint64, o *Out) {
 // gradName gives the name of a handle's grad_fn, "" for leaves.
 func (e *Engine) gradName(h *live.Handle) string {
 	if e.s.IsLeaf(h) {
-		return ""
-	}
-	if !e.s.RequiresGrad(h) {
 		return ""
 	}
 	return e.s.T.Name(h.Tape)

@@ -29,9 +29,7 @@ const (
 
 // Meta describes h without running anything.
 func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
-	if err := e.enter(); err != nil {
-		return m, err
-	}
+	e.enter()
 	defer e.leave()
 	x, err := e.s.Handle(h)
 	if err != nil {
@@ -68,69 +66,56 @@ func (e *Engine) Release(hs []uint64) {
 	e.queued.Store(true)
 	e.finMu.Unlock()
 	if e.mu.TryLock() {
-		if !e.forked {
-			e.drain()
-		}
+		e.drain()
 		e.mu.Unlock()
 	}
 }
 
 // Dispose ends what h refers to, even while the engine is busy or poisoned.
 func (e *Engine) Dispose(h uint64) {
-	if e.enter() == nil {
-		e.s.Dispose(h)
-		e.leave()
-	}
+	e.enter()
+	e.s.Dispose(h)
+	e.leave()
 }
 
 // Keep lets h outlive its tidy scope.
 func (e *Engine) Keep(h uint64) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	return e.s.Keep(h)
 }
 
 // TidyBegin opens a scope.
 func (e *Engine) TidyBegin() {
-	if e.enter() == nil {
-		e.s.TidyBegin()
-		e.leave()
-	}
+	e.enter()
+	e.s.TidyBegin()
+	e.leave()
 }
 
 // TidyEnd closes it; see live.State.TidyEnd.
 func (e *Engine) TidyEnd(returned []uint64) {
-	if e.enter() == nil {
-		e.s.TidyEnd(returned)
-		e.leave()
-	}
+	e.enter()
+	e.s.TidyEnd(returned)
+	e.leave()
 }
 
 // SetRequiresGrad makes a leaf require grad, or no longer.
 func (e *Engine) SetRequiresGrad(h uint64, v bool) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	return e.s.SetRequiresGrad(h, v)
 }
 
 // RetainGrad asks a non-leaf to keep its grad.
 func (e *Engine) RetainGrad(h uint64) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	return e.s.RetainGrad(h)
 }
 
 // Grad gives a new handle of h's grad.
 func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
-	if err := e.enter(); err != nil {
-		return false, err
-	}
+	e.enter()
 	defer e.leave()
 	g, err := e.s.Grad(h)
 	if err != nil || g == 0 {
@@ -142,27 +127,14 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 
 // SetGrad replaces h's grad; 0 is None.
 func (e *Engine) SetGrad(h, grad uint64) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	return e.s.SetGrad(h, grad)
 }
 
 // SetData implements tensor.data = src.
 func (e *Engine) SetData(h, src uint64) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	return e.s.SetData(h, src)
-}
-
-// DetachInPlace takes h off the tape: detach_().
-func (e *Engine) DetachInPlace(h uint64) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	return e.s.DetachInPlace(h)
 }

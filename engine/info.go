@@ -59,9 +59,7 @@ const (
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
 func (e *Engine) SetMode(m Mode, v int64) (old int64) {
-	if e.enter() != nil {
-		return -1
-	}
+	e.enter()
 	defer e.leave()
 	set := func(b *bool) int64 {
 		o := int64(0)
@@ -107,34 +105,29 @@ func (e *Engine) chooseDefault() {
 
 // Seed starts the random generator anew.
 func (e *Engine) Seed(seed int64) {
-	if e.enter() == nil {
-		e.s.Seed(uint64(seed))
-		e.leave()
-	}
+	e.enter()
+	e.s.Seed(uint64(seed))
+	e.leave()
 }
 
 // RNGState gives what SetRNGState restores.
 func (e *Engine) RNGState() (v [4]uint64) {
-	if e.enter() == nil {
-		v = e.s.RNGState()
-		e.leave()
-	}
+	e.enter()
+	v = e.s.RNGState()
+	e.leave()
 	return v
 }
 
 // SetRNGState restores a state.
 func (e *Engine) SetRNGState(v [4]uint64) {
-	if e.enter() == nil {
-		e.s.SetRNGState(v)
-		e.leave()
-	}
+	e.enter()
+	e.s.SetRNGState(v)
+	e.leave()
 }
 
 // Info gives a JSON document about the engine.
 func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
-	if err := e.enter(); err != nil {
-		return nil, err
-	}
+	e.enter()
 	defer e.leave()
 	var v any
 	switch kind {
@@ -243,9 +236,7 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 // (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", and those
 // that RegisterOption added.
 func (e *Engine) SetOption(key, value string) *ir.Error {
-	if err := e.enter(); err != nil {
-		return err
-	}
+	e.enter()
 	defer e.leave()
 	bad := func() *ir.Error { return ir.Errorf(ir.ErrValue, "option %s: got %q", key, value) }
 	switch key {
@@ -279,7 +270,6 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 		}
 		return ir.Errorf(ir.ErrValue, "unknown option %q", key)
 	}
-	e.options[key] = value
 	return nil
 }
 
@@ -301,6 +291,3 @@ func (e *Engine) Reset() *ir.Error {
 	e.s.Outdate(old)
 	return nil
 }
-
-// AfterFork makes every later call fail: Go's threads are gone in the child.
-func (e *Engine) AfterFork() { e.forked = true }

@@ -71,10 +71,7 @@ func (e *Engine) enterExec() *ir.Error {
 	if err := e.lock.acquire(threadID()); err != nil {
 		return err
 	}
-	if err := e.enter(); err != nil {
-		e.lock.release()
-		return err
-	}
+	e.enter()
 	return nil
 }
 

@@ -5,9 +5,6 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// maxOutputs bounds the outputs of a primitive: an edge has 4 bits for them.
-const maxOutputs = 16
-
 // Kind tells the three sorts of tape node.
 type Kind uint8
 

@@ -164,9 +164,9 @@ func (x *Executor) Run(p *plan.Plan, ext []uint32, offsets []int64, scalars []ui
 		}
 	}
 	err := x.segments(p)
-	x.releaseTemps(p)
+	x.giveBack(p, plan.Temp, x.temps, len(p.Slots))
 	if err != nil {
-		x.releaseOutputs(p)
+		x.giveBack(p, plan.Output, x.outs, len(p.Slots))
 		return nil, err
 	}
 	x.Runs++
@@ -219,7 +219,8 @@ func (x *Executor) admit(p *plan.Plan) error {
 		pl := x.Places[s.Dev]
 		b, err := pl.Pool.Acquire(s.Bytes)
 		if err != nil {
-			x.unadmit(p, i)
+			x.giveBack(p, plan.Output, x.outs, i)
+			x.giveBack(p, plan.Temp, x.temps, i)
 			return x.wrap(pl, s.Bytes, err)
 		}
 		if s.Kind == plan.Output {
@@ -231,29 +232,11 @@ func (x *Executor) admit(p *plan.Plan) error {
 	return nil
 }
 
-func (x *Executor) unadmit(p *plan.Plan, upto int) {
-	for i := 0; i < upto; i++ {
-		switch s := &p.Slots[i]; s.Kind {
-		case plan.Output:
-			x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
-		case plan.Temp:
-			x.Places[s.Dev].Pool.Release(x.temps[s.Index], s.Bytes)
-		}
-	}
-}
-
-func (x *Executor) releaseTemps(p *plan.Plan) {
-	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Kind == plan.Temp {
-			x.Places[s.Dev].Pool.Release(x.temps[s.Index], s.Bytes)
-		}
-	}
-}
-
-func (x *Executor) releaseOutputs(p *plan.Plan) {
-	for i := range p.Slots {
-		if s := &p.Slots[i]; s.Kind == plan.Output {
-			x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
+// giveBack returns the buffers of one kind among the first upto slots.
+func (x *Executor) giveBack(p *plan.Plan, kind plan.SlotKind, bufs []device.Buffer, upto int) {
+	for i := range p.Slots[:upto] {
+		if s := &p.Slots[i]; s.Kind == kind {
+			x.Places[s.Dev].Pool.Release(bufs[s.Index], s.Bytes)
 		}
 	}
 }

@@ -168,7 +168,6 @@ func (s *State) moveHistory(h *Handle, v op.Val, whole bool) {
 // pending loc whose initialiser is this very store.
 func (s *State) baseStore(id, value uint32) {
 	b := &s.bases[id]
-	b.Mutated = true
 	if b.Binding == SSA {
 		b.LogicalVersion++
 		s.bindLoc(id, TensorState)
@@ -410,24 +409,5 @@ func (s *State) Promote() {
 			b.Binding = LocBound
 			b.BindingVersion++
 		}
-		b.Mutated = false
 	}
-}
-
-// DetachInPlace takes a handle off the tape: detach_().
-func (s *State) DetachInPlace(hd uint64) *ir.Error {
-	h, err := s.Handle(hd)
-	if err != nil {
-		return err
-	}
-	b := &s.bases[h.Base]
-	if l := ir.LayoutOf(h.Layout); h.Group != 0 && (l.Numel != ir.AvalOf(b.Aval).Layout.Numel || h.Offset != 0) {
-		return ir.Errorf(ir.ErrRuntime, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients.")
-	}
-	tape, group := h.Tape, h.Group
-	h.Tape, h.Group, h.TapeV = 0, 0, 0
-	h.Flags &^= FlagLeafGrad
-	s.T.Release(tape)
-	s.dropGroup(group)
-	return nil
 }

@@ -25,7 +25,6 @@ type Base struct {
 	Pins    int32 // handles that name it
 	Aval    ir.AvalID
 	Binding BindingKind
-	Mutated bool // since the last mark_step
 	// Value is the newest value in program order, executed or not; the base holds a
 	// reference. For a loc it is what an ordered load returns.
 	Value uint32
@@ -89,7 +88,6 @@ const (
 	FlagKept
 	FlagDisposed
 	FlagInternal // held by the engine, not by the user
-	FlagFacade
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -175,7 +173,6 @@ type State struct {
 	Site         uint32
 	seed         uint64
 	nonce        uint64
-	opNonce      uint64
 	scopes       [][]uint64
 	Epoch        uint64
 	LiveHandles  int

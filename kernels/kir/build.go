@@ -87,12 +87,6 @@ func (b *Builder) Access(buf, offset int, strides ...int) int {
 // Type is the result type of expression e.
 func (b *Builder) Type(e int) ir.DType { return b.k.Exprs[e].Type }
 
-// constant reports whether e is a constant, and its bits.
-func (b *Builder) constant(e int) (uint64, bool) {
-	x := b.k.Exprs[e]
-	return x.Imm, x.Op == OpConst
-}
-
 func (b *Builder) emit(e Expr) int {
 	e, same := simplifyExpr(b.k.Exprs, e)
 	if same >= 0 {

@@ -155,9 +155,7 @@ func TestSimplifyIsIdempotentAndKeepsMeaning(t *testing.T) {
 		// A kernel with dead, duplicate and constant expressions means the same.
 		noisy := *c.Kernel
 		noisy.Exprs = append([]kir.Expr(nil), noisy.Exprs...)
-		for _, e := range c.Kernel.Exprs {
-			noisy.Exprs = append(noisy.Exprs, e)
-		}
+		noisy.Exprs = append(noisy.Exprs, c.Kernel.Exprs...)
 		require.NoError(t, kir.Verify(&noisy))
 		require.Equal(t, kir.Key(c.Kernel), kir.Key(kir.Simplify(&noisy)))
 	}

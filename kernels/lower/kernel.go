@@ -309,8 +309,3 @@ func zeroed(stride []int64, dim int) []int64 {
 	s[dim] = 0
 	return s
 }
-
-// moveLast takes dim d out and puts it at the end.
-func moveLast(v []int64, d int) []int64 {
-	return append(append(append(make([]int64, 0, len(v)), v[:d]...), v[d+1:]...), v[d])
-}

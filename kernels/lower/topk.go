@@ -38,7 +38,6 @@ type picker struct {
 	largest   bool
 	isFloat   bool
 	lowest    int // the key of elements that are out
-	x, i      int // key and place of the element at hand
 	lastX     int // those of the element picked last; -1 at first
 	lastPlace int
 }

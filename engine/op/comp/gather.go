@@ -315,7 +315,7 @@ func registerEmbedding() {
 func evalEmbedding(a *op.Args) []op.Val {
 	w, i, b := a.Val(), a.Val(), a.B
 	pad := a.Int()
-	if a.Bool() || a.Bool() {
+	if scale, sparse := a.Bool(), a.Bool(); scale || sparse {
 		fail(ir.ErrNotImplemented, "embedding: scale_grad_by_freq and sparse are not supported: want False")
 	}
 	if len(w.Shape()) != 2 {

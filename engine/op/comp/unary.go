@@ -171,10 +171,6 @@ func truth(b op.Builder, x op.Val) op.Val {
 	return prim.Cast(b, x, ir.Bool)
 }
 
-func falses(b op.Builder, like op.Val) op.Val {
-	return expand(b, prim.Fill(b, op.BoolVal(false), ir.Bool, like.Device(), nil), like.Shape())
-}
-
 func isInf(b op.Builder, x op.Val) op.Val {
 	return prim.Eq(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
 }

@@ -204,11 +204,6 @@ func Fill(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op
 	return b.Emit(pFill, creation(d, dev, shape), v)
 }
 
-// Full is Fill.
-func Full(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return Fill(b, v, d, dev, shape)
-}
-
 // Zeros is a tensor of zeros.
 func Zeros(b op.Builder, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	return Fill(b, op.IntVal(0), d, dev, shape)
