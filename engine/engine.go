@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,6 +67,7 @@ type Engine struct {
 	defaultSet bool
 	factories  []int // by operator: its requires_grad parameter, -1 for none
 	decodings  [][]decoding
+	unread     []uint32 // by operator: its numbers that Eval only passes on
 }
 
 // counters feed Info("stats").
@@ -118,7 +120,7 @@ const (
 // New makes an engine.
 func New(c Config) *Engine {
 	plan.Init()
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings()}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
 	e.start()
 	return e
 }
@@ -268,7 +270,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if inPlace && len(e.args.In) > 0 {
 		e.args.In[0].Replaced = true
 	}
-	vals := d.Eval(&e.args)
+	vals := e.eval(c, d)
 	switch {
 	case inPlace:
 		return e.storeInPlace(c, d, vals, outs)
@@ -294,6 +296,39 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		e.describe(hd, &outs[i])
 	}
 	return len(vals), nil
+}
+
+// eval calls the operator's rule, or does again what it recorded for equal operands.
+func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
+	a, unread := &e.args, e.unread[d.ID]
+	key := e.s.Key(uint64(d.ID) | uint64(len(a.In))<<16 | uint64(len(c.Ints))<<32)
+	for i := range a.In {
+		key = op.AppendOperand(key, &a.In[i], false)
+	}
+	for _, v := range c.Ints {
+		key = append(key, uint64(v))
+	}
+	for i := range a.Scalars {
+		key = op.AppendOperand(key, &a.Scalars[i], unread>>i&1 != 0)
+	}
+	vals, ok := e.s.Recall(key, a.In, a.Scalars)
+	if ok {
+		return vals
+	}
+	e.s.Watch(a.In, a.Scalars)
+	for i := range a.Scalars {
+		if unread>>i&1 == 0 {
+			a.Scalars[i].Src = 0 // a constant: the key holds it
+		}
+	}
+	for i := range a.In {
+		if a.In[i].IsScalar() {
+			a.In[i].Src = 0
+		}
+	}
+	vals = d.Eval(a)
+	e.s.Learn(vals)
+	return vals
 }
 
 // aliases names the operators whose result is another tensor even where it is the same
@@ -383,6 +418,23 @@ func decodings() [][]decoding {
 	return out
 }
 
+// unreadNumbers finds, by operator, which of its Scalar parameters Def.Unread names.
+func unreadNumbers() []uint32 {
+	out := make([]uint32, len(op.Defs())+1)
+	for _, d := range op.Defs() {
+		k := 0
+		for i := range d.Parsed.Params {
+			if p := &d.Parsed.Params[i]; p.Type == "float" || p.Type == "Scalar" {
+				if slices.Contains(d.Unread, p.Name) {
+					out[d.ID] |= 1 << k
+				}
+				k++
+			}
+		}
+	}
+	return out
+}
+
 // decode resolves the operands of a call. Operands that are numbers and Scalar
 // parameters share the list of scalars, in the signature's order.
 func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
@@ -397,7 +449,7 @@ func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
 			if si >= len(c.Scalars) {
 				return tooFew(d, "scalars", len(c.Scalars))
 			}
-			a.Scalars = append(a.Scalars, op.Val{Kind: c.Scalars[si].Kind, Bits: c.Scalars[si].Bits})
+			a.Scalars = append(a.Scalars, op.Number(c.Scalars[si].Kind, c.Scalars[si].Bits))
 			si++
 			continue
 		case listParam:
@@ -440,14 +492,11 @@ func (e *Engine) operand(c *Call, d *op.Def, ti, si *int) *ir.Error {
 		if *si >= len(c.Scalars) {
 			return tooFew(d, "scalars", len(c.Scalars))
 		}
-		a.In = append(a.In, op.Val{Kind: c.Scalars[*si].Kind, Bits: c.Scalars[*si].Bits})
+		a.In = append(a.In, op.Number(c.Scalars[*si].Kind, c.Scalars[*si].Bits))
 		*si++
 	default:
-		v, err := e.s.Resolve(h)
-		if err != nil {
-			return err
-		}
-		a.In = append(a.In, v)
+		a.In = append(a.In, op.Val{})
+		return e.s.ResolveTo(h, &a.In[len(a.In)-1])
 	}
 	return nil
 }

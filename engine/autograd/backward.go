@@ -15,6 +15,16 @@ type Sink interface {
 	SetRetained(handle uint64, cot op.Val)
 }
 
+// Builder records what rules emit, and remembers what rules emitted for like operands: Recall
+// does it again, else the rule is called between Watch and Learn. See engine/live's recipes.
+type Builder interface {
+	op.Builder
+	Key(what uint64) []uint64
+	Recall(key []uint64, operands, numbers []op.Val) (outs []op.Val, ok bool)
+	Watch(operands, numbers []op.Val)
+	Learn(outs []op.Val)
+}
+
 // Options of a backward walk.
 type Options struct {
 	RetainGraph bool
@@ -28,7 +38,7 @@ type Options struct {
 // CreateGraph, to tape nodes.
 type Session struct {
 	t    *Tape
-	b    op.Builder
+	b    Builder
 	sink Sink
 	o    Options
 	id   uint32
@@ -43,6 +53,9 @@ type Session struct {
 	add  func(b op.Builder, x, y op.Val) op.Val
 	view ViewRule
 	all  []uint32 // visited nodes, retained for the session's life
+	// scratch of prim and view
+	vals []op.Val
+	need []bool
 }
 
 // ViewRule gives the cotangent of a view step's input.
@@ -66,7 +79,7 @@ func (h *seqHeap) Pop() any {
 }
 
 // Begin starts a walk from roots (values with a Tape edge) with their cotangents.
-func (t *Tape) Begin(b op.Builder, sink Sink, roots, cots []op.Val, o Options,
+func (t *Tape) Begin(b Builder, sink Sink, roots, cots []op.Val, o Options,
 	add func(b op.Builder, x, y op.Val) op.Val, view ViewRule) *Session {
 	t.sess++
 	s := &Session{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view, Results: make([]op.Val, len(o.Inputs))}
@@ -245,7 +258,7 @@ func (s *Session) step(n *Node) error {
 		}
 	case KindView:
 		if in := n.In[0].Val; s.wants(in.Tape) {
-			s.deliver(in.Tape, s.view(s.b, n.View, n.cot[0], in, n.Out[0].Val))
+			s.deliver(in.Tape, s.undo(n))
 		}
 	case KindPrim:
 		err = s.prim(n)
@@ -277,13 +290,61 @@ func (s *Session) prim(n *Node) error {
 	if p.VJP == nil {
 		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)
 	}
-	c := op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), Cot: n.cot}
+	if err := s.gather(n, p); err != nil {
+		return err
+	}
+	ni, no := len(n.In), len(n.Out)
+	key := s.b.Key(ruleVJP | uint64(n.Prim) | uint64(n.Attr)<<16)
+	mask := uint64(0)
+	for i, wanted := range s.need {
+		if wanted {
+			mask |= 1 << (i & 63)
+		}
+		if i&63 == 63 {
+			key, mask = append(key, mask), 0
+		}
+	}
+	key = append(key, mask)
+	for i := range s.vals {
+		key = op.AppendOperand(key, &s.vals[i], false)
+	}
+	cots, ok := s.b.Recall(key, s.vals, nil)
+	if !ok {
+		s.b.Watch(s.vals, nil)
+		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no], Cot: s.vals[ni+no:], Need: s.need})
+		s.b.Learn(cots)
+	}
+	for i, v := range cots {
+		if s.need[i] && v.Kind != op.None {
+			s.deliver(n.In[i].Val.Tape, v)
+		}
+	}
+	if !s.o.RetainGraph {
+		s.t.freeSaved(n)
+	}
+	return nil
+}
+
+// The sorts of rules in a key, apart from operators.
+const (
+	ruleVJP  = 1 << 63
+	ruleView = 1 << 62
+)
+
+// gather lays the saved operands, results and cotangents of n side by side in s.vals, as its rule
+// sees them, and which operands want a gradient in s.need.
+func (s *Session) gather(n *Node, p *op.Prim) error {
+	s.vals, s.need = s.vals[:0], s.need[:0]
 	for i := range n.In {
 		if err := s.check(&n.In[i], p, i, "input"); err != nil {
 			return err
 		}
-		c.In = append(c.In, n.In[i].Val)
-		c.Need = append(c.Need, s.wants(n.In[i].Val.Tape))
+		v := n.In[i].Val
+		s.need = append(s.need, s.wants(v.Tape))
+		if !s.o.CreateGraph {
+			v.Tape = 0
+		}
+		s.vals = append(s.vals, v)
 	}
 	for i := range n.Out {
 		if err := s.check(&n.Out[i], p, i, "output"); err != nil {
@@ -293,23 +354,28 @@ func (s *Session) prim(n *Node) error {
 		if s.o.CreateGraph {
 			v.Tape = Edge(s.cur, i)
 		}
-		c.Out = append(c.Out, v)
+		s.vals = append(s.vals, v)
 	}
-	if !s.o.CreateGraph {
-		for i := range c.In {
-			c.In[i].Tape = 0
-		}
-	}
-	cots := p.VJP(&c)
-	for i, v := range cots {
-		if c.Need[i] && v.Kind != op.None {
-			s.deliver(n.In[i].Val.Tape, v)
-		}
-	}
-	if !s.o.RetainGraph {
-		s.t.freeSaved(n)
-	}
+	s.vals = append(s.vals, n.cot...)
 	return nil
+}
+
+// undo gives the cotangent of a view step's input.
+func (s *Session) undo(n *Node) op.Val {
+	in, out := n.In[0].Val, n.Out[0].Val
+	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset), uint64(out.Offset))
+	for _, d := range n.View.Dims {
+		key = append(key, uint64(d))
+	}
+	s.vals = append(s.vals[:0], n.cot[0])
+	key = op.AppendOperand(key, &s.vals[0], false)
+	if r, ok := s.b.Recall(key, s.vals, nil); ok {
+		return r[0]
+	}
+	s.b.Watch(s.vals, nil)
+	s.vals[0] = s.view(s.b, n.View, s.vals[0], in, out)
+	s.b.Learn(s.vals)
+	return s.vals[0]
 }
 
 // check compares a saved value's commit count with its base's.

@@ -44,18 +44,26 @@ func (s *State) shareGroup(h *Handle) uint32 {
 }
 
 // Resolve reads a handle as an operand. Reading a loc is an ordered load.
-func (s *State) Resolve(hd uint64) (op.Val, *ir.Error) {
+func (s *State) Resolve(hd uint64) (v op.Val, err *ir.Error) {
+	err = s.ResolveTo(hd, &v)
+	return v, err
+}
+
+// ResolveTo is Resolve into v, which is zero.
+func (s *State) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 	h, err := s.Handle(hd)
 	if err != nil {
-		return op.Val{}, err
+		return err
 	}
 	b := &s.bases[h.Base]
 	if b.Binding != SSA {
 		if err := s.load(h.Base); err != nil {
-			return op.Val{}, err
+			return err
 		}
 	}
-	return op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset, Base: h.Base, Tape: s.tapeOf(h)}, nil
+	v.Kind, v.Value, v.Aval, v.Layout, v.Offset, v.Base = op.Tensor, b.Value, b.Aval, h.Layout, h.Offset, h.Base
+	v.Tape = s.tapeOf(h)
+	return nil
 }
 
 // load is loc_load: it checks the loc and takes a fresh token.

@@ -32,8 +32,12 @@ func (s *State) NeedsGrad(v op.Val) bool { return s.taping && v.Tape != 0 }
 
 // Detach implements op.Builder.
 func (s *State) Detach(v op.Val) op.Val {
-	v.Tape, v.Detached = 0, true
-	return v
+	out := v
+	out.Tape, out.Detached = 0, true
+	if s.recipes.watch != nil {
+		s.noteDetach(v, &out)
+	}
+	return out
 }
 
 // Taping sets whether primitives are taped and returns the former setting.
@@ -46,7 +50,11 @@ func (s *State) Taping(on bool) (old bool) {
 func (s *State) RNG() (seed, nonce op.Val) {
 	s.nonce++
 	s.log(Effect{Kind: Draw, Mut: s.nonce})
-	return op.IntVal(int64(s.seed)), op.IntVal(int64(s.nonce))
+	seed, nonce = op.IntVal(int64(s.seed)), op.IntVal(int64(s.nonce))
+	if s.recipes.watch != nil {
+		s.noteDraw(&seed, &nonce)
+	}
+	return seed, nonce
 }
 
 // Seed starts the generator anew.
@@ -59,72 +67,37 @@ func (s *State) RNGState() [4]uint64 { return [4]uint64{s.seed, s.nonce, 0, 0} }
 func (s *State) SetRNGState(v [4]uint64) { s.seed, s.nonce = v[0], v[1] }
 
 // Emit implements op.Builder.
-func (s *State) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
-	id, avals := s.record(op.PrimOf(p), attr, in)
-	if len(avals) > 1 {
-		return s.outputs(op.PrimOf(p), attr, id, avals, in)[0]
-	}
-	v := s.value(id, avals[0])
-	if s.taping {
-		s.tape1(op.PrimOf(p), attr, in, &v)
-	}
-	return v
-}
+func (s *State) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val { return s.emit(p, attr, in)[0] }
 
 // Emit1 implements op.Builder.
 func (s *State) Emit1(p op.PrimID, x op.Val) op.Val {
 	s.inBuf[0] = x
-	return s.emitBuf(op.PrimOf(p), s.inBuf[:1])
+	return s.emit(p, nil, s.inBuf[:1])[0]
 }
 
 // Emit2 implements op.Builder.
 func (s *State) Emit2(p op.PrimID, x, y op.Val) op.Val {
 	s.inBuf[0], s.inBuf[1] = x, y
-	return s.emitBuf(op.PrimOf(p), s.inBuf[:2])
-}
-
-func (s *State) emitBuf(p *op.Prim, in []op.Val) op.Val {
-	id, avals := s.record(p, nil, in)
-	v := s.value(id, avals[0])
-	if s.taping {
-		s.tape1(p, nil, in, &v)
-	}
-	return v
+	return s.emit(p, nil, s.inBuf[:2])[0]
 }
 
 // EmitN implements op.Builder.
 func (s *State) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
-	id, avals := s.record(op.PrimOf(p), attr, in)
-	return s.outputs(op.PrimOf(p), attr, id, avals, in)
+	return append([]op.Val(nil), s.emit(p, attr, in)...)
 }
 
-func (s *State) outputs(p *op.Prim, attr []int64, id uint32, avals []ir.AvalID, in []op.Val) []op.Val {
-	avals = append([]ir.AvalID(nil), avals...)
-	outs := make([]op.Val, len(avals))
-	outs[0] = s.value(id, avals[0])
-	for k, e := range s.G.Projs(s.G.Node(id)) {
-		s.scratchV = append(s.scratchV, e.Value)
-		outs[k+1] = s.value(e.Value, avals[k+1])
-	}
-	if s.taping {
-		s.tapeN(p, attr, in, outs)
-	}
-	return outs
-}
-
-func (s *State) value(id uint32, aval ir.AvalID) op.Val {
-	return op.Val{Kind: op.Tensor, Value: id, Aval: aval, Layout: ir.AvalOf(aval).Layout.ID}
-}
-
-// record adds the node and leaves one reference in the scratch list.
-func (s *State) record(p *op.Prim, attr []int64, in []op.Val) (uint32, []ir.AvalID) {
+// emit records a primitive; the results are valid until the next one.
+func (s *State) emit(id op.PrimID, attr []int64, in []op.Val) []op.Val {
+	p := op.PrimOf(id)
 	avals, sdt := s.infer(p, attr, in)
 	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
+	taped := false
 	for i := range in {
 		v := &in[i]
 		switch {
 		case v.IsTensor():
 			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
+			taped = taped || v.Tape != 0
 		case v.IsScalar():
 			d := sdt
 			if p.ScalarDType != nil {
@@ -134,18 +107,43 @@ func (s *State) record(p *op.Prim, attr []int64, in []op.Val) (uint32, []ir.Aval
 			s.scalarBuf = append(s.scalarBuf, encode(d, *v))
 		}
 	}
-	id := s.G.Add(uint16(p.ID), ir.InternAttr(attr), s.Site, avals, s.edgeBuf, s.scalarBuf)
+	attrID := ir.InternAttr(attr)
+	node := s.add(p, attrID, avals)
+	outs := append(s.outBuf[:0], s.value(node, avals[0]))
+	if len(avals) > 1 {
+		for k, e := range s.G.Projs(s.G.Node(node)) {
+			s.scratchV = append(s.scratchV, e.Value)
+			outs = append(outs, s.value(e.Value, avals[k+1]))
+		}
+	}
+	s.outBuf = outs
+	if s.recipes.watch != nil {
+		s.noteEmit(p, attr, in, avals, sdt, outs)
+	}
+	if taped && s.taping && p.VJP != nil {
+		s.tape(p, attrID, in, outs)
+	}
+	return outs
+}
+
+func (s *State) value(id uint32, aval ir.AvalID) op.Val {
+	return op.Val{Kind: op.Tensor, Value: id, Aval: aval, Layout: ir.AvalOf(aval).Layout.ID}
+}
+
+// add makes the node of the edges and numbers in hand and leaves one reference in the scratch list.
+func (s *State) add(p *op.Prim, attrID uint32, avals []ir.AvalID) uint32 {
+	id := s.G.Add(uint16(p.ID), attrID, s.Site, avals, s.edgeBuf, s.scalarBuf)
 	s.scratchV = append(s.scratchV, id)
 	s.Recorded++
 	s.PendingBytes += ir.AvalOf(avals[0]).Bytes()
-	return id, avals
+	return id
 }
 
 func encode(d ir.DType, v op.Val) uint64 {
 	if v.Kind == op.ScalarFloat {
-		return ir.EncodeFloat(d, math.Float64frombits(v.Bits))
+		return ir.EncodeFloat(d, math.Float64frombits(v.Bits()))
 	}
-	return ir.EncodeInt(d, int64(v.Bits))
+	return ir.EncodeInt(d, int64(v.Bits()))
 }
 
 // infer gives the outputs' avals (valid until the next call) and the dtype of scalars.
@@ -259,30 +257,12 @@ func DeviceName(d ir.DeviceID) string {
 	return "wgpu:" + string(rune('0'+d-1))
 }
 
-func anyTape(in []op.Val) bool {
-	for i := range in {
-		if in[i].Tape != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *State) tape1(p *op.Prim, attr []int64, in []op.Val, out *op.Val) {
-	if !anyTape(in) || p.VJP == nil || !out.DType().IsFloat() {
+// tape notes a primitive whose operands have histories. Results that are no floats have none.
+func (s *State) tape(p *op.Prim, attrID uint32, in, outs []op.Val) {
+	if len(outs) == 1 && !outs[0].DType().IsFloat() {
 		return
 	}
-	outs := [1]op.Val{*out}
-	n := s.T.Record(p, ir.InternAttr(attr), s.Site, in, outs[:])
-	out.Tape = autograd.Edge(n, 0)
-	s.scratchT = append(s.scratchT, out.Tape)
-}
-
-func (s *State) tapeN(p *op.Prim, attr []int64, in, outs []op.Val) {
-	if !anyTape(in) || p.VJP == nil {
-		return
-	}
-	n := s.T.Record(p, ir.InternAttr(attr), s.Site, in, outs)
+	n := s.T.Record(p, attrID, s.Site, in, outs)
 	s.scratchT = append(s.scratchT, autograd.Edge(n, 0))
 	for i := range outs {
 		if outs[i].DType().IsFloat() {
@@ -301,6 +281,9 @@ func (s *State) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Va
 		s.scratchT = append(s.scratchT, out.Tape)
 	} else {
 		out.Tape = 0
+	}
+	if s.recipes.watch != nil {
+		s.noteView(v, l, offset, step, &out)
 	}
 	return out
 }

@@ -182,6 +182,8 @@ type State struct {
 	lastFastKey  fastKey
 	lastFastType ir.DType
 	inBuf        [2]op.Val
+	outBuf       []op.Val
+	recipes      recipes
 	scalarBuf    []uint64
 	edgeBuf      []ir.Edge
 	avalBuf      []ir.AvalID
@@ -403,6 +405,7 @@ func (s *State) Keep(hd uint64) *ir.Error {
 
 // Drain releases what the call in progress held.
 func (s *State) Drain() {
+	s.recipes.watch = nil
 	for _, v := range s.scratchV {
 		s.G.Release(v)
 	}

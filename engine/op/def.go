@@ -135,23 +135,23 @@ func (a *Args) Float() float64 { return a.Scalar().Float() }
 // Float gives the number as a float64.
 func (v Val) Float() float64 {
 	if v.Kind == ScalarFloat {
-		return math.Float64frombits(v.Bits)
+		return math.Float64frombits(v.Bits())
 	}
-	return float64(int64(v.Bits))
+	return float64(int64(v.Bits()))
 }
 
 // FloatVal makes a scalar operand.
-func FloatVal(f float64) Val { return Val{Kind: ScalarFloat, Bits: math.Float64bits(f)} }
+func FloatVal(f float64) Val { return Number(ScalarFloat, math.Float64bits(f)) }
 
 // IntVal makes a scalar operand.
-func IntVal(i int64) Val { return Val{Kind: ScalarInt, Bits: uint64(i)} }
+func IntVal(i int64) Val { return Number(ScalarInt, uint64(i)) }
 
 // BoolVal makes a scalar operand.
 func BoolVal(b bool) Val {
 	if b {
-		return Val{Kind: ScalarBool, Bits: 1}
+		return Number(ScalarBool, 1)
 	}
-	return Val{Kind: ScalarBool}
+	return Number(ScalarBool, 0)
 }
 
 // Eval computes an operator's results from a decoded call.
@@ -181,6 +181,9 @@ type Def struct {
 	Stores []int
 	// Out: "out=" exists: results are copied into the given tensors, resized if needed.
 	Out bool
+	// Unread names the number parameters that Eval hands to primitives as they are, so that calls which
+	// differ in them alone are alike: step sizes of optimizers and the like.
+	Unread []string
 	// Samples and ErrorSamples drive the generated parity, gradient and error tests.
 	Samples      []Sample
 	ErrorSamples []Sample

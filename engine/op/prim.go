@@ -14,7 +14,7 @@ type PrimID uint16
 type Val struct {
 	Value  uint32 // graph value; 0 for a scalar
 	Layout ir.LayoutID
-	Offset int64
+	Offset int64     // of the view, in elements; of a number, its bits: see Bits
 	Aval   ir.AvalID // of the stored value
 	Tape   uint32    // tape edge; 0 when it carries no gradient
 	Base   uint32    // alias identity it was resolved from; 0 for an intermediate result
@@ -24,8 +24,14 @@ type Val struct {
 	// Replaced: an in-place operation's own operand, of which it saves the old version: the
 	// write cannot touch that.
 	Replaced bool
-	Bits     uint64 // Kind ScalarFloat: float64 bits; ScalarInt, ScalarBool: int64
+	Src      uint8 // register of the value while a rule is watched; see engine/live's recipes
 }
+
+// Number makes a scalar operand: bits of a float64 for ScalarFloat, else of an int64.
+func Number(k ValKind, bits uint64) Val { return Val{Kind: k, Offset: int64(bits)} }
+
+// Bits gives a number's bits, as Number takes them.
+func (v Val) Bits() uint64 { return uint64(v.Offset) }
 
 // ValKind tells tensors from Python numbers.
 type ValKind uint8
@@ -73,6 +79,33 @@ func (v Val) DType() ir.DType {
 
 // Device gives the device of a tensor operand.
 func (v Val) Device() ir.DeviceID { return ir.AvalOf(v.Aval).Device }
+
+// AppendOperand adds what a rule may see of an operand; opaque leaves out the value of a number.
+func AppendOperand(key []uint64, v *Val, opaque bool) []uint64 {
+	flags := uint64(v.Kind)
+	if v.Kind != Tensor {
+		if opaque {
+			return append(key, flags)
+		}
+		return append(key, flags, v.Bits())
+	}
+	if v.Tape != 0 {
+		flags |= 1 << 8
+	}
+	if v.Detached {
+		flags |= 1 << 9
+	}
+	if v.Replaced {
+		flags |= 1 << 10
+	}
+	if v.Base != 0 {
+		flags |= 1 << 11
+	}
+	if v.Value == 0 {
+		flags |= 1 << 12
+	}
+	return append(key, uint64(v.Aval)<<32|uint64(v.Layout), uint64(v.Offset)<<16|flags)
+}
 
 // OutSpec is one output of a primitive, before interning.
 type OutSpec struct {

@@ -406,7 +406,7 @@ func unheldAval(p *op.Prim, g *ir.Graph, x *node, k int) ir.AvalID {
 	sc := 0
 	for j, e := range x.edges {
 		if e.Value == 0 {
-			in[j] = op.Val{Kind: op.ScalarInt, Bits: g.Scalars(x.n)[sc]}
+			in[j] = op.Number(op.ScalarInt, g.Scalars(x.n)[sc])
 			sc++
 			continue
 		}

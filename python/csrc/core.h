@@ -11,6 +11,7 @@
  * call.c     one operator call: drops, results, trampolines
  * site.c     call sites
  * engine.c   errors, modes, and the functions around single tensors
+ * nnmodule.c attributes and calls of nn.Module
  * module.c   the module
  *
  * Every function that returns PyObject * or int -1 has set an exception on failure. */
@@ -216,6 +217,9 @@ uint32_t call_site(void);
 PyObject *set_package(PyObject *self, PyObject *folder);
 bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
 bool site_in_facade(void);                 /* the code running now did */
+
+/* nnmodule.c */
+int nnmodule_init(PyObject *module);
 
 /* engine.c */
 PyObject *raise_status(int32_t status); /* NULL */

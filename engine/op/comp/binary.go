@@ -133,7 +133,7 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 		if y.Kind == op.ScalarFloat || alpha.Kind == op.ScalarFloat {
 			return op.FloatVal(y.Float() * alpha.Float())
 		}
-		return op.IntVal(int64(y.Bits) * int64(alpha.Bits))
+		return op.IntVal(int64(y.Bits()) * int64(alpha.Bits()))
 	}
 	return prim.Mul(b, y, alpha)
 }
@@ -203,7 +203,7 @@ func truncDivide(b op.Builder, x, y op.Val) op.Val {
 }
 
 func refuseZero(y op.Val) {
-	if y.IsScalar() && y.Kind != op.ScalarFloat && y.Bits == 0 {
+	if y.IsScalar() && y.Kind != op.ScalarFloat && y.Bits() == 0 {
 		fail(ir.ErrRuntime, "ZeroDivisionError")
 	}
 }

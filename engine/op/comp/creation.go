@@ -150,7 +150,7 @@ func rangeOf(a *op.Args, start, end, step op.Val) []op.Val {
 	}
 	var n int64
 	if integral {
-		lo, hi, st := int64(start.Bits), int64(end.Bits), int64(step.Bits)
+		lo, hi, st := int64(start.Bits()), int64(end.Bits()), int64(step.Bits())
 		n = (hi - lo + st) / st
 		if (hi-lo)%st == 0 {
 			n--

@@ -266,7 +266,7 @@ func (r *reader) encode(a *op.Args, p op.Param, v any) {
 		if p.Opt {
 			a.Ints = append(a.Ints, 1)
 		}
-		a.Ints = append(a.Ints, int64(x.Bits))
+		a.Ints = append(a.Ints, int64(x.Bits()))
 	case "dtype":
 		d, _ := v.(dtypeName)
 		a.Ints = append(a.Ints, int64(d))

@@ -9,6 +9,9 @@ class device:
     index: builtins.int | None
     def __init__(self, type: str | device, index: builtins.int | None = None) -> None: ...
 
+class _ModuleBase:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 class Size(tuple[builtins.int, ...]):
     def numel(self) -> builtins.int: ...
 

@@ -170,9 +170,9 @@ func scalarType(p *op.Prim, in []op.Val, out []op.OutSpec, i int) ir.DType {
 // EncodeScalar gives the slot bits of a number in d's compute type.
 func EncodeScalar(d ir.DType, v op.Val) uint64 {
 	if v.Kind == op.ScalarFloat {
-		return ir.EncodeFloat(d, math.Float64frombits(v.Bits))
+		return ir.EncodeFloat(d, math.Float64frombits(v.Bits()))
 	}
-	return ir.EncodeInt(d, int64(v.Bits))
+	return ir.EncodeInt(d, int64(v.Bits()))
 }
 
 // record tapes a step; inputs and outputs that the rule does not save lose their value.

@@ -25,7 +25,7 @@ func init() {
 	pStridedScatter = op.RegisterPrim(op.Prim{Name: "strided_scatter", Doc: "base with value written at a view of it", NIn: 3,
 		InPlace: [][2]int{{0, 0}}, Infer: stridedScatterInfer("strided_scatter"), ScalarDType: i64Scalars,
 		VJP: func(c *op.VJPCall) []op.Val {
-			l, off := ir.LayoutOf(ir.LayoutID(c.Attr[0])), int64(c.In[2].Bits)
+			l, off := ir.LayoutOf(ir.LayoutID(c.Attr[0])), int64(c.In[2].Bits())
 			out := make([]op.Val, 3)
 			if c.Need[0] {
 				zero := Expand(c.B, Zeros(c.B, c.Cot[0].DType(), c.Cot[0].Device(), nil), l.Shape)
@@ -41,7 +41,7 @@ func init() {
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[1] {
-				out[1] = atView(c.B, c.Cot[0], ir.LayoutOf(ir.LayoutID(c.Attr[0])), int64(c.In[2].Bits))
+				out[1] = atView(c.B, c.Cot[0], ir.LayoutOf(ir.LayoutID(c.Attr[0])), int64(c.In[2].Bits()))
 			}
 			return out
 		}})

@@ -7,6 +7,7 @@ stands in ``exceptions.py`` with its reason.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +95,16 @@ def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
     raise AssertionError(f"{lib.__name__} has no {op.name}{suffix}")
 
 
+def rehearse(use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool) -> None:
+    """Use the operator twice on like operands: what comes after follows the engine's recipe of it."""
+    if device != "cpu":
+        return  # recipes know no device
+    for _ in range(2):
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # what is wrong shows in the call that counts
+            warnings.simplefilter("ignore")
+            use(samples.concrete(call, device, dtype, seed, grad=grad)[0])
+
+
 def compare(op: samples.Op, call: samples.Call, device: str, dtype: str, *, suffix: str = "", must: bool = False) -> None:
     """Compare one call. Where PyTorch refuses the arguments ours must refuse them too, if ``must``."""
     seed = crc32(f"{op.full} {dtype}".encode())
@@ -101,6 +112,7 @@ def compare(op: samples.Op, call: samples.Call, device: str, dtype: str, *, suff
     want, refused = attempt(form(torch, op, suffix), e.call)
     if refused is not None and not must:
         return
+    rehearse(lambda side: form(torchlette, op, suffix)(*side.call.args, **side.call.kwargs), call, device, dtype, seed, grad=False)
     got, error = attempt(form(torchlette, op, suffix), a.call)
     if refused is not None:
         if error is None:  # what a kernel finds is raised by the read
@@ -198,6 +210,7 @@ def compare_gradients(op: samples.Op, call: samples.Call, device: str, dtype: st
         want = gradients(e, op, seed, device)
     except Exception:
         return False
+    rehearse(lambda side: gradients(side, op, seed, device), call, device, dtype, seed, grad=True)
     try:
         got = gradients(a, op, seed, device)
     except TypeError as error:

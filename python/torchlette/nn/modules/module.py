@@ -32,7 +32,7 @@ def _forward_missing(self: Module, *args: Any) -> Any:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
-class Module(StateDictMixin):
+class Module(_C._ModuleBase, StateDictMixin):
     """Base class of neural network modules, with the semantics of ``torch.nn.Module``.
 
     Parameters, buffers and submodules that are assigned to attributes are registered under
@@ -75,11 +75,7 @@ class Module(StateDictMixin):
 
     # Calls -------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (self._forward_pre_hooks or self._forward_hooks or self._backward_hooks or self._backward_pre_hooks):
-            return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
-
+    # __call__ is _ModuleBase's: forward where there are no hooks, else this.
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         try:

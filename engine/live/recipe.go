@@ -1,0 +1,285 @@
+package live
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// A rule (an operator's Eval, a primitive's VJP) is a function of its operands'
+// abstract values alone: it never sees an element. What it recorded for one call is
+// therefore what it will record for every call with equal abstract operands, and a
+// recipe keeps that: the primitives, views and draws in order, with operands named by
+// register. Calling the rule again is then not needed, nor promotion, broadcasting,
+// inference of shapes and interning.
+//
+// Registers 1 to n are the rule's operands; each step appends its results. op.Val.Src
+// carries a value's register while a rule is watched. A tensor without one makes the
+// call unfit for a recipe; a number without one is a constant, for the key
+// holds every number that the rule may have looked at.
+type recipe struct {
+	key   []uint64
+	steps []step
+	outs  []op.Val // by Src; None where there is no result
+}
+
+type stepKind uint8
+
+const (
+	stepEmit stepKind = iota
+	stepView
+	stepDetach
+	stepDraw
+)
+
+// step is one call of the Builder. in holds registers as Src; numbers without one are
+// constants, encoded already in consts.
+type step struct {
+	kind   stepKind
+	prim   *op.Prim
+	attr   []int64
+	attrID uint32
+	in     []op.Val
+	bits   []uint64   // of constant numbers, by operand
+	types  []ir.DType // of numbers, by operand
+	avals  []ir.AvalID
+	layout ir.LayoutID
+	offset int64 // of the view, past its source's
+	view   op.ViewOp
+}
+
+const (
+	maxRecipes   = 1 << 13
+	maxRegisters = 250 // op.Val.Src is a byte
+	seenSlots    = 1 << 12
+)
+
+// recipes is the memory of rules.
+type recipes struct {
+	byHash map[uint64]*recipe
+	seen   [seenSlots]uint64 // hashes of calls met once, so that only calls met twice are watched
+	hash   uint64            // of the key in hand
+	key    []uint64
+	watch  *recipe // being made, nil otherwise
+	next   int     // registers in use while watching
+	unfit  bool
+	regs   []op.Val
+	in     []op.Val
+	// recalled counts the rules that were not called.
+	recalled int64
+}
+
+// Recalled counts the rules whose recipes were followed.
+func (s *State) Recalled() int64 { return s.recipes.recalled }
+
+// Key starts the key of a rule's call and gives it back for appending; what names the rule
+// and everything that it may read besides its operands.
+func (s *State) Key(what uint64) []uint64 {
+	mode := uint64(s.Default)<<8 | uint64(s.DefaultDev)
+	if s.taping {
+		mode |= 1 << 16
+	}
+	return append(s.recipes.key[:0], what, mode)
+}
+
+func hashKey(key []uint64) uint64 {
+	h := uint64(0x9E3779B97F4A7C15)
+	for _, w := range key {
+		h = (h ^ w) * 0xFF51AFD7ED558CCD
+		h ^= h >> 32
+	}
+	return h
+}
+
+// Recall gives the results of a call whose recipe is known, recording as the rule would
+// have. Otherwise ok is false: the caller calls the rule, between Watch and Learn.
+// The results are valid until the next call.
+func (s *State) Recall(key []uint64, operands, numbers []op.Val) (outs []op.Val, ok bool) {
+	m := &s.recipes
+	m.key, m.watch = key, nil
+	m.hash = hashKey(key)
+	r := m.byHash[m.hash]
+	if r == nil || !slices.Equal(r.key, key) {
+		return nil, false
+	}
+	m.recalled++
+	m.regs = append(append(m.regs[:0], operands...), numbers...)
+	for i := range r.steps {
+		s.follow(&r.steps[i])
+	}
+	m.in = m.in[:0]
+	for i := range r.outs {
+		if src := r.outs[i].Src; src != 0 {
+			m.in = append(m.in, m.regs[src-1])
+		} else {
+			m.in = append(m.in, r.outs[i])
+		}
+	}
+	return m.in, true
+}
+
+// Watch begins to note what the rule of the call that Recall did not know records, if
+// that call was met before. numbers are operands too when the rule only passes them on.
+func (s *State) Watch(operands, numbers []op.Val) {
+	m := &s.recipes
+	slot := &m.seen[m.hash%seenSlots]
+	if *slot != m.hash || len(operands)+len(numbers) > maxRegisters {
+		*slot = m.hash
+		return
+	}
+	m.watch, m.unfit, m.next = &recipe{key: slices.Clone(m.key)}, false, 0
+	for _, list := range [2][]op.Val{operands, numbers} {
+		for i := range list {
+			m.next++
+			list[i].Src = uint8(m.next)
+		}
+	}
+}
+
+// Learn ends Watch with the rule's results.
+func (s *State) Learn(outs []op.Val) {
+	m := &s.recipes
+	r := m.watch
+	m.watch = nil
+	if r == nil || m.unfit {
+		return
+	}
+	for i := range outs {
+		if outs[i].Kind == op.Tensor && outs[i].Src == 0 {
+			return
+		}
+		o := op.Val{Src: outs[i].Src}
+		if o.Src == 0 {
+			o = outs[i]
+		}
+		r.outs = append(r.outs, o)
+	}
+	if len(m.byHash) >= maxRecipes || m.byHash == nil {
+		m.byHash = map[uint64]*recipe{}
+	}
+	m.byHash[m.hash] = r
+}
+
+// register names a new value of the watched rule.
+func (m *recipes) register() uint8 {
+	if m.next++; m.next > maxRegisters {
+		m.unfit = true
+		return 0
+	}
+	return uint8(m.next)
+}
+
+// noteEmit adds the step of a primitive just recorded, whose results it names.
+func (s *State) noteEmit(p *op.Prim, attr []int64, in []op.Val, avals []ir.AvalID, scalarType ir.DType, outs []op.Val) {
+	m := &s.recipes
+	st := step{prim: p, attr: slices.Clone(attr), attrID: ir.InternAttr(attr), avals: slices.Clone(avals), in: slices.Clone(in),
+		bits: make([]uint64, len(in)), types: make([]ir.DType, len(in))}
+	for i := range in {
+		switch {
+		case in[i].IsTensor():
+			m.unfit = m.unfit || in[i].Src == 0
+		case in[i].IsScalar():
+			st.types[i] = scalarType
+			if p.ScalarDType != nil {
+				st.types[i] = p.ScalarDType(in, s.specBuf, i)
+			}
+			st.bits[i] = encode(st.types[i], in[i])
+		}
+	}
+	for i := range outs {
+		outs[i].Src = m.register()
+	}
+	m.watch.steps = append(m.watch.steps, st)
+}
+
+func (s *State) noteView(v op.Val, l *ir.Layout, offset int64, view op.ViewOp, out *op.Val) {
+	m := &s.recipes
+	m.unfit = m.unfit || v.Src == 0
+	view.Dims = slices.Clone(view.Dims)
+	m.watch.steps = append(m.watch.steps, step{kind: stepView, in: []op.Val{v}, layout: l.ID, offset: offset - v.Offset, view: view})
+	out.Src = m.register()
+}
+
+func (s *State) noteDetach(v op.Val, out *op.Val) {
+	m := &s.recipes
+	if v.IsTensor() {
+		m.unfit = m.unfit || v.Src == 0
+		m.watch.steps = append(m.watch.steps, step{kind: stepDetach, in: []op.Val{v}})
+		out.Src = m.register()
+	}
+}
+
+func (s *State) noteDraw(seed, nonce *op.Val) {
+	m := &s.recipes
+	m.watch.steps = append(m.watch.steps, step{kind: stepDraw})
+	seed.Src = m.register()
+	nonce.Src = m.register()
+}
+
+// follow does a step with the registers in hand.
+func (s *State) follow(st *step) {
+	m := &s.recipes
+	switch st.kind {
+	case stepEmit:
+		s.followEmit(st)
+	case stepView:
+		v := m.regs[st.in[0].Src-1]
+		m.regs = append(m.regs, s.View(v, ir.LayoutOf(st.layout), v.Offset+st.offset, st.view))
+	case stepDetach:
+		m.regs = append(m.regs, s.Detach(m.regs[st.in[0].Src-1]))
+	case stepDraw:
+		seed, nonce := s.RNG()
+		m.regs = append(m.regs, seed, nonce)
+	}
+}
+
+func (s *State) followEmit(st *step) {
+	m := &s.recipes
+	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
+	taped := false
+	for i := range st.in {
+		src := st.in[i].Src
+		if src == 0 {
+			if st.in[i].IsScalar() {
+				s.edgeBuf = append(s.edgeBuf, ir.Edge{})
+				s.scalarBuf = append(s.scalarBuf, st.bits[i])
+			}
+			continue
+		}
+		switch v := &m.regs[src-1]; {
+		case v.IsTensor():
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
+			taped = taped || v.Tape != 0
+		case v.IsScalar():
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{})
+			s.scalarBuf = append(s.scalarBuf, encode(st.types[i], *v))
+		}
+	}
+	taped = taped && s.taping && st.prim.VJP != nil
+	if taped || st.prim.IndexInput > 0 {
+		m.in = m.in[:0]
+		for i := range st.in {
+			if src := st.in[i].Src; src != 0 {
+				m.in = append(m.in, m.regs[src-1])
+			} else {
+				m.in = append(m.in, st.in[i])
+			}
+		}
+		if st.prim.IndexInput > 0 {
+			s.checkIndex(st.prim, st.attr, m.in)
+		}
+	}
+	id := s.add(st.prim, st.attrID, st.avals)
+	at := len(m.regs)
+	m.regs = append(m.regs, s.value(id, st.avals[0]))
+	if len(st.avals) > 1 {
+		for k, e := range s.G.Projs(s.G.Node(id)) {
+			s.scratchV = append(s.scratchV, e.Value)
+			m.regs = append(m.regs, s.value(e.Value, st.avals[k+1]))
+		}
+	}
+	if taped {
+		s.tape(st.prim, st.attrID, m.in, m.regs[at:])
+	}
+}

@@ -1,0 +1,117 @@
+/* _ModuleBase, under nn.Module: attributes and calls, which every layer of every model pays for.
+ *
+ * A parameter, buffer or submodule is no attribute of the instance but an entry of one of three
+ * tables. Left to Python's protocol, each access would first fail, with an exception made and
+ * thrown away, before __getattr__ looks there; here the tables are looked at first, where the
+ * instance itself has no such name. */
+#include "core.h"
+
+enum { N_TABLES = 3, N_HOOKS = 4 };
+
+static PyObject *tables[N_TABLES], *hooks[N_HOOKS];
+static PyObject *name_forward, *name_with_hooks;
+
+/* The entry of the table called table_name under name, borrowed; NULL when there is none, or with an exception set. */
+static PyObject *entry(PyObject *dict, PyObject *table_name, PyObject *name) {
+    PyObject *table = PyDict_GetItemWithError(dict, table_name);
+    return table != NULL && PyDict_Check(table) ? PyDict_GetItemWithError(table, name) : NULL;
+}
+
+static PyObject *module_getattro(PyObject *self, PyObject *name) {
+    PyObject *dict = PyObject_GenericGetDict(self, NULL);
+    if (dict == NULL) {
+        return NULL;
+    }
+    PyObject *found = PyDict_GetItemWithError(dict, name);
+    if (found == NULL && !PyErr_Occurred()) {
+        for (int i = 0; i < N_TABLES && found == NULL && !PyErr_Occurred(); i++) {
+            found = entry(dict, tables[i], name);
+        }
+        Py_XINCREF(found);
+    } else {
+        found = NULL; /* the instance has the name; a property of the class goes before it */
+    }
+    Py_DECREF(dict);
+    if (found != NULL || PyErr_Occurred()) {
+        return found;
+    }
+    return PyObject_GenericGetAttr(self, name);
+}
+
+/* 1 when a hook is to run with the call of self. */
+static int has_hooks(PyObject *self) {
+    PyObject *dict = PyObject_GenericGetDict(self, NULL);
+    if (dict == NULL) {
+        return -1;
+    }
+    int found = 0;
+    for (int i = 0; i < N_HOOKS && found == 0; i++) {
+        PyObject *table = PyDict_GetItemWithError(dict, hooks[i]);
+        if (table == NULL) {
+            found = PyErr_Occurred() ? -1 : 0;
+        } else {
+            found = PyDict_Size(table) > 0;
+        }
+    }
+    Py_DECREF(dict);
+    return found;
+}
+
+static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+    int hooked = has_hooks(self);
+    if (hooked < 0) {
+        return NULL;
+    }
+    if (hooked > 0) {
+        PyObject *none = kwargs == NULL ? PyDict_New() : Py_NewRef(kwargs);
+        PyObject *r = none != NULL ? PyObject_CallMethodObjArgs(self, name_with_hooks, args, none, NULL) : NULL;
+        Py_XDECREF(none);
+        return r;
+    }
+    PyObject *forward = PyObject_GetAttr(self, name_forward);
+    if (forward == NULL) {
+        return NULL;
+    }
+    PyObject *r = PyObject_Call(forward, args, kwargs);
+    Py_DECREF(forward);
+    return r;
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Attributes and calls of nn.Module."},
+    {Py_tp_getattro, module_getattro},
+    {Py_tp_call, module_call},
+    {0, NULL},
+};
+
+static int intern_all(PyObject **into, const char *const *names, int n) {
+    for (int i = 0; i < n; i++) {
+        into[i] = PyUnicode_InternFromString(names[i]);
+        if (into[i] == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int nnmodule_init(PyObject *module) {
+    static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
+    static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
+    static const char *const others[2] = {"forward", "_call_with_hooks"};
+    PyObject *names[2];
+    if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 || intern_all(names, others, 2) < 0) {
+        return -1;
+    }
+    name_forward = names[0];
+    name_with_hooks = names[1];
+    PyType_Spec spec = {
+        .name = "torchlette._C._ModuleBase",
+        .basicsize = sizeof(PyObject),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .slots = slots,
+    };
+    PyObject *type = PyType_FromSpec(&spec);
+    int failed = type == NULL || PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
+    Py_XDECREF(type);
+    return failed ? -1 : 0;
+}
