@@ -44,7 +44,7 @@ func setThreads(value string) error {
 // comma to leave optional features unused. Real GPUs come first; who names a wgpu device
 // where there is none asks for the software adapter ("software" says so too).
 func adapterOptions(number int) gpu.Options {
-	o := gpu.Options{Number: number, AllowSoftware: true}
+	o := gpu.Options{Number: number, AllowSoftware: true, Merge: mergeLimit()}
 	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")
 	o.Core = rest == "core"
 	switch {
@@ -54,6 +54,12 @@ func adapterOptions(number int) gpu.Options {
 		o.Adapter = string(rune('0' + number))
 	}
 	return o
+}
+
+// mergeLimit reads TORCHLETTE_MERGE: how many like steps may share a dispatch.
+func mergeLimit() int {
+	n, _ := strconv.Atoi(getenv("TORCHLETTE_MERGE"))
+	return max(n, 0)
 }
 
 // openDevice opens a device when it is first named.

@@ -24,6 +24,9 @@ type Options struct {
 	// MaxStorageBuffers and MaxBinding lower the adapter's limits when not 0.
 	MaxStorageBuffers int
 	MaxBinding        int64
+	// Merge is how many like steps may share a dispatch. 0: a default, 1 on software adapters,
+	// where a new text costs more than a dispatch.
+	Merge int
 	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; the device
 	// counts as lost after it. 0: two minutes.
 	WaitTimeout time.Duration

@@ -25,6 +25,10 @@ type variantKey struct {
 	key    string
 	kernel tile.Options
 	gemm   tile.GemmOptions
+	// Of a merged program: the number of members, 0 for none, and which buffers they
+	// share, a bit a buffer of the kernel.
+	members int
+	shared  uint64
 }
 
 // program is a built list of steps.
@@ -32,39 +36,42 @@ type program struct {
 	dev   *Device
 	steps []step
 	slots int
-	// records has one entry a step and the copies of parameter blocks; words is the
-	// parameter memory that the records point into.
-	records []Record
-	words   []uint32
-	blocks  []block // chunks of the uniform buffer, in order
-	last    []*Buffer
-	epoch   uint64 // of the group cache when groups were last looked up
-	checks  bool
-	timed   int // dispatches
+	// records has one entry a step, after the copy to the uniform buffer where there is one;
+	// words is the parameter memory that the records point into. Its first uniformWords
+	// are the content of the uniform buffer, and stale says that the buffer has another.
+	records      []Record
+	words        []uint32
+	uniform      *Buffer
+	uniformWords int
+	stale        bool
+	last         []*Buffer
+	epoch        uint64 // of the group cache when groups were last looked up
+	checks       bool
+	timed        int // dispatches
 	// scratch
 	bufs    []*Buffer
 	changed []bool
 }
 
-// block is a chunk of parameter blocks copied to the uniform buffer in one go.
-type block struct {
-	record      int // of the copy
-	first, size int // bytes in words
-}
-
-// step is a device step made ready.
+// step is a device step made ready, or several of one form merged to one dispatch: its
+// Bufs and Params are then those of [kir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
-	record  int
-	forms   [2]*pipeline // aligned: run-time offsets are multiples of four; and not
-	form    int
-	grid    [2][3]uint32
-	word    int // of its parameter block in program.words
-	group   *group
-	patches [2][]patch     // words that vary from run to run
-	offsets []device.Param // run-time offsets that decide the form
-	window  window
-	reach   []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
+	variants [2]variantKey // of the forms
+	groups   uint64        // workgroups of form 0, before merging
+	members  []device.Step // that were merged, nil for one step
+	shared   []bool        // by buffer of the kernel: the members have one slot there
+	ends     [2][]uint64   // of the forms: workgroups of the members up to each
+	record   int
+	forms    [2]*pipeline // aligned: run-time offsets are multiples of four; and not
+	form     int
+	grid     [2][3]uint32
+	word     int // of its parameter block in program.words
+	group    *group
+	patches  [2][]patch     // words that vary from run to run
+	offsets  []device.Param // run-time offsets that decide the form
+	window   window
+	reach    []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
 
 // patch is a parameter word computed at run time.
@@ -81,24 +88,43 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 		return nil, d.lost
 	}
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
-	p.steps = make([]step, 0, len(steps))
+	list := make([]step, 0, len(steps))
 	for i := range steps {
-		p.steps = append(p.steps, d.windows(steps[i])...)
+		list = append(list, d.windows(steps[i])...)
 	}
-	for i := range p.steps {
-		s := &p.steps[i]
+	for i := range list {
+		s := &list[i]
 		s.Bufs = append([]int(nil), s.Bufs...)
 		s.Params = append([]device.Param(nil), s.Params...)
 		if err := d.prepare(p, s); err != nil {
 			return nil, err
 		}
 	}
-	p.layout()
+	p.steps = d.merge(list, slots)
+	for i := range p.steps {
+		if s := &p.steps[i]; s.launches() {
+			if err := d.buildForm(s, 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := p.layout(); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
 // Release implements device.Program. Pipelines stay in the device's cache.
-func (p *program) Release() { *p = program{} }
+func (p *program) Release() {
+	if p.uniform != nil && p.dev.ctx != nil {
+		delete(p.dev.uniforms, p.uniform)
+		p.dev.Free(p.uniform)
+	}
+	*p = program{}
+}
+
+// launches reports a step that is a dispatch.
+func (s *step) launches() bool { return s.Kind == device.RunKernel || s.Kind == device.RunGemm }
 
 func (d *Device) prepare(p *program, s *step) error {
 	for _, b := range s.Bufs {
@@ -113,30 +139,40 @@ func (d *Device) prepare(p *program, s *step) error {
 	default:
 		panic(fmt.Sprintf("BUG: gpu: step kind %d", s.Kind))
 	}
-	params := s.constants()
+	params := constants(s.Params)
+	unaligned := constants(s.Params)
 	for i, q := range s.Params {
 		if varies(q) && s.paramKind(i) == kir.Offset {
 			s.offsets = append(s.offsets, q)
+			unaligned[i] |= 1
 		}
 	}
 	s.reach = s.reaches(params)
 	if err := d.checkSizes(s, params); err != nil {
 		return err
 	}
-	if s.Kind == device.RunKernel && s.Kernel.Checks {
-		p.checks = true
+	p.checks = p.checks || s.checks()
+	s.variants = [2]variantKey{d.variant(s, params), d.variant(s, unaligned)}
+	proc, err := d.procOf(s, s.variants[0])
+	if err != nil {
+		return err
 	}
-	return d.buildForm(s, params, 0)
+	g := proc.Grid(params)
+	s.groups = uint64(g[0]) * uint64(g[1]) * uint64(g[2])
+	return nil
 }
 
-// constants gives the parameters without what Run adds.
-func (s *step) constants() []uint64 {
-	params := make([]uint64, len(s.Params))
-	for i, q := range s.Params {
+// constants gives parameters without what Run adds.
+func constants(list []device.Param) []uint64 {
+	params := make([]uint64, len(list))
+	for i, q := range list {
 		params[i] = q.Bits
 	}
 	return params
 }
+
+// packed gives the values that Pack takes for form f.
+func (s *step) packed(f int) []uint64 { return append(constants(s.Params), s.ends[f]...) }
 
 // paramKind says what parameter i of a step is; all of a GEMM's are sizes, strides
 // and offsets, of which only offsets vary.
@@ -212,6 +248,9 @@ func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
 	n, span := int64(1), int64(1)
 	for dim := range k.Outer + k.Inner {
 		size := int64(params[dim])
+		if dim >= k.Outer {
+			size = max(size, 1) // results of empty rows are written
+		}
 		n *= size
 		if a.Linear {
 			continue
@@ -240,28 +279,22 @@ func varies(q device.Param) bool { return q.Offset >= 0 || q.Scalar >= 0 }
 
 // buildForm compiles form f of s: 0 counts on run-time offsets that are multiples
 // of four, 1 does not.
-func (d *Device) buildForm(s *step, params []uint64, f int) error {
-	if f == 1 {
-		for i, q := range s.Params {
-			if varies(q) && s.paramKind(i) == kir.Offset {
-				params[i] |= 1
-			}
-		}
-	}
-	pipe, err := d.compile(s, params)
+func (d *Device) buildForm(s *step, f int) error {
+	pipe, err := d.compile(s, f)
 	if err != nil {
 		return err
 	}
 	s.forms[f] = pipe
+	params := s.packed(f)
 	s.grid[f] = pipe.proc.Grid(params)
 	if g := s.grid[f]; int64(g[1]) > d.limits.MaxGrid || int64(g[0]) > d.limits.MaxGrid {
 		return ir.Errorf(ir.ErrRuntime, "%s: too many workgroups for %s: got %d x %d, want at most %d a side", s.name(), d.caps.Name, g[0], g[1], d.limits.MaxGrid)
 	}
-	if err := pipe.module.Pack(make([]byte, 4*pipe.words), s.constants(), s.Event); err != nil {
+	if err := pipe.module.Pack(make([]byte, 4*pipe.words), params, s.Event); err != nil {
 		return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for %s: %v", s.name(), d.caps.Name, err)
 	}
 	for i, w := range pipe.module.Words {
-		if w.Param < 0 {
+		if w.Param < 0 || w.Param >= len(s.Params) {
 			continue
 		}
 		q := s.Params[w.Param]
@@ -272,15 +305,17 @@ func (d *Device) buildForm(s *step, params []uint64, f int) error {
 	return nil
 }
 
-func (d *Device) compile(s *step, params []uint64) (*pipeline, error) {
-	var key variantKey
+// variant names the form of a step for parameters.
+func (d *Device) variant(s *step, params []uint64) variantKey {
 	if s.Kind == device.RunKernel {
-		key = variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile)}
-	} else {
-		key = variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile)}
+		return variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile)}
 	}
-	if p := d.kernels[key]; p != nil {
-		d.stats.pipelineHits++
+	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile)}
+}
+
+// procOf generates the program of one member of s in a form.
+func (d *Device) procOf(s *step, key variantKey) (*kir.Proc, error) {
+	if p := d.procs[key]; p != nil {
 		return p, nil
 	}
 	var proc *kir.Proc
@@ -293,7 +328,38 @@ func (d *Device) compile(s *step, params []uint64) (*pipeline, error) {
 	if err != nil {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", s.name(), d.caps.Name, err)
 	}
-	p, err := d.pipelineOf(s.name(), proc)
+	d.procs[key] = proc
+	return proc, nil
+}
+
+// compile gives the pipeline of form f of s, and sets the members' numbers of workgroups.
+func (d *Device) compile(s *step, f int) (*pipeline, error) {
+	key := s.variants[f]
+	proc, err := d.procOf(s, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.members) > 0 {
+		var params [][]uint64
+		for i := range s.members {
+			params = append(params, constants(s.members[i].Params))
+		}
+		s.ends[f] = kir.MergedEnds(proc, params)
+		key.members = len(s.members)
+		for b, one := range s.shared {
+			if one {
+				key.shared |= 1 << b
+			}
+		}
+	}
+	if p := d.kernels[key]; p != nil {
+		d.stats.pipelineHits++
+		return p, nil
+	}
+	if len(s.members) > 0 {
+		proc = kir.Merge(proc, len(s.members), s.shared)
+	}
+	p, err := d.pipelineOf(proc.Name, proc)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +422,7 @@ func (d *Device) print(name string, proc *kir.Proc) (*wgsl.Module, error) {
 		o.Immediates = false
 		m, err = wgsl.Print(proc, o)
 	}
-	if err == nil && !m.Immediates && int64(m.ParamBytes()) > min(d.limits.MaxUniformBinding, uniformBytes) {
+	if err == nil && !m.Immediates && int64(m.ParamBytes()) > d.limits.MaxUniformBinding {
 		err = fmt.Errorf("the parameters take %d bytes", m.ParamBytes())
 	}
 	if err != nil {
@@ -365,46 +431,52 @@ func (d *Device) print(name string, proc *kir.Proc) (*wgsl.Module, error) {
 	return m, nil
 }
 
-// layout places parameter blocks and makes the records. Blocks of kernels without
-// immediates are grouped into chunks that fit the uniform buffer; each chunk is
-// copied there before the first dispatch that reads it.
-func (p *program) layout() {
-	align := int(p.dev.limits.UniformAlign)
-	cur := -1
+// layout places parameter blocks and makes the records. The blocks of kernels without
+// immediates lie together in the program's own uniform buffer.
+func (p *program) layout() error {
+	align := int(p.dev.limits.UniformAlign) / 4
+	for i := range p.steps {
+		if s := &p.steps[i]; s.launches() && !s.forms[0].module.Immediates {
+			s.word = len(p.words)
+			p.words = append(p.words, make([]uint32, (s.forms[0].words+align-1)/align*align)...)
+		}
+	}
+	if p.uniformWords = len(p.words); p.uniformWords > 0 {
+		if err := p.allocUniform(); err != nil {
+			return err
+		}
+	}
 	for i := range p.steps {
 		s := &p.steps[i]
-		if s.forms[0] == nil {
-			s.record = len(p.records)
-			p.records = append(p.records, Record{})
+		s.record = len(p.records)
+		p.records = append(p.records, Record{})
+		if !s.launches() {
 			continue
 		}
 		p.timed++
-		m := s.forms[0]
-		if m.module.Immediates {
+		if s.forms[0].module.Immediates {
 			s.word = len(p.words)
-			p.words = append(p.words, make([]uint32, m.words)...)
-		} else {
-			cur = p.placeUniform(s, cur, align)
+			p.words = append(p.words, make([]uint32, s.forms[0].words)...)
 		}
-		s.record = len(p.records)
-		p.records = append(p.records, Record{})
 		p.setForm(s, 0)
 	}
+	return nil
 }
 
-// placeUniform gives s room in chunk cur, or in a new one.
-func (p *program) placeUniform(s *step, cur, align int) int {
-	bytes := (4*s.forms[0].words + align - 1) / align * align
-	if cur < 0 || p.blocks[cur].size+bytes > uniformBytes || p.blocks[cur].first+p.blocks[cur].size != 4*len(p.words) {
-		cur = len(p.blocks)
-		p.blocks = append(p.blocks, block{record: len(p.records), first: 4 * len(p.words)})
-		p.records = append(p.records, Record{Kind: CopyBuffer, B: p.dev.uniform})
+// allocUniform makes the uniform buffer and the record that fills it.
+func (p *program) allocUniform() error {
+	d := p.dev
+	n := int64(4 * p.uniformWords)
+	h, err := d.ctx.CreateBuffer(n, UniformUsage|CopyDst, false)
+	if err != nil {
+		return d.wrap(err, "parameter buffer")
 	}
-	b := &p.blocks[cur]
-	s.word = len(p.words)
-	b.size += bytes
-	p.words = append(p.words, make([]uint32, bytes/4)...)
-	return cur
+	p.uniform = &Buffer{handle: h, bytes: n}
+	d.uniforms[p.uniform] = true
+	d.stats.buffers++
+	d.stats.bytes += n
+	p.records = append(p.records, Record{Kind: CopyBuffer, B: h, Z: uint64(n)})
+	return nil
 }
 
 // setForm writes the record and the constant words of s for form f.
@@ -412,24 +484,15 @@ func (p *program) setForm(s *step, f int) {
 	pipe := s.forms[f]
 	s.form, s.group = f, nil
 	// Words that vary are patched before every run; the others were packed once in buildForm.
-	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.constants(), s.Event); err != nil {
+	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.packed(f), s.Event); err != nil {
 		panic("BUG: gpu: " + err.Error())
 	}
 	r := Record{Kind: Dispatch, A: pipe.Handle, X: uint64(s.grid[f][0]), Y: uint64(s.grid[f][1]), Z: uint64(s.grid[f][2])}
 	if pipe.module.Immediates {
 		r.Word, r.Words = uint32(s.word), uint32(pipe.words)
 	} else {
-		b := p.blockOf(s.word)
-		r.Dynamic, r.HasDynamic = uint32(4*s.word-b.first), 1
+		r.Dynamic, r.HasDynamic = uint32(4*s.word), 1
+		p.stale = true
 	}
 	p.records[s.record] = r
-}
-
-func (p *program) blockOf(word int) *block {
-	for i := len(p.blocks) - 1; i >= 0; i-- {
-		if p.blocks[i].first <= 4*word {
-			return &p.blocks[i]
-		}
-	}
-	panic("BUG: gpu: no parameter chunk")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/tile"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
@@ -19,6 +20,8 @@ const (
 	maxInFlight = 8
 	// softwareUnits and gpuUnits estimate how many workgroups run at once.
 	softwareUnits, gpuUnits = 4, 264
+	// gpuMerge is how many like steps share a dispatch at most.
+	gpuMerge = 32
 )
 
 // Device is one WebGPU device. It implements device.Device.
@@ -35,6 +38,8 @@ type Device struct {
 
 	pipelines                  map[string]*pipeline     // by WGSL text
 	kernels                    map[variantKey]*pipeline // by kernel and form
+	procs                      map[variantKey]*kir.Proc // likewise, not merged
+	uniforms                   map[*Buffer]bool         // parameter memory of programs
 	groups                     groupCache               // bind groups
 	stages                     staging                  // upload memory
 	reads                      readPool                 // readback memory
@@ -42,7 +47,6 @@ type Device struct {
 	submitted, completed, runs uint64
 	lost                       error
 
-	uniform  Handle // parameter blocks of a run, when there are no immediates
 	fault    Handle // the error word
 	faults   faultState
 	profile  profiler
@@ -76,7 +80,7 @@ func Open(d Driver, o Options) (*Device, error) {
 		o.WaitTimeout = 2 * time.Minute
 	}
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
-		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}}
+		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey]*kir.Proc{}, uniforms: map[*Buffer]bool{}}
 	dev.groups.init()
 	dev.describe()
 	if err := dev.allocateFixed(); err != nil {
@@ -114,9 +118,12 @@ func (d *Device) describe() {
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = storageBytes(t, f.I64)
 	}
-	units := gpuUnits
+	units, merge := gpuUnits, gpuMerge
 	if software {
-		units = softwareUnits
+		units, merge = softwareUnits, 1
+	}
+	if d.opts.Merge == 0 {
+		d.opts.Merge = merge
 	}
 	d.tile = tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
 		Units: units, I64: f.I64, Software: software}
@@ -132,15 +139,9 @@ func limitMap(l *Limits) map[string]int64 {
 	}
 }
 
-// uniformBytes is the size of the buffer of parameter blocks.
-const uniformBytes = 256 << 10
-
 // allocateFixed makes the buffers that live as long as the device.
 func (d *Device) allocateFixed() error {
 	var err error
-	if d.uniform, err = d.ctx.CreateBuffer(uniformBytes, UniformUsage|CopyDst, false); err != nil {
-		return d.wrap(err, "parameter buffer")
-	}
 	if d.fault, err = d.ctx.CreateBuffer(bufferAlign, StorageUsage|CopySrc|CopyDst, false); err != nil {
 		return d.wrap(err, "error word")
 	}
@@ -158,6 +159,7 @@ type Buffer struct {
 	groups []*group // bind groups that name it
 	// upload is the number of submissions there were when an upload to it was recorded, plus one.
 	upload uint64
+	run    uint64 // number of the last run that had it in a slot
 }
 
 // Bytes implements device.Buffer.
@@ -232,7 +234,9 @@ func (d *Device) Close() {
 		d.ctx.ReleasePipeline(p.Pipeline)
 	}
 	d.profile.close(d.ctx)
-	d.ctx.DestroyBuffer(d.uniform)
+	for b := range d.uniforms {
+		d.ctx.DestroyBuffer(b.handle)
+	}
 	d.ctx.DestroyBuffer(d.fault)
 	d.ctx.Close()
 	d.ctx = nil

@@ -78,19 +78,19 @@ func (f *profiler) reserve(d *Device, n int) error {
 	return nil
 }
 
-// runTimed submits p with timestamps around every dispatch, and collects them.
-func (d *Device) runTimed(p *program) error {
+// runTimed submits records of p with timestamps around every dispatch, and collects them.
+func (d *Device) runTimed(p *program, list []Record) error {
 	f := &d.profile
 	n := 2 * p.timed
 	if n == 0 {
-		return d.submit(p.records, p.words)
+		return d.submit(list, p.words)
 	}
 	if err := f.reserve(d, n); err != nil {
 		return err
 	}
-	records := make([]Record, 0, len(p.records)+len(f.queries))
+	records := make([]Record, 0, len(list)+len(f.queries))
 	next := 0
-	for _, r := range p.records {
+	for _, r := range list {
 		if r.Kind == Dispatch {
 			r.Kind, r.C, r.Query = TimedDispatch, f.queries[next/maxQueries], uint32(next%maxQueries)
 			next += 2

@@ -27,21 +27,22 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 		}
 	}
 	p.epoch = d.groups.epoch
-	if err := p.stageBlocks(); err != nil {
-		return 0, err
-	}
 	if err := d.backpressure(); err != nil {
 		return 0, err
 	}
-	var err error
+	records, err := p.stageUniform()
+	if err != nil {
+		return 0, err
+	}
 	if d.profile.on {
-		err = d.runTimed(p)
+		err = d.runTimed(p, records)
 	} else {
-		err = d.submit(p.records, p.words)
+		err = d.submit(records, p.words)
 	}
 	if err != nil {
 		return 0, err
 	}
+	p.stale = false
 	d.stats.dispatches += int64(p.timed)
 	d.faults.dirty = d.faults.dirty || p.checks
 	return device.Fence(d.submitted), nil
@@ -68,6 +69,12 @@ func (p *program) bindBuffers(bind *device.Binding) bool {
 		buf, _ := b.(*Buffer)
 		if buf != nil && buf.handle == 0 {
 			panic("BUG: gpu: run over a freed buffer")
+		}
+		if buf != nil {
+			if buf.run == p.dev.runs {
+				panic(fmt.Sprintf("BUG: gpu: slot %d has the buffer of another slot", i))
+			}
+			buf.run = p.dev.runs
 		}
 		p.changed[i] = buf != p.last[i]
 		if p.changed[i] {
@@ -118,7 +125,10 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 		if q.high {
 			v >>= 32
 		}
-		p.words[s.word+q.word] = uint32(v)
+		if at := s.word + q.word; p.words[at] != uint32(v) {
+			p.words[at] = uint32(v)
+			p.stale = p.stale || at < p.uniformWords
+		}
 	}
 	return nil
 }
@@ -161,7 +171,7 @@ func (p *program) chooseForm(s *step, bind *device.Binding) error {
 		return nil
 	}
 	if s.forms[form] == nil {
-		if err := p.dev.buildForm(s, s.constants(), form); err != nil {
+		if err := p.dev.buildForm(s, form); err != nil {
 			return err
 		}
 		if s.forms[form].words != s.forms[0].words {
@@ -184,7 +194,10 @@ func (p *program) bindGroup(s *step) error {
 	p.bufs = p.bufs[:0]
 	for _, b := range m.Bindings {
 		var buf *Buffer
-		if b.Kind == wgsl.BindStorage {
+		switch b.Kind {
+		case wgsl.BindParams:
+			buf = p.uniform
+		case wgsl.BindStorage:
 			buf = p.last[s.Bufs[b.Buf]]
 			if buf == nil {
 				panic(fmt.Sprintf("BUG: gpu: %s: slot %d is not bound", s.name(), s.Bufs[b.Buf]))
@@ -219,8 +232,10 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	m := s.forms[s.form].module
 	d.bindings = d.bindings[:0]
 	for i, b := range m.Bindings {
-		e := BufferBinding{Buffer: d.uniform, Bytes: int64(m.ParamBytes())}
+		var e BufferBinding
 		switch b.Kind {
+		case wgsl.BindParams:
+			e = BufferBinding{Buffer: p.uniform.handle, Bytes: int64(m.ParamBytes())}
 		case wgsl.BindError:
 			e = BufferBinding{Buffer: d.fault, Bytes: faultBytes}
 		case wgsl.BindStorage:
@@ -263,23 +278,24 @@ func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 }
 
 func (s *step) bufType(local int) ir.DType {
-	if s.Kind == device.RunKernel {
-		return s.Kernel.Bufs[local].Type
-	}
-	return s.Gemm.Type
+	return s.forms[s.form].proc.Bufs[local].Type
 }
 
-// stageBlocks puts the parameter blocks into upload memory and points the copies at it.
-func (p *program) stageBlocks() error {
-	for i := range p.blocks {
-		b := &p.blocks[i]
-		st, at, err := p.dev.stages.take(p.dev, int64(b.size))
-		if err != nil {
-			return err
-		}
-		copy(st.mem[at:at+int64(b.size)], wordBytes(p.words)[b.first:b.first+b.size])
-		r := &p.records[b.record]
-		r.A, r.X, r.Y, r.Z = st.handle, uint64(at), 0, uint64(b.size)
+// stageUniform gives the records to submit: without the copy to the uniform buffer when
+// that has its content already.
+func (p *program) stageUniform() ([]Record, error) {
+	switch {
+	case p.uniform == nil:
+		return p.records, nil
+	case !p.stale:
+		return p.records[1:], nil
 	}
-	return nil
+	n := p.uniform.bytes
+	st, at, err := p.dev.stages.take(p.dev, n)
+	if err != nil {
+		return nil, err
+	}
+	copy(st.mem[at:at+n], wordBytes(p.words[:p.uniformWords]))
+	p.records[0].A, p.records[0].X = st.handle, uint64(at)
+	return p.records, nil
 }

@@ -39,6 +39,7 @@ type Builder struct {
 	p       *Plan
 	free    map[freeKey][]int
 	release [][]int // temps to free after local number i
+	made    map[freeKey]int
 }
 
 type freeKey struct {
@@ -58,7 +59,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 		}
 	}()
 	b.p = &Plan{Key: append([]uint32(nil), b.W.Key...), Hash: b.W.Hash}
-	b.free = map[freeKey][]int{}
+	b.free, b.made = map[freeKey][]int{}, map[freeKey]int{}
 	b.analyse()
 	b.placeStores()
 	b.writeThrough()
@@ -287,13 +288,27 @@ func (b *Builder) assign(i int) {
 func (b *Builder) temp(dev ir.DeviceID, bytes int64) int {
 	k := freeKey{dev, SizeClass(bytes)}
 	if f := b.free[k]; len(f) > 0 {
-		s := f[len(f)-1]
-		b.free[k] = f[:len(f)-1]
-		return s
+		if !b.Caps(dev).Async {
+			s := f[len(f)-1] // the one most likely in a cache
+			b.free[k] = f[:len(f)-1]
+			return s
+		}
+		if bytes > smallTemp || b.made[k] >= manySmall {
+			b.free[k] = f[1:]
+			return f[0]
+		}
 	}
+	b.made[k]++
 	b.p.Temps++
 	return b.slot(Slot{Kind: Temp, Index: b.p.Temps - 1, Bytes: bytes, Dev: dev})
 }
+
+// On an asynchronous device a temporary is reused as late as possible, and a small one only
+// when there are many of its class: steps that share no buffer overlap, or are merged.
+const (
+	smallTemp = 4 << 10
+	manySmall = 64
+)
 
 // SizeClass rounds a size to the pool's class: 256-byte steps to 4 KiB, then eight
 // classes a power of two, so that rounding wastes an eighth at most.

@@ -35,7 +35,7 @@ type Driver struct {
 	// Live counts objects not yet released.
 	Live struct{ Buffers, Pipelines, BindGroups, Queries, Contexts int }
 	// Calls counts calls since the start.
-	Calls struct{ Alloc, Pipeline, BindGroup, Submit, Map, Adapters int }
+	Calls struct{ Alloc, Pipeline, BindGroup, Submit, Map, Adapters, Copy int }
 	bytes int64
 }
 
@@ -248,6 +248,7 @@ func (c *context) execute(r *gpu.Record, words []uint32) error {
 		q[r.Query+1] = c.clock
 		return c.dispatch(r, words)
 	case gpu.CopyBuffer:
+		c.d.Calls.Copy++
 		src, dst := get[*buffer](c, r.A), get[*buffer](c, r.B)
 		switch {
 		case (r.X|r.Y|r.Z)&3 != 0:

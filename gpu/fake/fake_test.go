@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 		d.Lag = 3
 		t.Run(fmt.Sprintf("core=%v", core), func(t *testing.T) {
 			devicetest.Run(t, func() device.Device {
-				dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, Core: core, CacheDir: "-"})
+				dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, Core: core, CacheDir: "-", Merge: 8})
 				require.NoError(t, err)
 				return dev
 			})

@@ -34,13 +34,13 @@ func open(t *testing.T, o gpu.Options) *gpu.Device {
 }
 
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{}) })
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Merge: 8}) })
 }
 
 // TestConformanceCore uses core WebGPU only: parameters in uniform buffers, packed
 // halves, 32-bit integers, 8 storage buffers.
 func TestConformanceCore(t *testing.T) {
-	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true}) })
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true, Merge: 8}) })
 }
 
 // TestConformanceEight forces the number of storage buffers that WebGPU guarantees.

@@ -143,6 +143,9 @@ func TestGolden(t *testing.T) {
 			golden(t, tc.name, p, tc.o)
 		})
 	}
+	p, err := tile.FromKernel(softmax(), lanes)
+	require.NoError(t, err)
+	golden(t, "softmax_lanes_x3", kir.Merge(p, 3, []bool{true, false}), Options{})
 	for _, software := range []bool{true, false} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu}
 		name, caps := "gemm_32x32", tile.Caps{}

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Faults", (*suite).faults},
 		{"Replay", (*suite).replay},
 		{"Offsets", (*suite).offsets},
+		{"Programs", (*suite).programs},
 		{"Release", (*suite).release},
 		{"BigGrid", (*suite).bigGrid},
 		{"Empty", (*suite).empty},

@@ -1,0 +1,273 @@
+package gpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// touch is what a step does to a range of bytes of a slot.
+type touch struct {
+	step   int
+	lo, hi int64
+	write  bool
+}
+
+// conflicts reports two touches of one slot whose order matters.
+func (t *touch) conflicts(o *touch) bool {
+	return (t.write || o.write) && t.lo < o.hi && o.lo < t.hi
+}
+
+// scheduler orders the steps of a program and finds those that share a dispatch. What
+// leads a dispatch is always the first step not yet placed; steps of its form that
+// depend on nothing unplaced come forward to it.
+type scheduler struct {
+	d      *Device
+	steps  []step
+	waits  []int   // how many unplaced steps a step depends on
+	next   [][]int // steps that depend on a step
+	placed []bool
+	ready  map[[2]variantKey][]int // steps that may come forward, by their forms
+}
+
+// merge puts independent steps of one form into single dispatches, and gives the
+// program's new list of steps.
+func (d *Device) merge(steps []step, slots int) []step {
+	if d.opts.Merge <= 1 {
+		return steps
+	}
+	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)), placed: make([]bool, len(steps)),
+		ready: map[[2]variantKey][]int{}}
+	s.depend(slots)
+	for i := range steps {
+		if s.waits[i] == 0 {
+			s.enter(i)
+		}
+	}
+	var out []step
+	for i := range steps {
+		if s.placed[i] {
+			continue
+		}
+		members := s.gather(i)
+		for _, m := range members {
+			s.place(m)
+		}
+		if len(members) == 1 {
+			out = append(out, steps[i])
+			continue
+		}
+		out = append(out, s.join(members))
+	}
+	return out
+}
+
+// depend finds which steps must keep their order.
+func (s *scheduler) depend(slots int) {
+	touched := make([][]touch, slots)
+	checked := -1
+	for i := range s.steps {
+		st := &s.steps[i]
+		before := map[int]bool{}
+		for b, slot := range st.Bufs {
+			t := st.touch(b, s.d)
+			t.step = i
+			kept := touched[slot][:0]
+			for _, o := range touched[slot] {
+				if o.step != i && o.conflicts(&t) {
+					before[o.step] = true
+					if t.write && t.lo <= o.lo && o.hi <= t.hi {
+						continue // whoever would wait for o waits for this step
+					}
+				}
+				kept = append(kept, o)
+			}
+			touched[slot] = append(kept, t)
+		}
+		// The error word keeps the first error: checks stay in order.
+		if st.checks() {
+			if checked >= 0 {
+				before[checked] = true
+			}
+			checked = i
+		}
+		s.waits[i] = len(before)
+		for j := range before {
+			s.next[j] = append(s.next[j], i)
+		}
+	}
+}
+
+// checks reports a step that may write the error word.
+func (st *step) checks() bool { return st.Kind == device.RunKernel && st.Kernel.Checks }
+
+// writes reports that a step writes its buffer b.
+func (st *step) writes(b int) bool {
+	switch st.Kind {
+	case device.RunKernel:
+		return st.Kernel.Bufs[b].Access != kir.Read
+	case device.RunGemm:
+		return b == len(st.Bufs)-1
+	case device.CopyBytes:
+		return b == 1
+	}
+	return true
+}
+
+// touch bounds what st does to its buffer b: to all of it, where addresses are computed
+// or an offset comes at run time.
+func (st *step) touch(b int, d *Device) touch {
+	all := touch{hi: math.MaxInt64, write: st.writes(b)}
+	if st.Kind != device.RunKernel || st.window.size != 0 || st.reach[b] < 0 {
+		return all
+	}
+	lo := st.reach[b]
+	for _, a := range st.Kernel.Access {
+		switch {
+		case a.Buf != b:
+		case a.Offset < 0:
+			lo = 0
+		case varies(st.Params[a.Offset]):
+			return all
+		default:
+			lo = min(lo, int64(st.Params[a.Offset].Bits))
+		}
+	}
+	width := int64(d.caps.Storage[st.Kernel.Bufs[b].Type])
+	return touch{lo: lo * width, hi: st.reach[b] * width, write: all.write}
+}
+
+// enter notes that step i waits for nothing.
+func (s *scheduler) enter(i int) {
+	st := &s.steps[i]
+	if st.groups == 0 || st.checks() || st.window.size != 0 {
+		return // nothing to launch, or nothing that can be merged
+	}
+	if st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units) {
+		return // it fills the device, and its text is long
+	}
+	s.ready[st.variants] = append(s.ready[st.variants], i)
+}
+
+func (s *scheduler) place(i int) {
+	s.placed[i] = true
+	key := s.steps[i].variants
+	s.ready[key] = slices.DeleteFunc(s.ready[key], func(j int) bool { return j == i })
+	for _, j := range s.next[i] {
+		if s.waits[j]--; s.waits[j] == 0 {
+			s.enter(j)
+		}
+	}
+}
+
+// gather lists the members of the dispatch that step i leads: a power of two of them, so
+// that a kernel has few merged forms.
+func (s *scheduler) gather(i int) []int {
+	list := s.ready[s.steps[i].variants]
+	if !slices.Contains(list, i) || len(list) == 1 {
+		return []int{i}
+	}
+	slices.Sort(list)
+	b := batch{s: s, first: i, written: map[int]bool{}, read: map[int]bool{}, most: s.most(i)}
+	for _, j := range list {
+		b.add(j)
+	}
+	n := 1
+	for 2*n <= len(b.members) {
+		n *= 2
+	}
+	return b.members[:n]
+}
+
+// maxMergedStatements bounds the text of a merged program: compiling takes time.
+const maxMergedStatements = 1536
+
+// most is the number of members that the device's limits leave room for, when no buffer
+// is shared.
+func (s *scheduler) most(i int) int {
+	st := &s.steps[i]
+	p := s.d.procs[st.variants[0]]
+	words := int64(4 * (2*len(p.Params) + 1)) // a 64-bit scalar takes two
+	n := min(s.d.opts.Merge, maxMergedStatements/max(1, statements(p.Body)))
+	return min(n, int(s.d.limits.MaxUniformBinding/words))
+}
+
+func statements(body []kir.Stmt) int {
+	n := len(body)
+	for i := range body {
+		n += statements(body[i].Body) + statements(body[i].Else)
+	}
+	return n
+}
+
+// batch is a dispatch being put together.
+type batch struct {
+	s             *scheduler
+	first, most   int
+	members       []int
+	shared        []bool // by buffer: all members have one slot there
+	written, read map[int]bool
+}
+
+// add takes step j in unless its buffers or the device forbid it. A buffer that is
+// written is one for all members (each its own part), or no two members'.
+func (b *batch) add(j int) {
+	lead, st := &b.s.steps[b.first], &b.s.steps[j]
+	shared := make([]bool, len(st.Bufs))
+	own := 0 // bindings that every member needs
+	for k, slot := range st.Bufs {
+		shared[k] = slot == lead.Bufs[k] && (len(b.members) < 2 || b.shared[k])
+		if !shared[k] {
+			own++
+		}
+		if len(b.members) == 0 {
+			continue
+		}
+		switch w := st.writes(k); {
+		case w && len(b.members) > 1 && shared[k] != b.shared[k]:
+			return
+		case w && !shared[k] && b.written[slot], w && b.read[slot], !w && b.written[slot]:
+			return
+		}
+	}
+	n := len(b.members) + 1
+	if n > b.most || len(st.Bufs)-own+n*own > b.s.d.limits.MaxStorageBuffers {
+		return
+	}
+	for k, slot := range st.Bufs {
+		if st.writes(k) {
+			b.written[slot] = true
+		} else {
+			b.read[slot] = true
+		}
+	}
+	b.members, b.shared = append(b.members, j), shared
+}
+
+// join makes one step of members. Its parameters are theirs, one member after the other.
+func (s *scheduler) join(members []int) step {
+	lead := &s.steps[members[0]]
+	j := step{Step: device.Step{Kind: lead.Kind, Kernel: lead.Kernel, Gemm: lead.Gemm}, variants: lead.variants, shared: make([]bool, len(lead.Bufs))}
+	for k, slot := range lead.Bufs {
+		j.shared[k] = !slices.ContainsFunc(members, func(m int) bool { return s.steps[m].Bufs[k] != slot })
+	}
+	for n, m := range members {
+		st := &s.steps[m]
+		j.Params = append(j.Params, st.Params...)
+		j.offsets = append(j.offsets, st.offsets...)
+		j.members = append(j.members, st.Step)
+		for k, slot := range st.Bufs {
+			switch at := slices.Index(j.Bufs, slot); {
+			case n == 0 || !j.shared[k]:
+				j.Bufs, j.reach = append(j.Bufs, slot), append(j.reach, st.reach[k])
+			case st.reach[k] < 0:
+				j.reach[at] = -1
+			case j.reach[at] >= 0:
+				j.reach[at] = max(j.reach[at], st.reach[k])
+			}
+		}
+	}
+	return j
+}
