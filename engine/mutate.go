@@ -59,6 +59,10 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	if v.DType() != self.DType() {
 		v = prim.Cast(e.s, v, self.DType())
 	}
+	if name == "copy_" && e.s.NeedsGrad(self) && e.s.NeedsGrad(v) {
+		// The history that is written over is walked all the same, with zeros.
+		v = prim.StridedScatter(e.s, prim.Contiguous(e.s, self), v, ir.DenseLayout(self.Shape()), 0)
+	}
 	if v.Base != 0 && v.Tape != 0 {
 		// The operand itself (copy_): its history is not the target's.
 		v = e.s.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})

@@ -231,6 +231,13 @@ def write_at_odd_offset(lib: Any, a: Any, b: Any) -> Any:
     return x, a.grad
 
 
+def copy_over_a_history(lib: Any, a: Any, b: Any) -> Any:
+    y = a * 2
+    y.copy_(b)
+    y.sum().backward()
+    return y, a.grad, b.grad
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     accumulate,
     shared,
@@ -258,6 +265,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     alias_of_plain_gets_history,
     transposed_column,
     write_at_odd_offset,
+    copy_over_a_history,
 ]
 
 
@@ -370,6 +378,13 @@ def hook_without_grad(lib: Any, a: Any, b: Any) -> None:
     a.register_hook(lambda g: g)
 
 
+def saved_result_copied_over(lib: Any, a: Any, b: Any) -> None:
+    grad(lib, a, b)
+    y = a.tanh()
+    y.copy_(b)
+    y.sum().backward()
+
+
 REFUSED: list[tuple[Callable[..., None], str]] = [
     (leaf_in_place, "RuntimeError"),
     (leaf_view_in_place, "RuntimeError"),
@@ -380,6 +395,7 @@ REFUSED: list[tuple[Callable[..., None], str]] = [
     (saved_overwritten, "SavedTensorModifiedError"),
     (saved_result_overwritten, "SavedTensorModifiedError"),
     (saved_through_view, "SavedTensorModifiedError"),
+    (saved_result_copied_over, "SavedTensorModifiedError"),
     (integer_requires_grad, "RuntimeError"),
     (wrong_cotangent, "RuntimeError"),
     (expanded_write, "RuntimeError"),
