@@ -125,12 +125,10 @@ class Optimizer:
         """Reset the gradients of all parameters, to ``None`` or to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
-                    continue
                 if set_to_none:
                     p.grad = None
-                else:
-                    p.grad = p.grad.detach().zero_()
+                elif (grad := p.grad) is not None:
+                    p.grad = grad.detach().zero_()
 
     # Hooks -------------------------------------------------------------------------------
 

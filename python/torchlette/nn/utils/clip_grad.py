@@ -41,9 +41,14 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients of ``parameters`` by ``max_norm / total_norm`` where that is below 1."""
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+    on_device = {factor.device: factor}
     for parameter in _as_list(parameters):
-        if parameter.grad is not None:
-            parameter.grad.mul_(factor.to(parameter.grad.device))
+        grad = parameter.grad
+        if grad is not None:
+            device = grad.device
+            if device not in on_device:
+                on_device[device] = factor.to(device)
+            grad.mul_(on_device[device])
 
 
 def clip_grad_norm_(
@@ -63,7 +68,7 @@ def clip_grad_norm_(
         foreach: Accepted for compatibility.
     """
     parameters = _as_list(parameters)
-    grads = [p.grad for p in parameters if p.grad is not None]
+    grads = [grad for p in parameters if (grad := p.grad) is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite)
     clip_grads_with_norm_(parameters, float(max_norm), total)
     return total
