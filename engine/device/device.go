@@ -49,18 +49,20 @@ type StepKind uint8
 const (
 	RunKernel StepKind = iota
 	RunGemm
+	RunAttention
 	CopyBytes // Bufs {src, dst}, two buffers, Params {srcByte, dstByte, bytes}, multiples of 4
 	FillZero  // Bufs {dst}, Params {byte, bytes}, multiples of 4
 )
 
 // Step is one unit of a program.
 type Step struct {
-	Kind   StepKind
-	Kernel *kir.Kernel
-	Gemm   *kir.Gemm
-	Bufs   []int   // buffer slot of each kernel buffer
-	Params []Param // one a kernel parameter
-	Event  uint32  // number reported in the error word and in profiles
+	Kind      StepKind
+	Kernel    *kir.Kernel
+	Gemm      *kir.Gemm
+	Attention *kir.Attention
+	Bufs      []int   // buffer slot of each kernel buffer
+	Params    []Param // one a kernel parameter
+	Event     uint32  // number reported in the error word and in profiles
 }
 
 // Param computes a parameter at run time: Bits, plus a run-time offset or replaced

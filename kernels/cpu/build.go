@@ -131,6 +131,11 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) error {
 		g, err := gemm(p, s.Gemm, s.Params)
 		c.gemm = g
 		return err
+	case device.RunAttention:
+		c.kind = C.TL_STEP_ATTENTION
+		a, err := attention(p, s.Attention, s.Params)
+		c.attention = a
+		return err
 	case device.CopyBytes:
 		c.kind = C.TL_STEP_COPY
 	case device.FillZero:

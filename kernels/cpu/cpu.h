@@ -118,7 +118,16 @@ typedef struct {
 	int32_t nbatch, type, act, bias;
 } tl_gemm;
 
-enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_COPY, TL_STEP_ZERO };
+// A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
+// for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0.
+typedef struct {
+	int32_t type, pass, causal, mask;
+	int32_t batch, heads, group, queries, keys, width, widthv, scale;
+	int32_t q, k, v, m, g, lse;
+	int32_t bq, bk, bv, bm, bg, blse, bdelta, out0, out1;
+} tl_attention;
+
+enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_COPY, TL_STEP_ZERO };
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
@@ -126,6 +135,7 @@ typedef struct {
 	int32_t kind, nbuf, ndyn, npar;
 	tl_kern *kern;
 	tl_gemm *gemm;
+	tl_attention *attention;
 	int32_t *slot;
 	char **buf;
 	int64_t *par;
@@ -178,6 +188,7 @@ int tl_kern_link(tl_kern *, int isa);
 // Runs a program. Returns 0, or the bytes that could not be allocated.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
+int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 
 float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
@@ -202,6 +213,8 @@ typedef struct {
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
 	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
+	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out, int64_t w);
+	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse, const float *delta, int columns);
 } tl_isa_table;
 
 extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;

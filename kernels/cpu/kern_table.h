@@ -7,6 +7,7 @@
 #include "kern_elem.h"
 #include "kern_tile.h"
 #include "kern_gemm.h"
+#include "kern_attention.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
 #define U1(f) {f}
@@ -71,4 +72,5 @@ const tl_isa_table TL_TABLE = {
 	.mr32 = TL_MR, .nr32 = TL_NR32, .mr64 = TL_MR, .nr64 = TL_NR64,
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64,
 	.epilogue32 = epilogue32, .epilogue64 = epilogue64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
+	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

@@ -191,6 +191,8 @@ func (d *Device) step(s *device.Step, b *device.Binding) error {
 		return err
 	case device.RunGemm:
 		return kir.InterpretGemm(s.Gemm, params, bufs)
+	case device.RunAttention:
+		return kir.InterpretAttention(s.Attention, params, bufs)
 	case device.CopyBytes:
 		copy(bufs[1][params[1]:params[1]+params[2]], bufs[0][params[0]:params[0]+params[2]])
 	case device.FillZero:

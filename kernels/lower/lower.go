@@ -53,11 +53,12 @@ type Param struct {
 
 // Launch is one device step over local buffers; temporaries are numbered from Node.Bufs up.
 type Launch struct {
-	Kind   device.StepKind
-	Kernel *kir.Kernel
-	Gemm   *kir.Gemm
-	Bufs   []int
-	Params []Param
+	Kind      device.StepKind
+	Kernel    *kir.Kernel
+	Gemm      *kir.Gemm
+	Attention *kir.Attention
+	Bufs      []int
+	Params    []Param
 }
 
 // Temp is a temporary buffer that the launches of a node share.

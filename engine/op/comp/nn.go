@@ -2,7 +2,6 @@ package comp
 
 import (
 	"math"
-	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -131,32 +130,30 @@ func dropout(b op.Builder, x op.Val, p float64, train bool) op.Val {
 func evalAttention(a *op.Args) []op.Val {
 	q, k, v, mask, b := a.Val(), a.Val(), a.Val(), a.Val(), a.B
 	p, causal, scale, gqa := a.Float(), a.Bool(), a.Scalar(), a.Bool()
-	checkAttention(q, k, v, mask, causal)
+	checkAttention(q, k, v, mask, causal, gqa)
+	if scale.Kind == op.None {
+		scale = op.FloatVal(1 / math.Sqrt(float64(q.Shape()[len(q.Shape())-1])))
+	}
+	if p == 0 && fuses(b, q, k, v, mask, gqa) {
+		return a.Ret(fusedAttention(b, q, k, v, mask, scale, causal))
+	}
 	narrow := widen(b, q.DType(), &q, &k, &v, &mask)
 	if gqa {
-		k, v = repeatHeads(b, q, k), repeatHeads(b, q, v)
-	}
-	e := q.Shape()[len(q.Shape())-1]
-	if scale.Kind == op.None {
-		scale = op.FloatVal(1 / math.Sqrt(float64(e)))
+		heads := q.Shape()[len(q.Shape())-3]
+		k, v = prim.RepeatHeads(b, k, heads), prim.RepeatHeads(b, v, heads)
 	}
 	scores := matmul(b, prim.Mul(b, q, scale), prim.Transpose(b, k, -2, -1), none)
-	lowest := op.FloatVal(math.Inf(-1))
-	dead := none
-	switch {
-	case causal:
-		scores = prim.Where(b, expand(b, causalMask(b, scores), scores.Shape()), scores, lowest)
-	case mask.IsTensor():
-		scores, dead = maskScores(b, scores, mask)
+	if shape := scores.Shape(); mask.IsTensor() {
+		mask = asVector(b, mask)
+		if !sameShape(broadcastShape(mask.Shape(), shape), shape) {
+			fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
+		}
 	}
-	w := prim.Softmax(b, scores, int64(len(scores.Shape())-1))
-	if dead.IsTensor() {
-		w = prim.Where(b, dead, op.FloatVal(0), w)
-	}
+	w := prim.AttentionWeights(b, scores, mask, causal)
 	return a.Ret(narrow(matmul(b, dropout(b, w, p, true), v, none)))
 }
 
-func checkAttention(q, k, v, mask op.Val, causal bool) {
+func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 	if len(q.Shape()) < 2 || len(k.Shape()) < 2 || len(v.Shape()) < 2 {
 		fail(ir.ErrRuntime, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, key.dim(): %d and value.dim(): %d instead.", len(q.Shape()), len(k.Shape()), len(v.Shape()))
 	}
@@ -164,6 +161,14 @@ func checkAttention(q, k, v, mask op.Val, causal bool) {
 		fail(ir.ErrRuntime, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cName(q.DType()), cName(k.DType()), cName(v.DType()))
 	}
 	needFloat("scaled_dot_product_attention", q)
+	if gqa {
+		for _, x := range []op.Val{k, v} {
+			r, s := len(q.Shape()), len(x.Shape())
+			if r < 3 || s < 3 || x.Shape()[s-3] == 0 || q.Shape()[r-3]%x.Shape()[s-3] != 0 {
+				fail(ir.ErrRuntime, "Number of heads in key and value must divide the number of heads in query")
+			}
+		}
+	}
 	if mask.IsTensor() {
 		if causal {
 			fail(ir.ErrRuntime, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
@@ -172,52 +177,4 @@ func checkAttention(q, k, v, mask op.Val, causal bool) {
 			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
 		}
 	}
-}
-
-// repeatHeads gives grouped keys or values as many heads as the queries have.
-func repeatHeads(b op.Builder, q, k op.Val) op.Val {
-	r, s := len(q.Shape()), len(k.Shape())
-	if r < 3 || s < 3 || q.Shape()[r-3]%k.Shape()[s-3] != 0 {
-		fail(ir.ErrRuntime, "Number of heads in key and value must divide the number of heads in query")
-	}
-	n := q.Shape()[r-3] / k.Shape()[s-3]
-	if n == 1 {
-		return k
-	}
-	wide := slices.Insert(slices.Clone(k.Shape()), s-2, n)
-	out := slices.Clone(k.Shape())
-	out[s-3] *= n
-	return prim.Reshape(b, prim.Expand(b, prim.Unsqueeze(b, k, int64(s-2)), wide), out)
-}
-
-// causalMask is true at and below the diagonal of the last two dims.
-func causalMask(b op.Builder, scores op.Val) op.Val {
-	s := scores.Shape()
-	l, n := s[len(s)-2], s[len(s)-1]
-	rows := prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I32, scores.Device(), l)
-	cols := prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I32, scores.Device(), n)
-	shape := []int64{l, n}
-	return prim.Ge(b, prim.Expand(b, prim.Reshape(b, rows, []int64{l, 1}), shape), prim.Expand(b, cols, shape))
-}
-
-// maskScores applies a mask and finds the rows with no key left. Their scores become
-// 0, so that the softmax and its gradient stay finite; the caller zeroes their weights.
-func maskScores(b op.Builder, scores, mask op.Val) (masked, dead op.Val) {
-	shape := scores.Shape()
-	lowest := op.FloatVal(math.Inf(-1))
-	mask = asVector(b, mask)
-	if !sameShape(broadcastShape(mask.Shape(), shape), shape) {
-		fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
-	}
-	last := make([]bool, len(mask.Shape()))
-	last[len(last)-1] = true
-	if mask.DType() == ir.Bool {
-		dead = prim.LogicalNot(b, reduceDims(b, prim.Any, mask, last, true))
-		masked = prim.Where(b, expand(b, mask, shape), scores, lowest)
-	} else {
-		dead = reduceDims(b, prim.All, prim.Eq(b, b.Detach(mask), lowest), last, true)
-		masked = prim.Add(b, scores, expand(b, mask, shape))
-	}
-	dead = expand(b, dead, shape)
-	return prim.Where(b, dead, op.FloatVal(0), masked), dead
 }

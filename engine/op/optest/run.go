@@ -50,6 +50,8 @@ func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.F
 			fault, err = kir.Interpret(l.Kernel, params, local)
 		case device.RunGemm:
 			err = kir.InterpretGemm(l.Gemm, params, local)
+		case device.RunAttention:
+			err = kir.InterpretAttention(l.Attention, params, local)
 		default:
 			err = fmt.Errorf("launch of kind %d", l.Kind)
 		}

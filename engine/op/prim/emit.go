@@ -23,7 +23,7 @@ var (
 	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pCumsum, pTopk     op.PrimID
 	pGather, pIndexSelect, pScatterAdd, pScatter, pIndexAdd          op.PrimID
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
-	pSGDStep, pAdamStep, pToDevice                                   op.PrimID
+	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad       op.PrimID
 )
 
 func flag(v bool) int64 {

@@ -190,6 +190,30 @@ func TestMatmulGradients(t *testing.T) {
 	checkGrad(t, transposed, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 4, 3))
 }
 
+func TestAttentionGradients(t *testing.T) {
+	heads := func(b op.Builder, x op.Val, h int64) op.Val { // [b, l, h*e] as [b, h, l, e]
+		s := x.Shape()
+		return prim.Transpose(b, prim.Reshape(b, x, []int64{s[0], s[1], h, s[2] / h}), 1, 2)
+	}
+	attention := func(causal, masked bool, group int64) optest.Func {
+		return func(b op.Builder, x []op.Val) op.Val {
+			mask := op.Val{}
+			if masked {
+				m := b.(*optest.Eager).Tensor(ir.Bool, []int64{3, 4}, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0)
+				mask = prim.Expand(b, m, []int64{2, 2, 3, 4})
+			}
+			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2/group), heads(b, x[2], 2/group), mask, op.FloatVal(0.7), causal)
+		}
+	}
+	q := spreadOut(-1, 1, 2, 3, 4)
+	for _, group := range []int64{1, 2} {
+		k, v := spreadOut(-1.5, 1, 2, 4, 4/group), spreadOut(-1, 2, 2, 4, 6/group)
+		checkGrad(t, attention(false, false, group), true, q, k, v)
+		checkGrad(t, attention(true, false, group), true, q, k, v)
+		checkGrad(t, attention(false, true, group), true, q, k, v)
+	}
+}
+
 func TestViewGradients(t *testing.T) {
 	square := func(b op.Builder, x op.Val) op.Val { return prim.Mul(b, x, x) }
 	cases := map[string]func(op.Builder, op.Val) op.Val{

@@ -1,0 +1,294 @@
+// Attention in tiles. All passes have one form: a task owns ROWS rows of one side (queries; keys in the
+// gradient of k and v), and walks blocks of COLS rows of the other side, the stream, which was packed before into
+// panels for the GEMM micro-kernel. Scores exist for one tile at a time.
+//
+//	forward:  S = Q K',            O += softmax step of S times V
+//	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
+//	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
+//
+// The scale is in Q. A task adds in a fixed order, so results do not depend on the threads.
+#include <math.h>
+#include <string.h>
+#include "cpu.h"
+
+enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
+
+// What a worker works in, in floats: two operands, two results, two tiles. It is no automatic
+// array because threads of embedding programs may have small stacks.
+enum { ROOM_SIDE = ROWS * WIDTH, ROOM_TILE = ROWS * COLS, ROOM = 4 * ROOM_SIDE + 2 * ROOM_TILE };
+
+// An operand with its strides and the packed forms of one of its heads.
+typedef struct {
+	const char *p;
+	int64_t batch, head, row, col, width;
+	float scale;
+	int64_t across, down; // floats from the head's panels to its transposed panels and to its straight ones; -1: not packed
+} side;
+
+typedef struct {
+	const tl_isa_table *t;
+	const tl_attention *a;
+	char **buf;
+	const int64_t *par;
+	int64_t batch, heads, group, queries, keys;
+	int64_t rows, cols, streams; // lengths of the two sides; streamed heads
+	side mine[2], theirs[2];     // q or k, then v or g
+	float *packed;
+	float *room;         // of all workers
+	int64_t head_floats; // packed floats of a streamed head
+	int64_t blocks;      // of rows in a head
+	int nr;
+	int64_t width[2];    // columns of the accumulators, whole panels
+	float scale;
+	const float *lse, *delta;
+} attention;
+
+static const int width_of[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
+
+static float element(int type, const char *p, int64_t i) {
+	switch (type) {
+	case TL_F16: return tl_widen_f16(((const uint16_t *)p)[i]);
+	case TL_BF16: return tl_widen_bf16(((const uint16_t *)p)[i]);
+	}
+	return ((const float *)p)[i];
+}
+
+static const char *head_of(const attention *x, const side *s, int64_t b, int64_t h) {
+	return s->p + (b * s->batch + h * s->head) * width_of[x->a->type];
+}
+
+// Copies n rows from row r0 of a head, scaled, to dense rows.
+static void copy_rows(const attention *x, const side *s, const char *head, int64_t r0, int64_t n, float *to) {
+	int type = x->a->type;
+	for (int64_t r = 0; r < n; r++, to += s->width) {
+		int64_t at = (r0 + r) * s->row;
+		if (type == TL_F32 && s->col == 1) {
+			const float *from = (const float *)head + at;
+			for (int64_t c = 0; c < s->width; c++) to[c] = from[c] * s->scale;
+		} else {
+			for (int64_t c = 0; c < s->width; c++) to[c] = element(type, head, at + c * s->col) * s->scale;
+		}
+	}
+}
+
+static int64_t whole(int64_t n, int64_t nr) { return (n + nr - 1) / nr * nr; }
+
+// Packs COLS rows of the streamed heads a task: transposed panels [panel of nr rows][column][nr] and
+// straight ones [panel of nr columns][row][nr].
+static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
+	attention *x = arg;
+	float *rows = x->room + worker * ROOM; // COLS * WIDTH of it
+	int64_t blocks = (x->cols + COLS - 1) / COLS, nr = x->nr;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t h = i / blocks, r0 = i % blocks * COLS, n = x->cols - r0 < COLS ? x->cols - r0 : COLS;
+		float *mem = x->packed + h * x->head_floats;
+		for (int k = 0; k < 2; k++) {
+			const side *s = &x->theirs[k];
+			if (s->across < 0 && s->down < 0) continue;
+			copy_rows(x, s, head_of(x, s, h / x->streams, h % x->streams), r0, n, rows);
+			for (int64_t r = 0; s->across >= 0 && r < n; r += nr)
+				x->t->packb32(rows + r * s->width, 1, s->width, s->width, n - r < nr ? n - r : nr, mem + s->across + (r0 + r) * s->width);
+			for (int64_t c = 0; s->down >= 0 && c < s->width; c += nr)
+				x->t->packb32(rows + c, s->width, 1, n, s->width - c < nr ? s->width - c : nr, mem + s->down + c * x->cols + r0 * nr);
+		}
+	}
+}
+
+// c += a times b for a panel of nr columns, by tiles of nearly equal heights.
+static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, const float *b, float *c, int64_t cm, int first) {
+	int64_t tiles = (rows + x->t->mr32 - 1) / x->t->mr32, n;
+	for (int64_t m = 0; m < rows; m += n, tiles--) {
+		n = (rows - m + tiles - 1) / tiles;
+		x->t->gemm32((int)n, kc, a + m * am, am, 1, b, x->nr, c + m * cm, cm, first);
+	}
+}
+
+// Tile of products of my rows with n of theirs from c0.
+static void scores(const attention *x, int64_t rows, int64_t n, const float *mine, const side *s, const float *mem, int64_t c0, float *tile) {
+	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine, s->width, mem + s->across + (c0 + j) * s->width, tile + j, COLS, 1);
+}
+
+// out += tile times n of their rows from c0.
+static void gather(const attention *x, int64_t rows, int64_t n, const float *tile, const side *s, const float *mem, int64_t c0, float *out, int64_t w) {
+	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, mem + s->down + j * x->cols + c0 * x->nr, out + j, w, 0);
+}
+
+// Scores that do not count become -inf: padding beyond n, keys after the query, and what
+// the mask takes out; a mask of numbers is added. swapped: rows are keys.
+static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *tile, int swapped) {
+	const tl_attention *a = x->a;
+	for (int64_t r = 0; a->mask && r < rows; r++) {
+		const int64_t *p = x->par + a->m;
+		int64_t rs = swapped ? p[3] : p[2], cs = swapped ? p[2] : p[3];
+		int64_t at = b * p[0] + h * p[1] + (r0 + r) * rs + c0 * cs + p[4];
+		float *s = tile + r * COLS;
+		if (a->mask == TL_BOOL) {
+			const char *m = x->buf[a->bm] + at;
+			for (int64_t c = 0; c < n; c++) s[c] = m[c * cs] ? s[c] : -INFINITY;
+		} else {
+			for (int64_t c = 0; c < n; c++) s[c] += element(a->mask, x->buf[a->bm], at + c * cs);
+		}
+	}
+	int64_t padded = whole(n, x->nr);
+	for (int64_t r = 0; r < rows; r++) {
+		float *s = tile + r * COLS;
+		int64_t from = 0, to = n, edge = r0 + r - c0; // the column of the same number as the row
+		if (a->causal && swapped) from = edge < 0 ? 0 : edge < n ? edge : n;
+		if (a->causal && !swapped) to = edge < 0 ? 0 : edge + 1 < n ? edge + 1 : n;
+		for (int64_t c = 0; c < from; c++) s[c] = -INFINITY;
+		for (int64_t c = to; c < padded; c++) s[c] = -INFINITY;
+	}
+}
+
+// Writes n rows to a dense result [batch, row, head, column].
+static void store(const attention *x, int buf, const float *v, int64_t w, int64_t width, int64_t b, int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
+	for (int64_t r = 0; r < n; r++, v += w) {
+		int64_t at = ((b * x->rows + r0 + r) * heads + h) * width;
+		// A row without keys has sum 0 and no out; NaN stays.
+		float f = divisor ? (divisor[r] == 0 ? 0 : 1 / divisor[r]) : scale;
+		if (x->a->type == TL_F32) {
+			float *to = (float *)x->buf[buf] + at;
+			for (int64_t c = 0; c < width; c++) to[c] = v[c] * f;
+			continue;
+		}
+		uint16_t *to = (uint16_t *)x->buf[buf] + at;
+		for (int64_t c = 0; c < width; c++) to[c] = x->a->type == TL_F16 ? tl_narrow_f16(v[c] * f) : tl_narrow_bf16(v[c] * f);
+	}
+}
+
+static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
+	attention *x = arg;
+	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, top[ROWS], sum[ROWS];
+	for (int64_t i = begin; i < end; i++) {
+		// The last rows of a causal head take longest: they come first.
+		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
+		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[1];
+		int64_t end_col = x->a->causal && r0 + rows < x->cols ? r0 + rows : x->cols;
+		const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
+		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
+		memset(out, 0, (size_t)(rows * w) * sizeof(float));
+		for (int64_t r = 0; r < rows; r++) top[r] = -INFINITY, sum[r] = 0;
+		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
+			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
+			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
+			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
+			x->t->attention_softmax(rows, whole(n, x->nr), tile, COLS, top, sum, out, w);
+			gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
+		}
+		store(x, x->a->out0, out, w, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);
+		float *lse = (float *)x->buf[x->a->out1] + head * x->rows + r0;
+		for (int64_t r = 0; r < rows; r++) lse[r] = sum[r] == 0 ? INFINITY : top[r] + logf(sum[r]);
+	}
+}
+
+static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
+	attention *x = arg;
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
+		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0];
+		int64_t end_col = x->a->causal && r0 + rows < x->cols ? r0 + rows : x->cols;
+		const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
+		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
+		copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, h), r0, rows, g);
+		memset(dq, 0, (size_t)(rows * w) * sizeof(float));
+		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
+			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
+			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
+			scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
+			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
+			x->t->attention_weights(rows, n, tile, dp, COLS, x->lse + head * x->rows + r0, x->delta + head * x->rows + r0, 0);
+			gather(x, rows, n, dp, &x->theirs[0], mem, c0, dq, w);
+		}
+		store(x, x->a->out0, dq, w, x->mine[0].width, b, h, x->heads, r0, rows, x->scale, NULL);
+	}
+}
+
+static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
+	attention *x = arg;
+	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE;
+	int64_t shared = x->heads / x->group;
+	for (int64_t i = begin; i < end; i++) {
+		int64_t head = i / x->blocks, b = head / shared, hk = head % shared, r0 = i % x->blocks * ROWS;
+		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0], wv = x->width[1];
+		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, hk), r0, rows, k);
+		copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, hk), r0, rows, v);
+		memset(dk, 0, (size_t)(rows * w) * sizeof(float));
+		memset(dv, 0, (size_t)(rows * wv) * sizeof(float));
+		for (int64_t h = hk * x->group; h < (hk + 1) * x->group; h++) {
+			int64_t stream = b * x->heads + h;
+			const float *mem = x->packed + stream * x->head_floats;
+			for (int64_t c0 = x->a->causal ? r0 / COLS * COLS : 0; c0 < x->cols; c0 += COLS) {
+				int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS, at = stream * x->cols + c0;
+				scores(x, rows, n, k, &x->theirs[0], mem, c0, tile);
+				scores(x, rows, n, v, &x->theirs[1], mem, c0, dp);
+				restrict_scores(x, b, h, r0, rows, c0, n, tile, 1);
+				x->t->attention_weights(rows, n, tile, dp, COLS, x->lse + at, x->delta + at, 1);
+				gather(x, rows, n, tile, &x->theirs[1], mem, c0, dv, wv);
+				gather(x, rows, n, dp, &x->theirs[0], mem, c0, dk, w);
+			}
+		}
+		// The scale is in the packed q already.
+		store(x, x->a->out0, dk, w, x->mine[0].width, b, hk, shared, r0, rows, 1, NULL);
+		store(x, x->a->out1, dv, wv, x->mine[1].width, b, hk, shared, r0, rows, 1, NULL);
+	}
+}
+
+static side operand(const attention *x, int buf, int at, int64_t width, float scale) {
+	const int64_t *p = x->par + at;
+	return (side){x->buf[buf] + p[4] * width_of[x->a->type], p[0], p[1], p[2], p[3], width, scale, -1, -1};
+}
+
+// Decides which packed forms the pass reads, and gives the floats of all heads.
+static int64_t plan_pack(attention *x) {
+	int pass = x->a->pass;
+	int forms[2][2] = {{1, pass != 0}, {pass != 0, pass != 1}}; // transposed, straight
+	int64_t at = 0;
+	for (int k = 0; k < 2; k++) {
+		side *s = &x->theirs[k];
+		if (forms[k][0]) {
+			s->across = at;
+			at += whole(x->cols, x->nr) * s->width;
+		}
+		if (forms[k][1]) {
+			s->down = at;
+			at += whole(s->width, x->nr) * x->cols;
+		}
+	}
+	x->head_floats = (at + 15) & ~(int64_t)15;
+	return x->head_floats * x->batch * x->streams;
+}
+
+int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **buf, const int64_t *par) {
+	attention x = {.t = tl_isa_tables(isa), .a = a, .buf = buf, .par = par, .batch = par[a->batch], .heads = par[a->heads],
+		.group = par[a->group], .queries = par[a->queries], .keys = par[a->keys]};
+	int32_t scale = (int32_t)par[a->scale];
+	memcpy(&x.scale, &scale, sizeof scale);
+	x.nr = x.t->nr32;
+	int64_t e = par[a->width], ev = par[a->widthv], shared = x.heads / x.group;
+	side q = operand(&x, a->bq, a->q, e, x.scale), k = operand(&x, a->bk, a->k, e, 1), v = operand(&x, a->bv, a->v, ev, 1);
+	side g = {.width = ev};
+	if (a->pass) {
+		g = operand(&x, a->bg, a->g, ev, 1);
+		x.lse = (const float *)buf[a->blse] + par[a->lse];
+		x.delta = (const float *)buf[a->bdelta];
+	}
+	int swapped = a->pass == 2;
+	side qg[2] = {q, g}, kv[2] = {k, v};
+	memcpy(x.mine, swapped ? kv : qg, sizeof qg);
+	memcpy(x.theirs, swapped ? qg : kv, sizeof qg);
+	x.rows = swapped ? x.keys : x.queries;
+	x.cols = swapped ? x.queries : x.keys;
+	x.streams = swapped ? x.heads : shared;
+	x.width[0] = whole(e, x.nr);
+	x.width[1] = whole(ev, x.nr);
+	x.blocks = (x.rows + ROWS - 1) / ROWS;
+	int64_t bytes = (plan_pack(&x) + ROOM * tl_pool_threads(pool)) * (int64_t)sizeof(float);
+	x.room = bytes <= KEEP ? tl_scratch(pool, 0, bytes) : tl_alloc(bytes);
+	if (!x.room) return bytes;
+	x.packed = x.room + ROOM * tl_pool_threads(pool);
+	tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
+	tl_parallel(pool, x.batch * (swapped ? shared : x.heads) * x.blocks, 1, swapped ? gradkv_job : a->pass ? gradq_job : forward_job, &x);
+	if (bytes > KEEP) tl_cpu_free(x.room);
+	return 0;
+}

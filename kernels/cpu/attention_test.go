@@ -1,0 +1,119 @@
+package cpu_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// runAttention runs one pass in place on the case's buffers.
+func runAttention(t testing.TB, d *cpu.Device, c *kirtest.AttentionCase) {
+	t.Helper()
+	step := device.Step{Kind: device.RunAttention, Attention: c.Attention}
+	bind := device.Binding{}
+	for i, b := range c.Bufs {
+		x, err := d.Alloc(int64(len(b)))
+		require.NoError(t, err)
+		defer d.Free(x)
+		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
+		step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, x)
+	}
+	for _, v := range c.Params {
+		step.Params = append(step.Params, device.Const(int64(v)))
+	}
+	p, err := d.Build([]device.Step{step}, len(c.Bufs))
+	require.NoError(t, err)
+	defer p.Release()
+	_, err = d.Run(p, &bind)
+	require.NoError(t, err)
+	for i, b := range c.Bufs {
+		require.NoError(t, d.Read(bind.Bufs[i], ir.Bool, 0, b))
+	}
+}
+
+var passes = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV}
+
+func TestAttention(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	var cases, want []*kirtest.AttentionCase
+	for _, n := range []kirtest.AttentionSize{
+		{Batch: 1, Heads: 1, Group: 1, Queries: 1, Keys: 1, Width: 1, WidthV: 1},
+		{Batch: 2, Heads: 2, Group: 1, Queries: 5, Keys: 7, Width: 3, WidthV: 4},
+		{Batch: 1, Heads: 4, Group: 2, Queries: 70, Keys: 33, Width: 17, WidthV: 40},
+		{Batch: 1, Heads: 2, Group: 2, Queries: 40, Keys: 150, Width: 64, WidthV: 64, Aligned: true},
+		{Batch: 1, Heads: 1, Group: 1, Queries: 140, Keys: 140, Width: 20, WidthV: 8},
+	} {
+		for range 4 {
+			for _, pass := range passes {
+				for _, dt := range []ir.DType{ir.F32, ir.F16} {
+					c := kirtest.RandomAttention(r, dt, pass, n)
+					w := c.Copy()
+					require.NoError(t, kir.InterpretAttention(w.Attention, w.Params, w.Bufs))
+					cases, want = append(cases, c), append(want, w)
+				}
+			}
+		}
+	}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for i, c := range cases {
+			got := c.Copy()
+			runAttention(t, d, got)
+			l := c.Attention.Layout()
+			for b := range got.Bufs {
+				dt := l.Bufs[b].Type
+				same(t, dt, want[i].Bufs[b], got.Bufs[b], map[ir.DType]float64{ir.F32: 3e-5, ir.F16: 3e-3}[dt], fmt.Sprintf("%+v %v buffer %d", *c.Attention, c.Params, b))
+			}
+		}
+	})
+}
+
+// TestAttentionSpecialValues: a row without keys is 0 with lse +inf, NaN and inf reach their
+// rows and no others, and weights that vanish make no NaN.
+func TestAttentionSpecialValues(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	q := []float64{1, nan, 1, inf, 200}
+	k := []float64{1, -1, 2}
+	masks := []float64{0, 0, -inf, 0, 0, -inf, -inf, -inf, -inf, 0, 0, 0, 0, 0, -inf} // [query, key]
+	floats := func(v []float64) []byte {
+		var b []byte
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(x)))
+		}
+		return b
+	}
+	c := &kirtest.AttentionCase{Attention: &kir.Attention{Type: ir.F32, Mask: ir.F32}, Params: []uint64{1, 1, 1, 5, 3, 1, 1, ir.EncodeFloat(ir.F32, 1)}}
+	for _, strides := range [][]uint64{{0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 3, 1, 0}} {
+		c.Params = append(c.Params, strides...)
+	}
+	c.Bufs = [][]byte{floats(q), floats(k), floats([]float64{3, 5, 7}), floats(masks), make([]byte, 20), make([]byte, 20)}
+	e := math.Exp(-2.0)
+	wantOut := []float64{(3 + 5*e) / (1 + e), nan, 0, nan, 3}
+	wantLSE := []float64{1 + math.Log1p(e), nan, inf, nan, 200}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		got := c.Copy()
+		runAttention(t, d, got)
+		same(t, ir.F32, floats(wantOut), got.Bufs[4], 1e-6, "out")
+		same(t, ir.F32, floats(wantLSE), got.Bufs[5], 1e-6, "lse")
+	})
+}
+
+// TestAttentionDoesNotDependOnThreads compares bits.
+func TestAttentionDoesNotDependOnThreads(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 2))
+	for _, pass := range passes {
+		c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 200, Keys: 180, Width: 16, WidthV: 16})
+		one, many := c.Copy(), c.Copy()
+		runAttention(t, newDevice(t, cpu.Options{Threads: 1}), one)
+		runAttention(t, newDevice(t, cpu.Options{Threads: 4}), many)
+		require.Equal(t, one.Bufs, many.Bufs)
+	}
+}

@@ -1,0 +1,261 @@
+package kir
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// Attention is one pass of out = softmax(scale q k' + mask) v over batch and heads, in
+// which the weights are never stored: each pass computes them again from tiles of q and
+// k and, in the gradients, from the logarithm of the sum of exponentials that the forward pass
+// kept for each row. Group query heads share a key head. A row that may see no key has
+// out 0 and lse +inf.
+//
+// The operands q, k, v, mask and g (the cotangent of out) have any strides. Results and row
+// statistics are dense: out and dq [batch, query, head, column], dk and dv [batch, key, key
+// head, column], lse and delta (the sum of g*out of each row) [batch, head, query].
+type Attention struct {
+	Type   ir.DType // of operands and results; arithmetic, lse and delta are in its compute type
+	Pass   AttentionPass
+	Causal bool     // query i sees keys 0 to i
+	Mask   ir.DType // InvalidDType: none; Bool: true keeps a score; Type: added to the scores
+}
+
+// AttentionPass says what an Attention computes.
+type AttentionPass uint8
+
+// The passes. Results of AttentionForward: out, lse; of AttentionGradQ: dq; of AttentionGradKV: dk, dv.
+const (
+	AttentionForward AttentionPass = iota
+	AttentionGradQ
+	AttentionGradKV
+)
+
+// AttentionOperand is an operand of any strides: its buffer, and the first of its five
+// parameters, which are the strides of batch, head, row and column, and the offset.
+type AttentionOperand struct{ Buf, Param int }
+
+// AttentionLayout numbers the launch parameters and buffers of an Attention; -1
+// where the pass has no such thing. Heads counts query heads; Group is Heads over key heads; Queries
+// and Keys are the lengths of the sequences, Width the columns of q and k, WidthV those of v.
+type AttentionLayout struct {
+	Batch, Heads, Group, Queries, Keys, Width, WidthV int
+	Scale                                             int
+	Q, K, V, Mask, G                                  AttentionOperand
+	LSE, LSEOffset, Delta                             int // buffers of the gradients' row statistics; lse's offset
+	Out                                               []int
+	Params                                            []Param
+	Bufs                                              []Buf
+}
+
+// Layout gives the parameter and buffer numbers of a.
+func (a *Attention) Layout() AttentionLayout {
+	none := AttentionOperand{-1, -1}
+	l := AttentionLayout{Mask: none, G: none, LSE: -1, LSEOffset: -1, Delta: -1}
+	param := func(k ParamKind, t ir.DType) int {
+		l.Params = append(l.Params, Param{Kind: k, Type: t})
+		return len(l.Params) - 1
+	}
+	buf := func(t ir.DType, access BufAccess) int {
+		l.Bufs = append(l.Bufs, Buf{Type: t, Access: access})
+		return len(l.Bufs) - 1
+	}
+	operand := func(t ir.DType) AttentionOperand {
+		o := AttentionOperand{Buf: buf(t, Read), Param: len(l.Params)}
+		for range 4 {
+			param(Stride, ir.I64)
+		}
+		param(Offset, ir.I64)
+		return o
+	}
+	for _, p := range []*int{&l.Batch, &l.Heads, &l.Group, &l.Queries, &l.Keys, &l.Width, &l.WidthV} {
+		*p = param(Size, ir.I64)
+	}
+	ct := a.Type.ComputeType()
+	l.Scale = param(Scalar, ct)
+	l.Q, l.K, l.V = operand(a.Type), operand(a.Type), operand(a.Type)
+	if a.Mask != ir.InvalidDType {
+		l.Mask = operand(a.Mask)
+	}
+	if a.Pass == AttentionForward {
+		l.Out = []int{buf(a.Type, Write), buf(ct, Write)}
+		return l
+	}
+	l.G = operand(a.Type)
+	l.LSE, l.LSEOffset = buf(ct, Read), param(Offset, ir.I64)
+	l.Delta = buf(ct, Read)
+	l.Out = []int{buf(a.Type, Write)}
+	if a.Pass == AttentionGradKV {
+		l.Out = append(l.Out, buf(a.Type, Write))
+	}
+	return l
+}
+
+// attention is one interpretation.
+type attention struct {
+	a                                      *Attention
+	l                                      AttentionLayout
+	params                                 []uint64
+	bufs                                   [][]byte
+	batch, heads, group, rows, cols, e, ev int64
+	scale                                  float64
+	err                                    error
+}
+
+// InterpretAttention computes a over canonical host bytes in float64; results round once at
+// the store.
+func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
+	x := &attention{a: a, l: a.Layout(), params: params, bufs: bufs}
+	l := &x.l
+	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
+		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+	}
+	n := func(p int) int64 { return int64(params[p]) }
+	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Group), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
+	x.scale = ir.DecodeFloat(a.Type.ComputeType(), params[l.Scale])
+	for b := range x.batch {
+		if a.Pass == AttentionGradKV {
+			for h := range x.heads / x.group {
+				x.gradKV(b, h)
+			}
+			continue
+		}
+		for h := range x.heads {
+			for i := range x.rows {
+				if a.Pass == AttentionForward {
+					x.forward(b, h, i)
+				} else {
+					x.gradQ(b, h, i)
+				}
+			}
+		}
+	}
+	return x.err
+}
+
+func (x *attention) read(buf int, at int64) float64 {
+	t := x.l.Bufs[buf].Type
+	if err := inside(t, x.bufs[buf], at); err != nil {
+		if x.err == nil {
+			x.err = fmt.Errorf("attention: buffer %d: %w", buf, err)
+		}
+		return 0
+	}
+	return ir.DecodeFloat(t.ComputeType(), LoadBits(t, x.bufs[buf], at))
+}
+
+func (x *attention) load(o AttentionOperand, b, h, row, col int64) float64 {
+	p := func(i int) int64 { return int64(x.params[o.Param+i]) }
+	return x.read(o.Buf, b*p(0)+h*p(1)+row*p(2)+col*p(3)+p(4))
+}
+
+func (x *attention) write(out int, at int64, v float64) {
+	buf := x.l.Out[out]
+	t := x.l.Bufs[buf].Type
+	if err := inside(t, x.bufs[buf], at); err != nil {
+		if x.err == nil {
+			x.err = fmt.Errorf("attention: result %d: %w", out, err)
+		}
+		return
+	}
+	StoreBits(t, x.bufs[buf], at, ir.EncodeFloat(t.ComputeType(), v))
+}
+
+// dot is the product of row i of o and row j of p.
+func (x *attention) dot(o AttentionOperand, ho, i int64, p AttentionOperand, hp, j, b, width int64) float64 {
+	sum := 0.0
+	for e := range width {
+		sum += x.load(o, b, ho, i, e) * x.load(p, b, hp, j, e)
+	}
+	return sum
+}
+
+// score is that of query i and key j, -inf where i may not see j.
+func (x *attention) score(b, h, i, j int64) float64 {
+	s := x.scale * x.dot(x.l.Q, h, i, x.l.K, h/x.group, j, b, x.e)
+	switch {
+	case x.a.Causal && j > i:
+		return math.Inf(-1)
+	case x.a.Mask == ir.Bool:
+		if x.load(x.l.Mask, b, h, i, j) == 0 {
+			return math.Inf(-1)
+		}
+	case x.a.Mask != ir.InvalidDType:
+		s += x.load(x.l.Mask, b, h, i, j)
+	}
+	return s
+}
+
+func (x *attention) forward(b, h, i int64) {
+	s, top, sum := make([]float64, x.cols), math.Inf(-1), 0.0
+	for j := range s {
+		s[j] = x.score(b, h, i, int64(j))
+		top = max(top, s[j]) // NaN wins
+	}
+	lse := math.Inf(1)
+	if !math.IsInf(top, -1) {
+		for j := range s {
+			s[j] = math.Exp(s[j] - top)
+			sum += s[j]
+		}
+		lse = top + math.Log(sum)
+	}
+	for e := range x.ev {
+		v := 0.0
+		if !math.IsInf(top, -1) {
+			for j := range s {
+				v += s[j] / sum * x.load(x.l.V, b, h/x.group, int64(j), e)
+			}
+		}
+		x.write(0, ((b*x.rows+i)*x.heads+h)*x.ev+e, v)
+	}
+	x.write(1, (b*x.heads+h)*x.rows+i, lse)
+}
+
+// weight is the softmax of score (i, j), and the cotangent of that score.
+func (x *attention) weight(b, h, i, j int64) (p, ds float64) {
+	row := (b*x.heads+h)*x.rows + i
+	p = math.Exp(x.score(b, h, i, j) - x.read(x.l.LSE, row+int64(x.params[x.l.LSEOffset])))
+	dp := x.dot(x.l.G, h, i, x.l.V, h/x.group, j, b, x.ev)
+	return p, p * (dp - x.read(x.l.Delta, row))
+}
+
+func (x *attention) gradQ(b, h, i int64) {
+	ds := make([]float64, x.cols)
+	for j := range ds {
+		_, ds[j] = x.weight(b, h, i, int64(j))
+	}
+	for e := range x.e {
+		v := 0.0
+		for j := range ds {
+			v += ds[j] * x.load(x.l.K, b, h/x.group, int64(j), e)
+		}
+		x.write(0, ((b*x.rows+i)*x.heads+h)*x.e+e, x.scale*v)
+	}
+}
+
+func (x *attention) gradKV(b, hk int64) {
+	for j := range x.cols {
+		dk, dv := make([]float64, x.e), make([]float64, x.ev)
+		for h := hk * x.group; h < (hk+1)*x.group; h++ {
+			for i := range x.rows {
+				p, ds := x.weight(b, h, i, j)
+				for e := range dk {
+					dk[e] += x.scale * ds * x.load(x.l.Q, b, h, i, int64(e))
+				}
+				for e := range dv {
+					dv[e] += p * x.load(x.l.G, b, h, i, int64(e))
+				}
+			}
+		}
+		at := (b*x.cols+j)*(x.heads/x.group) + hk
+		for e, v := range dk {
+			x.write(0, at*x.e+int64(e), v)
+		}
+		for e, v := range dv {
+			x.write(1, at*x.ev+int64(e), v)
+		}
+	}
+}

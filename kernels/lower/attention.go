@@ -1,0 +1,85 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{"attention": lowerAttention, "attention_grad": lowerAttentionGrad})
+}
+
+// lowerAttention; attributes: causal, has mask.
+func lowerAttention(p *program) {
+	var mask *arg
+	if p.n.Attr[1] != 0 {
+		mask = p.in(3)
+	}
+	p.attention(kir.AttentionForward, mask, nil, nil, nil, p.out(0), p.out(1))
+}
+
+// lowerAttentionGrad makes three launches: the sums of g*out, dq, and dk with dv. Both gradients
+// compute the weights again, so that neither adds to what another workgroup writes.
+func lowerAttentionGrad(p *program) {
+	g, lse := p.in(3), p.in(5)
+	if !dense(lse.shape, lse.stride) {
+		panic("BUG: lower: attention_grad: lse is not as attention gave it")
+	}
+	delta := p.temp(lse.dtype, lse.shape)
+	p.attentionDelta(g, p.in(4), delta)
+	delta.use = reads
+	var mask *arg
+	if p.n.Attr[1] != 0 {
+		mask = p.in(6)
+	}
+	g = p.in(3)
+	p.attention(kir.AttentionGradQ, mask, g, lse, delta, p.out(0))
+	p.attention(kir.AttentionGradKV, mask, g, lse, delta, p.out(1), p.out(2))
+}
+
+func (p *program) attentionDelta(g, out, delta *arg) {
+	s := along([]int64{3}, g.shape)
+	if s.rows()*s.count() == 0 {
+		return
+	}
+	k := p.kernel("attention_delta_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(delta))
+	k.Each()
+	sum := k.Reduce(kir.Sum, k.Mul(k.load(g), k.load(out)))
+	k.Map()
+	k.store(delta, k.Acc(sum))
+	k.launch()
+}
+
+// attention appends one pass. g, lse and delta belong to the gradients.
+func (p *program) attention(pass kir.AttentionPass, mask, g, lse, delta *arg, outs ...*arg) {
+	q, k, v := p.in(0), p.in(1), p.in(2)
+	a := &kir.Attention{Type: q.dtype, Pass: pass, Causal: p.n.Attr[0] != 0}
+	l := Launch{Kind: device.RunAttention, Attention: a}
+	l.Params = constants(q.shape[0], q.shape[1], q.shape[1]/max(k.shape[1], 1), q.shape[2], k.shape[2], q.shape[3], v.shape[3])
+	l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 0})
+	operand := func(x *arg) {
+		l.Params = append(append(l.Params, constants(x.stride...)...), x.offset)
+		l.Bufs = append(l.Bufs, x.buf)
+	}
+	operand(q)
+	operand(k)
+	operand(v)
+	if mask != nil {
+		a.Mask = mask.dtype
+		operand(mask)
+	}
+	if g != nil {
+		operand(g)
+		l.Params = append(l.Params, lse.offset)
+		l.Bufs = append(l.Bufs, lse.buf, delta.buf)
+	}
+	empty := true
+	for _, o := range outs {
+		l.Bufs = append(l.Bufs, o.buf)
+		empty = empty && ir.Numel(o.shape) == 0
+	}
+	if !empty {
+		p.res.Launches = append(p.res.Launches, l)
+	}
+}
