@@ -22,9 +22,10 @@ type pipeline struct {
 
 // variantKey names a form of a kernel without printing it.
 type variantKey struct {
-	key    string
-	kernel tile.Options
-	gemm   tile.GemmOptions
+	key       string
+	kernel    tile.Options
+	gemm      tile.GemmOptions
+	attention tile.AttentionOptions
 	// Of a merged program: the number of members, 0 for none, and which buffers they
 	// share, a bit a buffer of the kernel.
 	members int
@@ -124,7 +125,9 @@ func (p *program) Release() {
 }
 
 // launches reports a step that is a dispatch.
-func (s *step) launches() bool { return s.Kind == device.RunKernel || s.Kind == device.RunGemm }
+func (s *step) launches() bool {
+	return s.Kind == device.RunKernel || s.Kind == device.RunGemm || s.Kind == device.RunAttention
+}
 
 func (d *Device) prepare(p *program, s *step) error {
 	for _, b := range s.Bufs {
@@ -135,7 +138,7 @@ func (d *Device) prepare(p *program, s *step) error {
 	switch s.Kind {
 	case device.CopyBytes, device.FillZero:
 		return nil
-	case device.RunKernel, device.RunGemm:
+	case device.RunKernel, device.RunGemm, device.RunAttention:
 	default:
 		panic(fmt.Sprintf("BUG: gpu: step kind %d", s.Kind))
 	}
@@ -177,15 +180,21 @@ func (s *step) packed(f int) []uint64 { return append(constants(s.Params), s.end
 // paramKind says what parameter i of a step is; all of a GEMM's are sizes, strides
 // and offsets, of which only offsets vary.
 func (s *step) paramKind(i int) kir.ParamKind {
-	if s.Kind == device.RunKernel {
+	switch s.Kind {
+	case device.RunKernel:
 		return s.Kernel.Params[i].Kind
+	case device.RunAttention:
+		return s.Attention.Layout().Params[i].Kind
 	}
 	return kir.Offset
 }
 
 func (s *step) name() string {
-	if s.Kind == device.RunKernel {
+	switch s.Kind {
+	case device.RunKernel:
 		return s.Kernel.Name
+	case device.RunAttention:
+		return fmt.Sprintf("attention_%s", s.Attention.Type)
 	}
 	return fmt.Sprintf("gemm_%s", s.Gemm.Type)
 }
@@ -213,7 +222,7 @@ func (d *Device) checkSizes(s *step, params []uint64) error {
 // reaches bounds the elements that a kernel touches in each buffer.
 func (s *step) reaches(params []uint64) []int64 {
 	out := make([]int64, len(s.Bufs))
-	if s.Kind == device.RunGemm {
+	if s.Kind != device.RunKernel {
 		for i := range out {
 			out[i] = -1
 		}
@@ -307,8 +316,11 @@ func (d *Device) buildForm(s *step, f int) error {
 
 // variant names the form of a step for parameters.
 func (d *Device) variant(s *step, params []uint64) variantKey {
-	if s.Kind == device.RunKernel {
+	switch s.Kind {
+	case device.RunKernel:
 		return variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile)}
+	case device.RunAttention:
+		return variantKey{key: fmt.Sprint(*s.Attention), attention: tile.ChooseAttention(s.Attention, params, d.tile)}
 	}
 	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile)}
 }
@@ -320,9 +332,12 @@ func (d *Device) procOf(s *step, key variantKey) (*kir.Proc, error) {
 	}
 	var proc *kir.Proc
 	var err error
-	if s.Kind == device.RunKernel {
+	switch s.Kind {
+	case device.RunKernel:
 		proc, err = tile.FromKernel(s.Kernel, key.kernel)
-	} else {
+	case device.RunAttention:
+		proc, err = tile.FromAttention(s.Attention, key.attention)
+	default:
 		proc, err = tile.FromGemm(s.Gemm, key.gemm)
 	}
 	if err != nil {

@@ -261,11 +261,11 @@ static int64_t plan_pack(attention *x) {
 
 int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	attention x = {.t = tl_isa_tables(isa), .a = a, .buf = buf, .par = par, .batch = par[a->batch], .heads = par[a->heads],
-		.group = par[a->group], .queries = par[a->queries], .keys = par[a->keys]};
+		.group = par[a->heads] / par[a->keyheads], .queries = par[a->queries], .keys = par[a->keys]};
 	int32_t scale = (int32_t)par[a->scale];
 	memcpy(&x.scale, &scale, sizeof scale);
 	x.nr = x.t->nr32;
-	int64_t e = par[a->width], ev = par[a->widthv], shared = x.heads / x.group;
+	int64_t e = par[a->width], ev = par[a->widthv], shared = par[a->keyheads];
 	side q = operand(&x, a->bq, a->q, e, x.scale), k = operand(&x, a->bk, a->k, e, 1), v = operand(&x, a->bv, a->v, ev, 1);
 	side g = {.width = ev};
 	if (a->pass) {

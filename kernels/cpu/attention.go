@@ -27,7 +27,7 @@ func attention(p *program, a *kir.Attention, params []device.Param) (*C.tl_atten
 	if a.Causal {
 		c.causal = 1
 	}
-	c.batch, c.heads, c.group, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.Group), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
+	c.batch, c.heads, c.keyheads, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.KeyHeads), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	c.scale = n(l.Scale)
 	c.q, c.k, c.v, c.m, c.g, c.lse = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param), n(l.LSEOffset)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)

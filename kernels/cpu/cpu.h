@@ -122,7 +122,7 @@ typedef struct {
 // for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0.
 typedef struct {
 	int32_t type, pass, causal, mask;
-	int32_t batch, heads, group, queries, keys, width, widthv, scale;
+	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale;
 	int32_t q, k, v, m, g, lse;
 	int32_t bq, bk, bv, bm, bg, blse, bdelta, out0, out1;
 } tl_attention;

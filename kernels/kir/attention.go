@@ -10,7 +10,7 @@ import (
 // Attention is one pass of out = softmax(scale q k' + mask) v over batch and heads, in
 // which the weights are never stored: each pass computes them again from tiles of q and
 // k and, in the gradients, from the logarithm of the sum of exponentials that the forward pass
-// kept for each row. Group query heads share a key head. A row that may see no key has
+// kept for each row. Query heads share a key head, consecutive ones the same. A row that may see no key has
 // out 0 and lse +inf.
 //
 // The operands q, k, v, mask and g (the cotangent of out) have any strides. Results and row
@@ -38,16 +38,16 @@ const (
 type AttentionOperand struct{ Buf, Param int }
 
 // AttentionLayout numbers the launch parameters and buffers of an Attention; -1
-// where the pass has no such thing. Heads counts query heads; Group is Heads over key heads; Queries
+// where the pass has no such thing. Heads counts query heads, and is a multiple of KeyHeads; Queries
 // and Keys are the lengths of the sequences, Width the columns of q and k, WidthV those of v.
 type AttentionLayout struct {
-	Batch, Heads, Group, Queries, Keys, Width, WidthV int
-	Scale                                             int
-	Q, K, V, Mask, G                                  AttentionOperand
-	LSE, LSEOffset, Delta                             int // buffers of the gradients' row statistics; lse's offset
-	Out                                               []int
-	Params                                            []Param
-	Bufs                                              []Buf
+	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
+	Scale                                                int
+	Q, K, V, Mask, G                                     AttentionOperand
+	LSE, LSEOffset, Delta                                int // buffers of the gradients' row statistics; lse's offset
+	Out                                                  []int
+	Params                                               []Param
+	Bufs                                                 []Buf
 }
 
 // Layout gives the parameter and buffer numbers of a.
@@ -70,7 +70,7 @@ func (a *Attention) Layout() AttentionLayout {
 		param(Offset, ir.I64)
 		return o
 	}
-	for _, p := range []*int{&l.Batch, &l.Heads, &l.Group, &l.Queries, &l.Keys, &l.Width, &l.WidthV} {
+	for _, p := range []*int{&l.Batch, &l.Heads, &l.KeyHeads, &l.Queries, &l.Keys, &l.Width, &l.WidthV} {
 		*p = param(Size, ir.I64)
 	}
 	ct := a.Type.ComputeType()
@@ -113,7 +113,7 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
 	}
 	n := func(p int) int64 { return int64(params[p]) }
-	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Group), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
+	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Heads)/max(n(l.KeyHeads), 1), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	x.scale = ir.DecodeFloat(a.Type.ComputeType(), params[l.Scale])
 	for b := range x.batch {
 		if a.Pass == AttentionGradKV {

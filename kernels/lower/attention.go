@@ -56,7 +56,7 @@ func (p *program) attention(pass kir.AttentionPass, mask, g, lse, delta *arg, ou
 	q, k, v := p.in(0), p.in(1), p.in(2)
 	a := &kir.Attention{Type: q.dtype, Pass: pass, Causal: p.n.Attr[0] != 0}
 	l := Launch{Kind: device.RunAttention, Attention: a}
-	l.Params = constants(q.shape[0], q.shape[1], q.shape[1]/max(k.shape[1], 1), q.shape[2], k.shape[2], q.shape[3], v.shape[3])
+	l.Params = constants(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
 	l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 0})
 	operand := func(x *arg) {
 		l.Params = append(append(l.Params, constants(x.stride...)...), x.offset)

@@ -324,8 +324,8 @@ func (m *gemm) multiply(a0, b0 *kir.Node) {
 }
 
 // nestedInline runs f in place; it keeps values of one step from being looked up in the next.
-func (m *gemm) nestedInline(f func()) {
-	*m.out = append(*m.out, m.nested(f)...)
+func (g *gen) nestedInline(f func()) {
+	*g.out = append(*g.out, g.nested(f)...)
 }
 
 // epilogue adds the bias, applies the activation and stores.

@@ -41,7 +41,7 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 			c.Params = append(c.Params, uint64(x))
 		}
 	}
-	add(n.Batch, n.Heads, n.Group, n.Queries, n.Keys, n.Width, n.WidthV)
+	add(n.Batch, n.Heads, n.Heads/n.Group, n.Queries, n.Keys, n.Width, n.WidthV)
 	c.Params = append(c.Params, ir.EncodeFloat(ct, 0.1+r.Float64()))
 	shared := n.Heads / n.Group
 	operand := func(d ir.DType, heads, rows, cols int64, broadcast bool) {

@@ -1,0 +1,132 @@
+package tile
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// AttentionOptions is a tile configuration. A workgroup of RowThreads x Lanes threads
+// computes Rows x Cols scores at a time, each thread Rows/RowThreads x Cols/Lanes of them.
+type AttentionOptions struct {
+	Rows, Cols        int
+	RowThreads, Lanes int
+	// Width and WidthV are the columns of q and k, and of v, padded to multiples of 4*Lanes.
+	Width, WidthV int
+	// Single: both operands of the stream take turns in one place of workgroup memory.
+	Single bool
+	// Vec: 16-byte accesses, right when columns are contiguous, and widths, strides and offsets multiples of four.
+	Vec bool
+	// Exact: the operands are as wide as the tiles.
+	Exact bool
+	// Unroll is the number of steps of four columns (or keys) that the text of an inner loop holds.
+	Unroll            int
+	MaxWorkgroupBytes int
+}
+
+func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
+func (o *AttentionOptions) tm() int      { return o.Rows / o.RowThreads }
+func (o *AttentionOptions) tn() int      { return o.Cols / o.Lanes }
+
+// attentionTiles lists, in order of preference, the tiles of each pass; the first that
+// fits the device's workgroup memory is taken. See ChooseAttention.
+var attentionTiles = [3][]AttentionOptions{
+	kir.AttentionForward: {
+		{Rows: 64, Cols: 32, RowThreads: 8, Lanes: 8, Single: true},
+		{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 8, Single: true},
+		{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 8, Single: true},
+	},
+	kir.AttentionGradQ: {
+		{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 8},
+		{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 8, Single: true},
+		{Rows: 16, Cols: 8, RowThreads: 8, Lanes: 8, Single: true},
+	},
+	kir.AttentionGradKV: {
+		{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 8},
+		{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 8, Single: true},
+		{Rows: 16, Cols: 8, RowThreads: 8, Lanes: 8, Single: true},
+	},
+}
+
+// rolledAttention is for devices where compiling is dear, smallAttention for those with the
+// least workgroup memory that WebGPU allows: it holds heads of 256 columns.
+var (
+	rolledAttention = AttentionOptions{Rows: 8, Cols: 8, RowThreads: 4, Lanes: 4, Single: true}
+	smallAttention  = AttentionOptions{Rows: 4, Cols: 4, RowThreads: 4, Lanes: 4, Single: true}
+)
+
+// ChooseAttention picks the tile for a launched with params.
+func ChooseAttention(a *kir.Attention, params []uint64, caps Caps) AttentionOptions {
+	caps = caps.withDefaults()
+	l := a.Layout()
+	list := attentionTiles[a.Pass]
+	unroll := 2
+	if caps.Software {
+		list, unroll = []AttentionOptions{rolledAttention}, 1
+	}
+	vec := attentionVectors(a, params, &l)
+	fit := func(o AttentionOptions) AttentionOptions {
+		o.Width, o.WidthV = padded(params[l.Width], 4*o.Lanes), padded(params[l.WidthV], 4*o.Lanes)
+		o.Vec, o.Unroll, o.MaxWorkgroupBytes = vec, unroll, caps.MaxWorkgroupBytes
+		o.Exact = uint64(o.Width) == params[l.Width] && uint64(o.WidthV) == params[l.WidthV]
+		return o
+	}
+	for _, c := range list {
+		if o := fit(c); o.threads() <= caps.MaxThreads && o.sharedBytes(a) <= caps.MaxWorkgroupBytes {
+			return o
+		}
+	}
+	return fit(smallAttention)
+}
+
+func padded(n uint64, to int) int { return (int(n) + to - 1) / to * to }
+
+// attentionVectors says whether all operands allow 16-byte accesses.
+func attentionVectors(a *kir.Attention, params []uint64, l *kir.AttentionLayout) bool {
+	if params[l.Width]%4 != 0 || params[l.WidthV]%4 != 0 {
+		return false
+	}
+	operands := []kir.AttentionOperand{l.Q, l.K, l.V}
+	if a.Pass != kir.AttentionForward {
+		operands = append(operands, l.G)
+	}
+	for _, o := range operands {
+		p := params[o.Param:]
+		if p[0]%4 != 0 || p[1]%4 != 0 || p[2]%4 != 0 || p[3] != 1 || p[4]%4 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *AttentionOptions) sharedBytes(a *kir.Attention) int {
+	row, rowV := 4*(o.Width+pad), 4*(o.WidthV+pad)
+	stream := row + rowV
+	if o.Single {
+		stream = max(row, rowV)
+	}
+	n := o.Cols*stream + o.Rows*(row+4*(o.Cols+pad))
+	if a.Pass == kir.AttentionForward {
+		return n + o.Rows*4*(o.Lanes+pad)
+	}
+	return n + o.Rows*rowV
+}
+
+func (o *AttentionOptions) check(a *kir.Attention) error {
+	if o.Rows <= 0 || o.Cols <= 0 || o.RowThreads <= 0 || o.Lanes <= 0 || o.Unroll <= 0 {
+		return fmt.Errorf("tile: attention: incomplete tile %+v", *o)
+	}
+	divides := func(n int) bool { return n%(4*o.threads()) == 0 }
+	switch {
+	case !a.Type.IsFloat() || a.Type == ir.F64:
+		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
+	case o.Lanes%4 != 0 || o.Cols%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
+		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
+	case !divides(o.Rows*o.Width) || !divides(o.Rows*o.WidthV) || !divides(o.Cols*o.Width) || !divides(o.Cols*o.WidthV):
+		return fmt.Errorf("tile: attention: %d threads do not divide the loads of tile %+v", o.threads(), *o)
+	case a.Pass == kir.AttentionForward && !o.Single:
+		return fmt.Errorf("tile: attention: the forward pass streams through one place")
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package tile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+var attentionPasses = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV}
+
+func checkAttention(t *testing.T, c *kirtest.AttentionCase, o AttentionOptions) {
+	t.Helper()
+	want, got := c.Copy(), c.Copy()
+	require.NoError(t, kir.InterpretAttention(c.Attention, want.Params, want.Bufs))
+	p, err := FromAttention(c.Attention, o)
+	require.NoError(t, err)
+	_, err = kir.InterpretProc(p, got.Params, got.Bufs)
+	require.NoError(t, err, "%+v %+v %v", *c.Attention, o, c.Params)
+	k := &kir.Kernel{Bufs: c.Attention.Layout().Bufs}
+	require.NoError(t, kirtest.Close(k, got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *c.Attention, o, c.Params)
+}
+
+func TestEveryTileAttends(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 256}
+	for _, pass := range attentionPasses {
+		for i, tile := range append([]AttentionOptions{rolledAttention, smallAttention}, attentionTiles[pass]...) {
+			t.Run(fmt.Sprintf("%d_%dx%d", pass, tile.Rows, tile.Cols), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(pass)))
+				n := kirtest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) + 5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
+				c := kirtest.RandomAttention(r, ir.F32, pass, n)
+				o := ChooseAttention(c.Attention, c.Params, caps)
+				o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Single = tile.Rows, tile.Cols, tile.RowThreads, tile.Lanes, tile.Single
+				o.Width, o.WidthV, o.Exact = padded(32, 4*o.Lanes), padded(12, 4*o.Lanes), false
+				checkAttention(t, c, o)
+			})
+		}
+	}
+}
+
+func TestRandomAttentionAsChosen(t *testing.T) {
+	vecs, exact, masks, causal := 0, 0, 0, 0
+	for seed := range uint64(90) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		group := int64(1 + r.IntN(2))
+		n := kirtest.AttentionSize{Batch: int64(1 + r.IntN(2)), Heads: 2, Group: group, Queries: int64(1 + r.IntN(20)), Keys: int64(1 + r.IntN(20)),
+			Width: int64(1 + r.IntN(34)), WidthV: int64(1 + r.IntN(34)), Aligned: r.IntN(2) == 0}
+		if n.Aligned {
+			n.Width, n.WidthV = 16*int64(1+r.IntN(2)), 4*int64(1+r.IntN(8))
+		}
+		if r.IntN(2) == 0 {
+			n.WidthV = n.Width
+		}
+		c := kirtest.RandomAttention(r, []ir.DType{ir.F32, ir.F32, ir.F16}[r.IntN(3)], attentionPasses[r.IntN(3)], n)
+		o := ChooseAttention(c.Attention, c.Params, Caps{MaxWorkgroupBytes: 32 << 10, Software: r.IntN(4) > 0})
+		checkAttention(t, c, o)
+		for _, s := range []struct {
+			n  *int
+			on bool
+		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal}} {
+			if s.on {
+				*s.n++
+			}
+		}
+	}
+	for _, n := range []int{vecs, exact, masks, causal} {
+		require.Greater(t, n, 10)
+	}
+}
+
+// TestAttentionRespectsWorkgroupMemory: heads of every width find a tile on every device.
+func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	for _, pass := range attentionPasses {
+		for _, width := range []int64{8, 64, 128, 256} {
+			c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2, Keys: 2, Width: width, WidthV: width, Aligned: true})
+			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10}, {Software: true}} {
+				o := ChooseAttention(c.Attention, c.Params, caps)
+				p, err := FromAttention(c.Attention, o)
+				require.NoError(t, err)
+				require.Equal(t, o.sharedBytes(c.Attention), p.SharedBytes())
+			}
+		}
+	}
+}
