@@ -200,7 +200,10 @@ func (e *emitter) laySpaces(k *C.tl_kern) {
 			to.size[d] = C.int64_t(n)
 		}
 		to.chunk, to.trail = C.int64_t(s.chunk), C.int64_t(s.trail)
-		to.pieces, to.tiles = 1, 0
+		to.pieces, to.tiles, to.u, to.upieces = 1, 0, -1, 1
+		if s.uchunk > 0 {
+			to.u, to.uchunk, to.upieces = C.int32_t(s.u), C.int64_t(s.uchunk), C.int64_t(s.upieces())
+		}
 		if s.numel() > 0 {
 			to.pieces, to.tiles = C.int64_t(s.pieces()), C.int64_t(s.tiles())
 		}

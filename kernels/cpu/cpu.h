@@ -17,7 +17,7 @@ enum {
 	TL_CONST,  // imm: bits
 	TL_PARAM,  // aux: parameter
 	TL_LOAD,   // aux: affine; type: storage type
-	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer
+	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: for writing
 	TL_IOTA,   // aux: affine; its element numbers as i64
 	TL_GATHER, // aux: buffer; a: element numbers; type: storage type
 	TL_FINAL,  // aux: accumulator: its value, one lane an outer index
@@ -33,11 +33,12 @@ enum {
 	TL_FMA,
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
-	// Accumulators. var: 0 rows of a tile, 1 columns of a tile.
+	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
+	// Of ARGMAX and ARGMIN: b: index, -1 the number of the inner index; imm: the index's type.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL,
 	TL_SCAN, // imm: the reduction; d: running values
 	// Effects.
-	TL_STORE,  // aux: affine; a: value; type: storage type
+	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches
 	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: 1 add
 	TL_CHECK,  // a: condition, b: reported element
 	TL_OPS
@@ -58,7 +59,7 @@ typedef struct tl_ins {
 } tl_ins;
 
 // A dim of a tile: mul elements, times the run-time chunk length dyn when that is not 0
-// (1: outer chunk, 2: inner chunk).
+// (1: outer chunk, 2: inner chunk, 3: outer chunk of the second cut dim).
 typedef struct { int32_t mul, dyn; int64_t stride; } tl_dim;
 typedef struct { int32_t nd; tl_dim d[TL_MAX_DIMS]; } tl_walk;
 
@@ -86,8 +87,10 @@ typedef struct {
 } tl_stage;
 
 // One group of dims and how it is cut into chunks: dim t in pieces of chunk, the dims after it whole.
+// A second dim u before t may be cut too, in pieces of uchunk; u is -1 when there is none.
 typedef struct {
-	int32_t n, t;
+	int32_t n, t, u;
+	int64_t uchunk, upieces;
 	int64_t size[TL_MAX_DIMS];
 	int64_t chunk, trail, pieces; // trail: elements of the dims after t; pieces: of dim t
 	int64_t tiles;                // in all
@@ -156,7 +159,7 @@ typedef struct { void *st; int64_t *idx; float *part; int64_t count; } tl_accst;
 typedef struct tl_ctx {
 	void **reg;
 	int64_t n[TL_LANE_KINDS];
-	int64_t chunk[3], ilanes;
+	int64_t chunk[4], ilanes;
 	const tl_kern *k;
 	char **buf;
 	const int64_t *par;

@@ -408,13 +408,21 @@ func (e *emitter) stage(st *kir.Stage) {
 func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	kind := e.fullKind(true)
 	t := e.k.Exprs[a.Val].Type
-	i := instr{op: reductions[a.Op], typ: int(t), lanes: kind, d: -1, a: e.as(a.Val, kind, false), b: -1, c: -1, aux: n}
+	i := instr{op: reductions[a.Op], typ: int(t), lanes: kind, d: -1, b: -1, c: -1, aux: n}
 	if e.columns {
 		i.variant = 1
+		if !st.Prefix && a.Idx < 0 {
+			i.a, i.imm = e.inPlaceRows(a.Val, kind)
+		}
+	}
+	if i.imm == 0 {
+		i.a = e.as(a.Val, kind, false)
 	}
 	if a.Idx >= 0 {
-		i.b = e.as(a.Idx, kind, false)
 		i.imm = int64(e.k.Exprs[a.Idx].Type)
+		if !e.countsInner(a.Idx) {
+			i.b = e.as(a.Idx, kind, false)
+		}
 	}
 	if !st.Prefix {
 		e.add(levelInner, i)
@@ -443,6 +451,24 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	d := e.reg(t, kind, levelInner)
 	e.add(levelInner, instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: d, a: i.a, b: -1, c: -1, aux: run})
 	e.scans[n] = d
+}
+
+// inPlaceRows points a register at the rows of a tile of columns where they lie, and gives
+// the elements from one to the next; 0 when expression x is not such a load.
+func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
+	ex := e.k.Exprs[x]
+	if ex.Op != kir.OpLoad || e.val[x] >= 0 || e.uses[x] != 1 || e.kind(x) != kind {
+		return -1, 0
+	}
+	n := e.ofAccess[ex.Imm]
+	m := e.maps[n]
+	w := e.walk(m, kind)
+	if m.typ != m.typ.ComputeType() || len(w) != 2 || w[1].stride != 1 || len(walk(m, e.spaces, []int{outer})) != 1 {
+		return -1, 0
+	}
+	d := e.pointer(m, levelInner)
+	e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(m.typ), lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
+	return d, w[0].stride
 }
 
 // scanVariant numbers the running operations in the order of the table.
@@ -513,8 +539,34 @@ func (e *emitter) canDirect(r kir.Store, kind, level int) bool {
 		return false
 	}
 	m := e.maps[e.ofAccess[r.Access]]
-	return e.val[r.Val] < 0 && e.uses[r.Val] == 1 && e.kind(r.Val) == kind && e.level(r.Val) == level &&
+	return !e.streams(r) && e.val[r.Val] < 0 && e.uses[r.Val] == 1 && e.kind(r.Val) == kind && e.level(r.Val) == level &&
 		m.typ == m.typ.ComputeType() && dense(e.walk(m, kind))
+}
+
+// streamBytes is the size from which a result does not stay in the caches until it is read: the
+// last level holds 16 to 32 MiB on most machines. A wrong guess costs one trip to memory.
+const streamBytes = 32 << 20
+
+// streams reports that r writes more than the caches hold, all of it once.
+func (e *emitter) streams(r kir.Store) bool {
+	m := e.maps[e.ofAccess[r.Access]]
+	size := int64(m.typ.Size())
+	for g, s := range e.spaces {
+		for d, n := range s.size {
+			if m.stride[g][d] != 0 {
+				size *= n
+			}
+		}
+	}
+	if size < streamBytes {
+		return false
+	}
+	for i, x := range e.k.Exprs {
+		if e.live[i] && (x.Op == kir.OpLoad && e.slots[e.k.Access[x.Imm].Buf] == e.slots[m.buf] || x.Op == kir.OpLoadAt && e.slots[x.Imm] == e.slots[m.buf]) {
+			return false
+		}
+	}
+	return true
 }
 
 // protect gives p values of its own where it reads buffers that earlier stores write.
@@ -576,7 +628,11 @@ func (e *emitter) write(p *pending, kind, level int) {
 	case p.direct:
 		m := e.ofAccess[r.Access]
 		p.ins.d = e.pointer(e.maps[m], level)
-		e.add(level, instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m})
+		direct := instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m}
+		if level == levelInner {
+			direct.imm = 1
+		}
+		e.add(level, direct)
 		e.add(level, p.ins)
 	case p.index >= 0:
 		i := instr{op: C.TL_SCATTER, typ: t, lanes: kind, d: -1, a: p.reg, b: p.index, c: p.guard, aux: buf}
@@ -585,6 +641,10 @@ func (e *emitter) write(p *pending, kind, level int) {
 		}
 		e.add(level, i)
 	default:
-		e.add(level, instr{op: C.TL_STORE, typ: t, lanes: kind, d: -1, a: p.reg, b: -1, c: -1, aux: e.ofAccess[r.Access]})
+		i := instr{op: C.TL_STORE, typ: t, lanes: kind, d: -1, a: p.reg, b: -1, c: -1, aux: e.ofAccess[r.Access]}
+		if e.streams(r) {
+			i.imm = 1
+		}
+		e.add(level, i)
 	}
 }

@@ -17,7 +17,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_NR32 (2 * TL_VL)
 #define TL_NR64 TL_VL
 
-#define TL_GEMM(s, T, V, L) \
+#define TL_GEMM(s, T, V, L, TURN) \
 	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
 		V x[TL_MR][2]; \
 		TL_UNROLL for (int i = 0; i < mr; i++) x[i][0] = x[i][1] = (V){0}; \
@@ -62,8 +62,8 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			} \
 			return; \
 		} \
-		if (n == 2 * L) { \
-			for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) TL_UNROLL for (int j = 0; j < 2 * L; j++) d[j] = b[j * bn]; \
+		if (n == 2 * L && bk == 1) { \
+			TURN(d, b, kc, n, bn); \
 			return; \
 		} \
 		for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) { \
@@ -124,8 +124,10 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_ROWS(s) TL_ROWS6(s)
 #endif
 
-TL_GEMM(32, float, tl_v32, TL_VL)
-TL_GEMM(64, double, tl_v64, TL_VL / 2)
+#define TL_TURN32(d, p, rows, n, s) turn_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
+#define TL_TURN64(d, p, rows, n, s) turn_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
+TL_GEMM(32, float, tl_v32, TL_VL, TL_TURN32)
+TL_GEMM(64, double, tl_v64, TL_VL / 2, TL_TURN64)
 
 // Activations: the numbers are those of kir.Activation.
 static inline float gelu_tanh32(float x) { return 0.5f * x * (1.0f + tl_tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }

@@ -43,6 +43,35 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 		} \
 	} while (0)
 
+// Tiles of a transposed operand: d[r][l] = p[l * s + r], so that each line of p is read once.
+// Four by four in registers where elements have 4 bytes.
+typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
+static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, int64_t s) {
+	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)(p + s), c = *(const tl_quad *)(p + 2 * s), e = *(const tl_quad *)(p + 3 * s);
+	tl_quad t = __builtin_shufflevector(a, b, 0, 4, 1, 5), u = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+	tl_quad v = __builtin_shufflevector(c, e, 0, 4, 1, 5), w = __builtin_shufflevector(c, e, 2, 6, 3, 7);
+	*(tl_quad *)d = __builtin_shufflevector(t, v, 0, 1, 4, 5);
+	*(tl_quad *)(d + n) = __builtin_shufflevector(t, v, 2, 3, 6, 7);
+	*(tl_quad *)(d + 2 * n) = __builtin_shufflevector(u, w, 0, 1, 4, 5);
+	*(tl_quad *)(d + 3 * n) = __builtin_shufflevector(u, w, 2, 3, 6, 7);
+}
+static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s) {
+	int64_t l = 0;
+	for (; l + 4 <= n; l += 4, p += 4 * s) {
+		int64_t r = 0;
+		for (; r + 4 <= rows; r += 4) turn_quad(d + r * n + l, n, p + r, s);
+		for (; r < rows; r++)
+			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
+	}
+	for (; l < n; l++, p += s)
+		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[r];
+}
+#define TL_TURNER(name, S, T, conv) \
+	static void turn_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \
+		for (int64_t l = 0; l < n; l++, p += s) \
+			for (int64_t r = 0; r < rows; r++) d[r * n + l] = conv(p[r]); \
+	}
+
 #define TL_LOADER(name, S, T, conv) \
 	static inline void name##_run(T *d, const S *p, int64_t n, int64_t s) { \
 		if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i]); } \
@@ -50,17 +79,36 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 		else for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * s]); \
 	} \
 	TL_ARG load_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[f->buf]; \
+		const tl_dim *w = f->walk[q->lanes].d; \
+		if (f->walk[q->lanes].nd == 2 && w[0].stride == 1 && w[1].stride != 1) { \
+			turn_##name(d, p + affine_base(c, f), dim_size(c, w), dim_size(c, w + 1), w[1].stride); \
+			return; \
+		} \
 		TL_WALK(f, name##_run(d + at, p + e, n, s)); } \
 	TL_ARG gather_##name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[q->aux]; const int64_t *ix = c->reg[q->a]; \
 		for (int64_t i = 0; i < n; i++) d[i] = conv(p[ix[i]]); }
 
+// Stores past the caches: a result larger than they are need not be read in to be overwritten.
+static void stream_out(char *p, const char *v, int64_t bytes) {
+#if defined(__SSE2__)
+	int64_t head = -(intptr_t)p & 15;
+	if (bytes > head + 64) {
+		memcpy(p, v, (size_t)head);
+		for (p += head, v += head, bytes -= head; bytes >= 16; p += 16, v += 16, bytes -= 16) _mm_stream_si128((__m128i *)p, _mm_loadu_si128((const __m128i *)v));
+	}
+#endif
+	memcpy(p, v, (size_t)bytes);
+}
+
+// imm 1: the result is not read soon.
 #define TL_STORER(name, S, T, conv) \
-	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s) { \
-		if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) p[i] = conv(v[i]); } \
+	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s, int64_t stream) { \
+		if (s == 1 && stream && sizeof(S) == sizeof(T)) stream_out((char *)p, (const char *)v, n * (int64_t)sizeof(T)); \
+		else if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) p[i] = conv(v[i]); } \
 		else for (int64_t i = 0; i < n; i++) p[i * s] = conv(v[i]); \
 	} \
 	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[f->buf]; \
-		TL_WALK(f, name##_out(p + e, v + at, n, s)); }
+		TL_WALK(f, name##_out(p + e, v + at, n, s, q->imm)); }
 
 #define TL_SCATTERER(name, S, T, conv, widen) \
 	TL_ARG scatter_##name TL_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; const int64_t *ix = c->reg[q->b]; \
@@ -72,6 +120,8 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 
 #define TL_ASIS(x) (x)
 #define TL_TRUTH(x) ((x) != 0)
+TL_TURNER(b8, uint8_t, uint8_t, TL_TRUTH) TL_TURNER(w8, uint64_t, uint64_t, TL_ASIS)
+TL_TURNER(f16, uint16_t, float, tl_half_to_float) TL_TURNER(bf16, uint16_t, float, tl_brain_to_float)
 TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_ASIS) TL_LOADER(w8, uint64_t, uint64_t, TL_ASIS)
 TL_LOADER(f16, uint16_t, float, tl_half_to_float) TL_LOADER(bf16, uint16_t, float, tl_brain_to_float)
 TL_STORER(b8, uint8_t, uint8_t, TL_ASIS) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS) TL_STORER(w8, uint64_t, uint64_t, TL_ASIS)
@@ -81,10 +131,18 @@ TL_SCATTERER(w8, uint64_t, uint64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, 
 TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half, tl_half_to_float)
 TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 
+#define TL_FETCH_MAX 16384
+
+// imm 1: the register will be written.
 TL_ARG direct TL_P {
 	static const uint8_t width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 	const tl_affine *f = &c->k->affine[q->aux];
-	c->reg[q->d] = c->buf[f->buf] + affine_base(c, f) * width[f->type];
+	char *p = c->buf[f->buf] + affine_base(c, f) * width[f->type];
+	c->reg[q->d] = p;
+	if (!q->imm) return;
+	// A row program writes in bursts, which no hardware prefetcher follows: the next row is fetched while this one is computed.
+	int64_t bytes = c->n[q->lanes] * width[f->type];
+	if (bytes <= TL_FETCH_MAX) for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
 }
 
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
@@ -110,17 +168,30 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 // additions of one short row would wait for each other.
 #define TL_SHORT 16
 
-// Row sums: 32 (16) partial sums a block, then a tree; the block's sum is added to a
-// double. The relative error is that of blocked pairwise summation.
+// Bytes between what a reduction adds up and what it fetches: rows of a tile begin on new pages,
+// where the hardware prefetchers start anew.
+#define TL_FOLD_AHEAD 1024
+#define TL_FOLD_FETCH(v, bytes) do { for (int o_ = 0; o_ < (int)(bytes); o_ += 64) __builtin_prefetch((const char *)(v) + TL_FOLD_AHEAD + o_); } while (0)
+
+// Row sums: 32 (16) partial sums of at most TL_FOLD elements are joined, eight wide, in the
+// state's type. The relative error is that of blocked pairwise summation.
+#define TL_FOLD 1024
 #define TL_ROWSUM(name, T, A, L, OP, ONE) \
 	static inline A name##_row(const T *v, int64_t n) { \
-		if (n < L) { A r = ONE; for (int64_t i = 0; i < n; i++) r = (A)(r OP v[i]); return r; } \
-		T p[L]; \
-		for (int j = 0; j < L; j++) p[j] = v[j]; \
-		int64_t i = L; \
-		for (; i + L <= n; i += L) for (int j = 0; j < L; j++) p[j] = p[j] OP v[i + j]; \
-		for (int h = L / 2; h > 0; h /= 2) for (int j = 0; j < h; j++) p[j] = p[j] OP p[j + h]; \
-		A r = p[0]; \
+		A q[8] = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE}; \
+		int64_t i = 0; \
+		while (i + L <= n) { \
+			int64_t e = n - i < TL_FOLD ? i + (n - i) / L * L : i + TL_FOLD; \
+			T p[L]; \
+			for (int j = 0; j < L; j++) p[j] = v[i + j]; \
+			for (i += L; i < e; i += L) { \
+				TL_FOLD_FETCH(v + i, L * sizeof(T)); \
+				for (int j = 0; j < L; j++) p[j] = p[j] OP v[i + j]; \
+			} \
+			if (L == 32) for (int j = 0; j < 16; j++) p[j] = p[j] OP p[j + L / 2]; \
+			for (int j = 0; j < 8; j++) q[j] = q[j] OP(T)(p[j] OP p[j + 8]); \
+		} \
+		A r = ((q[0] OP q[4])OP(q[2] OP q[6]))OP((q[1] OP q[5])OP(q[3] OP q[7])); \
 		for (; i < n; i++) r = (A)(r OP v[i]); \
 		return r; \
 	} \
@@ -136,10 +207,10 @@ TL_ROWSUM(prod_f32, float, double, 32, *, 1) TL_ROWSUM(prod_f64, double, double,
 TL_ROWSUM(prod_i32, uint32_t, uint64_t, 16, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, 16, *, 1)
 TL_ROWSUM(any_b8, uint8_t, uint8_t, 32, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, 32, &, 1)
 
-// Columns, in the type of the state.
+// Columns, in the type of the state. imm: elements from row to row, 0 for those of the tile.
 #define TL_COLFOLD(name, T, A, OP) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER]; \
-		for (int64_t j = 0; j < c->ilanes; j++, v += w) TL_VEC for (int64_t i = 0; i < w; i++) s[i] = s[i] OP v[i]; }
+	TL_ARG name TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
+		for (int64_t j = 0; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) s[i] = s[i] OP v[i]; }
 TL_COLFOLD(sum_f64_1, double, double, +) TL_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TL_COLFOLD(sum_i64_1, uint64_t, uint64_t, +)
 TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *) TL_COLFOLD(prod_f64_1, double, double, *)
 TL_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TL_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
@@ -156,50 +227,67 @@ static void sum_flush(tl_accst *a, int64_t w) {
 TL_ARG sum_f32_1 TL_P {
 	const float *v = c->reg[q->a];
 	tl_accst *a = &c->acc[q->aux];
-	int64_t w = c->n[TL_LANE_OUTER];
+	int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w, j = 0;
 	float *p = a->part;
-	for (int64_t j = 0; j < c->ilanes; j++, v += w) {
+	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) {
+		const float *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step;
+		int64_t i = 0;
+		for (; i + 16 <= w; i += 16) {
+			for (int r = 4; r < 8; r++) __builtin_prefetch(v + r * step + i);
+			TL_VEC for (int l = 0; l < 16; l++) p[i + l] += (v[i + l] + v1[i + l]) + (v2[i + l] + v3[i + l]);
+		}
+		for (; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
+		if ((a->count += 4) >= 64) sum_flush(a, w);
+	}
+	for (; j < c->ilanes; j++, v += step) {
 		TL_VEC for (int64_t i = 0; i < w; i++) p[i] += v[i];
-		if (++a->count == 64) sum_flush(a, w);
+		if (++a->count >= 64) sum_flush(a, w);
 	}
 }
 
 // Extremes; NaN wins.
 #define TL_EXTREME(name, T, better, nan) \
+	static inline T name##_row(const T *v, int64_t n, T b) { \
+		int64_t i = 0; \
+		if (n >= 64) { \
+			T p[32]; \
+			for (int j = 0; j < 32; j++) p[j] = v[j]; \
+			for (i = 32; i + 32 <= n; i += 32) { \
+				TL_FOLD_FETCH(v + i, 32 * sizeof(T)); \
+				for (int j = 0; j < 32; j++) { T x = v[i + j], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
+			} \
+			for (int j = 0; j < 16; j++) { T x = p[j + 16], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
+			for (int j = 0; j < 8; j++) { T x = p[j + 8], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
+			for (int j = 0; j < 8; j++) b = (p[j] better b || nan(p[j])) ? p[j] : b; \
+		} \
+		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
+		return b; \
+	} \
 	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
 		if (n <= TL_SHORT) { \
 			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) { T x = v[r * n + j], y = s[r]; s[r] = (x better y || nan(x)) ? x : y; } \
 			return; \
 		} \
-		for (int64_t r = 0; r < m; r++, v += n) { \
-			T b = s[r]; \
-			int64_t i = 0; \
-			if (n >= 64) { \
-				T p[32]; \
-				for (int j = 0; j < 32; j++) p[j] = v[j]; \
-				for (i = 32; i + 32 <= n; i += 32) for (int j = 0; j < 32; j++) { T x = v[i + j], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
-				for (int j = 0; j < 32; j++) b = (p[j] better b || nan(p[j])) ? p[j] : b; \
-			} \
-			for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
-			s[r] = b; \
-		} } \
-	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER]; \
-		for (int64_t j = 0; j < c->ilanes; j++, v += w) TL_VEC for (int64_t i = 0; i < w; i++) { T x = v[i], y = s[i]; s[i] = (x better y || nan(x)) ? x : y; } }
+		for (int64_t r = 0; r < m; r++, v += n) s[r] = name##_row(v, n, s[r]); } \
+	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
+		for (int64_t j = 0; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) { T x = v[i], y = s[i]; s[i] = (x better y || nan(x)) ? x : y; } }
 #define TL_ISNAN_(x) ((x) != (x))
 #define TL_NEVER(x) 0
 #define TL_EXTREMES(s, T, nan) TL_EXTREME(max_##s##_r, T, >, nan) TL_EXTREME(min_##s##_r, T, <, nan)
 TL_EXTREMES(f32, float, TL_ISNAN_) TL_EXTREMES(f64, double, TL_ISNAN_)
 TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTREMES(u32, uint32_t, TL_NEVER)
 
-// The better value, then the smaller index; NaN is better than every number. The index is widened to i64.
-#define TL_ARGEXT(name, T, better) \
+// The better value, then the smaller index; NaN is better than every number. The index is
+// widened to i64; without a register (b -1) it counts the inner indices.
+#define TL_ARGEXT(name, T, better, extreme) \
 	static inline int name##_wins(T x, int64_t xi, T y, int64_t yi) { \
 		if (x better y) return 1; \
 		if (x == y) return xi < yi; \
 		if (x != x) return y == y || xi < yi; \
 		return 0; \
 	} \
-	static inline int64_t name##_index(const tl_ctx *c, const tl_ins *q, int64_t i) { \
+	static inline int64_t name##_index(const tl_ctx *c, const tl_ins *q, int64_t i, int64_t count) { \
+		if (q->b < 0) return c->ipos[0] + count; \
 		const void *p = c->reg[q->b]; \
 		return q->imm == TL_I64 ? ((const int64_t *)p)[i] : q->imm == TL_I32 ? ((const int32_t *)p)[i] : (int64_t)((const uint32_t *)p)[i]; \
 	} \
@@ -207,21 +295,23 @@ TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTRE
 		for (int64_t r = 0; r < m; r++, v += n, at += n) { \
 			T b = s[r]; \
 			int64_t bi = a->idx[r]; \
-			for (int64_t i = 0; i < n; ) { \
-				int64_t e = i + 64 < n ? i + 64 : n; \
-				int any = 0; \
-				for (int64_t j = i; j < e; j++) any |= !(b better v[j]); \
-				if (any) for (int64_t j = i; j < e; j++) if (!(b better v[j])) { int64_t xi = name##_index(c, q, at + j); if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
+			for (int64_t i = 0; i < n;) { \
+				/* A block is searched when its extreme wins, or may tie with a smaller index. */ \
+				int64_t e = i + 256 < n ? i + 256 : n; \
+				T x = extreme##_row(v + i, e - i, v[i]); \
+				int tie = x == b || x != x; \
+				if (x better b || (x != x && b == b) || (tie && (q->b >= 0 || c->ipos[0] + i < bi))) \
+					for (int64_t j = i; j < e; j++) { int64_t xi = name##_index(c, q, at + j, j); if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
 				i = e; \
 			} \
 			s[r] = b, a->idx[r] = bi; \
 		} } \
 	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t w = c->n[TL_LANE_OUTER], at = 0; \
 		for (int64_t j = 0; j < c->ilanes; j++, v += w, at += w) for (int64_t i = 0; i < w; i++) { \
-			int64_t xi = name##_index(c, q, at + i); \
+			int64_t xi = name##_index(c, q, at + i, j); \
 			if (name##_wins(v[i], xi, s[i], a->idx[i])) s[i] = v[i], a->idx[i] = xi; \
 		} }
-#define TL_ARGEXTS(s, T) TL_ARGEXT(argmax_##s, T, >) TL_ARGEXT(argmin_##s, T, <)
+#define TL_ARGEXTS(s, T) TL_ARGEXT(argmax_##s, T, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, <, min_##s##_r)
 TL_ARGEXTS(f32, float) TL_ARGEXTS(f64, double) TL_ARGEXTS(i32, int32_t) TL_ARGEXTS(i64, int64_t) TL_ARGEXTS(u32, uint32_t)
 
 // Final and running values, from the state's type to the register's.
@@ -236,10 +326,24 @@ TL_ARG fin_sum_f32 TL_P {
 TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER], *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = s[i]; }
 TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER]; uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
 
-// Running values along the rows of a tile.
+// Running values along the rows of a tile: of eight elements by themselves, then with what came
+// before, so that only one operation in eight waits for the last.
 #define TL_SCANNER(name, T, A, step) \
 	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[q->d]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, v += n, d += n) { A y = s[r]; for (int64_t i = 0; i < n; i++) { T x = v[i]; y = (A)(step); d[i] = (T)y; } s[r] = y; } }
+		for (int64_t r = 0; r < m; r++, v += n, d += n) { \
+			A before = s[r]; \
+			int64_t i = 0; \
+			for (; i + 8 <= n; i += 8) { \
+				A p[8]; \
+				p[0] = (A)v[i]; \
+				for (int j = 1; j < 8; j++) { A y = p[j - 1]; T x = v[i + j]; p[j] = (A)(step); } \
+				for (int j = 0; j < 8; j++) { A y = before, x = p[j]; d[i + j] = (T)(step); } \
+				A y = before, x = p[7]; \
+				before = (A)(step); \
+			} \
+			for (; i < n; i++) { A y = before; T x = v[i]; before = (A)(step); d[i] = (T)before; } \
+			s[r] = before; \
+		} }
 #define TL_SCANS(s, T, A, nan) \
 	TL_SCANNER(scan_sum_##s, T, A, y + x) TL_SCANNER(scan_prod_##s, T, A, y * x) \
 	TL_SCANNER(scan_max_##s, T, T, (x > y || nan(x)) ? x : y) TL_SCANNER(scan_min_##s, T, T, (x < y || nan(x)) ? x : y)

@@ -26,6 +26,16 @@ const tileLanes = 1024
 // what one stage computes is there in the next.
 const wholeRow = 4096
 
+// Lanes of a tile, and rows of a tile of columns, where nothing is kept in registers: only
+// the cost of a tile counts.
+const (
+	bareLanes = 16 * tileLanes
+	bareRows  = 8
+)
+
+// turnLeast is the least size of both dims of a tile that is read transposed.
+const turnLeast = 4
+
 // Elements that are accumulated apart and then joined; a constant, so that sums
 // do not depend on the number of threads.
 const chunkElems = 1 << 16
@@ -212,32 +222,96 @@ func (p *plan) chooseTiles() {
 		}
 	}
 	n := i.numel()
-	whole := int64(tileLanes)
-	if visits > 1 {
+	whole, lanes := int64(tileLanes), int64(tileLanes)
+	switch {
+	case visits > 1:
 		whole = wholeRow
+	case p.bare():
+		whole, lanes = bareLanes, bareLanes
 	}
 	switch {
 	case visits == 0:
 		o.cut(tileLanes)
+		if d := p.turned(); d >= 0 {
+			o.turn(d)
+		}
 		i.whole()
 		p.oneTile = true
 	case p.alongOuter():
 		p.columns = true
 		o.cut(tileLanes)
 		i.single()
-		if w := o.lanes(); o.tiles() == 1 && w <= tileLanes/2 && len(i.size) > 0 && !prefix {
+		if len(i.size) > 0 && p.bare() {
+			i.chunk = min(i.size[i.t], bareRows)
+		} else if w := o.lanes(); o.tiles() == 1 && w <= tileLanes/2 && len(i.size) > 0 && !prefix {
 			i.chunk = max(1, min(i.size[i.t], tileLanes/w))
 		}
 	case n <= whole:
 		i.whole()
 		p.oneTile = true
 		if len(o.size) > 0 {
-			o.cut(max(1, tileLanes/max(1, n)))
+			o.cut(max(1, lanes/max(1, n)))
 		}
 	default:
 		o.single()
-		i.cut(tileLanes)
+		i.cut(lanes)
 	}
+}
+
+// turned gives the dim along which some load is contiguous where it is not along the
+// last dim, -1 if there is none: reading it row by row would touch a line an element.
+func (p *plan) turned() int {
+	size := p.spaces[outer].size
+	last := len(size) - 1
+	for _, m := range p.maps {
+		if m.buf < 0 || last < 1 || size[last] < turnLeast || m.stride[outer][last] == 0 || m.stride[outer][last] == 1 {
+			continue
+		}
+		for d := range last {
+			if m.stride[outer][d] == 1 && size[d] >= turnLeast {
+				return d
+			}
+		}
+	}
+	return -1
+}
+
+// bare reports that the kernel's one stage folds contiguous elements as they lie in
+// memory: its tiles need no registers.
+func (p *plan) bare() bool {
+	for _, s := range p.k.Stages {
+		if !s.OverInner {
+			continue
+		}
+		if s.Prefix || len(s.Stores) > 0 || len(s.Checks) > 0 {
+			return false
+		}
+		for _, a := range s.Accs {
+			e := p.k.Exprs[a.Val]
+			if e.Op != kir.OpLoad || p.uses[a.Val] != 1 || a.Idx >= 0 && !p.countsInner(a.Idx) {
+				return false
+			}
+			m := p.maps[p.ofAccess[e.Imm]]
+			if m.typ != m.typ.ComputeType() || !p.columns && !dense(p.wholeWalk(m)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// wholeWalk is the walk of m over the whole index space.
+func (p *plan) wholeWalk(m *affine) []dim {
+	o, i := &space{size: p.spaces[outer].size}, &space{size: p.spaces[inner].size}
+	o.whole()
+	i.whole()
+	return walk(m, [2]*space{o, i}, []int{outer, inner})
+}
+
+// countsInner reports that expression x is the number of the kernel's one inner index.
+func (p *plan) countsInner(x int) bool {
+	e := p.k.Exprs[x]
+	return e.Op == kir.OpIndex && int(e.Imm) == p.k.Outer && p.k.Inner == 1
 }
 
 // alongOuter reports that loads run along the last outer dim rather than along the inner ones.
@@ -252,8 +326,8 @@ func (p *plan) alongOuter() bool {
 			continue
 		}
 		so, si := m.stride[outer][len(o.size)-1], m.stride[inner][len(i.size)-1]
-		switch {
-		case si == 1 && so != 1:
+		switch { // what repeats along a group is small
+		case si == 1 && so > 1:
 			vote--
 		case so == 1 && si > 1:
 			vote++

@@ -10,6 +10,8 @@
 #include <string.h>
 #if defined(_WIN32)
 #include <malloc.h>
+#else
+#include <sys/mman.h>
 #endif
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -26,6 +28,10 @@
 
 // Turns of the wait loop before a worker parks: about 20 us.
 enum { TL_SPIN = 600, TL_MAX_THREADS = 256 };
+
+// Blocks from TL_HUGE_FROM bytes ask for huge pages: one fault, and one entry of the
+// translation cache, for 2 MiB.
+enum { TL_HUGE = 1 << 21, TL_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
@@ -163,7 +169,12 @@ void *tl_alloc(int64_t bytes) {
 	return _aligned_malloc((size_t)bytes, 64);
 #else
 	void *p = NULL;
-	return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
+	if (bytes < TL_HUGE_FROM) return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
+	if (posix_memalign(&p, TL_HUGE, (size_t)bytes)) return NULL;
+#if defined(MADV_HUGEPAGE)
+	madvise(p, (size_t)bytes, MADV_HUGEPAGE); // a hint: without it pages are small
+#endif
+	return p;
 #endif
 }
 

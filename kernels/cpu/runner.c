@@ -4,6 +4,12 @@
 #include <math.h>
 #include "cpu.h"
 
+#if defined(__x86_64__)
+#define TL_FENCE() __builtin_ia32_sfence()
+#else
+#define TL_FENCE() ((void)0)
+#endif
+
 static void link_seg(tl_seg *s, int isa, int *missing) {
 	for (int32_t i = 0; i < s->n; i++) {
 		s->at[i].fn = tl_lookup(isa, &s->at[i]);
@@ -31,12 +37,19 @@ static inline void exec(tl_ctx *c, const tl_seg *s) {
 static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
 // Places tile number t of a space: positions of the dims up to the cut one, and the
-// length of the piece, which it returns.
-static int64_t place(const tl_space *s, int64_t t, int64_t *pos) {
+// length of the piece, which it returns; ulen is that of the second cut dim.
+static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) {
+	*ulen = 1;
 	if (s->n == 0) return 1;
 	int64_t piece = t % s->pieces, rest = t / s->pieces;
 	pos[s->t] = piece * s->chunk;
 	for (int d = s->t - 1; d >= 0; d--) {
+		if (d == s->u) {
+			pos[d] = rest % s->upieces * s->uchunk;
+			rest /= s->upieces;
+			*ulen = s->size[d] - pos[d] < s->uchunk ? s->size[d] - pos[d] : s->uchunk;
+			continue;
+		}
 		pos[d] = rest % s->size[d];
 		rest /= s->size[d];
 	}
@@ -45,12 +58,13 @@ static int64_t place(const tl_space *s, int64_t t, int64_t *pos) {
 }
 
 static void place_outer(tl_ctx *c, int64_t t) {
-	c->chunk[1] = place(&c->k->outer, t, c->opos);
-	c->n[TL_LANE_OUTER] = c->k->outer.n ? c->chunk[1] * c->k->outer.trail : 1;
+	c->chunk[1] = place(&c->k->outer, t, c->opos, &c->chunk[3]);
+	c->n[TL_LANE_OUTER] = c->k->outer.n ? c->chunk[1] * c->k->outer.trail * c->chunk[3] : 1;
 }
 
 static void place_inner(tl_ctx *c, int64_t t) {
-	c->chunk[2] = place(&c->k->inner, t, c->ipos);
+	int64_t whole;
+	c->chunk[2] = place(&c->k->inner, t, c->ipos, &whole);
 	c->ilanes = c->k->inner.n ? c->chunk[2] * c->k->inner.trail : 1;
 	c->n[TL_LANE_TILE] = c->n[TL_LANE_OUTER] * c->ilanes;
 }
@@ -189,6 +203,7 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 	c->reg = (void **)(p + 2 * k->state);
 	for (int i = 0; i < k->nreg; i++) c->reg[i] = mem + k->regoff[i];
 	for (int i = 0; i < k->outer.n; i++) c->opos[i] = 0;
+	c->ipos[0] = 0; // what counts inner indices reads it even when there is no dim
 	for (int i = 0; i < k->inner.n; i++) c->ipos[i] = 0;
 	if (k->nacc) {
 		c->acc = (tl_accst *)(p + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)));
@@ -200,6 +215,7 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 }
 
 static void leave(kern_run *r, int worker, const tl_ctx *c) {
+	TL_FENCE(); // stores past the caches are ordered by nothing else
 	if (!c->failed) return;
 	if (r->fault[worker].failed && r->fault[worker].order <= c->fail_order) return;
 	r->fault[worker].failed = 1;

@@ -11,19 +11,22 @@ type affine struct {
 	stride [2][]int64
 }
 
-// The two groups of dims.
+// The two groups of dims, and the number of the chunk length of the outer group's second cut dim.
 const (
-	outer = 0
-	inner = 1
+	outer     = 0
+	inner     = 1
+	secondCut = 3
 )
 
 // space is one group of dims and how it is cut into tiles: dim t in chunks, the
-// dims after it whole, one index at a time of the dims before it.
+// dims after it whole, one index at a time of the dims before it. Where uchunk is not
+// 0, dim u before t is cut too, in chunks of uchunk.
 type space struct {
-	size  []int64
-	t     int
-	chunk int64
-	trail int64 // elements of the dims after t
+	size   []int64
+	t, u   int
+	chunk  int64
+	uchunk int64
+	trail  int64 // elements of the dims after t
 }
 
 func (s *space) numel() int64 { return ir.Numel(s.size) }
@@ -33,7 +36,14 @@ func (s *space) lanes() int64 {
 	if len(s.size) == 0 {
 		return 1
 	}
-	return s.chunk * s.trail
+	return s.chunk * s.trail * max(1, s.uchunk)
+}
+
+func (s *space) upieces() int64 {
+	if s.uchunk == 0 {
+		return 1
+	}
+	return (s.size[s.u] + s.uchunk - 1) / s.uchunk
 }
 
 func (s *space) pieces() int64 {
@@ -46,13 +56,19 @@ func (s *space) pieces() int64 {
 func (s *space) tiles() int64 {
 	n := s.pieces()
 	for d := range s.t {
+		if s.uchunk > 0 && d == s.u {
+			n *= s.upieces()
+			continue
+		}
 		n *= s.size[d]
 	}
 	return n
 }
 
 // inTile reports whether dim d varies between the lanes of a tile.
-func (s *space) inTile(d int) bool { return d > s.t || d == s.t && s.chunk > 1 }
+func (s *space) inTile(d int) bool {
+	return d > s.t || d == s.t && s.chunk > 1 || s.uchunk > 0 && d == s.u
+}
 
 // whole makes the space one tile.
 func (s *space) whole() {
@@ -65,6 +81,17 @@ func (s *space) whole() {
 
 // single makes every index a tile.
 func (s *space) single() { s.t, s.chunk, s.trail = max(0, len(s.size)-1), 1, 1 }
+
+// turn makes tiles of rows of dim u by columns of the last dim.
+func (s *space) turn(u int) {
+	s.t, s.trail = len(s.size)-1, 1
+	s.chunk = min(turnLanes, s.size[s.t])
+	s.u, s.uchunk = u, min(turnLanes, s.size[u])
+}
+
+// turnLanes is the side of a tile through which a transposed operand is read: two lines of
+// 64 bytes of every row and column of 4-byte elements.
+const turnLanes = 32
 
 // rowLanes is the length from which a row is a good tile by itself: operands that are
 // constant along the row, or repeat from row to row, then need no copying.
@@ -124,15 +151,15 @@ func collapse(group int, size []int64, maps []*affine) []int64 {
 }
 
 // dim is one loop of a walk over the lanes of a tile: mul elements, times the length
-// of the chunk of group dyn-1 where dyn is not 0.
+// of the chunk of group dyn-1 where dyn is 1 or 2, and that of the outer group's second cut dim where it is 3.
 type dim struct {
 	mul    int64
 	dyn    int
 	stride int64
 }
 
-// walk lists the loops of a tile through m, outermost first, joined where possible. At
-// most the first loop has a length that is known only at run time.
+// walk lists the loops of a tile through m, outermost first, joined where possible. A loop
+// whose length is known only at run time joins none before it.
 func walk(m *affine, spaces [2]*space, groups []int) []dim {
 	var w []dim
 	for _, g := range groups {
@@ -142,8 +169,11 @@ func walk(m *affine, spaces [2]*space, groups []int) []dim {
 				continue
 			}
 			x := dim{mul: n, stride: m.stride[g][d]}
-			if d == s.t && s.pieces() > 1 {
+			switch {
+			case d == s.t && s.pieces() > 1:
 				x.mul, x.dyn = 1, g+1
+			case s.uchunk > 0 && d == s.u:
+				x.mul, x.dyn = 1, secondCut
 			}
 			if k := len(w) - 1; k >= 0 && x.dyn == 0 && w[k].stride == x.stride*x.mul {
 				w[k] = dim{mul: w[k].mul * x.mul, dyn: w[k].dyn, stride: x.stride}
