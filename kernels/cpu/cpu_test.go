@@ -259,7 +259,7 @@ func reduceKernel(op kir.ReduceOp, t ir.DType, along string, n0, n1 int64) launc
 func TestReductions(t *testing.T) {
 	var list []launch
 	for _, along := range []string{"rows", "columns"} {
-		for _, s := range [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {600, 70}, {2000, 5}, {40, 0}} {
+		for _, s := range [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {600, 70}, {1500, 20}, {2000, 5}, {40, 0}} {
 			for _, op := range []kir.ReduceOp{kir.Sum, kir.Max, kir.Min, kir.ArgMax, kir.ArgMin} {
 				for _, dt := range numbers {
 					if n := s[0] * s[1]; n <= 10000 || dt == ir.F32 && (op == kir.Sum || n < 50000) {

@@ -6,6 +6,9 @@
 // Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2.
 enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096 };
 
+// Most rows of a product that is turned.
+enum { TURN_ROWS = 64 };
+
 typedef struct {
 	const tl_isa_table *t;
 	const tl_gemm *g;
@@ -17,6 +20,9 @@ typedef struct {
 	int act, mr, nr;
 	char *packed; // path L: the block of B of all workers
 	int64_t k0, kc, n0, nc, mtasks;
+	char *block;     // of the caller: the rows of A it works on
+	int caller;
+	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged
 	char **buf;
 	const int64_t *par;
 	volatile int64_t oom;

@@ -1,39 +1,64 @@
 // The float drivers, for REAL with the suffix SUF. Included twice by gemm.c.
 
-// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B. Tiles at
-// the right edge, or of a C that is not contiguous along n, go through a buffer.
-static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *b, int64_t bk, int64_t k0, int64_t kc) {
+// The rows of the tile at m, of nearly equal heights: a tile of one row waits for its own additions.
+static inline int SUF(height)(const gemm *x, int64_t m, int64_t m1) {
+	int64_t tiles = (m1 - m + x->mr - 1) / x->mr;
+	return (int)((m1 - m + tiles - 1) / tiles);
+}
+
+// Packs rows [m0, m1) of A, tile by tile, mr elements a step.
+static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_t kc, REAL *d) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
+	int rows;
+	for (int64_t m = m0; m < m1; m += rows, d += x->mr * kc) {
+		rows = SUF(height)(x, m, m1);
+		const REAL *p = a + m * x->am;
+		for (int64_t k = 0; k < kc; k++, p += x->ak)
+			for (int i = 0; i < rows; i++) d[k * x->mr + i] = p[i * x->am];
+	}
+}
+
+// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, or
+// what packa made of it. Tiles at the right edge, or of a C that is not contiguous along n,
+// go through a buffer.
+static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *packed, const REAL *b, int64_t bk, int64_t k0, int64_t kc) {
+	const REAL *a = (const REAL *)x->a + k0 * x->ak;
+	int64_t as = packed ? 1 : x->am, ak = packed ? x->mr : x->ak;
 	REAL *c = (REAL *)x->c;
 	int nr = x->nr, first = k0 == 0, rows;
-	// Tiles of nearly equal heights: a tile of one row waits for its own additions.
-	int64_t tiles = (m1 - m0 + x->mr - 1) / x->mr;
-	for (int64_t m = m0; m < m1; m += rows, tiles--) {
-		rows = (int)((m1 - m + tiles - 1) / tiles);
-		const REAL *am = a + m * x->am;
+	for (int64_t m = m0; m < m1; m += rows) {
+		rows = SUF(height)(x, m, m1);
+		const REAL *am = packed ? packed : a + m * x->am;
+		if (packed) packed += x->mr * kc;
 		if (nn == nr && x->cn == 1) {
-			x->t->SUF(gemm)(rows, kc, am, x->am, x->ak, b, bk, c + m * x->cm + j0, x->cm, first);
+			x->t->SUF(gemm)(rows, kc, am, as, ak, b, bk, c + m * x->cm + j0, x->cm, first);
 			continue;
 		}
 		REAL tile[14 * 32] __attribute__((aligned(64)));
-		for (int i = 0; !first && i < rows; i++)
-			for (int64_t j = 0; j < nn; j++) tile[i * nr + j] = c[(m + i) * x->cm + (j0 + j) * x->cn];
-		x->t->SUF(gemm)(rows, kc, am, x->am, x->ak, b, bk, tile, nr, first);
-		for (int i = 0; i < rows; i++)
-			for (int64_t j = 0; j < nn; j++) c[(m + i) * x->cm + (j0 + j) * x->cn] = tile[i * nr + j];
+		x->t->SUF(gemm)(rows, kc, am, as, ak, b, bk, tile, nr, 1);
+		for (int64_t j = 0; j < nn; j++) {
+			REAL *to = c + m * x->cm + (j0 + j) * x->cn;
+			for (int i = 0; i < rows; i++) to[i * x->cm] = first ? tile[i * nr + j] : to[i * x->cm] + tile[i * nr + j];
+		}
 	}
 }
 
 static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1) {
 	if (!x->bias && !x->act) return;
+	int64_t cm = x->cm, cn = x->cn;
+	if (x->turned) { // rows of the product asked for
+		int64_t a = m0, b = m1;
+		m0 = j0, m1 = j1, j0 = a, j1 = b;
+		cm = x->cn, cn = x->cm;
+	}
 	const REAL *bias = x->bias ? (const REAL *)x->bias + j0 * x->biasn : NULL;
 	for (int64_t m = m0; m < m1; m++) {
-		REAL *c = (REAL *)x->c + m * x->cm + j0 * x->cn;
-		if (x->cn == 1) {
+		REAL *c = (REAL *)x->c + m * cm + j0 * cn;
+		if (cn == 1) {
 			x->t->SUF(epilogue)(c, bias, x->biasn, j1 - j0, x->act);
 			continue;
 		}
-		for (int64_t j = 0; j < j1 - j0; j++) x->t->SUF(epilogue)(c + j * x->cn, bias ? bias + j * x->biasn : NULL, 1, 1, x->act);
+		for (int64_t j = 0; j < j1 - j0; j++) x->t->SUF(epilogue)(c + j * cn, bias ? bias + j * x->biasn : NULL, 1, 1, x->act);
 	}
 }
 
@@ -63,7 +88,7 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 		do {
 			int64_t kc = x->K - k0 < KC ? x->K - k0 : KC, bk;
 			const REAL *b = SUF(panel_of)(x, mem, j, nn, k0, kc, (int)x->M, &bk);
-			SUF(panel)(x, 0, x->M, j, nn, b, bk, k0, kc);
+			SUF(panel)(x, 0, x->M, j, nn, NULL, b, bk, k0, kc);
 			k0 += kc;
 		} while (k0 < x->K);
 	}
@@ -80,15 +105,23 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
+// Bytes of MB rows of A, packed; the last tile of a block may be short, and one more than full ones.
+static inline int64_t SUF(block_bytes)(const gemm *x) { return (int64_t)(MB + x->mr) * KC * (int64_t)sizeof(REAL); }
+
 static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
-	(void)worker;
+	REAL *block = NULL;
+	int64_t have = -1;
+	// Columns of A that are apart would each be a line of their own in every tile.
+	if (x->ak != 1) block = worker == x->caller ? (REAL *)x->block : tl_scratch(x->pool, worker, SUF(block_bytes)(x));
 	for (int64_t t = begin; t < end; t++) {
 		int64_t m0 = t % x->mtasks * MB, m1 = m0 + MB < x->M ? m0 + MB : x->M;
 		int64_t j0 = x->n0 + t / x->mtasks * NB, j1 = j0 + NB < x->n0 + x->nc ? j0 + NB : x->n0 + x->nc;
+		if (block && have != m0) SUF(packa)(x, m0, m1, x->k0, x->kc, block);
+		have = m0;
 		for (int64_t j = j0; j < j1; j += x->nr) {
 			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->nr * KC;
-			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, b, x->nr, x->k0, x->kc);
+			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, block, b, x->nr, x->k0, x->kc);
 		}
 		if (x->k0 + x->kc == x->K) SUF(finish)(x, m0, m1, j0, j1);
 	}
@@ -99,7 +132,9 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr;
 	int64_t bytes = panels * x->nr * KC * (int64_t)sizeof(REAL);
 	// In a serial run each worker may be inside its own product.
-	x->packed = tl_scratch(x->pool, worker, bytes);
+	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
+	x->block = x->packed + bytes;
+	x->caller = worker;
 	if (!x->packed) {
 		x->oom = bytes;
 		return;
@@ -153,10 +188,27 @@ static int SUF(vector)(gemm *x, int parallel) {
 	return 1;
 }
 
+// Few rows of A against a B whose columns are contiguous: C' = B' A' reads B once, as it lies, and packs A.
+static gemm SUF(turn)(const gemm *x) {
+	gemm y = *x;
+	y.M = x->N, y.N = x->M;
+	y.a = x->b, y.am = x->bn, y.ak = x->bk;
+	y.b = x->a, y.bk = x->ak, y.bn = x->am;
+	y.cm = x->cn, y.cn = x->cm;
+	y.turned = 1;
+	return y;
+}
+
 static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
 	if ((x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
+	if (x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
+		gemm y = SUF(turn)(x);
+		SUF(blocks)(&y, worker, parallel);
+		x->oom = y.oom;
+		return;
+	}
 	if (x->M > 2 * MB && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;

@@ -4,8 +4,10 @@
 #define TL_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define TL_UNROLL _Pragma("clang loop unroll(full)")
+#define TL_UNROLL4 _Pragma("clang loop unroll_count(4)")
 #else
 #define TL_UNROLL _Pragma("GCC unroll 32")
+#define TL_UNROLL4 _Pragma("GCC unroll 4")
 #endif
 
 typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
@@ -20,14 +22,13 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_GEMM(s, T, V, L, TURN) \
 	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
 		V x[TL_MR][2]; \
-		TL_UNROLL for (int i = 0; i < mr; i++) x[i][0] = x[i][1] = (V){0}; \
-		if (!first) { \
-			TL_UNROLL for (int i = 0; i < mr; i++) { \
-				x[i][0] = *(const V *)(c + i * cm); \
-				x[i][1] = *(const V *)(c + i * cm + L); \
-			} \
+		/* The tile of C is fetched while it is computed. */ \
+		TL_UNROLL for (int i = 0; i < mr; i++) { \
+			x[i][0] = x[i][1] = (V){0}; \
+			__builtin_prefetch(c + i * cm, 1); \
+			__builtin_prefetch(c + i * cm + 2 * L - 1, 1); \
 		} \
-		for (int64_t k = 0; k < kc; k++) { \
+		TL_UNROLL4 for (int64_t k = 0; k < kc; k++) { \
 			V b0 = *(const V *)b, b1 = *(const V *)(b + L); \
 			if (bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
 			TL_UNROLL for (int i = 0; i < mr; i++) { \
@@ -37,6 +38,12 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			} \
 			a += ak; \
 			b += bk; \
+		} \
+		if (!first) { \
+			TL_UNROLL for (int i = 0; i < mr; i++) { \
+				x[i][0] += *(const V *)(c + i * cm); \
+				x[i][1] += *(const V *)(c + i * cm + L); \
+			} \
 		} \
 		TL_UNROLL for (int i = 0; i < mr; i++) { \
 			*(V *)(c + i * cm) = x[i][0]; \

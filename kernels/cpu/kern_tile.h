@@ -133,16 +133,18 @@ TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 
 #define TL_FETCH_MAX 16384
 
-// imm 1: the register will be written.
+// imm: 1 for reading, 2 for writing, in a program of several passes.
 TL_ARG direct TL_P {
 	static const uint8_t width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 	const tl_affine *f = &c->k->affine[q->aux];
 	char *p = c->buf[f->buf] + affine_base(c, f) * width[f->type];
 	c->reg[q->d] = p;
-	if (!q->imm) return;
-	// A row program writes in bursts, which no hardware prefetcher follows: the next row is fetched while this one is computed.
+	// A program of several passes reads and writes rows in bursts, which no hardware prefetcher
+	// follows: the next row is fetched while this one is worked.
 	int64_t bytes = c->n[q->lanes] * width[f->type];
-	if (bytes <= TL_FETCH_MAX) for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
+	if (!q->imm || bytes > TL_FETCH_MAX) return;
+	if (q->imm == 1) for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i);
+	else for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
 }
 
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
@@ -168,11 +170,6 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 // additions of one short row would wait for each other.
 #define TL_SHORT 16
 
-// Bytes between what a reduction adds up and what it fetches: rows of a tile begin on new pages,
-// where the hardware prefetchers start anew.
-#define TL_FOLD_AHEAD 1024
-#define TL_FOLD_FETCH(v, bytes) do { for (int o_ = 0; o_ < (int)(bytes); o_ += 64) __builtin_prefetch((const char *)(v) + TL_FOLD_AHEAD + o_); } while (0)
-
 // Row sums: 32 (16) partial sums of at most TL_FOLD elements are joined, eight wide, in the
 // state's type. The relative error is that of blocked pairwise summation.
 #define TL_FOLD 1024
@@ -184,10 +181,7 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 			int64_t e = n - i < TL_FOLD ? i + (n - i) / L * L : i + TL_FOLD; \
 			T p[L]; \
 			for (int j = 0; j < L; j++) p[j] = v[i + j]; \
-			for (i += L; i < e; i += L) { \
-				TL_FOLD_FETCH(v + i, L * sizeof(T)); \
-				for (int j = 0; j < L; j++) p[j] = p[j] OP v[i + j]; \
-			} \
+			for (i += L; i < e; i += L) for (int j = 0; j < L; j++) p[j] = p[j] OP v[i + j]; \
 			if (L == 32) for (int j = 0; j < 16; j++) p[j] = p[j] OP p[j + L / 2]; \
 			for (int j = 0; j < 8; j++) q[j] = q[j] OP(T)(p[j] OP p[j + 8]); \
 		} \
@@ -231,12 +225,7 @@ TL_ARG sum_f32_1 TL_P {
 	float *p = a->part;
 	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) {
 		const float *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step;
-		int64_t i = 0;
-		for (; i + 16 <= w; i += 16) {
-			for (int r = 4; r < 8; r++) __builtin_prefetch(v + r * step + i);
-			TL_VEC for (int l = 0; l < 16; l++) p[i + l] += (v[i + l] + v1[i + l]) + (v2[i + l] + v3[i + l]);
-		}
-		for (; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
+		TL_VEC for (int64_t i = 0; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
 		if ((a->count += 4) >= 64) sum_flush(a, w);
 	}
 	for (; j < c->ilanes; j++, v += step) {
@@ -252,10 +241,7 @@ TL_ARG sum_f32_1 TL_P {
 		if (n >= 64) { \
 			T p[32]; \
 			for (int j = 0; j < 32; j++) p[j] = v[j]; \
-			for (i = 32; i + 32 <= n; i += 32) { \
-				TL_FOLD_FETCH(v + i, 32 * sizeof(T)); \
-				for (int j = 0; j < 32; j++) { T x = v[i + j], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
-			} \
+			for (i = 32; i + 32 <= n; i += 32) for (int j = 0; j < 32; j++) { T x = v[i + j], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
 			for (int j = 0; j < 16; j++) { T x = p[j + 16], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
 			for (int j = 0; j < 8; j++) { T x = p[j + 8], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
 			for (int j = 0; j < 8; j++) b = (p[j] better b || nan(p[j])) ? p[j] : b; \
@@ -291,18 +277,28 @@ TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTRE
 		const void *p = c->reg[q->b]; \
 		return q->imm == TL_I64 ? ((const int64_t *)p)[i] : q->imm == TL_I32 ? ((const int32_t *)p)[i] : (int64_t)((const uint32_t *)p)[i]; \
 	} \
+	/* where x, which is there, or a NaN where x is one, stands first */ \
+	static inline int64_t name##_first(const T *v, int64_t n, T x) { \
+		int64_t i = 0; \
+		for (; i + 64 <= n; i += 64) { \
+			int any = 0; \
+			for (int64_t j = i; j < i + 64; j++) any |= (v[j] == x) | ((v[j] != v[j]) & (x != x)); \
+			if (any) break; \
+		} \
+		while (!(v[i] == x || (v[i] != v[i] && x != x))) i++; \
+		return i; \
+	} \
 	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes, at = 0; \
 		for (int64_t r = 0; r < m; r++, v += n, at += n) { \
 			T b = s[r]; \
 			int64_t bi = a->idx[r]; \
-			for (int64_t i = 0; i < n;) { \
-				/* A block is searched when its extreme wins, or may tie with a smaller index. */ \
-				int64_t e = i + 256 < n ? i + 256 : n; \
-				T x = extreme##_row(v + i, e - i, v[i]); \
-				int tie = x == b || x != x; \
-				if (x better b || (x != x && b == b) || (tie && (q->b >= 0 || c->ipos[0] + i < bi))) \
-					for (int64_t j = i; j < e; j++) { int64_t xi = name##_index(c, q, at + j, j); if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
-				i = e; \
+			T x = extreme##_row(v, n, v[0]); \
+			int wins = x better b || (x != x && b == b), ties = x == b || (x != x && b != b); \
+			if (q->b >= 0 && (wins || ties)) { /* indices in any order */ \
+				for (int64_t j = 0; j < n; j++) { int64_t xi = name##_index(c, q, at + j, j); if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
+			} else if (wins || (ties && c->ipos[0] < bi)) { \
+				int64_t j = name##_first(v, n, x) + c->ipos[0]; \
+				if (wins || j < bi) b = x, bi = j; \
 			} \
 			s[r] = b, a->idx[r] = bi; \
 		} } \

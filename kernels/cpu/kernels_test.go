@@ -130,6 +130,38 @@ func TestSwapInPlace(t *testing.T) {
 	check(t, list...)
 }
 
+// turnedCopy copies a matrix of n0 x n1 that lies column by column, leaving out its first element.
+func turnedCopy(dt ir.DType, n0, n1 int64) launch {
+	b := kir.NewBuilder("turned", 2, 0)
+	in, out := b.Buf(dt, kir.Read), b.Buf(dt, kir.Write)
+	x := b.Load(b.Access(in, b.Offset(), kir.Unit, b.Stride()))
+	b.Map()
+	b.Store(b.Linear(out, -1), x)
+	return launch{k: b.Kernel(), par: append(sizes(n0, n1), 1, uint64(n0)), bufs: [][]byte{data(dt, n0*n1+1), make([]byte, n0*n1*int64(dt.Size()))}}
+}
+
+func TestTransposedReads(t *testing.T) {
+	var list []launch
+	for _, s := range [][2]int64{{4, 4}, {3, 90}, {37, 45}, {100, 33}, {65, 4}, {1, 70}} {
+		for _, dt := range []ir.DType{ir.Bool, ir.F16, ir.BF16, ir.F32, ir.I64} {
+			list = append(list, turnedCopy(dt, s[0], s[1]))
+		}
+	}
+	check(t, list...)
+}
+
+// Results beyond the size that is stored past the caches, from rows that begin and end anywhere.
+func TestLargeResults(t *testing.T) {
+	d := newDevice(t, cpu.Options{})
+	const n0, n1 = 2901, 3001
+	l := turnedCopy(ir.F32, n0, n1)
+	got, _, _ := run(t, d, l)
+	for range 100_000 {
+		i, j := rng.Int64N(n0), rng.Int64N(n1)
+		require.Equal(t, kir.LoadBits(ir.F32, l.bufs[0], 1+j*n0+i), kir.LoadBits(ir.F32, got[1], i*n1+j))
+	}
+}
+
 // Adding through repeated indices gives one result whatever the threads do.
 func TestScatterAdd(t *testing.T) {
 	var list []launch
@@ -238,7 +270,7 @@ func TestGemm(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var cases []*kirtest.GemmCase
 	var want [][]byte
-	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}} {
+	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}} {
 		for _, dt := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16, ir.I32, ir.I64} {
 			n := 4
 			if s[0]*s[1]*s[2] > 100000 {

@@ -51,6 +51,7 @@ type plan struct {
 	ofLinear [2]int
 	spaces   [2]*space
 	columns  bool
+	passes   int // stages over the inner space
 	// oneTile: the inner space is one tile, so that tile registers outlive a stage.
 	oneTile bool
 	live    []bool
@@ -213,24 +214,23 @@ func (p *plan) addAccess(n, group int) {
 
 func (p *plan) chooseTiles() {
 	o, i := p.spaces[outer], p.spaces[inner]
-	visits := 0
 	prefix := false
 	for _, s := range p.k.Stages {
 		if s.OverInner {
-			visits++
+			p.passes++
 			prefix = prefix || s.Prefix
 		}
 	}
 	n := i.numel()
 	whole, lanes := int64(tileLanes), int64(tileLanes)
 	switch {
-	case visits > 1:
+	case p.passes > 1:
 		whole = wholeRow
 	case p.bare():
 		whole, lanes = bareLanes, bareLanes
 	}
 	switch {
-	case visits == 0:
+	case p.passes == 0:
 		o.cut(tileLanes)
 		if d := p.turned(); d >= 0 {
 			o.turn(d)

@@ -157,7 +157,8 @@ func registerClassLosses() {
 				fail(ir.ErrValue, "Expected 1 or more dimensions (got 0)")
 			}
 			checkClasses(x, t)
-			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0))
+			pick := func(safe op.Val) op.Val { return pickClass(a.B, x, safe) }
+			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0, pick))
 		},
 	})
 	op.Register(op.Def{
@@ -204,16 +205,21 @@ func checkClasses(x, t op.Val) {
 	}
 }
 
-// classLoss is the nll loss of log probabilities x, mixed with the loss against the
-// uniform distribution when smoothing.
-func classLoss(b op.Builder, x, t, w op.Val, ignore, how int64, smoothing float64) op.Val {
+// pickClass takes the values of x at the classes t.
+func pickClass(b op.Builder, x, t op.Val) op.Val {
+	d := int64(classDim(x))
+	return prim.Reshape(b, prim.Gather(b, x, prim.Unsqueeze(b, t, d), d), t.Shape())
+}
+
+// classLoss is the nll loss of the log probabilities that pick gives for classes, all of
+// them valid; when smoothing, mixed with the loss against the uniform distribution, x being all log probabilities.
+func classLoss(b op.Builder, x, t, w op.Val, ignore, how int64, smoothing float64, pick func(safe op.Val) op.Val) op.Val {
 	d := int64(classDim(x))
 	classes := x.Shape()[d]
 	valid := prim.Ne(b, t, op.IntVal(ignore))
 	safe := prim.Where(b, valid, t, op.IntVal(0))
 	rows := t.Shape()
-	pick := prim.Gather(b, x, prim.Unsqueeze(b, safe, d), d)
-	loss := prim.Neg(b, prim.Reshape(b, pick, rows))
+	loss := prim.Neg(b, pick(safe))
 	zero := op.FloatVal(0)
 	var weights op.Val
 	if w.IsTensor() {
@@ -271,9 +277,15 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	wrapDim(int64(classDim(x)), len(x.Shape()))
 	needFloat("log_softmax_lastdim_kernel_impl", x)
 	d := int64(classDim(x))
+	if !probabilities && smoothing == 0 {
+		return a.Ret(classLoss(b, x, t, w, ignore, how, 0, func(safe op.Val) op.Val {
+			logp, _, _ := prim.CrossEntropy(b, x, safe, d)
+			return logp
+		}))
+	}
 	lp := prim.LogSoftmax(b, x, d)
 	if !probabilities {
-		return a.Ret(classLoss(b, lp, t, w, ignore, how, smoothing))
+		return a.Ret(classLoss(b, lp, t, w, ignore, how, smoothing, func(safe op.Val) op.Val { return pickClass(b, lp, safe) }))
 	}
 	classes := x.Shape()[d]
 	t = cast(b, t, x.DType())

@@ -24,6 +24,7 @@ var (
 	pGather, pIndexSelect, pScatterAdd, pScatter, pIndexAdd          op.PrimID
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
 	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad       op.PrimID
+	pCrossEntropy, pCrossEntropyGrad                                 op.PrimID
 )
 
 func flag(v bool) int64 {

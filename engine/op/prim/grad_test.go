@@ -117,6 +117,22 @@ func TestGradientAgain(t *testing.T) {
 	checkGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.LogSoftmaxGrad(b, x, y, 0) }), true, g, x)
 }
 
+// TestCrossEntropyGradients differentiates the loss twice, through the statistics too.
+func TestCrossEntropyGradients(t *testing.T) {
+	for dim, classes := range []float64{2, 4} {
+		f := func(b op.Builder, x []op.Val) op.Val {
+			rows := int64([]float64{4, 2}[dim])
+			v := make([]float64, rows)
+			for i := range v {
+				v[i] = float64(i * 3 % int(classes))
+			}
+			logp, _, _ := prim.CrossEntropy(b, x[0], b.(*optest.Eager).Tensor(ir.I64, []int64{rows}, v...), int64(dim))
+			return prim.Mul(b, logp, logp)
+		}
+		checkGrad(t, f, true, spreadOut(-2, 3, 2, 4))
+	}
+}
+
 func TestLayerNormGradients(t *testing.T) {
 	x, w, bias := spreadOut(-2, 3, 3, 2, 2), spreadOut(0.5, 2, 2, 2), spreadOut(-1, 1, 2, 2)
 	full := func(b op.Builder, x []op.Val) op.Val {

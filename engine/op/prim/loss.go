@@ -1,0 +1,97 @@
+package prim
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+func init() {
+	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, Doc: "log probability of a class along a dim, the maximum and log(sum(exp(x-maximum)))", NIn: 2,
+		SaveIn: 3, SaveOut: 2 | 4, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
+	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: g*(onehot - softmax(x))", NIn: 5,
+		SaveIn: 31, InPlace: [][2]int{{0, 1}}, VJP: crossEntropyGradVJP,
+		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			return append(out, op.OutSpec{DType: in[1].DType(), Shape: in[1].Shape()}), nil
+		}})
+}
+
+func crossEntropyInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+	x, t := in[0], in[1]
+	if !x.DType().IsFloat() {
+		return nil, notImplemented("log_softmax_lastdim_kernel_impl", x.DType())
+	}
+	if err := checkIndexType("cross_entropy", "int32/int64", t); err != nil {
+		return nil, err
+	}
+	d, err := checkDim(attr[0], len(x.Shape()))
+	if err != nil {
+		return nil, err
+	}
+	if rows := slices.Delete(slices.Clone(x.Shape()), d, d+1); !slices.Equal(t.Shape(), rows) {
+		return nil, ir.Errorf(ir.ErrRuntime, "cross_entropy: the target's shape is wrong: got %s, want %s", ir.ShapeString(t.Shape()), ir.ShapeString(rows))
+	}
+	if err := checkNotEmpty(ir.ErrIndex, x, t, d); err != nil {
+		return nil, err
+	}
+	stat := op.OutSpec{DType: x.DType().ComputeType(), Shape: t.Shape()}
+	return append(out, op.OutSpec{DType: x.DType(), Shape: t.Shape()}, stat, stat), nil
+}
+
+// crossEntropyVJP: the statistics have cotangents only where a gradient is differentiated
+// again. They enter as their sum, the log-sum-exp, whose cotangent comes through logsum.
+func crossEntropyVJP(c *op.VJPCall) []op.Val {
+	b, x, t, top, logsum := c.B, c.In[0], c.In[1], c.Out[1], c.Out[2]
+	var dx op.Val
+	if g := c.Cot[0]; g.Kind != op.None {
+		dx = CrossEntropyGrad(b, g, x, t, top, logsum, c.Attr[0])
+	}
+	if g := c.Cot[2]; g.Kind != op.None {
+		s := spread(b, g, c.Attr, x.Shape())
+		dx = sumCot(b, dx, Cast(b, Mul(b, s, probability(b, x, top, logsum, c.Attr)), x.DType()))
+	}
+	return []op.Val{dx, {}}
+}
+
+// probability is softmax(x), in the compute type, from the statistics.
+func probability(b op.Builder, x, top, logsum op.Val, dim []int64) op.Val {
+	wide := Cast(b, x, x.DType().ComputeType())
+	centred := Sub(b, wide, spread(b, top, dim, x.Shape()))
+	return Exp(b, Sub(b, centred, spread(b, logsum, dim, x.Shape())))
+}
+
+// crossEntropyGradVJP differentiates g*(onehot - p), p = exp(x - top - logsum).
+func crossEntropyGradVJP(c *op.VJPCall) []op.Val {
+	b, h, g, x, t := c.B, c.Cot[0], c.In[0], c.In[1], c.In[2]
+	shape := x.Shape()
+	wide := x.DType().ComputeType()
+	h = Cast(b, h, wide)
+	hp := Mul(b, h, probability(b, x, c.In[3], c.In[4], c.Attr))
+	sum := Sum(b, hp, c.Attr)
+	out := make([]op.Val, len(c.In))
+	if c.Need[0] {
+		at := Reshape(b, Gather(b, h, keep(b, t, c.Attr, shape), c.Attr[0]), t.Shape())
+		out[0] = Cast(b, Sub(b, at, sum), g.DType())
+	}
+	g = Cast(b, g, wide)
+	if c.Need[1] {
+		out[1] = Cast(b, Neg(b, Mul(b, hp, spread(b, g, c.Attr, shape))), x.DType())
+	}
+	if c.Need[4] {
+		out[4] = Mul(b, sum, g)
+	}
+	return out
+}
+
+// CrossEntropy gives the log probability of class t along dim in the softmax of x, and the
+// statistics from which the softmax is recomputed: exp(x - top - logsum).
+func CrossEntropy(b op.Builder, x, t op.Val, dim int64) (logp, top, logsum op.Val) {
+	o := b.EmitN(pCrossEntropy, []int64{dim}, x, t)
+	return o[0], o[1], o[2]
+}
+
+// CrossEntropyGrad is the cotangent of CrossEntropy's x where g is that of logp.
+func CrossEntropyGrad(b op.Builder, g, x, t, top, logsum op.Val, dim int64) op.Val {
+	return b.Emit(pCrossEntropyGrad, []int64{dim}, g, x, t, top, logsum)
+}

@@ -1,0 +1,64 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{
+		"cross_entropy":      lowerCrossEntropy,
+		"cross_entropy_grad": lowerCrossEntropyGrad,
+	})
+}
+
+// lowerCrossEntropy reads a row twice, for its maximum and for the sum of exp(x-maximum), and
+// then the element of its class. No probability is stored.
+func lowerCrossEntropy(p *program) {
+	x, class := p.in(0), p.in(0)
+	t, logp, top, logsum := p.in(1), p.out(0), p.out(1), p.out(2)
+	s := along(p.n.Attr[:1], x.shape)
+	if s.rows() == 0 {
+		return
+	}
+	d := s.reduced[0]
+	size, stride := x.shape[d], x.stride[d]
+	class.computed = true
+	picked := make([]int64, len(s.outer))
+	for i, kept := range s.kept {
+		picked[i] = x.stride[kept]
+	}
+	class.stride = picked
+	k := p.kernel("cross_entropy_"+x.dtype.String(), s.outer, s.inner, 0,
+		s.full(x), s.once(class), s.once(t), s.once(logp), s.once(top), s.once(logsum))
+	k.Each()
+	most := k.Reduce(kir.Max, k.load(x))
+	k.Each()
+	sum := k.Reduce(kir.Sum, k.Un(kir.OpExp, k.Sub(k.load(x), k.Acc(most))))
+	k.Map()
+	j := k.InBounds(k.Cast(ir.I64, k.load(t)), k.size(size))
+	v := k.LoadAt(class.kbuf, k.Add(k.address(class), k.Mul(j, k.size(stride))))
+	l := k.Un(kir.OpLog, k.Acc(sum))
+	k.store(logp, k.Sub(k.Sub(v, k.Acc(most)), l))
+	k.store(top, k.Acc(most))
+	k.store(logsum, l)
+	k.launch()
+}
+
+// lowerCrossEntropyGrad is g*(onehot - exp(x-top)/exp(logsum)), one factor a row.
+func lowerCrossEntropyGrad(p *program) {
+	g, x, t, top, logsum, out := p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.out(0)
+	s := along(p.n.Attr[:1], x.shape)
+	if s.rows()*s.count() == 0 {
+		return
+	}
+	k := p.kernel("cross_entropy_grad_"+x.dtype.String(), s.outer, s.inner, 0,
+		s.row(g), s.full(x), s.row(t), s.row(top), s.row(logsum), s.full(out))
+	k.Each()
+	grad := k.load(g)
+	scale := k.Mul(grad, k.Un(kir.OpExp, k.Neg(k.load(logsum))))
+	p0 := k.Mul(k.Un(kir.OpExp, k.Sub(k.load(x), k.load(top))), scale)
+	hit := k.Eq(k.Index(k.outer), k.Cast(ir.I64, k.load(t)))
+	k.store(out, k.Sub(k.Select(hit, grad, k.Float(k.Type(grad), 0)), p0))
+	k.launch()
+}
