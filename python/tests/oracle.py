@@ -59,9 +59,7 @@ def assert_equal(actual: Any, expected: Any, what: str = "", *, rtol: float | No
         assert isinstance(actual, torchlette.Tensor), f"{what}: got {type(actual).__name__}, want a tensor"
         assert tuple(actual.shape) == tuple(expected.shape), f"{what}: got shape {tuple(actual.shape)}, want {tuple(expected.shape)}"
         assert dtype_name(actual.dtype) == dtype_name(expected.dtype), f"{what}: got {actual.dtype}, want {expected.dtype}"
-        torch.testing.assert_close(
-            to_torch(actual), expected.detach(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}"
-        )
+        torch.testing.assert_close(to_torch(actual), expected.detach(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
     elif isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected), f"{what}: got {len(actual)} results, want {len(expected)}"
         for i, (a, e) in enumerate(zip(actual, expected, strict=True)):

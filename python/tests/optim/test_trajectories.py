@@ -30,6 +30,32 @@ OPTIMIZERS = {
     # Weight decay equal to the first rate: a number frozen in place of another shows up.
     "adamw": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.01),
     "adamw_amsgrad": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.1, amsgrad=True),
+    "rmsprop": lambda o, p: o.RMSprop(p, lr=0.01),
+    "rmsprop_options": lambda o, p: o.RMSprop(p, lr=0.01, alpha=0.9, eps=1e-4, weight_decay=0.05, momentum=0.8, centered=True),
+    "rmsprop_maximize": lambda o, p: o.RMSprop(p, lr=0.001, maximize=True),
+    "adagrad": lambda o, p: o.Adagrad(p, lr=0.05),
+    "adagrad_options": lambda o, p: o.Adagrad(p, lr=0.05, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2, eps=1e-6),
+    "adagrad_maximize": lambda o, p: o.Adagrad(p, lr=0.001, maximize=True),
+    "adadelta": lambda o, p: o.Adadelta(p, lr=1.0),
+    "adadelta_options": lambda o, p: o.Adadelta(p, lr=0.5, rho=0.8, eps=1e-4, weight_decay=0.05),
+    "adadelta_maximize": lambda o, p: o.Adadelta(p, lr=0.1, maximize=True),
+    "adamax": lambda o, p: o.Adamax(p, lr=0.01),
+    "adamax_options": lambda o, p: o.Adamax(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05),
+    "adamax_maximize": lambda o, p: o.Adamax(p, lr=0.001, maximize=True),
+    "nadam": lambda o, p: o.NAdam(p, lr=0.01),
+    "nadam_options": lambda o, p: o.NAdam(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05, momentum_decay=0.02),
+    "nadam_decoupled": lambda o, p: o.NAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    "nadam_maximize": lambda o, p: o.NAdam(p, lr=0.001, maximize=True),
+    "radam": lambda o, p: o.RAdam(p, lr=0.02),
+    "radam_options": lambda o, p: o.RAdam(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05),
+    "radam_decoupled": lambda o, p: o.RAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
+    "radam_maximize": lambda o, p: o.RAdam(p, lr=0.001, maximize=True),
+    "asgd": lambda o, p: o.ASGD(p, lr=0.05),
+    "asgd_options": lambda o, p: o.ASGD(p, lr=0.05, lambd=0.01, alpha=0.9, t0=10, weight_decay=0.05),
+    "asgd_maximize": lambda o, p: o.ASGD(p, lr=0.001, maximize=True),
+    "rprop": lambda o, p: o.Rprop(p, lr=0.001),
+    "rprop_options": lambda o, p: o.Rprop(p, lr=0.002, etas=(0.4, 1.1), step_sizes=(1e-5, 0.01)),
+    "rprop_maximize": lambda o, p: o.Rprop(p, lr=0.0001, step_sizes=(1e-6, 1e-3), maximize=True),
 }
 
 
@@ -101,7 +127,10 @@ def test_parameters_without_gradient_are_left_alone():
     assert len(optimizer.state) == 2
 
 
-@pytest.mark.parametrize("name", ["sgd_momentum", "adam_amsgrad", "adamw"])
+MOVES = ["sgd_momentum", "adam_amsgrad", "adamw", *(name for name in OPTIMIZERS if name.endswith("_options"))]
+
+
+@pytest.mark.parametrize("name", MOVES)
 def test_state_moves_from_pytorch_and_back(name):
     """Half a run under PyTorch, the rest under torchlette, equals a whole run; and the saved forms have the same keys."""
     expected, got = twins()
@@ -181,6 +210,20 @@ ERRORS = {
     "group_list": lambda o, p: o.SGD([p]).add_param_group([p]),
     "group_again": lambda o, p: o.SGD([p]).add_param_group({"params": [p]}),
     "group_set": lambda o, p: o.SGD([p]).add_param_group({"params": {p}}),
+    "rmsprop_alpha": lambda o, p: o.RMSprop([p], alpha=-1.0),
+    "rmsprop_momentum": lambda o, p: o.RMSprop([p], momentum=-1.0),
+    "adagrad_lr_decay": lambda o, p: o.Adagrad([p], lr_decay=-1.0),
+    "adagrad_initial": lambda o, p: o.Adagrad([p], initial_accumulator_value=-1.0),
+    "adadelta_rho": lambda o, p: o.Adadelta([p], rho=1.5),
+    "adamax_beta": lambda o, p: o.Adamax([p], betas=(1.0, 0.9)),
+    "nadam_momentum_decay": lambda o, p: o.NAdam([p], momentum_decay=-1.0),
+    "radam_lr": lambda o, p: o.RAdam([p], lr=-1.0),
+    "asgd_decay": lambda o, p: o.ASGD([p], weight_decay=-1.0),
+    "asgd_lambd": lambda o, p: o.ASGD([p], lambd=-1.0),
+    "asgd_alpha": lambda o, p: o.ASGD([p], alpha=-1.0),
+    "rprop_etas": lambda o, p: o.Rprop([p], etas=(1.1, 1.2)),
+    "lbfgs_lr": lambda o, p: o.LBFGS([p], lr=-1.0),
+    "lbfgs_groups": lambda o, p: o.LBFGS([{"params": [p]}, {"params": []}]),
     "load_groups": lambda o, p: o.SGD([p]).load_state_dict({"state": {}, "param_groups": []}),
     "load_size": lambda o, p: o.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [1, 2]}]}),
 }
@@ -203,10 +246,11 @@ def test_named_parameters():
     assert optimizer.state_dict()["param_groups"][0]["params"] == [0]
 
 
-def test_changing_numbers_build_no_plans():
+@pytest.mark.parametrize("name", ["adamw", *(name for name in OPTIMIZERS if name.endswith("_options"))])
+def test_changing_numbers_build_no_plans(name):
     """A rate that changes each step is data: after the first steps every window is a replay."""
     _, model = twins()
-    optimizer = tl.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.01)
+    optimizer = OPTIMIZERS[name](tl.optim, model.parameters())
     scheduler = tl.optim.lr_scheduler.LambdaLR(optimizer, lambda e: 0.5 * (1 + math.cos(e / 50)))
     data = batches()
     train(model, optimizer, tl.tensor, data[:5], scheduler)

@@ -311,6 +311,7 @@ def test_errors(op: samples.Op, device: str) -> None:
     """Bad calls raise PyTorch's classes, and record nothing."""
     cases = Cases(op, "errors", device)
     for args, kwargs in op.error_samples:
+
         def case(args: str = args, kwargs: str = kwargs) -> None:
             a, e = samples.concrete(samples.parse(args, kwargs), device, "float32", 1, grad=False)
             _, want = attempt(form(torch, op), e.call)

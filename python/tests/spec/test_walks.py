@@ -362,9 +362,7 @@ WALK_L = """
 def test_walk_l_ctrl_c(device: str) -> None:
     """Ctrl-C during mark_step returns within 200 ms; the next mark_step completes."""
     depth = 150 if device == "cpu" else 5
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(WALK_L.format(device=device, depth=depth))], capture_output=True, text=True, timeout=240
-    )
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(WALK_L.format(device=device, depth=depth))], capture_output=True, text=True, timeout=240)
     assert done.stdout.splitlines() == ["interrupted", "[1.0, 1.0]"], done.stdout + done.stderr
 
 
@@ -482,5 +480,3 @@ def test_walk_s_dropped_tensors(device: str) -> None:
     after = levels()
     assert after == {**after, **{k: base[k] for k in ("live_handles", "live_buffers", "live_nodes", "live_bases")}}
     assert rss() - warm < 16 << 20
-
-

@@ -21,6 +21,7 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",
@@ -138,7 +139,7 @@ class LRScheduler:
         return [rate * factor for rate in _rates(self.optimizer)]
 
 
-def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
+def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     """Return one value a group from a single value or a list."""
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
@@ -148,6 +149,20 @@ def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
     return list(value)
 
 
+def _uses_beta1(optimizer: Optimizer) -> bool:
+    """Return whether the momentum of ``optimizer`` is the first of its betas."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" in optimizer.defaults
+
+
+def _set_momentum(group: dict[str, Any], value: float, use_beta1: bool) -> None:
+    if use_beta1:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
 class _ByFunction(LRScheduler):
     """A schedule given by one function of the epoch, or one for each group."""
 
@@ -155,7 +170,7 @@ class _ByFunction(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         """Keep the functions."""
-        self.lr_lambdas: list[Callable[[int], float]] = _per_group(lr_lambda, optimizer, "lr_lambdas")
+        self.lr_lambdas: list[Callable[[int], float]] = per_group(lr_lambda, optimizer, "lr_lambdas")
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -465,7 +480,7 @@ class OneCycleLR(LRScheduler):
         self._schedule_phases = self._phases(pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for group, top in zip(optimizer.param_groups, _per_group(max_lr, optimizer, "values for max_lr"), strict=True):
+            for group, top in zip(optimizer.param_groups, per_group(max_lr, optimizer, "values for max_lr"), strict=True):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -499,22 +514,14 @@ class OneCycleLR(LRScheduler):
         ]
 
     def _set_up_momentum(self, base: Any, top: Any, last_epoch: int) -> None:
-        if "momentum" not in self.optimizer.defaults and "betas" not in self.optimizer.defaults:
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.use_beta1 = "betas" in self.optimizer.defaults
+        self.use_beta1 = _uses_beta1(self.optimizer)
         if last_epoch != -1:
             return
-        tops = _per_group(top, self.optimizer, "values for max_momentum")
-        bases = _per_group(base, self.optimizer, "values for base_momentum")
+        tops = per_group(top, self.optimizer, "values for max_momentum")
+        bases = per_group(base, self.optimizer, "values for base_momentum")
         for group, high, low in zip(self.optimizer.param_groups, tops, bases, strict=True):
-            self._set_momentum(group, high)
+            _set_momentum(group, high, self.use_beta1)
             group["max_momentum"], group["base_momentum"] = high, low
-
-    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
-        if self.use_beta1:
-            group["betas"] = (value, *group["betas"][1:])
-        else:
-            group["momentum"] = value
 
     def _anneal(self, start: float, end: float, done: float) -> float:
         if self._anneal_func_type == "linear":
@@ -538,8 +545,112 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], done))
             if self.cycle_momentum:
-                self._set_momentum(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done))
+                _set_momentum(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done), self.use_beta1)
         return rates
+
+
+class CyclicLR(LRScheduler):
+    """The rate goes up and down between two bounds (L. Smith, 2017).
+
+    Args:
+        optimizer: The optimizer.
+        base_lr: Lower bound, one or one for each group.
+        max_lr: Upper bound, one or one for each group.
+        step_size_up: Steps in which the rate rises.
+        step_size_down: Steps in which it falls; ``step_size_up`` by default.
+        mode: "triangular", "triangular2" (each cycle half as high) or "exp_range" (``gamma ** step`` as high).
+        gamma: See ``mode``.
+        scale_fn: How high, as a fraction; replaces ``mode``.
+        scale_mode: Whether ``scale_fn`` takes the number of the "cycle" or that of the step, "iterations".
+        cycle_momentum: Whether momentum moves too, against the rate.
+        base_momentum: Momentum at the highest rate.
+        max_momentum: Momentum at the lowest rate.
+        last_epoch: The step to resume after.
+    """
+
+    _UNSAVED = ("optimizer", "_scale_fn_custom")
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ) -> None:
+        """Check the options and set the lower bound in the groups."""
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        base_lrs = per_group(base_lr, optimizer, "values for base_lr")
+        if last_epoch == -1:
+            for group, rate in zip(optimizer.param_groups, base_lrs, strict=True):
+                group["lr"] = rate
+        self.max_lrs = per_group(max_lr, optimizer, "values for max_lr")
+        down = float(step_size_up if step_size_down is None else step_size_down)
+        self.total_size = float(step_size_up) + down
+        self.step_ratio = float(step_size_up) / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        self.mode = mode
+        self.gamma = gamma
+        self._scale_fn_custom = scale_fn
+        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self._set_up_momentum(base_momentum, max_momentum, last_epoch)
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs
+
+    def _set_up_momentum(self, base: Any, top: Any, last_epoch: int) -> None:
+        self.use_beta1 = _uses_beta1(self.optimizer)
+        self.base_momentums = per_group(base, self.optimizer, "values for base_momentum")
+        self.max_momentums = per_group(top, self.optimizer, "values for max_momentum")
+        if last_epoch != -1:
+            return
+        for group, high, low in zip(self.optimizer.param_groups, self.max_momentums, self.base_momentums, strict=True):
+            _set_momentum(group, high, self.use_beta1)
+            group["max_momentum"], group["base_momentum"] = high, low
+
+    def scale_fn(self, x: float) -> float:
+        """Return the height of cycle or step ``x`` as a fraction."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular":
+            return 1.0
+        return 0.5 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
+
+    def get_lr(self) -> list[float]:
+        """Return the rates of the current step, and set the momenta."""
+        self._warn_outside_step()
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1.0 + self.last_epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True):
+                _set_momentum(group, high - (high - low) * height, self.use_beta1)
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all attributes; of ``scale_fn``, the attributes of a callable object."""
+        fn = self._scale_fn_custom
+        saved = None if fn is None or isinstance(fn, types.FunctionType) else fn.__dict__.copy()
+        return {**super().state_dict(), "_scale_fn_custom": saved}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take what :meth:`state_dict` returned; the function itself is kept."""
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
+        if state_dict["_scale_fn_custom"] is not None:
+            self._scale_fn_custom.__dict__.update(state_dict["_scale_fn_custom"])
 
 
 class SequentialLR(LRScheduler):
@@ -686,7 +797,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.factor = factor
         self.optimizer = optimizer
         self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
-        self.min_lrs = _per_group(min_lr, optimizer, "min_lrs")
+        self.min_lrs = per_group(min_lr, optimizer, "min_lrs")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps

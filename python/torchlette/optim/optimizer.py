@@ -92,6 +92,16 @@ class Optimizer:
         """Record the update of all parameters that have a gradient."""
         raise NotImplementedError(f"{type(self).__name__} does not implement the update of an optimizer step")
 
+    def _run(self, closure: Callable[[], Any] | None) -> Any:
+        """Evaluate the closure, if there is one, and update the parameters once."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            self._update()
+        return loss
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters and start the recorded work.
 
@@ -109,12 +119,7 @@ class Optimizer:
                     raise RuntimeError(f"{self.step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
                 args, kwargs = replaced
                 closure = args[0] if args else kwargs.get("closure")
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        with no_grad():
-            self._update()
+        loss = self._run(closure)
         self._opt_called = True
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, args, kwargs)
@@ -184,17 +189,23 @@ class Optimizer:
             saved = saved if replaced is None else replaced
         return saved
 
+    # State entries that are Python numbers here and float32 tensors of no dimension in PyTorch's saved form.
+    _NUMBERS: dict[str, Callable[[Any], float]] = {"step": int}
+
     def _save_state(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return the saved form of one parameter's state: the step count is a float32 tensor there."""
-        return {k: _C.tensor(float(v), dtype=_C.float32) if k == "step" else v for k, v in entry.items()}
+        """Return the saved form of one parameter's state."""
+        return {k: _C.tensor(float(v), dtype=_C.float32) if k in self._NUMBERS else v for k, v in entry.items()}
 
     def _load_state(self, entry: Any, param: Tensor) -> Any:
         if isinstance(entry, dict):
-            return {k: int(as_number(v)) if k == "step" else self._load_value(v, param) for k, v in entry.items()}
+            numbers = self._NUMBERS
+            return {k: numbers[k](as_number(v)) if k in numbers else self._load_value(v, param) for k, v in entry.items()}
         return entry
 
     def _load_value(self, value: Any, param: Tensor) -> Any:
         """Return a copy of a loaded value; tensors take the parameter's device and, if floating, its dtype."""
+        if isinstance(value, list):
+            return [self._load_value(item, param) for item in value]
         if not isinstance(value, Tensor):
             return deepcopy(value)
         value = value.detach().clone()

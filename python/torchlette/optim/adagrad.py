@@ -1,0 +1,74 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette.optim.optimizer import check_options
+from torchlette.optim.per_parameter import PerParameterOptimizer
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(PerParameterOptimizer):
+    """Steps divided by the root of the sum of all squared gradients (J. Duchi, E. Hazan and Y. Singer, 2011).
+
+    Args:
+        params: Parameters or groups.
+        lr: Learning rate.
+        lr_decay: The rate of step ``t`` is ``lr / (1 + (t - 1) lr_decay)``.
+        weight_decay: Factor of the parameter that is added to the gradient.
+        initial_accumulator_value: What the sum of squares starts with.
+        eps: Added to the divisor.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+        differentiable: Not supported.
+        fused: Accepted for compatibility.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        """Check the options."""
+        check_options(
+            (
+                (lr_decay >= 0.0, f"Invalid lr_decay value: {lr_decay}"),
+                (initial_accumulator_value >= 0.0, f"Invalid initial_accumulator_value value: {initial_accumulator_value}"),
+            )
+        )
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p].update({"step": 0, **self._start(p, group)})
+
+    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"sum": _C.full_like(p, group["initial_accumulator_value"], requires_grad=False)}
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+        total = state["sum"].addcmul_(grad, grad)
+        rate = lr / (1 + (state["step"] - 1) * group["lr_decay"])
+        p.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)

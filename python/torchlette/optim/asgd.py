@@ -1,0 +1,77 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette.optim.optimizer import as_number, check_options
+from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+
+__all__ = ["ASGD"]
+
+
+class ASGD(PerParameterOptimizer):
+    """Gradient descent that keeps the mean of the last parameters as state ``ax`` (B. Polyak and A. Juditsky, 1992).
+
+    Args:
+        params: Parameters or groups.
+        lr: Learning rate.
+        lambd: Factor by which the parameter decays.
+        alpha: The rate of step ``t`` is ``lr / (1 + lambd lr t) ** alpha``.
+        t0: The step at which averaging begins.
+        weight_decay: Factor of the parameter that is added to the gradient.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+        differentiable: Not supported.
+        capturable: Accepted for compatibility.
+    """
+
+    _NUMBERS = {"step": int, "eta": float, "mu": float}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        """Check the options."""
+        check_options(
+            (
+                (lambd >= 0.0, f"Invalid lambd value: {lambd}"),
+                (alpha >= 0.0, f"Invalid alpha value: {alpha}"),
+            )
+        )
+        defaults = {
+            "lr": lr,
+            "lambd": lambd,
+            "alpha": alpha,
+            "t0": t0,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "capturable": capturable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"eta": as_number(group["lr"]), "mu": 1.0, "ax": zeros_for(p)}
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+        lambd, step, eta, mu, ax = group["lambd"], state["step"], state["eta"], state["mu"], state["ax"]
+        p.mul_(1 - lambd * eta)
+        p.add_(grad, alpha=-eta)
+        if mu != 1:
+            ax.add_((p - ax) * mu)
+        else:
+            ax.copy_(p)
+        state["eta"] = lr / (1 + lambd * lr * step) ** group["alpha"]
+        state["mu"] = 1 / max(1, step - group["t0"])

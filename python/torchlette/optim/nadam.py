@@ -1,0 +1,77 @@
+"""NAdam."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette.optim.optimizer import check_options
+from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+
+__all__ = ["NAdam"]
+
+
+class NAdam(PerParameterOptimizer):
+    """Adam with Nesterov's momentum (T. Dozat, 2016).
+
+    Args:
+        params: Parameters or groups.
+        lr: Learning rate.
+        betas: Factors of the two running means.
+        eps: Added to the divisor.
+        weight_decay: Factor of the parameter that is added to the gradient.
+        momentum_decay: How fast the momentum comes to its full value.
+        decoupled_weight_decay: Shrink the parameter itself instead, as AdamW does.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+        capturable: Accepted for compatibility.
+        differentiable: Not supported.
+    """
+
+    _NUMBERS = {"step": int, "mu_product": float}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        """Check the options."""
+        check_options(((momentum_decay >= 0.0, f"Invalid momentum_decay value: {momentum_decay}"),))
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"mu_product": 1.0, "exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+        (beta1, beta2), step, psi = group["betas"], state["step"], group["momentum_decay"]
+        exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
+        mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * psi))
+        mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * psi))
+        product = state["mu_product"] = state["mu_product"] * mu
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        divisor = (exp_avg_sq / (1 - beta2**step)).sqrt() + group["eps"]
+        p.addcdiv_(grad, divisor, value=-lr * (1.0 - mu) / (1.0 - product))
+        p.addcdiv_(exp_avg, divisor, value=-lr * mu_next / (1.0 - product * mu_next))

@@ -1,0 +1,73 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torchlette import _C
+from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+
+__all__ = ["RAdam"]
+
+
+class RAdam(PerParameterOptimizer):
+    """Adam that leaves the division out while its variance is not known well (L. Liu et al., 2019).
+
+    Args:
+        params: Parameters or groups.
+        lr: Learning rate.
+        betas: Factors of the two running means.
+        eps: Added to the divisor.
+        weight_decay: Factor of the parameter that is added to the gradient.
+        decoupled_weight_decay: Shrink the parameter itself instead, as AdamW does.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+        capturable: Accepted for compatibility.
+        differentiable: Not supported.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | _C.Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        """Check the options."""
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }
+        super().__init__(params, defaults)
+
+    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        return {"exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
+
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+        (beta1, beta2), step, exp_avg, exp_avg_sq = group["betas"], state["step"], state["exp_avg"], state["exp_avg_sq"]
+        exp_avg.lerp_(grad, 1 - beta1)
+        exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        rate, bias2 = lr / (1 - beta1**step), 1 - beta2**step
+        # The length of the simple moving average that the exponential one stands for, now and in the limit.
+        limit = 2 / (1 - beta2) - 1
+        length = limit - 2 * step * beta2**step / bias2
+        if length > 5.0:
+            rectification = math.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+            p.addcdiv_(exp_avg, exp_avg_sq.sqrt() + group["eps"], value=-rate * rectification * math.sqrt(bias2))
+        else:
+            p.add_(exp_avg, alpha=-rate)
