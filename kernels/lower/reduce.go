@@ -21,6 +21,7 @@ func init() {
 		"min_dim": arg1("min_dim", kir.ArgMin),
 		"var":     lowerVar,
 	})
+	register(map[string]lowering{"sum_squares": foldingOf("sum_squares", kir.Sum, 0, square)})
 }
 
 // split divides the dims of a tensor into those that stay and those that are reduced.
@@ -87,6 +88,13 @@ func (s split) count() int64 { return ir.Numel(s.inner) }
 
 // folding lowers a reduction over dims; empty is its value over no elements.
 func folding(name string, op kir.ReduceOp, empty int64) lowering {
+	return foldingOf(name, op, empty, func(_ *kernel, v int) int { return v })
+}
+
+func square(k *kernel, v int) int { return k.Mul(v, v) }
+
+// foldingOf is folding of a function of the elements.
+func foldingOf(name string, op kir.ReduceOp, empty int64, of func(k *kernel, v int) int) lowering {
 	logical := op == kir.Any || op == kir.All
 	return func(p *program) {
 		x, out := p.in(0), p.out(0)
@@ -109,7 +117,7 @@ func folding(name string, op kir.ReduceOp, empty int64) lowering {
 		}
 		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.once(out))
 		k.Each()
-		v := k.load(x)
+		v := of(k, k.load(x))
 		if logical {
 			v = k.Cast(ir.Bool, v)
 		}

@@ -2,6 +2,7 @@ package comp
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -20,7 +21,7 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	total := func(f reduceEmit, v op.Val) op.Val { return reduceDims(b, f, v, mask, keepdim) }
 	switch {
 	case p == 2:
-		return sqrtFinite(b, total(prim.Sum, prim.Mul(b, x, x)))
+		return sqrtFinite(b, total(prim.SumSquares, x))
 	case p == 1:
 		return total(prim.Sum, prim.Abs(b, x))
 	case p == 0 && b.NeedsGrad(x): // a count with a gradient, which is 0
@@ -113,14 +114,23 @@ func evalForeachNorm(a *op.Args) []op.Val {
 	if len(ts) == 0 {
 		return a.Ret(prim.Zeros(b, b.DefaultDType(), b.DefaultDevice(), nil))
 	}
+	part := func(t op.Val) op.Val { return vectorNorm(b, t, p, all(t), false) }
+	// Squares are added without the roots between, but for halves, which they overflow.
+	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool { return t.DType().Size() < 4 || !t.DType().IsFloat() })
+	if squares {
+		part = func(t op.Val) op.Val { return reduceDims(b, prim.SumSquares, t, all(t), false) }
+	}
 	norms := make([]op.Val, len(ts))
 	for i, t := range ts {
-		n := prim.ToDevice(b, vectorNorm(b, t, p, all(t), false), ts[0].Device())
+		n := prim.ToDevice(b, part(t), ts[0].Device())
 		norms[i] = prim.Reshape(b, cast(b, n, ts[0].DType()), []int64{1})
 	}
 	v := norms[0]
 	if len(norms) > 1 {
 		v = prim.Cat(b, norms, 0)
+	}
+	if squares {
+		return a.Ret(sqrtFinite(b, reduceDims(b, prim.Sum, v, all(v), false)))
 	}
 	return a.Ret(vectorNorm(b, v, p, all(v), false))
 }

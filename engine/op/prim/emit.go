@@ -18,7 +18,7 @@ var (
 	pWhere, pCast, pTri                                              op.PrimID
 	pFill, pIota, pRandUniform, pRandNormal, pRandInt, pDropout      op.PrimID
 	pSum, pProd, pAmax, pAmin, pAny, pAll, pArgMax, pArgMin          op.PrimID
-	pMaxDim, pMinDim, pVar                                           op.PrimID
+	pMaxDim, pMinDim, pVar, pSumSquares                              op.PrimID
 	pSoftmax, pLogSoftmax, pSoftmaxGrad, pLogSoftmaxGrad             op.PrimID
 	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pCumsum, pTopk     op.PrimID
 	pGather, pIndexSelect, pScatterAdd, pScatter, pIndexAdd          op.PrimID
@@ -249,6 +249,14 @@ func Sum(b op.Builder, x op.Val, dims []int64) op.Val {
 		return x
 	}
 	return b.Emit(pSum, dims, x)
+}
+
+// SumSquares adds the squares over dims, which go; no dims gives the square of x.
+func SumSquares(b op.Builder, x op.Val, dims []int64) op.Val {
+	if len(dims) == 0 {
+		return Mul(b, x, x)
+	}
+	return b.Emit(pSumSquares, dims, x)
 }
 
 // Prod multiplies over dims, which go; no dims gives x itself.

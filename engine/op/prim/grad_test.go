@@ -84,6 +84,7 @@ func TestSelectionAndReductionGradients(t *testing.T) {
 		"tril":    func(b op.Builder, x op.Val) op.Val { return prim.Tri(b, x, 0, false) },
 		"triu":    func(b op.Builder, x op.Val) op.Val { return prim.Tri(b, x, -1, true) },
 		"sum":     func(b op.Builder, x op.Val) op.Val { return prim.Sum(b, prim.Mul(b, x, x), []int64{0, 2}) },
+		"squares": func(b op.Builder, x op.Val) op.Val { return prim.SumSquares(b, x, []int64{0, 2}) },
 		"prod":    func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, []int64{1, 2}) },
 		"amax":    func(b op.Builder, x op.Val) op.Val { return prim.Amax(b, x, []int64{0, 2}) },
 		"amin":    func(b op.Builder, x op.Val) op.Val { return prim.Amin(b, x, []int64{1}) },

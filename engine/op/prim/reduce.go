@@ -46,6 +46,12 @@ func registerSums() {
 		VJP: func(c *op.VJPCall) []op.Val {
 			return []op.Val{spread(c.B, c.Cot[0], c.Attr, c.In[0].Shape())}
 		}})
+	pSumSquares = op.RegisterPrim(op.Prim{Name: "sum_squares", Doc: "sum of squares over dims", NIn: 1, SaveIn: 1,
+		Infer: reduceInfer("sum_squares", floats, ir.InvalidDType, true),
+		VJP: func(c *op.VJPCall) []op.Val {
+			g := spread(c.B, Mul(c.B, c.Cot[0], num(2)), c.Attr, c.In[0].Shape())
+			return []op.Val{Mul(c.B, g, c.In[0])}
+		}})
 	pProd = op.RegisterPrim(op.Prim{Name: "prod", Doc: "product over dims", NIn: 1, SaveIn: 1, Infer: reduceInfer("prod", numbers, ir.InvalidDType, true),
 		VJP: func(c *op.VJPCall) []op.Val {
 			x := c.In[0]
