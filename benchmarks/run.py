@@ -23,16 +23,18 @@ def main() -> int:
     device = "cpu"
     rows = []
     if options.suite == "cpu":
+        import cpu_steps
         import demo_step
         import plan
         import record
         import small_ops
 
-        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows]
+        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows]
     elif options.suite == "gpu":
         import gpu_demo_step
+        import gpu_steps
 
-        device, suites = "wgpu", [gpu_demo_step.rows]
+        device, suites = "wgpu", [gpu_demo_step.rows, gpu_steps.rows]
     else:
         import soak
 

@@ -71,6 +71,9 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	sink := live.GradSink{S: s, Create: o.CreateGraph,
 		Add:   func(x, y op.Val) op.Val { return prim.Add(s, x, y) },
 		Dense: func(v op.Val) op.Val { return denseGrad(s, v) }}
+	if e.x.Profiling {
+		o.Enter = func(site uint32) { s.Site = e.profile.backward(site) }
+	}
 	e.nextID++
 	id = e.nextID
 	e.sessions[id] = &session{w: s.T.Begin(s, sink, rv, cv, o, addCot, viewCot), flags: flags, inputs: len(inputs)}

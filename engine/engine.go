@@ -64,6 +64,7 @@ type Engine struct {
 	byteBudget int64
 	inBackward int
 	stats      counters
+	profile    profile
 	defaultSet bool
 	factories  []int // by operator: its requires_grad parameter, -1 for none
 	decodings  [][]decoding
@@ -262,6 +263,9 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		return 0, ir.Errorf(ir.ErrHandle, "operator number %d: want 1 to %d", c.Op, len(op.Defs()))
 	}
 	e.s.Site = c.Site
+	if e.x.Profiling {
+		e.s.Site = e.profile.forward(c.Site)
+	}
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}

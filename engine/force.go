@@ -125,6 +125,7 @@ func (e *Engine) window(values []uint32, effects int) error {
 		return err
 	}
 	e.remember()
+	e.noteTimings()
 	e.stats.executed += int64(len(w.Nodes))
 	e.stats.inPlace += int64(p.InPlace)
 	e.stats.through += int64(p.Through)

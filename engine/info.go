@@ -37,6 +37,7 @@ func (e *Engine) Site(file, fn string, line int) uint32 {
 
 // SiteString gives "file:line in function".
 func (e *Engine) SiteString(id uint32) string {
+	id = e.profile.site(id)
 	e.sites.mu.Lock()
 	defer e.sites.mu.Unlock()
 	if int(id) < len(e.sites.list) {
@@ -139,6 +140,8 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 		v = e.memoryStats()
 	case "stats":
 		v = e.counts()
+	case "profile":
+		v = e.takeProfile()
 	case "leaks":
 		v = e.leaks()
 	case "explain":
@@ -154,7 +157,7 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 		}
 		v = names
 	default:
-		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, leaks, explain or ops", kind)
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain or ops", kind)
 	}
 	b, x := json.Marshal(v)
 	if x != nil {
@@ -233,7 +236,8 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 }
 
 // SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit"
-// (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", and those
+// (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", "profile"
+// (1 or 0), "scope" (the name that what is recorded while profiling goes under), and those
 // that RegisterOption added.
 func (e *Engine) SetOption(key, value string) *ir.Error {
 	e.enter()
@@ -261,6 +265,13 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 		}
 	case "clear_plans":
 		e.cache.Clear()
+	case "profile":
+		if value != "0" && value != "1" {
+			return bad()
+		}
+		e.setProfiling(value == "1")
+	case "scope":
+		e.profile.enter(value)
 	default:
 		if f := optionHooks[key]; f != nil {
 			if x := f(value); x != nil {

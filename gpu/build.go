@@ -58,6 +58,8 @@ type program struct {
 // Bufs and Params are then those of [kir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
+	index    int           // in the list given to Build
+	indices  []int         // likewise of the members
 	variants [2]variantKey // of the forms
 	groups   uint64        // workgroups of form 0, before merging
 	members  []device.Step // that were merged, nil for one step
@@ -91,7 +93,10 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
 	list := make([]step, 0, len(steps))
 	for i := range steps {
-		list = append(list, d.windows(steps[i])...)
+		for _, s := range d.windows(steps[i]) {
+			s.index = i
+			list = append(list, s)
+		}
 	}
 	for i := range list {
 		s := &list[i]

@@ -4,15 +4,9 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 )
-
-// StepTime is the time that one dispatch took on the device.
-type StepTime struct {
-	Event    uint32
-	Kernel   string
-	Duration time.Duration
-}
 
 // maxQueries is WebGPU's limit on a query set.
 const maxQueries = 4096
@@ -23,11 +17,13 @@ type profiler struct {
 	queries []Handle
 	resolve Handle
 	bytes   int64
-	times   []StepTime
+	times   []device.StepTime
 }
 
-// Profile turns timing on or off. While it is on, every dispatch has a pass of its
-// own and Run waits, so that times of steps are right and the sum is not the time of a run.
+var _ device.Profiler = (*Device)(nil)
+
+// Profile implements device.Profiler. While it is on, every dispatch has a pass of its
+// own, so that times of steps are right and their sum is not the time of a run.
 func (d *Device) Profile(on bool) error {
 	if on && !d.feat.Timestamps {
 		return ir.Errorf(ir.ErrRuntime, "%s: the device has no timestamps", d.caps.Name)
@@ -36,8 +32,9 @@ func (d *Device) Profile(on bool) error {
 	return nil
 }
 
-// Profiles gives and forgets the times taken since the last call, in order of execution.
-func (d *Device) Profiles() []StepTime {
+// Profiles implements device.Profiler. The steps of a merged dispatch share its time by
+// their numbers of workgroups.
+func (d *Device) Profiles() []device.StepTime {
 	t := d.profile.times
 	d.profile.times = nil
 	return t
@@ -109,13 +106,28 @@ func (d *Device) runTimed(p *program, list []Record) error {
 		at := 0
 		for i := range p.steps {
 			s := &p.steps[i]
-			if s.forms[0] == nil {
+			if !s.launches() {
 				continue
 			}
 			begin, end := binary.LittleEndian.Uint64(mem[at:]), binary.LittleEndian.Uint64(mem[at+8:])
 			at += 16
-			ticks := float64(int64(end - begin))
-			f.times = append(f.times, StepTime{Event: s.Event, Kernel: s.name(), Duration: time.Duration(max(0, ticks) * d.limits.TimestampPeriod)})
+			ticks := max(0, float64(int64(end-begin)))
+			f.note(s, time.Duration(float64(begin)*d.limits.TimestampPeriod), time.Duration(ticks*d.limits.TimestampPeriod))
 		}
 	})
+}
+
+// note enters the time of s, member by member.
+func (f *profiler) note(s *step, start, total time.Duration) {
+	if len(s.members) == 0 {
+		f.times = append(f.times, device.StepTime{Step: s.index, Start: start, Duration: total})
+		return
+	}
+	ends, before := s.ends[s.form], uint64(0)
+	for i, m := range s.indices {
+		from := time.Duration(float64(total) * float64(before) / float64(ends[len(ends)-1]))
+		to := time.Duration(float64(total) * float64(ends[i]) / float64(ends[len(ends)-1]))
+		f.times = append(f.times, device.StepTime{Step: m, Start: start + from, Duration: to - from})
+		before = ends[i]
+	}
 }

@@ -259,7 +259,7 @@ func (s *scheduler) join(members []int) step {
 		st := &s.steps[m]
 		j.Params = append(j.Params, st.Params...)
 		j.offsets = append(j.offsets, st.offsets...)
-		j.members = append(j.members, st.Step)
+		j.members, j.indices = append(j.members, st.Step), append(j.indices, st.index)
 		for k, slot := range st.Bufs {
 			switch at := slices.Index(j.Bufs, slot); {
 			case n == 0 || !j.shared[k]:

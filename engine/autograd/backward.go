@@ -31,6 +31,8 @@ type Options struct {
 	CreateGraph bool
 	Accumulate  bool     // deliver to leaves and retained grads
 	Inputs      []uint32 // when given: edges whose cotangents are wanted; only paths to them are walked
+	// Enter, when given, is told where the operation was recorded whose rule comes next.
+	Enter func(site uint32)
 }
 
 // Session is a backward walk in progress. It stops where a tensor hook must run and
@@ -292,6 +294,9 @@ func (s *Session) prim(n *Node) error {
 	}
 	if err := s.gather(n, p); err != nil {
 		return err
+	}
+	if s.o.Enter != nil {
+		s.o.Enter(n.Site)
 	}
 	ni, no := len(n.In), len(n.Out)
 	key := s.b.Key(ruleVJP | uint64(n.Prim) | uint64(n.Attr)<<16)

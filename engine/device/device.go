@@ -89,6 +89,20 @@ type Fault struct {
 	Element int64
 }
 
+// StepTime is when one step of a program ran, on the device's own clock.
+type StepTime struct {
+	Step            int // its number in the list given to Build
+	Start, Duration time.Duration
+}
+
+// Profiler is a device that can time the steps of programs.
+type Profiler interface {
+	// Profile turns timing on or off. While it is on, Run returns when the program has ended.
+	Profile(on bool) error
+	// Profiles gives and forgets the times taken since the last call, in order of execution.
+	Profiles() []StepTime
+}
+
 // Device is one place where programs run. Methods are called by one goroutine at
 // a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc,
 // ErrDeviceLost when the device is gone, ErrKernelExecution otherwise.

@@ -36,6 +36,9 @@ type Executor struct {
 	temps    []device.Buffer
 	Timeout  time.Duration
 	Limit    int64 // of each pool; 0 for none
+	// Profiling makes Run note in Timings when each step ran.
+	Profiling bool
+	Timings   []Timing
 	// Counters.
 	Kernels, Bytes, Runs int64
 	LiveStorages         int
@@ -54,6 +57,7 @@ func (x *Executor) AddPlace(id ir.DeviceID, d device.Device) *Place {
 	p := &Place{Dev: d, Pool: NewPool(d, x.Timeout)}
 	p.Pool.Limit = x.Limit
 	x.Places[id] = p
+	x.profile(d)
 	return p
 }
 
@@ -255,9 +259,13 @@ func (x *Executor) segments(p *plan.Plan) error {
 		if err := x.throttle(pl); err != nil {
 			return err
 		}
+		began := time.Now()
 		f, err := pl.Dev.Run(s.Program, &x.bind)
 		if err != nil {
 			return err
+		}
+		if x.Profiling {
+			x.note(s, pl.Dev, began)
 		}
 		if pl.Dev.Caps().Async {
 			pl.fences = append(pl.fences, f)

@@ -44,6 +44,9 @@ type Device struct {
 	cached [cacheClasses][]unsafe.Pointer
 	held   int64 // bytes in cached
 	stats  struct{ submits, dispatches, allocs, reused int64 }
+
+	profiling bool
+	times     []device.StepTime
 }
 
 // Freed blocks of up to 1 MiB stay in a small cache by size class, so that their
@@ -246,10 +249,30 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	d.fence++
 	d.stats.submits++
 	d.stats.dispatches += int64(x.steps)
-	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault); missing != 0 {
+	var times []C.int64_t
+	if d.profiling {
+		times = make([]C.int64_t, x.steps+1)
+	}
+	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault, first(times)); missing != 0 {
 		return d.fence, outOfMemory(int64(missing))
 	}
+	for i := range max(len(times)-1, 0) {
+		d.times = append(d.times, device.StepTime{Step: i, Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
+	}
 	return d.fence, nil
+}
+
+// Profile implements device.Profiler.
+func (d *Device) Profile(on bool) error {
+	d.profiling = on
+	return nil
+}
+
+// Profiles implements device.Profiler.
+func (d *Device) Profiles() []device.StepTime {
+	t := d.times
+	d.times = nil
+	return t
 }
 
 // Done implements device.Device: Run returns when the work is done.

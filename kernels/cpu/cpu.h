@@ -189,7 +189,8 @@ tl_fn tl_lookup(int isa, const tl_ins *);
 int tl_kern_link(tl_kern *, int isa);
 
 // Runs a program. Returns 0, or the bytes that could not be allocated.
-int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *);
+int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
+	int64_t *times); // NULL, or room for when each step begins and the last ends, in nanoseconds
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 

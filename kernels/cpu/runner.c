@@ -2,6 +2,7 @@
 #include <string.h>
 #include <stdlib.h>
 #include <math.h>
+#include <time.h>
 #include "cpu.h"
 
 #if defined(__x86_64__)
@@ -365,8 +366,15 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	return r.oom;
 }
 
-int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault) {
+static int64_t nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault, int64_t *times) {
 	for (int32_t i = 0; i < p->nstep; i++) {
+		if (times) times[i] = nanoseconds();
 		tl_step *s = &p->step[i];
 		for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = p->slots[s->slot[b]];
 		for (int32_t d = 0; d < s->ndyn; d++) {
@@ -384,5 +392,6 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		}
 		if (oom) return oom;
 	}
+	if (times) times[p->nstep] = nanoseconds();
 	return 0;
 }

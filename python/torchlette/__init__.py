@@ -50,7 +50,7 @@ from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("nn", "optim", "testing", "utils")
+_LAZY = ("nn", "optim", "profiler", "testing", "utils")
 
 
 def __getattr__(name: str) -> _ModuleType:

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// profile keeps what was timed, and under which names it was recorded. While profiling,
+// a node's site stands for a call site together with the scope it was recorded in.
+type profile struct {
+	scopes []string // by number; 0 is none
+	byName map[string]uint32
+	scope  uint32 // the present one
+	events []profileEvent
+
+	mu     sync.Mutex // call sites are looked up without the engine's lock
+	places []place
+	number map[place]uint32
+}
+
+// place is where an operation was recorded.
+type place struct {
+	site, scope uint32
+	backward    bool
+}
+
+// placed marks a site number that is an index into profile.places.
+const placed = 1 << 31
+
+// profileEvent is one step that ran, as Info("profile") gives it.
+type profileEvent struct {
+	Op       string `json:"op"`
+	Kernel   string `json:"kernel"`
+	Device   string `json:"device"`
+	Scope    string `json:"scope"`
+	Backward bool   `json:"backward"`
+	Site     string `json:"site"`
+	Start    int64  `json:"start_ns"` // of the Unix epoch
+	Duration int64  `json:"duration_ns"`
+	Flops    int64  `json:"flops"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// enter changes the scope.
+func (p *profile) enter(name string) {
+	if p.byName == nil {
+		p.byName, p.scopes = map[string]uint32{"": 0}, []string{""}
+	}
+	id, ok := p.byName[name]
+	if !ok {
+		id = uint32(len(p.scopes))
+		p.scopes = append(p.scopes, name)
+		p.byName[name] = id
+	}
+	p.scope = id
+}
+
+// forward gives the site number of an operation called at site.
+func (p *profile) forward(site uint32) uint32 { return p.at(place{site: site, scope: p.scope}) }
+
+// backward gives the site number of the gradient of an operation recorded at site.
+func (p *profile) backward(site uint32) uint32 {
+	q := p.place(site)
+	q.backward = true
+	return p.at(q)
+}
+
+func (p *profile) at(q place) uint32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, ok := p.number[q]
+	if !ok {
+		if p.number == nil {
+			p.number = map[place]uint32{}
+		}
+		id = uint32(len(p.places)) | placed
+		p.places = append(p.places, q)
+		p.number[q] = id
+	}
+	return id
+}
+
+func (p *profile) place(site uint32) place {
+	if site&placed != 0 {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.places[site&^placed]
+	}
+	return place{site: site}
+}
+
+// site is the call site that a site number stands for.
+func (p *profile) site(id uint32) uint32 { return p.place(id).site }
+
+// setProfiling starts or ends timing; what was recorded before belongs to neither.
+func (e *Engine) setProfiling(on bool) {
+	e.x.SetProfiling(on)
+	if on {
+		e.profile.events = nil
+	}
+}
+
+// noteTimings gives the steps of the window that ran their names.
+func (e *Engine) noteTimings() {
+	if len(e.x.Timings) == 0 {
+		return
+	}
+	p := &e.profile
+	for _, t := range e.x.Timings {
+		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration), Flops: t.Flops, Bytes: t.Bytes}
+		if i := int(t.Event) - 1; i >= 0 && i < len(e.w.Nodes) {
+			if o := e.s.G.Node(e.w.Nodes[i]).Op; o < ir.OpProj {
+				ev.Op = op.PrimOf(op.PrimID(o)).Name
+			}
+			q := p.place(e.w.Sites[i])
+			ev.Site, ev.Backward = e.SiteString(q.site), q.backward
+			if q.scope != 0 {
+				ev.Scope = p.scopes[q.scope]
+			}
+		}
+		p.events = append(p.events, ev)
+	}
+	e.x.Timings = e.x.Timings[:0]
+}
+
+// takeProfile gives and forgets the events.
+func (e *Engine) takeProfile() []profileEvent {
+	ev := e.profile.events
+	e.profile.events = nil
+	if ev == nil {
+		ev = []profileEvent{}
+	}
+	return ev
+}
