@@ -58,6 +58,8 @@ func kernelName(st *device.Step) string {
 		return st.Kernel.Name
 	case device.RunGemm:
 		return "gemm_" + st.Gemm.Type.String()
+	case device.RunAttention:
+		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_"}[st.Attention.Pass] + st.Attention.Type.String()
 	case device.CopyBytes:
 		return "copy_bytes"
 	}
@@ -80,8 +82,35 @@ func cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
 			batch *= size(p)
 		}
 		return 2 * batch * m * n * k, batch * (m*k + k*n + m*n) * int64(c.Storage[st.Gemm.Type])
+	case device.RunAttention:
+		return attentionCost(st.Attention, c, size)
 	}
-	k := st.Kernel
+	return kernelCost(st.Kernel, c, size)
+}
+
+// attentionCost counts the products that the pass cannot do without, over half the pairs
+// where attention is causal, and operands and results once.
+func attentionCost(a *kir.Attention, c *device.Caps, size func(int) int64) (flops, bytes int64) {
+	l := a.Layout()
+	queries, keys := size(l.Batch)*size(l.Heads)*size(l.Queries), size(l.Batch)*size(l.KeyHeads)*size(l.Keys)
+	pairs := queries * size(l.Keys)
+	if a.Causal {
+		pairs /= 2
+	}
+	w, wv := size(l.Width), size(l.WidthV)
+	in := queries*w + keys*(w+wv)
+	switch a.Pass {
+	case kir.AttentionForward: // scores, results
+		flops, bytes = 2*pairs*(w+wv), in+queries*wv
+	case kir.AttentionGradQ: // scores, cotangents of probabilities, dq
+		flops, bytes = 2*pairs*(2*w+wv), in+queries*(w+wv)
+	default: // likewise, dk and dv
+		flops, bytes = 2*pairs*(2*w+2*wv), in+queries*wv+keys*(w+wv)
+	}
+	return flops, bytes * int64(c.Storage[a.Type])
+}
+
+func kernelCost(k *kir.Kernel, c *device.Caps, size func(int) int64) (flops, bytes int64) {
 	outer, inner := int64(1), int64(1)
 	for d := range k.Outer + k.Inner {
 		if d < k.Outer {
