@@ -11,7 +11,6 @@ import torchlette as tl  # noqa: E402
 import torchlette.nn  # noqa: E402
 import torchlette.optim  # noqa: E402
 import torchlette.optim.swa_utils  # noqa: E402
-import torch.optim.swa_utils  # noqa: E402, F401, I001
 
 AVERAGES = {
     "equal": lambda s: {},

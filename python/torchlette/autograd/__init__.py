@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -15,9 +16,12 @@ from torchlette.autograd.grad_mode import (
 )
 
 __all__ = [
+    "Function",
     "Variable",
     "backward",
     "enable_grad",
+    "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
@@ -48,6 +52,21 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
     return start
 
 
+# Called when the walk in progress ends, by whatever way; there is never more than one walk.
+after_walk: list[Callable[[], None]] = []
+
+
+def _walk(run: Callable[..., Any], create_graph: bool, *args: Any) -> Any:
+    """Walk the tape. Hooks and functions in Python record if, and only if, the walk is recorded."""
+    before = _C._set_grad_enabled(create_graph)
+    try:
+        return run(*args)
+    finally:
+        _C._set_grad_enabled(before)
+        while after_walk:
+            after_walk.pop()()
+
+
 def backward(
     tensors: _C.Tensor | Sequence[_C.Tensor],
     grad_tensors: _C.Tensor | Sequence[_C.Tensor | None] | None = None,
@@ -72,7 +91,7 @@ def backward(
     given = (None,) * len(roots) if grad_tensors is None else _as_tuple(grad_tensors)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    _C._backward(roots, tuple(start), keep, create_graph, inputs)
+    _walk(_C._backward, create_graph, roots, tuple(start), keep, create_graph, inputs)
 
 
 def grad(
@@ -109,7 +128,7 @@ def grad(
     given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _C._grad(roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads)
+    found = _walk(_C._grad, create_graph, roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads)
     if materialize_grads:
         found = tuple(_C.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
     return tuple(found)
@@ -120,10 +139,13 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
     return data.requires_grad_(requires_grad) if requires_grad else data
 
 
-def __getattr__(name: str) -> Any:
-    """Import the numeric checks when they are first used."""
-    if name in ("gradcheck", "gradgradcheck"):
-        from torchlette.autograd import numeric
+# What is imported when it is first used: the name and its module.
+_LAZY = {"Function": "function", "function": "function", "functional": "functional", "gradcheck": "numeric", "gradgradcheck": "numeric"}
 
-        return getattr(numeric, name)
+
+def __getattr__(name: str) -> Any:
+    """Import what few programs need when it is first used."""
+    if name in _LAZY:
+        module = importlib.import_module("torchlette.autograd." + _LAZY[name])
+        return module if name == _LAZY[name] else getattr(module, name)
     raise AttributeError(f"module 'torchlette.autograd' has no attribute {name!r}")

@@ -1,0 +1,302 @@
+"""Differentiable functions whose backward rule is written in Python.
+
+A call runs ``forward`` without recording and then joins its results to the tape by ordinary operators:
+
+* each input that requires a gradient gets an identity view, the *tap*;
+* each result is chosen, by ``where`` with a condition that always holds, in place of the sum of no
+  elements of any tap. That changes no bit of it, and makes it depend on all taps;
+* a tensor hook on each choice notes the gradient of that result. The walk then reaches the taps, with
+  gradients of zero, which nobody computes; the hook on a tap puts in what ``backward`` returned for its input.
+
+All results are later on the tape than all taps, so that a walk calls every hook of the first kind
+that it will call before any of the second kind.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from torchlette import _C, autograd
+from torchlette.autograd.grad_mode import enable_grad, no_grad
+from torchlette.errors import SavedTensorModifiedError
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+
+Tensor = _C.Tensor
+
+
+class FunctionCtx:
+    """What ``forward`` hands to ``backward``: saved tensors, flags, and any attribute."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def __init__(self) -> None:
+        """Save nothing."""
+        self._to_save: tuple[Tensor | None, ...] = ()
+        self._dirty: tuple[Tensor, ...] = ()
+        self._non_differentiable: tuple[Tensor, ...] = ()
+        self._materialize = True
+        self._saved: tuple[_Saved, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, results or other tensors for ``backward``, which finds them in :attr:`saved_tensors`."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(f"save_for_backward can only save variables, but argument {tensors.index(t)} is of type {type(t).__name__}")
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Accepted for compatibility: there is no forward mode."""
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs ``forward`` changed in place; it must return them."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which results have no gradient."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose whether ``backward`` gets zeros, or None, for results that no gradient reached."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """The tensors given to :meth:`save_for_backward`, as they were."""
+        return tuple(saved.unpack() for saved in self._saved) if self._saved else self._to_save
+
+
+class _Saved:
+    """A saved tensor and the number of writes that it had seen.
+
+    Of a result only the values are held: the result itself would hold the tape that holds this. It is
+    joined to the tape anew when it is asked for.
+    """
+
+    def __init__(self, tensor: Tensor | None, rejoin: Callable[[Tensor], Tensor] | None) -> None:
+        self.tensor = tensor if tensor is None or rejoin is None else tensor.detach()
+        self.version = 0 if self.tensor is None else self.tensor._version
+        self.rejoin = rejoin
+
+    def unpack(self) -> Tensor | None:
+        if self.tensor is None:
+            return None
+        if self.tensor._version != self.version:
+            raise SavedTensorModifiedError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a saved tensor of shape "
+                f"{list(self.tensor.shape)} is at version {self.tensor._version}; expected version {self.version} instead."
+            )
+        return self.tensor if self.rejoin is None or not _C.is_grad_enabled() else self.rejoin(self.tensor)
+
+
+class _Call:
+    """One call on the tape: collects the gradients of the results and gives out those of the inputs."""
+
+    def __init__(self, cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
+        self.name = cls.__name__ + "Backward"
+        self.rule = cls.backward
+        self.ctx = ctx
+        self.like = [(tuple(a.shape), a.dtype, a.device) if isinstance(a, Tensor) else None for a in args]
+        # Shape, dtype and device of each result; the gradients of the walk in progress; what backward returned for it.
+        self.results: list[Any] = []
+        self.grads: dict[int, Tensor] = {}
+        self.answers: tuple[Any, ...] | None = None
+
+    def tap(self, stems: dict[int, Tensor]) -> list[Tensor]:
+        """Return a tap on each of the inputs that require gradients."""
+        taps = []
+        for i, stem in stems.items():
+            tap = stem[...]
+            tap.register_hook(functools.partial(self._on_tap, i))
+            taps.append(tap)
+        return taps
+
+    def join(self, i: int, values: Tensor, taps: list[Tensor]) -> Tensor:
+        """Return result ``i`` as a function of the taps."""
+        nothing = [tap.reshape(-1)[:0].sum().to(values.device, values.dtype) for tap in taps]
+        chosen = _C.where(_C.ones((), dtype=_C.bool, device=values.device), values.detach(), sum(nothing[1:], nothing[0]))
+        chosen.register_hook(functools.partial(self._on_result, i))
+        # A view, so that hooks of the user's come before.
+        return chosen[...]
+
+    def _on_result(self, i: int, grad: Tensor) -> None:
+        if not self.grads:
+            autograd.after_walk.append(self._forget)
+        self.grads[i] = grad
+
+    def _forget(self) -> None:
+        """Let go of what belongs to one walk; recorded gradients would hold the tape that holds this."""
+        self.grads, self.answers = {}, None
+
+    def _on_tap(self, i: int, grad: Tensor) -> Tensor | None:
+        if self.answers is None:
+            self.answers = self._run()
+        answer = self.answers[i]
+        return grad if answer is None else self._fit(i, answer)
+
+    def _run(self) -> tuple[Any, ...]:
+        grads: list[Tensor | None] = []
+        for i, (shape, dtype, device) in enumerate(self.results):
+            missing = _C.zeros(shape, dtype=dtype, device=device) if self.ctx._materialize else None
+            grads.append(self.grads.get(i, missing))
+        answers = self.rule(self.ctx, *grads)
+        answers = answers if isinstance(answers, tuple) else (answers,)
+        wanted = len(self.like)
+        if len(answers) > wanted and all(answer is None for answer in answers[wanted:]):
+            answers = answers[:wanted]
+        if len(answers) != wanted:
+            raise RuntimeError(f"function {self.name} returned an incorrect number of gradients (expected {wanted}, got {len(answers)})")
+        return answers
+
+    def _fit(self, i: int, answer: Any) -> Tensor:
+        """Give a returned gradient the input's shape, dtype and device."""
+        if not isinstance(answer, Tensor):
+            raise TypeError(f"function {self.name} returned a gradient of type {type(answer).__name__} at index {i}, want a Tensor or None")
+        shape, dtype, device = self.like[i]
+        if tuple(answer.shape) != shape:
+            lead = answer.dim() - len(shape)
+            kept = answer.shape[max(lead, 0) :]
+            if lead < 0 or any(have != want and want != 1 for have, want in zip(kept, shape, strict=True)):
+                raise RuntimeError(
+                    f"Function {self.name} returned an invalid gradient at index {i} - got {list(answer.shape)} but expected shape "
+                    f"compatible with {list(shape)}"
+                )
+            summed = [d for d in range(answer.dim()) if d < lead or shape[d - lead] != answer.shape[d]]
+            answer = answer.sum(summed, keepdim=True).reshape(shape)
+        return answer.to(device, dtype)
+
+
+class Function:
+    """Base class of differentiable functions: a subclass gives ``forward`` and ``backward``.
+
+    ``forward(ctx, *args)`` returns a tensor or a tuple; or ``forward(*args)`` does, and
+    ``setup_context(ctx, inputs, output)`` follows it. ``backward(ctx, *grad_outputs)`` returns a gradient,
+    or None, for each argument of ``forward``. Call it by ``apply``.
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the results."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: FunctionCtx, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save what ``backward`` needs, where ``forward`` does not take ``ctx``."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
+        """Return the gradient of each argument of ``forward``."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "vjp" in cls.__dict__:
+            cls.backward = cls.vjp
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Call the function and record the call."""
+        ctx = FunctionCtx()
+        recording = _C.is_grad_enabled()
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        call = _Call(cls, ctx, args)
+        record = recording and any(ctx.needs_input_grad)
+        with no_grad():
+            if cls.setup_context is not Function.setup_context:
+                output = cls.forward(*args)
+                cls.setup_context(ctx, args, output)
+            else:
+                output = cls.forward(ctx, *args)
+        if not record:
+            return output
+        many = isinstance(output, (tuple, list))
+        outputs = list(output) if many else [output]
+        for i, out in enumerate(outputs):
+            if not isinstance(out, Tensor) and out is not None:
+                raise TypeError(f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got {type(out).__name__}")
+        joined = cls._join(call, outputs, args)
+        return tuple(joined) if many else joined[0]
+
+    @staticmethod
+    def _join(call: _Call, outputs: list[Any], args: tuple[Any, ...]) -> list[Any]:
+        """Put the results on the tape, and what was saved into the context."""
+        ctx = call.ctx
+        constant = {id(t) for t in ctx._non_differentiable}
+        dirty = {id(t) for t in ctx._dirty}
+        for t in ctx._dirty:
+            if t.is_leaf and t.requires_grad:
+                raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        call.results = [((), _C.float32, _C.device("cpu")) if out is None else (tuple(out.shape), out.dtype, out.device) for out in outputs]
+        place = {id(out): i for i, out in enumerate(outputs) if out is not None}
+        given = {id(a) for a in args}
+        with enable_grad():
+            # The write that puts a changed input on the tape gives its views that history too, but not its copies.
+            needed = [i for i, n in enumerate(ctx.needs_input_grad) if n]
+            stems = {i: args[i].clone() if id(args[i]) in dirty else args[i][...] for i in needed}
+            taps = call.tap(stems)
+            versioned = {i: (stem, stem._version) for i, stem in stems.items()}
+            saved = []
+            for t in ctx._to_save:
+                i = place.get(id(t)) if id(t) not in given or id(t) in dirty else None
+                differentiable = i is not None and id(t) not in constant and t.is_floating_point()
+                saved.append(_Saved(t, functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None))
+            joined = []
+            for i, out in enumerate(outputs):
+                if out is None or id(out) in constant or not out.is_floating_point():
+                    joined.append(out)
+                elif id(out) in dirty:
+                    joined.append(out.copy_(call.join(i, out.clone(), taps)))
+                else:
+                    joined.append(call.join(i, out, taps))
+        for s, t in zip(saved, ctx._to_save, strict=True):
+            if t is not None and id(t) in dirty:
+                s.version = t._version
+        ctx._saved, ctx._to_save, ctx._dirty, ctx._non_differentiable = tuple(saved), (), (), ()
+        return joined
+
+
+def _rejoin(ref: weakref.ref[_Call], i: int, stems: dict[int, tuple[Tensor, int]], values: Tensor) -> Tensor:
+    """Join a saved result to the tape as the result of a call of its own, so that it can be differentiated again."""
+    call = ref()  # alive: its hook is what runs backward; a strong reference would be a cycle
+    if call is None:
+        return values
+    if any(stem._version != version for stem, version in stems.values()):
+        raise SavedTensorModifiedError("a saved result cannot be differentiated again: an input was modified by an inplace operation after the call")
+    again = _Call.__new__(_Call)
+    again.__dict__.update(call.__dict__, grads={}, answers=None)
+    return again.join(i, values, again.tap({k: stem for k, (stem, _) in stems.items()}))
+
+
+class _DifferentiatedOnce(Function):
+    """Pass gradients on; their own gradients raise."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, *grads: Tensor) -> tuple[Tensor, ...]:
+        return tuple(g.clone() for g in grads)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *grads: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a ``backward`` whose gradients have no gradients: differentiating it raises."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: FunctionCtx, *args: Any) -> Any:
+        with no_grad():
+            result = fn(ctx, *args)
+        if not _C.is_grad_enabled() or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return result
+        results = list(result) if isinstance(result, tuple) else [result]
+        where = [i for i, r in enumerate(results) if isinstance(r, Tensor)]
+        marked = _DifferentiatedOnce.apply(*(results[i].detach().requires_grad_() for i in where))
+        for i, r in zip(where, marked, strict=True):
+            results[i] = r
+        return tuple(results) if isinstance(result, tuple) else results[0]
+
+    return wrapper

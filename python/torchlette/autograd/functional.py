@@ -1,0 +1,209 @@
+"""Derivatives of functions as values, with the names and result shapes of ``torch.autograd.functional``.
+
+Inputs and outputs are tensors or tuples of tensors; ``shape(out)`` and ``shape(in)`` below are theirs.
+A product with a Jacobian from the right is made by differentiating twice: ``J v`` is the gradient by ``u``
+of ``(J^T u) . v``, which is linear in ``u``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette import autograd as _autograd
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensor = _C.Tensor
+Tensors = tuple[Tensor, ...]
+
+
+def _tensors(value: Any, name: str, where: str) -> tuple[bool, Tensors]:
+    """Return whether ``value`` is a tuple, and it as a tuple."""
+    many = isinstance(value, tuple)
+    values = value if many else (value,)
+    for i, item in enumerate(values):
+        if not isinstance(item, Tensor):
+            raise TypeError(f"The {name} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(item)}.")
+    return many, tuple(values)
+
+
+def _prepare(inputs: Tensors, create_graph: bool) -> Tensors:
+    """Return views of the inputs, or leaves with the same elements, to differentiate by."""
+    return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().clone().requires_grad_() for x in inputs)
+
+
+def _finish(values: Any, create_graph: bool) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_finish(v, create_graph) for v in values)
+    return values if create_graph else values.detach()
+
+
+def _gradients(outputs: Sequence[Tensor], inputs: Tensors, grads: Sequence[Tensor], create_graph: bool, strict: bool, what: str) -> Tensors:
+    """Return the gradients by ``inputs``: zeros, or an error when ``strict``, where there is no way from an output."""
+    pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
+    if strict and len(pairs) < len(outputs):
+        raise RuntimeError(f"{what}: an output does not depend on the inputs, which is not allowed when strict=True")
+    found: tuple[Any, ...] = (None,) * len(inputs)
+    if pairs:
+        roots, starts = zip(*pairs, strict=True)
+        found = _autograd.grad(roots, inputs, starts, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    if strict and any(g is None for g in found):
+        raise RuntimeError(f"{what}: the outputs do not depend on an input, which is not allowed when strict=True")
+    return tuple(_C.zeros_like(x, requires_grad=False) if g is None else g for x, g in zip(inputs, found, strict=True))
+
+
+def _check_vector(v: Any, like: Tensors, many: bool, what: str) -> Tensors:
+    """Return the vector of a product: ``v``, or a one for a single element."""
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(f"The vector v can only be None if {what} is a single element")
+        return (_C.ones_like(like[0], requires_grad=False),)
+    _, vectors = _tensors(v, "v", "the product")
+    if len(vectors) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}.")
+    for i, (x, y) in enumerate(zip(vectors, like, strict=True)):
+        if x.shape != y.shape:
+            entry = f"Entry {i} in " if many else ""
+            raise RuntimeError(f"{entry}v has invalid size: should be {y.shape} but got {x.shape}.")
+    return vectors
+
+
+def _one(many: bool, values: Any) -> Any:
+    return values if many else values[0]
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """Return all derivatives of the outputs of ``func`` by its inputs.
+
+    Args:
+        func: Takes the inputs as arguments.
+        inputs: A tensor or a tuple of them.
+        create_graph: Make the result differentiable.
+        strict: Raise where an output does not depend on an input, instead of giving zeros.
+        vectorize: Accepted for compatibility.
+        strategy: "reverse-mode" or "forward-mode"; both are computed in reverse.
+
+    Returns:
+        A tensor of shape(out) + shape(in); in a tuple for each output and for each input where those are tuples.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode", got "{strategy}"')
+    many_in, points = _tensors(inputs, "inputs", "jacobian")
+    with _autograd.enable_grad():
+        points = _prepare(points, create_graph)
+        many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "jacobian")
+        rows = tuple(_jacobian_of(out, points, create_graph, strict) for out in outputs)
+    rows = _finish(rows, create_graph)
+    return _one(many_out, tuple(_one(many_in, row) for row in rows))
+
+
+def _jacobian_of(out: Tensor, points: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    """Return the derivatives of one output, a row for each element."""
+    seeds = _C.eye(out.numel(), dtype=out.dtype, device=out.device)
+    rows = [_gradients((out,), points, (seed.reshape(out.shape),), create_graph, strict, "jacobian") for seed in seeds.unbind(0)]
+    if not rows:
+        return tuple(_C.zeros((*out.shape, *x.shape), dtype=x.dtype, device=x.device) for x in points)
+    return tuple(_C.stack(list(column)).reshape((*out.shape, *x.shape)) for column, x in zip(zip(*rows, strict=True), points, strict=True))
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Return the second derivatives of ``func``, which gives one element.
+
+    Args:
+        func: Takes the inputs as arguments.
+        inputs: A tensor or a tuple of them.
+        create_graph: Make the result differentiable.
+        strict: Raise where the output or a derivative does not depend on an input.
+        vectorize: Accepted for compatibility.
+        outer_jacobian_strategy: Accepted as ``strategy`` of :func:`jacobian`.
+
+    Returns:
+        A tensor of shape(in) + shape(in), or a tuple of tuples of them.
+    """
+    many, _ = _tensors(inputs, "inputs", "hessian")
+
+    def gradient(*points: Tensor) -> Any:
+        found = jacobian(lambda *xs: _single(func(*xs), "hessian"), points, create_graph=True, strict=strict)
+        return tuple(g.reshape(x.shape) for g, x in zip(found, points, strict=True))
+
+    found = jacobian(gradient, inputs if many else (inputs,), create_graph, strict, vectorize, outer_jacobian_strategy)
+    return found if many else found[0][0]
+
+
+def _single(out: Any, where: str) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise RuntimeError(f"The function given to {where} should return a single Tensor")
+    if out.numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {where} should contain a single element")
+    return out.reshape(())
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """Return the outputs of ``func`` and the product of ``v``, of shape(out), with the Jacobian: of shape(in)."""
+    many, points = _tensors(inputs, "inputs", "vjp")
+    with _autograd.enable_grad():
+        points = _prepare(points, create_graph)
+        many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "vjp")
+        vectors = _check_vector(v, outputs, many_out, "the user-provided function returns")
+        found = _gradients(outputs, points, vectors, create_graph, strict, "vjp")
+    return _finish(_one(many_out, outputs), create_graph), _finish(_one(many, found), create_graph)
+
+
+def _forward_product(outputs: Tensors, points: Tensors, vectors: Tensors, create_graph: bool, strict: bool, what: str) -> Tensors:
+    """Return the product of the Jacobian with ``vectors``."""
+    dual = tuple(_C.zeros_like(out, requires_grad=True) for out in outputs)
+    back = _gradients(outputs, points, dual, True, strict, what)
+    return _gradients(back, dual, vectors, create_graph, False, what)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """Return the outputs of ``func`` and the product of the Jacobian with ``v``, of shape(in): of shape(out)."""
+    many, points = _tensors(inputs, "inputs", "jvp")
+    vectors = _check_vector(v, points, many, "the input to the user-provided function")
+    with _autograd.enable_grad():
+        points = _prepare(points, create_graph)
+        many_out, outputs = _tensors(func(*points), "outputs of the user-provided function", "jvp")
+        found = _forward_product(outputs, points, vectors, create_graph, strict, "jvp")
+    return _finish(_one(many_out, outputs), create_graph), _finish(_one(many_out, found), create_graph)
+
+
+def _scalar_gradient(func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, what: str) -> tuple[Any, ...]:
+    """Return whether inputs are many, the points, the vector, the output and its recorded gradient."""
+    many, points = _tensors(inputs, "inputs", what)
+    vectors = _check_vector(v, points, many, "the input to the user-provided function")
+    points = _prepare(points, create_graph)
+    out = _single(func(*points), what)
+    grads = _gradients((out,), points, (_C.ones_like(out, requires_grad=False),), True, strict, what)
+    return many, points, vectors, out, grads
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """Return the output of ``func``, one element, and the product of ``v``, of shape(in), with the Hessian: of shape(in)."""
+    with _autograd.enable_grad():
+        many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "vhp")
+        found = _gradients(grads, points, vectors, create_graph, strict, "vhp")
+    return _finish(out, create_graph), _finish(_one(many, found), create_graph)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+    """Return the output of ``func``, one element, and the product of the Hessian with ``v``, of shape(in): of shape(in)."""
+    with _autograd.enable_grad():
+        many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "hvp")
+        found = _forward_product(grads, points, vectors, create_graph, strict, "hvp")
+    return _finish(out, create_graph), _finish(_one(many, found), create_graph)
