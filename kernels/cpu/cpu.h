@@ -17,7 +17,7 @@ enum {
 	TL_CONST,  // imm: bits
 	TL_PARAM,  // aux: parameter
 	TL_LOAD,   // aux: affine; type: storage type
-	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm: rows that follow are fetched ahead, 1 for reading, 2 for writing
+	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: for writing, row after row
 	TL_IOTA,   // aux: affine; its element numbers as i64
 	TL_GATHER, // aux: buffer; a: element numbers; type: storage type
 	TL_FINAL,  // aux: accumulator: its value, one lane an outer index

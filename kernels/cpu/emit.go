@@ -252,9 +252,6 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 	i := instr{lanes: kind, a: -1, b: -1, c: -1, aux: m, typ: int(a.typ)}
 	if direct && a.typ == a.typ.ComputeType() && dense(e.walk(a, kind)) {
 		i.op, i.d = C.TL_DIRECT, e.pointer(a, level)
-		if level == levelInner && e.passes > 1 {
-			i.imm = 1
-		}
 	} else {
 		i.op, i.d = C.TL_LOAD, e.reg(a.typ.ComputeType(), kind, level)
 	}
@@ -633,7 +630,7 @@ func (e *emitter) write(p *pending, kind, level int) {
 		p.ins.d = e.pointer(e.maps[m], level)
 		direct := instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m}
 		if level == levelInner {
-			direct.imm = 2
+			direct.imm = 1
 		}
 		e.add(level, direct)
 		e.add(level, p.ins)

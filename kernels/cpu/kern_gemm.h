@@ -4,10 +4,8 @@
 #define TL_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
 #define TL_UNROLL _Pragma("clang loop unroll(full)")
-#define TL_UNROLL4 _Pragma("clang loop unroll_count(4)")
 #else
 #define TL_UNROLL _Pragma("GCC unroll 32")
-#define TL_UNROLL4 _Pragma("GCC unroll 4")
 #endif
 
 typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
@@ -28,7 +26,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			__builtin_prefetch(c + i * cm, 1); \
 			__builtin_prefetch(c + i * cm + 2 * L - 1, 1); \
 		} \
-		TL_UNROLL4 for (int64_t k = 0; k < kc; k++) { \
+		for (int64_t k = 0; k < kc; k++) { \
 			V b0 = *(const V *)b, b1 = *(const V *)(b + L); \
 			if (bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
 			TL_UNROLL for (int i = 0; i < mr; i++) { \

@@ -133,18 +133,17 @@ TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 
 #define TL_FETCH_MAX 16384
 
-// imm: 1 for reading, 2 for writing, in a program of several passes.
+// imm 1: the register will be written, by a program of several passes.
 TL_ARG direct TL_P {
 	static const uint8_t width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 	const tl_affine *f = &c->k->affine[q->aux];
 	char *p = c->buf[f->buf] + affine_base(c, f) * width[f->type];
 	c->reg[q->d] = p;
-	// A program of several passes reads and writes rows in bursts, which no hardware prefetcher
-	// follows: the next row is fetched while this one is worked.
+	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: the
+	// next row is fetched while this one is worked.
 	int64_t bytes = c->n[q->lanes] * width[f->type];
 	if (!q->imm || bytes > TL_FETCH_MAX) return;
-	if (q->imm == 1) for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i);
-	else for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
+	for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
 }
 
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
@@ -170,20 +169,25 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 // additions of one short row would wait for each other.
 #define TL_SHORT 16
 
-// Row sums: 32 (16) partial sums of at most TL_FOLD elements are joined, eight wide, in the
+// Row sums: four vectors of eight partial sums, of at most TL_FOLD elements, join in the
 // state's type. The relative error is that of blocked pairwise summation.
 #define TL_FOLD 1024
-#define TL_ROWSUM(name, T, A, L, OP, ONE) \
+#define TL_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
+#define TL_ROWSUM(name, T, A, OP, ONE) \
+	typedef T name##_v TL_EIGHT(T); \
+	typedef A name##_w TL_EIGHT(A); \
 	static inline A name##_row(const T *v, int64_t n) { \
-		A q[8] = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE}; \
+		name##_w q = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE}; \
 		int64_t i = 0; \
-		while (i + L <= n) { \
-			int64_t e = n - i < TL_FOLD ? i + (n - i) / L * L : i + TL_FOLD; \
-			T p[L]; \
-			for (int j = 0; j < L; j++) p[j] = v[i + j]; \
-			for (i += L; i < e; i += L) for (int j = 0; j < L; j++) p[j] = p[j] OP v[i + j]; \
-			if (L == 32) for (int j = 0; j < 16; j++) p[j] = p[j] OP p[j + L / 2]; \
-			for (int j = 0; j < 8; j++) q[j] = q[j] OP(T)(p[j] OP p[j + 8]); \
+		while (i + 32 <= n) { \
+			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
+			const name##_v *p = (const name##_v *)(v + i); \
+			name##_v w = p[0], x = p[1], y = p[2], z = p[3]; \
+			for (i += 32; i < e; i += 32) { \
+				p = (const name##_v *)(v + i); \
+				w = w OP p[0], x = x OP p[1], y = y OP p[2], z = z OP p[3]; \
+			} \
+			q = q OP __builtin_convertvector((w OP y)OP(x OP z), name##_w); \
 		} \
 		A r = ((q[0] OP q[4])OP(q[2] OP q[6]))OP((q[1] OP q[5])OP(q[3] OP q[7])); \
 		for (; i < n; i++) r = (A)(r OP v[i]); \
@@ -195,11 +199,11 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 			return; \
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
-TL_ROWSUM(sum_f32, float, double, 32, +, 0) TL_ROWSUM(sum_f64, double, double, 16, +, 0)
-TL_ROWSUM(sum_i32, uint32_t, uint64_t, 16, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, 16, +, 0)
-TL_ROWSUM(prod_f32, float, double, 32, *, 1) TL_ROWSUM(prod_f64, double, double, 16, *, 1)
-TL_ROWSUM(prod_i32, uint32_t, uint64_t, 16, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, 16, *, 1)
-TL_ROWSUM(any_b8, uint8_t, uint8_t, 32, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, 32, &, 1)
+TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
+TL_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
+TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 1)
+TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
+TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
 // Columns, in the type of the state. imm: elements from row to row, 0 for those of the tile.
 #define TL_COLFOLD(name, T, A, OP) \
@@ -235,16 +239,31 @@ TL_ARG sum_f32_1 TL_P {
 }
 
 // Extremes; NaN wins.
+#define TL_KEEP(name, better, best, v) \
+	do { \
+		name##_v v_ = v; \
+		name##_m m_ = (v_ better best) | (v_ != v_); \
+		best = (name##_v)((m_ & (name##_m)v_) | (~m_ & (name##_m)best)); \
+	} while (0)
 #define TL_EXTREME(name, T, better, nan) \
+	typedef T name##_v TL_EIGHT(T); \
+	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_m; \
 	static inline T name##_row(const T *v, int64_t n, T b) { \
 		int64_t i = 0; \
-		if (n >= 64) { \
-			T p[32]; \
-			for (int j = 0; j < 32; j++) p[j] = v[j]; \
-			for (i = 32; i + 32 <= n; i += 32) for (int j = 0; j < 32; j++) { T x = v[i + j], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
-			for (int j = 0; j < 16; j++) { T x = p[j + 16], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
-			for (int j = 0; j < 8; j++) { T x = p[j + 8], y = p[j]; p[j] = (x better y || nan(x)) ? x : y; } \
-			for (int j = 0; j < 8; j++) b = (p[j] better b || nan(p[j])) ? p[j] : b; \
+		if (n >= 32) { \
+			const name##_v *p = (const name##_v *)v; \
+			name##_v w = p[0], x = p[1], y = p[2], z = p[3]; \
+			for (i = 32; i + 32 <= n; i += 32) { \
+				p = (const name##_v *)(v + i); \
+				TL_KEEP(name, better, w, p[0]); \
+				TL_KEEP(name, better, x, p[1]); \
+				TL_KEEP(name, better, y, p[2]); \
+				TL_KEEP(name, better, z, p[3]); \
+			} \
+			TL_KEEP(name, better, w, y); \
+			TL_KEEP(name, better, x, z); \
+			TL_KEEP(name, better, w, x); \
+			for (int j = 0; j < 8; j++) b = (w[j] better b || nan(w[j])) ? w[j] : b; \
 		} \
 		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
 		return b; \
