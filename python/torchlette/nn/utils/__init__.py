@@ -1,5 +1,6 @@
 """Functions on the parameters and gradients of a model."""
 
+from torchlette.nn.utils import rnn
 from torchlette.nn.utils.clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from torchlette.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
@@ -9,5 +10,6 @@ __all__ = [
     "clip_grads_with_norm_",
     "get_total_norm",
     "parameters_to_vector",
+    "rnn",
     "vector_to_parameters",
 ]

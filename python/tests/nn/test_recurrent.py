@@ -1,0 +1,203 @@
+"""Recurrent networks, packed sequences and transformers against PyTorch's."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from module_oracle import check_call, ours, pair, theirs  # noqa: E402
+
+import torchlette as tl  # noqa: E402
+import torchlette.nn  # noqa: E402
+
+
+def x(*shape, seed=1):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def causal(n):
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
+
+
+PADDING = torch.tensor([[False, False, False, False], [False, False, True, True]])
+
+MODULES = {
+    "rnn": (lambda nn: nn.RNN(3, 5), lambda: [x(4, 2, 3)]),
+    "rnn_relu": (lambda nn: nn.RNN(3, 5, 2, nonlinearity="relu", batch_first=True), lambda: [x(2, 4, 3), x(2, 2, 5)]),
+    "rnn_both_ways": (lambda nn: nn.RNN(3, 5, 2, bias=False, bidirectional=True), lambda: [x(4, 2, 3), x(4, 2, 5)]),
+    "gru": (lambda nn: nn.GRU(3, 5, num_layers=2), lambda: [x(4, 2, 3)]),
+    "gru_unbatched": (lambda nn: nn.GRU(3, 5, bidirectional=True), lambda: [x(4, 3), x(2, 5)]),
+    "gru_dropout_eval": (lambda nn: nn.GRU(3, 5, 2, dropout=0.5, batch_first=True).eval(), lambda: [x(2, 4, 3)]),
+    "rnn_cell": (lambda nn: nn.RNNCell(3, 5), lambda: [x(2, 3)]),
+    "rnn_cell_relu": (lambda nn: nn.RNNCell(3, 5, bias=False, nonlinearity="relu"), lambda: [x(2, 3), x(2, 5)]),
+    "gru_cell": (lambda nn: nn.GRUCell(3, 5), lambda: [x(2, 3), x(2, 5)]),
+    "gru_cell_unbatched": (lambda nn: nn.GRUCell(3, 5), lambda: [x(3)]),
+    "lstm_cell": (lambda nn: nn.LSTMCell(3, 5), lambda: [x(2, 3)]),
+    "encoder_layer": (lambda nn: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), lambda: [x(4, 2, 8)]),
+    "encoder_layer_first": (
+        lambda nn: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", norm_first=True, batch_first=True, bias=False),
+        lambda: [x(2, 4, 8), causal(4)],
+    ),
+    "encoder": (
+        lambda nn: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), 2, nn.LayerNorm(8)),
+        lambda: [x(4, 2, 8), causal(4), PADDING],
+    ),
+    "decoder_layer": (
+        lambda nn: nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True),
+        lambda: [x(4, 2, 8), x(5, 2, 8), causal(4), None, PADDING],
+    ),
+    "decoder": (lambda nn: nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2), lambda: [x(4, 2, 8), x(5, 2, 8)]),
+    "transformer": (
+        lambda nn: nn.Transformer(8, 2, 1, 2, 16, dropout=0.0, batch_first=True),
+        lambda: [x(2, 3, 8), x(2, 4, 8), None, nn_mask(4)],
+    ),
+}
+
+
+def nn_mask(n):
+    return torch.nn.Transformer.generate_square_subsequent_mask(n)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_output_and_gradients(name):
+    make, inputs = MODULES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected, got = pair(make)
+        values = inputs()
+        while values and values[-1] is None:
+            values.pop()
+        named = {}
+        if None in values:  # the oracle takes tensors only
+            forward = list(expected.forward.__code__.co_varnames[1:])
+            named = {k: v for k, v in zip(forward, values, strict=False) if v is not None}
+            want, have = expected(**named), got(**{k: ours(v) for k, v in named.items()})
+            torch.testing.assert_close(theirs(have), want.detach())
+        else:
+            check_call(expected, got, *values)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_repr_and_keys(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected, got = pair(MODULES[name][0])
+    assert list(got.state_dict()) == list(expected.state_dict())
+    assert repr(got) == repr(expected)
+
+
+LSTMS = {
+    "plain": {},
+    "layers": {"num_layers": 2, "bidirectional": True},
+    "projection": {"num_layers": 2, "proj_size": 2, "batch_first": True},
+    "projection_both_ways": {"proj_size": 2, "bidirectional": True, "bias": False},
+}
+
+
+def flat(result):
+    out, (h, c) = result
+    return [out.data if hasattr(out, "batch_sizes") else out, h, c]
+
+
+def compare_results(expected, got, want, have, *leaves):
+    """Compare results, and the gradients of a sum of their squares by parameters and inputs."""
+    for w, h in zip(want, have, strict=True):
+        torch.testing.assert_close(theirs(h), w.detach())
+    sum((w * w).sum() for w in want).backward()
+    sum((h * h).sum() for h in have[1:]).add((have[0] * have[0]).sum()).backward()
+    for p, q in zip(expected.parameters(), got.parameters(), strict=True):
+        torch.testing.assert_close(theirs(q.grad), p.grad)
+    for leaf, mine in leaves:
+        torch.testing.assert_close(theirs(mine.grad), leaf.grad)
+
+
+@pytest.mark.parametrize("name", LSTMS)
+@pytest.mark.parametrize("given", [False, True])
+def test_lstm(name, given):
+    options = LSTMS[name]
+    expected, got = pair(lambda nn: nn.LSTM(3, 5, **options))
+    assert repr(got) == repr(expected)
+    assert list(got.state_dict()) == list(expected.state_dict())
+    layers = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    value = x(2, 4, 3) if options.get("batch_first") else x(4, 2, 3)
+    mine = ours(value)
+    state = (x(layers, 2, options.get("proj_size", 5)), x(layers, 2, 5, seed=2)) if given else None
+    want = flat(expected(value, state))
+    have = flat(got(mine, None if state is None else tuple(map(ours, state))))
+    compare_results(expected, got, want, have, (value, mine))
+
+
+@pytest.mark.parametrize("name", LSTMS)
+@pytest.mark.parametrize("lengths", [[4, 2, 1], [4, 4, 4], [2, 4, 3]])
+def test_packed_lstm(name, lengths):
+    options = {k: v for k, v in LSTMS[name].items() if k != "batch_first"}
+    expected, got = pair(lambda nn: nn.LSTM(3, 5, **options))
+    value = x(4, 3, 3)
+    mine = ours(value)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(value, torch.tensor(lengths), enforce_sorted=False)
+    my_packed = tl.nn.utils.rnn.pack_padded_sequence(mine, lengths, enforce_sorted=False)
+    for a, b in zip(packed, my_packed, strict=True):
+        torch.testing.assert_close(theirs(b), a.detach())
+    want, have = expected(packed), got(my_packed)
+    padded, counts = torch.nn.utils.rnn.pad_packed_sequence(want[0], batch_first=True, padding_value=-1.0, total_length=6)
+    my_padded, my_counts = tl.nn.utils.rnn.pad_packed_sequence(have[0], batch_first=True, padding_value=-1.0, total_length=6)
+    torch.testing.assert_close(theirs(my_padded), padded.detach())
+    assert my_counts.tolist() == counts.tolist()
+    compare_results(expected, got, flat(want), flat(have), (value, mine))
+
+
+def test_lists_of_sequences():
+    parts = [x(n, 2, seed=n) for n in (4, 2, 3)]
+    mine = [ours(p) for p in parts]
+    theirs_rnn, mine_rnn = torch.nn.utils.rnn, tl.nn.utils.rnn
+    for options in ({}, {"batch_first": True, "padding_value": 7.0}, {"padding_side": "left"}):
+        torch.testing.assert_close(theirs(mine_rnn.pad_sequence(mine, **options)), theirs_rnn.pad_sequence(parts, **options).detach())
+    packed = mine_rnn.pack_sequence(mine, enforce_sorted=False)
+    for a, b in zip(mine_rnn.unpack_sequence(packed), parts, strict=True):
+        torch.testing.assert_close(theirs(a), b.detach())
+    padded = mine_rnn.pad_sequence(mine)
+    for a, b in zip(mine_rnn.unpad_sequence(padded, tl.tensor([4, 2, 3])), parts, strict=True):
+        torch.testing.assert_close(theirs(a), b.detach())
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [1, 3]),
+        lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [3, 0]),
+        lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [3]),
+        lambda t: t.nn.utils.rnn.pad_packed_sequence(t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 1, 1), [3]), total_length=2),
+        lambda t: t.nn.LSTM(3, 5)(t.ones(2, 2, 4)),
+        lambda t: t.nn.LSTM(3, 5)(t.ones(1, 2, 2, 3)),
+        lambda t: t.nn.GRU(3, 5)(t.ones(2, 2, 3), t.ones(1, 3, 5)),
+        lambda t: t.nn.GRU(3, 5)(t.ones(2, 2, 3), t.ones(2, 5)),
+        lambda t: t.nn.GRU(3, 5, proj_size=2),
+        lambda t: t.nn.LSTM(3, 5, proj_size=5),
+        lambda t: t.nn.LSTM(3, 5, dropout=2.0),
+        lambda t: t.nn.RNN(3, 5, nonlinearity="sin"),
+        lambda t: t.nn.RNN(3, 5, num_layers=0),
+        lambda t: t.nn.GRUCell(3, 5)(t.ones(1, 1, 3)),
+        lambda t: t.nn.TransformerEncoderLayer(8, 2, activation="sin"),
+        lambda t: t.nn.Transformer(8, 2, 1, 1, 8)(t.ones(3, 2, 8), t.ones(3, 1, 8)),
+        lambda t: t.nn.Transformer(8, 2, 1, 1, 8)(t.ones(3, 2, 8), t.ones(3, 2, 4)),
+    ],
+)
+def test_errors(bad):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(Exception) as want:
+            bad(torch)
+        with pytest.raises(want.type):
+            bad(tl)
+
+
+def test_dropout_between_layers_trains():
+    tl.manual_seed(0)
+    net = tl.nn.LSTM(3, 16, 2, dropout=0.5)
+    value = tl.ones(2, 4, 3)
+    assert not tl.equal(net(value)[0], net(value)[0])
+    net.eval()
+    assert tl.equal(net(value)[0], net(value)[0])
