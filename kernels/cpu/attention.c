@@ -40,7 +40,7 @@ typedef struct {
 	int nr;
 	int64_t width[2];    // columns of the accumulators, whole panels
 	float scale;
-	const float *lse, *delta;
+	const float *stats;
 } attention;
 
 static const int width_of[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
@@ -181,9 +181,14 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
+// Splits the statistics of n rows.
+static void split_stats(const float *stats, int64_t n, float *lse, float *delta) {
+	for (int64_t i = 0; i < n; i++) lse[i] = stats[2 * i], delta[i] = stats[2 * i + 1];
+}
+
 static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE;
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE, lse[ROWS], delta[ROWS];
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0];
@@ -191,13 +196,14 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 		const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
 		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
 		copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, h), r0, rows, g);
+		split_stats(x->stats + 2 * (head * x->rows + r0), rows, lse, delta);
 		memset(dq, 0, (size_t)(rows * w) * sizeof(float));
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
 			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
 			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
 			scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
 			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
-			x->t->attention_weights(rows, n, tile, dp, COLS, x->lse + head * x->rows + r0, x->delta + head * x->rows + r0, 0);
+			x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 0);
 			gather(x, rows, n, dp, &x->theirs[0], mem, c0, dq, w);
 		}
 		store(x, x->a->out0, dq, w, x->mine[0].width, b, h, x->heads, r0, rows, x->scale, NULL);
@@ -206,7 +212,7 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE;
+	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE, lse[COLS], delta[COLS];
 	int64_t shared = x->heads / x->group;
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = i / x->blocks, b = head / shared, hk = head % shared, r0 = i % x->blocks * ROWS;
@@ -219,11 +225,12 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 			int64_t stream = b * x->heads + h;
 			const float *mem = x->packed + stream * x->head_floats;
 			for (int64_t c0 = x->a->causal ? r0 / COLS * COLS : 0; c0 < x->cols; c0 += COLS) {
-				int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS, at = stream * x->cols + c0;
+				int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS;
 				scores(x, rows, n, k, &x->theirs[0], mem, c0, tile);
 				scores(x, rows, n, v, &x->theirs[1], mem, c0, dp);
 				restrict_scores(x, b, h, r0, rows, c0, n, tile, 1);
-				x->t->attention_weights(rows, n, tile, dp, COLS, x->lse + at, x->delta + at, 1);
+				split_stats(x->stats + 2 * (stream * x->cols + c0), n, lse, delta);
+				x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 1);
 				gather(x, rows, n, tile, &x->theirs[1], mem, c0, dv, wv);
 				gather(x, rows, n, dp, &x->theirs[0], mem, c0, dk, w);
 			}
@@ -270,8 +277,7 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 	side g = {.width = ev};
 	if (a->pass) {
 		g = operand(&x, a->bg, a->g, ev, 1);
-		x.lse = (const float *)buf[a->blse] + par[a->lse];
-		x.delta = (const float *)buf[a->bdelta];
+		x.stats = (const float *)buf[a->bstats];
 	}
 	int swapped = a->pass == 2;
 	side qg[2] = {q, g}, kv[2] = {k, v};

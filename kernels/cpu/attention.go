@@ -29,9 +29,9 @@ func attention(p *program, a *kir.Attention, params []device.Param) (*C.tl_atten
 	}
 	c.batch, c.heads, c.keyheads, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.KeyHeads), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	c.scale = n(l.Scale)
-	c.q, c.k, c.v, c.m, c.g, c.lse = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param), n(l.LSEOffset)
+	c.q, c.k, c.v, c.m, c.g = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)
-	c.blse, c.bdelta = n(l.LSE), n(l.Delta)
+	c.bstats = n(l.Stats)
 	c.out0, c.out1 = n(l.Out[0]), n(l.Out[len(l.Out)-1])
 	return c, nil
 }

@@ -126,8 +126,8 @@ typedef struct {
 typedef struct {
 	int32_t type, pass, causal, mask;
 	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale;
-	int32_t q, k, v, m, g, lse;
-	int32_t bq, bk, bv, bm, bg, blse, bdelta, out0, out1;
+	int32_t q, k, v, m, g;
+	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
 } tl_attention;
 
 enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_COPY, TL_STEP_ZERO };

@@ -13,11 +13,12 @@ import (
 // kept for each row. Query heads share a key head, consecutive ones the same. A row that may see no key has
 // out 0 and lse +inf.
 //
-// The operands q, k, v, mask and g (the cotangent of out) have any strides. Results and row
-// statistics are dense: out and dq [batch, query, head, column], dk and dv [batch, key, key
-// head, column], lse and delta (the sum of g*out of each row) [batch, head, query].
+// The operands q, k, v, mask and g (the cotangent of out) have any strides. The rest is
+// dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head, column], lse [batch,
+// head, query]; and stats, which the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One
+// buffer, because a device may bind no more than eight.)
 type Attention struct {
-	Type   ir.DType // of operands and results; arithmetic, lse and delta are in its compute type
+	Type   ir.DType // of operands and results; arithmetic, lse and stats are in its compute type
 	Pass   AttentionPass
 	Causal bool     // query i sees keys 0 to i
 	Mask   ir.DType // InvalidDType: none; Bool: true keeps a score; Type: added to the scores
@@ -44,7 +45,7 @@ type AttentionLayout struct {
 	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
 	Scale                                                int
 	Q, K, V, Mask, G                                     AttentionOperand
-	LSE, LSEOffset, Delta                                int // buffers of the gradients' row statistics; lse's offset
+	Stats                                                int
 	Out                                                  []int
 	Params                                               []Param
 	Bufs                                                 []Buf
@@ -53,7 +54,7 @@ type AttentionLayout struct {
 // Layout gives the parameter and buffer numbers of a.
 func (a *Attention) Layout() AttentionLayout {
 	none := AttentionOperand{-1, -1}
-	l := AttentionLayout{Mask: none, G: none, LSE: -1, LSEOffset: -1, Delta: -1}
+	l := AttentionLayout{Mask: none, G: none, Stats: -1}
 	param := func(k ParamKind, t ir.DType) int {
 		l.Params = append(l.Params, Param{Kind: k, Type: t})
 		return len(l.Params) - 1
@@ -84,8 +85,7 @@ func (a *Attention) Layout() AttentionLayout {
 		return l
 	}
 	l.G = operand(a.Type)
-	l.LSE, l.LSEOffset = buf(ct, Read), param(Offset, ir.I64)
-	l.Delta = buf(ct, Read)
+	l.Stats = buf(ct, Read)
 	l.Out = []int{buf(a.Type, Write)}
 	if a.Pass == AttentionGradKV {
 		l.Out = append(l.Out, buf(a.Type, Write))
@@ -217,9 +217,9 @@ func (x *attention) forward(b, h, i int64) {
 // weight is the softmax of score (i, j), and the cotangent of that score.
 func (x *attention) weight(b, h, i, j int64) (p, ds float64) {
 	row := (b*x.heads+h)*x.rows + i
-	p = math.Exp(x.score(b, h, i, j) - x.read(x.l.LSE, row+int64(x.params[x.l.LSEOffset])))
+	p = math.Exp(x.score(b, h, i, j) - x.read(x.l.Stats, 2*row))
 	dp := x.dot(x.l.G, h, i, x.l.V, h/x.group, j, b, x.ev)
-	return p, p * (dp - x.read(x.l.Delta, row))
+	return p, p * (dp - x.read(x.l.Stats, 2*row+1))
 }
 
 func (x *attention) gradQ(b, h, i int64) {

@@ -16,43 +16,47 @@ func lowerAttention(p *program) {
 	if p.n.Attr[1] != 0 {
 		mask = p.in(3)
 	}
-	p.attention(kir.AttentionForward, mask, nil, nil, nil, p.out(0), p.out(1))
+	p.attention(kir.AttentionForward, mask, nil, nil, p.out(0), p.out(1))
 }
 
-// lowerAttentionGrad makes three launches: the sums of g*out, dq, and dk with dv. Both gradients
+// lowerAttentionGrad makes three launches: the row statistics, dq, and dk with dv. Both gradients
 // compute the weights again, so that neither adds to what another workgroup writes.
 func lowerAttentionGrad(p *program) {
-	g, lse := p.in(3), p.in(5)
-	if !dense(lse.shape, lse.stride) {
-		panic("BUG: lower: attention_grad: lse is not as attention gave it")
-	}
-	delta := p.temp(lse.dtype, lse.shape)
-	p.attentionDelta(g, p.in(4), delta)
-	delta.use = reads
+	stats := p.attentionStats(p.in(3), p.in(4), p.in(5))
 	var mask *arg
 	if p.n.Attr[1] != 0 {
 		mask = p.in(6)
 	}
-	g = p.in(3)
-	p.attention(kir.AttentionGradQ, mask, g, lse, delta, p.out(0))
-	p.attention(kir.AttentionGradKV, mask, g, lse, delta, p.out(1), p.out(2))
+	g := p.in(3)
+	p.attention(kir.AttentionGradQ, mask, g, stats, p.out(0))
+	p.attention(kir.AttentionGradKV, mask, g, stats, p.out(1), p.out(2))
 }
 
-func (p *program) attentionDelta(g, out, delta *arg) {
+// attentionStats puts lse and the sum of g*out side by side for each row.
+func (p *program) attentionStats(g, out, lse *arg) *arg {
+	stats := p.temp(lse.dtype, concat(lse.shape, []int64{2}))
 	s := along([]int64{3}, g.shape)
 	if s.rows()*s.count() == 0 {
-		return
+		return stats
 	}
-	k := p.kernel("attention_delta_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(delta))
+	part := func(n int64) *arg {
+		a := *stats
+		a.offset = Param{Value: n}
+		return s.once(a.over(stats.stride[:3]))
+	}
+	first, second := part(0), part(1)
+	k := p.kernel("attention_stats_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(lse), first, second)
 	k.Each()
 	sum := k.Reduce(kir.Sum, k.Mul(k.load(g), k.load(out)))
 	k.Map()
-	k.store(delta, k.Acc(sum))
+	k.store(first, k.load(lse))
+	k.store(second, k.Acc(sum))
 	k.launch()
+	return stats
 }
 
-// attention appends one pass. g, lse and delta belong to the gradients.
-func (p *program) attention(pass kir.AttentionPass, mask, g, lse, delta *arg, outs ...*arg) {
+// attention appends one pass. g and stats belong to the gradients.
+func (p *program) attention(pass kir.AttentionPass, mask, g, stats *arg, outs ...*arg) {
 	q, k, v := p.in(0), p.in(1), p.in(2)
 	a := &kir.Attention{Type: q.dtype, Pass: pass, Causal: p.n.Attr[0] != 0}
 	l := Launch{Kind: device.RunAttention, Attention: a}
@@ -71,8 +75,7 @@ func (p *program) attention(pass kir.AttentionPass, mask, g, lse, delta *arg, ou
 	}
 	if g != nil {
 		operand(g)
-		l.Params = append(l.Params, lse.offset)
-		l.Bufs = append(l.Bufs, lse.buf, delta.buf)
+		l.Bufs = append(l.Bufs, stats.buf)
 	}
 	empty := true
 	for _, o := range outs {

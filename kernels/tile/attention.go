@@ -62,6 +62,7 @@ type attentionTile struct {
 	limit  *kir.Node
 	scaled bool
 	base   *kir.Node // where the head begins
+	ahead  []int     // variables that hold this thread's part of the next block
 }
 
 // stride is the length of a row of the tile, in vectors: the padding spreads rows over the banks.
@@ -129,7 +130,7 @@ func (m *attention) tiles() {
 	}
 	m.tile = shared(m.t.Rows * m.scoreStride())
 	if m.a.Pass == kir.AttentionForward {
-		m.red = shared(m.t.Rows * (m.t.Lanes + pad) / 4)
+		m.red = shared(m.t.Rows * m.t.Lanes / 4)
 	}
 	zero := kir.NSplat(kir.NFloat(ir.F32, 0))
 	for i := range 2 {
@@ -164,7 +165,7 @@ func (m *attention) walk(head *kir.Node) {
 			continue
 		}
 		s.base = m.headBase(s.o, head)
-		m.load(s, m.row0)
+		m.deposit(s, m.fetch(s, m.row0))
 	}
 	if m.a.Pass == kir.AttentionGradQ {
 		for i := range m.t.tm() {
@@ -211,78 +212,123 @@ func (m *attention) stream(queries, h *kir.Node) {
 			to = m.let(kir.N(kir.OpMin, ir.I32, to, kir.NAdd(m.row0, kir.NInt(m.t.Rows))))
 		}
 	}
-	m.loop(from, to, kir.NInt(m.t.Cols), func(c0 *kir.Node) {
-		if m.a.Pass == kir.AttentionForward {
-			m.forwardBlock(c0, mask)
-		} else {
-			m.gradientBlock(queries, c0, mask)
+	first := m.theirs[:1]
+	if m.a.Pass != kir.AttentionForward {
+		first = m.theirs[1:]
+		if !m.t.Single {
+			first = m.theirs[:]
 		}
+	}
+	for _, s := range first {
+		s.ahead = nil
+		for _, v := range m.fetch(s, from) {
+			n, _ := m.variable(v)
+			s.ahead = append(s.ahead, n)
+		}
+	}
+	m.loop(from, to, kir.NInt(m.t.Cols), func(c0 *kir.Node) {
+		for _, s := range first {
+			var v []*kir.Node
+			for _, n := range s.ahead {
+				v = append(v, m.p.NVar(n))
+			}
+			m.deposit(s, v)
+		}
+		m.barrier()
+		next := func() {
+			for _, s := range first {
+				for i, v := range m.fetch(s, m.let(kir.NAdd(c0, kir.NInt(m.t.Cols)))) {
+					m.assign(s.ahead[i], v)
+				}
+			}
+		}
+		if m.a.Pass == kir.AttentionForward {
+			m.forwardBlock(c0, mask, next)
+		} else {
+			m.gradientBlock(queries, c0, mask, next)
+		}
+		m.barrier()
 	})
 }
 
 // forwardBlock works on one block of keys. Keys and values have one place in workgroup memory: the
-// barrier that the rows' maxima need anyway lies between.
-func (m *attention) forwardBlock(c0, mask *kir.Node) {
-	m.load(m.theirs[0], c0)
-	m.barrier()
+// barrier that the rows' maxima need anyway lies between. Loads are in flight while
+// the products before them are computed; next issues those of the next block.
+func (m *attention) forwardBlock(c0, mask *kir.Node, next func()) {
+	values := m.fetch(m.theirs[1], c0)
 	score := m.dots(0)
 	m.restrict(score, c0, mask)
 	m.publishMaxima(score)
 	m.barrier()
-	m.load(m.theirs[1], c0)
+	m.deposit(m.theirs[1], values)
 	m.softmax(score)
+	next()
 	m.barrier()
 	m.gather(1)
-	m.barrier()
 }
 
 // gradientBlock turns scores and the cotangents of the weights into those of the scores, and gathers.
-func (m *attention) gradientBlock(queries, c0, mask *kir.Node) {
-	m.load(m.theirs[1], c0)
-	if !m.t.Single {
-		m.load(m.theirs[0], c0)
+func (m *attention) gradientBlock(queries, c0, mask *kir.Node, next func()) {
+	var other []*kir.Node
+	if m.t.Single {
+		other = m.fetch(m.theirs[0], c0)
 	}
-	m.barrier()
 	dp := m.dots(1)
 	if m.t.Single {
 		m.barrier()
-		m.load(m.theirs[0], c0)
+		m.deposit(m.theirs[0], other)
 		m.barrier()
 	}
 	score := m.dots(0)
 	m.restrict(score, c0, mask)
 	m.weights(score, dp, queries, c0)
 	m.setScores(dp)
+	again := m.swapped() && m.t.Single
+	if again {
+		other = m.fetch(m.theirs[1], c0)
+	} else {
+		next()
+	}
 	m.barrier()
 	m.gather(0)
-	m.barrier()
 	if !m.swapped() {
 		return
 	}
-	if m.t.Single {
-		m.load(m.theirs[1], c0)
+	m.barrier()
+	if again {
+		m.deposit(m.theirs[1], other)
+		next()
 	}
 	m.setScores(score)
 	m.barrier()
 	m.gather(1)
-	m.barrier()
 }
 
-// load copies rows from r0 of an operand to its tile; beyond the operand's last row, that row
-// again, whose scores never count.
-func (m *attention) load(s *attentionTile, r0 *kir.Node) {
+// fetch loads this thread's part of the rows from r0 of an operand; beyond the operand's
+// last row, that row again, whose scores never count.
+func (m *attention) fetch(s *attentionTile, r0 *kir.Node) []*kir.Node {
 	units := s.width / 4
-	steps := s.rows * units / m.t.threads()
-	for i := range steps {
-		q := m.let(kir.NAdd(kir.NLocal(), kir.NInt(i*m.t.threads())))
+	var list []*kir.Node
+	for i := range s.rows * units / m.t.threads() {
+		q := kir.NAdd(kir.NLocal(), kir.NInt(i*m.t.threads()))
 		r, v := m.let(kir.NDiv(q, kir.NInt(units))), m.let(kir.NRem(q, kir.NInt(units)))
 		row := kir.N(kir.OpMin, ir.I32, kir.NAdd(r0, r), kir.NSub(s.limit, kir.NInt(1)))
 		at := m.let(kir.NAdd(s.base, kir.NMul(row, m.param(s.o.Param+2))))
-		x := m.let(m.four(s, at, v))
+		list = append(list, m.let(m.four(s, at, v)))
+	}
+	return list
+}
+
+// deposit writes what fetch loaded to the tile.
+func (m *attention) deposit(s *attentionTile, list []*kir.Node) {
+	units := s.width / 4
+	for i, x := range list {
+		q := kir.NAdd(kir.NLocal(), kir.NInt(i*m.t.threads()))
 		if s.scaled {
 			x = m.let(kir.NMul(x, kir.NParam(m.l.Scale, ir.F32)))
 		}
-		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: s.array, A: m.let(kir.NAdd(kir.NMul(r, kir.NInt(s.stride())), v)), B: x})
+		at := kir.NAdd(kir.NMul(kir.NDiv(q, kir.NInt(units)), kir.NInt(s.stride())), kir.NRem(q, kir.NInt(units)))
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: s.array, A: m.let(at), B: x})
 	}
 }
 
@@ -372,6 +418,23 @@ func (m *attention) repeat(n int, body func(k *kir.Node)) {
 // restrict makes scores that do not count -inf: columns beyond the stream, keys after the query, and
 // what the mask takes out; a mask of numbers is added.
 func (m *attention) restrict(score [][]int, c0, mask *kir.Node) {
+	end := m.let(kir.NAdd(c0, kir.NInt(m.t.Cols)))
+	some := kir.NLt(m.ncols, end)
+	if m.a.Causal {
+		low, high := m.row0, end // the first query, and the key after the last
+		if m.swapped() {
+			low, high = c0, kir.NAdd(m.row0, kir.NInt(m.t.Rows))
+		}
+		some = kir.N(kir.OpOr, ir.Bool, some, kir.NLt(low, kir.NSub(high, kir.NInt(1))))
+	}
+	if mask != nil {
+		m.restrictAll(score, c0, mask)
+		return
+	}
+	m.emit(kir.Stmt{Op: kir.SIf, A: some, Body: m.nested(func() { m.restrictAll(score, c0, nil) })})
+}
+
+func (m *attention) restrictAll(score [][]int, c0, mask *kir.Node) {
 	lowest := kir.NFloat(ir.F32, math.Inf(-1))
 	for j := range m.t.tn() {
 		col := m.let(kir.NAdd(c0, m.tileCol(j)))
@@ -450,14 +513,14 @@ func (m *attention) setScore(i, j int, x *kir.Node) {
 
 // publishRow gives the other threads of row i this thread's share; foldRow joins the shares after a barrier.
 func (m *attention) publishRow(i int, x *kir.Node) {
-	at := kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(m.t.Lanes+pad)), m.lc)
+	at := kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(m.t.Lanes)), m.lc)
 	m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.red, A: m.let(at), B: m.let(x)})
 }
 
 func (m *attention) foldRow(i int, join func(x, y *kir.Node) *kir.Node) *kir.Node {
 	var all *kir.Node
 	for c := range m.t.Lanes / 4 {
-		at := kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt((m.t.Lanes+pad)/4)), kir.NInt(c))
+		at := kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(m.t.Lanes/4)), kir.NInt(c))
 		v := m.let(m.p.NShared(m.red, m.let(at)))
 		if all != nil {
 			v = m.let(join(all, v))
@@ -492,8 +555,9 @@ func (m *attention) weights(score, dp [][]int, queries, c0 *kir.Node) {
 // statistics loads lse and delta of a query; n is the number of queries.
 func (m *attention) statistics(head, query, n *kir.Node) (lse, delta *kir.Node) {
 	at := m.let(kir.NAdd(kir.NMul(m.headNumber(head), n), query))
-	lse = m.let(kir.NLoad(m.l.LSE, ir.F32, 1, m.let(kir.NAdd(at, m.param(m.l.LSEOffset)))))
-	return lse, m.let(kir.NLoad(m.l.Delta, ir.F32, 1, at))
+	at = m.let(kir.NMul(at, kir.NInt(2)))
+	lse = m.let(kir.NLoad(m.l.Stats, ir.F32, 1, at))
+	return lse, m.let(kir.NLoad(m.l.Stats, ir.F32, 1, m.let(kir.NAdd(at, kir.NInt(1)))))
 }
 
 func (m *attention) setScores(score [][]int) {

@@ -28,7 +28,11 @@ func checkAttention(t *testing.T, c *kirtest.AttentionCase, o AttentionOptions) 
 func TestEveryTileAttends(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 256}
 	for _, pass := range attentionPasses {
-		for i, tile := range append([]AttentionOptions{rolledAttention, smallAttention}, attentionTiles[pass]...) {
+		tiles := []AttentionOptions{rolledAttention, smallAttention}
+		for _, c := range attentionTiles[pass] {
+			tiles = append(tiles, c.AttentionOptions)
+		}
+		for i, tile := range tiles {
 			t.Run(fmt.Sprintf("%d_%dx%d", pass, tile.Rows, tile.Cols), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(i), uint64(pass)))
 				n := kirtest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) + 5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
@@ -85,5 +89,32 @@ func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
 				require.Equal(t, o.sharedBytes(c.Attention), p.SharedBytes())
 			}
 		}
+	}
+}
+
+func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
+	for _, tc := range []struct {
+		pass              kir.AttentionPass
+		batch, heads, n   int64
+		width             int64
+		rows, cols, lanes int
+	}{
+		{kir.AttentionForward, 4, 12, 1024, 64, 64, 48, 8},
+		{kir.AttentionForward, 1, 12, 512, 64, 32, 64, 16},
+		{kir.AttentionForward, 1, 16, 4096, 128, 32, 32, 16},
+		{kir.AttentionForward, 1, 1, 64, 32, 64, 48, 8},
+		{kir.AttentionGradQ, 4, 12, 1024, 64, 32, 32, 16},
+		{kir.AttentionGradKV, 1, 16, 4096, 128, 32, 16, 16},
+		{kir.AttentionGradKV, 1, 16, 4096, 96, 32, 16, 8},
+	} {
+		a := &kir.Attention{Type: ir.F32, Pass: tc.pass, Causal: true}
+		params := []uint64{uint64(tc.batch), uint64(tc.heads), uint64(tc.heads), uint64(tc.n), uint64(tc.n), uint64(tc.width), uint64(tc.width), 0}
+		for range 4 {
+			params = append(params, 0, 0, uint64(tc.width), 1, 0)
+		}
+		o := ChooseAttention(a, params, caps)
+		require.Equal(t, []int{tc.rows, tc.cols, tc.lanes}, []int{o.Rows, o.Cols, o.Lanes}, "%+v", tc)
+		require.True(t, o.Vec && o.Exact)
 	}
 }

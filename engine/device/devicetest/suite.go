@@ -38,6 +38,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Random", (*suite).random},
 		{"Functions", (*suite).functions},
 		{"Gemm", (*suite).gemm},
+		{"Attention", (*suite).attention},
 		{"Faults", (*suite).faults},
 		{"Replay", (*suite).replay},
 		{"Offsets", (*suite).offsets},

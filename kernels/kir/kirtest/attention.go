@@ -79,8 +79,11 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 		panic("BUG: kirtest: " + err.Error())
 	}
 	operand(t, n.Heads, n.Queries, n.WidthV, true)
-	add(0)
-	c.Bufs = append(c.Bufs, forward.Bufs[len(forward.Bufs)-1], attentionValues(r, ct, n.Batch*rows))
+	stats, lse := attentionValues(r, ct, 2*n.Batch*rows), forward.Bufs[len(forward.Bufs)-1]
+	for i := range n.Batch * rows {
+		kir.StoreBits(ct, stats, 2*i, kir.LoadBits(ct, lse, i))
+	}
+	c.Bufs = append(c.Bufs, stats)
 	if pass == kir.AttentionGradQ {
 		results(t, rows*n.Width)
 	} else {

@@ -1,0 +1,63 @@
+package devicetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+)
+
+// attention runs random passes on the device and on the interpreter.
+func (s *suite) attention(t *testing.T) {
+	r := rand.New(rand.NewPCG(42, 1))
+	for i, n := range []kirtest.AttentionSize{
+		{Batch: 2, Heads: 2, Group: 1, Queries: 5, Keys: 9, Width: 6, WidthV: 3},
+		{Batch: 1, Heads: 4, Group: 2, Queries: 20, Keys: 17, Width: 32, WidthV: 32, Aligned: true},
+	} {
+		for _, pass := range []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV} {
+			for _, d := range []ir.DType{ir.F32, ir.F16} {
+				t.Run(fmt.Sprintf("%d_%d_%v", i, pass, d), func(t *testing.T) { s.checkAttention(t, kirtest.RandomAttention(r, d, pass, n)) })
+			}
+		}
+	}
+}
+
+func (s *suite) checkAttention(t *testing.T, c *kirtest.AttentionCase) {
+	l := c.Attention.Layout()
+	st := device.Step{Kind: device.RunAttention, Attention: c.Attention}
+	var bufs []device.Buffer
+	for i, b := range c.Bufs {
+		if l.Bufs[i].Access == kir.Write {
+			clear(b)
+		}
+		bufs = append(bufs, s.put(t, l.Bufs[i].Type, b))
+		st.Bufs = append(st.Bufs, i)
+	}
+	for _, p := range c.Params {
+		st.Params = append(st.Params, device.Const(int64(p)))
+	}
+	want := c.Copy()
+	require.NoError(t, kir.InterpretAttention(c.Attention, want.Params, want.Bufs))
+	s.run(t, []device.Step{st}, bufs...)
+	for _, i := range l.Out {
+		dt := l.Bufs[i].Type
+		n := len(want.Bufs[i]) / dt.Size()
+		got := s.get(t, bufs[i], dt, n)
+		tol := 2e-5
+		if dt == ir.F16 {
+			tol = 4e-3
+		}
+		for e := range int64(n) {
+			x := ir.DecodeFloat(dt.ComputeType(), kir.LoadBits(dt, want.Bufs[i], e))
+			y := ir.DecodeFloat(dt.ComputeType(), kir.LoadBits(dt, got, e))
+			if x != y { // both may be infinite
+				require.InDelta(t, x, y, tol*(1+max(x, -x)), "%+v: result %d, element %d", *c.Attention, i, e)
+			}
+		}
+	}
+}
