@@ -87,6 +87,49 @@ MODULES = {
     "bce_logits": (lambda nn: nn.BCEWithLogitsLoss(pos_weight=weights(nn)), lambda: [x(5, 4), probabilities(5, 4)]),
     "kl_div": (lambda nn: nn.KLDivLoss(reduction="batchmean"), lambda: [x(5, 4), probabilities(5, 4)]),
     "kl_div_log": (lambda nn: nn.KLDivLoss(reduction="sum", log_target=True), lambda: [x(5, 4), x(5, 4, grad=False)]),
+    "margin_ranking": (lambda nn: nn.MarginRankingLoss(0.3), lambda: [x(5), x(5).flip(0).detach(), signs(5)]),
+    "hinge_embedding": (lambda nn: nn.HingeEmbeddingLoss(0.8, reduction="sum"), lambda: [x(5), signs(5)]),
+    "cosine_embedding": (lambda nn: nn.CosineEmbeddingLoss(0.1, reduction="none"), lambda: [x(5, 4), probabilities(5, 4), signs(5)]),
+    "cosine_embedding_one": (lambda nn: nn.CosineEmbeddingLoss(), lambda: [x(4), probabilities(4), signs()]),
+    "soft_margin": (lambda nn: nn.SoftMarginLoss(), lambda: [x(5, 4), signs(5, 4)]),
+    "multilabel_soft_margin": (lambda nn: nn.MultiLabelSoftMarginLoss(weight=weights(nn)), lambda: [x(5, 4), ints(2, 5, 4).float()]),
+    "multi_margin": (lambda nn: nn.MultiMarginLoss(), lambda: [x(5, 4), ints(4, 5)]),
+    "multi_margin_square": (lambda nn: nn.MultiMarginLoss(2, 0.7, weights(nn), reduction="sum"), lambda: [x(5, 4), ints(4, 5)]),
+    "multi_margin_one": (lambda nn: nn.MultiMarginLoss(), lambda: [x(4), ints(4)]),
+    "multilabel_margin": (lambda nn: nn.MultiLabelMarginLoss(), lambda: [x(2, 4), torch.tensor([[3, 0, -1, 1], [2, -1, 3, 0]])]),
+    "multilabel_margin_one": (lambda nn: nn.MultiLabelMarginLoss(reduction="none"), lambda: [x(4), torch.tensor([1, 2, -1, 0])]),
+    "triplet": (lambda nn: nn.TripletMarginLoss(), lambda: [x(5, 4), probabilities(5, 4, grad=True), probabilities(5, 4).flip(0)]),
+    "triplet_swap": (lambda nn: nn.TripletMarginLoss(2.0, p=1, swap=True), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4).flip(0)]),
+    "triplet_distance": (
+        lambda nn: nn.TripletMarginWithDistanceLoss(distance_function=taxicab, margin=3.0, reduction="none"),
+        lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4).flip(0)],
+    ),
+    "poisson": (lambda nn: nn.PoissonNLLLoss(), lambda: [x(5, 4), ints(6, 5, 4).float()]),
+    "poisson_full": (lambda nn: nn.PoissonNLLLoss(log_input=False, full=True), lambda: [probabilities(5, 4, grad=True), ints(6, 5, 4).float()]),
+    "gaussian": (lambda nn: nn.GaussianNLLLoss(), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4, grad=True)]),
+    "gaussian_full": (lambda nn: nn.GaussianNLLLoss(full=True, eps=0.5, reduction="sum"), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, grad=True)]),
+    "pairwise_distance": (lambda nn: nn.PairwiseDistance(3.0, keepdim=True), lambda: [x(5, 4), probabilities(5, 4)]),
+    "cosine_similarity": (lambda nn: nn.CosineSimilarity(0), lambda: [x(5, 4), probabilities(5, 4)]),
+    "bilinear": (lambda nn: nn.Bilinear(3, 4, 2), lambda: [x(2, 5, 3), probabilities(2, 5, 4, grad=True)]),
+    "bilinear_no_bias": (lambda nn: nn.Bilinear(3, 4, 2, bias=False), lambda: [x(3), probabilities(4)]),
+    "embedding_bag": (lambda nn: nn.EmbeddingBag(7, 3), lambda: [ints(7, 2, 5)]),
+    "embedding_bag_offsets": (lambda nn: nn.EmbeddingBag(7, 3, mode="sum"), lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])]),
+    "embedding_bag_weights": (
+        lambda nn: nn.EmbeddingBag(7, 3, mode="sum", include_last_offset=True),
+        lambda: [ints(7, 6), torch.tensor([0, 2, 6]), probabilities(6, grad=True)],
+    ),
+    "embedding_bag_max": (lambda nn: nn.EmbeddingBag(7, 3, mode="max"), lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])]),
+    "embedding_bag_padding": (lambda nn: nn.EmbeddingBag(7, 3, padding_idx=2), lambda: [torch.tensor([[2, 1, 2], [2, 2, 2], [0, 1, 3]])]),
+    "rrelu_eval": (lambda nn: nn.RReLU(0.1, 0.5).eval(), lambda: [x(2, 6)]),
+    "softmax_2d": (lambda nn: nn.Softmax2d(), lambda: [x(2, 3, 2, 2)]),
+    "dropout_1d": (lambda nn: nn.Dropout1d(0.3).eval(), lambda: [x(2, 3, 4)]),
+    "dropout_2d": (lambda nn: nn.Dropout2d(0.0), lambda: [x(2, 3, 2, 2)]),
+    "dropout_3d": (lambda nn: nn.Dropout3d(0.3).eval(), lambda: [x(2, 3, 2, 2, 2)]),
+    "dropout_alpha": (lambda nn: nn.AlphaDropout(0.3).eval(), lambda: [x(2, 6)]),
+    "dropout_feature_alpha": (lambda nn: nn.FeatureAlphaDropout(0.3).eval(), lambda: [x(2, 3, 4)]),
+    "channel_shuffle": (lambda nn: nn.ChannelShuffle(3), lambda: [x(2, 6, 2, 2)]),
+    "pixel_shuffle": (lambda nn: nn.PixelShuffle(2), lambda: [x(2, 8, 2, 3)]),
+    "pixel_unshuffle": (lambda nn: nn.PixelUnshuffle(2), lambda: [x(2, 4, 6)]),
     "attention": (lambda nn: nn.MultiheadAttention(8, 2), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
     "attention_batch_first": (
         lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False),
@@ -99,6 +142,14 @@ MODULES = {
     ),
     "mlp": (lambda nn: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), lambda: [x(3, 4)]),
 }
+
+
+def signs(*shape):
+    return torch.randint(2, shape, generator=torch.Generator().manual_seed(4)).float() * 2 - 1
+
+
+def taxicab(a, b):
+    return (a - b).abs().sum(-1)
 
 
 def weights(nn):
@@ -156,6 +207,50 @@ def test_dropout_trains():
     values = set(round(v, 5) for v in kept.tolist())
     assert values == {0.0, round(1 / 0.75, 5)}
     assert 0.70 < sum(v != 0 for v in kept.tolist()) / 4000 < 0.80
+
+
+@pytest.mark.parametrize("name", ["Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"])
+def test_channels_are_dropped_whole(name):
+    import torchlette as tl
+
+    tl.manual_seed(0)
+    shape = {"Dropout1d": (40, 50, 3), "Dropout2d": (40, 50, 2, 2), "Dropout3d": (40, 50, 2, 2, 2)}.get(name, (40, 50, 3))
+    result = getattr(tl.nn, name)(0.25)(tl.ones(*shape)).reshape(40, 50, -1)
+    assert tl.equal(result, result[:, :, :1].expand_as(result))
+    values = sorted(set(round(v, 4) for v in result[:, :, 0].reshape(-1).tolist()))
+    assert len(values) == 2
+    dropped = (result[:, :, 0] < values[1] - 1e-3).float().mean().item()
+    assert 0.2 < dropped < 0.3
+
+
+def test_alpha_dropout_keeps_mean_and_variance():
+    import torchlette as tl
+
+    tl.manual_seed(0)
+    result = tl.nn.AlphaDropout(0.3)(tl.randn(40000))
+    assert abs(result.mean().item()) < 0.03
+    assert abs(result.std().item() - 1) < 0.03
+
+
+def test_random_slopes():
+    import torchlette as tl
+
+    tl.manual_seed(0)
+    result = tl.nn.RReLU(0.2, 0.6)(tl.full((4000,), -1.0))
+    assert -0.6 <= result.min().item() < -0.58
+    assert -0.22 < result.max().item() <= -0.2
+
+
+def test_gumbel_softmax():
+    import torchlette as tl
+
+    tl.manual_seed(0)
+    logits = tl.tensor([0.1, 0.6, 0.3]).log().expand(4000, 3).clone().requires_grad_()
+    hard = tl.nn.functional.gumbel_softmax(logits, tau=0.5, hard=True)
+    assert hard.sum(1).tolist() == pytest.approx([1.0] * 4000, abs=1e-5)
+    assert hard.mean(0).tolist() == pytest.approx([0.1, 0.6, 0.3], abs=0.03)
+    (hard * tl.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert logits.grad.abs().max().item() > 0
 
 
 def test_embedding_refuses_what_is_not_supported():

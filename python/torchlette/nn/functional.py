@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette.nn import channel_functions, loss_functions
+from torchlette.nn.channel_functions import *  # noqa: F403
+from torchlette.nn.loss_functions import *  # noqa: F403
+from torchlette.nn.loss_functions import reduction_name
 
 __all__ = [
     "binary_cross_entropy",
+    "bilinear",
     "binary_cross_entropy_with_logits",
     "celu",
     "celu_",
@@ -19,6 +24,7 @@ __all__ = [
     "elu",
     "elu_",
     "embedding",
+    "embedding_bag",
     "gelu",
     "glu",
     "hardshrink",
@@ -61,6 +67,8 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "threshold_",
+    *channel_functions.__all__,
+    *loss_functions.__all__,
 ]
 
 Tensor = _C.Tensor
@@ -219,6 +227,100 @@ def refuse_embedding_options(max_norm: float | None, scale_grad_by_freq: bool, s
             raise ValueError(f"embedding: {name} is not supported: got {value}, want {want}")
 
 
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return the sum, mean or maximum of the rows of ``weight`` in each bag of indices: [bags, features].
+
+    Args:
+        input: Indices: [bags, indices] or, with ``offsets``, all bags in one vector.
+        weight: The table, [rows, features].
+        offsets: Where each bag begins; they are read.
+        max_norm: Not supported.
+        norm_type: Not used.
+        scale_grad_by_freq: Not supported.
+        mode: "sum", "mean" or "max".
+        sparse: Not supported.
+        per_sample_weights: Factor of each index, for sums.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: An index that counts for nothing.
+    """
+    refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input ({input.shape})"
+        )
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError(f"if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences, got {offsets.shape}")
+        index, present = input, _C.ones_like(input, dtype=_C.bool)
+    elif input.ndim == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.ndim != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+        index, present, place = _bags(input, offsets.tolist(), include_last_offset)
+        per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, place.reshape(-1)).reshape(place.shape)
+    else:
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if padding_idx is not None:
+        present = present & (index != padding_idx % weight.shape[0])
+    rows, shown = _C.embedding(weight, index, -1), present.unsqueeze(-1)
+    if mode == "max":
+        if index.shape[1] == 0:
+            return rows.sum(1)
+        largest = rows.masked_fill(~shown, float("-inf")).max(1).values
+        return _C.where(present.any(1, keepdim=True), largest, 0.0)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    total = _C.where(shown, rows, 0.0).sum(1)
+    return total if mode == "sum" else total / present.sum(1, keepdim=True).clamp_min(1)
+
+
+def _bags(input: Tensor, offsets: list[int], include_last_offset: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the indices as [bags, longest], which of them there are, and where each lies in ``input``."""
+    if offsets and offsets[0] != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {offsets[0]}")
+    if offsets and offsets[-1] > input.shape[0]:
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of {offsets[-1]}")
+    ends = offsets if include_last_offset else [*offsets, input.shape[0]]
+    bags = list(zip(ends, ends[1:], strict=False))
+    longest = max((end - start for start, end in bags), default=0)
+    place = [[min(start + k, end - 1) if end > start else 0 for k in range(longest)] for start, end in bags]
+    present = [[start + k < end for k in range(longest)] for start, end in bags]
+    shape = (len(bags), longest)
+    places = _C.tensor(place, dtype=_C.int64, device=input.device).reshape(shape)
+    index = input.index_select(0, places.reshape(-1)).reshape(shape)
+    return index, _C.tensor(present, dtype=_C.bool, device=input.device).reshape(shape), places
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input1^T weight[k] input2 + bias[k]`` for each k: [..., in1], [..., in2], [out, in1, in2] -> [..., out]."""
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}")
+    outs, first, second = weight.shape
+    for k, (x, size) in enumerate(((input1, first), (input2, second)), 1):
+        if x.shape[-1] != size:
+            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected {size}")
+    left = _C.linear(input1, weight.transpose(1, 2).reshape(outs * second, first)).reshape(*input1.shape[:-1], outs, second)
+    result = (left * input2.unsqueeze(-2)).sum(-1)
+    return result if bias is None else result + bias
+
+
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``."""
     if p < 0.0 or p > 1.0:
@@ -228,19 +330,6 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 # Losses ----------------------------------------------------------------------------------
-
-_REDUCTIONS = ("none", "mean", "sum")
-
-
-def reduction_name(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return the reduction, translating the two flags of old code."""
-    if size_average is not None or reduce is not None:
-        size_average = True if size_average is None else size_average
-        reduction = "none" if reduce is False else "mean" if size_average else "sum"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3)
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return reduction
 
 
 def cross_entropy(

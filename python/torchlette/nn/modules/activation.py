@@ -27,11 +27,13 @@ __all__ = [
     "Mish",
     "MultiheadAttention",
     "PReLU",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
     "Sigmoid",
     "Softmax",
+    "Softmax2d",
     "Softmin",
     "Softplus",
     "Softshrink",
@@ -323,6 +325,24 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
+class RReLU(_InPlaceActivation):
+    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation."""
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        """Choose the bounds of the slope."""
+        super().__init__(inplace)
+        self.lower = lower
+        self.upper = upper
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return ``input`` with its negative part scaled."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return self._with_inplace(f"lower={self.lower}", f"upper={self.upper}")
+
+
 class Hardtanh(_InPlaceActivation):
     """Clamp to ``[min_val, max_val]``."""
 
@@ -394,6 +414,16 @@ class Softmax(_AlongDim):
     def forward(self, input: Tensor) -> Tensor:
         """Return ``softmax(input)``."""
         return F.softmax(input, self.dim)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of [batch, channels, height, width] or [channels, height, width]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the softmax."""
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
+        return F.softmax(input, -3)
 
 
 class Softmin(_AlongDim):

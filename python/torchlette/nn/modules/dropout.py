@@ -6,7 +6,7 @@ from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
 class Dropout(Module):
@@ -32,3 +32,43 @@ class Dropout(Module):
     def extra_repr(self) -> str:
         """Show the options."""
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """Zero channels of [batch, channels, length]. Arguments as for :class:`Dropout`."""
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Drop parts of ``input``; in evaluation mode return it."""
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(Dropout):
+    """Zero channels of [batch, channels, height, width]. Arguments as for :class:`Dropout`."""
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Drop parts of ``input``; in evaluation mode return it."""
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(Dropout):
+    """Zero channels of [batch, channels, depth, height, width]. Arguments as for :class:`Dropout`."""
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Drop parts of ``input``; in evaluation mode return it."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(Dropout):
+    """Drop elements so that zero mean and unit variance stay, for nets of selu. Arguments as for :class:`Dropout`."""
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Drop parts of ``input``; in evaluation mode return it."""
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(Dropout):
+    """Drop channels as :class:`AlphaDropout` drops elements. Arguments as for :class:`Dropout`."""
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Drop parts of ``input``; in evaluation mode return it."""
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

@@ -11,7 +11,7 @@ from torchlette.nn import init
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
-__all__ = ["Identity", "Linear", "NonDynamicallyQuantizableLinear"]
+__all__ = ["Bilinear", "Identity", "Linear", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -64,6 +64,46 @@ class Linear(Module):
     def extra_repr(self) -> str:
         """Show the sizes."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Bilinear(Module):
+    """Apply ``y_k = x1^T W_k x2 + b_k``.
+
+    Args:
+        in1_features: Size of the last dimension of the first input.
+        in2_features: Size of the last dimension of the second input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether to add a bias.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+    """
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        """Make and initialise the parameters."""
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        self.weight = Parameter(_C.empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(_C.empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias from U(-1/sqrt(in1_features), 1/sqrt(in1_features))."""
+        bound = 1 / math.sqrt(self.in1_features)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input1: _C.Tensor, input2: _C.Tensor) -> _C.Tensor:
+        """Return the forms of both inputs."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Show the sizes."""
+        sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}"
 
 
 class NonDynamicallyQuantizableLinear(Linear):

@@ -11,7 +11,7 @@ from torchlette.nn import init
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
 
 
 class Embedding(Module):
@@ -98,4 +98,87 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         """Show the sizes and the options that differ from their defaults."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of rows of a table, one for each bag of indices.
+
+    Args:
+        num_embeddings: Number of rows.
+        embedding_dim: Size of a row.
+        max_norm: Not supported.
+        norm_type: Not used.
+        scale_grad_by_freq: Not supported.
+        mode: "sum", "mean" or "max".
+        sparse: Not supported.
+        _weight: Initial table.
+        include_last_offset: Whether the last offset is the end of the last bag.
+        padding_idx: An index that counts for nothing and whose row gets no gradient.
+        device: Device of the table.
+        dtype: Dtype of the table.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: _C.Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        """Make and initialise the table."""
+        super().__init__()
+        F.refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
+        table = Embedding(num_embeddings, embedding_dim, padding_idx, _weight=_weight, device=device, dtype=dtype)
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = table.padding_idx
+        self.weight = table.weight
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        embeddings: _C.Tensor,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> EmbeddingBag:
+        """Make a table from a matrix."""
+        if embeddings.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made.weight.requires_grad_(not freeze)
+        return made
+
+    def forward(self, input: _C.Tensor, offsets: _C.Tensor | None = None, per_sample_weights: _C.Tensor | None = None) -> _C.Tensor:
+        """Return [bags, embedding_dim]; see :func:`torchlette.nn.functional.embedding_bag`."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """Show the sizes and the options."""
+        text = f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
