@@ -2,6 +2,7 @@ package gpu_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -131,4 +132,72 @@ func TestUniformBufferIsFilledWhenItChanges(t *testing.T) {
 	require.NoError(t, dev.Read(bind.Bufs[0], ir.F32, 0, got))
 	assert.Equal(t, []byte{0, 0, 0xE0, 0x40}, got) // 7
 	p.Release()
+}
+
+// replayed is a program of merged and single steps whose scalars change from run to run.
+func replayed(t testing.TB) (*gpu.Device, func()) {
+	t.Helper()
+	b := kir.NewBuilder("scale", 1, 0)
+	by := b.Scalar(ir.F32)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), b.Offset())
+	b.Map()
+	b.Store(at, b.Mul(b.Load(at), b.Param(by)))
+	k := b.Kernel()
+	var steps []device.Step
+	for i := range 40 {
+		scale := device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{i}, Params: []device.Param{device.Const(8), {Scalar: int32(i), Offset: -1}, {Scalar: -1, Offset: 0}}}
+		steps = append(steps, scale, on(increment(8), i), on(other(8), i/4))
+	}
+	d := fake.New()
+	d.Idle = true
+	dev, err := gpu.Open(d, gpu.Options{AllowSoftware: true, NoProbe: true})
+	require.NoError(t, err)
+	p, err := dev.Build(steps, 40)
+	require.NoError(t, err)
+	binds := make([]*device.Binding, 2) // as two windows in flight have them
+	for i := range binds {
+		binds[i] = &device.Binding{Offsets: make([]int64, 1), Scalars: make([]uint64, 40)}
+		for range 40 {
+			buf, err := dev.Alloc(32)
+			require.NoError(t, err)
+			binds[i].Bufs = append(binds[i].Bufs, buf)
+		}
+	}
+	n := 0
+	run := func() {
+		n++
+		bind := binds[n%2]
+		for i := range bind.Scalars {
+			bind.Scalars[i] = uint64(n)
+		}
+		f, err := dev.Run(p, bind)
+		require.NoError(t, err)
+		require.NoError(t, dev.Wait(f, time.Minute, nil))
+	}
+	for range 4 {
+		run()
+	}
+	return dev, run
+}
+
+// TestReplayAllocatesNothing: a run that differs from an earlier one in its numbers only
+// makes no garbage, and finds every bind group.
+func TestReplayAllocatesNothing(t *testing.T) {
+	dev, run := replayed(t)
+	defer dev.Close()
+	before := dev.Stats()
+	assert.Zero(t, testing.AllocsPerRun(100, run))
+	after := dev.Stats()
+	assert.Equal(t, before["bind_group_misses"], after["bind_group_misses"])
+	assert.Equal(t, int64(101), after["submits"]-before["submits"], "one a run")
+}
+
+// BenchmarkReplay is the host's part of a replayed program of 120 steps, without the driver's.
+func BenchmarkReplay(b *testing.B) {
+	dev, run := replayed(b)
+	defer dev.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		run()
+	}
 }

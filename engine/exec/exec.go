@@ -2,6 +2,7 @@ package exec
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/device"
@@ -34,6 +35,7 @@ type Executor struct {
 	bind     device.Binding
 	outs     []device.Buffer
 	temps    []device.Buffer
+	made     []uint32
 	Timeout  time.Duration
 	Limit    int64 // of each pool; 0 for none
 	// Profiling makes Run note in Timings when each step ran.
@@ -168,9 +170,9 @@ func (x *Executor) Run(p *plan.Plan, ext []uint32, offsets []int64, scalars []ui
 		}
 	}
 	err := x.segments(p)
-	x.giveBack(p, plan.Temp, x.temps, len(p.Slots))
+	x.giveBack(p, plan.Temp)
 	if err != nil {
-		x.giveBack(p, plan.Output, x.outs, len(p.Slots))
+		x.giveBack(p, plan.Output)
 		return nil, err
 	}
 	x.Runs++
@@ -181,7 +183,7 @@ func (x *Executor) Run(p *plan.Plan, ext []uint32, offsets []int64, scalars []ui
 
 // settle makes storages of the outputs that results name; the rest return to the pool.
 func (x *Executor) settle(p *plan.Plan, ext, results []uint32) []uint32 {
-	made := make(map[int]uint32, p.Outputs)
+	x.made = append(x.made[:0], make([]uint32, p.Outputs)...) // by output: its storage, 0 for none
 	for _, r := range p.Results {
 		s := &p.Slots[r.Slot]
 		if s.Kind == plan.External {
@@ -191,56 +193,90 @@ func (x *Executor) settle(p *plan.Plan, ext, results []uint32) []uint32 {
 			results = append(results, id)
 			continue
 		}
-		if id, ok := made[s.Index]; ok {
+		if id := x.made[s.Index]; id != 0 {
 			x.Retain(id)
 			results = append(results, id)
 			continue
 		}
 		id := x.NewStorage(x.outs[s.Index], s.Dev, s.Bytes)
-		made[s.Index] = id
+		x.made[s.Index], x.outs[s.Index] = id, nil
 		results = append(results, id)
 	}
-	if len(made) < p.Outputs {
-		for i := range p.Slots {
-			if s := &p.Slots[i]; s.Kind == plan.Output {
-				if _, ok := made[s.Index]; !ok {
-					x.Places[s.Dev].Pool.Release(x.outs[s.Index], s.Bytes)
-				}
-			}
-		}
-	}
+	x.giveBack(p, plan.Output)
 	return results
 }
 
 // admit acquires every buffer of the plan, or none.
 func (x *Executor) admit(p *plan.Plan) error {
-	x.outs, x.temps = x.outs[:0], x.temps[:0]
+	x.outs, x.temps = cleared(x.outs, p.Outputs), cleared(x.temps, p.Temps)
+	x.again(p)
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		if s.Kind == plan.External {
 			continue
 		}
-		pl := x.Places[s.Dev]
-		b, err := pl.Pool.Acquire(s.Bytes)
-		if err != nil {
-			x.giveBack(p, plan.Output, x.outs, i)
-			x.giveBack(p, plan.Temp, x.temps, i)
-			return x.wrap(pl, s.Bytes, err)
+		b := x.held(s)
+		if *b == nil {
+			var err error
+			pl := x.Places[s.Dev]
+			if *b, err = pl.Pool.Acquire(s.Bytes); err != nil {
+				*b = nil
+				x.giveBack(p, plan.Output)
+				x.giveBack(p, plan.Temp)
+				return x.wrap(pl, s.Bytes, err)
+			}
 		}
-		if s.Kind == plan.Output {
-			x.outs = append(x.outs, b)
-		} else {
-			x.temps = append(x.temps, b)
+	}
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Kind != plan.External && *x.held(s) != s.Last[1] {
+			s.Last = [2]device.Buffer{s.Last[1], *x.held(s)}
 		}
 	}
 	return nil
 }
 
-// giveBack returns the buffers of one kind among the first upto slots.
-func (x *Executor) giveBack(p *plan.Plan, kind plan.SlotKind, bufs []device.Buffer, upto int) {
-	for i := range p.Slots[:upto] {
-		if s := &p.Slots[i]; s.Kind == kind {
-			x.Places[s.Dev].Pool.Release(bufs[s.Index], s.Bytes)
+// again gives slots the buffers that they had before, as far as those are free: the
+// device keeps bind groups for them.
+func (x *Executor) again(p *plan.Plan) {
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind == plan.External {
+			continue
+		}
+		for _, b := range s.Last {
+			if b != nil && x.Places[s.Dev].Pool.Reacquire(b, s.Bytes) {
+				*x.held(s) = b
+				break
+			}
+		}
+	}
+}
+
+// cleared gives n empty entries in the memory of list.
+func cleared(list []device.Buffer, n int) []device.Buffer {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
+}
+
+// held is where the buffer of an output or a temporary is kept during a run.
+func (x *Executor) held(s *plan.Slot) *device.Buffer {
+	if s.Kind == plan.Output {
+		return &x.outs[s.Index]
+	}
+	return &x.temps[s.Index]
+}
+
+// giveBack returns the buffers of one kind that the run holds.
+func (x *Executor) giveBack(p *plan.Plan, kind plan.SlotKind) {
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind != kind {
+			continue
+		}
+		if b := x.held(s); *b != nil {
+			x.Places[s.Dev].Pool.Release(*b, s.Bytes)
+			*b = nil
 		}
 	}
 }

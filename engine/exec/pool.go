@@ -13,8 +13,11 @@ import (
 // Invariant: pooled + live bytes <= peak, the high-water mark of live bytes since
 // the last reset. A miss that would break it evicts first, then waits for the fence.
 type Pool struct {
-	dev     device.Device
-	free    map[int64][]device.Buffer
+	dev  device.Device
+	free map[int64][]device.Buffer
+	// at is the place of a free buffer in its list; nil where runs end before the next begins:
+	// the last buffer to come back is then the best.
+	at      map[device.Buffer]int
 	pending []pendingBuffer // in order of fences
 	Live    int64           // bytes handed out
 	Pooled  int64           // bytes kept, pending ones included
@@ -35,7 +38,11 @@ type pendingBuffer struct {
 
 // NewPool makes an empty pool on d.
 func NewPool(d device.Device, timeout time.Duration) *Pool {
-	return &Pool{dev: d, free: map[int64][]device.Buffer{}, timeout: timeout}
+	p := &Pool{dev: d, free: map[int64][]device.Buffer{}, timeout: timeout}
+	if d.Caps().Async {
+		p.at = map[device.Buffer]int{}
+	}
+	return p
 }
 
 // Acquire gives a buffer of at least bytes.
@@ -80,14 +87,47 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	return b, nil
 }
 
-func (p *Pool) take(c int64) device.Buffer {
+// Reacquire gives b, which was handed out for as many bytes before, if it is free.
+func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
+	c := plan.SizeClass(max(bytes, 1))
+	i, ok := p.at[b]
+	if !ok || i >= len(p.free[c]) || p.free[c][i] != b || p.Limit > 0 && p.Live+c > p.Limit {
+		return false
+	}
+	p.remove(c, i)
+	p.Hits++
+	p.handOut(c)
+	return true
+}
+
+// enter puts a buffer into its free list.
+func (p *Pool) enter(c int64, b device.Buffer) {
+	if p.at != nil {
+		p.at[b] = len(p.free[c])
+	}
+	p.free[c] = append(p.free[c], b)
+}
+
+// remove takes entry i out of a free list.
+func (p *Pool) remove(c int64, i int) device.Buffer {
 	f := p.free[c]
-	if len(f) == 0 {
+	b, last := f[i], f[len(f)-1]
+	f[i] = last
+	p.free[c] = f[:len(f)-1]
+	if p.at != nil {
+		p.at[last] = i
+		delete(p.at, b)
+	}
+	p.Pooled -= c
+	return b
+}
+
+func (p *Pool) take(c int64) device.Buffer {
+	n := len(p.free[c])
+	if n == 0 {
 		return nil
 	}
-	b := f[len(f)-1]
-	p.free[c] = f[:len(f)-1]
-	p.Pooled -= c
+	b := p.remove(c, n-1)
 	p.Hits++
 	p.handOut(c)
 	return b
@@ -129,10 +169,7 @@ func (p *Pool) evictOne() bool {
 	if best < 0 {
 		return false
 	}
-	f := p.free[best]
-	p.dev.Free(f[len(f)-1])
-	p.free[best] = f[:len(f)-1]
-	p.Pooled -= best
+	p.dev.Free(p.remove(best, len(p.free[best])-1))
 	return true
 }
 
@@ -145,7 +182,7 @@ func (p *Pool) Release(b device.Buffer, bytes int64) {
 	p.Pooled += c
 	f := p.dev.Submitted()
 	if p.dev.Done(f) {
-		p.free[c] = append(p.free[c], b)
+		p.enter(c, b)
 		return
 	}
 	p.pending = append(p.pending, pendingBuffer{b, c, f})
@@ -156,7 +193,7 @@ func (p *Pool) collect() {
 	n := 0
 	for n < len(p.pending) && p.dev.Done(p.pending[n].fence) {
 		q := p.pending[n]
-		p.free[q.class] = append(p.free[q.class], q.b)
+		p.enter(q.class, q.b)
 		n++
 	}
 	if n > 0 {

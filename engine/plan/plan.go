@@ -21,6 +21,9 @@ type Slot struct {
 	Index int
 	Bytes int64
 	Dev   ir.DeviceID
+	// Last holds the buffers of the last two runs, the older first: a run that gets one of
+	// them finds what the device keeps for it. Two, because two windows may be in flight.
+	Last [2]device.Buffer
 }
 
 // Result is a value that outlives the plan.
