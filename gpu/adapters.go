@@ -19,6 +19,8 @@ type Options struct {
 	AllowSoftware bool
 	// Number is N in the device's name "wgpu:N".
 	Number int
+	// Hardware gives a software adapter the programs that a GPU gets, for tests of those.
+	Hardware bool
 	// Core leaves every optional feature unused.
 	Core bool
 	// MaxStorageBuffers and MaxBinding lower the adapter's limits when not 0.

@@ -26,6 +26,7 @@ type variantKey struct {
 	kernel    tile.Options
 	gemm      tile.GemmOptions
 	attention tile.AttentionOptions
+	pass      int
 	// Of a merged program: the number of members, 0 for none, and which buffers they
 	// share, a bit a buffer of the kernel.
 	members int
@@ -74,6 +75,8 @@ type step struct {
 	patches  [2][]patch     // words that vary from run to run
 	offsets  []device.Param // run-time offsets that decide the form
 	window   window
+	// pass is the program, of those of the kernel, that this dispatch runs; there are passes.
+	pass, passes int
 	reach    []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
 
@@ -95,7 +98,7 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 	for i := range steps {
 		for _, s := range d.windows(steps[i]) {
 			s.index = i
-			list = append(list, s)
+			list = append(list, d.passes(s)...)
 		}
 	}
 	for i := range list {
@@ -319,15 +322,47 @@ func (d *Device) buildForm(s *step, f int) error {
 	return nil
 }
 
+// passes makes one step of each pass of s. They follow each other in scratch memory: they
+// keep their order, and are not merged with others.
+func (d *Device) passes(s step) []step {
+	s.passes = 1
+	switch s.Kind {
+	case device.RunKernel:
+		s.passes = len(tile.Choose(s.Kernel, constants(s.Params), d.tile).Passes(s.Kernel))
+	case device.RunGemm:
+		o := tile.ChooseGemm(s.Gemm, constants(s.Params), d.tile)
+		s.passes = o.Passes(s.Gemm)
+	}
+	list := make([]step, s.passes)
+	for i := range list {
+		list[i] = s
+		list[i].pass = i
+	}
+	return list
+}
+
+// needScratch makes the buffer that passes hand partial results on in.
+func (d *Device) needScratch() error {
+	if d.handover != 0 {
+		return nil
+	}
+	h, err := d.ctx.CreateBuffer(tile.ScratchBytes, StorageUsage, false)
+	if err != nil {
+		return d.wrap(err, "scratch memory")
+	}
+	d.handover = h
+	return nil
+}
+
 // variant names the form of a step for parameters.
 func (d *Device) variant(s *step, params []uint64) variantKey {
 	switch s.Kind {
 	case device.RunKernel:
-		return variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile)}
+		return variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile), pass: s.pass}
 	case device.RunAttention:
 		return variantKey{key: fmt.Sprint(*s.Attention), attention: tile.ChooseAttention(s.Attention, params, d.tile)}
 	}
-	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile)}
+	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile), pass: s.pass}
 }
 
 // procOf generates the program of one member of s in a form.
@@ -335,19 +370,25 @@ func (d *Device) procOf(s *step, key variantKey) (*kir.Proc, error) {
 	if p := d.procs[key]; p != nil {
 		return p, nil
 	}
-	var proc *kir.Proc
+	var procs []*kir.Proc
 	var err error
 	switch s.Kind {
 	case device.RunKernel:
-		proc, err = tile.FromKernel(s.Kernel, key.kernel)
+		procs, err = tile.FromKernel(s.Kernel, key.kernel)
 	case device.RunAttention:
-		proc, err = tile.FromAttention(s.Attention, key.attention)
+		var p *kir.Proc
+		p, err = tile.FromAttention(s.Attention, key.attention)
+		procs = []*kir.Proc{p}
 	default:
-		proc, err = tile.FromGemm(s.Gemm, key.gemm)
+		procs, err = tile.FromGemm(s.Gemm, key.gemm)
+	}
+	if err == nil && len(procs) != s.passes {
+		err = fmt.Errorf("%d passes in this form, want %d", len(procs), s.passes)
 	}
 	if err != nil {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", s.name(), d.caps.Name, err)
 	}
+	proc := procs[s.pass]
 	d.procs[key] = proc
 	return proc, nil
 }
@@ -411,6 +452,11 @@ func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
 			sh.Bindings = append(sh.Bindings, UniformDynamic)
 			sh.UniformBytes = m.ParamBytes()
 			continue
+		case b.Kind == wgsl.BindScratch:
+			if err := d.needScratch(); err != nil {
+				return nil, err
+			}
+			sh.Bindings = append(sh.Bindings, StorageReadWrite)
 		case b.Kind == wgsl.BindStorage && b.ReadOnly:
 			sh.Bindings = append(sh.Bindings, StorageRead)
 		default:

@@ -48,6 +48,7 @@ type Device struct {
 	lost                       error
 
 	fault    Handle // the error word
+	handover Handle // scratch memory of kernels in several passes; made at first use
 	faults   faultState
 	profile  profiler
 	scratch  []Record
@@ -105,12 +106,13 @@ func (d *Device) describe() {
 	}
 	l.MaxStorageBinding &^= 15 // arrays of vec4
 	software := d.adapter.Kind == Software
+	small := software && !d.opts.Hardware
 	d.caps = device.Caps{
 		Name: fmt.Sprintf("wgpu:%d", d.opts.Number), Adapter: d.adapter.Name, Driver: d.adapter.Driver, Backend: d.adapter.Backend,
 		Software: software, MaxBinding: l.MaxStorageBinding, MaxBuffer: l.MaxBufferSize,
 		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid, Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
-		F16: f.F16, I64: f.I64, SubgroupSize: l.SubgroupMinSize, Features: f.Names, Limits: limitMap(l),
+		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also when the probe found it wanting
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
@@ -119,14 +121,17 @@ func (d *Device) describe() {
 		d.caps.Storage[t] = storageBytes(t, f.I64)
 	}
 	units, merge := gpuUnits, gpuMerge
-	if software {
+	if small {
 		units, merge = softwareUnits, 1
 	}
 	if d.opts.Merge == 0 {
 		d.opts.Merge = merge
 	}
 	d.tile = tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
-		Units: units, I64: f.I64, Software: software}
+		Units: units, I64: f.I64, Software: small}
+	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
+		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
+	}
 	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64, F32Atomics: f.F32Atomics}
 }
 
@@ -238,6 +243,9 @@ func (d *Device) Close() {
 		d.ctx.DestroyBuffer(b.handle)
 	}
 	d.ctx.DestroyBuffer(d.fault)
+	if d.handover != 0 {
+		d.ctx.DestroyBuffer(d.handover)
+	}
 	d.ctx.Close()
 	d.ctx = nil
 	d.lost = ir.Errorf(ir.ErrDeviceLost, "%s: the device was closed", d.caps.Name)

@@ -15,7 +15,7 @@ import (
 )
 
 // probeVersion changes when what the probe measures does.
-const probeVersion = 1
+const probeVersion = 2
 
 const probePoints = 512
 
@@ -77,6 +77,9 @@ func (d *Device) probeAccuracy() error {
 				return err
 			}
 		}
+		if r.Subgroup, err = d.subgroupSize(); err != nil {
+			return err
+		}
 		writeProbe(path, r)
 		// Kernels are cached by form; those of the probe were printed for other options.
 		clear(d.kernels)
@@ -85,8 +88,65 @@ func (d *Device) probeAccuracy() error {
 		d.feat.I64 = false
 		d.describe()
 	}
-	d.wgsl.Poly = r.Poly
+	d.wgsl.Poly, d.tile.Subgroup, d.caps.SubgroupSize = r.Poly, r.Subgroup, r.Subgroup
 	return nil
+}
+
+// subgroupSize finds how many threads shuffle among themselves: the largest power of
+// two with which sums of rows come out right. The driver does not tell. Where compilers choose
+// a size for each program (Intel, AMD), the answer for one says nothing of another: it is 0.
+func (d *Device) subgroupSize() (int, error) {
+	const nvidia = 0x10DE
+	if d.tile.Subgroup != 0 || !d.feat.Subgroups {
+		return d.tile.Subgroup, nil
+	}
+	if d.adapter.VendorID != nvidia && d.adapter.Backend != "metal" && d.adapter.Kind != Software {
+		return 0, nil
+	}
+	for size := 64; size >= 8; size /= 2 {
+		d.tile.Subgroup = size
+		right, err := d.sumsRight(1100, 16*size)
+		clear(d.kernels)
+		switch {
+		case d.lost != nil:
+			return 0, err
+		case err == nil && right: // a driver that refuses the text has no shuffles
+			return size, nil
+		}
+	}
+	return 0, nil
+}
+
+// sumsRight reports that the sums of m rows of n integers are right.
+func (d *Device) sumsRight(m, n int) (bool, error) {
+	b := kir.NewBuilder("subgroup_probe", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
+	out := b.Linear(b.Buf(ir.I32, kir.Write), -1)
+	b.Each()
+	sum := b.Reduce(kir.Sum, x)
+	b.Map()
+	b.Store(out, b.Acc(sum))
+	k := b.Kernel()
+	k.NoVec = true // so that a row takes more threads than a subgroup has
+	values, got := make([]int32, m*n), make([]int32, m)
+	for i := range values {
+		values[i] = int32(i*i + i>>4)
+	}
+	err := d.once(device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(m)), device.Const(int64(n))}},
+		ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, m)))
+	if err != nil {
+		return false, err
+	}
+	for i := range got {
+		want := int32(0)
+		for _, v := range values[i*n : (i+1)*n] {
+			want += v
+		}
+		if got[i] != want {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // comparesWrong reports that 64-bit integers cannot be trusted. Mesa 22.3 gets
@@ -215,6 +275,7 @@ type probeFile struct {
 	Version    int       `json:"version"`
 	Poly       wgsl.Func `json:"poly"`
 	NarrowInts bool      `json:"narrow_ints"`
+	Subgroup   int       `json:"subgroup"`
 }
 
 func readProbe(path string) (f probeFile, ok bool) {

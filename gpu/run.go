@@ -6,6 +6,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/tile"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -236,6 +237,8 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 		switch b.Kind {
 		case wgsl.BindParams:
 			e = BufferBinding{Buffer: p.uniform.handle, Bytes: int64(m.ParamBytes())}
+		case wgsl.BindScratch:
+			e = BufferBinding{Buffer: d.handover, Bytes: tile.ScratchBytes}
 		case wgsl.BindError:
 			e = BufferBinding{Buffer: d.fault, Bytes: faultBytes}
 		case wgsl.BindStorage:

@@ -144,7 +144,7 @@ func (st *step) touch(b int, d *Device) touch {
 // enter notes that step i waits for nothing.
 func (s *scheduler) enter(i int) {
 	st := &s.steps[i]
-	if st.groups == 0 || st.checks() || st.window.size != 0 {
+	if st.groups == 0 || st.checks() || st.window.size != 0 || st.passes > 1 {
 		return // nothing to launch, or nothing that can be merged
 	}
 	if st.Kind == device.RunAttention || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units) {

@@ -47,8 +47,8 @@ func New() *Driver {
 		Limits: gpu.Limits{MaxBufferSize: 1 << 30, MaxStorageBinding: 128 << 20, MaxStorageBuffers: 16, MaxUniformBinding: 64 << 10,
 			UniformAlign: 256, StorageAlign: 256, MaxWorkgroupBytes: 32 << 10, MaxWorkgroupSize: 256, MaxWorkgroupX: 256, MaxWorkgroupY: 256,
 			MaxGrid: 65535, MaxImmediateBytes: 128, SubgroupMinSize: 32, SubgroupMaxSz: 32, TimestampPeriod: 1},
-		Features: gpu.Features{F16: true, I64: true, F32Atomics: true, Immediates: true, Timestamps: true,
-			Names: []string{"shader-f16", "shader-int64", "shader-float32-atomic", "immediates", "timestamp-query"}},
+		Features: gpu.Features{F16: true, I64: true, Subgroups: true, F32Atomics: true, Immediates: true, Timestamps: true,
+			Names: []string{"shader-f16", "shader-int64", "subgroups", "shader-float32-atomic", "immediates", "timestamp-query"}},
 	}
 }
 
@@ -305,6 +305,8 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 			}
 		case wgsl.BindError:
 			faultWord = mem
+		case wgsl.BindScratch:
+			bufs = append(bufs, mem)
 		case wgsl.BindStorage:
 			bufs = append(bufs, c.canonical(s.Proc.Bufs[b.Buf].Type, mem))
 		}
@@ -323,6 +325,9 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 	}
 	n := 0
 	for i, b := range s.Module.Bindings {
+		if b.Kind == wgsl.BindScratch {
+			n++
+		}
 		if b.Kind != wgsl.BindStorage {
 			continue
 		}

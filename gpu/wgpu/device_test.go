@@ -43,6 +43,11 @@ func TestConformanceCore(t *testing.T) {
 	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Core: true, Merge: 8}) })
 }
 
+// TestConformanceHardware runs the programs made for a GPU, whatever the adapter.
+func TestConformanceHardware(t *testing.T) {
+	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{Hardware: true}) })
+}
+
 // TestConformanceEight forces the number of storage buffers that WebGPU guarantees.
 func TestConformanceEight(t *testing.T) {
 	devicetest.Run(t, func() device.Device { return open(t, gpu.Options{MaxStorageBuffers: 8}) })

@@ -19,7 +19,7 @@ func Merge(p *Proc, n int, shared []bool) *Proc {
 		panic("BUG: kir: merge of a program with checks")
 	}
 	m := &merger{from: p, n: n, to: &Proc{
-		Name: fmt.Sprintf("%s x%d", p.Name, n), Workgroup: p.Workgroup, Shared: p.Shared,
+		Name: fmt.Sprintf("%s x%d", p.Name, n), Workgroup: p.Workgroup, Shared: p.Shared, Subgroup: p.Subgroup,
 		Groups: []GroupFactor{{Params: []int{n*len(p.Params) + n - 1}, Per: 1}},
 	}}
 	for range n {

@@ -19,8 +19,13 @@ type Proc struct {
 	Body      []Stmt
 	Checks    bool
 	// Groups gives the number of workgroups: the product over the entries of
-	// ceil(product of parameters / Per). The group number is GroupID.
+	// ceil(product of parameters / Per), times Repeat. The group number is GroupID.
 	Groups []GroupFactor
+	// Repeat is a constant factor of the number of workgroups; 0 counts as 1.
+	Repeat int64
+	// Subgroup is the number of threads that PShuffle works within: thread t of
+	// a workgroup is thread t % Subgroup of subgroup t / Subgroup. 0: no shuffles.
+	Subgroup int
 }
 
 // ProcBuf is a storage binding. Vec is 4 when the binding is an array of
@@ -29,6 +34,9 @@ type ProcBuf struct {
 	Type   ir.DType
 	Access BufAccess
 	Vec    int
+	// Scratch: memory that the passes of one kernel hand on to each other, no
+	// buffer of the kernel's.
+	Scratch bool
 }
 
 // GroupFactor is one factor of the number of workgroups.
@@ -42,7 +50,7 @@ const GridFold = 32768
 
 // Grid is the launch geometry for the given parameters. Empty launches have a zero.
 func (p *Proc) Grid(params []uint64) [3]uint32 {
-	n := uint64(1)
+	n := uint64(max(p.Repeat, 1))
 	for _, f := range p.Groups {
 		m := uint64(1)
 		for _, q := range f.Params {
@@ -103,6 +111,9 @@ const (
 	PIndexDiv                 // A/B of I32 known to be non-negative; B = 0 gives anything
 	PIndexRem
 	PHalf // Imm: parameter<<1 | half: a 32-bit half of a Scalar's slot, U32
+	// PShuffle is variable A of the thread whose number differs by exclusive or with Imm,
+	// a power of two below Subgroup. All threads of the subgroup compute it together, in a SLet.
+	PShuffle
 	numProcOps
 )
 

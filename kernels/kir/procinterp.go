@@ -46,6 +46,7 @@ type lockstep struct {
 	bufs   [][]byte
 	group  uint64
 	vars   [][]value
+	mask   []bool // threads that run the present statement
 	shared [][]sharedCell
 	epoch  int // number of barriers passed
 	fault  Fault
@@ -89,6 +90,7 @@ func each(mask []bool, f func(lane int) error) error {
 }
 
 func (m *lockstep) stmt(s *Stmt, mask []bool) error {
+	m.mask = mask
 	switch s.Op {
 	case SLet, SVar, SAssign:
 		return each(mask, func(lane int) (err error) {
@@ -290,6 +292,12 @@ func (m *lockstep) eval(n *Node, lane int) (value, error) {
 		return value{m.group}, nil
 	case PShared:
 		return m.sharedGet(n, lane)
+	case PShuffle:
+		other := lane ^ int(n.Imm)
+		if other >= len(m.mask) || !m.mask[other] {
+			return value{}, fmt.Errorf("a shuffle that thread %d does not reach", other)
+		}
+		return m.vars[n.Args[0].Imm][other], nil
 	}
 	var args [6]value
 	for i, a := range n.Args {

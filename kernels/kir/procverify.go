@@ -66,7 +66,11 @@ func (v *procVerifier) define(n int, mutable bool) error {
 
 func (v *procVerifier) stmt(s *Stmt) error {
 	for _, n := range []*Node{s.A, s.B, s.C} {
-		if n != nil {
+		if n != nil && n.Op == PShuffle {
+			if err := v.shuffle(s, n); err != nil {
+				return err
+			}
+		} else if n != nil {
 			if err := v.node(n); err != nil {
 				return err
 			}
@@ -112,6 +116,18 @@ func (v *procVerifier) stmt(s *Stmt) error {
 		return nil
 	}
 	return fmt.Errorf("unknown statement %d", s.Op)
+}
+
+// shuffle allows shuffles of variables only, as whole values of new variables: devices
+// compute them where they stand.
+func (v *procVerifier) shuffle(s *Stmt, n *Node) error {
+	if s.Op != SLet || len(n.Args) != 1 || n.Args[0].Op != PVar || n.Width != 1 || n.Args[0].Type != n.Type {
+		return errors.New("a shuffle of no variable, or inside an expression")
+	}
+	if n.Imm == 0 || n.Imm&(n.Imm-1) != 0 || n.Imm >= uint64(v.p.Subgroup) || v.p.Workgroup%v.p.Subgroup != 0 {
+		return fmt.Errorf("a shuffle by %d in subgroups of %d, workgroups of %d", n.Imm, v.p.Subgroup, v.p.Workgroup)
+	}
+	return v.node(n.Args[0])
 }
 
 func (v *procVerifier) fits(n int, x *Node) error {

@@ -5,8 +5,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
-// FromGemm makes the program of g in the form o says.
-func FromGemm(g *kir.Gemm, o GemmOptions) (*kir.Proc, error) {
+// FromGemm makes the programs of g in the form o says, one a pass.
+func FromGemm(g *kir.Gemm, o GemmOptions) ([]*kir.Proc, error) {
 	if o.Dot {
 		row := o.Row
 		row.MaxWorkgroupBytes = o.MaxWorkgroupBytes
@@ -23,7 +23,7 @@ func FromGemm(g *kir.Gemm, o GemmOptions) (*kir.Proc, error) {
 	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
 	m.resetValues()
 	m.generate()
-	return p, checkShared(p, o.MaxWorkgroupBytes)
+	return []*kir.Proc{p}, checkShared(p, o.MaxWorkgroupBytes)
 }
 
 // gemm generates one tiled program. The scheme: blocks of A and B go through

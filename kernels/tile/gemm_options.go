@@ -30,6 +30,14 @@ type GemmOptions struct {
 	MaxWorkgroupBytes int
 }
 
+// Passes is the number of programs of g in the form o says.
+func (o *GemmOptions) Passes(g *kir.Gemm) int {
+	if o.Dot {
+		return len(o.Row.Passes(dotKernel(g)))
+	}
+	return 1
+}
+
 // threads is the workgroup size.
 func (o *GemmOptions) threads() int { return o.BM / o.WM * (o.BN / o.WN) * 32 }
 
@@ -113,8 +121,8 @@ func chooseDot(g *kir.Gemm, params []uint64, l *kir.GemmLayout, caps Caps) GemmO
 	if row.OuterFast {
 		row.Vec = 1
 	}
-	row.Workgroup, row.Lanes = rowWorkgroup(caps), 1
-	row.chooseLanes(product(params[:k.Outer]), params[l.K]/uint64(row.Vec), caps)
+	row.Hold, row.Full = 0, false
+	row.chooseRow(k, params, caps)
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 }
 

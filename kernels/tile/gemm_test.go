@@ -22,7 +22,7 @@ func checkGemm(t *testing.T, g *kir.Gemm, c *kirtest.GemmCase, o GemmOptions) {
 	require.NoError(t, kir.InterpretGemm(g, want.Params, want.Bufs))
 	p, err := FromGemm(g, o)
 	require.NoError(t, err)
-	_, err = kir.InterpretProc(p, got.Params, got.Bufs)
+	_, err = run(p, got.Params, got.Bufs)
 	require.NoError(t, err, "%+v %+v %v", *g, o, c.Params)
 	require.NoError(t, kirtest.Close(asKernel(g), got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *g, o, c.Params)
 }
@@ -108,7 +108,7 @@ func TestGemmRespectsWorkgroupMemory(t *testing.T) {
 		o := ChooseGemm(g, params, Caps{MaxWorkgroupBytes: limit, MaxThreads: 256})
 		p, err := FromGemm(g, o)
 		require.NoError(t, err)
-		require.LessOrEqual(t, p.SharedBytes(), limit)
+		require.LessOrEqual(t, p[0].SharedBytes(), limit)
 	}
 	o := candidates[1].GemmOptions
 	o.MaxWorkgroupBytes = 16384

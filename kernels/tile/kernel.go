@@ -7,18 +7,25 @@ import (
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
-// FromKernel makes the program of k in the form o says.
-func FromKernel(k *kir.Kernel, o Options) (*kir.Proc, error) {
+// FromKernel makes the programs of k in the form o says, one a pass: see [Options.Passes].
+func FromKernel(k *kir.Kernel, o Options) ([]*kir.Proc, error) {
 	if err := o.check(k); err != nil {
 		return nil, err
 	}
-	g := newGen(k, o)
-	if k.Inner == 0 {
-		g.mapKernel()
-	} else {
-		g.rowKernel()
+	var procs []*kir.Proc
+	for _, s := range o.Passes(k) {
+		g := newGen(k, o)
+		if k.Inner == 0 {
+			g.mapKernel()
+		} else {
+			g.rowKernel(s)
+		}
+		if err := checkShared(g.p, o.MaxWorkgroupBytes); err != nil {
+			return nil, err
+		}
+		procs = append(procs, g.p)
 	}
-	return g.p, checkShared(g.p, o.MaxWorkgroupBytes)
+	return procs, nil
 }
 
 // gen carries the state of one kernel's generation.
@@ -33,8 +40,11 @@ type gen struct {
 	outer  *kir.Node // number of the outer index (of the vector of four, in the four-element form)
 	linear *kir.Node // number of the index as the stage sees it
 	inner  *kir.Node // number of inner indices
-	active *kir.Node // whether this thread's outer index exists
-	lane   *kir.Node
+	// from and to are the inner indices that this workgroup visits; part is its number
+	// among those that share a row (nil: it has the row alone).
+	from, to, part *kir.Node
+	active         *kir.Node // whether this thread's outer index exists
+	lane           *kir.Node
 	// wide: accesses that move are of four elements, and indices count those.
 	wide bool
 	// isInner[e]: the expression differs between inner indices.
@@ -44,17 +54,19 @@ type gen struct {
 	philox  map[[3]int]*kir.Node
 	acc     map[int]*kir.Node
 	accIdx  map[int]*kir.Node
-	scratch map[sharedKey]int
+	shared  map[sharedKey]int
+	slot    *slot   // the inner index being worked on; nil outside of inner stages
+	held    []*slot // of the row, when lanes hold it
 }
 
 type sharedKey struct {
-	t ir.DType
-	n int
+	t         ir.DType
+	n, length int
 }
 
 func newGen(k *kir.Kernel, o Options) *gen {
 	g := &gen{k: k, o: o, index: make([]*kir.Node, k.Outer+k.Inner),
-		acc: map[int]*kir.Node{}, accIdx: map[int]*kir.Node{}, scratch: map[sharedKey]int{}}
+		acc: map[int]*kir.Node{}, accIdx: map[int]*kir.Node{}, shared: map[sharedKey]int{}}
 	g.p = &kir.Proc{Name: k.Name, Params: k.Params, Workgroup: o.Workgroup, Checks: k.Checks}
 	for _, b := range k.Bufs {
 		g.p.Bufs = append(g.p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
@@ -67,7 +79,7 @@ func newGen(k *kir.Kernel, o Options) *gen {
 
 // resetValues forgets expression values, at the end of their block.
 func (g *gen) resetValues() {
-	g.vals, g.base, g.philox = map[int]*kir.Node{}, map[int]*kir.Node{}, map[[3]int]*kir.Node{}
+	g.vals, g.base, g.philox, g.held = map[int]*kir.Node{}, map[int]*kir.Node{}, map[[3]int]*kir.Node{}, nil
 }
 
 // nested runs f with the statements going to a new block, and gives the block.
@@ -256,11 +268,15 @@ func accessMoves(k *kir.Kernel, a kir.Access) bool {
 
 // expr gives the value of expression e, computing it in the current block if need be.
 func (g *gen) expr(e int) *kir.Node {
-	if n, ok := g.vals[e]; ok {
+	vals := g.vals
+	if g.slot != nil && g.isInner[e] {
+		vals = g.slot.vals
+	}
+	if n, ok := vals[e]; ok {
 		return n
 	}
 	n := g.let(g.make(g.k.Exprs[e]))
-	g.vals[e] = n
+	vals[e] = n
 	return n
 }
 

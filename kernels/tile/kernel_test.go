@@ -1,7 +1,9 @@
 package tile
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,20 +13,56 @@ import (
 
 // forms are options to try on a case: what Choose says and drawn ones.
 func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
-	chosen := Choose(c.Kernel, c.Params, Caps{I64: i64})
+	chosen := Choose(c.Kernel, c.Params, Caps{I64: i64, Subgroup: r.IntN(2) * 4})
 	drawn := chosen
 	drawn.Workgroup = 1 << (3 + r.IntN(3))
 	drawn.Lanes = 1 << r.IntN(4)
 	drawn.OuterFast = r.IntN(2) == 0
+	drawn.Hold, drawn.Full = 0, false
 	if r.IntN(2) == 0 {
 		drawn.Vec = 1
+	}
+	drawn.Subgroup = []int{0, 2, 4, 8}[r.IntN(4)]
+	k := c.Kernel
+	steps := product(c.Params[k.Outer:k.Outer+k.Inner]) / uint64(drawn.Vec)
+	switch {
+	case hasPrefix(k):
+		drawn.Unroll = 1
+	case r.IntN(3) == 0 && steps > 0 && !ordered(k):
+		drawn.Hold = int(ceil(steps, drawn.Lanes))
+		drawn.Full = uint64(drawn.Hold*drawn.Lanes) == steps
+	default:
+		drawn.Unroll = 1 + r.IntN(3)
+		if splits(k) {
+			drawn.Parts = 1 + r.IntN(4)
+		}
 	}
 	return []Options{chosen, drawn}
 }
 
+// run interprets the passes of a kernel, with scratch memory of no meaning.
+func run(procs []*kir.Proc, params []uint64, bufs [][]byte) (kir.Fault, error) {
+	var fault kir.Fault
+	scratch := bytes.Repeat([]byte{0xA5}, 1<<20)
+	for _, p := range procs {
+		b := bufs
+		if len(p.Bufs) > len(bufs) {
+			b = append(slices.Clone(bufs), scratch)
+		}
+		f, err := kir.InterpretProc(p, params, b)
+		if err != nil {
+			return f, err
+		}
+		if !fault.Failed {
+			fault = f
+		}
+	}
+	return fault, nil
+}
+
 func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
-	vecs, rowVecs, lanes := 0, 0, 0
-	for seed := range uint64(700) {
+	seen := map[string]int{}
+	for seed := range uint64(900) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		i64 := r.IntN(2) == 0
 		c := kirtest.Random(r, kirtest.Limits{Small: !i64})
@@ -35,22 +73,35 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 			got := c.Copy()
 			p, err := FromKernel(c.Kernel, o)
 			require.NoError(t, err, "seed %d", seed)
-			gf, err := kir.InterpretProc(p, got.Params, got.Bufs)
+			gf, err := run(p, got.Params, got.Bufs)
 			require.NoError(t, err, "seed %d, %s, %+v", seed, c.Kernel.Name, o)
 			require.Equal(t, fault, gf, "seed %d", seed)
 			require.NoError(t, kirtest.Close(c.Kernel, got.Bufs, want.Bufs, 1e-5, 1e-6), "seed %d, %s, %+v", seed, c.Kernel.Name, o)
-			switch {
-			case o.Vec == 4 && c.Kernel.Inner > 0:
-				rowVecs++
-			case o.Vec == 4:
-				vecs++
-			}
-			if c.Kernel.Inner > 0 && o.Lanes > 1 {
-				lanes++
-			}
+			count(seen, c.Kernel, o)
 		}
 	}
-	require.Greater(t, vecs, 20)
-	require.Greater(t, rowVecs, 20)
-	require.Greater(t, lanes, 100)
+	for _, form := range []string{"vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "split", "split in three", "shuffled", "shuffled twice"} {
+		require.Greater(t, seen[form], 20, form)
+	}
+}
+
+// count notes which forms a case went through.
+func count(seen map[string]int, k *kir.Kernel, o Options) {
+	note := func(form string, is bool) {
+		if is {
+			seen[form]++
+		}
+	}
+	row := k.Inner > 0
+	note("vectors", o.Vec == 4 && !row)
+	note("row vectors", o.Vec == 4 && row)
+	note("lanes", row && o.Lanes > 1)
+	note("held", row && o.Hold > 0)
+	note("held in part", row && o.Hold > 0 && !o.Full)
+	note("unrolled", row && o.Hold == 0 && o.Unroll > 1)
+	note("split", row && o.Parts > 1)
+	note("split in three", row && o.Parts > 1 && len(o.Passes(k)) > 2)
+	shuffled := row && o.Lanes > 1 && o.Subgroup > 1 && !o.OuterFast && o.Lanes <= o.Subgroup*o.Subgroup
+	note("shuffled", shuffled)
+	note("shuffled twice", shuffled && o.Lanes > o.Subgroup)
 }

@@ -116,7 +116,11 @@ func (g *gen) narrow(e int) *kir.Node {
 // philoxBlock is the four words of a block, shared by the words that use it.
 func (g *gen) philoxBlock(x kir.Expr) *kir.Node {
 	key := [3]int{x.A, x.B, x.C}
-	if n, ok := g.philox[key]; ok {
+	blocks := g.philox
+	if g.slot != nil {
+		blocks = g.slot.philox
+	}
+	if n, ok := blocks[key]; ok {
 		return n
 	}
 	var words []*kir.Node
@@ -125,7 +129,7 @@ func (g *gen) philoxBlock(x kir.Expr) *kir.Node {
 		words = append(words, lo, hi)
 	}
 	n := g.let(&kir.Node{Op: kir.PPhilox, Type: ir.U32, Width: 4, Args: words})
-	g.philox[key] = n
+	blocks[key] = n
 	return n
 }
 

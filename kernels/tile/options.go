@@ -12,7 +12,9 @@ type Caps struct {
 	MaxWorkgroupBytes int // default 16384, the least WebGPU allows
 	MaxThreads        int // threads a workgroup; default 256
 	Units             int // workgroups that run at once, at two a compute unit; default 256
-	I64               bool
+	// Subgroup is the number of threads of every subgroup, 0 when there are none or it varies.
+	Subgroup int
+	I64      bool
 	// Software asks for small text: compiling is dear and lanes are few.
 	Software bool
 }
@@ -42,6 +44,16 @@ type Options struct {
 	// OuterFast: consecutive threads take consecutive outer indices (good when
 	// those are contiguous in memory); else consecutive inner ones.
 	OuterFast bool
+	// Hold is the number of inner indices (vectors of four, in the four-element form)
+	// that a lane keeps in registers from stage to stage: all that there are for it.
+	// 0: stages loop over the row, Unroll indices at a time.
+	Hold, Unroll int
+	// Full: the row is Hold*Lanes inner indices long, no less.
+	Full bool
+	// Parts is the number of workgroups that share the inner space, in several passes.
+	Parts int
+	// Subgroup is the number of threads of a subgroup, 0 without.
+	Subgroup int
 	// I64: the device has 64-bit integers; otherwise I64 is worked in I32.
 	I64               bool
 	MaxWorkgroupBytes int
@@ -60,9 +72,8 @@ func Choose(k *kir.Kernel, params []uint64, caps Caps) Options {
 	if k.Inner == 0 {
 		return o
 	}
-	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
 	o.OuterFast = outerContiguous(k)
-	o.chooseLanes(outer, inner/uint64(o.Vec), caps)
+	o.chooseRow(k, params, caps)
 	return o
 }
 
@@ -72,43 +83,6 @@ func rowWorkgroup(caps Caps) int {
 		return min(64, caps.MaxThreads)
 	}
 	return min(256, caps.MaxThreads)
-}
-
-// fewest is the least number of inner steps a lane should have.
-const fewest = 4
-
-// chooseLanes spreads each row over threads: over as many as leave each lane a
-// few steps when consecutive threads take consecutive inner elements; over as
-// many as fill the device when they take consecutive outer ones, since the
-// lanes of a row are then far apart in memory.
-func (o *Options) chooseLanes(outer, inner uint64, caps Caps) {
-	most := o.Workgroup
-	if !caps.Software {
-		most = min(1024, caps.MaxThreads)
-	}
-	for 4*4*most > o.MaxWorkgroupBytes { // room for a few accumulators a thread
-		most /= 2
-	}
-	if !o.OuterFast {
-		limit := o.Workgroup
-		if outer < uint64(caps.Units) {
-			limit = most
-		}
-		for o.Lanes < limit && inner >= uint64(2*o.Lanes)*fewest {
-			o.Lanes *= 2
-		}
-		o.Workgroup = max(min(o.Workgroup, most), o.Lanes)
-		return
-	}
-	// Eight columns together use whole 32-byte sectors.
-	columns := 8
-	for columns > 1 && uint64(columns/2) >= outer {
-		columns /= 2
-	}
-	for o.Lanes < most/columns && outer*uint64(o.Lanes) < uint64(caps.Units)*512 && inner >= uint64(2*o.Lanes)*fewest {
-		o.Lanes *= 2
-	}
-	o.Workgroup = max(min(o.Workgroup, most), o.Lanes*columns)
 }
 
 // outerContiguous reports that most loads move by one along the last outer dim
@@ -163,6 +137,10 @@ func (o Options) check(k *kir.Kernel) error {
 		return fmt.Errorf("tile: vector width %d, want 1 or 4", o.Vec)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
 		return fmt.Errorf("tile: %d lanes for a workgroup of %d", o.Lanes, o.Workgroup)
+	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k), o.Parts > 1 && !splits(k):
+		return fmt.Errorf("tile: kernel %s cannot be held, unrolled or split as %+v say", k.Name, o)
+	case o.Subgroup > 0 && o.Workgroup%o.Subgroup != 0:
+		return fmt.Errorf("tile: subgroups of %d do not divide a workgroup of %d", o.Subgroup, o.Workgroup)
 	case o.Vec == 4 && !vecForm(k):
 		return fmt.Errorf("tile: kernel %s has no four-element form", k.Name)
 	}

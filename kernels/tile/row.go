@@ -13,8 +13,8 @@ import (
 const sumBlock = 32
 
 // rowKernel: Lanes threads share an outer index and stride over the inner
-// space; a workgroup holds Workgroup/Lanes outer indices.
-func (g *gen) rowKernel() {
+// space; a workgroup holds Workgroup/Lanes outer indices. ps is the pass to make.
+func (g *gen) rowKernel(ps pass) {
 	k := g.k
 	if ordered(k) {
 		g.o.Lanes = 1
@@ -23,6 +23,7 @@ func (g *gen) rowKernel() {
 	if g.o.Vec == 4 {
 		g.setVectors()
 	}
+	g.p.Subgroup = g.o.Subgroup
 	var all []int
 	for d := range k.Outer {
 		all = append(all, d)
@@ -38,28 +39,30 @@ func (g *gen) rowKernel() {
 		}
 		*slow, *other = g.let(kir.NRem(kir.NLocal(), fast)), g.let(kir.NDiv(kir.NLocal(), fast))
 	}
-	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(rows)), row))
-	n := g.let(g.sizes(0, k.Outer))
 	g.inner = g.let(kir.NDiv(g.sizes(k.Outer, k.Outer+k.Inner), kir.NInt(g.o.Vec)))
+	group := g.divide(ps)
+	id := g.let(kir.NAdd(kir.NMul(group, kir.NInt(rows)), row))
+	n := g.let(g.sizes(0, k.Outer))
 	if lanes == 1 {
 		g.active = kir.NTrue()
-		body := g.nested(func() { g.rowStages(id) })
+		body := g.nested(func() { g.rowStages(id, n, ps) })
 		g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(id, n), Body: body})
 		return
 	}
 	// Every thread must reach the barriers: those beyond the last outer index
 	// repeat it and store nothing.
 	g.active = g.let(kir.NLt(id, n))
-	g.rowStages(g.let(kir.N(kir.OpMin, ir.I32, id, kir.NSub(n, kir.NInt(1)))))
+	g.rowStages(g.let(kir.N(kir.OpMin, ir.I32, id, kir.NSub(n, kir.NInt(1)))), n, ps)
 }
 
-func (g *gen) rowStages(id *kir.Node) {
+func (g *gen) rowStages(id, rows *kir.Node, ps pass) {
 	g.outer = id
 	if needsIndex(g.k, 0, g.k.Outer) {
 		g.unravel(id, 0, g.k.Outer)
 	}
-	first := 0
-	for s := range g.k.Stages {
+	g.gather(ps, rows)
+	first := ps.accs
+	for s := ps.from; s < ps.to; s++ {
 		st := &g.k.Stages[s]
 		switch {
 		case !st.OverInner:
@@ -74,6 +77,7 @@ func (g *gen) rowStages(id *kir.Node) {
 			g.resetValues()
 		}
 	}
+	g.hand(ps, rows)
 }
 
 // outerStage runs once an outer index, by its first lane.
@@ -82,13 +86,22 @@ func (g *gen) outerStage(s *kir.Stage) {
 	for d := g.k.Outer; d < len(g.index); d++ {
 		g.index[d] = kir.NInt(0)
 	}
-	guard := g.active
-	if g.o.Lanes > 1 {
-		guard = g.let(kir.NAnd(g.active, kir.N(kir.OpEq, ir.Bool, g.lane, kir.NInt(0))))
-	}
+	guard := g.once()
 	// Values of linear accesses mean something else in inner stages.
 	stmts := g.nested(func() { g.effects(s, guard) })
 	*g.out = append(*g.out, stmts...)
+}
+
+// once is where what happens once an outer index happens.
+func (g *gen) once() *kir.Node {
+	guard := g.active
+	if g.o.Lanes > 1 {
+		guard = g.let(kir.NAnd(guard, kir.N(kir.OpEq, ir.Bool, g.lane, kir.NInt(0))))
+	}
+	if g.part != nil {
+		guard = g.let(kir.NAnd(guard, kir.N(kir.OpEq, ir.Bool, g.part, kir.NInt(0))))
+	}
+	return guard
 }
 
 // hoist computes before the loop what does not change in it.
@@ -186,34 +199,20 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 		}
 	}
 	rowStart := g.let(kir.NMul(g.outer, g.inner))
-	lanes := kir.NInt(g.o.Lanes)
-	body := func(j *kir.Node) {
-		g.enter(rowStart, j)
-		g.accumulate(accs)
-		if s.Prefix {
-			for i, a := range accs {
-				g.acc[first+i] = a.val
-			}
+	body := func(js []*kir.Node) {
+		var slots []*slot
+		for _, j := range js {
+			slots = append(slots, g.open(rowStart, j, nil))
 		}
-		g.effects(s, g.active)
+		g.work(s, slots, accs, first)
 	}
-	if !blocked {
-		g.loop(g.lane, g.inner, lanes, body)
-	} else {
-		g.loop(g.lane, g.inner, kir.NInt(g.o.Lanes*sumBlock), func(j0 *kir.Node) {
-			for i := range accs {
-				if a := &accs[i]; a.acc.Op == kir.Sum && a.val.Type == ir.F32 {
-					a.part, _ = g.variable(g.widen(kir.NFloat(ir.F32, 0)))
-				}
-			}
-			end := g.let(kir.N(kir.OpMin, ir.I32, g.inner, kir.NAdd(j0, kir.NInt(g.o.Lanes*sumBlock))))
-			g.loop(j0, end, lanes, body)
-			for i := range accs {
-				if a := &accs[i]; a.part >= 0 {
-					g.assign(a.v, kir.NAdd(a.val, g.p.NVar(a.part)))
-				}
-			}
-		})
+	switch {
+	case g.o.Hold > 0:
+		g.work(s, g.heldSlots(rowStart), accs, first)
+	case blocked:
+		g.blocks(accs, body)
+	default:
+		g.stride(g.from, g.to, body)
 	}
 	if g.wide {
 		g.wide = false
@@ -225,6 +224,24 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 	}
 }
 
+// blocks strides over the row with float sums gathered in blocks.
+func (g *gen) blocks(accs []accum, body func(js []*kir.Node)) {
+	step := kir.NInt(g.o.Lanes * sumBlock)
+	g.loop(g.from, g.to, step, func(j0 *kir.Node) {
+		for i := range accs {
+			if a := &accs[i]; a.acc.Op == kir.Sum && a.val.Type == ir.F32 {
+				a.part, _ = g.variable(g.widen(kir.NFloat(ir.F32, 0)))
+			}
+		}
+		g.stride(j0, g.let(kir.N(kir.OpMin, ir.I32, g.to, kir.NAdd(j0, step))), body)
+		for i := range accs {
+			if a := &accs[i]; a.part >= 0 {
+				g.assign(a.v, kir.NAdd(a.val, g.p.NVar(a.part)))
+			}
+		}
+	})
+}
+
 func (g *gen) assign(v int, x *kir.Node) { g.emit(kir.Stmt{Op: kir.SAssign, Var: v, A: x}) }
 
 func (g *gen) loop(from, to, step *kir.Node, body func(j *kir.Node)) {
@@ -233,11 +250,14 @@ func (g *gen) loop(from, to, step *kir.Node, body func(j *kir.Node)) {
 	g.emit(kir.Stmt{Op: kir.SFor, Var: v, A: from, B: to, C: step, Body: stmts})
 }
 
-// accumulate adds the present element to every accumulator.
-func (g *gen) accumulate(accs []accum) {
+// accumulate adds the present element to every accumulator, where it exists.
+func (g *gen) accumulate(accs []accum, here *kir.Node) {
 	for i := range accs {
 		a := &accs[i]
 		v := g.expr(a.acc.Val)
+		if here != nil {
+			v = g.let(kir.N(kir.OpSelect, v.Type, here, v, kir.NConst(v.Type, kir.Identity(a.acc.Op, v.Type))))
+		}
 		if a.part >= 0 {
 			g.assign(a.part, kir.NAdd(g.p.NVar(a.part), v))
 			continue
@@ -245,6 +265,9 @@ func (g *gen) accumulate(accs []accum) {
 		var idx *kir.Node
 		if a.i >= 0 {
 			idx = g.expr(a.acc.Idx)
+			if here != nil {
+				idx = g.let(kir.N(kir.OpSelect, idx.Type, here, idx, kir.NConst(idx.Type, kir.NoIndex(idx.Type))))
+			}
 		}
 		g.merge(a, v, idx)
 	}
@@ -256,9 +279,10 @@ func (g *gen) merge(a *accum, v, idx *kir.Node) {
 		g.assign(a.v, kir.N(a.acc.Op.Op(), v.Type, a.val, v))
 		return
 	}
+	// Without a branch: threads that part before a shuffle need not meet again in time.
 	better := g.let(argBetter(a.acc.Op, v, idx, a.val, a.idx))
-	body := []kir.Stmt{{Op: kir.SAssign, Var: a.v, A: v}, {Op: kir.SAssign, Var: a.i, A: idx}}
-	g.emit(kir.Stmt{Op: kir.SIf, A: better, Body: body})
+	g.assign(a.v, kir.N(kir.OpSelect, v.Type, better, v, a.val))
+	g.assign(a.i, kir.N(kir.OpSelect, idx.Type, better, idx, a.idx))
 }
 
 // argBetter is the condition that (x, xi) beats (y, yi): as kir.Combine.
@@ -276,107 +300,6 @@ func argBetter(op kir.ReduceOp, x, xi, y, yi *kir.Node) *kir.Node {
 	xn, yn := b(kir.OpIsNaN, x), b(kir.OpIsNaN, y)
 	nan := b(kir.OpAnd, xn, b(kir.OpOr, b(kir.OpNot, yn), earlier))
 	return b(kir.OpOr, nan, b(kir.OpAnd, b(kir.OpNot, yn), wins))
-}
-
-// array is the n-th workgroup array of type t with one entry a thread.
-func (g *gen) array(t ir.DType, n int) int {
-	key := sharedKey{t, n}
-	if s, ok := g.scratch[key]; ok {
-		return s
-	}
-	g.p.Shared = append(g.p.Shared, kir.SharedArray{Type: t, Len: g.o.Workgroup, Vec: 1})
-	s := len(g.p.Shared) - 1
-	g.scratch[key] = s
-	return s
-}
-
-// arrays gives each accumulator its workgroup arrays (index array -1 without one).
-func (g *gen) arrays(accs []accum) (vals, idxs []int) {
-	used := map[ir.DType]int{}
-	next := func(t ir.DType) int {
-		used[t]++
-		return g.array(t, used[t]-1)
-	}
-	for _, a := range accs {
-		vals = append(vals, next(a.val.Type))
-		if a.i >= 0 {
-			idxs = append(idxs, next(a.idx.Type))
-		} else {
-			idxs = append(idxs, -1)
-		}
-	}
-	return vals, idxs
-}
-
-func (g *gen) barrier() { g.emit(kir.Stmt{Op: kir.SBarrier}) }
-
-// publish writes the accumulators to the workgroup arrays, fenced on both sides.
-func (g *gen) publish(accs []accum, vals, idxs []int) {
-	g.barrier()
-	for i, a := range accs {
-		g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: vals[i], A: kir.NLocal(), B: a.val})
-		if a.i >= 0 {
-			g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: idxs[i], A: kir.NLocal(), B: a.idx})
-		}
-	}
-	g.barrier()
-}
-
-// slot is the workgroup array entry of the lane `by` lanes further in the same row.
-func (g *gen) slot(by int) *kir.Node {
-	if g.o.OuterFast {
-		by *= g.o.Workgroup / g.o.Lanes
-	}
-	if by < 0 {
-		return kir.NSub(kir.NLocal(), kir.NInt(-by))
-	}
-	return kir.NAdd(kir.NLocal(), kir.NInt(by))
-}
-
-// laneSlot is the entry of a given lane of this thread's row.
-func (g *gen) laneSlot(lane int) *kir.Node {
-	if g.o.OuterFast {
-		rows := g.o.Workgroup / g.o.Lanes
-		return kir.NAdd(kir.NRem(kir.NLocal(), kir.NInt(rows)), kir.NInt(lane*rows))
-	}
-	return kir.NAdd(kir.NMul(kir.NDiv(kir.NLocal(), kir.NInt(g.o.Lanes)), kir.NInt(g.o.Lanes)), kir.NInt(lane))
-}
-
-// join reduces the accumulators over the lanes of each row by a tree in
-// workgroup memory; afterwards every lane holds the result.
-func (g *gen) join(accs []accum) {
-	if g.o.Lanes == 1 || len(accs) == 0 {
-		return
-	}
-	vals, idxs := g.arrays(accs)
-	g.publish(accs, vals, idxs)
-	for step := g.o.Lanes / 2; step > 0; step /= 2 {
-		body := g.nested(func() {
-			from := g.let(g.slot(step))
-			for i := range accs {
-				a := &accs[i]
-				v := g.let(g.p.NShared(vals[i], from))
-				var idx *kir.Node
-				if a.i >= 0 {
-					idx = g.let(g.p.NShared(idxs[i], from))
-				}
-				g.merge(a, v, idx)
-				g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: vals[i], A: kir.NLocal(), B: a.val})
-				if a.i >= 0 {
-					g.emit(kir.Stmt{Op: kir.SSharedSet, Ref: idxs[i], A: kir.NLocal(), B: a.idx})
-				}
-			}
-		})
-		g.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(g.lane, kir.NInt(step)), Body: body})
-		g.barrier()
-	}
-	from := g.let(g.laneSlot(0))
-	for i := range accs {
-		accs[i].val = g.let(g.p.NShared(vals[i], from))
-		if accs[i].i >= 0 {
-			accs[i].idx = g.let(g.p.NShared(idxs[i], from))
-		}
-	}
 }
 
 // ordered reports a kernel whose stages must not overlap between lanes: a

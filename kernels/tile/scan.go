@@ -12,7 +12,7 @@ func (g *gen) scanStage(s *kir.Stage, first int) {
 	g.hoist(s)
 	carry := g.accums(s)
 	rowStart := g.let(kir.NMul(g.outer, g.inner))
-	vals, idxs := g.arrays(carry)
+	vals, idxs := g.arrays(carry, g.o.Workgroup)
 	// The bound is the same for all threads, so that all reach the barriers.
 	g.loop(kir.NInt(0), g.inner, kir.NInt(g.o.Lanes), func(j0 *kir.Node) {
 		j := g.let(kir.NAdd(j0, g.lane))
@@ -29,7 +29,7 @@ func (g *gen) scanStage(s *kir.Stage, first int) {
 			g.acc[first+i], g.accIdx[first+i] = g.let(run[i].val), run[i].idx
 		}
 		g.effects(s, g.let(kir.NAnd(g.active, here)))
-		g.publish(run, vals, idxs)
+		g.publish(run, vals, idxs, kir.NLocal())
 		last := g.let(g.laneSlot(g.o.Lanes - 1))
 		for i := range carry {
 			g.assign(carry[i].v, g.p.NShared(vals[i], last))
@@ -56,9 +56,9 @@ func (g *gen) load1(a *accum, here *kir.Node) {
 // scanLanes makes each lane's accumulators inclusive of all lower lanes of its row.
 func (g *gen) scanLanes(run []accum, vals, idxs []int) {
 	for step := 1; step < g.o.Lanes; step *= 2 {
-		g.publish(run, vals, idxs)
+		g.publish(run, vals, idxs, kir.NLocal())
 		body := g.nested(func() {
-			from := g.let(g.slot(-step))
+			from := g.let(g.neighbour(-step))
 			for i := range run {
 				v := g.let(g.p.NShared(vals[i], from))
 				var idx *kir.Node

@@ -50,6 +50,8 @@ func (w *writer) expr(n *kir.Node) string {
 		return fmt.Sprintf("i32(u32(%s) / u32(%s))", args[0], args[1])
 	case kir.PIndexRem:
 		return fmt.Sprintf("i32(u32(%s) %% u32(%s))", args[0], args[1])
+	case kir.PShuffle:
+		return w.shuffle(n, args[0])
 	case kir.PPhilox:
 		return fmt.Sprintf("%s(vec4<u32>(%s), vec2<u32>(%s))", w.philox(), strings.Join(args[:4], ", "), strings.Join(args[4:], ", "))
 	case kir.OpCast:
@@ -173,6 +175,17 @@ func (w *writer) halfBits(t ir.DType) string {
 		return w.helper("half_bits", ir.F32, 1)
 	}
 	return w.helper("brain_bits", ir.F32, 1)
+}
+
+// shuffle: WGSL has none of bool, and drivers need not have one of 64 bits.
+func (w *writer) shuffle(n *kir.Node, a string) string {
+	switch n.Type {
+	case ir.Bool:
+		return fmt.Sprintf("(subgroupShuffleXor(u32(%s), %du) != 0u)", a, n.Imm)
+	case ir.I64:
+		return fmt.Sprintf("%s(%s, %du)", w.helper("shuffle_xor", ir.I64, 1), a, n.Imm)
+	}
+	return fmt.Sprintf("subgroupShuffleXor(%s, %du)", a, n.Imm)
 }
 
 func (w *writer) cast(n *kir.Node, a string) string {

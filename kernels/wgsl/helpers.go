@@ -115,6 +115,13 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   return select(a >> min(n, top), select({T}(0), ~{T}(0), a < {T}(0)), far);
 }
 `,
+	"shuffle_xor": `
+fn {name}(x: {T}, mask: u32) -> {T} {
+  let lo = subgroupShuffleXor(u32(x), mask);
+  let hi = subgroupShuffleXor(u32(x >> 32u), mask);
+  return bitcast<{T}>(u64(lo) | (u64(hi) << 32u));
+}
+`,
 	"pow_int": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   if (b < {T}(0)) {

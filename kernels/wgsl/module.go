@@ -39,6 +39,7 @@ type BindKind uint8
 // then the error word where the kernel checks, then the parameters unless they are immediates.
 const (
 	BindStorage BindKind = iota
+	BindScratch          // array<u32>: what passes hand on; after the storage buffers
 	BindError            // array<atomic<u32>, 4>: event+1, element low, element high, unused
 	BindParams           // uniform
 )

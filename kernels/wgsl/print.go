@@ -122,12 +122,15 @@ func (w *writer) module(m *Module) string {
 		t.WriteString("enable f16;\n")
 	}
 	for i, b := range w.p.Bufs {
-		mode, readOnly := "read_write", false
+		mode, readOnly, kind, buf := "read_write", false, BindStorage, i
+		if b.Scratch {
+			kind, buf = BindScratch, -1
+		}
 		if b.Access == kir.Read {
 			mode, readOnly = "read", true
 		}
 		fmt.Fprintf(&t, "@group(0) @binding(%d) var<storage, %s> b%d: array<%s>;\n", len(m.Bindings), mode, i, w.bufs[i].elem)
-		m.Bindings = append(m.Bindings, Binding{Kind: BindStorage, Buf: i, ReadOnly: readOnly})
+		m.Bindings = append(m.Bindings, Binding{Kind: kind, Buf: buf, ReadOnly: readOnly})
 	}
 	if w.p.Checks {
 		fmt.Fprintf(&t, "@group(0) @binding(%d) var<storage, read_write> fault: array<atomic<u32>, 4>;\n", len(m.Bindings))

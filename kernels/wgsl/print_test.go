@@ -3,6 +3,7 @@ package wgsl
 import (
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -114,6 +115,8 @@ func TestGolden(t *testing.T) {
 	vec := tile.Options{Workgroup: 256, Vec: 4, Lanes: 1}
 	lanes := tile.Options{Workgroup: 64, Vec: 1, Lanes: 16}
 	columns := tile.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, I64: true}
+	held := tile.Options{Workgroup: 128, Vec: 4, Lanes: 64, Hold: 2, Subgroup: 32}
+	parts := tile.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, Unroll: 2, Parts: 4, I64: true}
 	wide := tile.Options{Workgroup: 64, Vec: 1, Lanes: 1, I64: true}
 	for _, tc := range []struct {
 		name string
@@ -134,18 +137,26 @@ func TestGolden(t *testing.T) {
 		{"functions_ours", functions(), plain, Options{Poly: 1<<8 - 1}},
 		{"cumsum_lane", scan(), plain, Options{}},
 		{"cumsum_lanes", scan(), lanes, Options{}},
+		{"softmax_held", softmax(), held, Options{}},
+		{"argmax_parts", argmax(), parts, Options{I64: true}},
 		{"argmax_columns", argmax(), columns, Options{I64: true}},
 		{"rand", draw(), plain, Options{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, err := tile.FromKernel(tc.k, tc.tile)
 			require.NoError(t, err)
-			golden(t, tc.name, p, tc.o)
+			for i, pass := range p {
+				name := tc.name
+				if len(p) > 1 {
+					name += fmt.Sprintf("_pass%d", i)
+				}
+				golden(t, name, pass, tc.o)
+			}
 		})
 	}
 	p, err := tile.FromKernel(softmax(), lanes)
 	require.NoError(t, err)
-	golden(t, "softmax_lanes_x3", kir.Merge(p, 3, []bool{true, false}), Options{})
+	golden(t, "softmax_lanes_x3", kir.Merge(p[0], 3, []bool{true, false}), Options{})
 	for _, software := range []bool{true, false} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu}
 		name, caps := "gemm_32x32", tile.Caps{}
@@ -155,7 +166,7 @@ func TestGolden(t *testing.T) {
 		params := []uint64{40, 36, 20, 20, 1, 0, 36, 1, 0, 1, 0}
 		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, caps))
 		require.NoError(t, err)
-		golden(t, name, p, Options{})
+		golden(t, name, p[0], Options{})
 	}
 }
 
@@ -178,7 +189,7 @@ func golden(t *testing.T, name string, p *kir.Proc, o Options) {
 func TestBindingsAndParameters(t *testing.T) {
 	p, err := tile.FromKernel(gather(ir.I32), tile.Options{Workgroup: 64, Vec: 1})
 	require.NoError(t, err)
-	m, err := Print(p, Options{})
+	m, err := Print(p[0], Options{})
 	require.NoError(t, err)
 	require.Equal(t, []Binding{
 		{BindStorage, 0, true}, {BindStorage, 1, true}, {BindStorage, 2, false}, {BindStorage, 3, false},
@@ -192,7 +203,7 @@ func TestBindingsAndParameters(t *testing.T) {
 		require.Equal(t, want, binary.LittleEndian.Uint32(dst[4*i:]))
 	}
 	require.ErrorContains(t, m.Pack(dst, []uint64{5, 1 << 31, 7}, 9), "does not fit 32 bits")
-	m, err = Print(p, Options{Immediates: true})
+	m, err = Print(p[0], Options{Immediates: true})
 	require.NoError(t, err)
 	require.Equal(t, BindError, m.Bindings[len(m.Bindings)-1].Kind)
 	require.Contains(t, m.Text, "var<immediate> P: Params;")
@@ -201,7 +212,7 @@ func TestBindingsAndParameters(t *testing.T) {
 func TestScalarsOf64BitsTakeTwoWords(t *testing.T) {
 	p, err := tile.FromKernel(draw(), tile.Options{Workgroup: 64, Vec: 1})
 	require.NoError(t, err)
-	m, err := Print(p, Options{})
+	m, err := Print(p[0], Options{})
 	require.NoError(t, err)
 	require.Equal(t, []Word{{0, false, true}, {1, false, false}, {1, true, false}, {2, false, false}, {2, true, false}}, m.Words)
 	dst := make([]byte, m.ParamBytes())
@@ -218,10 +229,12 @@ func TestNo64BitTextWithoutTheFeature(t *testing.T) {
 		c := kirtest.Random(r, kirtest.Limits{})
 		p, err := tile.FromKernel(c.Kernel, tile.Choose(c.Kernel, c.Params, tile.Caps{}))
 		require.NoError(t, err)
-		m, err := Print(p, Options{F16: r.IntN(2) == 0})
-		require.NoError(t, err)
-		require.NotRegexp(t, wide, m.Text)
-		// What strconv calls infinities and NaN is no WGSL.
-		require.NotRegexp(t, `NaN|Inf`, m.Text)
+		for _, pass := range p {
+			m, err := Print(pass, Options{F16: r.IntN(2) == 0})
+			require.NoError(t, err)
+			require.NotRegexp(t, wide, m.Text)
+			// What strconv calls infinities and NaN is no WGSL.
+			require.NotRegexp(t, `NaN|Inf`, m.Text)
+		}
 	}
 }

@@ -75,6 +75,45 @@ func (s *suite) index(t *testing.T) {
 	s.cases(t, kirtest.Scatter, 33, 8)
 }
 
+// longRows reduces few long rows, which a device may share between workgroups: sums
+// and a maximum with its index, then squares about the mean; rows contiguous, or columns.
+func (s *suite) longRows(t *testing.T) {
+	for _, columns := range []bool{false, true} {
+		for _, size := range [][2]int{{1, 150_000}, {3, 60_001}, {40, 3300}} {
+			s.check(t, longRows(size[0], size[1], columns), rtol, atol)
+		}
+	}
+}
+
+func longRows(m, n int, columns bool) *kirtest.Case {
+	b := kir.NewBuilder("long_rows", 1, 1)
+	count := b.Cast(ir.F32, b.Param(1))
+	stride := b.Stride()
+	strides, at := []int{stride, kir.Unit}, uint64(n)
+	if columns {
+		strides, at = []int{kir.Unit, stride}, uint64(m)
+	}
+	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, strides...))
+	var outs []int
+	for _, t := range []ir.DType{ir.F32, ir.F32, ir.I64, ir.F32} {
+		outs = append(outs, b.Access(b.Buf(t, kir.Write), -1, kir.Unit, kir.Broadcast))
+	}
+	b.Each()
+	mean := b.Div(b.Acc(b.Reduce(kir.Sum, x)), count)
+	top := b.ReduceIdx(kir.ArgMax, x, b.Index(1))
+	b.Each()
+	d := b.Sub(x, mean)
+	squares := b.Reduce(kir.Sum, b.Mul(d, d))
+	b.Map()
+	for i, v := range []int{mean, b.Acc(top), b.AccIdx(top), b.Div(b.Acc(squares), count)} {
+		b.Store(outs[i], v)
+	}
+	r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
+	fill := func(int) float32 { return 7 }
+	return &kirtest.Case{Kernel: b.Kernel(), Params: []uint64{uint64(m), uint64(n), at}, Bufs: [][]byte{
+		floats(m*n, func(int) float32 { return r.Float32()*2 - 1 }), floats(m, fill), floats(m, fill), make([]byte, 8*m), floats(m, fill)}}
+}
+
 // broadcast adds a row and a column to a transposed matrix of odd sizes.
 func (s *suite) broadcast(t *testing.T) {
 	const m, n = 37, 53

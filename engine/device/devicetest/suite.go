@@ -31,6 +31,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Map", (*suite).elementwise},
 		{"Broadcast", (*suite).broadcast},
 		{"Reduce", (*suite).reduce},
+		{"LongRows", (*suite).longRows},
 		{"Rows", (*suite).softmax},
 		{"Prefix", (*suite).prefix},
 		{"Index", (*suite).index},

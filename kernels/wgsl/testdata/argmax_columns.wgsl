@@ -32,10 +32,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v11 = b0[v10];
     let v12 = i64(v8);
     let v13 = ((is_nan_f32(v11) & ((!is_nan_f32(v5)) | (v12 < v6))) | ((!is_nan_f32(v5)) & ((v5 < v11) | ((v11 == v5) & (v12 < v6)))));
-    if (v13) {
-      v5 = v11;
-      v6 = v12;
-    }
+    v5 = select(v5, v11, v13);
+    v6 = select(v6, v12, v13);
   }
   workgroupBarrier();
   s0[lid] = v5;
@@ -46,10 +44,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v15 = s0[v14];
     let v16 = s1[v14];
     let v17 = ((is_nan_f32(v15) & ((!is_nan_f32(v5)) | (v16 < v6))) | ((!is_nan_f32(v5)) & ((v5 < v15) | ((v15 == v5) & (v16 < v6)))));
-    if (v17) {
-      v5 = v15;
-      v6 = v16;
-    }
+    v5 = select(v5, v15, v17);
+    v6 = select(v6, v16, v17);
     s0[lid] = v5;
     s1[lid] = v6;
   }
@@ -59,10 +55,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v19 = s0[v18];
     let v20 = s1[v18];
     let v21 = ((is_nan_f32(v19) & ((!is_nan_f32(v5)) | (v20 < v6))) | ((!is_nan_f32(v5)) & ((v5 < v19) | ((v19 == v5) & (v20 < v6)))));
-    if (v21) {
-      v5 = v19;
-      v6 = v20;
-    }
+    v5 = select(v5, v19, v21);
+    v6 = select(v6, v20, v21);
     s0[lid] = v5;
     s1[lid] = v6;
   }
@@ -72,10 +66,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v23 = s0[v22];
     let v24 = s1[v22];
     let v25 = ((is_nan_f32(v23) & ((!is_nan_f32(v5)) | (v24 < v6))) | ((!is_nan_f32(v5)) & ((v5 < v23) | ((v23 == v5) & (v24 < v6)))));
-    if (v25) {
-      v5 = v23;
-      v6 = v24;
-    }
+    v5 = select(v5, v23, v25);
+    v6 = select(v6, v24, v25);
     s0[lid] = v5;
     s1[lid] = v6;
   }

@@ -66,15 +66,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v19 = s0[v18];
   var v20: f32 = 0f;
   let v21 = (v4 * P.p1);
-  for (var v22: i32 = v0; v22 < P.p1; v22 += 512i) {
+  for (var v22: i32 = 0i; v22 < P.p1; v22 += 512i) {
     var v23: f32 = 0f;
     let v24 = min(P.p1, (v22 + 512i));
-    for (var v25: i32 = v22; v25 < v24; v25 += 16i) {
-      let v26 = (v21 + v25);
-      let v27 = b0[v26];
-      let v28 = (v27 - v19);
-      let v29 = exp(v28);
-      v23 = (v23 + v29);
+    let v25 = (v22 + v0);
+    for (var v26: i32 = v25; v26 < v24; v26 += 16i) {
+      let v27 = (v21 + v26);
+      let v28 = b0[v27];
+      let v29 = (v28 - v19);
+      let v30 = exp(v29);
+      v23 = (v23 + v30);
     }
     v20 = (v20 + v23);
   }
@@ -82,44 +83,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   s0[lid] = v20;
   workgroupBarrier();
   if ((v0 < 8i)) {
-    let v30 = (lid + 8i);
-    let v31 = s0[v30];
-    v20 = (v20 + v31);
+    let v31 = (lid + 8i);
+    let v32 = s0[v31];
+    v20 = (v20 + v32);
     s0[lid] = v20;
   }
   workgroupBarrier();
   if ((v0 < 4i)) {
-    let v32 = (lid + 4i);
-    let v33 = s0[v32];
-    v20 = (v20 + v33);
+    let v33 = (lid + 4i);
+    let v34 = s0[v33];
+    v20 = (v20 + v34);
     s0[lid] = v20;
   }
   workgroupBarrier();
   if ((v0 < 2i)) {
-    let v34 = (lid + 2i);
-    let v35 = s0[v34];
-    v20 = (v20 + v35);
+    let v35 = (lid + 2i);
+    let v36 = s0[v35];
+    v20 = (v20 + v36);
     s0[lid] = v20;
   }
   workgroupBarrier();
   if ((v0 < 1i)) {
-    let v36 = (lid + 1i);
-    let v37 = s0[v36];
-    v20 = (v20 + v37);
+    let v37 = (lid + 1i);
+    let v38 = s0[v37];
+    v20 = (v20 + v38);
     s0[lid] = v20;
   }
   workgroupBarrier();
-  let v38 = (i32(u32(lid) / u32(16i)) * 16i);
-  let v39 = s0[v38];
-  let v40 = (v4 * P.p1);
-  for (var v41: i32 = v0; v41 < P.p1; v41 += 16i) {
-    let v42 = (v40 + v41);
-    let v43 = b0[v42];
-    let v44 = (v43 - v19);
-    let v45 = exp(v44);
-    let v46 = (v45 / v39);
+  let v39 = (i32(u32(lid) / u32(16i)) * 16i);
+  let v40 = s0[v39];
+  let v41 = (v4 * P.p1);
+  for (var v42: i32 = v0; v42 < P.p1; v42 += 16i) {
+    let v43 = (v41 + v42);
+    let v44 = b0[v43];
+    let v45 = (v44 - v19);
+    let v46 = exp(v45);
+    let v47 = (v46 / v40);
     if (v3) {
-      b1[v42] = v46;
+      b1[v43] = v47;
     }
   }
 }
