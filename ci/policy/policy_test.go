@@ -63,6 +63,7 @@ engine/device < gpu
 kernels/wgsl < gpu
 gpu < gpu/wgpu
 gpu < gpu/fake
+gpu/wgpu < benchmarks/gemm_tiles
 
 engine < capi
 kernels/cpu < capi

@@ -15,15 +15,33 @@ func FromGemm(g *kir.Gemm, o GemmOptions) ([]*kir.Proc, error) {
 	if err := o.check(g); err != nil {
 		return nil, err
 	}
+	m := newGemm(g, o, o.threads())
+	m.generate()
+	procs := []*kir.Proc{m.p}
+	if o.Parts > 1 {
+		m := newGemm(g, o, joinThreads)
+		m.joinParts()
+		procs = append(procs, m.p)
+	}
+	return procs, checkShared(procs[0], o.MaxWorkgroupBytes)
+}
+
+// newGemm begins a program of g; with parts, scratch memory follows the buffers.
+func newGemm(g *kir.Gemm, o GemmOptions, threads int) *gemm {
 	l := g.Layout()
-	p := &kir.Proc{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: o.threads()}
+	p := &kir.Proc{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: threads}
 	for _, b := range l.Bufs {
 		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
+	if o.VecC {
+		p.Bufs[l.BufC].Vec = 4
+	}
+	if o.Parts > 1 {
+		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: ir.F32, Access: kir.ReadWrite, Vec: 4, Scratch: true})
+	}
 	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
 	m.resetValues()
-	m.generate()
-	return []*kir.Proc{p}, checkShared(p, o.MaxWorkgroupBytes)
+	return m
 }
 
 // gemm generates one tiled program. The scheme: blocks of A and B go through
@@ -37,6 +55,8 @@ type gemm struct {
 	a, b operand
 	m0   *kir.Node // first row of the block in C
 	n0   *kir.Node
+	// part is this workgroup's share of K, from k0 up to k1.
+	part, k0, k1 *kir.Node
 	// rows and cols are where this thread's pieces begin in the block.
 	rows, cols []*kir.Node
 	acc4       [][]int // [row][piece of columns]: variables of four columns
@@ -63,9 +83,6 @@ type tileLoad struct {
 
 func (m *gemm) generate() {
 	o, l := m.t, m.l
-	if o.VecC {
-		m.p.Bufs[l.BufC].Vec = 4
-	}
 	m.p.Groups = []kir.GroupFactor{{Params: l.Batch, Per: 1}, {Params: []int{l.M}, Per: int64(o.BM)}, {Params: []int{l.N}, Per: int64(o.BN)}}
 	batch := m.place()
 	m.lanes()
@@ -77,7 +94,11 @@ func (m *gemm) generate() {
 	} else {
 		m.singleBuffered()
 	}
-	m.epilogue(batch)
+	if o.Parts > 1 {
+		m.leaveParts(batch)
+	} else {
+		m.epilogue(batch)
+	}
 }
 
 // place finds the block of C of this workgroup and gives the batch index.
@@ -86,12 +107,18 @@ func (m *gemm) place() []*kir.Node {
 	tiles := func(p, per int) *kir.Node {
 		return m.let(kir.NDiv(kir.NAdd(m.param(p), kir.NInt(per-1)), kir.NInt(per)))
 	}
+	group := m.divideK()
 	tn := tiles(l.N, o.BN)
 	area := m.let(kir.NMul(tiles(l.M, o.BM), tn))
-	tile := m.let(kir.NRem(kir.NGroup(), area))
+	tile := m.let(kir.NRem(group, area))
 	m.m0 = m.let(kir.NMul(kir.NDiv(tile, tn), kir.NInt(o.BM)))
 	m.n0 = m.let(kir.NMul(kir.NRem(tile, tn), kir.NInt(o.BN)))
-	rest := m.let(kir.NDiv(kir.NGroup(), area))
+	return m.batchIndex(m.let(kir.NDiv(group, area)))
+}
+
+// batchIndex gives the index of matrix number rest of the batch.
+func (m *gemm) batchIndex(rest *kir.Node) []*kir.Node {
+	l := m.l
 	batch := make([]*kir.Node, len(l.Batch))
 	for i := len(batch) - 1; i >= 0; i-- {
 		if i == 0 {
@@ -222,7 +249,7 @@ func (m *gemm) deposit(op *operand, i int, v, stage *kir.Node) {
 func (m *gemm) operands() []*operand { return []*operand{&m.a, &m.b} }
 
 func (m *gemm) singleBuffered() {
-	m.loop(kir.NInt(0), m.param(m.l.K), kir.NInt(m.t.BK), func(k0 *kir.Node) {
+	m.loop(m.k0, m.k1, kir.NInt(m.t.BK), func(k0 *kir.Node) {
 		for _, op := range m.operands() {
 			for i := range op.loads {
 				m.deposit(op, i, m.fetch(op, i, k0), kir.NInt(0))
@@ -255,17 +282,16 @@ func (m *gemm) doubleBuffered() {
 			}
 		}
 	}
-	k := m.param(m.l.K)
-	first := prefetch(kir.NInt(0))
+	first := prefetch(m.k0)
 	first = append(first, m.nested(func() { store(kir.NInt(0)) })...)
-	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(kir.NInt(0), k), Body: first})
+	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(m.k0, m.k1), Body: first})
 	m.barrier()
 	which, stage := m.variable(kir.NInt(0))
-	m.loop(kir.NInt(0), k, kir.NInt(o.BK), func(k0 *kir.Node) {
+	m.loop(m.k0, m.k1, kir.NInt(o.BK), func(k0 *kir.Node) {
 		// After the last block the same one is fetched again, to no use: that is cheaper
 		// than a branch around the loads.
 		next := kir.NAdd(k0, kir.NInt(o.BK))
-		next = m.let(kir.N(kir.OpSelect, ir.I32, kir.NLt(next, k), next, k0))
+		next = m.let(kir.N(kir.OpSelect, ir.I32, kir.NLt(next, m.k1), next, k0))
 		*m.out = append(*m.out, prefetch(next)...)
 		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
 		other := m.let(kir.NSub(kir.NInt(1), stage))
@@ -331,21 +357,7 @@ func (g *gen) nestedInline(f func()) {
 // epilogue adds the bias, applies the activation and stores.
 func (m *gemm) epilogue(batch []*kir.Node) {
 	l := m.l
-	cm, cn := m.param(l.N), kir.NInt(1)
-	var base *kir.Node
-	if m.g.CStrided {
-		base = m.batchBase(l.CBatch, l.COffset, batch)
-		cm = m.param(l.CM)
-		if !m.t.VecC {
-			cn = m.param(l.CN)
-		}
-	} else {
-		flat := kir.NInt(0)
-		for i, b := range batch {
-			flat = kir.NAdd(kir.NMul(flat, m.param(l.Batch[i])), b)
-		}
-		base = m.let(kir.NMul(kir.NMul(flat, m.param(l.M)), m.param(l.N)))
-	}
+	base, cm, cn := m.result(batch)
 	for j := range m.cols {
 		col := m.let(kir.NAdd(m.n0, m.cols[j]))
 		bias := m.bias(col)
@@ -356,17 +368,41 @@ func (m *gemm) epilogue(batch []*kir.Node) {
 				inside = kir.NAnd(inside, kir.NLt(col, m.param(l.N)))
 			}
 			body := m.nested(func() {
-				v := m.p.NVar(m.acc4[r][j])
-				if bias != nil {
-					v = m.let(kir.NAdd(v, bias))
-				}
-				v = m.let(activate(m.g.Act, v))
-				at := m.let(kir.NAdd(base, kir.NMul(row, cm)))
-				m.storeRow(at, col, cn, v)
+				m.finish(m.p.NVar(m.acc4[r][j]), bias, m.let(kir.NAdd(base, kir.NMul(row, cm))), col, cn)
 			})
 			m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: body})
 		}
 	}
+}
+
+// result gives where C of a batch index begins, and its strides.
+func (m *gemm) result(batch []*kir.Node) (base, cm, cn *kir.Node) {
+	l := m.l
+	if !m.g.CStrided {
+		return m.let(kir.NMul(kir.NMul(m.flat(batch), m.param(l.M)), m.param(l.N))), m.param(l.N), kir.NInt(1)
+	}
+	cn = kir.NInt(1)
+	if !m.t.VecC {
+		cn = m.param(l.CN)
+	}
+	return m.batchBase(l.CBatch, l.COffset, batch), m.param(l.CM), cn
+}
+
+// flat is the number of a batch index.
+func (m *gemm) flat(batch []*kir.Node) *kir.Node {
+	n := kir.NInt(0)
+	for i, b := range batch {
+		n = kir.NAdd(kir.NMul(n, m.param(m.l.Batch[i])), b)
+	}
+	return n
+}
+
+// finish stores the sum v as the four columns from col of the row at `at`.
+func (m *gemm) finish(v, bias, at, col, cn *kir.Node) {
+	if bias != nil {
+		v = m.let(kir.NAdd(v, bias))
+	}
+	m.storeRow(at, col, cn, m.let(activate(m.g.Act, v)))
 }
 
 func (m *gemm) storeRow(at, col, cn, v *kir.Node) {

@@ -23,6 +23,9 @@ type GemmOptions struct {
 	KTail bool
 	// Rolled keeps loops in the text, for devices where compiling is dear.
 	Rolled bool
+	// Parts is the number of workgroups that share a block of C, each with a part of K;
+	// a second pass adds up their sums, in order.
+	Parts int
 	// Dot makes each element a row reduction of Row's form: for integers, and
 	// where M or N is tiny.
 	Dot               bool
@@ -34,6 +37,9 @@ type GemmOptions struct {
 func (o *GemmOptions) Passes(g *kir.Gemm) int {
 	if o.Dot {
 		return len(o.Row.Passes(dotKernel(g)))
+	}
+	if o.Parts > 1 {
+		return 2
 	}
 	return 1
 }
@@ -66,46 +72,80 @@ var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Ro
 // dotLimit is the largest M or N for which a row reduction an element beats tiles.
 const dotLimit = 4
 
-// ChooseGemm picks the tile for g launched with params. The estimate of a
-// candidate's time is the tiles on the busiest compute unit times their
-// area over the share of the peak; it reproduces the best tile measured on
-// an H200 for squares of 512 to 4096, 512x3072x768 and 512x768x768, with B as
-// [k][n] and as [n][k].
+// ChooseGemm picks the tile for g launched with params, and the parts of K: those of
+// the least estimated time.
 func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
 	l := g.Layout()
-	m, n, k := params[l.M], params[l.N], params[l.K]
-	batch := uint64(1)
+	size := gemmSize{m: params[l.M], n: params[l.N], k: params[l.K], batch: 1}
 	for _, p := range l.Batch {
-		batch *= params[p]
+		size.batch *= params[p]
 	}
-	if !g.Type.IsFloat() || min(m, n) <= dotLimit {
+	if !g.Type.IsFloat() || min(size.m, size.n) <= dotLimit {
 		return chooseDot(g, params, &l, caps)
 	}
 	best, bestTime := rolled, 0.0
 	for _, c := range candidates {
-		if caps.Software {
-			break
-		}
-		if c.threads() > caps.MaxThreads || c.sharedBytes(g) > caps.MaxWorkgroupBytes {
+		if caps.Software || c.threads() > caps.MaxThreads || c.sharedBytes(g) > caps.MaxWorkgroupBytes {
 			continue
 		}
-		units := uint64(max(caps.Units/2, 1))
-		groups := ceil(m, c.BM) * ceil(n, c.BN) * batch
-		each := (groups + units - 1) / units
-		share := c.share * min(1, float64(each*uint64(c.threads()))/float64(32*c.warps))
-		if g.BUnit == 'k' {
-			share *= c.transposed
-		}
-		t := float64(each) * float64(c.BM*c.BN) / share
-		if bestTime == 0 || t < bestTime {
-			best, bestTime = c.GemmOptions, t
+		for _, parts := range [...]int{1, 2, 3, 4, 6, 8} {
+			if !size.divides(&c, parts) {
+				break
+			}
+			if t := c.estimate(size, parts, g.BUnit == 'k', caps); bestTime == 0 || t < bestTime {
+				best, bestTime = c.GemmOptions, t
+				best.Parts = parts
+			}
 		}
 	}
-	best.VecA, best.VecB, best.VecC = vectors(g, params, &l)
-	best.KTail = k%uint64(best.BK) != 0
 	best.MaxWorkgroupBytes = caps.MaxWorkgroupBytes
+	Align(g, &best, params)
 	return best
+}
+
+// gemmSize is the size of a product.
+type gemmSize struct{ m, n, k, batch uint64 }
+
+// divides reports that K may be worked in parts: each has several blocks, and the
+// sums fit scratch memory.
+func (z gemmSize) divides(c *candidate, parts int) bool {
+	return parts == 1 || z.k >= uint64(4*parts*c.BK) && uint64(parts)*z.batch*z.m*(z.n+3)*4 <= ScratchBytes
+}
+
+const (
+	// unitRate is the multiplications and additions a second of a compute unit at share 1.
+	unitRate = 155e9
+	// fixedSteps is what beginning and ending a tile takes, as a number of steps of k.
+	fixedSteps = 24
+	// joinSeconds is what the second pass takes at least: a dispatch that waits for another.
+	joinSeconds = 3.5e-6
+	// joinRate is the bytes a second at which sums are written and read again, mostly in cache.
+	joinRate = 3e12
+)
+
+// estimate is the seconds that a product takes: the tiles on the busiest compute unit, at
+// the rate that the tile reaches with so many threads, and the second pass.
+func (c *candidate) estimate(z gemmSize, parts int, transposed bool, caps Caps) float64 {
+	units := uint64(max(caps.Units/2, 1))
+	groups := ceil(z.m, c.BM) * ceil(z.n, c.BN) * z.batch * uint64(parts)
+	each := (groups + units - 1) / units
+	share := c.share * min(1, float64(each*uint64(c.threads()))/float64(32*c.warps))
+	if transposed {
+		share *= c.transposed
+	}
+	t := float64(each) * float64(c.BM*c.BN) * float64(ceil(z.k, parts)+fixedSteps) / (share * unitRate)
+	if parts > 1 {
+		t += joinSeconds + float64(uint64(2*parts+1)*4*z.batch*z.m*z.n)/joinRate
+	}
+	return t
+}
+
+// Align sets what o's form owes to the sizes, strides and offsets of a launch.
+func Align(g *kir.Gemm, o *GemmOptions, params []uint64) {
+	l := g.Layout()
+	o.VecA, o.VecB, o.VecC = vectors(g, params, &l)
+	o.KTail = params[l.K]%uint64(o.BK) != 0
 }
 
 func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }

@@ -42,6 +42,7 @@ func TestEveryTileMultiplies(t *testing.T) {
 				o.VecA, o.VecB, o.VecC = vectors(c.Gemm, c.Params, &l)
 				o.KTail = true
 				o.MaxWorkgroupBytes = 48 << 10
+				o.Parts = []int{1, 2, 3}[r.IntN(3)]
 				checkGemm(t, c.Gemm, c, o)
 			}
 		})

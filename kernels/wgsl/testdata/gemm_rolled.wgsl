@@ -130,34 +130,34 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v52 = vec4<f32>(v45, v47, v49, v51);
   let v53 = (v4 + v9);
   if (((v53 < P.p0) & (v43 < P.p1))) {
-    let v54 = (v21 + v52);
-    let v55 = ((vec4<f32>(0.5f) * v54) * (vec4<f32>(1f) + erf_f32x4((v54 * vec4<f32>(0.70710677f)))));
-    let v56 = (v53 * P.p1);
-    let v57 = i32(u32((v56 + v43)) / u32(4i));
-    b3[v57] = v55;
+    let v54 = (v53 * P.p1);
+    let v55 = (v21 + v52);
+    let v56 = ((vec4<f32>(0.5f) * v55) * (vec4<f32>(1f) + erf_f32x4((v55 * vec4<f32>(0.70710677f)))));
+    let v57 = i32(u32((v54 + v43)) / u32(4i));
+    b3[v57] = v56;
   }
   let v58 = (v4 + (v9 + 1i));
   if (((v58 < P.p0) & (v43 < P.p1))) {
-    let v59 = (v22 + v52);
-    let v60 = ((vec4<f32>(0.5f) * v59) * (vec4<f32>(1f) + erf_f32x4((v59 * vec4<f32>(0.70710677f)))));
-    let v61 = (v58 * P.p1);
-    let v62 = i32(u32((v61 + v43)) / u32(4i));
-    b3[v62] = v60;
+    let v59 = (v58 * P.p1);
+    let v60 = (v22 + v52);
+    let v61 = ((vec4<f32>(0.5f) * v60) * (vec4<f32>(1f) + erf_f32x4((v60 * vec4<f32>(0.70710677f)))));
+    let v62 = i32(u32((v59 + v43)) / u32(4i));
+    b3[v62] = v61;
   }
   let v63 = (v4 + (v9 + 2i));
   if (((v63 < P.p0) & (v43 < P.p1))) {
-    let v64 = (v23 + v52);
-    let v65 = ((vec4<f32>(0.5f) * v64) * (vec4<f32>(1f) + erf_f32x4((v64 * vec4<f32>(0.70710677f)))));
-    let v66 = (v63 * P.p1);
-    let v67 = i32(u32((v66 + v43)) / u32(4i));
-    b3[v67] = v65;
+    let v64 = (v63 * P.p1);
+    let v65 = (v23 + v52);
+    let v66 = ((vec4<f32>(0.5f) * v65) * (vec4<f32>(1f) + erf_f32x4((v65 * vec4<f32>(0.70710677f)))));
+    let v67 = i32(u32((v64 + v43)) / u32(4i));
+    b3[v67] = v66;
   }
   let v68 = (v4 + (v9 + 3i));
   if (((v68 < P.p0) & (v43 < P.p1))) {
-    let v69 = (v24 + v52);
-    let v70 = ((vec4<f32>(0.5f) * v69) * (vec4<f32>(1f) + erf_f32x4((v69 * vec4<f32>(0.70710677f)))));
-    let v71 = (v68 * P.p1);
-    let v72 = i32(u32((v71 + v43)) / u32(4i));
-    b3[v72] = v70;
+    let v69 = (v68 * P.p1);
+    let v70 = (v24 + v52);
+    let v71 = ((vec4<f32>(0.5f) * v70) * (vec4<f32>(1f) + erf_f32x4((v70 * vec4<f32>(0.70710677f)))));
+    let v72 = i32(u32((v69 + v43)) / u32(4i));
+    b3[v72] = v71;
   }
 }

@@ -1,0 +1,232 @@
+"""GPU kernels: torchlette through WebGPU against PyTorch on CUDA, row by row, beside the device's limit.
+
+``python benchmarks/gpu_kernels.py [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name contains one of
+the given texts. Both sides of a row run in turns in this process. A sample is a batch of calls whose results are kept
+and computed, less the time of an empty batch (submission and waiting); a figure is the median of the samples over the
+number of calls. Calls of a batch do not depend on each other, so a device may overlap the end of one with the start of
+the next. Where recording the calls takes longer than running them, the row says ``host`` and is no kernel's time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from measure import Row, record, seconds
+
+import torchlette
+import torchlette.torch as ours_lib
+
+#: An H200's peaks: HBM3e, and FMA in float32 outside of the tensor cores (132 x 128 x 2 x 1.98 GHz).
+BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.8e12, 66.9e12
+#: A batch lasts about this long, and its results take at most so many bytes.
+BATCH_SECONDS, BATCH_BYTES = 0.02, 12 << 30
+MOST_CALLS = 1000
+FLOAT = 4
+
+Call = Callable[[], Any]
+
+
+@dataclass
+class Case:
+    """A row: a function of a library and its tensors that gives the results to keep, and what a call must do."""
+
+    name: str
+    shapes: list[tuple[int, ...]]
+    f: Callable[..., Any]
+    bytes: float = 0
+    flops: float = 0
+    grad: bool = False  # the inputs are leaves that require gradients
+    integers: tuple[int, int] | None = None  # a last input: so many integers below so much
+
+    def inputs(self, lib: Any, device: str) -> list[Any]:
+        """Make the tensors of one side."""
+        lib.manual_seed(0)
+        made = [lib.rand(*s, device=device) for s in self.shapes]
+        for t in made if self.grad else ():
+            t.requires_grad_()
+        if self.integers is not None:
+            count, below = self.integers
+            made.append(lib.randint(0, below, (count,), device=device))
+        return made
+
+    def least(self) -> float:
+        """Seconds that the device's peaks allow."""
+        return max(self.bytes / BYTES_PER_SECOND, self.flops / FLOPS_PER_SECOND)
+
+
+class Side:
+    """One library's batches of a case."""
+
+    def __init__(self, case: Case, lib: Any, device: str, finish: Callable[[], None]) -> None:
+        inputs = case.inputs(lib, device)
+        self.call = lambda: case.f(lib, *inputs)
+        self.finish = finish
+        self.recording = 0.0
+
+    def batch(self, n: int) -> None:
+        """Run n calls and wait for them. The results stay alive until then: a result that nobody holds is not computed."""
+        kept: list[Any] = []
+        self.recording = seconds(lambda: kept.extend(self.call() for _ in range(n)))
+        self.finish()
+
+    def sample(self, n: int) -> float:
+        """Seconds a call, without what an empty batch takes."""
+        return (seconds(lambda: self.batch(n)) - seconds(lambda: self.batch(0))) / n
+
+
+def finisher(device: str) -> Callable[[], None]:
+    """Make our way to run what is recorded and wait for the device: a value that is read after all else."""
+    one = ours_lib.ones(1, device=device)
+
+    def finish() -> None:
+        torchlette.mark_step()
+        (one + 0).item()
+
+    return finish
+
+
+def measure_case(case: Case, finish: Callable[[], None], rounds: int) -> Row:
+    """Measure both sides of a case in turns."""
+    mine, theirs = Side(case, ours_lib, "wgpu", finish), Side(case, torch, "cuda", torch.cuda.synchronize)
+    results = mine.call()
+    kept = sum(FLOAT * t.numel() for t in (results if isinstance(results, (tuple, list)) else [results]))
+    del results
+    theirs.batch(2)
+    fastest = max(theirs.sample(10), case.least(), 1e-6)
+    n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
+    for _ in range(3):  # plans are built, buffers pooled
+        mine.batch(n)
+        theirs.batch(n)
+    a, b, recording = [], [], []
+    for _ in range(rounds):
+        a.append(mine.sample(n))
+        recording.append(mine.recording / n)
+        b.append(theirs.sample(n))
+    took = statistics.median(a)
+    detail: dict[str, Any] = {"of_limit": case.least() / took}
+    if case.flops:
+        detail["TFLOP/s"] = case.flops / took / 1e12
+    if case.bytes:
+        detail["TB/s"] = case.bytes / took / 1e12
+    if statistics.median(recording) > 0.8 * took:
+        detail["host"] = statistics.median(recording)
+    return Row(case.name, took, statistics.median(b), "s", detail)
+
+
+def product(name: str, m: int, n: int, k: int, batch: tuple[int, ...] = (), flip_a: bool = False, flip_b: bool = False) -> Case:
+    """Describe a matrix product; a flipped operand is the transposed view of a dense tensor."""
+    a, b = (k, m) if flip_a else (m, k), (n, k) if flip_b else (k, n)
+    count = 1
+    for d in batch:
+        count *= d
+
+    def f(lib: Any, x: Any, y: Any) -> Any:
+        return (x.transpose(-1, -2) if flip_a else x) @ (y.transpose(-1, -2) if flip_b else y)
+
+    return Case(name, [(*batch, *a), (*batch, *b)], f, FLOAT * count * (m * n + m * k + k * n), 2.0 * count * m * n * k)
+
+
+def products() -> Iterator[Case]:
+    """Matrix products: squares, a transformer's, products with a vector, small ones in a batch."""
+    for n in (4096, 2048, 1024, 512):
+        yield product(f"gemm {n}", n, n, n)
+    for m, n, k in ((512, 3072, 768), (512, 768, 768), (512, 768, 3072), (512, 50257, 768), (50257, 768, 512)):
+        yield product(f"gemm {m}x{n}x{k}", m, n, k)
+    yield product("gemm 512x3072x768 nt", 512, 3072, 768, flip_b=True)
+    yield product("gemm 512x50257x768 nt", 512, 50257, 768, flip_b=True)
+    yield product("gemm 768x3072x4096 tn", 768, 3072, 4096, flip_a=True)
+    yield product("gemm 1024 nt", 1024, 1024, 1024, flip_b=True)
+    yield product("gemm 31x768x768", 31, 768, 768)
+    yield product("gemv 1x768x3072", 1, 768, 3072)
+    yield product("gemv 1x768x3072 nt", 1, 768, 3072, flip_b=True)
+    yield product("gemv 16384x1x4096", 16384, 1, 4096)
+    yield product("gemm 12 of 512x512x64", 512, 512, 64, (12,), flip_b=True)
+    yield product("gemm 12 of 512x64x512", 512, 64, 512, (12,))
+
+
+def reductions() -> Iterator[Case]:
+    """Elementwise, reductions and copies, bound by memory."""
+    for size in (16, 128):
+        n = size << 20
+        yield Case(f"add {size}M", [(n,), (n,)], lambda lib, x, y: x + y, 3.0 * FLOAT * n)
+    yield Case("sum 1M", [(1 << 20,)], lambda lib, x: x.sum(), FLOAT * (1 << 20))
+    square, moved = (4096, 4096), FLOAT * 4096.0 * 4096
+    for name, f in (
+        ("sum all", lambda lib, x: x.sum()),
+        ("sum last", lambda lib, x: x.sum(-1)),
+        ("sum first", lambda lib, x: x.sum(0)),
+        ("amax last", lambda lib, x: x.amax(-1)),
+        ("argmax last", lambda lib, x: x.argmax(-1)),
+        ("argmax all", lambda lib, x: x.argmax()),
+        ("var last", lambda lib, x: x.var(-1)),
+    ):
+        yield Case(f"{name} of 4096x4096", [square], f, moved)
+    yield Case("transposed copy 4096x4096", [square], lambda lib, x: x.t().contiguous(), 2 * moved)
+    yield Case("permuted copy 32x512x12x64", [(32, 512, 12, 64)], lambda lib, x: x.permute(0, 2, 3, 1).contiguous(), 2.0 * FLOAT * 32 * 512 * 12 * 64)
+
+
+def layer_norm(lib: Any, x: Any, w: Any, b: Any) -> Any:
+    """Normalise the last dim."""
+    return lib.nn.functional.layer_norm(x, x.shape[-1:], w, b)
+
+
+def gradients(leaves: int, f: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that runs f and its backward pass, and gives the first leaves' gradients."""
+
+    def run(lib: Any, *args: Any) -> list[Any]:
+        y = f(lib, *args)
+        return list(lib.autograd.grad(y, args[:leaves], None if y.dim() == 0 else lib.ones_like(y)))
+
+    return run
+
+
+def rows_and_losses() -> Iterator[Case]:
+    """Softmax, layer norm, cross-entropy and embeddings."""
+    size = FLOAT * 4096.0 * 1024
+    yield Case("softmax 4096x1024", [(4096, 1024)], lambda lib, x: lib.softmax(x, -1), 2 * size)
+    size = FLOAT * 4096.0 * 768
+    norm: list[tuple[int, ...]] = [(4096, 768), (768,), (768,)]
+    yield Case("layer_norm 4096x768", norm, layer_norm, 2 * size)
+    yield Case("layer_norm 4096x768 fwd+bwd", norm, gradients(3, layer_norm), 5 * size, grad=True)
+    size = FLOAT * 512.0 * 50257
+    loss = gradients(1, lambda lib, x, t: lib.nn.functional.cross_entropy(x, t))
+    yield Case("cross_entropy 512x50257 fwd+bwd", [(512, 50257)], loss, 3 * size, grad=True, integers=(512, 50257))
+    look = gradients(1, lambda lib, w, i: lib.nn.functional.embedding(i, w))
+    yield Case("embedding 512 of 50257x768 fwd+bwd", [(50257, 768)], look, FLOAT * 50257.0 * 768, grad=True, integers=(512, 50257))
+
+
+def rows(names: list[str] | None = None, rounds: int = 9) -> Iterator[Row]:
+    """Measure the rows whose names contain one of the texts."""
+    if not torch.cuda.is_available():
+        return
+    # TF32 would let PyTorch use tensor cores, which WGSL cannot reach: float32 against float32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    finish = finisher("wgpu")
+    for family in (products, reductions, rows_and_losses):
+        for case in family():
+            if not names or any(n in case.name for n in names):
+                yield measure_case(case, finish, rounds)
+
+
+def main() -> None:
+    """Print the table and, when asked, record it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--record", metavar="SUITE", help="write results/SUITE.json")
+    options = parser.parse_args()
+    table = []
+    for row in rows(options.names, options.rounds):
+        table.append(row)
+        print(row, flush=True)
+    if options.record:
+        print(f"recorded in {record(options.record, 'wgpu', table)}")
+
+
+if __name__ == "__main__":
+    main()
