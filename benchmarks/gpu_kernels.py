@@ -1,8 +1,8 @@
 """GPU kernels: torchlette through WebGPU against PyTorch on CUDA, row by row, beside the device's limit.
 
 ``python benchmarks/gpu_kernels.py [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name contains one of
-the given texts. Both sides of a row run in turns in this process. A sample is a batch of calls whose results are kept
-and computed, less the time of an empty batch (submission and waiting); a figure is the median of the samples over the
+the given texts. Both sides of a row run in turns in this process. A sample is a batch of calls whose results are all
+computed and kept, less the time of an empty batch (submission and waiting); a figure is the median of the samples over the
 number of calls. Calls of a batch do not depend on each other, so a device may overlap the end of one with the start of
 the next. Where recording the calls takes longer than running them, the row says ``host`` and is no kernel's time.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -63,41 +64,62 @@ class Side:
     """One library's batches of a case."""
 
     def __init__(self, case: Case, lib: Any, device: str, finish: Callable[[], None]) -> None:
-        inputs = case.inputs(lib, device)
-        self.call = lambda: case.f(lib, *inputs)
-        self.finish = finish
+        self.case, self.lib, self.finish = case, lib, finish
+        self.inputs = case.inputs(lib, device)
         self.recording = 0.0
 
+    def call(self) -> list[Any]:
+        """Record one call; give its results."""
+        out = self.case.f(self.lib, *self.inputs)
+        return list(out) if isinstance(out, (list, tuple)) else [out]
+
+    def calls(self, n: int) -> list[Any]:
+        """Record n calls; give what must stay alive until they have run."""
+        return [self.call() for _ in range(n)]
+
     def batch(self, n: int) -> None:
-        """Run n calls and wait for them. The results stay alive until then: a result that nobody holds is not computed."""
-        kept: list[Any] = []
-        self.recording = seconds(lambda: kept.extend(self.call() for _ in range(n)))
+        """Run n calls and wait for them."""
+        begin = time.perf_counter()
+        kept = self.calls(n)
+        self.recording = time.perf_counter() - begin
         self.finish()
+        del kept
 
     def sample(self, n: int) -> float:
         """Seconds a call, without what an empty batch takes."""
-        return (seconds(lambda: self.batch(n)) - seconds(lambda: self.batch(0))) / n
+        empty = min(seconds(lambda: self.batch(0)) for _ in range(3))
+        return (seconds(lambda: self.batch(n)) - empty) / n
 
 
-def finisher(device: str) -> Callable[[], None]:
-    """Make our way to run what is recorded and wait for the device: a value that is read after all else."""
-    one = ours_lib.ones(1, device=device)
+class OurSide(Side):
+    """Our batches: a value that nobody reads is not computed, so each result becomes the contents of a tensor of its own.
 
-    def finish() -> None:
-        torchlette.mark_step()
-        (one + 0).item()
+    Assigning a whole tensor is no copy: the kernel of the value writes there.
+    """
 
-    return finish
+    def __init__(self, case: Case) -> None:
+        super().__init__(case, ours_lib, "wgpu", torchlette.mark_step)
+        self.sinks: list[list[Any]] = []
+
+    def calls(self, n: int) -> list[Any]:
+        """Record n calls and the assignments of their results."""
+        while len(self.sinks) < n:
+            self.sinks.append([ours_lib.empty_like(t).detach() for t in self.call()])
+        with ours_lib.no_grad():
+            for sinks in self.sinks[:n]:
+                with ours_lib.enable_grad():
+                    results = self.call()
+                for sink, result in zip(sinks, results, strict=True):
+                    sink.copy_(result)
+        return []
 
 
-def measure_case(case: Case, finish: Callable[[], None], rounds: int) -> Row:
+def measure_case(case: Case, rounds: int) -> Row:
     """Measure both sides of a case in turns."""
-    mine, theirs = Side(case, ours_lib, "wgpu", finish), Side(case, torch, "cuda", torch.cuda.synchronize)
-    results = mine.call()
-    kept = sum(FLOAT * t.numel() for t in (results if isinstance(results, (tuple, list)) else [results]))
-    del results
+    mine, theirs = OurSide(case), Side(case, torch, "cuda", torch.cuda.synchronize)
+    kept = sum(FLOAT * t.numel() for t in theirs.call())
     theirs.batch(2)
-    fastest = max(theirs.sample(10), case.least(), 1e-6)
+    fastest = max(theirs.sample(10), case.least(), 2e-6)
     n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
     for _ in range(3):  # plans are built, buffers pooled
         mine.batch(n)
@@ -206,11 +228,10 @@ def rows(names: list[str] | None = None, rounds: int = 9) -> Iterator[Row]:
         return
     # TF32 would let PyTorch use tensor cores, which WGSL cannot reach: float32 against float32.
     torch.backends.cuda.matmul.allow_tf32 = False
-    finish = finisher("wgpu")
     for family in (products, reductions, rows_and_losses):
         for case in family():
             if not names or any(n in case.name for n in names):
-                yield measure_case(case, finish, rounds)
+                yield measure_case(case, rounds)
 
 
 def main() -> None:

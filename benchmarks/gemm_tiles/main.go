@@ -18,18 +18,17 @@ import (
 // trials are the tiles to time.
 var trials = []tile.GemmOptions{
 	{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 16, TN: 8, Double: true},
-	{BM: 128, BN: 128, BK: 8, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
+	{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
 	{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
 	{BM: 128, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
-	{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 16, TN: 8, Double: true},
-	{BM: 128, BN: 64, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
-	{BM: 64, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
-	{BM: 64, BN: 64, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 64, BN: 128, BK: 8, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
+	{BM: 64, BN: 256, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
-	{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
-	{BM: 32, BN: 64, BK: 32, WM: 16, WN: 32, TM: 4, TN: 4},
 	{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
+	{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
 	{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
 }
 
@@ -119,7 +118,7 @@ func (d *device) shape(name string) error {
 		}
 		return 1
 	})
-	for _, l := range lines[:min(len(lines), 14)] {
+	for _, l := range lines {
 		fmt.Println(l.text)
 	}
 	return nil

@@ -37,7 +37,7 @@ func newGemm(g *kir.Gemm, o GemmOptions, threads int) *gemm {
 		p.Bufs[l.BufC].Vec = 4
 	}
 	if o.Parts > 1 {
-		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: ir.F32, Access: kir.ReadWrite, Vec: 4, Scratch: true})
+		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: g.Type.ComputeType(), Access: kir.ReadWrite, Vec: 4, Scratch: true})
 	}
 	m := &gemm{gen: gen{p: p, out: &p.Body}, g: g, t: o, l: l}
 	m.resetValues()
@@ -101,6 +101,9 @@ func (m *gemm) generate() {
 	}
 }
 
+// band is the number of rows of blocks that are worked column by column.
+const band = 8
+
 // place finds the block of C of this workgroup and gives the batch index.
 func (m *gemm) place() []*kir.Node {
 	o, l := m.t, m.l
@@ -108,11 +111,17 @@ func (m *gemm) place() []*kir.Node {
 		return m.let(kir.NDiv(kir.NAdd(m.param(p), kir.NInt(per-1)), kir.NInt(per)))
 	}
 	group := m.divideK()
-	tn := tiles(l.N, o.BN)
-	area := m.let(kir.NMul(tiles(l.M, o.BM), tn))
+	tm, tn := tiles(l.M, o.BM), tiles(l.N, o.BN)
+	area := m.let(kir.NMul(tm, tn))
 	tile := m.let(kir.NRem(group, area))
-	m.m0 = m.let(kir.NMul(kir.NDiv(tile, tn), kir.NInt(o.BM)))
-	m.n0 = m.let(kir.NMul(kir.NRem(tile, tn), kir.NInt(o.BN)))
+	// Workgroups that run together share blocks of both operands: bands of rows, in
+	// each of which the row of the block moves fastest.
+	span := m.let(kir.NMul(tn, kir.NInt(band)))
+	first := m.let(kir.NMul(kir.NDiv(tile, span), kir.NInt(band)))
+	height := m.let(kir.N(kir.OpMin, ir.I32, kir.NSub(tm, first), kir.NInt(band)))
+	inBand := m.let(kir.NRem(tile, span))
+	m.m0 = m.let(kir.NMul(kir.NAdd(first, kir.NRem(inBand, height)), kir.NInt(o.BM)))
+	m.n0 = m.let(kir.NMul(kir.NDiv(inBand, height), kir.NInt(o.BN)))
 	return m.batchIndex(m.let(kir.NDiv(group, area)))
 }
 
@@ -170,10 +179,10 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 		stages = 2
 	}
 	op.array = len(m.p.Shared)
-	m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.F32, Len: stages * o.BK * op.row / 4, Vec: 4})
+	m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: m.work(), Len: stages * o.BK * op.row / 4, Vec: 4})
 	scale := func(n *kir.Node) *kir.Node { return kir.NDiv(n, kir.NInt(unit)) }
 	op.kStride = m.let(scale(m.param(ks)))
-	zero := kir.NConst(ir.F32, 0)
+	zero := kir.NConst(m.work(), 0)
 	if vec {
 		zero = kir.NSplat(zero)
 	}
@@ -223,9 +232,9 @@ func (m *gemm) fetch(op *operand, i int, k0 *kir.Node) *kir.Node {
 	} else {
 		at = kir.NMul(at, op.kStride)
 	}
-	v := m.let(kir.NLoad(op.buf, ir.F32, width, m.let(kir.NAdd(ld.fixed, at))))
+	v := m.let(kir.NLoad(op.buf, m.work(), width, m.let(kir.NAdd(ld.fixed, at))))
 	if m.t.KTail {
-		v = kir.N(kir.OpSelect, ir.F32, kir.NLt(k, m.param(m.l.K)), v, kir.NConst(ir.F32, 0))
+		v = kir.N(kir.OpSelect, v.Type, kir.NLt(k, m.param(m.l.K)), v, kir.NConst(v.Type, 0))
 	}
 	return v
 }
@@ -244,6 +253,17 @@ func (m *gemm) deposit(op *operand, i int, v, stage *kir.Node) {
 	default:
 		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(dst), B: v})
 	}
+}
+
+// work is the type of products and sums.
+func (m *gemm) work() ir.DType { return m.g.Type.ComputeType() }
+
+// multiplyAdd is x*y+z.
+func (m *gemm) multiplyAdd(x, y, z *kir.Node) *kir.Node {
+	if m.work().IsFloat() {
+		return kir.N(kir.OpFma, x.Type, x, y, z)
+	}
+	return kir.NAdd(kir.NMul(x, y), z)
 }
 
 func (m *gemm) operands() []*operand { return []*operand{&m.a, &m.b} }
@@ -303,7 +323,7 @@ func (m *gemm) doubleBuffered() {
 
 // accumulators are named vectors of four columns: a dynamically indexed array would live in memory.
 func (m *gemm) accumulators() {
-	zero := kir.NSplat(kir.NFloat(ir.F32, 0))
+	zero := kir.NSplat(kir.NConst(m.work(), 0))
 	for range m.t.TM {
 		var row []int
 		for range m.t.TN / 4 {
@@ -336,7 +356,7 @@ func (m *gemm) multiply(a0, b0 *kir.Node) {
 		for r := range m.t.TM {
 			for j := range b {
 				acc := m.acc4[r][j]
-				m.assign(acc, kir.N(kir.OpFma, ir.F32, kir.NSplat(kir.NLane(a[r/4], r%4)), b[j], m.p.NVar(acc)))
+				m.assign(acc, m.multiplyAdd(kir.NSplat(kir.NLane(a[r/4], r%4)), b[j], m.p.NVar(acc)))
 			}
 		}
 	}
@@ -428,7 +448,7 @@ func (m *gemm) bias(col *kir.Node) *kir.Node {
 	for c := range 4 {
 		x := kir.N(kir.OpMin, ir.I32, kir.NAdd(col, kir.NInt(c)), kir.NSub(m.param(m.l.N), kir.NInt(1)))
 		at := m.let(kir.NAdd(m.param(m.l.BiasOffset), kir.NMul(x, m.param(m.l.BiasN))))
-		v = append(v, m.let(kir.NLoad(m.l.BufBias, ir.F32, 1, at)))
+		v = append(v, m.let(kir.NLoad(m.l.BufBias, m.work(), 1, at)))
 	}
 	return m.let(kir.NVec4(v...))
 }
@@ -436,10 +456,10 @@ func (m *gemm) bias(col *kir.Node) *kir.Node {
 // activate applies the epilogue's function to x.
 func activate(a kir.Activation, x *kir.Node) *kir.Node {
 	c := func(v float64) *kir.Node { return kir.NFloat(ir.F32, v) }
-	f := func(op kir.Op, args ...*kir.Node) *kir.Node { return kir.N(op, ir.F32, args...) }
+	f := func(op kir.Op, args ...*kir.Node) *kir.Node { return kir.N(op, x.Type, args...) }
 	switch a {
-	case kir.ActRelu:
-		return f(kir.OpMax, x, c(0))
+	case kir.ActRelu: // the only one of integers
+		return f(kir.OpMax, x, kir.NConst(x.Type, 0))
 	case kir.ActGelu:
 		e := f(kir.OpErf, kir.NMul(x, c(0.7071067811865476)))
 		return kir.NMul(kir.NMul(c(0.5), x), kir.NAdd(c(1), e))

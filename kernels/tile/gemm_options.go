@@ -26,7 +26,7 @@ type GemmOptions struct {
 	// Parts is the number of workgroups that share a block of C, each with a part of K;
 	// a second pass adds up their sums, in order.
 	Parts int
-	// Dot makes each element a row reduction of Row's form: for integers, and
+	// Dot makes each element a row reduction of Row's form: for 64-bit integers, and
 	// where M or N is tiny.
 	Dot               bool
 	Row               Options
@@ -81,7 +81,7 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	for _, p := range l.Batch {
 		size.batch *= params[p]
 	}
-	if !g.Type.IsFloat() || min(size.m, size.n) <= dotLimit {
+	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit {
 		return chooseDot(g, params, &l, caps)
 	}
 	best, bestTime := rolled, 0.0
@@ -102,6 +102,12 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	best.MaxWorkgroupBytes = caps.MaxWorkgroupBytes
 	Align(g, &best, params)
 	return best
+}
+
+// tiled reports the types that tiles work on: those of 32-bit sums.
+func tiled(t ir.DType) bool {
+	w := t.ComputeType()
+	return w == ir.F32 || w == ir.I32
 }
 
 // gemmSize is the size of a product.
@@ -212,7 +218,7 @@ func (o *GemmOptions) check(g *kir.Gemm) error {
 	}
 	t := o.threads()
 	switch {
-	case !g.Type.IsFloat() || g.Type == ir.F64:
+	case !tiled(g.Type):
 		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,
 		o.WM/o.TM*(o.WN/o.TN) != 32:

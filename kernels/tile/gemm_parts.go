@@ -72,7 +72,7 @@ func (m *gemm) joinParts() {
 		stride := m.let(kir.NMul(all, width))
 		at := m.let(kir.NAdd(kir.NMul(flat, width), kir.NDiv(col, kir.NInt(4))))
 		load := func(part int) *kir.Node {
-			return m.let(kir.NLoad(scratch, ir.F32, 4, kir.NAdd(at, kir.NMul(stride, kir.NInt(part)))))
+			return m.let(kir.NLoad(scratch, m.work(), 4, kir.NAdd(at, kir.NMul(stride, kir.NInt(part)))))
 		}
 		var parts []*kir.Node
 		for part := range m.t.Parts {

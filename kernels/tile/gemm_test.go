@@ -36,7 +36,7 @@ func TestEveryTileMultiplies(t *testing.T) {
 		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 3))
 			for _, aligned := range []bool{true, false} {
-				c := kirtest.RandomGemm(r, ir.F32, int64(o.BM)+5, int64(o.BN)-3, int64(o.BK)+3, aligned)
+				c := kirtest.RandomGemm(r, []ir.DType{ir.F32, ir.I32}[r.IntN(2)], int64(o.BM)+5, int64(o.BN)-3, int64(o.BK)+3, aligned)
 				l := c.Gemm.Layout()
 				o := o
 				o.VecA, o.VecB, o.VecC = vectors(c.Gemm, c.Params, &l)

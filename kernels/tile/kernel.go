@@ -15,9 +15,12 @@ func FromKernel(k *kir.Kernel, o Options) ([]*kir.Proc, error) {
 	var procs []*kir.Proc
 	for _, s := range o.Passes(k) {
 		g := newGen(k, o)
-		if k.Inner == 0 {
+		switch {
+		case o.Across > 0:
+			g.squareKernel()
+		case k.Inner == 0:
 			g.mapKernel()
-		} else {
+		default:
 			g.rowKernel(s)
 		}
 		if err := checkShared(g.p, o.MaxWorkgroupBytes); err != nil {
@@ -57,6 +60,10 @@ type gen struct {
 	shared  map[sharedKey]int
 	slot    *slot   // the inner index being worked on; nil outside of inner stages
 	held    []*slot // of the row, when lanes hold it
+	// tiles are the workgroup arrays of operands read in squares; tileAt, when set, is
+	// the element of the present index in each.
+	tiles  map[int]int
+	tileAt *kir.Node
 }
 
 type sharedKey struct {
@@ -66,7 +73,7 @@ type sharedKey struct {
 
 func newGen(k *kir.Kernel, o Options) *gen {
 	g := &gen{k: k, o: o, index: make([]*kir.Node, k.Outer+k.Inner),
-		acc: map[int]*kir.Node{}, accIdx: map[int]*kir.Node{}, shared: map[sharedKey]int{}}
+		acc: map[int]*kir.Node{}, accIdx: map[int]*kir.Node{}, shared: map[sharedKey]int{}, tiles: map[int]int{}}
 	g.p = &kir.Proc{Name: k.Name, Params: k.Params, Workgroup: o.Workgroup, Checks: k.Checks}
 	for _, b := range k.Bufs {
 		g.p.Bufs = append(g.p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
@@ -382,6 +389,9 @@ func (g *gen) outerBase(n int) *kir.Node {
 
 func (g *gen) load(access int, t ir.DType) *kir.Node {
 	a := g.k.Access[access]
+	if s, ok := g.tiles[access]; ok && g.tileAt != nil {
+		return g.p.NShared(s, g.tileAt)
+	}
 	if g.wide && (a.Linear || accessMoves(g.k, a)) {
 		return kir.NLoad(a.Buf, t, 4, g.let(g.address(access)))
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/kir/kirtest"
 )
@@ -18,7 +19,7 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 	drawn.Workgroup = 1 << (3 + r.IntN(3))
 	drawn.Lanes = 1 << r.IntN(4)
 	drawn.OuterFast = r.IntN(2) == 0
-	drawn.Hold, drawn.Full = 0, false
+	drawn.Hold, drawn.Full, drawn.Across = 0, false, 0
 	if r.IntN(2) == 0 {
 		drawn.Vec = 1
 	}
@@ -43,7 +44,7 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 // run interprets the passes of a kernel, with scratch memory of no meaning.
 func run(procs []*kir.Proc, params []uint64, bufs [][]byte) (kir.Fault, error) {
 	var fault kir.Fault
-	scratch := bytes.Repeat([]byte{0xA5}, 1<<20)
+	scratch := bytes.Repeat([]byte{0xA5}, 4<<20)
 	for _, p := range procs {
 		b := bufs
 		if len(p.Bufs) > len(bufs) {
@@ -104,4 +105,57 @@ func count(seen map[string]int, k *kir.Kernel, o Options) {
 	shuffled := row && o.Lanes > 1 && o.Subgroup > 1 && !o.OuterFast && o.Lanes <= o.Subgroup*o.Subgroup
 	note("shuffled", shuffled)
 	note("shuffled twice", shuffled && o.Lanes > o.Subgroup)
+}
+
+// transposed is a map over dims that reads one operand along each dim but the last, and adds a dense one.
+func transposed(r *rand.Rand, t ir.DType, sizes ...uint64) *kirtest.Case {
+	d := len(sizes)
+	b := kir.NewBuilder("transposed", d, 0)
+	total := product(sizes)
+	c := &kirtest.Case{Params: slices.Clone(sizes)}
+	bits := make([]byte, 4*total)
+	for i := range bits {
+		bits[i] = byte(r.IntN(60)) // small positive floats, also as integers
+	}
+	sum := b.Load(b.Linear(b.Buf(t, kir.Read), -1))
+	c.Bufs = append(c.Bufs, slices.Clone(bits))
+	for unit := range d - 1 {
+		// Dims of the operand's memory, from the last: unit, then the others.
+		strides, next := make([]int, d), sizes[unit]
+		for dim := d - 1; dim >= 0; dim-- {
+			if dim == unit {
+				strides[dim] = kir.Unit
+				continue
+			}
+			strides[dim] = b.Stride()
+			c.Params = append(c.Params, next)
+			next *= sizes[dim]
+		}
+		sum = b.Add(sum, b.Load(b.Access(b.Buf(t, kir.Read), -1, strides...)))
+		c.Bufs = append(c.Bufs, slices.Clone(bits))
+	}
+	out := b.Linear(b.Buf(t, kir.Write), -1)
+	b.Map()
+	b.Store(out, b.Add(sum, b.Cast(t, b.Index(0))))
+	c.Bufs, c.Kernel = append(c.Bufs, slices.Clone(bits)), b.Kernel()
+	return c
+}
+
+func TestMapsInSquares(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, sizes := range [][]uint64{{33, 65}, {8, 40}, {3, 34, 9}, {70, 2, 31}, {2, 9, 10, 11}, {1, 9, 300}} {
+		for _, dtype := range []ir.DType{ir.F32, ir.I32} {
+			c := transposed(r, dtype, sizes...)
+			o := Choose(c.Kernel, c.Params, Caps{})
+			require.Positive(t, o.Across, "%v", sizes)
+			want, got := c.Copy(), c.Copy()
+			_, err := kir.Interpret(want.Kernel, want.Params, want.Bufs)
+			require.NoError(t, err)
+			p, err := FromKernel(c.Kernel, o)
+			require.NoError(t, err)
+			_, err = run(p, got.Params, got.Bufs)
+			require.NoError(t, err, "%v", sizes)
+			require.NoError(t, kirtest.Close(c.Kernel, got.Bufs, want.Bufs, 1e-6, 0), "%v", sizes)
+		}
+	}
 }

@@ -54,6 +54,9 @@ type Options struct {
 	Parts int
 	// Subgroup is the number of threads of a subgroup, 0 without.
 	Subgroup int
+	// Across is one more than the dim along which a map reads the operands that are
+	// contiguous along it, in squares over that dim and the last. 0: none.
+	Across int
 	// I64: the device has 64-bit integers; otherwise I64 is worked in I32.
 	I64               bool
 	MaxWorkgroupBytes int
@@ -70,6 +73,9 @@ func Choose(k *kir.Kernel, params []uint64, caps Caps) Options {
 		o.Vec = 4
 	}
 	if k.Inner == 0 {
+		if o.Across = chooseAcross(k, params, caps); o.Across > 0 {
+			o.Workgroup, o.Vec = squareThreads, 1
+		}
 		return o
 	}
 	o.OuterFast = outerContiguous(k)
@@ -133,6 +139,8 @@ func (o Options) check(k *kir.Kernel) error {
 	switch {
 	case !pow2(o.Workgroup):
 		return fmt.Errorf("tile: workgroup of %d threads, want a power of two", o.Workgroup)
+	case o.Across > 0 && (o.Across >= k.Outer || k.Inner > 0 || k.Checks || o.Workgroup != squareThreads || o.Vec != 1 || writesLoaded(k)):
+		return fmt.Errorf("tile: kernel %s has no form in squares as %+v say", k.Name, o)
 	case o.Vec != 1 && o.Vec != 4:
 		return fmt.Errorf("tile: vector width %d, want 1 or 4", o.Vec)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):

@@ -291,3 +291,16 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 		require.InDelta(t, want, have, tol*(1+math.Abs(want)), "element %d", e)
 	}
 }
+
+// transpose copies the transpose of a matrix of odd sizes, by its strides.
+func (s *suite) transpose(t *testing.T) {
+	const m, n = 71, 130
+	b := kir.NewBuilder("transpose", 2, 0)
+	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Unit, b.Stride()))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Map()
+	b.Store(out, x)
+	c := &kirtest.Case{Kernel: b.Kernel(), Params: []uint64{m, n, m}, Bufs: [][]byte{
+		floats(m*n, func(i int) float32 { return float32(i) }), floats(m*n, func(int) float32 { return -1 })}}
+	s.check(t, c, 0, 0)
+}

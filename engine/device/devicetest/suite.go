@@ -30,6 +30,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Steps", (*suite).copySteps},
 		{"Map", (*suite).elementwise},
 		{"Broadcast", (*suite).broadcast},
+		{"Transpose", (*suite).transpose},
 		{"Reduce", (*suite).reduce},
 		{"LongRows", (*suite).longRows},
 		{"Rows", (*suite).softmax},

@@ -62,102 +62,106 @@ fn erf_f32x4(x: vec4<f32>) -> vec4<f32> {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
   let lid = i32(local);
-  let v0 = i32(u32((P.p1 + 31i)) / u32(32i));
-  let v1 = i32(u32((P.p0 + 31i)) / u32(32i));
-  let v2 = (v1 * v0);
+  let v0 = i32(u32((P.p0 + 31i)) / u32(32i));
+  let v1 = i32(u32((P.p1 + 31i)) / u32(32i));
+  let v2 = (v0 * v1);
   let v3 = i32(u32(gid) % u32(v2));
-  let v4 = (i32(u32(v3) / u32(v0)) * 32i);
-  let v5 = (i32(u32(v3) % u32(v0)) * 32i);
-  let v6 = i32(u32(gid) / u32(v2));
-  let v7 = i32(u32(lid) / u32(32i));
-  let v8 = i32(u32(lid) % u32(32i));
-  let v9 = ((v7 * 16i) + (i32(u32(v8) / u32(8i)) * 4i));
-  let v10 = (i32(u32(v8) % u32(8i)) * 4i);
-  let v11 = i32(u32(P.p4) / u32(4i));
-  let v12 = i32(u32(lid) / u32(2i));
-  let v13 = (i32(u32(lid) % u32(2i)) * 4i);
-  let v14 = i32(u32((P.p5 + (min((v4 + v12), (P.p0 - 1i)) * P.p3))) / u32(4i));
-  let v15 = ((v13 * 36i) + v12);
-  let v16 = i32(u32(P.p6) / u32(4i));
-  let v17 = i32(u32(lid) / u32(8i));
-  let v18 = (i32(u32(lid) % u32(8i)) * 4i);
-  let v19 = i32(u32((P.p8 + min((v5 + v18), (P.p1 - 4i)))) / u32(4i));
-  let v20 = ((v17 * 36i) + v18);
-  var v21: vec4<f32> = vec4<f32>(0f);
-  var v22: vec4<f32> = vec4<f32>(0f);
-  var v23: vec4<f32> = vec4<f32>(0f);
-  var v24: vec4<f32> = vec4<f32>(0f);
-  for (var v25: i32 = 0i; v25 < P.p2; v25 += 8i) {
-    let v26 = (v25 + v13);
-    let v27 = min(v26, (P.p2 - 4i));
-    let v28 = (v14 + i32(u32(v27) / u32(4i)));
-    let v29 = b0[v28];
-    let v30 = select(vec4<f32>(0f), v29, vec4<bool>((v26 < P.p2)));
-    s0[v15 >> 2u][v15 & 3i] = v30.x;
-    let v31 = (v15 + 36i);
-    s0[v31 >> 2u][v31 & 3i] = v30.y;
-    let v32 = (v15 + 72i);
-    s0[v32 >> 2u][v32 & 3i] = v30.z;
-    let v33 = (v15 + 108i);
-    s0[v33 >> 2u][v33 & 3i] = v30.w;
-    let v34 = (v25 + v17);
-    let v35 = min(v34, (P.p2 - 1i));
-    let v36 = (v19 + (v35 * v16));
-    let v37 = b1[v36];
-    s1[i32(u32(v20) / u32(4i))] = select(vec4<f32>(0f), v37, vec4<bool>((v34 < P.p2)));
+  let v4 = (v1 * 8i);
+  let v5 = (i32(u32(v3) / u32(v4)) * 8i);
+  let v6 = min((v0 - v5), 8i);
+  let v7 = i32(u32(v3) % u32(v4));
+  let v8 = ((v5 + i32(u32(v7) % u32(v6))) * 32i);
+  let v9 = (i32(u32(v7) / u32(v6)) * 32i);
+  let v10 = i32(u32(gid) / u32(v2));
+  let v11 = i32(u32(lid) / u32(32i));
+  let v12 = i32(u32(lid) % u32(32i));
+  let v13 = ((v11 * 16i) + (i32(u32(v12) / u32(8i)) * 4i));
+  let v14 = (i32(u32(v12) % u32(8i)) * 4i);
+  let v15 = i32(u32(P.p4) / u32(4i));
+  let v16 = i32(u32(lid) / u32(2i));
+  let v17 = (i32(u32(lid) % u32(2i)) * 4i);
+  let v18 = i32(u32((P.p5 + (min((v8 + v16), (P.p0 - 1i)) * P.p3))) / u32(4i));
+  let v19 = ((v17 * 36i) + v16);
+  let v20 = i32(u32(P.p6) / u32(4i));
+  let v21 = i32(u32(lid) / u32(8i));
+  let v22 = (i32(u32(lid) % u32(8i)) * 4i);
+  let v23 = i32(u32((P.p8 + min((v9 + v22), (P.p1 - 4i)))) / u32(4i));
+  let v24 = ((v21 * 36i) + v22);
+  var v25: vec4<f32> = vec4<f32>(0f);
+  var v26: vec4<f32> = vec4<f32>(0f);
+  var v27: vec4<f32> = vec4<f32>(0f);
+  var v28: vec4<f32> = vec4<f32>(0f);
+  for (var v29: i32 = 0i; v29 < P.p2; v29 += 8i) {
+    let v30 = (v29 + v17);
+    let v31 = min(v30, (P.p2 - 4i));
+    let v32 = (v18 + i32(u32(v31) / u32(4i)));
+    let v33 = b0[v32];
+    let v34 = select(vec4<f32>(0f), v33, vec4<bool>((v30 < P.p2)));
+    s0[v19 >> 2u][v19 & 3i] = v34.x;
+    let v35 = (v19 + 36i);
+    s0[v35 >> 2u][v35 & 3i] = v34.y;
+    let v36 = (v19 + 72i);
+    s0[v36 >> 2u][v36 & 3i] = v34.z;
+    let v37 = (v19 + 108i);
+    s0[v37 >> 2u][v37 & 3i] = v34.w;
+    let v38 = (v29 + v21);
+    let v39 = min(v38, (P.p2 - 1i));
+    let v40 = (v23 + (v39 * v20));
+    let v41 = b1[v40];
+    s1[i32(u32(v24) / u32(4i))] = select(vec4<f32>(0f), v41, vec4<bool>((v38 < P.p2)));
     workgroupBarrier();
-    let v38 = i32(u32(v9) / u32(4i));
-    let v39 = i32(u32(v10) / u32(4i));
-    for (var v40: i32 = 0i; v40 < 8i; v40 += 1i) {
-      let v41 = s0[(v38 + (v40 * 9i))];
-      let v42 = s1[(v39 + (v40 * 9i))];
-      v21 = fma(vec4<f32>(v41.x), v42, v21);
-      v22 = fma(vec4<f32>(v41.y), v42, v22);
-      v23 = fma(vec4<f32>(v41.z), v42, v23);
-      v24 = fma(vec4<f32>(v41.w), v42, v24);
+    let v42 = i32(u32(v13) / u32(4i));
+    let v43 = i32(u32(v14) / u32(4i));
+    for (var v44: i32 = 0i; v44 < 8i; v44 += 1i) {
+      let v45 = s0[(v42 + (v44 * 9i))];
+      let v46 = s1[(v43 + (v44 * 9i))];
+      v25 = fma(vec4<f32>(v45.x), v46, v25);
+      v26 = fma(vec4<f32>(v45.y), v46, v26);
+      v27 = fma(vec4<f32>(v45.z), v46, v27);
+      v28 = fma(vec4<f32>(v45.w), v46, v28);
     }
     workgroupBarrier();
   }
-  let v43 = (v5 + v10);
-  let v44 = (P.p10 + (min(v43, (P.p1 - 1i)) * P.p9));
-  let v45 = b2[v44];
-  let v46 = (P.p10 + (min((v43 + 1i), (P.p1 - 1i)) * P.p9));
-  let v47 = b2[v46];
-  let v48 = (P.p10 + (min((v43 + 2i), (P.p1 - 1i)) * P.p9));
+  let v47 = (v9 + v14);
+  let v48 = (P.p10 + (min(v47, (P.p1 - 1i)) * P.p9));
   let v49 = b2[v48];
-  let v50 = (P.p10 + (min((v43 + 3i), (P.p1 - 1i)) * P.p9));
+  let v50 = (P.p10 + (min((v47 + 1i), (P.p1 - 1i)) * P.p9));
   let v51 = b2[v50];
-  let v52 = vec4<f32>(v45, v47, v49, v51);
-  let v53 = (v4 + v9);
-  if (((v53 < P.p0) & (v43 < P.p1))) {
-    let v54 = (v53 * P.p1);
-    let v55 = (v21 + v52);
-    let v56 = ((vec4<f32>(0.5f) * v55) * (vec4<f32>(1f) + erf_f32x4((v55 * vec4<f32>(0.70710677f)))));
-    let v57 = i32(u32((v54 + v43)) / u32(4i));
-    b3[v57] = v56;
+  let v52 = (P.p10 + (min((v47 + 2i), (P.p1 - 1i)) * P.p9));
+  let v53 = b2[v52];
+  let v54 = (P.p10 + (min((v47 + 3i), (P.p1 - 1i)) * P.p9));
+  let v55 = b2[v54];
+  let v56 = vec4<f32>(v49, v51, v53, v55);
+  let v57 = (v8 + v13);
+  if (((v57 < P.p0) & (v47 < P.p1))) {
+    let v58 = (v57 * P.p1);
+    let v59 = (v25 + v56);
+    let v60 = ((vec4<f32>(0.5f) * v59) * (vec4<f32>(1f) + erf_f32x4((v59 * vec4<f32>(0.70710677f)))));
+    let v61 = i32(u32((v58 + v47)) / u32(4i));
+    b3[v61] = v60;
   }
-  let v58 = (v4 + (v9 + 1i));
-  if (((v58 < P.p0) & (v43 < P.p1))) {
-    let v59 = (v58 * P.p1);
-    let v60 = (v22 + v52);
-    let v61 = ((vec4<f32>(0.5f) * v60) * (vec4<f32>(1f) + erf_f32x4((v60 * vec4<f32>(0.70710677f)))));
-    let v62 = i32(u32((v59 + v43)) / u32(4i));
-    b3[v62] = v61;
+  let v62 = (v8 + (v13 + 1i));
+  if (((v62 < P.p0) & (v47 < P.p1))) {
+    let v63 = (v62 * P.p1);
+    let v64 = (v26 + v56);
+    let v65 = ((vec4<f32>(0.5f) * v64) * (vec4<f32>(1f) + erf_f32x4((v64 * vec4<f32>(0.70710677f)))));
+    let v66 = i32(u32((v63 + v47)) / u32(4i));
+    b3[v66] = v65;
   }
-  let v63 = (v4 + (v9 + 2i));
-  if (((v63 < P.p0) & (v43 < P.p1))) {
-    let v64 = (v63 * P.p1);
-    let v65 = (v23 + v52);
-    let v66 = ((vec4<f32>(0.5f) * v65) * (vec4<f32>(1f) + erf_f32x4((v65 * vec4<f32>(0.70710677f)))));
-    let v67 = i32(u32((v64 + v43)) / u32(4i));
-    b3[v67] = v66;
+  let v67 = (v8 + (v13 + 2i));
+  if (((v67 < P.p0) & (v47 < P.p1))) {
+    let v68 = (v67 * P.p1);
+    let v69 = (v27 + v56);
+    let v70 = ((vec4<f32>(0.5f) * v69) * (vec4<f32>(1f) + erf_f32x4((v69 * vec4<f32>(0.70710677f)))));
+    let v71 = i32(u32((v68 + v47)) / u32(4i));
+    b3[v71] = v70;
   }
-  let v68 = (v4 + (v9 + 3i));
-  if (((v68 < P.p0) & (v43 < P.p1))) {
-    let v69 = (v68 * P.p1);
-    let v70 = (v24 + v52);
-    let v71 = ((vec4<f32>(0.5f) * v70) * (vec4<f32>(1f) + erf_f32x4((v70 * vec4<f32>(0.70710677f)))));
-    let v72 = i32(u32((v69 + v43)) / u32(4i));
-    b3[v72] = v71;
+  let v72 = (v8 + (v13 + 3i));
+  if (((v72 < P.p0) & (v47 < P.p1))) {
+    let v73 = (v72 * P.p1);
+    let v74 = (v28 + v56);
+    let v75 = ((vec4<f32>(0.5f) * v74) * (vec4<f32>(1f) + erf_f32x4((v74 * vec4<f32>(0.70710677f)))));
+    let v76 = i32(u32((v73 + v47)) / u32(4i));
+    b3[v76] = v75;
   }
 }
