@@ -77,7 +77,7 @@ type step struct {
 	window   window
 	// pass is the program, of those of the kernel, that this dispatch runs; there are passes.
 	pass, passes int
-	reach    []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
+	reach        []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
 
 // patch is a parameter word computed at run time.

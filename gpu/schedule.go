@@ -251,7 +251,7 @@ func (b *batch) add(j int) {
 // join makes one step of members. Its parameters are theirs, one member after the other.
 func (s *scheduler) join(members []int) step {
 	lead := &s.steps[members[0]]
-	j := step{Step: device.Step{Kind: lead.Kind, Kernel: lead.Kernel, Gemm: lead.Gemm}, variants: lead.variants, shared: make([]bool, len(lead.Bufs))}
+	j := step{Step: device.Step{Kind: lead.Kind, Kernel: lead.Kernel, Gemm: lead.Gemm}, variants: lead.variants, passes: 1, shared: make([]bool, len(lead.Bufs))}
 	for k, slot := range lead.Bufs {
 		j.shared[k] = !slices.ContainsFunc(members, func(m int) bool { return s.steps[m].Bufs[k] != slot })
 	}

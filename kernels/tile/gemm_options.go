@@ -47,23 +47,32 @@ func (o *GemmOptions) Passes(g *kir.Gemm) int {
 // threads is the workgroup size.
 func (o *GemmOptions) threads() int { return o.BM / o.WM * (o.BN / o.WN) * 32 }
 
-// candidate is a tile with the share of the peak it reaches once `warps` groups of
+// candidate is a tile with the share of unitRate it reaches once `warps` groups of
 // 32 threads run on a compute unit, and the factor on it when B is contiguous along k
-// and must be transposed on its way to workgroup memory. Measured on an H200; see ChooseGemm.
+// and must be transposed on its way to workgroup memory.
 type candidate struct {
 	GemmOptions
 	share      float64
 	warps      int
 	transposed float64
+	// resident is the number of workgroups that fit a compute unit, 0 for many: one
+	// more than a multiple of it leaves the last one alone.
+	resident uint64
 }
 
+// candidates were fitted to the times that benchmarks/gemm_tiles gives on an H200 for 15
+// shapes (squares of 256 to 4096, GPT-2's products for 512 and 2048 tokens, 31x768x768):
+// the estimate picks a tile at most 3 % slower than the best one of each, but for 1024 (8 %)
+// and 512x768x768 (16 %).
 var candidates = []candidate{
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 16, TN: 8, Double: true}, 1.04, 12, 1},
-	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.05, 4, 0.93},
-	{GemmOptions{BM: 64, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1, 4, 0.65},
-	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.85, 8, 1},
-	{GemmOptions{BM: 32, BN: 64, BK: 32, WM: 16, WN: 32, TM: 4, TN: 4}, 0.60, 4, 1},
-	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.55, 4, 1},
+	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 9, 0.87, 3},
+	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 8, 0.87, 3},
+	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.06, 8, 0.85, 0},
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 0.97, 2, 0.85, 0},
+	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.97, 10, 0.97, 0},
+	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.9, 16, 0.9, 0},
+	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.72, 6, 0.88, 0},
+	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.72, 6, 0.9, 0},
 }
 
 // rolled is the one tile for devices where compiling is dear.
@@ -122,12 +131,10 @@ func (z gemmSize) divides(c *candidate, parts int) bool {
 const (
 	// unitRate is the multiplications and additions a second of a compute unit at share 1.
 	unitRate = 155e9
-	// fixedSteps is what beginning and ending a tile takes, as a number of steps of k.
-	fixedSteps = 24
 	// joinSeconds is what the second pass takes at least: a dispatch that waits for another.
-	joinSeconds = 3.5e-6
+	joinSeconds = 6.6e-6
 	// joinRate is the bytes a second at which sums are written and read again, mostly in cache.
-	joinRate = 3e12
+	joinRate = 2.35e12
 )
 
 // estimate is the seconds that a product takes: the tiles on the busiest compute unit, at
@@ -140,7 +147,11 @@ func (c *candidate) estimate(z gemmSize, parts int, transposed bool, caps Caps) 
 	if transposed {
 		share *= c.transposed
 	}
-	t := float64(each) * float64(c.BM*c.BN) * float64(ceil(z.k, parts)+fixedSteps) / (share * unitRate)
+	rounds := float64(each)
+	if c.resident > 0 && each > c.resident && each%c.resident == 1 {
+		rounds += 0.5
+	}
+	t := rounds * float64(c.BM*c.BN) * float64(ceil(z.k, parts)) / (share * unitRate)
 	if parts > 1 {
 		t += joinSeconds + float64(uint64(2*parts+1)*4*z.batch*z.m*z.n)/joinRate
 	}

@@ -75,26 +75,21 @@ func TestRandomGemmsAsChosen(t *testing.T) {
 func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
 	for _, tc := range []struct {
-		m, n, k    uint64
-		bm, bn, bk int
+		m, n, k           uint64
+		bm, bn, bk, parts int
 	}{
-		{4096, 4096, 4096, 128, 128, 16},
-		{2048, 2048, 2048, 128, 128, 16},
-		{1024, 1024, 1024, 64, 128, 16},
-		{512, 512, 512, 32, 64, 32},
-		{512, 3072, 768, 64, 64, 8},
-		{512, 768, 768, 32, 32, 16},
+		{4096, 4096, 4096, 64, 128, 8, 1},
+		{2048, 2048, 2048, 128, 128, 16, 1},
+		{1024, 1024, 1024, 128, 128, 16, 2},
+		{512, 512, 512, 32, 64, 16, 1},
+		{512, 768, 3072, 64, 128, 8, 8},
+		{50257, 768, 512, 64, 128, 8, 1},
+		{31, 768, 768, 32, 32, 16, 8},
 	} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
 		o := ChooseGemm(g, params, caps)
-		require.Equal(t, []int{tc.bm, tc.bn, tc.bk}, []int{o.BM, o.BN, o.BK}, "%d x %d x %d", tc.m, tc.n, tc.k)
-		g.BUnit, params[6], params[7] = 'k', 1, tc.k
-		if tc.m == 1024 {
-			o := ChooseGemm(g, params, caps)
-			require.Equal(t, []int{64, 64, 8}, []int{o.BM, o.BN, o.BK}, "transposed B")
-		}
-		g.BUnit, params[6], params[7] = 'n', tc.n, 1
+		require.Equal(t, []int{tc.bm, tc.bn, tc.bk, tc.parts}, []int{o.BM, o.BN, o.BK, o.Parts}, "%d x %d x %d", tc.m, tc.n, tc.k)
 		require.True(t, o.VecA && o.VecB && o.VecC && !o.KTail)
 		require.True(t, GemmAligned(g, o, params))
 		params[5] = 2
@@ -111,7 +106,7 @@ func TestGemmRespectsWorkgroupMemory(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, p[0].SharedBytes(), limit)
 	}
-	o := candidates[1].GemmOptions
+	o := candidates[2].GemmOptions
 	o.MaxWorkgroupBytes = 16384
 	_, err := FromGemm(g, o)
 	require.ErrorContains(t, err, "workgroup memory")

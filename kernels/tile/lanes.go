@@ -93,11 +93,13 @@ func (o *Options) hold(k *kir.Kernel, outer, steps uint64, columns int, caps Cap
 		return ceil(steps, lanes)*uint64(o.Vec*loads) <= uint64(budget)
 	}
 	s := o.Subgroup
+	// Four loads at a time keep memory busy; of single elements, four times as many.
+	held := uint64(4 * fewest / o.Vec)
 	switch {
-	case columns == 1 && s > 1 && steps > uint64(s) && steps <= 8*uint64(s) && fits(s, heldFloats) && outer*uint64(s) >= uint64(256*caps.Units):
+	case columns == 1 && s > 1 && steps > uint64(s) && steps <= 2*held*uint64(s) && fits(s, heldFloats) && outer*uint64(s) >= uint64(256*caps.Units):
 		o.Lanes = s // no barrier
 	default:
-		for o.Lanes < most && (ceil(steps, o.Lanes) > fewest || !fits(o.Lanes, heldFloats) ||
+		for o.Lanes < most && (ceil(steps, o.Lanes) > held || !fits(o.Lanes, heldFloats) ||
 			outer*uint64(o.Lanes) < uint64(128*caps.Units) && steps > uint64(o.Lanes)) {
 			o.Lanes *= 2
 		}
@@ -105,7 +107,7 @@ func (o *Options) hold(k *kir.Kernel, outer, steps uint64, columns int, caps Cap
 		if o.Lanes*columns > 512 {
 			budget /= 2
 		}
-		if !fits(o.Lanes, budget) || ceil(steps, o.Lanes) > 2*fewest {
+		if !fits(o.Lanes, budget) || ceil(steps, o.Lanes) > 2*held {
 			o.Lanes = 1
 			return false
 		}

@@ -149,9 +149,13 @@ type accum struct {
 	v, i     int // variables; i -1 without an index
 	part     int // variable of the block's sum, -1 when not blocked
 	val, idx *kir.Node
+	// narrow: the index, I64 in the kernel, is carried as I32.
+	narrow bool
 }
 
-func (g *gen) accums(s *kir.Stage) []accum {
+// accums defines the accumulators of a stage. Indices that fit 32 bits are carried in them
+// where narrow says so; see wideIndex.
+func (g *gen) accums(s *kir.Stage, narrow bool) []accum {
 	var list []accum
 	for _, a := range s.Accs {
 		x := accum{acc: a, i: -1, part: -1}
@@ -159,6 +163,9 @@ func (g *gen) accums(s *kir.Stage) []accum {
 		x.v, x.val = g.variable(g.widen(kir.NConst(t, kir.Identity(a.Op, t))))
 		if a.Idx >= 0 {
 			it := g.typ(g.k.Exprs[a.Idx].Type)
+			if x.narrow = narrow && it == ir.I64 && g.k.Exprs[a.Idx].Op == kir.OpIndex; x.narrow {
+				it = ir.I32
+			}
 			x.i, x.idx = g.variable(kir.NConst(it, kir.NoIndex(it)))
 		}
 		list = append(list, x)
@@ -191,7 +198,7 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 	g.hoist(s)
 	g.wide = g.o.Vec == 4
 	defer func() { g.wide = false }()
-	accs := g.accums(s)
+	accs := g.accums(s, !s.Prefix)
 	blocked := false
 	if !s.Prefix {
 		for _, a := range s.Accs {
@@ -220,8 +227,17 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 	}
 	g.join(accs)
 	for i, a := range accs {
-		g.acc[first+i], g.accIdx[first+i] = a.val, a.idx
+		g.acc[first+i], g.accIdx[first+i] = a.val, g.wideIndex(&a)
 	}
+}
+
+// wideIndex is the final index of a in its own type; that of no element stays the largest.
+func (g *gen) wideIndex(a *accum) *kir.Node {
+	if !a.narrow {
+		return a.idx
+	}
+	none := kir.N(kir.OpEq, ir.Bool, a.idx, kir.NConst(ir.I32, kir.NoIndex(ir.I32)))
+	return g.let(kir.N(kir.OpSelect, ir.I64, none, kir.NConst(ir.I64, kir.NoIndex(ir.I64)), kir.N(kir.OpCast, ir.I64, a.idx)))
 }
 
 // blocks strides over the row with float sums gathered in blocks.
@@ -264,7 +280,11 @@ func (g *gen) accumulate(accs []accum, here *kir.Node) {
 		}
 		var idx *kir.Node
 		if a.i >= 0 {
-			idx = g.expr(a.acc.Idx)
+			if a.narrow {
+				idx = g.index[g.k.Exprs[a.acc.Idx].Imm]
+			} else {
+				idx = g.expr(a.acc.Idx)
+			}
 			if here != nil {
 				idx = g.let(kir.N(kir.OpSelect, idx.Type, here, idx, kir.NConst(idx.Type, kir.NoIndex(idx.Type))))
 			}

@@ -10,7 +10,7 @@ import (
 // on top of the carry from the chunks before.
 func (g *gen) scanStage(s *kir.Stage, first int) {
 	g.hoist(s)
-	carry := g.accums(s)
+	carry := g.accums(s, false)
 	rowStart := g.let(kir.NMul(g.outer, g.inner))
 	vals, idxs := g.arrays(carry, g.o.Workgroup)
 	// The bound is the same for all threads, so that all reach the barriers.
@@ -19,7 +19,7 @@ func (g *gen) scanStage(s *kir.Stage, first int) {
 		here := g.let(kir.NLt(j, g.inner))
 		// Lanes beyond the row read its last element and do not count it.
 		g.enter(rowStart, g.let(kir.N(kir.OpMin, ir.I32, j, kir.NSub(g.inner, kir.NInt(1)))))
-		run := g.accums(s)
+		run := g.accums(s, false)
 		for i := range run {
 			g.load1(&run[i], here)
 		}

@@ -145,7 +145,7 @@ func (g *gen) gather(ps pass, rows *kir.Node) {
 			list, stage.Accs = append(list, p), append(stage.Accs, p.acc)
 		}
 	}
-	accs := g.accums(&stage)
+	accs := g.accums(&stage, false)
 	g.loop(g.lane, kir.NInt(g.o.Parts), kir.NInt(g.o.Lanes), func(part *kir.Node) {
 		for i := range accs {
 			v := g.fetch(list[i].word, accs[i].val.Type, part, rows)

@@ -8,7 +8,7 @@ struct Params {
 }
 @group(0) @binding(3) var<uniform> P: Params;
 var<workgroup> s0: array<f32, 64>;
-var<workgroup> s1: array<i64, 64>;
+var<workgroup> s1: array<i32, 64>;
 fn from_bits(x: u32) -> f32 {
   return bitcast<f32>(x);
 }
@@ -30,7 +30,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v8 = (v7 < P.p0);
   let v9 = min(v7, (P.p0 - 1i));
   var v10: f32 = from_bits(0xff800000u);
-  var v11: i64 = 9223372036854775807li;
+  var v11: i32 = 2147483647i;
   let v12 = (v9 * P.p1);
   let v13 = (v4 + (i32(u32((v5 - v4)) / u32(16i)) * 16i));
   let v14 = (v4 + v1);
@@ -42,75 +42,73 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v20 = b0[v19];
     let v21 = (v9 + (v16 * P.p2));
     let v22 = b0[v21];
-    let v23 = i64(v15);
-    let v24 = ((is_nan_f32(v20) & ((!is_nan_f32(v10)) | (v23 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v20) | ((v20 == v10) & (v23 < v11)))));
-    v10 = select(v10, v20, v24);
-    v11 = select(v11, v23, v24);
-    let v25 = i64(v16);
-    let v26 = ((is_nan_f32(v22) & ((!is_nan_f32(v10)) | (v25 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v22) | ((v22 == v10) & (v25 < v11)))));
-    v10 = select(v10, v22, v26);
-    v11 = select(v11, v25, v26);
+    let v23 = ((is_nan_f32(v20) & ((!is_nan_f32(v10)) | (v15 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v20) | ((v20 == v10) & (v15 < v11)))));
+    v10 = select(v10, v20, v23);
+    v11 = select(v11, v15, v23);
+    let v24 = ((is_nan_f32(v22) & ((!is_nan_f32(v10)) | (v16 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v22) | ((v22 == v10) & (v16 < v11)))));
+    v10 = select(v10, v22, v24);
+    v11 = select(v11, v16, v24);
   }
-  let v27 = (v13 + v1);
-  for (var v28: i32 = v27; v28 < v5; v28 += 8i) {
-    let v29 = (v12 + v28);
-    let v30 = (v9 + (v28 * P.p2));
-    let v31 = b0[v30];
-    let v32 = i64(v28);
-    let v33 = ((is_nan_f32(v31) & ((!is_nan_f32(v10)) | (v32 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v31) | ((v31 == v10) & (v32 < v11)))));
-    v10 = select(v10, v31, v33);
-    v11 = select(v11, v32, v33);
+  let v25 = (v13 + v1);
+  for (var v26: i32 = v25; v26 < v5; v26 += 8i) {
+    let v27 = (v12 + v26);
+    let v28 = (v9 + (v26 * P.p2));
+    let v29 = b0[v28];
+    let v30 = ((is_nan_f32(v29) & ((!is_nan_f32(v10)) | (v26 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v29) | ((v29 == v10) & (v26 < v11)))));
+    v10 = select(v10, v29, v30);
+    v11 = select(v11, v26, v30);
   }
   workgroupBarrier();
   s0[lid] = v10;
   s1[lid] = v11;
   workgroupBarrier();
   if ((v1 < 4i)) {
-    let v34 = (lid + 32i);
-    let v35 = s0[v34];
-    let v36 = s1[v34];
-    let v37 = ((is_nan_f32(v35) & ((!is_nan_f32(v10)) | (v36 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v35) | ((v35 == v10) & (v36 < v11)))));
-    v10 = select(v10, v35, v37);
-    v11 = select(v11, v36, v37);
+    let v31 = (lid + 32i);
+    let v32 = s0[v31];
+    let v33 = s1[v31];
+    let v34 = ((is_nan_f32(v32) & ((!is_nan_f32(v10)) | (v33 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v32) | ((v32 == v10) & (v33 < v11)))));
+    v10 = select(v10, v32, v34);
+    v11 = select(v11, v33, v34);
     s0[lid] = v10;
     s1[lid] = v11;
   }
   workgroupBarrier();
   if ((v1 < 2i)) {
-    let v38 = (lid + 16i);
-    let v39 = s0[v38];
-    let v40 = s1[v38];
-    let v41 = ((is_nan_f32(v39) & ((!is_nan_f32(v10)) | (v40 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v39) | ((v39 == v10) & (v40 < v11)))));
-    v10 = select(v10, v39, v41);
-    v11 = select(v11, v40, v41);
+    let v35 = (lid + 16i);
+    let v36 = s0[v35];
+    let v37 = s1[v35];
+    let v38 = ((is_nan_f32(v36) & ((!is_nan_f32(v10)) | (v37 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v36) | ((v36 == v10) & (v37 < v11)))));
+    v10 = select(v10, v36, v38);
+    v11 = select(v11, v37, v38);
     s0[lid] = v10;
     s1[lid] = v11;
   }
   workgroupBarrier();
   if ((v1 < 1i)) {
-    let v42 = (lid + 8i);
-    let v43 = s0[v42];
-    let v44 = s1[v42];
-    let v45 = ((is_nan_f32(v43) & ((!is_nan_f32(v10)) | (v44 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v43) | ((v43 == v10) & (v44 < v11)))));
-    v10 = select(v10, v43, v45);
-    v11 = select(v11, v44, v45);
+    let v39 = (lid + 8i);
+    let v40 = s0[v39];
+    let v41 = s1[v39];
+    let v42 = ((is_nan_f32(v40) & ((!is_nan_f32(v10)) | (v41 < v11))) | ((!is_nan_f32(v10)) & ((v10 < v40) | ((v40 == v10) & (v41 < v11)))));
+    v10 = select(v10, v40, v42);
+    v11 = select(v11, v41, v42);
     s0[lid] = v10;
     s1[lid] = v11;
   }
   workgroupBarrier();
-  let v46 = i32(u32(lid) % u32(8i));
-  let v47 = s0[v46];
-  let v48 = s1[v46];
-  let v49 = (v8 & (v1 == 0i));
-  if (v49) {
-    let v50 = ((v2 * P.p0) + v9);
-    let v51 = bitcast<u32>(v47);
+  let v43 = i32(u32(lid) % u32(8i));
+  let v44 = s0[v43];
+  let v45 = s1[v43];
+  let v46 = select(i64(v45), 9223372036854775807li, (v45 == 2147483647i));
+  let v47 = (v8 & (v1 == 0i));
+  if (v47) {
+    let v48 = ((v2 * P.p0) + v9);
+    let v49 = bitcast<u32>(v44);
+    b2[v48] = v49;
+    let v50 = (((4i + v2) * P.p0) + v9);
+    let v51 = u32(v46);
     b2[v50] = v51;
-    let v52 = (((4i + v2) * P.p0) + v9);
-    let v53 = u32(v48);
+    let v52 = (((8i + v2) * P.p0) + v9);
+    let v53 = u32((v46 >> u32(32u)));
     b2[v52] = v53;
-    let v54 = (((8i + v2) * P.p0) + v9);
-    let v55 = u32((v48 >> u32(32u)));
-    b2[v54] = v55;
   }
 }

@@ -77,15 +77,16 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let v19 = s0[v18];
       var v20: f32 = 0f;
       let v21 = (v4 * P.p1);
-      for (var v22: i32 = v0; v22 < P.p1; v22 += 512i) {
+      for (var v22: i32 = 0i; v22 < P.p1; v22 += 512i) {
         var v23: f32 = 0f;
         let v24 = min(P.p1, (v22 + 512i));
-        for (var v25: i32 = v22; v25 < v24; v25 += 16i) {
-          let v26 = (v21 + v25);
-          let v27 = b0[v26];
-          let v28 = (v27 - v19);
-          let v29 = exp(v28);
-          v23 = (v23 + v29);
+        let v25 = (v22 + v0);
+        for (var v26: i32 = v25; v26 < v24; v26 += 16i) {
+          let v27 = (v21 + v26);
+          let v28 = b0[v27];
+          let v29 = (v28 - v19);
+          let v30 = exp(v29);
+          v23 = (v23 + v30);
         }
         v20 = (v20 + v23);
       }
@@ -93,253 +94,255 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       s0[lid] = v20;
       workgroupBarrier();
       if ((v0 < 8i)) {
-        let v30 = (lid + 8i);
-        let v31 = s0[v30];
-        v20 = (v20 + v31);
+        let v31 = (lid + 8i);
+        let v32 = s0[v31];
+        v20 = (v20 + v32);
         s0[lid] = v20;
       }
       workgroupBarrier();
       if ((v0 < 4i)) {
-        let v32 = (lid + 4i);
-        let v33 = s0[v32];
-        v20 = (v20 + v33);
+        let v33 = (lid + 4i);
+        let v34 = s0[v33];
+        v20 = (v20 + v34);
         s0[lid] = v20;
       }
       workgroupBarrier();
       if ((v0 < 2i)) {
-        let v34 = (lid + 2i);
-        let v35 = s0[v34];
-        v20 = (v20 + v35);
+        let v35 = (lid + 2i);
+        let v36 = s0[v35];
+        v20 = (v20 + v36);
         s0[lid] = v20;
       }
       workgroupBarrier();
       if ((v0 < 1i)) {
-        let v36 = (lid + 1i);
-        let v37 = s0[v36];
-        v20 = (v20 + v37);
+        let v37 = (lid + 1i);
+        let v38 = s0[v37];
+        v20 = (v20 + v38);
         s0[lid] = v20;
       }
       workgroupBarrier();
-      let v38 = (i32(u32(lid) / u32(16i)) * 16i);
-      let v39 = s0[v38];
-      let v40 = (v4 * P.p1);
-      for (var v41: i32 = v0; v41 < P.p1; v41 += 16i) {
-        let v42 = (v40 + v41);
-        let v43 = b0[v42];
-        let v44 = (v43 - v19);
-        let v45 = exp(v44);
-        let v46 = (v45 / v39);
+      let v39 = (i32(u32(lid) / u32(16i)) * 16i);
+      let v40 = s0[v39];
+      let v41 = (v4 * P.p1);
+      for (var v42: i32 = v0; v42 < P.p1; v42 += 16i) {
+        let v43 = (v41 + v42);
+        let v44 = b0[v43];
+        let v45 = (v44 - v19);
+        let v46 = exp(v45);
+        let v47 = (v46 / v40);
         if (v3) {
-          b1[v42] = v46;
+          b1[v43] = v47;
         }
       }
     } else {
       if ((gid < P.p7)) {
-        let v47 = i32(u32(lid) % u32(16i));
-        let v48 = i32(u32(lid) / u32(16i));
-        let v49 = (((gid - P.p6) * 4i) + v48);
-        let v50 = (v49 < P.p2);
-        let v51 = min(v49, (P.p2 - 1i));
-        var v52: f32 = from_bits(0xff800000u);
-        let v53 = (v51 * P.p3);
-        for (var v54: i32 = v47; v54 < P.p3; v54 += 16i) {
-          let v55 = (v53 + v54);
-          let v56 = b0[v55];
-          v52 = max_nan_f32(v52, v56);
+        let v48 = i32(u32(lid) % u32(16i));
+        let v49 = i32(u32(lid) / u32(16i));
+        let v50 = (((gid - P.p6) * 4i) + v49);
+        let v51 = (v50 < P.p2);
+        let v52 = min(v50, (P.p2 - 1i));
+        var v53: f32 = from_bits(0xff800000u);
+        let v54 = (v52 * P.p3);
+        for (var v55: i32 = v48; v55 < P.p3; v55 += 16i) {
+          let v56 = (v54 + v55);
+          let v57 = b0[v56];
+          v53 = max_nan_f32(v53, v57);
         }
         workgroupBarrier();
-        s0[lid] = v52;
+        s0[lid] = v53;
         workgroupBarrier();
-        if ((v47 < 8i)) {
-          let v57 = (lid + 8i);
-          let v58 = s0[v57];
-          v52 = max_nan_f32(v52, v58);
-          s0[lid] = v52;
+        if ((v48 < 8i)) {
+          let v58 = (lid + 8i);
+          let v59 = s0[v58];
+          v53 = max_nan_f32(v53, v59);
+          s0[lid] = v53;
         }
         workgroupBarrier();
-        if ((v47 < 4i)) {
-          let v59 = (lid + 4i);
-          let v60 = s0[v59];
-          v52 = max_nan_f32(v52, v60);
-          s0[lid] = v52;
+        if ((v48 < 4i)) {
+          let v60 = (lid + 4i);
+          let v61 = s0[v60];
+          v53 = max_nan_f32(v53, v61);
+          s0[lid] = v53;
         }
         workgroupBarrier();
-        if ((v47 < 2i)) {
-          let v61 = (lid + 2i);
-          let v62 = s0[v61];
-          v52 = max_nan_f32(v52, v62);
-          s0[lid] = v52;
+        if ((v48 < 2i)) {
+          let v62 = (lid + 2i);
+          let v63 = s0[v62];
+          v53 = max_nan_f32(v53, v63);
+          s0[lid] = v53;
         }
         workgroupBarrier();
-        if ((v47 < 1i)) {
-          let v63 = (lid + 1i);
-          let v64 = s0[v63];
-          v52 = max_nan_f32(v52, v64);
-          s0[lid] = v52;
+        if ((v48 < 1i)) {
+          let v64 = (lid + 1i);
+          let v65 = s0[v64];
+          v53 = max_nan_f32(v53, v65);
+          s0[lid] = v53;
         }
         workgroupBarrier();
-        let v65 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v66 = s0[v65];
-        var v67: f32 = 0f;
-        let v68 = (v51 * P.p3);
-        for (var v69: i32 = v47; v69 < P.p3; v69 += 512i) {
-          var v70: f32 = 0f;
-          let v71 = min(P.p3, (v69 + 512i));
-          for (var v72: i32 = v69; v72 < v71; v72 += 16i) {
-            let v73 = (v68 + v72);
-            let v74 = b0[v73];
-            let v75 = (v74 - v66);
-            let v76 = exp(v75);
-            v70 = (v70 + v76);
+        let v66 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v67 = s0[v66];
+        var v68: f32 = 0f;
+        let v69 = (v52 * P.p3);
+        for (var v70: i32 = 0i; v70 < P.p3; v70 += 512i) {
+          var v71: f32 = 0f;
+          let v72 = min(P.p3, (v70 + 512i));
+          let v73 = (v70 + v48);
+          for (var v74: i32 = v73; v74 < v72; v74 += 16i) {
+            let v75 = (v69 + v74);
+            let v76 = b0[v75];
+            let v77 = (v76 - v67);
+            let v78 = exp(v77);
+            v71 = (v71 + v78);
           }
-          v67 = (v67 + v70);
+          v68 = (v68 + v71);
         }
         workgroupBarrier();
-        s0[lid] = v67;
+        s0[lid] = v68;
         workgroupBarrier();
-        if ((v47 < 8i)) {
-          let v77 = (lid + 8i);
-          let v78 = s0[v77];
-          v67 = (v67 + v78);
-          s0[lid] = v67;
-        }
-        workgroupBarrier();
-        if ((v47 < 4i)) {
-          let v79 = (lid + 4i);
+        if ((v48 < 8i)) {
+          let v79 = (lid + 8i);
           let v80 = s0[v79];
-          v67 = (v67 + v80);
-          s0[lid] = v67;
+          v68 = (v68 + v80);
+          s0[lid] = v68;
         }
         workgroupBarrier();
-        if ((v47 < 2i)) {
-          let v81 = (lid + 2i);
+        if ((v48 < 4i)) {
+          let v81 = (lid + 4i);
           let v82 = s0[v81];
-          v67 = (v67 + v82);
-          s0[lid] = v67;
+          v68 = (v68 + v82);
+          s0[lid] = v68;
         }
         workgroupBarrier();
-        if ((v47 < 1i)) {
-          let v83 = (lid + 1i);
+        if ((v48 < 2i)) {
+          let v83 = (lid + 2i);
           let v84 = s0[v83];
-          v67 = (v67 + v84);
-          s0[lid] = v67;
+          v68 = (v68 + v84);
+          s0[lid] = v68;
         }
         workgroupBarrier();
-        let v85 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v86 = s0[v85];
-        let v87 = (v51 * P.p3);
-        for (var v88: i32 = v47; v88 < P.p3; v88 += 16i) {
-          let v89 = (v87 + v88);
-          let v90 = b0[v89];
-          let v91 = (v90 - v66);
-          let v92 = exp(v91);
-          let v93 = (v92 / v86);
-          if (v50) {
-            b2[v89] = v93;
+        if ((v48 < 1i)) {
+          let v85 = (lid + 1i);
+          let v86 = s0[v85];
+          v68 = (v68 + v86);
+          s0[lid] = v68;
+        }
+        workgroupBarrier();
+        let v87 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v88 = s0[v87];
+        let v89 = (v52 * P.p3);
+        for (var v90: i32 = v48; v90 < P.p3; v90 += 16i) {
+          let v91 = (v89 + v90);
+          let v92 = b0[v91];
+          let v93 = (v92 - v67);
+          let v94 = exp(v93);
+          let v95 = (v94 / v88);
+          if (v51) {
+            b2[v91] = v95;
           }
         }
       } else {
-        let v94 = i32(u32(lid) % u32(16i));
-        let v95 = i32(u32(lid) / u32(16i));
-        let v96 = (((gid - P.p7) * 4i) + v95);
-        let v97 = (v96 < P.p4);
-        let v98 = min(v96, (P.p4 - 1i));
-        var v99: f32 = from_bits(0xff800000u);
-        let v100 = (v98 * P.p5);
-        for (var v101: i32 = v94; v101 < P.p5; v101 += 16i) {
-          let v102 = (v100 + v101);
-          let v103 = b0[v102];
-          v99 = max_nan_f32(v99, v103);
+        let v96 = i32(u32(lid) % u32(16i));
+        let v97 = i32(u32(lid) / u32(16i));
+        let v98 = (((gid - P.p7) * 4i) + v97);
+        let v99 = (v98 < P.p4);
+        let v100 = min(v98, (P.p4 - 1i));
+        var v101: f32 = from_bits(0xff800000u);
+        let v102 = (v100 * P.p5);
+        for (var v103: i32 = v96; v103 < P.p5; v103 += 16i) {
+          let v104 = (v102 + v103);
+          let v105 = b0[v104];
+          v101 = max_nan_f32(v101, v105);
         }
         workgroupBarrier();
-        s0[lid] = v99;
+        s0[lid] = v101;
         workgroupBarrier();
-        if ((v94 < 8i)) {
-          let v104 = (lid + 8i);
-          let v105 = s0[v104];
-          v99 = max_nan_f32(v99, v105);
-          s0[lid] = v99;
-        }
-        workgroupBarrier();
-        if ((v94 < 4i)) {
-          let v106 = (lid + 4i);
+        if ((v96 < 8i)) {
+          let v106 = (lid + 8i);
           let v107 = s0[v106];
-          v99 = max_nan_f32(v99, v107);
-          s0[lid] = v99;
+          v101 = max_nan_f32(v101, v107);
+          s0[lid] = v101;
         }
         workgroupBarrier();
-        if ((v94 < 2i)) {
-          let v108 = (lid + 2i);
+        if ((v96 < 4i)) {
+          let v108 = (lid + 4i);
           let v109 = s0[v108];
-          v99 = max_nan_f32(v99, v109);
-          s0[lid] = v99;
+          v101 = max_nan_f32(v101, v109);
+          s0[lid] = v101;
         }
         workgroupBarrier();
-        if ((v94 < 1i)) {
-          let v110 = (lid + 1i);
+        if ((v96 < 2i)) {
+          let v110 = (lid + 2i);
           let v111 = s0[v110];
-          v99 = max_nan_f32(v99, v111);
-          s0[lid] = v99;
+          v101 = max_nan_f32(v101, v111);
+          s0[lid] = v101;
         }
         workgroupBarrier();
-        let v112 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v113 = s0[v112];
-        var v114: f32 = 0f;
-        let v115 = (v98 * P.p5);
-        for (var v116: i32 = v94; v116 < P.p5; v116 += 512i) {
-          var v117: f32 = 0f;
-          let v118 = min(P.p5, (v116 + 512i));
-          for (var v119: i32 = v116; v119 < v118; v119 += 16i) {
-            let v120 = (v115 + v119);
-            let v121 = b0[v120];
-            let v122 = (v121 - v113);
-            let v123 = exp(v122);
-            v117 = (v117 + v123);
+        if ((v96 < 1i)) {
+          let v112 = (lid + 1i);
+          let v113 = s0[v112];
+          v101 = max_nan_f32(v101, v113);
+          s0[lid] = v101;
+        }
+        workgroupBarrier();
+        let v114 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v115 = s0[v114];
+        var v116: f32 = 0f;
+        let v117 = (v100 * P.p5);
+        for (var v118: i32 = 0i; v118 < P.p5; v118 += 512i) {
+          var v119: f32 = 0f;
+          let v120 = min(P.p5, (v118 + 512i));
+          let v121 = (v118 + v96);
+          for (var v122: i32 = v121; v122 < v120; v122 += 16i) {
+            let v123 = (v117 + v122);
+            let v124 = b0[v123];
+            let v125 = (v124 - v115);
+            let v126 = exp(v125);
+            v119 = (v119 + v126);
           }
-          v114 = (v114 + v117);
+          v116 = (v116 + v119);
         }
         workgroupBarrier();
-        s0[lid] = v114;
+        s0[lid] = v116;
         workgroupBarrier();
-        if ((v94 < 8i)) {
-          let v124 = (lid + 8i);
-          let v125 = s0[v124];
-          v114 = (v114 + v125);
-          s0[lid] = v114;
+        if ((v96 < 8i)) {
+          let v127 = (lid + 8i);
+          let v128 = s0[v127];
+          v116 = (v116 + v128);
+          s0[lid] = v116;
         }
         workgroupBarrier();
-        if ((v94 < 4i)) {
-          let v126 = (lid + 4i);
-          let v127 = s0[v126];
-          v114 = (v114 + v127);
-          s0[lid] = v114;
+        if ((v96 < 4i)) {
+          let v129 = (lid + 4i);
+          let v130 = s0[v129];
+          v116 = (v116 + v130);
+          s0[lid] = v116;
         }
         workgroupBarrier();
-        if ((v94 < 2i)) {
-          let v128 = (lid + 2i);
-          let v129 = s0[v128];
-          v114 = (v114 + v129);
-          s0[lid] = v114;
+        if ((v96 < 2i)) {
+          let v131 = (lid + 2i);
+          let v132 = s0[v131];
+          v116 = (v116 + v132);
+          s0[lid] = v116;
         }
         workgroupBarrier();
-        if ((v94 < 1i)) {
-          let v130 = (lid + 1i);
-          let v131 = s0[v130];
-          v114 = (v114 + v131);
-          s0[lid] = v114;
+        if ((v96 < 1i)) {
+          let v133 = (lid + 1i);
+          let v134 = s0[v133];
+          v116 = (v116 + v134);
+          s0[lid] = v116;
         }
         workgroupBarrier();
-        let v132 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v133 = s0[v132];
-        let v134 = (v98 * P.p5);
-        for (var v135: i32 = v94; v135 < P.p5; v135 += 16i) {
-          let v136 = (v134 + v135);
-          let v137 = b0[v136];
-          let v138 = (v137 - v113);
-          let v139 = exp(v138);
-          let v140 = (v139 / v133);
-          if (v97) {
-            b3[v136] = v140;
+        let v135 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v136 = s0[v135];
+        let v137 = (v100 * P.p5);
+        for (var v138: i32 = v96; v138 < P.p5; v138 += 16i) {
+          let v139 = (v137 + v138);
+          let v140 = b0[v139];
+          let v141 = (v140 - v115);
+          let v142 = exp(v141);
+          let v143 = (v142 / v136);
+          if (v99) {
+            b3[v139] = v143;
           }
         }
       }
