@@ -66,7 +66,7 @@ type candidate struct {
 // and 512x768x768 (16 %).
 var candidates = []candidate{
 	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 9, 0.87, 3},
-	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 8, 0.87, 3},
+	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 9, 0.87, 3},
 	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.06, 8, 0.85, 0},
 	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 0.97, 2, 0.85, 0},
 	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.97, 10, 0.97, 0},
