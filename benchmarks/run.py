@@ -32,9 +32,10 @@ def main() -> int:
         suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows]
     elif options.suite == "gpu":
         import gpu_demo_step
+        import gpu_kernels
         import gpu_steps
 
-        device, suites = "wgpu", [gpu_demo_step.rows, gpu_steps.rows]
+        device, suites = "wgpu", [gpu_kernels.rows, gpu_demo_step.rows, gpu_steps.rows]
     else:
         import soak
 

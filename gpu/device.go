@@ -128,7 +128,7 @@ func (d *Device) describe() {
 		d.opts.Merge = merge
 	}
 	d.tile = tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
-		Units: units, I64: f.I64, Software: small}
+		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small}
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
 	}

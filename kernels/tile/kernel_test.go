@@ -159,3 +159,18 @@ func TestMapsInSquares(t *testing.T) {
 		}
 	}
 }
+
+// A split needs a binding for scratch memory: a kernel that has as many buffers as the
+// device binds is not split.
+func TestSplitsNeedABinding(t *testing.T) {
+	b := kir.NewBuilder("sums", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Each()
+	sum := b.Reduce(kir.Sum, x)
+	b.Map()
+	b.Store(out, b.Acc(sum))
+	k, params := b.Kernel(), []uint64{1, 1 << 20}
+	require.Greater(t, Choose(k, params, Caps{MaxBuffers: 3}).Parts, 1)
+	require.Equal(t, 1, Choose(k, params, Caps{MaxBuffers: 2}).Parts)
+}

@@ -62,6 +62,13 @@ func (o *Options) parts(k *kir.Kernel, outer, inner uint64, columns int, caps Ca
 	if caps.Software || outer == 0 || outer*inner < splitFrom || !splits(k) {
 		return 1
 	}
+	bindings := len(k.Bufs) + 1 // and scratch memory
+	if k.Checks {
+		bindings++
+	}
+	if bindings > caps.MaxBuffers {
+		return 1
+	}
 	groups, each := outer, uint64(4*o.Workgroup)
 	if o.OuterFast {
 		groups, each = ceil(outer, columns), uint64(o.Workgroup/columns)

@@ -11,6 +11,7 @@ import (
 type Caps struct {
 	MaxWorkgroupBytes int // default 16384, the least WebGPU allows
 	MaxThreads        int // threads a workgroup; default 256
+	MaxBuffers        int // storage buffers a program; default 8, the least WebGPU allows
 	Units             int // workgroups that run at once, at two a compute unit; default 256
 	// Subgroup is the number of threads of every subgroup, 0 when there are none or it varies.
 	Subgroup int
@@ -25,6 +26,9 @@ func (c Caps) withDefaults() Caps {
 	}
 	if c.MaxThreads == 0 {
 		c.MaxThreads = 256
+	}
+	if c.MaxBuffers == 0 {
+		c.MaxBuffers = 8
 	}
 	if c.Units == 0 {
 		c.Units = 256
