@@ -92,8 +92,7 @@ class _Writer:
         if number is None:
             number = self.stored[id(t)] = len(self.stored)
             self.alive.append(t)
-            host = t.detach().cpu().contiguous()
-            self.archive.writestr(f"data/{number}", bytes(memoryview(host).cast("B")) if host.numel() else b"")
+            self.archive.writestr(f"data/{number}", _C._tobytes(t.detach()))
         return {
             "tensor": number,
             "dtype": str(t.dtype).rpartition(".")[2],
@@ -200,7 +199,7 @@ def _placement(map_location: Any) -> Callable[[_C.Tensor, str], _C.Tensor]:
 
 
 def load(f: File, map_location: Any = None, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
-    """Read what :func:`save` wrote.
+    """Read what :func:`save` wrote, or ``torch.save`` from tensors, numbers, strings and containers of them.
 
     Args:
         f: A path or a file opened for reading bytes.
@@ -216,6 +215,11 @@ def load(f: File, map_location: Any = None, weights_only: bool | None = None, mm
     try:
         with zipfile.ZipFile(f, "r") as archive:  # type: ignore[arg-type]
             if _INDEX not in archive.namelist():
+                from torchlette.torch_archive import archive_name, read_archive
+
+                folder = archive_name(archive)
+                if folder is not None:
+                    return read_archive(archive, folder, _placement(map_location))
                 raise ValueError(f"load: the file is wrong: it has no entry {_INDEX}; was it saved by torchlette.save?")
             index = json.loads(archive.read(_INDEX))
             if index["format"] != FORMAT:
