@@ -6,11 +6,15 @@
 // [FromGemm]. The text of a program depends on the options, never on sizes.
 //
 //	opts := tile.Choose(k, params, caps)
-//	p, err := tile.FromKernel(k, opts)            // params of the launch: as k's
+//	procs, err := tile.FromKernel(k, opts)        // params of the launch: as k's
 //	g := tile.ChooseGemm(gemm, params, caps)
-//	p, err := tile.FromGemm(gemm, g)              // params of the launch: as kir.Gemm says
-//	m, err := wgsl.Print(p, wopts)
-//	grid := p.Grid(params)                        // a zero: nothing to launch
+//	procs, err := tile.FromGemm(gemm, g)          // params of the launch: as kir.Gemm says
+//	m, err := wgsl.Print(procs[0], wopts)
+//	grid := procs[0].Grid(params)                 // a zero: nothing to launch
+//
+// A launch may take several programs, one a pass, run in order: few long rows, and
+// products of few tiles and a long K, are shared between workgroups, whose partial
+// results the next pass takes from scratch memory of ScratchBytes.
 //
 // tile imports kernels/kir and engine/ir; gpu imports tile.
 package tile
