@@ -168,6 +168,22 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		golden(t, name, p[0], Options{})
 	}
+	goldenAttention(t)
+}
+
+// goldenAttention prints each pass in the small form; a mask and causality are in one each.
+func goldenAttention(t *testing.T) {
+	for name, a := range map[string]*kir.Attention{
+		"attention":         {Type: ir.F32, Causal: true},
+		"attention_grad_q":  {Type: ir.F32, Pass: kir.AttentionGradQ, Mask: ir.Bool},
+		"attention_grad_kv": {Type: ir.F32, Pass: kir.AttentionGradKV, Causal: true},
+	} {
+		params := make([]uint64, len(a.Layout().Params))
+		copy(params, []uint64{1, 2, 2, 9, 9, 8, 8})
+		p, err := tile.FromAttention(a, tile.ChooseAttention(a, params, tile.Caps{Software: true}))
+		require.NoError(t, err)
+		golden(t, name, p, Options{})
+	}
 }
 
 func golden(t *testing.T, name string, p *kir.Proc, o Options) {
