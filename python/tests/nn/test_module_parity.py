@@ -130,6 +130,28 @@ MODULES = {
     "channel_shuffle": (lambda nn: nn.ChannelShuffle(3), lambda: [x(2, 6, 2, 2)]),
     "pixel_shuffle": (lambda nn: nn.PixelShuffle(2), lambda: [x(2, 8, 2, 3)]),
     "pixel_unshuffle": (lambda nn: nn.PixelUnshuffle(2), lambda: [x(2, 4, 6)]),
+    "pad_zero_1d": (lambda nn: nn.ZeroPad1d((2, 1)), lambda: [x(2, 3, 4)]),
+    "pad_zero_2d": (lambda nn: nn.ZeroPad2d(1), lambda: [x(2, 3, 4, 5)]),
+    "pad_constant_2d": (lambda nn: nn.ConstantPad2d((1, -2, 0, 3), 1.5), lambda: [x(2, 3, 4, 5)]),
+    "pad_constant_3d": (lambda nn: nn.ConstantPad3d((0, 0, 1, 0, -1, 2), -1.0), lambda: [x(1, 2, 3, 4, 5)]),
+    "pad_reflection_1d": (lambda nn: nn.ReflectionPad1d(2), lambda: [x(2, 3)]),
+    "pad_reflection_2d": (lambda nn: nn.ReflectionPad2d((1, 2, 3, 0)), lambda: [x(2, 3, 4, 5)]),
+    "pad_reflection_3d": (lambda nn: nn.ReflectionPad3d(1), lambda: [x(1, 2, 3, 4, 5)]),
+    "pad_replication_1d": (lambda nn: nn.ReplicationPad1d((5, 2)), lambda: [x(2, 3, 4)]),
+    "pad_replication_2d": (lambda nn: nn.ReplicationPad2d((1, 2, 3, 0)), lambda: [x(3, 4, 5)]),
+    "pad_replication_3d": (lambda nn: nn.ReplicationPad3d(2), lambda: [x(1, 2, 3, 4, 5)]),
+    "pad_circular_1d": (lambda nn: nn.CircularPad1d((4, 2)), lambda: [x(2, 3, 4)]),
+    "pad_circular_2d": (lambda nn: nn.CircularPad2d((1, 2, 3, 0)), lambda: [x(2, 3, 4, 5)]),
+    "upsample": (lambda nn: nn.Upsample(scale_factor=2), lambda: [x(2, 3, 4)]),
+    "upsample_down": (lambda nn: nn.Upsample(size=(3, 7)), lambda: [x(2, 3, 5, 4)]),
+    "upsample_factor": (lambda nn: nn.Upsample(scale_factor=(1.7, 0.6)), lambda: [x(2, 3, 5, 4)]),
+    "upsample_exact": (lambda nn: nn.Upsample(scale_factor=1.5, mode="nearest-exact"), lambda: [x(2, 3, 5, 4)]),
+    "upsample_linear": (lambda nn: nn.Upsample(size=7, mode="linear"), lambda: [x(2, 3, 4)]),
+    "upsample_bilinear": (lambda nn: nn.Upsample(scale_factor=2.3, mode="bilinear"), lambda: [x(2, 3, 5, 4)]),
+    "upsample_recomputed": (lambda nn: nn.Upsample(scale_factor=2.3, mode="bilinear", recompute_scale_factor=True), lambda: [x(2, 3, 5, 4)]),
+    "upsample_trilinear": (lambda nn: nn.Upsample(size=(2, 6, 5), mode="trilinear", align_corners=True), lambda: [x(1, 2, 3, 4, 5)]),
+    "upsampling_nearest": (lambda nn: nn.UpsamplingNearest2d(scale_factor=3), lambda: [x(2, 3, 2, 2)]),
+    "upsampling_bilinear": (lambda nn: nn.UpsamplingBilinear2d(size=(5, 7)), lambda: [x(2, 3, 3, 4)]),
     "attention": (lambda nn: nn.MultiheadAttention(8, 2), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
     "attention_batch_first": (
         lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False),
@@ -259,3 +281,30 @@ def test_embedding_refuses_what_is_not_supported():
     for options in ({"max_norm": 1.0}, {"sparse": True}, {"scale_grad_by_freq": True}):
         with pytest.raises(ValueError, match=next(iter(options))):
             tl.nn.Embedding(3, 4, **options)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda t: t.nn.functional.pad(t.ones(2), (1,)),
+        lambda t: t.nn.functional.pad(t.ones(2), (1, 1, 1, 1)),
+        lambda t: t.nn.functional.pad(t.ones(2), (-1, -2)),
+        lambda t: t.nn.functional.pad(t.ones(1, 2), (2, 0), "reflect"),
+        lambda t: t.nn.functional.pad(t.ones(1, 2), (3, 0), "circular"),
+        lambda t: t.nn.functional.pad(t.ones(2), (1, 1), "reflect"),
+        lambda t: t.nn.functional.pad(t.ones(1, 1, 2), (1, 1), "mirror"),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2)),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), 2, 2),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), (2, 2)),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), 0),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), 2, align_corners=True),
+        lambda t: t.nn.functional.interpolate(t.ones(1, 1, 2), 2, mode="bilinear"),
+    ],
+)
+def test_errors_of_padding_and_resampling(bad):
+    import torchlette as tl
+
+    with pytest.raises(Exception) as want:
+        bad(torch)
+    with pytest.raises(want.type):
+        bad(tl)

@@ -1,6 +1,22 @@
 """The modules of :mod:`torchlette.nn`."""
 
-from torchlette.nn.modules import activation, container, distance, dropout, flatten, linear, loss, module, normalization, rnn, shuffle, sparse, transformer
+from torchlette.nn.modules import (
+    activation,
+    container,
+    distance,
+    dropout,
+    flatten,
+    linear,
+    loss,
+    module,
+    normalization,
+    padding,
+    rnn,
+    shuffle,
+    sparse,
+    transformer,
+    upsampling,
+)
 from torchlette.nn.modules.activation import *  # noqa: F403
 from torchlette.nn.modules.container import *  # noqa: F403
 from torchlette.nn.modules.distance import *  # noqa: F403
@@ -10,13 +26,29 @@ from torchlette.nn.modules.linear import *  # noqa: F403
 from torchlette.nn.modules.loss import *  # noqa: F403
 from torchlette.nn.modules.module import *  # noqa: F403
 from torchlette.nn.modules.normalization import *  # noqa: F403
+from torchlette.nn.modules.padding import *  # noqa: F403
 from torchlette.nn.modules.rnn import *  # noqa: F403
 from torchlette.nn.modules.shuffle import *  # noqa: F403
 from torchlette.nn.modules.sparse import *  # noqa: F403
 from torchlette.nn.modules.transformer import *  # noqa: F403
+from torchlette.nn.modules.upsampling import *  # noqa: F403
 
-__all__ = [
-    name
-    for family in (activation, container, distance, dropout, flatten, linear, loss, module, normalization, rnn, shuffle, sparse, transformer)
-    for name in family.__all__  # noqa: PLE0605
-]
+_FAMILIES = (
+    activation,
+    container,
+    distance,
+    dropout,
+    flatten,
+    linear,
+    loss,
+    module,
+    normalization,
+    padding,
+    rnn,
+    shuffle,
+    sparse,
+    transformer,
+    upsampling,
+)
+
+__all__ = [name for family in _FAMILIES for name in family.__all__]  # noqa: PLE0605
