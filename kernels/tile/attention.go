@@ -212,13 +212,7 @@ func (m *attention) stream(queries, h *kir.Node) {
 			to = m.let(kir.N(kir.OpMin, ir.I32, to, kir.NAdd(m.row0, kir.NInt(m.t.Rows))))
 		}
 	}
-	first := m.theirs[:1]
-	if m.a.Pass != kir.AttentionForward {
-		first = m.theirs[1:]
-		if !m.t.Single {
-			first = m.theirs[:]
-		}
-	}
+	first := m.leading()
 	for _, s := range first {
 		s.ahead = nil
 		for _, v := range m.fetch(s, from) {
@@ -228,20 +222,10 @@ func (m *attention) stream(queries, h *kir.Node) {
 	}
 	m.loop(from, to, kir.NInt(m.t.Cols), func(c0 *kir.Node) {
 		for _, s := range first {
-			var v []*kir.Node
-			for _, n := range s.ahead {
-				v = append(v, m.p.NVar(n))
-			}
-			m.deposit(s, v)
+			m.depositAhead(s)
 		}
 		m.barrier()
-		next := func() {
-			for _, s := range first {
-				for i, v := range m.fetch(s, m.let(kir.NAdd(c0, kir.NInt(m.t.Cols)))) {
-					m.assign(s.ahead[i], v)
-				}
-			}
-		}
+		next := func() { m.fetchAhead(first, m.let(kir.NAdd(c0, kir.NInt(m.t.Cols)))) }
 		if m.a.Pass == kir.AttentionForward {
 			m.forwardBlock(c0, mask, next)
 		} else {
@@ -249,6 +233,35 @@ func (m *attention) stream(queries, h *kir.Node) {
 		}
 		m.barrier()
 	})
+}
+
+// leading lists the operands of the stream with which a block begins.
+func (m *attention) leading() []*attentionTile {
+	switch {
+	case m.a.Pass == kir.AttentionForward:
+		return m.theirs[:1]
+	case m.t.Single:
+		return m.theirs[1:]
+	}
+	return m.theirs[:]
+}
+
+// fetchAhead issues the loads of the block that begins at row c0; depositAhead, in the next round of the
+// loop, writes them to the tile.
+func (m *attention) fetchAhead(list []*attentionTile, c0 *kir.Node) {
+	for _, s := range list {
+		for i, v := range m.fetch(s, c0) {
+			m.assign(s.ahead[i], v)
+		}
+	}
+}
+
+func (m *attention) depositAhead(s *attentionTile) {
+	var v []*kir.Node
+	for _, n := range s.ahead {
+		v = append(v, m.p.NVar(n))
+	}
+	m.deposit(s, v)
 }
 
 // forwardBlock works on one block of keys. Keys and values have one place in workgroup memory: the

@@ -1,9 +1,9 @@
-// Package tile turns level 1 kernels and GEMM descriptors into level 2
-// programs: it decides which thread does what.
+// Package tile turns level 1 kernels and the descriptors of GEMM and attention into
+// level 2 programs: it decides which thread does what.
 //
-// Key types: [Options] and [GemmOptions], chosen from sizes by [Choose] and
-// [ChooseGemm] for a device's [Caps]; the generators are [FromKernel] and
-// [FromGemm]. The text of a program depends on the options, never on sizes.
+// Key types: [Options], [GemmOptions] and [AttentionOptions], chosen from sizes by
+// [Choose], [ChooseGemm] and [ChooseAttention] for a device's [Caps]; the generators are
+// [FromKernel], [FromGemm] and [FromAttention]. The text of a program depends on the options, never on sizes.
 //
 //	opts := tile.Choose(k, params, caps)
 //	procs, err := tile.FromKernel(k, opts)        // params of the launch: as k's
