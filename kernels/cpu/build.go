@@ -84,15 +84,18 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 	p.prog.nstep, p.prog.nslot, p.prog.slots = C.int32_t(len(steps)), C.int32_t(slots), first(p.slots)
 	list := array[C.tl_step](p, len(steps))
 	p.prog.step = first(list)
+	all := make([]*links, len(steps))
 	for i := range steps {
-		if err := d.step(p, &steps[i], &list[i]); err != nil {
+		if all[i], err = d.step(p, &steps[i], &list[i]); err != nil {
 			return nil, err
 		}
 	}
+	p.chain(list, all)
 	return p, nil
 }
 
-func (d *Device) step(p *program, s *device.Step, c *C.tl_step) error {
+// step lays out one step, and gives the links of a map kernel.
+func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*links, error) {
 	bufs := array[C.int32_t](p, len(s.Bufs))
 	for i, b := range s.Bufs {
 		if b < 0 || b >= len(p.slots) {
@@ -120,46 +123,46 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) error {
 		c.kind = C.TL_STEP_KERNEL
 		for i, x := range s.Kernel.Params {
 			if (x.Kind == kir.Size || x.Kind == kir.Stride) && (s.Params[i].Offset >= 0 || s.Params[i].Scalar >= 0) {
-				return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", s.Kernel.Name, i)
+				return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", s.Kernel.Name, i)
 			}
 		}
-		k, err := d.kernel(p, s, fixed)
+		k, l, err := d.kernel(p, s, fixed)
 		c.kern = k
-		return err
+		return l, err
 	case device.RunGemm:
 		c.kind = C.TL_STEP_GEMM
 		g, err := gemm(p, s.Gemm, s.Params)
 		c.gemm = g
-		return err
+		return nil, err
 	case device.RunAttention:
 		c.kind = C.TL_STEP_ATTENTION
 		a, err := attention(p, s.Attention, s.Params)
 		c.attention = a
-		return err
+		return nil, err
 	case device.CopyBytes:
 		c.kind = C.TL_STEP_COPY
 	case device.FillZero:
 		c.kind = C.TL_STEP_ZERO
 	default:
-		return ir.Errorf(ir.ErrInternal, "BUG: cpu: step kind %d", s.Kind)
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: step kind %d", s.Kind)
 	}
-	return nil
+	return nil, nil
 }
 
 // kernel plans and lays out one kernel.
-func (d *Device) kernel(p *program, s *device.Step, par []int64) (*C.tl_kern, error) {
+func (d *Device) kernel(p *program, s *device.Step, par []int64) (*C.tl_kern, *links, error) {
 	if len(s.Params) != len(s.Kernel.Params) || len(s.Bufs) != len(s.Kernel.Bufs) {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", s.Kernel.Name,
+		return nil, nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", s.Kernel.Name,
 			len(s.Params), len(s.Bufs), len(s.Kernel.Params), len(s.Kernel.Bufs))
 	}
 	pl, err := newPlan(s.Kernel, par, s.Bufs)
 	if err != nil {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+		return nil, nil, ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
 	}
 	e := emit(pl)
 	a := e.allocate()
 	if a.overflow {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", s.Kernel.Name)
+		return nil, nil, ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", s.Kernel.Name)
 	}
 	k := &array[C.tl_kern](p, 1)[0]
 	k.event = C.uint32_t(s.Event)
@@ -170,9 +173,9 @@ func (d *Device) kernel(p *program, s *device.Step, par []int64) (*C.tl_kern, er
 	e.layCode(p, k, &a)
 	e.laySchedule(k)
 	if n := C.tl_kern_link(k, d.isa); n > 0 {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", s.Kernel.Name, int(n), e.missing(k))
+		return nil, nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", s.Kernel.Name, int(n), e.missing(k))
 	}
-	return k, nil
+	return k, e.links(), nil
 }
 
 func (e *emitter) layRegisters(p *program, k *C.tl_kern, a *allocation) {

@@ -130,12 +130,16 @@ typedef struct {
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
 } tl_attention;
 
+enum { TL_CHAIN_MAX = 16 };
 enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_COPY, TL_STEP_ZERO };
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
+// chain: this step and those after it, in all, which may run tile by tile together; 0: none.
+// They may where the parameters zero, of each, are 0.
 typedef struct {
-	int32_t kind, nbuf, ndyn, npar;
+	int32_t kind, nbuf, ndyn, npar, chain, nzero;
+	int32_t *zero;
 	tl_kern *kern;
 	tl_gemm *gemm;
 	tl_attention *attention;

@@ -185,16 +185,11 @@ static int64_t worker_bytes(const tl_kern *k) {
 	return k->arena + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)) + 2 * align64(k->nacc * (int64_t)sizeof(tl_accst));
 }
 
-static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
-	const tl_kern *k = r->k;
-	char *mem = tl_scratch(r->pool, worker, worker_bytes(k));
-	if (!mem) {
-		r->oom = worker_bytes(k);
-		return 0;
-	}
+// Lays the tables of a worker out in mem.
+static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, char *mem, tl_accst **partial) {
 	c->k = k;
-	c->buf = r->buf;
-	c->par = r->par;
+	c->buf = buf;
+	c->par = par;
 	c->arena = mem;
 	c->failed = 0;
 	c->n[TL_LANE_ONE] = 1;
@@ -212,6 +207,15 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 		bind_set(k, c->acc, p);
 		bind_set(k, *partial, p + k->state);
 	}
+}
+
+static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
+	char *mem = tl_scratch(r->pool, worker, worker_bytes(r->k));
+	if (!mem) {
+		r->oom = worker_bytes(r->k);
+		return 0;
+	}
+	settle(c, r->k, r->buf, r->par, mem, partial);
 	return 1;
 }
 
@@ -366,6 +370,64 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	return r.oom;
 }
 
+// A chain: maps over one index space, of which each tile needs only that tile of the maps before
+// it. All of them work a tile while it is in the cache.
+typedef struct {
+	tl_pool *pool;
+	tl_step *step;
+	int n;
+	volatile int64_t oom;
+} chain_run;
+
+static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
+	chain_run *r = arg;
+	int64_t bytes = 0;
+	for (int i = 0; i < r->n; i++) bytes += worker_bytes(r->step[i].kern);
+	char *mem = tl_scratch(r->pool, worker, bytes);
+	if (!mem) {
+		r->oom = bytes;
+		return;
+	}
+	tl_ctx c[TL_CHAIN_MAX];
+	for (int i = 0; i < r->n; i++) {
+		const tl_step *s = &r->step[i];
+		settle(&c[i], s->kern, s->buf, s->par, mem, NULL);
+		exec(&c[i], &s->kern->uniform);
+		exec(&c[i], &s->kern->wpro);
+		mem += worker_bytes(s->kern);
+	}
+	for (int64_t t = begin; t < end; t++)
+		for (int i = 0; i < r->n; i++) outer_tile(NULL, &c[i], t, NULL, 0);
+	TL_FENCE();
+}
+
+static int64_t run_chain(tl_step *s, tl_pool *pool) {
+	chain_run r = {pool, s, s->chain, 0};
+	double claims = 0; // of one tile
+	for (int i = 0; i < r.n; i++) claims += 1.0 / (double)s[i].kern->grain;
+	int64_t tiles = s->kern->outer.tiles, grain = (int64_t)(1 / claims) + 1;
+	tl_parallel(pool, tiles, tiles > 2 * grain ? grain : tiles, chain_job, &r);
+	return r.oom;
+}
+
+// Whether the members of a chain see the elements that it was planned for.
+static int chain_holds(const tl_step *s) {
+	for (int i = 0; i < s->chain; i++)
+		for (int j = 0; j < s[i].nzero; j++)
+			if (s[i].par[s[i].zero[j]] != 0) return 0;
+	return 1;
+}
+
+// Gives a step its buffers and parameters.
+static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, const uint64_t *scalars) {
+	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = p->slots[s->slot[b]];
+	for (int32_t d = 0; d < s->ndyn; d++) {
+		const tl_dynpar *y = &s->dyn[d];
+		int64_t v = y->scalar >= 0 ? (int64_t)scalars[y->scalar] : y->bits;
+		s->par[y->par] = y->offset >= 0 ? v + offsets[y->offset] : v;
+	}
+}
+
 static int64_t nanoseconds(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -376,13 +438,17 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 	for (int32_t i = 0; i < p->nstep; i++) {
 		if (times) times[i] = nanoseconds();
 		tl_step *s = &p->step[i];
-		for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = p->slots[s->slot[b]];
-		for (int32_t d = 0; d < s->ndyn; d++) {
-			const tl_dynpar *y = &s->dyn[d];
-			int64_t v = y->scalar >= 0 ? (int64_t)scalars[y->scalar] : y->bits;
-			s->par[y->par] = y->offset >= 0 ? v + offsets[y->offset] : v;
-		}
+		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
+		if (s->chain && !times) { // times are of single steps
+			for (int32_t m = 1; m < s->chain; m++) bind_step(s + m, p, offsets, scalars);
+			if (chain_holds(s)) {
+				oom = run_chain(s, pool);
+				if (oom) return oom;
+				i += s->chain - 1;
+				continue;
+			}
+		}
 		switch (s->kind) {
 		case TL_STEP_KERNEL: oom = run_kern(s, pool, fault); break;
 		case TL_STEP_GEMM: oom = tl_run_gemm(s->gemm, pool, isa, s->buf, s->par); break;
