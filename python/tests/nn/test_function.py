@@ -166,8 +166,8 @@ def derivatives(t, make, device=None, order=3):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_derivatives(name):
-    for want, got in zip(derivatives(torch, FUNCTIONS[name]), derivatives(tl, FUNCTIONS[name]), strict=True):
+def test_derivatives(name, device):
+    for want, got in zip(derivatives(torch, FUNCTIONS[name]), derivatives(tl, FUNCTIONS[name], device), strict=True):
         torch.testing.assert_close(torch.tensor(got.numpy()), want)
 
 

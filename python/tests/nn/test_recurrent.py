@@ -201,3 +201,16 @@ def test_dropout_between_layers_trains():
     assert not tl.equal(net(value)[0], net(value)[0])
     net.eval()
     assert tl.equal(net(value)[0], net(value)[0])
+
+
+def test_packed_lstm_on_each_device(device):
+    net = tl.nn.LSTM(3, 4, bidirectional=True)
+    value = tl.linspace(-1, 1, 24).reshape(4, 2, 3)
+    here = []
+    for place in ("cpu", device):
+        net = net.to(place)
+        packed = tl.nn.utils.rnn.pack_padded_sequence(value.to(place), [2, 4], enforce_sorted=False)
+        out, _ = net(packed)
+        padded, _ = tl.nn.utils.rnn.pad_packed_sequence(out)
+        here.append(padded.detach().cpu().numpy())
+    torch.testing.assert_close(torch.tensor(here[1]), torch.tensor(here[0]))

@@ -101,6 +101,25 @@ def test_trajectory(name):
     assert_same_parameters(expected, got)
 
 
+ALONE = ("RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_steps_on_each_device(name, device):
+    """A state made of tensor operators lives where the parameter does and goes the same way."""
+    ways = []
+    for place in ("cpu", device):
+        p = tl.nn.Parameter(tl.linspace(-1, 1, 5).to(place))
+        optimizer = getattr(tl.optim, name)([p], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((p - 0.3) ** 2).sum().backward()
+            optimizer.step()
+        assert all(v.device == p.device for v in optimizer.state[p].values() if isinstance(v, tl.Tensor))
+        ways.append(p.detach().cpu().numpy())
+    torch.testing.assert_close(torch.tensor(ways[1]), torch.tensor(ways[0]))
+
+
 def test_parameter_groups():
     expected, got = twins()
 
