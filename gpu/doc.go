@@ -2,9 +2,11 @@
 // [Driver], which is WebGPU reduced to what a tensor engine needs.
 //
 // A program is translated once, at Build, into records that a driver encodes in
-// one call: one command encoder, one submission a run. Parameters travel as
-// immediates, or, where a device has none, through a uniform buffer with dynamic
-// offsets. Uploads go through mapped staging buffers and copies at the head of
+// one call: one command encoder, one submission a run. Steps of one form that do not
+// depend on each other are brought together and share a dispatch (schedule.go): an
+// optimizer's step over a whole model is a few. Parameters travel as immediates, or, where
+// those are missing or too small, through a uniform buffer of the program, copied when its
+// content changes. Uploads go through mapped staging buffers and copies at the head of
 // the next submission, so that they are ordered after everything submitted
 // before.
 //

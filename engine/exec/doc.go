@@ -2,6 +2,6 @@
 // slots, offsets and scalars, runs the segments, and owns storage.
 //
 // Key types: [Executor], [Pool] (buffers by size class, reused only when the last
-// user's submission has completed), [Storage]. exec imports ir, plan and device;
+// user's submission has completed), [Storage]; [Timing] while profiling. exec imports ir, plan and device;
 // engine imports it.
 package exec
