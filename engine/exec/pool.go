@@ -19,13 +19,15 @@ type Pool struct {
 	// the last buffer to come back is then the best.
 	at      map[device.Buffer]int
 	pending []pendingBuffer // in order of fences
-	Live    int64           // bytes handed out
-	Pooled  int64           // bytes kept, pending ones included
-	Peak    int64
-	Count   int // buffers handed out
-	Hits    int64
-	Misses  int64
-	timeout time.Duration
+	// done is the last fence known to have completed, asked the last that Release asked for.
+	done, asked device.Fence
+	Live        int64 // bytes handed out
+	Pooled      int64 // bytes kept, pending ones included
+	Peak        int64
+	Count       int // buffers handed out
+	Hits        int64
+	Misses      int64
+	timeout     time.Duration
 	// Limit, when not 0, bounds the live bytes: beyond it Acquire fails as a full device would.
 	Limit int64
 }
@@ -50,6 +52,9 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	c := plan.SizeClass(max(bytes, 1))
 	if p.Limit > 0 && p.Live+c > p.Limit {
 		return nil, ir.Errorf(ir.ErrOutOfMemory, "the memory limit of %d bytes", p.Limit)
+	}
+	if b := p.take(c); b != nil {
+		return b, nil
 	}
 	p.collect()
 	if b := p.take(c); b != nil {
@@ -181,17 +186,26 @@ func (p *Pool) Release(b device.Buffer, bytes int64) {
 	p.Count--
 	p.Pooled += c
 	f := p.dev.Submitted()
-	if p.dev.Done(f) {
+	if f <= p.done || f != p.asked && p.passed(f) {
 		p.enter(c, b)
 		return
 	}
+	p.asked = f
 	p.pending = append(p.pending, pendingBuffer{b, c, f})
+}
+
+// passed reports that f has completed. Asking polls the device.
+func (p *Pool) passed(f device.Fence) bool {
+	if f > p.done && p.dev.Done(f) {
+		p.done = f
+	}
+	return f <= p.done
 }
 
 // collect moves buffers whose fence has passed to the free lists.
 func (p *Pool) collect() {
 	n := 0
-	for n < len(p.pending) && p.dev.Done(p.pending[n].fence) {
+	for n < len(p.pending) && p.passed(p.pending[n].fence) {
 		q := p.pending[n]
 		p.enter(q.class, q.b)
 		n++
