@@ -89,7 +89,7 @@ func layerNormVJP(c *op.VJPCall) []op.Val {
 		}
 	}
 	if c.Need[0] {
-		out[0] = sumCot(b, out[0], statsVJP(c))
+		out[0] = sumCot(b, out[0], statsCot(rowsOf(b, x, c.Attr), x, mean, rstd, c.Cot[1], c.Cot[2]))
 	}
 	return out
 }
@@ -103,19 +103,17 @@ func sumRows(b op.Builder, g op.Val, attr []int64) op.Val {
 	return Sum(b, g, d)
 }
 
-// statsVJP is the part of x's cotangent that comes through mean and rstd; they have
-// cotangents only where a gradient is differentiated again.
-func statsVJP(c *op.VJPCall) op.Val {
-	b, x := c.B, c.In[0]
-	r := rowsOf(b, x, c.Attr)
+// statsCot is the part of x's cotangent that comes through the cotangents gm and gr of its rows' mean and
+// rstd; there are such only where a gradient is differentiated again.
+func statsCot(r rows, x, mean, rstd, gm, gr op.Val) op.Val {
+	b := r.b
 	var dx op.Val
-	if g := c.Cot[1]; g.Kind != op.None {
-		dx = r.spread(Mul(b, g, num(1/r.n)))
+	if gm.Kind != op.None {
+		dx = r.spread(Mul(b, gm, num(1/r.n)))
 	}
-	if g := c.Cot[2]; g.Kind != op.None {
-		rstd := c.Out[2]
-		slope := Mul(b, Mul(b, g, num(-1/r.n)), Mul(b, rstd, Mul(b, rstd, rstd)))
-		dx = sumCot(b, dx, Mul(b, r.spread(slope), Sub(b, r.wide(x), r.spread(c.Out[1]))))
+	if gr.Kind != op.None {
+		slope := Mul(b, Mul(b, gr, num(-1/r.n)), Mul(b, rstd, Mul(b, rstd, rstd)))
+		dx = sumCot(b, dx, Mul(b, r.spread(slope), Sub(b, r.wide(x), r.spread(mean))))
 	}
 	if dx.Kind == op.None {
 		return dx

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette.nn import channel_functions, loss_functions, spatial_functions
+from torchlette.nn import channel_functions, loss_functions, spatial_functions, window_functions
 from torchlette.nn.channel_functions import *  # noqa: F403
 from torchlette.nn.loss_functions import *  # noqa: F403
 from torchlette.nn.loss_functions import reduction_name
 from torchlette.nn.spatial_functions import *  # noqa: F403
+from torchlette.nn.window_functions import *  # noqa: F403
 
 __all__ = [
     "binary_cross_entropy",
@@ -71,6 +72,7 @@ __all__ = [
     *channel_functions.__all__,
     *loss_functions.__all__,
     *spatial_functions.__all__,
+    *window_functions.__all__,
 ]
 
 Tensor = _C.Tensor

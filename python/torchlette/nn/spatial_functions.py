@@ -1,6 +1,6 @@
 """Padding and resampling; part of :mod:`torchlette.nn.functional`.
 
-Both work dimension by dimension, by concatenation or by ``index_select`` with indices that the host computes.
+Both work dimension by dimension, by ``index_select`` with indices that the host computes.
 """
 
 from __future__ import annotations
@@ -19,23 +19,6 @@ Tensor = _C.Tensor
 
 def _take(x: Tensor, dim: int, index: list[int]) -> Tensor:
     return x.index_select(dim, _C.tensor(index, dtype=_C.int64, device=x.device))
-
-
-def _constant(x: Tensor, dim: int, left: int, right: int, value: float) -> Tensor:
-    """Pad one dimension; negative amounts cut."""
-    size = x.shape[dim]
-    if size + left + right < 0:
-        raise RuntimeError(
-            f"The input size {size}, plus negative padding {left} and {right} resulted in a negative output size, which is invalid. "
-            f"Check dimension {dim} of your input."
-        )
-    start, end = max(-left, 0), size - max(-right, 0)
-    parts = [x.narrow(dim, start, end - start) if (start, end) != (0, size) else x]
-    for amount, at in ((left, 0), (right, 1)):
-        if amount > 0:
-            shape = [amount if d == dim else n for d, n in enumerate(x.shape)]
-            parts.insert(at * len(parts), _C.full(shape, value, dtype=x.dtype, device=x.device))
-    return parts[0] if len(parts) == 1 else _C.cat(parts, dim)
 
 
 def _source(mode: str, size: int, left: int, right: int) -> list[int]:
@@ -83,15 +66,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: "
                 f"got an input of dimension {input.dim()} and {len(amounts)} amounts"
             )
+    if mode == "constant":
+        return _C.constant_pad_nd(input, amounts, 0 if value is None else value)
     result = input
     for k in range(len(amounts) // 2):
         dim, left, right = input.dim() - 1 - k, amounts[2 * k], amounts[2 * k + 1]
         if left == 0 and right == 0:
             continue
-        if mode == "constant":
-            result = _constant(result, dim, left, right, 0 if value is None else value)
-        else:
-            result = _take(result, dim, _source(mode, input.shape[dim], left, right))
+        result = _take(result, dim, _source(mode, input.shape[dim], left, right))
     return result.clone() if result is input else result
 
 

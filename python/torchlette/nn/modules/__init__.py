@@ -2,7 +2,9 @@
 
 from torchlette.nn.modules import (
     activation,
+    batchnorm,
     container,
+    conv,
     distance,
     dropout,
     flatten,
@@ -11,6 +13,7 @@ from torchlette.nn.modules import (
     module,
     normalization,
     padding,
+    pooling,
     rnn,
     shuffle,
     sparse,
@@ -18,7 +21,9 @@ from torchlette.nn.modules import (
     upsampling,
 )
 from torchlette.nn.modules.activation import *  # noqa: F403
+from torchlette.nn.modules.batchnorm import *  # noqa: F403
 from torchlette.nn.modules.container import *  # noqa: F403
+from torchlette.nn.modules.conv import *  # noqa: F403
 from torchlette.nn.modules.distance import *  # noqa: F403
 from torchlette.nn.modules.dropout import *  # noqa: F403
 from torchlette.nn.modules.flatten import *  # noqa: F403
@@ -27,6 +32,7 @@ from torchlette.nn.modules.loss import *  # noqa: F403
 from torchlette.nn.modules.module import *  # noqa: F403
 from torchlette.nn.modules.normalization import *  # noqa: F403
 from torchlette.nn.modules.padding import *  # noqa: F403
+from torchlette.nn.modules.pooling import *  # noqa: F403
 from torchlette.nn.modules.rnn import *  # noqa: F403
 from torchlette.nn.modules.shuffle import *  # noqa: F403
 from torchlette.nn.modules.sparse import *  # noqa: F403
@@ -35,7 +41,9 @@ from torchlette.nn.modules.upsampling import *  # noqa: F403
 
 _FAMILIES = (
     activation,
+    batchnorm,
     container,
+    conv,
     distance,
     dropout,
     flatten,
@@ -44,6 +52,7 @@ _FAMILIES = (
     module,
     normalization,
     padding,
+    pooling,
     rnn,
     shuffle,
     sparse,

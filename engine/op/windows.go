@@ -1,0 +1,45 @@
+package op
+
+// Windows places sliding windows over the last dims of a tensor, in the terms of XLA's convolutions: along
+// each dim the input is spread by Base (Base-1 zeros between neighbours) and padded by Lo in front, and by what is
+// missing behind; window element k of output position o then lies at o*Stride + k*Dilation. Lo may be
+// negative: the input is cropped.
+type Windows struct {
+	Kernel, Stride, Lo, Dilation, Base, Out []int64
+}
+
+// windowLists is the number of lists in a Windows.
+const windowLists = 6
+
+func (w *Windows) lists() [windowLists]*[]int64 {
+	return [windowLists]*[]int64{&w.Kernel, &w.Stride, &w.Lo, &w.Dilation, &w.Base, &w.Out}
+}
+
+// Attr encodes w: the number of dims, then the lists.
+func (w *Windows) Attr() []int64 {
+	attr := []int64{int64(len(w.Kernel))}
+	for _, l := range w.lists() {
+		attr = append(attr, *l...)
+	}
+	return attr
+}
+
+// WindowsOf decodes what Attr made, at the front of attr, and gives the rest.
+func WindowsOf(attr []int64) (w Windows, rest []int64) {
+	d := int(attr[0])
+	attr = attr[1:]
+	for _, l := range w.lists() {
+		*l, attr = attr[:d:d], attr[d:]
+	}
+	return w, attr
+}
+
+// Adjoint gives the windows over an output's cotangent that collect what each of the in
+// elements gave, the kernel being reversed.
+func (w *Windows) Adjoint(in []int64) Windows {
+	lo := make([]int64, len(in))
+	for i := range lo {
+		lo[i] = (w.Kernel[i]-1)*w.Dilation[i] - w.Lo[i]
+	}
+	return Windows{Kernel: w.Kernel, Stride: w.Base, Lo: lo, Dilation: w.Dilation, Base: w.Stride, Out: in}
+}

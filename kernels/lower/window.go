@@ -1,0 +1,288 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{
+		"conv":             lowerConv,
+		"conv_weight_grad": lowerConvWeightGrad,
+		"window_sum":       lowerWindowSum,
+		"window_max":       lowerWindowMax,
+	})
+}
+
+// columnBytes bounds the temporary that holds windows as columns of a matrix; batches are
+// worked in chunks that fit.
+const columnBytes = 32 << 20
+
+// padding is what elements outside a tensor count as.
+type padding uint8
+
+const (
+	zeros padding = iota
+	lowest
+)
+
+// value is the padding in t's compute type.
+func (v padding) value(k *kernel, t ir.DType) int {
+	switch t = t.ComputeType(); {
+	case v == zeros:
+		return k.Int(t, 0)
+	case t.IsFloat():
+		return k.Float(t, math.Inf(-1))
+	case t == ir.I32:
+		return k.Int(t, math.MinInt32)
+	}
+	return k.Int(t, math.MinInt64)
+}
+
+// padded gives the elements of x that windows read, with v where they read none: x itself where
+// every window lies inside it (and it is dense, where that is asked for), else a dense temporary.
+func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg {
+	lead := len(x.shape) - len(w.Kernel)
+	need := append([]int64{}, x.shape...)
+	inside := !wantDense || dense(x.shape, x.stride)
+	src := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, use: reads, shape: append([]int64{}, x.shape...), stride: x.stride}
+	for i, n := range x.shape[lead:] {
+		d := lead + i
+		need[d] = (w.Out[i]-1)*w.Stride[i] + (w.Kernel[i]-1)*w.Dilation[i] + 1
+		inside = inside && w.Lo[i] == 0 && w.Base[i] == 1 && need[d] <= n
+		first := max(0, (w.Base[i]-1-w.Lo[i])/w.Base[i])
+		last := min(n-1, floorDiv(need[d]-1-w.Lo[i], w.Base[i]))
+		src.shape[d] = max(0, last-first+1)
+		src.offset.Value += first * x.stride[d]
+	}
+	if inside {
+		return x
+	}
+	t := p.temp(x.dtype, need)
+	p.fill(t, func(k *kernel) int { return v.value(k, x.dtype) })
+	if ir.Numel(src.shape) > 0 {
+		dst := &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: src.shape, stride: append([]int64{}, t.stride...)}
+		for i := range w.Kernel {
+			d := lead + i
+			first := max(0, (w.Base[i]-1-w.Lo[i])/w.Base[i])
+			dst.offset.Value += (w.Lo[i] + first*w.Base[i]) * t.stride[d]
+			dst.stride[d] *= w.Base[i]
+		}
+		p.copy(src, dst)
+	}
+	return &arg{dtype: t.dtype, buf: t.buf, shape: t.shape, stride: t.stride, use: reads}
+}
+
+func floorDiv(a, b int64) int64 {
+	if a < 0 {
+		return -((-a + b - 1) / b)
+	}
+	return a / b
+}
+
+// steps gives the strides of windows over x: by kernel element and by position.
+func steps(x *arg, w *op.Windows) (kernel, position []int64) {
+	lead := len(x.shape) - len(w.Kernel)
+	for i := range w.Kernel {
+		kernel = append(kernel, w.Dilation[i]*x.stride[lead+i])
+		position = append(position, w.Stride[i]*x.stride[lead+i])
+	}
+	return kernel, position
+}
+
+// readAgain is a temporary's argument as an operand.
+func readAgain(t *arg, shape, stride []int64) *arg {
+	return &arg{dtype: t.dtype, buf: t.buf, shape: shape, stride: stride, use: reads}
+}
+
+// matrix is an operand of product: strides of its batch dims, rows and columns.
+type matrix struct {
+	buf      int
+	batch    []int64
+	row, col int64
+	offset   Param
+}
+
+// product appends c = a @ b with sizes m x k and k x n.
+func (p *program) product(d ir.DType, batch []int64, m, n, k int64, a, b, c matrix) {
+	g := &kir.Gemm{Type: d, Batch: len(batch), AUnit: unitDim(a.col, k, 'k', a.row, m, 'm'), BUnit: unitDim(b.col, n, 'n', b.row, k, 'k'), CStrided: true}
+	params := append(constants(batch...), constants(m, n, k)...)
+	params = append(append(append(params, constants(a.batch...)...), constants(a.row, a.col)...), a.offset)
+	params = append(append(append(params, constants(b.batch...)...), constants(b.row, b.col)...), b.offset)
+	params = append(append(append(params, constants(c.batch...)...), constants(c.row, c.col)...), c.offset)
+	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: g, Bufs: []int{a.buf, b.buf, c.buf}, Params: params})
+}
+
+// contiguous gives x as a dense operand at offset 0, copied when it is not.
+func (p *program) contiguous(x *arg) *arg {
+	if dense(x.shape, x.stride) {
+		return x
+	}
+	t := p.temp(x.dtype, x.shape)
+	p.copy(x, t)
+	return readAgain(t, t.shape, t.stride)
+}
+
+// convolution holds the sizes that conv and its weight's cotangent share.
+type convolution struct {
+	win                   op.Windows
+	groups                int64
+	n, c, o, taps, places int64
+	chunk                 int64 // batch elements whose windows are laid out at once
+}
+
+func convolutionOf(p *program, c, o int64) *convolution {
+	v := &convolution{c: c, o: o, n: p.n.In[0].Layout.Shape[0]}
+	var rest []int64
+	v.win, rest = op.WindowsOf(p.n.Attr)
+	v.groups, v.taps, v.places = rest[0], ir.Numel(v.win.Kernel), ir.Numel(v.win.Out)
+	size := int64(p.n.In[0].DType.Size())
+	v.chunk = min(v.n, max(1, columnBytes/max(1, c*v.taps*v.places*size)))
+	return v
+}
+
+// lowerConv lays windows out as columns and multiplies them with the weights, a chunk of the batch at a time.
+func lowerConv(p *program) {
+	x, w, y := p.in(0), p.in(1), p.out(0)
+	v := convolutionOf(p, x.shape[1], w.shape[0])
+	if ir.Numel(y.shape) == 0 {
+		return
+	}
+	if v.c*v.taps == 0 {
+		p.fill(y, func(k *kernel) int { return k.Int(y.dtype, 0) })
+		return
+	}
+	result := y
+	if !dense(y.shape, y.stride) {
+		result = p.temp(y.dtype, y.shape)
+	}
+	depth, rows := v.c/v.groups*v.taps, v.o/v.groups
+	w = p.contiguous(w)
+	x = p.padded(x, &v.win, zeros, false)
+	kernel, position := steps(x, &v.win)
+	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
+	for at := int64(0); at < v.n; at += v.chunk {
+		m := min(v.chunk, v.n-at)
+		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
+		src := readAgain(x, shape, concat(x.stride[:2], concat(kernel, position)))
+		src.offset = x.offset
+		src.offset.Value += at * x.stride[0]
+		p.copy(src, &arg{dtype: cols.dtype, buf: cols.buf, shape: shape, stride: cols.stride, use: writes})
+		c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
+		c.offset.Value += at * v.o * v.places
+		p.product(x.dtype, []int64{m, v.groups}, rows, v.places, depth,
+			matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset},
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, c)
+	}
+	if result != y {
+		p.copy(readAgain(result, result.shape, result.stride), y)
+	}
+}
+
+// lowerConvWeightGrad multiplies the cotangent with the windows, the batch among the summed dims; chunks
+// give partial sums, which a last kernel adds in order.
+func lowerConvWeightGrad(p *program) {
+	x, gy, dw := p.in(0), p.in(1), p.out(0)
+	v := convolutionOf(p, x.shape[1], gy.shape[1])
+	if ir.Numel(dw.shape) == 0 {
+		return
+	}
+	if v.n*v.places == 0 {
+		p.fill(dw, func(k *kernel) int { return k.Int(dw.dtype, 0) })
+		return
+	}
+	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
+	chunks := (v.n + v.chunk - 1) / v.chunk
+	parts := p.temp(dw.dtype, []int64{chunks, v.o * cols})
+	x = p.padded(x, &v.win, zeros, false)
+	kernel, position := steps(x, &v.win)
+	laid := p.temp(x.dtype, []int64{v.c * v.taps * v.chunk * v.places})
+	turned := p.temp(gy.dtype, []int64{v.o * v.chunk * v.places})
+	for i := range chunks {
+		at := i * v.chunk
+		m := min(v.chunk, v.n-at)
+		shape := concat(concat([]int64{v.c}, v.win.Kernel), concat([]int64{m}, v.win.Out))
+		src := readAgain(x, shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)))
+		src.offset = x.offset
+		src.offset.Value += at * x.stride[0]
+		p.copy(src, &arg{dtype: laid.dtype, buf: laid.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
+		shape = concat([]int64{v.o, m}, v.win.Out)
+		g := readAgain(gy, shape, concat([]int64{gy.stride[1], gy.stride[0]}, gy.stride[2:]))
+		g.offset = gy.offset
+		g.offset.Value += at * gy.stride[0]
+		p.copy(g, &arg{dtype: turned.dtype, buf: turned.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
+		depth := m * v.places
+		p.product(x.dtype, []int64{v.groups}, rows, cols, depth,
+			matrix{buf: turned.buf, batch: []int64{rows * depth}, row: depth, col: 1},
+			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth},
+			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: Param{Value: i * v.o * cols}})
+	}
+	sum := readAgain(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))
+	s := along([]int64{-1}, sum.shape)
+	k := p.kernel("conv_weight_grad_"+dw.dtype.String(), s.outer, s.inner, 0, s.full(sum), s.once(dw))
+	k.Each()
+	acc := k.Reduce(kir.Sum, k.load(sum))
+	k.Map()
+	k.store(dw, k.Acc(acc))
+	k.launch()
+}
+
+// slide gives x the strides of (positions, window elements) and out those of positions.
+func slide(p *program, x, out *arg, w *op.Windows) (split, *arg) {
+	lead := len(x.shape) - len(w.Kernel)
+	kernel, position := steps(x, w)
+	s := split{outer: out.shape, inner: w.Kernel}
+	return s, x.over(concat(concat(x.stride[:lead], position), kernel))
+}
+
+func lowerWindowSum(p *program) {
+	x, out := p.in(0), p.out(0)
+	if ir.Numel(out.shape) == 0 {
+		return
+	}
+	w, _ := op.WindowsOf(p.n.Attr)
+	x = p.padded(x, &w, zeros, false)
+	s, x := slide(p, x, out, &w)
+	k := p.kernel("window_sum_"+x.dtype.String(), s.outer, s.inner, 0, x, s.once(out))
+	k.Each()
+	acc := k.Reduce(kir.Sum, k.load(x))
+	k.Map()
+	k.store(out, k.Acc(acc))
+	k.launch()
+}
+
+// lowerWindowMax carries the element's number in the padded tensor, which the last stage turns into
+// its number in the tensor.
+func lowerWindowMax(p *program) {
+	in, out, index := p.in(0), p.out(0), p.out(1)
+	if ir.Numel(out.shape) == 0 {
+		return
+	}
+	w, _ := op.WindowsOf(p.n.Attr)
+	lead := len(in.shape) - len(w.Kernel)
+	x := p.padded(in, &w, lowest, true)
+	planes := x.shape[lead:]
+	s, x := slide(p, x, out, &w)
+	number := &arg{dtype: x.dtype, buf: x.buf, shape: x.shape, stride: x.stride, use: reads, computed: true}
+	k := p.kernel("window_max_"+x.dtype.String(), s.outer, s.inner, 0, x, number, s.once(out), s.once(index))
+	k.Each()
+	acc := k.ReduceIdx(kir.ArgMax, k.load(x), k.address(number))
+	k.Map()
+	k.store(out, k.Acc(acc))
+	rest := k.Rem(k.AccIdx(acc), k.size(ir.Numel(planes)))
+	at := k.I64(0)
+	for i, n := range in.shape[lead:] {
+		below := k.size(ir.Numel(planes[i+1:]))
+		here := k.Sub(k.Div(rest, below), k.number(w.Lo[i]))
+		rest = k.Rem(rest, below)
+		// A window of nothing but -inf may name padding.
+		here = k.Min(k.Max(here, k.I64(0)), k.size(n-1))
+		at = k.Add(k.Mul(at, k.size(n)), here)
+	}
+	k.store(index, at)
+	k.launch()
+}

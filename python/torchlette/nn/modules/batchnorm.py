@@ -1,0 +1,229 @@
+"""Normalisation by channel: batch, group and instance norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette.nn import functional as F
+from torchlette.nn import init
+from torchlette.nn.modules.module import Module
+from torchlette.nn.parameter import Parameter
+
+_NORMS = ("BatchNorm", "InstanceNorm")
+__all__ = [*(f"{kind}{d}d" for kind in _NORMS for d in (1, 2, 3)), "GroupNorm"]  # noqa: PLE0605
+
+
+class _Running(Module):
+    """The parameters and the running statistics of ``num_features`` channels."""
+
+    _dims: int
+
+    def __init__(
+        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(_C.empty(num_features, device=device, dtype=dtype)) if present else None)
+        if track_running_stats:
+            self.register_buffer("running_mean", _C.zeros(num_features, device=device, dtype=dtype))
+            self.register_buffer("running_var", _C.ones(num_features, device=device, dtype=dtype))
+            self.register_buffer("num_batches_tracked", _C.tensor(0, dtype=_C.int64, device=device))
+        else:
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                self.register_buffer(name, None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the statistics."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one, the bias to zero and the statistics to their start."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, track_running_stats={self.track_running_stats}"
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:  # files from before PyTorch 0.4.1
+            state_dict[key] = self.num_batches_tracked
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    def _check(self, input: _C.Tensor, allowed: tuple[int, ...]) -> None:
+        if input.dim() not in allowed:
+            names = " or ".join(f"{n}D" for n in allowed)
+            raise ValueError(f"expected {names} input (got {input.dim()}D input)")
+
+
+class _BatchNorm(_Running):
+    """Subtract each channel's mean and divide by its standard deviation, then scale and shift.
+
+    Args:
+        num_features: Channels, the size of dim 1.
+        eps: Added to the variance.
+        momentum: Weight of the batch in the running statistics; ``None`` means their plain average.
+        affine: Whether there are parameters.
+        track_running_stats: Whether to keep statistics for evaluation.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+        bias: Whether there is a bias beside the weight.
+    """
+
+    _version = 2
+    _allowed: tuple[int, ...]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        """Make and initialise the parameters and buffers."""
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Normalise ``input``."""
+        self._check(input, self._allowed)
+        factor = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked.item())
+        batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        mean, var = (self.running_mean, self.running_var) if keep else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, batch, factor, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _allowed = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _allowed = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = _BatchNorm.__doc__
+    _allowed = (5,)
+
+
+class _InstanceNorm(_Running):
+    """Subtract the mean of each channel of each sample and divide by its standard deviation, then scale and shift.
+
+    Args:
+        num_features: Channels.
+        eps: Added to the variance.
+        momentum: Weight of the batch in the running statistics.
+        affine: Whether there are parameters.
+        track_running_stats: Whether to keep statistics for evaluation.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+        bias: Whether there is a bias beside the weight.
+    """
+
+    _version = 2
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        """Make and initialise the parameters and buffers."""
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Normalise ``input``, with or without a batch dim."""
+        self._check(input, (self._dims + 1, self._dims + 2))
+        batched = input if input.dim() == self._dims + 2 else input.unsqueeze(0)
+        if batched.shape[1] != self.num_features and self.affine:
+            raise ValueError(
+                f"expected input's size at dim={batched.dim() - self._dims - 1} to match num_features ({self.num_features}), but got: {batched.shape[1]}."
+            )
+        own = self.training or not self.track_running_stats
+        output = F.instance_norm(batched, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum or 0.0, self.eps)
+        return output if batched is input else output.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _dims = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _dims = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    __doc__ = _InstanceNorm.__doc__
+    _dims = 3
+
+
+class GroupNorm(Module):
+    """Subtract the mean of each group of channels and divide by its standard deviation, then scale and shift by channel.
+
+    Args:
+        num_groups: Groups, which divide the channels.
+        num_channels: Channels.
+        eps: Added to the variance.
+        affine: Whether there are parameters.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+        bias: Whether there is a bias beside the weight.
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+    ) -> None:
+        """Make and initialise the parameters."""
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        for name, present in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(name, Parameter(_C.empty(num_channels, device=device, dtype=dtype)) if present else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to one and the bias to zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Normalise ``input``."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
