@@ -20,6 +20,8 @@ type target interface {
 	calls() map[string]int
 	// left counts the device objects that should have gone with the plans.
 	left() int
+	// shut closes the device and counts what is left then.
+	shut() int
 }
 
 // hostTarget is the interpreter device.
@@ -46,6 +48,8 @@ func (h *hostTarget) calls() map[string]int {
 }
 
 func (h *hostTarget) left() int { return h.Programs }
+
+func (h *hostTarget) shut() int { return 0 }
 
 func (h *hostTarget) Alloc(bytes int64) (device.Buffer, error) {
 	h.seen["alloc"]++
@@ -234,6 +238,7 @@ var outcomes = map[string]struct {
 	"alloc":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
 	"upload": {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
 	"build":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrKernelExecution, ir.ErrValueLost}, false},
+	"bind":   {[]ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, true},
 	"run":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, true},
 	"map":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrDeviceLost, ir.ErrPoisoned}, true},
 	"lose":   {[]ir.Code{ir.ErrDeviceLost, ir.ErrPoisoned}, true},
@@ -256,6 +261,7 @@ func testEveryFault(t *testing.T, make func() target) {
 				checkOutcome(t, j, kind, got, want, label)
 				finish(t, j, d)
 				afterwards(t, r, d, make)
+				assert.Zero(t, d.shut(), "%s: objects are left after the device was closed", label)
 				if t.Failed() {
 					t.Fatal(label)
 				}
