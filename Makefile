@@ -12,7 +12,7 @@ PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
 PY = $(VENV)/bin/python
 export GO
 
-.PHONY: all build demo develop test test-go test-c test-python generate lint bench bench-gpu wheel system clean
+.PHONY: all build demo develop test test-go test-ablate test-c test-python generate lint bench bench-gpu wheel system clean
 
 all: build
 
@@ -48,11 +48,16 @@ develop: $(VENV)/made
 demo: system build $(VENV)/demo-tools
 	$(PY) demo/train.py $(if $(DEVICE),--device $(DEVICE)) $(if $(STEPS),--steps $(STEPS)) $(DEMO_FLAGS)
 
-test: system $(VENV)/test-tools test-go test-c build test-python
+test: system $(VENV)/test-tools test-go test-ablate test-c build test-python
 
 test-go:
 	$(GO) vet ./...
 	$(GO) test ./...
+	$(GO) test -tags cogentcore ./gpu/wgpu
+
+# Each mechanism switched off must make its test fail.
+test-ablate:
+	ci/ablate/run.sh
 
 # A C program that knows nothing but torchlette.h trains a network through the library.
 test-c:

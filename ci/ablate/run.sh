@@ -31,19 +31,19 @@ for p in "${patches[@]}"; do
     continue
   fi
   fresh
-  if ! out=$(cd "$copy" && go test -count=1 -run "^$test\$" -v "$package" 2>&1) || ! grep -q "^--- PASS: $test" <<<"$out"; then
+  if ! out=$(cd "$copy" && "${GO:-go}" test -count=1 -run "^$test\$" -v "$package" 2>&1) || ! grep -q "^--- PASS: $test" <<<"$out"; then
     say "$name" "$test does not pass before the patch"
     continue
   fi
-  if ! patch --directory="$copy" --strip=1 --silent --force <"$p"; then
+  if ! (cd "$copy" && git apply) <"$p"; then
     say "$name" "the patch no longer applies"
     continue
   fi
-  if ! (cd "$copy" && go test -count=1 -run '^$' "$package" >/dev/null); then
+  if ! (cd "$copy" && "${GO:-go}" test -count=1 -run '^$' "$package" >/dev/null); then
     say "$name" "does not compile with the patch"
     continue
   fi
-  if (cd "$copy" && timeout 120 go test -count=1 -run "^$test\$" "$package" >/dev/null 2>&1); then
+  if (cd "$copy" && timeout 120 "${GO:-go}" test -count=1 -run "^$test\$" "$package" >/dev/null 2>&1); then
     say "$name" "NOT LOAD-BEARING: $test passes without: $(field "$p" Mechanism)"
   else
     printf '%-18s %s fails without it, as it must\n' "$name" "$test"
