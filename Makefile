@@ -82,9 +82,12 @@ lint:
 
 bench: build $(VENV)/test-tools
 	$(PY) benchmarks/run.py cpu
+	$(PY) benchmarks/cpu_kernels.py --record cpu_kernels
+	$(PY) benchmarks/attention.py cpu
 
 bench-gpu: build $(VENV)/test-tools
 	$(PY) benchmarks/run.py gpu
+	$(PY) benchmarks/attention.py gpu
 
 wheel:
 	sh ci/wheel.sh

@@ -312,6 +312,7 @@ def main() -> int:
     options = parser.parse_args()
     for name in ("TORCHLETTE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
+    os.environ["JAX_PLATFORMS"] = "cpu"  # it would take a GPU that is there
     if hasattr(os, "sched_setaffinity"):  # the only way to bound JAX's threads
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     import measure
