@@ -1,10 +1,6 @@
 package lower
 
-import (
-	"math"
-
-	"github.com/torchlette/torchlette/kernels/kir"
-)
+import "github.com/torchlette/torchlette/kernels/kir"
 
 func init() {
 	register(map[string]lowering{
@@ -22,56 +18,10 @@ func channels(shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerBatchNorm; attributes: has w, has b. A channel is read three times, the sum of squares being about the
-// mean.
+// lowerBatchNorm; attributes: has w, has b.
 func lowerBatchNorm(p *program) {
-	x, y, mean, rstd, vari := p.in(0), p.out(0), p.out(1), p.out(2), p.out(3)
-	s := channels(x.shape)
-	if s.rows() == 0 {
-		return
-	}
-	if s.count() == 0 {
-		for _, a := range []*arg{mean, rstd, vari} {
-			p.fill(a, func(k *kernel) int { return k.Float(a.dtype, math.NaN()) })
-		}
-		return
-	}
-	args := []*arg{s.full(x), s.full(y), s.once(mean), s.once(rstd), s.once(vari)}
-	next := 1
-	optional := func(has int64) *arg {
-		if has == 0 {
-			return nil
-		}
-		a := s.row(p.in(next))
-		next++
-		args = append(args, a)
-		return a
-	}
-	w := optional(p.n.Attr[0])
-	b := optional(p.n.Attr[1])
-	t := x.dtype.ComputeType()
-	k := p.kernel("batch_norm_"+x.dtype.String(), s.outer, s.inner, 0, args...)
-	n, eps := k.Cast(t, k.size(s.count())), k.scalar(next, t)
-	k.Each()
-	m := k.Div(k.Acc(k.Reduce(kir.Sum, k.load(x))), n)
-	k.Each()
-	centred := k.Sub(k.load(x), m)
-	variance := k.Div(k.Acc(k.Reduce(kir.Sum, k.Mul(centred, centred))), n)
-	r := k.Div(k.Float(t, 1), k.Un(kir.OpSqrt, k.Add(variance, eps)))
-	k.Map()
-	k.store(mean, m)
-	k.store(rstd, r)
-	k.store(vari, variance)
-	k.Each()
-	v := k.Mul(centred, r)
-	if w != nil {
-		v = k.Mul(v, k.load(w))
-	}
-	if b != nil {
-		v = k.Add(v, k.load(b))
-	}
-	k.store(y, v)
-	k.launch()
+	s := channels(p.in(0).shape)
+	p.normalize("batch_norm", s, p.n.Attr, s.row)
 }
 
 // lowerBatchNormGrad is, with m the mean of a channel, w*rstd*(gy - m(gy) - xhat*m(gy*xhat)) and the two sums.

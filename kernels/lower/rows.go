@@ -79,35 +79,47 @@ func normalized(n int64, shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerLayerNorm; attributes: normalized dims, has w, has b. A row is read three times,
-// the sum of squares being about the mean.
+// lowerLayerNorm; attributes: normalized dims, has w, has b.
 func lowerLayerNorm(p *program) {
-	x, y, mean, rstd := p.in(0), p.out(0), p.out(1), p.out(2)
-	s := normalized(p.n.Attr[0], x.shape)
+	s := normalized(p.n.Attr[0], p.in(0).shape)
+	p.normalize("layer_norm", s, p.n.Attr[1:], s.column)
+}
+
+// normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has tells
+// whether there are w and b, which place gives their strides. A row is read three times, the sum of
+// squares being about the mean.
+func (p *program) normalize(name string, s split, has []int64, place func(*arg) *arg) {
+	x, y := p.in(0), p.out(0)
 	if s.rows() == 0 {
 		return
 	}
+	args := []*arg{s.full(x), s.full(y)}
+	var stats []*arg
+	for i := range p.n.Out[1:] {
+		stats = append(stats, s.once(p.out(1+i)))
+	}
 	if s.count() == 0 {
-		for _, a := range []*arg{mean, rstd} {
+		for i := range stats {
+			a := p.out(1 + i)
 			p.fill(a, func(k *kernel) int { return k.Float(a.dtype, math.NaN()) })
 		}
 		return
 	}
-	args := []*arg{s.full(x), s.full(y), s.once(mean), s.once(rstd)}
+	args = append(args, stats...)
 	next := 1
 	optional := func(has int64) *arg {
 		if has == 0 {
 			return nil
 		}
-		a := s.column(p.in(next))
+		a := place(p.in(next))
 		next++
 		args = append(args, a)
 		return a
 	}
-	w := optional(p.n.Attr[1])
-	b := optional(p.n.Attr[2])
+	w := optional(has[0])
+	b := optional(has[1])
 	t := x.dtype.ComputeType()
-	k := p.kernel("layer_norm_"+x.dtype.String(), s.outer, s.inner, 0, args...)
+	k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, args...)
 	n, eps := k.Cast(t, k.size(s.count())), k.scalar(next, t)
 	k.Each()
 	m := k.Div(k.Acc(k.Reduce(kir.Sum, k.load(x))), n)
@@ -116,8 +128,9 @@ func lowerLayerNorm(p *program) {
 	variance := k.Div(k.Acc(k.Reduce(kir.Sum, k.Mul(centred, centred))), n)
 	r := k.Div(k.Float(t, 1), k.Un(kir.OpSqrt, k.Add(variance, eps)))
 	k.Map()
-	k.store(mean, m)
-	k.store(rstd, r)
+	for i, v := range []int{m, r, variance}[:len(stats)] {
+		k.store(stats[i], v)
+	}
 	k.Each()
 	v := k.Mul(centred, r)
 	if w != nil {
