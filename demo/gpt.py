@@ -24,7 +24,7 @@ class Config:
     width: int = 128
     dropout: float = 0.1
     batch: int = 8
-    steps: int = 400
+    steps: int = 600
     warmup: int = 50
     rate: float = 2e-3
     decay: float = 0.1
