@@ -319,17 +319,7 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	if ok {
 		return vals
 	}
-	e.s.Watch(a.In, a.Scalars)
-	for i := range a.Scalars {
-		if unread>>i&1 == 0 {
-			a.Scalars[i].Src = 0 // a constant: the key holds it
-		}
-	}
-	for i := range a.In {
-		if a.In[i].IsScalar() {
-			a.In[i].Src = 0
-		}
-	}
+	e.s.Watch(a.In, a.Scalars, unread)
 	vals = d.Eval(a)
 	e.s.Learn(vals)
 	return vals

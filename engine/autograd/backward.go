@@ -21,7 +21,7 @@ type Builder interface {
 	op.Builder
 	Key(what uint64) []uint64
 	Recall(key []uint64, operands, numbers []op.Val) (outs []op.Val, ok bool)
-	Watch(operands, numbers []op.Val)
+	Watch(operands, numbers []op.Val, unread uint32)
 	Learn(outs []op.Val)
 }
 
@@ -315,7 +315,7 @@ func (s *Session) prim(n *Node) error {
 	}
 	cots, ok := s.b.Recall(key, s.vals, nil)
 	if !ok {
-		s.b.Watch(s.vals, nil)
+		s.b.Watch(s.vals, nil, 0)
 		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no], Cot: s.vals[ni+no:], Need: s.need})
 		s.b.Learn(cots)
 	}
@@ -377,7 +377,7 @@ func (s *Session) undo(n *Node) op.Val {
 	if r, ok := s.b.Recall(key, s.vals, nil); ok {
 		return r[0]
 	}
-	s.b.Watch(s.vals, nil)
+	s.b.Watch(s.vals, nil, 0)
 	s.vals[0] = s.view(s.b, n.View, s.vals[0], in, out)
 	s.b.Learn(s.vals)
 	return s.vals[0]

@@ -91,6 +91,15 @@ func Numel(shape []int64) int64 {
 	return n
 }
 
+// FloorDiv is a/b rounded down, for b > 0.
+func FloorDiv(a, b int64) int64 {
+	q := a / b
+	if q*b > a {
+		q--
+	}
+	return q
+}
+
 // InternLayout returns the layout of shape and stride; it copies both.
 func InternLayout(shape, stride []int64) *Layout {
 	k := layoutKey(shape, stride)

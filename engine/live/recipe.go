@@ -108,20 +108,27 @@ func (s *State) Recall(key []uint64, operands, numbers []op.Val) (outs []op.Val,
 	for i := range r.steps {
 		s.follow(&r.steps[i])
 	}
+	return m.fetch(r.outs), true
+}
+
+// fetch gives the values that refs name: what is in their registers, and constants themselves. They are
+// valid until the next call.
+func (m *recipes) fetch(refs []op.Val) []op.Val {
 	m.in = m.in[:0]
-	for i := range r.outs {
-		if src := r.outs[i].Src; src != 0 {
+	for i := range refs {
+		if src := refs[i].Src; src != 0 {
 			m.in = append(m.in, m.regs[src-1])
 		} else {
-			m.in = append(m.in, r.outs[i])
+			m.in = append(m.in, refs[i])
 		}
 	}
-	return m.in, true
+	return m.in
 }
 
 // Watch begins to note what the rule of the call that Recall did not know records, if
-// that call was met before. numbers are operands too when the rule only passes them on.
-func (s *State) Watch(operands, numbers []op.Val) {
+// that call was met before. Tensors get registers, and so do the numbers whose bit is set in unread: the rule
+// only passes them on. Other numbers are constants, for the key holds them.
+func (s *State) Watch(operands, numbers []op.Val, unread uint32) {
 	m := &s.recipes
 	slot := &m.seen[m.hash%seenSlots]
 	if *slot != m.hash || len(operands)+len(numbers) > maxRegisters {
@@ -129,10 +136,17 @@ func (s *State) Watch(operands, numbers []op.Val) {
 		return
 	}
 	m.watch, m.unfit, m.next = &recipe{key: slices.Clone(m.key)}, false, 0
-	for _, list := range [2][]op.Val{operands, numbers} {
-		for i := range list {
-			m.next++
-			list[i].Src = uint8(m.next)
+	for i := range operands {
+		m.next++
+		operands[i].Src = 0
+		if operands[i].IsTensor() {
+			operands[i].Src = uint8(m.next)
+		}
+	}
+	for i := range numbers {
+		m.next++
+		if unread>>i&1 != 0 {
+			numbers[i].Src = uint8(m.next)
 		}
 	}
 }
@@ -258,27 +272,13 @@ func (s *State) followEmit(st *step) {
 	}
 	taped = taped && s.taping && st.prim.VJP != nil
 	if taped || st.prim.IndexInput > 0 {
-		m.in = m.in[:0]
-		for i := range st.in {
-			if src := st.in[i].Src; src != 0 {
-				m.in = append(m.in, m.regs[src-1])
-			} else {
-				m.in = append(m.in, st.in[i])
-			}
-		}
+		m.fetch(st.in)
 		if st.prim.IndexInput > 0 {
 			s.checkIndex(st.prim, st.attr, m.in)
 		}
 	}
-	id := s.add(st.prim, st.attrID, st.avals)
 	at := len(m.regs)
-	m.regs = append(m.regs, s.value(id, st.avals[0]))
-	if len(st.avals) > 1 {
-		for k, e := range s.G.Projs(s.G.Node(id)) {
-			s.scratchV = append(s.scratchV, e.Value)
-			m.regs = append(m.regs, s.value(e.Value, st.avals[k+1]))
-		}
-	}
+	m.regs = s.add(m.regs, st.prim, st.attrID, st.avals)
 	if taped {
 		s.tape(st.prim, st.attrID, m.in, m.regs[at:])
 	}

@@ -108,14 +108,7 @@ func (s *State) emit(id op.PrimID, attr []int64, in []op.Val) []op.Val {
 		}
 	}
 	attrID := ir.InternAttr(attr)
-	node := s.add(p, attrID, avals)
-	outs := append(s.outBuf[:0], s.value(node, avals[0]))
-	if len(avals) > 1 {
-		for k, e := range s.G.Projs(s.G.Node(node)) {
-			s.scratchV = append(s.scratchV, e.Value)
-			outs = append(outs, s.value(e.Value, avals[k+1]))
-		}
-	}
+	outs := s.add(s.outBuf[:0], p, attrID, avals)
 	s.outBuf = outs
 	if s.recipes.watch != nil {
 		s.noteEmit(p, attr, in, avals, sdt, outs)
@@ -130,13 +123,21 @@ func (s *State) value(id uint32, aval ir.AvalID) op.Val {
 	return op.Val{Kind: op.Tensor, Value: id, Aval: aval, Layout: ir.AvalOf(aval).Layout.ID}
 }
 
-// add makes the node of the edges and numbers in hand and leaves one reference in the scratch list.
-func (s *State) add(p *op.Prim, attrID uint32, avals []ir.AvalID) uint32 {
+// add makes the node of the edges and numbers in hand and appends its results to list; the scratch list has a
+// reference to each.
+func (s *State) add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID) []op.Val {
 	id := s.G.Add(uint16(p.ID), attrID, s.Site, avals, s.edgeBuf, s.scalarBuf)
 	s.scratchV = append(s.scratchV, id)
 	s.Recorded++
 	s.PendingBytes += ir.AvalOf(avals[0]).Bytes()
-	return id
+	list = append(list, s.value(id, avals[0]))
+	if len(avals) > 1 {
+		for k, e := range s.G.Projs(s.G.Node(id)) {
+			s.scratchV = append(s.scratchV, e.Value)
+			list = append(list, s.value(e.Value, avals[k+1]))
+		}
+	}
+	return list
 }
 
 func encode(d ir.DType, v op.Val) uint64 {

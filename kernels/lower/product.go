@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -37,23 +39,44 @@ func lowerMatmul(p *program) {
 		m *= batch[k]
 		batch, sa, sb, sc = batch[:k], sa[:k], sb[:k], sc[:k]
 	}
-	strided := n.Out[0].Through || !dense(append(append([]int64{}, batch...), m, cols), append(append([]int64{}, sc...), cm, cn))
-	g := &kir.Gemm{Type: a.dtype, Batch: len(batch), AUnit: unitDim(ak, depth, 'k', am, m, 'm'), BUnit: unitDim(bn, cols, 'n', bk, depth, 'k'),
-		Bias: n.Attr[0] != 0, Act: kir.Activation(n.Attr[1]), CStrided: strided}
-	params := constants(batch...)
-	params = append(params, constants(m, cols, depth)...)
-	params = append(append(params, constants(append(append([]int64{}, sa...), am, ak)...)...), a.offset)
-	params = append(append(params, constants(append(append([]int64{}, sb...), bk, bn)...)...), b.offset)
+	g := kir.Gemm{Act: kir.Activation(n.Attr[1]),
+		CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
+	var bias *arg
+	if n.Attr[0] != 0 {
+		bias = p.in(2)
+	}
+	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, bias, matrix{c.buf, sc, cm, cn, c.offset})
+}
+
+// matrix is an operand of product: strides of its batch dims, rows and columns.
+type matrix struct {
+	buf      int
+	batch    []int64
+	row, col int64
+	offset   Param
+}
+
+// strides gives the parameters of a matrix.
+func (x *matrix) strides() []Param {
+	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
+}
+
+// product appends c = act(a @ b + bias) of size[0] rows, size[1] columns and size[2] terms; bias may be nil. g
+// says the activation and whether c has strides; the rest of it follows from the operands.
+func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, bias *arg, c matrix) {
+	rows, cols, depth := size[0], size[1], size[2]
+	g.Type, g.Batch, g.Bias = d, len(batch), bias != nil
+	g.AUnit, g.BUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm'), unitDim(b.col, cols, 'n', b.row, depth, 'k')
+	params := slices.Concat(constants(batch...), constants(size[:]...), a.strides(), b.strides())
 	bufs := []int{a.buf, b.buf}
-	if g.Bias {
-		bias := p.in(2)
+	if bias != nil {
 		params = append(params, Param{Value: bias.stride[0]}, bias.offset)
 		bufs = append(bufs, bias.buf)
 	}
-	if strided {
-		params = append(append(params, constants(append(append([]int64{}, sc...), cm, cn)...)...), c.offset)
+	if g.CStrided {
+		params = append(params, c.strides()...)
 	}
-	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: g, Bufs: append(bufs, c.buf), Params: params})
+	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: append(bufs, c.buf), Params: params})
 }
 
 func constants(v ...int64) []Param {

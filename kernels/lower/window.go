@@ -3,7 +3,6 @@ package lower
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -50,14 +49,16 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 	need := append([]int64{}, x.shape...)
 	inside := !wantDense || dense(x.shape, x.stride)
 	src := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, use: reads, shape: append([]int64{}, x.shape...), stride: x.stride}
+	front := make([]int64, len(x.shape)) // where the first element that is kept lies in the temporary
 	for i, n := range x.shape[lead:] {
 		d := lead + i
 		need[d] = (w.Out[i]-1)*w.Stride[i] + (w.Kernel[i]-1)*w.Dilation[i] + 1
 		inside = inside && w.Lo[i] == 0 && w.Base[i] == 1 && need[d] <= n
 		first := max(0, (w.Base[i]-1-w.Lo[i])/w.Base[i])
-		last := min(n-1, floorDiv(need[d]-1-w.Lo[i], w.Base[i]))
+		last := min(n-1, ir.FloorDiv(need[d]-1-w.Lo[i], w.Base[i]))
 		src.shape[d] = max(0, last-first+1)
 		src.offset.Value += first * x.stride[d]
+		front[d] = w.Lo[i] + first*w.Base[i]
 	}
 	if inside {
 		return x
@@ -66,22 +67,14 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 	p.fill(t, func(k *kernel) int { return v.value(k, x.dtype) })
 	if ir.Numel(src.shape) > 0 {
 		dst := &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: src.shape, stride: append([]int64{}, t.stride...)}
-		for i := range w.Kernel {
+		for i, base := range w.Base {
 			d := lead + i
-			first := max(0, (w.Base[i]-1-w.Lo[i])/w.Base[i])
-			dst.offset.Value += (w.Lo[i] + first*w.Base[i]) * t.stride[d]
-			dst.stride[d] *= w.Base[i]
+			dst.offset.Value += front[d] * t.stride[d]
+			dst.stride[d] *= base
 		}
 		p.copy(src, dst)
 	}
 	return &arg{dtype: t.dtype, buf: t.buf, shape: t.shape, stride: t.stride, use: reads}
-}
-
-func floorDiv(a, b int64) int64 {
-	if a < 0 {
-		return -((-a + b - 1) / b)
-	}
-	return a / b
 }
 
 // steps gives the strides of windows over x: by kernel element and by position.
@@ -99,22 +92,12 @@ func readAgain(t *arg, shape, stride []int64) *arg {
 	return &arg{dtype: t.dtype, buf: t.buf, shape: shape, stride: stride, use: reads}
 }
 
-// matrix is an operand of product: strides of its batch dims, rows and columns.
-type matrix struct {
-	buf      int
-	batch    []int64
-	row, col int64
-	offset   Param
-}
-
-// product appends c = a @ b with sizes m x k and k x n.
-func (p *program) product(d ir.DType, batch []int64, m, n, k int64, a, b, c matrix) {
-	g := &kir.Gemm{Type: d, Batch: len(batch), AUnit: unitDim(a.col, k, 'k', a.row, m, 'm'), BUnit: unitDim(b.col, n, 'n', b.row, k, 'k'), CStrided: true}
-	params := append(constants(batch...), constants(m, n, k)...)
-	params = append(append(append(params, constants(a.batch...)...), constants(a.row, a.col)...), a.offset)
-	params = append(append(append(params, constants(b.batch...)...), constants(b.row, b.col)...), b.offset)
-	params = append(append(append(params, constants(c.batch...)...), constants(c.row, c.col)...), c.offset)
-	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: g, Bufs: []int{a.buf, b.buf, c.buf}, Params: params})
+// lay copies a view of x, which begins from elements behind x's own beginning, densely into a temporary.
+func (p *program) lay(x *arg, from int64, shape, stride []int64, into *arg) {
+	src := readAgain(x, shape, stride)
+	src.offset = x.offset
+	src.offset.Value += from
+	p.copy(src, &arg{dtype: into.dtype, buf: into.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
 }
 
 // contiguous gives x as a dense operand at offset 0, copied when it is not.
@@ -168,15 +151,12 @@ func lowerConv(p *program) {
 	for at := int64(0); at < v.n; at += v.chunk {
 		m := min(v.chunk, v.n-at)
 		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
-		src := readAgain(x, shape, concat(x.stride[:2], concat(kernel, position)))
-		src.offset = x.offset
-		src.offset.Value += at * x.stride[0]
-		p.copy(src, &arg{dtype: cols.dtype, buf: cols.buf, shape: shape, stride: cols.stride, use: writes})
+		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], concat(kernel, position)), cols)
 		c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
 		c.offset.Value += at * v.o * v.places
-		p.product(x.dtype, []int64{m, v.groups}, rows, v.places, depth,
+		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth},
 			matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset},
-			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, c)
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, nil, c)
 	}
 	if result != y {
 		p.copy(readAgain(result, result.shape, result.stride), y)
@@ -206,19 +186,12 @@ func lowerConvWeightGrad(p *program) {
 		at := i * v.chunk
 		m := min(v.chunk, v.n-at)
 		shape := concat(concat([]int64{v.c}, v.win.Kernel), concat([]int64{m}, v.win.Out))
-		src := readAgain(x, shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)))
-		src.offset = x.offset
-		src.offset.Value += at * x.stride[0]
-		p.copy(src, &arg{dtype: laid.dtype, buf: laid.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
-		shape = concat([]int64{v.o, m}, v.win.Out)
-		g := readAgain(gy, shape, concat([]int64{gy.stride[1], gy.stride[0]}, gy.stride[2:]))
-		g.offset = gy.offset
-		g.offset.Value += at * gy.stride[0]
-		p.copy(g, &arg{dtype: turned.dtype, buf: turned.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
+		p.lay(x, at*x.stride[0], shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)), laid)
+		p.lay(gy, at*gy.stride[0], concat([]int64{v.o, m}, v.win.Out), concat([]int64{gy.stride[1], gy.stride[0]}, gy.stride[2:]), turned)
 		depth := m * v.places
-		p.product(x.dtype, []int64{v.groups}, rows, cols, depth,
+		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{v.groups}, [3]int64{rows, cols, depth},
 			matrix{buf: turned.buf, batch: []int64{rows * depth}, row: depth, col: 1},
-			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth},
+			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth}, nil,
 			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: Param{Value: i * v.o * cols}})
 	}
 	sum := readAgain(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))

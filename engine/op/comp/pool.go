@@ -70,9 +70,9 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 			fail(ir.ErrRuntime, "pad should be at most half of effective kernel size, but got pad=%d, kernel_size=%d and dilation=%d", pad, k, p.dilation[i])
 		}
 		span := n + 2*pad - p.dilation[i]*(k-1) - 1
-		out := floorDiv(span, s) + 1
+		out := ir.FloorDiv(span, s) + 1
 		if ceil {
-			out = floorDiv(span+s-1, s) + 1
+			out = ir.FloorDiv(span+s-1, s) + 1
 			if (out-1)*s >= n+pad {
 				out--
 			}
@@ -83,14 +83,6 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 		p.out = append(p.out, out)
 	}
 	return p
-}
-
-func floorDiv(a, b int64) int64 {
-	if q := a / b; q*b > a {
-		return q - 1
-	} else {
-		return q
-	}
 }
 
 func (p pooling) windows() op.Windows {
