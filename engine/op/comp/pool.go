@@ -44,17 +44,12 @@ type pooling struct {
 // poolingOf checks the arguments as PyTorch does and finds the output's sizes.
 func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil bool) pooling {
 	d := len(in)
-	list := func(what string, v []int64, fallback []int64) []int64 {
-		switch len(v) {
-		case d:
-			return v
-		case 1:
-			return repeated(v[0], d)
-		case 0:
-			return fallback
+	list := func(what string, v []int64, missing []int64) []int64 {
+		all, ok := perDim(v, d, missing)
+		if !ok {
+			fail(ir.ErrRuntime, "%s: %s must either be a single int, or a tuple of %d ints: got %s", name, what, d, ir.ShapeString(v))
 		}
-		fail(ir.ErrRuntime, "%s: %s must either be a single int, or a tuple of %d ints: got %s", name, what, d, ir.ShapeString(v))
-		return nil
+		return all
 	}
 	p := pooling{kernel: list("kernel_size", kernel, nil)}
 	if p.kernel == nil {
@@ -240,12 +235,10 @@ func registerAdaptive(d int) {
 }
 
 func adaptiveSizes(a *op.Args, in []int64) []int64 {
-	out, _ := a.IntList()
-	if len(out) == 1 {
-		out = repeated(out[0], len(in))
-	}
-	if len(out) != len(in) {
-		fail(ir.ErrRuntime, "adaptive pool: output_size: got %d sizes, want %d", len(out), len(in))
+	given, _ := a.IntList()
+	out, ok := perDim(given, len(in), nil)
+	if !ok || out == nil {
+		fail(ir.ErrRuntime, "adaptive pool: output_size: got %d sizes, want %d", len(given), len(in))
 	}
 	for _, n := range out {
 		if n < 0 {
@@ -327,13 +320,13 @@ func adaptiveMax(b op.Builder, x op.Val, in, out []int64) (values, indices op.Va
 			s := picked.Shape()
 			return prim.Reshape(b, picked, append(append(slices.Clone(s[:dim]), out[i], most), s[dim+1:]...))
 		}
-		v, k := prim.MaxDim(b, windows(x), dim+1)
+		laid := windows(x)
+		v, k := prim.MaxDim(b, laid, dim+1)
 		pick := func(v op.Val) op.Val {
 			return prim.Squeeze(b, prim.Gather(b, v, prim.Unsqueeze(b, k, dim+1), dim+1), []int64{dim + 1})
 		}
 		column := prim.Reshape(b, at, append(append(repeated(1, int(dim)), out[i], most), repeated(1, len(x.Shape())-int(dim)-1)...))
-		full := windows(x).Shape()
-		here := prim.Mul(b, pick(expand(b, column, full)), op.IntVal(below))
+		here := prim.Mul(b, pick(expand(b, column, laid.Shape())), op.IntVal(below))
 		if indices.IsTensor() {
 			here = prim.Add(b, here, pick(windows(indices)))
 		}

@@ -54,7 +54,7 @@ def _stride(stride: Any) -> Any:
     return () if stride is None else stride
 
 
-def _max_pool(dims: int) -> Any:
+def _max_pool(dims: int, always: bool) -> Any:
     plain, both = getattr(_C, f"max_pool{dims}d"), getattr(_C, f"max_pool{dims}d_with_indices")
 
     def max_pool(
@@ -67,30 +67,13 @@ def _max_pool(dims: int) -> Any:
         return_indices: bool = False,
     ) -> Any:
         """Return the largest element of each window, with ``return_indices`` also its row-major number in its channel."""
-        f = both if return_indices else plain
+        f = both if always or return_indices else plain
         return f(input, kernel_size, _stride(stride), padding, dilation, ceil_mode)
 
-    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
+    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d" + "_with_indices" * always
+    if always:
+        max_pool.__doc__ = "Return the largest element of each window and its row-major number in its channel."
     return max_pool
-
-
-def _max_pool_with_indices(dims: int) -> Any:
-    both = getattr(_C, f"max_pool{dims}d_with_indices")
-
-    def max_pool_with_indices(
-        input: Tensor,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the largest element of each window and its row-major number in its channel."""
-        return both(input, kernel_size, _stride(stride), padding, dilation, ceil_mode)
-
-    max_pool_with_indices.__name__ = max_pool_with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
-    return max_pool_with_indices
 
 
 def _sizes(size: Any, input: Tensor, dims: int) -> list[int]:
@@ -124,8 +107,8 @@ def _adaptive_max_pool(dims: int) -> Any:
     return adaptive_max_pool
 
 
-max_pool1d, max_pool2d, max_pool3d = (_max_pool(d) for d in (1, 2, 3))
-max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (_max_pool_with_indices(d) for d in (1, 2, 3))
+max_pool1d, max_pool2d, max_pool3d = (_max_pool(d, False) for d in (1, 2, 3))
+max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (_max_pool(d, True) for d in (1, 2, 3))
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive_avg_pool(d) for d in (1, 2, 3))
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive_max_pool(d) for d in (1, 2, 3))
 
@@ -171,6 +154,14 @@ def _check_batch_size(input: Tensor) -> None:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
 
 
+@no_grad()
+def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
+    """Move running statistics towards those of a batch."""
+    for running, now in statistics:
+        if running is not None:
+            running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -188,10 +179,7 @@ def batch_norm(
     if running_mean is None and running_var is None:
         return _C.batch_norm(input, weight, bias, None, None, True, momentum, eps, True)
     output, mean, variance = _C._batch_norm_stats(input, weight, bias, eps)
-    with no_grad():
-        for running, now in ((running_mean, mean), (running_var, variance)):
-            if running is not None:
-                running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
+    _follow(((running_mean, mean), (running_var, variance)), momentum)
     return output
 
 
@@ -213,10 +201,9 @@ def instance_norm(
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
     flat = input.reshape(1, batch * channels, *rest)
     output, mean, variance = _C._batch_norm_stats(flat, None, None, eps)
-    with no_grad():
-        for running, now in ((running_mean, mean), (running_var, variance)):
-            if running is not None:
-                running.mul_(1 - momentum).add_(now.reshape(batch, channels).mean(0).to(running.dtype), alpha=momentum)
+    if running_mean is not None or running_var is not None:
+        mean, variance = (of.reshape(batch, channels).mean(0) for of in (mean, variance))
+        _follow(((running_mean, mean), (running_var, variance)), momentum)
     output = output.reshape(input.shape)
     shape = (channels, *[1] * len(rest))
     if weight is not None:

@@ -6,9 +6,8 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.nn import functional as F
-from torchlette.nn import init
 from torchlette.nn.modules.module import Module
-from torchlette.nn.parameter import Parameter
+from torchlette.nn.modules.normalization import register_affine, reset_affine
 
 _NORMS = ("BatchNorm", "InstanceNorm")
 __all__ = [*(f"{kind}{d}d" for kind in _NORMS for d in (1, 2, 3)), "GroupNorm"]  # noqa: PLE0605
@@ -25,8 +24,7 @@ class _Running(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(_C.empty(num_features, device=device, dtype=dtype)) if present else None)
+        register_affine(self, num_features, affine, bias, device, dtype)
         if track_running_stats:
             self.register_buffer("running_mean", _C.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", _C.ones(num_features, device=device, dtype=dtype))
@@ -46,10 +44,7 @@ class _Running(Module):
     def reset_parameters(self) -> None:
         """Set the weight to one, the bias to zero and the statistics to their start."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        reset_affine(self)
 
     def extra_repr(self) -> str:
         """Show the options."""
@@ -209,16 +204,12 @@ class GroupNorm(Module):
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name, present in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, Parameter(_C.empty(num_channels, device=device, dtype=dtype)) if present else None)
+        register_affine(self, num_channels, affine, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the weight to one and the bias to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        reset_affine(self)
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Normalise ``input``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -24,6 +24,7 @@ class _Conv(Module):
     """What all convolutions share: the parameters, their initial values and the text."""
 
     _dims: int
+    _function: Callable[..., _C.Tensor]
     _transposed = False
 
     def __init__(
@@ -123,16 +124,17 @@ class _Plain(_Conv):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the convolution of ``input``, ``[N, C, ...]`` or ``[C, ...]``."""
-        convolve, padding = getattr(_C, f"conv{self._dims}d"), self.padding
+        padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._around(), self.padding_mode), 0
-        return convolve(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return self._function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Plain):
     """Convolution over sequences ``[N, C, L]``; arguments as :class:`Conv2d`."""
 
     _dims = 1
+    _function = staticmethod(_C.conv1d)
 
 
 class Conv2d(_Plain):
@@ -153,12 +155,14 @@ class Conv2d(_Plain):
     """
 
     _dims = 2
+    _function = staticmethod(_C.conv2d)
 
 
 class Conv3d(_Plain):
     """Convolution over volumes ``[N, C, D, H, W]``; arguments as :class:`Conv2d`."""
 
     _dims = 3
+    _function = staticmethod(_C.conv3d)
 
 
 class _Transposed(_Conv):
@@ -203,15 +207,15 @@ class _Transposed(_Conv):
 
     def forward(self, input: _C.Tensor, output_size: Sequence[int] | None = None) -> _C.Tensor:
         """Return the transposed convolution of ``input``, ``[N, C, ...]`` or ``[C, ...]``."""
-        transpose = getattr(_C, f"conv_transpose{self._dims}d")
         extra = self._output_padding(input, output_size)
-        return transpose(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
 class ConvTranspose1d(_Transposed):
     """Transposed convolution over sequences; arguments as :class:`ConvTranspose2d`."""
 
     _dims = 1
+    _function = staticmethod(_C.conv_transpose1d)
 
 
 class ConvTranspose2d(_Transposed):
@@ -233,12 +237,14 @@ class ConvTranspose2d(_Transposed):
     """
 
     _dims = 2
+    _function = staticmethod(_C.conv_transpose2d)
 
 
 class ConvTranspose3d(_Transposed):
     """Transposed convolution over volumes; arguments as :class:`ConvTranspose2d`."""
 
     _dims = 3
+    _function = staticmethod(_C.conv_transpose3d)
 
 
 class Unfold(Module):

@@ -18,6 +18,20 @@ def _shape_tuple(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
+def register_affine(module: Module, shape: int | tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+    """Give a norm its weight and its bias, or ``None`` in their places."""
+    for name, present in (("weight", weight), ("bias", weight and bias)):
+        module.register_parameter(name, Parameter(_C.empty(shape, device=device, dtype=dtype)) if present else None)
+
+
+def reset_affine(module: Module) -> None:
+    """Set a norm's weight to one and its bias to zero, where there are such."""
+    if module.weight is not None:
+        init.ones_(module.weight)
+    if module.bias is not None:
+        init.zeros_(module.bias)
+
+
 class LayerNorm(Module):
     """Subtract the mean and divide by the standard deviation, then scale and shift.
 
@@ -44,17 +58,12 @@ class LayerNorm(Module):
         self.normalized_shape = _shape_tuple(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        for name, present in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            value = Parameter(_C.empty(self.normalized_shape, device=device, dtype=dtype)) if present else None
-            self.register_parameter(name, value)
+        register_affine(self, self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Set the weight to one and the bias to zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        reset_affine(self)
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Normalise ``input``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -25,7 +25,7 @@ class _MaxPool(Module):
         ceil_mode: Whether the last window may reach beyond the input.
     """
 
-    _dims: int
+    _function: Callable[..., Any]
 
     def __init__(
         self,
@@ -43,8 +43,7 @@ class _MaxPool(Module):
 
     def forward(self, input: _C.Tensor) -> Any:
         """Return the pool of ``input``."""
-        pool = getattr(F, f"max_pool{self._dims}d")
-        return pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
+        return self._function(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
 
     def extra_repr(self) -> str:
         """Show the geometry."""
@@ -53,17 +52,17 @@ class _MaxPool(Module):
 
 class MaxPool1d(_MaxPool):
     __doc__ = _MaxPool.__doc__
-    _dims = 1
+    _function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
     __doc__ = _MaxPool.__doc__
-    _dims = 2
+    _function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPool):
     __doc__ = _MaxPool.__doc__
-    _dims = 3
+    _function = staticmethod(F.max_pool3d)
 
 
 class AvgPool1d(Module):
@@ -97,7 +96,7 @@ class _AvgPool(Module):
         divisor_override: What the sums are divided by instead.
     """
 
-    _dims: int
+    _function: Callable[..., Any]
 
     def __init__(
         self,
@@ -115,8 +114,7 @@ class _AvgPool(Module):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the pool of ``input``."""
-        pool = getattr(F, f"avg_pool{self._dims}d")
-        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        return self._function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
     def extra_repr(self) -> str:
         """Show the geometry."""
@@ -125,17 +123,16 @@ class _AvgPool(Module):
 
 class AvgPool2d(_AvgPool):
     __doc__ = _AvgPool.__doc__
-    _dims = 2
+    _function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
     __doc__ = _AvgPool.__doc__
-    _dims = 3
+    _function = staticmethod(F.avg_pool3d)
 
 
 class _Adaptive(Module):
-    _dims: int
-    _function: str
+    _function: Callable[..., Any]
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
@@ -143,8 +140,7 @@ class _Adaptive(Module):
 
     def forward(self, input: _C.Tensor) -> Any:
         """Return the pool of ``input``."""
-        pool = getattr(F, f"{self._function}{self._dims}d")
-        return pool(input, self.output_size, True) if self.return_indices else pool(input, self.output_size)
+        return self._function(input, self.output_size, True) if self.return_indices else self._function(input, self.output_size)
 
     def extra_repr(self) -> str:
         """Show the size."""
@@ -154,8 +150,6 @@ class _Adaptive(Module):
 class _AdaptiveAvg(_Adaptive):
     """Means over windows placed so that the output has ``output_size``; ``None`` keeps a size."""
 
-    _function = "adaptive_avg_pool"
-
     def __init__(self, output_size: Any) -> None:
         """Keep the size."""
         super().__init__(output_size)
@@ -164,34 +158,32 @@ class _AdaptiveAvg(_Adaptive):
 class _AdaptiveMax(_Adaptive):
     """Largest elements of windows placed so that the output has ``output_size``; ``None`` keeps a size."""
 
-    _function = "adaptive_max_pool"
-
 
 class AdaptiveAvgPool1d(_AdaptiveAvg):
     __doc__ = _AdaptiveAvg.__doc__
-    _dims = 1
+    _function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvg):
     __doc__ = _AdaptiveAvg.__doc__
-    _dims = 2
+    _function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvg):
     __doc__ = _AdaptiveAvg.__doc__
-    _dims = 3
+    _function = staticmethod(F.adaptive_avg_pool3d)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMax):
     __doc__ = _AdaptiveMax.__doc__
-    _dims = 1
+    _function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMax):
     __doc__ = _AdaptiveMax.__doc__
-    _dims = 2
+    _function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMax):
     __doc__ = _AdaptiveMax.__doc__
-    _dims = 3
+    _function = staticmethod(F.adaptive_max_pool3d)
