@@ -1,0 +1,295 @@
+"""PyTorch's operator database over two libraries: its samples are converted, run on both sides and compared.
+
+An entry of the database (``OpInfo``) has a PyTorch callable, its method and in-place forms, aliases, dtypes,
+and samples: tensors and arguments of one call. ``counterpart`` finds our callable of the same name, or
+rewrites a wrapper of theirs to look names up in ours; ``convert`` maps a sample to our tensors.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import oracle
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+import torchlette
+import torchlette.torch as facade
+
+#: The seed before each call that may draw.
+SEED = 20260101
+Sample = Any
+OpInfo = Any
+
+
+def entries(names: frozenset[str]) -> list[OpInfo]:
+    """Return the database's entries of those names, each overload once."""
+    return sorted((op for op in op_db if op.name in names), key=label)
+
+
+def label(op: OpInfo) -> str:
+    """Return the entry's name with its variant, such as ``std_mean.unbiased``."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+# Conversion ------------------------------------------------------------------------------
+
+
+def _raw(t: torch.Tensor) -> torchlette.Tensor:
+    """Return our tensor of the values of a contiguous CPU tensor."""
+    if t.dtype is torch.bfloat16:
+        return torchlette.tensor(t.float().numpy()).to(torchlette.bfloat16)
+    return torchlette.tensor(t.numpy().copy())
+
+
+def tensor(t: torch.Tensor, device: str = "cpu") -> torchlette.Tensor:
+    """Return our tensor of the same values, strides and ``requires_grad``; storage is not shared."""
+    d = t.detach().resolve_conj().resolve_neg()
+    if d.is_contiguous() or d.numel() == 0:
+        out = _raw(d.contiguous()).to(device)
+        if out.stride() != tuple(d.stride()) and d.numel() == 0:
+            out = torchlette.empty(tuple(d.shape), dtype=out.dtype, device=device)
+    else:
+        extent = 1 + sum((n - 1) * s for n, s in zip(d.shape, d.stride(), strict=True))
+        flat = d.as_strided((extent,), (1,), d.storage_offset())
+        out = _raw(flat.contiguous()).to(device).as_strided(tuple(d.shape), tuple(d.stride()))
+    return out.requires_grad_() if t.requires_grad else out
+
+
+@dataclass
+class Converter:
+    """Maps the arguments of a sample to our library; a tensor that occurs twice becomes one tensor."""
+
+    device: str
+    seen: dict[int, torchlette.Tensor] = field(default_factory=dict)
+    leaves: list[tuple[torch.Tensor, torchlette.Tensor]] = field(default_factory=list)
+
+    def __call__(self, x: Any) -> Any:
+        """Convert an argument, and what it holds."""
+        if isinstance(x, torch.Tensor):
+            if id(x) not in self.seen:
+                self.seen[id(x)] = tensor(x, self.device)
+                if x.requires_grad:
+                    self.leaves.append((x, self.seen[id(x)]))
+            return self.seen[id(x)]
+        if isinstance(x, torch.dtype):
+            return getattr(torchlette, oracle.dtype_name(x))
+        if isinstance(x, torch.device):
+            return torchlette.device(self.device)
+        if isinstance(x, torch.memory_format):
+            return getattr(facade, str(x).removeprefix("torch."))
+        if isinstance(x, torch.layout):
+            return getattr(facade, str(x).removeprefix("torch."))
+        if isinstance(x, torch.Size):
+            return torchlette.Size(x)
+        if isinstance(x, slice):
+            return slice(self(x.start), self(x.stop), self(x.step))
+        if type(x) in (list, tuple):
+            return type(x)(self(v) for v in x)
+        if isinstance(x, dict):
+            return {k: self(v) for k, v in x.items()}
+        if isinstance(x, types.FunctionType):
+            return rewritten(x)
+        return x
+
+
+# Callables -------------------------------------------------------------------------------
+
+
+def lookup(name: str) -> Callable[..., Any] | None:
+    """Return our callable of that name: a function of the library or of a sub-module, or a method."""
+    found: Any = facade
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            break
+    if found is None and "." not in name:
+        found = getattr(torchlette.Tensor, name, None)
+    return found if callable(found) else None
+
+
+def rewritten(f: types.FunctionType) -> Callable[..., Any]:
+    """Return ``f`` with ``torch`` meaning our library."""
+    scope = dict(f.__globals__)
+    scope["torch"] = facade
+    cells = tuple(types.CellType(_mapped(c.cell_contents)) for c in f.__closure__ or ())
+    defaults = tuple(_mapped(d) for d in f.__defaults__ or ())
+    copy = types.FunctionType(f.__code__, scope, f.__name__, defaults, cells)
+    copy.__kwdefaults__ = {k: _mapped(v) for k, v in (f.__kwdefaults__ or {}).items()}
+    return copy
+
+
+def _mapped(x: Any) -> Any:
+    """Return our counterpart of a value that a wrapper holds: a function of ``torch``, a dtype, anything else itself."""
+    if isinstance(x, torch.dtype):
+        return getattr(torchlette, oracle.dtype_name(x))
+    if isinstance(x, types.FunctionType) and not x.__module__.startswith("torch.testing"):
+        name = x.__module__.removeprefix("torch.").removeprefix("torch") + "." + x.__name__
+        return lookup(name.strip(".")) or x
+    if isinstance(x, types.FunctionType):
+        return rewritten(x)
+    if isinstance(x, types.BuiltinFunctionType):
+        return lookup(x.__name__) or x
+    if isinstance(x, (types.MethodDescriptorType, types.WrapperDescriptorType)):
+        return getattr(torchlette.Tensor, x.__name__, x)
+    return x
+
+
+def counterpart(op: OpInfo, form: str = "function") -> Callable[..., Any]:
+    """Return our callable of an entry in one of its forms: function, method, in place, operator or an alias's name."""
+    if form == "method":
+        return _named_method(op.method_variant, op.name)
+    if form == "inplace":
+        return _named_method(op.inplace_variant, op.name + "_")
+    if form != "function":
+        return _needed(form)
+    if isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing"):
+        return rewritten(op.op)
+    return _needed(op.name)
+
+
+def _named_method(theirs: Any, name: str) -> Callable[..., Any]:
+    if isinstance(theirs, types.FunctionType) and theirs.__module__.startswith("torch.testing"):
+        return rewritten(theirs)
+    name = getattr(theirs, "__name__", name)
+    found = getattr(torchlette.Tensor, name, None)
+    if found is None:
+        raise AttributeError(f"Tensor has no method {name}")
+    return found
+
+
+def _needed(name: str) -> Callable[..., Any]:
+    found = lookup(name)
+    if found is None:
+        raise AttributeError(f"no {name}")
+    return found
+
+
+def forms(op: OpInfo) -> list[str]:
+    """Return the forms of an entry: function, method, in place, ``out=`` and its aliases."""
+    out = ["function"]
+    if op.method_variant is not None and op.method_variant is not op.op:
+        out.append("method")
+    if op.inplace_variant is not None:
+        out.append("inplace")
+    if op.supports_out:
+        out.append("out")
+    return out + [a.name for a in op.aliases]
+
+
+# Runs ------------------------------------------------------------------------------------
+
+
+def samples(op: OpInfo, dtype: torch.dtype, *, grad: bool, limit: int) -> Iterator[Sample]:
+    """Yield at most ``limit`` samples, spread evenly over all that the entry has."""
+    torch.manual_seed(SEED)
+    np.random.seed(0)
+    drawn = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
+    step = max(1, -(-len(drawn) // limit))
+    yield from drawn[::step]
+
+
+def call(f: Callable[..., Any], sample: Sample, convert: Callable[[Any], Any], form: str) -> Any:
+    """Call ``f`` on a sample that ``convert`` maps, in the given form."""
+    first, args, kwargs = convert(sample.input), convert(tuple(sample.args)), convert(dict(sample.kwargs))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if form == "inplace":
+            first = first.clone()
+            f(first, *args, **kwargs)
+            return first
+        return f(first, *args, **kwargs)
+
+
+def theirs_of(op: OpInfo, form: str) -> Callable[..., Any]:
+    """Return PyTorch's callable of an entry in a form."""
+    if form == "method":
+        return op.method_variant
+    if form == "inplace":
+        return op.inplace_variant
+    for alias in op.aliases:
+        if alias.name == form:
+            return alias.op
+    return op.op
+
+
+def tensors(result: Any) -> list[Any]:
+    """Return the tensors that a result holds, in order."""
+    if isinstance(result, (torch.Tensor, torchlette.Tensor)):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [t for r in result for t in tensors(r)]
+    return []
+
+
+def forward(op: OpInfo, sample: Sample, device: str, form: str, *, values: bool = True) -> None:
+    """Assert that a call of ours gives PyTorch's result: structure, shape, dtype and, unless it draws, values."""
+    torch.manual_seed(SEED)
+    want = call(theirs_of(op, form), sample, lambda x: x, form)
+    convert = Converter(device)
+    got = call(counterpart(op, form), sample, convert, form)
+    compare(got, want, values=values)
+    if not values or form in ("inplace",):
+        return
+    if form == "function" and op.supports_out and isinstance(want, torch.Tensor):
+        _into_out(op, sample, device, want)
+
+
+def _into_out(op: OpInfo, sample: Sample, device: str, want: torch.Tensor) -> None:
+    if want.requires_grad:
+        return
+    try:
+        call(lambda *a, **k: op.op(*a, **k, out=torch.empty_like(want)), sample, lambda x: x, "out")
+    except (RuntimeError, TypeError):
+        return  # PyTorch refuses out= for this overload
+    convert = Converter(device)
+    out = torchlette.empty(tuple(want.shape), dtype=convert(want.dtype), device=device)
+    f = counterpart(op)
+    call(lambda *a, **k: f(*a, **k, out=out), sample, convert, "out")
+    compare(out, want)
+
+
+def compare(got: Any, want: Any, *, values: bool = True) -> None:
+    """Assert equality at ``assert_close`` defaults, or of shape and dtype alone."""
+    if values:
+        oracle.assert_equal(got, want)
+        return
+    for g, w in zip(tensors(got), tensors(want), strict=True):
+        assert tuple(g.shape) == tuple(w.shape), f"got shape {tuple(g.shape)}, want {tuple(w.shape)}"
+        assert oracle.dtype_name(g.dtype) == oracle.dtype_name(w.dtype), f"got {g.dtype}, want {w.dtype}"
+
+
+def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") -> bool:
+    """Assert that every leaf's gradient is PyTorch's; return whether there was one to compare."""
+    torch.manual_seed(SEED)
+    want = tensors(_outputs(op, sample, call(theirs_of(op, form), sample, lambda x: x, form)))
+    roots = [i for i, t in enumerate(want) if t.requires_grad]
+    if not roots:
+        return False
+    convert = Converter(device)
+    got = tensors(_outputs(op, sample, call(counterpart(op, form), sample, convert, form)))
+    for g, w in zip(got, want, strict=True):
+        assert g.requires_grad == w.requires_grad, f"requires_grad is {g.requires_grad}, want {w.requires_grad}"
+    generator = torch.Generator().manual_seed(SEED)
+    cotangents = [torch.rand(want[i].shape, dtype=want[i].dtype, generator=generator) + 0.5 for i in roots]
+    leaves = convert.leaves
+    ours = facade.autograd.grad([got[i] for i in roots], [b for _, b in leaves], [tensor(c, device) for c in cotangents], allow_unused=True)
+    theirs = torch.autograd.grad([want[i] for i in roots], [a for a, _ in leaves], cotangents, allow_unused=True)
+    for n, (g, w) in enumerate(zip(ours, theirs, strict=True)):
+        assert (g is None) == (w is None), f"gradient {n} is {'none' if g is None else 'given'}, want the other"
+        if w is not None:
+            oracle.assert_equal(g, w, f"gradient {n}")
+    return True
+
+
+def _outputs(op: OpInfo, sample: Sample, result: Any) -> Any:
+    """Return what the entry calls the differentiable results."""
+    process = getattr(sample, "output_process_fn_grad", None)
+    if process is None or isinstance(result, tuple):
+        return result
+    return process(result) if isinstance(result, torch.Tensor) and process.__name__ != "<lambda>" else result
