@@ -204,6 +204,8 @@ const (
 	Method                       // Tensor.name
 	Functional                   // torchlette.nn.functional.name
 	Hidden                       // torchlette._C only
+	Linalg                       // torchlette.linalg.name, of operators named linalg_name
+	Special                      // torchlette.special.name, of operators named special_name; aliases likewise
 )
 
 // Sample is one call for tests: Python literals, tensors written as

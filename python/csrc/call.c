@@ -300,9 +300,9 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t door, PyObjec
 #define ROW(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)
 #define PAGE(M, h) ROW(M, h##0) ROW(M, h##1) ROW(M, h##2) ROW(M, h##3) ROW(M, h##4) ROW(M, h##5) ROW(M, h##6) ROW(M, h##7) \
     ROW(M, h##8) ROW(M, h##9) ROW(M, h##a) ROW(M, h##b) ROW(M, h##c) ROW(M, h##d) ROW(M, h##e) ROW(M, h##f)
-#define ALL(M) PAGE(M, 0) PAGE(M, 1) PAGE(M, 2) PAGE(M, 3)
+#define ALL(M) PAGE(M, 0) PAGE(M, 1) PAGE(M, 2) PAGE(M, 3) PAGE(M, 4) PAGE(M, 5) PAGE(M, 6) PAGE(M, 7)
 
-enum { MAX_METHODS = 4 * 256 };
+enum { MAX_METHODS = 8 * 256 };
 static group *method_groups[MAX_METHODS];
 
 ALL(ENTRY)
@@ -363,10 +363,11 @@ int call_init(PyObject *module) {
         if (doc == NULL || (function && add_functions(module, facade, g, doc, names) < 0)) {
             return -1;
         }
-        if ((g->where & TL_W_METHOD) != 0 && add_method((PyObject *)G.tensor, g, i, doc) < 0) {
+        bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0; /* in the sub-module only */
+        if ((g->where & TL_W_METHOD) != 0 && !prefixed && add_method((PyObject *)G.tensor, g, i, doc) < 0) {
             return -1;
         }
-        PyObject *flags = PyLong_FromLong(g->where | (g->mode == TL_IN_PLACE ? 16 : 0));
+        PyObject *flags = PyLong_FromLong(g->where | (g->mode == TL_IN_PLACE ? 64 : 0));
         if (flags == NULL || PyDict_SetItemString(where, g->name, flags) < 0) {
             return -1;
         }
@@ -375,7 +376,7 @@ int call_init(PyObject *module) {
     Py_DECREF(names[0]);
     Py_DECREF(names[1]);
     /* _facade: the same functions, whose results follow PyTorch's rules of coercion.
-     * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 in place. */
+     * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 linalg, 32 special, 64 in place. */
     int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where", where) < 0;
     Py_DECREF(facade);
     Py_DECREF(where);

@@ -37,7 +37,7 @@ from_numpy = _C.from_numpy
 # The operators that are functions; those of nn.functional and hidden ones are not.
 _FUNCTION = 1
 for _name, _places in _C._where.items():
-    if _places & _FUNCTION and not _name.startswith("_"):
+    if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_")):
         globals()[_name] = getattr(_C, _name)
 
 from torchlette._repr import set_printoptions  # noqa: E402
@@ -50,7 +50,7 @@ from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("nn", "optim", "profiler", "testing", "utils")
+_LAZY = ("linalg", "nn", "optim", "profiler", "special", "testing", "utils")
 
 
 def __getattr__(name: str) -> _ModuleType:

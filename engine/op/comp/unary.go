@@ -84,7 +84,7 @@ func init() {
 	unary("sinh", "The hyperbolic sine.", nil, inFloat(sinh), anyReal()...)
 	unary("cosh", "The hyperbolic cosine.", nil, inFloat(cosh), anyReal()...)
 	unary("erf", "The error function.", nil, inFloat(prim.Erf), anyReal()...)
-	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"expit"}, inFloat(prim.Sigmoid), anyReal()...)
+	unary("sigmoid", "1 / (1 + exp(-x)).", nil, inFloat(prim.Sigmoid), anyReal()...)
 	unary("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
 	unary("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
 	unary("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)

@@ -72,7 +72,7 @@ func places(w op.Where) string {
 	for _, m := range []struct {
 		bit  op.Where
 		name string
-	}{{op.Function, "TL_W_FUNCTION"}, {op.Method, "TL_W_METHOD"}, {op.Functional, "TL_W_FUNCTIONAL"}, {op.Hidden, "TL_W_HIDDEN"}} {
+	}{{op.Function, "TL_W_FUNCTION"}, {op.Method, "TL_W_METHOD"}, {op.Functional, "TL_W_FUNCTIONAL"}, {op.Hidden, "TL_W_HIDDEN"}, {op.Linalg, "TL_W_LINALG"}, {op.Special, "TL_W_SPECIAL"}} {
 		if w&m.bit != 0 {
 			s = append(s, m.name)
 		}

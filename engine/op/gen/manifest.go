@@ -18,6 +18,8 @@ type entry struct {
 	Method       bool        `json:"method"`
 	Functional   bool        `json:"functional"`
 	Hidden       bool        `json:"hidden"`
+	Linalg       bool        `json:"linalg"`
+	Special      bool        `json:"special"`
 	View         bool        `json:"view"`
 	InPlace      bool        `json:"inplace"`
 	InPlaceOnly  bool        `json:"inplace_only"`
@@ -74,6 +76,7 @@ func manifest(defs []*op.Def) []byte {
 		e := entry{
 			ID: d.ID, Name: d.Parsed.Name, Full: d.Parsed.Full, Sig: d.Sig, Doc: d.Doc, Aliases: append([]string{}, d.Aliases...),
 			Function: d.Where&op.Function != 0, Method: d.Where&op.Method != 0, Functional: d.Where&op.Functional != 0, Hidden: d.Where&op.Hidden != 0,
+			Linalg: d.Where&op.Linalg != 0, Special: d.Where&op.Special != 0,
 			View: d.View, InPlace: d.InPlace, InPlaceOnly: d.InPlaceOnly, Out: d.Out,
 			Samples: calls(d.Samples), ErrorSamples: calls(d.ErrorSamples), NoGrad: string(d.NoGrad),
 			Params: []parameter{}, Results: []result{},

@@ -180,7 +180,7 @@ def load() -> list[Op]:
                 name=entry["name"],
                 full=entry["full"],
                 aliases=tuple(entry["aliases"]),
-                where=frozenset(w for w in ("function", "method", "functional") if entry[w]),
+                where=frozenset(w for w in ("function", "method", "functional", "linalg", "special") if entry[w]),
                 view=entry["view"],
                 in_place=entry["inplace"],
                 in_place_only=entry["inplace_only"],
@@ -199,8 +199,8 @@ def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Cal
     """Return the callable of ``op`` at one place in ``lib``, None when it does not appear there."""
     if where not in op.where:
         return None
-    home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional}[where]
-    return getattr(home, (name or op.name) + suffix, None)
+    home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional, "linalg": lib.linalg, "special": lib.special}[where]
+    return getattr(home, (name or op.name).removeprefix(where + "_") + suffix, None)
 
 
 def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
