@@ -12,7 +12,7 @@ PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
 PY = $(VENV)/bin/python
 export GO
 
-.PHONY: all build demo develop test test-go test-ablate test-c test-python generate lint bench bench-gpu wheel system clean
+.PHONY: all build demo develop test test-go test-ablate test-c test-wheel test-python generate lint bench bench-gpu wheel system clean
 
 all: build
 
@@ -48,7 +48,7 @@ develop: $(VENV)/made
 demo: system build $(VENV)/demo-tools
 	$(PY) demo/train.py $(if $(DEVICE),--device $(DEVICE)) $(if $(STEPS),--steps $(STEPS)) $(DEMO_FLAGS)
 
-test: system $(VENV)/test-tools test-go test-ablate test-c build test-python
+test: system $(VENV)/test-tools test-go test-ablate test-c test-wheel test-python
 
 test-go:
 	$(GO) vet ./...
@@ -62,6 +62,10 @@ test-ablate:
 # A C program that knows nothing but torchlette.h trains a network through the library.
 test-c:
 	sh ci/c_program.sh
+
+# What is shipped: the repaired wheel, tried in a clean environment, is what the Python tests then use.
+test-wheel: wheel
+	$(PIP) install --force-reinstall --no-deps dist/*.whl
 
 # Away from the sources: the tests see the installed package.
 test-python:

@@ -19,6 +19,12 @@ else
     cp build/wheel/*.whl dist
 fi
 ls -l dist
+for wheel in dist/*.whl; do
+    if [ "$(wc -c <"$wheel")" -gt 8000000 ]; then
+        echo "$wheel is larger than 8 MB" >&2
+        exit 1
+    fi
+done
 clean=$(mktemp -d)
 trap 'rm -rf "$clean"' EXIT
 "$python" -m venv "$clean/env"

@@ -120,7 +120,9 @@ func (e *Engine) window(values []uint32, effects int) error {
 		ext[i] = e.s.G.Node(id).Store
 	}
 	res, err := e.x.Run(p, ext, w.Offsets, w.Scalars, nil)
-	e.stats.runNanos += int64(time.Since(t1))
+	took := time.Since(t1)
+	p.RunTime += took
+	e.stats.runNanos += int64(took)
 	if err != nil {
 		return err
 	}
@@ -148,6 +150,7 @@ func (e *Engine) build() (*plan.Plan, error) {
 	if err := e.x.Prepare(p); err != nil {
 		return nil, &exec.ErrAdmission{Err: err}
 	}
+	p.Cause = e.cache.Cause(e.w)
 	e.cache.Add(p)
 	e.stats.built++
 	return p, nil

@@ -207,34 +207,6 @@ func (e *Engine) leaks() map[string]int {
 	return out
 }
 
-// explain says where a tensor stands: binding, versions, pending work.
-func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
-	x, err := e.s.Handle(h)
-	if err != nil {
-		return nil, err
-	}
-	b := e.s.Base(x.Base)
-	n := e.s.G.Node(b.Value)
-	av := ir.AvalOf(b.Aval)
-	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion, "logical_version": b.LogicalVersion,
-		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0, "lost": n.Op == ir.OpLeaf && n.Store == 0,
-		"site": e.SiteString(x.Site), "dtype": av.DType.String(), "device": live.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
-		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
-	switch {
-	case n.Op < ir.OpProj && n.Op != ir.OpFree:
-		m["op"] = op.PrimOf(op.PrimID(n.Op)).Name
-		m["op_site"] = e.SiteString(n.Site)
-	case n.Op == ir.OpLeaf && n.Store != 0:
-		m["storage_version"] = e.x.Storage(n.Store).Version
-		m["bytes"] = e.x.Storage(n.Store).Bytes
-	}
-	if b.Loc != 0 {
-		l := e.s.Loc(b.Loc)
-		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical, "has_value": l.HasValue}
-	}
-	return m, nil
-}
-
 // SetOption changes an option: "pending_bytes" (the safety net's budget), "memory_limit"
 // (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", "profile"
 // (1 or 0), "scope" (the name that what is recorded while profiling goes under), and those

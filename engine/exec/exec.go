@@ -18,6 +18,8 @@ type Storage struct {
 	Bytes   int64
 	Refs    int32
 	Version uint64 // in-place stores committed to it
+	Plan    int64  // number of the plan that wrote it last, 0 for none
+	Window  int64  // and of that run, counted over all plans
 }
 
 // Place is a device with its pool.
@@ -190,6 +192,7 @@ func (x *Executor) settle(p *plan.Plan, ext, results []uint32) []uint32 {
 			id := ext[s.Index]
 			x.Retain(id)
 			x.storages[id].Version++
+			x.wrote(id, p)
 			results = append(results, id)
 			continue
 		}
@@ -200,10 +203,17 @@ func (x *Executor) settle(p *plan.Plan, ext, results []uint32) []uint32 {
 		}
 		id := x.NewStorage(x.outs[s.Index], s.Dev, s.Bytes)
 		x.made[s.Index], x.outs[s.Index] = id, nil
+		x.wrote(id, p)
 		results = append(results, id)
 	}
 	x.giveBack(p, plan.Output)
 	return results
+}
+
+// wrote notes which run made the value of a storage.
+func (x *Executor) wrote(id uint32, p *plan.Plan) {
+	s := &x.storages[id]
+	s.Plan, s.Window = p.Number, x.Runs
 }
 
 // admit acquires every buffer of the plan, or none.

@@ -44,15 +44,18 @@ func (x *Executor) note(s *plan.Segment, d device.Device, began time.Time) {
 		return
 	}
 	times := p.Profiles()
+	s.Times = make([]time.Duration, len(s.Steps))
 	for _, t := range times {
 		st := &s.Steps[t.Step]
-		flops, bytes := cost(st, d.Caps())
-		x.Timings = append(x.Timings, Timing{Event: st.Event, Device: d.Caps().Name, Kernel: kernelName(st),
+		flops, bytes := Cost(st, d.Caps())
+		s.Times[t.Step] = t.Duration
+		x.Timings = append(x.Timings, Timing{Event: st.Event, Device: d.Caps().Name, Kernel: KernelName(st),
 			Start: began.Add(t.Start - times[0].Start), Duration: t.Duration, Flops: flops, Bytes: bytes})
 	}
 }
 
-func kernelName(st *device.Step) string {
+// KernelName names what a step runs.
+func KernelName(st *device.Step) string {
 	switch st.Kind {
 	case device.RunKernel:
 		return st.Kernel.Name
@@ -66,9 +69,9 @@ func kernelName(st *device.Step) string {
 	return "fill_zero"
 }
 
-// cost counts a step's arithmetic and its least traffic: every element that an access
+// Cost counts a step's arithmetic and its least traffic: every element that an access
 // reaches counts once.
-func cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
+func Cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
 	size := func(p int) int64 { return int64(st.Params[p].Bits) }
 	switch st.Kind {
 	case device.CopyBytes:

@@ -59,6 +59,9 @@ func (b *Builder) Build() (p *Plan, err error) {
 		}
 	}()
 	b.p = &Plan{Key: append([]uint32(nil), b.W.Key...), Hash: b.W.Hash}
+	for _, id := range b.W.Nodes {
+		b.p.Ops = append(b.p.Ops, b.S.G.Node(id).Op)
+	}
 	b.free, b.made = map[freeKey][]int{}, map[freeKey]int{}
 	b.analyse()
 	b.placeStores()

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 )
@@ -36,7 +38,8 @@ type Result struct {
 type Segment struct {
 	Dev     ir.DeviceID
 	Steps   []device.Step
-	Program device.Program // set by exec
+	Program device.Program  // set by exec
+	Times   []time.Duration // of each step when it was last profiled; nil before
 	// A transfer copies slot From on device FromDev to slot To on Dev.
 	Transfer bool
 	FromDev  ir.DeviceID
@@ -61,6 +64,10 @@ type Plan struct {
 	Kernels          int
 	BytesWritten     int64
 	Runs             int64
+	Number           int64         // counts plans in the order in which they were made
+	Ops              []uint16      // primitives by local number
+	Cause            string        // why no earlier plan served
+	RunTime          time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
 	// Tick orders plans by last use.
 	Tick uint64
 }
@@ -71,6 +78,7 @@ type Cache struct {
 	max    int
 	n      int
 	tick   uint64
+	added  int64
 	// OnEvict releases what a plan holds on devices.
 	OnEvict func(*Plan)
 }
@@ -110,7 +118,8 @@ func (c *Cache) Add(p *Plan) {
 		c.evict()
 	}
 	c.tick++
-	p.Tick = c.tick
+	c.added++
+	p.Tick, p.Number = c.tick, c.added
 	c.byHash[p.Hash] = append(c.byHash[p.Hash], p)
 	c.n++
 }

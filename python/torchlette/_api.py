@@ -225,7 +225,12 @@ def stats() -> dict[str, Any]:
 
 
 def explain(tensor: _C.Tensor) -> dict[str, Any]:
-    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it."""
+    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it.
+
+    A computed tensor has ``window`` and ``plan`` (number, runs, nodes, bytes written, mean microseconds of a run on the
+    host, ``kernels`` with FLOPs, bytes and microseconds of the last profiled run, and ``built_because``); a pending one
+    has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new one.
+    """
     return _info("explain", tensor)
 
 

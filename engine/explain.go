@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/exec"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/plan"
+)
+
+// explain says where a tensor stands: binding, versions, pending work.
+func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
+	x, err := e.s.Handle(h)
+	if err != nil {
+		return nil, err
+	}
+	b := e.s.Base(x.Base)
+	n := e.s.G.Node(b.Value)
+	av := ir.AvalOf(b.Aval)
+	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion, "logical_version": b.LogicalVersion,
+		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0, "lost": n.Op == ir.OpLeaf && n.Store == 0,
+		"site": e.SiteString(x.Site), "dtype": av.DType.String(), "device": live.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
+		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
+	switch {
+	case n.Op < ir.OpProj && n.Op != ir.OpFree:
+		m["op"] = op.PrimOf(op.PrimID(n.Op)).Name
+		m["op_site"] = e.SiteString(n.Site)
+	case n.Op == ir.OpLeaf && n.Store != 0:
+		m["storage_version"] = e.x.Storage(n.Store).Version
+		m["bytes"] = e.x.Storage(n.Store).Bytes
+	}
+	if b.Loc != 0 {
+		l := e.s.Loc(b.Loc)
+		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical, "has_value": l.HasValue}
+	}
+	e.explainWindow(m, b.Value, n)
+	return m, nil
+}
+
+// explainWindow adds the window that computed the value, or that would.
+func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
+	if n.Op == ir.OpLeaf {
+		if n.Store == 0 {
+			return
+		}
+		st := e.x.Storage(n.Store)
+		if st.Plan == 0 {
+			return // data from the host
+		}
+		m["window"] = st.Window
+		if p := e.cache.Numbered(st.Plan); p != nil {
+			m["plan"] = e.explainPlan(p)
+		} else {
+			m["plan"] = map[string]any{"number": st.Plan, "evicted": true}
+		}
+		return
+	}
+	if !e.w.Collect([]uint32{value}, len(e.s.Effects)) {
+		e.w.Clear()
+		return
+	}
+	pending := map[string]any{"nodes": len(e.w.Nodes), "reads": len(e.w.Ext), "stores": len(e.w.Stores)}
+	if p := e.cache.Find(e.w); p != nil {
+		pending["plan"] = e.explainPlan(p)
+	} else {
+		pending["needs_a_plan"] = e.cache.Cause(e.w)
+	}
+	e.w.Clear()
+	m["pending"] = pending
+}
+
+// explainPlan lists a plan's kernels. Microseconds of a kernel are those of the last profiled run.
+func (e *Engine) explainPlan(p *plan.Plan) map[string]any {
+	kernels := make([]map[string]any, 0, p.Kernels)
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Transfer {
+			kernels = append(kernels, map[string]any{"name": "transfer", "device": live.DeviceName(s.Dev), "bytes": s.Numel * int64(s.DType.Size())})
+			continue
+		}
+		caps := e.x.Places[s.Dev].Dev.Caps()
+		for j := range s.Steps {
+			st := &s.Steps[j]
+			flops, bytes := exec.Cost(st, caps)
+			k := map[string]any{"name": exec.KernelName(st), "op": plan.PrimName(p.Ops[st.Event-1]), "device": live.DeviceName(s.Dev), "flops": flops, "bytes": bytes}
+			if s.Times != nil {
+				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
+			}
+			kernels = append(kernels, k)
+		}
+	}
+	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Ops), "kernels": kernels,
+		"bytes_written": p.BytesWritten, "microseconds": float64(p.RunTime.Nanoseconds()) / 1e3 / float64(max(p.Runs, 1))}
+}

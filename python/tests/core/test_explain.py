@@ -1,0 +1,73 @@
+"""torchlette.explain: the window that computed a value, its plan and kernels, and why a plan was built."""
+
+from __future__ import annotations
+
+import torchlette
+from torchlette.profiler import profile
+
+
+def program(rows: int, device: str) -> torchlette.Tensor:
+    """A window of three operators, read by nobody yet."""
+    x = torchlette.ones(rows, 5, device=device)
+    x.tolist()
+    return (x * 3).exp().sum(1)
+
+
+def test_a_pending_tensor_tells_what_would_run(device: str) -> None:
+    torchlette.mark_step()
+    t = program(7, device)
+    pending = torchlette.explain(t)["pending"]
+    assert pending["nodes"] == 3
+    assert pending["reads"] == 1
+    assert "plan" in pending or "needs_a_plan" in pending
+
+
+def test_a_computed_tensor_tells_its_plan_and_kernels(device: str) -> None:
+    torchlette.mark_step()
+    t = program(7, device)
+    t.tolist()
+    told = torchlette.explain(t)
+    assert "pending" not in told and told["window"] > 0
+    plan = told["plan"]
+    assert plan["nodes"] == 3 and plan["runs"] >= 1 and plan["microseconds"] > 0
+    assert {k["op"] for k in plan["kernels"]} <= {"mul", "exp", "sum"} and plan["kernels"]
+    assert all(k["device"].startswith(device) and k["bytes"] > 0 and "microseconds" not in k for k in plan["kernels"])
+
+
+def test_kernels_have_microseconds_once_profiled() -> None:
+    torchlette.mark_step()
+    with profile():
+        t = program(9, "cpu")
+        t.tolist()
+    assert all(k["microseconds"] >= 0 for k in torchlette.explain(t)["plan"]["kernels"])
+
+
+def test_replay_is_the_same_plan_and_a_later_window() -> None:
+    torchlette.mark_step()
+    seen = []
+    for _ in range(2):
+        t = program(11, "cpu")
+        t.tolist()
+        told = torchlette.explain(t)
+        seen.append((told["plan"]["number"], told["window"], told["plan"]["runs"]))
+    assert seen[0][0] == seen[1][0]
+    assert seen[1][1] > seen[0][1] and seen[1][2] == seen[0][2] + 1
+
+
+def test_a_new_plan_names_the_first_difference() -> None:
+    torchlette.mark_step()
+    program(23, "cpu").tolist()
+    wider = program(24, "cpu")
+    wider.tolist()
+    cause = torchlette.explain(wider)["plan"]["built_because"]
+    assert "node 0, mul: makes float32[24 5] on cpu, made float32[" in cause, cause
+    x = torchlette.ones(24, 5)
+    x.tolist()
+    held = (x * 3).exp()
+    held.sum(1).tolist()
+    cause = torchlette.explain(held)["plan"]["built_because"]
+    assert "exp: its result is held by something outside, was not" in cause, cause
+
+
+def test_data_from_the_host_has_no_window() -> None:
+    assert "window" not in torchlette.explain(torchlette.tensor([1.0, 2.0]))
