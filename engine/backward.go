@@ -69,14 +69,15 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 		o.Inputs = append(o.Inputs, v.Tape)
 	}
 	sink := live.GradSink{S: s, Create: o.CreateGraph,
-		Add:   func(x, y op.Val) op.Val { return prim.Add(s, x, y) },
+		Add:   func(x, y op.Val) op.Val { return addCotangents(s.G, s, x, y) },
 		Dense: func(v op.Val) op.Val { return denseGrad(s, v) }}
 	if e.x.Profiling {
 		o.Enter = func(site uint32) { s.Site = e.profile.backward(site) }
 	}
 	e.nextID++
 	id = e.nextID
-	e.sessions[id] = &session{w: s.T.Begin(s, sink, rv, cv, o, addCot, viewCot), flags: flags, inputs: len(inputs)}
+	add := func(b op.Builder, x, y op.Val) op.Val { return addCotangents(s.G, b, x, y) }
+	e.sessions[id] = &session{w: s.T.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
 	e.inBackward++
 	ok = true
 	return id, nil
@@ -84,13 +85,11 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 
 // denseGrad copies a cotangent that is a view.
 func denseGrad(s *live.State, v op.Val) op.Val {
-	if l := v.L(); l.Dense && v.Offset == 0 && l.Numel == ir.AvalOf(v.Aval).Layout.Numel {
+	if wholeDense(v) {
 		return v
 	}
 	return prim.Copy(s, v)
 }
-
-func addCot(b op.Builder, x, y op.Val) op.Val { return prim.Add(b, x, y) }
 
 func viewCot(b op.Builder, step op.ViewOp, cot, in, out op.Val) op.Val {
 	return prim.ViewVJP(b, step, cot, in.L(), out.L(), in.Offset, out.Offset)

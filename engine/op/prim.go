@@ -159,6 +159,8 @@ type Prim struct {
 	// Reads names, for the in-place rule: input i is read only at the very element that is
 	// written (true for elementwise operands), so output k may share its buffer.
 	InPlace [][2]int // pairs {output, input}; implied {0, i} for Elementwise
+	// Updates: output 0 is input 0 changed in part, in place where the planner can, and else after a copy.
+	Updates bool
 	// ScalarDType gives the type of scalar operand i. nil: the type of the first tensor
 	// input, or without one the first output's.
 	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType

@@ -24,6 +24,7 @@ type node struct {
 	throughSlot int
 	throughScal int // window scalar that holds the view's offset
 	skip        bool
+	heir        int // local number of the value that goes on in this one's buffer; -1 for none
 	offBase     int // index of the first edge's offset
 	scalBase    int
 }
@@ -65,6 +66,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.free, b.made = map[freeKey][]int{}, map[freeKey]int{}
 	b.analyse()
 	b.placeStores()
+	b.takeOver()
 	b.writeThrough()
 	for i := range b.nodes {
 		if err := b.emit(i); err != nil {
@@ -85,7 +87,7 @@ func (b *Builder) analyse() {
 	for i, id := range b.W.Nodes {
 		n := g.Node(id)
 		x := &b.nodes[i]
-		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
+		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
 		for _, e := range x.edges {
 			if e.Value == 0 {
 				continue
@@ -225,6 +227,9 @@ func (b *Builder) writeThrough() {
 			!op.PrimOf(op.PrimID(v.n.Op)).Elementwise || !slices.Equal(target.Shape, ir.AvalOf(v.n.Aval).Shape()) || b.slotOf(pm) != x.slot {
 			continue
 		}
+		if pm&extBit == 0 && b.nodes[pm-1].main > v.main {
+			continue // the base comes after the value
+		}
 		if !b.readsOnlyView(v, pm, x) || b.usedBetween(pm, int(vm-1), i) {
 			continue
 		}
@@ -280,10 +285,12 @@ func (b *Builder) assign(i int) {
 	}
 	av := ir.AvalOf(x.n.Aval)
 	x.slot = b.temp(av.Device, b.bytes(av))
-	end := x.lastUse
-	if end < i {
-		end = i
+	last := i
+	for b.nodes[last].heir >= 0 {
+		last = b.nodes[last].heir
+		b.nodes[last].slot = x.slot
 	}
+	end := max(b.nodes[last].lastUse, last)
 	b.release[end] = append(b.release[end], x.slot)
 }
 

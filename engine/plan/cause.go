@@ -35,7 +35,7 @@ func (c *Cache) Cause(w *Window) string {
 	if near == nil {
 		return "no plan begins with this operator"
 	}
-	return fmt.Sprintf("nearest is plan %d: %s", near.Number, w.difference(near.Key, at))
+	return fmt.Sprintf("nearest is plan %d: %s", near.Number, w.difference(near, at))
 }
 
 func common(a, b []uint32) (n int) {
@@ -45,12 +45,12 @@ func common(a, b []uint32) (n int) {
 	return n
 }
 
-// difference names the first word in which the window's key is not old. The words are those of makeKey.
-func (w *Window) difference(old []uint32, at int) string {
-	if at >= len(old) || at >= len(w.Key) {
-		return fmt.Sprintf("this window has %d words of key, that one %d", len(w.Key), len(old))
+// difference names the first word in which the window's key is not the plan's. The words are those of makeKey.
+func (w *Window) difference(p *Plan, at int) string {
+	if at >= len(p.Key) || at >= len(w.Key) {
+		return "one of the two has more stores"
 	}
-	was, is, k := old[at], w.Key[at], 0
+	was, is, k := p.Key[at], w.Key[at], 0
 	for i, id := range w.Nodes {
 		n := w.s.G.Node(id)
 		words := keyWords(w, n)
@@ -58,7 +58,13 @@ func (w *Window) difference(old []uint32, at int) string {
 			k += words
 			continue
 		}
-		return fmt.Sprintf("node %d, %s: %s", i, PrimName(uint16(w.Key[k])), w.nodeWord(n, at-k, was, is))
+		if i >= len(p.Ops) {
+			return fmt.Sprintf("node %d, %s, comes after its end", i, PrimName(n.Op))
+		}
+		return fmt.Sprintf("node %d, %s: %s", i, PrimName(n.Op), w.nodeWord(n, at-k, was, is))
+	}
+	if len(w.Nodes) < len(p.Ops) {
+		return fmt.Sprintf("ends before node %d, %s", len(w.Nodes), PrimName(p.Ops[len(w.Nodes)]))
 	}
 	switch at -= k; {
 	case at == 0:

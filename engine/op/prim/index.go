@@ -164,7 +164,7 @@ func indexAddInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 
 func registerScatters() {
 	base := [][2]int{{0, 0}}
-	pScatterAdd = op.RegisterPrim(op.Prim{Name: "scatter_add", IndexInput: 1, Doc: "x with src added at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter_add"),
+	pScatterAdd = op.RegisterPrim(op.Prim{Name: "scatter_add", IndexInput: 1, Doc: "x with src added at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer("scatter_add"),
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[2] {
@@ -172,7 +172,7 @@ func registerScatters() {
 			}
 			return out
 		}})
-	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Infer: scatterInfer("scatter"),
+	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer("scatter"),
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := make([]op.Val, 3)
 			if c.Need[0] {
@@ -183,7 +183,7 @@ func registerScatters() {
 			}
 			return out
 		}})
-	pIndexAdd = op.RegisterPrim(op.Prim{Name: "index_add", IndexInput: 1, Doc: "x with slices of src added where a 1-d index says", NIn: 3, SaveIn: 2, InPlace: base, Infer: indexAddInfer,
+	pIndexAdd = op.RegisterPrim(op.Prim{Name: "index_add", IndexInput: 1, Doc: "x with slices of src added where a 1-d index says", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: indexAddInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[2] {

@@ -69,5 +69,21 @@ def test_a_new_plan_names_the_first_difference() -> None:
     assert "exp: its result is held by something outside, was not" in cause, cause
 
 
+def test_a_longer_and_a_shorter_window_are_told_from_their_beginning() -> None:
+    torchlette.mark_step()
+    x = torchlette.ones(29, 5)
+    x.tolist()
+    one = (x * 3).exp()
+    one.tolist()
+    two = (x * 3).exp().log1p()
+    two.tolist()
+    cause = torchlette.explain(two)["plan"]["built_because"]
+    assert "exp: its result is held by nothing outside, was held" in cause, cause
+    pair = [x * 3, x * 4]
+    (pair[0] + 0).tolist()
+    told = torchlette.explain(pair[1])["pending"]
+    assert "needs_a_plan" in told or told["plan"]["nodes"] == 1
+
+
 def test_data_from_the_host_has_no_window() -> None:
     assert "window" not in torchlette.explain(torchlette.tensor([1.0, 2.0]))
