@@ -142,11 +142,46 @@ int32_t tl_backward_results(uint64_t session, tl_out *outs, uint8_t *has, int32_
     return tlgo_backward_results(session, outs, has, n);
 }
 
-int32_t tl_hook(uint64_t handle, uint64_t *hook) {
+int32_t tl_hook(uint64_t handle, int32_t post, uint64_t *hook) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
-    return tlgo_hook(handle, hook);
+    return tlgo_hook(handle, post, hook);
+}
+
+int32_t tl_function(uint64_t handle, int32_t leaf, tl_function_info *f) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_function(handle, leaf, f);
+}
+
+int32_t tl_function_next(uint64_t id, tl_function_info *next, int32_t max, int32_t *n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_function_next(id, next, max, n);
+}
+
+int32_t tl_function_release(uint64_t id) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_function_release(id);
+}
+
+int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_leaves((uint64_t *)handles, n, leaves, max, count);
+}
+
+int32_t tl_function_scope(const char *name) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_function_scope((char *)name);
 }
 
 int32_t tl_dead_hooks(uint64_t *hooks, int32_t max, int32_t *n) {

@@ -61,13 +61,13 @@ func tlgo_backward_results(session C.uint64_t, outs *C.tl_out, has *C.uint8_t, n
 }
 
 //export tlgo_hook
-func tlgo_hook(h C.uint64_t, hook *C.uint64_t) (st C.int32_t) {
+func tlgo_hook(h C.uint64_t, post C.int32_t, hook *C.uint64_t) (st C.int32_t) {
 	defer guard("register_hook", 0, &st)
 	if h == 0 {
 		instance().RemoveHook(uint64(*hook))
 		return 0
 	}
-	id, err := instance().AddHook(uint64(h))
+	id, err := instance().AddHook(uint64(h), post != 0)
 	*hook = C.uint64_t(id)
 	return failed(err)
 }
@@ -77,4 +77,46 @@ func tlgo_dead_hooks(hooks *C.uint64_t, limit C.int32_t, n *C.int32_t) (st C.int
 	defer guard("register_hook", 0, &st)
 	*n = C.int32_t(instance().DeadHooks(view[uint64](unsafe.Pointer(hooks), limit)))
 	return 0
+}
+
+//export tlgo_function
+func tlgo_function(h C.uint64_t, leaf C.int32_t, f *C.tl_function_info) (st C.int32_t) {
+	defer guard("grad_fn", 0, &st)
+	g, err := instance().GradFunction(uint64(h), leaf != 0)
+	*(*function)(unsafe.Pointer(f)) = g
+	return failed(err)
+}
+
+//export tlgo_function_next
+func tlgo_function_next(id C.uint64_t, next *C.tl_function_info, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
+	defer guard("next_functions", 0, &st)
+	k, err := instance().NextFunctions(uint64(id), view[function](unsafe.Pointer(next), limit))
+	*n = C.int32_t(k)
+	return failed(err)
+}
+
+//export tlgo_function_release
+func tlgo_function_release(id C.uint64_t) (st C.int32_t) {
+	defer guard("grad_fn", 0, &st)
+	instance().ReleaseFunction(uint64(id))
+	return 0
+}
+
+//export tlgo_function_scope
+func tlgo_function_scope(name *C.char) (st C.int32_t) {
+	defer guard("Function.apply", 0, &st)
+	if name != nil {
+		instance().BeginFunction(C.GoString(name))
+	} else {
+		instance().EndFunction()
+	}
+	return 0
+}
+
+//export tlgo_leaves
+func tlgo_leaves(hs *C.uint64_t, n C.int32_t, leaves *C.tl_out, limit C.int32_t, count *C.int32_t) (st C.int32_t) {
+	defer guard("grad_fn", 0, &st)
+	k, err := instance().Leaves(view[uint64](unsafe.Pointer(hs), n), view[result](unsafe.Pointer(leaves), limit))
+	*count = C.int32_t(k)
+	return failed(err)
 }

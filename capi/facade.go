@@ -9,4 +9,5 @@ type (
 	scalar    = engine.Scalar
 	result    = engine.Out
 	gradEvent = engine.BackwardEvent
+	function  = engine.Function
 )

@@ -24,4 +24,9 @@ var (
 	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_event{})-unsafe.Sizeof(gradEvent{})]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.hook)-unsafe.Offsetof(gradEvent{}.Hook)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.grad)-unsafe.Offsetof(gradEvent{}.Grad)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.name)-unsafe.Offsetof(gradEvent{}.Name)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_function_info{})-unsafe.Sizeof(function{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.name)-unsafe.Offsetof(function{}.Name)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.output)-unsafe.Offsetof(function{}.Output)]
 )

@@ -82,7 +82,10 @@ enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4 };
 enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
 
 /* flags of tl_backward */
-enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8 };
+enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8, TL_INSPECT = 16 };
+
+/* tl_event.kind */
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3 };
 
 /* modes of tl_set_mode */
 enum {
@@ -136,11 +139,23 @@ typedef struct {
     char grad_fn[64];
 } tl_meta;
 
+/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, or, with
+ * TL_INSPECT, gradient number hook of the function name that the line site recorded. */
 typedef struct {
-    uint32_t kind; /* 0 done, 1 call hook with grad */
+    uint32_t kind;
+    uint32_t site;
     uint64_t hook;
     tl_out grad;
+    char name[64];
 } tl_event;
+
+/* A function of the graph that autograd shows. */
+typedef struct {
+    uint64_t id;
+    char name[64];
+    uint32_t output; /* which of its results */
+    uint32_t site;
+} tl_function_info;
 
 typedef struct {
     int32_t code;
@@ -214,8 +229,23 @@ TL_API int32_t tl_backward_next(uint64_t session, uint64_t replacement, tl_event
 /* The gradients of the inputs given to tl_backward; ends the session. */
 TL_API int32_t tl_backward_results(uint64_t session, tl_out *outs, uint8_t *has, int32_t n);
 
-/* Adds a hook to a tensor (handle not 0) or removes hook (handle 0). */
-TL_API int32_t tl_hook(uint64_t handle, uint64_t *hook);
+/* Adds a hook to a tensor (handle not 0) or removes hook (handle 0). post: it runs after the leaf has accumulated. */
+TL_API int32_t tl_hook(uint64_t handle, int32_t post, uint64_t *hook);
+
+/* Holds and describes what made a tensor: id 0 for none. leaf: of a leaf, what accumulates its gradient. */
+TL_API int32_t tl_function(uint64_t handle, int32_t leaf, tl_function_info *f);
+
+/* Holds and describes the functions whose results function id took. n greater than max: nothing is held, call again. */
+TL_API int32_t tl_function_next(uint64_t id, tl_function_info *next, int32_t max, int32_t *n);
+
+/* Gives one hold of a function back. */
+TL_API int32_t tl_function_release(uint64_t id);
+
+/* The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again. */
+TL_API int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count);
+
+/* What is recorded from here (name given) to the matching call with NULL is one function of that name. */
+TL_API int32_t tl_function_scope(const char *name);
 
 /* Numbers of hooks that can no longer be called, for their steps are gone; each is told once. */
 TL_API int32_t tl_dead_hooks(uint64_t *hooks, int32_t max, int32_t *n);

@@ -14,14 +14,21 @@ const (
 	CreateGraph
 	AccumulateGrad
 	AllowUnused
+	Inspect
 )
 
-// BackwardEvent is what a walk stops for.
+// BackwardEvent is what a walk stops for; Kind is an autograd.EventKind. Of an inspection, Hook is the
+// gradient's index and Site the line that recorded the function Name.
 type BackwardEvent struct {
-	Kind uint32 // 0 done, 1 call Hook with Grad
+	Kind uint32
+	Site uint32
 	Hook uint64
 	Grad Out
+	Name [64]byte
 }
+
+// maxNested bounds the walks begun by hooks of walks: a hook that walks its own graph never ends.
+const maxNested = 100
 
 // session is a backward walk between calls.
 type session struct {
@@ -47,8 +54,8 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if err := e.poisoned(); err != nil {
 		return 0, err
 	}
-	if e.inBackward > 0 {
-		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside a backward walk (from a hook): nested walks are not supported")
+	if e.inBackward >= maxNested {
+		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside of %d backward walks, each from a hook of the last", e.inBackward)
 	}
 	s := e.s
 	old := s.Taping(flags&CreateGraph != 0)
@@ -57,7 +64,7 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if err != nil {
 		return 0, err
 	}
-	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0}
+	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0}
 	for i, h := range inputs {
 		v, err := s.Resolve(h)
 		if err != nil {
@@ -154,19 +161,25 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	}
 	old := s.Taping(ss.flags&CreateGraph != 0)
 	defer s.Taping(old)
-	hook, cot, x := ss.w.Next(r)
+	s.T.From = autograd.Source{}
+	next, x := ss.w.Next(r)
 	if x != nil {
 		return asError(x)
 	}
-	ev.Kind, ev.Hook = 0, hook
-	if hook != 0 {
-		ev.Kind = 1
-		cot.Base = 0
-		e.describe(s.Wrap(cot, nil), &ev.Grad)
+	ev.Kind, ev.Hook = uint32(next.Kind), next.Hook
+	switch next.Kind {
+	case autograd.Done:
+		if ss.inputs == 0 {
+			e.endSession(id, ss)
+		}
 		return nil
+	case autograd.Inspect:
+		ev.Hook, ev.Site = uint64(next.Index), s.T.Node(next.From).Site
+		copy(ev.Name[:len(ev.Name)-1], s.T.Name(next.From))
 	}
-	if ss.inputs == 0 {
-		e.endSession(id, ss)
+	if next.Grad.IsTensor() {
+		next.Grad.Base = 0
+		e.describe(s.Wrap(next.Grad, nil), &ev.Grad)
 	}
 	return nil
 }
@@ -212,8 +225,9 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 	return nil
 }
 
-// AddHook registers a hook on the gradient of h.
-func (e *Engine) AddHook(h uint64) (id uint64, err *ir.Error) {
+// AddHook registers a hook on the gradient of h or, when post is set, on the leaf h after it has
+// accumulated a gradient.
+func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 	e.enter()
 	defer e.leave()
 	v, err := e.s.Resolve(h)
@@ -225,7 +239,14 @@ func (e *Engine) AddHook(h uint64) (id uint64, err *ir.Error) {
 	}
 	e.nextID++
 	n := e.s.T.Node(v.Tape)
-	n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
+	switch {
+	case !post:
+		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
+	case n.Kind != autograd.KindLeaf:
+		return 0, ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
+	default:
+		n.Post = append(n.Post, e.nextID)
+	}
 	e.hooks[e.nextID] = hookPlace{v.Tape, n.Seq}
 	return e.nextID, nil
 }
@@ -253,10 +274,5 @@ func (e *Engine) RemoveHook(id uint64) {
 	if n.Seq != p.seq {
 		return
 	}
-	for i := range n.Hooks {
-		if n.Hooks[i].ID == id {
-			n.Hooks = append(n.Hooks[:i], n.Hooks[i+1:]...)
-			return
-		}
-	}
+	n.RemoveHook(id)
 }

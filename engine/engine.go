@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/exec"
 	"github.com/torchlette/torchlette/engine/ir"
@@ -52,6 +53,9 @@ type Engine struct {
 	poison     *ir.Error
 	lostCause  string
 	sessions   map[uint64]*session
+	nodes      map[uint64]*heldNode // by the step's Seq
+	calls      uint64               // operator calls and labelled blocks so far
+	label      []autograd.Source    // of the labelled blocks around, the innermost last
 	nextID     uint64
 	hooks      map[uint64]hookPlace
 	deadHooks  []uint64 // hooks whose step is gone, until DeadHooks tells them
@@ -148,6 +152,7 @@ func (e *Engine) start() {
 	}
 	e.sessions = map[uint64]*session{}
 	e.hooks = map[uint64]hookPlace{}
+	e.nodes = map[uint64]*heldNode{}
 	e.ranges = map[uint32][2]int64{}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison = nil, nil, nil
@@ -271,6 +276,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
+	e.s.T.From = e.source(c.Op, inPlace)
 	if inPlace && len(e.args.In) > 0 {
 		e.args.In[0].Replaced = true
 	}
@@ -358,6 +364,7 @@ func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
 
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
 func (e *Engine) finish(site uint32, err **ir.Error) {
+	e.s.T.From = autograd.Source{}
 	if r := recover(); r != nil {
 		x, ok := r.(*ir.Error)
 		if !ok {

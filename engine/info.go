@@ -272,5 +272,7 @@ func (e *Engine) Reset() *ir.Error {
 	old := e.s
 	e.start()
 	e.s.Outdate(old)
+	e.s.T.Continue(old.T)
+	e.label = nil
 	return nil
 }

@@ -74,8 +74,18 @@ var exports = []export{
 		doc: "Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0), which ends the session unless inputs were given."},
 	{name: "tl_backward_results", ret: "int32_t", params: "uint64_t session, tl_out *outs, uint8_t *has, int32_t n",
 		doc: "The gradients of the inputs given to tl_backward; ends the session."},
-	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, uint64_t *hook",
-		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0)."},
+	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, int32_t post, uint64_t *hook",
+		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0). post: it runs after the leaf has accumulated."},
+	{name: "tl_function", ret: "int32_t", params: "uint64_t handle, int32_t leaf, tl_function_info *f",
+		doc: "Holds and describes what made a tensor: id 0 for none. leaf: of a leaf, what accumulates its gradient."},
+	{name: "tl_function_next", ret: "int32_t", params: "uint64_t id, tl_function_info *next, int32_t max, int32_t *n",
+		doc: "Holds and describes the functions whose results function id took. n greater than max: nothing is held, call again."},
+	{name: "tl_function_release", ret: "int32_t", params: "uint64_t id",
+		doc: "Gives one hold of a function back."},
+	{name: "tl_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count",
+		doc: "The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again."},
+	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
+		doc: "What is recorded from here (name given) to the matching call with NULL is one function of that name."},
 	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",
 		doc: "Numbers of hooks that can no longer be called, for their steps are gone; each is told once."},
 	{name: "tl_site", ret: "uint32_t", params: "const char *file, const char *function, int32_t line",
@@ -138,7 +148,10 @@ enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4 };
 enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
 
 /* flags of tl_backward */
-enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8 };
+enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8, TL_INSPECT = 16 };
+
+/* tl_event.kind */
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3 };
 
 /* modes of tl_set_mode */
 enum {
@@ -192,11 +205,23 @@ typedef struct {
     char grad_fn[64];
 } tl_meta;
 
+/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, or, with
+ * TL_INSPECT, gradient number hook of the function name that the line site recorded. */
 typedef struct {
-    uint32_t kind; /* 0 done, 1 call hook with grad */
+    uint32_t kind;
+    uint32_t site;
     uint64_t hook;
     tl_out grad;
+    char name[64];
 } tl_event;
+
+/* A function of the graph that autograd shows. */
+typedef struct {
+    uint64_t id;
+    char name[64];
+    uint32_t output; /* which of its results */
+    uint32_t site;
+} tl_function_info;
 
 typedef struct {
     int32_t code;

@@ -2,6 +2,7 @@ package autograd
 
 import (
 	"container/heap"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -33,11 +34,33 @@ type Options struct {
 	Inputs      []uint32 // when given: edges whose cotangents are wanted; only paths to them are walked
 	// Enter, when given, is told where the operation was recorded whose rule comes next.
 	Enter func(site uint32)
+	// Inspect: the walk stops at each gradient that a function hands to another.
+	Inspect bool
+}
+
+// EventKind says what a walk stops for.
+type EventKind uint32
+
+// The events.
+const (
+	Done    EventKind = iota
+	RunHook           // a tensor hook, whose answer may replace Grad
+	RunPost           // a hook of a leaf that has accumulated
+	Inspect           // Grad is gradient Index of the function of edge From
+)
+
+// Event is what a walk stops for.
+type Event struct {
+	Kind  EventKind
+	Hook  uint64
+	Grad  op.Val
+	From  uint32
+	Index int
 }
 
 // Session is a backward walk in progress. It stops where a tensor hook must run and
 // goes on with the hook's answer. Cotangents hold references to values and, under
-// CreateGraph, to tape nodes.
+// CreateGraph, to tape nodes. A hook may begin another walk, which ends before this one goes on.
 type Session struct {
 	t    *Tape
 	b    Builder
@@ -49,6 +72,11 @@ type Session struct {
 	cur   uint32
 	hook  int
 	phase bool
+	asked bool    // a hook was given the cotangent at hook
+	queue []Event // what the last step makes the walk stop for; gradients among it are held
+	given op.Val  // the gradient of the queue's event in progress, held
+	// shadowed is what an outer walk had noted on the nodes that this one visits too.
+	shadowed []shadow
 	// Results holds the cotangents of o.Inputs.
 	Results []op.Val
 	// AddVJP sums cotangents and ViewVJP reverses a view step, by primitives.
@@ -58,6 +86,14 @@ type Session struct {
 	// scratch of prim and view
 	vals []op.Val
 	need []bool
+}
+
+// shadow is an outer walk's state of a node.
+type shadow struct {
+	id      uint32
+	session uint32
+	wanted  bool
+	cot     []op.Val
 }
 
 // ViewRule gives the cotangent of a view step's input.
@@ -147,6 +183,10 @@ func (s *Session) visit(id uint32, n *Node) {
 	if n.session == s.id {
 		return
 	}
+	if n.session != 0 {
+		s.shadowed = append(s.shadowed, shadow{id, n.session, n.wanted, n.cot})
+		n.cot = nil
+	}
 	n.session = s.id
 	n.wanted = len(s.o.Inputs) == 0
 	n.Refs++
@@ -202,23 +242,25 @@ func (s *Session) scheduled(n *Node) bool {
 	return false
 }
 
-// Next walks until a hook must run (its id and the cotangent are returned) or the
-// end (hook 0). replacement is the previous hook's answer, Kind None for unchanged.
-func (s *Session) Next(replacement op.Val) (hook uint64, cot op.Val, err error) {
-	if s.phase {
-		n := s.t.nodes[s.cur]
-		k := n.Hooks[s.hook].Out
-		if replacement.IsTensor() {
-			r := s.hold(replacement)
-			s.drop(n.cot[k])
-			n.cot[k] = r
-		}
-		s.hook++
+// Next walks until an event or the end. replacement is the answer of the hook that the last
+// event named, Kind None for unchanged.
+func (s *Session) Next(replacement op.Val) (Event, error) {
+	s.drop(s.given)
+	s.given = op.Val{}
+	if s.asked {
+		s.asked = false
+		s.replace(replacement)
 	}
 	for {
+		if len(s.queue) > 0 {
+			ev := s.queue[0]
+			s.queue = s.queue[1:]
+			s.given = ev.Grad
+			return ev, nil
+		}
 		if !s.phase {
 			if len(s.heap.id) == 0 {
-				return 0, op.Val{}, nil
+				return Event{}, nil
 			}
 			s.cur = heap.Pop(&s.heap).(uint32)
 			s.hook, s.phase = 0, true
@@ -226,16 +268,29 @@ func (s *Session) Next(replacement op.Val) (hook uint64, cot op.Val, err error) 
 		n := s.t.nodes[s.cur]
 		for s.hook < len(n.Hooks) {
 			h := n.Hooks[s.hook]
-			if n.cot[h.Out].Kind != op.None {
-				return h.ID, n.cot[h.Out], nil
+			if h.ID != 0 && n.cot[h.Out].Kind != op.None {
+				s.asked = true
+				return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, nil
 			}
 			s.hook++
 		}
 		s.phase = false
 		if err := s.step(n); err != nil {
-			return 0, op.Val{}, err
+			return Event{}, err
 		}
 	}
+}
+
+// replace takes the answer of the hook in turn and goes on to the next.
+func (s *Session) replace(answer op.Val) {
+	n := s.t.nodes[s.cur]
+	k := n.Hooks[s.hook].Out
+	if answer.IsTensor() {
+		r := s.hold(answer)
+		s.drop(n.cot[k])
+		n.cot[k] = r
+	}
+	s.hook++
 }
 
 // step runs the rule of one node and delivers to its parents.
@@ -257,6 +312,9 @@ func (s *Session) step(n *Node) error {
 	case KindLeaf:
 		if s.o.Accumulate {
 			s.sink.Accumulate(n.Leaf, n.cot[0])
+			for _, id := range n.Post {
+				s.queue = append(s.queue, Event{Kind: RunPost, Hook: id})
+			}
 		}
 	case KindView:
 		if in := n.In[0].Val; s.wants(in.Tape) {
@@ -292,7 +350,7 @@ func (s *Session) prim(n *Node) error {
 	if p.VJP == nil {
 		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)
 	}
-	if err := s.gather(n, p); err != nil {
+	if err := s.gather(n); err != nil {
 		return err
 	}
 	if s.o.Enter != nil {
@@ -322,6 +380,9 @@ func (s *Session) prim(n *Node) error {
 	for i, v := range cots {
 		if s.need[i] && v.Kind != op.None {
 			s.deliver(n.In[i].Val.Tape, v)
+			if s.o.Inspect && (n.From.Call == 0 || s.t.Node(n.In[i].Val.Tape).From.Call != n.From.Call) {
+				s.queue = append(s.queue, Event{Kind: Inspect, Grad: s.hold(v), From: Edge(s.cur, 0), Index: i})
+			}
 		}
 	}
 	if !s.o.RetainGraph {
@@ -338,10 +399,10 @@ const (
 
 // gather lays the saved operands, results and cotangents of n side by side in s.vals, as its rule
 // sees them, and which operands want a gradient in s.need.
-func (s *Session) gather(n *Node, p *op.Prim) error {
+func (s *Session) gather(n *Node) error {
 	s.vals, s.need = s.vals[:0], s.need[:0]
 	for i := range n.In {
-		if err := s.check(&n.In[i], p, i, "input"); err != nil {
+		if err := s.check(&n.In[i], n.In[i].Val.Tape, n.Site); err != nil {
 			return err
 		}
 		v := n.In[i].Val
@@ -352,7 +413,7 @@ func (s *Session) gather(n *Node, p *op.Prim) error {
 		s.vals = append(s.vals, v)
 	}
 	for i := range n.Out {
-		if err := s.check(&n.Out[i], p, i, "output"); err != nil {
+		if err := s.check(&n.Out[i], Edge(s.cur, i), n.Site); err != nil {
 			return err
 		}
 		v := n.Out[i].Val
@@ -383,8 +444,9 @@ func (s *Session) undo(n *Node) op.Val {
 	return s.vals[0]
 }
 
-// check compares a saved value's commit count with its base's.
-func (s *Session) check(v *Saved, p *op.Prim, i int, side string) error {
+// check compares a saved value's commit count with its base's; producer is the edge of what made it and
+// site the line that recorded the step.
+func (s *Session) check(v *Saved, producer, site uint32) error {
 	if !v.Held || v.Val.Base == 0 {
 		return nil
 	}
@@ -392,8 +454,7 @@ func (s *Session) check(v *Saved, p *op.Prim, i int, side string) error {
 	if gen != v.BaseGen || commits == v.Commit {
 		return nil
 	}
-	return ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [%s %s], which is %s %d of %s, is at version %d; expected version %d instead.",
-		v.Val.DType(), ir.ShapeString(v.Val.Shape()), side, i, camel(p.Name)+"Backward0", commits, v.Commit)
+	return s.t.modified(v, producer, commits, site)
 }
 
 // Close releases what the walk still holds; Results are released too.
@@ -406,12 +467,34 @@ func (s *Session) Close() {
 		}
 		n.session = 0
 	}
+	for _, o := range s.shadowed {
+		n := s.t.nodes[o.id]
+		n.session, n.wanted, n.cot = o.session, o.wanted, o.cot
+	}
+	for i := range s.queue {
+		s.drop(s.queue[i].Grad)
+	}
+	s.drop(s.given)
+	s.given = op.Val{}
 	for _, id := range s.all {
 		s.t.Release(Edge(id, 0))
 	}
-	s.all = nil
+	s.all, s.queue, s.shadowed = nil, nil, nil
 	for i := range s.Results {
 		s.drop(s.Results[i])
 		s.Results[i] = op.Val{}
+	}
+}
+
+// RemoveHook takes hook id off the step. While a walk visits the step, its place stays.
+func (n *Node) RemoveHook(id uint64) {
+	n.Post = slices.DeleteFunc(n.Post, func(p uint64) bool { return p == id })
+	for i := range n.Hooks {
+		if n.Hooks[i].ID == id {
+			n.Hooks[i].ID = 0
+		}
+	}
+	if n.session == 0 {
+		n.Hooks = slices.DeleteFunc(n.Hooks, func(h Hook) bool { return h.ID == 0 })
 	}
 }

@@ -41,6 +41,9 @@ type Node struct {
 	In    []Saved
 	Out   []Saved
 	Hooks []Hook
+	// Post lists the hooks of a leaf that run after it has accumulated.
+	Post []uint64
+	From Source
 	// Retain lists the handles that called retain_grad, by output.
 	Retain []Retain
 	// backward walk
@@ -49,10 +52,21 @@ type Node struct {
 	cot     []op.Val
 }
 
-// Hook is a tensor hook on one output.
+// Hook is a tensor hook on one output. ID 0: it was removed.
 type Hook struct {
 	Out int
 	ID  uint64
+}
+
+// Source says which call of the user's recorded a step. Steps of one call are one function in
+// the graph that Next shows.
+type Source struct {
+	Op   op.OpID // 0 for steps that a backward walk records
+	Call uint64  // 0: the step is a function by itself
+	// InPlace: the call stores its result through its first operand.
+	InPlace bool
+	// Label names a function that Python code defines; "" otherwise.
+	Label string
 }
 
 // Retain asks that the cotangent of one output be kept as a handle's grad.
@@ -79,10 +93,15 @@ type Tape struct {
 	sess  uint32
 	// OnHookFree is told of hooks whose step is gone.
 	OnHookFree func(id uint64)
+	// From is what the steps recorded now come from.
+	From Source
 }
 
 // New makes an empty tape over g.
 func New(g *ir.Graph, b Bases) *Tape { return &Tape{G: g, Bases: b, nodes: make([]*Node, 1)} }
+
+// Continue numbers steps on from where old ended, so that its numbers name nothing here.
+func (t *Tape) Continue(old *Tape) { t.seq = old.seq }
 
 // Live is the number of nodes in use.
 func (t *Tape) Live() int { return t.live }
@@ -108,7 +127,7 @@ func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
 		t.nodes = append(t.nodes, &Node{})
 	}
 	n := t.nodes[id]
-	*n = Node{Seq: t.seq, Refs: 1, Kind: k, Site: site, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+	*n = Node{Seq: t.seq, Refs: 1, Kind: k, Site: site, From: t.From, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
 	return id, n
 }
 
@@ -227,9 +246,12 @@ func (t *Tape) Release(e uint32) {
 			for _, h := range n.Hooks {
 				t.OnHookFree(h.ID)
 			}
+			for _, id := range n.Post {
+				t.OnHookFree(id)
+			}
 		}
 		n.Kind = kindFree
-		n.In, n.Out, n.Hooks, n.Retain = n.In[:0], n.Out[:0], n.Hooks[:0], n.Retain[:0]
+		n.In, n.Out, n.Hooks, n.Post, n.Retain = n.In[:0], n.Out[:0], n.Hooks[:0], n.Post[:0], n.Retain[:0]
 		t.live--
 		t.free = append(t.free, id)
 	}
@@ -248,34 +270,4 @@ func (t *Tape) freeSaved(n *Node) {
 			}
 		}
 	}
-}
-
-// Name is the name of the step that made edge e, in PyTorch's style.
-func (t *Tape) Name(e uint32) string {
-	n := t.Node(e)
-	switch n.Kind {
-	case KindLeaf:
-		return "AccumulateGrad"
-	case KindView:
-		return [...]string{"AsStridedBackward0", "ViewBackward0", "PermuteBackward0", "ExpandBackward0"}[n.View.Kind]
-	}
-	return camel(op.PrimOf(n.Prim).Name) + "Backward0"
-}
-
-func camel(s string) string {
-	b := make([]byte, 0, len(s))
-	up := true
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c == '_' {
-			up = true
-			continue
-		}
-		if up && c >= 'a' && c <= 'z' {
-			c -= 32
-		}
-		up = false
-		b = append(b, c)
-	}
-	return string(b)
 }

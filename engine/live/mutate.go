@@ -34,9 +34,7 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 	if !whole || !fresh || (grad && value.Tape == 0) {
 		base := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
 		if grad {
-			if base.Tape, err = s.baseTape(h, tape, av); err != nil {
-				return err
-			}
+			base = s.recordedBase(h, tape, base, scatter)
 		}
 		newVal = scatter(s, base, value, l, h.Offset)
 	}
@@ -117,22 +115,23 @@ func isWhole(l *ir.Layout, off int64, av *ir.Aval) bool {
 	return l.Dense && l.Numel == av.Layout.Numel && off == 0
 }
 
-// baseTape is the tape edge of the whole base in its own shape: of the group's root, or
-// of a lone handle, whose edge is tape.
-func (s *State) baseTape(h *Handle, tape uint32, av *ir.Aval) (uint32, *ir.Error) {
-	b := &s.bases[h.Base]
-	v := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset, Tape: tape}
+// recordedBase is base with the history of the group's root, or of a lone handle, whose edge
+// is tape. A root that is part of the base only is written into it: the other elements have no history.
+func (s *State) recordedBase(h *Handle, tape uint32, base op.Val, scatter ScatterRule) op.Val {
+	root := base
+	root.Layout, root.Offset, root.Tape = h.Layout, h.Offset, tape
 	if h.Group != 0 {
 		g := &s.groups[h.Group]
-		v.Layout, v.Offset, v.Tape = g.Root, g.RootOff, g.Tape
+		root.Layout, root.Offset, root.Tape = g.Root, g.RootOff, g.Tape
 	}
-	if v.Tape == 0 {
-		return 0, nil
+	if root.Tape == 0 {
+		return base
 	}
-	if !isWhole(v.L(), v.Offset, av) {
-		return 0, ir.Errorf(ir.ErrNotImplemented, "in-place operation on a view of a detached partial view that requires grad: clone() the detached view first")
+	if !isWhole(root.L(), root.Offset, ir.AvalOf(base.Aval)) {
+		return scatter(s, base, root, root.L(), root.Offset)
 	}
-	return s.as(v, av.Layout.ID).Tape, nil
+	base.Tape = s.as(root, base.Layout).Tape
+	return base
 }
 
 // moveHistory makes v, the base's new value, the history of the group (or of the lone

@@ -379,11 +379,12 @@ int forget_hooks(void) {
 static PyObject *py_add_hook(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor, *fn;
-    if (!PyArg_ParseTuple(args, "O!O:_add_hook", (PyObject *)G.tensor, &tensor, &fn) || drop_flush() < 0) {
+    int post = 0;
+    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &fn, &post) || drop_flush() < 0) {
         return NULL;
     }
     uint64_t hook = 0;
-    if (check_status(tl_hook(((Tensor *)tensor)->handle, &hook)) < 0) {
+    if (check_status(tl_hook(((Tensor *)tensor)->handle, post, &hook)) < 0) {
         return NULL;
     }
     PyObject *key = PyLong_FromUnsignedLongLong(hook);
@@ -401,17 +402,19 @@ static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
         return NULL;
     }
     if (PyDict_GetItemWithError(hooks, key) != NULL) {
-        if (PyDict_DelItem(hooks, key) < 0 || check_status(tl_hook(0, &hook)) < 0) {
+        if (PyDict_DelItem(hooks, key) < 0 || check_status(tl_hook(0, 0, &hook)) < 0) {
             return NULL;
         }
     }
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* Calls a hook with a gradient. *replacement is what it returned, or NULL. */
+/* Calls a hook with a gradient, or with None after a leaf has accumulated. *replacement is what
+ * it returned, or NULL. */
 static int run_hook(const tl_event *event, PyObject **replacement) {
+    bool post = event->kind == TL_RUN_POST_HOOK;
     *replacement = NULL;
-    PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
+    PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
     PyObject *key = PyLong_FromUnsignedLongLong(event->hook);
     PyObject *fn = grad != NULL && key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
     Py_XDECREF(key);
@@ -426,7 +429,7 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
     if (result == NULL) {
         return -1;
     }
-    if (result == Py_None) {
+    if (result == Py_None || post) {
         Py_DECREF(result);
         return 0;
     }
@@ -439,9 +442,23 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
     return 0;
 }
 
+/* Hands a gradient to the inspector with the number and the name of the function that gave it, and the line that
+ * recorded that. */
+static int inspect_grad(const tl_event *event, PyObject *inspector) {
+    char where[512] = "";
+    if (event->site != 0 && check_status(tl_site_string(event->site, where, sizeof where)) < 0) {
+        return -1;
+    }
+    PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
+    PyObject *result = grad != NULL ? PyObject_CallFunction(inspector, "sisO", event->name, (int)event->hook, where, grad) : NULL;
+    Py_XDECREF(grad);
+    Py_XDECREF(result);
+    return result != NULL ? 0 : -1;
+}
+
 /* Walks to the end of a session, running hooks. After a failure the session is
  * ended by asking for no results. */
-static int walk(uint64_t session) {
+static int walk(uint64_t session, PyObject *inspector) {
     PyObject *replacement = NULL;
     for (;;) {
         tl_event event;
@@ -455,7 +472,8 @@ static int walk(uint64_t session) {
         if (event.kind == 0) {
             return 0;
         }
-        if (run_hook(&event, &replacement) < 0) {
+        int failed = event.kind == TL_INSPECT_GRAD ? inspect_grad(&event, inspector) : run_hook(&event, &replacement);
+        if (failed < 0) {
             PyObject *type, *value, *trace;
             PyErr_Fetch(&type, &value, &trace);
             tl_backward_results(session, NULL, NULL, 0);
@@ -485,11 +503,12 @@ static PyObject *collect(uint64_t session, Py_ssize_t n) {
     return tuple;
 }
 
-static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs, uint32_t flags) {
+static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs, uint32_t flags, PyObject *inspector) {
     Py_ssize_t n, ng, ni = 0;
     uint64_t *in = NULL, *g = NULL, *r = handles_of(roots, &n, false);
     PyObject *result = NULL;
     uint64_t session = 0;
+    flags |= inspector != Py_None ? TL_INSPECT : 0u;
     if (r == NULL || (g = handles_of(grads, &ng, true)) == NULL ||
         (inputs != Py_None && (in = handles_of(inputs, &ni, false)) == NULL)) {
         goto done;
@@ -498,7 +517,7 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
         raise_text(TL_RUNTIME, "got %zd tensors and %zd gradients", n, ng);
         goto done;
     }
-    if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session) < 0) {
+    if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session, inspector) < 0) {
         goto done;
     }
     if ((flags & TL_ACCUMULATE) == 0) {
@@ -515,23 +534,118 @@ done:
 
 static PyObject *py_backward(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *roots, *grads, *inputs = Py_None;
+    PyObject *roots, *grads, *inputs = Py_None, *inspector = Py_None;
     int keep, create;
-    if (!PyArg_ParseTuple(args, "OOpp|O:_backward", &roots, &grads, &keep, &create, &inputs)) {
+    if (!PyArg_ParseTuple(args, "OOpp|OO:_backward", &roots, &grads, &keep, &create, &inputs, &inspector)) {
         return NULL;
     }
-    return run_backward(roots, grads, inputs, (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | TL_ACCUMULATE);
+    return run_backward(roots, grads, inputs, (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | TL_ACCUMULATE, inspector);
 }
 
 static PyObject *py_grad(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *roots, *grads, *inputs;
+    PyObject *roots, *grads, *inputs, *inspector = Py_None;
     int keep, create, unused = 0;
-    if (!PyArg_ParseTuple(args, "OOOpp|p:_grad", &roots, &grads, &inputs, &keep, &create, &unused)) {
+    if (!PyArg_ParseTuple(args, "OOOpp|pO:_grad", &roots, &grads, &inputs, &keep, &create, &unused, &inspector)) {
         return NULL;
     }
     return run_backward(roots, grads, inputs,
-                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u));
+                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u), inspector);
+}
+
+/* A function of the graph for Python: (id, name, output, site), None for none. */
+static PyObject *function_tuple(const tl_function_info *f) {
+    if (f->id == 0) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("(KsII)", (unsigned long long)f->id, f->name, (unsigned int)f->output, (unsigned int)f->site);
+}
+
+static PyObject *py_function(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensor;
+    int leaf = 0;
+    tl_function_info f = {0};
+    if (!PyArg_ParseTuple(args, "O!|p:_function", (PyObject *)G.tensor, &tensor, &leaf) ||
+        check_status(tl_function(((Tensor *)tensor)->handle, leaf, &f)) < 0) {
+        return NULL;
+    }
+    return function_tuple(&f);
+}
+
+static PyObject *py_function_next(PyObject *self, PyObject *key) {
+    (void)self;
+    uint64_t id = PyLong_AsUnsignedLongLong(key);
+    tl_function_info *next = NULL;
+    int32_t room = 0, n = 0;
+    if (PyErr_Occurred() || check_status(tl_function_next(id, NULL, 0, &n)) < 0) {
+        return NULL;
+    }
+    while (n > room) { /* held when all of them fit */
+        room = n;
+        PyMem_Free(next);
+        next = PyMem_Calloc((size_t)room, sizeof *next);
+        if (next == NULL) {
+            return PyErr_NoMemory();
+        }
+        if (check_status(tl_function_next(id, next, room, &n)) < 0) {
+            PyMem_Free(next);
+            return NULL;
+        }
+    }
+    PyObject *tuple = PyTuple_New(n);
+    for (int32_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *f = function_tuple(&next[i]);
+        if (f == NULL || PyTuple_SetItem(tuple, i, f) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    PyMem_Free(next);
+    return tuple;
+}
+
+static PyObject *py_function_release(PyObject *self, PyObject *key) {
+    (void)self;
+    uint64_t id = PyLong_AsUnsignedLongLong(key);
+    if (PyErr_Occurred() || (!G.forked && check_status(tl_function_release(id)) < 0)) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* The leaves whose gradients the history of some tensors ends in, as new tensors. */
+static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
+    (void)self;
+    Py_ssize_t n_roots;
+    int32_t room = 0, n = 0;
+    tl_out *out = NULL;
+    uint64_t *roots = handles_of(tensors, &n_roots, false);
+    if (roots == NULL) {
+        return NULL;
+    }
+    int32_t status = tl_leaves(roots, (int32_t)n_roots, NULL, 0, &n);
+    while (status == TL_OK && n > room) { /* made when all of them fit */
+        room = n;
+        PyMem_Free(out);
+        out = PyMem_Calloc((size_t)room, sizeof *out);
+        status = out == NULL ? TL_OUT_OF_MEMORY : tl_leaves(roots, (int32_t)n_roots, out, room, &n);
+    }
+    PyMem_Free(roots);
+    PyObject *tuple = status == TL_OK ? PyTuple_New(n) : out == NULL && room > 0 ? PyErr_NoMemory() : raise_status(status);
+    for (int32_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *t = tensor_wrap(G.tensor, &out[i], TL_DOOR_CORE);
+        if (t == NULL || PyTuple_SetItem(tuple, i, t) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    PyMem_Free(out);
+    return tuple;
+}
+
+static PyObject *py_function_scope(PyObject *self, PyObject *name) {
+    (void)self;
+    const char *text = name != Py_None ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+    return PyErr_Occurred() ? NULL : none_or_raise(tl_function_scope(text));
 }
 
 static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
@@ -585,10 +699,15 @@ PyMethodDef engine_functions[] = {
     {"_reset", py_reset, METH_NOARGS, "Start the engine anew."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
     {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
-    {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook; gives its number."},
+    {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
     {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
     {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
     {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},
+    {"_function", py_function, METH_VARARGS, "Hold what made a tensor: (id, name, output, site) or None."},
+    {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
+    {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
+    {"_leaves", py_leaves, METH_O, "The leaves that the history of some tensors ends in."},
+    {"_function_scope", py_function_scope, METH_O, "Begin a function of that name, or end it (None)."},
     {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
     {"_set_package", set_package, METH_O, "Name the folder whose code is the library's own: call sites are those of its callers."},
     {"_site_string", py_site_string, METH_O, "The text of a call site."},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -28,25 +29,27 @@ _LEGACY_NAMES = {
 # Gradients -------------------------------------------------------------------------------
 
 
-class GradFn:
-    """The operation that made a tensor, as autograd knows it."""
+def _grad_fn(self: Tensor) -> Any:
+    """The function that made it, or None for a leaf."""
+    from torchlette.autograd import graph
 
-    def __init__(self, name: str) -> None:
-        """Name the operation."""
-        self._name = name
-
-    def name(self) -> str:
-        """Return the name of the backward rule."""
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"<{self._name} object at {id(self):#x}>"
+    return graph.grad_fn(self)
 
 
-def _grad_fn(self: Tensor) -> GradFn | None:
-    """The operation that made it, or None for a leaf."""
-    name = self._meta()["grad_fn"]
-    return GradFn(name) if name else None
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
+    """Call ``hook`` with this leaf after a backward pass has added to its ``grad``."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not self.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    leaf = weakref.ref(self)
+
+    def run(_: None) -> None:
+        alive = leaf()
+        if alive is not None:
+            hook(alive)
+
+    return HookHandle(_C._add_hook(self, run, True))
 
 
 def _backward(
@@ -296,6 +299,7 @@ def install() -> None:
     methods = {
         "backward": _backward,
         "register_hook": _register_hook,
+        "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "detach_": _detach_,
         "to": _to,
         "cpu": _cpu,

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
+from torchlette.autograd import anomaly_mode
+from torchlette.autograd.anomaly_mode import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from torchlette.autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -19,15 +21,19 @@ __all__ = [
     "Function",
     "Variable",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "function",
     "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
+    "is_anomaly_enabled",
     "is_inference_mode_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]
 
@@ -52,19 +58,36 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
     return start
 
 
-# Called when the walk in progress ends, by whatever way; there is never more than one walk.
-after_walk: list[Callable[[], None]] = []
+class Walk:
+    """A backward pass in progress."""
+
+    def __init__(self) -> None:
+        """Have nothing to do at the end."""
+        # Called when the pass ends, with whether it came to its end.
+        self.at_end: list[Callable[[bool], None]] = []
+
+
+# The passes in progress: a hook of one may begin another, the last.
+walks: list[Walk] = []
 
 
 def _walk(run: Callable[..., Any], create_graph: bool, *args: Any) -> Any:
     """Walk the tape. Hooks and functions in Python record if, and only if, the walk is recorded."""
+    inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
+    walk, completed = Walk(), False
+    walks.append(walk)
     before = _C._set_grad_enabled(create_graph)
     try:
-        return run(*args)
+        found = run(*args, inspector)
+        completed = True
     finally:
-        _C._set_grad_enabled(before)
-        while after_walk:
-            after_walk.pop()()
+        try:
+            while walk.at_end:
+                walk.at_end.pop()(completed)
+        finally:
+            _C._set_grad_enabled(before)
+            walks.remove(walk)
+    return found
 
 
 def backward(
@@ -140,7 +163,7 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
 
 
 # What is imported when it is first used: the name and its module.
-_LAZY = {"Function": "function", "function": "function", "functional": "functional", "gradcheck": "numeric", "gradgradcheck": "numeric"}
+_LAZY = {"Function": "function", "function": "function", "functional": "functional", "graph": "graph"}
 
 
 def __getattr__(name: str) -> Any:
@@ -149,3 +172,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module("torchlette.autograd." + _LAZY[name])
         return module if name == _LAZY[name] else getattr(module, name)
     raise AttributeError(f"module 'torchlette.autograd' has no attribute {name!r}")
+
+
+# The module has the function's name: it is imported here, so that the name stays the function's.
+from torchlette.autograd.gradcheck import gradcheck, gradgradcheck  # noqa: E402

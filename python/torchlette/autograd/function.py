@@ -124,10 +124,10 @@ class _Call:
 
     def _on_result(self, i: int, grad: Tensor) -> None:
         if not self.grads:
-            autograd.after_walk.append(self._forget)
+            autograd.walks[-1].at_end.append(self._forget)
         self.grads[i] = grad
 
-    def _forget(self) -> None:
+    def _forget(self, completed: bool) -> None:
         """Let go of what belongs to one walk; recorded gradients would hold the tape that holds this."""
         self.grads, self.answers = {}, None
 
@@ -218,7 +218,11 @@ class Function:
         for i, out in enumerate(outputs):
             if not isinstance(out, Tensor) and out is not None:
                 raise TypeError(f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got {type(out).__name__}")
-        joined = cls._join(call, outputs, args)
+        _C._function_scope(call.name)
+        try:
+            joined = cls._join(call, outputs, args)
+        finally:
+            _C._function_scope(None)
         return tuple(joined) if many else joined[0]
 
     @staticmethod

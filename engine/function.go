@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// Function describes a node of the graph that autograd shows: what made a tensor.
+type Function struct {
+	ID   uint64 // 0: there is none
+	Name [64]byte
+	// Output is the result that the edge leads to.
+	Output, Site uint32
+}
+
+// heldNode is a step that users of the engine refer to.
+type heldNode struct {
+	edge  uint32
+	count int
+}
+
+// source is what the steps of the operator call in progress come from.
+func (e *Engine) source(o op.OpID, inPlace bool) autograd.Source {
+	if k := len(e.label); k > 0 {
+		return e.label[k-1]
+	}
+	e.calls++
+	return autograd.Source{Op: o, Call: e.calls, InPlace: inPlace}
+}
+
+// BeginFunction makes what is recorded until EndFunction one function of that name.
+func (e *Engine) BeginFunction(name string) {
+	e.enter()
+	defer e.leave()
+	e.calls++
+	e.label = append(e.label, autograd.Source{Call: e.calls, Label: name})
+}
+
+// EndFunction ends the innermost BeginFunction.
+func (e *Engine) EndFunction() {
+	e.enter()
+	defer e.leave()
+	if k := len(e.label); k > 0 {
+		e.label = e.label[:k-1]
+	}
+}
+
+// GradFunction holds and describes what made h; of a leaf that requires grad, what accumulates its
+// gradient when leaf is set.
+func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	v, err := e.s.Resolve(h)
+	if err != nil || v.Tape == 0 || !leaf && e.s.T.Node(v.Tape).Kind == autograd.KindLeaf {
+		return f, err
+	}
+	return e.hold(v.Tape), nil
+}
+
+// NextFunctions holds and describes those whose results function id took; ID 0 stands for an operand
+// that requires no gradient. It gives their number, which may be more than out takes.
+func (e *Engine) NextFunctions(id uint64, out []Function) (n int, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	h := e.nodes[id]
+	if h == nil {
+		return 0, ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	}
+	next := e.s.T.Next(h.edge)
+	if len(next) <= len(out) {
+		for i, edge := range next {
+			out[i] = e.hold(edge)
+		}
+	}
+	return len(next), nil
+}
+
+func (e *Engine) hold(edge uint32) (f Function) {
+	if edge == 0 {
+		return f
+	}
+	n, k := e.s.T.Node(edge), edge&15
+	h := e.nodes[n.Seq]
+	if h == nil {
+		h = &heldNode{edge: edge}
+		e.nodes[n.Seq] = h
+		e.s.T.Retain(edge)
+	}
+	h.count++
+	f.ID, f.Output, f.Site = n.Seq, k, n.Site
+	copy(f.Name[:len(f.Name)-1], e.s.T.Name(edge))
+	return f
+}
+
+// ReleaseFunction gives one hold back; unknown ones are ignored.
+func (e *Engine) ReleaseFunction(id uint64) {
+	e.enter()
+	defer e.leave()
+	if h := e.nodes[id]; h != nil {
+		if h.count--; h.count == 0 {
+			delete(e.nodes, id)
+			e.s.T.Release(h.edge)
+		}
+	}
+}
+
+// Leaves makes handles of the leaves that the history of the tensors hs ends in, and gives their
+// number, which may be more than out takes.
+func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	var roots []uint32
+	for _, h := range hs {
+		v, err := e.s.Resolve(h)
+		if err != nil {
+			return 0, err
+		}
+		roots = append(roots, v.Tape)
+	}
+	found := e.s.T.Leaves(roots)
+	found = slices.DeleteFunc(found, func(h uint64) bool {
+		_, err := e.s.Handle(h)
+		return err != nil
+	})
+	if len(found) <= len(out) {
+		for i, h := range found {
+			e.describe(e.s.Dup(h), &out[i])
+		}
+	}
+	return len(found), nil
+}
