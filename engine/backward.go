@@ -15,6 +15,7 @@ const (
 	AccumulateGrad
 	AllowUnused
 	Inspect
+	NoLeafHooks
 )
 
 // BackwardEvent is what a walk stops for; Kind is an autograd.EventKind. Of an inspection, Hook is the
@@ -64,7 +65,7 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if err != nil {
 		return 0, err
 	}
-	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0}
+	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0, NoLeafHooks: flags&NoLeafHooks != 0}
 	for i, h := range inputs {
 		v, err := s.Resolve(h)
 		if err != nil {

@@ -276,7 +276,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
-	e.s.T.From = e.source(c.Op, inPlace)
+	e.s.T.From = e.source(c, inPlace)
 	if inPlace && len(e.args.In) > 0 {
 		e.args.In[0].Replaced = true
 	}

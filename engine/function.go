@@ -1,11 +1,11 @@
 package engine
 
 import (
+	"math"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/op"
 )
 
 // Function describes a node of the graph that autograd shows: what made a tensor.
@@ -23,12 +23,16 @@ type heldNode struct {
 }
 
 // source is what the steps of the operator call in progress come from.
-func (e *Engine) source(o op.OpID, inPlace bool) autograd.Source {
+func (e *Engine) source(c *Call, inPlace bool) autograd.Source {
 	if k := len(e.label); k > 0 {
 		return e.label[k-1]
 	}
 	e.calls++
-	return autograd.Source{Op: o, Call: e.calls, InPlace: inPlace}
+	from := autograd.Source{Op: c.Op, Call: e.calls, InPlace: inPlace, Number: slices.Contains(c.In, operandMarker)}
+	if len(c.Ints) > 0 {
+		from.First = int8(min(c.Ints[0], math.MaxInt8))
+	}
+	return from
 }
 
 // BeginFunction makes what is recorded until EndFunction one function of that name.

@@ -36,6 +36,8 @@ type Options struct {
 	Enter func(site uint32)
 	// Inspect: the walk stops at each gradient that a function hands to another.
 	Inspect bool
+	// NoLeafHooks: hooks of leaves do not run.
+	NoLeafHooks bool
 }
 
 // EventKind says what a walk stops for.
@@ -266,7 +268,7 @@ func (s *Session) Next(replacement op.Val) (Event, error) {
 			s.hook, s.phase = 0, true
 		}
 		n := s.t.nodes[s.cur]
-		for s.hook < len(n.Hooks) {
+		for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
 			h := n.Hooks[s.hook]
 			if h.ID != 0 && n.cot[h.Out].Kind != op.None {
 				s.asked = true

@@ -65,6 +65,10 @@ type Source struct {
 	Call uint64  // 0: the step is a function by itself
 	// InPlace: the call stores its result through its first operand.
 	InPlace bool
+	// Number: an operand is a Python number. First is the call's first integer: of a list, its
+	// length; of a word, its index, -1 for none.
+	Number bool
+	First  int8
 	// Label names a function that Python code defines; "" otherwise.
 	Label string
 }

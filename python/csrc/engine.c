@@ -545,12 +545,14 @@ static PyObject *py_backward(PyObject *self, PyObject *args) {
 static PyObject *py_grad(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *roots, *grads, *inputs, *inspector = Py_None;
-    int keep, create, unused = 0;
-    if (!PyArg_ParseTuple(args, "OOOpp|pO:_grad", &roots, &grads, &inputs, &keep, &create, &unused, &inspector)) {
+    int keep, create, unused = 0, quiet = 0;
+    if (!PyArg_ParseTuple(args, "OOOpp|ppO:_grad", &roots, &grads, &inputs, &keep, &create, &unused, &quiet, &inspector)) {
         return NULL;
     }
     return run_backward(roots, grads, inputs,
-                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u), inspector);
+                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u) |
+                            (quiet ? TL_NO_LEAF_HOOKS : 0u),
+                        inspector);
 }
 
 /* A function of the graph for Python: (id, name, output, site), None for none. */

@@ -17,6 +17,8 @@ from torchlette.autograd.grad_mode import (
     set_grad_enabled,
 )
 
+is_grad_enabled = _C.is_grad_enabled
+
 __all__ = [
     "Function",
     "Variable",
@@ -61,8 +63,9 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
 class Walk:
     """A backward pass in progress."""
 
-    def __init__(self) -> None:
-        """Have nothing to do at the end."""
+    def __init__(self, fills_all: bool) -> None:
+        """Say whether the pass fills every leaf that it reaches."""
+        self.fills_all = fills_all
         # Called when the pass ends, with whether it came to its end.
         self.at_end: list[Callable[[bool], None]] = []
 
@@ -74,7 +77,7 @@ walks: list[Walk] = []
 def _walk(run: Callable[..., Any], create_graph: bool, *args: Any) -> Any:
     """Walk the tape. Hooks and functions in Python record if, and only if, the walk is recorded."""
     inspector = anomaly_mode.inspect if is_anomaly_enabled() and anomaly_mode.is_anomaly_check_nan_enabled() else None
-    walk, completed = Walk(), False
+    walk, completed = Walk(run is _C._backward and args[4] is None), False
     walks.append(walk)
     before = _C._set_grad_enabled(create_graph)
     try:
@@ -151,10 +154,15 @@ def grad(
     given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _walk(_C._grad, create_graph, roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads)
+    found = _walk(_C._grad, create_graph, roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads, False)
     if materialize_grads:
         found = tuple(_C.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
     return tuple(found)
+
+
+def leaf_gradients(roots: Sequence[_C.Tensor], inputs: Sequence[_C.Tensor], start: Sequence[_C.Tensor], *, create_graph: bool) -> Any:
+    """Return gradients as :func:`grad` does, None where there is none, without the hooks of leaves: a walk around runs them."""
+    return _walk(_C._grad, create_graph, tuple(roots), tuple(start), tuple(inputs), True, create_graph, True, True)
 
 
 def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:

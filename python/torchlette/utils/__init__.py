@@ -1,15 +1,18 @@
-"""Data loading and hook handles."""
+"""Data loading, checkpoints, DLPack and hook handles."""
 
 import importlib
 from types import ModuleType
 
 from torchlette.utils import hooks
 
-__all__ = ["data", "hooks"]
+__all__ = ["checkpoint", "data", "dlpack", "hooks"]
+
+
+_LAZY = ("checkpoint", "data", "dlpack")
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import ``data`` when it is first used: most programs that only compute never need it."""
-    if name == "data":
-        return importlib.import_module("torchlette.utils.data")
+    """Import a part when it is first used: most programs that only compute never need it."""
+    if name in _LAZY:
+        return importlib.import_module(f"torchlette.utils.{name}")
     raise AttributeError(f"module 'torchlette.utils' has no attribute {name!r}")

@@ -1,0 +1,237 @@
+"""Recomputing in the backward pass instead of saving: ``checkpoint`` and ``checkpoint_sequential``.
+
+A checkpointed call keeps its arguments only. Without reentrance its first run records a graph, from which are
+taken the leaves that the call reaches besides its arguments (parameters, mostly); the graph itself is dropped, with all
+that it saved. The backward pass runs the function again and differentiates that run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torchlette import _C, autograd
+from torchlette import random as _random
+from torchlette.autograd.function import Function
+from torchlette.autograd.graph import get_gradient_edge
+
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+
+Tensor = _C.Tensor
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function differs from the first."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Return the contexts that the two runs of a function are in by default: none."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+class _Slot:
+    """The place of a tensor in nested containers."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _each(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
+    """Return a copy of nested containers with ``fn`` applied to what is of ``kind``."""
+    if isinstance(value, kind):
+        return fn(value)
+    if isinstance(value, dict):
+        return {k: _each(v, kind, fn) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_each(v, kind, fn) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
+    """Return nested containers with slots in place of tensors, and the tensors."""
+    found: list[Tensor] = []
+
+    def take(t: Tensor) -> _Slot:
+        found.append(t)
+        return _Slot(len(found) - 1)
+
+    return _each(value, Tensor, take), found
+
+
+class _Call:
+    """One checkpointed call: what it takes to run it again."""
+
+    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]) -> None:
+        self.fn, self.contexts = fn, contexts
+        self.template, self.tensors = _flatten((args, kwargs))
+        self.rng = _random.get_rng_state() if preserve_rng_state else None
+        self.leaves: list[Tensor] = []
+        self.results: list[Tensor] = []
+        self.like: list[tuple[Any, ...]] = []
+        self.outputs: Any = None
+
+    def _run(self, tensors: Sequence[Tensor], context: Any) -> Any:
+        args, kwargs = _each(self.template, _Slot, lambda slot: tensors[slot.index])
+        with context:
+            return _flatten(self.fn(*args, **kwargs))
+
+    def first(self, tensors: Sequence[Tensor]) -> None:
+        """Run the function and note its results, and what they look like."""
+        self.outputs, self.results = self._run(tensors, self.contexts[0])
+        self.like = [(tuple(r.shape), r.dtype, r.requires_grad) for r in self.results]
+
+    def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Run the function as it was run first; return the results."""
+        with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad():
+            if self.rng is not None:
+                _random.set_rng_state(self.rng)
+            _, results = self._run(tensors, self.contexts[1])
+        got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
+        if got != want:
+            raise CheckpointError(f"torch.utils.checkpoint: the recomputed results differ from those of the forward pass: got {got}, want {want}")
+        return results
+
+
+def _detached(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return [t.detach().requires_grad_(t.requires_grad) for t in tensors]
+
+
+class _Reentrant(Function):
+    """Runs without a graph; ``backward`` begins a walk of its own, which fills the leaves inside."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
+        call.first(tensors)
+        ctx.call = call
+        ctx.save_for_backward(*tensors)
+        return tuple(call.results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        if not autograd.walks[-1].fills_all:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
+                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+            )
+        inputs = _detached(ctx.saved_tensors)
+        pairs = [(r, g) for r, g in zip(ctx.call.again(inputs), grads, strict=True) if r.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        autograd.backward([r for r, _ in pairs], [g for _, g in pairs])
+        return (None, *(x.grad for x in inputs))
+
+
+class _Recorded(Function):
+    """Takes the leaves inside as arguments too, so that ``backward`` only returns gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
+        ctx.call = call
+        ctx.save_for_backward(*tensors)
+        results, call.results = [r.detach() for r in call.results], []
+        ctx.mark_non_differentiable(*(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded))
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        create = autograd.is_grad_enabled()
+        count = len(ctx.saved_tensors) - len(ctx.call.leaves)
+        inputs = list(ctx.saved_tensors[:count]) if create else _detached(ctx.saved_tensors[:count])
+        pairs = [(r, g) for r, g in zip(ctx.call.again(inputs), grads, strict=True) if r.requires_grad]
+        sources = inputs + ctx.call.leaves
+        wanted = [i for i, x in enumerate(sources) if x.requires_grad]
+        found: list[Any] = [None] * len(sources)
+        if pairs:
+            # The graph reaches beyond the call where the function uses tensors that it was not given: it stays for the walk around.
+            results, starts = zip(*pairs, strict=True)
+            grads = autograd.leaf_gradients(results, [sources[i] for i in wanted], starts, create_graph=create)
+            for i, g in zip(wanted, grads, strict=True):
+                found[i] = g
+        return (None, *found)
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Call ``function`` and save its arguments only; the backward pass calls it again.
+
+    Args:
+        function: Takes ``args`` and ``kwargs``, which may hold tensors in lists, tuples and dicts.
+        *args: Its arguments.
+        use_reentrant: Whether the backward pass begins one of its own inside, which fills the leaves that the function uses: an argument
+            must then require a gradient, and ``autograd.grad`` cannot pass. Give it as False.
+        context_fn: Returns the contexts of the first and of the second run; not with reentrance.
+        determinism_check: Shapes and dtypes of the results are compared whatever it is.
+        debug: Accepted for compatibility.
+        early_stop: Accepted for compatibility: what is not needed is not computed.
+        **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the numbers of
+            the first.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended.", stacklevel=2
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant and kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if use_reentrant and (context_fn is not noop_context_fn or debug):
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    call = _Call(function, args, kwargs, preserve, context_fn())
+    if not autograd.is_grad_enabled():
+        return function(*args, **kwargs)
+    if use_reentrant:
+        if not any(t.requires_grad for t in call.tensors):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        results = _Reentrant.apply(call, *call.tensors)
+    else:
+        inputs = _detached(call.tensors)
+        call.first(inputs)
+        own = {get_gradient_edge(x).node for x in inputs if x.requires_grad}
+        reached = _C._leaves([r for r in call.results if r.requires_grad])
+        call.leaves = [leaf for leaf in reached if get_gradient_edge(leaf).node not in own]
+        results = _Recorded.apply(call, *call.tensors, *call.leaves)
+    call.tensors = []
+    return _each(call.outputs, _Slot, lambda slot: results[slot.index])
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, *, preserve_rng_state: bool = True, **kwargs: Any
+) -> Any:
+    """Call ``functions`` one after another, all segments but the last checkpointed.
+
+    Args:
+        functions: A ``Sequential``, or the functions.
+        segments: Into how many runs of functions to cut it.
+        input: What the first function takes.
+        use_reentrant: As of :func:`checkpoint`.
+        preserve_rng_state: As of :func:`checkpoint`.
+        **kwargs: Further options of :func:`checkpoint`.
+    """
+    steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(steps) // segments
+    if size == 0:
+        raise ValueError(f"checkpoint_sequential: segments is wrong: got {segments}, want at most {len(steps)}")
+
+    def run(part: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+        def forward(x: Any) -> Any:
+            for step in part:
+                x = step(x)
+            return x
+
+        return forward
+
+    last = size * (segments - 1)
+    for start in range(0, last, size):
+        input = checkpoint(run(steps[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state, **kwargs)
+    return run(steps[last:])(input)
