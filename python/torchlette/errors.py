@@ -95,7 +95,7 @@ class BackwardGraphFreedError(TorchletteError, RuntimeError):
 
 
 class NonReentrantBackwardError(TorchletteError, RuntimeError):
-    """``backward()`` was called from inside itself."""
+    """``backward()`` was called from hooks of hooks, too deep to end."""
 
 
 class InvalidatedGradError(TorchletteError, RuntimeError):

@@ -417,16 +417,34 @@ def test_refused_like_pytorch(program: Callable[..., None], name: str, device: s
     assert isinstance(error, narrow), f"got {type(error).__name__}, want {name}"
 
 
-def test_backward_inside_a_hook_is_refused(device: str) -> None:
-    """Nested backward engines raise NonReentrantBackwardError."""
+def test_backward_inside_a_hook(device: str) -> None:
+    """A hook may walk another graph, and this one: the outer walk goes on as it was."""
+
+    def run(lib: Any, a: Any, b: Any) -> Any:
+        shared = a * b
+        y = (shared * a).exp().sum()
+        shared.register_hook(lib.enable_grad()(lambda g: ((b * b).sum() + (shared * 2).sum()).backward(retain_graph=True) if b.grad is None else None))
+        y.backward()
+        return a.grad, b.grad
+
+    leaves = [(torch.tensor(A, requires_grad=True), torch.tensor(B, requires_grad=True))]
+    leaves.append((oracle.ours(A, device, requires_grad=True), oracle.ours(B, device, requires_grad=True)))
+    want, got = (run(lib, *pair) for lib, pair in zip((torch, torchlette), leaves, strict=True))
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g.numpy(), w.numpy(), rtol=1e-5)
+
+
+def test_endless_nesting_is_refused(device: str) -> None:
+    """A hook that walks its own graph raises NonReentrantBackwardError, and every walk is ended."""
     a = oracle.ours(A, device, requires_grad=True)
-    b = oracle.ours(B, device, requires_grad=True)
-    a.register_hook(lambda g: (b * b).sum().backward())
-    y = (a * 2).sum()
+    y = (a * a).sum()
+    handle = a.register_hook(lambda g: y.backward(retain_graph=True))
     with pytest.raises(torchlette.NonReentrantBackwardError):
         y.backward()
-    (b * 3).sum().backward()  # the walk was ended
-    np.testing.assert_array_equal(b.grad.numpy(), np.full((2, 3), 3.0, dtype="float32"))
+    handle.remove()
+    a.grad = None
+    (a * 3).sum().backward()
+    np.testing.assert_array_equal(a.grad.numpy(), np.full((2, 3), 3.0, dtype="float32"))
 
 
 def test_error_in_a_hook_propagates(device: str) -> None:
