@@ -30,9 +30,9 @@ func (t *Tape) Name(e uint32) string {
 // overloads of a name, and some operators are another's call there.
 type functionName struct {
 	name string
-	// tensors is the name when no operand is a number, several when a list of dims has more than
-	// one, mode when a word is given. "" means name.
-	tensors, several, mode string
+	// tensors is the name when no operand is a number, reversed when the first one is, several when a list
+	// of dims has more than one, mode when a word is given. "" means name.
+	tensors, reversed, several, mode string
 }
 
 // functionNames holds the operators whose function has not the plain name: the operator's in capitals and
@@ -89,7 +89,7 @@ var functionNames = map[string]functionName{
 	"norm":                         {name: "LinalgVectorNormBackward0"},
 	"norm.str":                     {name: "LinalgVectorNormBackward0"},
 	"outer":                        {name: "MulBackward0"},
-	"pow":                          {name: "PowBackward0", tensors: "PowBackward1"},
+	"pow":                          {name: "PowBackward0", tensors: "PowBackward1", reversed: "PowBackward1"},
 	"prelu":                        {name: "PreluKernelBackward0"},
 	"_to_dtype":                    {name: "ToCopyBackward0"},
 	"_to_device":                   {name: "ToCopyBackward0"},
@@ -98,6 +98,7 @@ var functionNames = map[string]functionName{
 	"rsub":                         {name: "RsubBackward1", tensors: "RsubBackward0"},
 	"split.sizes":                  {name: "SplitWithSizesBackward0"},
 	"squeeze.dims":                 {name: "SqueezeBackward1", several: "SqueezeBackward2"},
+	"sub":                          {name: "SubBackward0", reversed: "RsubBackward1"},
 	"sum.dim":                      {name: "SumBackward1"},
 	"prod.dim_int":                 {name: "ProdBackward1"},
 	"ravel":                        {name: "ViewBackward0"},
@@ -127,6 +128,8 @@ func operatorName(d *op.Def, n *Node) string {
 	switch d.Parsed.Name {
 	case "matmul", "linear":
 		return productName(d, n)
+	case "_index":
+		return indexName(n)
 	}
 	f, ok := functionNames[d.Parsed.Full]
 	switch {
@@ -134,12 +137,26 @@ func operatorName(d *op.Def, n *Node) string {
 		return camel(strings.Trim(d.Parsed.Name, "_")) + "Backward0"
 	case f.tensors != "" && !n.From.Number:
 		return f.tensors
+	case f.reversed != "" && n.In[0].Val.IsScalar():
+		return f.reversed
 	case f.several != "" && n.From.First > 1:
 		return f.several
 	case f.mode != "" && n.From.First >= 0:
 		return f.mode
 	}
 	return f.name
+}
+
+// indexName names PyTorch's function for basic indexing, which is several there: the one that changes the
+// number of dims.
+func indexName(n *Node) string {
+	switch in, out := len(n.In[0].Val.Shape()), len(n.Out[0].Val.Shape()); {
+	case out < in:
+		return "SelectBackward0"
+	case out > in:
+		return "UnsqueezeBackward0"
+	}
+	return "SliceBackward0"
 }
 
 // productName names PyTorch's function for a product, by the number of dims.
@@ -238,7 +255,7 @@ func (t *Tape) modified(v *Saved, producer uint32, now uint64, site uint32) erro
 		from = ", which is output " + string('0'+rune(producer&15)) + " of " + t.Name(producer) + ","
 	}
 	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s %s]%s is at version %d; "+
-		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).",
+		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
 		typeNames[v.Val.DType()], ir.ShapeString(v.Val.Shape()), from, now, v.Commit)
 	err.Site = site
 	return err

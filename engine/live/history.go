@@ -22,7 +22,10 @@ func (s *State) tapeOf(h *Handle) uint32 {
 		root := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: g.Root, Offset: g.RootOff, Tape: edge}
 		out := root
 		out.Layout, out.Offset = h.Layout, h.Offset
+		from := s.T.From
+		s.T.From = autograd.Source{} // whichever call it is that asks
 		n := s.T.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.Site, root, out)
+		s.T.From = from
 		edge = autograd.Edge(n, 0)
 	} else {
 		s.T.Retain(edge)

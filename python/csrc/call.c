@@ -377,7 +377,8 @@ int call_init(PyObject *module) {
     Py_DECREF(names[1]);
     /* _facade: the same functions, whose results follow PyTorch's rules of coercion.
      * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 linalg, 32 special, 64 in place. */
-    int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where", where) < 0;
+    int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where", where) < 0 ||
+                 PyModule_AddObjectRef(module, "_return_types", return_types) < 0;
     Py_DECREF(facade);
     Py_DECREF(where);
     return failed ? -1 : 0;

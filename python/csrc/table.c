@@ -118,6 +118,9 @@ static int compile_names(param *p, const char *name) {
     return 0;
 }
 
+/* Classes of named results by operator. */
+PyObject *return_types;
+
 static int compile_results(overload *o) {
     const tl_opdef *d = o->def;
     o->list_result = d->nresults > 0 && d->results[0].list;
@@ -136,7 +139,7 @@ static int compile_results(overload *o) {
     sprintf(name, "torch.return_types.%s", d->name);
     PyStructSequence_Desc desc = {.name = name, .doc = d->doc, .fields = fields, .n_in_sequence = d->nresults};
     o->result_type = PyStructSequence_NewType(&desc); /* keeps name and fields */
-    return o->result_type != NULL ? 0 : -1;
+    return o->result_type != NULL ? PyDict_SetItemString(return_types, d->name, (PyObject *)o->result_type) : -1;
 }
 
 static int compile(overload *o, const tl_opdef *d) {
@@ -265,9 +268,10 @@ int table_init(void) {
             names += 2;
         }
     }
+    return_types = PyDict_New();
     overloads = PyMem_Calloc((size_t)tl_nops + 1, sizeof *overloads);
     groups = PyMem_Calloc(names + 1, sizeof *groups);
-    if (overloads == NULL || groups == NULL) {
+    if (overloads == NULL || groups == NULL || return_types == NULL) {
         PyErr_NoMemory();
         return -1;
     }

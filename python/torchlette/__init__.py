@@ -40,7 +40,8 @@ for _name, _places in _C._where.items():
     if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_")):
         globals()[_name] = getattr(_C, _name)
 
-from torchlette._repr import set_printoptions  # noqa: E402
+from torchlette import return_types  # noqa: E402, F401
+from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
 from torchlette._tensor import allclose, argwhere, equal, masked_select, nonzero  # noqa: E402
 
 if hasattr(_os, "register_at_fork"):

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from torchlette import _C
-from torchlette.autograd import enable_grad, inference_mode, no_grad, set_grad_enabled
+from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.dtypes import finfo, iinfo
 from torchlette.einstein import einsum
 from torchlette.random import (
@@ -40,6 +40,8 @@ __all__ = [
     "iinfo",
     "inference_mode",
     "initial_seed",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
@@ -56,6 +58,7 @@ __all__ = [
     "reset",
     "save",
     "seed",
+    "set_anomaly_enabled",
     "set_busy_policy",
     "set_default_device",
     "set_default_dtype",
@@ -73,6 +76,9 @@ is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
 get_default_dtype = _C.get_default_dtype
 get_default_device = _C.get_default_device
+is_anomaly_enabled = anomaly_mode.is_anomaly_enabled
+is_anomaly_check_nan_enabled = anomaly_mode.is_anomaly_check_nan_enabled
+set_anomaly_enabled = anomaly_mode.set_detect_anomaly
 
 
 # Questions about tensors -----------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 from torchlette import _C
 from torchlette.errors import DisposedTensorError
 
-__all__ = ["set_printoptions"]
+__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 
 class _Options:
@@ -47,6 +47,30 @@ def set_printoptions(
     if linewidth is not None:
         _Options.linewidth = linewidth
     _Options.sci_mode = sci_mode
+
+
+class _PrintOptions:
+    """Sets print options for a block."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def __enter__(self) -> None:
+        self.before = get_printoptions()
+        set_printoptions(**self.options)
+
+    def __exit__(self, *exc: object) -> None:
+        set_printoptions(**self.before)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """Return the options that :func:`set_printoptions` sets."""
+    return {name: getattr(_Options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}
+
+
+def printoptions(**kwargs: Any) -> _PrintOptions:
+    """Return a context in which tensors are printed with other options; see :func:`set_printoptions`."""
+    return _PrintOptions(kwargs)
 
 
 class _NumberText:
@@ -179,7 +203,7 @@ def tensor_repr(self: _C.Tensor) -> str:
     """Return the tensor's text: PyTorch's where PyTorch's rules hold, else the metadata."""
     # print() and repr() have no frame of their own; a subclass's __repr__ has one inside this package.
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("torchlette.nn"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("torchlette.nn", "torchlette.return_types")):
         frame = frame.f_back
     return _torch_text(self) if self._door or _C._in_facade(frame.f_globals) else _metadata_text(self)
 

@@ -421,10 +421,18 @@ def test_backward_inside_a_hook(device: str) -> None:
     """A hook may walk another graph, and this one: the outer walk goes on as it was."""
 
     def run(lib: Any, a: Any, b: Any) -> Any:
-        shared = a * b
+        shared, began = a * b, []
         y = (shared * a).exp().sum()
-        shared.register_hook(lib.enable_grad()(lambda g: ((b * b).sum() + (shared * 2).sum()).backward(retain_graph=True) if b.grad is None else None))
+
+        def walk(g: Any) -> None:
+            if not began:
+                began.append(g)
+                with lib.enable_grad():
+                    ((b * b).sum() + (shared * 2).sum()).backward(retain_graph=True)
+
+        handle = shared.register_hook(walk)
         y.backward()
+        handle.remove()
         return a.grad, b.grad
 
     leaves = [(torch.tensor(A, requires_grad=True), torch.tensor(B, requires_grad=True))]
@@ -440,7 +448,7 @@ def test_endless_nesting_is_refused(device: str) -> None:
     y = (a * a).sum()
     handle = a.register_hook(lambda g: y.backward(retain_graph=True))
     with pytest.raises(torchlette.NonReentrantBackwardError):
-        y.backward()
+        y.backward(retain_graph=True)
     handle.remove()
     a.grad = None
     (a * 3).sum().backward()
