@@ -215,6 +215,8 @@ typedef struct {
 	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
 	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
+	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
+	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
 	void (*epilogue32)(float *c, const float *bias, int64_t biasn, int64_t n, int act);
 	void (*epilogue64)(double *c, const double *bias, int64_t biasn, int64_t n, int act);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);

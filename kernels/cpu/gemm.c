@@ -4,7 +4,8 @@
 #include "cpu.h"
 
 // Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2.
-enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096 };
+// TASKS a thread at least, where rows of A are packed.
+enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4 };
 
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
@@ -19,7 +20,9 @@ typedef struct {
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int act, mr, nr;
 	char *packed; // path L: the block of B of all workers
-	int64_t k0, kc, n0, nc, mtasks;
+	int64_t k0, kc, n0, nc;
+	int64_t mb, nb, ntasks; // rows and columns of a task, tasks across the columns
+	int packs;              // A is packed
 	char *block;     // of the caller: the rows of A it works on
 	int caller;
 	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged

@@ -12,9 +12,7 @@ static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_
 	int rows;
 	for (int64_t m = m0; m < m1; m += rows, d += x->mr * kc) {
 		rows = SUF(height)(x, m, m1);
-		const REAL *p = a + m * x->am;
-		for (int64_t k = 0; k < kc; k++, p += x->ak)
-			for (int i = 0; i < rows; i++) d[k * x->mr + i] = p[i * x->am];
+		x->t->SUF(packa)(a + m * x->am, x->am, x->ak, kc, rows, d);
 	}
 }
 
@@ -65,7 +63,7 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 // One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse, int64_t *bk) {
 	const REAL *b = (const REAL *)x->b + k0 * x->bk + j * x->bn;
-	if (nn == x->nr && x->bn == 1 && reuse < 6 * x->mr) {
+	if (nn == x->nr && x->bn == 1 && reuse <= x->mr) {
 		*bk = x->bk;
 		return b;
 	}
@@ -105,18 +103,24 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Bytes of MB rows of A, packed; the last tile of a block may be short, and one more than full ones.
-static inline int64_t SUF(block_bytes)(const gemm *x) { return (int64_t)(MB + x->mr) * KC * (int64_t)sizeof(REAL); }
+// Bytes of mb rows of A, packed; the last tile of a block may be short, and one more than full ones.
+static inline int64_t SUF(block_bytes)(const gemm *x) { return (x->mb + x->mr) * KC * (int64_t)sizeof(REAL); }
 
 static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	REAL *block = NULL;
-	int64_t have = -1;
-	// Columns of A that are apart would each be a line of their own in every tile.
-	if (x->ak != 1) block = worker == x->caller ? (REAL *)x->block : tl_scratch(x->pool, worker, SUF(block_bytes)(x));
+	int64_t have = -1, mtasks = (x->M + x->mb - 1) / x->mb;
+	if (x->packs) {
+		block = worker == x->caller ? (REAL *)x->block : tl_scratch(x->pool, worker, SUF(block_bytes)(x));
+		if (!block) {
+			x->oom = SUF(block_bytes)(x);
+			return;
+		}
+	}
 	for (int64_t t = begin; t < end; t++) {
-		int64_t m0 = t % x->mtasks * MB, m1 = m0 + MB < x->M ? m0 + MB : x->M;
-		int64_t j0 = x->n0 + t / x->mtasks * NB, j1 = j0 + NB < x->n0 + x->nc ? j0 + NB : x->n0 + x->nc;
+		int64_t mt = block ? t / x->ntasks : t % mtasks, nt = block ? t % x->ntasks : t / mtasks;
+		int64_t m0 = mt * x->mb, m1 = m0 + x->mb < x->M ? m0 + x->mb : x->M;
+		int64_t j0 = x->n0 + nt * x->nb, j1 = j0 + x->nb < x->n0 + x->nc ? j0 + x->nb : x->n0 + x->nc;
 		if (block && have != m0) SUF(packa)(x, m0, m1, x->k0, x->kc, block);
 		have = m0;
 		for (int64_t j = j0; j < j1; j += x->nr) {
@@ -139,10 +143,21 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		x->oom = bytes;
 		return;
 	}
-	x->mtasks = (x->M + MB - 1) / MB;
+	// Columns of A that are apart would each be a line of their own in every tile.
+	x->packs = x->ak != 1;
+	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
-		int64_t np = (x->nc + x->nr - 1) / x->nr, nt = x->mtasks * ((x->nc + NB - 1) / NB);
+		int64_t np = (x->nc + x->nr - 1) / x->nr;
+		// A task that packs its rows of A is wide, yet there are enough for threads that are held up.
+		// One that does not takes as many columns as stay in L2 for the next rows.
+		x->nb = NB;
+		if (x->packs) {
+			int64_t across = parallel ? (TASKS * tl_pool_threads(x->pool) + mtasks - 1) / mtasks : 1;
+			x->nb = (np + across - 1) / across * x->nr;
+		}
+		x->ntasks = (x->nc + x->nb - 1) / x->nb;
+		int64_t nt = mtasks * x->ntasks;
 		for (x->k0 = 0; x->k0 < x->K; x->k0 += KC) {
 			x->kc = x->K - x->k0 < KC ? x->K - x->k0 : KC;
 			if (parallel) {
@@ -181,7 +196,8 @@ static int SUF(vector)(gemm *x, int parallel) {
 		return 0;
 	}
 	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
-	int64_t grain = 65536 / (y.K + 1) + 64;
+	int64_t grain = 65536 / (y.K + 1) + 64, wide = y.N / (2 * tl_pool_threads(x->pool));
+	if (y.bn == 1 && grain < wide) grain = (wide + 63) & ~63; // long runs of each row of B
 	if (parallel) tl_parallel(x->pool, y.N, grain, SUF(vector_job), &y);
 	else SUF(vector_job)(&y, 0, 0, y.N);
 	SUF(finish)(x, 0, x->M, 0, x->N);
@@ -202,6 +218,7 @@ static gemm SUF(turn)(const gemm *x) {
 static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
+	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
 	if ((x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
 	if (x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(turn)(x);

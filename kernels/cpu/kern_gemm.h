@@ -76,6 +76,22 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			for (int64_t j = n; j < 2 * L; j++) d[j] = 0; \
 		} \
 	} \
+	/* d[k * TL_MR + i] = a[i * am + k * ak] */ \
+	static void packa##s(const T *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, T *d) { \
+		if (rows == TL_MR && am == 1) { \
+			for (int64_t k = 0; k < kc; k++, a += ak, d += TL_MR) { \
+				__builtin_prefetch(a + TL_AHEAD * ak); \
+				TL_UNROLL for (int i = 0; i < TL_MR; i++) d[i] = a[i]; \
+			} \
+			return; \
+		} \
+		if (rows == TL_MR && ak == 1) { \
+			TURN(d, a, kc, TL_MR, am); \
+			return; \
+		} \
+		for (int64_t k = 0; k < kc; k++, a += ak, d += TL_MR) \
+			for (int64_t i = 0; i < rows; i++) d[i] = a[i * am]; \
+	} \
 	/* c[j] = sum over k of a[k] b[j * bn + k] */ \
 	static void dot##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bn, T *c, int64_t cn) { \
 		(void)ak; \
