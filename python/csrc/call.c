@@ -197,13 +197,52 @@ static int apply_requires_grad(PyObject *made) {
     return check_status(tl_requires_grad(t->handle, 1));
 }
 
+/* A generator's words are (seed, draws taken, 0, 0); those of the default one, None, are the
+ * engine's. They change places with the engine's for one call. */
+static int swap_words(PyObject *generator, uint64_t outer[4]) {
+    unsigned long long w[4];
+    PyObject *words = PyObject_GetAttrString(generator, "_words");
+    if (words == NULL || words == Py_None) {
+        Py_XDECREF(words);
+        return words == NULL ? -1 : 0;
+    }
+    int found = PyTuple_Check(words) ? PyArg_ParseTuple(words, "KKKK", &w[0], &w[1], &w[2], &w[3])
+                                     : set_error(TL_TYPE, "generator: its state is no tuple of four ints");
+    Py_DECREF(words);
+    if (found <= 0) {
+        return -1;
+    }
+    uint64_t inner[4] = {w[0], w[1], w[2], w[3]};
+    return check_status(tl_rng(TL_RNG_GET, outer)) < 0 || check_status(tl_rng(TL_RNG_SET, inner)) < 0 ? -1 : 1;
+}
+
+/* Puts the engine's words back and keeps the generator's. It works under an exception too. */
+static int restore_words(PyObject *generator, uint64_t outer[4]) {
+    uint64_t inner[4];
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    int failed = check_status(tl_rng(TL_RNG_GET, inner)) < 0 || check_status(tl_rng(TL_RNG_SET, outer)) < 0;
+    PyObject *words = failed ? NULL
+                             : Py_BuildValue("(KKKK)", (unsigned long long)inner[0], (unsigned long long)inner[1], (unsigned long long)inner[2],
+                                             (unsigned long long)inner[3]);
+    failed = words == NULL || PyObject_SetAttrString(generator, "_words", words) < 0;
+    Py_XDECREF(words);
+    if (type != NULL) {
+        PyErr_Restore(type, value, trace);
+        return -1;
+    }
+    return failed ? -1 : 0;
+}
+
 PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     argbuf b;
     extras x = {0};
     argbuf_init(&b);
     PyObject *r = NULL;
     overload *o = group_bind(g, self, args, nargs, kwnames, &b, &x);
-    if (o != NULL) {
+    uint64_t outer[4];
+    int swapped = o != NULL && x.generator != NULL ? swap_words(x.generator, outer) : 0;
+    if (o != NULL && swapped >= 0) {
         PyObject *first = self != NULL ? self : nargs > 0 ? args[0] : NULL;
         if (g->mode == TL_IN_PLACE) {
             r = call_in_place(o, &b, first != NULL && is_tensor(first) ? first : NULL);
@@ -217,6 +256,9 @@ PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *ar
         if (r != NULL && x.requires_grad && is_tensor(r) && apply_requires_grad(r) < 0) {
             Py_CLEAR(r);
         }
+    }
+    if (swapped > 0 && restore_words(x.generator, outer) < 0) {
+        Py_CLEAR(r);
     }
     argbuf_clear(&b);
     return r;

@@ -195,7 +195,8 @@ int put_operand(argbuf *b, PyObject *o); /* a tensor or a number: 1 put, 0 neith
 int put_default(argbuf *b, const param *p);
 /* What keyword arguments of every operator's form ask for beside the signature. */
 typedef struct {
-    PyObject *out; /* borrowed; NULL when not given */
+    PyObject *out;       /* borrowed; NULL when not given */
+    PyObject *generator; /* borrowed; NULL when not given: the engine's own numbers */
     bool requires_grad;
 } extras;
 /* Binds arguments to the first overload that takes them; self is NULL in a function call. */

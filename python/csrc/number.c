@@ -12,7 +12,7 @@ typedef struct {
     argbuf rest;
 } binary;
 
-enum { B_ADD, B_SUB, B_MUL, B_DIV, B_FLOORDIV, B_MOD, B_POW, B_MATMUL, B_AND, B_OR, B_XOR, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_RSUB, B_COUNT };
+enum { B_ADD, B_SUB, B_MUL, B_DIV, B_FLOORDIV, B_MOD, B_POW, B_MATMUL, B_AND, B_OR, B_XOR, B_SHL, B_SHR, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_RSUB, B_COUNT };
 
 static binary ops[B_COUNT] = {
     [B_ADD] = {.name = "add", .commutes = true},
@@ -26,6 +26,8 @@ static binary ops[B_COUNT] = {
     [B_AND] = {.name = "bitwise_and", .commutes = true},
     [B_OR] = {.name = "bitwise_or", .commutes = true},
     [B_XOR] = {.name = "bitwise_xor", .commutes = true},
+    [B_SHL] = {.name = "bitwise_left_shift"},
+    [B_SHR] = {.name = "bitwise_right_shift"},
     [B_EQ] = {.name = "eq", .commutes = true},
     [B_NE] = {.name = "ne", .commutes = true},
     [B_LT] = {.name = "lt"},
@@ -167,6 +169,8 @@ BINARY(mod, B_MOD) IN_PLACE(mod, B_MOD)
 BINARY(and, B_AND) IN_PLACE(and, B_AND)
 BINARY(or, B_OR) IN_PLACE(or, B_OR)
 BINARY(xor, B_XOR) IN_PLACE(xor, B_XOR)
+BINARY(lshift, B_SHL) IN_PLACE(lshift, B_SHL)
+BINARY(rshift, B_SHR) IN_PLACE(rshift, B_SHR)
 BINARY(matmul, B_MATMUL)
 
 static PyObject *nb_pow(PyObject *a, PyObject *b, PyObject *modulus) {
@@ -283,6 +287,10 @@ PyType_Slot number_slots[] = {
     {Py_nb_inplace_or, nb_ior},
     {Py_nb_xor, nb_xor},
     {Py_nb_inplace_xor, nb_ixor},
+    {Py_nb_lshift, nb_lshift},
+    {Py_nb_inplace_lshift, nb_ilshift},
+    {Py_nb_rshift, nb_rshift},
+    {Py_nb_inplace_rshift, nb_irshift},
     {Py_nb_negative, nb_neg},
     {Py_nb_positive, nb_pos},
     {Py_nb_absolute, nb_abs},

@@ -418,7 +418,11 @@ static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *val
     if (strcmp(s, "memory_format") == 0) {
         return 1; /* row-major is the only one */
     }
-    return strcmp(s, "generator") == 0 && value == Py_None;
+    if (strcmp(s, "generator") == 0) {
+        x->generator = value != Py_None ? value : NULL;
+        return value == Py_None || PyObject_HasAttrString(value, "_words");
+    }
+    return 0;
 }
 
 static int keyword_index(const overload *o, PyObject *name, bool method) {

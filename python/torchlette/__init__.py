@@ -49,9 +49,11 @@ if hasattr(_os, "register_at_fork"):
 
 from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
+from torchlette.layouts import *  # noqa: E402, F403
+from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("linalg", "nn", "optim", "profiler", "special", "testing", "utils")
+_LAZY = ("linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
 
 
 def __getattr__(name: str) -> _ModuleType:

@@ -241,6 +241,26 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return chosen.reshape(-1)
 
 
+def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Return ``self`` where the condition holds and ``other`` elsewhere."""
+    return _C.where(condition, self, other)
+
+
+def _rdiv(self: Tensor, other: Any) -> Tensor:
+    """Return ``other / self``."""
+    return other / self
+
+
+def _missing_type(name: str, dtype: str, instead: str) -> Callable[..., Tensor]:
+    """Return a method that refuses the conversion to a dtype that there is not."""
+
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        raise NotImplementedError(f"{name}: there is no {dtype}: got {name}(), want {instead}")
+
+    convert.__name__, convert.__doc__ = name, f"Raise: there is no {dtype}."
+    return convert
+
+
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and elements; reads the answer."""
     return input.shape == other.shape and bool((input == other).all().item())
@@ -314,6 +334,11 @@ def install() -> None:
         "nonzero": nonzero,
         "argwhere": argwhere,
         "masked_select": masked_select,
+        "where": _where,
+        "__rdiv__": _rdiv,
+        "byte": _missing_type("byte", "uint8", "int() or bool()"),
+        "char": _missing_type("char", "int8", "int()"),
+        "short": _missing_type("short", "int16", "int()"),
         "equal": equal,
         "allclose": allclose,
         "__array__": _array,

@@ -33,17 +33,22 @@ _SEED_MASK = (1 << 64) - 1
 
 
 class Generator:
-    """A source of randomness for host code: samplers, splits and shuffles."""
+    """A source of randomness: for tensor draws as ``generator=``, and for samplers, splits and shuffles."""
 
     def __init__(self, device: Any = "cpu") -> None:
         """Start with the seed that a new PyTorch generator has."""
         self.device = _C.device(device)
-        self.manual_seed(67280421310721)
+        self._start(67280421310721)
+
+    def _start(self, seed: int) -> None:
+        self._seed = int(seed) & _SEED_MASK
+        # What the engine draws from while this generator is in use; None: its own.
+        self._words: tuple[int, int, int, int] | None = (self._seed, 0, 0, 0)
+        self.__dict__.pop("host", None)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``."""
-        self._seed = int(seed) & _SEED_MASK
-        self.__dict__.pop("host", None)
+        self._start(seed)
         return self
 
     @functools.cached_property
@@ -64,16 +69,42 @@ class Generator:
 
     def get_state(self) -> Any:
         """Return the state, for :meth:`set_state`."""
-        return (self._seed, self.host.getstate())
+        return (self._seed, self.host.getstate(), self._words)
 
     def set_state(self, state: Any) -> Generator:
         """Go back to a state that :meth:`get_state` returned."""
         self._seed = state[0]
         self.host.setstate(state[1])
+        self._words = state[2]
         return self
 
 
-default_generator = Generator()
+class _DefaultGenerator(Generator):
+    """The generator of draws without ``generator=``, whose words the engine holds."""
+
+    def _start(self, seed: int) -> None:
+        super()._start(seed)
+        self._words = None
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``, the engine too."""
+        self._start(seed)
+        _C._manual_seed(self._seed)
+        return self
+
+    def get_state(self) -> Any:
+        """Return the state of the engine's and of the host's random numbers."""
+        return (*super().get_state()[:2], _C._rng_state())
+
+    def set_state(self, state: Any) -> Generator:
+        """Go back to a state that :meth:`get_state` returned."""
+        super().set_state(state)
+        self._words = None
+        _C._set_rng_state(state[2])
+        return self
+
+
+default_generator = _DefaultGenerator()
 
 
 def manual_seed(seed: int) -> Generator:
@@ -81,7 +112,6 @@ def manual_seed(seed: int) -> Generator:
     seed = int(seed)
     if not -0x8000_0000_0000_0000 <= seed <= 0xFFFF_FFFF_FFFF_FFFF:
         raise RuntimeError(f"Overflow when unpacking long long: the seed {seed} is outside [-2^63, 2^64)")
-    _C._manual_seed(seed & _SEED_MASK)
     return default_generator.manual_seed(seed)
 
 
@@ -97,16 +127,14 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> tuple[Any, Any]:
+def get_rng_state() -> Any:
     """Return the state of the engine's and of the host's random numbers, for :func:`set_rng_state`."""
-    return (_C._rng_state(), default_generator.get_state())
+    return default_generator.get_state()
 
 
-def set_rng_state(new_state: tuple[Any, Any]) -> None:
+def set_rng_state(new_state: Any) -> None:
     """Go back to a state that :func:`get_rng_state` returned."""
-    engine, host = new_state
-    _C._set_rng_state(engine)
-    default_generator.set_state(host)
+    default_generator.set_state(new_state)
 
 
 @contextlib.contextmanager

@@ -95,7 +95,8 @@ func init() {
 		Sig: "pow(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent.", InPlace: true, Out: true,
 		Samples: samples("T(3,4;0.1,3), T(3,4)", "T(4), 2", "T(4), 3", "T(4;0.1,3), 0.5", "T(4;0.1,3), -0.5", "T(4;1,2), -1", "T(4;0.1,3), 1.7",
 			"T(4), 0", "I(4;1,5), 2", "I(4;1,5), I(4;0,4)", "2.5, T(3)", "2, I(4;0,5)", "I(3;1,4), 0.5", "T(3), 1", "T(4), 4"),
-		ErrorSamples: samples("I(3;1,4), -1", "T(3), T(4)", "B(3), B(3)"), Eval: evalPow,
+		ErrorSamples: samples("I(3;1,4), -1", "T(3), T(4)", "B(3), B(3)"),
+		Eval:         func(a *op.Args) []op.Val { return a.Ret(power(a.B, a.Val(), a.Val())) },
 	})
 	for _, m := range []struct {
 		name       string
@@ -256,15 +257,14 @@ func lessZero(b op.Builder, x, like op.Val) op.Val {
 	return prim.Lt(b, x, op.FloatVal(0))
 }
 
-func evalPow(a *op.Args) []op.Val {
-	b, x, e := a.B, a.Val(), a.Val()
+func power(b op.Builder, x, e op.Val) op.Val {
 	d := resultType(b, x, e)
 	if d == ir.Bool {
 		unsupported("pow", d)
 	}
 	if !e.IsScalar() || !x.IsTensor() {
 		align(b, d, &x, &e)
-		return a.Ret(prim.Pow(b, x, e))
+		return prim.Pow(b, x, e)
 	}
 	p := e.Float()
 	if !d.IsFloat() && p < 0 {
@@ -273,19 +273,19 @@ func evalPow(a *op.Args) []op.Val {
 	x = cast(b, x, d)
 	switch {
 	case p == 1:
-		return a.Ret(prim.Copy(b, x))
+		return prim.Copy(b, x)
 	case p == 2:
-		return a.Ret(prim.Mul(b, x, x))
+		return prim.Mul(b, x, x)
 	case p == 3:
-		return a.Ret(prim.Mul(b, prim.Mul(b, x, x), x))
+		return prim.Mul(b, prim.Mul(b, x, x), x)
 	case p == 0.5:
-		return a.Ret(prim.Sqrt(b, x))
+		return prim.Sqrt(b, x)
 	case p == -0.5:
-		return a.Ret(prim.Rsqrt(b, x))
+		return prim.Rsqrt(b, x)
 	case p == -1:
-		return a.Ret(prim.Reciprocal(b, x))
+		return prim.Reciprocal(b, x)
 	}
-	return a.Ret(prim.Pow(b, x, e))
+	return prim.Pow(b, x, e)
 }
 
 // extremum is maximum or minimum; of bools, or and and.
@@ -357,21 +357,18 @@ func registerMixed(mismatch op.Sample) {
 	op.Register(op.Def{
 		Sig: "logaddexp(Tensor self, Tensor other) -> Tensor", Doc: "log(exp(self) + exp(other)), without overflow.", Out: true,
 		Samples: samples("T(3,4), T(4)", "T(3;-90,90), T(3;-90,90)"), ErrorSamples: []op.Sample{mismatch},
-		Eval: func(a *op.Args) []op.Val {
-			x, y, b := a.Val(), a.Val(), a.B
-			d := floatType(b, resultType(b, x, y))
-			align(b, d, &x, &y)
-			narrow := widen(b, d, &x, &y)
-			m := b.Detach(prim.Maximum(b, x, y))
-			m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
-			sum := prim.Add(b, prim.Exp(b, prim.Sub(b, x, m)), prim.Exp(b, prim.Sub(b, y, m)))
-			return a.Ret(narrow(prim.Add(b, prim.Log(b, sum), m)))
-		},
+		Eval: func(a *op.Args) []op.Val { return a.Ret(logAddExp(a.B, a.Val(), a.Val(), 1)) },
 	})
 	op.Register(op.Def{
 		Sig: "xlogy(Operand self, Operand other) -> Tensor", Doc: "self * log(other), 0 where self is 0.", InPlace: true, Out: true,
+		Aliases: []string{"special_xlogy"}, Where: op.Function | op.Method | op.Special,
 		Samples: samples("T(3,4), T(4;0.1,2)", "0.0, T(3;0,2)", "T(3), 2.0", "I(3;0,3), I(3;1,4)"),
 		Eval:    func(a *op.Args) []op.Val { return a.Ret(xlogy(a.B, a.Val(), a.Val())) },
+	})
+	op.Register(op.Def{
+		Sig: "special_xlog1py(Operand self, Operand other) -> Tensor", Doc: "self * log1p(other), 0 where self is 0.", Where: op.Special, Out: true,
+		Samples: samples("T(3,4), T(4;-0.9,2)", "0.0, T(3;0,2)", "T(3), 2.0", "I(3;0,3), I(3;1,4)"),
+		Eval:    func(a *op.Args) []op.Val { return a.Ret(timesLog(a.B, a.Val(), a.Val(), prim.Log1p, math.Log1p)) },
 	})
 	op.Register(op.Def{
 		Sig: "hypot(Tensor self, Tensor other) -> Tensor", Doc: "sqrt(self**2 + other**2), without overflow.", InPlace: true, Out: true,
@@ -407,22 +404,37 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 	return prim.Where(b, prim.Lt(b, prim.Abs(b, w), op.FloatVal(0.5)), low, high)
 }
 
-func xlogy(b op.Builder, x, y op.Val) op.Val {
+// logAddExp is log(exp(ln x) + exp(ln y)) / ln, with ln the logarithm of the base.
+func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 	d := floatType(b, resultType(b, x, y))
 	align(b, d, &x, &y)
+	narrow := widen(b, d, &x, &y)
+	m := b.Detach(prim.Maximum(b, x, y))
+	m = prim.Where(b, isInf(b, m), op.FloatVal(0), m)
+	part := func(v op.Val) op.Val { return prim.Exp(b, affine(b, prim.Sub(b, v, m), ln, 0)) }
+	return narrow(prim.Add(b, affine(b, prim.Log(b, prim.Add(b, part(x), part(y))), 1/ln, 0), m))
+}
+
+func xlogy(b op.Builder, x, y op.Val) op.Val { return timesLog(b, x, y, prim.Log, math.Log) }
+
+// timesLog is x*log(y), 0 where x is 0 and y no NaN; ofNumber is log of a number.
+func timesLog(b op.Builder, x, y op.Val, log unaryEmit, ofNumber func(float64) float64) op.Val {
+	d := floatType(b, resultType(b, x, y))
+	align(b, d, &x, &y)
+	narrow := widen(b, d, &x, &y)
 	if x.IsScalar() {
 		if x.Float() == 0 {
-			return prim.Where(b, prim.IsNaN(b, y), y, op.FloatVal(0))
+			return narrow(prim.Where(b, prim.IsNaN(b, y), y, op.FloatVal(0)))
 		}
-		return prim.Mul(b, prim.Log(b, y), x)
+		return narrow(prim.Mul(b, log(b, y), x))
 	}
 	zero := prim.Eq(b, x, op.FloatVal(0))
 	if y.IsScalar() {
-		return prim.Where(b, zero, op.FloatVal(0), prim.Mul(b, x, op.FloatVal(math.Log(y.Float()))))
+		return narrow(prim.Where(b, zero, op.FloatVal(0), prim.Mul(b, x, op.FloatVal(ofNumber(y.Float())))))
 	}
 	// The logarithm sees 1 where x is 0, so that no gradient there is 0 times infinity.
 	safe := prim.Where(b, zero, op.FloatVal(1), y)
-	return prim.Where(b, prim.IsNaN(b, y), y, prim.Mul(b, x, prim.Log(b, safe)))
+	return narrow(prim.Where(b, prim.IsNaN(b, y), y, prim.Mul(b, x, log(b, safe))))
 }
 
 func evalHypot(a *op.Args) []op.Val {
@@ -433,9 +445,11 @@ func evalHypot(a *op.Args) []op.Val {
 	}
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, prim.Abs(b, x), prim.Abs(b, y)))
-	m = prim.Where(b, prim.Eq(b, m, op.FloatVal(0)), op.FloatVal(1), m)
+	infinite := prim.BitwiseOr(b, isInf(b, x), isInf(b, y)) // which wins against NaN
+	m = prim.Where(b, prim.BitwiseOr(b, prim.Eq(b, m, op.FloatVal(0)), isInf(b, m)), op.FloatVal(1), m)
 	p, q := prim.Div(b, x, m), prim.Div(b, y, m)
-	return a.Ret(narrow(prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)))
+	r := prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)
+	return a.Ret(narrow(prim.Where(b, infinite, op.FloatVal(math.Inf(1)), r)))
 }
 
 // cName is the C++ name of a dtype, as some messages print it.

@@ -61,6 +61,14 @@ func converted(b op.Builder, x op.Val, d ir.DType, dev ir.DeviceID, copied bool)
 	return y
 }
 
+// filling refuses a value of more than one element.
+func filling(v op.Val) op.Val {
+	if r := len(v.Shape()); r > 0 {
+		fail(ir.ErrRuntime, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", r)
+	}
+	return v
+}
+
 func registerFills() {
 	inPlace := func(sig, doc string, where op.Where, eval op.Eval, s []op.Sample, errs ...op.Sample) {
 		op.Register(op.Def{Sig: sig, Doc: doc, Where: where, InPlaceOnly: true, Eval: eval, Samples: s, ErrorSamples: errs})
@@ -70,19 +78,22 @@ func registerFills() {
 	}, samples("T(3,4)", "I(3;0,5)"))
 	inPlace("fill_(Tensor self, Operand value) -> Tensor", "Filled with one value.", op.Function|op.Method, func(a *op.Args) []op.Val {
 		x, v := a.Val(), a.Val()
-		if r := len(v.Shape()); r > 0 {
-			fail(ir.ErrRuntime, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", r)
-		}
-		return a.Ret(assigned(a.B, x, v))
+		return a.Ret(assigned(a.B, x, filling(v)))
 	}, samples("T(3,4), 2.5", "I(3;0,5), 1.5", "T(3), torch.ones(())"), sample("T(3), T(3)"))
 	op.Register(op.Def{
-		Sig: "fill(Tensor self, Operand value) -> Tensor", Doc: "One value in self's shape, dtype and device.", Where: op.Function, Samples: samples("T(3,4), 2.5"),
+		Sig: "fill(Tensor self, Operand value) -> Tensor", Doc: "One value in self's shape, dtype and device; self's gradient is zero.", Where: op.Function,
+		Samples: samples("T(3,4), 2.5", "T(3,4), torch.ones(())"), ErrorSamples: samples("T(3), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
-			x, v := a.Val(), a.Val()
-			if v.IsTensor() {
-				return a.Ret(prim.Copy(a.B, assigned(a.B, x, v)))
+			x, v, b := a.Val(), a.Val(), a.B
+			filled := assigned(b, x, filling(v))
+			switch {
+			case b.NeedsGrad(x):
+				always := prim.Fill(b, op.BoolVal(true), ir.Bool, x.Device(), x.Shape())
+				filled = prim.Where(b, always, filled, x)
+			case v.IsTensor():
+				filled = prim.Copy(b, filled)
 			}
-			return a.Ret(assigned(a.B, x, v))
+			return a.Ret(filled)
 		},
 	})
 	inPlace("copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor", "Overwritten with src, which is cast, moved and broadcast.", op.Method, func(a *op.Args) []op.Val {

@@ -149,7 +149,8 @@ func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 
 func registerLogsumexp() {
 	op.Register(op.Def{
-		Sig: "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", Doc: "log(sum(exp(x))) over dims, without overflow.", Out: true,
+		Sig: "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", Doc: "log(sum(exp(x))) over dims, without overflow.",
+		Aliases: []string{"special_logsumexp"}, Where: op.Function | op.Method | op.Special, Out: true,
 		Samples:      samples("T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3;0,9), 0", "T(3;-200,200), 0", "T(), 0"),
 		ErrorSamples: samples("T(3), 2"),
 		Eval: func(a *op.Args) []op.Val {
@@ -166,7 +167,8 @@ func registerLogsumexp() {
 		{"log_softmax", "log_softmax_lastdim_kernel_impl", "The logarithm of softmax.", prim.LogSoftmax},
 	} {
 		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Where: op.Function | op.Method | op.Functional, Out: true,
+			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Aliases: []string{"special_" + m.name},
+			Where: op.Function | op.Method | op.Functional | op.Special, Out: true,
 			Samples:      samples("T(3,4), 1", "T(3,4), 0", "T(2,3,4), -2", "T(), 0", "I(4;0,5), 0 | dtype=torch.float32", "T(0,3), 1", "T(3,4;-90,90), 1"),
 			ErrorSamples: samples("I(3;0,5), 0", "T(3), 2"),
 			Eval: func(a *op.Args) []op.Val {

@@ -255,11 +255,13 @@ func registerInPlaceDraws() {
 		if lambd <= 0 {
 			fail(ir.ErrRuntime, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd)
 		}
+		continuous("Exponential", x)
 		b := a.B
-		u := uniform(b, options{drawType("exponential", x.DType()), x.Device()}, x.Shape())
+		u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
 		// log1p(-u) is finite: u is below 1.
 		return cast(b, prim.Mul(b, prim.Log1p(b, prim.Neg(b, u)), op.FloatVal(-1/lambd)), x.DType())
-	}, samples("T(3,4)", "T(3), 2.0"), sample("T(3), -1.0"))
+	}, samples("T(3,4)", "T(3), 2.0"), sample("T(3), -1.0"), sample("I(3;0,5)"))
+	registerHeavyTails()
 	inPlaceDraw("random_(Tensor self) -> Tensor", "Filled with integers that the dtype holds exactly.", func(a *op.Args, x op.Val) op.Val {
 		return integers(a.B, 0, exactLimit(x.DType()), own(x), x.Shape())
 	}, samples("T(3,4)", "I(3;0,5)"))
@@ -274,6 +276,45 @@ func registerInPlaceDraws() {
 		}
 		return integers(a.B, lo, hi, own(x), x.Shape())
 	}, samples("I(3;0,5), -3, 9"), sample("I(3;0,5), 5, 5"))
+}
+
+// continuous refuses integers.
+func continuous(distribution string, x op.Val) {
+	if !x.DType().IsFloat() {
+		fail(ir.ErrRuntime, "%s distribution is a continuous probability distribution. dtype must be a floating point but you specified %s", distribution, typeName(x.DType()))
+	}
+}
+
+func registerHeavyTails() {
+	inPlaceDraw("cauchy_(Tensor self, float median=0.0, float sigma=1.0) -> Tensor", "Filled from a Cauchy distribution.", func(a *op.Args, x op.Val) op.Val {
+		median, sigma, b := a.Float(), a.Float(), a.B
+		if sigma <= 0 {
+			fail(ir.ErrRuntime, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma)
+		}
+		continuous("Cauchy", x)
+		u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
+		return cast(b, affine(b, prim.Tan(b, affine(b, u, math.Pi, -math.Pi/2)), sigma, median), x.DType())
+	}, samples("T(3,4)", "T(3), 1.0, 2.0"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("log_normal_(Tensor self, float mean=1.0, float std=2.0) -> Tensor", "Filled with exponentials of normal numbers.", func(a *op.Args, x op.Val) op.Val {
+		mean, std, b := a.Float(), a.Float(), a.B
+		if std <= 0 {
+			fail(ir.ErrRuntime, "log_normal_ expects std > 0.0, but found std=%g", std)
+		}
+		n := gaussian(b, options{drawType("log_normal_cpu", x.DType()), x.Device()}, x.Shape())
+		return cast(b, prim.Exp(b, affine(b, n, std, mean)), x.DType())
+	}, samples("T(3,4)", "T(3), 0.0, 0.5"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("geometric_(Tensor self, float p) -> Tensor", "Filled with the number of trials up to the first success of probability p.", func(a *op.Args, x op.Val) op.Val {
+		p, b := a.Float(), a.B
+		if !(p > 0 && p < 1) {
+			fail(ir.ErrRuntime, "geometric_ expects p to be in (0, 1), but got p=%g", p)
+		}
+		if x.DType() == ir.Bool {
+			unsupported("geometric_cpu", ir.Bool)
+		}
+		u := uniform(b, options{ir.F32, x.Device()}, x.Shape())
+		n := prim.Ceil(b, affine(b, prim.Log1p(b, prim.Neg(b, u)), 1/math.Log1p(-p), 0))
+		return cast(b, prim.Maximum(b, n, op.FloatVal(1)), x.DType())
+	}, samples("T(3,4), 0.5", "I(3;0,5), 0.1"), sample("T(3), 1.0"), sample("T(3), 0.0"))
 }
 
 func registerNormal() {

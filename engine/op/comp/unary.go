@@ -2,6 +2,7 @@ package comp
 
 import (
 	"math"
+	"strings"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -13,9 +14,20 @@ type unaryEmit = func(b op.Builder, x op.Val) op.Val
 // unary is the shape of most entries: name(self), with in-place and out= forms.
 func unary(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, InPlace: true, Out: true, Samples: s,
+		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, Where: places(aliases), InPlace: true, Out: true, Samples: s,
 		Eval: func(a *op.Args) []op.Val { return a.Ret(f(a.B, a.Val())) },
 	})
+}
+
+// places adds torch.special to the usual ones for an operator that has an alias there.
+func places(aliases []string) op.Where {
+	w := op.Function | op.Method
+	for _, a := range aliases {
+		if strings.HasPrefix(a, "special_") {
+			w |= op.Special
+		}
+	}
+	return w
 }
 
 // inFloat computes integers in the default dtype.
@@ -60,14 +72,14 @@ func init() {
 	unary("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs), anyReal()...)
 	unary("neg", "The negative of each element.", []string{"negative"}, negate, anyReal()...)
 	unary("exp", "e raised to each element.", nil, inFloat(prim.Exp), anyReal()...)
-	unary("exp2", "2 raised to each element.", nil, inFloat(func(b op.Builder, x op.Val) op.Val {
-		return prim.Exp(b, prim.Mul(b, x, op.FloatVal(math.Ln2)))
+	unary("exp2", "2 raised to each element.", []string{"special_exp2"}, inFloat(func(b op.Builder, x op.Val) op.Val {
+		return prim.Pow(b, op.FloatVal(2), x)
 	}), anyReal()...)
-	unary("expm1", "exp(x) - 1, precise near zero.", nil, inFloat(prim.Expm1), anyReal()...)
+	unary("expm1", "exp(x) - 1, precise near zero.", []string{"special_expm1"}, inFloat(prim.Expm1), anyReal()...)
 	unary("log", "The natural logarithm.", nil, inFloat(prim.Log), positive()...)
-	unary("log1p", "log(1 + x), precise near zero.", nil, inFloat(prim.Log1p), positive()...)
-	unary("log2", "The logarithm to base 2.", nil, inFloat(scaled(prim.Log, 1/math.Ln2)), positive()...)
-	unary("log10", "The logarithm to base 10.", nil, inFloat(scaled(prim.Log, 1/math.Ln10)), positive()...)
+	unary("log1p", "log(1 + x), precise near zero.", []string{"special_log1p"}, inFloat(prim.Log1p), positive()...)
+	unary("log2", "The logarithm to base 2.", nil, inFloat(fn(op.FnLog2)), positive()...)
+	unary("log10", "The logarithm to base 10.", nil, inFloat(fn(op.FnLog10)), positive()...)
 	unary("sqrt", "The square root.", nil, inFloat(prim.Sqrt), positive()...)
 	unary("rsqrt", "The reciprocal of the square root.", nil, inFloat(prim.Rsqrt), positive()...)
 	unary("square", "The square of each element.", nil, func(b op.Builder, x op.Val) op.Val {
@@ -83,15 +95,15 @@ func init() {
 	unary("tanh", "The hyperbolic tangent.", nil, inFloat(prim.Tanh), anyReal()...)
 	unary("sinh", "The hyperbolic sine.", nil, inFloat(sinh), anyReal()...)
 	unary("cosh", "The hyperbolic cosine.", nil, inFloat(cosh), anyReal()...)
-	unary("erf", "The error function.", nil, inFloat(prim.Erf), anyReal()...)
-	unary("sigmoid", "1 / (1 + exp(-x)).", nil, inFloat(prim.Sigmoid), anyReal()...)
+	unary("erf", "The error function.", []string{"special_erf"}, inFloat(prim.Erf), anyReal()...)
+	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"special_expit"}, inFloat(prim.Sigmoid), anyReal()...)
 	unary("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
 	unary("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
 	unary("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)
-	unary("round", "The nearest integer, halves to even.", nil, keepInt("round_vml_cpu", prim.Round), anyReal()...)
+	unary("round", "The nearest integer, halves to even.", []string{"special_round"}, keepInt("round_vml_cpu", prim.Round), anyReal()...)
 	op.Register(op.Def{
 		Sig: "round.decimals(Tensor self, *, int decimals) -> Tensor", Doc: "The nearest number of that many decimals.",
-		InPlace: true, Out: true, Eval: evalRoundDecimals,
+		Aliases: []string{"special_round"}, Where: places([]string{"special_round"}), InPlace: true, Out: true, Eval: evalRoundDecimals,
 		Samples: samples("T(3,4) | decimals=2", "T(3) | decimals=0", "T(3;-500,500) | decimals=-1"),
 	})
 	unary("frac", "The fractional part, with the sign of the element.", nil, func(b op.Builder, x op.Val) op.Val {
@@ -223,11 +235,14 @@ func registerUnaryWithNumbers() {
 	})
 	op.Register(op.Def{
 		Sig: "logit(Tensor self, float? eps=None) -> Tensor", Doc: "log(x / (1 - x)), x clamped to [eps, 1 - eps] if given.",
-		InPlace: true, Out: true, Samples: samples("T(3,4;0.1,0.9)", "T(3;0,1), 0.2", "T(3;0.3,0.6) | eps=1e-6"),
+		Aliases: []string{"special_logit"}, Where: places([]string{"special_logit"}), InPlace: true, Out: true,
+		Samples: samples("T(3,4;0.1,0.9)", "T(3;0,1), 0.2", "T(3;0.3,0.6) | eps=1e-6", "T(5;0,1), 0.6"),
 		Eval: func(a *op.Args) []op.Val {
 			x, eps := floating(a.B, a.Val()), a.Scalar()
 			if eps.Kind != op.None {
-				x = clampNumbers(a.B, x, eps, op.FloatVal(1-eps.Float()))
+				// For eps above 1/2 the lower bound wins.
+				lo, hi := eps, op.FloatVal(1-eps.Float())
+				x = prim.Where(a.B, prim.Lt(a.B, x, lo), lo, prim.Where(a.B, prim.Gt(a.B, x, hi), hi, x))
 			}
 			return a.Ret(prim.Log(a.B, prim.Div(a.B, x, prim.Add(a.B, prim.Neg(a.B, x), op.FloatVal(1)))))
 		},

@@ -31,6 +31,10 @@ func bin(f func(op.Builder, op.Val, op.Val) op.Val) optest.Func {
 	return func(b op.Builder, x []op.Val) op.Val { return f(b, x[0], x[1]) }
 }
 
+func fn(f op.Fn) func(op.Builder, op.Val) op.Val {
+	return func(b op.Builder, x op.Val) op.Val { return prim.Special(b, f, x) }
+}
+
 func checkGrad(t *testing.T, f optest.Func, second bool, in ...optest.Input) {
 	t.Helper()
 	optest.CheckGrad(t, prim.ViewVJP, f, second, in...)
@@ -48,7 +52,12 @@ func TestUnaryGradients(t *testing.T) {
 		{"sqrt", prim.Sqrt, 0.2, 3}, {"rsqrt", prim.Rsqrt, 0.3, 3}, {"reciprocal", prim.Reciprocal, 0.3, 3},
 		{"sin", prim.Sin, -3, 3}, {"cos", prim.Cos, -3, 3}, {"tan", prim.Tan, -1, 1}, {"tanh", prim.Tanh, -2, 2},
 		{"erf", prim.Erf, -2, 2}, {"sigmoid", prim.Sigmoid, -3, 3}, {"relu", prim.Relu, -2, 2},
-		{"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3}, {"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
+		{"acos", fn(op.FnAcos), -0.9, 0.9}, {"acosh", fn(op.FnAcosh), 1.2, 4}, {"asin", fn(op.FnAsin), -0.9, 0.9}, {"asinh", fn(op.FnAsinh), -3, 3},
+		{"atan", fn(op.FnAtan), -3, 3}, {"atanh", fn(op.FnAtanh), -0.9, 0.9}, {"digamma", fn(op.FnDigamma), 0.5, 5}, {"below 0", fn(op.FnDigamma), -2.9, -2.2},
+		{"erfc", fn(op.FnErfc), -2, 2}, {"erfcx", fn(op.FnErfcx), -1, 3}, {"erfinv", fn(op.FnErfinv), -0.9, 0.9}, {"i0", fn(op.FnI0), -3, 3},
+		{"i0e", fn(op.FnI0e), 0.3, 9}, {"i1", fn(op.FnI1), -3, 3}, {"i1e", fn(op.FnI1e), 0.3, 9}, {"lgamma", fn(op.FnLgamma), 0.3, 7},
+		{"log10", fn(op.FnLog10), 0.3, 7}, {"log2", fn(op.FnLog2), 0.3, 7}, {"log_ndtr", fn(op.FnLogNdtr), -3, 3}, {"ndtri", fn(op.FnNdtri), 0.05, 0.95},
+		{"frexp", fn(op.FnFrexpMantissa), 4.2, 7.8}, {"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3}, {"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { checkGrad(t, un(c.f), true, spreadOut(c.lo, c.hi, 2, 4)) })
@@ -72,6 +81,13 @@ func TestBinaryGradients(t *testing.T) {
 			checkGrad(t, left, true, x)
 			checkGrad(t, right, true, x)
 		})
+	}
+	checkGrad(t, func(b op.Builder, x []op.Val) op.Val { return prim.Special(b, op.FnAtan2, x...) }, true, x, y)
+	for _, f := range []op.Fn{op.FnIgamma, op.FnIgammac, op.FnZeta} { // these have no derivative in the first operand
+		last := func(b op.Builder, x []op.Val) op.Val {
+			return prim.Special(b, f, prim.Fill(b, op.FloatVal(2.5), ir.F64, x[0].Device(), x[0].Shape()), x[0])
+		}
+		checkGrad(t, last, true, x)
 	}
 	where := func(b op.Builder, x []op.Val) op.Val {
 		return prim.Where(b, prim.Lt(b, x[0], op.FloatVal(1.5)), prim.Mul(b, x[0], x[1]), x[1])

@@ -104,7 +104,7 @@ class Converter:
 def lookup(name: str) -> Callable[..., Any] | None:
     """Return our callable of that name: a function of the library or of a sub-module, or a method."""
     found: Any = facade
-    for part in name.split("."):
+    for part in name.removeprefix("torch.").split("."):
         found = getattr(found, part, None)
         if found is None:
             break

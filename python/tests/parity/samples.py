@@ -148,6 +148,9 @@ def parse(args: str, kwargs: str = "") -> Call:
     return eval(f"_capture({quote_operands(text)})", names)  # registry text, made by our own generator
 
 
+#: Places whose names carry their prefix in the registry.
+SUBMODULES = ("linalg", "special")
+
 DTYPE_NAMES = ("bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64", "long", "float", "double", "half", "int")
 
 
@@ -199,8 +202,11 @@ def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Cal
     """Return the callable of ``op`` at one place in ``lib``, None when it does not appear there."""
     if where not in op.where:
         return None
+    name = name or next(n for n in (op.name, *op.aliases) if n.startswith(where + "_") or where not in SUBMODULES)
+    if name.startswith(tuple(m + "_" for m in SUBMODULES)) and not name.startswith(where + "_"):
+        return None  # linalg_x is linalg.x only
     home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional, "linalg": lib.linalg, "special": lib.special}[where]
-    return getattr(home, (name or op.name).removeprefix(where + "_") + suffix, None)
+    return getattr(home, name.removeprefix(where + "_") + suffix, None)
 
 
 def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

@@ -75,13 +75,13 @@ def _fan(tensor: Tensor, mode: str) -> int:
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers from U(a, b)."""
-    return tensor.uniform_(a, b)
+    return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with numbers from N(mean, std^2)."""
-    return tensor.normal_(mean, std)
+    return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
@@ -126,45 +126,14 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-# Rational approximation of the normal quantile, relative error below 1.2e-9: P. J. Acklam,
-# "An algorithm for computing the inverse normal cumulative distribution function" (2003).
-_CENTRE_NUMERATOR = (
-    -3.969683028665376e1, 2.209460984245205e2, -2.759285104469687e2, 1.383577518672690e2, -3.066479806614716e1, 2.506628277459239,
-)  # fmt: skip
-_CENTRE_DENOMINATOR = (-5.447609879822406e1, 1.615858368580409e2, -1.556989798598866e2, 6.680131188771972e1, -1.328068155288572e1, 1.0)
-_TAIL_NUMERATOR = (
-    -7.784894002430293e-3, -3.223964580411365e-1, -2.400758277161838, -2.549732539343734, 4.374664141464968, 2.938163982698783,
-)  # fmt: skip
-_TAIL_DENOMINATOR = (7.784695709041462e-3, 3.224671290700398e-1, 2.445134137142996, 3.754408661907416, 1.0)
-_TAIL = 0.02425
-
-
-def _polynomial(x: Tensor, coefficients: tuple[float, ...]) -> Tensor:
-    """Evaluate a polynomial, highest power first."""
-    value = x * coefficients[0] + coefficients[1]
-    for c in coefficients[2:]:
-        value = value * x + c
-    return value
-
-
-def _normal_quantile(p: Tensor) -> Tensor:
-    """Return the x at which the normal distribution function is ``p``."""
-    q = p - 0.5
-    r = q * q
-    centre = q * _polynomial(r, _CENTRE_NUMERATOR) / _polynomial(r, _CENTRE_DENOMINATOR)
-    t = _C.sqrt(_C.log(_C.minimum(p, 1 - p).clamp_min(2.0**-24)) * -2.0)
-    tail = _polynomial(t, _TAIL_NUMERATOR) / _polynomial(t, _TAIL_DENOMINATOR)
-    return _C.where(q.abs() <= 0.5 - _TAIL, centre, _C.where(q < 0, tail, -tail))
-
-
 @no_grad()
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
     """Fill with numbers from N(mean, std^2) cut to ``[a, b]``."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
     low, high = (0.5 * (1 + math.erf((limit - mean) / (std * math.sqrt(2)))) for limit in (a, b))
-    probability = _C.rand(tensor.shape, device=tensor.device) * (high - low) + low
-    return tensor.copy_((_normal_quantile(probability) * std + mean).clamp(a, b))
+    probability = _C.rand(tensor.shape, device=tensor.device, generator=generator) * (high - low) + low
+    return tensor.copy_((_C.special_ndtri(probability) * std + mean).clamp(a, b))
 
 
 # Newton-Schulz multiplies a small singular value by 3/2 a step: 60 steps lift 1e-8 to 1 and then converge quadratically.
@@ -183,7 +152,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Ten
     if tensor.numel() == 0:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
-    x = _C.randn(min(rows, columns), max(rows, columns), device=tensor.device)
+    x = _C.randn(min(rows, columns), max(rows, columns), device=tensor.device, generator=generator)
     x = x / x.norm()
     for _ in range(_NEWTON_SCHULZ_STEPS):
         x = x * 1.5 - (x @ x.t()) @ x * 0.5
@@ -197,8 +166,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    chosen = _C.rand(rows, columns, device=tensor.device).topk(zeros, 0).indices
-    values = _C.randn(rows, columns, device=tensor.device) * std
+    chosen = _C.rand(rows, columns, device=tensor.device, generator=generator).topk(zeros, 0).indices
+    values = _C.randn(rows, columns, device=tensor.device, generator=generator) * std
     return tensor.copy_(values.scatter(0, chosen, 0.0))
 
 
@@ -206,13 +175,13 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
-    return tensor.uniform_(-bound, bound)
+    return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out))."""
-    return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))))
+    return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator=generator)
 
 
 @no_grad()
@@ -222,7 +191,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonli
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
     bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
-    return tensor.uniform_(-bound, bound)
+    return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
@@ -231,4 +200,4 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlin
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)))
+    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)

@@ -1,0 +1,54 @@
+package op
+
+// Fn is the attribute of primitive special: which function it computes. The
+// number's table of values stands in kernels/lower, that of derivatives in
+// engine/op/prim.
+type Fn int64
+
+// The functions of one argument, then those of two.
+const (
+	FnAcos Fn = iota
+	FnAcosh
+	FnAsin
+	FnAsinh
+	FnAtan
+	FnAtanh
+	FnDigamma
+	FnErfc
+	FnErfcx
+	FnErfinv
+	FnFrexpExponent
+	FnFrexpMantissa
+	FnI0
+	FnI0e
+	FnI1
+	FnI1e
+	FnLgamma
+	FnLog10
+	FnLog2
+	FnLogNdtr
+	FnNdtri
+	FnAtan2
+	FnCopysign
+	FnGcd
+	FnIgamma
+	FnIgammac
+	FnNextafter
+	FnZeta
+	NumFns
+)
+
+var functionNames = [NumFns]string{"acos", "acosh", "asin", "asinh", "atan", "atanh", "digamma", "erfc", "erfcx", "erfinv",
+	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log2", "log_ndtr", "ndtri",
+	"atan2", "copysign", "gcd", "igamma", "igammac", "nextafter", "zeta"}
+
+// String is PyTorch's name of the function.
+func (f Fn) String() string { return functionNames[f] }
+
+// Arity is its number of arguments.
+func (f Fn) Arity() int {
+	if f < FnAtan2 {
+		return 1
+	}
+	return 2
+}
