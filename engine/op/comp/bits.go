@@ -117,8 +117,8 @@ func registerExponents(mismatch op.Sample) {
 		Samples: samples("T(3,4;0.1,3), T(4)", "T(3;0.1,3), 2", "I(3;1,5), -1", "2, T(3)", "I(3;1,5), I(3;0,3)"), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
-			align(b, ir.F64, &x, &y)
-			return a.Ret(power(b, x, y))
+			align(b, ir.InvalidDType, &x, &y)
+			return a.Ret(power(b, cast(b, x, ir.F64), cast(b, y, ir.F64)))
 		},
 	})
 	op.Register(op.Def{
