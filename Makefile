@@ -16,10 +16,11 @@ export GO
 
 all: build
 
-# The software Vulkan device and the loader, where this user may install them.
+# The software Vulkan device, the loader, and the pictures of the examples, where this user may install them.
 system:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ls /usr/share/vulkan/icd.d/lvp_icd*.json >/dev/null 2>&1; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq mesa-vulkan-drivers libvulkan1; \
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg-query --show mesa-vulkan-drivers libvulkan1 dataset-fashion-mnist >/dev/null 2>&1; then \
+	    apt-get update -qq && export DEBIAN_FRONTEND=noninteractive && apt-get install -y -qq mesa-vulkan-drivers libvulkan1; \
+	    apt-get install -y -qq dataset-fashion-mnist || echo "dataset-fashion-mnist could not be installed: examples that need it are not tested"; \
 	fi
 
 $(VENV)/made:
