@@ -119,7 +119,7 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	if g.OnHost {
 		m.on_host = 1
 	}
-	m.base, m.commits, m.offset = C.uint64_t(g.Base), C.uint64_t(g.Commits), C.int64_t(g.Offset)
+	m.base, m.commits, m.offset, m.storage = C.uint64_t(g.Base), C.uint64_t(g.Commits), C.int64_t(g.Offset), C.int64_t(g.Storage)
 	copy(view[int64](unsafe.Pointer(&m.shape), C.int32_t(len(m.shape))), g.Shape)
 	copy(view[int64](unsafe.Pointer(&m.stride), C.int32_t(len(m.stride))), g.Stride)
 	writeString(view[byte](unsafe.Pointer(&m.grad_fn), C.int32_t(len(m.grad_fn))), g.GradFn)

@@ -337,7 +337,7 @@ var aliases = func() map[string]bool {
 	m := map[string]bool{}
 	for _, n := range strings.Fields("reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes swapdims t _T _mT T mT permute movedim " +
 		"moveaxis squeeze unsqueeze select narrow slice _index detach as_strided unflatten split split_with_sizes chunk tensor_split unbind diagonal unfold " +
-		"hsplit vsplit dsplit broadcast_tensors meshgrid view_copy _index_tensor") {
+		"hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor") {
 		m[n] = true
 	}
 	return m

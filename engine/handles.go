@@ -11,6 +11,7 @@ type Meta struct {
 	Device         ir.DeviceID
 	Shape, Stride  []int64
 	Offset         int64
+	Storage        int64 // elements of the base
 	Base           uint64
 	Commits, Flags uint64
 	GradFn         string
@@ -38,7 +39,7 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	b := e.s.Base(x.Base)
 	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
 	n := e.s.G.Node(b.Value)
-	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset, Base: uint64(x.Base), Commits: b.Scheduled,
+	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset, Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: b.Scheduled,
 		Site: x.Site, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 && (b.Binding == live.SSA || len(e.s.Effects) == 0)}
 	if e.s.RequiresGrad(x) {
 		m.Flags |= MetaRequiresGrad

@@ -200,7 +200,7 @@ typedef struct {
     uint32_t site;
     uint64_t base; /* alias identity */
     uint64_t commits;
-    int64_t offset; /* in elements */
+    int64_t offset, storage; /* in elements: where the view begins, and how many the base has */
     int64_t shape[TL_MAX_RANK], stride[TL_MAX_RANK];
     char grad_fn[64];
 } tl_meta;

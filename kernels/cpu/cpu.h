@@ -39,7 +39,7 @@ enum {
 	TL_SCAN, // imm: the reduction; d: running values
 	// Effects.
 	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches
-	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: 1 add
+	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: kir.StoreMode
 	TL_CHECK,  // a: condition, b: reported element
 	TL_OPS
 };

@@ -58,7 +58,7 @@ type emitter struct {
 	wide    map[[2]int]int
 	wideRun map[[2]int]int
 	scans   map[int]int // running values of the present stage's accumulators
-	serial  bool        // a store adds: no threads
+	serial  bool        // a store combines: no threads
 }
 
 // opcodes translates scalar operations whose instruction is indexed by the argument's type.
@@ -613,7 +613,7 @@ func (e *emitter) address(p *pending, kind int) {
 		p.index = e.as(r.Index, kind, false)
 		return
 	}
-	if r.Guard >= 0 || r.Mode == kir.Add {
+	if r.Guard >= 0 || r.Mode != kir.Set {
 		level := stageLevel(&e.k.Stages[e.s])
 		p.index = e.reg(ir.I64, kind, level)
 		e.add(level, instr{op: C.TL_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1, aux: e.ofAccess[r.Access]})
@@ -636,8 +636,8 @@ func (e *emitter) write(p *pending, kind, level int) {
 		e.add(level, p.ins)
 	case p.index >= 0:
 		i := instr{op: C.TL_SCATTER, typ: t, lanes: kind, d: -1, a: p.reg, b: p.index, c: p.guard, aux: buf}
-		if r.Mode == kir.Add {
-			i.imm, e.serial = 1, true
+		if r.Mode != kir.Set {
+			i.imm, e.serial = int64(r.Mode), true
 		}
 		e.add(level, i)
 	default:

@@ -110,12 +110,23 @@ static void stream_out(char *p, const char *v, int64_t bytes) {
 	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[f->buf]; \
 		TL_WALK(f, name##_out(p + e, v + at, n, s, q->imm)); }
 
+// Each element in turn becomes RESULT, of the old value o and the new one x. A NaN stays.
+#define TL_EACH(T, conv, widen, RESULT) \
+	for (int64_t i = 0; i < n; i++) { \
+		if (g && !g[i]) continue; \
+		T o = widen(p[ix[i]]), x = v[i]; \
+		(void)o; \
+		p[ix[i]] = conv((T)(RESULT)); \
+	}
 #define TL_SCATTERER(name, S, T, conv, widen) \
 	TL_ARG scatter_##name TL_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; const int64_t *ix = c->reg[q->b]; \
 		const uint8_t *g = q->c >= 0 ? c->reg[q->c] : 0; \
-		for (int64_t i = 0; i < n; i++) { \
-			if (g && !g[i]) continue; \
-			p[ix[i]] = q->imm ? conv((T)(widen(p[ix[i]]) + v[i])) : conv(v[i]); \
+		switch (q->imm) { \
+		case 0: TL_EACH(T, conv, widen, x) break; \
+		case 1: TL_EACH(T, conv, widen, o + x) break; \
+		case 2: TL_EACH(T, conv, widen, o *x) break; \
+		case 3: TL_EACH(T, conv, widen, o > x || o != o ? o : x) break; \
+		default: TL_EACH(T, conv, widen, o < x || o != o ? o : x) \
 		} }
 
 #define TL_ASIS(x) (x)
@@ -126,8 +137,8 @@ TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_A
 TL_LOADER(f16, uint16_t, float, tl_half_to_float) TL_LOADER(bf16, uint16_t, float, tl_brain_to_float)
 TL_STORER(b8, uint8_t, uint8_t, TL_ASIS) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS) TL_STORER(w8, uint64_t, uint64_t, TL_ASIS)
 TL_STORER(f16, uint16_t, float, tl_float_to_half) TL_STORER(bf16, uint16_t, float, tl_float_to_brain)
-TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(w4, uint32_t, uint32_t, TL_ASIS, TL_ASIS)
-TL_SCATTERER(w8, uint64_t, uint64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
+TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i32, int32_t, int32_t, TL_ASIS, TL_ASIS)
+TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
 TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half, tl_half_to_float)
 TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 

@@ -176,9 +176,9 @@ func (m *machine) store(st Store) error {
 		return fmt.Errorf("store to buffer %d: %w", buf, err)
 	}
 	v := m.vals[st.Val]
-	if st.Mode == Add {
+	if st.Mode != Set {
 		ct := t.ComputeType()
-		v = EvalOp(OpAdd, ct, ct, 0, LoadBits(t, m.bufs[buf], at), v, 0)
+		v = EvalOp(st.Mode.Op(), ct, ct, 0, LoadBits(t, m.bufs[buf], at), v, 0)
 	}
 	StoreBits(t, m.bufs[buf], at, v)
 	return nil

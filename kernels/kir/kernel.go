@@ -10,10 +10,10 @@ import "github.com/torchlette/torchlette/engine/ir"
 //	map:      Outer = r, Inner = 0, one stage with stores
 //	reduce:   Inner > 0: stage 1 over Inner with accumulators, stage 2 over Outer with a store
 //	softmax:  stage max, stage sum of exp, stage store
-//	scatter:  a map whose store has a computed index, with Mode Add
+//	scatter:  a map whose store has a computed index, with a combining Mode
 //
 // Parallelism: outer indices are independent, except through stores with
-// computed indices, which must be Mode Add, or hit distinct elements.
+// computed indices, which must combine, or hit distinct elements.
 type Kernel struct {
 	Name   string // for people: "map_add_f32"; not part of identity
 	Outer  int
@@ -56,7 +56,7 @@ type Buf struct {
 // BufAccess says how a kernel uses a buffer.
 type BufAccess uint8
 
-// The buffer accesses. Atomic is read-modify-write by Mode Add stores.
+// The buffer accesses. Atomic is read-modify-write by combining stores.
 const (
 	Read BufAccess = iota
 	Write
@@ -144,8 +144,17 @@ type StoreMode uint8
 // The modes.
 const (
 	Set StoreMode = iota
-	Add           // atomic where threads may meet
+	// The others combine with what is there, atomically where threads may meet. Maximize and Minimize
+	// propagate NaN.
+	Add
+	Multiply
+	Maximize
+	Minimize
+	numStoreModes
 )
+
+// Op is the operation by which m combines; OpInvalid for Set.
+func (m StoreMode) Op() Op { return [numStoreModes]Op{OpInvalid, OpAdd, OpMul, OpMax, OpMin}[m] }
 
 // Expr is one scalar operation. Type is the result type, a compute type
 // (never F16 or BF16: loads widen and stores narrow).

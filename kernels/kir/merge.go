@@ -85,7 +85,7 @@ func (m *merger) block(body []Stmt) []Stmt {
 		switch s.Op {
 		case SLet, SVar, SAssign, SFor:
 			s.Var += m.member * len(m.from.Vars)
-		case SStore, SAtomicAdd:
+		case SStore, SAtomic:
 			s.Ref = m.bufs[m.member][s.Ref]
 		}
 		s.A, s.B, s.C = m.node(s.A), m.node(s.B), m.node(s.C)

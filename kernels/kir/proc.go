@@ -139,7 +139,7 @@ const (
 	SBarrier                 // workgroup barrier for Shared; in uniform control flow
 	SStore                   // buffer Ref at A (as PLoad) = B
 	SSharedSet               // array Ref at A (as PShared) = B
-	SAtomicAdd               // buffer Ref at A += B
+	SAtomic                  // buffer Ref at A combined with B by Mode
 	SFault                   // report event and element B (I32 or I64) where A holds
 )
 
@@ -148,6 +148,7 @@ type Stmt struct {
 	Op   StmtOp
 	Var  int
 	Ref  int
+	Mode StoreMode // of SAtomic
 	A    *Node
 	B    *Node
 	C    *Node

@@ -109,7 +109,7 @@ func (m *lockstep) stmt(s *Stmt, mask []bool) error {
 		}
 		m.epoch++
 		return nil
-	case SStore, SAtomicAdd:
+	case SStore, SAtomic:
 		return each(mask, func(lane int) error { return m.store(s, lane) })
 	case SSharedSet:
 		return each(mask, func(lane int) error { return m.sharedSet(s, lane) })
@@ -201,9 +201,9 @@ func (m *lockstep) store(s *Stmt, lane int) error {
 			return fmt.Errorf("store to buffer %d: %w", s.Ref, err)
 		}
 		x := m.adapt(s.B.Type, t.ComputeType(), v[i])
-		if s.Op == SAtomicAdd {
+		if s.Op == SAtomic {
 			ct := t.ComputeType()
-			x = EvalOp(OpAdd, ct, ct, 0, LoadBits(t, m.bufs[s.Ref], first+int64(i)), x, 0)
+			x = EvalOp(s.Mode.Op(), ct, ct, 0, LoadBits(t, m.bufs[s.Ref], first+int64(i)), x, 0)
 		}
 		StoreBits(t, m.bufs[s.Ref], first+int64(i), x)
 	}

@@ -102,7 +102,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 		return errors.Join(v.block(s.Body), v.block(s.Else))
 	case SBarrier:
 		return nil
-	case SStore, SAtomicAdd:
+	case SStore, SAtomic:
 		return v.store(s)
 	case SSharedSet:
 		if s.Ref < 0 || s.Ref >= len(v.p.Shared) || v.p.Shared[s.Ref].Type != s.B.Type || s.B.Width > v.p.Shared[s.Ref].Vec {
@@ -142,7 +142,7 @@ func (v *procVerifier) store(s *Stmt) error {
 		return fmt.Errorf("buffer %d is not writable", s.Ref)
 	}
 	b := v.p.Bufs[s.Ref]
-	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomicAdd) != (b.Access == Atomic) {
+	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomic && s.Mode != Set && s.Mode < numStoreModes) != (b.Access == Atomic) {
 		return fmt.Errorf("buffer %d: width %d into %d, or atomics mixed with stores", s.Ref, s.B.Width, b.Vec)
 	}
 	return v.bufType(s.Ref, s.B.Type)

@@ -330,7 +330,7 @@ func (v *verifier) acc(a Acc) error {
 
 func (v *verifier) store(st *Stage, r Store) error {
 	k := v.k
-	if r.Val < 0 || r.Mode > Add || r.Guard >= 0 && k.Exprs[r.Guard].Type != ir.Bool {
+	if r.Val < 0 || r.Mode >= numStoreModes || r.Guard >= 0 && k.Exprs[r.Guard].Type != ir.Bool {
 		return errors.New("value, mode or guard")
 	}
 	buf := r.Buf
@@ -349,8 +349,8 @@ func (v *verifier) store(st *Stage, r Store) error {
 	switch {
 	case b.Access == Read:
 		return fmt.Errorf("buffer %d is read only", buf)
-	case r.Mode == Add && (b.Access != Atomic || b.Type == ir.Bool):
-		return fmt.Errorf("Add needs an atomic number buffer, buffer %d is %v", buf, b.Type)
+	case r.Mode != Set && (b.Access != Atomic || b.Type == ir.Bool):
+		return fmt.Errorf("combining needs an atomic number buffer, buffer %d is %v", buf, b.Type)
 	case r.Mode == Set && b.Access == Atomic:
 		return fmt.Errorf("Set on the atomic buffer %d", buf)
 	case k.Exprs[r.Val].Type != b.Type.ComputeType():

@@ -9,9 +9,8 @@ func init() {
 	register(map[string]lowering{
 		"gather":              lowerGather,
 		"index_select":        lowerIndexSelect,
-		"scatter":             scatter("scatter", kir.Set),
-		"scatter_add":         scatter("scatter_add", kir.Add),
-		"index_add":           lowerIndexAdd,
+		"scatter":             lowerScatter,
+		"scatter_reduce":      lowerScatter,
 		"cat":                 lowerCat,
 		"strided_scatter":     lowerStridedScatter,
 		"strided_scatter_add": lowerStridedScatterAdd,
@@ -80,28 +79,31 @@ func (p *program) base() {
 	}
 }
 
-// put stores src (a tensor argument, or nil for scalar operand 2) at computed positions of
-// output 0, over shape.
-func (p *program) put(name string, mode kir.StoreMode, shape []int64, i, src *arg, d int) {
+// lowerScatter stores src (a tensor, or a number) at the places of output 0 that the index names;
+// attributes: dim, kir.StoreMode.
+func lowerScatter(p *program) {
 	p.base()
-	out := p.out(0).raise()
-	if ir.Numel(shape) == 0 {
+	i, out := p.in(1).raise(), p.out(0).raise()
+	if ir.Numel(i.shape) == 0 {
 		return
 	}
+	d, mode := wrap(p.n.Attr[0], len(i.shape)), kir.StoreMode(p.n.Attr[1])
 	logical := mode == kir.Add && out.dtype == ir.Bool // a sum of bools is their or
 	if logical {
 		mode = kir.Set
 	}
-	if mode == kir.Add {
-		out.use = adds
+	if mode != kir.Set {
+		out.use = combines
 	}
 	size := out.shape[d]
 	stride := indexed(out, d)
 	args := []*arg{i, out}
-	if src != nil {
+	var src *arg
+	if !p.n.In[2].Scalar {
+		src = p.in(2).raise()
 		args = append(args, src)
 	}
-	k := p.kernel(name+"_"+out.dtype.String(), shape, nil, 0, args...)
+	k := p.kernel("scatter_"+out.dtype.String(), i.shape, nil, 0, args...)
 	k.Map()
 	j := k.InBounds(k.Cast(ir.I64, k.load(i)), k.size(size))
 	var v int
@@ -116,23 +118,6 @@ func (p *program) put(name string, mode kir.StoreMode, shape []int64, i, src *ar
 	}
 	k.StoreAt(guard, out.kbuf, k.Add(k.address(out), k.Mul(j, k.size(stride))), v, mode)
 	k.launch()
-}
-
-func scatter(name string, mode kir.StoreMode) lowering {
-	return func(p *program) {
-		i := p.in(1).raise()
-		var src *arg
-		if !p.n.In[2].Scalar {
-			src = p.in(2).raise()
-		}
-		p.put(name, mode, i.shape, i, src, wrap(p.n.Attr[0], len(i.shape)))
-	}
-}
-
-func lowerIndexAdd(p *program) {
-	src := p.in(2).raise()
-	d := wrap(p.n.Attr[0], len(src.shape))
-	p.put("index_add", kir.Add, src.shape, lane(p.in(1), d, len(src.shape)), src, d)
 }
 
 // lowerCat copies each input into its part of the output.
@@ -174,7 +159,7 @@ func lowerStridedScatterAdd(p *program) {
 	}
 	out.use = reads | writes
 	if l.Overlap && out.dtype != ir.Bool {
-		out.use = adds
+		out.use = combines
 	}
 	k := p.kernel("strided_scatter_add_"+out.dtype.String(), l.Shape, nil, 0, value, out)
 	k.Map()

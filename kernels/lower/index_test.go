@@ -9,6 +9,8 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -51,23 +53,26 @@ func TestGatherAndScatter(t *testing.T) {
 				for p := range placements {
 					is := shorter(shape, dim, 3)
 					i := placements[p].place(e, []ir.DType{ir.I64, ir.I32}[p%2], is, source(0, float64(size-1), true))
-					src := placements[(p+1)%len(placements)].place(e, d, is, source(10, 20, true))
+					src := placements[(p+1)%len(placements)].place(e, d, is, source(-20, 20, true))
 					xv, iv, sv := e.Floats(x), e.Floats(i), e.Floats(src)
 					got := make([]float64, len(iv))
 					added, set := slices.Clone(xv), slices.Clone(xv)
-					filled := slices.Clone(xv)
+					filled, high, low := slices.Clone(xv), slices.Clone(xv), slices.Clone(xv)
 					for n, j := range iv {
 						to := moved(unravel(int64(n), is), shape, dim, j)
 						got[n] = xv[to]
 						added[to] += sv[n]
 						set[to] = sv[n]
 						filled[to] = -77
+						high[to], low[to] = max(high[to], sv[n]), min(low[to], sv[n])
 					}
-					attr := []int64{dim}
-					near(t, d, got, e.Floats(emit(e, "gather", attr, x, i)[0]))
-					near(t, d, added, e.Floats(emit(e, "scatter_add", attr, x, i, src)[0]))
-					near(t, d, set, e.Floats(emit(e, "scatter", attr, x, i, src)[0])) // the interpreter goes in order: last wins
-					near(t, d, filled, e.Floats(emit(e, "scatter", attr, x, i, op.IntVal(-77))[0]))
+					mode := func(m kir.StoreMode) []int64 { return []int64{dim, int64(m)} }
+					near(t, d, got, e.Floats(emit(e, "gather", mode(0)[:1], x, i)[0]))
+					near(t, d, added, e.Floats(emit(e, "scatter", mode(kir.Add), x, i, src)[0]))
+					near(t, d, set, e.Floats(emit(e, "scatter", mode(kir.Set), x, i, src)[0])) // the interpreter goes in order: last wins
+					near(t, d, filled, e.Floats(emit(e, "scatter", mode(kir.Set), x, i, op.IntVal(-77))[0]))
+					near(t, d, high, e.Floats(emit(e, "scatter_reduce", mode(kir.Maximize), x, i, src)[0]))
+					near(t, d, low, e.Floats(emit(e, "scatter_reduce", mode(kir.Minimize), x, i, src)[0]))
 				}
 			}
 		}
@@ -104,7 +109,7 @@ func TestIndexSelectAndAdd(t *testing.T) {
 				added[to] += sv[n]
 			}
 			near(t, ir.F32, got, e.Floats(emit(e, "index_select", []int64{dim}, x, i)[0]))
-			near(t, ir.F32, added, e.Floats(emit(e, "index_add", []int64{dim}, x, i, src)[0]))
+			near(t, ir.F32, added, e.Floats(prim.IndexAdd(e, x, i, src, dim)))
 		}
 	})
 }
@@ -115,8 +120,7 @@ func TestBoolScatterAdd(t *testing.T) {
 	x := e.Tensor(ir.Bool, []int64{4}, 0, 1, 0, 1)
 	i, src := e.Tensor(ir.I64, []int64{3}, 0, 1, 2), e.Tensor(ir.Bool, []int64{3}, 1, 0, 0)
 	want := []float64{1, 1, 0, 1}
-	near(t, ir.Bool, want, e.Floats(emit(e, "scatter_add", []int64{0}, x, i, src)[0]))
-	near(t, ir.Bool, want, e.Floats(emit(e, "index_add", []int64{0}, x, i, src)[0]))
+	near(t, ir.Bool, want, e.Floats(prim.ScatterAdd(e, x, i, src, 0)))
 	for _, stride := range []int64{0, 1} {
 		l := ir.InternLayout([]int64{3}, []int64{stride})
 		near(t, ir.Bool, want, e.Floats(emit(e, "strided_scatter_add", []int64{int64(l.ID)}, x, src, op.IntVal(0))[0]))
@@ -125,7 +129,7 @@ func TestBoolScatterAdd(t *testing.T) {
 
 func TestBadIndicesFault(t *testing.T) {
 	for _, bad := range []float64{-1, 3, 1 << 40} {
-		for name, with := range map[string]bool{"gather": false, "index_select": false, "scatter_add": true, "scatter": true, "index_add": true} {
+		for name, with := range map[string]bool{"gather": false, "index_select": false, "scatter": true, "scatter_reduce": true} {
 			e := optest.New()
 			in := []op.Val{e.Tensor(ir.F32, []int64{3}, 1, 2, 3), e.Tensor(ir.I64, []int64{2}, 0, bad)}
 			if with {
@@ -134,7 +138,7 @@ func TestBadIndicesFault(t *testing.T) {
 			var got *ir.Error
 			func() {
 				defer func() { got, _ = recover().(*ir.Error) }()
-				emit(e, name, []int64{0}, in...)
+				emit(e, name, []int64{0, int64(kir.Maximize)}, in...)
 			}()
 			require.NotNil(t, got, "%s at %v", name, bad)
 			require.Equal(t, ir.ErrIndex, got.Code)
@@ -216,9 +220,8 @@ func TestScattersInPlace(t *testing.T) {
 		scalars []uint64
 		want    []float64
 	}{
-		"scatter":             {[]int64{0}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 20, 3, 10}},
-		"scatter_add":         {[]int64{0}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 22, 3, 14}},
-		"index_add":           {[]int64{0}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 22, 3, 14}},
+		"scatter":             {[]int64{0, int64(kir.Set)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 20, 3, 10}},
+		"scatter_reduce":      {[]int64{0, int64(kir.Multiply)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 40, 3, 40}},
 		"strided_scatter":     {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2), {Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 10, 3, 20}},
 		"strided_scatter_add": {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2), {Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 12, 3, 24}},
 	}

@@ -17,9 +17,9 @@ type program struct {
 type use uint8
 
 const (
-	reads  use = 1 << iota
-	writes     // plain stores
-	adds       // atomic adds
+	reads    use = 1 << iota
+	writes       // plain stores
+	combines     // atomic stores that read what is there
 )
 
 // arg is a tensor argument of a kernel that is being built.
@@ -119,12 +119,12 @@ func (k *kernel) bind(args []*arg) {
 				access = kir.Read
 			case writes:
 				access = kir.Write
-			case adds:
+			case combines:
 				access = kir.Atomic
 			case reads | writes:
 				access = kir.ReadWrite
 			default:
-				panic("BUG: lower: a buffer both adds atomically and does something else")
+				panic("BUG: lower: a buffer both combines atomically and does something else")
 			}
 			s = k.Buf(a.dtype, access)
 			slot[a.buf] = s

@@ -419,8 +419,8 @@ func (g *gen) effects(s *kir.Stage, guard *kir.Node) {
 			cond = kir.NAnd(guard, g.expr(r.Guard))
 		}
 		st := kir.Stmt{Op: kir.SStore, Ref: r.Buf, B: g.expr(r.Val)}
-		if r.Mode == kir.Add {
-			st.Op = kir.SAtomicAdd
+		if r.Mode != kir.Set {
+			st.Op, st.Mode = kir.SAtomic, r.Mode
 		}
 		if r.Access >= 0 {
 			st.Ref, st.A = g.k.Access[r.Access].Buf, g.let(g.address(r.Access))

@@ -42,19 +42,24 @@ type bufForm struct {
 	elem   string // element type of the array
 	packed bool   // two 16-bit floats a word
 	atomic bool
+	words  bool // floats whose bits are exchanged: no native atomic does what is wanted
 	vec    int
 }
 
 // planBuffers decides each buffer's form from how the program stores to it.
 func (w *writer) planBuffers() error {
 	narrow := make([]bool, len(w.p.Bufs)) // stored element by element
+	words := make([]bool, len(w.p.Bufs))
 	walk(w.p.Body, func(s *kir.Stmt) {
 		if s.Op == kir.SStore && s.B.Width == 1 {
 			narrow[s.Ref] = true
 		}
+		if s.Op == kir.SAtomic && (s.Mode != kir.Add || !w.o.F32Atomics) {
+			words[s.Ref] = true
+		}
 	})
 	for i, b := range w.p.Bufs {
-		f := bufForm{vec: b.Vec, atomic: b.Access == kir.Atomic}
+		f := bufForm{vec: b.Vec, atomic: b.Access == kir.Atomic, words: words[i] && b.Type == ir.F32}
 		half := b.Type == ir.F16 || b.Type == ir.BF16
 		f.packed = half && (f.atomic || b.Type == ir.BF16 || !w.o.F16)
 		if f.packed && narrow[i] {
@@ -88,7 +93,7 @@ func (w *writer) elem(t ir.DType, f bufForm) string {
 		}
 	}
 	if f.atomic {
-		if t == ir.F32 && !w.o.F32Atomics {
+		if f.words {
 			s = "u32"
 		}
 		return "atomic<" + s + ">"
@@ -246,8 +251,8 @@ func (w *writer) stmt(s *kir.Stmt, d int) {
 		w.line(d, "workgroupBarrier();")
 	case kir.SStore:
 		w.store(s, d)
-	case kir.SAtomicAdd:
-		w.atomicAdd(s, d)
+	case kir.SAtomic:
+		w.atomic(s, d)
 	case kir.SSharedSet:
 		v := w.expr(s.B)
 		if s.B.Type == ir.Bool {
@@ -336,10 +341,14 @@ func (w *writer) sharedPlace(array int, at string, width int) string {
 	return fmt.Sprintf("s%d[%s]", array, at)
 }
 
-func (w *writer) atomicAdd(s *kir.Stmt, d int) {
+// atomic combines an element with a value: natively where WGSL can, else by exchange of the word it lies in.
+func (w *writer) atomic(s *kir.Stmt, d int) {
 	b := w.p.Bufs[s.Ref]
 	at, v := w.expr(s.A), w.expr(s.B)
 	name := fmt.Sprintf("b%d", s.Ref)
+	combined := func(old string) string {
+		return w.operation(&kir.Node{Op: s.Mode.Op(), Type: s.B.Type, Width: 1, Args: []*kir.Node{s.B, s.B}}, []string{old, "x"})
+	}
 	switch {
 	case w.bufs[s.Ref].packed:
 		h := w.halfBits(b.Type)
@@ -347,15 +356,17 @@ func (w *writer) atomicAdd(s *kir.Stmt, d int) {
 		w.line(d+1, "let at = %s;", at)
 		w.line(d+1, "let x = %s;", v)
 		w.line(d+1, "let shift = 16u * u32(at & 1i);")
-		sum := fmt.Sprintf("%s(%s + x)", h, w.halfValue(b.Type, "old", "at"))
-		w.exchange(d+1, name+"[at >> 1u]", fmt.Sprintf("(old & (0xffff0000u >> shift)) | (%s << shift)", sum))
+		half := fmt.Sprintf("%s(%s)", h, combined(w.halfValue(b.Type, "old", "at")))
+		w.exchange(d+1, name+"[at >> 1u]", fmt.Sprintf("(old & (0xffff0000u >> shift)) | (%s << shift)", half))
 		w.line(d, "}")
-	case b.Type == ir.F32 && !w.o.F32Atomics:
+	case w.bufs[s.Ref].words:
 		w.line(d, "{")
 		w.line(d+1, "let at = %s;", at)
 		w.line(d+1, "let x = %s;", v)
-		w.exchange(d+1, name+"[at]", "bitcast<u32>(bitcast<f32>(old) + x)")
+		w.exchange(d+1, name+"[at]", fmt.Sprintf("bitcast<u32>(%s)", combined("bitcast<f32>(old)")))
 		w.line(d, "}")
+	case b.Type == ir.I64 && w.o.I64 && s.Mode != kir.Add:
+		w.fail("only sums of 64-bit integers are atomic")
 	case b.Type == ir.I64 && w.o.I64:
 		// Each addition carries into the high word once: the sum is right when all are done.
 		w.line(d, "{")
@@ -365,8 +376,15 @@ func (w *writer) atomicAdd(s *kir.Stmt, d int) {
 		w.line(d+1, "let old = atomicAdd(&%s[at], lo);", name)
 		w.line(d+1, "atomicAdd(&%s[at + 1i], u32(x >> 32u) + u32(old + lo < lo));", name)
 		w.line(d, "}")
+	case s.Mode == kir.Multiply:
+		w.line(d, "{")
+		w.line(d+1, "let at = %s;", at)
+		w.line(d+1, "let x = %s;", v)
+		w.exchange(d+1, name+"[at]", "old * x")
+		w.line(d, "}")
 	default:
-		w.line(d, "atomicAdd(&%s[%s], %s);", name, at, v)
+		native := map[kir.StoreMode]string{kir.Add: "atomicAdd", kir.Maximize: "atomicMax", kir.Minimize: "atomicMin"}[s.Mode]
+		w.line(d, "%s(&%s[%s], %s);", native, name, at, v)
 	}
 }
 

@@ -179,6 +179,7 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value);
 Py_ssize_t tensor_length(PyObject *self);
 PyObject *tensor_iter(PyObject *self);
 PyObject *py_nonzero(PyObject *self, PyObject *mask);
+PyObject *py_put_at(PyObject *ignored, PyObject *args);
 
 /* parser.c */
 int parser_init(void);

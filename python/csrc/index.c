@@ -397,30 +397,63 @@ static PyObject *fill_masked(plan *p, PyObject *view, PyObject *value) {
     return r;
 }
 
-static PyObject *put_through(plan *p, PyObject *view, PyObject *value) {
+static PyObject *put_through(plan *p, PyObject *view, PyObject *value, bool accumulate) {
     argbuf b;
     argbuf_init(&b);
     PyObject *r = NULL;
     bool ready = found(&op_put, "_index_put_") == 0 && put_advanced(&b, p, view) == 0 && put_operand(&b, value) == 1;
-    if (ready && put_int(&b, 0) == 0) { /* accumulate */
+    if (ready && put_int(&b, accumulate) == 0) {
         r = call_in_place(op_put, &b, view);
     }
     argbuf_clear(&b);
     return r;
 }
 
-static PyObject *assign(plan *p, PyObject *view, PyObject *value) {
-    if (p->mask != NULL && p->n_advanced == 0 && (!is_tensor(value) || ((Tensor *)value)->rank == 0)) {
+static PyObject *assign(plan *p, PyObject *view, PyObject *value, bool accumulate) {
+    if (!accumulate && p->mask != NULL && p->n_advanced == 0 && (!is_tensor(value) || ((Tensor *)value)->rank == 0)) {
         return fill_masked(p, view, value);
     }
     if (settle_mask(p) < 0) {
         return NULL;
     }
     if (p->n_advanced > 0) {
-        return put_through(p, view, value);
+        return put_through(p, view, value, accumulate);
     }
     PyObject *argv[2] = {view, value};
-    return call_name("_setitem_", argv, 2);
+    return call_name(accumulate ? "add_" : "_setitem_", argv, 2);
+}
+
+/* self[key] = value, or += value where accumulate, which adds at repeated indices each time. */
+static int put_at(PyObject *self, PyObject *key, PyObject *value, bool accumulate) {
+    plan p;
+    int result = -1;
+    if (make_plan(&p, (Tensor *)self, key) == 0) {
+        PyObject *view = p.trivial ? Py_NewRef(self) : view_of(&p, self);
+        PyObject *r = view != NULL ? assign(&p, view, value, accumulate) : NULL;
+        result = r != NULL ? 0 : -1;
+        Py_XDECREF(view);
+        Py_XDECREF(r);
+    }
+    plan_clear(&p);
+    return result;
+}
+
+/* _put_at(self, indices, values, accumulate): the indices are a tuple of tensors and None. */
+PyObject *py_put_at(PyObject *ignored, PyObject *args) {
+    (void)ignored;
+    PyObject *self, *indices, *values;
+    int accumulate;
+    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices, (PyObject *)G.tensor, &values, &accumulate)) {
+        return NULL;
+    }
+    PyObject *key = PyTuple_New(PyTuple_Size(indices));
+    for (Py_ssize_t i = 0; key != NULL && i < PyTuple_Size(indices); i++) {
+        PyObject *o = PyTuple_GetItem(indices, i);
+        PyTuple_SetItem(key, i, o == Py_None ? PySlice_New(NULL, NULL, NULL) : Py_NewRef(o));
+    }
+    int failed = key == NULL || put_at(self, key, values, accumulate) < 0;
+    Py_XDECREF(key);
+    return failed ? NULL : Py_NewRef(self);
 }
 
 int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
@@ -436,17 +469,7 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
         }
         return -1;
     }
-    plan p;
-    int result = -1;
-    if (make_plan(&p, (Tensor *)self, key) == 0) {
-        PyObject *view = p.trivial ? Py_NewRef(self) : view_of(&p, self);
-        PyObject *r = view != NULL ? assign(&p, view, value) : NULL;
-        result = r != NULL ? 0 : -1;
-        Py_XDECREF(view);
-        Py_XDECREF(r);
-    }
-    plan_clear(&p);
-    return result;
+    return put_at(self, key, value, false);
 }
 
 Py_ssize_t tensor_length(PyObject *self) {

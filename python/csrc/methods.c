@@ -310,8 +310,9 @@ static PyObject *meta(PyObject *self, PyObject *n) {
     if (meta_of(self, &m) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True : Py_False, "base",
-                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.site, "offset", (long long)m.offset);
+    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True : Py_False, "base",
+                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.site, "offset", (long long)m.offset, "storage",
+                         (long long)m.storage);
 }
 
 static PyObject *get_door(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->door); }

@@ -27,6 +27,7 @@ static PyObject *py_coercion_error(PyObject *self, PyObject *what) {
 static PyMethodDef functions[] = {
     {"_in_facade", py_in_facade, METH_O, "Whether the module with these globals imported torchlette.torch."},
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
+    {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The call site of the line that runs."},

@@ -42,6 +42,7 @@ for _name, _places in _C._where.items():
 
 from torchlette import return_types  # noqa: E402, F401
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
+from torchlette._shapes import *  # noqa: E402, F403
 from torchlette._tensor import allclose, argwhere, equal, masked_select, nonzero  # noqa: E402
 
 if hasattr(_os, "register_at_fork"):
@@ -53,7 +54,7 @@ from torchlette.layouts import *  # noqa: E402, F403
 from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
+_LAZY = ("fft", "linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
 
 
 def __getattr__(name: str) -> _ModuleType:

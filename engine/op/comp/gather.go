@@ -16,6 +16,14 @@ func asVector(b op.Builder, x op.Val) op.Val {
 	return prim.Reshape(b, x, []int64{1})
 }
 
+// wrapped gives negative indices of a dim of size n their place from the front.
+func wrapped(b op.Builder, i op.Val, n int64) op.Val {
+	return prim.Where(b, prim.Lt(b, i, op.IntVal(0)), prim.Add(b, i, op.IntVal(n)), i)
+}
+
+// flat is x as one dim.
+func flat(b op.Builder, x op.Val) op.Val { return prim.Reshape(b, x, []int64{x.L().Numel}) }
+
 func needIndex(name string, i op.Val) {
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
 		fail(ir.ErrRuntime, "%s(): Expected dtype int32/int64 for index", name)
@@ -50,22 +58,23 @@ func init() {
 	})
 	op.Register(op.Def{
 		Sig: "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", Doc: "gather with broadcasting.", Out: true,
-		Samples: samples("T(5,4), I(1,4;0,5), 0", "T(5,4), I(3;0,20)", "T(1,4), I(5,2;0,4), 1"), ErrorSamples: samples("T(3,4), I(2;0,3), 0"),
+		Samples: samples("T(5,4), I(1,4;0,5), 0", "T(5,4), I(3;0,20)", "T(1,4), I(5,2;-4,4), 1"), ErrorSamples: samples("T(3,4), I(2;0,3), 0"),
 		Eval: evalTakeAlongDim,
 	})
 	op.Register(op.Def{
-		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)"),
+		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)", "T(0), I(0;0,1)"), ErrorSamples: samples("T(3), T(2)", "T(0), I(2;0,1)"),
 		Eval: func(a *op.Args) []op.Val {
-			x, i := a.Val(), a.Val()
+			x, i, b := a.Val(), a.Val(), a.B
 			if i.DType() != ir.I64 {
 				fail(ir.ErrRuntime, "take(): Expected a long tensor for index, but got %s", typeName(i.DType()))
 			}
-			g := gathering(a.B, prim.Reshape(a.B, x, []int64{x.L().Numel}), []op.Val{i}, []int64{0})
-			return a.Ret(g.get(a.B))
+			if x.L().Numel == 0 && i.L().Numel > 0 {
+				fail(ir.ErrIndex, "take(): tried to take from an empty tensor")
+			}
+			y := prim.IndexSelect(b, flat(b, x), wrapped(b, flat(b, i), x.L().Numel), 0)
+			return a.Ret(prim.Reshape(b, y, i.Shape()))
 		},
 	})
-	registerScatters()
-	registerIndexWrites()
 	registerEmbedding()
 	registerTopk()
 }
@@ -103,7 +112,7 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "torch.take_along_dim(): dtype of indices should be Long but got %s", typeName(i.DType()))
 	}
 	if !given {
-		return a.Ret(prim.Gather(b, prim.Reshape(b, x, []int64{x.L().Numel}), prim.Reshape(b, i, []int64{i.L().Numel}), 0))
+		return a.Ret(prim.Gather(b, flat(b, x), wrapped(b, flat(b, i), x.L().Numel), 0))
 	}
 	if len(x.Shape()) != len(i.Shape()) {
 		fail(ir.ErrRuntime, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", len(x.Shape()), len(i.Shape()))
@@ -118,170 +127,7 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 	si, sx := i.Shape(), x.Shape()
 	indexShape := broadcastShape(si, like(si, sx))
 	selfShape := broadcastShape(sx, like(sx, si))
-	return a.Ret(prim.Gather(b, expand(b, x, selfShape), expand(b, i, indexShape), int64(d)))
-}
-
-// scatterArgs checks and prepares operands of the scatter family; src may be a number.
-func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
-	d := wrapDim(dim, len(x.Shape()))
-	needIndex("scatter", i)
-	if src.IsTensor() && src.DType() != x.DType() {
-		fail(ir.ErrRuntime, "scatter(): Expected self.dtype to be equal to src.dtype")
-	}
-	x, i = asVector(b, x), asVector(b, i)
-	checkGatherShape(x, i, d, "self")
-	if !src.IsTensor() {
-		return x, i, asType(b, src, x.DType()), int64(d)
-	}
-	src = asVector(b, src)
-	if i.L().Numel == 0 {
-		return x, i, src, int64(d)
-	}
-	if len(src.Shape()) != len(i.Shape()) {
-		fail(ir.ErrRuntime, "Index tensor must have the same number of dimensions as src tensor")
-	}
-	for k, n := range i.Shape() {
-		if n > src.Shape()[k] {
-			fail(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size than src %s", ir.ShapeString(i.Shape()), ir.ShapeString(x.Shape()), d, ir.ShapeString(src.Shape()))
-		}
-		src = prim.Slice(b, src, int64(k), 0, n, 1)
-	}
-	return x, i, src, int64(d)
-}
-
-func registerScatters() {
-	write := func(a *op.Args, name string, f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) []op.Val {
-		self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
-		x, i, src, d := scatterArgs(a.B, name, self, i, src, dim)
-		if i.L().Numel == 0 {
-			return a.Ret(prim.Copy(a.B, self))
-		}
-		return a.Ret(prim.Reshape(a.B, f(a.B, x, i, src, d), self.Shape()))
-	}
-	op.Register(op.Def{
-		Sig: "scatter(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Doc: "src written at indices along a dim.", InPlace: true, Out: true,
-		Samples:      samples("T(3,4), 0, torch.tensor([[0, 1, 2, 0]]), T(1,4)", "T(3,4), 1, torch.tensor([[0, 1], [2, 3]]), T(2,2)", "T(5), 0, torch.tensor([4, 0]), T(3)"),
-		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)", "T(3), 0, I(4;0,3), T(2)"),
-		Eval:         func(a *op.Args) []op.Val { return write(a, "scatter", prim.Scatter) },
-	})
-	op.Register(op.Def{
-		Sig: "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Doc: "A number written at indices along a dim.", InPlace: true, Out: true,
-		Samples: samples("T(3,4), 0, I(2,4;0,3), 2.5", "I(5;0,9), 0, I(2;0,5), 7"), ErrorSamples: samples("T(3,4), 0, I(2;0,3), 1.0"),
-		Eval: func(a *op.Args) []op.Val {
-			self, dim, i, v := a.Val(), a.Int(), a.Val(), a.Scalar()
-			x, i, v, d := scatterArgs(a.B, "scatter", self, i, v, dim)
-			if i.L().Numel == 0 {
-				return a.Ret(prim.Copy(a.B, self))
-			}
-			return a.Ret(prim.Reshape(a.B, prim.Scatter(a.B, x, i, v, d), self.Shape()))
-		},
-	})
-	op.Register(op.Def{
-		Sig: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Doc: "src added at indices along a dim.", InPlace: true, Out: true,
-		Samples:      samples("T(3,4), 0, I(2,4;0,3), T(2,4)", "T(5), 0, I(9;0,5), T(9)", "I(5;0,9), 0, I(3;0,5), I(3;0,9)", "T(3,4), 1, I(3,6;0,4), T(3,6)"),
-		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)"),
-		Eval:         func(a *op.Args) []op.Val { return write(a, "scatter_add", overBools(prim.ScatterAdd)) },
-	})
-}
-
-// overBools lets a sum of bools count in integers: their sum is or.
-func overBools(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-		if x.DType() != ir.Bool {
-			return f(b, x, i, src, dim)
-		}
-		return prim.Cast(b, f(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim), ir.Bool)
-	}
-}
-
-// indexWriteArgs checks index_add and index_copy.
-func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
-	d := wrapDim(dim, len(x.Shape()))
-	if len(i.Shape()) > 1 {
-		fail(ir.ErrIndex, "%s(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name, len(i.Shape()), typeName(i.DType()), ir.ShapeString(i.Shape()))
-	}
-	if d := i.DType(); d != ir.I64 && d != ir.I32 {
-		fail(ir.ErrRuntime, "%s(): Expected dtype int32/int64 for index but got: %s", name, typeName(d))
-	}
-	if src.DType() != x.DType() {
-		fail(ir.ErrRuntime, "%s(): self (%s) and source (%s) must have the same scalar type", name, typeName(x.DType()), typeName(src.DType()))
-	}
-	x, i, src = asVector(b, x), asVector(b, i), asVector(b, src)
-	if n, m := i.L().Numel, src.Shape(); d >= len(m) || m[d] != n {
-		got := int64(1)
-		if d < len(m) {
-			got = m[d]
-		}
-		if name == "index_copy" {
-			fail(ir.ErrIndex, "index_copy_(): Number of indices (%d) should be equal to source.size(dim) (%d)", n, got)
-		}
-		fail(ir.ErrRuntime, "%s(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n, got, d)
-	}
-	want := slices.Clone(x.Shape())
-	want[d] = i.L().Numel
-	if !sameShape(want, src.Shape()) {
-		fail(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s", ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
-	}
-	return x, i, src, int64(d)
-}
-
-// along expands a 1-d index over shape, in which it runs along dim d.
-func along(b op.Builder, i op.Val, shape []int64, d int64) op.Val {
-	s := make([]int64, len(shape))
-	for k := range s {
-		s[k] = 1
-	}
-	s[d] = i.L().Numel
-	return prim.Expand(b, prim.Reshape(b, i, s), shape)
-}
-
-func registerIndexWrites() {
-	op.Register(op.Def{
-		Sig: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", Doc: "Slices of source added at indices of a dim.",
-		InPlace: true, Out: true, Samples: samples("T(5,4), 0, I(3;0,5), T(3,4)", "T(2,4), 1, I(6;0,4), T(2,6) | alpha=0.5", "I(5;0,9), 0, I(3;0,5), I(3;0,9)"),
-		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)", "T(3), 0, I(1,1;0,3), T(1)", "T(3), 0, I(2;0,3), I(2;0,3)"),
-		Eval: func(a *op.Args) []op.Val {
-			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
-			x, i, src, d := indexWriteArgs("index_add", a.B, self, i, src, dim)
-			src = times(a.B, src, a.Scalar())
-			return a.Ret(prim.Reshape(a.B, overBools(prim.IndexAdd)(a.B, x, i, src, d), self.Shape()))
-		},
-	})
-	op.Register(op.Def{
-		Sig: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", Doc: "Slices of source written at indices of a dim.", InPlace: true, Out: true,
-		Samples: samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"), ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"),
-		Eval: func(a *op.Args) []op.Val {
-			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
-			x, i, src, d := indexWriteArgs("index_copy", a.B, self, i, src, dim)
-			y := prim.Scatter(a.B, x, along(a.B, i, src.Shape(), d), src, d)
-			return a.Ret(prim.Reshape(a.B, y, self.Shape()))
-		},
-	})
-	op.Register(op.Def{
-		Sig: "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor", Doc: "A value written at indices of a dim.", InPlace: true,
-		Samples: samples("T(5,4), 0, I(3;0,5), 2.5", "T(2,4), 1, I(2;0,4), -1", "T(5), 0, I(2;0,5), torch.ones(())"), ErrorSamples: samples("T(3), 0, I(1,1;0,3), 1.0"),
-		Eval: func(a *op.Args) []op.Val {
-			self, dim, i, v, b := a.Val(), a.Int(), a.Val(), a.Val(), a.B
-			d := wrapDim(dim, len(self.Shape()))
-			if len(i.Shape()) > 1 {
-				fail(ir.ErrRuntime, "Index has to be a vector/scalar")
-			}
-			if i.DType() != ir.I64 {
-				fail(ir.ErrRuntime, "index_fill_(): Expected dtype int64 for index.")
-			}
-			if v.IsTensor() && len(v.Shape()) > 0 {
-				fail(ir.ErrRuntime, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", len(v.Shape()))
-			}
-			x, i := asVector(b, self), asVector(b, i)
-			shape := slices.Clone(x.Shape())
-			shape[d] = i.L().Numel
-			if v = asType(b, v, x.DType()); v.IsTensor() {
-				v = prim.Expand(b, v, shape)
-			}
-			y := prim.Scatter(b, x, along(b, i, shape, int64(d)), v, int64(d))
-			return a.Ret(prim.Reshape(b, y, self.Shape()))
-		},
-	})
+	return a.Ret(prim.Gather(b, expand(b, x, selfShape), wrapped(b, expand(b, i, indexShape), sx[d]), int64(d)))
 }
 
 func registerEmbedding() {

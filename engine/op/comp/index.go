@@ -174,22 +174,6 @@ func init() {
 		Sig: "_mask_put_(Tensor self, Tensor mask, Operand value) -> Tensor", Doc: "Assignment of one value where a mask over the leading dims holds.",
 		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), B(3,4), 0.0", "T(3,4), B(3), -1"), ErrorSamples: samples("T(3,4), B(2), 1.0"), Eval: evalMaskPut,
 	})
-	op.Register(op.Def{
-		Sig: "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor", Doc: "values written (or added) at integer indices of the leading dims.",
-		InPlace: true, Samples: samples("T(5,4), (torch.tensor([0, 2]),), T(2,4)", "T(5,4), (torch.tensor([0, 0]), torch.tensor([1, 1])), T(2), True"),
-		Eval: func(a *op.Args) []op.Val {
-			x, ts, v := a.Val(), a.Vals(), a.Val()
-			which := make([]int64, len(ts))
-			for i := range which {
-				which[i] = int64(i)
-			}
-			if v.DType() != x.DType() {
-				fail(ir.ErrRuntime, "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.", typeName(x.DType()), typeName(v.DType()))
-			}
-			g := gathering(a.B, x, ts, which)
-			return a.Ret(g.put(a.B, v, a.Bool()))
-		},
-	})
 }
 
 // assigned is value as self's new content: cast, moved and broadcast.
@@ -234,65 +218,86 @@ func evalMaskPut(a *op.Args) []op.Val {
 	return a.Ret(maskedFill(b, x, prim.Reshape(b, mask, shape), v))
 }
 
-// gathered is an advanced indexing in linear form: the indexed dims of x are moved to
-// the front and flattened, and one linear index names their elements.
+// gathered is an advanced indexing in linear form: the indexed dims lie side by side and count as one,
+// whose elements one linear index names.
 type gathered struct {
-	x      op.Val  // indexed dims first
-	perm   []int64 // from the tensor's dims to x's
-	lin    op.Val  // 1-d
-	index  []int64 // shape of the broadcast indices
-	rows   int64   // product of the indexed sizes
-	rest   []int64 // sizes of the other dims
-	result []int64 // permutation that puts index dims where PyTorch does
+	x     op.Val  // the tensor, its dims in the order perm
+	perm  []int64 // dims before, indexed dims, dims behind
+	dim   int64   // how many are before
+	n     int     // how many are indexed
+	lin   op.Val  // 1-d
+	index []int64 // shape of the broadcast indices
+	rows  int64   // product of the indexed sizes
 }
 
 func gathering(b op.Builder, x op.Val, ts []op.Val, which []int64) *gathered {
 	if len(ts) != len(which) || len(ts) == 0 {
 		fail(ir.ErrIndex, "_index_tensor: got %d indices for %d dims", len(ts), len(which))
 	}
-	g := &gathered{}
-	shape := x.Shape()
-	indexed := make([]bool, len(shape))
+	g := &gathered{n: len(ts)}
 	for _, d := range which {
-		if d < 0 || int(d) >= len(shape) {
-			fail(ir.ErrIndex, "too many indices for tensor of dimension %d", len(shape))
-		}
-		indexed[d] = true
-		g.perm = append(g.perm, d)
-	}
-	for d := range shape {
-		if !indexed[d] {
-			g.perm, g.rest = append(g.perm, int64(d)), append(g.rest, shape[d])
+		if d < 0 || int(d) >= len(x.Shape()) {
+			fail(ir.ErrIndex, "too many indices for tensor of dimension %d", len(x.Shape()))
 		}
 	}
+	g.place(len(x.Shape()), ts, which)
 	g.x = prim.Permute(b, x, g.perm)
-	g.linear(b, ts, shape, which)
-	g.place(which)
+	g.linear(b, ts, x.Shape(), which)
 	return g
 }
 
-// linear builds the flat index. A component out of range makes the whole -1, which the
+// place orders the dims. The result's index dims stand where the indexed dims do when these are
+// neighbours, else in front. An index of no dims is a selection made before and counts for neither.
+func (g *gathered) place(rank int, ts []op.Val, which []int64) {
+	var dims []int64
+	for i, t := range ts {
+		if len(t.Shape()) > 0 {
+			dims = append(dims, which[i])
+		}
+	}
+	if len(dims) == 0 {
+		dims = which
+	}
+	first, last := dims[0], dims[len(dims)-1]
+	var before, behind []int64
+	apart := false
+	for d := range int64(rank) {
+		switch {
+		case slices.Contains(which, d):
+		case d < first:
+			before = append(before, d)
+		default:
+			apart = apart || d < last
+			behind = append(behind, d)
+		}
+	}
+	if apart {
+		before, behind = nil, append(before, behind...)
+	}
+	g.dim = int64(len(before))
+	g.perm = slices.Concat(before, which, behind)
+}
+
+// linear builds the flat index. Where a component is out of range the whole is -1, which the
 // kernel's range check reports.
 func (g *gathered) linear(b op.Builder, ts []op.Val, shape, which []int64) {
-	for i, t := range ts {
+	for _, t := range ts {
 		if !t.DType().IsInt() {
 			fail(ir.ErrIndex, "tensors used as indices must be long, int, byte or bool tensors")
 		}
-		if i == 0 {
-			g.index = t.Shape()
-		} else if j := g.index; !sameShape(j, t.Shape()) {
-			g.index = indexShape(ts)
-		}
 	}
+	g.index = indexShape(ts)
 	g.rows = 1
+	var outside op.Val
 	for k := len(ts) - 1; k >= 0; k-- {
 		n := shape[which[k]]
-		t := prim.ToDevice(b, cast(b, expand(b, ts[k], g.index), ir.I64), g.x.Device())
-		t = prim.Where(b, prim.Lt(b, t, op.IntVal(0)), prim.Add(b, t, op.IntVal(n)), t)
+		t := wrapped(b, prim.ToDevice(b, cast(b, expand(b, ts[k], g.index), ir.I64), g.x.Device()), n)
 		if len(ts) > 1 {
 			bad := prim.BitwiseOr(b, prim.Lt(b, t, op.IntVal(0)), prim.Ge(b, t, op.IntVal(n)))
-			// Far enough below zero that the other components cannot lift it.
-			t = prim.Where(b, bad, op.IntVal(-(1 << 30)), t)
+			if outside.IsTensor() {
+				bad = prim.BitwiseOr(b, outside, bad)
+			}
+			outside = bad
 		}
 		if g.rows != 1 {
 			t = prim.Mul(b, t, op.IntVal(g.rows))
@@ -304,7 +309,10 @@ func (g *gathered) linear(b op.Builder, ts []op.Val, shape, which []int64) {
 		}
 		g.rows *= n
 	}
-	g.lin = prim.Reshape(b, g.lin, []int64{ir.Numel(g.index)})
+	if outside.IsTensor() {
+		g.lin = prim.Where(b, outside, op.IntVal(-1), g.lin)
+	}
+	g.lin = flat(b, g.lin)
 }
 
 func indexShape(ts []op.Val) (shape []int64) {
@@ -330,75 +338,42 @@ func indexShape(ts []op.Val) (shape []int64) {
 	return shape
 }
 
-// place finds where the index dims go: before the first indexed dim when the indexed
-// dims are adjacent, else to the front.
-func (g *gathered) place(which []int64) {
-	lead := int(which[0])
-	for i := 1; i < len(which); i++ {
-		if which[i] != which[i-1]+1 {
-			lead = 0
-		}
-	}
-	n := len(g.index)
-	for d := 0; d < lead; d++ {
-		g.result = append(g.result, int64(n+d))
-	}
-	for d := 0; d < n; d++ {
-		g.result = append(g.result, int64(d))
-	}
-	for d := lead; d < len(g.rest); d++ {
-		g.result = append(g.result, int64(n+d))
-	}
-}
-
-func (g *gathered) flat(b op.Builder) op.Val {
-	return prim.Reshape(b, g.x, append([]int64{g.rows}, g.rest...))
+// with is x's shape with other dims in place of the indexed ones.
+func (g *gathered) with(dims ...int64) []int64 {
+	s := g.x.Shape()
+	return slices.Concat(s[:g.dim], dims, s[int(g.dim)+g.n:])
 }
 
 func (g *gathered) get(b op.Builder) op.Val {
-	y := prim.IndexSelect(b, g.flat(b), g.lin, 0)
-	y = prim.Reshape(b, y, slices.Concat(g.index, g.rest))
-	return prim.Permute(b, y, g.result)
+	y := prim.IndexSelect(b, prim.Reshape(b, g.x, g.with(g.rows)), g.lin, g.dim)
+	return prim.Reshape(b, y, g.with(g.index...))
 }
 
 // put is the tensor with values written, or added, at the indices.
 func (g *gathered) put(b op.Builder, values op.Val, accumulate bool) op.Val {
-	d, n := g.x.DType(), g.lin.L().Numel
+	d, shape := g.x.DType(), g.with(g.lin.L().Numel)
 	values = asType(b, values, d)
-	shape := append([]int64{n}, g.rest...)
 	if values.IsScalar() {
 		values = prim.Expand(b, prim.Fill(b, values, d, g.x.Device(), nil), shape)
 	} else {
-		full := slices.Concat(g.index, g.rest)
-		want := make([]int64, len(full))
-		inverse := make([]int64, len(full))
-		for i, p := range g.result {
-			want[i], inverse[p] = full[p], int64(i)
-		}
+		want := g.with(g.index...)
 		values = prim.ToDevice(b, values, g.x.Device())
 		for len(values.Shape()) > len(want) && values.Shape()[0] == 1 {
 			values = prim.Reshape(b, values, values.Shape()[1:])
 		}
 		checkValueShape(values.Shape(), want)
-		values = prim.Reshape(b, prim.Permute(b, prim.Expand(b, values, want), inverse), shape)
+		values = prim.Reshape(b, prim.Expand(b, values, want), shape)
 	}
-	flat := g.flat(b)
-	var y op.Val
+	write := prim.Scatter
 	if accumulate {
-		y = overBools(prim.IndexAdd)(b, flat, g.lin, values, 0)
-	} else {
-		i := g.lin
-		for range g.rest {
-			i = prim.Unsqueeze(b, i, -1)
-		}
-		y = prim.Scatter(b, flat, prim.Expand(b, i, shape), values, 0)
+		write = overBools(prim.ScatterAdd)
 	}
-	y = prim.Reshape(b, y, g.x.Shape())
+	y := write(b, prim.Reshape(b, g.x, g.with(g.rows)), prim.Along(b, g.lin, shape, g.dim), values, g.dim)
 	back := make([]int64, len(g.perm))
 	for i, p := range g.perm {
 		back[p] = int64(i)
 	}
-	return prim.Permute(b, y, back)
+	return prim.Permute(b, prim.Reshape(b, y, g.x.Shape()), back)
 }
 
 func checkValueShape(got, want []int64) {

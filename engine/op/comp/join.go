@@ -8,37 +8,41 @@ import (
 	"github.com/torchlette/torchlette/engine/op/prim"
 )
 
-// concat is torch.cat: dtypes are promoted, and 1-d empty tensors are skipped as
-// PyTorch does for old code.
+// legacyEmpty reports a vector without elements, which cat joins to tensors of any shape as PyTorch
+// does for old code.
+func legacyEmpty(t op.Val) bool { return len(t.Shape()) == 1 && t.Shape()[0] == 0 }
+
+// concat is torch.cat: dtypes are promoted.
 func concat(b op.Builder, ts []op.Val, dim int64) op.Val {
 	if len(ts) == 0 {
 		fail(ir.ErrValue, "torch.cat(): expected a non-empty list of Tensors")
 	}
-	var used []op.Val
-	d := resultType(b, ts...)
+	used, d := make([]op.Val, len(ts)), resultType(b, ts...)
+	first := 0
 	for i, t := range ts {
 		if len(t.Shape()) == 0 {
 			fail(ir.ErrRuntime, "zero-dimensional tensor (at position %d) cannot be concatenated", i)
 		}
-		if len(t.Shape()) == 1 && t.Shape()[0] == 0 {
+		if used[i] = cast(b, t, d); legacyEmpty(ts[first]) {
+			first = i
+		}
+	}
+	shape := used[first].Shape()
+	k := wrapDim(dim, len(shape))
+	nothing := slices.Clone(shape)
+	nothing[k] = 0
+	for i, t := range used {
+		s := t.Shape()
+		if legacyEmpty(t) {
+			used[i] = prim.Reshape(b, t, nothing)
 			continue
 		}
-		used = append(used, cast(b, t, d))
-	}
-	if len(used) == 0 {
-		wrapDim(dim, 1)
-		return prim.Zeros(b, d, ts[0].Device(), []int64{0})
-	}
-	first := used[0].Shape()
-	k := wrapDim(dim, len(first))
-	for i, t := range used[1:] {
-		s := t.Shape()
-		if len(s) != len(first) {
-			fail(ir.ErrRuntime, "Tensors must have same number of dimensions: got %d and %d", len(first), len(s))
+		if len(s) != len(shape) {
+			fail(ir.ErrRuntime, "Tensors must have same number of dimensions: got %d and %d", len(shape), len(s))
 		}
 		for j := range s {
-			if j != k && s[j] != first[j] {
-				fail(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", k, first[j], s[j], i+1)
+			if j != k && s[j] != shape[j] {
+				fail(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", k, shape[j], s[j], i)
 			}
 		}
 	}
@@ -130,6 +134,7 @@ func init() {
 		}
 		return a.Ret(concat(a.B, ts, 1))
 	}, samples("[T(3), T(3)]", "[T(3), T(3,2)]"))
+	registerProducts()
 	registerRepeats()
 	registerTriangles()
 	registerReversals()
@@ -178,28 +183,135 @@ func registerRepeats() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "repeat_interleave(Tensor self, int repeats, int? dim=None) -> Tensor", Doc: "Each element repeated in place.",
-		Samples: samples("T(3), 2", "T(2,3), 2, 1", "T(2,3), 3", "T(2,3), 2, -2"), ErrorSamples: samples("T(3), -1"),
+		Sig: "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor", Doc: "Each element repeated in place.",
+		Samples: samples("T(3), 2", "T(2,3), 2, 1", "T(2,3), 3", "T(2,3), 2, -2", "T(), 3", "T(3), 2 | output_size=6"), ErrorSamples: samples("T(3), -1", "T(3), 2 | output_size=5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n := a.Val(), a.Int()
-			dim, given := a.OptInt()
 			if n < 0 {
 				fail(ir.ErrRuntime, "Repeats must be non-negative")
 			}
-			if !given {
-				x, dim = prim.Reshape(a.B, x, []int64{x.L().Numel}), 0
-			}
-			if len(x.Shape()) == 0 {
-				x = prim.Reshape(a.B, x, []int64{1})
-			}
-			d := wrapDim(dim, len(x.Shape()))
-			wide := slices.Insert(slices.Clone(x.Shape()), d+1, n)
-			v := prim.Copy(a.B, prim.Expand(a.B, prim.Unsqueeze(a.B, x, int64(d)+1), wide))
+			x, d := interleaved(a, x)
 			out := slices.Clone(x.Shape())
 			out[d] *= n
+			if size, given := a.OptInt(); given && size != out[d] {
+				fail(ir.ErrRuntime, "repeat_interleave: Invalid output_size, expected %d but got %d", out[d], size)
+			}
+			wide := slices.Insert(slices.Clone(x.Shape()), d+1, n)
+			v := prim.Copy(a.B, prim.Expand(a.B, prim.Unsqueeze(a.B, x, int64(d)+1), wide))
 			return a.Ret(prim.Reshape(a.B, v, out))
 		},
 	})
+	op.Register(op.Def{
+		Sig: "_repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int output_size) -> Tensor", Where: op.Hidden,
+		Doc: "Element i repeated repeats[i] times; output_size is their sum.", Eval: evalRepeatInterleave,
+		Samples: samples("T(3), torch.tensor([2, 0, 1]) | output_size=3", "T(2,3), torch.tensor([1, 2]), 0 | output_size=3"), ErrorSamples: samples("T(3), torch.tensor([1, 2]) | output_size=3"),
+	})
+}
+
+// interleaved reads dim: by default the flattened tensor's.
+func interleaved(a *op.Args, x op.Val) (op.Val, int) {
+	dim, given := a.OptInt()
+	if !given || len(x.Shape()) == 0 {
+		x = flat(a.B, x)
+	}
+	if !given {
+		dim = 0
+	}
+	return x, wrapDim(dim, len(x.Shape()))
+}
+
+// evalRepeatInterleave selects, for place j, the element number that counts the ends of runs up to j.
+func evalRepeatInterleave(a *op.Args) []op.Val {
+	x, repeats, b := a.Val(), a.Val(), a.B
+	x, d := interleaved(a, x)
+	total, n := a.Int(), x.Shape()[d]
+	if r := repeats.Shape(); len(r) > 1 || !repeats.DType().IsInt() {
+		fail(ir.ErrRuntime, "repeats must be 0-dim or 1-dim tensor of integers: got %s of shape %s", typeName(repeats.DType()), ir.ShapeString(r))
+	} else if m := repeats.L().Numel; m != n && m != 1 {
+		fail(ir.ErrRuntime, "repeats must have the same size as input along dim, but got repeats.size(0) = %d and input.size(%d) = %d", m, d, n)
+	}
+	ends := prim.Cumsum(b, prim.Cast(b, prim.Expand(b, asVector(b, repeats), []int64{n}), ir.I64), 0)
+	count := prim.IndexAdd(b, prim.Zeros(b, ir.I64, x.Device(), []int64{total + 1}), ends, prim.OnesLike(b, ends), 0)
+	return a.Ret(prim.IndexSelect(b, x, prim.Slice(b, prim.Cumsum(b, count, 0), 0, 0, total, 1), int64(d)))
+}
+
+// grid views each vector along its own dim, in the joint shape.
+func grid(b op.Builder, ts []op.Val) []op.Val {
+	shape := make([]int64, len(ts))
+	for i, t := range ts {
+		if len(t.Shape()) > 1 {
+			fail(ir.ErrRuntime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s", ir.ShapeString(t.Shape()))
+		}
+		shape[i] = t.L().Numel
+	}
+	out := make([]op.Val, len(ts))
+	for i, t := range ts {
+		out[i] = prim.Along(b, asVector(b, t), shape, int64(i))
+	}
+	return out
+}
+
+func registerProducts() {
+	op.Register(op.Def{
+		Sig: "meshgrid(Tensor[]* tensors, *, str(ij|xy)? indexing=None) -> Tensor[]", Doc: "Each vector along its own dim, expanded over the others.", Where: op.Function, View: true,
+		Samples:      samples("[T(3), T(2)]", "[T(3), T(2), T()]", "[T(3), T(2), T(4)] | indexing='xy'", "[T(3), T(2)] | indexing='ij'"),
+		ErrorSamples: samples("[T(3), T(2,2)]", "[]", "[T(3), I(2;0,2)]"), Eval: evalMeshgrid,
+	})
+	op.Register(op.Def{
+		Sig: "broadcast_tensors(Tensor[]* tensors) -> Tensor[]", Doc: "The tensors expanded to their joint shape.", Where: op.Function, View: true,
+		Samples: samples("T(3,1), T(4)", "T(), T(2,2)", "T(3)"), ErrorSamples: samples("T(3), T(2)"),
+		Eval: func(a *op.Args) []op.Val {
+			ts := slices.Clone(a.Vals())
+			var shape []int64
+			for _, t := range ts {
+				shape = broadcastShape(shape, t.Shape())
+			}
+			for i, t := range ts {
+				ts[i] = prim.Expand(a.B, t, shape)
+			}
+			return ts
+		},
+	})
+	op.Register(op.Def{
+		Sig: "cartesian_prod(Tensor[]* tensors) -> Tensor", Doc: "All tuples of elements of vectors, as rows.", Where: op.Function,
+		Samples: samples("T(3), T(2)", "T(2), T(1), T(3)", "T(3)", "T(2), T(0)"), ErrorSamples: samples("T(3), T(2,2)", "T(3), T()"),
+		Eval: func(a *op.Args) []op.Val {
+			ts, b := a.Vals(), a.B
+			for _, t := range ts {
+				if len(t.Shape()) != 1 {
+					fail(ir.ErrRuntime, "Expect a 1D vector, but got shape %s", ir.ShapeString(t.Shape()))
+				}
+			}
+			if len(ts) == 1 {
+				return a.Ret(ts[0])
+			}
+			columns := grid(b, ts)
+			for i, t := range columns {
+				columns[i] = flat(b, t)
+			}
+			return a.Ret(stack(b, columns, 1))
+		},
+	})
+}
+
+func evalMeshgrid(a *op.Args) []op.Val {
+	ts := slices.Clone(a.Vals())
+	if len(ts) == 0 {
+		fail(ir.ErrRuntime, "meshgrid expects a non-empty TensorList")
+	}
+	for _, t := range ts {
+		if t.DType() != ts[0].DType() {
+			fail(ir.ErrRuntime, "torch.meshgrid expects all tensors to have the same dtype")
+		}
+	}
+	xy := a.Int() == 1 && len(ts) > 1
+	if !xy {
+		return grid(a.B, ts)
+	}
+	ts[0], ts[1] = ts[1], ts[0]
+	out := grid(a.B, ts)
+	out[0], out[1] = out[1], out[0]
+	return out
 }
 
 func registerTriangles() {
@@ -308,6 +420,11 @@ func registerReversals() {
 		})
 	}
 	op.Register(op.Def{
+		Sig: "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", Doc: "Rotated by k quarter turns, from the first dim towards the second.",
+		Samples: samples("T(2,3)", "T(2,3), 2", "T(2,3,4), -1, (1,2)", "T(2,3), 4", "I(2,2;0,9), 3, (-1,0)"), ErrorSamples: samples("T(3)", "T(3,3), 1, (0,0)", "T(3,3), 1, (0,)", "T(3,3), 1, (0,2)"),
+		Eval: evalRot90,
+	})
+	op.Register(op.Def{
 		Sig: "roll(Tensor self, int[] shifts, int[] dims=()) -> Tensor", Doc: "The elements moved along dims, around the end.",
 		Samples:      samples("T(3,4), 1", "T(3,4), 1, 0", "T(3,4), (1,-2), (0,1)", "T(5), 7, 0", "T(0,3), 1, 0"),
 		ErrorSamples: samples("T(3,4), (1,), (0,1)", "T(3), 1, 2"),
@@ -330,6 +447,29 @@ func registerReversals() {
 			return a.Ret(owned(a.B, y, x))
 		},
 	})
+}
+
+func evalRot90(a *op.Args) []op.Val {
+	x, k := a.Val(), a.Int()
+	dims, _ := a.IntList()
+	rank := len(x.Shape())
+	if len(dims) != 2 {
+		fail(ir.ErrRuntime, "expected total rotation dims == 2, but got dims = %d", len(dims))
+	}
+	if rank < 2 {
+		fail(ir.ErrRuntime, "expected total dims >= 2, but got total dims = %d", rank)
+	}
+	i, j, mask := wrapDim(dims[0], rank), wrapDim(dims[1], rank), make([]bool, rank)
+	if i == j {
+		fail(ir.ErrRuntime, "expected rotation dims to be different, but got dim0 = %d and dim1 = %d", dims[0], dims[1])
+	}
+	turns := (k%4 + 4) % 4
+	mask[i], mask[j] = turns >= 2, turns == 1 || turns == 2
+	y := reverse(a.B, x, mask)
+	if turns%2 == 1 {
+		y = prim.Transpose(a.B, y, int64(i), int64(j))
+	}
+	return a.Ret(y)
 }
 
 // owned copies y when it is still a view of x.

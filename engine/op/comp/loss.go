@@ -248,7 +248,7 @@ func classLoss(b op.Builder, x, t, w op.Val, ignore, how int64, smoothing float6
 func smoothed(b op.Builder, loss, x, w, valid op.Val, d int64, smoothing float64) op.Val {
 	u := x
 	if w.IsTensor() {
-		u = prim.Mul(b, u, along(b, w, x.Shape(), d))
+		u = prim.Mul(b, u, prim.Along(b, w, x.Shape(), d))
 	}
 	mask := make([]bool, len(x.Shape()))
 	mask[d] = true
@@ -294,7 +294,7 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	}
 	p := prim.Mul(b, lp, t)
 	if w.IsTensor() {
-		p = prim.Mul(b, p, along(b, cast(b, w, x.DType()), x.Shape(), d))
+		p = prim.Mul(b, p, prim.Along(b, cast(b, w, x.DType()), x.Shape(), d))
 	}
 	mask := make([]bool, len(x.Shape()))
 	mask[d] = true

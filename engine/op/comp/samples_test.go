@@ -174,8 +174,13 @@ func (r *reader) bind(d *op.Def, s op.Sample) map[string]any {
 	r.s = s.Args
 	for i := 0; strings.TrimSpace(r.s) != ""; i++ {
 		require.Less(r.t, i, len(params), "too many arguments")
-		got[params[i].Name] = r.value()
+		p, v := params[i], r.value()
 		r.eat(",")
+		if t, ok := v.(op.Val); ok && p.Spread && t.IsTensor() { // takes all that follow
+			l, _ := got[p.Name].([]any)
+			v, i = append(l, v), i-1
+		}
+		got[p.Name] = v
 	}
 	r.s = s.Kwargs
 	for strings.TrimSpace(r.s) != "" {

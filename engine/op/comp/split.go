@@ -1,6 +1,7 @@
 package comp
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
@@ -54,8 +55,45 @@ func splitSizes(b op.Builder, x op.Val, sizes []int64, dim int64) []op.Val {
 	return sections(b, x, d, sizes)
 }
 
+// registerDimSplits enters hsplit, vsplit and dsplit: tensor_split along one dim, in equal parts.
+func registerDimSplits() {
+	for i, name := range []string{"vsplit", "hsplit", "dsplit"} {
+		dim := func(x op.Val) int {
+			rank, least := len(x.Shape()), []int{2, 1, 3}[i]
+			if rank < least {
+				fail(ir.ErrRuntime, "torch.%s requires a tensor with at least %d dimension, but got a tensor with %d dimensions!", name, least, rank)
+			}
+			return min(i, rank-1)
+		}
+		viewDef(name+"(Tensor self, int sections) -> Tensor[]", fmt.Sprintf("Equal parts along dim %d.", i), nil, func(a *op.Args) []op.Val {
+			x, n := a.Val(), a.Int()
+			d := dim(x)
+			if n <= 0 || x.Shape()[d]%n != 0 {
+				fail(ir.ErrRuntime, "torch.%s attempted to split along dimension %d, but the size of the dimension %d is not divisible by the split_size %d!", name, d, x.Shape()[d], n)
+			}
+			return sections(a.B, x, d, slices.Repeat([]int64{x.Shape()[d] / n}, int(n)))
+		}, samples("T(4,4,4), 2"), sample("T(3,3,3), 2"), sample("T(), 1"), sample("T(4,4,4), 0"))
+		viewDef(name+".indices(Tensor self, int[] indices) -> Tensor[]", fmt.Sprintf("Parts along dim %d, cut at indices.", i), nil, func(a *op.Args) []op.Val {
+			x := a.Val()
+			cuts, _ := a.IntList()
+			return cutAt(a.B, x, dim(x), cuts)
+		}, samples("T(4,4,4), (1,3)", "T(4,4,4), (3,-3)"), sample("T(), (1,)"))
+	}
+}
+
+// cutAt cuts dim d of x at the given places, which are those of slices.
+func cutAt(b op.Builder, x op.Val, d int, cuts []int64) []op.Val {
+	start, out := int64(0), make([]op.Val, 0, len(cuts)+1)
+	for _, end := range cuts {
+		out = append(out, prim.Slice(b, x, int64(d), start, end, 1))
+		start = end
+	}
+	return append(out, prim.Slice(b, x, int64(d), start, x.Shape()[d], 1))
+}
+
 func registerSplits() {
-	viewDef("split(Tensor self, int split_size, int dim=0) -> Tensor[]", "Parts of one size along a dim.", nil, func(a *op.Args) []op.Val {
+	registerDimSplits()
+	viewDef("split(Tensor self, int split_size, int dim=0) -> Tensor[]", "Parts of one size along a dim.", []string{"unsafe_split"}, func(a *op.Args) []op.Val {
 		x, n, dim := a.Val(), a.Int(), a.Int()
 		d := splitDim("split", x, dim)
 		size := x.Shape()[d]
@@ -74,9 +112,9 @@ func registerSplits() {
 	}
 	viewDef("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", "Parts of given sizes along a dim.", nil, sizes,
 		samples("T(5,2), [2,3]", "T(2,6), [1,0,5], -1"), sample("T(3), [1,1]"))
-	viewDef("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", "Parts of given sizes along a dim.", nil, sizes,
+	viewDef("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", "Parts of given sizes along a dim.", []string{"unsafe_split_with_sizes"}, sizes,
 		samples("T(5,2), [2,3]"), sample("T(3), [1,1]"))
-	viewDef("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", "At most that many parts of equal size along a dim.", nil, func(a *op.Args) []op.Val {
+	viewDef("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", "At most that many parts of equal size along a dim.", []string{"unsafe_chunk"}, func(a *op.Args) []op.Val {
 		x, n, dim := a.Val(), a.Int(), a.Int()
 		d := splitDim("chunk", x, dim)
 		if n <= 0 {
@@ -106,13 +144,7 @@ func registerSplits() {
 		x := a.Val()
 		cuts, _ := a.IntList()
 		d := splitDim("tensor_split", x, a.Int())
-		n, start := x.Shape()[d], int64(0)
-		var out []op.Val
-		for _, end := range append(slices.Clone(cuts), n) {
-			out = append(out, prim.Slice(a.B, x, int64(d), start, end, 1))
-			start = end
-		}
-		return out
+		return cutAt(a.B, x, d, cuts)
 	}, samples("T(7), (2,5)", "T(3), (1,9)", "T(2,5), (2,), 1"))
 	viewDef("unbind(Tensor self, int dim=0) -> Tensor[]", "The slices along a dim, which goes.", nil, func(a *op.Args) []op.Val {
 		x, dim := a.Val(), a.Int()

@@ -1,6 +1,7 @@
 package comp
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
@@ -105,6 +106,9 @@ func init() {
 	methodView("expand(Tensor self, int[]* size) -> Tensor", "Dims of size 1 repeated without a copy; -1 keeps a size.", evalExpand,
 		samples("T(3,1), (3,4)", "T(3,1), (2,-1,4)", "T(), (2,3)", "T(1,0), (5,0)"), sample("T(3), (4,)"), sample("T(3,4), (4,)"), sample("T(3), (-1,3)"))
 	viewDef("broadcast_to(Tensor self, int[] size) -> Tensor", "expand, as a function.", nil, evalExpand, samples("T(3,1), (3,4)", "T(4), (2,4)"), sample("T(3), (4,)"))
+	methodView("sum_to_size(Tensor self, int[]* size) -> Tensor", "The sum over the dims in which size broadcasts to the tensor's shape.", evalSumToSize,
+		samples("T(2,3), (1,3)", "T(2,3), (3,)", "T(2,3), (2,3)", "I(2,3;0,9), (2,1)", "T(4,2,3), ()"), sample("T(3), (2,)"), sample("T(3), (1,3)"))
+	registerAtLeast()
 	registerDimOrder()
 	registerUnitDims()
 	registerSplits()
@@ -116,6 +120,36 @@ func evalExpand(a *op.Args) []op.Val {
 	x := a.Val()
 	sizes, _ := a.IntList()
 	return a.Ret(expandTo(a.B, x, sizes))
+}
+
+func evalSumToSize(a *op.Args) []op.Val {
+	x := a.Val()
+	size, _ := a.IntList()
+	if _, ok := ir.ExpandLayout(ir.DenseLayout(size), x.Shape()); !ok {
+		fail(ir.ErrRuntime, "size %s is not expandable to size %s.", ir.ShapeString(size), ir.ShapeString(x.Shape()))
+	}
+	if sameShape(size, x.Shape()) {
+		return a.Ret(x)
+	}
+	if d := x.DType(); !d.IsFloat() {
+		x = prim.Cast(a.B, x, ir.I64)
+	}
+	return a.Ret(prim.SumTo(a.B, x, size))
+}
+
+// registerAtLeast enters atleast_1d to atleast_3d, of one tensor and of several.
+func registerAtLeast() {
+	for n := 1; n <= 3; n++ {
+		name, doc := fmt.Sprintf("atleast_%dd", n), fmt.Sprintf("Views with at least %d dims.", n)
+		op.Register(op.Def{
+			Sig: name + "(Tensor self) -> Tensor", Doc: doc, Where: op.Function, View: true, Samples: samples("T()", "T(3)", "T(3,4)", "T(2,3,4)"),
+			Eval: func(a *op.Args) []op.Val { return a.Ret(atLeast(a.B, []op.Val{a.Val()}, n)[0]) },
+		})
+		op.Register(op.Def{
+			Sig: name + ".list(Tensor[]* tensors) -> Tensor[]", Doc: doc, Where: op.Function, View: true, Samples: samples("[T(), T(3), T(2,2)]", "T(), T(2,3)"),
+			Eval: func(a *op.Args) []op.Val { return atLeast(a.B, a.Vals(), n) },
+		})
+	}
 }
 
 func registerDimOrder() {
@@ -284,25 +318,39 @@ func registerParts() {
 		return a.Ret(diagonal(a.B, x, offset, i, j))
 	}, samples("T(3,4)", "T(3,4), 1", "T(3,4), -2", "T(2,3,4), 0, 1, 2", "T(2,3,4), 1, -1, 0", "T(3,4), 9"), sample("T(3,4), 0, 0, 0"), sample("T(3)"))
 	methodView("unfold(Tensor self, int dimension, int size, int step) -> Tensor", "Windows along a dim, as a new last dim.", evalUnfold,
-		samples("T(7), 0, 3, 2", "T(3,5), 1, 2, 1", "T(4), 0, 4, 1"), sample("T(3), 0, 4, 1"), sample("T(3), 0, 2, 0"))
+		samples("T(7), 0, 3, 2", "T(3,5), 1, 2, 1", "T(4), 0, 4, 1", "T(), 0, 1, 1", "T(3), 0, 0, 1"), sample("T(3), 0, 4, 1"), sample("T(3), 0, 2, 0"), sample("T(3), 0, -1, 1"))
 	viewDef("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", "A view of the storage with any sizes and strides.", nil, func(a *op.Args) []op.Val {
 		x := a.Val()
-		size, _ := a.IntList()
-		stride, _ := a.IntList()
-		offset, given := a.OptInt()
-		if !given {
-			offset = x.Offset
-		}
-		if len(size) != len(stride) {
-			fail(ir.ErrRuntime, "mismatch in length of strides and shape")
-		}
-		for _, s := range stride {
-			if s < 0 {
-				fail(ir.ErrRuntime, "as_strided: Negative strides are not supported at the moment, got strides: %s", ir.ShapeString(stride))
-			}
-		}
-		return a.Ret(prim.AsStrided(a.B, x, size, stride, offset))
+		l, offset := stridedArgs(a, x)
+		return a.Ret(prim.AsStrided(a.B, x, l.Shape, l.Stride, offset))
 	}, samples("T(12), (3,2), (4,1)", "T(12), (2,2), (1,2), 3"), sample("T(3), (2,2), (2,1)"), sample("T(3), (2,), (2,1)"))
+}
+
+// stridedArgs reads size, stride and storage_offset, which is x's own by default.
+func stridedArgs(a *op.Args, x op.Val) (l *ir.Layout, offset int64) {
+	size, _ := a.IntList()
+	stride, _ := a.IntList()
+	offset, given := a.OptInt()
+	if !given {
+		offset = x.Offset
+	}
+	if len(size) != len(stride) {
+		fail(ir.ErrRuntime, "mismatch in length of strides and shape")
+	}
+	for _, s := range stride {
+		if s < 0 {
+			fail(ir.ErrRuntime, "as_strided: Negative strides are not supported at the moment, got strides: %s", ir.ShapeString(stride))
+		}
+	}
+	for _, n := range size {
+		if n < 0 {
+			fail(ir.ErrRuntime, "as_strided: sizes must be non-negative: got %s", ir.ShapeString(size))
+		}
+	}
+	if offset < 0 {
+		fail(ir.ErrRuntime, "as_strided: storage_offset must be non-negative: got %d", offset)
+	}
+	return ir.InternLayout(size, stride), offset
 }
 
 func narrow(b op.Builder, x op.Val, dim, start, length int64) op.Val {
@@ -355,16 +403,21 @@ func diagonal(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 
 func evalUnfold(a *op.Args) []op.Val {
 	x, dim, size, step := a.Val(), a.Int(), a.Int(), a.Int()
-	if len(x.Shape()) == 0 {
-		x = prim.Reshape(a.B, x, []int64{1})
-	}
 	l := x.L()
-	d := wrapDim(dim, l.Rank())
-	switch n := l.Shape[d]; {
+	d, n := wrapDim(dim, l.Rank()), int64(1)
+	if l.Rank() > 0 {
+		n = l.Shape[d]
+	}
+	switch {
+	case size < 0:
+		fail(ir.ErrRuntime, "size is %d but must be >= 0", size)
 	case size > n:
 		fail(ir.ErrRuntime, "maximum size for tensor at dimension %d is %d but size is %d", d, n, size)
 	case step <= 0:
 		fail(ir.ErrRuntime, "step is %d but must be > 0", step)
+	}
+	if l.Rank() == 0 { // the window is the only dim
+		return a.Ret(a.B.View(x, ir.InternLayout([]int64{size}, []int64{1}), x.Offset, op.ViewOp{Kind: op.ViewStrided}))
 	}
 	shape, stride := append(slices.Clone(l.Shape), size), append(slices.Clone(l.Stride), l.Stride[d])
 	shape[d], stride[d] = (l.Shape[d]-size)/step+1, l.Stride[d]*step

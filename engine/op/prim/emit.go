@@ -21,7 +21,7 @@ var (
 	pMaxDim, pMinDim, pVar, pSumSquares                              op.PrimID
 	pSoftmax, pLogSoftmax, pSoftmaxGrad, pLogSoftmaxGrad             op.PrimID
 	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pCumsum, pTopk     op.PrimID
-	pGather, pIndexSelect, pScatterAdd, pScatter, pIndexAdd          op.PrimID
+	pGather, pIndexSelect, pScatter, pScatterReduce                  op.PrimID
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
 	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad       op.PrimID
 	pCrossEntropy, pCrossEntropyGrad                                 op.PrimID
@@ -369,17 +369,22 @@ func IndexSelect(b op.Builder, x, i op.Val, dim int64) op.Val {
 
 // ScatterAdd adds src into x at indices i along dim.
 func ScatterAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return b.Emit(pScatterAdd, []int64{dim}, x, i, src)
+	return b.Emit(pScatter, []int64{dim, scatterAdd}, x, i, src)
 }
 
 // Scatter writes src, a tensor or a number, into x at indices i along dim.
 func Scatter(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return b.Emit(pScatter, []int64{dim}, x, i, src)
+	return b.Emit(pScatter, []int64{dim, scatterSet}, x, i, src)
 }
 
 // IndexAdd adds the slices of src into the slices of x along dim that the 1-d i names.
 func IndexAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return b.Emit(pIndexAdd, []int64{dim}, x, i, src)
+	return ScatterAdd(b, x, Along(b, i, src.Shape(), dim), src, dim)
+}
+
+// ScatterReduce combines src with x at indices i along dim: ScatterProd, ScatterMax or ScatterMin.
+func ScatterReduce(b op.Builder, x, i, src op.Val, dim, mode int64) op.Val {
+	return b.Emit(pScatterReduce, []int64{dim, mode}, x, i, src)
 }
 
 // Cat joins tensors of one dtype along dim.

@@ -187,7 +187,16 @@ func TestIndexGradients(t *testing.T) {
 		}, []optest.Input{x}},
 		"scatter_add": {func(b op.Builder, x []op.Val) op.Val {
 			return square(b, prim.ScatterAdd(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 2, 0), x[1], 0))
-		}, []optest.Input{x, spreadOut(0, 1, 3, 3)}},
+		}, []optest.Input{x, spreadOut(0, 1, 2, 3)}},
+		"scatter_reduce prod": {func(b op.Builder, x []op.Val) op.Val {
+			return prim.ScatterReduce(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 2, 0), x[1], 0, prim.ScatterProd)
+		}, []optest.Input{x, spreadOut(0.5, 1, 2, 3)}},
+		"scatter_reduce amax": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.ScatterReduce(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 2, 0), x[1], 0, prim.ScatterMax))
+		}, []optest.Input{x, spreadOut(0, 1.7, 2, 3)}},
+		"scatter_reduce amin": {func(b op.Builder, x []op.Val) op.Val {
+			return square(b, prim.ScatterReduce(b, x[0], idx(b, []int64{2, 3}, 0, 2, 2, 1, 2, 0), x[1], 0, prim.ScatterMin))
+		}, []optest.Input{x, spreadOut(0, 1.7, 2, 3)}},
 		"scatter": {func(b op.Builder, x []op.Val) op.Val {
 			return square(b, prim.Scatter(b, x[0], idx(b, []int64{2, 3}, 0, 2, 1, 1, 3, 0), x[1], 1))
 		}, []optest.Input{x, spreadOut(0, 1, 2, 3)}},

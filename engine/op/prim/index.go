@@ -26,6 +26,18 @@ func checkIndexType(name, types string, i op.Val) error {
 	return nil
 }
 
+// Along views a 1-d index in shape, in which it runs along dim.
+func Along(b op.Builder, i op.Val, shape []int64, dim int64) op.Val {
+	s := make([]int64, len(shape))
+	for k := range s {
+		s[k] = 1
+	}
+	if len(s) > 0 {
+		s[wrapDim(dim, len(s))] = i.L().Numel
+	}
+	return Expand(b, Reshape(b, i, s), shape)
+}
+
 // gatherLike checks dim, index type and rank of gather(x, i) and of scatters.
 func gatherLike(name string, in []op.Val, attr []int64) (int, error) {
 	d, err := checkDim(attr[0], len(in[0].Shape()))
@@ -51,16 +63,6 @@ func checkNotEmpty(class ir.Code, x, i op.Val, d int) error {
 		return ir.Errorf(class, "index out of range: dimension %d has size 0", d)
 	}
 	return nil
-}
-
-// inIndex brings the cotangent of a source back to its shape, of which only the
-// leading region of the index's shape was read.
-func inIndex(b op.Builder, g op.Val, shape []int64) op.Val {
-	if slices.Equal(g.Shape(), shape) {
-		return g
-	}
-	l := ir.InternLayout(g.Shape(), ir.DenseStrides(shape))
-	return StridedScatter(b, Zeros(b, g.DType(), g.Device(), shape), g, l, 0)
 }
 
 func registerGathers() {
@@ -111,84 +113,82 @@ func registerGathers() {
 		}})
 }
 
-func scatterInfer(name string) inferFunc {
-	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-		d, err := gatherLike(name, in, attr)
-		if err != nil {
-			return nil, err
-		}
-		if src := in[2]; src.IsTensor() {
-			if src.DType() != in[0].DType() {
-				return nil, ir.Errorf(ir.ErrRuntime, "scatter(): Expected self.dtype to be equal to src.dtype")
-			}
-			for k := range in[1].Shape() {
-				n := sizeAt(in[1], k)
-				if n > sizeAt(src, k) || k != d && n > sizeAt(in[0], k) {
-					return nil, ir.Errorf(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size than src %s",
-						ir.ShapeString(in[1].Shape()), ir.ShapeString(in[0].Shape()), d, ir.ShapeString(src.Shape()))
-				}
-			}
-		}
-		return append(out, op.OutSpec{DType: in[0].DType(), Shape: in[0].Shape()}), nil
-	}
-}
-
-func indexAddInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-	x, i, src := in[0], in[1], in[2]
-	d, err := checkDim(attr[0], len(x.Shape()))
+func scatterInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+	d, err := gatherLike("scatter", in, attr)
 	if err != nil {
 		return nil, err
 	}
-	if len(i.Shape()) > 1 {
-		return nil, ir.Errorf(ir.ErrIndex, "index_add_(): Index is supposed to be a vector, but got dim: %d", len(i.Shape()))
+	if src := in[2]; src.IsTensor() {
+		if src.DType() != in[0].DType() {
+			return nil, ir.Errorf(ir.ErrRuntime, "scatter(): Expected self.dtype to be equal to src.dtype")
+		}
+		for k := range in[1].Shape() {
+			if n := sizeAt(in[1], k); n != sizeAt(src, k) || k != d && n > sizeAt(in[0], k) {
+				return nil, ir.Errorf(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to have the size of src %s",
+					ir.ShapeString(in[1].Shape()), ir.ShapeString(in[0].Shape()), d, ir.ShapeString(src.Shape()))
+			}
+		}
 	}
-	if err := checkIndexType("index_add_", "int32/int64", i); err != nil {
-		return nil, err
-	}
-	if x.DType() != src.DType() {
-		return nil, ir.Errorf(ir.ErrRuntime, "index_add_(): self (%s) and source (%s) must have the same scalar type", scalarTypeNames[x.DType()], scalarTypeNames[src.DType()])
-	}
-	if i.L().Numel != sizeAt(src, d) {
-		return nil, ir.Errorf(ir.ErrRuntime, "index_add_(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", i.L().Numel, sizeAt(src, d), d)
-	}
-	ok := len(x.Shape()) == len(src.Shape())
-	for k := 0; ok && k < len(x.Shape()); k++ {
-		ok = k == d || x.Shape()[k] == src.Shape()[k]
-	}
-	if !ok {
-		return nil, ir.Errorf(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s",
-			ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
-	}
-	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}), checkNotEmpty(ir.ErrRuntime, x, i, d)
+	return append(out, op.OutSpec{DType: in[0].DType(), Shape: in[0].Shape()}), nil
 }
+
+// The modes of scatter (the first two) and scatter_reduce; the numbers are those of kir.StoreMode.
+const (
+	scatterSet int64 = iota
+	scatterAdd
+	ScatterProd
+	ScatterMax
+	ScatterMin
+)
 
 func registerScatters() {
 	base := [][2]int{{0, 0}}
-	pScatterAdd = op.RegisterPrim(op.Prim{Name: "scatter_add", IndexInput: 1, Doc: "x with src added at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer("scatter_add"),
+	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
-			if c.Need[2] {
-				out[2] = inIndex(c.B, Gather(c.B, c.Cot[0], c.In[1], c.Attr[0]), c.In[2].Shape())
-			}
-			return out
-		}})
-	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer("scatter"),
-		VJP: func(c *op.VJPCall) []op.Val {
-			out := make([]op.Val, 3)
-			if c.Need[0] {
+			if c.Need[0] && c.Attr[1] == scatterSet {
 				out[0] = Scatter(c.B, c.Cot[0], c.In[1], num(0), c.Attr[0])
 			}
 			if c.Need[2] {
-				out[2] = inIndex(c.B, Gather(c.B, c.Cot[0], c.In[1], c.Attr[0]), c.In[2].Shape())
+				out[2] = Gather(c.B, c.Cot[0], c.In[1], c.Attr[0])
 			}
 			return out
 		}})
-	pIndexAdd = op.RegisterPrim(op.Prim{Name: "index_add", IndexInput: 1, Doc: "x with slices of src added where a 1-d index says", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: indexAddInfer,
+	pScatterReduce = op.RegisterPrim(op.Prim{Name: "scatter_reduce", IndexInput: 1, Doc: "x with src multiplied, or its maximum or minimum taken, at indices along a dim",
+		NIn: 3, SaveIn: 7, SaveOut: 1, InPlace: base, Updates: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
-			out := []op.Val{c.Cot[0], {}, {}}
-			if c.Need[2] {
-				out[2] = IndexSelect(c.B, c.Cot[0], c.In[1], c.Attr[0])
+			if c.Attr[1] == ScatterProd {
+				return scatterProdVJP(c)
 			}
-			return out
+			return scatterExtremumVJP(c)
 		}})
+}
+
+// scatterExtremumVJP shares the cotangent of a place equally among the elements that equal its result.
+func scatterExtremumVJP(c *op.VJPCall) []op.Val {
+	b, x, i, src, y, d := c.B, c.In[0], c.In[1], c.In[2], c.Out[0], c.Attr[0]
+	inX := Cast(b, Eq(b, x, y), x.DType())
+	inSrc := Cast(b, Eq(b, src, Gather(b, y, i, d)), x.DType())
+	share := Div(b, c.Cot[0], ScatterAdd(b, inX, i, inSrc, d))
+	return []op.Val{Mul(b, share, inX), {}, Mul(b, Gather(b, share, i, d), inSrc)}
+}
+
+// scatterProdVJP gives each factor the product of the others: the result over the factor, and
+// where the factor is the only zero of src, the result without it.
+func scatterProdVJP(c *op.VJPCall) []op.Val {
+	b, x, i, src, g, d := c.B, c.In[0], c.In[1], c.In[2], c.Cot[0], c.Attr[0]
+	out := make([]op.Val, 3)
+	if c.Need[0] {
+		filled := Where(b, Eq(b, x, num(0)), num(1), x)
+		out[0] = Mul(b, g, Div(b, ScatterReduce(b, filled, i, src, d, ScatterProd), filled))
+	}
+	if c.Need[2] {
+		zero := Eq(b, src, num(0))
+		zeros := Gather(b, ScatterAdd(b, ZerosLike(b, x), i, Cast(b, zero, x.DType()), d), i, d)
+		only := BitwiseAnd(b, zero, Eq(b, zeros, num(1)))
+		without := ScatterReduce(b, x, i, Where(b, only, num(1), src), d, ScatterProd)
+		rest := Div(b, Gather(b, Mul(b, g, c.Out[0]), i, d), Where(b, zero, num(1), src))
+		out[2] = Where(b, only, Gather(b, Mul(b, g, without), i, d), rest)
+	}
+	return out
 }

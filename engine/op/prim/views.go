@@ -206,7 +206,7 @@ func Select(b op.Builder, x op.Val, dim, i int64) op.Val {
 func Slice(b op.Builder, x op.Val, dim, start, stop, step int64) op.Val {
 	l := x.L()
 	if l.Rank() == 0 {
-		fail(ir.ErrRuntime, "slice() cannot be applied to a 0-dim tensor.")
+		fail(ir.ErrIndex, "slice() cannot be applied to a 0-dim tensor.")
 	}
 	d := wrapDim(dim, l.Rank())
 	if step <= 0 {

@@ -471,7 +471,7 @@ func Gather(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Scatter adds at computed indices that repeat, with a guard.
+// Scatter combines at computed indices that repeat, with a guard.
 func Scatter(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "scatter", 1+r.IntN(2), 0)
 	b := g.b
@@ -480,13 +480,20 @@ func Scatter(r *rand.Rand, lim Limits) *Case {
 	size := b.Size()
 	g.params = append(g.params, uint64(rows))
 	out := g.buffer(t, kir.Atomic, rows)
-	for i := range rows { // sums must not depend on the order
+	for i := range rows { // results must not depend on the order
 		kir.StoreBits(t, g.bufs[out], i, ir.EncodeInt(t, i))
+	}
+	mode, v := kir.Add, b.Int(ir.I32, 3)
+	if t != ir.I64 { // 64-bit integers are atomic in sums only
+		mode = []kir.StoreMode{kir.Add, kir.Multiply, kir.Maximize, kir.Minimize}[r.IntN(4)]
+	}
+	if mode == kir.Multiply { // by 0 or 1: a power would overflow
+		v = b.Int(ir.I32, r.Int64N(2))
 	}
 	b.Map()
 	i := b.Cast(ir.I64, b.Load(g.input(ir.I32, false)))
 	at := b.Rem(b.Abs(i), b.Param(size))
-	b.StoreAt(b.Lt(b.I64(-5), i), out, at, b.Cast(t.ComputeType(), b.Int(ir.I32, 3)), kir.Add)
+	b.StoreAt(b.Lt(b.I64(-5), i), out, at, b.Cast(t.ComputeType(), v), mode)
 	return g.done()
 }
 

@@ -48,16 +48,15 @@ def _raw(t: torch.Tensor) -> torchlette.Tensor:
 
 
 def tensor(t: torch.Tensor, device: str = "cpu") -> torchlette.Tensor:
-    """Return our tensor of the same values, strides and ``requires_grad``; storage is not shared."""
+    """Return our tensor of the same values, strides, storage contents and ``requires_grad``; storage is not shared."""
     d = t.detach().resolve_conj().resolve_neg()
-    if d.is_contiguous() or d.numel() == 0:
+    storage = d.untyped_storage().nbytes() // d.element_size()
+    if d.numel() == 0 or (d.is_contiguous() and storage == d.numel()):
         out = _raw(d.contiguous()).to(device)
         if out.stride() != tuple(d.stride()) and d.numel() == 0:
             out = torchlette.empty(tuple(d.shape), dtype=out.dtype, device=device)
     else:
-        extent = 1 + sum((n - 1) * s for n, s in zip(d.shape, d.stride(), strict=True))
-        flat = d.as_strided((extent,), (1,), d.storage_offset())
-        out = _raw(flat.contiguous()).to(device).as_strided(tuple(d.shape), tuple(d.stride()))
+        out = _raw(d.as_strided((storage,), (1,), 0)).to(device).as_strided(tuple(d.shape), tuple(d.stride()), d.storage_offset())
     return out.requires_grad_() if t.requires_grad else out
 
 

@@ -83,6 +83,6 @@ if not any(finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_M
 __version__ = torchlette.__version__
 _mirror(sys.modules[__name__], torchlette)
 # The same functions, but their tensors are marked: operators hand the mark on to their results.
-globals().update({name: fn for name, fn in torchlette._C._facade.items() if hasattr(torchlette, name)})
+globals().update({name: fn for name, fn in torchlette._C._facade.items() if getattr(torchlette, name, None) is getattr(torchlette._C, name)})
 
 from torchlette.torch import backends, cuda  # noqa: E402, F401
