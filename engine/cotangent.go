@@ -36,10 +36,10 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	case "strided_scatter", "strided_scatter_add":
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		return prim.StridedScatterAdd(b, x, edgeVal(g, e[1]), l, int64(g.Scalars(n)[0])), true
-	case "index_add":
-		return prim.IndexAdd(b, x, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0]), true
-	case "scatter_add":
-		return prim.ScatterAdd(b, x, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0]), true
+	case "scatter":
+		if attr[1] == prim.ScatterSum {
+			return prim.ScatterAdd(b, x, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0]), true
+		}
 	}
 	return op.Val{}, false
 }

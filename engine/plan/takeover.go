@@ -5,7 +5,7 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// takeOver lets a value that updates another one (an index_add, a scatter) have the buffer of
+// takeOver lets a value that updates another one (a scatter) have the buffer of
 // that one, where it is read for the last time there: no copy is made. heir is set along the chain; a
 // chain that ends outside the window gets its output's slot at once.
 func (b *Builder) takeOver() {

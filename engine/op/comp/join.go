@@ -273,7 +273,7 @@ func registerProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "cartesian_prod(Tensor[]* tensors) -> Tensor", Doc: "All tuples of elements of vectors, as rows.", Where: op.Function,
+		Sig: "cartesian_prod(Tensor[]* tensors) -> Tensor", Doc: "All tuples of elements of vectors, as rows.", Where: op.Function, View: true,
 		Samples: samples("T(3), T(2)", "T(2), T(1), T(3)", "T(3)", "T(2), T(0)"), ErrorSamples: samples("T(3), T(2,2)", "T(3), T()"),
 		Eval: func(a *op.Args) []op.Val {
 			ts, b := a.Vals(), a.B

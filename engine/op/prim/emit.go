@@ -369,12 +369,12 @@ func IndexSelect(b op.Builder, x, i op.Val, dim int64) op.Val {
 
 // ScatterAdd adds src into x at indices i along dim.
 func ScatterAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return b.Emit(pScatter, []int64{dim, scatterAdd}, x, i, src)
+	return b.Emit(pScatter, []int64{dim, ScatterSum}, x, i, src)
 }
 
 // Scatter writes src, a tensor or a number, into x at indices i along dim.
 func Scatter(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-	return b.Emit(pScatter, []int64{dim, scatterSet}, x, i, src)
+	return b.Emit(pScatter, []int64{dim, ScatterSet}, x, i, src)
 }
 
 // IndexAdd adds the slices of src into the slices of x along dim that the 1-d i names.

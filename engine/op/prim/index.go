@@ -134,8 +134,8 @@ func scatterInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, er
 
 // The modes of scatter (the first two) and scatter_reduce; the numbers are those of kir.StoreMode.
 const (
-	scatterSet int64 = iota
-	scatterAdd
+	ScatterSet int64 = iota
+	ScatterSum
 	ScatterProd
 	ScatterMax
 	ScatterMin
@@ -146,7 +146,7 @@ func registerScatters() {
 	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
-			if c.Need[0] && c.Attr[1] == scatterSet {
+			if c.Need[0] && c.Attr[1] == ScatterSet {
 				out[0] = Scatter(c.B, c.Cot[0], c.In[1], num(0), c.Attr[0])
 			}
 			if c.Need[2] {
