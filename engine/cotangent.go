@@ -37,8 +37,10 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		return prim.StridedScatterAdd(b, x, edgeVal(g, e[1]), l, int64(g.Scalars(n)[0])), true
 	case "scatter":
-		if attr[1] == prim.ScatterSum {
-			return prim.ScatterAdd(b, x, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0]), true
+		if attr[1] == prim.ScatterSum { // y may view what was scattered in another shape
+			sum = prim.Reshape(b, x, ir.AvalOf(n.Aval).Layout.Shape)
+			sum = prim.ScatterAdd(b, sum, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0])
+			return prim.Reshape(b, sum, x.Shape()), true
 		}
 	}
 	return op.Val{}, false

@@ -33,7 +33,9 @@ class Drawn:
         self.parts: list[tuple[str, Any]] = []
         at, ellipsis = 0, False
         while at < len(shape) and rng.random() < 0.9:
-            kind = rng.choice(["int", "slice", "tensor", "mask", "none", "ellipsis", "list", "array", "bool"], p=[0.14, 0.2, 0.3, 0.1, 0.08, 0.06, 0.06, 0.04, 0.02])
+            kind = rng.choice(
+                ["int", "slice", "tensor", "mask", "none", "ellipsis", "list", "array", "bool"], p=[0.14, 0.2, 0.3, 0.1, 0.08, 0.06, 0.06, 0.04, 0.02]
+            )
             if kind == "ellipsis":
                 if ellipsis:
                     continue

@@ -70,3 +70,18 @@ def test_second_order_keeps_the_tape(device: str) -> None:
     program(torchlette, x).backward()
     program(torch, want).backward()
     oracle.assert_equal(x.grad, want.grad)
+
+
+def test_a_part_scattered_in_another_shape(device: str) -> None:
+    """An index of several dims is scattered into the flattened tensor; the other cotangent has the tensor's shape."""
+
+    def program(lib, x):
+        y = x * 2
+        i = lib.tensor([0, 1, 1], device=x.device)
+        return y.square().sum() + y[i, i].exp().sum()
+
+    data = np.random.default_rng(4).standard_normal((2, 3)).astype("float32")
+    x, want = oracle.ours(data, device, requires_grad=True), oracle.theirs(data, requires_grad=True)
+    program(torchlette, x).backward()
+    program(torch, want).backward()
+    oracle.assert_equal(x.grad, want.grad)

@@ -1,0 +1,166 @@
+"""Which results share storage with their operand: as in PyTorch, found by writing through the result.
+
+A result that is an alias changes its operand when it is written to; a copy does not. Each case is done under both
+libraries, over contiguous, transposed and sliced operands; values agree too, and the strides of a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import oracle
+import pytest
+import torch
+
+import torchlette
+
+Tensor = Any
+#: name: (shape of the operand, what gives one tensor or several from it).
+CASES: dict[str, tuple[tuple[int, ...], Callable[[Any, Tensor], Any]]] = {
+    "getitem int": ((3, 4), lambda lib, x: x[1]),
+    "getitem slices": ((3, 4), lambda lib, x: x[1:, ::2]),
+    "getitem None": ((3, 4), lambda lib, x: x[:, None]),
+    "getitem Ellipsis": ((2, 3, 4), lambda lib, x: x[..., 0]),
+    "getitem whole": ((3, 4), lambda lib, x: x[:]),
+    "getitem ()": ((3, 4), lambda lib, x: x[()]),
+    "getitem list": ((3, 4), lambda lib, x: x[[0, 1]]),
+    "getitem True": ((3, 4), lambda lib, x: x[True]),
+    "getitem tensor": ((3, 4), lambda lib, x: x[:, lib.tensor([1, 0])]),
+    "getitem mask": ((3, 4), lambda lib, x: x[lib.tensor([True, False, True])]),
+    "T": ((3, 4), lambda lib, x: x.T),
+    "mT": ((3, 4), lambda lib, x: x.mT),
+    "t": ((3, 4), lambda lib, x: x.t()),
+    "transpose": ((3, 4), lambda lib, x: x.transpose(0, 1)),
+    "swapaxes": ((3, 4), lambda lib, x: x.swapaxes(0, 1)),
+    "permute": ((2, 3, 4), lambda lib, x: x.permute(2, 0, 1)),
+    "movedim": ((2, 3, 4), lambda lib, x: x.movedim(0, -1)),
+    "view": ((3, 4), lambda lib, x: x.view(-1)),
+    "view_as": ((3, 4), lambda lib, x: x.view_as(lib.zeros(2, 6))),
+    "reshape": ((3, 4), lambda lib, x: x.reshape(2, 6)),
+    "reshape same": ((3, 4), lambda lib, x: x.reshape(3, 4)),
+    "reshape_as": ((3, 4), lambda lib, x: x.reshape_as(lib.zeros(12))),
+    "flatten": ((3, 4), lambda lib, x: x.flatten()),
+    "flatten one dim": ((12,), lambda lib, x: x.flatten()),
+    "ravel": ((3, 4), lambda lib, x: x.ravel()),
+    "unflatten": ((3, 4), lambda lib, x: x.unflatten(1, (2, 2))),
+    "squeeze": ((1, 3, 1), lambda lib, x: x.squeeze()),
+    "squeeze dim": ((1, 3, 1), lambda lib, x: x.squeeze(0)),
+    "squeeze nothing": ((3, 4), lambda lib, x: x.squeeze()),
+    "unsqueeze": ((3, 4), lambda lib, x: x.unsqueeze(1)),
+    "expand": ((3, 4), lambda lib, x: x.expand(3, 4)),
+    "expand_as": ((3, 4), lambda lib, x: x.expand_as(lib.zeros(3, 4))),
+    "broadcast_to": ((3, 4), lambda lib, x: lib.broadcast_to(x, (1, 3, 4))),
+    "broadcast_tensors": ((3, 4), lambda lib, x: lib.broadcast_tensors(x, lib.zeros(4))[0]),
+    "narrow": ((3, 4), lambda lib, x: x.narrow(1, 1, 2)),
+    "select": ((3, 4), lambda lib, x: x.select(1, 1)),
+    "diagonal": ((3, 4), lambda lib, x: x.diagonal()),
+    "diag of a matrix": ((3, 4), lambda lib, x: x.diag()),
+    "unfold": ((3, 4), lambda lib, x: x.unfold(1, 2, 2)),
+    "unbind": ((3, 4), lambda lib, x: x.unbind(1)),
+    "split": ((3, 4), lambda lib, x: x.split(3, 1)),
+    "split sizes": ((3, 4), lambda lib, x: x.split([1, 3], 1)),
+    "split_with_sizes": ((3, 4), lambda lib, x: x.split_with_sizes([1, 3], 1)),
+    "chunk": ((3, 4), lambda lib, x: x.chunk(2)),
+    "tensor_split": ((3, 4), lambda lib, x: x.tensor_split(2)),
+    "hsplit": ((3, 4), lambda lib, x: x.hsplit(2)),
+    "vsplit": ((3, 4), lambda lib, x: x.vsplit([1])),
+    "dsplit": ((2, 3, 4), lambda lib, x: x.dsplit(2)),
+    "meshgrid": ((4,), lambda lib, x: lib.meshgrid(x, indexing="ij")),
+    "atleast_1d": ((3, 4), lambda lib, x: lib.atleast_1d(x)),
+    "atleast_2d": ((4,), lambda lib, x: lib.atleast_2d(x)),
+    "atleast_3d": ((3, 4), lambda lib, x: lib.atleast_3d(x)),
+    "as_strided": ((3, 4), lambda lib, x: x.as_strided((2, 2), (1, 2), 1)),
+    "detach": ((3, 4), lambda lib, x: x.detach()),
+    "data": ((3, 4), lambda lib, x: x.data),
+    "contiguous": ((3, 4), lambda lib, x: x.contiguous()),
+    "clone": ((3, 4), lambda lib, x: x.clone()),
+    "to the same": ((3, 4), lambda lib, x: x.to(lib.float32)),
+    "to the same, copy": ((3, 4), lambda lib, x: x.to(lib.float32, copy=True)),
+    "to another dtype": ((3, 4), lambda lib, x: x.to(lib.float16)),
+    "float": ((3, 4), lambda lib, x: x.float()),
+    "type_as": ((3, 4), lambda lib, x: x.type_as(x)),
+    "sum_to_size": ((3, 4), lambda lib, x: x.sum_to_size(3, 4)),
+    "repeat once": ((3, 4), lambda lib, x: x.repeat(1, 1)),
+    "tile once": ((3, 4), lambda lib, x: x.tile(1)),
+    "flip of nothing": ((3, 4), lambda lib, x: x.flip(())),
+    "roll by nothing": ((3, 4), lambda lib, x: x.roll(0, 0)),
+    "rot90 by nothing": ((3, 4), lambda lib, x: x.rot90(0)),
+    "cat of one": ((3, 4), lambda lib, x: lib.cat([x])),
+    "stack of one": ((3, 4), lambda lib, x: lib.stack([x])),
+    "cartesian_prod of one": ((4,), lambda lib, x: lib.cartesian_prod(x)),
+    "index_select": ((3, 4), lambda lib, x: x.index_select(0, lib.tensor([0, 1, 2]))),
+    "gather": ((4,), lambda lib, x: x.gather(0, lib.tensor([0, 1, 2, 3]))),
+    "triu": ((3, 4), lambda lib, x: x.triu()),
+    "positive": ((3, 4), lambda lib, x: +x),
+    "dropout in eval": ((3, 4), lambda lib, x: lib.nn.functional.dropout(x, 0.5, training=False)),
+    "as_tensor": ((3, 4), lambda lib, x: lib.as_tensor(x)),
+    "requires_grad_": ((3, 4), lambda lib, x: x.requires_grad_(False)),
+    "squeeze_": ((3, 1), lambda lib, x: x.view(3, 1).squeeze_()),
+    "unsqueeze_": ((3, 4), lambda lib, x: x.view(3, 4).unsqueeze_(0)),
+    "transpose_": ((3, 4), lambda lib, x: x.view(3, 4).transpose_(0, 1)),
+    "t_": ((3, 4), lambda lib, x: x.view(3, 4).t_()),
+    "resize_ to less": ((3, 4), lambda lib, x: x.view(3, 4).resize_(2, 5)),
+    "set_": ((3, 4), lambda lib, x: lib.zeros(2).set_(x)),
+}
+
+#: How the operand lies in its storage: from a row-major tensor of that shape, or of a larger one.
+LAYOUTS: dict[str, Callable[[Any, tuple[int, ...]], Tensor]] = {
+    "contiguous": lambda lib, shape: _numbers(lib, shape),
+    "transposed": lambda lib, shape: _numbers(lib, shape[::-1]).permute(*range(len(shape) - 1, -1, -1)),
+    "sliced": lambda lib, shape: _numbers(lib, (*shape[:-1], 2 * shape[-1] + 1))[..., 1::2],
+}
+
+
+def _numbers(lib: Any, shape: tuple[int, ...]) -> Tensor:
+    n = 1
+    for k in shape:
+        n *= k
+    return lib.arange(n, dtype=lib.float32).reshape(shape)
+
+
+def written(lib: Any, layout: str, case: str) -> tuple[Tensor, list[Tensor]] | Exception:
+    """Apply the case and write through each result; return the operand and the results, or what was raised."""
+    shape, view = CASES[case]
+    x = LAYOUTS[layout](lib, shape)
+    try:
+        results = view(lib, x)
+    except RuntimeError as error:
+        return error
+    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    for i, y in enumerate(results):
+        y += 100 * (i + 1)
+    return x, results
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("case", CASES)
+def test_write_through_the_result(case: str, layout: str) -> None:
+    got, want = written(torchlette, layout, case), written(torch, layout, case)
+    if isinstance(want, Exception):
+        assert isinstance(got, type(want)), f"got {got!r}, want {want!r}"
+        return
+    assert not isinstance(got, Exception), f"got {got!r}"
+    oracle.assert_equal(got[0], want[0], "the operand")
+    oracle.assert_equal(got[1], want[1], "the results")
+    for a, e in zip(got[1], want[1], strict=True):  # copies of ours are row-major; views have strides of their own
+        if e.untyped_storage().data_ptr() == want[0].untyped_storage().data_ptr():
+            assert a.stride() == e.stride() and a.storage_offset() == e.storage_offset()
+
+
+@pytest.mark.parametrize("case", ["getitem slices", "transpose", "reshape", "unfold", "narrow", "diagonal", "as_strided", "expand"])
+def test_gradient_of_a_write_through_a_view(case: str) -> None:
+    """What is written through a view of a computed tensor has its gradient, and what it replaced has none."""
+
+    def gradients(lib: Any) -> list[Tensor]:
+        shape, view = CASES[case]
+        x = _numbers(lib, shape).requires_grad_()
+        base = x * 2
+        parts = view(lib, base)
+        part = parts[0] if isinstance(parts, (tuple, list)) else parts
+        value = lib.ones(tuple(part.shape)).requires_grad_()
+        part.mul_(value * 3)
+        (base * base).sum().backward()
+        return [x.grad, value.grad]
+
+    oracle.assert_equal(gradients(torchlette), gradients(torch))
