@@ -145,7 +145,8 @@ def test_write_through_the_result(case: str, layout: str) -> None:
     oracle.assert_equal(got[1], want[1], "the results")
     for a, e in zip(got[1], want[1], strict=True):  # copies of ours are row-major; views have strides of their own
         if e.untyped_storage().data_ptr() == want[0].untyped_storage().data_ptr():
-            assert a.stride() == e.stride() and a.storage_offset() == e.storage_offset()
+            assert [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1] == [s for s, n in zip(e.stride(), e.shape, strict=True) if n > 1]
+            assert a.storage_offset() == e.storage_offset()
 
 
 @pytest.mark.parametrize("case", ["getitem slices", "transpose", "reshape", "unfold", "narrow", "diagonal", "as_strided", "expand"])

@@ -19,6 +19,8 @@ import torchlette
 
 EXPRESSIONS = {"cpu": 60, "wgpu": 12}  # of one seed; each new shape costs a software adapter a kernel
 SEEDS = {"cpu": range(12), "wgpu": range(3)}
+#: The parts of an expression, and how often each is drawn.
+KINDS = {"int": 0.14, "slice": 0.2, "tensor": 0.3, "mask": 0.1, "none": 0.08, "ellipsis": 0.06, "list": 0.06, "array": 0.04, "bool": 0.02}
 Rng = np.random.Generator
 Key = Any
 
