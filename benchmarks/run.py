@@ -23,19 +23,21 @@ def main() -> int:
     device = "cpu"
     rows = []
     if options.suite == "cpu":
+        import conv
         import cpu_steps
         import demo_step
         import plan
         import record
         import small_ops
 
-        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows]
+        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows, conv.rows]
     elif options.suite == "gpu":
+        import conv
         import gpu_demo_step
         import gpu_kernels
         import gpu_steps
 
-        device, suites = "wgpu", [gpu_kernels.rows, gpu_demo_step.rows, gpu_steps.rows]
+        device, suites = "wgpu", [gpu_kernels.rows, gpu_demo_step.rows, gpu_steps.rows, lambda: conv.rows("gpu")]
     else:
         import soak
 

@@ -1,0 +1,100 @@
+"""Convolutions and a small convolutional net's training step against PyTorch: ``python benchmarks/conv.py cpu|gpu``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+#: Batch, channels in, height, channels out, kernel of a convolution, padded to keep its size.
+SHAPES = ((32, 64, 56, 64, 3), (32, 64, 56, 64, 1), (8, 3, 224, 64, 7))
+STEPS = 5
+#: Calls of a side before the result is read.
+CALLS = 3
+
+
+def convolution(name: str, device: str, shape: tuple[int, int, int, int, int], *, grad: bool) -> Callable[[], Any]:
+    """Return a function that convolves, and with ``grad`` also goes back to input, weight and bias."""
+    from steps import library
+
+    lib = library(name)
+    n, c, h, o, k = shape
+    x, w, b = (lib.randn(*s).to(device).requires_grad_(grad) for s in ((n, c, h, h), (o, c, k, k), (o,)))
+    ones = lib.ones(n, o, h, h).to(device)
+
+    def run() -> float:
+        for _ in range(CALLS):
+            y = lib.nn.functional.conv2d(x, w, b, padding=k // 2)
+            if grad:
+                gradients = lib.autograd.grad(y, (x, w, b), ones)
+                y = gradients[0]
+                y = y.sum() + gradients[1].sum()
+        return y.sum().item()
+
+    return run
+
+
+def cnn_steps(name: str, device: str) -> Callable[[], float]:
+    """Return a function that makes training steps of a net with two convolutions, batch norm and pooling on 64 pictures of 28x28."""
+    from steps import library
+
+    lib = library(name)
+    nn = lib.nn
+    lib.manual_seed(0)
+    features = [nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)]
+    features += [nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)]
+    model = nn.Sequential(*features, nn.Flatten(), nn.Linear(32 * 7 * 7, 10)).to(device)
+    x, y = lib.randn(64, 1, 28, 28).to(device), lib.randint(0, 10, (64,)).to(device)
+    optimizer = lib.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def run() -> float:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+        return loss.item()
+
+    return run
+
+
+def rows(device: str = "cpu") -> Iterator[Any]:
+    """Measure every case on ``cpu`` or ``gpu``."""
+    import torch
+    from measure import Row, race
+
+    if device == "gpu":
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    ours, theirs = ("wgpu", "cuda") if device == "gpu" else ("cpu", "cpu")
+    for shape in SHAPES:
+        n, c, h, o, k = shape
+        for grad in (False, True):
+            label = f"conv2d {o}x{c}x{k}x{k} on {n}x{c}x{h}x{h}" + (" fwd+bwd" if grad else "")
+            a, b = race(convolution("torchlette", ours, shape, grad=grad), convolution("torch", theirs, shape, grad=grad))
+            yield Row(label, a / CALLS, b / CALLS)
+    a, b = race(cnn_steps("torchlette", ours), cnn_steps("torch", theirs))
+    yield Row("step of a small CNN, 64 of 28x28", a / STEPS, b / STEPS)
+
+
+def main() -> None:
+    """Print the table and, when asked, record it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("device", choices=("cpu", "gpu"))
+    parser.add_argument("--record", action="store_true", help="write results/conv_<device>.json")
+    options = parser.parse_args()
+    if options.device == "cpu":  # before either library starts its threads
+        os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
+        os.environ.setdefault("OMP_NUM_THREADS", "2")
+    table = []
+    for row in rows(options.device):
+        table.append(row)
+        print(row, flush=True)
+    if options.record:
+        from measure import record
+
+        print(f"recorded in {record(f'conv_{options.device}', options.device, table)}")
+
+
+if __name__ == "__main__":
+    main()
