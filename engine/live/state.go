@@ -260,7 +260,7 @@ func (s *State) dropBase(id uint32) {
 		s.freeLoc(b.Loc)
 	}
 	s.G.Release(b.Value)
-	*b = Base{Gen: b.Gen}
+	*b = Base{Gen: b.Gen + 1} // what autograd saved of it can no longer be modified
 	s.freeB = append(s.freeB, id)
 	s.LiveBases--
 }

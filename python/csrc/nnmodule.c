@@ -10,6 +10,8 @@ enum { N_TABLES = 3, N_HOOKS = 4 };
 
 static PyObject *tables[N_TABLES], *hooks[N_HOOKS];
 static PyObject *name_forward, *name_with_hooks;
+/* The tables of the hooks that run with every module's call: a tuple of dicts. */
+static PyObject *every_module;
 
 /* The entry of the table called table_name under name, borrowed; NULL when there is none, or with an exception set. */
 static PyObject *entry(PyObject *dict, PyObject *table_name, PyObject *name) {
@@ -38,8 +40,27 @@ static PyObject *module_getattro(PyObject *self, PyObject *name) {
     return PyObject_GenericGetAttr(self, name);
 }
 
+static PyObject *set_module_hooks(PyObject *module, PyObject *dicts) {
+    (void)module;
+    for (Py_ssize_t i = 0; i < PyTuple_Size(dicts); i++) {
+        if (!PyDict_Check(PyTuple_GetItem(dicts, i))) {
+            PyErr_SetString(PyExc_TypeError, "_set_module_hooks: want dicts");
+            return NULL;
+        }
+    }
+    PyObject *before = every_module;
+    every_module = Py_NewRef(dicts);
+    Py_XDECREF(before);
+    Py_RETURN_NONE;
+}
+
 /* 1 when a hook is to run with the call of self. */
 static int has_hooks(PyObject *self) {
+    for (Py_ssize_t i = 0; every_module != NULL && i < PyTuple_Size(every_module); i++) {
+        if (PyDict_Size(PyTuple_GetItem(every_module, i)) > 0) {
+            return 1;
+        }
+    }
     PyObject *dict = PyObject_GenericGetDict(self, NULL);
     if (dict == NULL) {
         return -1;
@@ -94,6 +115,11 @@ static int intern_all(PyObject **into, const char *const *names, int n) {
     return 0;
 }
 
+static PyMethodDef functions[] = {
+    {"_set_module_hooks", set_module_hooks, METH_VARARGS, "Give the dicts of the hooks that run with every module's call."},
+    {NULL, NULL, 0, NULL},
+};
+
 int nnmodule_init(PyObject *module) {
     static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
     static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
@@ -111,7 +137,7 @@ int nnmodule_init(PyObject *module) {
         .slots = slots,
     };
     PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
+    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 || PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }

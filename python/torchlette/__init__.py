@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os as _os
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from torchlette import _C
 from torchlette._version import __version__
@@ -54,16 +54,29 @@ from torchlette.layouts import *  # noqa: E402, F403
 from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("fft", "linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
+_LAZY = ("fft", "func", "linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
 
 
-def __getattr__(name: str) -> _ModuleType:
+# Functions of neural networks that are names of this module too, by where they are.
+_OF_NN = {
+    **dict.fromkeys(
+        ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",
+         "pixel_shuffle", "pixel_unshuffle", "rrelu"), "nn.functional",
+    ),
+    **dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "nn.modules.rnn"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
     """Import a part of the package that nothing has used yet."""
     if name in _LAZY:
         return _import_module(f"torchlette.{name}")
+    if name in _OF_NN:
+        globals()[name] = getattr(_import_module(f"torchlette.{_OF_NN[name]}"), name)
+        return globals()[name]
     raise AttributeError(f"module 'torchlette' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List the parts that are not imported yet too."""
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_OF_NN})

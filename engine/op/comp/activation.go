@@ -12,7 +12,7 @@ import (
 // the input.
 func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.Val) op.Val, s ...op.Sample) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional, InPlace: inPlace, Out: withOut[name], Samples: s,
+		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional | alsoAt[name], InPlace: inPlace, Out: withOut[name], Samples: s,
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			if plainHalf[name] {
@@ -26,6 +26,9 @@ func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.
 
 // withOut are the functions of nn.functional that take out= in PyTorch.
 var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true, "hardshrink": true}
+
+// alsoAt are the functions of nn.functional that PyTorch has elsewhere too.
+var alsoAt = map[string]op.Where{"celu": op.Function, "selu": op.Function, "threshold": op.Function, "hardshrink": op.Function | op.Method}
 
 // plainHalf are those that need no widening of half types: one primitive, or steps
 // that round one by one in PyTorch too.

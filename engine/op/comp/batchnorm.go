@@ -41,7 +41,7 @@ func batchNorm(a *op.Args) op.Val {
 	a.Scalar()
 	eps := a.Scalar()
 	s := x.Shape()
-	if len(s) > 1 && x.L().Numel == 0 {
+	if x.L().Numel == 0 {
 		return x
 	}
 	features := int64(0)

@@ -133,9 +133,15 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 func registerEmbedding() {
 	op.Register(op.Def{
 		Sig: "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-		Doc: "The rows of weight at indices; the row padding_idx gets no gradient.", Where: op.Function,
-		Samples:      samples("T(5,4), I(3;0,5)", "T(5,4), I(2,3;0,5)", "T(5,4), I(;0,5)", "T(5,4), I(6;0,5), 2"),
+		Doc: "The rows of weight at indices; the row padding_idx gets no gradient, with scale_grad_by_freq a row's gradient is divided by how often it occurs. sparse changes nothing: gradients are dense.", Where: op.Function,
+		Samples:      samples("T(5,4), I(3;0,5)", "T(5,4), I(2,3;0,5)", "T(5,4), I(;0,5)", "T(5,4), I(6;0,5), 2", "T(3,4), I(8;0,3), 1, True"),
 		ErrorSamples: samples("T(3,4), T(2)", "T(3), I(2;0,3)"), Eval: evalEmbedding,
+	})
+	op.Register(op.Def{
+		Sig: "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Where: op.Function, InPlaceOnly: true,
+		Doc:          "The rows of self [rows, n] that occur in indices, scaled down to max_norm where their norm is larger.",
+		Samples:      samples("T(5,4), I(3;0,5), 1.0, 2.0", "T(5,4), I(2,3;0,5), 0.5, 1.0"),
+		ErrorSamples: samples("T(3), I(2;0,3), 1.0, 2.0"), NoGrad: "PyTorch computes none", Eval: evalEmbeddingRenorm,
 	})
 	op.Register(op.Def{
 		Sig: "one_hot(Tensor self, int num_classes=-1) -> Tensor", Doc: "1 at the class, 0 elsewhere, along a new last dim.", Where: op.Functional, NoGrad: "of integers",
@@ -161,9 +167,7 @@ func registerEmbedding() {
 func evalEmbedding(a *op.Args) []op.Val {
 	w, i, b := a.Val(), a.Val(), a.B
 	pad := a.Int()
-	if scale, sparse := a.Bool(), a.Bool(); scale || sparse {
-		fail(ir.ErrNotImplemented, "embedding: scale_grad_by_freq and sparse are not supported: want False")
-	}
+	scale := a.Bool()
 	if len(w.Shape()) != 2 {
 		fail(ir.ErrRuntime, "'weight' must be 2-D")
 	}
@@ -177,8 +181,34 @@ func evalEmbedding(a *op.Args) []op.Val {
 		row := prim.Eq(b, prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, w.Device(), w.Shape()[0]), op.IntVal(pad))
 		w = prim.Where(b, prim.Expand(b, prim.Unsqueeze(b, row, 1), w.Shape()), b.Detach(w), w)
 	}
-	y := prim.IndexSelect(b, w, prim.Reshape(b, i, []int64{i.L().Numel}), 0)
+	flat := prim.Reshape(b, i, []int64{i.L().Numel})
+	y := prim.IndexSelect(b, w, flat, 0)
+	if scale && b.NeedsGrad(w) {
+		// The value is y's; the gradient of each row is divided by how often it occurs.
+		counts := prim.Zeros(b, w.DType(), w.Device(), w.Shape()[:1])
+		counts = prim.ScatterAdd(b, counts, flat, prim.Fill(b, op.IntVal(1), w.DType(), w.Device(), flat.Shape()), 0)
+		often := prim.Along(b, prim.IndexSelect(b, counts, flat, 0), y.Shape(), 0)
+		still := b.Detach(y)
+		y = prim.Add(b, still, prim.Div(b, prim.Sub(b, y, still), often))
+	}
 	return a.Ret(prim.Reshape(b, y, append(slices.Clone(i.Shape()), w.Shape()[1])))
+}
+
+// evalEmbeddingRenorm scales the rows that occur and are longer than max_norm down to it.
+func evalEmbeddingRenorm(a *op.Args) []op.Val {
+	w, i, most, p, b := a.Val(), a.Val(), a.Float(), a.Float(), a.B
+	if len(w.Shape()) != 2 {
+		fail(ir.ErrRuntime, "'weight' must be 2-D")
+	}
+	needIndex("embedding_renorm_", i)
+	flat := prim.Reshape(b, i, []int64{i.L().Numel})
+	norm := vectorNorm(b, w, p, []bool{false, true}, false)
+	occurs := prim.Scatter(b, prim.Zeros(b, ir.Bool, w.Device(), norm.Shape()), flat, op.BoolVal(true), 0)
+	long := prim.BitwiseAnd(b, occurs, prim.Gt(b, norm, op.FloatVal(most)))
+	// PyTorch's formula: the sum keeps the quotient finite.
+	factor := prim.Mul(b, prim.Reciprocal(b, affine(b, norm, 1, 1e-7)), op.FloatVal(most))
+	factor = prim.Where(b, long, factor, op.FloatVal(1))
+	return a.Ret(prim.Mul(b, w, prim.Along(b, factor, w.Shape(), 0)))
 }
 
 func registerTopk() {

@@ -16,6 +16,11 @@ func init() {
 		registerAdaptive(d)
 	}
 	op.Register(op.Def{
+		Sig: "_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", Where: op.Hidden, Eval: evalMaxUnpool,
+		Doc:     "Zeros [N, C, *output_size] with self at the row-major places indices of each channel: the inverse of max_poolNd_with_indices.",
+		Samples: samples("T(2,3,2), torch.tensor([[[0, 3]] * 3] * 2), (5,)", "T(2,1,2), torch.tensor([[[4, 1]]] * 2), (2,3)", "T(1,1,2,1,1), torch.tensor([[[[[3]], [[7]]]]]), (2,2,2)"),
+	})
+	op.Register(op.Def{
 		Sig: "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", Where: op.Function, Eval: evalPad,
 		Doc:          "self with elements of one value before and behind: pairs of numbers, the last dim's first; negative ones cut off.",
 		Samples:      samples("T(3,4), (1,2)", "T(3,4), (1,0,0,2), 2.5", "T(2,3,4), (-1,1)", "I(3,4;0,9), (1,1), 7", "T(3,4), (-1,-1,2,2)", "T(0,2), (1,1)"),
@@ -148,7 +153,7 @@ func registerAvgPool(d int) {
 		s = append(s, sample("T(2,3,"+sizes+"), "+kernel+", 2 | divisor_override=5"))
 	}
 	op.Register(op.Def{
-		Sig: sig + ") -> Tensor", Doc: fmt.Sprintf("The mean of each window of the last %d dims.", d), Where: functionFor(d), Samples: s,
+		Sig: sig + ") -> Tensor", Doc: fmt.Sprintf("The mean of each window of the last %d dims.", d), Where: functionFor(d), Out: d > 1, Samples: s,
 		ErrorSamples: samples("T(2,3,"+sizes+"), "+kernel+", 2, 5", "T(2,3,"+sizes+"), 0"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -334,6 +339,23 @@ func adaptiveMax(b op.Builder, x op.Val, in, out []int64) (values, indices op.Va
 		below *= in[i]
 	}
 	return x, indices
+}
+
+func evalMaxUnpool(a *op.Args) []op.Val {
+	x, i, b := a.Val(), a.Val(), a.B
+	size, _ := a.IntList()
+	if !sameShape(x.Shape(), i.Shape()) {
+		fail(ir.ErrRuntime, "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s", ir.ShapeString(x.Shape()), ir.ShapeString(i.Shape()))
+	}
+	if i.DType() != ir.I64 {
+		fail(ir.ErrRuntime, "elements in indices should be type int64 but got: %s", typeName(i.DType()))
+	}
+	lead := slices.Clone(x.Shape()[:len(x.Shape())-len(size)])
+	flat := append(slices.Clone(lead), x.L().Numel/max(1, ir.Numel(lead)))
+	last := int64(len(lead))
+	y := prim.Zeros(b, x.DType(), x.Device(), append(slices.Clone(lead), ir.Numel(size)))
+	y = prim.Scatter(b, y, prim.Reshape(b, i, flat), prim.Reshape(b, x, flat), last)
+	return a.Ret(prim.Reshape(b, y, append(lead, size...)))
 }
 
 func evalPad(a *op.Args) []op.Val {

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from module_oracle import check_call, pair  # noqa: E402
+from module_oracle import check_call, pair, theirs  # noqa: E402
 
 
 def x(*shape, grad=True):
@@ -275,12 +275,14 @@ def test_gumbel_softmax():
     assert logits.grad.abs().max().item() > 0
 
 
-def test_embedding_refuses_what_is_not_supported():
-    import torchlette as tl
-
-    for options in ({"max_norm": 1.0}, {"sparse": True}, {"scale_grad_by_freq": True}):
-        with pytest.raises(ValueError, match=next(iter(options))):
-            tl.nn.Embedding(3, 4, **options)
+@pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"max_norm": 1.0, "norm_type": 1.0}, {"scale_grad_by_freq": True}, {"padding_idx": 1}], ids=str)
+@pytest.mark.parametrize("kind", ["Embedding", "EmbeddingBag"])
+def test_embedding_options(kind, options):
+    """Rows are renormalised in the table, and gradients divided by frequencies."""
+    expected, got = pair(lambda nn: getattr(nn, kind)(5, 3, **options))
+    assert repr(expected) == repr(got)
+    check_call(expected, got, torch.tensor([[0, 1, 1], [4, 0, 1]]))
+    torch.testing.assert_close(theirs(got.weight), expected.weight.detach())
 
 
 @pytest.mark.parametrize(

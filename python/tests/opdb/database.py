@@ -92,8 +92,10 @@ class Converter:
             return type(x)(self(v) for v in x)
         if isinstance(x, dict):
             return {k: self(v) for k, v in x.items()}
-        if isinstance(x, types.FunctionType):
-            return rewritten(x)
+        if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
+            return _mapped(x)
+        if isinstance(x, torch.nn.PairwiseDistance):
+            return facade.nn.PairwiseDistance(x.norm, x.eps, x.keepdim)
         return x
 
 
@@ -133,7 +135,7 @@ def _mapped(x: Any) -> Any:
     if isinstance(x, types.FunctionType):
         return rewritten(x)
     if isinstance(x, types.BuiltinFunctionType):
-        return lookup(x.__name__) or x
+        return lookup(x.__name__) or lookup(f"nn.functional.{x.__name__}") or x
     if isinstance(x, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return getattr(torchlette.Tensor, x.__name__, x)
     return x

@@ -73,6 +73,7 @@ DRAWS = frozenset(
     """
 bernoulli cauchy empty empty_like empty_permuted empty_strided exponential geometric log_normal multinomial new_empty
 new_empty_strided nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
-nn.functional.feature_alpha_dropout nn.functional.rrelu normal rand_like randint randint_like randn randn_like uniform
+nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
+nn.functional.rrelu normal rand_like randint randint_like randn randn_like uniform
 """.split()
 )

@@ -494,3 +494,15 @@ def test_saved_values_are_freed_by_backward(device: str) -> None:
     after = stats()["live_bytes"]
     assert after < before, "exp, sin and their product should be gone, and only the gradient new"
     assert loss.shape == ()
+
+
+def test_saved_values_without_a_handle_count_as_unmodified(device: str) -> None:
+    """A tensor that was written in place, saved and then dropped is what it was when it was saved."""
+    a = oracle.ours(A, device, requires_grad=True)
+    out = a * 1
+    out += 1
+    out.relu_()
+    loss = out.sum()
+    del out
+    loss.backward()
+    np.testing.assert_array_equal(a.grad.numpy(), (A + 1 > 0).astype("float32"))

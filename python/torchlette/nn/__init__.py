@@ -2,6 +2,6 @@
 
 from torchlette.nn import functional, init, modules, parameter, utils
 from torchlette.nn.modules import *  # noqa: F403
-from torchlette.nn.parameter import Buffer, Parameter
+from torchlette.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils", *modules.__all__]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules", "parameter", "utils", *modules.__all__]

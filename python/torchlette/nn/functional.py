@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette.nn import channel_functions, loss_functions, spatial_functions, window_functions
+from torchlette.nn import channel_functions, embedding_functions, loss_functions, spatial_functions, window_functions
 from torchlette.nn.channel_functions import *  # noqa: F403
+from torchlette.nn.embedding_functions import *  # noqa: F403
 from torchlette.nn.loss_functions import *  # noqa: F403
 from torchlette.nn.loss_functions import reduction_name
 from torchlette.nn.spatial_functions import *  # noqa: F403
@@ -25,8 +26,6 @@ __all__ = [
     "dropout",
     "elu",
     "elu_",
-    "embedding",
-    "embedding_bag",
     "gelu",
     "glu",
     "hardshrink",
@@ -40,7 +39,9 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "leaky_relu_",
+    "grid_sample",
     "linear",
+    "linear_cross_entropy",
     "log_softmax",
     "logsigmoid",
     "mish",
@@ -70,6 +71,7 @@ __all__ = [
     "threshold",
     "threshold_",
     *channel_functions.__all__,
+    *embedding_functions.__all__,
     *loss_functions.__all__,
     *spatial_functions.__all__,
     *window_functions.__all__,
@@ -94,6 +96,7 @@ softshrink = _C.softshrink
 hardshrink = _C.hardshrink
 glu = _C.glu
 prelu = _C.prelu
+grid_sample = _C.grid_sample
 cosine_similarity = _C.cosine_similarity
 relu_ = _C.relu_
 leaky_relu_ = _C.leaky_relu_
@@ -203,115 +206,6 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 # Sparse and random -----------------------------------------------------------------------
 
 
-def embedding(
-    input: Tensor,
-    weight: Tensor,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Tensor:
-    """Return the rows of ``weight`` at the indices ``input``; the row ``padding_idx`` gets no gradient."""
-    refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
-    rows = weight.shape[0]
-    if padding_idx is None:
-        padding_idx = -1
-    else:
-        if not -rows <= padding_idx < rows:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx %= rows
-    return _C.embedding(weight, input, padding_idx)
-
-
-def refuse_embedding_options(max_norm: float | None, scale_grad_by_freq: bool, sparse: bool) -> None:
-    """Raise for the options of ``embedding`` that are not supported."""
-    for name, value, want in (("max_norm", max_norm, None), ("scale_grad_by_freq", scale_grad_by_freq, False), ("sparse", sparse, False)):
-        if value != want:
-            raise ValueError(f"embedding: {name} is not supported: got {value}, want {want}")
-
-
-def embedding_bag(
-    input: Tensor,
-    weight: Tensor,
-    offsets: Tensor | None = None,
-    max_norm: float | None = None,
-    norm_type: float = 2,
-    scale_grad_by_freq: bool = False,
-    mode: str = "mean",
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> Tensor:
-    """Return the sum, mean or maximum of the rows of ``weight`` in each bag of indices: [bags, features].
-
-    Args:
-        input: Indices: [bags, indices] or, with ``offsets``, all bags in one vector.
-        weight: The table, [rows, features].
-        offsets: Where each bag begins; they are read.
-        max_norm: Not supported.
-        norm_type: Not used.
-        scale_grad_by_freq: Not supported.
-        mode: "sum", "mean" or "max".
-        sparse: Not supported.
-        per_sample_weights: Factor of each index, for sums.
-        include_last_offset: Whether the last offset is the end of the last bag.
-        padding_idx: An index that counts for nothing.
-    """
-    refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
-    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
-        raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input ({input.shape})"
-        )
-    if input.ndim == 2:
-        if offsets is not None:
-            raise ValueError(f"if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences, got {offsets.shape}")
-        index, present = input, _C.ones_like(input, dtype=_C.bool)
-    elif input.ndim == 1:
-        if offsets is None:
-            raise ValueError("offsets has to be a 1D Tensor but got None")
-        if offsets.ndim != 1:
-            raise ValueError("offsets has to be a 1D Tensor")
-        index, present, place = _bags(input, offsets.tolist(), include_last_offset)
-        per_sample_weights = None if per_sample_weights is None else per_sample_weights.index_select(0, place.reshape(-1)).reshape(place.shape)
-    else:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
-    if padding_idx is not None:
-        present = present & (index != padding_idx % weight.shape[0])
-    rows, shown = _C.embedding(weight, index, -1), present.unsqueeze(-1)
-    if mode == "max":
-        if index.shape[1] == 0:
-            return rows.sum(1)
-        largest = rows.masked_fill(~shown, float("-inf")).max(1).values
-        return _C.where(present.any(1, keepdim=True), largest, 0.0)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    total = _C.where(shown, rows, 0.0).sum(1)
-    return total if mode == "sum" else total / present.sum(1, keepdim=True).clamp_min(1)
-
-
-def _bags(input: Tensor, offsets: list[int], include_last_offset: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the indices as [bags, longest], which of them there are, and where each lies in ``input``."""
-    if offsets and offsets[0] != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {offsets[0]}")
-    if offsets and offsets[-1] > input.shape[0]:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of {offsets[-1]}")
-    ends = offsets if include_last_offset else [*offsets, input.shape[0]]
-    bags = list(zip(ends, ends[1:], strict=False))
-    longest = max((end - start for start, end in bags), default=0)
-    place = [[min(start + k, end - 1) if end > start else 0 for k in range(longest)] for start, end in bags]
-    present = [[start + k < end for k in range(longest)] for start, end in bags]
-    shape = (len(bags), longest)
-    places = _C.tensor(place, dtype=_C.int64, device=input.device).reshape(shape)
-    index = input.index_select(0, places.reshape(-1)).reshape(shape)
-    return index, _C.tensor(present, dtype=_C.bool, device=input.device).reshape(shape), places
-
-
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1^T weight[k] input2 + bias[k]`` for each k: [..., in1], [..., in2], [out, in1, in2] -> [..., out]."""
     if input1.shape[:-1] != input2.shape[:-1]:
@@ -349,6 +243,50 @@ def cross_entropy(
     """Return the cross entropy of logits against class indices or class probabilities."""
     reduction = reduction_name(size_average, reduce, reduction)
     return _C.cross_entropy(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """Return the cross entropy of the logits that a linear layer makes of ``input``.
+
+    Args:
+        input: [features] or [batch, features].
+        linear_weight: [classes, ..., features]; the dims between are further dims of the loss.
+        target: Class indices or probabilities, for logits [batch, classes, ...].
+        linear_bias: [classes, ...].
+        weight: See :func:`cross_entropy`, as for the next three.
+        reduction: See there.
+        ignore_index: See there; not with probabilities.
+        label_smoothing: See there.
+        options: Accepted: PyTorch's ways to need less memory, which change no value.
+    """
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    classes, *more, features = linear_weight.shape
+    if input.shape[-1] != features:
+        raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and {features}, respectively")
+    if linear_bias is not None and list(linear_bias.shape) != [classes, *more]:
+        raise RuntimeError(f"expected linear_bias shape {(classes, *more)}, got {tuple(linear_bias.shape)}")
+    if more and input.dim() == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {features})")
+    shape = [*input.shape[:-1], classes, *more]
+    if list(target.shape) == shape and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    logits = linear(input, linear_weight.reshape(-1, features), None if linear_bias is None else linear_bias.reshape(-1)).reshape(shape)
+    ignore = -100 if ignore_index is None else ignore_index
+    return cross_entropy(logits, target, weight, ignore_index=ignore, reduction=reduction, label_smoothing=label_smoothing)
 
 
 def nll_loss(

@@ -201,3 +201,21 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlin
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
     return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)
+
+
+def _old_name(new: Any) -> Any:
+    """Return an initialiser under the name it had, which warns."""
+    old = new.__name__[:-1]
+
+    def initialize(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.", FutureWarning, stacklevel=2)
+        return new(*args, **kwargs)
+
+    initialize.__name__ = initialize.__qualname__ = old
+    initialize.__doc__ = f"Do what :func:`{old}_` does, under its old name."
+    return initialize
+
+
+uniform, normal, constant, eye, dirac = (_old_name(f) for f in (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal, kaiming_uniform = (_old_name(f) for f in (xavier_uniform_, xavier_normal_, kaiming_uniform_))
+kaiming_normal, orthogonal, sparse = (_old_name(f) for f in (kaiming_normal_, orthogonal_, sparse_))

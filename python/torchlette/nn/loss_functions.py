@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
 
 __all__ = [
     "cosine_embedding_loss",
+    "ctc_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "margin_ranking_loss",
@@ -18,6 +19,7 @@ __all__ = [
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "pairwise_distance",
+    "pdist",
     "poisson_nll_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
@@ -48,6 +50,91 @@ def _reduced(loss: Tensor, size_average: bool | None, reduce: bool | None, reduc
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """Return the ``p``-norm of ``x1 - x2 + eps`` over the last dimension."""
     return _C.norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """Return the ``p``-norms of the differences of all pairs of rows of [rows, features], (0, 1), (0, 2) and so on: [pairs]."""
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    rows = input.shape[0]
+    pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
+    if not pairs or input.shape[1] == 0:
+        return (input.sum() * 0).expand(len(pairs)).clone()
+    first, second = (_C.tensor(of, dtype=_C.int64, device=input.device) for of in zip(*pairs, strict=True))
+    return _C.norm(input.index_select(0, first) - input.index_select(0, second), p, 1)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Return the negative log likelihood of label sequences, summed over their alignments (A. Graves et al., 2006).
+
+    Args:
+        log_probs: Log probabilities of the classes, [steps, batch, classes] or [steps, classes].
+        targets: Labels, [batch, longest] or all of them in one vector.
+        input_lengths: Steps of each sample.
+        target_lengths: Labels of each sample; they are read when targets are one vector.
+        blank: The class of no label.
+        reduction: "none", "sum" or "mean", which divides by the target's lengths first.
+        zero_infinity: Whether infinite losses, of targets longer than their inputs, count as zero.
+    """
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    if targets.dtype not in (_C.int64, _C.int32):
+        raise RuntimeError(f"ctc_loss: targets must be integral: got {targets.dtype}")
+    batched = log_probs.dim() == 3
+    if not batched:
+        log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
+    steps, batch, _ = log_probs.shape
+    if not isinstance(target_lengths, Tensor):
+        longest = list(target_lengths)
+    elif targets.dim() == 1:
+        longest = target_lengths.reshape(-1).tolist()
+    else:
+        longest = None
+    inputs, wanted = ((of if isinstance(of, Tensor) else _C.tensor(of)).to(log_probs.device, _C.int64).reshape(-1) for of in (input_lengths, target_lengths))
+    for name, lengths in (("input_lengths", inputs), ("target_lengths", wanted)):
+        if lengths.shape[0] != batch:
+            raise RuntimeError(f"{name} must be of size batch_size: got {lengths.shape[0]} for a batch of {batch}")
+    if not isinstance(input_lengths, Tensor) and max(input_lengths, default=0) > steps:
+        raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(input_lengths)} (while checking arguments for ctc_loss)")
+    if longest is not None:
+        targets = _rows_of_targets(targets, longest)
+    loss = _C._ctc_loss(log_probs, targets.to(log_probs.device), inputs, wanted, blank)
+    if zero_infinity:
+        loss = _C.where(loss == math.inf, 0.0, loss)
+    if reduction == "mean":
+        return (loss / wanted.clamp_min(1)).mean()
+    if reduction == "sum":
+        return loss.sum()
+    return loss if batched else loss.squeeze(0)
+
+
+def _rows_of_targets(targets: Tensor, lengths: list[int]) -> Tensor:
+    """Return the labels as [batch, longest]."""
+    longest = max(lengths, default=0)
+    if targets.dim() > 1:
+        if targets.shape[1] < longest:
+            raise RuntimeError(
+                f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} (while checking arguments for ctc_loss)"
+            )
+        return targets[:, :longest]
+    if targets.shape[0] != sum(lengths):
+        raise RuntimeError(
+            f"Expected tensor to have size {sum(lengths)} at dimension 0, but got size {targets.shape[0]} (while checking arguments for ctc_loss)"
+        )
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    place = [[start + min(k, length - 1) if length else 0 for k in range(longest)] for start, length in zip(starts, lengths, strict=True)]
+    index = _C.tensor(place, dtype=_C.int64, device=targets.device).reshape(-1)
+    return targets.index_select(0, index).reshape(len(lengths), longest)
 
 
 def margin_ranking_loss(
@@ -159,6 +246,11 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    shape = target.shape
+    if input.dim() < 2:
+        input, target = input.reshape(1, -1), target.reshape(1)
+    if input.dim() != 2 or target.shape != input.shape[:1]:
+        raise RuntimeError(f"inconsistent target size, expected {list(input.shape[:1])} but got {list(shape)}")
     index = target.unsqueeze(-1)
     short = (margin - input.gather(-1, index) + input).clamp_min(0)
     if p == 2:
@@ -167,7 +259,7 @@ def multi_margin_loss(
         short = short * weight.index_select(0, target.reshape(-1)).reshape(index.shape)
     classes = _C.arange(input.shape[-1], device=input.device)
     loss = _C.where(classes == index, 0.0, short).sum(-1) / input.shape[-1]
-    return _reduced(loss, size_average, reduce, reduction)
+    return _reduced(loss.reshape(shape), size_average, reduce, reduction)
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -182,12 +274,15 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     """
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {target.shape} for input of size: {input.shape}")
+    shape = input.shape
+    if input.dim() == 0:
+        input, target = input.reshape(1), target.reshape(1)
     valid = (target < 0).long().cumsum(-1) == 0
     labels = target.clamp_min(0)
     is_label = _C.zeros_like(input, requires_grad=False).scatter_add(-1, labels, valid.to(input.dtype)) > 0
     short = (1 - input.gather(-1, labels).unsqueeze(-1) + input.unsqueeze(-2)).clamp_min(0)
     counted = valid.unsqueeze(-1) & ~is_label.unsqueeze(-2)
-    return _reduced(_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1], size_average, reduce, reduction)
+    return _reduced((_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1]).reshape(shape[:-1]), size_average, reduce, reduction)
 
 
 def triplet_margin_loss(

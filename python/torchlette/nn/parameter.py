@@ -7,7 +7,7 @@ from typing import Any
 
 from torchlette import _C
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class Parameter(_C.Tensor):
@@ -67,6 +67,71 @@ class Buffer(metaclass=_BufferMeta):
         alias.persistent = persistent
         alias._is_buffer = True
         return alias
+
+
+class UninitializedTensorMixin:
+    """A tensor whose shape is not known yet; it has a device and a dtype."""
+
+    cls_to_become: type
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a tensor of that shape, whose elements are undefined."""
+        device = self.device if device is None else device
+        self.data = _C.empty(tuple(shape), device=device, dtype=self.dtype if dtype is None else dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        """Raise: there is none."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load "
+            "an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes."
+        )
+
+    def detach(self) -> Any:
+        """Return self: there is no history."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return memo.setdefault(id(self), type(self)(self.requires_grad, self.device, self.dtype))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return (type(self), (self.requires_grad,))
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape the first call of a lazy module settles."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        """Make one without elements."""
+        return _C.Tensor._make_subclass(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class _InitializedBuffer(_C.Tensor):
+    """What an :class:`UninitializedBuffer` becomes."""
+
+
+class UninitializedBuffer(UninitializedTensorMixin, _C.Tensor):
+    """A buffer whose shape the first call of a lazy module settles."""
+
+    cls_to_become = _InitializedBuffer
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+        """Make one without elements."""
+        made = _C.Tensor._make_subclass(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
+        made.persistent = persistent
+        made._is_buffer = True
+        return made
+
+
+def is_lazy(param: Any) -> bool:
+    """Return whether ``param`` is a parameter or buffer without a shape."""
+    return isinstance(param, UninitializedTensorMixin)
 
 
 # Values of a state dict: name -> tensor, with the attribute _metadata.

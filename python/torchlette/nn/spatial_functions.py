@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torchlette import _C
 
-__all__ = ["interpolate", "pad", "upsample"]
+__all__ = ["affine_grid", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 Tensor = _C.Tensor
 
@@ -31,7 +31,9 @@ def _source(mode: str, size: int, left: int, right: int) -> list[int]:
     if mode == "circular":
         if left > size or right > size:
             raise RuntimeError("Padding value causes wrapping around more than once.")
-        return [i % size for i in places]
+        # Negative amounts cut first: what is left wraps round.
+        kept = list(range(max(-left, 0), size - max(-right, 0)))
+        return kept[len(kept) - max(left, 0) :] + kept + kept[: max(right, 0)]
     if left >= size or right >= size:
         raise RuntimeError(
             f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({left}, {right}) of a dimension of size {size}"
@@ -82,7 +84,7 @@ def _float32(x: float) -> float:
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
-_DIMENSIONS = {"linear": 3, "bilinear": 4, "trilinear": 5}
+_DIMENSIONS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
 def _output_sizes(sizes: Sequence[int], size: int | Sequence[int] | None, scale_factor: float | Sequence[float] | None) -> tuple[list[int], list[float | None]]:
@@ -115,20 +117,48 @@ def _nearest(x: Tensor, dim: int, out: int, factor: float | None, exact: bool) -
     return _take(x, dim, [min(math.floor(_float32((i + offset) * scale)), size - 1) for i in range(out)])
 
 
+def _places(size: int, out: int, factor: float | None, align_corners: bool) -> list[float]:
+    """Return where the elements of the result lie in a dimension."""
+    if align_corners:
+        scale = (size - 1) / (out - 1) if out > 1 else 0.0
+        return [i * scale for i in range(out)]
+    scale = size / out if factor is None or factor <= 0 else 1.0 / factor
+    return [(i + 0.5) * scale - 0.5 for i in range(out)]
+
+
+def _blend(x: Tensor, dim: int, places: list[float], weights: Callable[[float], tuple[float, ...]], before: int) -> Tensor:
+    """Return sums of neighbours along ``dim``, ``before`` of them before the place; beyond the edge it repeats.
+
+    ``weights`` gives the neighbours' weights for the part of a place behind its whole part.
+    """
+    low = [min(math.floor(p), x.shape[dim] - 1) for p in places]
+    columns = list(zip(*(weights(min(p - i, 1.0)) for p, i in zip(places, low, strict=True)), strict=True))
+    result = None
+    for k, column in enumerate(columns):
+        w = _C.tensor(column, dtype=x.dtype, device=x.device).reshape([len(places) if d == dim else 1 for d in range(x.dim())])
+        term = _take(x, dim, [min(max(i + k - before, 0), x.shape[dim] - 1) for i in low]) * w
+        result = term if result is None else result + term
+    return result
+
+
 def _linear(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool) -> Tensor:
     size = x.shape[dim]
     if size == out and (factor is None or factor == 1.0):
         return x
-    if align_corners:
-        scale = (size - 1) / (out - 1) if out > 1 else 0.0
-        places = [i * scale for i in range(out)]
-    else:
-        scale = size / out if factor is None else 1.0 / factor
-        places = [max((i + 0.5) * scale - 0.5, 0.0) for i in range(out)]
-    low = [min(math.floor(p), size - 1) for p in places]
-    weights = _C.tensor([min(p - i, 1.0) for p, i in zip(places, low, strict=True)], dtype=x.dtype, device=x.device)
-    weights = weights.reshape([out if d == dim else 1 for d in range(x.dim())])
-    return _take(x, dim, low) * (1 - weights) + _take(x, dim, [min(i + 1, size - 1) for i in low]) * weights
+    places = [max(p, 0.0) for p in _places(size, out, factor, align_corners)]
+    return _blend(x, dim, places, lambda t: (1 - t, t), 0)
+
+
+def _cubic_weights(t: float) -> tuple[float, ...]:
+    """Return the cubic convolution of R. Keys (1981) with a = -3/4 at distances 1 + t, t, 1 - t and 2 - t."""
+    a = -0.75
+    near = [((a + 2) * d - (a + 3)) * d * d + 1 for d in (t, 1 - t)]
+    far = [((a * d - 5 * a) * d + 8 * a) * d - 4 * a for d in (1 + t, 2 - t)]
+    return far[0], near[0], near[1], far[1]
+
+
+def _cubic(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool) -> Tensor:
+    return _blend(x, dim, _places(x.shape[dim], out, factor, align_corners), _cubic_weights, 1)
 
 
 def interpolate(
@@ -146,30 +176,36 @@ def interpolate(
         input: Of three to five dimensions.
         size: Sizes of the result.
         scale_factor: Instead of sizes, factors of them.
-        mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear".
-        align_corners: Whether the centres of the corner elements stay, in the linear modes, instead of their outer edges.
+        mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic" or "trilinear".
+        align_corners: Whether the centres of the corner elements stay, in the last four modes, instead of their outer edges.
         recompute_scale_factor: Compute places from the sizes instead of from the factors.
         antialias: Not supported.
     """
     if antialias:
         raise NotImplementedError("interpolate: antialias is not supported: got True, want False (average before, by avg_pool)")
-    nearest = mode in ("nearest", "nearest-exact")
-    if nearest and align_corners is not None:
+    plain = mode in ("nearest", "nearest-exact", "area")
+    if plain and align_corners is not None:
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    if not nearest and mode not in _DIMENSIONS:
-        raise NotImplementedError(f"interpolate: mode is not supported: got {mode}, want nearest, nearest-exact, linear, bilinear or trilinear")
-    if not 3 <= input.dim() <= 5 or (not nearest and input.dim() != _DIMENSIONS[mode]):
-        raise NotImplementedError(f"Input Error: mode {mode} does not take inputs of {input.dim()} dimensions")
+    if not 3 <= input.dim() <= 5 or (not plain and input.dim() != _DIMENSIONS.get(mode)):
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | "
+            f"trilinear | area | nearest-exact (got {mode} for {input.dim()} dimensions)"
+        )
     if recompute_scale_factor and size is not None:
         raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     out, factors = _output_sizes(input.shape[2:], size, scale_factor)
-    result = input
+    if mode == "area":
+        return getattr(_C, f"adaptive_avg_pool{len(out)}d")(input, out)
+    half = not plain and input.dtype in (_C.float16, _C.bfloat16)  # several products round once, at the end
+    result = input.float() if half else input
     for k in range(len(out)):
         factor = None if recompute_scale_factor else factors[k]
-        if nearest:
+        if plain:
             result = _nearest(result, 2 + k, out[k], factor, mode == "nearest-exact")
         else:
-            result = _linear(result, 2 + k, out[k], factor, bool(align_corners))
+            result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, bool(align_corners))
+    if half:
+        return result.to(input.dtype)
     return result.clone() if result is input else result
 
 
@@ -183,3 +219,38 @@ def upsample(
     """Return :func:`interpolate` of the same arguments, under its old name."""
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> Tensor:
+    """Return :func:`interpolate` by the nearest element, under its old name."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> Tensor:
+    """Return bilinear :func:`interpolate` with aligned corners, under its old name."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Return the places at which ``grid_sample`` reads an image under affine maps.
+
+    Args:
+        theta: The maps, [batch, 2, 3] or [batch, 3, 4].
+        size: Size of the output, [batch, channels, (depth,) height, width].
+        align_corners: Whether -1 and 1 are the centres of the corner elements instead of their outer edges.
+    """
+    if align_corners is None:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0.", stacklevel=2)
+        align_corners = False
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    dims = len(size) - 2
+    if dims not in (2, 3):
+        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}.")
+    if theta.dim() != 3 or tuple(theta.shape[-2:]) != (dims, dims + 1):
+        raise ValueError(f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {list(size)}. Got {theta.shape}.")
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
+    return _C.affine_grid_generator(theta, size, align_corners)

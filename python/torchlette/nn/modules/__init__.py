@@ -2,12 +2,14 @@
 
 from torchlette.nn.modules import (
     activation,
+    adaptive,
     batchnorm,
     container,
     conv,
     distance,
     dropout,
     flatten,
+    lazy,
     linear,
     loss,
     module,
@@ -21,12 +23,14 @@ from torchlette.nn.modules import (
     upsampling,
 )
 from torchlette.nn.modules.activation import *  # noqa: F403
+from torchlette.nn.modules.adaptive import *  # noqa: F403
 from torchlette.nn.modules.batchnorm import *  # noqa: F403
 from torchlette.nn.modules.container import *  # noqa: F403
 from torchlette.nn.modules.conv import *  # noqa: F403
 from torchlette.nn.modules.distance import *  # noqa: F403
 from torchlette.nn.modules.dropout import *  # noqa: F403
 from torchlette.nn.modules.flatten import *  # noqa: F403
+from torchlette.nn.modules.lazy import *  # noqa: F403
 from torchlette.nn.modules.linear import *  # noqa: F403
 from torchlette.nn.modules.loss import *  # noqa: F403
 from torchlette.nn.modules.module import *  # noqa: F403
@@ -41,12 +45,14 @@ from torchlette.nn.modules.upsampling import *  # noqa: F403
 
 _FAMILIES = (
     activation,
+    adaptive,
     batchnorm,
     container,
     conv,
     distance,
     dropout,
     flatten,
+    lazy,
     linear,
     loss,
     module,

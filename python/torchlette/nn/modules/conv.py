@@ -11,13 +11,9 @@ from torchlette.nn import functional as F
 from torchlette.nn import init
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
+from torchlette.nn.window_functions import as_tuple
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold"]
-
-
-def as_tuple(value: Any, n: int) -> tuple[Any, ...]:
-    """Return ``value`` for each of ``n`` dims."""
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,) * n
 
 
 class _Conv(Module):

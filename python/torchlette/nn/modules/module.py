@@ -9,6 +9,8 @@ from typing import Any, Self
 from torchlette import _C
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
+from torchlette.nn.modules.module_hooks import *  # noqa: F403
+from torchlette.nn.modules.module_hooks import EVERY
 from torchlette.nn.modules.state import StateDictMixin
 from torchlette.nn.parameter import Buffer, Parameter
 from torchlette.utils.hooks import RemovableHandle
@@ -40,6 +42,8 @@ class Module(_C._ModuleBase, StateDictMixin):
     """
 
     training: bool
+    dump_patches: bool = False
+    call_super_init: bool = False
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, _C.Tensor | None]
     _modules: dict[str, Module | None]
@@ -81,11 +85,12 @@ class Module(_C._ModuleBase, StateDictMixin):
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             tap = None
-            if self._backward_hooks or self._backward_pre_hooks:
-                tap = BackwardTap(self, list(self._backward_pre_hooks.values()), list(self._backward_hooks.values()))
+            before, after = {**EVERY.backward_pre, **self._backward_pre_hooks}, {**EVERY.backward, **self._backward_hooks}
+            if before or after:
+                tap = BackwardTap(self, list(before.values()), list(after.values()))
                 args = tap.tap_inputs(args)
             result = self.forward(*args, **kwargs)
-            for key, hook in list(self._forward_hooks.items()):
+            for key, hook in {**EVERY.forward, **self._forward_hooks}.items():
                 called.add(key)
                 result = self._run_forward_hook(key, hook, args, kwargs, result)
             return result if tap is None else tap.tap_outputs(result)
@@ -94,7 +99,7 @@ class Module(_C._ModuleBase, StateDictMixin):
             raise
 
     def _run_forward_pre_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        for key, hook in list(self._forward_pre_hooks.items()):
+        for key, hook in {**EVERY.forward_pre, **self._forward_pre_hooks}.items():
             if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
@@ -109,14 +114,14 @@ class Module(_C._ModuleBase, StateDictMixin):
         return args, kwargs
 
     def _run_forward_hook(self, key: int, hook: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Any:
-        with_kwargs = key in self._forward_hooks_with_kwargs
+        with_kwargs = key in self._forward_hooks_with_kwargs or key in EVERY.with_kwargs
         replaced = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
         return result if replaced is None else replaced
 
     def _run_always_called(self, called: set[int], args: Any, kwargs: Any) -> None:
         """Run the hooks registered with ``always_call`` after ``forward`` raised."""
-        for key, hook in list(self._forward_hooks.items()):
-            if key in self._forward_hooks_always_called and key not in called:
+        for key, hook in {**EVERY.forward, **self._forward_hooks}.items():
+            if (key in self._forward_hooks_always_called or key in EVERY.always_called) and key not in called:
                 self._run_forward_hook(key, hook, args, kwargs, None)
 
     # Hooks -------------------------------------------------------------------------------
@@ -151,6 +156,10 @@ class Module(_C._ModuleBase, StateDictMixin):
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the inputs are known."""
         return self._add_hook(self._backward_hooks, hook, [], prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Do what :meth:`register_full_backward_hook` does: the form of old code, whose gradients were those of the last operator only."""
+        return self.register_full_backward_hook(hook)
 
     # Registration ------------------------------------------------------------------------
 
@@ -437,6 +446,18 @@ class Module(_C._ModuleBase, StateDictMixin):
     def half(self) -> Self:
         """Cast floating point parameters and buffers to float16."""
         return self._cast(_C.float16)
+
+    def bfloat16(self) -> Self:
+        """Cast floating point parameters and buffers to bfloat16."""
+        return self._cast(_C.bfloat16)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move parameters and buffers without their values."""
+        return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
+
+    def cuda(self, device: Any = None) -> Self:
+        """Raise, as tensors do, where there is anything to move: there is no CUDA device."""
+        return self._apply(lambda t: t.cuda(device))
 
     def cpu(self) -> Self:
         """Move parameters and buffers to the CPU."""

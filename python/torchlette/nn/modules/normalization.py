@@ -11,7 +11,7 @@ from torchlette.nn import init
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
 
-__all__ = ["LayerNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _shape_tuple(shape: int | Sequence[int]) -> tuple[int, ...]:
@@ -30,6 +30,38 @@ def reset_affine(module: Module) -> None:
         init.ones_(module.weight)
     if module.bias is not None:
         init.zeros_(module.bias)
+
+
+class LocalResponseNorm(Module):
+    """Divide by a power of the mean square over neighbouring channels; see :func:`torchlette.nn.functional.local_response_norm`.
+
+    Args:
+        size: Channels in the mean.
+        alpha: Factor of the mean.
+        beta: The power.
+        k: Added to the mean.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        """Keep the options."""
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Normalise ``input``."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """Show the options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """:class:`LocalResponseNorm` for images, under its old name."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        """Keep the options."""
+        super().__init__(size, alpha, beta, k)
 
 
 class LayerNorm(Module):

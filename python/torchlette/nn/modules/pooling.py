@@ -8,9 +8,10 @@ from typing import Any
 from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
+from torchlette.nn.window_functions import as_tuple
 
-_KINDS = ("MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
-__all__ = [f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)]  # noqa: PLE0605
+_KINDS = ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
+__all__ = [*(f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)), "FractionalMaxPool2d", "FractionalMaxPool3d"]  # noqa: PLE0605
 
 
 class _MaxPool(Module):
@@ -63,6 +64,146 @@ class MaxPool2d(_MaxPool):
 class MaxPool3d(_MaxPool):
     __doc__ = _MaxPool.__doc__
     _function = staticmethod(F.max_pool3d)
+
+
+class _MaxUnpool(Module):
+    """The inverse of a max pool: zeros but for the largest elements.
+
+    Args:
+        kernel_size: Size of the pool's window.
+        stride: Step of the window; the kernel's size if None.
+        padding: Padding of the pool.
+    """
+
+    _dims: int
+    _function: Callable[..., _C.Tensor]
+
+    def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0) -> None:
+        """Keep the geometry."""
+        super().__init__()
+        n = self._dims
+        self.kernel_size, self.padding = as_tuple(kernel_size, n), as_tuple(padding, n)
+        self.stride = self.kernel_size if stride is None else as_tuple(stride, n)
+
+    def forward(self, input: _C.Tensor, indices: _C.Tensor, output_size: Sequence[int] | None = None) -> _C.Tensor:
+        """Return zeros with ``input`` at ``indices``."""
+        return self._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self) -> str:
+        """Show the geometry."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _dims = 1
+    _function = staticmethod(F.max_unpool1d)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _dims = 2
+    _function = staticmethod(F.max_unpool2d)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    __doc__ = _MaxUnpool.__doc__
+    _dims = 3
+    _function = staticmethod(F.max_unpool3d)
+
+
+class _LPPool(Module):
+    """The root of the sum of powers of each window.
+
+    Args:
+        norm_type: The power.
+        kernel_size: Size of the window.
+        stride: Step of the window; the kernel's size if None.
+        ceil_mode: Whether the last window may reach beyond the input.
+    """
+
+    _function: Callable[..., _C.Tensor]
+
+    def __init__(self, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, ceil_mode: bool = False) -> None:
+        """Keep the geometry."""
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def forward(self, input: _C.Tensor) -> _C.Tensor:
+        """Return the pool of ``input``."""
+        return self._function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+    def extra_repr(self) -> str:
+        """Show the geometry."""
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+
+
+class LPPool1d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool1d)
+
+
+class LPPool2d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool2d)
+
+
+class LPPool3d(_LPPool):
+    __doc__ = _LPPool.__doc__
+    _function = staticmethod(F.lp_pool3d)
+
+
+class _FractionalMaxPool(Module):
+    """The largest elements of windows at random distances (B. Graham, 2014).
+
+    Args:
+        kernel_size: Size of the windows.
+        output_size: Size of the output.
+        output_ratio: Instead of it, its ratio to the input's size, between 0 and 1.
+        return_indices: Whether to return where the elements are, too.
+        _random_samples: What to use instead of drawn numbers.
+    """
+
+    _dims: int
+    _function: Callable[..., Any]
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: _C.Tensor | None = None,
+    ) -> None:
+        """Keep the geometry."""
+        super().__init__()
+        name = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        self.kernel_size, self.return_indices = as_tuple(kernel_size, self._dims), return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = None if output_size is None else as_tuple(output_size, self._dims)
+        self.output_ratio = None if output_ratio is None else as_tuple(output_ratio, self._dims)
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: _C.Tensor) -> Any:
+        """Return the pool of ``input``."""
+        return self._function(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    __doc__ = _FractionalMaxPool.__doc__
+    _dims = 2
+    _function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    __doc__ = _FractionalMaxPool.__doc__
+    _dims = 3
+    _function = staticmethod(F.fractional_max_pool3d)
 
 
 class AvgPool1d(Module):

@@ -52,6 +52,20 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
     return (h if projection is None else F.linear(h, projection), c)
 
 
+def _cell(mode: str, name: str) -> Any:
+    def cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
+        """Return the state after one step: the hidden state [batch, hidden], of an LSTM with the cell state, for the state ``hx``."""
+        state = _step(mode, F.linear(input, w_ih, b_ih), tuple(hx) if mode == "LSTM" else (hx,), w_hh, b_hh)
+        return state if mode == "LSTM" else state[0]
+
+    cell.__name__ = cell.__qualname__ = name
+    return cell
+
+
+lstm_cell, gru_cell = _cell("LSTM", "lstm_cell"), _cell("GRU", "gru_cell")
+rnn_tanh_cell, rnn_relu_cell = _cell("RNN_TANH", "rnn_tanh_cell"), _cell("RNN_RELU", "rnn_relu_cell")
+
+
 def _run(mode: str, steps: Sequence[Tensor], state: State, weights: Sequence[Any], reverse: bool) -> tuple[list[Tensor], State]:
     """Run one direction of a layer; return the hidden state of each step and the last state.
 

@@ -14,6 +14,16 @@ from torchlette.nn.parameter import Parameter
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
+def _options(module: Any) -> str:
+    """Return the options of a table that differ from their defaults, as ``repr`` shows them."""
+    text = "" if module.max_norm is None else f", max_norm={module.max_norm}"
+    if module.norm_type != 2:
+        text += f", norm_type={module.norm_type}"
+    if module.scale_grad_by_freq:
+        text += f", scale_grad_by_freq={module.scale_grad_by_freq}"
+    return text
+
+
 class Embedding(Module):
     """Rows of a table, looked up by index.
 
@@ -21,10 +31,10 @@ class Embedding(Module):
         num_embeddings: Number of rows.
         embedding_dim: Size of a row.
         padding_idx: A row that starts at zero and gets no gradient.
-        max_norm: Not supported.
-        norm_type: Not used.
-        scale_grad_by_freq: Not supported.
-        sparse: Not supported.
+        max_norm: Scale rows down to this norm when they are looked up.
+        norm_type: The order of that norm.
+        scale_grad_by_freq: Divide the gradient of a row by how often it is looked up.
+        sparse: Accepted; gradients are dense.
         _weight: Initial table.
         _freeze: Whether the table is left out of training.
         device: Device of the table.
@@ -47,7 +57,6 @@ class Embedding(Module):
     ) -> None:
         """Make and initialise the table."""
         super().__init__()
-        F.refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
@@ -93,12 +102,15 @@ class Embedding(Module):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the rows at the indices ``input``."""
-        return F.embedding(input, self.weight, self.padding_idx)
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
         """Show the sizes and the options that differ from their defaults."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        text += _options(self)
+        return f"{text}, sparse=True" if self.sparse else text
 
 
 class EmbeddingBag(Module):
@@ -107,11 +119,11 @@ class EmbeddingBag(Module):
     Args:
         num_embeddings: Number of rows.
         embedding_dim: Size of a row.
-        max_norm: Not supported.
-        norm_type: Not used.
-        scale_grad_by_freq: Not supported.
+        max_norm: Scale rows down to this norm when they are looked up.
+        norm_type: The order of that norm.
+        scale_grad_by_freq: Divide the gradient of a row by how often it is looked up; not for maxima.
         mode: "sum", "mean" or "max".
-        sparse: Not supported.
+        sparse: Accepted; gradients are dense.
         _weight: Initial table.
         include_last_offset: Whether the last offset is the end of the last bag.
         padding_idx: An index that counts for nothing and whose row gets no gradient.
@@ -136,11 +148,11 @@ class EmbeddingBag(Module):
     ) -> None:
         """Make and initialise the table."""
         super().__init__()
-        F.refuse_embedding_options(max_norm, scale_grad_by_freq, sparse)
         table = Embedding(num_embeddings, embedding_dim, padding_idx, _weight=_weight, device=device, dtype=dtype)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = table.padding_idx
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
         self.weight = table.weight
         self.mode = mode
         self.include_last_offset = include_last_offset
@@ -172,7 +184,11 @@ class EmbeddingBag(Module):
             input,
             self.weight,
             offsets,
-            mode=self.mode,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
             padding_idx=self.padding_idx,
@@ -180,5 +196,5 @@ class EmbeddingBag(Module):
 
     def extra_repr(self) -> str:
         """Show the sizes and the options."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
+        text = f"{self.num_embeddings}, {self.embedding_dim}{_options(self)}, mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"

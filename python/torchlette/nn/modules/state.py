@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.autograd import no_grad
-from torchlette.nn.parameter import Parameter
+from torchlette.nn.parameter import Parameter, is_lazy
 from torchlette.utils.hooks import RemovableHandle
 
 __all__ = ["IncompatibleKeys", "StateDictMixin"]
@@ -166,6 +166,8 @@ class StateDictMixin(_Extra):
                 f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(value)}'
             )
             return
+        if is_lazy(target):
+            return  # what is loaded has no shape either
         if value.shape != target.shape:
             error_msgs.append(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current model is {target.shape}."

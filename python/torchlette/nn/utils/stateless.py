@@ -1,0 +1,90 @@
+"""Calls of modules with other parameters than their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torchlette import _C
+
+__all__ = ["functional_call"]
+
+Tensor = _C.Tensor
+
+
+def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
+    """Return the table that holds the parameter or buffer at a dotted path, and its name there."""
+    parent, _, name = path.rpartition(".")
+    owner = module.get_submodule(parent)
+    for table in (owner._parameters, owner._buffers):
+        if name in table:
+            return table, name
+    raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+
+
+def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add the other names of the tensors that ``module`` holds under several."""
+    names: dict[int, list[str]] = {}
+    for members in (module.named_parameters, module.named_buffers):
+        for name, tensor in members(remove_duplicate=False):
+            names.setdefault(id(tensor), []).append(name)
+    result = dict(tensors)
+    for same in names.values():
+        given = {id(tensors[name]): tensors[name] for name in same if name in tensors}
+        if len(given) > 1:
+            raise ValueError(f"functional_call got multiple values for keys {same}, which are tied. Consider using tie_weights=False")
+        for value in given.values():
+            result.update(dict.fromkeys(same, value))
+    return result
+
+
+@contextmanager
+def _replaced(module: Any, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    before: list[tuple[dict[str, Any], str, Any]] = []
+    try:
+        for path, value in tensors.items():
+            table, name = _place(module, path)
+            before.append((table, name, table[name]))
+            table[name] = value
+        yield
+    finally:
+        for table, name, value in reversed(before):
+            table[name] = value
+
+
+def functional_call(
+    module: Any,
+    parameters_and_buffers: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call ``module`` with other tensors in the place of its parameters and buffers; gradients flow into them.
+
+    Args:
+        module: The module.
+        parameters_and_buffers: Path -> tensor, or several such dictionaries.
+        args: Arguments, a tuple or a single one.
+        kwargs: Keyword arguments.
+        tie_weights: Whether a tensor stands for all names that the module has for the one it replaces.
+        strict: Raise unless exactly the module's parameters and buffers are given.
+    """
+    tensors: dict[str, Tensor] = {}
+    for part in [parameters_and_buffers] if isinstance(parameters_and_buffers, Mapping) else parameters_and_buffers:
+        if repeated := tensors.keys() & part.keys():
+            raise ValueError(f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        tensors.update(part)
+    if tie_weights:
+        tensors = _with_ties(module, tensors)
+    if strict:
+        names = {name for members in (module.named_parameters, module.named_buffers) for name, _ in members(remove_duplicate=False)}
+        if missing := sorted(names - tensors.keys()):
+            raise RuntimeError(f"Error(s) in loading state_dict: Missing key(s): {', '.join(missing)}.")
+        if unexpected := sorted(tensors.keys() - names):
+            raise RuntimeError(f"Error(s) in loading state_dict: Unexpected key(s): {', '.join(unexpected)}.")
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, tensors):
+        return module(*args, **(kwargs or {}))
