@@ -438,7 +438,7 @@ static int put_at(PyObject *self, PyObject *key, PyObject *value, bool accumulat
     return result;
 }
 
-/* _put_at(self, indices, values, accumulate): the indices are a tuple of tensors and None. */
+/* _put_at(self, indices, values, accumulate): the indices are a tuple of tensors. */
 PyObject *py_put_at(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *self, *indices, *values;
@@ -446,14 +446,7 @@ PyObject *py_put_at(PyObject *ignored, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices, (PyObject *)G.tensor, &values, &accumulate)) {
         return NULL;
     }
-    PyObject *key = PyTuple_New(PyTuple_Size(indices));
-    for (Py_ssize_t i = 0; key != NULL && i < PyTuple_Size(indices); i++) {
-        PyObject *o = PyTuple_GetItem(indices, i);
-        PyTuple_SetItem(key, i, o == Py_None ? PySlice_New(NULL, NULL, NULL) : Py_NewRef(o));
-    }
-    int failed = key == NULL || put_at(self, key, values, accumulate) < 0;
-    Py_XDECREF(key);
-    return failed ? NULL : Py_NewRef(self);
+    return put_at(self, indices, values, accumulate) < 0 ? NULL : Py_NewRef(self);
 }
 
 int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
+from torchlette.layouts import strided
 
 __all__ = ["broadcast_shapes", "combinations", "index_put", "index_put_", "repeat_interleave", "resize_as_", "tensor_split"]
 
@@ -24,7 +25,8 @@ def broadcast_shapes(*shapes: Any) -> _C.Size:
     """Return the shape that tensors of the given shapes broadcast to; an int is a shape of one dim.
 
     Raises:
-        RuntimeError: The shapes do not broadcast, or a size is negative.
+        RuntimeError: The shapes do not broadcast.
+        ValueError: A size is negative.
     """
     joint: list[int] = []
     for shape in shapes:
@@ -32,7 +34,7 @@ def broadcast_shapes(*shapes: Any) -> _C.Size:
         joint = [1] * (len(sizes) - len(joint)) + joint
         for i, n in enumerate(sizes, len(joint) - len(sizes)):
             if n < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension ({n}): ({n})")
+                raise ValueError("Attempting to broadcast a dimension with negative length!")
             if n != 1 and joint[i] not in (1, n):
                 raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
             joint[i] = n if n != 1 else joint[i]
@@ -61,14 +63,18 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
     Args:
         input: The tensor to change.
-        indices: Integer or bool tensors for the leading dims; None takes a whole dim.
+        indices: Integer or bool tensors for the leading dims.
         values: Of the dtype of ``input``, broadcast to the shape of ``input[indices]``.
         accumulate: Whether to add.
 
     Raises:
         IndexError: An index is out of range, or there are too many.
         RuntimeError: The dtypes differ, or the shapes do not broadcast.
+        TypeError: An index is no tensor.
     """
+    for i, index in enumerate(indices):
+        if not isinstance(index, Tensor):
+            raise TypeError(f"index_put_: expected Tensor as element {i} in argument 0, but got {type(index).__name__}")
     if values.dtype is not input.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and {values.dtype} for the source."
@@ -224,6 +230,41 @@ def _is_nonzero(self: Tensor) -> bool:
     return is_nonzero(self)
 
 
+class Storage:
+    """What a tensor and its aliases share, as far as scripts ask: its identity and its size."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Describe the storage of ``tensor``."""
+        meta = tensor._meta()
+        self._start = tensor.data_ptr() - meta["offset"] * tensor.itemsize if tensor.numel() else 0
+        self._bytes, self.device = meta["storage"] * tensor.itemsize, tensor.device
+
+    def data_ptr(self) -> int:
+        """Return a number that is equal for aliases; no address."""
+        return self._start
+
+    def nbytes(self) -> int:
+        """Return the bytes of all elements."""
+        return self._bytes
+
+    size = __len__ = nbytes
+
+
+def _untyped_storage(self: Tensor) -> Storage:
+    """Return what the tensor and its aliases share."""
+    return Storage(self)
+
+
+def _refuse_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Raise: there are no sparse layouts."""
+    raise NotImplementedError("sparse layouts are not supported: keep the tensor dense, or its values with their indices for index_add and scatter_reduce")
+
+
+def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+    """Return the tensor, which is dense."""
+    return self if dtype is None else self.to(dtype)
+
+
 def _always(answer: Any, doc: str) -> Callable[..., Any]:
     """Return a method that gives the same for every tensor."""
 
@@ -258,8 +299,8 @@ def _narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def _reversed(self: Tensor) -> Tensor:
-    """Return the tensor with the order of all dims reversed."""
-    return self if self.dim() == 0 else self.flip(tuple(range(self.dim())))
+    """Return the tensor with the order of its rows reversed."""
+    return self if self.dim() == 0 else self.flip(0)
 
 
 def install() -> None:
@@ -289,9 +330,13 @@ def install() -> None:
         "set_": _set_,
         "share_memory_": _share_memory_,
         "tensor_split": tensor_split,
+        "to_dense": _to_dense,
+        "untyped_storage": _untyped_storage,
+        **{f"to_sparse{kind}": _refuse_sparse for kind in ("", "_coo", "_csr", "_csc", "_bsr", "_bsc")},
     }
     for name, fn in methods.items():
         setattr(Tensor, name, fn)
+    Tensor.layout = strided
     Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether the values are on the CPU.")
     for kind in ("ipu", "maia", "mkldnn", "mps", "mtia", "nested", "sparse_csr", "vulkan", "xla", "xpu"):
         setattr(Tensor, "is_" + kind, False)

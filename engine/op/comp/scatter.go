@@ -249,13 +249,12 @@ func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) 
 	if x.DType() == ir.Bool {
 		return prim.Cast(b, reduceAt(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim, how, includeSelf), ir.Bool)
 	}
-	narrow := widen(b, x.DType(), &x, &src)
 	if how > 1 {
 		mode := []int64{prim.ScatterProd, prim.ScatterMax, prim.ScatterMin}[how-2]
 		if !includeSelf {
 			x = prim.Scatter(b, x, i, identity(mode, x.DType()), dim)
 		}
-		return narrow(reducing(mode)(b, x, i, src, dim))
+		return reducing(mode)(b, x, i, src, dim)
 	}
 	count := prim.OnesLike(b, x)
 	if !includeSelf {
@@ -263,11 +262,11 @@ func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) 
 	}
 	y := prim.ScatterAdd(b, x, i, src, dim)
 	if how == 0 {
-		return narrow(y)
+		return y
 	}
 	count = prim.Maximum(b, prim.ScatterAdd(b, count, i, prim.OnesLike(b, src), dim), op.IntVal(1))
 	if x.DType().IsFloat() {
-		return narrow(prim.Div(b, y, count))
+		return prim.Div(b, y, count)
 	}
 	return prim.FloorDivide(b, y, count)
 }
@@ -284,7 +283,8 @@ func registerScatterReduce() {
 			x, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
 			how, include := a.Int(), a.Bool()
 			return scatterOp(a, "scatter_reduce", x, dim, i, src, func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-				return reduceAt(b, x, i, src, dim, how, include)
+				narrow := widen(b, x.DType(), &x, &src) // unlike index_reduce, PyTorch rounds once
+				return narrow(reduceAt(b, x, i, src, dim, how, include))
 			})
 		},
 	})

@@ -92,6 +92,13 @@ func init() {
 		shape, _ := a.IntList()
 		return a.Ret(viewAs(a.B, x, shape))
 	}, samples("T(3,4), (4,3)", "T(3,4), (-1,)", "T(2,3,4), (6,-1)", "T(), (1,)"), sample("T(3), (2,2)"), sample("T(3,4).t(), (12,)"))
+	methodView("view.dtype(Tensor self, dtype dtype) -> Tensor", "The tensor itself: its storage cannot be read as another dtype.", func(a *op.Args) []op.Val {
+		x, d := a.Val(), a.DType()
+		if d != x.DType() {
+			fail(ir.ErrNotImplemented, "view: a storage has one dtype: got %v to be read as %v, want .to(dtype), which converts the values, or numpy().view(dtype)", x.DType(), d)
+		}
+		return a.Ret(x)
+	}, samples("T(3,4), torch.float32"))
 	like := func(f func(b op.Builder, x op.Val, shape []int64) op.Val) op.Eval {
 		return func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
@@ -107,7 +114,7 @@ func init() {
 		samples("T(3,1), (3,4)", "T(3,1), (2,-1,4)", "T(), (2,3)", "T(1,0), (5,0)"), sample("T(3), (4,)"), sample("T(3,4), (4,)"), sample("T(3), (-1,3)"))
 	viewDef("broadcast_to(Tensor self, int[] size) -> Tensor", "expand, as a function.", nil, evalExpand, samples("T(3,1), (3,4)", "T(4), (2,4)"), sample("T(3), (4,)"))
 	methodView("sum_to_size(Tensor self, int[]* size) -> Tensor", "The sum over the dims in which size broadcasts to the tensor's shape.", evalSumToSize,
-		samples("T(2,3), (1,3)", "T(2,3), (3,)", "T(2,3), (2,3)", "I(2,3;0,9), (2,1)", "T(4,2,3), ()"), sample("T(3), (2,)"), sample("T(3), (1,3)"))
+		samples("T(2,3), (1,3)", "T(2,3), (3,)", "T(2,3), (2,3)", "I(2,3;0,9), (2,1)", "T(4,2,3), ()", "T(), ()", "B(), ()"), sample("T(3), (2,)"), sample("T(3), (1,3)"))
 	registerAtLeast()
 	registerDimOrder()
 	registerUnitDims()
@@ -127,6 +134,9 @@ func evalSumToSize(a *op.Args) []op.Val {
 	size, _ := a.IntList()
 	if _, ok := ir.ExpandLayout(ir.DenseLayout(size), x.Shape()); !ok {
 		fail(ir.ErrRuntime, "size %s is not expandable to size %s.", ir.ShapeString(size), ir.ShapeString(x.Shape()))
+	}
+	if len(size) == 0 { // the sum of all, of its type, even where there is one element
+		return a.Ret(owned(a.B, sum(a.B, x, all(x), false, ir.InvalidDType), x))
 	}
 	if sameShape(size, x.Shape()) {
 		return a.Ret(x)
