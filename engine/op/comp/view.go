@@ -98,7 +98,7 @@ func init() {
 			fail(ir.ErrNotImplemented, "view: a storage has one dtype: got %v to be read as %v, want .to(dtype), which converts the values, or numpy().view(dtype)", x.DType(), d)
 		}
 		return a.Ret(x)
-	}, samples("T(3,4), torch.float32"))
+	}, samples("I(3,4;0,9), torch.int64"))
 	like := func(f func(b op.Builder, x op.Val, shape []int64) op.Val) op.Eval {
 		return func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
