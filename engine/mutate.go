@@ -47,7 +47,7 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		}
 		v = prim.Expand(e.s, v, self.Shape())
 	}
-	if err := castable(v.DType(), self.DType()); err != nil && name != "copy_" && !d.InPlaceOnly {
+	if err := castable(d, v.DType(), self.DType()); err != nil && name != "copy_" && !d.InPlaceOnly {
 		return err
 	}
 	if err := overlapping(self, e.args.In, t); err != nil {
@@ -112,8 +112,11 @@ func expandable(from, to []int64) bool {
 
 var typeNames = map[ir.DType]string{ir.Bool: "Bool", ir.I32: "Int", ir.I64: "Long", ir.U32: "UInt32", ir.F16: "Half", ir.BF16: "BFloat16", ir.F32: "Float", ir.F64: "Double"}
 
-// castable refuses a result of a higher kind than the tensor written to.
-func castable(from, to ir.DType) *ir.Error {
+// castable refuses a result of a higher kind than the tensor written to, or of another dtype.
+func castable(d *op.Def, from, to ir.DType) *ir.Error {
+	if d.ExactOut && from != to {
+		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, typeNames[to], typeNames[from])
+	}
 	if from.Category() > to.Category() {
 		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", typeNames[from], typeNames[to])
 	}
@@ -164,7 +167,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 			}
 		}
 		dt := ir.AvalOf(e.s.Base(h.Base).Aval).DType
-		if err := castable(vals[i].DType(), dt); err != nil {
+		if err := castable(d, vals[i].DType(), dt); err != nil {
 			return 0, err
 		}
 		v := vals[i]

@@ -181,6 +181,8 @@ type Def struct {
 	Stores []int
 	// Out: "out=" exists: results are copied into the given tensors, resized if needed.
 	Out bool
+	// ExactOut: what is written to, by out= or in place, must have the result's dtype.
+	ExactOut bool
 	// Unread names the number parameters that Eval hands to primitives as they are, so that calls which
 	// differ in them alone are alike: step sizes of optimizers and the like.
 	Unread []string

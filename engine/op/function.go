@@ -30,6 +30,7 @@ const (
 	FnNdtri
 	FnAtan2
 	FnCopysign
+	FnFmod
 	FnGcd
 	FnIgamma
 	FnIgammac
@@ -40,7 +41,7 @@ const (
 
 var functionNames = [NumFns]string{"acos", "acosh", "asin", "asinh", "atan", "atanh", "digamma", "erfc", "erfcx", "erfinv",
 	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log2", "log_ndtr", "ndtri",
-	"atan2", "copysign", "gcd", "igamma", "igammac", "nextafter", "zeta"}
+	"atan2", "copysign", "fmod", "gcd", "igamma", "igammac", "nextafter", "zeta"}
 
 // String is PyTorch's name of the function.
 func (f Fn) String() string { return functionNames[f] }

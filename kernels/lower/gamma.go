@@ -175,12 +175,29 @@ func lowerGamma(p *program, f op.Fn) {
 	u := k.Fma(k.Cast(t, k.Index(k.outer)), k.Float(t, step), k.Float(t, -bound))
 	e := k.Un(kir.OpExp, k.Neg(u))
 	at := k.Div(k.Un(kir.OpExp, k.Sub(u, e)), k.Add(apart, k.Un(kir.OpSqrt, xv)))
-	curve := k.Select(lower, k.Add(expm1(k, t, []int{k.Neg(at)}), at), k.Sub(expm1(k, t, []int{at}), at))
+	curve := expBeyondLine(k, t, k.Select(lower, k.Neg(at), at))
 	value := k.Un(kir.OpExp, k.Neg(k.Add(k.Mul(apart, at), k.Mul(xv, curve))))
 	sum := k.Reduce(kir.Sum, k.Mul(value, k.Mul(at, k.Add(one, e))))
 	k.Map()
 	k.store(out, gammaOf(k, t, f, k.load(a1), k.load(x1), k.Mul(k.Acc(sum), k.Float(t, step))))
 	k.launch()
+}
+
+// expBeyondLine is exp(x)-1-x, by its series where that cancels.
+func expBeyondLine(k *kernel, t ir.DType, x int) int {
+	terms := 8
+	if t == ir.F64 {
+		terms = 15
+	}
+	c := make([]float64, terms)
+	f := 1.0
+	for i := range c {
+		f *= float64(i + 2)
+		c[i] = 1 / f
+	}
+	near := k.Mul(k.Mul(x, x), polynomial(k, t, x, c))
+	far := k.Sub(k.Sub(k.Un(kir.OpExp, x), k.Float(t, 1)), x)
+	return k.Select(k.Lt(k.Abs(x), k.Float(t, 0.5)), near, far)
 }
 
 // raised is a, or a+1 for a below 1.

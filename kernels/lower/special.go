@@ -34,6 +34,7 @@ var specialBodies = map[op.Fn]body{
 	op.FnErfinv:        erfinv,
 	op.FnFrexpExponent: func(k *kernel, t ir.DType, x []int) int { e, _ := frexp(k, t, x[0]); return e },
 	op.FnFrexpMantissa: func(k *kernel, t ir.DType, x []int) int { _, m := frexp(k, t, x[0]); return m },
+	op.FnFmod:          binaryOp(kir.OpRem),
 	op.FnGcd:           gcd,
 	op.FnI0:            grown(besselI0e),
 	op.FnI0e:           besselI0e,

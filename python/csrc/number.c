@@ -56,7 +56,8 @@ int number_scalar(PyObject *o, tl_scalar *s) {
         int64_t v = PyLong_AsLongLong(o);
         if (v == -1 && PyErr_Occurred()) {
             PyErr_Clear();
-            return set_error(TL_RUNTIME, "Overflow when unpacking long long");
+            PyErr_SetString(PyExc_OverflowError, "int too big to convert");
+            return -1;
         }
         s->bits = (uint64_t)v;
         return 1;
@@ -142,7 +143,7 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
 
 static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
-    if (op->o == NULL) {
+    if (op->o == NULL || (which == B_MATMUL && !is_tensor(b))) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     return is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
@@ -195,8 +196,14 @@ PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op) {
 
 static PyObject *nb_neg(PyObject *a) { return call_name("neg", &a, 1); }
 static PyObject *nb_abs(PyObject *a) { return call_name("abs", &a, 1); }
-static PyObject *nb_pos(PyObject *a) { return Py_NewRef(a); }
-static PyObject *nb_invert(PyObject *a) { return call_name("bitwise_not", &a, 1); }
+static PyObject *nb_pos(PyObject *a) { return call_name("positive", &a, 1); }
+
+static PyObject *nb_invert(PyObject *a) {
+    if (dtype_is_float(((Tensor *)a)->dtype)) {
+        return raise_text(TL_TYPE, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    }
+    return call_name("bitwise_not", &a, 1);
+}
 
 /* Coercion. In torchlette a tensor is not silently a Python number: the read is
  * written as item(). PyTorch's rule holds for tensors that came through

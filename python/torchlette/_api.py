@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
-from torchlette.dtypes import finfo, iinfo
+from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
 from torchlette.einstein import einsum
 from torchlette.random import (
     Generator,
@@ -25,6 +25,7 @@ from torchlette.serialization import load, save
 __all__ = [
     "Generator",
     "LeakError",
+    "can_cast",
     "check_leaks",
     "default_generator",
     "einsum",
@@ -47,6 +48,7 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_nonzero",
+    "is_signed",
     "is_tensor",
     "keep",
     "load",
@@ -55,7 +57,9 @@ __all__ = [
     "memory_stats",
     "no_grad",
     "numel",
+    "promote_types",
     "reset",
+    "result_type",
     "save",
     "seed",
     "set_anomaly_enabled",
@@ -97,6 +101,11 @@ def is_floating_point(input: _C.Tensor) -> bool:
 def is_complex(input: _C.Tensor) -> bool:
     """Return ``False``: there are no complex dtypes."""
     return input.is_complex()
+
+
+def is_signed(input: _C.Tensor) -> bool:
+    """Return whether the dtype of ``input`` has negative values."""
+    return input.dtype.is_signed
 
 
 def is_nonzero(input: _C.Tensor) -> bool:

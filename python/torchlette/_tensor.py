@@ -251,6 +251,21 @@ def _rdiv(self: Tensor, other: Any) -> Tensor:
     return other / self
 
 
+def _div(self: Tensor, other: Any) -> Tensor:
+    """Return ``self / other``."""
+    return self / other
+
+
+def _idiv(self: Tensor, other: Any) -> Tensor:
+    """Divide in place."""
+    return self.div_(other)
+
+
+def _is_signed(self: Tensor) -> bool:
+    """Return whether the dtype has negative values."""
+    return self.dtype.is_signed
+
+
 def _missing_type(name: str, dtype: str, instead: str) -> Callable[..., Tensor]:
     """Return a method that refuses the conversion to a dtype that there is not."""
 
@@ -336,6 +351,9 @@ def install() -> None:
         "masked_select": masked_select,
         "where": _where,
         "__rdiv__": _rdiv,
+        "__div__": _div,
+        "__idiv__": _idiv,
+        "is_signed": _is_signed,
         "byte": _missing_type("byte", "uint8", "int() or bool()"),
         "char": _missing_type("char", "int8", "int()"),
         "short": _missing_type("short", "int16", "int()"),

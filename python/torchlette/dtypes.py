@@ -1,4 +1,4 @@
-"""Numeric limits of dtypes."""
+"""Numeric limits and promotion of dtypes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlette import _C
 
-__all__ = ["finfo", "iinfo"]
+__all__ = ["can_cast", "finfo", "iinfo", "promote_types", "result_type"]
 
 # dtype -> (bits, eps, max, smallest normal, decimal resolution)
 _FLOATS: dict[Any, tuple[int, float, float, float, float]] = {
@@ -85,4 +85,24 @@ class iinfo:
         return hash(("iinfo", self.dtype))
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """Return the dtype that an operation of two tensors or numbers gives."""
+    return _C._result_type(tensor1, tensor2).dtype
+
+
+def promote_types(type1: Any, type2: Any) -> Any:
+    """Return the smallest dtype that holds the values of both, as PyTorch's table has it."""
+    return result_type(_C.empty(1, dtype=type1), _C.empty(1, dtype=type2))
+
+
+def _kind(dtype: Any) -> int:
+    """Return 0 for bool, 1 for integers, 2 for floating point types."""
+    return 2 if dtype.is_floating_point else int(dtype is not _C.bool)
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Return whether a result of dtype ``from_`` may be written to a tensor of dtype ``to``."""
+    return _kind(from_) <= _kind(to)

@@ -231,36 +231,27 @@ func remainder(b op.Builder, x, y op.Val) op.Val {
 	return prim.Remainder(b, x, y)
 }
 
-// fmod is sign(x) * (|x| mod |y|): exact where x - y*trunc(x/y) rounds.
 func fmod(b op.Builder, x, y op.Val) op.Val {
 	d := promote(b, &x, &y)
-	narrow := widen(b, d, &x, &y)
 	if d == ir.Bool {
 		unsupported("fmod_cpu", d)
 	}
 	if !d.IsFloat() {
 		refuseZero(y)
 	}
-	r := prim.Remainder(b, x, y)
-	// The remainder has the sign of y; where that differs from x's, take y away.
-	zero := op.FloatVal(0)
-	differs := prim.BitwiseAnd(b, prim.Ne(b, r, zero), prim.BitwiseXor(b, lessZero(b, x, r), prim.Lt(b, r, zero)))
-	return narrow(prim.Where(b, differs, prim.Sub(b, r, y), r))
-}
-
-// lessZero is x < 0 as a bool tensor of like's shape.
-func lessZero(b op.Builder, x, like op.Val) op.Val {
-	if x.IsScalar() {
-		neg := prim.Fill(b, op.BoolVal(x.Float() < 0), ir.Bool, like.Device(), nil)
-		return expand(b, neg, like.Shape())
-	}
-	return prim.Lt(b, x, op.FloatVal(0))
+	return prim.Special(b, op.FnFmod, x, y)
 }
 
 func power(b op.Builder, x, e op.Val) op.Val {
 	d := resultType(b, x, e)
 	if d == ir.Bool {
-		unsupported("pow", d)
+		if !e.IsScalar() || !x.IsTensor() {
+			unsupported("pow", d)
+		}
+		if e.Float() == 0 {
+			return prim.OnesLike(b, x)
+		}
+		return prim.Copy(b, x)
 	}
 	if !e.IsScalar() || !x.IsTensor() {
 		align(b, d, &x, &e)
@@ -329,6 +320,9 @@ func registerMixed(mismatch op.Sample) {
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
 			d := resultType(a.B, x, y, z)
+			if d == ir.Bool {
+				unsupported("addcmul_cpu_out", d)
+			}
 			align(a.B, d, &x, &y, &z)
 			narrow := widen(a.B, d, &x, &y, &z)
 			return a.Ret(narrow(prim.Add(a.B, x, times(a.B, prim.Mul(a.B, y, z), a.Scalar()))))
@@ -406,7 +400,10 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 
 // logAddExp is log(exp(ln x) + exp(ln y)) / ln, with ln the logarithm of the base.
 func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
-	d := floatType(b, resultType(b, x, y))
+	d := resultType(b, x, y)
+	if !d.IsFloat() {
+		unsupported("logaddexp_cpu", d)
+	}
 	align(b, d, &x, &y)
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, x, y))

@@ -23,7 +23,7 @@ func signbit(b op.Builder, x op.Val) op.Val {
 
 func registerSigns(mismatch op.Sample) {
 	op.Register(op.Def{
-		Sig: "signbit(Tensor self) -> Tensor", Doc: "Whether the sign bit is set; of integers, whether they are negative.", Out: true, NoGrad: "the result is boolean",
+		Sig: "signbit(Tensor self) -> Tensor", Doc: "Whether the sign bit is set; of integers, whether they are negative.", Out: true, ExactOut: true, NoGrad: "the result is boolean",
 		Samples: samples("T(3,4)", "I(3;-2,3)", "B(3)", "torch.tensor([0.0, -0.0, float('inf'), -float('inf')])"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -53,7 +53,7 @@ func registerSigns(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "heaviside(Tensor self, Tensor values) -> Tensor", Doc: "0 where self is negative, values where it is 0, 1 where it is positive.", InPlace: true, Out: true,
+		Sig: "heaviside(Tensor self, Tensor values) -> Tensor", Doc: "0 where self is negative, values where it is 0, 1 where it is positive.", InPlace: true, Out: true, ExactOut: true,
 		Samples: samples("T(3,4), T(4)", "I(4;-1,2), I(4;0,9)", "torch.zeros(3), T(3)"), ErrorSamples: []op.Sample{mismatch, sample("T(3), I(3;0,4)")},
 		NoGrad: "PyTorch has no derivative of it", Eval: evalHeaviside,
 	})
@@ -113,7 +113,7 @@ func registerExponents(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "float_power(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent in float64, on the CPU.", InPlace: true, Out: true,
+		Sig: "float_power(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent in float64, on the CPU.", InPlace: true, Out: true, ExactOut: true,
 		Samples: samples("T(3,4;0.1,3), T(4)", "T(3;0.1,3), 2", "I(3;1,5), -1", "2, T(3)", "I(3;1,5), I(3;0,3)"), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B

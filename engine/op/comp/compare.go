@@ -1,6 +1,8 @@
 package comp
 
 import (
+	"math"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -66,6 +68,8 @@ func where(b op.Builder, cond, x, y op.Val) op.Val {
 	if x.IsScalar() && y.IsScalar() {
 		x = prim.Fill(b, x, d, cond.Device(), nil)
 	}
+	refuseOverflow(x, d)
+	refuseOverflow(y, d)
 	x, y = cast(b, x, d), cast(b, y, d)
 	align(b, ir.InvalidDType, &cond, &x, &y)
 	return prim.Where(b, cond, x, y)
@@ -89,6 +93,7 @@ func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
 	if v.IsTensor() {
 		return cast(b, v, d)
 	}
+	refuseOverflow(v, d)
 	switch {
 	case d == ir.Bool:
 		return op.BoolVal(v.Float() != 0)
@@ -98,8 +103,48 @@ func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
 	return v
 }
 
+// refuseOverflow raises PyTorch's error for a number that dtype d cannot hold; half types
+// round to infinity instead.
+func refuseOverflow(v op.Val, d ir.DType) {
+	f := v.Float()
+	name, fits := "", true
+	switch d {
+	case ir.I32:
+		name, fits = "int", f >= math.MinInt32 && f <= math.MaxInt32
+	case ir.U32:
+		name, fits = "unsigned int", f >= -math.MaxUint32 && f <= math.MaxUint32
+	case ir.I64:
+		name, fits = "int64_t", v.Kind != op.ScalarFloat || f >= math.MinInt64 && f < math.MaxInt64
+	case ir.F32:
+		name, fits = "float", math.IsInf(f, 0) || f != f || math.Abs(f) <= math.MaxFloat32
+	}
+	if v.IsScalar() && !fits {
+		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", name)
+	}
+}
+
+// bound is a limit of integers that their type can hold; one that holds for all of them is none.
+func bound(v op.Val, d ir.DType, upper bool) op.Val {
+	if !d.IsInt() || !v.IsScalar() {
+		return v
+	}
+	limits := map[ir.DType][2]float64{ir.I32: {math.MinInt32, math.MaxInt32}, ir.U32: {0, math.MaxUint32}, ir.I64: {math.MinInt64, math.MaxInt64}}[d]
+	f := v.Float()
+	switch {
+	case upper && f >= limits[1], !upper && f <= limits[0]:
+		return op.Val{}
+	case f < limits[0], f > limits[1]:
+		fail(ir.ErrRuntime, "Clamp value %g is outside the representable range of %s", f, typeName(d))
+	}
+	return v
+}
+
 // clampNumbers is clamp by numbers: gradients pass at the bounds.
 func clampNumbers(b op.Builder, x, lo, hi op.Val) op.Val {
+	lo, hi = bound(lo, x.DType(), false), bound(hi, x.DType(), true)
+	if lo.Kind == op.None && hi.Kind == op.None {
+		return prim.Copy(b, x)
+	}
 	grad := b.NeedsGrad(x)
 	if lo.Kind != op.None {
 		if grad {

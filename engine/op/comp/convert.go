@@ -44,6 +44,14 @@ func init() {
 		}
 		return a.Ret(converted(a.B, x, d, dev, a.Bool()))
 	}, samples("T(3), torch.float64", "T(3), None, 'cpu'", "T(3) | copy=True"))
+	op.Register(op.Def{
+		Sig: "_result_type(Operand self, Operand other) -> Tensor", Doc: "An empty tensor of the dtype that an operation of both gives.", Where: op.Hidden, NoGrad: notOfData,
+		Samples: samples("T(3), 1", "I(3;0,5), 2.5", "1, True"),
+		Eval: func(a *op.Args) []op.Val {
+			x, y := a.Val(), a.Val()
+			return a.Ret(prim.Zeros(a.B, resultType(a.B, x, y), ir.CPU, []int64{0}))
+		},
+	})
 	registerFills()
 }
 

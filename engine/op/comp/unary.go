@@ -13,10 +13,21 @@ type unaryEmit = func(b op.Builder, x op.Val) op.Val
 
 // unary is the shape of most entries: name(self), with in-place and out= forms.
 func unary(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
-	op.Register(op.Def{
+	op.Register(unaryDef(name, doc, aliases, f, s))
+}
+
+// sameType is unary for results of self's dtype, which out= must have too.
+func sameType(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
+	d := unaryDef(name, doc, aliases, f, s)
+	d.ExactOut = true
+	op.Register(d)
+}
+
+func unaryDef(name, doc string, aliases []string, f unaryEmit, s []op.Sample) op.Def {
+	return op.Def{
 		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, Where: places(aliases), InPlace: true, Out: true, Samples: s,
 		Eval: func(a *op.Args) []op.Val { return a.Ret(f(a.B, a.Val())) },
-	})
+	}
 }
 
 // places adds torch.special to the usual ones for an operator that has an alias there.
@@ -69,8 +80,8 @@ func scaled(f unaryEmit, c float64) unaryEmit {
 }
 
 func init() {
-	unary("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs), anyReal()...)
-	unary("neg", "The negative of each element.", []string{"negative"}, negate, anyReal()...)
+	sameType("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs), anyReal()...)
+	sameType("neg", "The negative of each element.", []string{"negative"}, negate, anyReal()...)
 	unary("exp", "e raised to each element.", nil, inFloat(prim.Exp), anyReal()...)
 	unary("exp2", "2 raised to each element.", []string{"special_exp2"}, inFloat(func(b op.Builder, x op.Val) op.Val {
 		return prim.Pow(b, op.FloatVal(2), x)
@@ -97,20 +108,20 @@ func init() {
 	unary("cosh", "The hyperbolic cosine.", nil, inFloat(cosh), anyReal()...)
 	unary("erf", "The error function.", []string{"special_erf"}, inFloat(prim.Erf), anyReal()...)
 	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"special_expit"}, inFloat(prim.Sigmoid), anyReal()...)
-	unary("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
-	unary("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
-	unary("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)
-	unary("round", "The nearest integer, halves to even.", []string{"special_round"}, keepInt("round_vml_cpu", prim.Round), anyReal()...)
+	sameType("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
+	sameType("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
+	sameType("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)
+	sameType("round", "The nearest integer, halves to even.", []string{"special_round"}, keepInt("round_vml_cpu", prim.Round), anyReal()...)
 	op.Register(op.Def{
 		Sig: "round.decimals(Tensor self, *, int decimals) -> Tensor", Doc: "The nearest number of that many decimals.",
 		Aliases: []string{"special_round"}, Where: places([]string{"special_round"}), InPlace: true, Out: true, Eval: evalRoundDecimals,
 		Samples: samples("T(3,4) | decimals=2", "T(3) | decimals=0", "T(3;-500,500) | decimals=-1"),
 	})
-	unary("frac", "The fractional part, with the sign of the element.", nil, func(b op.Builder, x op.Val) op.Val {
+	sameType("frac", "The fractional part, with the sign of the element.", nil, func(b op.Builder, x op.Val) op.Val {
 		needFloat("frac_cpu", x)
 		return prim.Sub(b, x, prim.Trunc(b, x))
 	}, samples("T(3,4)", "T()")...)
-	unary("sign", "-1, 0 or 1 by the sign of each element.", []string{"sgn"}, func(b op.Builder, x op.Val) op.Val {
+	sameType("sign", "-1, 0 or 1 by the sign of each element.", []string{"sgn"}, func(b op.Builder, x op.Val) op.Val {
 		if x.DType() == ir.Bool {
 			return prim.Copy(b, x)
 		}
@@ -121,7 +132,7 @@ func init() {
 	unary("logical_not", "not, elementwise; numbers count as x != 0.", nil, func(b op.Builder, x op.Val) op.Val {
 		return prim.LogicalNot(b, truth(b, x))
 	}, samples("B(3,4)", "T(3)", "I(4;0,2)")...)
-	unary("bitwise_not", "The complement of each bit; of bools, not.", nil, func(b op.Builder, x op.Val) op.Val {
+	sameType("bitwise_not", "The complement of each bit; of bools, not.", nil, func(b op.Builder, x op.Val) op.Val {
 		switch {
 		case x.DType().IsFloat():
 			unsupported("bitwise_not_cpu", x.DType())
@@ -167,12 +178,13 @@ func evalRoundDecimals(a *op.Args) []op.Val {
 	if k == 0 {
 		return a.Ret(prim.Round(a.B, x))
 	}
+	b := a.B
+	narrow := widen(b, x.DType(), &x)
+	c := op.FloatVal(math.Pow(10, math.Abs(float64(k))))
 	if k > 0 {
-		c := op.FloatVal(math.Pow(10, float64(k)))
-		return a.Ret(prim.Div(a.B, prim.Round(a.B, prim.Mul(a.B, x, c)), c))
+		return a.Ret(narrow(prim.Div(b, prim.Round(b, prim.Mul(b, x, c)), c)))
 	}
-	c := op.FloatVal(math.Pow(10, float64(-k)))
-	return a.Ret(prim.Mul(a.B, prim.Round(a.B, prim.Div(a.B, x, c)), c))
+	return a.Ret(narrow(prim.Mul(b, prim.Round(b, prim.Div(b, x, c)), c)))
 }
 
 // truth is x != 0 as bool.
@@ -229,7 +241,7 @@ func registerUnaryWithNumbers() {
 	})
 	op.Register(op.Def{
 		Sig: "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-		Doc: "NaN and infinities replaced by numbers.", InPlace: true, Out: true, Eval: evalNaNToNum,
+		Doc: "NaN and infinities replaced by numbers.", InPlace: true, Out: true, ExactOut: true, Eval: evalNaNToNum,
 		Samples: samples("torch.tensor([1.0, float('nan'), float('inf'), -float('inf')])", "T(3) | nan=1.0", "I(3;0,5)",
 			"torch.tensor([1.0, float('nan'), float('inf'), -float('inf')]), 1.0, 2.0, 3.0"),
 	})

@@ -22,7 +22,7 @@ func init() {
 				return nil, ir.Errorf(ir.ErrInternal, "BUG: %v: %d operands, want %d", f, len(in), f.Arity())
 			}
 			a := floats
-			if f == op.FnGcd {
+			if f == op.FnGcd || f == op.FnFmod {
 				a = numbers
 			}
 			s, err := elementwise(f.String(), a, in)
@@ -133,6 +133,13 @@ var partials = map[op.Fn]func(c *op.VJPCall, out []op.Val){
 		}
 		if c.Need[1] {
 			out[1] = ZerosLike(b, c.Cot[0])
+		}
+	},
+	op.FnFmod: func(c *op.VJPCall, out []op.Val) {
+		b := c.B
+		out[0] = c.Cot[0]
+		if c.Need[1] {
+			out[1] = Neg(b, Mul(b, c.Cot[0], Trunc(b, Div(b, c.In[0], c.In[1]))))
 		}
 	},
 	op.FnNextafter: func(c *op.VJPCall, out []op.Val) {
