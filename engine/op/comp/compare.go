@@ -103,8 +103,7 @@ func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
 	return v
 }
 
-// refuseOverflow raises PyTorch's error for a number that dtype d cannot hold; half types
-// round to infinity instead.
+// refuseOverflow raises PyTorch's error for a number that dtype d cannot hold.
 func refuseOverflow(v op.Val, d ir.DType) {
 	f := v.Float()
 	name, fits := "", true
@@ -115,8 +114,8 @@ func refuseOverflow(v op.Val, d ir.DType) {
 		name, fits = "unsigned int", f >= -math.MaxUint32 && f <= math.MaxUint32
 	case ir.I64:
 		name, fits = "int64_t", v.Kind != op.ScalarFloat || f >= math.MinInt64 && f < math.MaxInt64
-	case ir.F32:
-		name, fits = "float", math.IsInf(f, 0) || f != f || math.Abs(f) <= math.MaxFloat32
+	case ir.F16, ir.BF16, ir.F32:
+		name, fits = cName(d), math.IsInf(f, 0) || f != f || math.Abs(f) <= largest(d)
 	}
 	if v.IsScalar() && !fits {
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", name)
