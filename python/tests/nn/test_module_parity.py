@@ -275,6 +275,13 @@ def test_gumbel_softmax():
     assert logits.grad.abs().max().item() > 0
 
 
+@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "LeakyReLU", "ELU", "CELU", "SELU", "SiLU", "Mish", "Hardtanh", "Hardsigmoid", "Hardswish", "Threshold"])
+def test_activations_in_place_differentiate(name):
+    """The layer before is the one whose output is overwritten."""
+    options = (0.1, 2.0) if name == "Threshold" else ()
+    check_call(*pair(lambda nn: nn.Sequential(nn.Linear(6, 6), getattr(nn, name)(*options, inplace=True))), x(4, 6))
+
+
 @pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"max_norm": 1.0, "norm_type": 1.0}, {"scale_grad_by_freq": True}, {"padding_idx": 1}], ids=str)
 @pytest.mark.parametrize("kind", ["Embedding", "EmbeddingBag"])
 def test_embedding_options(kind, options):

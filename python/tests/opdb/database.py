@@ -7,6 +7,7 @@ rewrites a wrapper of theirs to look names up in ours; ``convert`` maps a sample
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -157,6 +158,8 @@ def counterpart(op: OpInfo, form: str = "function") -> Callable[..., Any]:
 def _named_method(theirs: Any, name: str) -> Callable[..., Any]:
     if isinstance(theirs, types.FunctionType) and theirs.__module__.startswith("torch.testing"):
         return rewritten(theirs)
+    if isinstance(theirs, functools.partial):  # of a function of nn.functional, with inplace=True
+        return functools.partial(_mapped(theirs.func), *theirs.args, **theirs.keywords)
     name = getattr(theirs, "__name__", name)
     found = getattr(torchlette.Tensor, name, None)
     if found is None:

@@ -18,6 +18,7 @@ __all__ = [
     "pixel_shuffle",
     "pixel_unshuffle",
     "rrelu",
+    "rrelu_",
 ]
 
 Tensor = _C.Tensor
@@ -97,6 +98,11 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     else:
         result = _C.leaky_relu(input, (lower + upper) / 2)
     return input.copy_(result) if inplace else result
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """Do what :func:`rrelu` does, in place."""
+    return rrelu(input, lower, upper, training, True)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
@@ -110,6 +110,11 @@ threshold_ = _C.threshold_
 # Activations -----------------------------------------------------------------------------
 
 
+def _stored(function: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+    """Put ``function(input)`` in the place of ``input``, whose former values its gradient may need."""
+    return input.copy_(function(input.clone() if input.requires_grad else input))
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``max(input, 0)``."""
     return _C.relu_(input) if inplace else _C.relu(input)
@@ -142,12 +147,12 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``input * sigmoid(input)``."""
-    return _C.silu_(input) if inplace else _C.silu(input)
+    return _stored(_C.silu, input) if inplace else _C.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``input * tanh(softplus(input))``."""
-    return input.copy_(_C.mish(input)) if inplace else _C.mish(input)
+    return _stored(_C.mish, input) if inplace else _C.mish(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -159,12 +164,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``relu6(input + 3) / 6``."""
-    return input.copy_(_C.hardsigmoid(input)) if inplace else _C.hardsigmoid(input)
+    return _stored(_C.hardsigmoid, input) if inplace else _C.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """Return ``input * relu6(input + 3) / 6``."""
-    return input.copy_(_C.hardswish(input)) if inplace else _C.hardswish(input)
+    return _stored(_C.hardswish, input) if inplace else _C.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
