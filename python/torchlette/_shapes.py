@@ -197,6 +197,25 @@ def _set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, s
     return self
 
 
+def _fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number on the main diagonal; ``wrap`` begins it again one row below the end of a tall matrix.
+
+    Raises:
+        RuntimeError: The tensor has fewer than two dims, or more and not all of one size.
+    """
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.dim() > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows, step = self.shape[0], self.shape[1] + 1
+    n = min(self.shape)
+    for start in range(0, rows if wrap and self.dim() == 2 and n > 0 else 1, step):
+        part = self[start:] if start else self
+        n = min(part.shape)
+        part.as_strided((n,), (sum(self.stride()),), part.storage_offset()).fill_(fill_value)
+    return self
+
+
 # Questions and conversions ---------------------------------------------------------------
 
 
@@ -311,6 +330,7 @@ def install() -> None:
         "__reversed__": _reversed,
         "as_subclass": _as_subclass,
         "dim_order": _dim_order,
+        "fill_diagonal_": _fill_diagonal_,
         "index_put": index_put,
         "index_put_": index_put_,
         "is_conj": _always(False, "Return False: there are no complex dtypes."),
