@@ -237,11 +237,6 @@ def _dim_order(self: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
     return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))
 
 
-def _is_signed(self: Tensor) -> bool:
-    """Return whether the dtype has negative numbers."""
-    return self.dtype not in (_C.bool, _C.uint32)
-
-
 def _is_nonzero(self: Tensor) -> bool:
     """Read a tensor of one element and return whether it is not zero."""
     from torchlette import is_nonzero
@@ -341,7 +336,6 @@ def install() -> None:
         "is_same_size": _is_same_size,
         "is_set_to": _is_set_to,
         "is_shared": _always(False, "Return False: memory is not shared with other processes."),
-        "is_signed": _is_signed,
         "narrow_copy": _narrow_copy,
         "new": _new,
         "repeat_interleave": repeat_interleave,
