@@ -95,6 +95,21 @@ func tlgo_read(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t) (st C.int32_t) 
 	return failed(instance().Read(uint64(h), view[byte](dst, bytes)))
 }
 
+//export tlgo_borrow
+func tlgo_borrow(h C.uint64_t, data *unsafe.Pointer, loan *C.uint64_t) (st C.int32_t) {
+	defer guard("__dlpack__", 0, &st)
+	p, id, err := instance().Borrow(uint64(h))
+	*data, *loan = p, C.uint64_t(id)
+	return failed(err)
+}
+
+//export tlgo_return
+func tlgo_return(loan C.uint64_t) (st C.int32_t) {
+	defer guard("__dlpack__", 0, &st)
+	instance().Return(uint64(loan))
+	return 0
+}
+
 //export tlgo_mark_step
 func tlgo_mark_step(slice C.int64_t) (st C.int32_t) {
 	defer guard("mark_step", 0, &st)

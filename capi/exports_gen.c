@@ -44,6 +44,20 @@ int32_t tl_read(uint64_t handle, void *dst, size_t bytes) {
     return tlgo_read(handle, dst, bytes);
 }
 
+int32_t tl_borrow(uint64_t handle, void **data, uint64_t *loan) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_borrow(handle, data, loan);
+}
+
+int32_t tl_return(uint64_t loan) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_return(loan);
+}
+
 int32_t tl_mark_step(int64_t slice_ns) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -187,6 +187,12 @@ TL_API int32_t tl_force(uint64_t handle, int64_t slice_ns);
 /* Copies a value to dst, dense row-major. */
 TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 
+/* The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until tl_return. */
+TL_API int32_t tl_borrow(uint64_t handle, void **data, uint64_t *loan);
+
+/* Ends a loan of tl_borrow. Unknown ones are ignored. */
+TL_API int32_t tl_return(uint64_t loan);
+
 /* Runs everything pending, waits, and starts a new epoch. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_mark_step(int64_t slice_ns);
 

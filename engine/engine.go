@@ -54,6 +54,7 @@ type Engine struct {
 	lostCause  string
 	sessions   map[uint64]*session
 	nodes      map[uint64]*heldNode // by the step's Seq
+	loans      map[uint64]uint32    // values that Borrow holds
 	calls      uint64               // operator calls and labelled blocks so far
 	label      []autograd.Source    // of the labelled blocks around, the innermost last
 	nextID     uint64
@@ -153,6 +154,7 @@ func (e *Engine) start() {
 	e.sessions = map[uint64]*session{}
 	e.hooks = map[uint64]hookPlace{}
 	e.nodes = map[uint64]*heldNode{}
+	e.loans = map[uint64]uint32{}
 	e.ranges = map[uint32][2]int64{}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison = nil, nil, nil
@@ -274,6 +276,9 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
+	if numbersOnly(c.In) {
+		return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
+	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	e.s.T.From = e.source(c, inPlace)
@@ -382,6 +387,11 @@ func (e *Engine) finish(site uint32, err **ir.Error) {
 		e.net()
 	}
 	e.mu.Unlock()
+}
+
+// numbersOnly reports operands of which some are numbers and none is a tensor.
+func numbersOnly(in []uint64) bool {
+	return slices.Contains(in, operandMarker) && !slices.ContainsFunc(in, func(h uint64) bool { return h != 0 && h != operandMarker })
 }
 
 // paramKind is what decode must know of a parameter; the others are integers.

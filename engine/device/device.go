@@ -2,6 +2,7 @@ package device
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -11,6 +12,13 @@ import (
 type Buffer interface {
 	// Bytes is the usable size.
 	Bytes() int64
+}
+
+// Mapped is a buffer in host memory.
+type Mapped interface {
+	Buffer
+	// Pointer is the first byte; it holds until the buffer is freed.
+	Pointer() unsafe.Pointer
 }
 
 // Program is a built list of steps. It is immutable and may be run again at once.

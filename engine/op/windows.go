@@ -34,6 +34,22 @@ func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	return w, attr
 }
 
+// Far reports windows that reach so far that positions could overflow: no tensor is that large.
+func (w *Windows) Far() bool {
+	const limit = 1 << 40
+	for i, k := range w.Kernel {
+		for _, l := range w.lists() {
+			if v := (*l)[i]; v > limit || v < -limit {
+				return true
+			}
+		}
+		if w.Dilation[i] > 0 && k > limit/w.Dilation[i] || w.Stride[i] > 0 && w.Out[i] > limit/w.Stride[i] {
+			return true
+		}
+	}
+	return false
+}
+
 // Adjoint gives the windows over an output's cotangent that collect what each of the in
 // elements gave, the kernel being reversed.
 func (w *Windows) Adjoint(in []int64) Windows {

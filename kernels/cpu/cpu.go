@@ -65,6 +65,9 @@ type buffer struct {
 // Bytes implements device.Buffer.
 func (b *buffer) Bytes() int64 { return b.size }
 
+// Pointer implements device.Mapped.
+func (b *buffer) Pointer() unsafe.Pointer { return b.p }
+
 // New makes the device.
 func New(opts Options) (*Device, error) {
 	isa, err := chooseISA(opts.ISA)

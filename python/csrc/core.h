@@ -4,6 +4,7 @@
  * tensor.c   the Tensor type: life of the object
  * methods.c  attributes and methods that are no operators
  * data.c     values in and out: tensor(), buffers, item, tolist
+ * dlpack.c   memory lent to other libraries and taken from them
  * number.c   operators of the number protocol, comparisons, coercion to Python numbers
  * index.c    x[...] and x[...] = v
  * table.c    the table of operators, compiled
@@ -164,6 +165,10 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_from_numpy(PyObject *self, PyObject *array);
 PyObject *py_frombytes(PyObject *self, PyObject *args);
 PyObject *py_tobytes(PyObject *self, PyObject *tensor);
+
+/* dlpack.c */
+PyObject *py_to_dlpack(PyObject *self, PyObject *args);
+PyObject *py_from_dlpack(PyObject *self, PyObject *capsule);
 
 /* number.c */
 int number_init(void);

@@ -29,6 +29,7 @@ static PyMethodDef functions[] = {
     {"_coercion_error", py_coercion_error, METH_O, "The error of a silent conversion to a Python number."},
     {"_put_at", py_put_at, METH_VARARGS, "Write, or add, values at indices; gives the tensor."},
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
+    {"_to_dlpack", py_to_dlpack, METH_VARARGS, "A DLPack capsule over a tensor's memory on the CPU."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
     {"_site", py_where, METH_NOARGS, "The call site of the line that runs."},
     {0},
@@ -45,6 +46,7 @@ static PyMethodDef makers[] = {
     {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS, "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
     {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor with a copy of an array."},
     {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},
+    {"_from_dlpack", py_from_dlpack, METH_O, "A tensor with a copy of a DLPack capsule's array."},
     {0},
 };
 

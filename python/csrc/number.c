@@ -146,6 +146,9 @@ static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
     if (op->o == NULL || (which == B_MATMUL && !is_tensor(b))) {
         Py_RETURN_NOTIMPLEMENTED;
     }
+    if (which == B_MATMUL && !is_tensor(b)) {
+        Py_RETURN_NOTIMPLEMENTED; /* a product with a number is no matrix product */
+    }
     return is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
 }
 
@@ -241,7 +244,13 @@ static int nb_bool(PyObject *self) {
 }
 
 static PyObject *coerced(PyObject *self, const char *what) {
-    return coercion_allowed((Tensor *)self, what) ? tensor_item((Tensor *)self) : NULL;
+    if (!coercion_allowed((Tensor *)self, what)) {
+        return NULL;
+    }
+    if (((Tensor *)self)->numel != 1) {
+        return raise_text(TL_VALUE, "only one element tensors can be converted to Python scalars");
+    }
+    return tensor_item((Tensor *)self);
 }
 
 static PyObject *nb_float(PyObject *self) {

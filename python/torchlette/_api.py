@@ -21,6 +21,7 @@ from torchlette.random import (
     set_rng_state,
 )
 from torchlette.serialization import load, save
+from torchlette.utils.dlpack import from_dlpack, frombuffer
 
 __all__ = [
     "Generator",
@@ -34,6 +35,8 @@ __all__ = [
     "finfo",
     "flush",
     "fork_rng",
+    "from_dlpack",
+    "frombuffer",
     "get_default_device",
     "get_default_dtype",
     "get_num_threads",

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, _refused
 from torchlette._repr import tensor_format, tensor_repr
+from torchlette.utils.dlpack import dlpack, dlpack_device
 
 Tensor = _C.Tensor
 
@@ -50,6 +51,22 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], N
             hook(alive)
 
     return HookHandle(_C._add_hook(self, run, True))
+
+
+def _output_nr(self: Tensor) -> int:
+    """Which result of its function it is."""
+    found = _C._function(self)
+    return 0 if found is None else found[2]
+
+
+def _as_subclass(self: Tensor, cls: type) -> Tensor:
+    """Return an alias of the tensor as an object of a subclass."""
+    return Tensor._make_subclass(cls, self)
+
+
+def _no(self: Tensor, *args: Any) -> bool:
+    """Return ``False``: memory is the engine's."""
+    return False
 
 
 def _backward(
@@ -184,6 +201,13 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     if dtype is not None and values.dtype != dtype:
         return values.astype(dtype)
     return values.copy() if copy else values
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """Return the result of a NumPy function of tensors as a tensor."""
+    made = _C.from_numpy(array) if array.ndim > 0 else _C.tensor(array)
+    made._door = self._door
+    return made
 
 
 def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -346,6 +370,11 @@ def install() -> None:
         "apply_": _apply_,
         "map_": _map_,
         "pin_memory": _pin_memory,
+        "is_pinned": _no,
+        "is_shared": _no,
+        "is_distributed": _no,
+        "as_subclass": _as_subclass,
+        "is_same_size": lambda self, other: self.shape == other.shape,
         "nonzero": nonzero,
         "argwhere": argwhere,
         "masked_select": masked_select,
@@ -360,13 +389,23 @@ def install() -> None:
         "equal": equal,
         "allclose": allclose,
         "__array__": _array,
+        "__array_wrap__": _array_wrap,
         "__deepcopy__": _deepcopy,
+        "__dlpack__": dlpack,
+        "__dlpack_device__": dlpack_device,
         "__reduce_ex__": _reduce_ex,
         "__repr__": tensor_repr,
         "__format__": tensor_format,
     }
     for name, fn in methods.items():
         setattr(Tensor, name, fn)
+    for name, reason in _refused.METHODS.items():
+        if not hasattr(Tensor, name):
+            setattr(Tensor, name, _refused.method(name, reason))
+    for name, value in {"is_cpu": lambda t: t.device.type == "cpu", "output_nr": _output_nr}.items():
+        setattr(Tensor, name, property(value))
+    for name in ("is_mps", "is_xpu", "is_mkldnn", "is_vulkan", "is_xla", "is_mtia", "is_ipu", "is_maia", "is_nested", "is_sparse_csr"):
+        setattr(Tensor, name, False)
     Tensor.grad_fn = property(_grad_fn)
     # NumPy leaves mixed operators to the tensor, whose class says what it can take.
     Tensor.__array_priority__ = 1000

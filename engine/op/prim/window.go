@@ -59,10 +59,17 @@ func WindowMax(b op.Builder, x op.Val, win op.Windows) (values, indices op.Val) 
 	return o[0], o[1]
 }
 
+func windowsFar() error {
+	return ir.Errorf(ir.ErrRuntime, "integer out of range: kernel sizes, strides, dilations and padding reach beyond any tensor")
+}
+
 func convInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	win, rest := op.WindowsOf(attr)
 	x, w, groups := in[0].Shape(), in[1].Shape(), rest[0]
 	d := len(win.Kernel)
+	if win.Far() {
+		return nil, windowsFar()
+	}
 	if d := in[0].DType(); (d == ir.Bool || d == ir.U32) && ir.Numel(in[0].Shape()) > 0 {
 		return nil, notImplemented("conv", d)
 	}
@@ -133,6 +140,9 @@ func windowInfer(index bool) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		win, _ := op.WindowsOf(attr)
 		x := in[0].Shape()
+		if win.Far() {
+			return nil, windowsFar()
+		}
 		if d := in[0].DType(); d == ir.Bool || d == ir.U32 {
 			return nil, notImplemented("pool", d)
 		}

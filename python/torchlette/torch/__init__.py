@@ -41,7 +41,7 @@ def _mirror(facade: ModuleType, core: ModuleType) -> None:
 
     def module_attribute(name: str) -> Any:
         value = getattr(core, name)  # imports it if need be; raises AttributeError for unknown names
-        if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}":
+        if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}" and value.__name__ != _FACADE:
             value = importlib.import_module(f"{facade.__name__}.{name}")
         facade.__dict__[name] = value
         return value

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// Borrow computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
+// stay as they are until Return: a later write to the tensor makes a new version elsewhere.
+func (e *Engine) Borrow(h uint64) (p unsafe.Pointer, loan uint64, err *ir.Error) {
+	if err := e.enterExec(); err != nil {
+		return nil, 0, err
+	}
+	defer e.leaveExec()
+	if err := e.prepareRead(h); err != nil {
+		return nil, 0, err
+	}
+	defer e.dropRead()
+	hv, err := e.s.Handle(h)
+	if err != nil {
+		return nil, 0, err
+	}
+	value, off := e.s.Base(hv.Base).Value, hv.Offset
+	if e.read.value != 0 {
+		value, off = e.read.value, 0
+	}
+	n := e.s.G.Node(value)
+	if n.Op != ir.OpLeaf || n.Store == 0 {
+		return nil, 0, &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+	}
+	b, ok := e.x.Storage(n.Store).Buf.(device.Mapped)
+	if !ok {
+		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
+	}
+	e.nextID++
+	e.loans[e.nextID] = value
+	e.s.G.Retain(value)
+	return unsafe.Add(b.Pointer(), off*int64(ir.AvalOf(n.Aval).DType.Size())), e.nextID, e.takeFault()
+}
+
+// Return ends a loan; unknown ones are ignored.
+func (e *Engine) Return(loan uint64) {
+	e.enter()
+	defer e.leave()
+	if v, ok := e.loans[loan]; ok {
+		delete(e.loans, loan)
+		e.s.G.Release(v)
+	}
+}

@@ -1,0 +1,190 @@
+/* DLPack: tensors to and from other libraries. The structs are those of dlpack.h 1.0. */
+#include "core.h"
+
+enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1, IS_COPIED = 2 };
+
+typedef struct {
+    void *data;
+    struct {
+        int32_t type, id;
+    } device;
+    int32_t ndim;
+    struct {
+        uint8_t code, bits;
+        uint16_t lanes;
+    } dtype;
+    int64_t *shape, *strides; /* strides in elements; NULL: dense, row-major */
+    uint64_t byte_offset;
+} array;
+
+typedef struct managed {
+    array tensor;
+    void *context;
+    void (*deleter)(struct managed *);
+} managed;
+
+typedef struct versioned {
+    struct {
+        uint32_t major, minor;
+    } version;
+    void *context;
+    void (*deleter)(struct versioned *);
+    uint64_t flags;
+    array tensor;
+} versioned;
+
+static const struct {
+    uint8_t code, bits;
+} codes[TL_NUM_DTYPES] = {
+    [TL_BOOL] = {CODE_BOOL, 8},      [TL_INT32] = {CODE_INT, 32},     [TL_INT64] = {CODE_INT, 64},     [TL_UINT32] = {CODE_UINT, 32},
+    [TL_FLOAT16] = {CODE_FLOAT, 16}, [TL_BFLOAT16] = {CODE_BFLOAT, 16}, [TL_FLOAT32] = {CODE_FLOAT, 32}, [TL_FLOAT64] = {CODE_FLOAT, 64},
+};
+
+/* An export: the struct handed out, and the engine's loan that keeps the memory. */
+typedef struct {
+    union {
+        managed old;
+        versioned new;
+    } u;
+    uint64_t loan;
+    int64_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
+} loan;
+
+/* The consumer's call when it is done, from any thread. */
+static void end_loan(loan *l) {
+    tl_return(l->loan);
+    free(l);
+}
+
+static void delete_old(managed *m) { end_loan(m->context); }
+static void delete_new(versioned *m) { end_loan(m->context); }
+
+/* A capsule that nobody took still owns its struct. */
+static void drop_capsule(PyObject *capsule) {
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+        m->deleter(m);
+    } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        m->deleter(m);
+    }
+}
+
+/* _to_dlpack(tensor, versioned, copied): a capsule over the tensor's memory on the CPU. */
+PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensor;
+    int with_version, copied;
+    if (!PyArg_ParseTuple(args, "O!pp:_to_dlpack", (PyObject *)G.tensor, &tensor, &with_version, &copied)) {
+        return NULL;
+    }
+    Tensor *t = (Tensor *)tensor;
+    loan *l = calloc(1, sizeof *l);
+    void *data;
+    if (l == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (wait_force(t->handle) < 0 || check_status(tl_borrow(t->handle, &data, &l->loan)) < 0) {
+        free(l);
+        return NULL;
+    }
+    int64_t stride = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        l->shape[i] = t->shape[i];
+        l->strides[i] = stride;
+        stride *= t->shape[i] > 0 ? t->shape[i] : 1;
+    }
+    array a = {.data = data, .device = {CPU_DEVICE, 0}, .ndim = t->rank, .dtype = {codes[t->dtype].code, codes[t->dtype].bits, 1},
+               .shape = l->shape, .strides = l->strides};
+    PyObject *capsule;
+    if (with_version) {
+        l->u.new = (versioned){.version = {1, 0}, .context = l, .deleter = delete_new, .flags = copied ? IS_COPIED : READ_ONLY, .tensor = a};
+        capsule = PyCapsule_New(&l->u.new, "dltensor_versioned", drop_capsule);
+    } else {
+        l->u.old = (managed){.tensor = a, .context = l, .deleter = delete_old};
+        capsule = PyCapsule_New(&l->u.old, "dltensor", drop_capsule);
+    }
+    if (capsule == NULL) {
+        end_loan(l);
+    }
+    return capsule;
+}
+
+/* Copies elements of any strides to dense ones. */
+static char *densify(const array *a, int dim, const char *from, size_t width, char *to) {
+    if (dim == a->ndim) {
+        memcpy(to, from, width);
+        return to + width;
+    }
+    int64_t stride = 1;
+    if (a->strides != NULL) {
+        stride = a->strides[dim];
+    } else {
+        for (int i = dim + 1; i < a->ndim; i++) {
+            stride *= a->shape[i];
+        }
+    }
+    for (int64_t i = 0; i < a->shape[dim]; i++) {
+        to = densify(a, dim + 1, from + i * stride * (int64_t)width, width, to);
+    }
+    return to;
+}
+
+static PyObject *copy_in(const array *a, uint8_t door) {
+    uint8_t dtype = 0;
+    for (uint8_t d = 1; d < TL_NUM_DTYPES; d++) {
+        if (codes[d].code == a->dtype.code && codes[d].bits == a->dtype.bits && a->dtype.lanes == 1) {
+            dtype = d;
+        }
+    }
+    if (dtype == 0) {
+        return raise_text(TL_TYPE, "from_dlpack: no dtype for type code %d of %d bits: convert it to float32 or int64 first", a->dtype.code, a->dtype.bits);
+    }
+    if (a->device.type != CPU_DEVICE || a->ndim > TL_MAX_RANK) {
+        PyErr_Format(PyExc_BufferError, "from_dlpack: got device type %d and %d dims, want memory of the CPU and at most %d dims", a->device.type, a->ndim,
+                     TL_MAX_RANK);
+        return NULL;
+    }
+    size_t width = dtype_size(dtype), bytes = width;
+    for (int i = 0; i < a->ndim; i++) {
+        bytes *= (size_t)a->shape[i];
+    }
+    PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bytes);
+    if (block == NULL) {
+        return NULL;
+    }
+    if (bytes > 0) {
+        densify(a, 0, (const char *)a->data + a->byte_offset, width, PyBytes_AsString(block));
+    }
+    tl_out out;
+    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_site(), &out);
+    Py_DECREF(block);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, door);
+}
+
+/* _from_dlpack(capsule): a tensor with a copy; the capsule is used up. */
+PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
+    uint8_t door = self == Py_True ? TL_DOOR_TORCH : TL_DOOR_CORE;
+    if (PyCapsule_IsValid(capsule, "dltensor")) {
+        managed *m = PyCapsule_GetPointer(capsule, "dltensor");
+        PyObject *t = copy_in(&m->tensor, door);
+        if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor") == 0 && m->deleter != NULL) {
+            m->deleter(m);
+        }
+        return t;
+    }
+    if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        return raise_text(TL_RUNTIME, "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
+                                      "already constructed a tensor from it once.");
+    }
+    versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (m->version.major != 1) {
+        PyErr_Format(PyExc_BufferError, "from_dlpack: got DLPack version %u, want 1", (unsigned)m->version.major);
+        return NULL;
+    }
+    PyObject *t = copy_in(&m->tensor, door);
+    if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor_versioned") == 0 && m->deleter != NULL) {
+        m->deleter(m);
+    }
+    return t;
+}

@@ -1,0 +1,36 @@
+"""The names that are refused: the page is the table, nothing on it exists, and each says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import torchlette
+import torchlette.torch as facade
+from torchlette import _refused
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_page_is_the_table() -> None:
+    """docs/refused.md is what ``_refused.page`` gives: write that to it when they differ."""
+    assert (ROOT / "docs" / "refused.md").read_text() == _refused.page()
+
+
+@pytest.mark.parametrize("name", sorted(_refused.FUNCTIONS))
+def test_functions(name: str) -> None:
+    """A refused name is PyTorch's or was, does not exist here, and says why."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(torchlette, name)
+    assert _refused.FUNCTIONS[name] in str(caught.value)
+    assert not hasattr(facade, name)
+
+
+@pytest.mark.parametrize("name", sorted(_refused.METHODS))
+def test_methods(name: str) -> None:
+    """A refused method raises when it is called."""
+    assert hasattr(torch.Tensor, name)
+    with pytest.raises(NotImplementedError, match=name):
+        getattr(torchlette.ones(2), name)(1)

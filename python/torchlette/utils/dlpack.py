@@ -1,0 +1,119 @@
+"""DLPack, the exchange of arrays between libraries.
+
+Going out, a tensor on the CPU lends its own memory: the consumer sees the values as they are now, read-only, and
+later writes to the tensor do not reach it. Coming in, the values are copied: operations run later than
+they are called, so memory that another library may write to meanwhile cannot be shared.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torchlette import _C
+
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
+
+Tensor = _C.Tensor
+
+
+class DLDeviceType:
+    """Numbers of device types."""
+
+    kDLCPU = 1
+    kDLWebGPU = 15
+
+
+_CPU = (DLDeviceType.kDLCPU, 0)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Return DLPack's type and number of the tensor's device."""
+    return _CPU if self.device.type == "cpu" else (DLDeviceType.kDLWebGPU, self.device.index or 0)
+
+
+def dlpack(
+    self: Tensor,
+    *,
+    stream: Any = -1,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """Return a DLPack capsule of the values.
+
+    Args:
+        stream: Accepted for compatibility.
+        max_version: The newest version that the consumer knows. One that knows no version cannot know either that memory is
+            read-only: it gets a copy.
+        dl_device: Where the memory shall be: the CPU. Tensors elsewhere are copied there when it is given.
+        copy: Whether the consumer gets memory of its own; not lent.
+    """
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if dl_device not in (None, _CPU) or (dl_device is None and self.device.type != "cpu"):
+        raise BufferError(f"__dlpack__: memory of device {self.device} cannot be exported: move the tensor with .cpu() first")
+    if self.device.type != "cpu":
+        if copy is False:
+            raise BufferError("__dlpack__: the tensor is on another device: got copy=False, want True or None")
+        self = self.cpu()
+    known = max_version is not None and max_version[0] >= 1
+    copied = bool(copy) or not known
+    return _C._to_dlpack(self.clone() if copied else self, known, copied)
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """Return a DLPack capsule with a copy of the values, for consumers that take no objects with ``__dlpack__``."""
+    return dlpack(tensor)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return a tensor with a copy of the values of an object with ``__dlpack__``, or of a capsule.
+
+    Args:
+        ext_tensor: The object; its memory must be the CPU's.
+        device: Where the tensor shall be.
+        copy: Must not be False.
+    """
+    if copy is False:
+        raise BufferError("from_dlpack: values are always copied: got copy=False, want True or None")
+    capsule = ext_tensor
+    if hasattr(ext_tensor, "__dlpack__"):
+        kind = ext_tensor.__dlpack_device__()[0]
+        if kind != DLDeviceType.kDLCPU:
+            raise BufferError(f"from_dlpack: got memory of device type {int(kind)}, want the CPU's (1)")
+        try:
+            capsule = ext_tensor.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = ext_tensor.__dlpack__()
+    made = _C._from_dlpack(capsule)
+    made._door = _C._in_facade(sys._getframe(1).f_globals)
+    return made if device is None else made.to(device)
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """Return a vector with a copy of the elements that a buffer's bytes are.
+
+    Args:
+        buffer: An object with the buffer protocol.
+        dtype: The type of the elements.
+        count: How many; all for a negative number.
+        offset: How many bytes come before.
+        requires_grad: Whether the result requires a gradient.
+    """
+    data, width = memoryview(buffer).cast("B"), dtype.itemsize
+    length = len(data)
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+    if count < 0 and (length - offset) % width:
+        raise ValueError(f"buffer size ({length - offset} bytes, after offset {offset}) must be a multiple of element size ({width})")
+    elements = (length - offset) // width if count < 0 else count
+    if offset + elements * width > length:
+        raise ValueError(
+            f"requested buffer length ({elements} * {width} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({length} bytes)"
+        )
+    made = _C._frombytes(data[offset : offset + elements * width], dtype, (elements,), "cpu")
+    made._door = _C._in_facade(sys._getframe(1).f_globals)
+    return made.requires_grad_(requires_grad)
