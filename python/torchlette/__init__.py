@@ -50,9 +50,9 @@ if hasattr(_os, "register_at_fork"):
 
 from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
+from torchlette._settings import *  # noqa: E402, F403
 from torchlette.layouts import *  # noqa: E402, F403
 from torchlette.window_functions import *  # noqa: E402, F403
-from torchlette._settings import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = ("fft", "func", "linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
@@ -75,7 +75,6 @@ def __getattr__(name: str) -> _Any:
     if name in _OF_NN:
         globals()[name] = getattr(_import_module(f"torchlette.{_OF_NN[name]}"), name)
         return globals()[name]
-    raise AttributeError(f"module 'torchlette' has no attribute {name!r}")
     from torchlette._refused import FUNCTIONS
 
     reason = f": {FUNCTIONS[name]}" if name in FUNCTIONS else ""

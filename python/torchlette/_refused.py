@@ -53,18 +53,18 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     "Several processes and devices": (
         "one process drives one device: run a process for each",
         "distributed futures fork wait Stream Event multiprocessing",
-        "share_memory_ record_stream",
+        "record_stream",
     ),
     "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mps xpu mtia accelerator cpu", "xpu mtia ipu"),
     "Storages": (
         "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
         "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
-        "storage untyped_storage storage_type set_ const_data_ptr",
+        "storage untyped_storage storage_type const_data_ptr",
     ),
     "Legacy constructors": (
         "use tensor(data, dtype=...) or empty(size, dtype=...)",
         "FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor BoolTensor ByteTensor ShortTensor CharTensor set_default_tensor_type range",
-        "new",
+        "",
     ),
     "Removed from PyTorch": ("PyTorch removed it: use the function of torch.linalg", "symeig eig lstsq matrix_rank solve", "symeig eig lstsq solve"),
     "Downloads": ("the library never uses the network: load files with load()", "hub", ""),

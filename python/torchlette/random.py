@@ -48,8 +48,14 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``."""
+        if not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         self._start(seed)
         return self
+
+    def clone_state(self) -> Generator:
+        """Return a generator that will draw what this one will."""
+        return Generator(self.device).set_state(self.get_state())
 
     @functools.cached_property
     def host(self) -> random.Random:

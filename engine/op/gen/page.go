@@ -64,9 +64,10 @@ func families(dir string, defs []*op.Def) (map[string]string, error) {
 		name := d.Parsed.Name
 		found[name] = "others"
 		first, _, _ := strings.Cut(name, "_")
+		everyRank := strings.NewReplacer("1d", "%dd", "2d", "%dd", "3d", "%dd").Replace(name)
 		last := name[strings.LastIndex(name, "_")+1:]
 	search:
-		for _, quoted := range []string{`"` + name + "(", `"` + name + ".", `"` + name + `"`, `"_` + last + "(", `"` + first + `_"`} {
+		for _, quoted := range []string{`"` + name + "(", `"` + name + ".", `"` + name + `"`, `"` + everyRank + `"`, `"_` + last + "(", `"` + first + `_"`} {
 			for i, text := range texts {
 				if strings.Contains(text, quoted) {
 					found[name] = stems[i]

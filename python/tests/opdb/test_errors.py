@@ -30,6 +30,10 @@ EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
     "amax": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
     "amin": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
     "aminmax": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
+    **{
+        f"signal.windows.{name}": ({1, 3, 4}, "half precision is given; there is no sparse layout")
+        for name in ("bartlett", "blackman", "cosine", "gaussian", "hamming", "hann", "kaiser")
+    },
     "narrow": (None, "a start that is a tensor is read where PyTorch's rules hold, and refused as a coercion elsewhere"),
 }
 

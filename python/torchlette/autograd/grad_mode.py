@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self
@@ -44,7 +45,14 @@ class _ModeSwitch:
         self._restore(self._states.pop())
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate a function or generator function."""
+        """Decorate a function or generator function; of a class, its calls."""
+        if isinstance(fn, type):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
+                "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if getattr(getattr(fn, "__code__", None), "co_flags", 0) & _CO_GENERATOR:
             return self._wrap_generator(fn)
 

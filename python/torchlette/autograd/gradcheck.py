@@ -72,7 +72,12 @@ def gradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
     fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Check the gradients of ``func`` at ``inputs`` against central differences.
 
@@ -88,8 +93,17 @@ def gradcheck(
         nondet_tol: How much two analytic passes may differ.
         check_undefined_grad: Accepted for compatibility.
         check_grad_dtypes: Demand that gradients have the dtype of the inputs.
+        check_batched_grad: Must be false: there is no vmap.
+        check_batched_forward_grad: Must be false.
+        check_forward_ad: Must be false: there is no forward mode.
+        check_backward_ad: Whether to check at all.
         fast_mode: Accepted for compatibility; the full check is always made.
+        masked: Accepted for compatibility: it is about sparse gradients.
     """
+    if check_batched_grad or check_batched_forward_grad or check_forward_ad:
+        raise NotImplementedError("gradcheck: gradients are computed backward and one by one: set check_forward_ad and check_batched_grad to False")
+    if not check_backward_ad:
+        return True
     points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
     wanted = _differentiable(points)
     if not wanted:
@@ -142,7 +156,11 @@ def gradgradcheck(
     nondet_tol: float = 0.0,
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
     fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Check second derivatives: :func:`gradcheck` of the gradients of ``func``."""
     points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
@@ -171,4 +189,7 @@ def gradgradcheck(
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )

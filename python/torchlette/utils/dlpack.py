@@ -108,7 +108,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     if not 0 <= offset < length:
         raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
     if count < 0 and (length - offset) % width:
-        raise ValueError(f"buffer size ({length - offset} bytes, after offset {offset}) must be a multiple of element size ({width})")
+        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({width})")
     elements = (length - offset) // width if count < 0 else count
     if offset + elements * width > length:
         raise ValueError(
