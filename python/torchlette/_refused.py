@@ -49,7 +49,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "Mixed precision": ("operators compute in their operands' dtype: convert the model with .half() or .bfloat16()", "amp autocast GradScaler", ""),
-    "Function transforms": ("use autograd.functional: jacobian, hessian, vjp, jvp; or write the batch dimension out", "func vmap", ""),
+    "Batched transforms": ("write the batch dimension out: operators take leading dims", "vmap", ""),
     "Several processes and devices": (
         "one process drives one device: run a process for each",
         "distributed futures fork wait Stream Event multiprocessing",

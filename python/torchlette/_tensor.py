@@ -313,6 +313,15 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 # Python's protocols ----------------------------------------------------------------------
 
 
+def _copy(self: Tensor) -> Tensor:
+    """Return another tensor object over the same elements, without history."""
+    made = Tensor._make_subclass(type(self), self) if type(self) is not Tensor else self.detach()
+    made.requires_grad_(self.requires_grad)
+    made.__dict__.update(self.__dict__)
+    made._door = self._door
+    return made
+
+
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if not self.is_leaf:
         raise RuntimeError(
@@ -390,6 +399,7 @@ def install() -> None:
         "allclose": allclose,
         "__array__": _array,
         "__array_wrap__": _array_wrap,
+        "__copy__": _copy,
         "__deepcopy__": _deepcopy,
         "__dlpack__": dlpack,
         "__dlpack_device__": dlpack_device,

@@ -1,14 +1,136 @@
-"""Functional views of modules, under the names of ``torch.func``."""
+"""Derivatives as functions and functional views of modules, under the names of ``torch.func``.
+
+Arguments may be tensors or nested lists, tuples and dicts of them. A derivative of a derivative is recorded as it is
+taken, so they nest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, autograd
+from torchlette._nested import replaced, tensors_in
+from torchlette.autograd import functional
 from torchlette.nn.utils.stateless import functional_call
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp"]
+
+Tensor = _C.Tensor
+
+
+def _inside(value: Any) -> Any:
+    """Return nested tensors to differentiate by: views of recorded ones, leaves with the values of others."""
+    return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else t.detach().requires_grad_())
+
+
+def _outside(value: Any, recorded: bool) -> Any:
+    return value if recorded else replaced(value, Tensor, Tensor.detach)
+
+
+def _like(value: Any, grads: Sequence[Tensor]) -> Any:
+    """Return nested containers with ``grads`` in place of their tensors."""
+    left = iter(grads)
+    return replaced(value, Tensor, lambda _: next(left))
+
+
+def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that gives the gradient of ``func``, which returns a tensor of one element without dims, and its value.
+
+    Args:
+        func: The function; with ``has_aux`` it returns a pair, whose second part is handed on beside the value.
+        argnums: The argument to differentiate by, or a tuple of them, whose gradients are then a tuple.
+        has_aux: Whether ``func`` returns a pair.
+    """
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        recorded = any(t.requires_grad for t in tensors_in(args))
+        with autograd.enable_grad():
+            points = {i: _inside(args[i]) for i in (n % len(args) for n in numbers)}
+            result = func(*(points.get(i, a) for i, a in enumerate(args)), **kwargs)
+            out, aux = result if has_aux else (result, None)
+            if not isinstance(out, Tensor) or out.dim() > 0:
+                got = f"a tensor with {out.dim()} dims" if isinstance(out, Tensor) else type(out).__name__
+                raise RuntimeError(f"grad: expected the function to return a tensor without dims, got {got}")
+            found = autograd.grad(out, tensors_in(list(points.values())), create_graph=recorded, materialize_grads=True)
+        grads = tuple(_like(list(points.values()), found))
+        value = _outside((out, aux) if has_aux else out, recorded)
+        return (grads[0] if isinstance(argnums, int) else grads), value
+
+    return wrapper
+
+
+def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that gives the gradient of ``func``; with ``has_aux`` also what ``func`` returned beside its value.
+
+    The arguments are those of :func:`grad_and_value`.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        grads, value = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return wrapper
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the results of ``func`` and a function from their cotangents to those of ``primals``; and, with ``has_aux``, the rest."""
+    recorded = any(t.requires_grad for t in tensors_in(primals))
+    with autograd.enable_grad():
+        points = _inside(primals)
+        result = func(*points)
+        out, aux = result if has_aux else (result, None)
+
+    def pull(*cotangents: Any) -> Any:
+        roots, starts = tensors_in(out), tensors_in(cotangents)
+        pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
+        keep = recorded or any(t.requires_grad for t in starts)
+        found = autograd.grad([r for r, _ in pairs], tensors_in(points), [s for _, s in pairs], True, keep, materialize_grads=True)
+        grads = _like(points, found)
+        return grads[0] if len(primals) == 1 else grads
+
+    value = _outside(out, recorded)
+    return (value, pull, aux) if has_aux else (value, pull)
+
+
+def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``: tuples of tensors both."""
+    recorded = any(t.requires_grad for t in (*primals, *tangents))
+    return functional.jvp(func, tuple(primals), tuple(tangents), create_graph=recorded)
+
+
+def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``, which are tensors: shape(out) + shape(in)."""
+
+    def wrapper(*args: Any) -> Any:
+        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        beside: list[Any] = []
+
+        def chosen(*points: Any) -> Any:
+            given = dict(zip(numbers, points, strict=True))
+            result = func(*(given.get(i, a) for i, a in enumerate(args)))
+            if has_aux:
+                beside.append(result[1])
+                result = result[0]
+            return result
+
+        points = tuple(args[i] for i in numbers)
+        recorded = any(t.requires_grad for t in points)
+        found = functional.jacobian(chosen, points[0] if isinstance(argnums, int) else points, create_graph=recorded)
+        return (found, _outside(beside[-1], recorded)) if has_aux else found
+
+    return wrapper
+
+
+#: There is no forward mode: the same numbers, computed in reverse.
+jacfwd = jacrev
+
+
+def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """Return a function that gives the Jacobian of the Jacobian of ``func``."""
+    return jacrev(jacrev(func, argnums), argnums)
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

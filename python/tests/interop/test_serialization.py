@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import io
 import math
 import pickle
@@ -155,3 +156,17 @@ def test_map_location():
     assert seen == ["cpu"]
     file.seek(0)
     assert str(tl.load(file, map_location={"cpu": "cpu"}).device) == "cpu"
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_copy_shares_the_elements(recorded: bool) -> None:
+    """copy.copy gives another object over the same elements, a leaf; writes show in both."""
+    for lib in (torch, torchlette):
+        t = lib.ones(2, requires_grad=recorded)
+        other = copy.copy(t)
+        assert other is not t and other.is_leaf and other.requires_grad == recorded
+        with lib.no_grad():
+            other.add_(1)
+        assert t.tolist() == [2.0, 2.0]
+        parameter = lib.nn.Parameter(lib.ones(2))
+        assert type(copy.copy(parameter)) is lib.nn.Parameter

@@ -14,6 +14,7 @@ from typing import Any
 
 from torchlette import _C, autograd
 from torchlette import random as _random
+from torchlette._nested import replaced
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge
 
@@ -38,18 +39,6 @@ class _Slot:
         self.index = index
 
 
-def _each(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
-    """Return a copy of nested containers with ``fn`` applied to what is of ``kind``."""
-    if isinstance(value, kind):
-        return fn(value)
-    if isinstance(value, dict):
-        return {k: _each(v, kind, fn) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_each(v, kind, fn) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
-
-
 def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
     """Return nested containers with slots in place of tensors, and the tensors."""
     found: list[Tensor] = []
@@ -58,7 +47,7 @@ def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
         found.append(t)
         return _Slot(len(found) - 1)
 
-    return _each(value, Tensor, take), found
+    return replaced(value, Tensor, take), found
 
 
 class _Call:
@@ -74,7 +63,7 @@ class _Call:
         self.outputs: Any = None
 
     def _run(self, tensors: Sequence[Tensor], context: Any) -> Any:
-        args, kwargs = _each(self.template, _Slot, lambda slot: tensors[slot.index])
+        args, kwargs = replaced(self.template, _Slot, lambda slot: tensors[slot.index])
         with context:
             return _flatten(self.fn(*args, **kwargs))
 
@@ -200,7 +189,7 @@ def checkpoint(
         call.leaves = [leaf for leaf in reached if get_gradient_edge(leaf).node not in own]
         results = _Recorded.apply(call, *call.tensors, *call.leaves)
     call.tensors = []
-    return _each(call.outputs, _Slot, lambda slot: results[slot.index])
+    return replaced(call.outputs, _Slot, lambda slot: results[slot.index])
 
 
 def checkpoint_sequential(

@@ -1,0 +1,60 @@
+"""torch.func: gradients, products and Jacobians as functions, nested, over nested arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import torchlette
+
+A = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.5]], dtype="float32")
+
+
+def energy(lib: Any) -> Callable[..., Any]:
+    """Return a function of a matrix and a vector."""
+    return lambda a, b: (a.sin() * b).pow(2).sum() + a.prod()
+
+
+PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "grad": lambda lib, a, b: lib.func.grad(energy(lib))(a, b),
+    "grad_of_both": lambda lib, a, b: lib.func.grad(energy(lib), argnums=(0, 1))(a, b),
+    "grad_of_the_second": lambda lib, a, b: lib.func.grad(energy(lib), argnums=1)(a, b),
+    "grad_and_value": lambda lib, a, b: lib.func.grad_and_value(energy(lib))(a, b),
+    "aux": lambda lib, a, b: lib.func.grad(lambda x: (x.exp().sum(), x * 2), has_aux=True)(a),
+    "grad_of_grad": lambda lib, a, b: lib.func.grad(lambda x: lib.func.grad(energy(lib))(x, b).pow(2).sum())(a),
+    "dicts": lambda lib, a, b: lib.func.grad(lambda p: (p["w"] * p["v"][0]).sum())({"w": a, "v": [b]})["v"],
+    "vjp": lambda lib, a, b: lib.func.vjp(lambda x, y: (x * y, x.sum()), a, b)[1]((a, b.sum())),
+    "vjp_value": lambda lib, a, b: lib.func.vjp(lib.sin, a)[0],
+    "jvp": lambda lib, a, b: lib.func.jvp(lambda x: x.exp() * 2, (a,), (a,)),
+    "jacrev": lambda lib, a, b: lib.func.jacrev(lambda x: x.sin() * b)(a),
+    "jacfwd": lambda lib, a, b: lib.func.jacfwd(lambda x: x.sin() * b)(a),
+    "jacobian_of_both": lambda lib, a, b: lib.func.jacrev(lambda x, y: x * y, argnums=(0, 1))(a, b),
+    "hessian": lambda lib, a, b: lib.func.hessian(lambda x: (x.exp() * b).sum())(a),
+    "recorded": lambda lib, a, b: lib.autograd.grad(lib.func.grad(energy(lib))(a.requires_grad_(), b).sum(), a),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_equal_to_pytorch(name: str) -> None:
+    """The same structure and numbers; results are recorded only where an argument is."""
+    flat = []
+    for lib in (torch, torchlette):
+        found = PROGRAMS[name](lib, lib.tensor(A), lib.tensor(A[0] + 1))
+        items = list(found) if isinstance(found, (tuple, list)) else [found]
+        items = [t for item in items for t in (item if isinstance(item, (tuple, list)) else [item])]
+        flat.append([(tuple(t.shape), t.requires_grad, t.detach().numpy()) for t in items])
+    assert len(flat[0]) == len(flat[1])
+    for (shape, recorded, w), (got_shape, got_recorded, g) in zip(*flat, strict=True):
+        assert (shape, recorded) == (got_shape, got_recorded)
+        np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
+
+
+def test_a_result_with_dims_is_refused() -> None:
+    """As PyTorch does."""
+    for lib in (torch, torchlette):
+        with pytest.raises(RuntimeError):
+            lib.func.grad(lambda x: x * 2)(lib.ones(2))
