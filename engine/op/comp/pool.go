@@ -18,7 +18,7 @@ func init() {
 	op.Register(op.Def{
 		Sig: "_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", Where: op.Hidden, Eval: evalMaxUnpool,
 		Doc:     "Zeros [N, C, *output_size] with self at the row-major places indices of each channel: the inverse of max_poolNd_with_indices.",
-		Samples: samples("T(2,3,2), torch.tensor([[[0, 3]] * 3] * 2), (5,)", "T(2,1,2), torch.tensor([[[4, 1]]] * 2), (2,3)", "T(1,1,2,1,1), torch.tensor([[[[[3]], [[7]]]]]), (2,2,2)"),
+		Samples: samples("T(2,3,2), torch.tensor([[[0, 3], [0, 3], [0, 3]], [[0, 3], [0, 3], [0, 3]]]), (5,)", "T(2,1,2), torch.tensor([[[4, 1]], [[4, 1]]]), (2,3)", "T(1,1,2,1,1), torch.tensor([[[[[3]], [[7]]]]]), (2,2,2)"),
 	})
 	op.Register(op.Def{
 		Sig: "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", Where: op.Function, Eval: evalPad,
