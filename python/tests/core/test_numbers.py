@@ -1,0 +1,173 @@
+"""Promotion of dtypes, numbers that a dtype cannot hold, generators and windows, beside PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from typing import Any
+
+import oracle
+import pytest
+import torch
+
+import torchlette
+import torchlette.torch as facade
+
+DTYPES = ("bool", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+NUMBERS = (True, 2, 2.5)
+
+
+def both(f: Any) -> tuple[Any, Any]:
+    """Return what ``f`` gives under our library and under PyTorch."""
+    return f(facade), f(torch)
+
+
+@pytest.mark.parametrize("a", DTYPES)
+def test_promotion(a: str) -> None:
+    """result_type, promote_types and can_cast have PyTorch's answers for every pair, also of 0-dim tensors and numbers."""
+    for b in DTYPES:
+        for shape in ((), (2,)):
+            got, want = both(lambda L, b=b, s=shape: L.result_type(L.ones(s, dtype=getattr(L, a)), L.ones(2, dtype=getattr(L, b))))
+            assert str(got) == str(want)
+        got, want = both(lambda L, b=b: L.promote_types(getattr(L, a), getattr(L, b)))
+        assert str(got) == str(want)
+        got, want = both(lambda L, b=b: L.can_cast(getattr(L, a), getattr(L, b)))
+        assert got is want
+    for number in NUMBERS:
+        got, want = both(lambda L, n=number: L.result_type(L.ones(2, dtype=getattr(L, a)), n))
+        assert str(got) == str(want)
+    got, want = both(lambda L: L.ones((), dtype=getattr(L, a)).is_signed())
+    assert got is want
+
+
+@pytest.mark.parametrize("number", [2**40, -(2**40), 1e6, 1e40, float("inf"), float("nan"), -1, 2.5])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numbers_that_do_not_fit(dtype: str, number: float) -> None:
+    """A number beyond the dtype raises where it would be stored."""
+    calls = (
+        lambda L: L.full((2,), number, dtype=getattr(L, dtype)),
+        lambda L: L.ones(2, dtype=getattr(L, dtype)).fill_(number),
+        lambda L: L.ones(2, dtype=getattr(L, dtype)).masked_fill(L.tensor([True, False]), number),
+    )
+    for f in calls:
+        try:
+            want = f(torch)
+        except RuntimeError:
+            with pytest.raises(RuntimeError, match="without overflow"):
+                f(facade)
+            continue
+        oracle.assert_equal(f(facade), want)
+
+
+def test_numbers_beyond_64_bits() -> None:
+    with pytest.raises(OverflowError):
+        torchlette.ones(2, dtype=torchlette.int64) + 2**70
+
+
+@pytest.mark.parametrize("name", ["lshift", "rshift", "ilshift", "irshift"])
+def test_shift_operators(name: str) -> None:
+    f = getattr(operator, name)
+    for other in (0, 1, 5, 31, 40):
+        got, want = both(lambda L, n=other: f(L.tensor([1, -7, 1000], dtype=L.int32), n))
+        oracle.assert_equal(got, want)
+    if not name.startswith("i"):
+        oracle.assert_equal(*both(lambda L: f(100, L.tensor([0, 1, 2]))))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64", "bool"])
+def test_out_of_another_dtype(dtype: str) -> None:
+    """Functions that keep the dtype want it of ``out=`` too; others cast upwards."""
+    for lib in (facade, torch):
+        with pytest.raises(RuntimeError, match="Found dtype|expected"):
+            lib.abs(lib.ones(3), out=lib.empty(3, dtype=getattr(lib, dtype)))
+    oracle.assert_equal(*both(lambda L: L.exp(L.zeros(3), out=L.empty(3, dtype=L.float64))))
+
+
+def test_operators_that_refuse() -> None:
+    for lib in (facade, torch):
+        with pytest.raises(TypeError):
+            ~lib.ones(2)
+        with pytest.raises(NotImplementedError):
+            +lib.tensor([True])
+        with pytest.raises(TypeError):
+            lib.ones(2) @ 2
+
+
+def test_generators() -> None:
+    """A generator's draws depend on its seed and its own draws alone, and leave the default ones as they were."""
+    g = torchlette.Generator().manual_seed(5)
+    first, second = torchlette.rand(3, generator=g), torchlette.randn(3, generator=g)
+    torchlette.manual_seed(1)
+    plain = torchlette.rand(2)
+    torchlette.manual_seed(1)
+    g.manual_seed(5)
+    assert torchlette.equal(torchlette.rand(3, generator=g), first)
+    assert torchlette.equal(torchlette.rand(2), plain)
+    state = g.get_state()
+    assert torchlette.equal(torchlette.empty(3).normal_(generator=g), second)
+    g.set_state(state)
+    assert torchlette.equal(torchlette.randn(3, generator=g), second)
+    torchlette.manual_seed(5)
+    assert torchlette.equal(torchlette.rand(3), first)
+    torchlette.default_generator.manual_seed(5)
+    assert torchlette.equal(torchlette.rand(3, generator=torchlette.default_generator), first)
+
+
+def test_generator_after_an_error() -> None:
+    """A call that raises gives the engine its own numbers back."""
+    torchlette.manual_seed(3)
+    want = torchlette.rand(4)
+    torchlette.manual_seed(3)
+    with pytest.raises(NotImplementedError):
+        torchlette.rand(2, dtype=torchlette.int64, generator=torchlette.Generator())
+    assert torchlette.equal(torchlette.rand(4), want)
+    with pytest.raises(TypeError):
+        torchlette.rand(2, generator=1)
+
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "bartlett": {},
+    "blackman": {},
+    "cosine": {},
+    "exponential": {"tau": 2.0},
+    "gaussian": {"std": 1.5},
+    "general_cosine": {"a": [0.5, 0.3, 0.2]},
+    "general_hamming": {"alpha": 0.6},
+    "hamming": {},
+    "hann": {},
+    "kaiser": {"beta": 7.0},
+    "nuttall": {},
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows(name: str) -> None:
+    for length, sym, dtype in itertools.product((0, 1, 2, 7), (True, False), ("float32", "float64")):
+        got, want = both(lambda L, n=length, s=sym, d=dtype: getattr(L.signal.windows, name)(n, sym=s, dtype=getattr(L, d), **WINDOWS[name]))
+        oracle.assert_equal(got, want)
+    for lib in (facade, torch):
+        with pytest.raises(ValueError):
+            getattr(lib.signal.windows, name)(-1, **WINDOWS[name])
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
+def test_windows_by_their_old_names(name: str) -> None:
+    for length, periodic in itertools.product((0, 1, 6), (True, False)):
+        oracle.assert_equal(*both(lambda L, n=length, p=periodic: getattr(L, name + "_window")(n, p)))
+    for lib in (facade, torch):
+        with pytest.raises(RuntimeError):
+            getattr(lib, name + "_window")(-1)
+
+
+@pytest.mark.parametrize("name", ["byte", "char", "short"])
+def test_missing_dtypes_name_another(name: str) -> None:
+    with pytest.raises(NotImplementedError, match="want int"):
+        getattr(torchlette.ones(2), name)()
+
+
+def test_names_of_layouts() -> None:
+    for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d", "strided"):
+        assert repr(getattr(facade, name)) == repr(getattr(torch, name))
+    x = facade.ones(2, 3).t()
+    assert x.contiguous(memory_format=facade.contiguous_format).is_contiguous()
+    assert x.to(facade.float64, memory_format=facade.preserve_format).dtype is facade.float64
