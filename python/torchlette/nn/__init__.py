@@ -1,7 +1,19 @@
 """Neural networks: modules, parameters, functions and initialisers, as in ``torch.nn``."""
 
-from torchlette.nn import functional, init, modules, parameter, utils
+from torchlette.nn import attention, functional, init, modules, parameter, utils
 from torchlette.nn.modules import *  # noqa: F403
 from torchlette.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules", "parameter", "utils", *modules.__all__]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "attention",
+    "functional",
+    "init",
+    "modules",
+    "parameter",
+    "utils",
+    *modules.__all__,
+]

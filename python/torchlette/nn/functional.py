@@ -85,7 +85,6 @@ gelu = _C.gelu
 softplus = _C.softplus
 layer_norm = _C.layer_norm
 rms_norm = _C.rms_norm
-one_hot = _C.one_hot
 scaled_dot_product_attention = _C.scaled_dot_product_attention
 tanh = _C.tanh
 sigmoid = _C.sigmoid
@@ -209,6 +208,17 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
 
 # Sparse and random -----------------------------------------------------------------------
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """Return 1 at the class and 0 elsewhere, along a new last dimension; -1 classes means one more than the largest, which is read."""
+    if num_classes == -1 and input.dtype is _C.int64:
+        if input.numel() == 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if input.min().item() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        num_classes = int(input.max().item()) + 1
+    return _C.one_hot(input, num_classes)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
