@@ -276,7 +276,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
-	if numbersOnly(c.In) {
+	if d.Where&op.Hidden == 0 && numbersOnly(c.In) {
 		return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
