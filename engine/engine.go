@@ -86,6 +86,7 @@ type counters struct {
 type ranWindow struct {
 	sites []uint32
 	ops   []uint16
+	attrs []uint32
 }
 
 type hookPlace struct {

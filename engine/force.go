@@ -255,13 +255,15 @@ func (e *Engine) rollback(values []uint32, cause *ir.Error) {
 // remember keeps what a later fault's event number means.
 func (e *Engine) remember() {
 	ops := make([]uint16, 0, len(e.w.Nodes))
+	attrs := make([]uint32, 0, len(e.w.Nodes))
 	checks := false
 	for _, id := range e.w.Nodes {
 		o := e.s.G.Node(id).Op
-		if o < ir.OpProj && op.PrimOf(op.PrimID(o)).IndexInput > 0 {
+		if o < ir.OpProj && op.PrimOf(op.PrimID(o)).Faults() {
 			checks = true
 		}
 		ops = append(ops, o)
+		attrs = append(attrs, e.s.G.Node(id).Attr)
 	}
 	if !checks {
 		return
@@ -269,7 +271,7 @@ func (e *Engine) remember() {
 	if len(e.recent) >= 64 {
 		e.recent = append(e.recent[:0], e.recent[1:]...)
 	}
-	e.recent = append(e.recent, ranWindow{sites: append([]uint32(nil), e.w.Sites...), ops: ops})
+	e.recent = append(e.recent, ranWindow{sites: append([]uint32(nil), e.w.Sites...), ops: ops, attrs: attrs})
 }
 
 // takeFault raises a data error found by a kernel that has run.
@@ -285,9 +287,14 @@ func (e *Engine) takeFault() *ir.Error {
 	e.stats.faults++
 	x := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", f.Element)
 	for _, r := range e.recent {
-		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree && op.PrimOf(op.PrimID(r.ops[i])).IndexInput > 0 {
+		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree && op.PrimOf(op.PrimID(r.ops[i])).Faults() {
+			p := op.PrimOf(op.PrimID(r.ops[i]))
+			if p.DataError != nil {
+				x = p.DataError(ir.AttrOf(r.attrs[i]), f.Element)
+			} else {
+				x.Msg = p.Name + ": " + x.Msg
+			}
 			x.Site = r.sites[i]
-			x.Msg = op.PrimOf(op.PrimID(r.ops[i])).Name + ": " + x.Msg
 			break
 		}
 	}

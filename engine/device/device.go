@@ -58,6 +58,7 @@ const (
 	RunKernel StepKind = iota
 	RunGemm
 	RunAttention
+	RunFactor // on the CPU only
 	CopyBytes // Bufs {src, dst}, two buffers, Params {srcByte, dstByte, bytes}, multiples of 4
 	FillZero  // Bufs {dst}, Params {byte, bytes}, multiples of 4
 )
@@ -68,6 +69,7 @@ type Step struct {
 	Kernel    *kir.Kernel
 	Gemm      *kir.Gemm
 	Attention *kir.Attention
+	Factor    *kir.Factor
 	Bufs      []int   // buffer slot of each kernel buffer
 	Params    []Param // one a kernel parameter
 	Event     uint32  // number reported in the error word and in profiles

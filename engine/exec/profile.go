@@ -63,6 +63,8 @@ func KernelName(st *device.Step) string {
 		return "gemm_" + st.Gemm.Type.String()
 	case device.RunAttention:
 		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_"}[st.Attention.Pass] + st.Attention.Type.String()
+	case device.RunFactor:
+		return st.Factor.Op.String() + "_" + st.Factor.Type.String()
 	case device.CopyBytes:
 		return "copy_bytes"
 	}
@@ -87,6 +89,9 @@ func Cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
 		return 2 * batch * m * n * k, batch * (m*k + k*n + m*n) * int64(c.Storage[st.Gemm.Type])
 	case device.RunAttention:
 		return attentionCost(st.Attention, c, size)
+	case device.RunFactor: // as LU: what others take beyond depends on the values
+		matrices, m, n := size(0), size(1), size(2)
+		return 2 * matrices * m * n * min(m, n) / 3, 2 * matrices * m * n * int64(c.Storage[st.Factor.Type])
 	}
 	return kernelCost(st.Kernel, c, size)
 }

@@ -154,6 +154,9 @@ type Prim struct {
 	// IndexInput is the operand (1 or later) that holds indices into dim attr[0] of operand
 	// 0; 0 when there is none. Kernels of such primitives check their indices.
 	IndexInput int
+	// DataError gives the error of data that a kernel refuses, from the attributes and the element that it reports; nil: an
+	// index out of range.
+	DataError func(attr []int64, element int64) *ir.Error
 	// Random marks a draw: never merged, never recomputed with a new nonce.
 	Random bool
 	// Reads names, for the in-place rule: input i is read only at the very element that is
@@ -171,6 +174,9 @@ var (
 	prims      = []*Prim{nil}
 	primByName = map[string]*Prim{}
 )
+
+// Faults reports that kernels of p may refuse their data.
+func (p *Prim) Faults() bool { return p.IndexInput > 0 || p.DataError != nil }
 
 // RegisterPrim adds p to the table. It panics on a duplicate or an incomplete
 // entry: registration happens at start-up, so that is a bug.

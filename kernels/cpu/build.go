@@ -139,6 +139,11 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*links, error) 
 		a, err := attention(p, s.Attention, s.Params)
 		c.attention = a
 		return nil, err
+	case device.RunFactor:
+		c.kind = C.TL_STEP_FACTOR
+		f, err := factor(p, s)
+		c.factor = f
+		return nil, err
 	case device.CopyBytes:
 		c.kind = C.TL_STEP_COPY
 	case device.FillZero:

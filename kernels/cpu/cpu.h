@@ -130,8 +130,14 @@ typedef struct {
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
 } tl_attention;
 
+// A factorisation of each matrix of a batch; the numbers of op are those of kir.FactorOp, option and check its fields.
+typedef struct {
+	int32_t op, type, option, check, nin;
+	uint32_t event;
+} tl_factor;
+
 enum { TL_CHAIN_MAX = 16 };
-enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_COPY, TL_STEP_ZERO };
+enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_COPY, TL_STEP_ZERO };
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
@@ -143,6 +149,7 @@ typedef struct {
 	tl_kern *kern;
 	tl_gemm *gemm;
 	tl_attention *attention;
+	tl_factor *factor;
 	int32_t *slot;
 	char **buf;
 	int64_t *par;
@@ -197,6 +204,10 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 	int64_t *times); // NULL, or room for when each step begins and the last ends, in nanoseconds
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
+int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
+// c = a b of doubles, c in rows of cm; with parallel the pool shares it, else it is the worker's own. Returns as tl_run.
+int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm);
 
 float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);

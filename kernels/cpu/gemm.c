@@ -109,6 +109,15 @@ static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static void half_gemm(gemm *x, int64_t n);
 
+int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm) {
+	static const tl_gemm plain = {.type = TL_F64};
+	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .M = M, .N = N, .K = K, .a = (const char *)a, .b = (const char *)b, .c = (char *)c,
+		.am = am, .ak = ak, .bk = bk, .bn = bn, .cm = cm, .cn = 1};
+	one(&x, worker, parallel);
+	return x.oom;
+}
+
 int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	gemm x = {0};
 	x.t = tl_isa_tables(isa);

@@ -193,6 +193,12 @@ func (d *Device) step(s *device.Step, b *device.Binding) error {
 		return kir.InterpretGemm(s.Gemm, params, bufs)
 	case device.RunAttention:
 		return kir.InterpretAttention(s.Attention, params, bufs)
+	case device.RunFactor:
+		f, err := kir.InterpretFactor(s.Factor, params, bufs)
+		if f.Failed && !d.failed {
+			d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
+		}
+		return err
 	case device.CopyBytes:
 		copy(bufs[1][params[1]:params[1]+params[2]], bufs[0][params[0]:params[0]+params[2]])
 	case device.FillZero:

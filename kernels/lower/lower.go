@@ -57,6 +57,7 @@ type Launch struct {
 	Kernel    *kir.Kernel
 	Gemm      *kir.Gemm
 	Attention *kir.Attention
+	Factor    *kir.Factor
 	Bufs      []int
 	Params    []Param
 }

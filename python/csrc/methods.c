@@ -162,6 +162,8 @@ static int set_data(PyObject *self, PyObject *v, void *c) {
 }
 
 static PyObject *get_T(PyObject *self, void *c) { (void)c; return call_name("_T", &self, 1); }
+static PyObject *get_H(PyObject *self, void *c) { (void)c; return call_name("_H", &self, 1); }
+static PyObject *get_mH(PyObject *self, void *c) { (void)c; return call_name("adjoint", &self, 1); }
 static PyObject *get_mT(PyObject *self, void *c) { (void)c; return call_name("_mT", &self, 1); }
 
 static PyObject *get_version(PyObject *self, void *c) {
@@ -343,6 +345,8 @@ PyGetSetDef tensor_getset[] = {
     {"grad", get_grad, set_grad, "The accumulated gradient, or None.", NULL},
     {"data", get_data, set_data, "The same values without history.", NULL},
     {"T", get_T, NULL, "The dimensions reversed.", NULL},
+    {"H", get_H, NULL, "A matrix transposed.", NULL},
+    {"mH", get_mH, NULL, "The last two dimensions swapped.", NULL},
     {"mT", get_mT, NULL, "The last two dimensions swapped.", NULL},
     {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
     {"_door", get_door, set_door, "1 when made through torchlette.torch.", NULL},

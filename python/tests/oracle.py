@@ -45,6 +45,11 @@ def theirs(array: Array, *, dtype: str | None = None, requires_grad: bool = Fals
     return t.requires_grad_() if requires_grad else t
 
 
+def builtin_class(error: BaseException) -> type[BaseException]:
+    """Return the class that Python itself has of an error: PyTorch's own ones, such as LinAlgError, derive from it."""
+    return next(c for c in type(error).__mro__ if c.__module__ == "builtins")
+
+
 def to_torch(t: torchlette.Tensor) -> torch.Tensor:
     """Return a PyTorch copy of a torchlette tensor, of the same dtype."""
     t = t.detach()

@@ -10,6 +10,7 @@ from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
 from torchlette.einstein import einsum
+from torchlette.products import block_diag, chain_matmul, lu, tensordot
 from torchlette.random import (
     Generator,
     default_generator,
@@ -27,6 +28,8 @@ __all__ = [
     "Generator",
     "LeakError",
     "can_cast",
+    "block_diag",
+    "chain_matmul",
     "check_leaks",
     "default_generator",
     "einsum",
@@ -55,6 +58,7 @@ __all__ = [
     "is_tensor",
     "keep",
     "load",
+    "lu",
     "manual_seed",
     "mark_step",
     "memory_stats",
@@ -73,6 +77,7 @@ __all__ = [
     "set_num_threads",
     "set_rng_state",
     "stats",
+    "tensordot",
     "tidy",
 ]
 

@@ -362,6 +362,13 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     return _rebuild, state
 
 
+def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
+    from torchlette.products import lu
+
+    return lu(self, pivot, get_infos)
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -397,6 +404,7 @@ def install() -> None:
         "short": _missing_type("short", "int16", "int()"),
         "equal": equal,
         "allclose": allclose,
+        "lu": _lu,
         "__array__": _array,
         "__array_wrap__": _array_wrap,
         "__copy__": _copy,

@@ -109,6 +109,8 @@ def _contract(a: Tensor, la: list[_Label], b: Tensor, lb: list[_Label], wanted: 
     sizes_right = b.shape[nb + len(inner) :]
     m, k, n = math.prod(sizes_left), math.prod(a.shape[nb + nl :]), math.prod(sizes_right)
     rows = math.prod(sizes_batch)
+    if a.dtype != b.dtype:  # a sum of small integers is int64
+        a, b = (t.to((a.new_empty(0) + b.new_empty(0)).dtype) for t in (a, b))
     product = _C.matmul(a.reshape(rows, m, k), b.reshape(rows, k, n))
     return product.reshape([*sizes_batch, *sizes_left, *sizes_right]), batch + left + right
 

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from torchlette import _C
+from torchlette.errors import LinAlgError, NotSupportedError
+
+__all__ = ["LinAlgError", "eig", "eigvals"]
 
 _PLACE = 16
 _PREFIX = "linalg_"
 
-globals().update({name.removeprefix(_PREFIX): getattr(_C, name) for name, places in _C._where.items() if places & _PLACE and name.startswith(_PREFIX)})
+_names = {name.removeprefix(_PREFIX): getattr(_C, name) for name, places in _C._where.items() if places & _PLACE and name.startswith(_PREFIX)}
+globals().update(_names)
+__all__ += sorted(_names)
+
+
+def eig(A: _C.Tensor) -> NoReturn:
+    """Raise: the eigenvalues of a general matrix are complex; :func:`eigh` has those of symmetric ones."""
+    raise NotSupportedError("linalg.eig: complex numbers are not supported: use linalg.eigh where the matrix is symmetric, or linalg.svd")
+
+
+def eigvals(A: _C.Tensor) -> NoReturn:
+    """Raise: the eigenvalues of a general matrix are complex; :func:`eigvalsh` has those of symmetric ones."""
+    raise NotSupportedError("linalg.eigvals: complex numbers are not supported: use linalg.eigvalsh where the matrix is symmetric, or linalg.svdvals")

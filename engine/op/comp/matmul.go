@@ -126,6 +126,7 @@ func batched(b op.Builder, x, y, bias op.Val) op.Val {
 func init() {
 	op.Register(op.Def{
 		Sig: "matmul(Tensor self, Tensor other) -> Tensor", Doc: "The matrix product; leading dims broadcast.", Out: true,
+		Where: op.Function | op.Method | op.Linalg, Aliases: []string{"linalg_matmul"},
 		Samples: samples("T(3,4), T(4,5)", "T(4), T(4)", "T(3,4), T(4)", "T(4), T(4,5)", "T(2,3,4), T(4,5)", "T(2,3,4), T(2,4,5)", "T(2,1,3,4), T(5,4,2)",
 			"T(3,4), T(2,4,5)", "T(4), T(2,4,5)", "T(2,3,4), T(4)", "T(0,4), T(4,5)", "T(3,0), T(0,5)", "T(4,3).t(), T(5,4).t()"),
 		ErrorSamples: samples("T(3,4), T(3,4)", "T(3,4), T(3)", "T(), T(3,4)", "T(2,3,4), T(3,4,5)", "T(2,3,4), T(2,3,5)", "T(3), T(4)"),
@@ -261,15 +262,20 @@ func evalInner(a *op.Args) []op.Val {
 	return a.Ret(prim.Reshape(b, p, slices.Concat(s[:len(s)-1], t[:len(t)-1])))
 }
 
+// attached is y with a place in x's history: the gradient is 0, but there is one. x has y's shape and dtype.
+func attached(b op.Builder, x, y op.Val) op.Val {
+	if !b.NeedsGrad(x) {
+		return y
+	}
+	never := prim.Fill(b, op.BoolVal(false), ir.Bool, y.Device(), nil)
+	return prim.Where(b, prim.Expand(b, never, y.Shape()), x, y)
+}
+
 // combineProduct is beta*self + alpha*product; beta 0 ignores self, NaN or not.
 func combineProduct(b op.Builder, self, product, beta, alpha op.Val) op.Val {
 	product = times(b, product, alpha)
 	if beta = asType(b, beta, product.DType()); beta.Float() == 0 {
-		if b.NeedsGrad(self) { // its gradient is 0, but there is one
-			never := prim.Fill(b, op.BoolVal(false), ir.Bool, product.Device(), nil)
-			return prim.Where(b, prim.Expand(b, never, product.Shape()), expandTo(b, self, product.Shape()), product)
-		}
-		return product
+		return attached(b, expandTo(b, self, product.Shape()), product)
 	}
 	return prim.Add(b, times(b, expandTo(b, self, product.Shape()), beta), product)
 }

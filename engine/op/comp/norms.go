@@ -39,24 +39,41 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 		}
 		return total(prim.Amin, prim.Abs(b, x))
 	}
+	narrow := widen(b, x.DType(), &x) // powers leave the range of halves
+	var dead op.Val
+	if p < 0 && b.NeedsGrad(x) { // an element of 0 makes the norm 0, and its gradient
+		dead = reduceDims(b, prim.Any, prim.Eq(b, b.Detach(x), op.FloatVal(0)), mask, true)
+		x = prim.Where(b, expand(b, dead, x.Shape()), op.FloatVal(1), x)
+	}
 	s := total(prim.Sum, prim.Pow(b, prim.Abs(b, x), op.FloatVal(p)))
-	return prim.Pow(b, s, op.FloatVal(1/p))
+	y := prim.Pow(b, s, op.FloatVal(1/p))
+	if dead.IsTensor() {
+		y = prim.Where(b, prim.Reshape(b, dead, y.Shape()), op.FloatVal(0), y)
+	}
+	return narrow(y)
 }
 
 func normArgs(a *op.Args, p float64) []op.Val {
 	x := a.Val()
+	nuc := false
 	if a.Op.Parsed.Params[1].Type == "str" {
-		if a.Int() != 0 {
-			fail(ir.ErrNotImplemented, "norm: the nuclear norm is not supported: got p='nuc', want a number or 'fro'")
-		}
+		nuc = a.Int() != 0
 	} else if s := a.Scalar(); s.Kind != op.None {
 		p = s.Float()
 	}
-	dims, _ := a.IntList()
+	dims, listed := a.IntList()
 	keepdim, d := a.Bool(), a.DType()
 	if d != ir.InvalidDType {
 		needNormType("linalg.vector_norm", d)
 		x = cast(a.B, x, d)
+	}
+	if nuc {
+		for i := range len(x.Shape()) {
+			if !listed {
+				dims = append(dims, int64(i))
+			}
+		}
+		return a.Ret(matrixNorm(a.B, x, nuclear, dims, keepdim))
 	}
 	return a.Ret(vectorNorm(a.B, x, p, dimMask(dims, len(x.Shape())), keepdim))
 }
@@ -72,7 +89,7 @@ func registerNorm() {
 	})
 	op.Register(op.Def{
 		Sig: "norm.str(Tensor self, str(fro|nuc) p, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-		Doc: "The Frobenius norm.", Out: true, Samples: samples("T(3,4), 'fro'", "T(3,4), 'fro', 1"),
+		Doc: "The Frobenius norm, or of matrices the nuclear norm.", Out: true, Samples: samples("T(3,4), 'fro'", "T(3,4), 'fro', 1", "T(3,4), 'nuc'"), ErrorSamples: samples("T(2,3,4), 'nuc'"),
 		Eval: func(a *op.Args) []op.Val { return normArgs(a, 2) },
 	})
 	op.Register(op.Def{

@@ -12,6 +12,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/engine/op/prim"
 )
 
 // reader evaluates the samples' language: literals, tensors, lists.
@@ -76,6 +77,20 @@ func (r *reader) operand(kind ir.DType) op.Val {
 	return x
 }
 
+// positiveDefinite makes symmetric matrices of a heavy diagonal.
+func (r *reader) positiveDefinite(shape []int64) op.Val {
+	v := make([]float64, ir.Numel(shape))
+	n := int(shape[len(shape)-1])
+	for i := range v {
+		row, col := i/n%n, i%n
+		v[i] = 0.1 * math.Cos(float64(row+col+i/n/n))
+		if row == col {
+			v[i] += float64(2 + row)
+		}
+	}
+	return r.e.Tensor(ir.F32, shape, v...)
+}
+
 // literal makes the tensor of torch.tensor's argument.
 func (r *reader) literal(v any) op.Val {
 	var shape []int64
@@ -124,8 +139,13 @@ func (r *reader) value() any {
 		return r.operand(ir.I64)
 	case r.eat("B("):
 		return r.operand(ir.Bool)
+	case r.eat("P("):
+		return r.positiveDefinite(r.operand(ir.F32).Shape())
 	case r.eat("torch.tensor("):
 		v := r.literal(r.value())
+		if r.eat(", dtype=torch.int32") {
+			v = prim.Cast(r.e, v, ir.I32)
+		}
 		require.True(r.t, r.eat(")"))
 		return v
 	case r.eat("torch.ones(())"):

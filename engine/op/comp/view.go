@@ -203,6 +203,27 @@ func registerDimOrder() {
 			return a.Ret(prim.Transpose(a.B, x, -2, -1))
 		},
 	})
+	viewDef("adjoint(Tensor self) -> Tensor", "The last two dims swapped; Tensor.mH.", nil, func(a *op.Args) []op.Val {
+		x := a.Val()
+		if r := len(x.Shape()); r == 0 {
+			return a.Ret(x)
+		} else if r < 2 {
+			fail(ir.ErrRuntime, "tensor.adjoint() is only supported on matrices or batches of matrices. Got %d-D tensor.", r)
+		}
+		return a.Ret(prim.Transpose(a.B, x, -2, -1))
+	}, samples("T(3,4)", "T(2,3,4)"), sample("T(3)"))
+	op.Register(op.Def{
+		Sig: "_H(Tensor self) -> Tensor", Doc: "A matrix transposed: Tensor.H.", Where: op.Hidden, View: true, Samples: samples("T(3,4)"), ErrorSamples: samples("T(3)", "T(2,3,4)"),
+		Eval: func(a *op.Args) []op.Val {
+			x := a.Val()
+			if r := len(x.Shape()); r != 2 && r != 0 {
+				fail(ir.ErrRuntime, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", r)
+			} else if r == 0 {
+				return a.Ret(x)
+			}
+			return a.Ret(prim.Transpose(a.B, x, 0, 1))
+		},
+	})
 	viewDef("permute(Tensor self, int[]* dims) -> Tensor", "The dims in another order.", nil, func(a *op.Args) []op.Val {
 		x := a.Val()
 		dims, _ := a.IntList()

@@ -52,6 +52,8 @@ func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.F
 			err = kir.InterpretGemm(l.Gemm, params, local)
 		case device.RunAttention:
 			err = kir.InterpretAttention(l.Attention, params, local)
+		case device.RunFactor:
+			fault, err = kir.InterpretFactor(l.Factor, params, local)
 		default:
 			err = fmt.Errorf("launch of kind %d", l.Kind)
 		}

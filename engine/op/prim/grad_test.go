@@ -376,3 +376,67 @@ func TestZeroDimGradients(t *testing.T) {
 	}
 	checkGrad(t, gather, true, optest.Input{V: []float64{1.25}})
 }
+
+// TestFactorisationGradients checks first and second derivatives of what factorisations determine: products of factors for
+// those that are unique up to signs.
+func TestFactorisationGradients(t *testing.T) {
+	mul := func(b op.Builder, x, y op.Val) op.Val { return prim.Matmul(b, x, y, op.Val{}, 0) }
+	tr := func(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -1, -2) }
+	heavy := spreadOut(-0.3, 0.4, 2, 3, 3) // far from singular, with eigenvalues apart
+	for i := range heavy.V {
+		if i%9%4 == 0 {
+			heavy.V[i] += float64(2 + i%9/4)
+		}
+	}
+	sym := func(b op.Builder, x op.Val) op.Val { return prim.Add(b, x, tr(b, x)) }
+	square := map[string]func(op.Builder, op.Val) op.Val{
+		"cholesky": func(b op.Builder, x op.Val) op.Val { l, _ := prim.Cholesky(b, sym(b, x), prim.Unchecked); return l },
+		"lu":       func(b op.Builder, x op.Val) op.Val { lu, _, _ := prim.LUFactor(b, x, prim.Unchecked); return lu },
+		"exp":      prim.MatrixExp,
+		"eigh": func(b op.Builder, x op.Val) op.Val {
+			w, v := prim.Eigh(b, sym(b, x), false)
+			return prim.Mul(b, prim.Mul(b, v, v), prim.Expand(b, prim.Unsqueeze(b, w, -2), v.Shape()))
+		},
+	}
+	for name, f := range square {
+		t.Run(name, func(t *testing.T) { checkGrad(t, un(f), true, heavy) })
+	}
+	for _, shape := range [][]int64{{3, 3}, {4, 2}, {2, 4}} {
+		x := spreadOut(-1, 2, shape...)
+		for i := int64(0); i < min(shape[0], shape[1]); i++ {
+			x.V[i*shape[1]+i] += float64(3 + 2*i)
+		}
+		t.Run("qr", func(t *testing.T) {
+			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val {
+				q, r := prim.QR(b, x, false)
+				return mul(b, prim.Mul(b, q, q), prim.Mul(b, r, r))
+			}), true, x)
+		})
+		t.Run("svd", func(t *testing.T) {
+			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val {
+				u, s, vt := prim.SVD(b, x, true)
+				u, vt = prim.Slice(b, u, 1, 0, s.Shape()[0], 1), prim.Slice(b, vt, 0, 0, s.Shape()[0], 1)
+				return mul(b, prim.Mul(b, prim.Mul(b, u, u), prim.Expand(b, s, u.Shape())), prim.Mul(b, vt, vt))
+			}), true, x)
+		})
+		t.Run("lu", func(t *testing.T) {
+			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val { lu, _, _ := prim.LUFactor(b, x, prim.Unchecked); return lu }), true, x)
+		})
+		t.Run("pinv", func(t *testing.T) {
+			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val {
+				zero := prim.Fill(b, op.FloatVal(1e-9), x.DType(), x.Device(), nil)
+				return prim.Pinv(b, x, zero, zero, false)
+			}), true, x)
+		})
+	}
+	y := spreadOut(-1, 1, 2, 3, 2)
+	checkGrad(t, bin(func(b op.Builder, a, y op.Val) op.Val {
+		x, _, _, _ := prim.LinearSolve(b, a, y, prim.Unchecked)
+		return x
+	}), true, heavy, y)
+	for _, upper := range []bool{false, true} {
+		for _, unit := range []bool{false, true} {
+			checkGrad(t, bin(func(b op.Builder, a, y op.Val) op.Val { return prim.TriangularSolve(b, a, y, upper, unit) }), true, heavy, y)
+		}
+	}
+}

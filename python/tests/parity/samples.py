@@ -22,7 +22,7 @@ LAYOUTS = ("contiguous", "transposed", "strided", "offset", "broadcast", "scalar
 class Operand:
     """A tensor of a sample: shape, kind and range of its elements."""
 
-    kind: str  # "T" float, "I" integer, "B" bool
+    kind: str  # "T" float, "I" integer, "B" bool, "P" symmetric positive-definite matrices
     shape: tuple[int, ...]
     low: float | None = None
     high: float | None = None
@@ -139,6 +139,7 @@ def parse(args: str, kwargs: str = "") -> Call:
         "_T": operand("T"),
         "_I": operand("I"),
         "_B": operand("B"),
+        "_P": operand("P"),
         "_capture": lambda *a, **k: Call(a, k),
         "torch": _Torch(),
         "inf": float("inf"),
@@ -163,7 +164,7 @@ def quote_operands(text: str) -> str:
             quote = "" if c == quote else quote
         elif c in "'\"":
             quote = c
-        elif c in "TIB" and text[i + 1 : i + 2] == "(" and not (i and (text[i - 1].isalnum() or text[i - 1] in "_.")):
+        elif c in "TIBP" and text[i + 1 : i + 2] == "(" and not (i and (text[i - 1].isalnum() or text[i - 1] in "_.")):
             end = text.index(")", i)
             out.append(f'_{c}("{text[i + 2 : end]}")')
             i = end + 1
@@ -218,6 +219,8 @@ def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, .
         return rng.integers(low, max(high, low + 1), shape)
     if o.low is not None and o.high is not None:
         x = rng.uniform(o.low, o.high, shape)
+    elif o.kind == "P":
+        x = positive_definite(o, rng, shape)
     else:
         x = rng.standard_normal(shape)
     if dtype == "bool":
@@ -225,6 +228,23 @@ def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, .
     if "int" in dtype:
         return np.trunc(np.abs(x) * 4 if dtype == "uint32" else x * 4).astype(dtype)
     return x.astype("float32" if dtype == "bfloat16" else dtype)
+
+
+def positive_definite(o: Operand, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw what is stored under matrices that are symmetric, with distinct eigenvalues above 1, in the operand's view of it."""
+    stored = np.zeros(shape)
+    if len(o.shape) < 2 or 0 in o.shape:
+        return stored + 2
+    matrices = rng.uniform(-0.25, 0.25, o.shape)
+    if o.shape[-1] == o.shape[-2]:
+        matrices = matrices + matrices.swapaxes(-1, -2) + np.diag(np.arange(o.shape[-1]) + 2.0 + o.shape[-1] / 2)
+    if o.layout == "strided":
+        stored[..., ::2] = matrices
+    elif o.layout == "offset":
+        stored[2:] = matrices
+    else:
+        stored[...] = matrices.swapaxes(-1, -2) if o.layout == "transposed" else matrices[: shape[0]]
+    return stored
 
 
 def relayout(o: Operand, layout: str) -> Operand | None:
@@ -283,8 +303,8 @@ def concrete(call: Call, device: str, dtype: str, seed: int, *, grad: bool) -> t
 
         def make(o: Operand, lib: Any = lib, rng: Any = rng, leaves: list[Any] = leaves) -> Any:
             array = values(o, dtype, rng, stored_shape(o))
-            name = dtype if o.kind == "T" else {"I": "int64", "B": "bool"}[o.kind]
-            wants = grad and o.kind == "T" and ("float" in dtype)
+            name = dtype if o.kind in "TP" else {"I": "int64", "B": "bool"}[o.kind]
+            wants = grad and o.kind in "TP" and ("float" in dtype)
             if lib is torchlette:
                 t: Any = ours(array, device, dtype=name, requires_grad=wants)
             else:

@@ -50,6 +50,7 @@ __all__ = [
     "nll_loss",
     "normalize",
     "one_hot",
+    "pdist",
     "prelu",
     "relu",
     "relu6",
@@ -97,6 +98,7 @@ glu = _C.glu
 prelu = _C.prelu
 grid_sample = _C.grid_sample
 cosine_similarity = _C.cosine_similarity
+pdist = _C.pdist
 relu_ = _C.relu_
 leaky_relu_ = _C.leaky_relu_
 elu_ = _C.elu_

@@ -47,9 +47,7 @@ def _reduced(loss: Tensor, size_average: bool | None, reduce: bool | None, reduc
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
 
 
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """Return the ``p``-norm of ``x1 - x2 + eps`` over the last dimension."""
-    return _C.norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
+pairwise_distance = _C.pairwise_distance
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:

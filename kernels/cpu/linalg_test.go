@@ -1,0 +1,214 @@
+package cpu_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// factorCase is a step with its operands and room for its results.
+type factorCase struct {
+	f        kir.Factor
+	sizes    [4]int64 // matrices, m, n, k
+	in, out  [][]byte
+	outTypes []ir.DType
+}
+
+func (c *factorCase) results() [][]byte {
+	out := make([][]byte, len(c.out))
+	for i, b := range c.out {
+		out[i] = make([]byte, len(b))
+	}
+	return out
+}
+
+// newFactor draws the operands; heavy adds to the diagonal, so that no pivot is small.
+func newFactor(r *rand.Rand, f kir.Factor, batch, m, n, k int64, heavy float64) *factorCase {
+	c := &factorCase{f: f, sizes: [4]int64{batch, m, n, k}}
+	draw := func(rows, cols int64, heavy float64) []byte {
+		b := make([]byte, batch*rows*cols*int64(f.Type.Size()))
+		for i := range batch * rows * cols {
+			v := r.NormFloat64()
+			if i/cols%rows == i%cols {
+				v += heavy
+			}
+			kir.StoreBits(f.Type, b, i, ir.EncodeFloat(f.Type, v))
+		}
+		return b
+	}
+	room := func(d ir.DType, count int64) {
+		c.out, c.outTypes = append(c.out, make([]byte, batch*count*int64(d.Size()))), append(c.outTypes, d)
+	}
+	least := min(m, n)
+	c.in = append(c.in, draw(m, n, heavy))
+	switch f.Op {
+	case kir.FactorCholesky:
+		room(f.Type, n*n)
+		room(ir.I32, 1)
+	case kir.FactorLU:
+		room(f.Type, m*n)
+		room(ir.I32, least)
+		room(ir.I32, 1)
+	case kir.FactorSolve:
+		c.in = append(c.in, draw(n, k, 0))
+		room(f.Type, n*k)
+		room(f.Type, n*n)
+		room(ir.I32, n)
+		room(ir.I32, 1)
+	case kir.FactorTriangular:
+		c.in = append(c.in, draw(n, k, 0))
+		room(f.Type, n*k)
+	case kir.FactorQR:
+		room(f.Type, m*least)
+		room(f.Type, least*n)
+	case kir.FactorPinv:
+		c.in = append(c.in, draw(1, 1, 0), draw(1, 1, 0))
+		clear(c.in[1])
+		clear(c.in[2])
+		room(f.Type, n*m)
+	case kir.FactorExp:
+		room(f.Type, n*n)
+	case kir.FactorEigh:
+		room(f.Type, n)
+		room(f.Type, n*n)
+	case kir.FactorSVD:
+		room(f.Type, m*least)
+		room(f.Type, least)
+		room(f.Type, least*n)
+	}
+	return c
+}
+
+func (c *factorCase) params() []uint64 {
+	p := make([]uint64, 4+len(c.in))
+	for i, n := range c.sizes {
+		p[i] = uint64(n)
+	}
+	return p
+}
+
+// onDevice runs the step and gives its results and data error.
+func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fault, bool) {
+	step, bind := device.Step{Kind: device.RunFactor, Factor: &c.f, Event: 7}, device.Binding{}
+	out := c.results()
+	all := append(append([][]byte{}, c.in...), out...)
+	for i, b := range all {
+		x, err := d.Alloc(max(int64(len(b)), 1))
+		require.NoError(t, err)
+		defer d.Free(x)
+		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
+		step.Bufs, bind.Bufs = append(step.Bufs, i), append(bind.Bufs, x)
+	}
+	for _, v := range c.params() {
+		step.Params = append(step.Params, device.Const(int64(v)))
+	}
+	p, err := d.Build([]device.Step{step}, len(all))
+	require.NoError(t, err)
+	defer p.Release()
+	_, err = d.Run(p, &bind)
+	require.NoError(t, err)
+	for i, b := range out {
+		require.NoError(t, d.Read(bind.Bufs[len(c.in)+i], ir.Bool, 0, b))
+	}
+	f, found, err := d.TakeFault()
+	require.NoError(t, err)
+	return out, f, found
+}
+
+// closeTo compares elements, relative to the largest; signs do not count where they are free.
+func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool) {
+	t.Helper()
+	n, top := int64(len(want)/d.Size()), 0.0
+	at := func(b []byte, i int64) float64 {
+		v := ir.DecodeFloat(d, kir.LoadBits(d, b, i))
+		if !signs {
+			v = math.Abs(v)
+		}
+		return v
+	}
+	for i := range n {
+		top = max(top, math.Abs(at(want, i)))
+	}
+	for i := range n {
+		require.InDelta(t, at(want, i), at(got, i), tol*(top+1e-300), "element %d of %d", i, n)
+	}
+}
+
+// TestFactors compares each factorisation with the plain one, below and above the block size and the size from which one
+// matrix at a time is shared between the threads.
+func TestFactors(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var cases []*factorCase
+	for _, d := range []ir.DType{ir.F64, ir.F32} {
+		for _, n := range []int64{1, 2, 5, 60} {
+			square := func(o kir.FactorOp, option int64, k int64, heavy float64) {
+				cases = append(cases, newFactor(r, kir.Factor{Op: o, Type: d, Option: option}, 3, n, n, k, heavy))
+			}
+			square(kir.FactorCholesky, 0, 0, float64(3*n))
+			square(kir.FactorSolve, 0, 3, 4)
+			for option := range int64(4) {
+				square(kir.FactorTriangular, option, n, float64(3*n))
+			}
+			square(kir.FactorExp, 0, 0, 0)
+			if n < 60 {
+				square(kir.FactorEigh, 0, 0, 0)
+				square(kir.FactorEigh, kir.FactorUpper, 0, 0)
+			}
+			for _, m := range []int64{n, 2*n + 1, (n + 1) / 2} {
+				for _, o := range []kir.FactorOp{kir.FactorLU, kir.FactorQR, kir.FactorSVD, kir.FactorPinv} {
+					if n < 60 || o == kir.FactorLU || o == kir.FactorQR {
+						cases = append(cases, newFactor(r, kir.Factor{Op: o, Type: d}, 2, m, n, 0, 3))
+					}
+				}
+			}
+		}
+		cases = append(cases, newFactor(r, kir.Factor{Op: kir.FactorSolve, Type: d}, 1, 170, 170, 20, 4), newFactor(r, kir.Factor{Op: kir.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
+	}
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, c := range cases {
+			want := c.results()
+			_, err := kir.InterpretFactor(&c.f, c.params(), append(append([][]byte{}, c.in...), want...))
+			require.NoError(t, err)
+			got, _, _ := c.onDevice(t, d)
+			for i := range want {
+				if c.outTypes[i] == ir.I32 {
+					require.Equal(t, want[i], got[i], "%v %v: result %d", c.f.Op, c.sizes, i)
+					continue
+				}
+				tol := map[ir.DType]float64{ir.F64: 1e-8, ir.F32: 1e-4}[c.f.Type]
+				closeTo(t, c.f.Type, want[i], got[i], tol, c.f.Op != kir.FactorEigh && c.f.Op != kir.FactorSVD)
+			}
+		}
+	})
+}
+
+// TestFactorFaults: the first matrix that cannot be factored is reported, with its status.
+func TestFactorFaults(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, o := range []kir.FactorOp{kir.FactorCholesky, kir.FactorLU, kir.FactorSolve, kir.FactorEigh} {
+			c := newFactor(r, kir.Factor{Op: o, Type: ir.F64, Check: true}, 4, 3, 3, 1, 20)
+			status := int64(3)
+			for i := range int64(6) { // the last two matrices lose their last row and column
+				v := 0.0
+				if o == kir.FactorEigh {
+					v, status = math.NaN(), kir.NotFinite
+				}
+				kir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+6+i%3, ir.EncodeFloat(ir.F64, v))
+				kir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+2+3*(i%3), ir.EncodeFloat(ir.F64, v))
+			}
+			_, f, found := c.onDevice(t, d)
+			require.True(t, found, o)
+			require.Equal(t, device.Fault{Event: 7, Element: 2<<32 | status}, f, o)
+			c.f.Check = false
+			_, _, found = c.onDevice(t, d)
+			require.False(t, found, o)
+		}
+	})
+}

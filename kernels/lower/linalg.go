@@ -1,0 +1,61 @@
+package lower
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+func init() {
+	register(map[string]lowering{
+		"cholesky":         factor(kir.FactorCholesky),
+		"lu_factor":        factor(kir.FactorLU),
+		"lu_permutation":   factor(kir.FactorPermutation),
+		"linear_solve":     factor(kir.FactorSolve),
+		"triangular_solve": factor(kir.FactorTriangular),
+		"qr":               factor(kir.FactorQR),
+		"eigh":             factor(kir.FactorEigh),
+		"svd":              factor(kir.FactorSVD),
+		"pinv":             factor(kir.FactorPinv),
+		"matrix_exp":       factor(kir.FactorExp),
+	})
+}
+
+// factor makes one step of dense operands; those that are not are copied. Attributes: option, and what a failure says (0:
+// it is not checked).
+func factor(o kir.FactorOp) lowering {
+	return func(p *program) {
+		x := p.in(0)
+		r := len(x.shape)
+		m, n, k := x.shape[r-1], x.shape[r-1], int64(0)
+		lead := x.shape[:r-1]
+		if o == kir.FactorPermutation {
+			m = p.out(0).shape[r-1]
+		} else {
+			m, lead = x.shape[r-2], x.shape[:r-2]
+		}
+		if o == kir.FactorSolve || o == kir.FactorTriangular {
+			k = p.in(1).shape[r-1]
+		}
+		batch := ir.Numel(lead)
+		if batch == 0 {
+			return
+		}
+		f := &kir.Factor{Op: o, Type: x.dtype, Option: p.n.Attr[0], Check: p.n.Attr[1] != 0}
+		l := Launch{Kind: device.RunFactor, Factor: f, Params: constants(batch, m, n, k)}
+		for i := range o.Inputs() {
+			a := p.in(i)
+			if !dense(a.shape, a.stride) {
+				t := p.temp(a.dtype, a.shape)
+				p.copy(a, t)
+				a = t
+				a.offset = Param{}
+			}
+			l.Bufs, l.Params = append(l.Bufs, a.buf), append(l.Params, a.offset)
+		}
+		for i := range p.n.Out {
+			l.Bufs = append(l.Bufs, p.out(i).buf)
+		}
+		p.res.Launches = append(p.res.Launches, l)
+	}
+}

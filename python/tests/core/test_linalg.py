@@ -1,0 +1,118 @@
+"""Factorisations: what they determine, at sizes above one block, on both devices; and how failures are reported."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import torch
+
+import torchlette
+from torchlette import linalg
+
+SIZES = (1, 3, 47, 120)
+
+
+def matrix(m: int, n: int, device: str, *, definite: bool = False) -> torchlette.Tensor:
+    """Return a float32 matrix; a definite one is symmetric with eigenvalues from 1 on."""
+    x = np.random.default_rng(m * 1000 + n).standard_normal((m, n))
+    return oracle.ours((x @ x.T / n + np.eye(m) if definite else x).astype("float32"), device)
+
+
+def close(got: torchlette.Tensor, want: Any, tol: float = 2e-5) -> None:
+    """Assert that all elements agree, relative to the largest."""
+    got, want = np.asarray(got.tolist()), np.asarray(want.tolist())
+    assert np.abs(got - want).max(initial=0) <= tol * max(1.0, np.abs(want).max(initial=0))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factors_give_the_matrix_back(n: int, device: str) -> None:
+    """Products of factors are the matrix, and orthogonal factors are orthogonal."""
+    a, s = matrix(n, n, device), matrix(n, n, device, definite=True)
+    lower = linalg.cholesky(s)
+    close(lower @ lower.mT, s)
+    p, left, upper = linalg.lu(a)
+    close(p @ left @ upper, a)
+    close(linalg.solve(s, a), linalg.inv(s) @ a, 2e-4)
+    w, v = linalg.eigh(s)
+    close(v * w @ v.mT, s)
+    close(v.mT @ v, torchlette.eye(n))
+    for b in (a, matrix(2 * n + 1, n, device), matrix(n, 2 * n + 1, device)):
+        q, r = linalg.qr(b)
+        close(q @ r, b)
+        for full in (False, True):
+            u, d, vh = linalg.svd(b, full_matrices=full)
+            close(u[:, :n] * d @ vh[:n], b)
+            close(u.mT @ u, torchlette.eye(u.shape[1]))
+            close(vh @ vh.mT, torchlette.eye(vh.shape[0]))
+
+
+def test_bases_are_completed() -> None:
+    """Singular vectors of singular value 0 are orthogonal to the others."""
+    for x in (torchlette.zeros(4, 3), torchlette.ones(5, 5), torchlette.diag(torchlette.tensor([0.0, 2.0, 0.0, 1.0]))):
+        u, d, vh = linalg.svd(x)
+        close(u.mT @ u, torchlette.eye(x.shape[0]))
+        close(vh @ vh.mT, torchlette.eye(x.shape[1]))
+        k = d.shape[0]
+        close(u[:, :k] * d @ vh[:k], x)
+
+
+@pytest.mark.parametrize(
+    "call", [linalg.cholesky, linalg.inv, torchlette.inverse, lambda x: linalg.solve(x, x), lambda x: linalg.cholesky_ex(x, check_errors=True)[0]]
+)
+def test_failures_are_raised_where_the_value_is_read(call: Any, device: str) -> None:
+    """The error is a LinAlgError, names the matrix of the batch, and leaves the engine usable."""
+    x = torchlette.eye(2, device=device).expand(3, 2, 2) * torchlette.tensor([1.0, 0.0, 1.0], device=device).reshape(3, 1, 1)
+    y = call(x)
+    with pytest.raises(linalg.LinAlgError, match=r"\(Batch element 1\)"):
+        y.tolist()
+    assert issubclass(linalg.LinAlgError, RuntimeError)
+    assert linalg.inv(torchlette.eye(2, device=device)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_status_instead_of_errors() -> None:
+    """The _ex forms count from 1, and 0 is success."""
+    x = torchlette.stack([torchlette.eye(2), torchlette.zeros(2, 2)])
+    assert linalg.cholesky_ex(x).info.tolist() == [0, 1]
+    assert linalg.inv_ex(x).info.tolist() == [0, 1]
+    assert linalg.lu_factor_ex(torchlette.diag(torchlette.tensor([1.0, 0.0, 2.0]))).info.item() == 2
+
+
+def test_numbers_that_are_not_finite_are_refused() -> None:
+    """Algorithms that iterate would not end."""
+    for call in (linalg.svdvals, linalg.eigvalsh, linalg.pinv):
+        with pytest.raises(linalg.LinAlgError, match="non-finite"):
+            call(torchlette.full((2, 2), math.nan)).tolist()
+
+
+def test_gradient_of_a_singular_determinant_is_the_adjugate() -> None:
+    """PyTorch gives zeros; a difference quotient of the determinant gives the adjugate."""
+    x = torchlette.diag(torchlette.tensor([3.0, 0.0, 2.0], dtype=torchlette.float64)).requires_grad_()
+    d = linalg.det(x)
+    d.backward()
+    assert d.item() == 0
+    close(x.grad, torch.diag(torch.tensor([0.0, 6.0, 0.0])), 1e-9)
+
+
+def test_complex_results_are_refused() -> None:
+    """The message names what there is instead."""
+    for call, name in ((linalg.eig, "eigh"), (linalg.eigvals, "eigvalsh")):
+        with pytest.raises(NotImplementedError, match=f"linalg.{name}"):
+            call(torchlette.eye(2))
+
+
+def test_argument_forms_in_python() -> None:
+    """Functions that take tensors one after the other, and the lists of tensordot."""
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    ours, theirs = torchlette.tensor, torch.tensor
+    x, y, p, q = ours(a), ours(b), theirs(a), theirs(b)
+    oracle.assert_equal(torchlette.tensordot(x, y, 1), torch.tensordot(p, q, 1))
+    oracle.assert_equal(torchlette.tensordot(x, y, ([1], [0])), torch.tensordot(p, q, ([1], [0])))
+    oracle.assert_equal(torchlette.tensordot(x, y, 0), torch.tensordot(p, q, 0))
+    oracle.assert_equal(torchlette.block_diag(x, y, ours(2.0)), torch.block_diag(p, q, theirs(2.0)))
+    oracle.assert_equal(torchlette.chain_matmul(x, y), torch.chain_matmul(p, q))
+    with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
+        torchlette.tensordot(torchlette.ones(2, 3), torchlette.ones(2, 3), 1)
