@@ -59,7 +59,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     "Storages": (
         "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
         "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
-        "storage untyped_storage storage_type const_data_ptr",
+        "storage storage_type const_data_ptr",
     ),
     "Legacy constructors": (
         "use tensor(data, dtype=...) or empty(size, dtype=...)",

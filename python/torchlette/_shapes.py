@@ -354,7 +354,6 @@ def install() -> None:
     Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether the values are on the CPU.")
     for kind in ("ipu", "maia", "mkldnn", "mps", "mtia", "nested", "sparse_csr", "vulkan", "xla", "xpu"):
         setattr(Tensor, "is_" + kind, False)
-    Tensor.output_nr = 0
     Tensor.name = None
 
 

@@ -420,10 +420,7 @@ def install() -> None:
     for name, reason in _refused.METHODS.items():
         if not hasattr(Tensor, name):
             setattr(Tensor, name, _refused.method(name, reason))
-    for name, value in {"is_cpu": lambda t: t.device.type == "cpu", "output_nr": _output_nr}.items():
-        setattr(Tensor, name, property(value))
-    for name in ("is_mps", "is_xpu", "is_mkldnn", "is_vulkan", "is_xla", "is_mtia", "is_ipu", "is_maia", "is_nested", "is_sparse_csr"):
-        setattr(Tensor, name, False)
+    Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
     # NumPy leaves mixed operators to the tensor, whose class says what it can take.
     Tensor.__array_priority__ = 1000
