@@ -93,7 +93,7 @@ def made(x: Any) -> Any:
 def read(result: Any) -> None:
     """Compute small results."""
     if isinstance(result, torchlette.Tensor):
-        if result.numel() <= 4096:
+        if result.numel() <= 4096 and max(result.shape, default=0) <= 4096:
             result.detach().tolist()
     elif isinstance(result, (list, tuple)):
         for r in result[:8]:
