@@ -214,6 +214,29 @@ def reductions(m: Maker) -> Iterator[Case]:
     yield case("transpose_copy", lambda x: x.t().contiguous(), lambda j, x: x.T.copy(), lambda x: np.ascontiguousarray(x.T), 0.3, "torch", 2 * size)
 
 
+def ordering(m: Maker) -> Iterator[Case]:
+    """Sorts of one long row, of many short ones and of integers; the first few of a vocabulary; distinct values."""
+    long, many, logits = m.array(1 << 20), m.array(4096, 256), m.array(32, 50257)
+    whole = m.np.random.default_rng(1).integers(0, 1 << 30, 1 << 20)
+    few = m.np.random.default_rng(1).integers(0, 1000, 1 << 20)
+
+    def first(lib: Any, x: Any, k: int) -> Any:
+        return lib.topk(x, k, -1)[0]
+
+    for name, f, x in (
+        ("sort_1M", lambda lib, x: lib.sort(x)[0], long),
+        ("sort_4096x256", lambda lib, x: lib.sort(x)[0], many),
+        ("sort_1M_int64", lambda lib, x: lib.sort(x)[0], whole),
+        ("argsort_1M", lambda lib, x: lib.argsort(x), long),
+        ("topk5_of_32x50257", lambda lib, x: first(lib, x, 5), logits),
+        ("topk50_of_32x50257", lambda lib, x: first(lib, x, 50), logits),
+        ("topk2_of_4096x256", lambda lib, x: first(lib, x, 2), many),
+        ("unique_1M_of_1000", lambda lib, x: lib.unique(x), few),
+        ("cumsum_1M", lambda lib, x: lib.cumsum(x, 0), long),
+    ):
+        yield Case(name, lambda f=f, x=x: m.both(f, x), 1.0, "torch", bytes=2.0 * x.nbytes)
+
+
 def rows_and_losses(m: Maker) -> Iterator[Case]:
     """Softmax, layer norm, cross-entropy and embeddings, forward and backward."""
 
@@ -323,7 +346,7 @@ def main() -> int:
     print(f"{options.threads} threads; without {', '.join(absent) or 'no rival'}")
     rows = []
     with other_core_busy(options.busy):
-        for family in (products, elementwise, reductions, rows_and_losses):
+        for family in (products, elementwise, reductions, ordering, rows_and_losses):
             for case in family(maker):
                 if not options.names or any(n in case.name for n in options.names):
                     row = measure_case(case, options.rounds, min if options.min else statistics.median, options.busy)

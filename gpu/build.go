@@ -26,6 +26,7 @@ type variantKey struct {
 	kernel    tile.Options
 	gemm      tile.GemmOptions
 	attention tile.AttentionOptions
+	sort      tile.SortOptions
 	pass      int
 	// Of a merged program: the number of members, 0 for none, and which buffers they
 	// share, a bit a buffer of the kernel.
@@ -134,7 +135,7 @@ func (p *program) Release() {
 
 // launches reports a step that is a dispatch.
 func (s *step) launches() bool {
-	return s.Kind == device.RunKernel || s.Kind == device.RunGemm || s.Kind == device.RunAttention
+	return s.Kind == device.RunKernel || s.Kind == device.RunGemm || s.Kind == device.RunAttention || s.Kind == device.RunSort
 }
 
 func (d *Device) prepare(p *program, s *step) error {
@@ -146,7 +147,7 @@ func (d *Device) prepare(p *program, s *step) error {
 	switch s.Kind {
 	case device.CopyBytes, device.FillZero:
 		return nil
-	case device.RunKernel, device.RunGemm, device.RunAttention:
+	case device.RunKernel, device.RunGemm, device.RunAttention, device.RunSort:
 	default:
 		panic(fmt.Sprintf("BUG: gpu: step kind %d", s.Kind))
 	}
@@ -193,6 +194,8 @@ func (s *step) paramKind(i int) kir.ParamKind {
 		return s.Kernel.Params[i].Kind
 	case device.RunAttention:
 		return s.Attention.Layout().Params[i].Kind
+	case device.RunSort:
+		return s.Sort.Layout().Params[i].Kind
 	}
 	return kir.Offset
 }
@@ -203,12 +206,17 @@ func (s *step) name() string {
 		return s.Kernel.Name
 	case device.RunAttention:
 		return fmt.Sprintf("attention_%s", s.Attention.Type)
+	case device.RunSort:
+		return fmt.Sprintf("sort_%s", s.Sort.Type)
 	}
 	return fmt.Sprintf("gemm_%s", s.Gemm.Type)
 }
 
 // checkSizes refuses launches that 32-bit indices cannot address.
 func (d *Device) checkSizes(s *step, params []uint64) error {
+	if s.Kind == device.RunSort {
+		return d.checkSort(s, params)
+	}
 	if s.Kind != device.RunKernel {
 		return nil
 	}
@@ -223,6 +231,15 @@ func (d *Device) checkSizes(s *step, params []uint64) error {
 		if r > math.MaxInt32 {
 			return ir.Errorf(ir.ErrRuntime, "%s: a tensor has too many elements for %s: got %d, want at most %d", s.name(), d.caps.Name, r, math.MaxInt32)
 		}
+	}
+	return nil
+}
+
+// checkSort refuses operands whose room 32-bit indices cannot address.
+func (d *Device) checkSort(s *step, params []uint64) error {
+	l := s.Sort.Layout()
+	if n := params[l.Outer] * params[l.N] * params[l.Inner]; n > tile.MaxSortElements {
+		return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got %d, want at most %d", s.name(), d.caps.Name, n, tile.MaxSortElements)
 	}
 	return nil
 }
@@ -332,6 +349,9 @@ func (d *Device) passes(s step) []step {
 	case device.RunGemm:
 		o := tile.ChooseGemm(s.Gemm, constants(s.Params), d.tile)
 		s.passes = o.Passes(s.Gemm)
+	case device.RunSort:
+		o := tile.ChooseSort(s.Sort, constants(s.Params), d.tile)
+		s.passes = o.Passes()
 	}
 	list := make([]step, s.passes)
 	for i := range list {
@@ -362,6 +382,9 @@ func (d *Device) variant(s *step, params []uint64) variantKey {
 	case device.RunAttention:
 		return variantKey{key: fmt.Sprint(*s.Attention), attention: tile.ChooseAttention(s.Attention, params, d.tile)}
 	}
+	if s.Kind == device.RunSort {
+		return variantKey{key: fmt.Sprint(*s.Sort), sort: tile.ChooseSort(s.Sort, params, d.tile), pass: s.pass}
+	}
 	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile), pass: s.pass}
 }
 
@@ -379,6 +402,8 @@ func (d *Device) procOf(s *step, key variantKey) (*kir.Proc, error) {
 		var p *kir.Proc
 		p, err = tile.FromAttention(s.Attention, key.attention)
 		procs = []*kir.Proc{p}
+	case device.RunSort:
+		procs, err = tile.FromSort(s.Sort, key.sort)
 	default:
 		procs, err = tile.FromGemm(s.Gemm, key.gemm)
 	}

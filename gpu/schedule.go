@@ -112,6 +112,8 @@ func (st *step) writes(b int) bool {
 		return b == len(st.Bufs)-1
 	case device.RunAttention:
 		return st.Attention.Layout().Bufs[b].Access != kir.Read
+	case device.RunSort:
+		return st.Sort.Layout().Bufs[b].Access != kir.Read
 	case device.CopyBytes:
 		return b == 1
 	}
@@ -147,7 +149,7 @@ func (s *scheduler) enter(i int) {
 	if st.groups == 0 || st.checks() || st.window.size != 0 || st.passes > 1 {
 		return // nothing to launch, or nothing that can be merged
 	}
-	if st.Kind == device.RunAttention || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units) {
+	if st.Kind == device.RunAttention || st.Kind == device.RunSort || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units) {
 		return // it fills the device, and its text is long
 	}
 	s.ready[st.variants] = append(s.ready[st.variants], i)

@@ -59,6 +59,7 @@ const (
 	RunGemm
 	RunAttention
 	RunFactor // on the CPU only
+	RunSort
 	CopyBytes // Bufs {src, dst}, two buffers, Params {srcByte, dstByte, bytes}, multiples of 4
 	FillZero  // Bufs {dst}, Params {byte, bytes}, multiples of 4
 )
@@ -70,6 +71,7 @@ type Step struct {
 	Gemm      *kir.Gemm
 	Attention *kir.Attention
 	Factor    *kir.Factor
+	Sort      *kir.Sort
 	Bufs      []int   // buffer slot of each kernel buffer
 	Params    []Param // one a kernel parameter
 	Event     uint32  // number reported in the error word and in profiles

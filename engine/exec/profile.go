@@ -65,6 +65,8 @@ func KernelName(st *device.Step) string {
 		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_"}[st.Attention.Pass] + st.Attention.Type.String()
 	case device.RunFactor:
 		return st.Factor.Op.String() + "_" + st.Factor.Type.String()
+	case device.RunSort:
+		return "sort_" + st.Sort.Type.String()
 	case device.CopyBytes:
 		return "copy_bytes"
 	}
@@ -92,6 +94,10 @@ func Cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
 	case device.RunFactor: // as LU: what others take beyond depends on the values
 		matrices, m, n := size(0), size(1), size(2)
 		return 2 * matrices * m * n * min(m, n) / 3, 2 * matrices * m * n * int64(c.Storage[st.Factor.Type])
+	case device.RunSort: // operand and results once
+		l := st.Sort.Layout()
+		rows, value := size(l.Outer)*size(l.Inner), int64(c.Storage[st.Sort.Type])
+		return 0, rows * (size(l.N)*value + size(l.Keep)*(value+int64(c.Storage[ir.I64])))
 	}
 	return kernelCost(st.Kernel, c, size)
 }

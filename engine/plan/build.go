@@ -484,7 +484,7 @@ func (b *Builder) steps(i int, x *node, ln *lower.Node, res *lower.Result, slots
 	seg := b.segment(dev)
 	offs, scs := b.operandNumbers(x)
 	for _, l := range res.Launches {
-		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Event: uint32(i + 1)}
+		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1)}
 		for _, lb := range l.Bufs {
 			st.Bufs = append(st.Bufs, slots[lb])
 		}

@@ -144,6 +144,11 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*links, error) 
 		f, err := factor(p, s)
 		c.factor = f
 		return nil, err
+	case device.RunSort:
+		c.kind = C.TL_STEP_SORT
+		x, err := sortRows(p, s.Sort, s.Params)
+		c.sort = x
+		return nil, err
 	case device.CopyBytes:
 		c.kind = C.TL_STEP_COPY
 	case device.FillZero:
@@ -255,7 +260,7 @@ func (e *emitter) layAccs(p *program, k *C.tl_kern) {
 		t := e.k.Exprs[a.Val].Type
 		op, bytes := reductions[a.Op], t.Size()
 		switch {
-		case a.Op == kir.Sum || a.Op == kir.Prod:
+		case a.Op == kir.Sum || a.Op == kir.Prod || a.Op == kir.LogSum:
 			bytes = 8
 		case hidden && a.Op == kir.ArgMax:
 			op = C.TL_AMAX
@@ -333,7 +338,7 @@ func cost(s *segment) int64 {
 		switch i.op {
 		case C.TL_EXP, C.TL_LOG, C.TL_TANH, C.TL_ERF, C.TL_SIN, C.TL_COS:
 			n += 8
-		case C.TL_POW, C.TL_PHILOX, C.TL_REM:
+		case C.TL_POW, C.TL_PHILOX, C.TL_REM, C.TL_LOGADD, C.TL_LOGSUM:
 			n += 32
 		case C.TL_DIRECT:
 		default:

@@ -26,7 +26,7 @@ enum {
 	// Conversions. CAST: var is the source type.
 	TL_CAST,
 	// Elementwise. var of binary ones: bit 0: b is one lane, bit 1: a is one lane.
-	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW,
+	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW, TL_LOGADD,
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
@@ -35,7 +35,7 @@ enum {
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
 	// Of ARGMAX and ARGMIN: b: index, -1 the number of the inner index; imm: the index's type.
-	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL,
+	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // imm: the reduction; d: running values
 	// Effects.
 	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches
@@ -130,6 +130,12 @@ typedef struct {
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
 } tl_attention;
 
+// A sort of rows: numbers of parameters and buffers; room -1 without.
+typedef struct {
+	int32_t type, descending, room;
+	int32_t outer, n, inner, keep, souter, step, sinner, offset;
+} tl_sort;
+
 // A factorisation of each matrix of a batch; the numbers of op are those of kir.FactorOp, option and check its fields.
 typedef struct {
 	int32_t op, type, option, check, nin;
@@ -137,7 +143,7 @@ typedef struct {
 } tl_factor;
 
 enum { TL_CHAIN_MAX = 16 };
-enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_COPY, TL_STEP_ZERO };
+enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_SORT, TL_STEP_COPY, TL_STEP_ZERO };
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
@@ -150,6 +156,7 @@ typedef struct {
 	tl_gemm *gemm;
 	tl_attention *attention;
 	tl_factor *factor;
+	tl_sort *sort;
 	int32_t *slot;
 	char **buf;
 	int64_t *par;
@@ -208,6 +215,7 @@ int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const i
 // c = a b of doubles, c in rows of cm; with parallel the pool shares it, else it is the worker's own. Returns as tl_run.
 int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
 	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm);
+int64_t tl_run_sort(const tl_sort *, tl_pool *, char **buf, const int64_t *par);
 
 float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);

@@ -1,4 +1,4 @@
-// Package cpu is the CPU device: it runs programs of kernel and GEMM steps on
+// Package cpu is the CPU device: it runs programs of kernel, GEMM, attention and sort steps on
 // vectors of the processor.
 //
 // Go plans, C runs. [New] makes the device; Build compiles each kir.Kernel into

@@ -64,7 +64,7 @@ type emitter struct {
 // opcodes translates scalar operations whose instruction is indexed by the argument's type.
 var opcodes = map[kir.Op]int{
 	kir.OpAdd: C.TL_ADD, kir.OpSub: C.TL_SUB, kir.OpMul: C.TL_MUL, kir.OpDiv: C.TL_DIV, kir.OpRem: C.TL_REM, kir.OpMin: C.TL_MIN,
-	kir.OpMax: C.TL_MAX, kir.OpPow: C.TL_POW, kir.OpEq: C.TL_EQ, kir.OpNe: C.TL_NE, kir.OpLt: C.TL_LT, kir.OpLe: C.TL_LE,
+	kir.OpMax: C.TL_MAX, kir.OpPow: C.TL_POW, kir.OpLogAdd: C.TL_LOGADD, kir.OpEq: C.TL_EQ, kir.OpNe: C.TL_NE, kir.OpLt: C.TL_LT, kir.OpLe: C.TL_LE,
 	kir.OpAnd: C.TL_AND, kir.OpOr: C.TL_OR, kir.OpXor: C.TL_XOR, kir.OpShl: C.TL_SHL, kir.OpShr: C.TL_SHR, kir.OpNeg: C.TL_NEG,
 	kir.OpAbs: C.TL_ABS, kir.OpNot: C.TL_NOT, kir.OpFloor: C.TL_FLOOR, kir.OpCeil: C.TL_CEIL, kir.OpRound: C.TL_ROUND,
 	kir.OpTrunc: C.TL_TRUNC, kir.OpSqrt: C.TL_SQRT, kir.OpExp: C.TL_EXP, kir.OpLog: C.TL_LOG, kir.OpSin: C.TL_SIN, kir.OpCos: C.TL_COS,
@@ -74,6 +74,7 @@ var opcodes = map[kir.Op]int{
 var reductions = map[kir.ReduceOp]int{
 	kir.Sum: C.TL_SUM, kir.Prod: C.TL_PROD, kir.Max: C.TL_AMAX, kir.Min: C.TL_AMIN,
 	kir.ArgMax: C.TL_ARGMAX, kir.ArgMin: C.TL_ARGMIN, kir.Any: C.TL_ANY, kir.All: C.TL_ALL,
+	kir.LogSum: C.TL_LOGSUM,
 }
 
 func emit(p *plan) *emitter {
@@ -365,7 +366,7 @@ func (e *emitter) philox(x int) int {
 
 // state tells how an accumulator's state is kept: the variant of TL_FINAL.
 func (p *plan) stateVariant(a kir.Acc) int {
-	if a.Op != kir.Sum && a.Op != kir.Prod {
+	if a.Op != kir.Sum && a.Op != kir.Prod && a.Op != kir.LogSum {
 		return 0
 	}
 	switch p.k.Exprs[a.Val].Type {
@@ -480,6 +481,8 @@ func scanVariant(op kir.ReduceOp) int {
 		return 2
 	case kir.Min, kir.ArgMin:
 		return 3
+	case kir.LogSum:
+		return 4
 	}
 	return 0
 }

@@ -63,6 +63,10 @@ TL_UN(erf_f32, float, float, tl_erff(x)) TL_UN(erf_f64, double, double, erf(x))
 TL_UN(sin_f64, double, double, sin(x)) TL_UN(cos_f64, double, double, cos(x))
 TL_BIN3(rem_f32, float, float, fmodf(x, y)) TL_BIN3(rem_f64, double, double, fmod(x, y))
 TL_BIN3(pow_f64, double, double, pow(x, y))
+// log(exp(x) + exp(y)); a NaN stays, and so do equal infinities.
+static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y : fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
+static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))); }
+TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
 // Arguments beyond the reduction's range, and NaN, go to the C library, a block at a time.
 #define TL_TRIG(name, shift, slow) \

@@ -23,6 +23,7 @@
 #define ALL(f) {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}
 #define EXT(s) {s##_r_0, s##_r_1}
 #define SCAN(s) {scan_sum_##s, scan_prod_##s, scan_max_##s, scan_min_##s}
+#define FLOAT_SCAN(s) {scan_sum_##s, scan_prod_##s, scan_max_##s, scan_min_##s, scan_logsum_##s}
 
 static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_NOP] = {ALL(nop)},
@@ -39,6 +40,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_CAST] = {[TL_BOOL] = CAST(b8), [TL_I32] = CAST(i32), [TL_I64] = CAST(i64), [TL_U32] = CAST(u32), [TL_F32] = CAST(f32), [TL_F64] = CAST(f64)},
 	[TL_ADD] = {NUMBERS(B3, add)}, [TL_SUB] = {NUMBERS(B3, sub)}, [TL_MUL] = {NUMBERS(B3, mul)}, [TL_DIV] = {NUMBERS(B3, div)},
 	[TL_REM] = {NUMBERS(B3, rem)}, [TL_MIN] = {NUMBERS(B3, min)}, [TL_MAX] = {NUMBERS(B3, max)}, [TL_POW] = {NUMBERS(B3, pow)},
+	[TL_LOGADD] = {FLOATS(B3, logadd)}, [TL_LOGSUM] = {FLOATS(B2, logsum)},
 	[TL_EQ] = {NUMBERS(B3, eq), [TL_BOOL] = B3(eq_b8)}, [TL_NE] = {NUMBERS(B3, ne), [TL_BOOL] = B3(ne_b8)},
 	[TL_LT] = {NUMBERS(B3, lt), [TL_BOOL] = B3(lt_b8)}, [TL_LE] = {NUMBERS(B3, le), [TL_BOOL] = B3(le_b8)},
 	[TL_AND] = {INTS(B3, and), [TL_BOOL] = B3(and_b8)}, [TL_OR] = {INTS(B3, or), [TL_BOOL] = B3(or_b8)}, [TL_XOR] = {INTS(B3, xor), [TL_BOOL] = B3(xor_b8)},
@@ -64,7 +66,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_FINAL] = {[TL_BOOL] = {fin_b8}, [TL_F32] = {fin_w4, fin_sum_f32, fin_d_f32}, [TL_F64] = {fin_w8}, [TL_I64] = {fin_w8},
 		[TL_I32] = {[0] = fin_w4, [3] = fin_l_i32}, [TL_U32] = {[0] = fin_w4, [3] = fin_l_i32}},
 	[TL_FINALIDX] = {[TL_I64] = {finidx_i64}, [TL_I32] = {finidx_i32}, [TL_U32] = {finidx_i32}},
-	[TL_SCAN] = {[TL_F32] = SCAN(f32), [TL_F64] = SCAN(f64), [TL_I32] = SCAN(i32), [TL_I64] = SCAN(i64), [TL_U32] = SCAN(u32), [TL_BOOL] = {scan_any, scan_all}},
+	[TL_SCAN] = {[TL_F32] = FLOAT_SCAN(f32), [TL_F64] = FLOAT_SCAN(f64), [TL_I32] = SCAN(i32), [TL_I64] = SCAN(i64), [TL_U32] = SCAN(u32), [TL_BOOL] = {scan_any, scan_all}},
 	[TL_CHECK] = {ALL(check)},
 };
 

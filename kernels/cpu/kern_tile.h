@@ -340,6 +340,14 @@ TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTRE
 #define TL_ARGEXTS(s, T) TL_ARGEXT(argmax_##s, T, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, <, min_##s##_r)
 TL_ARGEXTS(f32, float) TL_ARGEXTS(f64, double) TL_ARGEXTS(i32, int32_t) TL_ARGEXTS(i64, int64_t) TL_ARGEXTS(u32, uint32_t)
 
+// Logarithms of sums of exponentials, in double.
+#define TL_LOGSUMS(s, T) \
+	TL_ARG logsum_##s##_0 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		for (int64_t r = 0; r < m; r++, v += n) for (int64_t j = 0; j < n; j++) d[r] = tl_logadd_f64(d[r], v[j]); } \
+	TL_ARG logsum_##s##_1 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
+		for (int64_t j = 0; j < c->ilanes; j++, v += step) for (int64_t i = 0; i < w; i++) d[i] = tl_logadd_f64(d[i], v[i]); }
+TL_LOGSUMS(f32, float) TL_LOGSUMS(f64, double)
+
 // Final and running values, from the state's type to the register's.
 #define TL_FIN(name, A, T) \
 	TL_ARG name TL_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TL_LANE_OUTER]; T *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
@@ -375,6 +383,7 @@ TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n
 	TL_SCANNER(scan_max_##s, T, T, (x > y || nan(x)) ? x : y) TL_SCANNER(scan_min_##s, T, T, (x < y || nan(x)) ? x : y)
 TL_SCANS(f32, float, double, TL_ISNAN_) TL_SCANS(f64, double, double, TL_ISNAN_) TL_SCANS(i32, int32_t, uint64_t, TL_NEVER)
 TL_SCANS(i64, int64_t, uint64_t, TL_NEVER) TL_SCANS(u32, uint32_t, uint64_t, TL_NEVER)
+TL_SCANNER(scan_logsum_f32, float, double, tl_logadd_f64(y, x)) TL_SCANNER(scan_logsum_f64, double, double, tl_logadd_f64(y, x))
 TL_SCANNER(scan_any, uint8_t, uint8_t, y | x) TL_SCANNER(scan_all, uint8_t, uint8_t, y &x)
 
 // The first failure in the order of tiles counts, whichever worker meets it.

@@ -102,6 +102,7 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	case TL_PROD:
 		if (m->type == TL_F32 || m->type == TL_F64) FILL(double, 1); else FILL(uint64_t, 1);
 		return;
+	case TL_LOGSUM: FILL(double, -(double)INFINITY); return;
 	}
 	switch (m->type) {
 	case TL_F32: FILL(float, high ? INFINITY : -INFINITY); return;
@@ -141,6 +142,7 @@ static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
 	case TL_PROD:
 		if (real) JOIN(double, x * y); else JOIN(uint64_t, x * y);
 		return;
+	case TL_LOGSUM: JOIN(double, x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y)))); return;
 	case TL_ANY: JOIN(uint8_t, x | y); return;
 	case TL_ALL: JOIN(uint8_t, x & y); return;
 #define JOIN_WITH(T, better) JOIN(T, (y better x || y != y) ? y : x)
@@ -454,6 +456,7 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		case TL_STEP_GEMM: oom = tl_run_gemm(s->gemm, pool, isa, s->buf, s->par); break;
 		case TL_STEP_ATTENTION: oom = tl_run_attention(s->attention, pool, isa, s->buf, s->par); break;
 		case TL_STEP_FACTOR: oom = tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault); break;
+		case TL_STEP_SORT: oom = tl_run_sort(s->sort, pool, s->buf, s->par); break;
 		case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); break;
 		case TL_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); break;
 		}

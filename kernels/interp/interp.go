@@ -199,6 +199,8 @@ func (d *Device) step(s *device.Step, b *device.Binding) error {
 			d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
 		}
 		return err
+	case device.RunSort:
+		return kir.InterpretSort(s.Sort, params, bufs)
 	case device.CopyBytes:
 		copy(bufs[1][params[1]:params[1]+params[2]], bufs[0][params[0]:params[0]+params[2]])
 	case device.FillZero:

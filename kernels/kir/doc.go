@@ -8,7 +8,7 @@
 //
 // Level 2, [Proc]: statements over the same scalar expressions, with workgroup
 // memory, barriers and vector loads. Generators in kernels/tile make them from
-// level 1 kernels and from the descriptors [Gemm] and [Attention].
+// level 1 kernels and from the descriptors [Gemm], [Attention] and [Sort].
 //
 // The text of a kernel depends on expressions, dtypes, ranks and access
 // classes; sizes, strides, offsets and scalars are parameters.

@@ -26,7 +26,7 @@ func (o Op) arity() int {
 		return 0
 	case OpFma, OpSelect, OpPhilox:
 		return 3
-	case OpAdd, OpSub, OpMul, OpDiv, OpRem, OpMin, OpMax, OpPow, OpEq, OpNe, OpLt, OpLe, OpAnd, OpOr, OpXor, OpShl, OpShr:
+	case OpAdd, OpSub, OpMul, OpDiv, OpRem, OpMin, OpMax, OpPow, OpLogAdd, OpEq, OpNe, OpLt, OpLe, OpAnd, OpOr, OpXor, OpShl, OpShr:
 		return 2
 	}
 	return 1
@@ -180,6 +180,11 @@ func evalF64(op Op, a, b, c float64) float64 {
 		return math.FMA(a, b, c)
 	case OpPow:
 		return math.Pow(a, b)
+	case OpLogAdd:
+		if a == b {
+			return a + math.Ln2 // infinities stay
+		}
+		return math.Max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b)))
 	case OpFloor:
 		return math.Floor(a)
 	case OpCeil:

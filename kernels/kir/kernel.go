@@ -116,8 +116,9 @@ const (
 	Min
 	ArgMax
 	ArgMin
-	Any // bool or
-	All // bool and
+	Any    // bool or
+	All    // bool and
+	LogSum // log of the sum of exponentials
 )
 
 // Check reports a data error: where Cond is false, (event, Elem) goes to the error
@@ -202,6 +203,7 @@ const (
 	OpAbs
 	OpFma
 	OpPow
+	OpLogAdd // log(exp(A) + exp(B)) of floats, without overflow
 
 	// Comparisons and logic.
 	OpEq

@@ -16,7 +16,7 @@ func Identity(op ReduceOp, t ir.DType) uint64 {
 		return ir.EncodeInt(t, 1)
 	case All:
 		return 1
-	case Max, ArgMax:
+	case Max, ArgMax, LogSum:
 		return extreme(t, -1)
 	case Min, ArgMin:
 		return extreme(t, 1)
@@ -52,7 +52,7 @@ func extreme(t ir.DType, sign int) uint64 {
 
 // Op is the scalar operation of a reduction other than ArgMax and ArgMin.
 func (r ReduceOp) Op() Op {
-	return [...]Op{Sum: OpAdd, Prod: OpMul, Max: OpMax, Min: OpMin, ArgMax: OpMax, ArgMin: OpMin, Any: OpOr, All: OpAnd}[r]
+	return [...]Op{Sum: OpAdd, Prod: OpMul, Max: OpMax, Min: OpMin, ArgMax: OpMax, ArgMin: OpMin, Any: OpOr, All: OpAnd, LogSum: OpLogAdd}[r]
 }
 
 // IsArg reports ArgMax and ArgMin.

@@ -316,7 +316,7 @@ func (v *verifier) acc(a Acc) error {
 	arg := a.Op == ArgMax || a.Op == ArgMin
 	logical := a.Op == Any || a.Op == All
 	switch {
-	case a.Op > All:
+	case a.Op > LogSum, a.Op == LogSum && !t.IsFloat():
 		return fmt.Errorf("unknown reduction %d", a.Op)
 	case logical != (t == ir.Bool):
 		return fmt.Errorf("reduction %d of %v", a.Op, t)

@@ -58,6 +58,7 @@ type Launch struct {
 	Gemm      *kir.Gemm
 	Attention *kir.Attention
 	Factor    *kir.Factor
+	Sort      *kir.Sort
 	Bufs      []int
 	Params    []Param
 }

@@ -205,10 +205,6 @@ func TestRowPrograms(t *testing.T) {
 			s := total(r[0])
 			return zipped(func(g, y float64) float64 { return g - math.Exp(y)*s }, r[0], r[1])
 		},
-		"cumsum": func(r ...[]float64) []float64 {
-			s := 0.0
-			return mapped(func(x float64) float64 { s += x; return s }, r[0])
-		},
 	}
 	for name, f := range refs {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +226,51 @@ func TestRowPrograms(t *testing.T) {
 	big := e.Tensor(ir.F32, []int64{3}, 1000, 1001, math.Inf(-1))
 	near(t, ir.F32, []float64{1 / (1 + math.E), math.E / (1 + math.E), 0}, e.Floats(emit(e, "softmax", []int64{0}, big)[0]))
 	i := e.Tensor(ir.I64, []int64{3}, 4, -1, 7)
-	near(t, ir.I64, []float64{4, 3, 10}, e.Floats(emit(e, "cumsum", []int64{0}, i)[0]))
+	near(t, ir.I64, []float64{4, 3, 10}, e.Floats(emit(e, "scan", []int64{0, 0}, i)[0]))
+}
+
+func TestScan(t *testing.T) {
+	steps := []func(y, x float64) float64{
+		func(y, x float64) float64 { return y + x }, func(y, x float64) float64 { return y * x }, math.Max, math.Min,
+		func(y, x float64) float64 { return math.Log(math.Exp(y) + math.Exp(x)) },
+	}
+	for n, step := range steps {
+		running := func(r ...[]float64) []float64 {
+			out := slices.Clone(r[0])
+			for i := 1; i < len(out); i++ {
+				out[i] = step(out[i-1], out[i])
+			}
+			return out
+		}
+		everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+			for _, d := range []ir.DType{ir.F64, ir.F32} {
+				x := place(0, d, source(-3, 3, false))
+				v := e.Floats(x)
+				for dim := range int64(max(len(shape), 1)) {
+					near(t, d, rowwise(shape, dim, running, v), e.Floats(emit(e, "scan", []int64{dim, int64(n)}, x)[0]), n, dim)
+				}
+			}
+		})
+	}
+}
+
+func TestSearch(t *testing.T) {
+	e := optest.New()
+	rows := e.Tensor(ir.F32, []int64{2, 5}, -1, 0, 0, 2, math.NaN(), 1, 1, 1, 1, 1)
+	x := e.Tensor(ir.F32, []int64{2, 4}, 0, 3, math.NaN(), -5, 1, 0, 2, 1)
+	near(t, ir.I64, []float64{1, 4, 4, 0, 0, 0, 5, 0}, e.Floats(emit(e, "search", []int64{0}, rows, x)[0]))
+	near(t, ir.I64, []float64{3, 4, 5, 0, 5, 0, 5, 5}, e.Floats(emit(e, "search", []int64{1}, rows, x)[0]))
+	near(t, ir.I64, []float64{0, 0, 0, 0, 0, 0, 0, 0}, e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.F32, []int64{2, 0}), x)[0]))
+	for n := range 9 {
+		places := make([]float64, n)
+		for i := range places {
+			places[i] = float64(2 * i)
+		}
+		for v := range 2*n + 1 {
+			at := e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.I64, []int64{int64(n)}, places...), e.Tensor(ir.I64, []int64{1}, float64(v-1)))[0])
+			near(t, ir.I64, []float64{float64((v + 1) / 2)}, at, n, v)
+		}
+	}
 }
 
 func TestLayerNorm(t *testing.T) {
@@ -318,7 +358,7 @@ func less(a, b float64) bool { return a < b || !math.IsNaN(a) && math.IsNaN(b) }
 
 func checkTopk(t *testing.T, e *optest.Eager, x op.Val, v []float64, shape []int64, k, dim, largest int64) {
 	t.Helper()
-	o := emit(e, "topk", []int64{k, dim, largest}, x)
+	o := emit(e, "sort", []int64{k, dim, largest}, x)
 	if k == 0 && len(shape) > 0 {
 		require.Zero(t, o[0].L().Numel)
 		return

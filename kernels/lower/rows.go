@@ -15,7 +15,7 @@ func init() {
 		"layer_norm":         lowerLayerNorm,
 		"layer_norm_grad":    lowerLayerNormGrad,
 		"layer_norm_grad_wb": lowerLayerNormGradWB,
-		"cumsum":             lowerCumsum,
+		"scan":               lowerScan,
 	})
 }
 
@@ -205,15 +205,18 @@ func lowerLayerNormGradWB(p *program) {
 	k.launch()
 }
 
-func lowerCumsum(p *program) {
+// scanOperations follow prim.ScanSum and the like.
+var scanOperations = [...]kir.ReduceOp{kir.Sum, kir.Prod, kir.Max, kir.Min, kir.LogSum}
+
+func lowerScan(p *program) {
 	x, out := p.in(0), p.out(0)
 	s := along(p.n.Attr[:1], x.shape)
 	if s.rows()*s.count() == 0 {
 		return
 	}
-	k := p.kernel("cumsum_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.full(out))
+	k := p.kernel("scan_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.full(out))
 	k.Scan()
-	acc := k.Reduce(kir.Sum, k.load(x))
+	acc := k.Reduce(scanOperations[p.n.Attr[1]], k.load(x))
 	k.store(out, k.AccRun(acc))
 	k.launch()
 }

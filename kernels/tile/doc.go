@@ -1,4 +1,4 @@
-// Package tile turns level 1 kernels and the descriptors of GEMM and attention into
+// Package tile turns level 1 kernels and the descriptors of GEMM, attention and sorts into
 // level 2 programs: it decides which thread does what.
 //
 // Key types: [Options], [GemmOptions] and [AttentionOptions], chosen from sizes by

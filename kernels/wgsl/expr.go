@@ -282,6 +282,8 @@ func (w *writer) operation(n *kir.Node, a []string) string {
 			return own("pow_float")
 		}
 		return w.lanes(n, a, "pow_int")
+	case kir.OpLogAdd:
+		return own("log_add")
 	case kir.OpSelect:
 		return fmt.Sprintf("select(%s, %s, %s)", a[2], a[1], a[0])
 	case kir.OpXor:

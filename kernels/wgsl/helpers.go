@@ -47,6 +47,7 @@ var helperNeeds = map[string][]string{
 	"min_nan": {"is_nan"}, "max_nan": {"is_nan"}, "tanh_safe": {"is_nan"}, "erf": {"is_nan", "our_exp"},
 	"pow_float": {"is_nan"}, "our_tanh": {"is_nan", "our_exp"}, "our_exp": {"is_nan"}, "our_log": {"is_nan"},
 	"our_sin": {"sincos"}, "our_cos": {"sincos"},
+	"log_add": {"is_nan", "our_exp", "our_log"},
 }
 
 // helperText is the text of each helper: {T}, {B}, {U}, {I} are the operand,
@@ -253,6 +254,15 @@ fn {name}(x: {T}) -> {T} {
 	"our_cos": `
 fn {name}(x: {T}) -> {T} {
   return sincos{x}(x, {I}(1));
+}
+`,
+	// Of a small e, log(1+e) is taken from its series.
+	"log_add": `
+fn {name}(a: {T}, b: {T}) -> {T} {
+  let top = max(a, b);
+  let e = our_exp{x}(min(a, b) - top);
+  let sum = top + select(our_log{x}({T}(1.0) + e), e - {T}(0.5) * e * e, e < {T}(0.001));
+  return select(select(sum, top + {T}(0.6931471805599453), a == b), a + b, is_nan{x}(a) | is_nan{x}(b));
 }
 `,
 	"our_tanh": `

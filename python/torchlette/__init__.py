@@ -41,9 +41,11 @@ for _name, _places in _C._where.items():
         globals()[_name] = getattr(_C, _name)
 
 from torchlette import return_types  # noqa: E402, F401
+from torchlette._grid import gradient, histogram, unravel_index  # noqa: E402
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
+from torchlette._selection import argwhere, bincount, masked_select, nonzero, unique, unique_consecutive  # noqa: E402
 from torchlette._shapes import *  # noqa: E402, F403
-from torchlette._tensor import allclose, argwhere, equal, masked_select, nonzero  # noqa: E402
+from torchlette._tensor import allclose, equal  # noqa: E402
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_C._after_fork)

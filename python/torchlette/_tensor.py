@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from torchlette import _C, _refused
+from torchlette import _C, _grid, _refused, _selection
 from torchlette._repr import tensor_format, tensor_repr
 from torchlette.utils.dlpack import dlpack, dlpack_device
 
@@ -238,31 +238,7 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
-# Results whose shape depends on values: they read ----------------------------------------
-
-
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not zero; reads the tensor."""
-    mask = input if input.dtype is _C.bool else input != 0
-    if as_tuple:
-        return _C._nonzero(mask.unsqueeze(0) if mask.dim() == 0 else mask)
-    if mask.dim() == 0:
-        return _C.empty(int(mask.item()), 0, dtype=_C.int64, device=input.device)
-    return _C.stack(list(_C._nonzero(mask)), 1)
-
-
-def argwhere(input: Tensor) -> Tensor:
-    """Return the indices of the elements that are not zero; reads the tensor."""
-    return nonzero(input)
-
-
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """Return the elements under a mask, as a vector; reads the mask."""
-    if mask.dtype is not _C.bool:
-        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
-    shape = (input.detach() + _C.zeros_like(mask, dtype=input.dtype)).shape if input.shape != mask.shape else input.shape
-    chosen = input.expand(shape)[mask.expand(shape)]
-    return chosen.reshape(-1)
+# Answers as Python values: they read ----------------------------------------
 
 
 def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -391,9 +367,13 @@ def install() -> None:
         "is_distributed": _no,
         "as_subclass": _as_subclass,
         "is_same_size": lambda self, other: self.shape == other.shape,
-        "nonzero": nonzero,
-        "argwhere": argwhere,
-        "masked_select": masked_select,
+        "nonzero": _selection.nonzero,
+        "argwhere": _selection.argwhere,
+        "masked_select": _selection.masked_select,
+        "unique": _selection.unique,
+        "unique_consecutive": _selection.unique_consecutive,
+        "bincount": _selection.bincount,
+        "histogram": _grid.histogram,
         "where": _where,
         "__rdiv__": _rdiv,
         "__div__": _div,

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Functions", (*suite).functions},
 		{"Gemm", (*suite).gemm},
 		{"Attention", (*suite).attention},
+		{"Sort", (*suite).sorts},
 		{"Faults", (*suite).faults},
 		{"Replay", (*suite).replay},
 		{"Offsets", (*suite).offsets},

@@ -115,7 +115,7 @@ func refuseOverflow(v op.Val, d ir.DType) {
 	case ir.I64:
 		name, fits = "int64_t", v.Kind != op.ScalarFloat || f >= math.MinInt64 && f < math.MaxInt64
 	case ir.F16, ir.BF16, ir.F32:
-		name, fits = cName(d), math.IsInf(f, 0) || f != f || math.Abs(f) <= largest(d)
+		name, fits = cName(d), math.IsInf(f, 0) || f != f || math.Abs(f) <= prim.Largest(d)
 	}
 	if v.IsScalar() && !fits {
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", name)

@@ -76,7 +76,6 @@ func init() {
 		},
 	})
 	registerEmbedding()
-	registerTopk()
 }
 
 func evalGather(a *op.Args) []op.Val {
@@ -209,32 +208,4 @@ func evalEmbeddingRenorm(a *op.Args) []op.Val {
 	factor := prim.Mul(b, prim.Reciprocal(b, affine(b, norm, 1, 1e-7)), op.FloatVal(most))
 	factor = prim.Where(b, long, factor, op.FloatVal(1))
 	return a.Ret(prim.Mul(b, w, prim.Along(b, factor, w.Shape(), 0)))
-}
-
-func registerTopk() {
-	op.Register(op.Def{
-		Sig: "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-		Doc: "The k largest (or smallest) elements along a dim, in order, and their indices.", Out: true,
-		Samples: samples("T(7), 3", "T(3,6), 2", "T(6,3), 2, 0", "T(3,6), 4, 1, False", "T(), 1", "T(3), 0"), ErrorSamples: samples("T(3), 5", "T(3), 1, 1"),
-		Eval: func(a *op.Args) []op.Val {
-			x, k, dim, largest := a.Val(), a.Int(), a.Int(), a.Bool()
-			d := wrapDim(dim, len(x.Shape()))
-			shape, v := x.Shape(), asVector(a.B, x)
-			if k < 0 || k > v.Shape()[d] {
-				fail(ir.ErrRuntime, "selected index k out of range")
-			}
-			if k == 0 {
-				if len(shape) == 0 {
-					return a.Ret(prim.Copy(a.B, x), prim.Zeros(a.B, ir.I64, x.Device(), nil))
-				}
-				nothing := prim.Copy(a.B, prim.Slice(a.B, x, int64(d), 0, 0, 1))
-				return a.Ret(nothing, prim.Zeros(a.B, ir.I64, x.Device(), nothing.Shape()))
-			}
-			values, indices := prim.Topk(a.B, v, k, int64(d), largest)
-			if len(shape) == 0 {
-				values, indices = prim.Reshape(a.B, values, nil), prim.Reshape(a.B, indices, nil)
-			}
-			return a.Ret(values, indices)
-		},
-	})
 }

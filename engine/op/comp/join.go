@@ -368,8 +368,7 @@ func reverse(b op.Builder, x op.Val, mask []bool) op.Val {
 	copied := false
 	for d, m := range mask {
 		if n := x.Shape()[d]; m && n > 1 {
-			i := prim.Iota(b, op.IntVal(n-1), op.IntVal(-1), ir.I64, x.Device(), n)
-			x, copied = prim.IndexSelect(b, x, i, int64(d)), true
+			x, copied = prim.Flip(b, x, int64(d)), true
 		}
 	}
 	if !copied {

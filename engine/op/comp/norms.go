@@ -207,20 +207,3 @@ func registerLogsumexp() {
 		})
 	}
 }
-
-func registerScans() {
-	op.Register(op.Def{
-		Sig: "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", Doc: "The running sum along a dim.", InPlace: true, Out: true,
-		Samples:      samples("T(3,4), 0", "T(3,4), -1", "I(5;0,9), 0", "B(5), 0", "T(3), 0 | dtype=torch.float64", "T(), 0", "T(0,3), 0"),
-		ErrorSamples: samples("T(3), 2"),
-		Eval: func(a *op.Args) []op.Val {
-			x, dim := a.Val(), a.Int()
-			x = cast(a.B, x, sumType(x, a.DType()))
-			d := wrapDim(dim, len(x.Shape()))
-			if len(x.Shape()) == 0 {
-				return a.Ret(prim.Copy(a.B, x))
-			}
-			return a.Ret(prim.Cumsum(a.B, x, int64(d)))
-		},
-	})
-}

@@ -106,7 +106,7 @@ func registerIntegerDraws() {
 			return a.Ret(prim.Zeros(b, o.dtype, o.device, []int64{0}))
 		}
 		// The order of n uniform draws.
-		_, order := prim.Topk(b, uniform(b, options{ir.F32, o.device}, []int64{n}), n, 0, false)
+		_, order := prim.Sort(b, uniform(b, options{ir.F32, o.device}, []int64{n}), 0, false)
 		return a.Ret(cast(b, order, o.dtype))
 	}, samples("7", "0", "1"), sample("-1"))
 	op.Register(op.Def{
@@ -145,7 +145,7 @@ func evalMultinomial(a *op.Args) []op.Val {
 		_, order := prim.Topk(b, score, n, last, true)
 		return a.Ret(order)
 	}
-	cdf := prim.Cumsum(b, w, last)
+	cdf := prim.Scan(b, w, last, prim.ScanSum)
 	shape := append(slices.Clone(w.Shape()[:r-1]), n)
 	total := prim.Slice(b, cdf, last, classes-1, classes, 1)
 	u := prim.Mul(b, uniform(b, own(w), shape), prim.Expand(b, total, shape))

@@ -104,7 +104,6 @@ func init() {
 	registerMoments()
 	registerNorm()
 	registerLogsumexp()
-	registerScans()
 }
 
 func dropNaN(b op.Builder, x op.Val) op.Val {

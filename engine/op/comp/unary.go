@@ -261,19 +261,6 @@ func registerUnaryWithNumbers() {
 	})
 }
 
-// largest is the greatest finite value of a float dtype.
-func largest(d ir.DType) float64 {
-	switch d {
-	case ir.F16:
-		return 65504
-	case ir.BF16:
-		return math.Ldexp(2-math.Ldexp(1, -7), 127)
-	case ir.F64:
-		return math.MaxFloat64
-	}
-	return math.MaxFloat32
-}
-
 func evalNaNToNum(a *op.Args) []op.Val {
 	x, nan, pos, neg := a.Val(), a.Scalar(), a.Scalar(), a.Scalar()
 	b := a.B
@@ -284,10 +271,10 @@ func evalNaNToNum(a *op.Args) []op.Val {
 		nan = op.FloatVal(0)
 	}
 	if pos.Kind == op.None {
-		pos = op.FloatVal(largest(x.DType()))
+		pos = op.FloatVal(prim.Largest(x.DType()))
 	}
 	if neg.Kind == op.None {
-		neg = op.FloatVal(-largest(x.DType()))
+		neg = op.FloatVal(-prim.Largest(x.DType()))
 	}
 	y := prim.Where(b, prim.IsNaN(b, x), nan, x)
 	y = prim.Where(b, prim.Eq(b, x, op.FloatVal(math.Inf(1))), pos, y)

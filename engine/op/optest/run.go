@@ -54,6 +54,8 @@ func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.F
 			err = kir.InterpretAttention(l.Attention, params, local)
 		case device.RunFactor:
 			fault, err = kir.InterpretFactor(l.Factor, params, local)
+		case device.RunSort:
+			err = kir.InterpretSort(l.Sort, params, local)
 		default:
 			err = fmt.Errorf("launch of kind %d", l.Kind)
 		}

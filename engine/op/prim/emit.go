@@ -20,11 +20,11 @@ var (
 	pSum, pProd, pAmax, pAmin, pAny, pAll, pArgMax, pArgMin          op.PrimID
 	pMaxDim, pMinDim, pVar, pSumSquares                              op.PrimID
 	pSoftmax, pLogSoftmax, pSoftmaxGrad, pLogSoftmaxGrad             op.PrimID
-	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pCumsum, pTopk     op.PrimID
+	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pScan, pSort       op.PrimID
 	pGather, pIndexSelect, pScatter, pScatterReduce                  op.PrimID
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
 	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad       op.PrimID
-	pCrossEntropy, pCrossEntropyGrad                                 op.PrimID
+	pCrossEntropy, pCrossEntropyGrad, pSearch                        op.PrimID
 )
 
 func flag(v bool) int64 {
@@ -350,12 +350,32 @@ func LayerNormGradWB(b op.Builder, gy, x, mean, rstd op.Val, n int) (dw, db op.V
 	return o[0], o[1]
 }
 
+// Scan is the running result of an operation (ScanSum and the like) along dim.
+func Scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
+	return b.Emit(pScan, []int64{dim, operation}, x)
+}
+
 // Cumsum is the running sum along dim.
-func Cumsum(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pCumsum, []int64{dim}, x) }
+func Cumsum(b op.Builder, x op.Val, dim int64) op.Val { return Scan(b, x, dim, ScanSum) }
+
+// Search counts, in the row of rows that goes with each value, the elements below it; with right, those
+// not above it. Rows are in order along the last dim; NaN is above all.
+func Search(b op.Builder, rows, values op.Val, right bool) op.Val {
+	return b.Emit(pSearch, []int64{flag(right)}, rows, values)
+}
+
+// Sort gives x in stable order along dim, and the indices of its elements.
+func Sort(b op.Builder, x op.Val, dim int64, descending bool) (values, indices op.Val) {
+	n := int64(1)
+	if len(x.Shape()) > 0 {
+		n = x.Shape()[wrapDim(dim, len(x.Shape()))]
+	}
+	return Topk(b, x, n, dim, descending)
+}
 
 // Topk gives the k largest (or smallest) along dim, sorted, and their indices.
 func Topk(b op.Builder, x op.Val, k, dim int64, largest bool) (values, indices op.Val) {
-	o := b.EmitN(pTopk, []int64{k, dim, flag(largest)}, x)
+	o := b.EmitN(pSort, []int64{k, dim, flag(largest)}, x)
 	return o[0], o[1]
 }
 

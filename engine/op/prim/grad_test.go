@@ -113,7 +113,10 @@ func TestSelectionAndReductionGradients(t *testing.T) {
 		},
 		"softmax":    func(b op.Builder, x op.Val) op.Val { return prim.Softmax(b, x, 1) },
 		"logsoftmax": func(b op.Builder, x op.Val) op.Val { return prim.LogSoftmax(b, x, -1) },
-		"cumsum":     func(b op.Builder, x op.Val) op.Val { return prim.Cumsum(b, prim.Mul(b, x, x), 1) },
+		"cumsum":     func(b op.Builder, x op.Val) op.Val { return prim.Scan(b, prim.Mul(b, x, x), 1, prim.ScanSum) },
+		"cumprod":    func(b op.Builder, x op.Val) op.Val { return prim.Scan(b, x, 1, prim.ScanProd) },
+		"logcumsum":  func(b op.Builder, x op.Val) op.Val { return prim.Scan(b, x, 1, prim.ScanLogSum) },
+		"sort":       func(b op.Builder, x op.Val) op.Val { v, _ := prim.Sort(b, x, 1, true); return prim.Mul(b, v, v) },
 		"topk":       func(b op.Builder, x op.Val) op.Val { v, _ := prim.Topk(b, x, 2, 1, true); return prim.Mul(b, v, v) },
 		"cat":        func(b op.Builder, x op.Val) op.Val { return prim.Cat(b, []op.Val{x, prim.Mul(b, x, x)}, 1) },
 		"dropout": func(b op.Builder, x op.Val) op.Val {
@@ -359,11 +362,16 @@ func TestProdSecondGradientAtZero(t *testing.T) {
 	checkGrad(t, whole, true, optest.Input{Shape: []int64{2, 2, 2}, V: []float64{2, 0, 3, 1, -1, 0.5, 0, 4}})
 }
 
+func TestCumprodGradientAtZero(t *testing.T) {
+	f := func(b op.Builder, x []op.Val) op.Val { return prim.Scan(b, x[0], 1, prim.ScanProd) }
+	checkGrad(t, f, false, optest.Input{Shape: []int64{3, 4}, V: []float64{2, 0, 3, 1, -1, 0.5, 0, 0, 0, 2, 0, 4}})
+}
+
 func TestZeroDimGradients(t *testing.T) {
 	cases := map[string]func(op.Builder, op.Val) op.Val{
 		"max_dim": func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 0); return v },
 		"softmax": func(b op.Builder, x op.Val) op.Val { return prim.Softmax(b, x, -1) },
-		"cumsum":  func(b op.Builder, x op.Val) op.Val { return prim.Cumsum(b, x, 0) },
+		"cumsum":  func(b op.Builder, x op.Val) op.Val { return prim.Scan(b, x, 0, prim.ScanSum) },
 		"sum":     func(b op.Builder, x op.Val) op.Val { return prim.Sum(b, prim.Mul(b, x, x), []int64{0}) },
 		"prod":    func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, []int64{-1}) },
 		"topk":    func(b op.Builder, x op.Val) op.Val { v, _ := prim.Topk(b, x, 1, 0, true); return v },

@@ -1,13 +1,11 @@
 package prim
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 )
 
 func init() {
 	registerSoftmax()
-	registerScans()
 }
 
 func sumSpread(b op.Builder, x op.Val, dim int64) op.Val {
@@ -59,40 +57,4 @@ func logSoftmaxGradVJP(c *op.VJPCall) []op.Val {
 		out[1] = Neg(b, Mul(b, hp, sumSpread(b, gy, dim)))
 	}
 	return out[:]
-}
-
-func registerScans() {
-	pCumsum = op.RegisterPrim(op.Prim{Name: "cumsum", Doc: "running sum along a dim", NIn: 1, InPlace: [][2]int{{0, 0}}, Infer: rowInfer("cumsum", numbers),
-		VJP: func(c *op.VJPCall) []op.Val {
-			// The sum from an element on: all, less those up to it, with it.
-			b, g, dim := c.B, c.Cot[0], c.Attr[0]
-			return []op.Val{Add(b, Sub(b, sumSpread(b, g, dim), Cumsum(b, g, dim)), g)}
-		}})
-	pTopk = op.RegisterPrim(op.Prim{Name: "topk", Doc: "the k largest or smallest along a dim, sorted", NIn: 1, SaveOut: 2,
-		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-			x := in[0]
-			d, err := checkDim(attr[1], len(x.Shape()))
-			if err != nil {
-				return nil, err
-			}
-			shape := append([]int64{}, x.Shape()...)
-			n := int64(1)
-			if len(shape) > 0 {
-				n = shape[d]
-			}
-			if attr[0] < 0 || attr[0] > n {
-				return nil, ir.Errorf(ir.ErrRuntime, "selected index k out of range")
-			}
-			if len(shape) > 0 {
-				shape[d] = attr[0]
-			}
-			return append(out, op.OutSpec{DType: x.DType(), Shape: shape}, op.OutSpec{DType: ir.I64, Shape: shape}), nil
-		},
-		VJP: func(c *op.VJPCall) []op.Val {
-			g, shape := c.Cot[0], c.In[0].Shape()
-			if g.Kind == op.None || len(shape) == 0 {
-				return []op.Val{g}
-			}
-			return []op.Val{Scatter(c.B, Zeros(c.B, g.DType(), g.Device(), shape), c.Out[1], g, c.Attr[1])}
-		}})
 }

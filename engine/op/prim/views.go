@@ -292,3 +292,12 @@ func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffse
 	}
 	return AsStrided(b, store, in.Shape, in.Stride, inOffset-lo)
 }
+
+// Flip is x with the order of the elements along dim reversed.
+func Flip(b op.Builder, x op.Val, dim int64) op.Val {
+	if len(x.Shape()) == 0 {
+		return x
+	}
+	n := x.Shape()[wrapDim(dim, len(x.Shape()))]
+	return IndexSelect(b, x, Iota(b, op.IntVal(n-1), op.IntVal(-1), ir.I64, x.Device(), n), dim)
+}

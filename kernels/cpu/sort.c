@@ -1,0 +1,251 @@
+// Stable sort of rows by radix, least significant digit first. An element becomes an item: a key whose
+// order as an unsigned number is the order asked for, and its place in the row. Digits in which all keys
+// agree cost nothing. Rows are shared between threads; few long rows are each sorted by all of them.
+#include <string.h>
+#include "cpu.h"
+
+enum {
+	DIGIT = 256,
+	SHORT = 48,        // items from which counting digits beats insertion
+	SPLIT = 1 << 15,   // items from which a row is worth all threads
+	CLAIM = 1 << 13,   // items that are worth a claim from the pool
+	PARTS = 64,        // most parts that a row is worked in
+	TOP_BITS = 11,     // of a key, by which the first elements are picked out
+};
+
+typedef struct { uint64_t key, place; } wide_item;
+
+typedef struct {
+	const tl_sort *s;
+	tl_pool *pool;
+	char *room;
+	const char *x;
+	char *values;
+	int64_t *indices;
+	int64_t rows, n, inner, keep, souter, step, sinner;
+	// Of the row that all threads sort.
+	int64_t row, parts, items; // items: that are left to sort
+	int digit;
+	void *from, *to;
+	int64_t (*count)[DIGIT];
+	int failed;
+} sorter;
+
+static int width_of(int type) {
+	static const int width[TL_TYPES] = {[TL_BOOL] = 1, [TL_I32] = 4, [TL_I64] = 8, [TL_U32] = 4, [TL_F16] = 2, [TL_BF16] = 2, [TL_F32] = 4, [TL_F64] = 8};
+	return width[type];
+}
+
+static const char *row_of(const sorter *x, int64_t r) {
+	return x->x + (r / x->inner * x->souter + r % x->inner * x->sinner) * width_of(x->s->type);
+}
+
+// Keys of floats: the bits, all inverted below zero, else the sign; NaN last and -0 as 0.
+#define FLOAT_KEY(T, SIGN, INF) \
+	T u = v, sign = (T)SIGN; \
+	if ((T)(u & (T)~sign) > (T)INF) u = (T)~0; \
+	else u = u == sign ? sign : (u & sign) ? (T)~u : (T)(u | sign);
+#define PLAIN_KEY(T, SIGN, INF) T u = v ^ (T)SIGN;
+
+static inline uint64_t narrow_of(uint64_t key, int64_t j) { return key << 32 | (uint64_t)j; }
+static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){key, (uint64_t)j}; }
+
+// Items begin to end of a row, written to d.
+#define LOADER(name, ITEM, make, T, KEY, SIGN, INF) \
+	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
+		const T *e = (const T *)row; \
+		T flip = x->s->descending ? (T)~0 : 0; \
+		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; KEY(T, SIGN, INF) d[j] = make((T)(u ^ flip), j); } \
+	}
+LOADER(load_bool, uint64_t, narrow_of, uint8_t, PLAIN_KEY, 0, 0)
+LOADER(load_u32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0, 0)
+LOADER(load_i32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0x80000000u, 0)
+LOADER(load_f16, uint64_t, narrow_of, uint16_t, FLOAT_KEY, 0x8000, 0x7c00)
+LOADER(load_bf16, uint64_t, narrow_of, uint16_t, FLOAT_KEY, 0x8000, 0x7f80)
+LOADER(load_f32, uint64_t, narrow_of, uint32_t, FLOAT_KEY, 0x80000000u, 0x7f800000)
+LOADER(load_i64, wide_item, wide_of, uint64_t, PLAIN_KEY, 1ull << 63, 0)
+LOADER(load_f64, wide_item, wide_of, uint64_t, FLOAT_KEY, 1ull << 63, 0x7ff0000000000000ull)
+
+static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
+	switch (x->s->type) {
+	case TL_BOOL: load_bool(x, row, begin, end, d); break;
+	case TL_U32: load_u32(x, row, begin, end, d); break;
+	case TL_I32: load_i32(x, row, begin, end, d); break;
+	case TL_F16: load_f16(x, row, begin, end, d); break;
+	case TL_BF16: load_bf16(x, row, begin, end, d); break;
+	default: load_f32(x, row, begin, end, d);
+	}
+}
+
+static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t end, wide_item *d) {
+	if (x->s->type == TL_I64) load_i64(x, row, begin, end, d);
+	else load_f64(x, row, begin, end, d);
+}
+
+// The bits of a key that are in use, of which the first are the most significant.
+static int key_bits(int type) { return 8 * width_of(type); }
+
+#define NARROW_KEY(e) ((e) >> 32)
+#define NARROW_PLACE(e) ((int64_t)((e) & 0xffffffffu))
+#define WIDE_KEY(e) ((e).key)
+#define WIDE_PLACE(e) ((int64_t)(e).place)
+
+// What follows exists for both kinds of item.
+#define SORT(name, ITEM, KEYOF, PLACEOF) \
+	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
+		int w = width_of(x->s->type); \
+		const char *row = row_of(x, r); \
+		int64_t at = (r / x->inner * x->keep + begin) * x->inner + r % x->inner; \
+		for (int64_t j = begin; j < end; j++, at += x->inner) { \
+			int64_t place = PLACEOF(e[j]); \
+			x->indices[at] = place; \
+			switch (w) { \
+			case 1: ((uint8_t *)x->values)[at] = ((const uint8_t *)row)[place * x->step]; break; \
+			case 2: ((uint16_t *)x->values)[at] = ((const uint16_t *)row)[place * x->step]; break; \
+			case 4: ((uint32_t *)x->values)[at] = ((const uint32_t *)row)[place * x->step]; break; \
+			default: ((uint64_t *)x->values)[at] = ((const uint64_t *)row)[place * x->step]; \
+			} \
+		} \
+	} \
+	/* Keeps, in their order, the items that may be among the first keep; gives their number. */ \
+	static int64_t name##_pick(const sorter *x, ITEM *e, int64_t n) { \
+		int bits = key_bits(x->s->type), shift = bits > TOP_BITS ? bits - TOP_BITS : 0; \
+		int64_t count[1 << TOP_BITS] = {0}; \
+		for (int64_t i = 0; i < n; i++) count[KEYOF(e[i]) >> shift]++; \
+		uint64_t last = 0; \
+		for (int64_t sum = count[0]; sum < x->keep; sum += count[++last]) {} \
+		int64_t m = 0; \
+		for (int64_t i = 0; i < n; i++) { \
+			ITEM v = e[i]; \
+			e[m] = v; \
+			m += KEYOF(v) >> shift <= last; \
+		} \
+		return m; \
+	} \
+	/* Sorts e, of n items, with b for room; gives the one that holds the result. */ \
+	static ITEM *name##_items(const sorter *x, ITEM *e, ITEM *b, int64_t n) { \
+		if (n <= SHORT) { \
+			for (int64_t i = 1; i < n; i++) { \
+				ITEM v = e[i]; \
+				int64_t j = i; \
+				for (; j > 0 && KEYOF(v) < KEYOF(e[j - 1]); j--) e[j] = e[j - 1]; \
+				e[j] = v; \
+			} \
+			return e; \
+		} \
+		int digits = key_bits(x->s->type) / 8; \
+		int64_t count[8][DIGIT]; \
+		memset(count, 0, (size_t)digits * sizeof count[0]); \
+		for (int64_t i = 0; i < n; i++) { \
+			uint64_t key = KEYOF(e[i]); \
+			for (int d = 0; d < digits; d++, key >>= 8) count[d][key & 255]++; \
+		} \
+		for (int d = 0; d < digits; d++) { \
+			int64_t *c = count[d], at = 0; \
+			if (c[KEYOF(e[0]) >> 8 * d & 255] == n) continue; \
+			for (int k = 0; k < DIGIT; k++) { int64_t m = c[k]; c[k] = at; at += m; } \
+			for (int64_t i = 0; i < n; i++) b[c[KEYOF(e[i]) >> 8 * d & 255]++] = e[i]; \
+			ITEM *t = e; \
+			e = b; \
+			b = t; \
+		} \
+		return e; \
+	} \
+	static void name##_rows(void *arg, int worker, int64_t begin, int64_t end) { \
+		sorter *x = arg; \
+		for (int64_t r = begin; r < end; r++) { \
+			ITEM *e = x->room ? (ITEM *)x->room + 2 * r * x->n : tl_scratch(x->pool, worker, 2 * x->n * (int64_t)sizeof(ITEM)); \
+			if (!e) { x->failed = 1; return; } \
+			load_##name(x, row_of(x, r), 0, x->n, e); \
+			int64_t n = x->keep < x->n / 4 && x->n > 4 * SHORT ? name##_pick(x, e, x->n) : x->n; \
+			name##_store(x, r, 0, x->keep, name##_items(x, e, e + x->n, n)); \
+		} \
+	} \
+	/* The parts of the row that all threads sort. */ \
+	static void name##_load_job(void *arg, int worker, int64_t begin, int64_t end) { \
+		sorter *x = arg; \
+		(void)worker; \
+		for (int64_t p = begin; p < end; p++) load_##name(x, row_of(x, x->row), part(x, p), part(x, p + 1), x->from); \
+	} \
+	static void name##_count_job(void *arg, int worker, int64_t begin, int64_t end) { \
+		sorter *x = arg; \
+		const ITEM *e = x->from; \
+		(void)worker; \
+		for (int64_t p = begin; p < end; p++) { \
+			int64_t *c = x->count[p]; \
+			memset(c, 0, sizeof x->count[0]); \
+			for (int64_t i = part(x, p); i < part(x, p + 1); i++) c[KEYOF(e[i]) >> 8 * x->digit & 255]++; \
+		} \
+	} \
+	static void name##_move_job(void *arg, int worker, int64_t begin, int64_t end) { \
+		sorter *x = arg; \
+		const ITEM *e = x->from; \
+		ITEM *to = x->to; \
+		(void)worker; \
+		for (int64_t p = begin; p < end; p++) { \
+			int64_t *c = x->count[p]; \
+			for (int64_t i = part(x, p); i < part(x, p + 1); i++) to[c[KEYOF(e[i]) >> 8 * x->digit & 255]++] = e[i]; \
+		} \
+	} \
+	static void name##_store_job(void *arg, int worker, int64_t begin, int64_t end) { \
+		sorter *x = arg; \
+		(void)worker; \
+		for (int64_t p = begin; p < end; p++) name##_store(x, x->row, x->keep * p / x->parts, x->keep * (p + 1) / x->parts, x->from); \
+	} \
+	static void name##_together(sorter *x, int64_t r) { \
+		x->row = r; \
+		x->from = (ITEM *)x->room + 2 * r * x->n; \
+		x->to = (ITEM *)x->from + x->n; \
+		x->items = x->n; \
+		tl_parallel(x->pool, x->parts, 1, name##_load_job, x); \
+		if (x->keep < x->n / 4) x->items = name##_pick(x, x->from, x->n); \
+		if (x->items < SPLIT) x->from = name##_items(x, x->from, x->to, x->items); \
+		else for (x->digit = 0; x->digit < key_bits(x->s->type) / 8; x->digit++) { \
+			tl_parallel(x->pool, x->parts, 1, name##_count_job, x); \
+			if (!offsets(x)) continue; \
+			tl_parallel(x->pool, x->parts, 1, name##_move_job, x); \
+			void *t = x->from; \
+			x->from = x->to; \
+			x->to = t; \
+		} \
+		tl_parallel(x->pool, x->parts, 1, name##_store_job, x); \
+	}
+
+static int64_t part(const sorter *x, int64_t p) { return x->items * p / x->parts; }
+
+// Turns the counts of a digit into where each part puts its items; 0 when all items agree.
+static int offsets(sorter *x) {
+	int64_t at = 0;
+	for (int k = 0; k < DIGIT; k++) {
+		int64_t first = at;
+		for (int64_t p = 0; p < x->parts; p++) {
+			int64_t n = x->count[p][k];
+			x->count[p][k] = at;
+			at += n;
+		}
+		if (at - first == x->items) return 0;
+	}
+	return 1;
+}
+
+SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
+SORT(wide, wide_item, WIDE_KEY, WIDE_PLACE)
+
+int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *par) {
+	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n], .inner = par[s->inner], .keep = par[s->keep],
+		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
+	x.x = buf[0] + par[s->offset] * width_of(s->type);
+	x.rows = par[s->outer] * x.inner;
+	if (s->room >= 0) x.room = buf[s->room];
+	int wide = width_of(s->type) == 8, threads = tl_pool_threads(pool);
+	if (x.n < SPLIT || threads == 1 || x.rows >= 2 * threads) {
+		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1, wide ? wide_rows : narrow_rows, &x);
+		return x.failed ? 4 * x.n * (int64_t)sizeof(uint64_t) : 0;
+	}
+	// Two parts a thread: one that is late keeps the others waiting for half a share.
+	x.parts = 2 * threads < PARTS ? 2 * threads : PARTS;
+	x.count = (void *)tl_scratch(pool, 0, x.parts * (int64_t)sizeof x.count[0]);
+	if (!x.count) return x.parts * (int64_t)sizeof x.count[0];
+	for (int64_t r = 0; r < x.rows; r++) wide ? wide_together(&x, r) : narrow_together(&x, r);
+	return 0;
+}
