@@ -579,6 +579,10 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		e.s.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "tensors have at most %d dims, got %d", MaxRank, len(l.Shape)))
 	}
+	if slices.ContainsFunc(l.Shape, func(n int64) bool { return n < 0 }) {
+		e.s.Release(hd)
+		panic(ir.Errorf(ir.ErrRuntime, "a shape is too large: its sizes overflow: got %s", ir.ShapeString(l.Shape)))
+	}
 	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel
 	copy(o.Shape[:], l.Shape)
 	if e.s.RequiresGrad(h) {
