@@ -180,9 +180,12 @@ func (k *kernel) size(n int64) int {
 }
 
 // number adds a signed constant as a parameter, so that the text does not depend on it.
-func (k *kernel) number(v int64) int {
+func (k *kernel) number(v int64) int { return k.Cast(ir.I64, k.number32(v)) }
+
+// number32 is number of type I32.
+func (k *kernel) number32(v int64) int {
 	k.params = append(k.params, Param{Value: int64(ir.EncodeInt(ir.I32, v))})
-	return k.Cast(ir.I64, k.Param(k.Scalar(ir.I32)))
+	return k.Param(k.Scalar(ir.I32))
 }
 
 // scalar reads scalar operand i as a value of t's compute type.

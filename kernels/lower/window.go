@@ -228,6 +228,82 @@ func lowerWindowSum(p *program) {
 	k.launch()
 }
 
+// fewTaps bounds the windows whose elements are compared one after the other in a map over positions: a
+// reduction of few elements costs more than they do.
+const fewTaps = 16
+
+// isFew reports such windows; where padding is in them, only those without dilation.
+func isFew(w *op.Windows, in []int64) bool {
+	for i, lo := range w.Lo {
+		if w.Base[i] != 1 || lo < 0 || lo > 0 && w.Dilation[i] != 1 {
+			return false
+		}
+	}
+	return ir.Numel(w.Kernel) <= fewTaps && ir.Numel(in) <= math.MaxInt32
+}
+
+// lowerFewMax starts from -inf at the first element inside the tensor, and takes what is greater, or NaN.
+func lowerFewMax(p *program, in, out, index *arg, w *op.Windows) {
+	lead := len(in.shape) - len(w.Kernel)
+	x := p.padded(in, w, lowest, false)
+	kernel, position := steps(x, w)
+	plane := ir.DenseStrides(in.shape[lead:])
+	from := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads, computed: true}
+	args := []*arg{out, index, from}
+	var along []*arg // of each dim with padding: the position's first element, Lo too far
+	front := int64(0)
+	for d, lo := range w.Lo {
+		from.stride[lead+d] = w.Stride[d] * plane[d]
+		front += lo * plane[d]
+		a := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads, computed: true}
+		a.stride[lead+d] = w.Stride[d]
+		if lo == 0 {
+			a = nil
+		} else {
+			args = append(args, a)
+		}
+		along = append(along, a)
+	}
+	taps, far := tapsOf(x, out.shape, concat(x.stride[:lead], position), kernel, plane, w)
+	k := p.kernel("window_max_"+x.dtype.String(), out.shape, nil, 0, append(args, taps...)...)
+	k.Map()
+	best, at := lowest.value(k, x.dtype), k.Int(ir.I32, 0)
+	for d, a := range along {
+		if a != nil {
+			outside := k.Max(k.Sub(k.number(w.Lo[d]), k.address(a)), k.I64(0))
+			at = k.Add(at, k.Cast(ir.I32, k.Mul(outside, k.number(plane[d]))))
+		}
+	}
+	for i, a := range taps {
+		v := k.load(a)
+		better := k.Gt(v, best)
+		if x.dtype.IsFloat() {
+			better = k.Or(better, k.Ne(v, v))
+		}
+		best, at = k.Select(better, v, best), k.Select(better, k.number32(far[i]), at)
+	}
+	k.store(out, best)
+	k.store(index, k.Add(k.address(from), k.Cast(ir.I64, k.Sub(at, k.number32(front)))))
+	k.launch()
+}
+
+// tapsOf gives, for each element of a window, x as the positions see it there, and how far it lies from the
+// window's first element in a plane of the input.
+func tapsOf(x *arg, shape, stride, kernel, plane []int64, w *op.Windows) (taps []*arg, far []int64) {
+	for i := range ir.Numel(w.Kernel) {
+		a := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, shape: shape, stride: stride, use: reads}
+		distance, rest := int64(0), i
+		for d := len(w.Kernel) - 1; d >= 0; d-- {
+			t := rest % w.Kernel[d]
+			rest /= w.Kernel[d]
+			a.offset.Value += t * kernel[d]
+			distance += t * w.Dilation[d] * plane[d]
+		}
+		taps, far = append(taps, a), append(far, distance)
+	}
+	return taps, far
+}
+
 // lowerWindowMax carries the element's number in the padded tensor, which the last stage turns into
 // its number in the tensor.
 func lowerWindowMax(p *program) {
@@ -237,6 +313,10 @@ func lowerWindowMax(p *program) {
 	}
 	w, _ := op.WindowsOf(p.n.Attr)
 	lead := len(in.shape) - len(w.Kernel)
+	if isFew(&w, in.shape[lead:]) {
+		lowerFewMax(p, in, out, index, &w)
+		return
+	}
 	x := p.padded(in, &w, lowest, true)
 	planes := x.shape[lead:]
 	s, x := slide(p, x, out, &w)
