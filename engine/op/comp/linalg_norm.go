@@ -121,6 +121,8 @@ func registerOrders(name, number, rest, doc string, s, errs []op.Sample, eval fu
 			if name == "matrix_norm" {
 				sig += "='fro'"
 				some = append(some, samples("T(3,4)", "T(2,3,4), 'fro', (0, 2), True")...)
+			} else {
+				errs = samples("I(2,2;0,5), 'fro'", "T(3), 'nuc'")
 			}
 		}
 		op.Register(op.Def{Sig: sig + rest, Doc: doc, Where: op.Linalg, Out: true, Samples: some, ErrorSamples: errs,

@@ -3,6 +3,7 @@ package comp
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -228,7 +229,7 @@ func fits(p op.Param, v any) bool {
 	}
 	switch x := v.(type) {
 	case string:
-		return p.Type == "str" || p.Type == "device"
+		return p.Type == "str" && slices.Contains(p.Words, x) || p.Type == "device"
 	case dtypeName:
 		return p.Type == "dtype"
 	case op.Val:
