@@ -27,10 +27,11 @@ func factor(o kir.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)
 		r := len(x.shape)
-		m, n, k := x.shape[r-1], x.shape[r-1], int64(0)
-		lead := x.shape[:r-1]
+		n, k := x.shape[r-1], int64(0)
+		var m int64
+		var lead []int64
 		if o == kir.FactorPermutation {
-			m = p.out(0).shape[r-1]
+			m, lead = p.out(0).shape[r-1], x.shape[:r-1]
 		} else {
 			m, lead = x.shape[r-2], x.shape[:r-2]
 		}

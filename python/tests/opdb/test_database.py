@@ -1,0 +1,29 @@
+"""Operators of tiers 1 and 2 on PyTorch's own operator samples: values in every form, dtypes, gradients.
+
+``report.py`` prints the same comparison with more samples. On a GPU of software tier 1 is run, a sample of each.
+"""
+
+from __future__ import annotations
+
+import database
+import differences
+import pytest
+import report
+import scope
+
+SAMPLES = {"cpu": 3, "wgpu": 1}
+DTYPES = {"cpu": ("float32", "float64", "float16", "int64", "bool"), "wgpu": ("float32", "int64")}
+CASES = [("cpu", database.label(op)) for op in database.entries(scope.TIER_1 | scope.TIER_2)]
+CASES += [("wgpu", database.label(op)) for op in database.entries(scope.TIER_1)]
+ENTRIES = {database.label(op): op for op in database.op_db}
+
+
+@pytest.mark.parametrize(("device", "label"), CASES, indirect=["device"])
+def test_results_are_pytorchs(device: str, label: str) -> None:
+    op = ENTRIES[label]
+    count, failures = report.examine(op, device, DTYPES[device], SAMPLES[device], all_forms=device == "cpu")
+    wrong = {what: text for what, text in failures.items() if not differences.excuse(label, what, text)}
+    assert not wrong, "\n".join(f"{what}: {text}" for what, text in wrong.items())
+    assert sum(count.values()) > 0 or not (set(DTYPES[device]) & {str(d).removeprefix("torch.") for d in op.dtypes}), "no sample ran"
+    if device == "cpu" and label in differences.EXCEPTIONS and op.name not in scope.DRAWS:
+        assert failures, f"the exception of {label} is not needed any more"
