@@ -55,7 +55,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         let shift = 16u * u32(at & 1i);
         var old = atomicLoad(&b2[at >> 1u]);
         loop {
-          let r = atomicCompareExchangeWeak(&b2[at >> 1u], old, (old & (0xffff0000u >> shift)) | (half_bits(unpack2x16float(old)[at & 1i] + x) << shift));
+          let r = atomicCompareExchangeWeak(&b2[at >> 1u], old, (old & (0xffff0000u >> shift)) | (half_bits((unpack2x16float(old)[at & 1i] + x)) << shift));
           if (r.exchanged) { break; }
           old = r.old_value;
         }

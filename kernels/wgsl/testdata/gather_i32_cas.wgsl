@@ -46,7 +46,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         let x = 1f;
         var old = atomicLoad(&b2[at]);
         loop {
-          let r = atomicCompareExchangeWeak(&b2[at], old, bitcast<u32>(bitcast<f32>(old) + x));
+          let r = atomicCompareExchangeWeak(&b2[at], old, bitcast<u32>((bitcast<f32>(old) + x)));
           if (r.exchanged) { break; }
           old = r.old_value;
         }
