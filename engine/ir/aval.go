@@ -37,7 +37,28 @@ var avals = struct {
 	list  snapshot[Aval]
 }{byKey: map[avalKey]*Aval{}}
 
-// InternAval returns the abstract value of dtype d on device dev with the shape of l.
+// maxElements bounds a value: at eight bytes each, its size and every address in it fit an int64.
+const maxElements = 1 << 58
+
+// tooLarge reports a shape of more than maxElements elements.
+func tooLarge(shape []int64) bool {
+	n := int64(1)
+	for _, k := range shape {
+		if k == 0 {
+			return false
+		}
+	}
+	for _, k := range shape {
+		if k < 0 || k > maxElements/n {
+			return true
+		}
+		n *= k
+	}
+	return false
+}
+
+// InternAval returns the abstract value of dtype d on device dev with the shape of l. It panics with an
+// *Error when that could never be stored.
 func InternAval(d DType, dev DeviceID, l *Layout) *Aval {
 	if !l.Dense || l.ID != l.Contig {
 		l = LayoutOf(l.Contig)
@@ -47,6 +68,9 @@ func InternAval(d DType, dev DeviceID, l *Layout) *Aval {
 	defer avals.mu.Unlock()
 	if a, ok := avals.byKey[k]; ok {
 		return a
+	}
+	if tooLarge(l.Shape) {
+		panic(Errorf(ErrRuntime, "Storage size calculation overflowed with sizes=%s", ShapeString(l.Shape)))
 	}
 	a := &Aval{ID: AvalID(avals.list.next()), DType: d, Device: dev, Layout: l}
 	avals.list.add(a)
