@@ -284,6 +284,9 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	e.s.T.From = e.source(c, inPlace)
 	if inPlace && len(e.args.In) > 0 {
+		if e.args.In[0].IsScalar() {
+			return 0, ir.Errorf(ir.ErrType, "%s(): argument 'input' (position 1) must be Tensor, not a number", d.Parsed.Name)
+		}
 		e.args.In[0].Replaced = true
 	}
 	vals := e.eval(c, d)
