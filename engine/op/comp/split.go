@@ -32,6 +32,15 @@ func pieces(total, n int64) []int64 {
 	return out
 }
 
+// mostParts bounds how many tensors one call makes: a greater number is a mistake, or no memory holds it.
+const mostParts = 1 << 24
+
+func checkParts(name string, n int64) {
+	if n > mostParts {
+		fail(ir.ErrRuntime, "%s: a call makes at most %d tensors, got %d", name, mostParts, n)
+	}
+}
+
 // splitDim wraps the dim of an operator that cuts a tensor.
 func splitDim(name string, x op.Val, dim int64) int {
 	if len(x.Shape()) == 0 {
@@ -71,6 +80,7 @@ func registerDimSplits() {
 			if n <= 0 || x.Shape()[d]%n != 0 {
 				fail(ir.ErrRuntime, "torch.%s attempted to split along dimension %d, but the size of the dimension %d is not divisible by the split_size %d!", name, d, x.Shape()[d], n)
 			}
+			checkParts(name, n)
 			return sections(a.B, x, d, slices.Repeat([]int64{x.Shape()[d] / n}, int(n)))
 		}, samples("T(4,4,4), 2"), sample("T(3,3,3), 2"), sample("T(), 1"), sample("T(4,4,4), 0"))
 		viewDef(name+".indices(Tensor self, int[] indices) -> Tensor[]", fmt.Sprintf("Parts along dim %d, cut at indices.", i), nil, func(a *op.Args) []op.Val {
@@ -103,6 +113,7 @@ func registerSplits() {
 		if n == 0 && size != 0 {
 			fail(ir.ErrRuntime, "split_size can only be 0 if dimension size is 0, but got dimension size of %d", size)
 		}
+		checkParts("split", size/max(n, 1))
 		return sections(a.B, x, d, pieces(size, max(n, 1)))
 	}, samples("T(5,2), 2", "T(2,6), 3, 1", "T(0,2), 2"), sample("T(3), -1"), sample("T(3), 0"))
 	sizes := func(a *op.Args) []op.Val {
@@ -122,9 +133,10 @@ func registerSplits() {
 		}
 		size := x.Shape()[d]
 		if size == 0 {
+			checkParts("chunk", n)
 			return sections(a.B, x, d, make([]int64, n))
 		}
-		return sections(a.B, x, d, pieces(size, (size+n-1)/n))
+		return sections(a.B, x, d, pieces(size, (size-1)/n+1))
 	}, samples("T(5,2), 2", "T(2,7), 3, 1", "T(3), 5", "T(0), 3"), sample("T(3), 0"))
 	viewDef("tensor_split(Tensor self, int indices_or_sections, int dim=0) -> Tensor[]", "Parts along a dim whose sizes differ by at most one.", nil, func(a *op.Args) []op.Val {
 		x, n, dim := a.Val(), a.Int(), a.Int()
@@ -132,6 +144,7 @@ func registerSplits() {
 		if n <= 0 {
 			fail(ir.ErrRuntime, "number of sections must be larger than 0, got %d", n)
 		}
+		checkParts("tensor_split", n)
 		list := make([]int64, n)
 		for i := range list {
 			if list[i] = x.Shape()[d] / n; int64(i) < x.Shape()[d]%n {
@@ -152,6 +165,7 @@ func registerSplits() {
 			fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
 		}
 		d := wrapDim(dim, len(x.Shape()))
+		checkParts("unbind", x.Shape()[d])
 		out := make([]op.Val, x.Shape()[d])
 		for i := range out {
 			out[i] = prim.Select(a.B, x, int64(d), int64(i))
