@@ -37,10 +37,10 @@ var avals = struct {
 	list  snapshot[Aval]
 }{byKey: map[avalKey]*Aval{}}
 
-// maxElements bounds a value: at eight bytes each, its size and every address in it fit an int64.
-const maxElements = 1 << 58
+// MaxElements bounds a value: at eight bytes each, its size and every address in it fit an int64.
+const MaxElements = 1 << 58
 
-// tooLarge reports a shape of more than maxElements elements.
+// tooLarge reports a shape of more than MaxElements elements.
 func tooLarge(shape []int64) bool {
 	n := int64(1)
 	for _, k := range shape {
@@ -49,7 +49,7 @@ func tooLarge(shape []int64) bool {
 		}
 	}
 	for _, k := range shape {
-		if k < 0 || k > maxElements/n {
+		if k < 0 || k > MaxElements/n {
 			return true
 		}
 		n *= k

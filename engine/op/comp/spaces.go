@@ -107,6 +107,13 @@ func registerStrided() {
 	}, samples("(2,3), (1,0)", "(2,3,4), (0,2,1)", "(), ()"), sample("(2,3), (0,)"), sample("(2,3), (0,0)"))
 }
 
+// leftOf counts the elements of a matrix whose column is less than their row plus k.
+func leftOf(rows, cols, k int64) int64 {
+	some := min(max(1-k, 0), rows)      // the first row that has one
+	all := min(max(cols-k, some), rows) // the first that is full
+	return (all-some)*(some+all-1+2*k)/2 + (rows-all)*cols
+}
+
 // registerTriangleIndices: the linear indices of a triangle are the smallest of all, when those
 // outside count as the last; how many there are is known here.
 func registerTriangleIndices() {
@@ -121,13 +128,13 @@ func registerTriangleIndices() {
 			if rows < 0 || cols < 0 {
 				fail(ir.ErrRuntime, "%s: row and col must be non-negative, got %d and %d", m.name, rows, cols)
 			}
-			count := int64(0)
-			for r := range rows {
-				if below := min(max(r+offset+m.diagonal, 0), cols); m.diagonal == 1 {
-					count += below
-				} else {
-					count += cols - below
-				}
+			if rows > ir.MaxElements/max(cols, 1) || cols > ir.MaxElements {
+				fail(ir.ErrRuntime, "%s: a matrix of %d by %d is too large", m.name, rows, cols)
+			}
+			offset = min(max(offset, -rows-1), cols+1)
+			count := leftOf(rows, cols, offset+m.diagonal)
+			if m.diagonal == 0 {
+				count = rows*cols - count
 			}
 			if count == 0 {
 				return a.Ret(prim.Zeros(b, o.dtype, o.device, []int64{2, 0}))
