@@ -57,11 +57,16 @@ from torchlette.layouts import *  # noqa: E402, F403
 from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
-_LAZY = ("fft", "func", "linalg", "nn", "optim", "profiler", "signal", "special", "testing", "utils")
+_LAZY = (
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler", "signal", "special",
+    "testing", "utils",
+)  # fmt: skip
 
 
-# Functions of neural networks that are names of this module too, by where they are.
-_OF_NN = {
+# Names of this module that are made elsewhere, by where they are.
+_ELSEWHERE = {
+    **dict.fromkeys(("GradScaler", "autocast"), "amp"),
+    "compile": "compiler",
     **dict.fromkeys(
         ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",
          "pixel_shuffle", "pixel_unshuffle", "rrelu"), "nn.functional",
@@ -74,8 +79,8 @@ def __getattr__(name: str) -> _Any:
     """Import a part of the package that nothing has used yet."""
     if name in _LAZY:
         return _import_module(f"torchlette.{name}")
-    if name in _OF_NN:
-        globals()[name] = getattr(_import_module(f"torchlette.{_OF_NN[name]}"), name)
+    if name in _ELSEWHERE:
+        globals()[name] = getattr(_import_module(f"torchlette.{_ELSEWHERE[name]}"), name)
         return globals()[name]
     from torchlette._refused import FUNCTIONS
 
@@ -85,4 +90,4 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     """List the parts that are not imported yet too."""
-    return sorted({*globals(), *_LAZY, *_OF_NN})
+    return sorted({*globals(), *_LAZY, *_ELSEWHERE})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from types import TracebackType
 from typing import Any
@@ -10,7 +11,7 @@ from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
 from torchlette.einstein import einsum
-from torchlette.products import block_diag, chain_matmul, lu, tensordot
+from torchlette.products import block_diag, chain_matmul, lu, spmm, tensordot
 from torchlette.random import (
     Generator,
     default_generator,
@@ -76,6 +77,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_rng_state",
+    "spmm",
     "stats",
     "tensordot",
     "tidy",
@@ -153,6 +155,30 @@ class _DeviceScope:
 def set_default_device(device: Any) -> _DeviceScope:
     """Set the device of tensors that are made without one; usable as ``with set_default_device("cpu"):`` too."""
     return _DeviceScope(_C._set_default_device(device))
+
+
+class _DeviceBlocks(threading.local):
+    """What was the default device before each ``with device(...):`` block that is open in a thread."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+
+
+_device_blocks = _DeviceBlocks()
+
+
+def _enter_device(self: _C.device) -> _C.device:
+    """Make this the device of tensors that are made without one, until the end of the block."""
+    _device_blocks.before.append(_C._set_default_device(self))
+    return self
+
+
+def _exit_device(self: _C.device, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    _C._set_default_device(_device_blocks.before.pop())
+
+
+_C.device.__enter__ = _enter_device  # type: ignore[attr-defined]
+_C.device.__exit__ = _exit_device  # type: ignore[attr-defined]
 
 
 def set_num_threads(n: int) -> None:

@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "tensors are dense: use index_add, gather and scatter on lists of indices",
         "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
         "sparse_bsc_tensor "
-        "sparse_compressed_tensor smm spmm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
+        "sparse_compressed_tensor smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
         "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_dim dense_dim coalesce is_coalesced indices values "
         "sparse_mask sparse_resize_ "
         "sparse_resize_and_clear_ crow_indices col_indices ccol_indices row_indices smm sspaddmm resize_as_sparse_",
@@ -45,25 +45,24 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "compile compiler jit fx export onnx package _dynamo ScriptModule ScriptFunction library ops classes cond while_loop",
+        "fx export onnx package _dynamo ScriptModule ScriptFunction library ops classes cond while_loop",
         "",
     ),
-    "Mixed precision": ("operators compute in their operands' dtype: convert the model with .half() or .bfloat16()", "amp autocast GradScaler", ""),
     "Batched transforms": ("write the batch dimension out: operators take leading dims", "vmap", ""),
     "Several processes and devices": (
         "one process drives one device: run a process for each",
-        "distributed futures fork wait Stream Event multiprocessing",
+        "futures fork wait Stream Event",
         "record_stream",
     ),
-    "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mps xpu mtia accelerator cpu", "xpu mtia ipu"),
+    "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mps xpu mtia cpu", "xpu mtia ipu"),
     "Storages": (
         "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
         "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
         "storage storage_type const_data_ptr",
     ),
     "Legacy constructors": (
-        "use tensor(data, dtype=...) or empty(size, dtype=...)",
-        "FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor BoolTensor ByteTensor ShortTensor CharTensor set_default_tensor_type range",
+        "use tensor(data, dtype=...) or arange",
+        "ByteTensor ShortTensor CharTensor range",
         "",
     ),
     "Removed from PyTorch": ("PyTorch removed it: use the function of torch.linalg", "symeig eig lstsq matrix_rank solve", "symeig eig lstsq solve"),

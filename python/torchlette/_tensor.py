@@ -179,7 +179,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
             if _LEGACY_NAMES[candidate._name] == name:
                 return self.to(candidate)
         raise ValueError(f"invalid type: '{dtype}'")
-    return self.to(dtype)
+    # torchlette.torch.FloatTensor and the like are classes with a dtype.
+    return self.to(dtype.dtype if isinstance(dtype, type) else dtype)
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> Any:

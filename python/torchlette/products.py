@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlette import _C, linalg
 
-__all__ = ["block_diag", "chain_matmul", "lu", "tensordot"]
+__all__ = ["block_diag", "chain_matmul", "lu", "spmm", "tensordot"]
 
 Tensor = _C.Tensor
 
@@ -32,6 +32,11 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}")
     return [d % a.ndim for d in first], [d % b.ndim for d in second]
+
+
+def spmm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, which graph networks call by this name for sparse ones; here both are dense."""
+    return _C.mm(mat1, mat2)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from an unknown source is safe. Layout::
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from torchlette import _C
 if TYPE_CHECKING:
     import zipfile
 
-__all__ = ["load", "save"]
+__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 FORMAT = 1
 _INDEX = "torchlette.json"
@@ -53,7 +54,7 @@ class _Writer:
     def encode(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
-        if type(value) is float:
+        if isinstance(value, float):  # NumPy's float64 too
             # JSON has no infinities or NaN; hex keeps all bits.
             return {"float": value.hex()}
         if isinstance(value, _C.Tensor):
@@ -167,12 +168,33 @@ def _dtype_named(name: str) -> Any:
     return dtype
 
 
-def save(obj: Any, f: File) -> None:
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Do nothing: :func:`load` makes objects of no class but its own few, whatever is allowed."""
+
+
+def clear_safe_globals() -> None:
+    """Do nothing, as :func:`add_safe_globals`."""
+
+
+def get_safe_globals() -> list[Any]:
+    """Return an empty list."""
+    return []
+
+
+def safe_globals(safe_globals: list[Any]) -> contextlib.AbstractContextManager[None]:
+    """Return a context that changes nothing, as :func:`add_safe_globals`."""
+    return contextlib.nullcontext()
+
+
+def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True) -> None:
     """Write tensors, numbers, strings and containers of them to a file.
 
     Args:
         obj: What to save, usually a ``state_dict``.
         f: A path or a file opened for writing bytes.
+        pickle_module: Accepted for compatibility, like the next two: nothing is pickled.
+        pickle_protocol: Accepted for compatibility.
+        _use_new_zipfile_serialization: Accepted for compatibility.
     """
     import json
     import zipfile
@@ -198,13 +220,14 @@ def _placement(map_location: Any) -> Callable[[_C.Tensor, str], _C.Tensor]:
     return lambda t, device: t.to(map_location)
 
 
-def load(f: File, map_location: Any = None, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
+def load(f: File, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
     """Read what :func:`save` wrote, or ``torch.save`` from tensors, numbers, strings and containers of them.
 
     Args:
         f: A path or a file opened for reading bytes.
         map_location: Where tensors go: a device, a dictionary of device names, or a function of (tensor, device name);
             the device they were on by default.
+        pickle_module: Accepted for compatibility: nothing is unpickled.
         weights_only: Accepted for compatibility: files hold data only.
         mmap: Accepted for compatibility.
     """

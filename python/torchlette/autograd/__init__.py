@@ -171,7 +171,7 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
 
 
 # What is imported when it is first used: the name and its module.
-_LAZY = {"Function": "function", "function": "function", "functional": "functional", "graph": "graph"}
+_LAZY = {"Function": "function", "function": "function", "functional": "functional", "graph": "graph", "profiler": "profiler"}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,11 +19,32 @@ from types import ModuleType
 from typing import Any
 
 import torchlette
+from torchlette import _refused
 
 _CORE = "torchlette"
 _FACADE = __name__
-# Modules that exist here only: they answer questions about hardware that PyTorch scripts ask.
-_OWN = {f"{_FACADE}.cuda", f"{_FACADE}.backends"}
+# Modules that exist here only: they answer questions about hardware that PyTorch scripts ask, and keep its first names.
+_OWN = ("cuda", "backends", "accelerator", "tensor_types")
+# Modules that PyTorch cuts otherwise than this library: names in them are found where they are here.
+_MOVED = {
+    "nn.modules.channelshuffle": "nn.modules.shuffle",
+    "nn.modules.fold": "nn.modules.conv",
+    "nn.modules.instancenorm": "nn.modules.batchnorm",
+    "nn.modules.pixelshuffle": "nn.modules.shuffle",
+    **{
+        f"distributions.{old}": f"distributions.{new}"
+        for new, olds in {
+            "compound": "independent mixture_same_family",
+            "discrete": "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical poisson",
+            "distribution": "exp_family",
+            "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
+            "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal pareto uniform weibull",
+            "multivariate": "multivariate_normal",
+            "transformed": "logistic_normal relaxed_bernoulli relaxed_categorical transformed_distribution",
+        }.items()
+        for old in olds.split()
+    },
+}
 
 
 def _is_core_module(value: Any) -> bool:
@@ -40,6 +61,8 @@ def _mirror(facade: ModuleType, core: ModuleType) -> None:
         facade.__dict__["__all__"] = list(names["__all__"])
 
     def module_attribute(name: str) -> Any:
+        if f"{facade.__name__}.{name}".removeprefix(_FACADE + ".") in _MOVED:
+            return importlib.import_module(f"{facade.__name__}.{name}")
         value = getattr(core, name)  # imports it if need be; raises AttributeError for unknown names
         if _is_core_module(value) and value.__name__ == f"{core.__name__}.{name}" and value.__name__ != _FACADE:
             value = importlib.import_module(f"{facade.__name__}.{name}")
@@ -55,13 +78,17 @@ class _MirrorFinder:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        if not name.startswith(_FACADE + ".") or name in _OWN:
+        relative = name.removeprefix(_FACADE + ".")
+        if relative == name or relative.partition(".")[0] in _OWN:
             return None
-        core_name = _CORE + name[len(_FACADE) :]
+        core_name = f"{_CORE}.{_MOVED.get(relative, relative)}"
         if core_name == _FACADE:
             return None
         core = importlib.util.find_spec(core_name)
         if core is None:
+            reason = _refused.FUNCTIONS.get(relative)
+            if reason:
+                raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)
             return None
         is_package = core.submodule_search_locations is not None
         return importlib.machinery.ModuleSpec(name, _MirrorFinder, origin=core.origin, is_package=is_package)
@@ -72,7 +99,8 @@ class _MirrorFinder:
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        core = importlib.import_module(_CORE + module.__name__[len(_FACADE) :])
+        relative = module.__name__.removeprefix(_FACADE + ".")
+        core = importlib.import_module(f"{_CORE}.{_MOVED.get(relative, relative)}")
         module.__doc__ = core.__doc__
         _mirror(module, core)
 
@@ -85,4 +113,5 @@ _mirror(sys.modules[__name__], torchlette)
 # The same functions, but their tensors are marked: operators hand the mark on to their results.
 globals().update({name: fn for name, fn in torchlette._C._facade.items() if getattr(torchlette, name, None) is getattr(torchlette._C, name)})
 
-from torchlette.torch import backends, cuda  # noqa: E402, F401
+from torchlette.torch import accelerator, backends, cuda  # noqa: E402, F401
+from torchlette.torch.tensor_types import *  # noqa: E402, F403

@@ -21,6 +21,7 @@ from torchlette.nn.modules import (
     sparse,
     transformer,
     upsampling,
+    utils,  # noqa: F401  (its names are private, but programs import them)
 )
 from torchlette.nn.modules.activation import *  # noqa: F403
 from torchlette.nn.modules.adaptive import *  # noqa: F403

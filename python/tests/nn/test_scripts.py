@@ -1,0 +1,220 @@
+"""What PyTorch programs touch around their models: loss scaling, wrappers, first names of tensors, switches, refusals."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from oracle import to_torch
+
+import torchlette
+import torchlette.torch as facade
+
+
+def trained(lib: Any, poison: int | None, growth_interval: int) -> list[Any]:
+    """Train a layer with a scaler; step number ``poison`` has an infinite loss. Return weights, scales and norms."""
+    layer = lib.nn.Linear(3, 1)
+    with lib.no_grad():
+        layer.weight.copy_(lib.tensor([[0.1, -0.2, 0.3]]))
+        layer.bias.fill_(0.5)
+    optimizer = lib.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    scaler = lib.amp.GradScaler("cpu", init_scale=4.0, growth_interval=growth_interval)
+    x, seen = lib.tensor([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]]), []
+    for step in range(5):
+        optimizer.zero_grad()
+        loss = layer(x).pow(2).mean() * (math.inf if step == poison else 1.0)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        norm = lib.nn.utils.clip_grad_norm_(layer.parameters(), 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        seen += [layer.weight.detach().clone(), scaler.get_scale(), norm if step != poison else 0.0]
+    return [*seen, scaler.state_dict()]
+
+
+@pytest.mark.parametrize("poison", [None, 0, 2])
+@pytest.mark.parametrize("growth_interval", [1, 2, 2000])
+def test_grad_scaler(poison: int | None, growth_interval: int) -> None:
+    """Weights, factors and state are PyTorch's, with steps skipped where gradients are infinite."""
+    for want, got in zip(trained(torch, poison, growth_interval), trained(torchlette, poison, growth_interval), strict=True):
+        torch.testing.assert_close(to_torch(got) if isinstance(got, torchlette.Tensor) else got, want)
+
+
+def test_grad_scaler_refuses_a_wrong_order() -> None:
+    """The order of unscale_, step and update is checked as in PyTorch, and a state is loaded."""
+    for lib in (torch, torchlette):
+        p = lib.nn.Parameter(lib.ones(2))
+        optimizer, scaler = lib.optim.SGD([p], lr=0.1), lib.amp.GradScaler("cpu")
+        scaler.scale(p.sum()).backward()
+        scaler.unscale_(optimizer)
+        with pytest.raises(RuntimeError, match="unscale_"):
+            scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        with pytest.raises(RuntimeError, match="step"):
+            scaler.step(optimizer)
+        scaler.update()
+        with pytest.raises(AssertionError):
+            scaler.update()
+        other = lib.amp.GradScaler("cpu", init_scale=1.0)
+        other.load_state_dict(scaler.state_dict())
+        assert other.get_scale() == 65536.0
+        with pytest.raises(RuntimeError, match="empty"):
+            other.load_state_dict({})
+
+
+def test_a_scaler_for_cuda_is_off() -> None:
+    """Without CUDA the scaler warns, scales nothing and saves nothing; disabled ones are silent."""
+    with pytest.warns(UserWarning, match="CUDA"):
+        scaler = facade.cuda.amp.GradScaler()
+    t = facade.ones(2)
+    assert scaler.scale(t) is t
+    assert scaler.state_dict() == {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert facade.amp.GradScaler(enabled=False).get_scale() == 1.0
+
+
+def test_autocast() -> None:
+    """Accepted where PyTorch's changes nothing; refused, with what to do, where it would cast."""
+    with facade.autocast("cpu", enabled=False):
+        assert (facade.ones(2, 2) @ facade.ones(2, 2)).dtype is facade.float32
+    with pytest.warns(UserWarning, match="CUDA"), facade.cuda.amp.autocast():
+        assert facade.ones(2).dtype is facade.float32
+    assert facade.amp.autocast("cpu", enabled=False)(lambda x: x + 1)(1) == 2
+    with pytest.raises(NotImplementedError, match=r"\.bfloat16\(\)"):
+        facade.autocast("cpu", dtype=facade.bfloat16)
+    with pytest.raises(ValueError, match="device_type"):
+        facade.autocast(3)
+
+
+def test_devices_as_contexts() -> None:
+    """``with torch.device(...)`` sets the default device of a block, nested ones too."""
+    with facade.device("wgpu"):
+        with facade.device("cpu"):
+            assert facade.ones(1).device.type == "cpu"
+        assert facade.get_default_device().type == "wgpu"
+    assert facade.get_default_device().type == "cpu"
+
+
+def test_first_names_of_tensors() -> None:
+    """FloatTensor and its kin make what PyTorch's make, and name dtypes for ``type`` and ``isinstance``."""
+    data = np.array([[1.5, 2.5]])
+    for lib in (torch, facade):
+        assert lib.FloatTensor(data).dtype is lib.float32
+        assert lib.LongTensor([1, 2]).tolist() == [1, 2]
+        assert tuple(lib.DoubleTensor(2, 3).shape) == (2, 3)
+        assert tuple(lib.FloatTensor(lib.Size([4])).shape) == (4,)
+        assert lib.FloatTensor().numel() == 0
+        assert isinstance(lib.ones(1), lib.FloatTensor)
+        assert not isinstance(lib.ones(1), lib.LongTensor)
+        assert lib.ones(1).type(lib.LongTensor).dtype is lib.int64
+        assert lib.FloatTensor(2, 2).fill_(1.0).sum() == 4
+        with pytest.raises(TypeError):
+            lib.LongTensor(lib.ones(1))
+        lib.set_default_tensor_type(lib.DoubleTensor)
+        assert lib.ones(1).dtype is lib.float64
+        lib.set_default_tensor_type("torch.FloatTensor")
+        assert lib.ones(1).dtype is lib.float32
+
+
+def test_data_parallel() -> None:
+    """Without CUDA it calls its module; the keys have PyTorch's prefix, which can be taken off."""
+    for lib in (torch, facade):
+        wrapped = lib.nn.DataParallel(lib.nn.Linear(2, 1))
+        state = wrapped.state_dict()
+        assert list(state) == ["module.weight", "module.bias"]
+        assert tuple(wrapped(lib.ones(3, 2)).shape) == (3, 1)
+        lib.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+        lib.nn.Linear(2, 1).load_state_dict(state)
+
+
+def test_compile_is_the_function() -> None:
+    """``compile`` as a call, a decorator and a decorator with options."""
+
+    def double(x: Any) -> Any:
+        return x * 2
+
+    layer = facade.nn.Linear(1, 1)
+    assert facade.compile(layer) is layer
+    assert facade.compile(double) is double
+    assert facade.compile(mode="max-autotune", fullgraph=True)(double) is double
+    assert not facade.compiler.is_compiling()
+    assert facade.compiler.disable(double) is double
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: facade.jit.script(len), NotImplementedError, "as it is"),
+        (lambda: facade.jit.load("x"), NotImplementedError, "load_state_dict"),
+        (lambda: facade.distributed.init_process_group("gloo"), NotImplementedError, "without a launcher"),
+        (lambda: facade.distributed.get_rank(), ValueError, "is_initialized"),
+        (lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)), NotImplementedError, "the module itself"),
+        (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
+        (lambda: facade.accelerator.current_device_index(), RuntimeError, "wgpu"),
+        (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
+        (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
+        (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
+        (lambda: importlib.import_module("torchlette.torch.hub"), ModuleNotFoundError, "load files"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
+    """What is not here raises a class that programs expect, and the text names what to do."""
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_switches() -> None:
+    """Questions about hardware are answered, switches may be set."""
+    cudnn = importlib.import_module("torchlette.torch.backends.cudnn")
+    cudnn.benchmark = cudnn.deterministic = True
+    facade.backends.cuda.matmul.allow_tf32 = True
+    assert not facade.backends.mps.is_available()
+    assert not facade.accelerator.is_available()
+    assert not facade.cuda.is_bf16_supported()
+    assert facade.cuda.max_memory_allocated() == 0
+    facade.cuda.reset_peak_memory_stats()
+    assert not facade.distributed.is_available()
+    assert not facade.jit.is_scripting()
+    with facade.serialization.safe_globals([dict]):
+        buffer = io.BytesIO()
+        facade.save({"loss": np.float64(0.5)}, buffer, _use_new_zipfile_serialization=False)
+        buffer.seek(0)
+        assert facade.load(buffer, weights_only=True) == {"loss": 0.5}
+
+
+def test_distributed_sampler() -> None:
+    """The parts of all processes are the data; an unshuffled part is PyTorch's."""
+    data = list(range(10))
+    for drop_last in (False, True):
+        parts = []
+        for rank in range(3):
+            want, got = (lib.utils.data.DistributedSampler(data, 3, rank, shuffle=False, drop_last=drop_last) for lib in (torch, torchlette))
+            assert list(got) == list(want)
+            assert len(got) == len(want)
+            shuffled = torchlette.utils.data.DistributedSampler(data, 3, rank, drop_last=drop_last)
+            shuffled.set_epoch(2)
+            parts += list(shuffled)
+        assert set(parts) <= set(data)
+        assert drop_last or set(parts) == set(data)
+
+
+def test_the_old_names_of_modules() -> None:
+    """Modules that PyTorch cuts otherwise are found under its names."""
+    for path, name in (("nn.modules.instancenorm", "InstanceNorm2d"), ("nn.modules.pixelshuffle", "PixelShuffle"), ("nn.modules.fold", "Fold")):
+        assert hasattr(importlib.import_module(f"torch.{path}"), name)
+        assert getattr(importlib.import_module(f"torchlette.torch.{path}"), name) is getattr(torchlette.nn, name)
+    assert facade.nn.modules.utils._pair(3) == torch.nn.modules.utils._pair(3)
+    assert facade.nn.modules.utils._reverse_repeat_tuple((1, 2), 2) == torch.nn.modules.utils._reverse_repeat_tuple((1, 2), 2)
+
+
+def test_spmm_of_dense_matrices() -> None:
+    """The product that graph networks call so."""
+    a, b = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.ones((3, 2), np.float32)
+    assert facade.spmm(facade.tensor(a), facade.tensor(b)).tolist() == torch.spmm(torch.tensor(a), torch.tensor(b)).tolist()

@@ -1,0 +1,48 @@
+"""Process groups are not here: scripts can ask, and are told that they are alone."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = [
+    "all_gather",
+    "all_reduce",
+    "barrier",
+    "broadcast",
+    "destroy_process_group",
+    "get_rank",
+    "get_world_size",
+    "init_process_group",
+    "is_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+]
+
+
+def is_available() -> bool:
+    """Return ``False``."""
+    return False
+
+
+is_initialized = is_nccl_available = is_gloo_available = is_mpi_available = is_torchelastic_launched = is_available
+
+
+def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
+    """Raise: there are no process groups."""
+    raise NotImplementedError("distributed.init_process_group is not supported: one process drives one device: run the program without a launcher")
+
+
+def _ungrouped(name: str) -> Any:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise ValueError(f"{name}: Default process group has not been initialized: guard the call by is_initialized(), which is False here")
+
+    refuse.__name__, refuse.__doc__ = name, "Raise: there is no process group."
+    return refuse
+
+
+get_rank, get_world_size, barrier = _ungrouped("get_rank"), _ungrouped("get_world_size"), _ungrouped("barrier")
+all_reduce, all_gather, broadcast = _ungrouped("all_reduce"), _ungrouped("all_gather"), _ungrouped("broadcast")
+destroy_process_group = _ungrouped("destroy_process_group")

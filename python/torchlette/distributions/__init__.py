@@ -1,0 +1,46 @@
+"""Probability distributions, after ``torch.distributions``.
+
+Parameters and values are checked, as in PyTorch, which reads them: ``validate_args=False``, or
+``Distribution.set_default_validate_args(False)``, keeps a training step free of waits for the device.
+"""
+
+from torchlette.distributions import (
+    compound,
+    constraints,
+    discrete,
+    distribution,
+    gamma,
+    kl,
+    location_scale,
+    multivariate,
+    transformed,
+    transforms,
+    utils,
+)
+from torchlette.distributions.compound import *  # noqa: F403
+from torchlette.distributions.discrete import *  # noqa: F403
+from torchlette.distributions.distribution import Distribution, ExponentialFamily
+from torchlette.distributions.gamma import *  # noqa: F403
+from torchlette.distributions.kl import kl_divergence, register_kl
+from torchlette.distributions.location_scale import *  # noqa: F403
+from torchlette.distributions.multivariate import *  # noqa: F403
+from torchlette.distributions.transformed import *  # noqa: F403
+from torchlette.distributions.transforms import *  # noqa: F403
+
+__all__ = [  # noqa: PLE0604
+    "Distribution",
+    "ExponentialFamily",
+    "constraints",
+    "distribution",
+    "kl",
+    "kl_divergence",
+    "register_kl",
+    "utils",
+    *compound.__all__,
+    *discrete.__all__,
+    *gamma.__all__,
+    *location_scale.__all__,
+    *multivariate.__all__,
+    *transformed.__all__,
+    *transforms.__all__,
+]

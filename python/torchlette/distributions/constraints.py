@@ -1,0 +1,279 @@
+"""Where values of a distribution or of its parameters lie.
+
+A constraint's ``check(value)`` gives a bool tensor: ``value``'s shape without its last ``event_dim`` dims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torchlette import _C
+
+__all__ = [
+    "Constraint",
+    "boolean",
+    "dependent",
+    "dependent_property",
+    "greater_than",
+    "greater_than_eq",
+    "half_open_interval",
+    "independent",
+    "integer_interval",
+    "interval",
+    "is_dependent",
+    "less_than",
+    "lower_cholesky",
+    "multinomial",
+    "nonnegative",
+    "nonnegative_integer",
+    "one_hot",
+    "positive",
+    "positive_definite",
+    "positive_integer",
+    "real",
+    "real_vector",
+    "simplex",
+    "symmetric",
+    "unit_interval",
+]
+
+Tensor = _C.Tensor
+
+
+class Constraint:
+    """A region: whether it is discrete, and how many last dims make one value."""
+
+    is_discrete = False
+    event_dim = 0
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value lies in the region."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement check")
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + "()"
+
+
+class Dependent(Constraint):
+    """A region that depends on other values, so that it cannot be checked by itself."""
+
+    def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        """Say what is known."""
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, *, is_discrete: bool = False, event_dim: int = 0) -> Dependent:
+        """Return the constraint with what is known."""
+        return Dependent(is_discrete=is_discrete, event_dim=event_dim)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Raise: the region is not known."""
+        raise ValueError("Cannot determine validity of dependent constraint")
+
+
+def is_dependent(constraint: Any) -> bool:
+    """Return whether a constraint cannot be checked by itself."""
+    return isinstance(constraint, (Dependent, dependent_property))
+
+
+class dependent_property(property):
+    """A property whose value, a constraint, depends on the parameters of the distribution."""
+
+    def __init__(self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        """Wrap ``fn``, or be a decorator that does."""
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Callable[[Any], Any]) -> dependent_property:
+        """Wrap ``fn``."""
+        return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
+
+
+class IndependentConstraint(Constraint):
+    """A region whose values take more dims: all of their parts must lie in the base region."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        """Take ``reinterpreted_batch_ndims`` more dims."""
+        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value's parts all lie in the base region."""
+        result = self.base_constraint.check(value)
+        n = self.reinterpreted_batch_ndims
+        if result.dim() < n:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return result if n == 0 else result.flatten(-n).all(-1)
+
+    def __repr__(self) -> str:
+        return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class Real(Constraint):
+    """All numbers but NaN."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value is a number."""
+        return value == value
+
+
+class Boolean(Constraint):
+    """0 and 1."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value is 0 or 1."""
+        return (value == 0) | (value == 1)
+
+
+class Bounds(Constraint):
+    """Numbers between bounds; a subclass says which are bounds of the region and which belong to it."""
+
+    lower: str | None = None
+    upper: str | None = None
+
+    def __init__(self, *bounds: Any) -> None:
+        """Take the lower bound, if there is one, and the upper bound, if there is one."""
+        names = [name for name, rule in (("lower_bound", self.lower), ("upper_bound", self.upper)) if rule]
+        if len(bounds) != len(names):
+            raise TypeError(f"{type(self).__name__}: bounds: got {len(bounds)}, want {len(names)}")
+        self.bounds = dict(zip(names, bounds, strict=True))
+        self.__dict__.update(self.bounds)
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each value lies between the bounds."""
+        holds = value % 1 == 0 if self.is_discrete else value == value
+        for rule, bound in zip([r for r in (self.lower, self.upper) if r], self.bounds.values(), strict=True):
+            holds = holds & getattr(value, rule)(bound)
+        return holds
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={bound}' for name, bound in self.bounds.items())})"
+
+
+class GreaterThan(Bounds):
+    """Numbers above a bound."""
+
+    lower = "gt"
+
+
+class GreaterThanEq(Bounds):
+    """Numbers from a bound on."""
+
+    lower = "ge"
+
+
+class LessThan(Bounds):
+    """Numbers below a bound."""
+
+    upper = "lt"
+
+
+class Interval(Bounds):
+    """Numbers between two bounds, with both."""
+
+    lower, upper = "ge", "le"
+
+
+class HalfOpenInterval(Bounds):
+    """Numbers between two bounds, with the lower one."""
+
+    lower, upper = "ge", "lt"
+
+
+class IntegerGreaterThan(Bounds):
+    """Integers from a bound on."""
+
+    is_discrete = True
+    lower = "ge"
+
+
+class IntegerInterval(Bounds):
+    """Integers between two bounds, with both."""
+
+    is_discrete = True
+    lower, upper = "ge", "le"
+
+
+class Simplex(Constraint):
+    """Vectors of numbers that are not negative and add up to 1, to 1e-6."""
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each vector is one of weights."""
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class OneHot(Constraint):
+    """Vectors of one 1 and else 0."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each vector is one-hot."""
+        return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
+
+
+class Multinomial(Constraint):
+    """Vectors of counts with a given sum."""
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        """Take the sum."""
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each vector is one of counts that add up."""
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class LowerCholesky(Constraint):
+    """Lower triangular matrices with a positive diagonal."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is a Cholesky factor."""
+        return (value.tril() == value).flatten(-2).all(-1) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+class Symmetric(Constraint):
+    """Symmetric matrices, to 1e-6."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is symmetric."""
+        if value.dim() < 2 or value.shape[-1] != value.shape[-2]:
+            raise ValueError(f"symmetric: value is wrong: got shape {tuple(value.shape)}, want square matrices")
+        return _C.isclose(value, value.mT, atol=1e-6).flatten(-2).all(-1)
+
+
+class PositiveDefinite(Symmetric):
+    """Symmetric matrices with positive eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix has a Cholesky factor."""
+        from torchlette import linalg
+
+        return super().check(value) & (linalg.cholesky_ex(value).info == 0)
+
+
+dependent = Dependent()
+independent = IndependentConstraint
+boolean, one_hot = Boolean(), OneHot()
+real, simplex = Real(), Simplex()
+real_vector = independent(real, 1)
+nonnegative_integer, positive_integer = IntegerGreaterThan(0), IntegerGreaterThan(1)
+nonnegative, positive = GreaterThanEq(0.0), GreaterThan(0.0)
+unit_interval = Interval(0.0, 1.0)
+greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
+interval, half_open_interval, integer_interval = Interval, HalfOpenInterval, IntegerInterval
+multinomial = Multinomial
+lower_cholesky, symmetric, positive_definite = LowerCholesky(), Symmetric(), PositiveDefinite()

@@ -1,0 +1,38 @@
+"""Wrappers for several devices, as they behave where there is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette.nn.modules.module import Module
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+
+
+class DataParallel(Module):
+    """Calls ``module`` on the one device, as PyTorch does without CUDA; state keys begin with ``module.``."""
+
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        """Keep the module."""
+        super().__init__()
+        self.module = module
+        self.device_ids: list[int] = []
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return what the module returns."""
+        return self.module(*inputs, **kwargs)
+
+
+def data_parallel(module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None) -> Any:
+    """Call ``module`` on the one device."""
+    return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+
+class DistributedDataParallel(Module):
+    """Refused: there are no process groups."""
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        """Raise."""
+        super().__init__()
+        raise NotImplementedError("DistributedDataParallel is not supported: one process drives one device: use the module itself")

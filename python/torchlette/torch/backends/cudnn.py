@@ -1,0 +1,26 @@
+"""cuDNN is not here; its switches may be set and change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+enabled = True
+benchmark = False
+benchmark_limit = 10
+deterministic = False
+allow_tf32 = True
+
+
+def is_available() -> bool:
+    """Return ``False``."""
+    return False
+
+
+def version() -> None:
+    """Return ``None``."""
+
+
+def flags(**switches: Any) -> contextlib.AbstractContextManager[None]:
+    """Return a context that changes nothing."""
+    return contextlib.nullcontext()

@@ -1,0 +1,136 @@
+"""Answers for scripts that ask for CUDA: there is none; the GPU is the device "wgpu"."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from torchlette import _C
+from torchlette.errors import OutOfMemoryError
+from torchlette.random import manual_seed, seed
+from torchlette.torch.cuda import amp
+
+__all__ = [
+    "OutOfMemoryError",
+    "amp",
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "ipc_collect",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "synchronize",
+]
+
+
+def _refuse(name: str) -> NoReturn:
+    raise RuntimeError(f"torch.cuda.{name}: there is no CUDA device: ask torch.cuda.is_available() first, or use the device 'wgpu' or 'cpu'")
+
+
+def is_available() -> bool:
+    """Return ``False``."""
+    return False
+
+
+def is_initialized() -> bool:
+    """Return ``False``."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return ``False``."""
+    return False
+
+
+def device_count() -> int:
+    """Return 0."""
+    return 0
+
+
+def get_arch_list() -> list[str]:
+    """Return an empty list."""
+    return []
+
+
+def current_device() -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("current_device")
+
+
+def set_device(device: Any) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("set_device")
+
+
+def get_device_name(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("get_device_name")
+
+
+def get_device_capability(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("get_device_capability")
+
+
+def get_device_properties(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("get_device_properties")
+
+
+def mem_get_info(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("mem_get_info")
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed all random numbers."""
+    manual_seed(seed)
+
+
+def seed_all() -> None:
+    """Seed all random numbers from the operating system."""
+    seed()
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all recorded work."""
+    _C.mark_step()
+
+
+def empty_cache() -> None:
+    """Do nothing: pools give memory back by themselves."""
+
+
+def ipc_collect() -> None:
+    """Do nothing: no memory is shared with other processes."""
+
+
+def _no_bytes(device: Any = None) -> int:
+    """Return 0: no memory of CUDA is in use. ``torchlette.memory_stats()`` tells of the devices that are."""
+    return 0
+
+
+memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _no_bytes
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Do nothing: no memory of CUDA is in use."""
+
+
+reset_max_memory_allocated = reset_peak_memory_stats

@@ -1,0 +1,36 @@
+"""The old names of mixed precision on CUDA, which is not here: both are off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchlette import _C
+from torchlette import amp as _amp
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
+
+
+class autocast(_amp.autocast):
+    """``torch.amp.autocast("cuda")``: warns and is off."""
+
+    def __init__(self, enabled: bool = True, dtype: _C.dtype = _C.float16, cache_enabled: bool = True) -> None:
+        """Warn if it should be on."""
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+class GradScaler(_amp.GradScaler):
+    """``torch.amp.GradScaler("cuda")``: warns and is off."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Warn if it should be on."""
+        super().__init__("cuda", *args, **kwargs)
+
+
+def custom_fwd(fwd: Any = None, *, cast_inputs: _C.dtype | None = None) -> Any:
+    """Return ``forward`` of a custom function as it is."""
+    return _amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """Return ``backward`` of a custom function as it is."""
+    return _amp.custom_bwd(bwd, device_type="cuda")

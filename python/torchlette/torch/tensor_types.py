@@ -1,0 +1,57 @@
+"""PyTorch's first names of tensors with a dtype: ``FloatTensor(2, 3)``, ``LongTensor([1, 2])``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torchlette
+from torchlette import _C
+
+__all__ = ["BFloat16Tensor", "BoolTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "set_default_tensor_type"]
+
+
+class TensorType(type):
+    """The class of these names: they make tensors, and tensors on the CPU with their dtype are instances of them."""
+
+    dtype: _C.dtype
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, _C.Tensor) and value.dtype is cls.dtype and value.device.type == "cpu"
+
+    def __call__(cls, *args: Any, device: Any = None) -> _C.Tensor:
+        """Return a tensor: of sizes, of the data of a sequence or an array, or an alias of a tensor with this dtype."""
+        make: Callable[..., _C.Tensor] = _C._facade["tensor"]
+        if device is not None and torchlette.device(device).type != "cpu":
+            raise RuntimeError(f"legacy constructor expects device type: cpu but device type: {torchlette.device(device).type} was passed")
+        if len(args) == 1 and isinstance(args[0], _C.Tensor):
+            if not isinstance(args[0], cls):
+                raise TypeError(f"expected {cls.__name__} (got {args[0].type()})")
+            return args[0].alias()
+        if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+            return make(args[0], dtype=cls.dtype, device="cpu")
+        sizes = args[0] if args and isinstance(args[0], _C.Size) else args or (0,)
+        return _C._facade["empty"](sizes, dtype=cls.dtype, device="cpu")
+
+
+def _type(name: str, dtype: _C.dtype) -> TensorType:
+    return TensorType(name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Tensors of {dtype} on the CPU."})
+
+
+FloatTensor = _type("FloatTensor", _C.float32)
+DoubleTensor = _type("DoubleTensor", _C.float64)
+HalfTensor = _type("HalfTensor", _C.float16)
+BFloat16Tensor = _type("BFloat16Tensor", _C.bfloat16)
+LongTensor = _type("LongTensor", _C.int64)
+IntTensor = _type("IntTensor", _C.int32)
+BoolTensor = _type("BoolTensor", _C.bool)
+
+
+def set_default_tensor_type(t: str | TensorType) -> None:
+    """Set the default dtype to that of ``torch.FloatTensor`` and the like, given or by name."""
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    for kind in (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor):
+        if name in (kind.__name__, f"torch.{kind.__name__}"):
+            torchlette.set_default_dtype(kind.dtype)
+            return
+    raise TypeError(f"set_default_tensor_type: t is wrong: got {t!r}, want torch.FloatTensor, DoubleTensor, HalfTensor or BFloat16Tensor")
