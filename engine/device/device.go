@@ -44,6 +44,7 @@ type Caps struct {
 	MaxGrid                                                      int64 // workgroups per axis
 	Align                                                        int64 // allocation granularity
 	Async                                                        bool  // Run returns before the work is done
+	GemmDims                                                     bool  // products with kir.Gemm.KDims
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int
 	Features                                                     []string

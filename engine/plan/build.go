@@ -409,11 +409,12 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 		ln.Out = append(ln.Out, o)
 	}
 	ln.Bufs = len(slots)
+	dev := ir.AvalOf(x.n.Aval).Device
+	ln.GemmDims = b.Caps(dev).GemmDims
 	res, err := lower.Lower(&ln)
 	if err != nil {
 		return err
 	}
-	dev := ir.AvalOf(x.n.Aval).Device
 	for _, t := range res.Temps {
 		s := b.temp(dev, max(t.Numel*int64(b.Caps(dev).Storage[t.DType]), 1))
 		spare = append(spare, s)

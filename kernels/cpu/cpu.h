@@ -30,10 +30,11 @@ enum {
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	TL_FMA,
+	TL_FMA,    // var: as TL_SELECT
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
+	// Of SUM: 3 the products of a and b in rows of a tile.
 	// Of ARGMAX and ARGMIN: b: index, -1 the number of the inner index; imm: the index's type.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // imm: the reduction; d: running values
@@ -118,8 +119,12 @@ typedef struct tl_kern {
 typedef struct {
 	int64_t batch[3], M, N, K;
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
-	int32_t nbatch, type, act, bias;
+	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
+	int32_t nbatch, type, act, bias, nk, nn;
 } tl_gemm;
+
+// A run of columns of a panel of B: from column to, of elements that are step apart, the first at from.
+typedef struct { int64_t to, n, from; } tl_piece;
 
 // A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
 // for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0.
@@ -234,6 +239,12 @@ typedef struct {
 	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
 	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
+	// Panels of a B of several dims. packruns: row k begins at b + row[k], its columns are runs of elements step
+	// apart; up to bend may be read, and up to dend written. packturn: column j begins at b + col[j], its rows are contiguous.
+	void (*packruns32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, float *dst, const float *dend);
+	void (*packruns64)(const double *b, const double *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, double *dst, const double *dend);
+	void (*packturn32)(const float *b, const int64_t *col, int64_t kc, int64_t n, float *dst);
+	void (*packturn64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
 	void (*epilogue32)(float *c, const float *bias, int64_t biasn, int64_t n, int act);

@@ -267,7 +267,10 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	case ex.Op == kir.OpCast:
 		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
 		i.a = e.as(ex.A, kind, false)
-	case ex.Op == kir.OpSelect:
+	case ex.Op == kir.OpSelect || ex.Op == kir.OpFma:
+		if ex.Op == kir.OpFma && e.kind(ex.A) == laneOne {
+			ex.A, ex.B = ex.B, ex.A
+		}
 		i.typ = int(ex.Type)
 		i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, true), e.as(ex.C, kind, true)
 		if kind != laneOne && e.kind(ex.C) == laneOne {
@@ -416,7 +419,12 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 			i.a, i.imm = e.inPlaceRows(a.Val, kind)
 		}
 	}
-	if i.imm == 0 {
+	switch {
+	case i.imm != 0:
+	case e.isDot(st, a, kind):
+		x := e.k.Exprs[a.Val]
+		i.variant, i.a, i.b = 3, e.need(x.A), e.need(x.B)
+	default:
 		i.a = e.as(a.Val, kind, false)
 	}
 	if a.Idx >= 0 {
@@ -452,6 +460,13 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	d := e.reg(t, kind, levelInner)
 	e.add(levelInner, instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: d, a: i.a, b: -1, c: -1, aux: run})
 	e.scans[n] = d
+}
+
+// isDot reports a sum over rows of products that nothing else needs: they are added as they are made.
+func (e *emitter) isDot(st *kir.Stage, a kir.Acc, kind int) bool {
+	x := e.k.Exprs[a.Val]
+	return a.Op == kir.Sum && !e.columns && !st.Prefix && x.Op == kir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 && e.val[a.Val] < 0 &&
+		kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
 }
 
 // inPlaceRows points a register at the rows of a tile of columns where they lie, and gives

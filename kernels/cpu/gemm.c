@@ -25,11 +25,45 @@ typedef struct {
 	int packs;              // A is packed
 	char *block;     // of the caller: the rows of A it works on
 	int caller;
+	// Of a B of several dims (nn > 0): sizes and strides, where each row lies, the elements up to its end.
+	// apart: A has no one stride over K, but one over runs of arun.
+	int nk, nn, apart;
+	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4], *row, extent, arun;
 	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged
 	char **buf;
 	const int64_t *par;
 	volatile int64_t oom;
 } gemm;
+
+// The element at number i of an index over dims.
+static int64_t element(const int64_t *size, const int64_t *stride, int dims, int64_t i) {
+	int64_t at = 0;
+	for (int d = dims - 1; d >= 0; d--) {
+		at += i % size[d] * stride[d];
+		i /= size[d];
+	}
+	return at;
+}
+
+// The elements at numbers from to from + n.
+static void elements(const int64_t *size, const int64_t *stride, int dims, int64_t from, int64_t n, int64_t *to) {
+	int64_t ix[4], at = element(size, stride, dims, from);
+	for (int d = dims - 1; d >= 0; d--) {
+		ix[d] = from % size[d];
+		from /= size[d];
+	}
+	for (int64_t i = 0; i < n; i++) {
+		to[i] = at;
+		for (int d = dims - 1; d >= 0; d--) {
+			at += stride[d];
+			if (++ix[d] < size[d]) break;
+			at -= size[d] * stride[d];
+			ix[d] = 0;
+		}
+	}
+}
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 #define REAL float
 #define SUF(x) x##32
@@ -118,6 +152,48 @@ int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M,
 	return x.oom;
 }
 
+// Fills in the dims of K and N. Returns 0 when there is no memory for where the rows lie.
+static int take_dims(gemm *x) {
+	const tl_gemm *g = x->g;
+	const int64_t *p = x->par;
+	x->nk = g->nk;
+	x->nn = g->nn;
+	x->extent = 1;
+	for (int d = 0; d < x->nk; d++) {
+		x->ks[d] = p[g->ks[d]], x->akd[d] = p[g->akd[d]], x->bkd[d] = p[g->bkd[d]];
+		if (x->bkd[d] > 0) x->extent += (x->ks[d] - 1) * x->bkd[d];
+	}
+	for (int d = 0; d < x->nn; d++) {
+		x->ns[d] = p[g->ns[d]], x->bnd[d] = p[g->bnd[d]];
+		if (x->bnd[d] > 0) x->extent += (x->ns[d] - 1) * x->bnd[d];
+	}
+	int d = x->nk - 1;
+	x->ak = x->akd[d];
+	x->arun = x->ks[d];
+	for (; d > 0 && x->akd[d - 1] == x->akd[d] * x->ks[d]; d--) x->arun *= x->ks[d - 1];
+	x->apart = d > 0;
+	x->row = tl_alloc(x->K * (int64_t)sizeof(int64_t));
+	if (x->row) elements(x->ks, x->bkd, x->nk, 0, x->K, x->row);
+	return x->row != NULL;
+}
+
+static void run_batches(gemm *x, int64_t n) {
+	if (x->g->type == TL_F16 || x->g->type == TL_BF16) {
+		half_gemm(x, n);
+		return;
+	}
+	int64_t work = x->M * x->N * (x->K + 1);
+	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
+		// About 2^18 multiplications are worth a claim.
+		tl_parallel(x->pool, n, (1 << 18) / work + 1, batch_job, x);
+		return;
+	}
+	for (int64_t i = 0; i < n && !x->oom; i++) {
+		batch(x, i);
+		one(x, 0, work >= 1 << 18);
+	}
+}
+
 int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const int64_t *par) {
 	gemm x = {0};
 	x.t = tl_isa_tables(isa);
@@ -142,20 +218,9 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	int64_t n = 1;
 	for (int d = 0; d < g->nbatch; d++) n *= par[g->batch[d]];
 	if (n == 0 || x.M == 0 || x.N == 0) return 0;
-	if (g->type == TL_F16 || g->type == TL_BF16) {
-		half_gemm(&x, n);
-		return x.oom;
-	}
-	int64_t work = x.M * x.N * (x.K + 1);
-	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(pool))) {
-		// About 2^18 multiplications are worth a claim.
-		tl_parallel(pool, n, (1 << 18) / work + 1, batch_job, &x);
-		return x.oom;
-	}
-	for (int64_t i = 0; i < n && !x.oom; i++) {
-		batch(&x, i);
-		one(&x, 0, work >= 1 << 18);
-	}
+	if (g->nn && !take_dims(&x)) return x.K * (int64_t)sizeof(int64_t);
+	run_batches(&x, n);
+	tl_cpu_free(x.row);
 	return x.oom;
 }
 

@@ -12,8 +12,41 @@ static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_
 	int rows;
 	for (int64_t m = m0; m < m1; m += rows, d += x->mr * kc) {
 		rows = SUF(height)(x, m, m1);
-		x->t->SUF(packa)(a + m * x->am, x->am, x->ak, kc, rows, d);
+		if (!x->apart) {
+			x->t->SUF(packa)(a + m * x->am, x->am, x->ak, kc, rows, d);
+			continue;
+		}
+		for (int64_t k = k0, n; k < k0 + kc; k += n) {
+			n = least(x->arun - k % x->arun, k0 + kc - k);
+			x->t->SUF(packa)((const REAL *)x->a + m * x->am + element(x->ks, x->akd, x->nk, k), x->am, x->ak, n, rows, d + (k - k0) * x->mr);
+		}
 	}
+}
+
+// Packs a panel of B: nn columns from j, kc rows from k0.
+static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t kc, REAL *d) {
+	const REAL *b = (const REAL *)x->b;
+	if (!x->nn) {
+		x->t->SUF(packb)(b + k0 * x->bk + j * x->bn, x->bk, x->bn, kc, nn, d);
+		return;
+	}
+	int64_t krun = x->ks[x->nk - 1], nrun = x->ns[x->nn - 1], step = x->bnd[x->nn - 1];
+	if (x->bkd[x->nk - 1] == 1 && (step != 1 || krun > nrun)) {
+		int64_t col[32];
+		elements(x->ns, x->bnd, x->nn, j, nn, col);
+		for (int64_t k = k0, n; k < k0 + kc; k += n, d += n * x->nr) {
+			n = least(krun - k % krun, k0 + kc - k);
+			x->t->SUF(packturn)(b + x->row[k], col, n, nn, d);
+		}
+		return;
+	}
+	tl_piece run[32];
+	int64_t runs = 0;
+	for (int64_t i = 0, n; i < nn; i += n) {
+		n = least(nrun - (j + i) % nrun, nn - i);
+		run[runs++] = (tl_piece){i, n, element(x->ns, x->bnd, x->nn, j + i)};
+	}
+	x->t->SUF(packruns)(b, b + x->extent, x->row + k0, kc, run, runs, step, d, d + kc * x->nr);
 }
 
 // Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, or
@@ -34,7 +67,11 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 		}
 		REAL tile[14 * 32] __attribute__((aligned(64)));
 		x->t->SUF(gemm)(rows, kc, am, as, ak, b, bk, tile, nr, 1);
-		for (int64_t j = 0; j < nn; j++) {
+		for (int i = 0; i < rows && x->cn == 1; i++) {
+			REAL *to = c + (m + i) * x->cm + j0;
+			for (int64_t j = 0; j < nn; j++) to[j] = first ? tile[i * nr + j] : to[j] + tile[i * nr + j];
+		}
+		for (int64_t j = 0; j < nn && x->cn != 1; j++) {
 			REAL *to = c + m * x->cm + (j0 + j) * x->cn;
 			for (int i = 0; i < rows; i++) to[i * x->cm] = first ? tile[i * nr + j] : to[i * x->cm] + tile[i * nr + j];
 		}
@@ -62,12 +99,11 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 
 // One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse, int64_t *bk) {
-	const REAL *b = (const REAL *)x->b + k0 * x->bk + j * x->bn;
-	if (nn == x->nr && x->bn == 1 && reuse <= x->mr) {
+	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
 		*bk = x->bk;
-		return b;
+		return (const REAL *)x->b + k0 * x->bk + j * x->bn;
 	}
-	x->t->SUF(packb)(b, x->bk, x->bn, kc, nn, mem);
+	SUF(packb)(x, j, nn, k0, kc, mem);
 	*bk = x->nr;
 	return mem;
 }
@@ -99,7 +135,7 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	for (int64_t p = begin; p < end; p++) {
 		int64_t j = x->n0 + p * x->nr, nn = x->n0 + x->nc - j < x->nr ? x->n0 + x->nc - j : x->nr;
-		x->t->SUF(packb)((const REAL *)x->b + x->k0 * x->bk + j * x->bn, x->bk, x->bn, x->kc, nn, (REAL *)x->packed + p * x->nr * KC);
+		SUF(packb)(x, j, nn, x->k0, x->kc, (REAL *)x->packed + p * x->nr * KC);
 	}
 }
 
@@ -144,7 +180,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		return;
 	}
 	// Columns of A that are apart would each be a line of their own in every tile.
-	x->packs = x->ak != 1;
+	x->packs = x->apart || x->ak != 1;
 	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
@@ -219,14 +255,14 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
-	if ((x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
-	if (x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
+	if (!x->nn && (x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
+	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(turn)(x);
 		SUF(blocks)(&y, worker, parallel);
 		x->oom = y.oom;
 		return;
 	}
-	if (x->M > 2 * MB && x->K > 0) {
+	if ((x->apart || x->M > 2 * MB) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;
 	}

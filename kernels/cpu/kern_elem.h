@@ -106,9 +106,13 @@ TL_ARG pow_f32_0 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1
 TL_ARG pow_f32_1 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); }
 TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
 
+#define TL_FMA1(name, T, f, Y, Z) \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
+		T y = *ys, z = *zs; \
+		(void)y, (void)z; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
 #define TL_FMAOP(name, T, f) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *y = c->reg[q->b], *z = c->reg[q->c]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], y[i], z[i]); }
+	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, zs[i]) TL_FMA1(name##_3, T, f, y, z)
 TL_FMAOP(fma_f32, float, __builtin_fmaf) TL_FMAOP(fma_f64, double, __builtin_fma)
 
 #define TL_SEL(w, T) \

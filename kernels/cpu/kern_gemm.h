@@ -76,6 +76,20 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			for (int64_t j = n; j < 2 * L; j++) d[j] = 0; \
 		} \
 	} \
+	/* A run that may is copied by whole vectors: what it leaves behind its end, the next one overwrites. */ \
+	static void packruns##s(const T *b, const T *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, T *d, const T *dend) { \
+		for (int64_t k = 0; k < kc; k++, d += 2 * L) \
+			for (int64_t r = 0; r < nrun; r++) { \
+				const T *p = b + row[k] + run[r].from; \
+				T *to = d + run[r].to; \
+				if (step == 1 && bend - p >= 2 * L && dend - to >= 2 * L) { \
+					*(V *)to = *(const V *)p; \
+					*(V *)(to + L) = *(const V *)(p + L); \
+				} else { \
+					for (int64_t i = 0; i < run[r].n; i++) to[i] = p[i * step]; \
+				} \
+			} \
+	} \
 	/* d[k * TL_MR + i] = a[i * am + k * ak] */ \
 	static void packa##s(const T *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, T *d) { \
 		if (rows == TL_MR && am == 1) { \
@@ -149,6 +163,25 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_TURN64(d, p, rows, n, s) turn_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
 TL_GEMM(32, float, tl_v32, TL_VL, TL_TURN32)
 TL_GEMM(64, double, tl_v64, TL_VL / 2, TL_TURN64)
+
+// Four columns at a time; the last four rows may be done twice.
+static void packturn32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {
+	int64_t j = 0;
+	for (; kc >= 4 && j + 4 <= n; j += 4) {
+		const uint32_t *p[4];
+		for (int i = 0; i < 4; i++) p[i] = (const uint32_t *)(b + col[j + i]);
+		for (int64_t k = 0; k < kc; k += 4) {
+			if (k > kc - 4) k = kc - 4;
+			turn_quad((uint32_t *)d + k * TL_NR32 + j, TL_NR32, p[0] + k, p[1] + k, p[2] + k, p[3] + k);
+		}
+	}
+	for (; j < n; j++)
+		for (int64_t k = 0; k < kc; k++) d[k * TL_NR32 + j] = b[col[j] + k];
+}
+static void packturn64(const double *b, const int64_t *col, int64_t kc, int64_t n, double *d) {
+	for (int64_t j = 0; j < n; j++)
+		for (int64_t k = 0; k < kc; k++) d[k * TL_NR64 + j] = b[col[j] + k];
+}
 
 // Activations: the numbers are those of kir.Activation.
 static inline float gelu_tanh32(float x) { return 0.5f * x * (1.0f + tl_tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }

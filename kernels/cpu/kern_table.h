@@ -10,6 +10,7 @@
 #include "kern_attention.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
+#define B4(f) {f##_0, f##_1, f##_2, f##_3}
 #define U1(f) {f}
 #define B2(f) {f##_0, f##_1}
 #define FLOATS(m, f) [TL_F32] = m(f##_f32), [TL_F64] = m(f##_f64)
@@ -49,10 +50,10 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_FLOOR] = {FLOATS(U1, floor)}, [TL_CEIL] = {FLOATS(U1, ceil)}, [TL_ROUND] = {FLOATS(U1, round)}, [TL_TRUNC] = {FLOATS(U1, trunc)},
 	[TL_SQRT] = {FLOATS(U1, sqrt)}, [TL_EXP] = {FLOATS(U1, exp)}, [TL_LOG] = {FLOATS(U1, log)}, [TL_SIN] = {FLOATS(U1, sin)}, [TL_COS] = {FLOATS(U1, cos)},
 	[TL_TANH] = {FLOATS(U1, tanh)}, [TL_ERF] = {FLOATS(U1, erf)}, [TL_ISNAN] = {FLOATS(U1, isnan)},
-	[TL_FMA] = {FLOATS(U1, fma)},
+	[TL_FMA] = {FLOATS(B4, fma)},
 	[TL_SELECT] = {WIDTHS(SEL)},
 	[TL_PHILOX] = {ALL(philox4)},
-	[TL_SUM] = {[TL_F32] = {sum_f32_0, sum_f32_1, sum_f32_2}, [TL_F64] = {sum_f64_0, sum_f64_1, sum_f64_1},
+	[TL_SUM] = {[TL_F32] = {sum_f32_0, sum_f32_1, sum_f32_2, dot_f32}, [TL_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64},
 		[TL_I32] = {sum_i32_0, sum_i32_1, sum_i32_1}, [TL_U32] = {sum_i32_0, sum_i32_1, sum_i32_1}, [TL_I64] = {sum_i64_0, sum_i64_1, sum_i64_1}},
 	[TL_PROD] = {[TL_F32] = {prod_f32_0, prod_f32_1, prod_f32_1}, [TL_F64] = {prod_f64_0, prod_f64_1, prod_f64_1},
 		[TL_I32] = {prod_i32_0, prod_i32_1, prod_i32_1}, [TL_U32] = {prod_i32_0, prod_i32_1, prod_i32_1}, [TL_I64] = {prod_i64_0, prod_i64_1, prod_i64_1}},
@@ -73,7 +74,8 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 const tl_isa_table TL_TABLE = {
 	.fn = functions,
 	.mr32 = TL_MR, .nr32 = TL_NR32, .mr64 = TL_MR, .nr64 = TL_NR64,
-	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .packa32 = packa32, .packa64 = packa64,
+	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .packruns32 = packruns32, .packruns64 = packruns64,
+	.packturn32 = packturn32, .packturn64 = packturn64, .packa32 = packa32, .packa64 = packa64,
 	.epilogue32 = epilogue32, .epilogue64 = epilogue64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

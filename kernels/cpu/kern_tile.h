@@ -43,11 +43,11 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 		} \
 	} while (0)
 
-// Tiles of a transposed operand: d[r][l] = p[l * s + r], so that each line of p is read once.
+// Tiles of a transposed operand: d[r * n + l] = p[l * s + r], so that each line of p is read once.
 // Four by four in registers where elements have 4 bytes.
 typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
-static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, int64_t s) {
-	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)(p + s), c = *(const tl_quad *)(p + 2 * s), e = *(const tl_quad *)(p + 3 * s);
+static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2, const uint32_t *p3) {
+	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)p1, c = *(const tl_quad *)p2, e = *(const tl_quad *)p3;
 	tl_quad t = __builtin_shufflevector(a, b, 0, 4, 1, 5), u = __builtin_shufflevector(a, b, 2, 6, 3, 7);
 	tl_quad v = __builtin_shufflevector(c, e, 0, 4, 1, 5), w = __builtin_shufflevector(c, e, 2, 6, 3, 7);
 	*(tl_quad *)d = __builtin_shufflevector(t, v, 0, 1, 4, 5);
@@ -59,7 +59,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 	int64_t l = 0;
 	for (; l + 4 <= n; l += 4, p += 4 * s) {
 		int64_t r = 0;
-		for (; r + 4 <= rows; r += 4) turn_quad(d + r * n + l, n, p + r, s);
+		for (; r + 4 <= rows; r += 4) turn_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
 		for (; r < rows; r++)
 			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
 	}
@@ -211,6 +211,29 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
+
+// Row sums of products, in the same order.
+#define TL_ROWDOT(name, T, V, W) \
+	static inline double name##_row(const T *x, const T *y, int64_t n) { \
+		W total = {0}; \
+		int64_t i = 0; \
+		while (i + 32 <= n) { \
+			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
+			V s[4] = {{0}, {0}, {0}, {0}}; \
+			for (; i < e; i += 32) { \
+				const V *p = (const V *)(x + i), *r = (const V *)(y + i); \
+				for (int j = 0; j < 4; j++) s[j] += p[j] * r[j]; \
+			} \
+			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
+		} \
+		double t = ((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7])); \
+		for (; i < n; i++) t += (double)x[i] * y[i]; \
+		return t; \
+	} \
+	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b]; double *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		for (int64_t r = 0; r < m; r++, x += n, y += n) s[r] += name##_row(x, y, n); }
+TL_ROWDOT(dot_f32, float, sum_f32_v, sum_f32_w) TL_ROWDOT(dot_f64, double, sum_f64_v, sum_f64_w)
+
 TL_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
 TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 1)
 TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)

@@ -20,6 +20,8 @@ type GemmLayout struct {
 	BiasN, BiasOffset   int
 	CBatch              []int
 	CM, CN, COffset     int
+	KSize, AKDim, BKDim []int // with KDims
+	NSize, BNDim        []int // with NDims
 	Params              []Param
 	BufA, BufB, BufBias int // BufBias is -1 without a bias
 	BufC                int
@@ -33,13 +35,14 @@ func (g *Gemm) Layout() GemmLayout {
 		l.Params = append(l.Params, Param{Kind: k, Type: ir.I64})
 		return len(l.Params) - 1
 	}
-	many := func(k ParamKind) []int {
+	several := func(n int, k ParamKind) []int {
 		var v []int
-		for range g.Batch {
+		for range n {
 			v = append(v, one(k))
 		}
 		return v
 	}
+	many := func(k ParamKind) []int { return several(g.Batch, k) }
 	buf := func(a BufAccess) int {
 		l.Bufs = append(l.Bufs, Buf{Type: g.Type, Access: a})
 		return len(l.Bufs) - 1
@@ -60,7 +63,23 @@ func (g *Gemm) Layout() GemmLayout {
 		l.CM, l.CN, l.COffset = one(Stride), one(Stride), one(Offset)
 	}
 	l.BufC = buf(Write)
+	l.KSize, l.AKDim, l.BKDim = several(g.KDims, Size), several(g.KDims, Stride), several(g.KDims, Stride)
+	l.NSize, l.BNDim = several(g.NDims, Size), several(g.NDims, Stride)
 	return l
+}
+
+// along gives the element where number i of an index over size lies; without dims it is i strides of one.
+func along(params []uint64, size, strides []int, one int, i int64) int64 {
+	if len(size) == 0 {
+		return i * int64(params[one])
+	}
+	at := int64(0)
+	for d := len(size) - 1; d >= 0; d-- {
+		n := int64(params[size[d]])
+		at += i % n * int64(params[strides[d]])
+		i /= n
+	}
+	return at
 }
 
 // Activate is the value of an activation.
@@ -128,7 +147,7 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 				if g.Bias {
 					bias = p(l.BiasOffset) + n*p(l.BiasN)
 				}
-				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+n*p(l.BN), bias, c); err != nil {
+				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias, c); err != nil {
 					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
 				}
 			}
@@ -158,11 +177,11 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 		}
 	}
 	for k := range int64(params[l.K]) {
-		x, err := load(l.BufA, a+k*int64(params[l.AK]))
+		x, err := load(l.BufA, a+along(params, l.KSize, l.AKDim, l.AK, k))
 		if err != nil {
 			return err
 		}
-		y, err := load(l.BufB, b+k*int64(params[l.BK]))
+		y, err := load(l.BufB, b+along(params, l.KSize, l.BKDim, l.BK, k))
 		if err != nil {
 			return err
 		}

@@ -244,6 +244,9 @@ const (
 // this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
 // B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
 // CStrided, batch strides, m, n stride and offset follow.
+// With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
+// B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
 // Bufs of the step: A, B, [bias], C. Gemm.Layout numbers all of these; strides that are
 // units in the text stay parameters.
 type Gemm struct {
@@ -254,7 +257,11 @@ type Gemm struct {
 	Bias         bool
 	Act          Activation
 	CStrided     bool
+	KDims, NDims int // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
 }
+
+// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
+const MaxGemmDims = 4
 
 // Activation is a GEMM's epilogue function.
 type Activation uint8

@@ -24,7 +24,8 @@ func lowerBatchNorm(p *program) {
 	p.normalize("batch_norm", s, p.n.Attr, s.row)
 }
 
-// lowerBatchNormGrad is, with m the mean of a channel, w*rstd*(gy - m(gy) - xhat*m(gy*xhat)) and the two sums.
+// lowerBatchNormGrad is, with m the mean of a channel and c = x-mean, w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) and the
+// two sums. What is the same for a channel is multiplied once.
 func lowerBatchNormGrad(p *program) {
 	gy, x, mean, rstd := p.in(0), p.in(1), p.in(2), p.in(3)
 	dx, dw, db := p.out(0), p.out(1), p.out(2)
@@ -49,17 +50,19 @@ func lowerBatchNormGrad(p *program) {
 	n := k.Cast(t, k.size(s.count()))
 	k.Each()
 	g, r := k.load(gy), k.load(rstd)
-	xhat := k.Mul(k.Sub(k.load(x), k.load(mean)), r)
-	sum, dot := k.Reduce(kir.Sum, g), k.Reduce(kir.Sum, k.Mul(g, xhat))
+	centred := k.Sub(k.load(x), k.load(mean))
+	sum, dot := k.Reduce(kir.Sum, g), k.Reduce(kir.Sum, k.Mul(g, centred))
 	k.Map()
-	k.store(dw, k.Acc(dot))
+	along := k.Mul(k.Acc(dot), r)
+	k.store(dw, along)
 	k.store(db, k.Acc(sum))
 	k.Each()
 	scale := r
 	if w != nil {
 		scale = k.Mul(r, k.load(w))
 	}
-	along := k.Mul(xhat, k.Div(k.Acc(dot), n))
-	k.store(dx, k.Mul(scale, k.Sub(k.Sub(g, k.Div(k.Acc(sum), n)), along)))
+	slope := k.Mul(scale, k.Div(k.Mul(along, r), n))
+	rest := k.Mul(scale, k.Div(k.Acc(sum), n))
+	k.store(dx, k.Fma(g, scale, k.Fma(centred, k.Un(kir.OpNeg, slope), k.Un(kir.OpNeg, rest))))
 	k.launch()
 }

@@ -64,6 +64,32 @@ func (x *matrix) strides() []Param {
 // product appends c = act(a @ b + bias) of size[0] rows, size[1] columns and size[2] terms; bias may be nil. g
 // says the activation and whether c has strides; the rest of it follows from the operands.
 func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, bias *arg, c matrix) {
+	p.productOver(g, d, batch, size, a, b, bias, c, nil)
+}
+
+// axes are the dims that the depth and the columns of a product are made of.
+type axes struct {
+	depth, a, b    []int64 // sizes, strides of both operands
+	columns, bcols []int64 // sizes, strides of the second
+}
+
+// productAlong is a product whose depth and columns are several dims; neighbours that operands walk as one
+// become one, and where one of each is left it is a plain product.
+func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b, c matrix) {
+	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
+	columns, bc := collapse(x.columns, [][]int64{x.bcols}, 0)
+	a.col, b.row, b.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1]
+	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
+	if len(depth) == 1 && len(columns) == 1 {
+		p.product(kir.Gemm{CStrided: true}, d, batch, size, a, b, nil, c)
+		return
+	}
+	g := kir.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns)}
+	p.productOver(g, d, batch, size, a, b, nil, c, constants(slices.Concat(depth, st[0], st[1], columns, bc[0])...))
+}
+
+// productOver ends a product's parameters with rest.
+func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, bias *arg, c matrix, rest []Param) {
 	rows, cols, depth := size[0], size[1], size[2]
 	g.Type, g.Batch, g.Bias = d, len(batch), bias != nil
 	g.AUnit, g.BUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm'), unitDim(b.col, cols, 'n', b.row, depth, 'k')
@@ -76,7 +102,7 @@ func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, 
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: append(bufs, c.buf), Params: params})
+	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: append(bufs, c.buf), Params: append(params, rest...)})
 }
 
 func constants(v ...int64) []Param {

@@ -128,7 +128,10 @@ func convolutionOf(p *program, c, o int64) *convolution {
 	return v
 }
 
-// lowerConv lays windows out as columns and multiplies them with the weights, a chunk of the batch at a time.
+// inPlace reports that the device's products read windows of t where they lie.
+func (p *program) inPlace(t ir.DType) bool { return p.n.GemmDims && (t == ir.F32 || t == ir.F64) }
+
+// lowerConv multiplies the weights with the windows of each batch element.
 func lowerConv(p *program) {
 	x, w, y := p.in(0), p.in(1), p.out(0)
 	v := convolutionOf(p, x.shape[1], w.shape[0])
@@ -147,24 +150,43 @@ func lowerConv(p *program) {
 	w = p.contiguous(w)
 	x = p.padded(x, &v.win, zeros, false)
 	kernel, position := steps(x, &v.win)
-	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
-	for at := int64(0); at < v.n; at += v.chunk {
-		m := min(v.chunk, v.n-at)
-		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
-		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], concat(kernel, position)), cols)
-		c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
-		c.offset.Value += at * v.o * v.places
-		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth},
-			matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset},
-			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, nil, c)
+	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
+	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
+	if p.inPlace(x.dtype) {
+		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel), columns: v.win.Out, bcols: position}
+		over.a = ir.DenseStrides(over.depth)
+		p.productAlong(x.dtype, []int64{v.n, v.groups}, rows, over, a,
+			matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}, c)
+	} else {
+		p.convColumns(v, x, a, c, concat(kernel, position))
 	}
 	if result != y {
 		p.copy(readAgain(result, result.shape, result.stride), y)
 	}
 }
 
-// lowerConvWeightGrad multiplies the cotangent with the windows, the batch among the summed dims; chunks
-// give partial sums, which a last kernel adds in order.
+// convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time.
+func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int64) {
+	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset.Value
+	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
+	for at := int64(0); at < v.n; at += v.chunk {
+		m := min(v.chunk, v.n-at)
+		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
+		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
+		c.offset.Value = first + at*v.o*v.places
+		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, nil, c)
+	}
+}
+
+// Batch elements are summed apart in at most this many parts, of partElems elements in all: each is work for a thread.
+const (
+	weightParts = 32
+	partElems   = 1 << 20
+)
+
+// lowerConvWeightGrad multiplies the cotangent with the windows, the batch among the summed dims; chunks of
+// it give partial sums, which a last kernel adds in order.
 func lowerConvWeightGrad(p *program) {
 	x, gy, dw := p.in(0), p.in(1), p.out(0)
 	v := convolutionOf(p, x.shape[1], gy.shape[1])
@@ -175,14 +197,59 @@ func lowerConvWeightGrad(p *program) {
 		p.fill(dw, func(k *kernel) int { return k.Int(dw.dtype, 0) })
 		return
 	}
-	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
+	cols := v.c / v.groups * v.taps
+	if p.inPlace(x.dtype) {
+		parts := max(1, min(v.n, weightParts, partElems/(v.o*cols)))
+		v.chunk = (v.n + parts - 1) / parts
+	}
 	chunks := (v.n + v.chunk - 1) / v.chunk
 	parts := p.temp(dw.dtype, []int64{chunks, v.o * cols})
 	x = p.padded(x, &v.win, zeros, false)
+	if p.inPlace(x.dtype) {
+		p.weightGradParts(v, x, gy, parts)
+	} else {
+		p.weightGradColumns(v, x, gy, parts)
+	}
+	sum := readAgain(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))
+	s := along([]int64{-1}, sum.shape)
+	k := p.kernel("conv_weight_grad_"+dw.dtype.String(), s.outer, s.inner, 0, s.full(sum), s.once(dw))
+	k.Each()
+	acc := k.Reduce(kir.Sum, k.load(sum))
+	k.Map()
+	k.store(dw, k.Acc(acc))
+	k.launch()
+}
+
+// weightGradParts sums over each chunk of the batch, where the operands lie.
+func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 	kernel, position := steps(x, &v.win)
+	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
+	part := func(from, count, m int64) { // count parts of m batch elements
+		over := axes{depth: concat([]int64{m}, v.win.Out), a: concat(gy.stride[:1], gy.stride[2:]), b: concat(x.stride[:1], position),
+			columns: concat([]int64{v.c / v.groups}, v.win.Kernel), bcols: concat(x.stride[1:2], kernel)}
+		a := matrix{buf: gy.buf, batch: []int64{m * gy.stride[0], rows * gy.stride[1]}, row: gy.stride[1], offset: gy.offset}
+		b := matrix{buf: x.buf, batch: []int64{m * x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
+		a.offset.Value += from * v.chunk * gy.stride[0]
+		b.offset.Value += from * v.chunk * x.stride[0]
+		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b,
+			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1, offset: Param{Value: from * v.o * cols}})
+	}
+	whole := v.n / v.chunk
+	if whole > 0 {
+		part(0, whole, v.chunk)
+	}
+	if rest := v.n % v.chunk; rest > 0 {
+		part(whole, 1, rest)
+	}
+}
+
+// weightGradColumns lays windows and cotangent out as columns, a chunk of the batch at a time.
+func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
+	kernel, position := steps(x, &v.win)
+	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
 	laid := p.temp(x.dtype, []int64{v.c * v.taps * v.chunk * v.places})
 	turned := p.temp(gy.dtype, []int64{v.o * v.chunk * v.places})
-	for i := range chunks {
+	for i := range parts.shape[0] {
 		at := i * v.chunk
 		m := min(v.chunk, v.n-at)
 		shape := concat(concat([]int64{v.c}, v.win.Kernel), concat([]int64{m}, v.win.Out))
@@ -194,14 +261,6 @@ func lowerConvWeightGrad(p *program) {
 			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth}, nil,
 			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: Param{Value: i * v.o * cols}})
 	}
-	sum := readAgain(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))
-	s := along([]int64{-1}, sum.shape)
-	k := p.kernel("conv_weight_grad_"+dw.dtype.String(), s.outer, s.inner, 0, s.full(sum), s.once(dw))
-	k.Each()
-	acc := k.Reduce(kir.Sum, k.load(sum))
-	k.Map()
-	k.store(dw, k.Acc(acc))
-	k.launch()
 }
 
 // slide gives x the strides of (positions, window elements) and out those of positions.

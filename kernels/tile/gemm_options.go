@@ -229,6 +229,8 @@ func (o *GemmOptions) check(g *kir.Gemm) error {
 	}
 	t := o.threads()
 	switch {
+	case g.KDims > 0:
+		return fmt.Errorf("tile: gemm: no tiles for a depth of %d dims", g.KDims)
 	case !tiled(g.Type):
 		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,
