@@ -31,10 +31,11 @@ enum {
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
 	TL_FMA,    // var: as TL_SELECT
+	TL_SHIFTED, // (a - b) * c, b and c one lane
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
-	// Of SUM: 3 the products of a and b in rows of a tile.
+	// Of SUM: 3 the products of a and b in rows of a tile, 4 the squares of a - b, b one lane.
 	// Of ARGMAX and ARGMIN: b: index, -1 the number of the inner index; imm: the index's type.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // imm: the reduction; d: running values

@@ -279,6 +279,9 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 		if kind != laneOne && e.kind(ex.B) == laneOne {
 			i.variant |= 2
 		}
+	case ex.Op == kir.OpMul && e.kind(ex.B) == laneOne && e.shifts(ex.A, kind):
+		s := e.k.Exprs[ex.A]
+		i.op, i.a, i.b, i.c = C.TL_SHIFTED, e.need(s.A), e.need(s.B), e.need(ex.B)
 	case ex.B >= 0 && ex.C < 0:
 		scalarA := e.kind(ex.A) == laneOne && e.kind(ex.B) != laneOne
 		scalarB := e.kind(ex.B) == laneOne && e.kind(ex.A) != laneOne
@@ -423,7 +426,11 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	case i.imm != 0:
 	case e.isDot(st, a, kind):
 		x := e.k.Exprs[a.Val]
-		i.variant, i.a, i.b = 3, e.need(x.A), e.need(x.B)
+		if s := e.k.Exprs[x.A]; x.A == x.B && e.shifts(x.A, kind) {
+			i.variant, i.a, i.b = 4, e.need(s.A), e.need(s.B)
+		} else {
+			i.variant, i.a, i.b = 3, e.need(x.A), e.need(x.B)
+		}
 	default:
 		i.a = e.as(a.Val, kind, false)
 	}
@@ -467,6 +474,12 @@ func (e *emitter) isDot(st *kir.Stage, a kir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
 	return a.Op == kir.Sum && !e.columns && !st.Prefix && x.Op == kir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 && e.val[a.Val] < 0 &&
 		kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
+}
+
+// shifts reports that x, not computed yet, is a register less one lane: what it is multiplied with may take it along.
+func (e *emitter) shifts(x, kind int) bool {
+	s := e.k.Exprs[x]
+	return s.Op == kir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.kind(s.B) == laneOne && kind != laneOne
 }
 
 // inPlaceRows points a register at the rows of a tile of columns where they lie, and gives

@@ -179,8 +179,9 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		x->oom = bytes;
 		return;
 	}
-	// Columns of A that are apart would each be a line of their own in every tile.
-	x->packs = x->apart || x->ak != 1;
+	// Columns of A that are apart would each be a line of their own in every tile; a row of A that
+	// meets many columns is read faster beside its neighbours.
+	x->packs = x->apart || x->ak != 1 || x->N >= NB;
 	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;

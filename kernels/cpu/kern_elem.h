@@ -113,6 +113,10 @@ TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
 #define TL_FMAOP(name, T, f) \
 	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, zs[i]) TL_FMA1(name##_3, T, f, y, z)
+#define TL_SHIFTEDOP(name, T) \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }
+TL_SHIFTEDOP(shifted_f32, float) TL_SHIFTEDOP(shifted_f64, double)
 TL_FMAOP(fma_f32, float, __builtin_fmaf) TL_FMAOP(fma_f64, double, __builtin_fma)
 
 #define TL_SEL(w, T) \

@@ -212,27 +212,33 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 
-// Row sums of products, in the same order.
-#define TL_ROWDOT(name, T, V, W) \
+// Row sums of products, and of squares of distances from y[0], in the same order.
+#define TL_ROWDOT(name, T, V, W, STEP, VECTOR, SCALAR) \
 	static inline double name##_row(const T *x, const T *y, int64_t n) { \
 		W total = {0}; \
 		int64_t i = 0; \
+		const T from = *y; \
+		(void)from; \
 		while (i + 32 <= n) { \
 			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
 			V s[4] = {{0}, {0}, {0}, {0}}; \
 			for (; i < e; i += 32) { \
-				const V *p = (const V *)(x + i), *r = (const V *)(y + i); \
-				for (int j = 0; j < 4; j++) s[j] += p[j] * r[j]; \
+				const V *p = (const V *)(x + i), *r = (const V *)(y + i * STEP); \
+				(void)r; \
+				for (int j = 0; j < 4; j++) s[j] += VECTOR; \
 			} \
 			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
 		} \
 		double t = ((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7])); \
-		for (; i < n; i++) t += (double)x[i] * y[i]; \
+		for (; i < n; i++) t += SCALAR; \
 		return t; \
 	} \
 	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b]; double *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, x += n, y += n) s[r] += name##_row(x, y, n); }
-TL_ROWDOT(dot_f32, float, sum_f32_v, sum_f32_w) TL_ROWDOT(dot_f64, double, sum_f64_v, sum_f64_w)
+		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, n); }
+#define TL_DOTS(s, T, V, W) \
+	TL_ROWDOT(dot_##s, T, V, W, 1, p[j] * r[j], (double)x[i] * y[i]) \
+	TL_ROWDOT(squares_##s, T, V, W, 0, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from))
+TL_DOTS(f32, float, sum_f32_v, sum_f32_w) TL_DOTS(f64, double, sum_f64_v, sum_f64_w)
 
 TL_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
 TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 1)

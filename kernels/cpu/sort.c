@@ -10,6 +10,8 @@ enum {
 	SPLIT = 1 << 15,   // items from which a row is worth all threads
 	CLAIM = 1 << 13,   // items that are worth a claim from the pool
 	PARTS = 64,        // most parts that a row is worked in
+	FEW = 256,         // most elements kept by looking for them among those seen so far
+	BLOCK = 64,        // items that are compared with them at a time
 	TOP_BITS = 11,     // of a key, by which the first elements are picked out
 };
 
@@ -55,7 +57,7 @@ static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){ke
 	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
 		const T *e = (const T *)row; \
 		T flip = x->s->descending ? (T)~0 : 0; \
-		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; KEY(T, SIGN, INF) d[j] = make((T)(u ^ flip), j); } \
+		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; KEY(T, SIGN, INF) d[j - begin] = make((T)(u ^ flip), j); } \
 	}
 LOADER(load_bool, uint64_t, narrow_of, uint8_t, PLAIN_KEY, 0, 0)
 LOADER(load_u32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0, 0)
@@ -151,11 +153,35 @@ static int key_bits(int type) { return 8 * width_of(type); }
 		} \
 		return e; \
 	} \
+	/* The first keep items of a row, keep <= FEW: what comes before the last of those held is gathered behind them, and \
+	   sorted with them when there are room items. Of equal keys the earlier item is held already. */ \
+	static ITEM *name##_few(const sorter *x, const char *row, ITEM *e) { \
+		int64_t room = 2 * x->keep + 16, m = room, keep = x->keep; \
+		ITEM *b = e + room + BLOCK, block[BLOCK]; \
+		load_##name(x, row, 0, room, e); \
+		for (int64_t at = room;; at += BLOCK) { \
+			if (m >= room || at >= x->n) { \
+				ITEM *s = name##_items(x, e, b, m); \
+				if (at >= x->n) return s; \
+				if (s != e) memcpy(e, s, (size_t)keep * sizeof *e); \
+				m = keep; \
+			} \
+			uint64_t worst = KEYOF(e[keep - 1]); \
+			int64_t n = x->n - at < BLOCK ? x->n - at : BLOCK; \
+			load_##name(x, row, at, at + n, block); \
+			for (int64_t i = 0; i < n; i++) \
+				if (KEYOF(block[i]) < worst) e[m++] = block[i]; \
+		} \
+	} \
 	static void name##_rows(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \
 		for (int64_t r = begin; r < end; r++) { \
 			ITEM *e = x->room ? (ITEM *)x->room + 2 * r * x->n : tl_scratch(x->pool, worker, 2 * x->n * (int64_t)sizeof(ITEM)); \
 			if (!e) { x->failed = 1; return; } \
+			if (x->keep < x->n / 4 && x->keep <= FEW && x->n > 4 * SHORT) { \
+				name##_store(x, r, 0, x->keep, name##_few(x, row_of(x, r), e)); \
+				continue; \
+			} \
 			load_##name(x, row_of(x, r), 0, x->n, e); \
 			int64_t n = x->keep < x->n / 4 && x->n > 4 * SHORT ? name##_pick(x, e, x->n) : x->n; \
 			name##_store(x, r, 0, x->keep, name##_items(x, e, e + x->n, n)); \
@@ -165,7 +191,7 @@ static int key_bits(int type) { return 8 * width_of(type); }
 	static void name##_load_job(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \
 		(void)worker; \
-		for (int64_t p = begin; p < end; p++) load_##name(x, row_of(x, x->row), part(x, p), part(x, p + 1), x->from); \
+		for (int64_t p = begin; p < end; p++) load_##name(x, row_of(x, x->row), part(x, p), part(x, p + 1), (ITEM *)x->from + part(x, p)); \
 	} \
 	static void name##_count_job(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \

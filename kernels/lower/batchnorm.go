@@ -21,7 +21,7 @@ func channels(shape []int64) split {
 // lowerBatchNorm; attributes: has w, has b.
 func lowerBatchNorm(p *program) {
 	s := channels(p.in(0).shape)
-	p.normalize("batch_norm", s, p.n.Attr, s.row)
+	p.normalize("batch_norm", s, p.n.Attr, true)
 }
 
 // lowerBatchNormGrad is, with m the mean of a channel and c = x-mean, w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) and the
@@ -63,6 +63,6 @@ func lowerBatchNormGrad(p *program) {
 	}
 	slope := k.Mul(scale, k.Div(k.Mul(along, r), n))
 	rest := k.Mul(scale, k.Div(k.Acc(sum), n))
-	k.store(dx, k.Fma(g, scale, k.Fma(centred, k.Un(kir.OpNeg, slope), k.Un(kir.OpNeg, rest))))
+	k.store(dx, k.Fma(g, scale, k.Fma(centred, k.Neg(slope), k.Neg(rest))))
 	k.launch()
 }

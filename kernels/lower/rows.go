@@ -38,7 +38,7 @@ func softmax(name string, log bool) lowering {
 		if log {
 			k.store(out, k.Sub(shifted, k.Un(kir.OpLog, k.Acc(sum))))
 		} else {
-			k.store(out, k.Div(e, k.Acc(sum)))
+			k.store(out, k.Mul(e, k.Div(k.Float(x.dtype.ComputeType(), 1), k.Acc(sum)))) // the sum is at least 1
 		}
 		k.launch()
 	}
@@ -82,13 +82,13 @@ func normalized(n int64, shape []int64) split {
 // lowerLayerNorm; attributes: normalized dims, has w, has b.
 func lowerLayerNorm(p *program) {
 	s := normalized(p.n.Attr[0], p.in(0).shape)
-	p.normalize("layer_norm", s, p.n.Attr[1:], s.column)
+	p.normalize("layer_norm", s, p.n.Attr[1:], false)
 }
 
 // normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has tells
-// whether there are w and b, which place gives their strides. A row is read three times, the sum of
+// whether there are w and b; perRow: they have an element a row, not one a column. A row is read three times, the sum of
 // squares being about the mean.
-func (p *program) normalize(name string, s split, has []int64, place func(*arg) *arg) {
+func (p *program) normalize(name string, s split, has []int64, perRow bool) {
 	x, y := p.in(0), p.out(0)
 	if s.rows() == 0 {
 		return
@@ -111,7 +111,12 @@ func (p *program) normalize(name string, s split, has []int64, place func(*arg) 
 		if has == 0 {
 			return nil
 		}
-		a := place(p.in(next))
+		a := p.in(next)
+		if perRow {
+			a = s.row(a)
+		} else {
+			a = s.column(a)
+		}
 		next++
 		args = append(args, a)
 		return a
@@ -132,9 +137,18 @@ func (p *program) normalize(name string, s split, has []int64, place func(*arg) 
 		k.store(stats[i], v)
 	}
 	k.Each()
-	v := k.Mul(centred, r)
-	if w != nil {
-		v = k.Mul(v, k.load(w))
+	var v int
+	switch {
+	case w != nil && perRow:
+		v = k.Mul(centred, k.Mul(r, k.load(w)))
+	case w != nil && b != nil:
+		k.store(y, k.Fma(k.Mul(centred, r), k.load(w), k.load(b)))
+		k.launch()
+		return
+	case w != nil:
+		v = k.Mul(k.Mul(centred, r), k.load(w))
+	default:
+		v = k.Mul(centred, r)
 	}
 	if b != nil {
 		v = k.Add(v, k.load(b))
@@ -167,8 +181,8 @@ func lowerLayerNormGrad(p *program) {
 	xhat := k.Mul(k.Sub(k.load(x), k.load(mean)), r)
 	a, c := k.Reduce(kir.Sum, gw), k.Reduce(kir.Sum, k.Mul(gw, xhat))
 	k.Each()
-	along := k.Mul(xhat, k.Div(k.Acc(c), n))
-	k.store(out, k.Mul(r, k.Sub(k.Sub(gw, k.Div(k.Acc(a), n)), along)))
+	slope, rest := k.Mul(r, k.Div(k.Acc(c), n)), k.Mul(r, k.Div(k.Acc(a), n))
+	k.store(out, k.Fma(gw, r, k.Fma(xhat, k.Neg(slope), k.Neg(rest))))
 	k.launch()
 }
 
