@@ -278,32 +278,28 @@ TL_ARG sum_f32_1 TL_P {
 	}
 }
 
-// Extremes; NaN wins.
-#define TL_KEEP(name, better, best, v) \
-	do { \
-		name##_v v_ = v; \
-		name##_m m_ = (v_ better best) | (v_ != v_); \
-		best = (name##_v)((m_ & (name##_m)v_) | (~m_ & (name##_m)best)); \
-	} while (0)
+// Extremes; NaN wins. Four vectors of a row at a time, where NaNs are noted apart: a comparison with
+// one is false, which leaves a plain maximum.
 #define TL_EXTREME(name, T, better, nan) \
-	typedef T name##_v TL_EIGHT(T); \
-	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_m; \
 	static inline T name##_row(const T *v, int64_t n, T b) { \
+		enum { WIDE = 16 * TL_VL / sizeof(T) }; \
 		int64_t i = 0; \
-		if (n >= 32) { \
-			const name##_v *p = (const name##_v *)v; \
-			name##_v w = p[0], x = p[1], y = p[2], z = p[3]; \
-			for (i = 32; i + 32 <= n; i += 32) { \
-				p = (const name##_v *)(v + i); \
-				TL_KEEP(name, better, w, p[0]); \
-				TL_KEEP(name, better, x, p[1]); \
-				TL_KEEP(name, better, y, p[2]); \
-				TL_KEEP(name, better, z, p[3]); \
+		if (n >= WIDE) { \
+			T w[WIDE]; \
+			__typeof__((T)0 < (T)0) bad[WIDE]; \
+			for (int j = 0; j < WIDE; j++) w[j] = v[j], bad[j] = nan(v[j]); \
+			for (i = WIDE; i + WIDE <= n; i += WIDE) \
+				for (int j = 0; j < WIDE; j++) { \
+					T x = v[i + j]; \
+					w[j] = x better w[j] ? x : w[j]; \
+					bad[j] |= nan(x); \
+				} \
+			int any = 0; \
+			for (int j = 0; j < WIDE; j++) b = w[j] better b ? w[j] : b, any |= bad[j] != 0; \
+			if (any) { \
+				for (i = 0; !nan(v[i]);) i++; \
+				return v[i]; \
 			} \
-			TL_KEEP(name, better, w, y); \
-			TL_KEEP(name, better, x, z); \
-			TL_KEEP(name, better, w, x); \
-			for (int j = 0; j < 8; j++) b = (w[j] better b || nan(w[j])) ? w[j] : b; \
 		} \
 		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
 		return b; \

@@ -42,9 +42,13 @@ static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) {
 	*ulen = 1;
 	if (s->n == 0) return 1;
-	int64_t piece = t % s->pieces, rest = t / s->pieces;
+	int64_t piece = s->pieces > 1 ? t % s->pieces : 0, rest = s->pieces > 1 ? t / s->pieces : t;
 	pos[s->t] = piece * s->chunk;
 	for (int d = s->t - 1; d >= 0; d--) {
+		if (d == 0 && s->u != 0) { // what is left: no division
+			pos[0] = rest;
+			break;
+		}
 		if (d == s->u) {
 			pos[d] = rest % s->upieces * s->uchunk;
 			rest /= s->upieces;

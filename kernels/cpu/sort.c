@@ -11,7 +11,7 @@ enum {
 	CLAIM = 1 << 13,   // items that are worth a claim from the pool
 	PARTS = 64,        // most parts that a row is worked in
 	FEW = 256,         // most elements kept by looking for them among those seen so far
-	BLOCK = 64,        // items that are compared with them at a time
+	BLOCK = 16,        // items that are compared with them at a time
 	TOP_BITS = 11,     // of a key, by which the first elements are picked out
 };
 
@@ -82,6 +82,28 @@ static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t
 static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t end, wide_item *d) {
 	if (x->s->type == TL_I64) load_i64(x, row, begin, end, d);
 	else load_f64(x, row, begin, end, d);
+}
+
+// Whether a block may hold an element before worst, which no NaN is shown to be.
+#define BEATS(name, T) \
+	static int name(const T *v, T worst, int descending) { \
+		int any = 0; \
+		if (descending) for (int i = 0; i < BLOCK; i++) any |= !(v[i] <= worst); \
+		else for (int i = 0; i < BLOCK; i++) any |= !(v[i] >= worst); \
+		return any; \
+	}
+BEATS(beats_i32, int32_t) BEATS(beats_i64, int64_t) BEATS(beats_f32, float) BEATS(beats_f64, double)
+
+// The same for n elements from at of a row, worst being that at place; 1 where comparing keys is as good.
+static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int64_t place) {
+	if (x->step != 1 || n < BLOCK) return 1;
+	switch (x->s->type) {
+	case TL_I32: return beats_i32((const int32_t *)row + at, ((const int32_t *)row)[place], x->s->descending);
+	case TL_I64: return beats_i64((const int64_t *)row + at, ((const int64_t *)row)[place], x->s->descending);
+	case TL_F32: return beats_f32((const float *)row + at, ((const float *)row)[place], x->s->descending);
+	case TL_F64: return beats_f64((const double *)row + at, ((const double *)row)[place], x->s->descending);
+	}
+	return 1;
 }
 
 // The bits of a key that are in use, of which the first are the most significant.
@@ -168,6 +190,7 @@ static int key_bits(int type) { return 8 * width_of(type); }
 			} \
 			uint64_t worst = KEYOF(e[keep - 1]); \
 			int64_t n = x->n - at < BLOCK ? x->n - at : BLOCK; \
+			if (!may_beat(x, row, at, n, PLACEOF(e[keep - 1]))) continue; \
 			load_##name(x, row, at, at + n, block); \
 			for (int64_t i = 0; i < n; i++) \
 				if (KEYOF(block[i]) < worst) e[m++] = block[i]; \

@@ -97,6 +97,66 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	return c
 }
 
+// RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places.
+func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
+	g := &kir.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 1 + r.IntN(kir.MaxGemmDims), NDims: 1 + r.IntN(kir.MaxGemmDims)}
+	c, batch := &GemmCase{Gemm: g}, int64(1)
+	add := func(v ...int64) {
+		for _, x := range v {
+			c.Params = append(c.Params, uint64(x))
+		}
+	}
+	sizes := func(n int) (s []int64) {
+		for range n {
+			s = append(s, 1+r.Int64N(7))
+		}
+		s[n-1] += r.Int64N(30)
+		return s
+	}
+	// strides gives those over dims of the sizes, and how far they reach.
+	strides := func(size []int64, first int64, dense bool) (v []int64, reach int64) {
+		v = make([]int64, len(size))
+		for d := len(size) - 1; d >= 0; d-- {
+			v[d] = first
+			reach += (size[d] - 1) * first
+			first *= size[d]
+			if !dense {
+				first += r.Int64N(5)
+			}
+		}
+		return v, reach
+	}
+	depth, columns := sizes(g.KDims), sizes(g.NDims)
+	k, n := ir.Numel(depth), ir.Numel(columns)
+	ak, areach := strides(depth, 1, r.IntN(2) == 0)
+	bk, breach := strides(depth, 1+r.Int64N(2), false)
+	bn, creach := strides(columns, 1+r.Int64N(2), false)
+	if g.Batch > 0 {
+		batch = 1 + r.Int64N(9)
+		add(batch)
+	}
+	matrix := func(step, row, col int64) {
+		if g.Batch > 0 {
+			add(step)
+		}
+		add(row, col, 1)
+	}
+	asize, bsize := m*(areach+1), breach+creach+1
+	add(m, n, k)
+	matrix(asize, areach+1, 0)
+	matrix(bsize, 0, 0)
+	matrix(m*n, n, 1)
+	for _, list := range [][]int64{depth, ak, bk, columns, bn} {
+		add(list...)
+	}
+	gen := &gen{r: r, b: kir.NewBuilder("gemm", 0, 0)}
+	gen.fill(t, batch*asize+1)
+	gen.fill(t, batch*bsize+1)
+	gen.buffer(t, kir.Write, batch*m*n+1)
+	c.Bufs = gen.bufs
+	return c
+}
+
 // fill adds an operand of small values, so that sums are well conditioned.
 func (g *gen) fill(t ir.DType, n int64) {
 	data := make([]byte, n*int64(t.Size()))
