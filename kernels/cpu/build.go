@@ -230,6 +230,7 @@ func (e *emitter) layMaps(p *program, k *C.tl_kern) {
 	for i, m := range e.maps {
 		c := &maps[i]
 		c.buf, c._type, c.offset = C.int32_t(m.buf), C.int32_t(m.typ), C.int32_t(m.offset)
+		c.base = C.int64_t(m.base)
 		for d, v := range m.stride[outer] {
 			c.ostride[d] = C.int64_t(v)
 		}

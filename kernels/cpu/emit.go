@@ -212,6 +212,11 @@ func (e *emitter) need(x int) int {
 		return i.d
 	}
 	var r int
+	if n := e.ofNumber[x]; n != unusedMap {
+		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: n})
+		e.val[x] = r
+		return r
+	}
 	switch ex.Op {
 	case kir.OpConst:
 		r = out(instr{op: C.TL_CONST, a: -1, b: -1, c: -1, imm: int64(ex.Imm)})

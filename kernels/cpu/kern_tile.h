@@ -76,6 +76,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 	static inline void name##_run(T *d, const S *p, int64_t n, int64_t s) { \
 		if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i]); } \
 		else if (s == 0) { T v = conv(*p); TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
+		else if (s == 2) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * 2]); } \
 		else for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * s]); \
 	} \
 	TL_ARG load_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[f->buf]; \

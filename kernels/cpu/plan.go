@@ -49,6 +49,7 @@ type plan struct {
 	ofAccess []int
 	ofIndex  []int
 	ofLinear [2]int
+	ofNumber []int // of each expression that is linear in the indices
 	spaces   [2]*space
 	columns  bool
 	passes   int // stages over the inner space
@@ -97,6 +98,87 @@ func newPlan(k *kir.Kernel, par []int64, slots []int) (*plan, error) {
 	return p, nil
 }
 
+// findNumbers makes maps of the sums and multiples of indices: such a number is counted along, not computed.
+func (p *plan) findNumbers() []*affine {
+	k := p.k
+	fresh := func() *affine {
+		return &affine{buf: -1, typ: ir.I64, offset: -1, stride: [2][]int64{make([]int64, k.Outer), make([]int64, k.Inner)}}
+	}
+	list, varies := make([]*affine, len(k.Exprs)), make([]bool, len(k.Exprs))
+	for i, e := range k.Exprs {
+		if e.Type != ir.I64 {
+			continue
+		}
+		var x, y *affine
+		if e.A >= 0 {
+			x = list[e.A]
+		}
+		if e.B >= 0 {
+			y = list[e.B]
+		}
+		m := fresh()
+		switch e.Op {
+		case kir.OpConst:
+			m.base = int64(e.Imm)
+		case kir.OpParam:
+			switch k.Params[e.Imm].Kind {
+			case kir.Size, kir.Stride:
+				m.base = p.par[e.Imm]
+			case kir.Offset:
+				m.offset = int(e.Imm)
+			default:
+				continue
+			}
+		case kir.OpIndex:
+			p.setStride(m, int(e.Imm), 1)
+			varies[i] = true
+		case kir.OpAdd, kir.OpMul:
+			if e.Op == kir.OpMul && x != nil && !varies[e.A] && x.offset < 0 {
+				x, y = y, x
+			}
+			if x == nil || y == nil || x.offset >= 0 && y.offset >= 0 || e.Op == kir.OpMul && (varies[e.A] && varies[e.B] || x.offset >= 0 || y.offset >= 0) {
+				continue
+			}
+			scale, add := int64(1), y
+			if e.Op == kir.OpMul {
+				scale, add = y.base, fresh()
+			}
+			m.base, m.offset = x.base*scale+add.base, max(x.offset, add.offset)
+			for g := range m.stride {
+				for d := range m.stride[g] {
+					m.stride[g][d] = x.stride[g][d]*scale + add.stride[g][d]
+				}
+			}
+			varies[i] = varies[e.A] || varies[e.B]
+		default:
+			continue
+		}
+		list[i] = m
+	}
+	for i, e := range k.Exprs {
+		if !varies[i] || e.Op == kir.OpIndex {
+			list[i] = nil
+		}
+	}
+	return list
+}
+
+// usedBy marks the expressions that st needs, those behind a number not.
+func (p *plan) usedBy(st *kir.Stage, numbers []*affine) []bool {
+	used := make([]bool, len(p.k.Exprs))
+	st.Roots(func(x int) { used[x] = true })
+	for i := len(used) - 1; i >= 0; i-- {
+		if e := p.k.Exprs[i]; used[i] && numbers[i] == nil {
+			for _, a := range [...]int{e.A, e.B, e.C} {
+				if a >= 0 {
+					used[a] = true
+				}
+			}
+		}
+	}
+	return used
+}
+
 // findMaps lists the affine maps that live expressions and stores use, as strides.
 func (p *plan) findMaps() {
 	k := p.k
@@ -104,17 +186,26 @@ func (p *plan) findMaps() {
 	p.uses = make([]int, len(k.Exprs))
 	p.ofAccess, p.ofIndex = fill(len(k.Access), unusedMap), fill(k.Outer+k.Inner, unusedMap)
 	p.ofLinear = [2]int{unusedMap, unusedMap}
+	p.ofNumber = fill(len(k.Exprs), unusedMap)
+	numbers := p.findNumbers()
 	for s := range k.Stages {
 		st := &k.Stages[s]
 		group := outer
 		if st.OverInner {
 			group = inner
 		}
-		for i, used := range k.Uses(st) {
+		for i, used := range p.usedBy(st, numbers) {
 			if !used {
 				continue
 			}
 			p.live[i] = true
+			if numbers[i] != nil {
+				if p.ofNumber[i] == unusedMap {
+					p.maps = append(p.maps, numbers[i])
+					p.ofNumber[i] = len(p.maps) - 1
+				}
+				continue
+			}
 			switch e := k.Exprs[i]; e.Op {
 			case kir.OpLoad:
 				p.addAccess(int(e.Imm), group)
@@ -138,7 +229,7 @@ func (p *plan) findMaps() {
 		st.Roots(func(n int) { p.uses[n]++ })
 	}
 	for i, e := range k.Exprs {
-		if p.live[i] {
+		if p.live[i] && numbers[i] == nil {
 			for _, a := range [...]int{e.A, e.B, e.C} {
 				if a >= 0 {
 					p.uses[a]++
@@ -354,6 +445,10 @@ func (p *plan) findMasks() {
 	p.mask = make([]uint64, len(p.k.Exprs))
 	for i, e := range p.k.Exprs {
 		if !p.live[i] {
+			continue
+		}
+		if n := p.ofNumber[i]; n != unusedMap {
+			p.mask[i] = mapMask(p.maps[n])
 			continue
 		}
 		switch e.Op {

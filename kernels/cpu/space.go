@@ -8,6 +8,7 @@ type affine struct {
 	buf    int
 	typ    ir.DType
 	offset int // parameter, -1 none
+	base   int64
 	stride [2][]int64
 }
 
