@@ -573,8 +573,10 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
         goto done;
     }
     if (own == 0 && dtype < 0) {
-        raise_text(TL_TYPE, "can't convert data of format '%s' without a dtype: the types are bool, int32, int64, uint32, float16, bfloat16, float32, float64",
-                     v.format != NULL ? v.format : "B");
+        raise_text(TL_TYPE,
+                   "can't convert data of format '%s' without a dtype: the types are bool, int32, int64, uint32, float16, bfloat16, float32, float64; "
+                   "convert the array first, e.g. array.astype('int32') for uint8, or give tensor() a dtype",
+                   v.format != NULL ? v.format : "B");
         goto done;
     }
     int64_t shape[TL_MAX_RANK];

@@ -76,7 +76,7 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the results of ``func`` and a function from their cotangents to those of ``primals``; and, with ``has_aux``, the rest."""
+    """Return the results of ``func`` and a function from their cotangents to a tuple of those of ``primals``; and, with ``has_aux``, the rest."""
     recorded = any(t.requires_grad for t in tensors_in(primals))
     with autograd.enable_grad():
         points = _inside(primals)
@@ -88,8 +88,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
         pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
         keep = recorded or any(t.requires_grad for t in starts)
         found = autograd.grad([r for r, _ in pairs], tensors_in(points), [s for _, s in pairs], True, keep, materialize_grads=True)
-        grads = _like(points, found)
-        return grads[0] if len(primals) == 1 else grads
+        return _like(points, found)
 
     value = _outside(out, recorded)
     return (value, pull, aux) if has_aux else (value, pull)

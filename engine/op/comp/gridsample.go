@@ -219,14 +219,15 @@ func evalAffineGrid(a *op.Args) []op.Val {
 	var columns []op.Val
 	for i := d - 1; i >= 0; i-- {
 		n := size[2+i]
-		first, step := -1+1/float64(n), 2/float64(n)
-		if corners {
-			first, step = -1, 2/float64(max(n-1, 1))
+		line := prim.Zeros(b, theta.DType(), theta.Device(), []int64{n})
+		if n > 1 {
+			line = ramp(b, -1, 1, n, own(theta))
+			if !corners {
+				// Rounded as PyTorch rounds: the gradient of a sample that the identity takes to the middle of an
+				// element depends on which side of it the place falls.
+				line = prim.Div(b, prim.Mul(b, line, op.FloatVal(float64(n-1))), op.FloatVal(float64(n)))
+			}
 		}
-		if n == 1 {
-			first = 0
-		}
-		line := prim.Iota(b, op.FloatVal(first), op.FloatVal(step), theta.DType(), theta.Device(), n)
 		columns = append(columns, prim.Along(b, line, shape, int64(i)))
 	}
 	ones := prim.Fill(b, op.IntVal(1), theta.DType(), theta.Device(), shape)

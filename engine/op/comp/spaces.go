@@ -45,13 +45,16 @@ func ramp(b op.Builder, start, end float64, n int64, o options) op.Val {
 	if n > 1 {
 		step = (end - start) / float64(n-1)
 	}
-	half := (n + 1) / 2
+	half := n / 2
+	if n < 2 {
+		half = n
+	}
 	front := prim.Iota(b, op.FloatVal(start), op.FloatVal(step), d, o.device, half)
 	if n < 2 {
 		return front
 	}
-	fromEnd := prim.Iota(b, op.FloatVal(float64(half-n+1)), op.FloatVal(1), d, o.device, n-half)
-	return prim.Cat(b, []op.Val{front, affine(b, fromEnd, step, end)}, 0)
+	back := prim.Iota(b, op.FloatVal(end), op.FloatVal(-step), d, o.device, n-half)
+	return prim.Cat(b, []op.Val{front, prim.Flip(b, back, 0)}, 0)
 }
 
 // strided is a tensor of zeros with given strides; its storage is as large as they need.

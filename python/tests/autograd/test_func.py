@@ -28,6 +28,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "grad_of_grad": lambda lib, a, b: lib.func.grad(lambda x: lib.func.grad(energy(lib))(x, b).pow(2).sum())(a),
     "dicts": lambda lib, a, b: lib.func.grad(lambda p: (p["w"] * p["v"][0]).sum())({"w": a, "v": [b]})["v"],
     "vjp": lambda lib, a, b: lib.func.vjp(lambda x, y: (x * y, x.sum()), a, b)[1]((a, b.sum())),
+    "vjp_one": lambda lib, a, b: lib.func.vjp(lib.sin, a)[1](a)[0],
     "vjp_value": lambda lib, a, b: lib.func.vjp(lib.sin, a)[0],
     "jvp": lambda lib, a, b: lib.func.jvp(lambda x: x.exp() * 2, (a,), (a,)),
     "jacrev": lambda lib, a, b: lib.func.jacrev(lambda x: x.sin() * b)(a),

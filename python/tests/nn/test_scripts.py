@@ -205,6 +205,29 @@ def test_distributed_sampler() -> None:
         assert drop_last or set(parts) == set(data)
 
 
+def test_trees() -> None:
+    """Nested containers are flattened, mapped and put together as in PyTorch."""
+    tree = {"b": [1, (2, 3)], "a": {"c": 4}, "n": None}
+    for lib in (torch, torchlette):
+        pytree = importlib.import_module(f"{lib.__name__}.utils._pytree")
+        leaves, spec = pytree.tree_flatten(tree)
+        assert leaves == [1, 2, 3, 4, None]
+        assert spec.num_leaves == 5
+        assert pytree.tree_unflatten(leaves, spec) == tree
+        assert pytree.tree_map(lambda a, b: (a, b), [1, (2,)], [3, (4,)]) == [(1, 3), ((2, 4),)]
+        assert pytree.tree_map_only(int, lambda x: -x, {"a": 1, "b": "x"}) == {"a": -1, "b": "x"}
+        with pytest.raises(ValueError, match="length"):
+            pytree.tree_unflatten([1], spec)
+
+
+def test_arrays_of_bytes_say_what_to_do() -> None:
+    """There is no uint8: the text names the conversion, and a given dtype converts."""
+    pixels = np.array([[0, 255]], dtype=np.uint8)
+    with pytest.raises(TypeError, match="astype"):
+        facade.from_numpy(pixels)
+    assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]
+
+
 def test_the_old_names_of_modules() -> None:
     """Modules that PyTorch cuts otherwise are found under its names."""
     for path, name in (("nn.modules.instancenorm", "InstanceNorm2d"), ("nn.modules.pixelshuffle", "PixelShuffle"), ("nn.modules.fold", "Fold")):

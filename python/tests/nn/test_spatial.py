@@ -150,3 +150,13 @@ def test_inputs_of_wrong_rank_are_refused(name: str, shape: tuple[int, ...]) -> 
         getattr(torch.nn, name)(*shape)(torch.randn(4))
     with pytest.raises(want.type):
         getattr(torchlette.nn, name)(*shape)(torchlette.randn(4))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 24, 28, 33])
+def test_grids_are_rounded_as_in_pytorch(n: int) -> None:
+    """Ramps and identity grids are PyTorch's to the last bit: a spatial transformer begins there, where gradients jump."""
+    for align_corners in (False, True):
+        wanted = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
+        got = torchlette.nn.functional.affine_grid(torchlette.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
+        assert got.tolist() == wanted.tolist()
+    assert torchlette.linspace(-1, 1, n).tolist() == torch.linspace(-1, 1, n).tolist()

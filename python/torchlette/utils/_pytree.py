@@ -1,0 +1,106 @@
+"""Nested lists, tuples, named tuples and dictionaries as trees of leaves, after ``torch.utils._pytree``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """The containers of a tree, without its leaves."""
+
+    #: The container's class; ``None`` for a leaf.
+    type: type | None
+    #: Keys of a dictionary.
+    context: tuple[Any, ...] = ()
+    children_specs: tuple[TreeSpec, ...] = ()
+
+    @property
+    def num_leaves(self) -> int:
+        """How many leaves the tree has."""
+        return 1 if self.type is None else sum(child.num_leaves for child in self.children_specs)
+
+    def is_leaf(self) -> bool:
+        """Return whether the tree is one leaf."""
+        return self.type is None
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """Return the tree with these leaves."""
+        left = iter(leaves)
+        return self._built(left)
+
+    def _built(self, leaves: Any) -> Any:
+        if self.type is None:
+            return next(leaves)
+        children = [child._built(leaves) for child in self.children_specs]
+        if issubclass(self.type, dict):
+            pairs = dict(zip(self.context, children, strict=True))
+            return pairs if self.type is dict else self.type(pairs)
+        return self.type(*children) if hasattr(self.type, "_fields") else self.type(children)
+
+
+def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves in order and the containers."""
+    leaves: list[Any] = []
+
+    def spec_of(node: Any) -> TreeSpec:
+        if not isinstance(node, (list, tuple, dict)) or (is_leaf is not None and is_leaf(node)):
+            leaves.append(node)
+            return TreeSpec(None)
+        items, keys = (list(node.values()), tuple(node)) if isinstance(node, dict) else (list(node), ())
+        return TreeSpec(type(node), keys, tuple(spec_of(item) for item in items))
+
+    spec = spec_of(tree)
+    return leaves, spec
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
+    """Return the tree of ``treespec`` with these leaves."""
+    leaves = list(leaves)
+    if len(leaves) != treespec.num_leaves:
+        raise ValueError(
+            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} items"
+        )
+    return treespec.unflatten(leaves)
+
+
+def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """Return the leaves in order."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
+    """Return the containers."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Return the tree of ``func`` of each leaf, and of the leaves at its place in the other trees."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [tree_leaves(rest, is_leaf) for rest in rests]
+    return spec.unflatten(func(*args) for args in zip(leaves, *others, strict=True))
+
+
+def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Call ``func`` for each leaf; return the tree."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+    """Return the tree with ``func`` of the leaves that are of ``kind``."""
+    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Return whether ``pred`` holds for all leaves."""
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Return whether ``pred`` holds for a leaf."""
+    return any(map(pred, tree_leaves(tree, is_leaf)))
