@@ -58,7 +58,7 @@ from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler", "signal", "special",
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler", "signal", "special",
     "testing", "utils",
 )  # fmt: skip
 
@@ -67,6 +67,7 @@ _LAZY = (
 _ELSEWHERE = {
     **dict.fromkeys(("GradScaler", "autocast"), "amp"),
     "compile": "compiler",
+    "vmap": "func",
     **dict.fromkeys(
         ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",
          "pixel_shuffle", "pixel_unshuffle", "rrelu"), "nn.functional",

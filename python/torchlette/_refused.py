@@ -48,7 +48,6 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "fx export onnx package _dynamo ScriptModule ScriptFunction library ops classes cond while_loop",
         "",
     ),
-    "Batched transforms": ("write the batch dimension out: operators take leading dims", "vmap", ""),
     "Several processes and devices": (
         "one process drives one device: run a process for each",
         "futures fork wait Stream Event",
@@ -66,7 +65,6 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "Removed from PyTorch": ("PyTorch removed it: use the function of torch.linalg", "symeig eig lstsq matrix_rank solve", "symeig eig lstsq solve"),
-    "Downloads": ("the library never uses the network: load files with load()", "hub", ""),
 }
 
 

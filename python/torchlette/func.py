@@ -14,7 +14,7 @@ from torchlette._nested import replaced, tensors_in
 from torchlette.autograd import functional
 from torchlette.nn.utils.stateless import functional_call
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
 
 Tensor = _C.Tensor
 
@@ -130,6 +130,69 @@ jacfwd = jacrev
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of the Jacobian of ``func``."""
     return jacrev(jacrev(func, argnums), argnums)
+
+
+def _dims_like(value: Any, dims: Any) -> list[int | None]:
+    """Return the batch dim of each tensor of nested ``value``: ``dims`` is one for all, or nested as far as they differ."""
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(tensors_in(value))
+    items = list(value.values()) if isinstance(value, dict) else value
+    parts = [dims[key] for key in value] if isinstance(dims, dict) else dims
+    if not isinstance(value, (list, tuple, dict)) or len(items) != len(parts):
+        raise ValueError(f"vmap: in_dims is wrong: got {dims!r}, want an int, None or the same containers as the arguments")
+    return [dim for item, part in zip(items, parts, strict=True) for dim in _dims_like(item, part)]
+
+
+def _stacked(results: list[Any], dims: Any) -> Any:
+    """Return nested results of all calls as one, its tensors stacked along ``dims``."""
+    first = results[0]
+    if isinstance(first, (list, tuple)):
+        parts = dims if isinstance(dims, (list, tuple)) else [dims] * len(first)
+        columns = [_stacked(list(column), dim) for column, dim in zip(zip(*results, strict=True), parts, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
+    if isinstance(first, dict):
+        return {key: _stacked([r[key] for r in results], dims[key] if isinstance(dims, dict) else dims) for key in first}
+    if not isinstance(first, Tensor):
+        raise ValueError(f"vmap: the function must return tensors, got type {type(first).__name__}")
+    return first if dims is None else _C.stack(results, dim=dims)
+
+
+def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:
+    """Return a function that maps ``func`` over a dimension of its arguments.
+
+    ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
+    work is that of a loop. Keyword arguments are mapped over dim 0.
+
+    Args:
+        func: From tensors, or nested containers of them, to such.
+        in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` gives an argument whole.
+        out_dims: Where the dim is in the results.
+        randomness: Draws differ from call to call unless this is ``"same"``, which is refused.
+        chunk_size: Accepted for compatibility.
+    """
+    if randomness not in ("error", "different"):
+        raise NotImplementedError(f"vmap: randomness: got {randomness!r}, want 'different': draw the numbers outside and pass them with in_dims=None")
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        named = _dims_like(kwargs, 0)
+        dims = [*_dims_like(args, in_dims), *named]
+        tensors = tensors_in((args, kwargs))
+        sizes = {t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None}
+        if not sizes:
+            raise ValueError("vmap: no argument is mapped: got in_dims None for all, want one int at least")
+        if len(sizes) > 1:
+            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+        count = sizes.pop()
+        if count == 0:
+            raise NotImplementedError("vmap: the mapped dimension is empty: the shapes of results are not known without a call")
+        columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
+        results = []
+        for row in zip(*columns, strict=True):
+            here_args, here_kwargs = _like((args, kwargs), row)
+            results.append(func(*here_args, **here_kwargs))
+        return _stacked(results, out_dims)
+
+    return wrapper
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -163,6 +163,10 @@ def _set_momentum(group: dict[str, Any], value: float, use_beta1: bool) -> None:
         group["momentum"] = value
 
 
+# Its name in older programs, which derive their schedules from it.
+_LRScheduler = LRScheduler
+
+
 class _ByFunction(LRScheduler):
     """A schedule given by one function of the epoch, or one for each group."""
 

@@ -31,6 +31,8 @@ _MOVED = {
     "nn.modules.fold": "nn.modules.conv",
     "nn.modules.instancenorm": "nn.modules.batchnorm",
     "nn.modules.pixelshuffle": "nn.modules.shuffle",
+    "nn.parallel.data_parallel": "nn.parallel",
+    "nn.parallel.distributed": "nn.parallel",
     **{
         f"distributions.{old}": f"distributions.{new}"
         for new, olds in {
@@ -45,6 +47,7 @@ _MOVED = {
         for old in olds.split()
     },
 }
+_PARENTS = {moved.rpartition(".")[0] for moved in _MOVED}
 
 
 def _is_core_module(value: Any) -> bool:
@@ -90,7 +93,7 @@ class _MirrorFinder:
             if reason:
                 raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)
             return None
-        is_package = core.submodule_search_locations is not None
+        is_package = core.submodule_search_locations is not None or relative in _PARENTS
         return importlib.machinery.ModuleSpec(name, _MirrorFinder, origin=core.origin, is_package=is_package)
 
     @staticmethod

@@ -8,7 +8,7 @@ from torchlette.utils import hooks
 __all__ = ["checkpoint", "data", "dlpack", "hooks"]
 
 
-_LAZY = ("checkpoint", "data", "dlpack")
+_LAZY = ("checkpoint", "data", "dlpack", "model_zoo")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -120,10 +120,14 @@ class _Plain(_Conv):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the convolution of ``input``, ``[N, C, ...]`` or ``[C, ...]``."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: _C.Tensor, weight: _C.Tensor, bias: _C.Tensor | None) -> _C.Tensor:
+        """Return the convolution with another weight: subclasses that make theirs from parameters call this."""
         padding = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._around(), self.padding_mode), 0
-        return self._function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Plain):

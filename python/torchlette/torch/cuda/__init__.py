@@ -8,6 +8,7 @@ from torchlette import _C
 from torchlette.errors import OutOfMemoryError
 from torchlette.random import manual_seed, seed
 from torchlette.torch.cuda import amp
+from torchlette.torch.tensor_types import on_cuda
 
 __all__ = [
     "OutOfMemoryError",
@@ -134,3 +135,4 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 
 
 reset_max_memory_allocated = reset_peak_memory_stats
+globals().update(on_cuda())
