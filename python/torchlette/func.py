@@ -161,7 +161,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     """Return a function that maps ``func`` over a dimension of its arguments.
 
     ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
-    work is that of a loop. Keyword arguments are mapped over dim 0.
+    work is that of a loop. Keyword arguments are given whole.
 
     Args:
         func: From tensors, or nested containers of them, to such.
@@ -174,9 +174,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         raise NotImplementedError(f"vmap: randomness: got {randomness!r}, want 'different': draw the numbers outside and pass them with in_dims=None")
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        named = _dims_like(kwargs, 0)
-        dims = [*_dims_like(args, in_dims), *named]
-        tensors = tensors_in((args, kwargs))
+        dims, tensors = _dims_like(args, in_dims), tensors_in(args)
         sizes = {t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None}
         if not sizes:
             raise ValueError("vmap: no argument is mapped: got in_dims None for all, want one int at least")
@@ -186,11 +184,7 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         if count == 0:
             raise NotImplementedError("vmap: the mapped dimension is empty: the shapes of results are not known without a call")
         columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
-        results = []
-        for row in zip(*columns, strict=True):
-            here_args, here_kwargs = _like((args, kwargs), row)
-            results.append(func(*here_args, **here_kwargs))
-        return _stacked(results, out_dims)
+        return _stacked([func(*_like(args, row), **kwargs) for row in zip(*columns, strict=True)], out_dims)
 
     return wrapper
 

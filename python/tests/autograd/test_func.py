@@ -54,6 +54,39 @@ def test_equal_to_pytorch(name: str) -> None:
         np.testing.assert_allclose(g, w, rtol=1e-4, atol=1e-5)
 
 
+VMAPS: dict[str, Callable[[Any, Any], Any]] = {
+    "dot": lambda lib, x: lib.vmap(lib.dot)(x, x),
+    "a shared argument": lambda lib, x: lib.vmap(lambda a, b: a * b, in_dims=(0, None))(x, x[0]),
+    "other dims": lambda lib, x: lib.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x),
+    "nested": lambda lib, x: lib.vmap(lambda d: {"y": d["a"] + d["b"][0]}, in_dims=({"a": 0, "b": [1]},))({"a": x, "b": [x.t()]})["y"],
+    "pairs": lambda lib, x: lib.vmap(lambda a: (a.sum(), a * 2), out_dims=(0, 1))(x)[1],
+    "keywords": lambda lib, x: lib.vmap(lambda a, *, b: a - b)(x, b=x.flip(0)),
+    "of a vmap": lambda lib, x: lib.vmap(lib.vmap(lambda a: a.square()))(x),
+    "of a gradient": lambda lib, x: lib.vmap(lib.func.grad(lambda a: a.sin().sum()))(x),
+    "of a Hessian": lambda lib, x: lib.vmap(lib.func.hessian(lambda a: (a**3).sum()))(x),
+}
+
+
+@pytest.mark.parametrize("name", VMAPS)
+def test_vmap(name: str) -> None:
+    """Values and shapes are PyTorch's."""
+    want, got = (VMAPS[name](lib, lib.tensor(A)) for lib in (torch, torchlette))
+    assert tuple(want.shape) == tuple(got.shape)
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_vmap_refuses() -> None:
+    """Sizes that differ, nothing mapped, and results that are no tensors are errors of PyTorch's class."""
+    for lib in (torch, torchlette):
+        for call in (
+            lambda lib=lib: lib.vmap(lib.add)(lib.ones(2), lib.ones(3)),
+            lambda lib=lib: lib.vmap(lib.neg, in_dims=None)(lib.ones(2)),
+            lambda lib=lib: lib.vmap(lambda a: "x")(lib.ones(2)),
+        ):
+            with pytest.raises(ValueError, match=r"\w"):
+                call()
+
+
 def test_a_result_with_dims_is_refused() -> None:
     """As PyTorch does."""
     for lib in (torch, torchlette):

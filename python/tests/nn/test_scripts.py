@@ -161,7 +161,9 @@ def test_compile_is_the_function() -> None:
         (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
         (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
         (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
-        (lambda: importlib.import_module("torchlette.torch.hub"), ModuleNotFoundError, "load files"),
+        (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
+        (lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"), NotImplementedError, "fetch the file"),
+        (lambda: facade.cuda.FloatTensor(2), TypeError, "torch.FloatTensor"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
@@ -226,6 +228,21 @@ def test_arrays_of_bytes_say_what_to_do() -> None:
     with pytest.raises(TypeError, match="astype"):
         facade.from_numpy(pixels)
     assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]
+
+
+def test_names_that_subclasses_use() -> None:
+    """The base of older schedules, and a convolution with a weight made by a subclass."""
+    assert facade.optim.lr_scheduler._LRScheduler is facade.optim.lr_scheduler.LRScheduler
+    assert not isinstance(facade.ones(1), facade.cuda.FloatTensor)
+    results = []
+    for lib in (torch, facade):
+
+        class Standardised(lib.nn.Conv2d):  # type: ignore[name-defined, misc]
+            def forward(self, x: Any) -> Any:
+                return self._conv_forward(x, self.weight * 0 + 0.5, self.bias * 0)
+
+        results.append(Standardised(2, 3, 3, padding=1, padding_mode="reflect")(lib.arange(32.0).reshape(1, 2, 4, 4)).tolist())
+    assert results[0] == results[1]
 
 
 def test_the_old_names_of_modules() -> None:
