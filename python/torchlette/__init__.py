@@ -59,13 +59,13 @@ from torchlette.window_functions import *  # noqa: E402, F403
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
     "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler", "signal", "special",
-    "testing", "utils",
+    "testing", "types", "utils",
 )  # fmt: skip
 
 
 # Names of this module that are made elsewhere, by where they are.
 _ELSEWHERE = {
-    **dict.fromkeys(("GradScaler", "autocast"), "amp"),
+    **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled"), "amp"),
     "compile": "compiler",
     "vmap": "func",
     **dict.fromkeys(

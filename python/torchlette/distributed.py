@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, NoReturn
 
 __all__ = [
+    "ReduceOp",
     "all_gather",
     "all_reduce",
     "barrier",
@@ -20,6 +22,12 @@ __all__ = [
     "is_nccl_available",
     "is_torchelastic_launched",
 ]
+
+
+class ReduceOp(Enum):
+    """Names of reductions, for default arguments."""
+
+    SUM, AVG, PRODUCT, MIN, MAX = range(5)
 
 
 def is_available() -> bool:

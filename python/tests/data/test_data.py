@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter, namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -271,3 +274,31 @@ def test_save_refuses_objects_and_load_refuses_other_files(tmp_path):
     (tmp_path / "text").write_text("no zip")
     with pytest.raises(ValueError, match="saved by torchlette"):
         tl.load(tmp_path / "text")
+
+
+def test_workers_that_cannot_start() -> None:
+    """A dataset that cannot be pickled is loaded here, with a warning."""
+
+    class Local(Squares):
+        """Not to be found by a worker."""
+
+    loader = DataLoader(Local(5), batch_size=2, num_workers=2)
+    with pytest.warns(UserWarning, match="pickled"):
+        first = [[t.tolist() for t in batch] for batch in loader]
+    assert first == [[t.tolist() for t in batch] for batch in DataLoader(Squares(5), batch_size=2)]
+    assert [[t.tolist() for t in batch] for batch in loader] == first
+
+
+def test_workers_without_a_guarded_entry(tmp_path: Path) -> None:
+    """A script whose entry is not guarded loads in its own process and says why."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torchlette.torch as torch\n"
+        "class Numbers(torch.utils.data.Dataset):\n"
+        "    def __len__(self):\n        return 4\n"
+        "    def __getitem__(self, i):\n        return torch.tensor(i)\n"
+        "print([b.tolist() for b in torch.utils.data.DataLoader(Numbers(), batch_size=2, num_workers=2)])\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[[0, 1], [2, 3]]\n", done.stderr
+    assert "__main__" in done.stderr

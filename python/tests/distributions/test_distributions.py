@@ -336,6 +336,27 @@ def test_enumerate_support(case: str, expand: bool) -> None:
     equal(ours.enumerate_support(expand), theirs.enumerate_support(expand))
 
 
+CONSTRAINTS = ["real", "positive", "nonnegative", "unit_interval", "simplex", "lower_cholesky", "real_vector", "greater_than", "less_than", "interval"]
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@pytest.mark.parametrize("registry", ["transform_to", "biject_to"])
+def test_transforms_to_constraints(name: str, registry: str) -> None:
+    """Unconstrained numbers are taken to a region by PyTorch's transform."""
+    if (name, registry) == ("lower_cholesky", "biject_to"):
+        registry = "transform_to"  # PyTorch has only this one
+    bounds = {"greater_than": (1.5,), "less_than": (1.5,), "interval": (-1.0, 2.0)}.get(name)
+    results = []
+    for lib in (torch, torchlette):
+        constraint = getattr(lib.distributions.constraints, name)
+        constraint = constraint if bounds is None else constraint(*bounds)
+        x = given(lib, FACTOR if name == "lower_cholesky" else REAL)
+        y = getattr(lib.distributions, registry)(constraint)(x)
+        assert constraint.check(y).all().item()
+        results.append(y)
+    equal(results[1], results[0])
+
+
 BAD = [
     lambda d, lib: d.Normal(0.0, -1.0), lambda d, lib: d.Normal(math.nan, 1.0), lambda d, lib: d.Bernoulli(probs=1.5),
     lambda d, lib: d.Bernoulli(probs=0.5, logits=0.0), lambda d, lib: d.Categorical(probs=lib.tensor([-1.0, 2.0])),

@@ -230,6 +230,20 @@ def test_arrays_of_bytes_say_what_to_do() -> None:
     assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]
 
 
+PRIVATE = ["nn.modules.conv._ConvNd", "nn.modules.conv._ConvTransposeNd", "nn.modules.batchnorm._NormBase", "nn.modules.pooling._MaxPoolNd",
+           "nn.init._calculate_fan_in_and_fan_out", "nn.init._calculate_correct_fan", "nn.common_types._size_2_t", "types.Number",
+           "utils.data._utils.collate.default_collate", "autograd.variable.Variable", "optim.adamw.AdamW", "optim.lr_scheduler._LRScheduler",
+           "distributions.constraint_registry.biject_to", "amp.autocast_mode.autocast", "nn.parallel.distributed.DistributedDataParallel"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+def test_names_that_programs_import(path: str) -> None:
+    """Names inside of PyTorch that programs import all the same."""
+    module, name = path.rsplit(".", 1)
+    assert hasattr(importlib.import_module(f"torch.{module}"), name)
+    assert hasattr(importlib.import_module(f"torchlette.torch.{module}"), name)
+
+
 def test_names_that_subclasses_use() -> None:
     """The base of older schedules, and a convolution with a weight made by a subclass."""
     assert facade.optim.lr_scheduler._LRScheduler is facade.optim.lr_scheduler.LRScheduler

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,6 +24,16 @@ def is_autocast_available(device_type: str) -> bool:
     if not isinstance(device_type, str):
         raise TypeError(f"is_autocast_available: device_type is wrong: got {type(device_type).__name__}, want str")
     return False
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Return ``False``: no context casts."""
+    return False
+
+
+def get_autocast_dtype(device_type: str) -> _C.dtype:
+    """Return what PyTorch would cast to: bfloat16 on the CPU, else float16."""
+    return _C.bfloat16 if device_type == "cpu" else _C.float16
 
 
 class autocast:

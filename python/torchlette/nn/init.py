@@ -57,7 +57,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """Return (fan in, fan out) of a weight [out, in, kernel...]."""
     if tensor.ndim < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
@@ -65,11 +65,11 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def _fan(tensor: Tensor, mode: str) -> int:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return _fans(tensor)[mode == "fan_out"]
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
 @no_grad()
@@ -174,14 +174,14 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 @no_grad()
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
-    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_fans(tensor)))
+    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out))."""
-    return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator=generator)
+    return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator=generator)
 
 
 @no_grad()
@@ -190,7 +190,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonli
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
@@ -200,7 +200,7 @@ def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlin
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator=generator)
+    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)), generator=generator)
 
 
 def _old_name(new: Any) -> Any:

@@ -27,18 +27,22 @@ _FACADE = __name__
 _OWN = ("cuda", "backends", "accelerator", "tensor_types")
 # Modules that PyTorch cuts otherwise than this library: names in them are found where they are here.
 _MOVED = {
+    "autograd.variable": "autograd",
     "nn.modules.channelshuffle": "nn.modules.shuffle",
     "nn.modules.fold": "nn.modules.conv",
     "nn.modules.instancenorm": "nn.modules.batchnorm",
     "nn.modules.pixelshuffle": "nn.modules.shuffle",
-    "nn.parallel.data_parallel": "nn.parallel",
     "nn.parallel.distributed": "nn.parallel",
+    "optim.adamw": "optim.adam",
+    "utils.data._utils": "utils.data",
+    "utils.data._utils.collate": "utils.data.collate",
     **{
         f"distributions.{old}": f"distributions.{new}"
         for new, olds in {
             "compound": "independent mixture_same_family",
             "discrete": "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical poisson",
             "distribution": "exp_family",
+            "transforms": "constraint_registry",
             "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
             "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal pareto uniform weibull",
             "multivariate": "multivariate_normal",

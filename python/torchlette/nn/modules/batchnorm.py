@@ -13,7 +13,7 @@ _NORMS = ("BatchNorm", "InstanceNorm")
 __all__ = [*(f"{kind}{d}d" for kind in _NORMS for d in (1, 2, 3)), "GroupNorm"]  # noqa: PLE0605
 
 
-class _Running(Module):
+class _NormBase(Module):
     """The parameters and the running statistics of ``num_features`` channels."""
 
     _dims: int
@@ -63,7 +63,7 @@ class _Running(Module):
             raise ValueError(f"expected {names} input (got {input.dim()}D input)")
 
 
-class _BatchNorm(_Running):
+class _BatchNorm(_NormBase):
     """Subtract each channel's mean and divide by its standard deviation, then scale and shift.
 
     Args:
@@ -124,7 +124,7 @@ class BatchNorm3d(_BatchNorm):
     _allowed = (5,)
 
 
-class _InstanceNorm(_Running):
+class _InstanceNorm(_NormBase):
     """Subtract the mean of each channel of each sample and divide by its standard deviation, then scale and shift.
 
     Args:

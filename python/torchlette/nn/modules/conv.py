@@ -16,7 +16,7 @@ from torchlette.nn.window_functions import as_tuple
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold"]
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     """What all convolutions share: the parameters, their initial values and the text."""
 
     _dims: int
@@ -66,7 +66,7 @@ class _Conv(Module):
         # a = sqrt(5) makes the bound of kaiming_uniform_ 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in, _ = init._fans(self.weight)
+            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
             if fan_in:
                 init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
@@ -89,7 +89,7 @@ class _Conv(Module):
         return text
 
 
-class _Plain(_Conv):
+class _Plain(_ConvNd):
     def __init__(
         self,
         in_channels: int,
@@ -165,7 +165,7 @@ class Conv3d(_Plain):
     _function = staticmethod(_C.conv3d)
 
 
-class _Transposed(_Conv):
+class _ConvTransposeNd(_ConvNd):
     _transposed = True
 
     def __init__(
@@ -211,14 +211,14 @@ class _Transposed(_Conv):
         return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
-class ConvTranspose1d(_Transposed):
+class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over sequences; arguments as :class:`ConvTranspose2d`."""
 
     _dims = 1
     _function = staticmethod(_C.conv_transpose1d)
 
 
-class ConvTranspose2d(_Transposed):
+class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution over images ``[N, C, H, W]``: the adjoint of :class:`Conv2d`.
 
     Args:
@@ -240,7 +240,7 @@ class ConvTranspose2d(_Transposed):
     _function = staticmethod(_C.conv_transpose2d)
 
 
-class ConvTranspose3d(_Transposed):
+class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution over volumes; arguments as :class:`ConvTranspose2d`."""
 
     _dims = 3

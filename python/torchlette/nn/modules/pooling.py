@@ -14,7 +14,7 @@ _KINDS = ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveAvgPool", "Adapt
 __all__ = [*(f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)), "FractionalMaxPool2d", "FractionalMaxPool3d"]  # noqa: PLE0605
 
 
-class _MaxPool(Module):
+class _MaxPoolNd(Module):
     """The largest element of each window.
 
     Args:
@@ -51,18 +51,18 @@ class _MaxPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
-class MaxPool1d(_MaxPool):
-    __doc__ = _MaxPool.__doc__
+class MaxPool1d(_MaxPoolNd):
+    __doc__ = _MaxPoolNd.__doc__
     _function = staticmethod(F.max_pool1d)
 
 
-class MaxPool2d(_MaxPool):
-    __doc__ = _MaxPool.__doc__
+class MaxPool2d(_MaxPoolNd):
+    __doc__ = _MaxPoolNd.__doc__
     _function = staticmethod(F.max_pool2d)
 
 
-class MaxPool3d(_MaxPool):
-    __doc__ = _MaxPool.__doc__
+class MaxPool3d(_MaxPoolNd):
+    __doc__ = _MaxPoolNd.__doc__
     _function = staticmethod(F.max_pool3d)
 
 
@@ -225,7 +225,7 @@ class AvgPool1d(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _AvgPool(Module):
+class _AvgPoolNd(Module):
     """The mean of each window.
 
     Args:
@@ -262,13 +262,13 @@ class _AvgPool(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool2d(_AvgPool):
-    __doc__ = _AvgPool.__doc__
+class AvgPool2d(_AvgPoolNd):
+    __doc__ = _AvgPoolNd.__doc__
     _function = staticmethod(F.avg_pool2d)
 
 
-class AvgPool3d(_AvgPool):
-    __doc__ = _AvgPool.__doc__
+class AvgPool3d(_AvgPoolNd):
+    __doc__ = _AvgPoolNd.__doc__
     _function = staticmethod(F.avg_pool3d)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from torchlette import _C
@@ -20,6 +21,7 @@ __all__ = [
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_rng_state_all",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
@@ -36,6 +38,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_rng_state_all",
     "synchronize",
 ]
 
@@ -112,6 +115,19 @@ def seed_all() -> None:
 def synchronize(device: Any = None) -> None:
     """Wait for all recorded work."""
     _C.mark_step()
+
+
+def get_rng_state_all() -> list[Any]:
+    """Return an empty list: a state for each device."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Do nothing: there are no devices to set the states of."""
+
+
+# Marks for NVIDIA's profiler, which is not here.
+nvtx = SimpleNamespace(range_push=lambda msg: 0, range_pop=lambda: 0, mark=lambda msg: None)
 
 
 def empty_cache() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import pickle
 import queue
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +63,9 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
 class DataLoader:
     """Batches of a dataset.
 
-    Worker processes are always spawned: a forked child cannot use the engine of its parent.
+    Worker processes are always spawned: a forked child cannot use the engine of its parent. Where they cannot start, for the
+    dataset cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``, the loader warns and loads
+    the same batches in this process.
 
     Args:
         dataset: A :class:`Dataset` or :class:`IterableDataset`.
@@ -119,6 +123,7 @@ class DataLoader:
         self.persistent_workers = persistent_workers
         self.in_order = in_order
         self._pool: _Workers | None = None
+        self._alone = False  # workers cannot start
         sampler = self._choose_sampler(shuffle, sampler, batch_sampler)
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
@@ -154,10 +159,15 @@ class DataLoader:
         return self.batch_sampler is not None
 
     def __iter__(self) -> Iterator[Any]:
-        if self.num_workers == 0:
+        if self.num_workers == 0 or self._alone:
             return self._load_here()
         if self._pool is None:
-            self._pool = _Workers(self)
+            try:
+                self._pool = _Workers(self)
+            except _CannotStart as why:
+                self._alone = True
+                warnings.warn(f"DataLoader: the {self.num_workers} workers cannot start: {why}: loading in this process", stacklevel=2)
+                return self._load_here()
         return self._pool.batches(self._requests())
 
     def _requests(self) -> Iterator[Any]:
@@ -209,6 +219,11 @@ class Fetcher:
 
 
 _END = "end of an iterable dataset"
+_STARTED = "started"
+
+
+class _CannotStart(Exception):
+    """Worker processes cannot start; the text says why."""
 
 
 def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any) -> None:
@@ -219,6 +234,7 @@ def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any)
 
     global _worker_info
     _worker_info = info
+    results.put((-1, -1, info.id, None, _STARTED))
     torchlette.manual_seed(info.seed)
     random.seed(info.seed)
     init = loader.pop("worker_init_fn")
@@ -243,6 +259,8 @@ class _Workers:
     def __init__(self, loader: DataLoader) -> None:
         from torchlette.random import initial_seed
 
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise SystemExit(1)  # a worker that runs the program again to import it: its parent notices and loads alone
         context = multiprocessing.get_context("spawn")
         self.loader = loader
         self.results = context.Queue()
@@ -259,8 +277,24 @@ class _Workers:
         for i, requests in enumerate(self.requests):
             info = WorkerInfo(i, loader.num_workers, initial_seed() + i, loader.dataset)
             process = context.Process(target=_work, args=(info, settings, requests, self.results), daemon=True)
-            process.start()
+            try:
+                process.start()
+            except (AttributeError, TypeError, pickle.PicklingError) as error:
+                self.stop()
+                raise _CannotStart(f"the dataset or a function of the loader cannot be pickled ({error})") from None
             self.processes.append(process)
+        self._wait_for_the_start()
+
+    def _wait_for_the_start(self) -> None:
+        """Wait until each worker has imported what it needs, or one has ended."""
+        waiting = len(self.processes)
+        while waiting:
+            try:
+                waiting -= self.results.get(timeout=0.2)[4] == _STARTED
+            except queue.Empty:
+                if not all(process.is_alive() for process in self.processes):
+                    self.stop()
+                    raise _CannotStart('one has ended while it imported the program: put the entry under if __name__ == "__main__"') from None
 
     def batches(self, wanted: Iterator[Any]) -> Iterator[Any]:
         """Iterate over the batches of one pass, in order unless the loader says otherwise."""
