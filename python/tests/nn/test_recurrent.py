@@ -214,3 +214,15 @@ def test_packed_lstm_on_each_device(device):
         padded, _ = tl.nn.utils.rnn.pad_packed_sequence(out)
         here.append(padded.detach().cpu().numpy())
     torch.testing.assert_close(torch.tensor(here[1]), torch.tensor(here[0]))
+
+
+def test_packed_sequences_under_another_default_device() -> None:
+    """Batch sizes and lengths are on the CPU whatever the default device is, and gradcheck keeps to its inputs' device."""
+    with tl.device("wgpu"):
+        rows = torchlette.nn.utils.rnn.pack_sequence([tl.ones(3, 2), tl.ones(1, 2)])
+        padded, lengths = torchlette.nn.utils.rnn.pad_packed_sequence(rows)
+        assert (rows.batch_sizes.device.type, lengths.device.type, padded.device.type) == ("cpu", "cpu", "wgpu")
+        assert lengths.tolist() == [3, 1]
+        x = tl.ones(2, dtype=tl.float64, device="cpu", requires_grad=True)
+        assert tl.autograd.gradcheck(tl.sin, (x,))
+        assert tl.autograd.gradgradcheck(tl.sin, (x,))

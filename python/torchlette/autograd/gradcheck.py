@@ -36,7 +36,7 @@ def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: f
         for step in (eps, -eps):
             moved = flat.copy()
             moved[k] += step
-            probe = _C.tensor(moved, dtype=x.dtype).reshape(x.shape)
+            probe = _C.tensor(moved, dtype=x.dtype, device=x.device).reshape(x.shape)
             with _autograd.no_grad():
                 outs = _outputs(func, [*inputs[:i], probe, *inputs[i + 1 :]])
             sides.append([o.detach().reshape(-1).tolist() for o in outs])
@@ -51,7 +51,7 @@ def _analytic_rows(out: _C.Tensor, x: _C.Tensor) -> list[list[float]]:
     for k in range(size):
         seed = [0.0] * size
         seed[k] = 1.0
-        cotangent = _C.tensor(seed, dtype=out.dtype).reshape(out.shape)
+        cotangent = _C.tensor(seed, dtype=out.dtype, device=out.device).reshape(out.shape)
         (g,) = _autograd.grad(out, x, cotangent, retain_graph=True, allow_unused=True)
         rows.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
     return rows
@@ -167,7 +167,7 @@ def gradgradcheck(
     wanted = _differentiable(points)
     outs = [o for o in _outputs(func, points) if o.requires_grad]
     if grad_outputs is None:
-        cotangents = [_C.randn(o.shape, dtype=o.dtype).requires_grad_() for o in outs]
+        cotangents = [_C.randn(o.shape, dtype=o.dtype, device=o.device).requires_grad_() for o in outs]
     else:
         cotangents = [grad_outputs] if isinstance(grad_outputs, _C.Tensor) else list(grad_outputs)
 

@@ -356,7 +356,11 @@ class Classes(Distribution):
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
             n = math.prod(shape)
-            drawn = _C.multinomial(rows, n // rows.shape[0] if rows.shape[0] else 0, True) if n else _C.zeros((rows.shape[0], 0), dtype=_C.int64)
+            drawn = (
+                _C.multinomial(rows, n // rows.shape[0] if rows.shape[0] else 0, True)
+                if n
+                else _C.zeros((rows.shape[0], 0), dtype=_C.int64, device=rows.device)
+            )
             return drawn.T.reshape(shape)
 
     def entropy(self) -> Tensor:

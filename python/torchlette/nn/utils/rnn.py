@@ -129,7 +129,7 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         steps = steps.index_select(1, places)
     sizes, rows = _rows(counts)
     data = steps.reshape(-1, *steps.shape[2:]).index_select(0, _C.tensor(rows, dtype=_C.int64, device=input.device))
-    return PackedSequence(data, _C.tensor(sizes, dtype=_C.int64), places)
+    return PackedSequence(data, _C.tensor(sizes, dtype=_C.int64, device="cpu"), places)
 
 
 def pad_packed_sequence(
@@ -157,7 +157,7 @@ def pad_packed_sequence(
     rows = _C.tensor(_rows(counts)[1], dtype=_C.int64, device=data.device)
     padded = _C.full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device).index_copy(0, rows, data)
     padded = padded.reshape(steps, batch, *data.shape[1:])
-    lengths = _C.tensor(counts, dtype=_C.int64)
+    lengths = _C.tensor(counts, dtype=_C.int64, device="cpu")
     if sequence.unsorted_indices is not None:
         padded = padded.index_select(1, sequence.unsorted_indices)
         lengths = lengths.index_select(0, sequence.unsorted_indices.cpu())
