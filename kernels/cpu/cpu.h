@@ -240,6 +240,11 @@ typedef struct {
 	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
 	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
+	// C[mr][nr] = A B with row k of B at b + row[k]; and the runs of a tile of C, from columns of the tile to those of c.
+	void (*gemmrows32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, const int64_t *row, float *c, int64_t cm);
+	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row, double *c, int64_t cm);
+	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
+	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Panels of a B of several dims. packruns: row k begins at b + row[k], its columns are runs of elements step
 	// apart; up to bend may be read, and up to dend written. packturn: column j begins at b + col[j], its rows are contiguous.
 	void (*packruns32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, float *dst, const float *dend);

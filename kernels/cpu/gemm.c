@@ -7,6 +7,9 @@
 // TASKS a thread at least, where rows of A are packed.
 enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4 };
 
+// B of several dims is read where it lies for at most RAW_K terms, and one element in RAW_WASTE that is no column.
+enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
+
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
 
@@ -29,6 +32,9 @@ typedef struct {
 	// apart: A has no one stride over K, but one over runs of arun.
 	int nk, nn, apart;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4], *row, extent, arun;
+	// Where columns lie in the order of memory, span elements hold them all, and their nstart runs of one
+	// length begin at start; span is 0 when B is better packed.
+	int64_t span, nstart, *start;
 	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged
 	char **buf;
 	const int64_t *par;
@@ -61,6 +67,21 @@ static void elements(const int64_t *size, const int64_t *stride, int dims, int64
 			ix[d] = 0;
 		}
 	}
+}
+
+// The columns among n elements from at, as runs of elements less at.
+static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
+	int64_t length = x->ns[x->nn - 1], low = 0, high = x->nstart, runs = 0;
+	while (low < high) { // the first run that ends behind at
+		int64_t middle = (low + high) / 2;
+		if (x->start[middle] + length > at) high = middle;
+		else low = middle + 1;
+	}
+	for (; low < x->nstart && x->start[low] < at + n; low++) {
+		int64_t skip = x->start[low] < at ? at - x->start[low] : 0, from = x->start[low] + skip - at;
+		run[runs++] = (tl_piece){low * length + skip, length - skip < n - from ? length - skip : n - from, from};
+	}
+	return runs;
 }
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -172,9 +193,18 @@ static int take_dims(gemm *x) {
 	x->arun = x->ks[d];
 	for (; d > 0 && x->akd[d - 1] == x->akd[d] * x->ks[d]; d--) x->arun *= x->ks[d - 1];
 	x->apart = d > 0;
-	x->row = tl_alloc(x->K * (int64_t)sizeof(int64_t));
-	if (x->row) elements(x->ks, x->bkd, x->nk, 0, x->K, x->row);
-	return x->row != NULL;
+	d = x->nn - 1;
+	x->nstart = x->N / x->ns[d];
+	x->row = tl_alloc((x->K + x->nstart) * (int64_t)sizeof(int64_t));
+	if (!x->row) return 0;
+	x->start = x->row + x->K;
+	elements(x->ks, x->bkd, x->nk, 0, x->K, x->row);
+	elements(x->ns, x->bnd, d, 0, x->nstart, x->start);
+	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && !x->act && x->K <= RAW_K;
+	for (; d > 0; d--) ordered = ordered && x->bnd[d - 1] >= x->bnd[d] * x->ns[d];
+	int64_t span = x->start[x->nstart - 1] + x->ns[x->nn - 1];
+	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;
+	return 1;
 }
 
 static void run_batches(gemm *x, int64_t n) {

@@ -130,6 +130,40 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	SUF(finish)(x, 0, x->M, begin * nr, j1);
 }
 
+// Few rows against columns that lie in order: B is not packed, and what is computed between the columns is left out.
+static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	const REAL *whole = (const REAL *)x->b;
+	int64_t nr = x->nr;
+	for (int64_t p = begin; p < end; p++) {
+		int64_t j = p * nr, nn = least(nr, x->span - j);
+		tl_piece run[32];
+		int64_t runs = runs_at(x, j, nn, run);
+		REAL *last = NULL;
+		if (nn < nr) { // a whole row might end behind the buffer
+			last = tl_scratch(x->pool, worker, x->K * nr * (int64_t)sizeof(REAL));
+			if (!last) {
+				x->oom = x->K * nr * (int64_t)sizeof(REAL);
+				return;
+			}
+			tl_piece all = {0, nn, j};
+			x->t->SUF(packruns)(whole, whole + x->extent, x->row, x->K, &all, 1, 1, last, last + x->K * nr);
+		}
+		int rows;
+		for (int64_t m = 0; m < x->M && runs > 0; m += rows) {
+			rows = SUF(height)(x, m, x->M);
+			const REAL *a = (const REAL *)x->a + m * x->am;
+			REAL *c = (REAL *)x->c + m * x->cm, tile[14 * 32] __attribute__((aligned(64)));
+			int full = run[0].n == nr;
+			REAL *to = full ? c + run[0].to : tile;
+			int64_t cm = full ? x->cm : nr;
+			if (last) x->t->SUF(gemm)(rows, x->K, a, x->am, x->ak, last, nr, to, cm, 1);
+			else x->t->SUF(gemmrows)(rows, x->K, a, x->am, x->ak, whole + j, x->row, to, cm);
+			if (!full) x->t->SUF(putruns)(tile, rows, run, runs, c, x->cm);
+		}
+	}
+}
+
 static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
@@ -267,8 +301,9 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		SUF(blocks)(x, worker, parallel);
 		return;
 	}
-	int64_t panels = (x->N + x->nr - 1) / x->nr;
+	tl_job job = x->span ? SUF(raw) : SUF(columns);
+	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
 	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1;
-	if (parallel) tl_parallel(x->pool, panels, grain > 4 ? grain : 4, SUF(columns), x);
-	else SUF(columns)(x, worker, 0, panels);
+	if (parallel) tl_parallel(x->pool, panels, grain > 4 ? grain : 4, job, x);
+	else job(x, worker, 0, panels);
 }

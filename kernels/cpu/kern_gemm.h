@@ -18,7 +18,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_NR64 TL_VL
 
 #define TL_GEMM(s, T, V, L, TURN) \
-	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
+	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		V x[TL_MR][2]; \
 		/* The tile of C is fetched while it is computed. */ \
 		TL_UNROLL for (int i = 0; i < mr; i++) { \
@@ -27,8 +27,9 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			__builtin_prefetch(c + i * cm + 2 * L - 1, 1); \
 		} \
 		for (int64_t k = 0; k < kc; k++) { \
-			V b0 = *(const V *)b, b1 = *(const V *)(b + L); \
-			if (bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
+			const T *at = row ? b + row[k] : b; \
+			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
+			if (!row && bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
 			TL_UNROLL for (int i = 0; i < mr; i++) { \
 				T y = a[i * am]; \
 				x[i][0] += y * b0; \
@@ -48,15 +49,31 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			*(V *)(c + i * cm + L) = x[i][1]; \
 		} \
 	} \
-	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, T *c, int64_t cm, int first) { \
+	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		switch (mr) { \
 			TL_ROWS(s) \
 		} \
 	} \
 	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, int first) { \
-		if (am == 1 && ak == TL_MR && bk == 2 * L) rows##s(mr, kc, a, 1, TL_MR, b, 2 * L, c, cm, first); \
-		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, c, cm, first); \
-		else rows##s(mr, kc, a, am, ak, b, bk, c, cm, first); \
+		if (am == 1 && ak == TL_MR && bk == 2 * L) rows##s(mr, kc, a, 1, TL_MR, b, 2 * L, 0, c, cm, first); \
+		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, c, cm, first); \
+		else rows##s(mr, kc, a, am, ak, b, bk, 0, c, cm, first); \
+	} \
+	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, int64_t cm) { \
+		rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
+	} \
+	/* Each run by whole vectors, of which the last may overlap the one before. */ \
+	static void putruns##s(const T *tile, int64_t rows, const tl_piece *run, int64_t runs, T *c, int64_t cm) { \
+		typedef T four __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias)); \
+		for (int64_t i = 0; i < rows; i++, tile += 2 * L, c += cm) \
+			for (int64_t r = 0; r < runs; r++) { \
+				const T *p = tile + run[r].from; \
+				T *to = c + run[r].to; \
+				int64_t n = run[r].n, j = 0; \
+				for (; j + 4 <= n; j += 4) *(four *)(to + j) = *(const four *)(p + j); \
+				if (j < n && n >= 4) *(four *)(to + n - 4) = *(const four *)(p + n - 4); \
+				else for (; j < n; j++) to[j] = p[j]; \
+			} \
 	} \
 	static void packb##s(const T *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, T *d) { \
 		if (n == 2 * L && bn == 1) { \
@@ -147,7 +164,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		} \
 	}
 
-#define TL_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, c, cm, first); break;
+#define TL_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;
 #define TL_ROWS6(s) TL_ROW(s, 1) TL_ROW(s, 2) TL_ROW(s, 3) TL_ROW(s, 4) TL_ROW(s, 5) TL_ROW(s, 6)
 #define TL_ROWS8(s) TL_ROWS6(s) TL_ROW(s, 7) TL_ROW(s, 8)
 #define TL_ROWS14(s) TL_ROWS8(s) TL_ROW(s, 9) TL_ROW(s, 10) TL_ROW(s, 11) TL_ROW(s, 12) TL_ROW(s, 13) TL_ROW(s, 14)

@@ -108,9 +108,9 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
 	}
 	sizes := func(n int) (s []int64) {
 		for range n {
-			s = append(s, 1+r.Int64N(7))
+			s = append(s, 1+r.Int64N(3))
 		}
-		s[n-1] += r.Int64N(30)
+		s[n-1] += r.Int64N(20)
 		return s
 	}
 	// strides gives those over dims of the sizes, and how far they reach.
