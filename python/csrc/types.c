@@ -139,7 +139,7 @@ static int device_number(const char *type, long index, uint8_t *id) {
         *id = (uint8_t)((index < 0 ? 0 : index) + 1);
         return 1;
     }
-    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s", type);
+    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
     return -1;
 }
 
