@@ -75,11 +75,13 @@ class BuildWithEngine(build_ext):
 
 def extension() -> Extension:
     """Return the extension module, for the stable ABI of Python 3.11."""
-    compile_flags, run_path = ["-std=c11", "-O2", "-Wall", "-Wextra", "-fvisibility=hidden", "-g0"], ["-Wl,-rpath,$ORIGIN"]
-    if sys.platform == "darwin":
-        run_path = ["-Wl,-rpath,@loader_path"]
+    compile_flags, link_flags = ["-std=c11", "-O2", "-flto=auto", "-Wall", "-Wextra", "-fvisibility=hidden", "-g0"], ["-O2", "-flto=auto"]
     if sys.platform == "win32":
-        compile_flags, run_path = ["/std:c11", "/O2"], []
+        compile_flags, link_flags = ["/std:c11", "/O2"], []
+    elif sys.platform == "darwin":
+        link_flags.append("-Wl,-rpath,@loader_path")
+    else:
+        link_flags.append("-Wl,-rpath,$ORIGIN")
     return Extension(
         f"{PACKAGE}._C",
         SOURCES,
@@ -88,7 +90,7 @@ def extension() -> Extension:
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         libraries=["torchlette"],
         extra_compile_args=compile_flags,
-        extra_link_args=run_path,
+        extra_link_args=link_flags,
         py_limited_api=True,
     )
 

@@ -69,10 +69,25 @@ func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.i
 		Scalars: view[scalar](unsafe.Pointer(c.scalars), c.n_scalars),
 		Outs:    view[uint64](unsafe.Pointer(c.outs), c.n_outs),
 		Drop:    view[uint64](unsafe.Pointer(c.drop), c.n_drop),
+		Queued:  view[queued](unsafe.Pointer(c.queued), c.n_queued),
 	}
 	k, err := instance().Op(&d, view[result](unsafe.Pointer(out), limit))
 	*n = C.int32_t(k)
 	return failed(err)
+}
+
+//export tlgo_reserve
+func tlgo_reserve(hs *C.uint64_t, n C.int32_t) (st C.int32_t) {
+	defer guard("tl_reserve", 0, &st)
+	instance().Reserve(view[uint64](unsafe.Pointer(hs), n))
+	return 0
+}
+
+//export tlgo_record
+func tlgo_record(calls *C.tl_queued, n C.int32_t, drop *C.uint64_t, nDrop C.int32_t) (st C.int32_t) {
+	defer guard("tl_record", 0, &st)
+	instance().Record(view[queued](unsafe.Pointer(calls), n), view[uint64](unsafe.Pointer(drop), nDrop))
+	return 0
 }
 
 //export tlgo_from_data

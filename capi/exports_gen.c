@@ -23,6 +23,20 @@ int32_t tl_op(const tl_call *call, tl_out *out, int32_t max, int32_t *n) {
     return tlgo_op((tl_call *)call, out, max, n);
 }
 
+int32_t tl_reserve(uint64_t *handles, int32_t n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_reserve(handles, n);
+}
+
+int32_t tl_record(const tl_queued *calls, int32_t n, const uint64_t *drop, int32_t n_drop) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_record((tl_queued *)calls, n, (uint64_t *)drop, n_drop);
+}
+
 int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t site, tl_out *out) {
     if (tl_forked) {
         return tl_refuse_fork();

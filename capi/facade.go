@@ -8,6 +8,7 @@ type (
 	call      = engine.Call
 	scalar    = engine.Scalar
 	result    = engine.Out
+	queued    = engine.Queued
 	gradEvent = engine.BackwardEvent
 	function  = engine.Function
 )

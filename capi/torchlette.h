@@ -17,8 +17,9 @@ extern "C" {
 #endif
 #endif
 
-#define TL_ABI_VERSION 1u
+#define TL_ABI_VERSION 2u
 #define TL_MAX_RANK 16
+#define TL_QUEUED_TENSORS 4
 #define TL_OPERATORS_HASH 0x6dbc318bu
 
 /* Statuses. */
@@ -105,6 +106,16 @@ typedef struct {
     uint64_t bits;
 } tl_scalar;
 
+/* A call that tl_out.promise promised: the same operator, integers and numbers on tensors of the same layouts,
+ * dtypes, devices and flags, under the same modes. Its result is what the promise came with, but for the handle:
+ * so it need not be recorded at once. */
+typedef struct {
+    uint32_t promise;
+    uint32_t site;
+    uint64_t handle; /* of tl_reserve: the result's */
+    uint64_t in[TL_QUEUED_TENSORS]; /* the tensors among the operands */
+} tl_queued;
+
 /* One call of an operator. The flat encoding of its arguments follows its
  * signature: see engine/op/sig.go. Nothing is kept after the call returns. */
 typedef struct {
@@ -116,15 +127,18 @@ typedef struct {
     const tl_scalar *scalars;
     const uint64_t *outs; /* mode TL_INTO_OUT: the tensors that take the results */
     const uint64_t *drop; /* handles to release first */
-    int32_t n_in, n_ints, n_scalars, n_outs, n_drop;
+    const tl_queued *queued; /* promised calls made before, as of tl_record; even before drop */
+    int32_t n_in, n_ints, n_scalars, n_outs, n_drop, n_queued;
 } tl_call;
 
 /* A new tensor. Only rank entries of shape are written. */
 typedef struct {
     uint64_t handle;
     uint8_t dtype, device, rank, flags;
-    uint32_t reserved;
+    uint32_t layout; /* sizes and strides, as a number; 0 stands for none */
     int64_t numel;
+    uint32_t promise; /* not 0: the call can be made again through tl_queued. Numbers with another upper half are void */
+    uint32_t reserved;
     int64_t shape[TL_MAX_RANK];
 } tl_out;
 
@@ -177,6 +191,12 @@ TL_API int32_t tl_op_find(const char *name, uint16_t *op);
 
 /* Records one operator. Writes up to max results and their number to n. */
 TL_API int32_t tl_op(const tl_call *call, tl_out *out, int32_t max, int32_t *n);
+
+/* Handles for the results of promised calls. */
+TL_API int32_t tl_reserve(uint64_t *handles, int32_t n);
+
+/* Records promised calls, then releases the handles in drop. A call that fails leaves its handle unusable; its error is raised at the next wait. */
+TL_API int32_t tl_record(const tl_queued *calls, int32_t n, const uint64_t *drop, int32_t n_drop);
 
 /* A tensor with a copy of dense row-major data. flags: TL_REQUIRES_GRAD. */
 TL_API int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t site, tl_out *out);

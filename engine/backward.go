@@ -180,7 +180,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	}
 	if next.Grad.IsTensor() {
 		next.Grad.Base = 0
-		e.describe(s.Wrap(next.Grad, nil), &ev.Grad)
+		e.describe(s.Wrap(&next.Grad, nil), &ev.Grad)
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 			if ss.flags&CreateGraph == 0 {
 				v.Tape = 0
 			}
-			e.describe(e.s.Wrap(v, nil), &outs[i])
+			e.describe(e.s.Wrap(&v, nil), &outs[i])
 		} else if ss.flags&AllowUnused == 0 {
 			for k := 0; k < i; k++ {
 				if has[k] {

@@ -9,6 +9,36 @@ import (
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
+// BenchmarkRecordPromised times the same as a promised call, in batches of 128.
+func BenchmarkRecordPromised(b *testing.B) {
+	dev := interp.New()
+	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
+	var x Out
+	if err := e.FromData(ir.F32, 0, []int64{4}, make([]byte, 16), false, 0, &x); err != nil {
+		b.Fatal(err)
+	}
+	c := Call{Op: op.DefNamed("add").ID, In: []uint64{x.Handle, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}}
+	var outs [1]Out
+	for outs[0].Promise == 0 {
+		if _, err := e.Op(&c, outs[:]); err != nil {
+			b.Fatal(err)
+		}
+		e.Release([]uint64{outs[0].Handle})
+	}
+	calls, drop := make([]Queued, 128), make([]uint64, 128)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if n%len(calls) != 0 {
+			continue
+		}
+		e.Reserve(drop)
+		for i := range calls {
+			calls[i] = Queued{Promise: outs[0].Promise, Handle: drop[i], In: [MaxQueuedTensors]uint64{x.Handle, x.Handle}}
+		}
+		e.Record(calls, drop)
+	}
+}
+
 // BenchmarkRecordAdd times recording a+b, with the result dropped at the next call.
 func BenchmarkRecordAdd(b *testing.B) {
 	dev := interp.New()

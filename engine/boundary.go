@@ -64,7 +64,7 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 		e.ranges[st] = [2]int64{lo, hi}
 	}
 	v := e.s.G.AddLeaf(av.ID, st, site)
-	hd := e.s.Wrap(op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
+	hd := e.s.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
 	e.s.G.Release(v)
 	if requiresGrad {
 		if err := e.s.SetRequiresGrad(hd, true); err != nil {

@@ -71,6 +71,7 @@ type Engine struct {
 	stats      counters
 	profile    profile
 	defaultSet bool
+	promises   Promises
 	factories  []int // by operator: its requires_grad parameter, -1 for none
 	decodings  [][]decoding
 	unread     []uint32 // by operator: its numbers that Eval only passes on
@@ -159,6 +160,7 @@ func (e *Engine) start() {
 	e.ranges = map[uint32][2]int64{}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison = nil, nil, nil
+	e.promises.forget()
 	e.defaultSet = false
 	e.s.Seed(0x5DEECE66D)
 }
@@ -179,6 +181,7 @@ type Call struct {
 	Scalars []Scalar
 	Outs    []uint64
 	Drop    []uint64
+	Queued  []Queued // promised calls made before this one
 }
 
 // The modes of a Call.
@@ -202,8 +205,10 @@ const (
 type Out struct {
 	Handle                     uint64
 	DType, Device, Rank, Flags uint8
-	_                          uint32
+	Layout                     ir.LayoutID // sizes and strides; 0 in no tensor
 	Numel                      int64
+	Promise                    uint32 // not 0: what Record can do again; see Promises
+	_                          uint32
 	Shape                      [MaxRank]int64
 }
 
@@ -254,6 +259,9 @@ func (e *Engine) poisoned() *ir.Error {
 // Op records an operator.
 func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 	e.enter()
+	if len(c.Queued) > 0 {
+		e.record(c.Queued)
+	}
 	defer e.finish(c.Site, &err)
 	return e.op(c, outs)
 }
@@ -270,10 +278,7 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if d == nil {
 		return 0, ir.Errorf(ir.ErrHandle, "operator number %d: want 1 to %d", c.Op, len(op.Defs()))
 	}
-	e.s.Site = c.Site
-	if e.x.Profiling {
-		e.s.Site = e.profile.forward(c.Site)
-	}
+	e.atSite(c.Site)
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
@@ -299,13 +304,14 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if len(vals) > len(outs) {
 		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
 	}
+	promise := e.promise(c, d)
 	for i := range vals {
 		if vals[i].Base != 0 && e.handedThrough(d, &vals[i]) {
 			e.describe(c.In[0], &outs[i])
 			outs[i].Flags |= OutSame
 			continue
 		}
-		hd := e.s.Wrap(vals[i], c.In)
+		hd := e.s.Wrap(&vals[i], c.In)
 		if e.factories[d.ID] >= 0 {
 			if err := e.applyRequiresGrad(c, d, hd); err != nil {
 				e.s.Release(hd)
@@ -313,8 +319,17 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 			}
 		}
 		e.describe(hd, &outs[i])
+		outs[i].Promise = promise
 	}
 	return len(vals), nil
+}
+
+// atSite makes site the line that records.
+func (e *Engine) atSite(site uint32) {
+	e.s.Site = site
+	if e.x.Profiling {
+		e.s.Site = e.profile.forward(site)
+	}
 }
 
 // eval calls the operator's rule, or does again what it recorded for equal operands.
@@ -387,6 +402,11 @@ func (e *Engine) finish(site uint32, err **ir.Error) {
 		(*err).Site = site
 	}
 	e.s.Drain()
+	e.netAndUnlock()
+}
+
+// netAndUnlock ends a call that recorded: the safety net runs what is pending when that is much.
+func (e *Engine) netAndUnlock() {
 	if len(e.s.G.Pending) >= e.netAt || e.s.PendingBytes > e.byteBudget/2 {
 		e.net()
 	}
@@ -586,7 +606,8 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		e.s.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "a shape is too large: its sizes overflow: got %s", ir.ShapeString(l.Shape)))
 	}
-	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel
+	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
+	o.Promise = 0
 	copy(o.Shape[:], l.Shape)
 	if e.s.RequiresGrad(h) {
 		o.Flags |= OutRequiresGrad

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/exec"
@@ -302,12 +303,32 @@ func (e *Engine) takeFault() *ir.Error {
 	return x
 }
 
+// netPrefix gives the pending nodes up to the threshold. Those past it, of which there are some when calls come in
+// batches, wait: where a loop's windows are cut must not depend on the batches.
+func (e *Engine) netPrefix() []ir.PendingRef {
+	g := e.s.G
+	limit := uint64(math.MaxUint64)
+	if len(g.Pending) > e.netAt {
+		limit = g.Pending[e.netAt-1].Seq
+	}
+	g.CompactPending()
+	n := len(g.Pending)
+	for n > 0 && g.Pending[n-1].Seq > limit {
+		n--
+	}
+	return g.Pending[:max(n, min(1, len(g.Pending)))]
+}
+
 // net is the safety net: it runs a prefix of the pending nodes, cut at the last node
 // recorded at the call site of the first, so that a loop's windows are alike.
 func (e *Engine) net() {
 	g := e.s.G
-	g.CompactPending()
-	if len(g.Pending) < netNodes*3/4 && e.s.PendingBytes <= e.byteBudget/2 {
+	pending := e.netPrefix()
+	if len(g.Pending) == 0 {
+		e.s.PendingBytes = 0
+		return
+	}
+	if len(pending) < netNodes*3/4 && e.s.PendingBytes <= e.byteBudget/2 {
 		e.netAt = netNodes
 		if len(g.Pending) > netNodes/2 {
 			e.netAt = len(g.Pending) + netNodes/2
@@ -319,22 +340,22 @@ func (e *Engine) net() {
 		return
 	}
 	defer e.lock.release()
-	cut := len(g.Pending)
-	first := g.Node(g.Pending[0].ID).Site
-	for i := len(g.Pending) - 1; i > 0; i-- {
-		if g.Node(g.Pending[i].ID).Site == first {
+	cut := len(pending)
+	first := g.Node(pending[0].ID).Site
+	for i := len(pending) - 1; i > 0; i-- {
+		if g.Node(pending[i].ID).Site == first {
 			cut = i
 			break
 		}
 	}
 	if cut < 64 {
-		cut = len(g.Pending)
+		cut = len(pending)
 	}
 	values := make([]uint32, 0, cut)
-	for _, p := range g.Pending[:cut] {
+	for _, p := range pending[:cut] {
 		values = append(values, p.ID)
 	}
-	last := g.Pending[cut-1].Seq
+	last := pending[cut-1].Seq
 	effects := 0
 	for effects < len(e.s.Effects) {
 		ef := &e.s.Effects[effects]

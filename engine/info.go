@@ -178,7 +178,7 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 
 func (e *Engine) counts() map[string]int64 {
 	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
-		"nodes_recorded": int64(e.s.Recorded), "rules_recalled": e.s.Recalled(), "nodes_executed": e.stats.executed, "kernels_run": e.x.Kernels, "bytes_written": e.x.Bytes,
+		"nodes_recorded": int64(e.s.Recorded), "rules_recalled": e.s.Recalled(), "calls_promised": e.promises.kept, "nodes_executed": e.stats.executed, "kernels_run": e.x.Kernels, "bytes_written": e.x.Bytes,
 		"live_handles": int64(e.s.LiveHandles), "live_bases": int64(e.s.LiveBases), "live_nodes": int64(e.s.G.Live()), "tape_nodes": int64(e.s.T.Live()),
 		"live_storages": int64(e.x.LiveStorages), "effects_logged": int64(e.s.Token()), "effects_pending": int64(len(e.s.Effects)), "nodes_pending": int64(len(e.s.G.Pending)),
 		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.s.Epoch), "faults": e.stats.faults,

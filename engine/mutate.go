@@ -195,7 +195,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 
 // resize makes handle hd an owner of a new base that holds v.
 func (e *Engine) resize(hd uint64, v op.Val) *ir.Error {
-	n := e.s.Wrap(v, nil)
+	n := e.s.Wrap(&v, nil)
 	err := e.s.SetData(hd, n)
 	e.s.Release(n)
 	return err

@@ -3,10 +3,13 @@ package main
 import "github.com/torchlette/torchlette/engine/ir"
 
 // abiVersion changes with every incompatible change of a struct or an export.
-const abiVersion = 1
+const abiVersion = 2
 
 // maxRank is the length of engine.Out.Shape.
 const maxRank = 16
+
+// queuedTensors is engine.MaxQueuedTensors.
+const queuedTensors = 4
 
 // codeNames names ir.Code in C.
 var codeNames = [ir.NumCodes]string{
@@ -38,6 +41,10 @@ var exports = []export{
 		doc: "The number of an operator by its full name, such as \"matmul\" or \"sum.dim_IntList\"."},
 	{name: "tl_op", ret: "int32_t", params: "const tl_call *call, tl_out *out, int32_t max, int32_t *n",
 		doc: "Records one operator. Writes up to max results and their number to n."},
+	{name: "tl_reserve", ret: "int32_t", params: "uint64_t *handles, int32_t n",
+		doc: "Handles for the results of promised calls."},
+	{name: "tl_record", ret: "int32_t", params: "const tl_queued *calls, int32_t n, const uint64_t *drop, int32_t n_drop",
+		doc: "Records promised calls, then releases the handles in drop. A call that fails leaves its handle unusable; its error is raised at the next wait."},
 	{name: "tl_from_data", ret: "int32_t",
 		params: "uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t site, tl_out *out",
 		doc:    "A tensor with a copy of dense row-major data. flags: TL_REQUIRES_GRAD."},
@@ -175,6 +182,16 @@ typedef struct {
     uint64_t bits;
 } tl_scalar;
 
+/* A call that tl_out.promise promised: the same operator, integers and numbers on tensors of the same layouts,
+ * dtypes, devices and flags, under the same modes. Its result is what the promise came with, but for the handle:
+ * so it need not be recorded at once. */
+typedef struct {
+    uint32_t promise;
+    uint32_t site;
+    uint64_t handle; /* of tl_reserve: the result's */
+    uint64_t in[TL_QUEUED_TENSORS]; /* the tensors among the operands */
+} tl_queued;
+
 /* One call of an operator. The flat encoding of its arguments follows its
  * signature: see engine/op/sig.go. Nothing is kept after the call returns. */
 typedef struct {
@@ -186,15 +203,18 @@ typedef struct {
     const tl_scalar *scalars;
     const uint64_t *outs; /* mode TL_INTO_OUT: the tensors that take the results */
     const uint64_t *drop; /* handles to release first */
-    int32_t n_in, n_ints, n_scalars, n_outs, n_drop;
+    const tl_queued *queued; /* promised calls made before, as of tl_record; even before drop */
+    int32_t n_in, n_ints, n_scalars, n_outs, n_drop, n_queued;
 } tl_call;
 
 /* A new tensor. Only rank entries of shape are written. */
 typedef struct {
     uint64_t handle;
     uint8_t dtype, device, rank, flags;
-    uint32_t reserved;
+    uint32_t layout; /* sizes and strides, as a number; 0 stands for none */
     int64_t numel;
+    uint32_t promise; /* not 0: the call can be made again through tl_queued. Numbers with another upper half are void */
+    uint32_t reserved;
     int64_t shape[TL_MAX_RANK];
 } tl_out;
 

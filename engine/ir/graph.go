@@ -112,8 +112,9 @@ func (g *Graph) Add(op uint16, attr, site uint32, avals []AvalID, edges []Edge, 
 	copy(g.scalars.slice(so, len(scalars)), scalars)
 	g.seq++
 	n := &g.nodes[id]
-	*n = Node{Seq: g.seq, Refs: 1, Op: op, NEdge: uint16(len(edges)), NScal: uint16(len(scalars)), NProj: uint16(np),
-		Aval: avals[0], Attr: attr, Site: site, edges: eo, scalar: so}
+	*n = Node{} // then field by field: a literal would be made elsewhere and copied
+	n.Seq, n.Refs, n.Op, n.NEdge, n.NScal, n.NProj = g.seq, 1, op, uint16(len(edges)), uint16(len(scalars)), uint16(np)
+	n.Aval, n.Attr, n.Site, n.edges, n.scalar = avals[0], attr, site, eo, so
 	for i := range edges {
 		if v := edges[i].Value; v != 0 {
 			g.nodes[v].Refs++

@@ -91,7 +91,7 @@ func (s *State) load(base uint32) *ir.Error {
 
 // Wrap makes handles of results. A result that still names a base is an alias of it:
 // a view, or an operand handed through; src are the operands' handles.
-func (s *State) Wrap(v op.Val, src []uint64) uint64 {
+func (s *State) Wrap(v *op.Val, src []uint64) uint64 {
 	if v.Base != 0 {
 		return s.alias(v, src)
 	}
@@ -106,7 +106,7 @@ func (s *State) Wrap(v op.Val, src []uint64) uint64 {
 	return hd
 }
 
-func (s *State) alias(v op.Val, src []uint64) uint64 {
+func (s *State) alias(v *op.Val, src []uint64) uint64 {
 	from := -1
 	for i, x := range src {
 		if h, err := s.Handle(x); err == nil && h.Base == v.Base {

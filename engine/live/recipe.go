@@ -43,6 +43,8 @@ type step struct {
 	in     []op.Val
 	bits   []uint64   // of constant numbers, by operand
 	types  []ir.DType // of numbers, by operand
+	src    []uint8    // of in, by operand
+	taped  bool       // the primitive has a VJP
 	avals  []ir.AvalID
 	layout ir.LayoutID
 	offset int64 // of the view, past its source's
@@ -66,21 +68,28 @@ type recipes struct {
 	unfit  bool
 	regs   []op.Val
 	in     []op.Val
+	last   *recipe // the one that Recall followed last; nil when it knew none
 	// recalled counts the rules that were not called.
 	recalled int64
 }
+
+// LastCall gives the hash of the call that Recall followed last; ok is false when it knew no recipe.
+func (s *State) LastCall() (hash uint64, ok bool) { return s.recipes.hash, s.recipes.last != nil }
 
 // Recalled counts the rules whose recipes were followed.
 func (s *State) Recalled() int64 { return s.recipes.recalled }
 
 // Key starts the key of a rule's call and gives it back for appending; what names the rule
 // and everything that it may read besides its operands.
-func (s *State) Key(what uint64) []uint64 {
+func (s *State) Key(what uint64) []uint64 { return append(s.recipes.key[:0], what, s.mode()) }
+
+// mode is what a rule may look at besides its operands.
+func (s *State) mode() uint64 {
 	mode := uint64(s.Default)<<8 | uint64(s.DefaultDev)
 	if s.taping {
 		mode |= 1 << 16
 	}
-	return append(s.recipes.key[:0], what, mode)
+	return mode
 }
 
 func hashKey(key []uint64) uint64 {
@@ -101,19 +110,29 @@ func (s *State) Recall(key []uint64, operands, numbers []op.Val) (outs []op.Val,
 	m.hash = hashKey(key)
 	r := m.byHash[m.hash]
 	if r == nil || !slices.Equal(r.key, key) {
+		m.last = nil
 		return nil, false
 	}
-	m.recalled++
+	m.last = r
 	m.regs = append(append(m.regs[:0], operands...), numbers...)
+	return s.followAll(r), true
+}
+
+// followAll does a recipe's steps with the registers in hand.
+func (s *State) followAll(r *recipe) []op.Val {
+	s.recipes.recalled++
 	for i := range r.steps {
 		s.follow(&r.steps[i])
 	}
-	return m.fetch(r.outs), true
+	return s.recipes.fetch(r.outs)
 }
 
 // fetch gives the values that refs name: what is in their registers, and constants themselves. They are
 // valid until the next call.
 func (m *recipes) fetch(refs []op.Val) []op.Val {
+	if len(refs) == 1 && refs[0].Src != 0 {
+		return m.regs[refs[0].Src-1 : refs[0].Src]
+	}
 	m.in = m.in[:0]
 	for i := range refs {
 		if src := refs[i].Src; src != 0 {
@@ -189,7 +208,9 @@ func (s *State) noteEmit(p *op.Prim, attr []int64, in []op.Val, avals []ir.AvalI
 	m := &s.recipes
 	st := step{prim: p, attr: slices.Clone(attr), attrID: ir.InternAttr(attr), avals: slices.Clone(avals), in: slices.Clone(in),
 		bits: make([]uint64, len(in)), types: make([]ir.DType, len(in))}
+	st.taped = p.VJP != nil
 	for i := range in {
+		st.src = append(st.src, in[i].Src)
 		switch {
 		case in[i].IsTensor():
 			m.unfit = m.unfit || in[i].Src == 0
@@ -251,9 +272,8 @@ func (s *State) follow(st *step) {
 func (s *State) followEmit(st *step) {
 	m := &s.recipes
 	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
-	taped := false
-	for i := range st.in {
-		src := st.in[i].Src
+	taped := uint32(0)
+	for i, src := range st.src {
 		if src == 0 {
 			if st.in[i].IsScalar() {
 				s.edgeBuf = append(s.edgeBuf, ir.Edge{})
@@ -263,23 +283,26 @@ func (s *State) followEmit(st *step) {
 		}
 		switch v := &m.regs[src-1]; {
 		case v.IsTensor():
-			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
-			taped = taped || v.Tape != 0
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{})
+			e := &s.edgeBuf[len(s.edgeBuf)-1]
+			e.Value, e.Layout, e.Offset = v.Value, v.Layout, v.Offset
+			taped |= v.Tape
 		case v.IsScalar():
 			s.edgeBuf = append(s.edgeBuf, ir.Edge{})
 			s.scalarBuf = append(s.scalarBuf, encode(st.types[i], *v))
 		}
 	}
-	taped = taped && s.taping && st.prim.VJP != nil
-	if taped || st.prim.IndexInput > 0 {
-		m.fetch(st.in)
+	tape := taped != 0 && s.taping && st.taped
+	var in []op.Val
+	if tape || st.prim.IndexInput > 0 {
+		in = m.fetch(st.in)
 		if st.prim.IndexInput > 0 {
-			s.checkIndex(st.prim, st.attr, m.in)
+			s.checkIndex(st.prim, st.attr, in)
 		}
 	}
 	at := len(m.regs)
 	m.regs = s.add(m.regs, st.prim, st.attrID, st.avals)
-	if taped {
-		s.tape(st.prim, st.attrID, m.in, m.regs[at:])
+	if tape {
+		s.tape(st.prim, st.attrID, in, m.regs[at:])
 	}
 }

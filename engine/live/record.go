@@ -129,8 +129,11 @@ func (s *State) add(list []op.Val, p *op.Prim, attrID uint32, avals []ir.AvalID)
 	id := s.G.Add(uint16(p.ID), attrID, s.Site, avals, s.edgeBuf, s.scalarBuf)
 	s.scratchV = append(s.scratchV, id)
 	s.Recorded++
-	s.PendingBytes += ir.AvalOf(avals[0]).Bytes()
-	list = append(list, s.value(id, avals[0]))
+	first := ir.AvalOf(avals[0])
+	s.PendingBytes += first.Bytes()
+	list = append(list, op.Val{})
+	v := &list[len(list)-1]
+	v.Kind, v.Value, v.Aval, v.Layout = op.Tensor, id, avals[0], first.Layout.ID
 	if len(avals) > 1 {
 		for k, e := range s.G.Projs(s.G.Node(id)) {
 			s.scratchV = append(s.scratchV, e.Value)

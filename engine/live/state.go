@@ -88,6 +88,7 @@ const (
 	FlagKept
 	FlagDisposed
 	FlagInternal // held by the engine, not by the user
+	FlagReserved // given out ahead of its tensor: see Reserve
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -152,10 +153,12 @@ type State struct {
 	freeB   []uint32
 	handles []Handle
 	freeH   []uint32
-	groups  []Group
-	freeG   []uint32
-	locs    []Loc
-	freeL   []uint32
+	// reserved, when not 0, is the slot that the next NewHandle fills.
+	reserved uint32
+	groups   []Group
+	freeG    []uint32
+	locs     []Loc
+	freeL    []uint32
 
 	// Effects[0] has token TokenBase; tokGlobal is TokenBase+len(Effects).
 	Effects   []Effect
@@ -234,7 +237,9 @@ func take[T any](list *[]T, free *[]uint32) uint32 {
 func (s *State) NewBase(value uint32) uint32 {
 	id := take(&s.bases, &s.freeB)
 	b := &s.bases[id]
-	*b = Base{Gen: b.Gen + 1, Value: value, Aval: s.G.Node(value).Aval}
+	gen := b.Gen + 1
+	*b = Base{}
+	b.Gen, b.Value, b.Aval = gen, value, s.G.Node(value).Aval
 	s.G.Retain(value)
 	s.LiveBases++
 	return id
@@ -260,7 +265,9 @@ func (s *State) dropBase(id uint32) {
 		s.freeLoc(b.Loc)
 	}
 	s.G.Release(b.Value)
-	*b = Base{Gen: b.Gen + 1} // what autograd saved of it can no longer be modified
+	gen := b.Gen + 1 // what autograd saved of it can no longer be modified
+	*b = Base{}
+	b.Gen = gen
 	s.freeB = append(s.freeB, id)
 	s.LiveBases--
 }
@@ -278,12 +285,44 @@ func (s *State) freeLoc(id uint32) {
 	s.freeL = append(s.freeL, id)
 }
 
-// NewHandle makes a handle for a view of base.
-func (s *State) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
+// slot takes a free handle and starts its next generation.
+func (s *State) slot() uint32 {
 	id := take(&s.handles, &s.freeH)
 	h := &s.handles[id]
-	gen := h.Gen&0x7FFFFFFF + 1
-	*h = Handle{Gen: gen | 0x80000000, Base: base, Layout: l, Offset: off, Flags: flags, Site: s.Site}
+	h.Gen = (h.Gen&0x7FFFFFFF + 1) | 0x80000000
+	return id
+}
+
+// Reserve gives out handles ahead of their tensors, which Fill then names. Until then using one is an error.
+func (s *State) Reserve(hs []uint64) {
+	for i := range hs {
+		id := s.slot()
+		h := &s.handles[id]
+		h.Flags = FlagReserved
+		hs[i] = uint64(h.Gen)<<32 | uint64(id)
+	}
+}
+
+// Fill makes the reserved handle hd that of the next tensor.
+func (s *State) Fill(hd uint64) *ir.Error {
+	id := uint32(hd)
+	if int(id) >= len(s.handles) || s.handles[id].Gen != uint32(hd>>32) || s.handles[id].Flags != FlagReserved {
+		return ir.Errorf(ir.ErrHandle, "handle %#x was not reserved", hd)
+	}
+	s.reserved = id
+	return nil
+}
+
+// NewHandle makes a handle for a view of base.
+func (s *State) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
+	id := s.reserved
+	if s.reserved = 0; id == 0 {
+		id = s.slot()
+	}
+	h := &s.handles[id]
+	gen := h.Gen
+	*h = Handle{} // then field by field: a literal would be made elsewhere and copied
+	h.Gen, h.Base, h.Layout, h.Offset, h.Flags, h.Site = gen, base, l, off, flags, s.Site
 	s.bases[base].Pins++
 	s.LiveHandles++
 	hd := uint64(h.Gen)<<32 | uint64(id)
@@ -304,6 +343,9 @@ func (s *State) Handle(hd uint64) (*Handle, *ir.Error) {
 	if h.Flags&FlagDisposed != 0 {
 		return nil, ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
 	}
+	if h.Flags&FlagReserved != 0 {
+		return nil, ir.Errorf(ir.ErrRuntime, "the tensor does not exist: the operator that was to make it failed")
+	}
 	return h, nil
 }
 
@@ -311,7 +353,9 @@ func (s *State) Handle(hd uint64) (*Handle, *ir.Error) {
 func (s *State) strip(h *Handle) {
 	base, group, tape, grad := h.Base, h.Group, h.Tape, h.Grad
 	h.Base, h.Group, h.Tape, h.Grad = 0, 0, 0, 0
-	s.T.Release(tape)
+	if tape != 0 {
+		s.T.Release(tape)
+	}
 	s.dropGroup(group)
 	if grad != 0 {
 		s.Release(grad)
@@ -332,7 +376,10 @@ func (s *State) Release(hd uint64) {
 	if h.Gen&0x80000000 == 0 {
 		return
 	}
-	if h.Flags&FlagDisposed == 0 {
+	switch {
+	case h.Flags&FlagReserved != 0:
+		s.LiveHandles++ // it was not counted
+	case h.Flags&FlagDisposed == 0:
 		s.strip(h)
 	}
 	h.Gen &^= 0x80000000
@@ -405,7 +452,7 @@ func (s *State) Keep(hd uint64) *ir.Error {
 
 // Drain releases what the call in progress held.
 func (s *State) Drain() {
-	s.recipes.watch = nil
+	s.recipes.watch, s.reserved = nil, 0
 	for _, v := range s.scratchV {
 		s.G.Release(v)
 	}
@@ -433,7 +480,7 @@ func (s *State) log(e Effect) uint64 {
 // EachHandle calls f for every live handle.
 func (s *State) EachHandle(f func(hd uint64, h *Handle)) {
 	for i := range s.handles {
-		if h := &s.handles[i]; h.Gen&0x80000000 != 0 {
+		if h := &s.handles[i]; h.Gen&0x80000000 != 0 && h.Flags&FlagReserved == 0 {
 			f(uint64(h.Gen)<<32|uint64(i), h)
 		}
 	}

@@ -23,14 +23,25 @@ void drop_handle(uint64_t handle) {
     dead.handles[dead.n++] = handle;
 }
 
+int32_t queue_settle(void) {
+    int32_t n, n_dead = dead.n;
+    const tl_queued *calls = queue_take(&n);
+    if (n == 0 && n_dead == 0) {
+        return TL_OK;
+    }
+    dead.n = 0; /* the engine runs no Python, so nothing is added meanwhile */
+    if (G.forked) {
+        return TL_OK;
+    }
+    return n == 0 ? tl_release(dead.handles, n_dead) : tl_record(calls, n, dead.handles, n_dead);
+}
+
 int drop_flush(void) {
     if (G.forked) {
         return 0;
     }
     do {
-        int32_t n = dead.n;
-        dead.n = 0; /* the engine runs no Python, so nothing is added meanwhile */
-        if (n > 0 && check_status(tl_release(dead.handles, n)) < 0) {
+        if (check_status(queue_settle()) < 0) {
             return -1;
         }
         if (forget_hooks() < 0) { /* may drop tensors that the hooks held */
@@ -61,10 +72,17 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
         .n_drop = dead.n,
     };
     int32_t count = 0;
+    c.queued = queue_take(&c.n_queued);
     dead.n = 0;
     int32_t status = tl_op(&c, out, max, &count);
     *n = count;
-    return check_status(status);
+    if (check_status(status) < 0) {
+        return -1;
+    }
+    for (int i = 0; i < b->n_who && i < TL_QUEUED_TENSORS; i++) {
+        b->who[i]->epoch = G.epoch;
+    }
+    return 0;
 }
 
 /* An upper bound of the number of results of an operator that returns a list: the
@@ -119,10 +137,17 @@ PyObject *call_overload(overload *o, argbuf *b, uint8_t door) {
     tl_out out[8];
     int n = 0;
     door |= b->door;
+    lesson l;
+    bool known;
+    PyObject *promised = queue_call(o, b, door, &l, &known);
+    if (known) {
+        return promised;
+    }
     if (engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, 8, &n) < 0) {
         return NULL;
     }
     if (o->def->nresults == 1 && n == 1) {
+        queue_learn(&l, &out[0]);
         if ((out[0].flags & TL_SAME_HANDLE) != 0 && b->first != NULL) {
             return Py_NewRef(b->first); /* contiguous() of a dense tensor and the like */
         }

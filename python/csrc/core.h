@@ -10,6 +10,7 @@
  * table.c    the table of operators, compiled
  * parser.c   arguments bound and encoded
  * call.c     one operator call: drops, results, trampolines
+ * queue.c    operator calls that are recorded later
  * site.c     call sites
  * engine.c   errors, modes, and the functions around single tensors
  * nnmodule.c attributes and calls of nn.Module
@@ -31,7 +32,7 @@
 #include "ops_table.h"
 #include "torchlette.h"
 
-enum { TL_INLINE_RANK = 4, TL_NUM_DTYPES = TL_FLOAT64 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
+enum { TL_INLINE_RANK = 4, TL_KEY_WORDS = 24, TL_NUM_DTYPES = TL_FLOAT64 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
 
 /* Waits are cut into slices of this length so that signals are seen. */
 #define TL_SLICE_NS 50000000
@@ -50,6 +51,8 @@ typedef struct {
     uint8_t dtype, device, rank;
     uint8_t flags; /* TL_REQUIRES_GRAD, TL_LEAF */
     uint8_t door;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
+    uint32_t layout; /* of tl_out */
+    uint32_t epoch;  /* the engine is known to have the handle while this is G.epoch */
     int64_t inline_shape[TL_INLINE_RANK];
 } Tensor;
 
@@ -73,6 +76,8 @@ typedef struct {
     uint8_t door;
     uint64_t in0[16];
     PyObject *first; /* borrowed: the first operand when it is a tensor */
+    Tensor *who[TL_QUEUED_TENSORS]; /* borrowed: the first tensors among the operands */
+    int32_t n_who;                  /* how many tensors there are */
     int64_t ints0[48];
     tl_scalar scalars0[12];
 } argbuf;
@@ -117,7 +122,10 @@ extern struct tl_globals {
     PyObject *empty_tuple;
     uint8_t default_dtype; /* mirror of the engine's mode */
     int default_device; /* -1 until it is asked for: the engine then looks for a GPU */
+    uint64_t modes; /* a byte for each mode that was set */
+    uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
+    int32_t settled; /* see TL_SETTLED */
 } G;
 
 /* The limited API has Py_CLEAR but not these. */
@@ -148,6 +156,7 @@ static inline bool is_tensor(PyObject *o) {
 PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t door);
 int tensor_update(Tensor *t, const tl_out *out);
 PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t door); /* a subclass of Tensor */
+tl_out tensor_out(const Tensor *t); /* what tensor_update takes to make another tensor the same */
 extern PyMethodDef tensor_methods[];    /* methods.c */
 extern PyGetSetDef tensor_getset[];     /* methods.c */
 
@@ -218,6 +227,43 @@ PyObject *call_overload(overload *o, argbuf *b, uint8_t door);
 PyObject *call_in_place(overload *o, argbuf *b, PyObject *self);
 PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs); /* by Python name */
+
+/* queue.c */
+typedef struct {
+    uint64_t key[TL_KEY_WORDS];
+    int32_t n; /* 0: the call cannot be promised */
+} lesson;
+PyObject *queue_call(overload *o, argbuf *b, uint8_t door, lesson *l, bool *known);
+void queue_learn(const lesson *l, const tl_out *out);
+const tl_queued *queue_take(int32_t *n); /* for the engine, which must record them next */
+void queue_forget(void);
+void queue_reset(void);
+int32_t queue_settle(void); /* call.c: records what is queued, drops what is dead; a status */
+
+/* Whatever looks at the engine's state settles the queue before. Calls made without the GIL are not here: they
+ * follow drop_flush. */
+#define TL_SETTLED(call) ((G.settled = queue_settle()) != TL_OK ? G.settled : (call))
+#define tl_from_data(...) TL_SETTLED(tl_from_data(__VA_ARGS__))
+#define tl_meta_of(...) TL_SETTLED(tl_meta_of(__VA_ARGS__))
+#define tl_dispose(...) TL_SETTLED(tl_dispose(__VA_ARGS__))
+#define tl_tidy(...) TL_SETTLED(tl_tidy(__VA_ARGS__))
+#define tl_keep(...) TL_SETTLED(tl_keep(__VA_ARGS__))
+#define tl_requires_grad(...) TL_SETTLED(tl_requires_grad(__VA_ARGS__))
+#define tl_grad(...) TL_SETTLED(tl_grad(__VA_ARGS__))
+#define tl_set_grad(...) TL_SETTLED(tl_set_grad(__VA_ARGS__))
+#define tl_set_data(...) TL_SETTLED(tl_set_data(__VA_ARGS__))
+#define tl_backward(...) TL_SETTLED(tl_backward(__VA_ARGS__))
+#define tl_backward_next(...) TL_SETTLED(tl_backward_next(__VA_ARGS__))
+#define tl_backward_results(...) TL_SETTLED(tl_backward_results(__VA_ARGS__))
+#define tl_hook(...) TL_SETTLED(tl_hook(__VA_ARGS__))
+#define tl_function(...) TL_SETTLED(tl_function(__VA_ARGS__))
+#define tl_function_next(...) TL_SETTLED(tl_function_next(__VA_ARGS__))
+#define tl_function_release(...) TL_SETTLED(tl_function_release(__VA_ARGS__))
+#define tl_leaves(...) TL_SETTLED(tl_leaves(__VA_ARGS__))
+#define tl_function_scope(...) TL_SETTLED(tl_function_scope(__VA_ARGS__))
+#define tl_set_mode(...) TL_SETTLED(tl_set_mode(__VA_ARGS__))
+#define tl_set_option(...) TL_SETTLED(tl_set_option(__VA_ARGS__))
+#define tl_rng(...) TL_SETTLED(tl_rng(__VA_ARGS__))
 
 /* site.c */
 uint32_t call_site(void);

@@ -67,6 +67,7 @@ int check_status(int32_t status) {
     if (status == TL_OK) {
         return 0;
     }
+    G.epoch++; /* what has failed may have taken tensors with it */
     raise_status(status);
     return -1;
 }
@@ -140,6 +141,7 @@ static int set_mode(int32_t mode, int64_t value, int64_t *old) {
         return -1;
     }
     if (value != TL_MODE_QUERY) {
+        G.modes = (G.modes & ~((uint64_t)0xFF << 8 * mode)) | ((uint64_t)(value + 1) & 0xFF) << 8 * mode;
         if (mode == TL_MODE_DEFAULT_DTYPE) {
             G.default_dtype = (uint8_t)value;
         } else if (mode == TL_MODE_DEFAULT_DEVICE) {
@@ -285,6 +287,7 @@ static PyObject *py_set_option(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "ss:_set_option", &key, &value)) {
         return NULL;
     }
+    queue_forget();
     return none_or_raise(tl_set_option(key, value));
 }
 
@@ -297,6 +300,7 @@ static PyObject *py_reset(PyObject *self, PyObject *ignored) {
     Py_BEGIN_ALLOW_THREADS;
     status = tl_reset();
     Py_END_ALLOW_THREADS;
+    queue_reset();
     return none_or_raise(status);
 }
 
@@ -349,6 +353,7 @@ static PyObject *py_tidy(PyObject *self, PyObject *args) {
         return NULL;
     }
     int32_t status = tl_tidy(begin, hs, (int32_t)n);
+    G.epoch += !begin;
     PyMem_Free(hs);
     return none_or_raise(status);
 }

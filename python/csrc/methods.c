@@ -140,6 +140,9 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
     if (check_status(tl_set_grad(t->handle, none ? 0 : ((Tensor *)v)->handle)) < 0) {
         return -1;
     }
+    if (t->grad != NULL) {
+        ((Tensor *)t->grad)->epoch = G.epoch - 1; /* its state may have gone with the slot */
+    }
     TL_SETREF(t->grad, none ? NULL : Py_NewRef(v));
     return 0;
 }
@@ -156,8 +159,8 @@ static int set_data(PyObject *self, PyObject *v, void *c) {
     if (check_status(tl_set_data(t->handle, s->handle)) < 0) {
         return -1;
     }
-    tl_out out = {.handle = t->handle, .dtype = s->dtype, .device = s->device, .rank = s->rank, .flags = t->flags, .numel = s->numel};
-    memcpy(out.shape, s->shape, s->rank * sizeof *s->shape);
+    tl_out out = tensor_out(s);
+    out.flags = t->flags;
     return tensor_update(t, &out);
 }
 
@@ -252,6 +255,7 @@ static PyObject *dispose(PyObject *self, PyObject *n) {
     if (check_status(tl_dispose(((Tensor *)self)->handle)) < 0) {
         return NULL;
     }
+    ((Tensor *)self)->epoch = G.epoch - 1;
     Py_RETURN_NONE;
 }
 
@@ -275,8 +279,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
         return NULL;
     }
     Tensor *a = (Tensor *)alias;
-    tl_out out = {.handle = a->handle, .dtype = a->dtype, .device = a->device, .rank = a->rank, .flags = a->flags, .numel = a->numel};
-    memcpy(out.shape, a->shape, a->rank * sizeof *a->shape);
+    tl_out out = tensor_out(a);
     a->handle = 0; /* moves to the new object */
     PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->door);
     Py_DECREF(alias);
@@ -293,8 +296,7 @@ static PyObject *replace(PyObject *self, PyObject *other) {
         return raise_text(TL_TYPE, "_replace(): argument must be another Tensor");
     }
     Tensor *t = (Tensor *)self, *o = (Tensor *)other;
-    tl_out out = {.handle = o->handle, .dtype = o->dtype, .device = o->device, .rank = o->rank, .flags = o->flags, .numel = o->numel};
-    memcpy(out.shape, o->shape, o->rank * sizeof *o->shape);
+    tl_out out = tensor_out(o);
     if (tensor_update(t, &out) < 0) {
         return NULL;
     }

@@ -90,12 +90,15 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
         r = Py_NewRef(Py_NotImplemented);
     } else if (found == 1) {
         /* A handful of entries, well within the inline arrays. */
-        memcpy(b.in + b.n_in, op->rest.in, (size_t)op->rest.n_in * sizeof *b.in);
-        memcpy(b.ints + b.n_ints, op->rest.ints, (size_t)op->rest.n_ints * sizeof *b.ints);
-        memcpy(b.scalars + b.n_scalars, op->rest.scalars, (size_t)op->rest.n_scalars * sizeof *b.scalars);
-        b.n_in += op->rest.n_in;
-        b.n_ints += op->rest.n_ints;
-        b.n_scalars += op->rest.n_scalars;
+        for (int32_t i = 0; i < op->rest.n_in; i++) {
+            b.in[b.n_in++] = op->rest.in[i];
+        }
+        for (int32_t i = 0; i < op->rest.n_ints; i++) {
+            b.ints[b.n_ints++] = op->rest.ints[i];
+        }
+        for (int32_t i = 0; i < op->rest.n_scalars; i++) {
+            b.scalars[b.n_scalars++] = op->rest.scalars[i];
+        }
         r = mode == TL_IN_PLACE ? call_in_place(op->o, &b, x) : call_overload(op->o, &b, TL_DOOR_CORE);
     }
     argbuf_clear(&b);

@@ -37,6 +37,7 @@ void argbuf_init(argbuf *b) {
     b->cap_ints = (int32_t)(sizeof b->ints0 / sizeof *b->ints0);
     b->cap_scalars = (int32_t)(sizeof b->scalars0 / sizeof *b->scalars0);
     b->first = NULL;
+    b->n_who = 0;
     b->door = TL_DOOR_CORE;
 }
 
@@ -114,6 +115,9 @@ int put_tensor(argbuf *b, PyObject *tensor) {
     b->door |= ((Tensor *)tensor)->door;
     if (b->n_in == 0) {
         b->first = tensor;
+    }
+    if (b->n_who++ < TL_QUEUED_TENSORS) {
+        b->who[b->n_who - 1] = (Tensor *)tensor;
     }
     return put_in(b, ((Tensor *)tensor)->handle);
 }

@@ -3,7 +3,27 @@
 
 #include <structmember.h>
 
-static allocfunc tensor_alloc;
+/* Memory of dead tensors (no subclass's), for the next ones. */
+enum { SPARE = 256 };
+static struct {
+    Tensor *tensors[SPARE];
+    int n;
+} spare;
+
+static PyObject *tensor_alloc(PyTypeObject *type, Py_ssize_t n) {
+    static allocfunc generic;
+    if (spare.n == 0) {
+        if (generic == NULL) {
+            generic = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+        }
+        return generic(type, n);
+    }
+    PyObject *o = (PyObject *)spare.tensors[--spare.n];
+    memset((char *)o + sizeof(PyObject), 0, sizeof(Tensor) - sizeof(PyObject));
+    PyObject_Init(o, type);
+    PyObject_GC_Track(o);
+    return o;
+}
 
 /* Copies the shape; rank may have changed (resized out=). */
 static int set_shape(Tensor *t, const tl_out *out) {
@@ -25,10 +45,18 @@ static int set_shape(Tensor *t, const tl_out *out) {
 }
 
 int tensor_update(Tensor *t, const tl_out *out) {
+    t->layout = out->layout;
+    t->epoch = G.epoch;
     t->dtype = out->dtype;
     t->device = out->device;
     t->flags = out->flags & (TL_REQUIRES_GRAD | TL_LEAF);
     return set_shape(t, out);
+}
+
+tl_out tensor_out(const Tensor *t) {
+    tl_out out = {.handle = t->handle, .dtype = t->dtype, .device = t->device, .rank = t->rank, .flags = t->flags, .layout = t->layout, .numel = t->numel};
+    memcpy(out.shape, t->shape, t->rank * sizeof *t->shape);
+    return out;
 }
 
 static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint8_t door) {
@@ -84,7 +112,11 @@ static void tensor_dealloc(PyObject *self) {
     if (t->shape != t->inline_shape) {
         PyMem_Free(t->shape);
     }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    if (type == G.tensor && spare.n < SPARE) {
+        spare.tensors[spare.n++] = t;
+    } else {
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    }
     Py_DECREF(type);
 }
 
@@ -185,6 +217,5 @@ int tensor_init(PyObject *module) {
     if (G.tensor == NULL) {
         return -1;
     }
-    tensor_alloc = (allocfunc)PyType_GetSlot(G.tensor, Py_tp_alloc);
     return PyModule_AddObjectRef(module, "Tensor", (PyObject *)G.tensor);
 }

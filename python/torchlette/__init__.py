@@ -54,7 +54,6 @@ from torchlette import autograd, random  # noqa: E402
 from torchlette._api import *  # noqa: E402, F403
 from torchlette._settings import *  # noqa: E402, F403
 from torchlette.layouts import *  # noqa: E402, F403
-from torchlette.window_functions import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
@@ -68,6 +67,10 @@ _ELSEWHERE = {
     **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled"), "amp"),
     "compile": "compiler",
     "vmap": "func",
+    "einsum": "einstein",
+    **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot"), "products"),
+    **dict.fromkeys(("load", "save"), "serialization"),
+    **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "window_functions"),
     **dict.fromkeys(
         ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",
          "pixel_shuffle", "pixel_unshuffle", "rrelu"), "nn.functional",

@@ -10,8 +10,6 @@ from typing import Any
 from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
-from torchlette.einstein import einsum
-from torchlette.products import block_diag, chain_matmul, lu, spmm, tensordot
 from torchlette.random import (
     Generator,
     default_generator,
@@ -22,18 +20,14 @@ from torchlette.random import (
     seed,
     set_rng_state,
 )
-from torchlette.serialization import load, save
 from torchlette.utils.dlpack import from_dlpack, frombuffer
 
 __all__ = [
     "Generator",
     "LeakError",
     "can_cast",
-    "block_diag",
-    "chain_matmul",
     "check_leaks",
     "default_generator",
-    "einsum",
     "enable_grad",
     "explain",
     "finfo",
@@ -58,8 +52,6 @@ __all__ = [
     "is_signed",
     "is_tensor",
     "keep",
-    "load",
-    "lu",
     "manual_seed",
     "mark_step",
     "memory_stats",
@@ -68,7 +60,6 @@ __all__ = [
     "promote_types",
     "reset",
     "result_type",
-    "save",
     "seed",
     "set_anomaly_enabled",
     "set_busy_policy",
@@ -77,9 +68,7 @@ __all__ = [
     "set_grad_enabled",
     "set_num_threads",
     "set_rng_state",
-    "spmm",
     "stats",
-    "tensordot",
     "tidy",
 ]
 
