@@ -230,6 +230,9 @@ func evalIsclose(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "%s did not match %s", typeName(x.DType()), typeName(y.DType()))
 	}
 	rtol, atol, equalNaN := a.Float(), a.Float(), a.Bool()
+	if rtol < 0 || atol < 0 {
+		fail(ir.ErrRuntime, "isclose: rtol and atol must be greater than or equal to zero, but got %g and %g", rtol, atol)
+	}
 	align(b, x.DType(), &x, &y)
 	close := prim.Eq(b, x, y)
 	if equalNaN && x.DType().IsFloat() {

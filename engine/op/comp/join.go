@@ -76,6 +76,15 @@ func stack(b op.Builder, ts []op.Val, dim int64) op.Val {
 	return prim.Cat(b, parts, int64(d))
 }
 
+// stacked gives the tensors of an operator that stacks, each with at least n dims.
+func stacked(a *op.Args, n int) []op.Val {
+	ts := a.Vals()
+	if len(ts) == 0 {
+		fail(ir.ErrRuntime, "%s expects a non-empty TensorList", a.Op.Parsed.Name)
+	}
+	return atLeast(a.B, ts, n)
+}
+
 // atLeast gives every tensor at least n dims, as torch.atleast_nd does.
 func atLeast(b op.Builder, ts []op.Val, n int) []op.Val {
 	out := slices.Clone(ts)
@@ -113,17 +122,17 @@ func init() {
 		return a.Ret(stack(a.B, ts, a.Int()))
 	}, samples("[T(2,3), T(2,3)]", "[T(2), T(2), T(2)], -1", "[T(), T()]", "[I(2;0,5), T(2)], 1"), sample("[T(2), T(3)]"), sample("[]"))
 	joined("hstack", "Tensors joined column by column.", nil, "", func(a *op.Args) []op.Val {
-		ts := atLeast(a.B, a.Vals(), 1)
-		if len(ts) > 0 && len(ts[0].Shape()) == 1 {
+		ts := stacked(a, 1)
+		if len(ts[0].Shape()) == 1 {
 			return a.Ret(concat(a.B, ts, 0))
 		}
 		return a.Ret(concat(a.B, ts, 1))
 	}, samples("[T(2), T(3)]", "[T(2,3), T(2,1)]", "[T(), T()]"))
 	joined("vstack", "Tensors joined row by row.", []string{"row_stack"}, "", func(a *op.Args) []op.Val {
-		return a.Ret(concat(a.B, atLeast(a.B, a.Vals(), 2), 0))
+		return a.Ret(concat(a.B, stacked(a, 2), 0))
 	}, samples("[T(3), T(2,3)]", "[T(), T()]"))
 	joined("dstack", "Tensors joined along the third dim.", nil, "", func(a *op.Args) []op.Val {
-		return a.Ret(concat(a.B, atLeast(a.B, a.Vals(), 3), 2))
+		return a.Ret(concat(a.B, stacked(a, 3), 2))
 	}, samples("[T(2,3), T(2,3)]", "[T(2), T(2)]"))
 	joined("column_stack", "1-d tensors as columns of a matrix.", nil, "", func(a *op.Args) []op.Val {
 		ts := slices.Clone(a.Vals())

@@ -34,6 +34,8 @@ EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
         f"signal.windows.{name}": ({1, 3, 4}, "half precision is given; there is no sparse layout")
         for name in ("bartlett", "blackman", "cosine", "gaussian", "hamming", "hann", "kaiser")
     },
+    "gradient": ({14, 15, 16, 17, 18}, "there are no complex numbers"),
+    "__rdiv__": (None, "Tensor.__rdiv__(2, x) is 2 / x here; PyTorch asks the number for its reciprocal()"),
     "narrow": (None, "a start that is a tensor is read where PyTorch's rules hold, and refused as a coercion elsewhere"),
 }
 

@@ -76,6 +76,7 @@ CASES: dict[tuple[str, str], str] = {
     ("addbmm", "forward bfloat16"): _HALF_STEPS,
     ("addbmm", "forward bfloat16_"): _HALF_STEPS,
     ("cosine_similarity", "forward float16"): _HALF_STEPS,
+    ("kl_div", "forward float16"): _HALF_STEPS,
     ("grid_sample", "forward float16"): _HALF_STEPS,
     ("grid_sample", "forward bfloat16"): _HALF_STEPS,
     ("affine_grid_generator", "forward float16"): _HALF_STEPS,

@@ -45,6 +45,8 @@ def embedding(
         scale_grad_by_freq: Divide the gradient of a row by how often it is looked up.
         sparse: Accepted; gradients are dense.
     """
+    if weight.dim() != 2:
+        raise RuntimeError(f"'weight' must be 2-D, got {list(weight.shape)}")
     _renormalize(weight, input, max_norm, norm_type)
     return _C.embedding(weight, input, _row(padding_idx, weight.shape[0]), scale_grad_by_freq, sparse)
 

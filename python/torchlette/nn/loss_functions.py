@@ -240,6 +240,7 @@ def multi_margin_loss(
         reduce: See there.
         reduction: "none", "mean" or "sum".
     """
+    reduction = reduction_name(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
@@ -257,7 +258,7 @@ def multi_margin_loss(
         short = short * weight.index_select(0, target.reshape(-1)).reshape(index.shape)
     classes = _C.arange(input.shape[-1], device=input.device)
     loss = _C.where(classes == index, 0.0, short).sum(-1) / input.shape[-1]
-    return _reduced(loss.reshape(shape), size_average, reduce, reduction)
+    return _reduced(loss.reshape(shape), None, None, reduction)
 
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
@@ -270,6 +271,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
         reduce: See there.
         reduction: "none", "mean" or "sum".
     """
+    reduction = reduction_name(size_average, reduce, reduction)
     if input.shape != target.shape:
         raise RuntimeError(f"inconsistent target size: {target.shape} for input of size: {input.shape}")
     shape = input.shape
@@ -280,7 +282,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     is_label = _C.zeros_like(input, requires_grad=False).scatter_add(-1, labels, valid.to(input.dtype)) > 0
     short = (1 - input.gather(-1, labels).unsqueeze(-1) + input.unsqueeze(-2)).clamp_min(0)
     counted = valid.unsqueeze(-1) & ~is_label.unsqueeze(-2)
-    return _reduced((_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1]).reshape(shape[:-1]), size_average, reduce, reduction)
+    return _reduced((_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1]).reshape(shape[:-1]), None, None, reduction)
 
 
 def triplet_margin_loss(
