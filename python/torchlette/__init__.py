@@ -57,8 +57,8 @@ from torchlette.layouts import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler", "signal", "special",
-    "testing", "types", "utils",
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler",
+    "serialization", "signal", "special", "testing", "types", "utils",
 )  # fmt: skip
 
 
