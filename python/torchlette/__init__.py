@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os as _os
 from importlib import import_module as _import_module
-from typing import Any as _Any
 
 from torchlette import _C
 from torchlette._version import __version__
 from torchlette.errors import *  # noqa: F403
 from torchlette.errors import BY_CODE as _BY_CODE
+
+# The typing module is imported by type checkers alone: it would be a sixth of the import's time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any as _Any
 
 _C._set_errors(_BY_CODE)
 _C._set_package(_os.path.dirname(__file__) + _os.sep)
@@ -41,7 +45,6 @@ for _name, _places in _C._where.items():
         globals()[_name] = getattr(_C, _name)
 
 from torchlette import return_types  # noqa: E402, F401
-from torchlette._grid import gradient, histogram, unravel_index  # noqa: E402
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
 from torchlette._selection import argwhere, bincount, masked_select, nonzero, unique, unique_consecutive  # noqa: E402
 from torchlette._shapes import *  # noqa: E402, F403
@@ -68,6 +71,7 @@ _ELSEWHERE = {
     "compile": "compiler",
     "vmap": "func",
     "einsum": "einstein",
+    **dict.fromkeys(("gradient", "histogram", "unravel_index"), "_grid"),
     **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot"), "products"),
     **dict.fromkeys(("load", "save"), "serialization"),
     **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "window_functions"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from types import TracebackType
-from typing import Any
 
 from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -21,6 +20,10 @@ from torchlette.random import (
     set_rng_state,
 )
 from torchlette.utils.dlpack import from_dlpack, frombuffer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "Generator",

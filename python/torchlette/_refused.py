@@ -7,7 +7,10 @@ a tensor raises ``NotImplementedError`` when it is called. docs/refused.md is ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 #: Group: (reason and alternative, names of the module, names of Tensor methods).
 GROUPS: dict[str, tuple[str, str, str]] = {

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
 
 from torchlette import _C
 from torchlette.errors import DisposedTensorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
-from typing import Any
 
 from torchlette import _C
 from torchlette._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "are_deterministic_algorithms_enabled",

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 from torchlette import _C
 from torchlette.layouts import strided
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["broadcast_shapes", "combinations", "index_put", "index_put_", "repeat_interleave", "resize_as_", "tensor_split"]
 

@@ -6,11 +6,14 @@ import copy
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
-from torchlette import _C, _grid, _refused, _selection
+from torchlette import _C, _refused, _selection
 from torchlette._repr import tensor_format, tensor_repr
 from torchlette.utils.dlpack import dlpack, dlpack_device
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Tensor = _C.Tensor
 
@@ -339,6 +342,13 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     return _rebuild, state
 
 
+def _histogram(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Counts in bins, and the bins' edges; see :func:`torchlette.histogram`."""
+    from torchlette._grid import histogram
+
+    return histogram(self, *args, **kwargs)
+
+
 def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
     from torchlette.products import lu
@@ -374,7 +384,7 @@ def install() -> None:
         "unique": _selection.unique,
         "unique_consecutive": _selection.unique_consecutive,
         "bincount": _selection.bincount,
-        "histogram": _grid.histogram,
+        "histogram": _histogram,
         "where": _where,
         "__rdiv__": _rdiv,
         "__div__": _div,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchlette import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["can_cast", "finfo", "iinfo", "promote_types", "result_type"]
 

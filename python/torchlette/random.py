@@ -10,12 +10,13 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import random
+    from typing import Any
 
 __all__ = [
     "Generator",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torchlette import _C
 from torchlette.autograd import anomaly_mode
@@ -16,6 +15,10 @@ from torchlette.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 is_grad_enabled = _C.is_grad_enabled
 

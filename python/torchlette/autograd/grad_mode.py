@@ -6,9 +6,12 @@ import functools
 import warnings
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any, Self
 
 from torchlette import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
 
 __all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from torchlette import _C
 from torchlette import autograd as _autograd
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

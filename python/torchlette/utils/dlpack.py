@@ -8,9 +8,12 @@ they are called, so memory that another library may write to meanwhile cannot be
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from torchlette import _C
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

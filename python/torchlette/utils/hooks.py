@@ -7,7 +7,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import MutableMapping
 from types import TracebackType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["RemovableHandle"]
 
