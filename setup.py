@@ -30,12 +30,12 @@ def find_go() -> str | None:
 
 
 def link_flags() -> list[str]:
-    """Return the linker flags that give the library its name."""
+    """Return the linker flags that give the library its name and, where the linker can, drop what it does not show."""
     if sys.platform == "darwin":
         return [f"-Wl,-install_name,@rpath/{LIBRARY}"]
     if sys.platform == "win32":
         return ["-Wl,--out-implib,torchlette.lib"]
-    return [f"-Wl,-soname,{LIBRARY}"]
+    return [f"-Wl,-soname,{LIBRARY}", f"-Wl,--version-script={ROOT / 'capi' / 'exports.map'}", "-Wl,--gc-sections"]
 
 
 class BuildWithEngine(build_ext):
