@@ -35,7 +35,7 @@ def link_flags() -> list[str]:
         return [f"-Wl,-install_name,@rpath/{LIBRARY}"]
     if sys.platform == "win32":
         return ["-Wl,--out-implib,torchlette.lib"]
-    return [f"-Wl,-soname,{LIBRARY}", "-Wl,--version-script=capi/exports.map", "-Wl,--gc-sections"]
+    return [f"-Wl,-soname,{LIBRARY}", f'"-Wl,--version-script={ROOT / "capi" / "exports.map"}"', "-Wl,--gc-sections"]
 
 
 class BuildWithEngine(build_ext):

@@ -307,6 +307,7 @@ static PyObject *py_reset(PyObject *self, PyObject *ignored) {
 static PyObject *py_after_fork(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
     G.forked = true;
+    queue_reset(); /* the next call is refused at once */
     tl_after_fork();
     Py_RETURN_NONE;
 }

@@ -115,21 +115,28 @@ PyObject *queue_call(overload *o, argbuf *b, uint8_t door, lesson *l, bool *know
         return NULL;
     }
     *known = true;
-    if (((queue.n == QUEUED || queue.elements > MOST_ELEMENTS) && check_status(queue_settle()) < 0) || (reserved.n == 0 && reserve() < 0)) {
+    if (reserved.n == 0 && reserve() < 0) {
         return NULL;
     }
-    tl_queued *q = &queue.calls[queue.n];
-    q->promise = p->out.promise;
-    q->site = call_site();
-    q->handle = p->out.handle = reserved.handles[--reserved.n];
+    /* Making the object may run the cyclic collector, and with it calls of others, which may take the place in the cache. */
+    tl_out out;
+    memcpy(&out, &p->out, offsetof(tl_out, shape) + p->out.rank * sizeof *out.shape);
+    out.handle = reserved.handles[--reserved.n];
+    uint32_t site = call_site();
+    PyObject *t = tensor_wrap(G.tensor, &out, door);
+    if (t == NULL) {
+        return NULL;
+    }
+    if ((queue.n == QUEUED || queue.elements > MOST_ELEMENTS) && check_status(queue_settle()) < 0) {
+        Py_DECREF(t);
+        return NULL;
+    }
+    tl_queued *q = &queue.calls[queue.n++];
+    *q = (tl_queued){.promise = out.promise, .site = site, .handle = out.handle};
     for (int i = 0; i < b->n_who; i++) {
         q->in[i] = b->who[i]->handle;
     }
-    PyObject *t = tensor_wrap(G.tensor, &p->out, door);
-    if (t != NULL) {
-        queue.n++;
-        queue.elements += p->out.numel;
-    }
+    queue.elements += out.numel;
     return t;
 }
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 import threading
 
 import pytest
@@ -176,6 +180,47 @@ def test_threads_keep_their_own_order() -> None:
     finally:
         torchlette.set_busy_policy("raise")
     assert results == {k: [k + 300.0] for k in range(4)}
+
+
+def test_calls_made_while_an_object_is_made_are_recorded_too() -> None:
+    """The cyclic collector may run in the middle of a call, and finalizers may compute."""
+    seen: list[torchlette.Tensor] = []
+    x = tensor(1.0)
+
+    class Ring:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            seen.append(x * 2.0)
+
+    for _ in range(5):
+        x + 1, x * 2.0
+    kept = []
+    for i in range(3000):
+        Ring()
+        kept.append(x + 1 if i % 2 else x * 2.0)
+    assert len(seen) > 100
+    assert {t.tolist()[0] for t in (*kept, *seen)} == {2.0}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_refused_at_once() -> None:
+    script = """
+        import os, torchlette
+        x = torchlette.ones(2)
+        for _ in range(5):
+            x + x
+        if os.fork() == 0:
+            try:
+                x + x
+            except RuntimeError as error:
+                os._exit(0 if "fork" in str(error) else 2)
+            os._exit(1)
+        print(os.waitstatus_to_exitcode(os.wait()[1]))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "0"
 
 
 def test_nothing_is_left_of_what_was_queued() -> None:
