@@ -40,6 +40,7 @@ type Window struct {
 
 	s       *live.State
 	reverse []uint32
+	heads   []uint32 // by local number: where the node begins in Key
 	bases   map[uint32]uint32
 	lastOf  map[uint32]int
 	// lastStore holds the local numbers that end as a loc's committed value.
@@ -85,7 +86,7 @@ func isStore(k live.EffectKind) bool { return k == live.StoreSemantic || k == li
 func (w *Window) reset(effects int) {
 	w.Nodes, w.Ext, w.Out, w.Stores = w.Nodes[:0], w.Ext[:0], w.Out[:0], w.Stores[:0]
 	w.Key, w.Offsets, w.Scalars, w.Sites = w.Key[:0], w.Offsets[:0], w.Scalars[:0], w.Sites[:0]
-	w.reverse = w.reverse[:0]
+	w.reverse, w.heads = w.reverse[:0], w.heads[:0]
 	w.Effects = effects
 	clear(w.bases)
 	clear(w.lastOf)
@@ -187,21 +188,35 @@ func (w *Window) adoptReaders() {
 	w.close(count)
 }
 
-// number gives local numbers in record order and counts uses inside the window.
+// number gives local numbers in record order, counts uses inside the window, and writes the nodes' part of the
+// key: all in one walk over the edges.
 func (w *Window) number() {
 	g := w.s.G
+	k := w.Key
 	for i := len(w.reverse) - 1; i >= 0; i-- {
 		id := w.reverse[i]
 		n := g.Node(id)
 		n.Mark, n.Uses = uint32(len(w.Nodes)+1), 0
 		w.Nodes = append(w.Nodes, id)
 		w.Sites = append(w.Sites, n.Site)
+		w.heads = append(w.heads, uint32(len(k)))
+		k = append(k, uint32(n.Op)|uint32(n.NEdge)<<16, n.Attr, uint32(n.Aval))
 		for _, e := range g.Edges(n) {
-			if e.Value != 0 {
-				w.ref(e.Value).Uses++
+			if e.Value == 0 {
+				k = append(k, 0)
+				continue
 			}
+			m := w.ref(e.Value)
+			m.Uses++
+			k = append(k, m.Mark, uint32(e.Layout))
+			w.Offsets = append(w.Offsets, e.Offset)
+		}
+		w.Scalars = append(w.Scalars, g.Scalars(n)...)
+		if n.Op == scatterOp {
+			k = append(k, w.relation(n))
 		}
 	}
+	w.Key = k
 }
 
 // ref numbers an external at first touch.
@@ -245,32 +260,16 @@ func (w *Window) stores() {
 	}
 }
 
-// makeKey writes the key, the run-time numbers and the outside-live bits.
+// makeKey completes the key: the nodes' outside-live bits, what is read from outside, and the stores.
 func (w *Window) makeKey() {
 	g := w.s.G
 	k := w.Key
 	for i, id := range w.Nodes {
 		n := g.Node(id)
-		out := n.Refs > n.Uses
-		out = out || w.lastStore[i]
+		out := n.Refs > n.Uses || w.lastStore[i]
 		w.Out = append(w.Out, out)
-		bit := uint32(0)
 		if out {
-			bit = 1 << 31
-		}
-		k = append(k, uint32(n.Op)|uint32(n.NEdge)<<16|bit, n.Attr, uint32(n.Aval))
-		for _, e := range g.Edges(n) {
-			if e.Value == 0 {
-				k = append(k, 0)
-				continue
-			}
-			m := g.Node(e.Value)
-			k = append(k, m.Mark, uint32(e.Layout))
-			w.Offsets = append(w.Offsets, e.Offset)
-		}
-		w.Scalars = append(w.Scalars, g.Scalars(n)...)
-		if n.Op == scatterOp {
-			k = append(k, w.relation(n))
+			k[w.heads[i]] |= 1 << 31
 		}
 	}
 	k = append(k, uint32(len(w.Ext)))
