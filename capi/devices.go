@@ -113,12 +113,13 @@ func describeDevices() []engine.DeviceInfo {
 		out = append(out, engine.DeviceInfo{Name: "cpu", Adapter: c.Adapter, Features: c.Features, Limits: c.Limits})
 		d.Close()
 	}
-	list, err := gpu.Adapters(&wgpu.Driver{})
+	list, err := gpu.Describe(&wgpu.Driver{})
 	if err != nil {
 		return out
 	}
 	for i, a := range list {
-		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver, Backend: a.Backend, Software: a.Kind == gpu.Software})
+		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver, Backend: a.Backend, Software: a.Kind == gpu.Software,
+			Features: a.Features, Limits: a.Limits})
 	}
 	return out
 }

@@ -51,6 +51,33 @@ func Adapters(d Driver) ([]AdapterInfo, error) {
 	return list, nil
 }
 
+// Description is what a device of an adapter would be like.
+type Description struct {
+	AdapterInfo
+	Features []string
+	Limits   map[string]int64
+}
+
+// Describe lists the adapters. It opens each for a moment; one that cannot be opened is listed without features and limits.
+func Describe(d Driver) ([]Description, error) {
+	list, err := Adapters(d)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Description, len(list))
+	for i, a := range list {
+		out[i].AdapterInfo = a
+		ctx, err := d.Open(a.Index, false)
+		if err != nil {
+			continue
+		}
+		l := ctx.Limits()
+		out[i].Features, out[i].Limits = ctx.Features().Names, limitMap(&l)
+		ctx.Close()
+	}
+	return out, nil
+}
+
 // pick applies Options to the sorted list.
 func pick(list []AdapterInfo, o *Options) (AdapterInfo, error) {
 	if o.Adapter != "" {

@@ -58,6 +58,16 @@ func TestNothingBeforeOpen(t *testing.T) {
 	assert.Equal(t, 1, d.Calls.Adapters)
 }
 
+func TestDescribeTellsFeaturesAndLimits(t *testing.T) {
+	list, err := gpu.Describe(fake.New())
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	for _, d := range list {
+		assert.Contains(t, d.Features, "shader-f16", d.Name)
+		assert.Positive(t, d.Limits["maxStorageBufferBindingSize"], d.Name)
+	}
+}
+
 func TestInjectedFaults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
