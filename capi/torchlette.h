@@ -137,7 +137,7 @@ typedef struct {
     uint8_t dtype, device, rank, flags;
     uint32_t layout; /* sizes and strides, as a number; 0 stands for none */
     int64_t numel;
-    uint32_t promise; /* not 0: the call can be made again through tl_queued. Numbers with another upper half are void */
+    uint32_t promise; /* not 0: the call can be made again through tl_queued. Under a newer upper half, forget those of older ones */
     uint32_t reserved;
     int64_t shape[TL_MAX_RANK];
 } tl_out;

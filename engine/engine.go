@@ -71,7 +71,7 @@ type Engine struct {
 	stats      counters
 	profile    profile
 	defaultSet bool
-	promises   Promises
+	promises   promises
 	factories  []int // by operator: its requires_grad parameter, -1 for none
 	decodings  [][]decoding
 	unread     []uint32 // by operator: its numbers that Eval only passes on
@@ -207,7 +207,7 @@ type Out struct {
 	DType, Device, Rank, Flags uint8
 	Layout                     ir.LayoutID // sizes and strides; 0 in no tensor
 	Numel                      int64
-	Promise                    uint32 // not 0: what Record can do again; see Promises
+	Promise                    uint32 // not 0: what Record can do again; see Queued
 	_                          uint32
 	Shape                      [MaxRank]int64
 }
@@ -386,17 +386,22 @@ func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
 	return false
 }
 
+// recovered gives the error that a rule panicked with. Other panics end the call and go on.
+func (e *Engine) recovered(r any) *ir.Error {
+	x, ok := r.(*ir.Error)
+	if !ok {
+		e.s.Drain()
+		e.mu.Unlock()
+		panic(r)
+	}
+	return x
+}
+
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
 func (e *Engine) finish(site uint32, err **ir.Error) {
 	e.s.T.From = autograd.Source{}
 	if r := recover(); r != nil {
-		x, ok := r.(*ir.Error)
-		if !ok {
-			e.s.Drain()
-			e.mu.Unlock()
-			panic(r)
-		}
-		*err = x
+		*err = e.recovered(r)
 	}
 	if *err != nil && (*err).Site == 0 {
 		(*err).Site = site

@@ -28,10 +28,11 @@ const (
 	promiseSlots = 1 << 12
 )
 
-// Promises are the calls that were promised. A number is an era and an index; in a new era
-// all older numbers are void.
-type Promises struct {
+// promises are the calls that were promised. A number is an era and an index. A new era begins when the list is
+// full; numbers of the one before still count, for calls may be queued under them, and older ones are void.
+type promises struct {
 	list   []promised
+	former []promised
 	byCall map[uint64]uint32
 	seen   [promiseSlots]uint64 // calls met once: only those met twice are promised
 	era    uint32
@@ -45,16 +46,28 @@ type promised struct {
 	at   []int // where the tensors are in call.In
 }
 
-// forget begins a new era.
-func (p *Promises) forget() {
-	p.list, p.byCall = p.list[:0], map[uint64]uint32{}
+// turn begins a new era.
+func (p *promises) turn() {
+	p.former, p.list, p.byCall = p.list, nil, map[uint64]uint32{}
 	p.era = (p.era + 1) & 0xFFFF
 }
 
+// forget voids every promise.
+func (p *promises) forget() {
+	p.turn()
+	p.former = nil
+}
+
 // find gives the call that number n names.
-func (p *Promises) find(n uint32) *promised {
-	if i := int(n & 0xFFFF); n>>16 == p.era && i >= 1 && i <= len(p.list) {
-		return &p.list[i-1]
+func (p *promises) find(n uint32) *promised {
+	list := p.list
+	if n>>16 == (p.era-1)&0xFFFF {
+		list = p.former
+	} else if n>>16 != p.era {
+		return nil
+	}
+	if i := int(n & 0xFFFF); i >= 1 && i <= len(list) {
+		return &list[i-1]
 	}
 	return nil
 }
@@ -90,7 +103,7 @@ func promisable(d *op.Def) bool {
 	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && d.Parsed.Name != "as_strided"
 }
 
-func (p *Promises) add(hash uint64, c *Call, d *op.Def, l *live.Promise) uint32 {
+func (p *promises) add(hash uint64, c *Call, d *op.Def, l *live.Promise) uint32 {
 	if l == nil {
 		return 0
 	}
@@ -104,7 +117,7 @@ func (p *Promises) add(hash uint64, c *Call, d *op.Def, l *live.Promise) uint32 
 		return 0
 	}
 	if len(p.list) == maxPromises {
-		p.forget()
+		p.turn()
 	}
 	p.list = append(p.list, q)
 	n := p.era<<16 | uint32(len(p.list))
@@ -143,13 +156,7 @@ func (e *Engine) recordUntilError(calls []Queued) (n int) {
 	defer func() {
 		e.s.T.From = autograd.Source{}
 		if r := recover(); r != nil {
-			x, ok := r.(*ir.Error)
-			if !ok {
-				e.s.Drain()
-				e.mu.Unlock()
-				panic(r)
-			}
-			err = x
+			err = e.recovered(r)
 			n++
 		}
 		if err != nil && e.deferred == nil {

@@ -149,3 +149,24 @@ func TestIndicesThatAreLookedAtAreNotPromised(t *testing.T) {
 		assert.Zero(t, out[0].Promise)
 	}
 }
+
+func TestANewEraDoesNotVoidThePromisesOfTheBatchThatBeginsIt(t *testing.T) {
+	r := newRig(t)
+	x, y := r.floats(nil, 1, 2), r.floats(nil, 1, 2, 3)
+	n, c := r.promise("add", x, x)
+	c.In = []uint64{uint64(y), uint64(y)}
+	for range 3 { // the next like call is promised
+		var out [1]Out
+		_, err := r.e.Op(&c, out[:])
+		require.Nil(t, err)
+		require.Zero(t, out[0].Promise)
+	}
+	for len(r.e.promises.list) < maxPromises {
+		r.e.promises.list = append(r.e.promises.list, promised{})
+	}
+	a, b := r.queue(n, y, y), r.queue(n, x, x)
+	r.e.Record([]Queued{a, b}, nil)
+	assert.NotEqual(t, n>>16, r.e.promises.era, "the first call, on other tensors, was promised anew")
+	assert.Equal(t, []float32{2, 4, 6}, r.read(T(a.Handle)))
+	assert.Equal(t, []float32{2, 4}, r.read(T(b.Handle)))
+}

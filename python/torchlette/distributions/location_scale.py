@@ -73,31 +73,25 @@ class Normal(ExponentialFamily):
         return 0.5 + _LOG_SQRT_2PI + self.scale.log()
 
 
-class HalfNormal(Distribution):
-    """The absolute value of a normal draw with mean 0.
+class Half(Distribution):
+    """The absolute value of a draw from a distribution that is symmetric about 0.
 
     Args:
-        scale: Standard deviation of the normal.
+        scale: Scale of that distribution.
         validate_args: See :class:`Distribution`.
     """
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
-    has_rsample = True
+    _whole: type[Distribution]
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        """Make the normal."""
+        """Make the whole distribution."""
         (self.scale,) = broadcast_all(scale)
-        self.base_dist = Normal(_C.zeros_like(self.scale), self.scale, validate_args=False)
+        self.base_dist = self._whole(_C.zeros_like(self.scale), self.scale, validate_args=False)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
-    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="Mean.")
     mode = property(lambda self: _C.zeros_like(self.scale), doc="The likeliest value.")
-    variance = property(lambda self: self.scale.square() * (1 - 2 / math.pi), doc="Variance.")
-
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw so that gradients reach the scale."""
-        return self.base_dist.rsample(sample_shape).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the log density."""
@@ -118,6 +112,25 @@ class HalfNormal(Distribution):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return self.base_dist.entropy() - math.log(2)
+
+
+class HalfNormal(Half):
+    """The absolute value of a normal draw with mean 0.
+
+    Args:
+        scale: Standard deviation of the normal.
+        validate_args: See :class:`Distribution`.
+    """
+
+    has_rsample = True
+    _whole = Normal
+
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi), doc="Mean.")
+    variance = property(lambda self: self.scale.square() * (1 - 2 / math.pi), doc="Variance.")
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw so that gradients reach the scale."""
+        return self.base_dist.rsample(sample_shape).abs()
 
 
 class LogNormal(Distribution):
@@ -348,7 +361,7 @@ class Cauchy(LocationScale):
         return math.log(4 * math.pi) + self.scale.log()
 
 
-class HalfCauchy(Inverted):
+class HalfCauchy(Half, Inverted):
     """The absolute value of a Cauchy draw with location 0.
 
     Args:
@@ -356,38 +369,10 @@ class HalfCauchy(Inverted):
         validate_args: See :class:`Distribution`.
     """
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        """Make the Cauchy."""
-        (self.scale,) = broadcast_all(scale)
-        self.base_dist = Cauchy(_C.zeros_like(self.scale), self.scale, validate_args=False)
-        super().__init__(self.scale.shape, validate_args=validate_args)
+    _whole = Cauchy
 
     mean = property(lambda self: _C.full_like(self.scale, math.inf), doc="Infinity.")
-    mode = property(lambda self: _C.zeros_like(self.scale), doc="The likeliest value.")
     variance = property(lambda self: self.base_dist.variance, doc="Infinity.")
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Return the log density."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return _C.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of values up to ``value``."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        """Return the value whose cdf is ``value``."""
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        """Return the entropy."""
-        return self.base_dist.entropy() - math.log(2)
 
 
 class Gumbel(LocationScale):
