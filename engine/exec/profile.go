@@ -62,7 +62,7 @@ func KernelName(st *device.Step) string {
 	case device.RunGemm:
 		return "gemm_" + st.Gemm.Type.String()
 	case device.RunAttention:
-		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_"}[st.Attention.Pass] + st.Attention.Type.String()
+		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_", "attention_grad_mask_"}[st.Attention.Pass] + st.Attention.Type.String()
 	case device.RunFactor:
 		return st.Factor.Op.String() + "_" + st.Factor.Type.String()
 	case device.RunSort:
@@ -118,7 +118,9 @@ func attentionCost(a *kir.Attention, c *device.Caps, size func(int) int64) (flop
 		flops, bytes = 2*pairs*(w+wv), in+queries*wv
 	case kir.AttentionGradQ: // scores, cotangents of probabilities, dq
 		flops, bytes = 2*pairs*(2*w+wv), in+queries*(w+wv)
-	default: // likewise, dk and dv
+	case kir.AttentionGradMask: // likewise, without a product
+		flops, bytes = 2*pairs*(w+wv), in+queries*wv
+	default: // scores, cotangents of probabilities, dk and dv
 		flops, bytes = 2*pairs*(2*w+2*wv), in+queries*wv+keys*(w+wv)
 	}
 	return flops, bytes * int64(c.Storage[a.Type])

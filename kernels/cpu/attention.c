@@ -5,17 +5,18 @@
 //	forward:  S = Q K',            O += softmax step of S times V
 //	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
 //	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
+//	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
-// The scale is in Q. A task adds in a fixed order, so results do not depend on the threads.
+// The scale is in Q. Dropout multiplies the weights, and D, by a tile of factors that each pass draws again. A task adds in a fixed order, so results do not depend on the threads.
 #include <math.h>
 #include <string.h>
 #include "cpu.h"
 
 enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
 
-// What a worker works in, in floats: two operands, two results, two tiles. It is no automatic
+// What a worker works in, in floats: two operands, two results, three tiles. It is no automatic
 // array because threads of embedding programs may have small stacks.
-enum { ROOM_SIDE = ROWS * WIDTH, ROOM_TILE = ROWS * COLS, ROOM = 4 * ROOM_SIDE + 2 * ROOM_TILE };
+enum { ROOM_SIDE = ROWS * WIDTH, ROOM_TILE = ROWS * COLS, ROOM = 4 * ROOM_SIDE + 3 * ROOM_TILE };
 
 // An operand with its strides and the packed forms of one of its heads.
 typedef struct {
@@ -39,7 +40,7 @@ typedef struct {
 	int64_t blocks;      // of rows in a head
 	int nr;
 	int64_t width[2];    // columns of the accumulators, whole panels
-	float scale;
+	float scale, rate;
 	const float *stats;
 } attention;
 
@@ -51,6 +52,14 @@ static float element(int type, const char *p, int64_t i) {
 	case TL_BF16: return tl_widen_bf16(((const uint16_t *)p)[i]);
 	}
 	return ((const float *)p)[i];
+}
+
+static void narrow(int type, char *p, int64_t i, float v) {
+	switch (type) {
+	case TL_F16: ((uint16_t *)p)[i] = tl_narrow_f16(v); return;
+	case TL_BF16: ((uint16_t *)p)[i] = tl_narrow_bf16(v); return;
+	}
+	((float *)p)[i] = v;
 }
 
 static const char *head_of(const attention *x, const side *s, int64_t b, int64_t h) {
@@ -140,6 +149,29 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 	}
 }
 
+// The factors of dropout of a tile; kir.Attention.Dropout gives their numbers. swapped: rows are keys.
+static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep, int swapped) {
+	uint64_t seed = (uint64_t)x->par[x->a->seed], nonce = (uint64_t)x->par[x->a->nonce];
+	int64_t queries = swapped ? n : rows, keys = swapped ? rows : n, q0 = swapped ? c0 : r0, k0 = swapped ? r0 : c0;
+	int64_t rs = swapped ? 1 : COLS, cs = swapped ? COLS : 1, fours = (x->keys + 3) / 4;
+	float scale = 1 / (1 - x->rate);
+	for (int64_t i = 0; i < queries; i++) {
+		int64_t row = (b * x->heads + h) * x->queries + q0 + i;
+		for (int64_t j = 0; j < keys; j += 4) { // k0 is a multiple of four
+			uint32_t w[4];
+			tl_random_block((uint64_t)(row * fours + (k0 + j) / 4), nonce, seed, w);
+			for (int64_t l = 0; l < 4 && j + l < keys; l++)
+				keep[i * rs + (j + l) * cs] = (float)(w[l] >> 8) * 0x1p-24f < x->rate ? 0 : scale;
+		}
+	}
+}
+
+static void multiply(int64_t rows, int64_t n, float *tile, const float *keep) {
+	for (int64_t r = 0; r < rows; r++, tile += COLS, keep += COLS) {
+		for (int64_t c = 0; c < n; c++) tile[c] *= keep[c];
+	}
+}
+
 // Writes n rows to a dense result [batch, row, head, column].
 static void store(const attention *x, int buf, const float *v, int64_t w, int64_t width, int64_t b, int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
 	for (int64_t r = 0; r < n; r++, v += w) {
@@ -151,14 +183,13 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 			for (int64_t c = 0; c < width; c++) to[c] = v[c] * f;
 			continue;
 		}
-		uint16_t *to = (uint16_t *)x->buf[buf] + at;
-		for (int64_t c = 0; c < width; c++) to[c] = x->a->type == TL_F16 ? tl_narrow_f16(v[c] * f) : tl_narrow_bf16(v[c] * f);
+		for (int64_t c = 0; c < width; c++) narrow(x->a->type, x->buf[buf], at + c, v[c] * f);
 	}
 }
 
 static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, top[ROWS], sum[ROWS];
+	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, *keep = tile + ROOM_TILE, top[ROWS], sum[ROWS];
 	for (int64_t i = begin; i < end; i++) {
 		// The last rows of a causal head take longest: they come first.
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
@@ -173,6 +204,10 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
 			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
 			x->t->attention_softmax(rows, whole(n, x->nr), tile, COLS, top, sum, out, w);
+			if (x->a->dropout) {
+				draw(x, b, h, r0, rows, c0, n, keep, 0);
+				multiply(rows, n, tile, keep);
+			}
 			gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
 		}
 		store(x, x->a->out0, out, w, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);
@@ -186,9 +221,21 @@ static void split_stats(const float *stats, int64_t n, float *lse, float *delta)
 	for (int64_t i = 0; i < n; i++) lse[i] = stats[2 * i], delta[i] = stats[2 * i + 1];
 }
 
+// dp becomes the cotangents of the scores of a tile of queries and keys; mem holds the keys and values.
+static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, const float *q, const float *g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
+	scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
+	scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
+	restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
+	if (x->a->dropout) {
+		draw(x, b, h, r0, rows, c0, n, keep, 0);
+		multiply(rows, n, dp, keep);
+	}
+	x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 0);
+}
+
 static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE, lse[ROWS], delta[ROWS];
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0];
@@ -200,10 +247,7 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 		memset(dq, 0, (size_t)(rows * w) * sizeof(float));
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
 			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
-			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
-			scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
-			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
-			x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 0);
+			cotangents(x, b, h, r0, rows, c0, n, q, g, mem, tile, dp, keep, lse, delta);
 			gather(x, rows, n, dp, &x->theirs[0], mem, c0, dq, w);
 		}
 		store(x, x->a->out0, dq, w, x->mine[0].width, b, h, x->heads, r0, rows, x->scale, NULL);
@@ -212,7 +256,7 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE, lse[COLS], delta[COLS];
+	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[COLS], delta[COLS];
 	int64_t shared = x->heads / x->group;
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = i / x->blocks, b = head / shared, hk = head % shared, r0 = i % x->blocks * ROWS;
@@ -230,7 +274,12 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 				scores(x, rows, n, v, &x->theirs[1], mem, c0, dp);
 				restrict_scores(x, b, h, r0, rows, c0, n, tile, 1);
 				split_stats(x->stats + 2 * (stream * x->cols + c0), n, lse, delta);
+				if (x->a->dropout) {
+					draw(x, b, h, r0, rows, c0, n, keep, 1);
+					multiply(rows, n, dp, keep);
+				}
 				x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 1);
+				if (x->a->dropout) multiply(rows, n, tile, keep);
 				gather(x, rows, n, tile, &x->theirs[1], mem, c0, dv, wv);
 				gather(x, rows, n, dp, &x->theirs[0], mem, c0, dk, w);
 			}
@@ -238,6 +287,66 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 		// The scale is in the packed q already.
 		store(x, x->a->out0, dk, w, x->mine[0].width, b, hk, shared, r0, rows, 1, NULL);
 		store(x, x->a->out1, dv, wv, x->mine[1].width, b, hk, shared, r0, rows, 1, NULL);
+	}
+}
+
+static int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+// Writes the sums of a tile of the mask's gradient, over its rows or columns where these share the mask.
+static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *total) {
+	const int32_t *sum = x->a->sum;
+	for (int64_t r = 1; sum[2] && r < rows; r++) {
+		for (int64_t c = 0; c < n; c++) total[c] += total[r * COLS + c];
+	}
+	if (sum[2]) rows = 1;
+	for (int64_t r = 0; sum[3] && r < rows; r++) {
+		for (int64_t c = 1; c < n; c++) total[r * COLS] += total[r * COLS + c];
+	}
+	if (sum[3]) n = 1;
+	int64_t heads = sum[1] ? 1 : x->heads, queries = sum[2] ? 1 : x->rows, keys = sum[3] ? 1 : x->cols;
+	for (int64_t r = 0; r < rows; r++) {
+		int64_t at = ((b * heads + h) * queries + r0 + r) * keys + c0;
+		for (int64_t c = 0; c < n; c++) narrow(x->a->mask, x->buf[x->a->out0], at + c, total[r * COLS + c]);
+	}
+}
+
+// A task owns a tile of the mask and goes through all tiles of scores that share it.
+static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
+	attention *x = arg;
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *total = g + ROOM_SIDE, *tile = total + 2 * ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
+	const int32_t *sum = x->a->sum;
+	int64_t size[4] = {x->batch, x->heads, x->rows, x->cols}, step[4] = {1, 1, ROWS, COLS};
+	for (int64_t i = begin; i < end; i++) {
+		int64_t from[4] = {0}, to[4], rest = i;
+		for (int d = 3; d >= 0; d--) {
+			to[d] = size[d];
+			if (sum[d]) continue;
+			int64_t n = tiles(size[d], step[d]);
+			from[d] = rest % n * step[d];
+			to[d] = from[d] + step[d] < size[d] ? from[d] + step[d] : size[d];
+			rest /= n;
+		}
+		memset(total, 0, ROOM_TILE * sizeof(float));
+		for (int64_t b = from[0]; b < to[0]; b++) {
+			for (int64_t h = from[1]; h < to[1]; h++) {
+				const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
+				for (int64_t r0 = from[2]; r0 < to[2]; r0 += ROWS) {
+					int64_t rows = to[2] - r0 < ROWS ? to[2] - r0 : ROWS;
+					copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
+					copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, h), r0, rows, g);
+					split_stats(x->stats + 2 * ((b * x->heads + h) * x->rows + r0), rows, lse, delta);
+					for (int64_t c0 = from[3]; c0 < to[3]; c0 += COLS) {
+						int64_t n = to[3] - c0 < COLS ? to[3] - c0 : COLS;
+						cotangents(x, b, h, r0, rows, c0, n, q, g, mem, tile, dp, keep, lse, delta);
+						for (int64_t r = 0; r < rows; r++) {
+							for (int64_t c = 0; c < n; c++) total[r * COLS + c] += dp[r * COLS + c];
+						}
+					}
+				}
+			}
+		}
+		int64_t rows = to[2] - from[2] < ROWS ? to[2] - from[2] : ROWS, n = to[3] - from[3] < COLS ? to[3] - from[3] : COLS;
+		store_mask(x, from[0], from[1], from[2], rows, from[3], n, total);
 	}
 }
 
@@ -249,7 +358,7 @@ static side operand(const attention *x, int buf, int at, int64_t width, float sc
 // Decides which packed forms the pass reads, and gives the floats of all heads.
 static int64_t plan_pack(attention *x) {
 	int pass = x->a->pass;
-	int forms[2][2] = {{1, pass != 0}, {pass != 0, pass != 1}}; // transposed, straight
+	int forms[2][2] = {{1, pass == 1 || pass == 2}, {pass != 0, pass == 0 || pass == 2}}; // transposed, straight
 	int64_t at = 0;
 	for (int k = 0; k < 2; k++) {
 		side *s = &x->theirs[k];
@@ -271,6 +380,10 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 		.group = par[a->heads] / par[a->keyheads], .queries = par[a->queries], .keys = par[a->keys]};
 	int32_t scale = (int32_t)par[a->scale];
 	memcpy(&x.scale, &scale, sizeof scale);
+	if (a->dropout) {
+		int32_t rate = (int32_t)par[a->rate];
+		memcpy(&x.rate, &rate, sizeof rate);
+	}
 	x.nr = x.t->nr32;
 	int64_t e = par[a->width], ev = par[a->widthv], shared = par[a->keyheads];
 	side q = operand(&x, a->bq, a->q, e, x.scale), k = operand(&x, a->bk, a->k, e, 1), v = operand(&x, a->bv, a->v, ev, 1);
@@ -294,7 +407,10 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 	if (!x.room) return bytes;
 	x.packed = x.room + ROOM * tl_pool_threads(pool);
 	tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
-	tl_parallel(pool, x.batch * (swapped ? shared : x.heads) * x.blocks, 1, swapped ? gradkv_job : a->pass ? gradq_job : forward_job, &x);
+	int64_t tasks = x.batch * (swapped ? shared : x.heads) * x.blocks;
+	if (a->pass == 3) tasks = (a->sum[0] ? 1 : x.batch) * (a->sum[1] ? 1 : x.heads) * (a->sum[2] ? 1 : x.blocks) * (a->sum[3] ? 1 : tiles(x.cols, COLS));
+	void (*jobs[])(void *, int, int64_t, int64_t) = {forward_job, gradq_job, gradkv_job, gradmask_job};
+	tl_parallel(pool, tasks, 1, jobs[a->pass], &x);
 	if (bytes > KEEP) tl_cpu_free(x.room);
 	return 0;
 }

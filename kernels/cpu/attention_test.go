@@ -40,7 +40,7 @@ func runAttention(t testing.TB, d *cpu.Device, c *kirtest.AttentionCase) {
 	}
 }
 
-var passes = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV}
+var passes = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV, kir.AttentionGradMask}
 
 func TestAttention(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))

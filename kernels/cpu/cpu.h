@@ -130,8 +130,9 @@ typedef struct { int64_t to, n, from; } tl_piece;
 // A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
 // for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0.
 typedef struct {
-	int32_t type, pass, causal, mask;
-	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale;
+	int32_t type, pass, causal, mask, dropout;
+	int32_t sum[4]; // of the gradient of the mask: kir.Attention.Sum
+	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale, seed, nonce, rate;
 	int32_t q, k, v, m, g;
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
 } tl_attention;
@@ -227,6 +228,7 @@ float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
 uint16_t tl_narrow_f16(float);
 uint16_t tl_narrow_bf16(float);
+void tl_random_block(uint64_t counter, uint64_t nonce, uint64_t seed, uint32_t out[4]); // Philox
 
 void *tl_alloc(int64_t bytes);
 void tl_cpu_free(void *);

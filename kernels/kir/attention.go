@@ -13,25 +13,33 @@ import (
 // kept for each row. Query heads share a key head, consecutive ones the same. A row that may see no key has
 // out 0 and lse +inf.
 //
-// The operands q, k, v, mask and g (the cotangent of out) have any strides. The rest is
-// dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head, column], lse [batch,
-// head, query]; and stats, which the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One
+// The operands q, k, v, mask and g (the cotangent of out) have any strides; those of a mask are 0 along
+// dims that share it. The rest is dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head,
+// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One
 // buffer, because a device may bind no more than eight.)
 type Attention struct {
 	Type   ir.DType // of operands and results; arithmetic, lse and stats are in its compute type
 	Pass   AttentionPass
 	Causal bool     // query i sees keys 0 to i
-	Mask   ir.DType // InvalidDType: none; Bool: true keeps a score; Type: added to the scores
+	Mask   ir.DType // InvalidDType: none; Bool: true keeps a score; a float: added to the scores
+	// Dropout: weights are multiplied by 0 with probability rate, else by 1/(1-rate). The weight of a query and a
+	// key has number (row*n + key), where row counts the queries of all heads and batches and n is the number of keys,
+	// rounded up to a multiple of four; its uniform number is that of dropout's element of that number.
+	Dropout bool
+	// Sum, of AttentionGradMask, are the dims (batch, head, query, key) that share the mask.
+	Sum [4]bool
 }
 
 // AttentionPass says what an Attention computes.
 type AttentionPass uint8
 
-// The passes. Results of AttentionForward: out, lse; of AttentionGradQ: dq; of AttentionGradKV: dk, dv.
+// The passes. Results of AttentionForward: out, lse; of AttentionGradQ: dq; of AttentionGradKV: dk, dv; of
+// AttentionGradMask: dmask.
 const (
 	AttentionForward AttentionPass = iota
 	AttentionGradQ
 	AttentionGradKV
+	AttentionGradMask
 )
 
 // AttentionOperand is an operand of any strides: its buffer, and the first of its five
@@ -43,7 +51,7 @@ type AttentionOperand struct{ Buf, Param int }
 // and Keys are the lengths of the sequences, Width the columns of q and k, WidthV those of v.
 type AttentionLayout struct {
 	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
-	Scale                                                int
+	Scale, Seed, Nonce, Rate                             int
 	Q, K, V, Mask, G                                     AttentionOperand
 	Stats                                                int
 	Out                                                  []int
@@ -54,7 +62,7 @@ type AttentionLayout struct {
 // Layout gives the parameter and buffer numbers of a.
 func (a *Attention) Layout() AttentionLayout {
 	none := AttentionOperand{-1, -1}
-	l := AttentionLayout{Mask: none, G: none, Stats: -1}
+	l := AttentionLayout{Mask: none, G: none, Stats: -1, Seed: -1, Nonce: -1, Rate: -1}
 	param := func(k ParamKind, t ir.DType) int {
 		l.Params = append(l.Params, Param{Kind: k, Type: t})
 		return len(l.Params) - 1
@@ -76,6 +84,9 @@ func (a *Attention) Layout() AttentionLayout {
 	}
 	ct := a.Type.ComputeType()
 	l.Scale = param(Scalar, ct)
+	if a.Dropout {
+		l.Seed, l.Nonce, l.Rate = param(Scalar, ir.I64), param(Scalar, ir.I64), param(Scalar, ct)
+	}
 	l.Q, l.K, l.V = operand(a.Type), operand(a.Type), operand(a.Type)
 	if a.Mask != ir.InvalidDType {
 		l.Mask = operand(a.Mask)
@@ -86,6 +97,10 @@ func (a *Attention) Layout() AttentionLayout {
 	}
 	l.G = operand(a.Type)
 	l.Stats = buf(ct, Read)
+	if a.Pass == AttentionGradMask {
+		l.Out = []int{buf(a.Mask, Write)}
+		return l
+	}
 	l.Out = []int{buf(a.Type, Write)}
 	if a.Pass == AttentionGradKV {
 		l.Out = append(l.Out, buf(a.Type, Write))
@@ -115,6 +130,10 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	n := func(p int) int64 { return int64(params[p]) }
 	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Heads)/max(n(l.KeyHeads), 1), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	x.scale = ir.DecodeFloat(a.Type.ComputeType(), params[l.Scale])
+	if a.Pass == AttentionGradMask {
+		x.gradMask()
+		return x.err
+	}
 	for b := range x.batch {
 		if a.Pass == AttentionGradKV {
 			for h := range x.heads / x.group {
@@ -206,7 +225,7 @@ func (x *attention) forward(b, h, i int64) {
 		v := 0.0
 		if !math.IsInf(top, -1) {
 			for j := range s {
-				v += s[j] / sum * x.load(x.l.V, b, h/x.group, int64(j), e)
+				v += s[j] / sum * x.kept(b, h, i, int64(j)) * x.load(x.l.V, b, h/x.group, int64(j), e)
 			}
 		}
 		x.write(0, ((b*x.rows+i)*x.heads+h)*x.ev+e, v)
@@ -214,12 +233,55 @@ func (x *attention) forward(b, h, i int64) {
 	x.write(1, (b*x.heads+h)*x.rows+i, lse)
 }
 
-// weight is the softmax of score (i, j), and the cotangent of that score.
+// kept is what dropout multiplies the weight of query i and key j by.
+func (x *attention) kept(b, h, i, j int64) float64 {
+	if !x.a.Dropout {
+		return 1
+	}
+	n := (((b*x.heads+h)*x.rows+i)*((x.cols+3)/4))*4 + j
+	seed, nonce, ct := x.params[x.l.Seed], x.params[x.l.Nonce], x.a.Type.ComputeType()
+	block := uint64(n / 4)
+	w := Philox([4]uint32{uint32(block), uint32(block >> 32), uint32(nonce), uint32(nonce >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+	rate := ir.DecodeFloat(ct, x.params[x.l.Rate])
+	if math.Ldexp(float64(w[n%4]>>8), -24) < rate {
+		return 0
+	}
+	return 1 / (1 - rate)
+}
+
+// weight is the softmax of score (i, j) after dropout, and the cotangent of that score.
 func (x *attention) weight(b, h, i, j int64) (p, ds float64) {
 	row := (b*x.heads+h)*x.rows + i
 	p = math.Exp(x.score(b, h, i, j) - x.read(x.l.Stats, 2*row))
-	dp := x.dot(x.l.G, h, i, x.l.V, h/x.group, j, b, x.ev)
-	return p, p * (dp - x.read(x.l.Stats, 2*row+1))
+	dp, kept := x.dot(x.l.G, h, i, x.l.V, h/x.group, j, b, x.ev), x.kept(b, h, i, j)
+	return p * kept, p * (dp*kept - x.read(x.l.Stats, 2*row+1))
+}
+
+// gradMask sums the cotangents of the scores over the dims that share the mask.
+func (x *attention) gradMask() {
+	size := [4]int64{x.batch, x.heads, x.rows, x.cols}
+	var stride [4]int64
+	n := int64(1)
+	for d := 3; d >= 0; d-- {
+		if !x.a.Sum[d] {
+			stride[d] = n
+			n *= size[d]
+		}
+	}
+	sum := make([]float64, n)
+	for b := range size[0] {
+		for h := range size[1] {
+			for i := range size[2] {
+				for j := range size[3] {
+					_, ds := x.weight(b, h, i, j)
+					sum[b*stride[0]+h*stride[1]+i*stride[2]+j*stride[3]] += ds
+				}
+			}
+		}
+	}
+	for i, v := range sum {
+		x.write(0, int64(i), v)
+	}
 }
 
 func (x *attention) gradQ(b, h, i int64) {

@@ -42,6 +42,11 @@ func (p *Proc) NShared(s int, index *Node) *Node {
 	return &Node{Op: PShared, Type: p.Shared[s].Type, Width: p.Shared[s].Vec, Imm: uint64(s), Args: []*Node{index}}
 }
 
+// NSharedElement reads one element of workgroup array s, also of an array of vectors.
+func (p *Proc) NSharedElement(s int, index *Node) *Node {
+	return &Node{Op: PShared, Type: p.Shared[s].Type, Width: 1, Imm: uint64(s), Args: []*Node{index}}
+}
+
 // NShuffle is variable x of the thread `mask` away within the subgroup.
 func NShuffle(x *Node, mask int) *Node {
 	return &Node{Op: PShuffle, Type: x.Type, Width: 1, Imm: uint64(mask), Args: []*Node{x}}

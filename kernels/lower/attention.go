@@ -10,17 +10,18 @@ func init() {
 	register(map[string]lowering{"attention": lowerAttention, "attention_grad": lowerAttentionGrad})
 }
 
-// lowerAttention; attributes: causal, has mask.
+// lowerAttention; attributes: causal, has mask, has dropout.
 func lowerAttention(p *program) {
 	var mask *arg
 	if p.n.Attr[1] != 0 {
 		mask = p.in(3)
 	}
-	p.attention(kir.AttentionForward, mask, nil, nil, p.out(0), p.out(1))
+	p.attention(&kir.Attention{Pass: kir.AttentionForward}, mask, nil, nil, p.out(0), p.out(1))
 }
 
-// lowerAttentionGrad makes three launches: the row statistics, dq, and dk with dv. Both gradients
-// compute the weights again, so that neither adds to what another workgroup writes.
+// lowerAttentionGrad makes three launches, and one more for a mask that wants its gradient: the row statistics, dq, dk
+// with dv, and dmask. Each computes the weights again, so that none adds to what another workgroup
+// writes; attributes: as lowerAttention's, and whether dmask is wanted.
 func lowerAttentionGrad(p *program) {
 	stats := p.attentionStats(p.in(3), p.in(4), p.in(5))
 	var mask *arg
@@ -28,8 +29,15 @@ func lowerAttentionGrad(p *program) {
 		mask = p.in(6)
 	}
 	g := p.in(3)
-	p.attention(kir.AttentionGradQ, mask, g, stats, p.out(0))
-	p.attention(kir.AttentionGradKV, mask, g, stats, p.out(1), p.out(2))
+	p.attention(&kir.Attention{Pass: kir.AttentionGradQ}, mask, g, stats, p.out(0))
+	p.attention(&kir.Attention{Pass: kir.AttentionGradKV}, mask, g, stats, p.out(1), p.out(2))
+	if p.n.Attr[3] != 0 {
+		a := &kir.Attention{Pass: kir.AttentionGradMask}
+		for d, n := range mask.shape {
+			a.Sum[d] = n == 1
+		}
+		p.attention(a, mask, g, stats, p.out(3))
+	}
 }
 
 // attentionStats puts lse and the sum of g*out side by side for each row.
@@ -55,13 +63,16 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 	return stats
 }
 
-// attention appends one pass. g and stats belong to the gradients.
-func (p *program) attention(pass kir.AttentionPass, mask, g, stats *arg, outs ...*arg) {
+// attention completes and appends one pass. g and stats belong to the gradients.
+func (p *program) attention(a *kir.Attention, mask, g, stats *arg, outs ...*arg) {
 	q, k, v := p.in(0), p.in(1), p.in(2)
-	a := &kir.Attention{Type: q.dtype, Pass: pass, Causal: p.n.Attr[0] != 0}
+	a.Type, a.Causal, a.Dropout = q.dtype, p.n.Attr[0] != 0, p.n.Attr[2] != 0
 	l := Launch{Kind: device.RunAttention, Attention: a}
 	l.Params = constants(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
 	l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 0})
+	if a.Dropout {
+		l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 1}, Param{Kind: ScalarOf, Index: 2}, Param{Kind: ScalarOf, Index: 3})
+	}
 	operand := func(x *arg) {
 		l.Params = append(append(l.Params, constants(x.stride...)...), x.offset)
 		l.Bufs = append(l.Bufs, x.buf)
@@ -71,7 +82,13 @@ func (p *program) attention(pass kir.AttentionPass, mask, g, stats *arg, outs ..
 	operand(v)
 	if mask != nil {
 		a.Mask = mask.dtype
-		operand(mask)
+		shared := *mask
+		for d, n := range mask.shape {
+			if n == 1 {
+				shared.stride = zeroed(shared.stride, d)
+			}
+		}
+		operand(&shared)
 	}
 	if g != nil {
 		operand(g)

@@ -13,14 +13,18 @@ func FromAttention(a *kir.Attention, o AttentionOptions) (*kir.Proc, error) {
 		return nil, err
 	}
 	l := a.Layout()
-	names := [...]string{"attention", "attention_grad_q", "attention_grad_kv"}
+	names := [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask"}
 	p := &kir.Proc{Name: names[a.Pass] + "_" + a.Type.String(), Params: l.Params, Workgroup: o.threads()}
 	for _, b := range l.Bufs {
 		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
 	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, t: o, l: l}
 	m.resetValues()
-	m.generate()
+	if a.Pass == kir.AttentionGradMask {
+		m.generateMask()
+	} else {
+		m.generate()
+	}
 	return p, checkShared(p, o.MaxWorkgroupBytes)
 }
 
@@ -33,8 +37,11 @@ func FromAttention(a *kir.Attention, o AttentionOptions) (*kir.Proc, error) {
 //	forward:  S = Q K',            O += softmax step of S times V
 //	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
 //	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
+//	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
-// Q is scaled when it is loaded.
+// Q is scaled when it is loaded. With dropout, what multiplies the weights is drawn into the scores' tile
+// before a block's first barrier, four keys by each Philox block; a thread reads the factors of
+// its own scores before it writes these over them.
 type attention struct {
 	gen
 	a *kir.Attention
@@ -78,7 +85,7 @@ func (m *attention) generate() {
 	}
 	m.nrows, m.ncols = m.param(rows), m.param(cols)
 	m.p.Groups = []kir.GroupFactor{{Params: []int{l.Batch}, Per: 1}, {Params: []int{heads}, Per: 1}, {Params: []int{rows}, Per: int64(m.t.Rows)}}
-	m.lr, m.lc = m.let(kir.NDiv(kir.NLocal(), kir.NInt(m.t.Lanes))), m.let(kir.NRem(kir.NLocal(), kir.NInt(m.t.Lanes)))
+	m.place()
 	all := m.let(kir.NMul(m.param(l.Batch), m.param(heads)))
 	block, head := m.let(kir.NDiv(kir.NGroup(), all)), m.let(kir.NRem(kir.NGroup(), all))
 	m.batch = m.let(kir.NDiv(head, m.param(heads)))
@@ -91,6 +98,11 @@ func (m *attention) generate() {
 	m.row0 = m.let(kir.NMul(block, kir.NInt(m.t.Rows)))
 	m.tiles()
 	m.walk(head)
+}
+
+// place finds this thread in the grid of threads.
+func (m *attention) place() {
+	m.lr, m.lc = m.let(kir.NDiv(kir.NLocal(), kir.NInt(m.t.Lanes))), m.let(kir.NRem(kir.NLocal(), kir.NInt(m.t.Lanes)))
 }
 
 // tiles makes the workgroup arrays and accumulators of the pass.
@@ -134,7 +146,7 @@ func (m *attention) tiles() {
 	}
 	zero := kir.NSplat(kir.NFloat(ir.F32, 0))
 	for i := range 2 {
-		if i == 0 && m.a.Pass == kir.AttentionForward || i == 1 && m.a.Pass == kir.AttentionGradQ {
+		if i == 0 && m.a.Pass == kir.AttentionForward || i == 1 && m.a.Pass == kir.AttentionGradQ || m.a.Pass == kir.AttentionGradMask {
 			continue
 		}
 		for range m.t.tm() {
@@ -224,6 +236,7 @@ func (m *attention) stream(queries, h *kir.Node) {
 		for _, s := range first {
 			m.depositAhead(s)
 		}
+		m.draw(queries, c0)
 		m.barrier()
 		next := func() { m.fetchAhead(first, m.let(kir.NAdd(c0, kir.NInt(m.t.Cols)))) }
 		if m.a.Pass == kir.AttentionForward {
@@ -510,7 +523,7 @@ func (m *attention) softmax(score [][]int) {
 		for j, v := range row {
 			p := exp(kir.NSub(m.p.NVar(v), base))
 			sum = m.let(kir.NAdd(sum, p))
-			m.setScore(i, j, p)
+			m.setScore(i, j, m.kept(p, i, j))
 		}
 		m.assign(m.sum[i], sum)
 		for _, v := range m.out[1][i] {
@@ -520,8 +533,12 @@ func (m *attention) softmax(score [][]int) {
 }
 
 func (m *attention) setScore(i, j int, x *kir.Node) {
-	at := kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(4*m.scoreStride())), m.tileCol(j))
-	m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.tile, A: m.let(at), B: x})
+	m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.tile, A: m.scorePlace(i, j), B: x})
+}
+
+// scorePlace is the element of the scores' tile where this thread's score (i, j) lies.
+func (m *attention) scorePlace(i, j int) *kir.Node {
+	return m.let(kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(4*m.scoreStride())), m.tileCol(j)))
 }
 
 // publishRow gives the other threads of row i this thread's share; foldRow joins the shares after a barrier.
@@ -544,7 +561,7 @@ func (m *attention) foldRow(i int, join func(x, y *kir.Node) *kir.Node) *kir.Nod
 	return join(x, m.let(join(kir.NLane(all, 2), kir.NLane(all, 3))))
 }
 
-// weights turns scores into weights, and dp, their cotangents, into those of the scores.
+// weights turns scores into weights after dropout, and dp, their cotangents, into those of the scores.
 func (m *attention) weights(score, dp [][]int, queries, c0 *kir.Node) {
 	lse, delta := make([]*kir.Node, m.t.tn()), make([]*kir.Node, m.t.tn())
 	if m.swapped() {
@@ -559,8 +576,9 @@ func (m *attention) weights(score, dp [][]int, queries, c0 *kir.Node) {
 			if !m.swapped() {
 				x, y = m.lse[i], m.delta[i]
 			}
-			m.assign(v, kir.N(kir.OpExp, ir.F32, kir.NSub(m.p.NVar(v), x)))
-			m.assign(dp[i][j], kir.NMul(m.p.NVar(v), kir.NSub(m.p.NVar(dp[i][j]), y)))
+			w := m.let(kir.N(kir.OpExp, ir.F32, kir.NSub(m.p.NVar(v), x)))
+			m.assign(dp[i][j], kir.NMul(w, kir.NSub(m.kept(m.p.NVar(dp[i][j]), i, j), y)))
+			m.assign(v, m.kept(w, i, j))
 		}
 	}
 }

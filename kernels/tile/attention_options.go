@@ -41,7 +41,7 @@ type attentionCandidate struct {
 // 7.1 for 64x48), at (1, 16, 4096, 128) 21.4 (32x32); dq 20.7 and 18.9, dk with dv 21.6 and 19.0 at widths 64 and
 // 128. Half the threads with twice the scores each reach a half to two thirds: too few threads
 // fit a compute unit to hide latencies, since workgroup memory is what limits them.
-var attentionTiles = [3][]attentionCandidate{
+var attentionTiles = [4][]attentionCandidate{
 	kir.AttentionForward: {
 		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
 		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false},
@@ -49,8 +49,9 @@ var attentionTiles = [3][]attentionCandidate{
 		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false},
 		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
 	},
-	kir.AttentionGradQ:  gradientTiles,
-	kir.AttentionGradKV: gradientTiles,
+	kir.AttentionGradQ:    gradientTiles,
+	kir.AttentionGradKV:   gradientTiles,
+	kir.AttentionGradMask: gradientTiles,
 }
 
 var gradientTiles = []attentionCandidate{
@@ -140,7 +141,7 @@ func (o *AttentionOptions) check(a *kir.Attention) error {
 	switch {
 	case !a.Type.IsFloat() || a.Type == ir.F64:
 		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
-	case o.Lanes%4 != 0 || o.Cols%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
+	case o.Lanes%4 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
 	case !divides(o.Rows*o.Width) || !divides(o.Rows*o.WidthV) || !divides(o.Cols*o.Width) || !divides(o.Cols*o.WidthV):
 		return fmt.Errorf("tile: attention: %d threads do not divide the loads of tile %+v", o.threads(), *o)

@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -11,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/kir/kirtest"
 )
 
-var attentionPasses = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV}
+var attentionPasses = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV, kir.AttentionGradMask}
 
 func checkAttention(t *testing.T, c *kirtest.AttentionCase, o AttentionOptions) {
 	t.Helper()
@@ -47,8 +48,8 @@ func TestEveryTileAttends(t *testing.T) {
 }
 
 func TestRandomAttentionAsChosen(t *testing.T) {
-	vecs, exact, masks, causal := 0, 0, 0, 0
-	for seed := range uint64(90) {
+	vecs, exact, masks, causal, drops, sums := 0, 0, 0, 0, 0, 0
+	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		group := int64(1 + r.IntN(2))
 		n := kirtest.AttentionSize{Batch: int64(1 + r.IntN(2)), Heads: 2, Group: group, Queries: int64(1 + r.IntN(20)), Keys: int64(1 + r.IntN(20)),
@@ -59,21 +60,67 @@ func TestRandomAttentionAsChosen(t *testing.T) {
 		if r.IntN(2) == 0 {
 			n.WidthV = n.Width
 		}
-		c := kirtest.RandomAttention(r, []ir.DType{ir.F32, ir.F32, ir.F16}[r.IntN(3)], attentionPasses[r.IntN(3)], n)
+		c := kirtest.RandomAttention(r, []ir.DType{ir.F32, ir.F32, ir.F16}[r.IntN(3)], attentionPasses[r.IntN(4)], n)
 		o := ChooseAttention(c.Attention, c.Params, Caps{MaxWorkgroupBytes: 32 << 10, Software: r.IntN(4) > 0})
 		checkAttention(t, c, o)
 		for _, s := range []struct {
 			n  *int
 			on bool
-		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal}} {
+		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal}, {&drops, c.Attention.Dropout}, {&sums, c.Attention.Sum != [4]bool{}}} {
 			if s.on {
 				*s.n++
 			}
 		}
 	}
-	for _, n := range []int{vecs, exact, masks, causal} {
+	for _, n := range []int{vecs, exact, masks, causal, drops, sums} {
 		require.Greater(t, n, 10)
 	}
+}
+
+// TestMaskGradientSums goes through all ways in which dims may share a mask.
+func TestMaskGradientSums(t *testing.T) {
+	for shared := range 16 {
+		r := rand.New(rand.NewPCG(uint64(shared), 6))
+		c := kirtest.RandomAttention(r, ir.F32, kir.AttentionGradMask, kirtest.AttentionSize{Batch: 2, Heads: 2, Group: 1, Queries: 19, Keys: 10, Width: 3, WidthV: 4})
+		size := []int64{2, 2, 19, 10}
+		for d := range size {
+			if c.Attention.Sum[d] = shared>>d&1 == 1; c.Attention.Sum[d] {
+				size[d] = 1
+			}
+		}
+		c.Bufs[len(c.Bufs)-1] = make([]byte, ir.Numel(size)*int64(c.Attention.Mask.Size()))
+		o := ChooseAttention(c.Attention, c.Params, Caps{MaxWorkgroupBytes: 32 << 10, Software: shared%2 == 0})
+		checkAttention(t, c, o)
+	}
+}
+
+// TestWideProduct: the counters of random blocks have 64 bits where products have 32.
+func TestWideProduct(t *testing.T) {
+	a := &kir.Attention{Type: ir.F32, Dropout: true}
+	l := a.Layout()
+	p := &kir.Proc{Name: "product", Params: l.Params, Workgroup: 1, Bufs: []kir.ProcBuf{{Type: ir.U32, Access: kir.Write, Vec: 1}},
+		Groups: []kir.GroupFactor{{Params: []int{l.Batch}, Per: 1}}}
+	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, l: l}
+	m.resetValues()
+	values := []uint32{0, 3, 0x10000, 0x7fffffff, 0xfffffffe}
+	var want []byte
+	at := 0
+	for _, x := range values {
+		for _, y := range values {
+			n := func(v uint32) *kir.Node { return kir.NConst(ir.U32, uint64(v)) }
+			lo, hi := m.wideProduct(n(x), n(y), n(x))
+			for _, w := range []*kir.Node{lo, hi} {
+				m.emit(kir.Stmt{Op: kir.SStore, Ref: 0, A: kir.NInt(at), B: w})
+				at++
+			}
+			want = binary.LittleEndian.AppendUint64(want, uint64(x)*uint64(y)+uint64(x))
+		}
+	}
+	got, params := make([]byte, len(want)), make([]uint64, len(l.Params))
+	params[l.Batch] = 1
+	_, err := kir.InterpretProc(p, params, [][]byte{got})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 // TestAttentionRespectsWorkgroupMemory: heads of every width find a tile on every device.

@@ -113,10 +113,14 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	return a.Ret(cast(b, y, x.DType()))
 }
 
-func dropout(b op.Builder, x op.Val, p float64, train bool) op.Val {
+func checkRate(p float64) {
 	if p < 0 || p > 1 || p != p {
 		fail(ir.ErrRuntime, "dropout probability has to be between 0 and 1, but got %g", p)
 	}
+}
+
+func dropout(b op.Builder, x op.Val, p float64, train bool) op.Val {
+	checkRate(p)
 	switch {
 	case !train || p == 0 || x.L().Numel == 0:
 		return x
@@ -134,10 +138,14 @@ func evalAttention(a *op.Args) []op.Val {
 	if scale.Kind == op.None {
 		scale = op.FloatVal(1 / math.Sqrt(float64(q.Shape()[len(q.Shape())-1])))
 	}
-	if p == 0 && fuses(b, q, k, v, mask, gqa) {
-		return a.Ret(fusedAttention(b, q, k, v, mask, scale, causal))
+	drop := attentionDropout(b, p)
+	if fuses(q, k, v, mask, gqa) {
+		return a.Ret(fusedAttention(b, q, k, v, mask, scale, causal, drop))
 	}
 	narrow := widen(b, q.DType(), &q, &k, &v, &mask)
+	if mask.IsTensor() && mask.DType() != ir.Bool {
+		mask = prim.Cast(b, mask, q.DType())
+	}
 	if gqa {
 		heads := q.Shape()[len(q.Shape())-3]
 		k, v = prim.RepeatHeads(b, k, heads), prim.RepeatHeads(b, v, heads)
@@ -150,7 +158,20 @@ func evalAttention(a *op.Args) []op.Val {
 		}
 	}
 	w := prim.AttentionWeights(b, scores, mask, causal)
-	return a.Ret(narrow(matmul(b, dropout(b, w, p, true), v, none)))
+	if p > 0 {
+		w = prim.Mul(b, w, drop.Factors(b, w.DType(), w.Device(), w.Shape()))
+	}
+	return a.Ret(narrow(matmul(b, w, v, none)))
+}
+
+// attentionDropout draws for dropout of probability p.
+func attentionDropout(b op.Builder, p float64) (drop prim.Dropping) {
+	checkRate(p)
+	if p > 0 {
+		drop.Seed, drop.Nonce = b.RNG()
+		drop.Rate = op.FloatVal(p)
+	}
+	return drop
 }
 
 func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
@@ -173,7 +194,7 @@ func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 		if causal {
 			fail(ir.ErrRuntime, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 		}
-		if d := mask.DType(); d != ir.Bool && d != q.DType() {
+		if d := mask.DType(); d != ir.Bool && d != ir.F32 && d != q.DType() {
 			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
 		}
 	}

@@ -10,9 +10,41 @@ import (
 
 func init() {
 	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored", NIn: -1,
-		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, Flops: attentionFlops(4)})
-	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k and v", NIn: -1,
-		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, Flops: attentionFlops(14)})
+		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars, Flops: attentionFlops(4)})
+	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask", NIn: -1,
+		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars, Flops: attentionFlops(14)})
+}
+
+// Dropping is the draw of attention's dropout; Kind None of all: none.
+type Dropping struct{ Seed, Nonce, Rate op.Val }
+
+// on reports that there is dropout.
+func (d Dropping) on() bool { return d.Rate.Kind != op.None }
+
+// append adds the draw to the operands of a primitive.
+func (d Dropping) append(in []op.Val) []op.Val {
+	if d.on() {
+		in = append(in, d.Seed, d.Nonce, d.Rate)
+	}
+	return in
+}
+
+// Factors is what the weights of the given shape are multiplied by: 0 or 1/(1-rate). Weight (row, key) has the number
+// row*n + key, n being the number of keys rounded up to a multiple of four.
+func (d Dropping) Factors(b op.Builder, t ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	last := len(shape) - 1
+	wide := slices.Clone(shape)
+	wide[last] = (wide[last] + 3) &^ 3
+	f := Dropout(b, Fill(b, num(1), t, dev, wide), d.Seed, d.Nonce, d.Rate)
+	return Slice(b, f, int64(last), 0, shape[last], 1)
+}
+
+// attentionScalars: seed and nonce, the second and third number, have 64 bits; scale and rate are of the compute type.
+func attentionScalars(in []op.Val, _ []op.OutSpec, i int) ir.DType {
+	if in[i-1].IsScalar() && i < len(in)-1 {
+		return ir.I64
+	}
+	return in[0].DType().ComputeType()
 }
 
 // attentionFlops counts the products: n a score and column.
@@ -23,8 +55,8 @@ func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {
 	}
 }
 
-// attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s], scale;
-// attributes: causal, has mask. Results: out [b, l, h, ev], lse [b, h, l].
+// attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s] with 1 in dims that share it,
+// scale, and for dropout seed, nonce and rate; attributes: causal, has mask, has dropout. Results: out [b, l, h, ev], lse [b, h, l].
 func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	q, k, v := in[0].Shape(), in[1].Shape(), in[2].Shape()
 	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || k[1] == 0 || q[1]%k[1] != 0 || q[3] != k[3] || !slices.Equal(k[:3], v[:3]) {
@@ -38,21 +70,28 @@ func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 		return nil, ir.Errorf(ir.ErrRuntime, "attention: operands of different dtypes: got %s, %s and %s", d, in[1].DType(), in[2].DType())
 	}
 	if attr[1] != 0 {
-		m := in[3]
-		if want := []int64{q[0], q[1], q[2], k[2]}; !slices.Equal(m.Shape(), want) || m.DType() != ir.Bool && m.DType() != d {
-			return nil, ir.Errorf(ir.ErrRuntime, "attention: mask: got %s of shape %s, want bool or %s of shape %s", m.DType(), ir.ShapeString(m.Shape()), d, ir.ShapeString(want))
+		m, want := in[3], []int64{q[0], q[1], q[2], k[2]}
+		fits := len(m.Shape()) == 4 && (m.DType() == ir.Bool || m.DType() == ir.F32 || m.DType() == d)
+		for i, n := range m.Shape() {
+			fits = fits && (n == want[i] || n == 1)
+		}
+		if !fits {
+			return nil, ir.Errorf(ir.ErrRuntime, "attention: mask: got %s of shape %s, want bool, float32 or %s of shape %s, or 1 in some dims", m.DType(), ir.ShapeString(m.Shape()), d, ir.ShapeString(want))
 		}
 	}
 	return append(out, op.OutSpec{DType: d, Shape: []int64{q[0], q[2], q[1], v[3]}},
 		op.OutSpec{DType: d.ComputeType(), Shape: []int64{q[0], q[1], q[2]}}), nil
 }
 
-// attentionGradInfer: q, k, v, the cotangent of out and out [b, h, l, ev], lse, mask?, scale.
-// Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group, ev].
-func attentionGradInfer(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+// attentionGradInfer: q, k, v, the cotangent of out and out [b, h, l, ev], lse, and then as attentionInfer's; one more attribute:
+// whether the mask's gradient is wanted. Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group, ev], dmask? as the mask.
+func attentionGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	for _, x := range in[:3] {
 		s := x.Shape()
 		out = append(out, op.OutSpec{DType: x.DType(), Shape: []int64{s[0], s[2], s[1], s[3]}})
+	}
+	if attr[3] != 0 {
+		out = append(out, op.OutSpec{DType: in[6].DType(), Shape: in[6].Shape()})
 	}
 	return out, nil
 }
@@ -60,58 +99,60 @@ func attentionGradInfer(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec,
 // headsFirst turns [b, l, h, e] into [b, h, l, e], or back.
 func headsFirst(b op.Builder, x op.Val) op.Val { return Permute(b, x, []int64{0, 2, 1, 3}) }
 
+// attentionRest reads what follows the first n operands: mask?, scale, and the draw.
+func attentionRest(in []op.Val, n int, attr []int64) (mask, scale op.Val, drop Dropping) {
+	if attr[1] != 0 {
+		mask = in[n]
+		n++
+	}
+	if attr[2] != 0 {
+		drop = Dropping{in[n+1], in[n+2], in[n+3]}
+	}
+	return mask, in[n], drop
+}
+
 func attentionVJP(c *op.VJPCall) []op.Val {
 	b, out := c.B, make([]op.Val, len(c.In))
-	mask := op.Val{}
-	if c.Attr[1] != 0 {
-		mask = c.In[3]
-		if c.Need[3] {
-			panic("BUG: attention: a mask that requires grad belongs to AttentionWeights")
-		}
-	}
 	if c.Cot[0].Kind == op.None {
 		return out
 	}
-	dq, dk, dv := attentionGrad(b, c.In[0], c.In[1], c.In[2], headsFirst(b, c.Cot[0]), headsFirst(b, c.Out[0]), c.Out[1], mask, c.In[len(c.In)-1], c.Attr[0])
-	for i, d := range []op.Val{dq, dk, dv} {
+	mask, scale, drop := attentionRest(c.In, 3, c.Attr)
+	in := []op.Val{c.In[0], c.In[1], c.In[2], headsFirst(b, c.Cot[0]), headsFirst(b, c.Out[0]), c.Out[1]}
+	wanted := mask.IsTensor() && c.Need[3]
+	if mask.IsTensor() {
+		in = append(in, mask)
+	}
+	d := b.EmitN(pAttentionGrad, []int64{c.Attr[0], c.Attr[1], c.Attr[2], flag(wanted)}, drop.append(append(in, scale))...)
+	for i := range 3 {
 		if c.Need[i] {
-			out[i] = headsFirst(b, d)
+			out[i] = headsFirst(b, d[i])
 		}
+	}
+	if wanted {
+		out[3] = d[3]
 	}
 	return out
 }
 
-func attentionGrad(b op.Builder, q, k, v, g, out, lse, mask, scale op.Val, causal int64) (dq, dk, dv op.Val) {
-	in := []op.Val{q, k, v, g, out, lse}
-	if mask.IsTensor() {
-		in = append(in, mask)
-	}
-	o := b.EmitN(pAttentionGrad, []int64{causal, flag(mask.IsTensor())}, append(in, scale)...)
-	return o[0], o[1], o[2]
-}
-
-// attentionGradVJP differentiates dq, dk and dv as functions of q, k, v and g; out and lse are functions of
-// q, k and v themselves, and carry nothing. With P the weights, J its Jacobian (softmax_grad), dP = g v':
+// attentionGradVJP differentiates dq, dk, dv and dmask as functions of q, k, v, g and the mask; out and lse are functions of
+// these themselves, and carry nothing. With P the weights, J its Jacobian (softmax_grad), M the factors of dropout, dP = M*(g v'):
 //
-//	dq = c J(dP) k, dk = c J(dP)' q, dv = P' g; and for their cotangents hq, hk, hv,
-//	A = c (hq k' + q hk'):  <hq,dq> + <hk,dk> + <hv,dv> = <J(dP), A> + <P, g hv'>.
+//	dmask = J(dP), dq = c J(dP) k, dk = c J(dP)' q, dv = (M*P)' g; and for their cotangents hm, hq, hk, hv,
+//	A = c (hq k' + q hk') + hm:  <hq,dq> + <hk,dk> + <hv,dv> + <hm,dmask> = <J(dP), A> + <M*P, g hv'>.
 func attentionGradVJP(c *op.VJPCall) []op.Val {
-	b, n := c.B, len(c.In)
-	out := make([]op.Val, n)
-	scale, mask := c.In[n-1], op.Val{}
-	if c.Attr[1] != 0 {
-		mask = c.In[6]
-		if c.Need[6] {
-			panic("BUG: attention_grad: a mask that requires grad belongs to AttentionWeights")
-		}
-	}
+	b, out := c.B, make([]op.Val, len(c.In))
+	mask, scale, drop := attentionRest(c.In, 6, c.Attr)
 	heads := c.In[0].Shape()[1]
-	x := doubleGrad{b: b, scale: scale, d: c.In[0].DType(), q: wide(b, c.In[0]), g: wide(b, c.In[3])}
+	x := doubleGrad{b: b, scale: scale, q: wide(b, c.In[0]), g: wide(b, c.In[3])}
 	x.k, x.v = RepeatHeads(b, wide(b, c.In[1]), heads), RepeatHeads(b, wide(b, c.In[2]), heads)
 	if mask.IsTensor() && mask.DType() != ir.Bool {
 		mask = wide(b, mask)
 	}
-	x.p = AttentionWeights(b, Matmul(b, Mul(b, x.q, scale), Transpose(b, x.k, -2, -1), op.Val{}, 0), mask, c.Attr[0] != 0)
+	scores := Matmul(b, Mul(b, x.q, scale), Transpose(b, x.k, -2, -1), op.Val{}, 0)
+	x.p = AttentionWeights(b, scores, mask, c.Attr[0] != 0)
+	if drop.on() {
+		x.m = drop.Factors(b, scores.DType(), scores.Device(), scores.Shape())
+	}
 	cot := func(i int) op.Val {
 		h := c.Cot[i]
 		if h.Kind == op.None {
@@ -119,38 +160,67 @@ func attentionGradVJP(c *op.VJPCall) []op.Val {
 		}
 		return headsFirst(b, wide(b, h))
 	}
-	gq, gk, gv, gg := x.cotangents(cot(0), RepeatHeads(b, cot(1), heads), RepeatHeads(b, cot(2), heads))
-	out[0], out[3] = Cast(b, gq, x.d), Cast(b, gg, x.d)
-	out[1], out[2] = Cast(b, sumHeads(b, gk, c.In[1].Shape()[1]), x.d), Cast(b, sumHeads(b, gv, c.In[2].Shape()[1]), x.d)
+	hm := op.Val{}
+	if c.Attr[3] != 0 && c.Cot[3].Kind != op.None {
+		hm = Expand(b, wide(b, c.Cot[3]), scores.Shape())
+	}
+	gq, gk, gv, gg, gm := x.cotangents(cot(0), RepeatHeads(b, cot(1), heads), RepeatHeads(b, cot(2), heads), hm)
+	d := c.In[0].DType()
+	out[0], out[3] = Cast(b, gq, d), Cast(b, gg, d)
+	out[1], out[2] = Cast(b, sumHeads(b, gk, c.In[1].Shape()[1]), d), Cast(b, sumHeads(b, gv, c.In[2].Shape()[1]), d)
+	if mask.IsTensor() && c.Need[6] {
+		var shared []int64
+		for i, n := range mask.Shape() {
+			if n == 1 {
+				shared = append(shared, int64(i))
+			}
+		}
+		if len(shared) > 0 {
+			gm = Reshape(b, Sum(b, gm, shared), mask.Shape())
+		}
+		out[6] = Cast(b, gm, c.In[6].DType())
+	}
 	return out
 }
 
-// doubleGrad holds the operands of attention_grad, with as many key heads as query heads.
+// doubleGrad holds the operands of attention_grad, with as many key heads as query heads; m has Kind None without dropout.
 type doubleGrad struct {
 	b             op.Builder
 	scale         op.Val
-	d             ir.DType
 	q, k, v, g, p op.Val
+	m             op.Val
 }
 
-func (x *doubleGrad) cotangents(hq, hk, hv op.Val) (gq, gk, gv, gg op.Val) {
+// kept is x after dropout.
+func (x *doubleGrad) kept(y op.Val) op.Val {
+	if !x.m.IsTensor() {
+		return y
+	}
+	return Mul(x.b, y, x.m)
+}
+
+// cotangents gives those of q, k, v, g and the scores; hm may have Kind None.
+func (x *doubleGrad) cotangents(hq, hk, hv, hm op.Val) (gq, gk, gv, gg, gs op.Val) {
 	b, p := x.b, x.p
 	mm := func(x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}, 0) }
 	t := func(x op.Val) op.Val { return Transpose(b, x, -1, -2) }
 	scaled := func(v op.Val) op.Val { return Mul(b, v, x.scale) }
-	dp := mm(x.g, t(x.v))
+	dp := x.kept(mm(x.g, t(x.v)))
 	ds := SoftmaxGrad(b, dp, p, 3)
 	a := scaled(Add(b, mm(hq, t(x.k)), mm(x.q, t(hk))))
-	ja := SoftmaxGrad(b, a, p, 3)
-	gg = Add(b, mm(ja, x.v), mm(p, hv))
+	if hm.IsTensor() {
+		a = Add(b, a, hm)
+	}
+	ja := x.kept(SoftmaxGrad(b, a, p, 3))
+	gg = Add(b, mm(ja, x.v), mm(x.kept(p), hv))
 	gv = mm(t(ja), x.g)
-	// Through the weights: <dP, p*(a - r)> with r the row sums of a*p, and <p, g hv'>.
+	// Through the weights: <dP, p*(a - r)> with r the row sums of a*p, and <p, M*(g hv')>.
 	r, s := sumSpread(b, Mul(b, a, p), 3), sumSpread(b, Mul(b, dp, p), 3)
-	through := Add(b, mm(x.g, t(hv)), Sub(b, Mul(b, dp, Sub(b, a, r)), Mul(b, a, s)))
-	js := SoftmaxGrad(b, through, p, 3)
-	gq = scaled(Add(b, mm(ds, hk), mm(js, x.k)))
-	gk = scaled(Add(b, mm(t(ds), hq), mm(t(js), x.q)))
-	return gq, gk, gv, gg
+	through := Add(b, x.kept(mm(x.g, t(hv))), Sub(b, Mul(b, dp, Sub(b, a, r)), Mul(b, a, s)))
+	gs = SoftmaxGrad(b, through, p, 3)
+	gq = scaled(Add(b, mm(ds, hk), mm(gs, x.k)))
+	gk = scaled(Add(b, mm(t(ds), hq), mm(t(gs), x.q)))
+	return gq, gk, gv, gg, gs
 }
 
 func wide(b op.Builder, x op.Val) op.Val { return Cast(b, x, x.DType().ComputeType()) }
@@ -177,17 +247,18 @@ func sumHeads(b op.Builder, g op.Val, heads int64) op.Val {
 }
 
 // Attention gives softmax(scale q k' + mask) v as [b, l, h, ev], of q [b, h, l, e] and k and v with h over a group
-// of heads. mask, [b, h, l, s], may have Kind None; it must not require grad.
-func Attention(b op.Builder, q, k, v, mask, scale op.Val, causal bool) op.Val {
+// of heads. mask, [b, h, l, s] with 1 in the dims that share it, may have Kind None.
+func Attention(b op.Builder, q, k, v, mask, scale op.Val, causal bool, drop Dropping) op.Val {
 	in := []op.Val{q, k, v}
 	if mask.IsTensor() {
 		in = append(in, mask)
 	}
-	return b.EmitN(pAttention, []int64{flag(causal), flag(mask.IsTensor())}, append(in, scale)...)[0]
+	attr := []int64{flag(causal), flag(mask.IsTensor()), flag(drop.on())}
+	return b.EmitN(pAttention, attr, drop.append(append(in, scale))...)[0]
 }
 
-// AttentionWeights is softmax(scores + mask), stored: the reference for attention, the
-// form whose mask may require grad, and what second derivatives are made of. mask (Kind
+// AttentionWeights is softmax(scores + mask), stored: the reference for attention,
+// the form for float64 and the widest heads, and what second derivatives are made of. mask (Kind
 // None: none) broadcasts to the scores and has at least one dim. A row without a key left
 // has weights 0.
 func AttentionWeights(b op.Builder, scores, mask op.Val, causal bool) op.Val {

@@ -247,7 +247,13 @@ func TestAttentionGradients(t *testing.T) {
 				m := b.(*optest.Eager).Tensor(ir.Bool, []int64{3, 4}, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0)
 				mask = prim.Expand(b, m, []int64{2, 2, 3, 4})
 			}
-			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2/group), heads(b, x[2], 2/group), mask, op.FloatVal(0.7), causal)
+			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2/group), heads(b, x[2], 2/group), mask, op.FloatVal(0.7), causal, prim.Dropping{})
+		}
+	}
+	// The last operand is a mask of numbers.
+	biased := func(drop prim.Dropping) optest.Func {
+		return func(b op.Builder, x []op.Val) op.Val {
+			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2), heads(b, x[2], 2), x[3], op.FloatVal(0.7), false, drop)
 		}
 	}
 	q := spreadOut(-1, 1, 2, 3, 4)
@@ -256,6 +262,12 @@ func TestAttentionGradients(t *testing.T) {
 		checkGrad(t, attention(false, false, group), true, q, k, v)
 		checkGrad(t, attention(true, false, group), true, q, k, v)
 		checkGrad(t, attention(false, true, group), true, q, k, v)
+	}
+	drop := prim.Dropping{Seed: op.IntVal(5), Nonce: op.IntVal(1 << 40), Rate: op.FloatVal(0.3)}
+	k, v := spreadOut(-1.5, 1, 2, 4, 4), spreadOut(-1, 2, 2, 4, 6)
+	for _, mask := range [][]int64{{2, 2, 3, 4}, {1, 2, 3, 4}, {2, 1, 1, 4}, {1, 1, 3, 1}} {
+		checkGrad(t, biased(prim.Dropping{}), true, q, k, v, spreadOut(-1, 1, mask...))
+		checkGrad(t, biased(drop), true, q, k, v, spreadOut(-1, 1, mask...))
 	}
 }
 

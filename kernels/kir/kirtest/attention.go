@@ -31,9 +31,16 @@ type AttentionSize struct {
 // those of the operands: what the forward pass computes.
 func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n AttentionSize) *AttentionCase {
 	a := &kir.Attention{Type: t, Pass: pass, Causal: r.IntN(2) == 0}
-	if r.IntN(2) == 0 {
-		a.Mask = []ir.DType{ir.Bool, t}[r.IntN(2)]
+	switch {
+	case pass == kir.AttentionGradMask:
+		a.Mask = []ir.DType{ir.F32, t}[r.IntN(2)]
+		for d := range a.Sum {
+			a.Sum[d] = r.IntN(3) == 0
+		}
+	case r.IntN(2) == 0:
+		a.Mask = []ir.DType{ir.Bool, ir.F32, t}[r.IntN(3)]
 	}
+	a.Dropout = r.IntN(2) == 0
 	ct := t.ComputeType()
 	c := &AttentionCase{Attention: a}
 	add := func(v ...int64) {
@@ -43,6 +50,9 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 	}
 	add(n.Batch, n.Heads, n.Heads/n.Group, n.Queries, n.Keys, n.Width, n.WidthV)
 	c.Params = append(c.Params, ir.EncodeFloat(ct, 0.1+r.Float64()))
+	if a.Dropout {
+		c.Params = append(c.Params, r.Uint64(), r.Uint64(), ir.EncodeFloat(ct, 0.75*r.Float64()))
+	}
 	shared := n.Heads / n.Group
 	operand := func(d ir.DType, heads, rows, cols int64, broadcast bool) {
 		strides, size := n.strides(r, []int64{n.Batch, heads, rows, cols}, broadcast)
@@ -57,11 +67,7 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 	}
 	results := func(t ir.DType, sizes ...int64) {
 		for _, size := range sizes {
-			b := make([]byte, n.Batch*size*int64(t.Size()))
-			for i := range b {
-				b[i] = 0xA5
-			}
-			c.Bufs = append(c.Bufs, b)
+			c.Bufs = append(c.Bufs, poisoned(t, n.Batch*size))
 		}
 	}
 	rows := n.Heads * n.Queries
@@ -72,7 +78,7 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 	}
 	// The forward pass over the same operands gives lse; delta may be anything.
 	f := *a
-	f.Pass = kir.AttentionForward
+	f.Pass, f.Sum = kir.AttentionForward, [4]bool{}
 	forward := &AttentionCase{Attention: &f, Params: append([]uint64(nil), c.Params...), Bufs: append([][]byte(nil), c.Bufs...)}
 	forward.Bufs = append(forward.Bufs, make([]byte, n.Batch*rows*n.WidthV*int64(t.Size())), make([]byte, n.Batch*rows*int64(ct.Size())))
 	if err := kir.InterpretAttention(&f, forward.Params, forward.Bufs); err != nil {
@@ -84,12 +90,30 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass kir.AttentionPass, n Attenti
 		kir.StoreBits(ct, stats, 2*i, kir.LoadBits(ct, lse, i))
 	}
 	c.Bufs = append(c.Bufs, stats)
-	if pass == kir.AttentionGradQ {
+	switch pass {
+	case kir.AttentionGradQ:
 		results(t, rows*n.Width)
-	} else {
+	case kir.AttentionGradMask:
+		size := []int64{n.Batch, n.Heads, n.Queries, n.Keys}
+		for d, s := range a.Sum {
+			if s {
+				size[d] = 1
+			}
+		}
+		c.Bufs = append(c.Bufs, poisoned(a.Mask, ir.Numel(size)))
+	default:
 		results(t, shared*n.Keys*n.Width, shared*n.Keys*n.WidthV)
 	}
 	return c
+}
+
+// poisoned is a result of n elements that no kernel has written.
+func poisoned(t ir.DType, n int64) []byte {
+	b := make([]byte, n*int64(t.Size()))
+	for i := range b {
+		b[i] = 0xA5
+	}
+	return b
 }
 
 // strides draws an order of the dims, gaps, and with broadcast strides of 0, then an offset.

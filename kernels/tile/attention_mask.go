@@ -1,0 +1,166 @@
+package tile
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// generateMask makes the gradient of the mask. A workgroup owns Rows x Cols elements of the scores of one head and
+// batch, or of as many as share the mask: it goes through all of these and adds in registers, in a fixed order.
+func (m *attention) generateMask() {
+	l, sum := m.l, m.a.Sum
+	m.nrows, m.ncols = m.param(l.Queries), m.param(l.Keys)
+	m.place()
+	sizes := [4]int{l.Batch, l.Heads, l.Queries, l.Keys}
+	per := [4]int{1, 1, m.t.Rows, m.t.Cols}
+	var at [4]*kir.Node
+	rest := kir.NGroup()
+	m.p.Groups = []kir.GroupFactor{{Per: 1}} // one workgroup where all share one number
+	for d := 3; d >= 0; d-- {
+		if sum[d] {
+			continue
+		}
+		n := m.let(kir.NDiv(kir.NAdd(m.param(sizes[d]), kir.NInt(per[d]-1)), kir.NInt(per[d])))
+		at[d] = m.let(kir.NMul(kir.NRem(rest, n), kir.NInt(per[d])))
+		rest = m.let(kir.NDiv(rest, n))
+		m.p.Groups = append(m.p.Groups, kir.GroupFactor{Params: []int{sizes[d]}, Per: int64(per[d])})
+	}
+	m.tiles()
+	var total [][]int
+	for range m.t.tm() {
+		var row []int
+		for range m.t.tn() {
+			v, _ := m.variable(kir.NFloat(ir.F32, 0))
+			row = append(row, v)
+		}
+		total = append(total, row)
+	}
+	var walk func(d int)
+	walk = func(d int) {
+		next := func(i *kir.Node) {
+			at[d] = i
+			walk(d + 1)
+		}
+		switch {
+		case d == 4:
+			m.batch, m.row0 = at[0], at[2]
+			m.maskBlock(at[1], at[3], total)
+		case sum[d]:
+			m.loop(kir.NInt(0), m.param(sizes[d]), kir.NInt(per[d]), next)
+			at[d] = kir.NInt(0)
+		default:
+			walk(d + 1)
+		}
+	}
+	walk(0)
+	m.batch, m.row0 = at[0], at[2]
+	m.storeMask(at[1], at[3], total)
+}
+
+// maskBlock adds the cotangents of one block of scores to total.
+func (m *attention) maskBlock(head, c0 *kir.Node, total [][]int) {
+	l := m.l
+	shared := m.let(kir.NDiv(head, m.let(kir.NDiv(m.param(l.Heads), m.param(l.KeyHeads)))))
+	for i := range 2 {
+		m.mine[i].base, m.theirs[i].base = m.headBase(m.mine[i].o, head), m.headBase(m.theirs[i].o, shared)
+		m.deposit(m.mine[i], m.fetch(m.mine[i], m.row0))
+	}
+	var keys []*kir.Node
+	m.deposit(m.theirs[1], m.fetch(m.theirs[1], c0))
+	if m.t.Single {
+		keys = m.fetch(m.theirs[0], c0)
+	} else {
+		m.deposit(m.theirs[0], m.fetch(m.theirs[0], c0))
+	}
+	m.draw(head, c0)
+	m.barrier()
+	dp := m.dots(1)
+	if m.t.Single {
+		m.barrier()
+		m.deposit(m.theirs[0], keys)
+		m.barrier()
+	}
+	score := m.dots(0)
+	m.restrict(score, c0, m.headBase(l.Mask, head))
+	m.lse, m.delta = nil, nil
+	for i := range total {
+		row := kir.N(kir.OpMin, ir.I32, m.row(i), kir.NSub(m.nrows, kir.NInt(1)))
+		lse, delta := m.statistics(head, row, m.nrows)
+		m.lse, m.delta = append(m.lse, lse), append(m.delta, delta)
+	}
+	m.weights(score, dp, head, c0)
+	for i, row := range total {
+		inside := m.let(kir.NLt(m.row(i), m.nrows))
+		for j, v := range row {
+			x := kir.N(kir.OpSelect, ir.F32, inside, m.p.NVar(dp[i][j]), kir.NFloat(ir.F32, 0))
+			m.assign(v, kir.NAdd(m.p.NVar(v), x))
+		}
+	}
+	m.barrier()
+}
+
+// storeMask adds up the rows or columns that share the mask and writes the sums.
+func (m *attention) storeMask(head, c0 *kir.Node, total [][]int) {
+	sum := m.a.Sum
+	if !sum[2] && !sum[3] {
+		for i, row := range total {
+			for j, v := range row {
+				m.storeMaskAt(head, m.row(i), m.let(kir.NAdd(c0, m.tileCol(j))), m.p.NVar(v))
+			}
+		}
+		return
+	}
+	m.setScores(total)
+	m.barrier()
+	// The sums that remain: of each row, of each column, or one.
+	n, count, step, along := m.t.Rows, m.t.Cols, 4*m.scoreStride(), 1
+	switch {
+	case sum[2] && sum[3]:
+		n = 1
+	case sum[2]:
+		n, count, step, along = m.t.Cols, m.t.Rows, 1, 4*m.scoreStride()
+	}
+	m.loop(kir.NLocal(), kir.NInt(n), kir.NInt(m.t.threads()), func(e *kir.Node) {
+		add := func(from *kir.Node, count, along int) *kir.Node {
+			acc, _ := m.variable(kir.NFloat(ir.F32, 0))
+			m.loop(kir.NInt(0), kir.NInt(count), kir.NInt(1), func(k *kir.Node) {
+				at := m.let(kir.NAdd(from, kir.NMul(k, kir.NInt(along))))
+				m.assign(acc, kir.NAdd(m.p.NVar(acc), m.p.NSharedElement(m.tile, at)))
+			})
+			return m.p.NVar(acc)
+		}
+		row, col := kir.NInt(0), kir.NInt(0)
+		switch {
+		case n == 1:
+			acc, _ := m.variable(kir.NFloat(ir.F32, 0))
+			m.loop(kir.NInt(0), kir.NInt(m.t.Rows), kir.NInt(1), func(r *kir.Node) {
+				x := add(m.let(kir.NMul(r, kir.NInt(4*m.scoreStride()))), m.t.Cols, 1)
+				m.assign(acc, kir.NAdd(m.p.NVar(acc), x))
+			})
+			m.storeMaskAt(head, row, col, m.p.NVar(acc))
+			return
+		case sum[2]:
+			col = m.let(kir.NAdd(c0, e))
+		default:
+			row = m.let(kir.NAdd(m.row0, e))
+		}
+		m.storeMaskAt(head, row, col, add(m.let(kir.NMul(e, kir.NInt(step))), count, along))
+	})
+}
+
+// storeMaskAt writes an element of the dense result unless it lies outside.
+func (m *attention) storeMaskAt(head, row, col, x *kir.Node) {
+	at, inside := kir.NInt(0), kir.NTrue()
+	sizes := [4]int{m.l.Batch, m.l.Heads, m.l.Queries, m.l.Keys}
+	for d, i := range [4]*kir.Node{m.batch, head, row, col} {
+		if m.a.Sum[d] {
+			continue
+		}
+		at = m.let(kir.NAdd(kir.NMul(at, m.param(sizes[d])), i))
+		if d >= 2 {
+			inside = kir.NAnd(inside, kir.NLt(i, m.param(sizes[d])))
+		}
+	}
+	store := kir.Stmt{Op: kir.SStore, Ref: m.l.Out[0], A: at, B: x}
+	m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: []kir.Stmt{store}})
+}
