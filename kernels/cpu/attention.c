@@ -5,9 +5,11 @@
 //	forward:  S = Q K',            O += softmax step of S times V
 //	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
 //	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
+//	joint:    the last, and dQ += (weight(S)*(D - delta))' K: five products for seven. A task owns a whole head.
 //	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
-// The scale is in Q. Dropout multiplies the weights, and D, by a tile of factors that each pass draws again. A task adds in a fixed order, so results do not depend on the threads.
+// The scale is in Q. Dropout multiplies the weights, and D, by a tile of factors that each pass draws again. A task
+// adds in a fixed order, so results do not depend on the threads.
 #include <math.h>
 #include <string.h>
 #include "cpu.h"
@@ -42,7 +44,16 @@ typedef struct {
 	int64_t width[2];    // columns of the accumulators, whole panels
 	float scale, rate;
 	const float *stats;
+	int joint;           // dk, dv, and dq too
+	float *dq;           // of all workers: dq of a task's heads, and panels of its k
+	int64_t dq_floats;   // of one worker
 } attention;
+
+// Rows of an operand as floats, and the elements from one to the next.
+typedef struct {
+	const float *p;
+	int64_t step;
+} rows_at;
 
 static const int width_of[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 
@@ -69,15 +80,26 @@ static const char *head_of(const attention *x, const side *s, int64_t b, int64_t
 // Copies n rows from row r0 of a head, scaled, to dense rows.
 static void copy_rows(const attention *x, const side *s, const char *head, int64_t r0, int64_t n, float *to) {
 	int type = x->a->type;
-	for (int64_t r = 0; r < n; r++, to += s->width) {
+	int64_t width = s->width, col = s->col;
+	float scale = s->scale;
+	for (int64_t r = 0; r < n; r++, to += width) {
 		int64_t at = (r0 + r) * s->row;
-		if (type == TL_F32 && s->col == 1) {
-			const float *from = (const float *)head + at;
-			for (int64_t c = 0; c < s->width; c++) to[c] = from[c] * s->scale;
+		if (type == TL_F32 && col == 1) {
+			const float *restrict from = (const float *)head + at;
+			float *restrict into = to;
+			for (int64_t c = 0; c < width; c++) into[c] = from[c] * scale;
 		} else {
-			for (int64_t c = 0; c < s->width; c++) to[c] = element(type, head, at + c * s->col) * s->scale;
+			for (int64_t c = 0; c < width; c++) to[c] = element(type, head, at + c * col) * scale;
 		}
 	}
+}
+
+// Rows from r0 of a head: where they lie if they need no change, else copied to room.
+static rows_at rows_of(const attention *x, const side *s, int64_t b, int64_t h, int64_t r0, int64_t n, float *room) {
+	const char *head = head_of(x, s, b, h);
+	if (x->a->type == TL_F32 && s->col == 1 && s->scale == 1) return (rows_at){(const float *)head + r0 * s->row, s->row};
+	copy_rows(x, s, head, r0, n, room);
+	return (rows_at){room, s->width};
 }
 
 static int64_t whole(int64_t n, int64_t nr) { return (n + nr - 1) / nr * nr; }
@@ -86,7 +108,7 @@ static int64_t whole(int64_t n, int64_t nr) { return (n + nr - 1) / nr * nr; }
 // straight ones [panel of nr columns][row][nr].
 static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *rows = x->room + worker * ROOM; // COLS * WIDTH of it
+	float *room = x->room + worker * ROOM; // COLS * WIDTH of it
 	int64_t blocks = (x->cols + COLS - 1) / COLS, nr = x->nr;
 	for (int64_t i = begin; i < end; i++) {
 		int64_t h = i / blocks, r0 = i % blocks * COLS, n = x->cols - r0 < COLS ? x->cols - r0 : COLS;
@@ -94,32 +116,32 @@ static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 		for (int k = 0; k < 2; k++) {
 			const side *s = &x->theirs[k];
 			if (s->across < 0 && s->down < 0) continue;
-			copy_rows(x, s, head_of(x, s, h / x->streams, h % x->streams), r0, n, rows);
+			rows_at rows = rows_of(x, s, h / x->streams, h % x->streams, r0, n, room);
 			for (int64_t r = 0; s->across >= 0 && r < n; r += nr)
-				x->t->packb32(rows + r * s->width, 1, s->width, s->width, n - r < nr ? n - r : nr, mem + s->across + (r0 + r) * s->width);
+				x->t->packb32(rows.p + r * rows.step, 1, rows.step, s->width, n - r < nr ? n - r : nr, mem + s->across + (r0 + r) * s->width);
 			for (int64_t c = 0; s->down >= 0 && c < s->width; c += nr)
-				x->t->packb32(rows + c, s->width, 1, n, s->width - c < nr ? s->width - c : nr, mem + s->down + c * x->cols + r0 * nr);
+				x->t->packb32(rows.p + c, rows.step, 1, n, s->width - c < nr ? s->width - c : nr, mem + s->down + c * x->cols + r0 * nr);
 		}
 	}
 }
 
-// c += a times b for a panel of nr columns, by tiles of nearly equal heights.
-static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, const float *b, float *c, int64_t cm, int first) {
+// c += a times b for nr columns, by tiles of nearly equal heights.
+static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, float *c, int64_t cm, int first) {
 	int64_t tiles = (rows + x->t->mr32 - 1) / x->t->mr32, n;
 	for (int64_t m = 0; m < rows; m += n, tiles--) {
 		n = (rows - m + tiles - 1) / tiles;
-		x->t->gemm32((int)n, kc, a + m * am, am, 1, b, x->nr, c + m * cm, cm, first);
+		x->t->gemm32((int)n, kc, a + m * am, am, ak, b, x->nr, c + m * cm, cm, first);
 	}
 }
 
 // Tile of products of my rows with n of theirs from c0.
-static void scores(const attention *x, int64_t rows, int64_t n, const float *mine, const side *s, const float *mem, int64_t c0, float *tile) {
-	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine, s->width, mem + s->across + (c0 + j) * s->width, tile + j, COLS, 1);
+static void scores(const attention *x, int64_t rows, int64_t n, rows_at mine, const side *s, const float *mem, int64_t c0, float *tile) {
+	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine.p, mine.step, 1, mem + s->across + (c0 + j) * s->width, tile + j, COLS, 1);
 }
 
 // out += tile times n of their rows from c0.
 static void gather(const attention *x, int64_t rows, int64_t n, const float *tile, const side *s, const float *mem, int64_t c0, float *out, int64_t w) {
-	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, mem + s->down + j * x->cols + c0 * x->nr, out + j, w, 0);
+	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, 1, mem + s->down + j * x->cols + c0 * x->nr, out + j, w, 0);
 }
 
 // Scores that do not count become -inf: padding beyond n, keys after the query, and what
@@ -172,10 +194,10 @@ static void multiply(int64_t rows, int64_t n, float *tile, const float *keep) {
 	}
 }
 
-// Writes n rows to a dense result [batch, row, head, column].
-static void store(const attention *x, int buf, const float *v, int64_t w, int64_t width, int64_t b, int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
+// Writes n rows to a dense result [batch, row, head, column] of length rows.
+static void store(const attention *x, int buf, const float *v, int64_t w, int64_t length, int64_t width, int64_t b, int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
 	for (int64_t r = 0; r < n; r++, v += w) {
-		int64_t at = ((b * x->rows + r0 + r) * heads + h) * width;
+		int64_t at = ((b * length + r0 + r) * heads + h) * width;
 		// A row without keys has sum 0 and no out; NaN stays.
 		float f = divisor ? (divisor[r] == 0 ? 0 : 1 / divisor[r]) : scale;
 		if (x->a->type == TL_F32) {
@@ -196,12 +218,12 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[1];
 		int64_t end_col = x->a->causal && r0 + rows < x->cols ? r0 + rows : x->cols;
 		const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
-		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
+		rows_at mine = rows_of(x, &x->mine[0], b, h, r0, rows, q);
 		memset(out, 0, (size_t)(rows * w) * sizeof(float));
 		for (int64_t r = 0; r < rows; r++) top[r] = -INFINITY, sum[r] = 0;
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
 			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
-			scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
+			scores(x, rows, n, mine, &x->theirs[0], mem, c0, tile);
 			restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
 			x->t->attention_softmax(rows, whole(n, x->nr), tile, COLS, top, sum, out, w);
 			if (x->a->dropout) {
@@ -210,11 +232,18 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 			}
 			gather(x, rows, n, tile, &x->theirs[1], mem, c0, out, w);
 		}
-		store(x, x->a->out0, out, w, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);
+		store(x, x->a->out0, out, w, x->rows, x->mine[1].width, b, h, x->heads, r0, rows, 0, sum);
 		float *lse = (float *)x->buf[x->a->out1] + head * x->rows + r0;
 		for (int64_t r = 0; r < rows; r++) lse[r] = sum[r] == 0 ? INFINITY : top[r] + logf(sum[r]);
 	}
 }
+
+// The block of keys that a task of the gradients of k and v owns, a query head that reads them, and room.
+typedef struct {
+	int64_t b, h, r0, rows;
+	rows_at k, v;
+	float *dk, *dv, *tile, *panels; // tile: the first of three; panels: of k, for dq
+} own;
 
 // Splits the statistics of n rows.
 static void split_stats(const float *stats, int64_t n, float *lse, float *delta) {
@@ -222,7 +251,7 @@ static void split_stats(const float *stats, int64_t n, float *lse, float *delta)
 }
 
 // dp becomes the cotangents of the scores of a tile of queries and keys; mem holds the keys and values.
-static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, const float *q, const float *g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
+static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, rows_at q, rows_at g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
 	scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
 	scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
 	restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
@@ -241,52 +270,71 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0];
 		int64_t end_col = x->a->causal && r0 + rows < x->cols ? r0 + rows : x->cols;
 		const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
-		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
-		copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, h), r0, rows, g);
+		rows_at mineq = rows_of(x, &x->mine[0], b, h, r0, rows, q), mineg = rows_of(x, &x->mine[1], b, h, r0, rows, g);
 		split_stats(x->stats + 2 * (head * x->rows + r0), rows, lse, delta);
 		memset(dq, 0, (size_t)(rows * w) * sizeof(float));
 		for (int64_t c0 = 0; c0 < end_col; c0 += COLS) {
 			int64_t n = end_col - c0 < COLS ? end_col - c0 : COLS;
-			cotangents(x, b, h, r0, rows, c0, n, q, g, mem, tile, dp, keep, lse, delta);
+			cotangents(x, b, h, r0, rows, c0, n, mineq, mineg, mem, tile, dp, keep, lse, delta);
 			gather(x, rows, n, dp, &x->theirs[0], mem, c0, dq, w);
 		}
-		store(x, x->a->out0, dq, w, x->mine[0].width, b, h, x->heads, r0, rows, x->scale, NULL);
+		store(x, x->a->out0, dq, w, x->rows, x->mine[0].width, b, h, x->heads, r0, rows, x->scale, NULL);
 	}
 }
 
+// Adds what a block of n queries from c0 and my keys give to dk and dv, and to dq, where it is asked for: the
+// transposed tile of score cotangents times my panels of k.
+static void gradkv_block(const attention *x, const own *o, int64_t c0, float *dq) {
+	int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS, stream = o->b * x->heads + o->h;
+	const float *mem = x->packed + stream * x->head_floats;
+	float lse[COLS], delta[COLS], *tile = o->tile, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE;
+	scores(x, o->rows, n, o->k, &x->theirs[0], mem, c0, tile);
+	scores(x, o->rows, n, o->v, &x->theirs[1], mem, c0, dp);
+	restrict_scores(x, o->b, o->h, o->r0, o->rows, c0, n, tile, 1);
+	split_stats(x->stats + 2 * (stream * x->cols + c0), n, lse, delta);
+	if (x->a->dropout) {
+		draw(x, o->b, o->h, o->r0, o->rows, c0, n, keep, 1);
+		multiply(o->rows, n, dp, keep);
+	}
+	x->t->attention_weights(o->rows, n, tile, dp, COLS, lse, delta, 1);
+	if (x->a->dropout) multiply(o->rows, n, tile, keep);
+	gather(x, o->rows, n, tile, &x->theirs[1], mem, c0, o->dv, x->width[1]);
+	gather(x, o->rows, n, dp, &x->theirs[0], mem, c0, o->dk, x->width[0]);
+	for (int64_t j = 0; dq && j < x->width[0]; j += x->nr)
+		product(x, n, o->rows, dp, 1, COLS, o->panels + j * ROWS, dq + c0 * x->width[0] + j, x->width[0], 0);
+}
+
+// A task is a block of keys of a head; of a joint pass, a head.
 static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dk = v + ROOM_SIDE, *dv = dk + ROOM_SIDE, *tile = dv + ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[COLS], delta[COLS];
-	int64_t shared = x->heads / x->group;
+	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dq = x->joint ? x->dq + worker * x->dq_floats : NULL;
+	int64_t shared = x->heads / x->group, w = x->width[0], wv = x->width[1], each = x->cols * w;
+	own o = {.dk = v + ROOM_SIDE, .dv = v + 2 * ROOM_SIDE, .tile = v + 3 * ROOM_SIDE, .panels = x->joint ? dq + x->group * each : NULL};
 	for (int64_t i = begin; i < end; i++) {
-		int64_t head = i / x->blocks, b = head / shared, hk = head % shared, r0 = i % x->blocks * ROWS;
-		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0], wv = x->width[1];
-		copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, hk), r0, rows, k);
-		copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, hk), r0, rows, v);
-		memset(dk, 0, (size_t)(rows * w) * sizeof(float));
-		memset(dv, 0, (size_t)(rows * wv) * sizeof(float));
-		for (int64_t h = hk * x->group; h < (hk + 1) * x->group; h++) {
-			int64_t stream = b * x->heads + h;
-			const float *mem = x->packed + stream * x->head_floats;
-			for (int64_t c0 = x->a->causal ? r0 / COLS * COLS : 0; c0 < x->cols; c0 += COLS) {
-				int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS;
-				scores(x, rows, n, k, &x->theirs[0], mem, c0, tile);
-				scores(x, rows, n, v, &x->theirs[1], mem, c0, dp);
-				restrict_scores(x, b, h, r0, rows, c0, n, tile, 1);
-				split_stats(x->stats + 2 * (stream * x->cols + c0), n, lse, delta);
-				if (x->a->dropout) {
-					draw(x, b, h, r0, rows, c0, n, keep, 1);
-					multiply(rows, n, dp, keep);
-				}
-				x->t->attention_weights(rows, n, tile, dp, COLS, lse, delta, 1);
-				if (x->a->dropout) multiply(rows, n, tile, keep);
-				gather(x, rows, n, tile, &x->theirs[1], mem, c0, dv, wv);
-				gather(x, rows, n, dp, &x->theirs[0], mem, c0, dk, w);
+		int64_t head = x->joint ? i : i / x->blocks, hk = head % shared;
+		int64_t block = x->joint ? 0 : i % x->blocks, last = x->joint ? x->blocks : block + 1;
+		o.b = head / shared;
+		if (x->joint) memset(dq, 0, (size_t)(x->group * each) * sizeof(float));
+		for (; block < last; block++) {
+			o.r0 = block * ROWS;
+			o.rows = x->rows - o.r0 < ROWS ? x->rows - o.r0 : ROWS;
+			o.k = rows_of(x, &x->mine[0], o.b, hk, o.r0, o.rows, k);
+			o.v = rows_of(x, &x->mine[1], o.b, hk, o.r0, o.rows, v);
+			for (int64_t c = 0, width = x->mine[0].width; x->joint && c < width; c += x->nr)
+				x->t->packb32(o.k.p + c, o.k.step, 1, o.rows, width - c < x->nr ? width - c : x->nr, o.panels + c * ROWS);
+			memset(o.dk, 0, (size_t)(o.rows * w) * sizeof(float));
+			memset(o.dv, 0, (size_t)(o.rows * wv) * sizeof(float));
+			for (int64_t g = 0; g < x->group; g++) {
+				o.h = hk * x->group + g;
+				for (int64_t c0 = x->a->causal ? o.r0 / COLS * COLS : 0; c0 < x->cols; c0 += COLS)
+					gradkv_block(x, &o, c0, x->joint ? dq + g * each : NULL);
 			}
+			// The scale is in the packed q already.
+			store(x, x->a->out0, o.dk, w, x->rows, x->mine[0].width, o.b, hk, shared, o.r0, o.rows, 1, NULL);
+			store(x, x->a->out1, o.dv, wv, x->rows, x->mine[1].width, o.b, hk, shared, o.r0, o.rows, 1, NULL);
 		}
-		// The scale is in the packed q already.
-		store(x, x->a->out0, dk, w, x->mine[0].width, b, hk, shared, r0, rows, 1, NULL);
-		store(x, x->a->out1, dv, wv, x->mine[1].width, b, hk, shared, r0, rows, 1, NULL);
+		for (int64_t g = 0; x->joint && g < x->group; g++)
+			store(x, x->a->dq, dq + g * each, w, x->cols, x->mine[0].width, o.b, hk * x->group + g, x->heads, 0, x->cols, x->scale, NULL);
 	}
 }
 
@@ -332,12 +380,11 @@ static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
 				const float *mem = x->packed + (b * x->streams + h / x->group) * x->head_floats;
 				for (int64_t r0 = from[2]; r0 < to[2]; r0 += ROWS) {
 					int64_t rows = to[2] - r0 < ROWS ? to[2] - r0 : ROWS;
-					copy_rows(x, &x->mine[0], head_of(x, &x->mine[0], b, h), r0, rows, q);
-					copy_rows(x, &x->mine[1], head_of(x, &x->mine[1], b, h), r0, rows, g);
+					rows_at mineq = rows_of(x, &x->mine[0], b, h, r0, rows, q), mineg = rows_of(x, &x->mine[1], b, h, r0, rows, g);
 					split_stats(x->stats + 2 * ((b * x->heads + h) * x->rows + r0), rows, lse, delta);
 					for (int64_t c0 = from[3]; c0 < to[3]; c0 += COLS) {
 						int64_t n = to[3] - c0 < COLS ? to[3] - c0 : COLS;
-						cotangents(x, b, h, r0, rows, c0, n, q, g, mem, tile, dp, keep, lse, delta);
+						cotangents(x, b, h, r0, rows, c0, n, mineq, mineg, mem, tile, dp, keep, lse, delta);
 						for (int64_t r = 0; r < rows; r++) {
 							for (int64_t c = 0; c < n; c++) total[r * COLS + c] += dp[r * COLS + c];
 						}
@@ -402,12 +449,15 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 	x.width[0] = whole(e, x.nr);
 	x.width[1] = whole(ev, x.nr);
 	x.blocks = (x.rows + ROWS - 1) / ROWS;
-	int64_t bytes = (plan_pack(&x) + ROOM * tl_pool_threads(pool)) * (int64_t)sizeof(float);
+	x.joint = swapped && a->dq >= 0;
+	if (x.joint) x.dq_floats = (x.group * x.cols + ROWS) * x.width[0];
+	int64_t packed = plan_pack(&x), threads = tl_pool_threads(pool), bytes = (packed + (ROOM + x.dq_floats) * threads) * (int64_t)sizeof(float);
 	x.room = bytes <= KEEP ? tl_scratch(pool, 0, bytes) : tl_alloc(bytes);
 	if (!x.room) return bytes;
-	x.packed = x.room + ROOM * tl_pool_threads(pool);
+	x.packed = x.room + ROOM * threads;
+	x.dq = x.packed + packed;
 	tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
-	int64_t tasks = x.batch * (swapped ? shared : x.heads) * x.blocks;
+	int64_t tasks = x.batch * (swapped ? shared : x.heads) * (x.joint ? 1 : x.blocks);
 	if (a->pass == 3) tasks = (a->sum[0] ? 1 : x.batch) * (a->sum[1] ? 1 : x.heads) * (a->sum[2] ? 1 : x.blocks) * (a->sum[3] ? 1 : tiles(x.cols, COLS));
 	void (*jobs[])(void *, int, int64_t, int64_t) = {forward_job, gradq_job, gradkv_job, gradmask_job};
 	tl_parallel(pool, tasks, 1, jobs[a->pass], &x);

@@ -4,6 +4,8 @@ package cpu
 import "C"
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -37,6 +39,39 @@ func attention(p *program, a *kir.Attention, params []device.Param) (*C.tl_atten
 	c.q, c.k, c.v, c.m, c.g = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)
 	c.bstats = n(l.Stats)
-	c.out0, c.out1 = n(l.Out[0]), n(l.Out[len(l.Out)-1])
+	c.out0, c.out1, c.dq = n(l.Out[0]), n(l.Out[len(l.Out)-1]), -1
 	return c, nil
+}
+
+// A joint pass has a task a head, the two that it replaces one a block of 64 rows: it needs enough heads for many
+// threads, or heads so short that this makes no difference. Not the number of threads, on which no result depends.
+const (
+	jointHeads = 64
+	jointKeys  = 256
+)
+
+// joinGradients makes one pass of a gradient of q and the gradient of k and v that follows it with the same operands.
+func joinGradients(p *program, steps []device.Step, list []C.tl_step) {
+	for i := range len(steps) - 1 {
+		s, next := &steps[i], &steps[i+1]
+		if s.Kind != device.RunAttention || next.Kind != device.RunAttention || s.Attention.Pass != kir.AttentionGradQ || next.Attention.Pass != kir.AttentionGradKV {
+			continue
+		}
+		l := s.Attention.Layout()
+		operands, dq := s.Bufs[:l.Out[0]], s.Bufs[l.Out[0]]
+		if !slices.Equal(operands, next.Bufs[:len(operands)]) || !slices.Equal(s.Params, next.Params) || slices.Contains(next.Bufs, dq) {
+			continue
+		}
+		if heads := s.Params[l.Batch].Bits * s.Params[l.KeyHeads].Bits; heads < jointHeads && s.Params[l.Keys].Bits > jointKeys {
+			continue
+		}
+		slots := array[C.int32_t](p, len(next.Bufs)+1)
+		for n, b := range append(slices.Clone(next.Bufs), dq) {
+			slots[n] = C.int32_t(b)
+		}
+		to := &list[i+1]
+		to.nbuf, to.slot, to.buf = C.int32_t(len(slots)), first(slots), first(array[*C.char](p, len(slots)))
+		to.attention.dq = C.int32_t(len(next.Bufs))
+		list[i].attention.pass = C.TL_ATTENTION_NONE
+	}
 }

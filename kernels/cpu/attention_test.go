@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,6 +75,67 @@ func TestAttention(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAttentionGradients runs both gradients in one program, where short heads share a pass.
+func TestAttentionGradients(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 3))
+	each(t, func(t *testing.T, d *cpu.Device) {
+		for _, n := range []kirtest.AttentionSize{
+			{Batch: 2, Heads: 4, Group: 2, Queries: 150, Keys: 70, Width: 17, WidthV: 40},
+			{Batch: 1, Heads: 2, Group: 1, Queries: 64, Keys: 64, Width: 32, WidthV: 32, Aligned: true},
+			{Batch: 1, Heads: 1, Group: 1, Queries: 3, Keys: 260, Width: 4, WidthV: 4},
+		} {
+			for _, dt := range []ir.DType{ir.F32, ir.F16} {
+				kv := kirtest.RandomAttention(r, dt, kir.AttentionGradKV, n)
+				pass := *kv.Attention
+				pass.Pass = kir.AttentionGradQ
+				at := pass.Layout().Out[0]
+				dq := make([]byte, n.Batch*n.Heads*n.Queries*n.Width*int64(dt.Size()))
+				q := &kirtest.AttentionCase{Attention: &pass, Params: kv.Params, Bufs: append(slices.Clone(kv.Bufs[:at]), dq)}
+				wantQ, wantKV := q.Copy(), kv.Copy()
+				require.NoError(t, kir.InterpretAttention(wantQ.Attention, wantQ.Params, wantQ.Bufs))
+				require.NoError(t, kir.InterpretAttention(wantKV.Attention, wantKV.Params, wantKV.Bufs))
+				got := append(slices.Clone(kv.Bufs), dq)
+				runGradients(t, d, q, kv, got)
+				tolerance := map[ir.DType]float64{ir.F32: 3e-5, ir.F16: 3e-3}[dt]
+				for i, want := range [][]byte{wantKV.Bufs[at], wantKV.Bufs[at+1], wantQ.Bufs[at]} {
+					same(t, dt, want, got[at+i], tolerance, fmt.Sprintf("%+v %v result %d", pass, kv.Params, i))
+				}
+			}
+		}
+	})
+}
+
+// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq.
+func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, bufs [][]byte) {
+	t.Helper()
+	steps := []device.Step{{Kind: device.RunAttention, Attention: q.Attention}, {Kind: device.RunAttention, Attention: kv.Attention}}
+	bind := device.Binding{}
+	for i, b := range bufs {
+		x, err := d.Alloc(int64(len(b)))
+		require.NoError(t, err)
+		defer d.Free(x)
+		require.NoError(t, d.Upload(x, ir.Bool, 0, b))
+		bind.Bufs = append(bind.Bufs, x)
+		if i < len(kv.Bufs) {
+			steps[1].Bufs = append(steps[1].Bufs, i)
+		}
+	}
+	steps[0].Bufs = append(slices.Clone(steps[1].Bufs[:len(q.Bufs)-1]), len(bufs)-1)
+	for i := range steps {
+		for _, v := range kv.Params {
+			steps[i].Params = append(steps[i].Params, device.Const(int64(v)))
+		}
+	}
+	p, err := d.Build(steps, len(bufs))
+	require.NoError(t, err)
+	defer p.Release()
+	_, err = d.Run(p, &bind)
+	require.NoError(t, err)
+	for i := range bufs {
+		require.NoError(t, d.Read(bind.Bufs[i], ir.Bool, 0, bufs[i]))
+	}
 }
 
 // TestAttentionSpecialValues: a row without keys is 0 with lse +inf, NaN and inf reach their

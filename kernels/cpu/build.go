@@ -91,6 +91,7 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 		}
 	}
 	p.chain(list, all)
+	joinGradients(p, steps, list)
 	return p, nil
 }
 

@@ -128,13 +128,15 @@ typedef struct {
 typedef struct { int64_t to, n, from; } tl_piece;
 
 // A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
-// for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0.
+// for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0. dq is the buffer of dq where the
+// pass of dk and dv makes that too; the pass before it is then left out, with pass TL_ATTENTION_NONE.
+enum { TL_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
 	int32_t sum[4]; // of the gradient of the mask: kir.Attention.Sum
 	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale, seed, nonce, rate;
 	int32_t q, k, v, m, g;
-	int32_t bq, bk, bv, bm, bg, bstats, out0, out1;
+	int32_t bq, bk, bv, bm, bg, bstats, out0, out1, dq;
 } tl_attention;
 
 // A sort of rows: numbers of parameters and buffers; room -1 without.

@@ -5,7 +5,10 @@
 
 // Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2.
 // TASKS a thread at least, where rows of A are packed.
-enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4 };
+enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4, FEW_COLUMNS = 1024, FEW_TILES = 4 };
+
+// Rows of A' that are packed together: strides of whole pages leave few sets of the L1 cache for them.
+enum { LINES = 16 };
 
 // B of several dims is read where it lies for at most RAW_K terms, and one element in RAW_WASTE that is no column.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };

@@ -10,6 +10,16 @@ static inline int SUF(height)(const gemm *x, int64_t m, int64_t m1) {
 static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_t kc, REAL *d) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int rows;
+	if (x->am == 1 && !x->apart) { // lines of A hold rows of several tiles: some of them for all tiles before the next
+		for (int64_t k = 0; k < kc; k += LINES) {
+			REAL *to = d + k * x->mr;
+			for (int64_t m = m0; m < m1; m += rows, to += x->mr * kc) {
+				rows = SUF(height)(x, m, m1);
+				x->t->SUF(packa)(a + m + k * x->ak, 1, x->ak, least(LINES, kc - k), rows, to);
+			}
+		}
+		return;
+	}
 	for (int64_t m = m0; m < m1; m += rows, d += x->mr * kc) {
 		rows = SUF(height)(x, m, m1);
 		if (!x->apart) {
@@ -203,7 +213,16 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 
 // Many rows: B is packed a block at a time by all workers, who then share it.
 static void SUF(blocks)(gemm *x, int worker, int parallel) {
-	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr;
+	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr, want = parallel ? TASKS * tl_pool_threads(x->pool) : 1;
+	// Columns of A that are apart would each be a line of their own in every tile; a row of A that
+	// meets many columns is read faster beside its neighbours.
+	x->packs = x->apart || x->ak != 1 || x->N >= NB;
+	// A task packs its rows of A: where columns are few, tasks are many by having few rows, not by rows that several pack.
+	if (x->packs && x->N <= FEW_COLUMNS) {
+		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
+		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
+		if (x->M >= x->mb * want / 2) want = 1;
+	}
 	int64_t bytes = panels * x->nr * KC * (int64_t)sizeof(REAL);
 	// In a serial run each worker may be inside its own product.
 	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
@@ -213,9 +232,6 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		x->oom = bytes;
 		return;
 	}
-	// Columns of A that are apart would each be a line of their own in every tile; a row of A that
-	// meets many columns is read faster beside its neighbours.
-	x->packs = x->apart || x->ak != 1 || x->N >= NB;
 	int64_t mtasks = (x->M + x->mb - 1) / x->mb;
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
@@ -224,7 +240,7 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		// One that does not takes as many columns as stay in L2 for the next rows.
 		x->nb = NB;
 		if (x->packs) {
-			int64_t across = parallel ? (TASKS * tl_pool_threads(x->pool) + mtasks - 1) / mtasks : 1;
+			int64_t across = (want + mtasks - 1) / mtasks;
 			x->nb = (np + across - 1) / across * x->nr;
 		}
 		x->ntasks = (x->nc + x->nb - 1) / x->nb;

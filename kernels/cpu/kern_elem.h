@@ -55,7 +55,7 @@ TL_UN(floor_f32, float, float, __builtin_floorf(x)) TL_UN(floor_f64, double, dou
 TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double, __builtin_ceil(x))
 TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
 TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
-TL_UN(sqrt_f32, float, float, __builtin_sqrtf(x)) TL_UN(sqrt_f64, double, double, __builtin_sqrt(x))
+TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
 TL_UN(exp_f32, float, float, tl_expf(x)) TL_UN(exp_f64, double, double, exp(x))
 TL_UN(log_f32, float, float, tl_logf(x)) TL_UN(log_f64, double, double, log(x))
 TL_UN(tanh_f32, float, float, tl_tanhf(x)) TL_UN(tanh_f64, double, double, tanh(x))

@@ -110,10 +110,13 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 	/* d[k * TL_MR + i] = a[i * am + k * ak] */ \
 	static void packa##s(const T *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, T *d) { \
 		if (rows == TL_MR && am == 1) { \
-			for (int64_t k = 0; k < kc; k++, a += ak, d += TL_MR) { \
+			/* Whole vectors: what they write behind a step the next one overwrites, and what they read there are its rows. */ \
+			for (; ak >= L && kc > 1; kc--, a += ak, d += TL_MR) { \
 				__builtin_prefetch(a + TL_AHEAD * ak); \
-				TL_UNROLL for (int i = 0; i < TL_MR; i++) d[i] = a[i]; \
+				TL_UNROLL for (int i = 0; i < TL_MR; i += L) *(V *)(d + i) = *(const V *)(a + i); \
 			} \
+			for (; kc > 0; kc--, a += ak, d += TL_MR) \
+				TL_UNROLL for (int i = 0; i < TL_MR; i++) d[i] = a[i]; \
 			return; \
 		} \
 		if (rows == TL_MR && ak == 1) { \
@@ -201,8 +204,9 @@ static void packturn64(const double *b, const int64_t *col, int64_t kc, int64_t 
 }
 
 // Activations: the numbers are those of kir.Activation.
-static inline float gelu_tanh32(float x) { return 0.5f * x * (1.0f + tl_tanhf(0.79788456f * (x + 0.044715f * x * x * x))); }
-static inline double gelu_tanh64(double x) { return 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+// (1 + tanh(v)) / 2 is 1 / (1 + exp(-2 v)).
+static inline float gelu_tanh32(float x) { return x / (1.0f + tl_expf(x * (-1.5957691f - 0.071354814f * (x * x)))); }
+static inline double gelu_tanh64(double x) { return x / (1.0 + exp(x * (-1.5957691216057308 - 0.07135481627159976 * (x * x)))); }
 
 #define TL_EPILOGUE(s, T, EXP, ERF, GT, HALF_ROOT) \
 	static void epilogue##s(T *c, const T *bias, int64_t bn, int64_t n, int act) { \

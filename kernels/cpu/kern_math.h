@@ -2,6 +2,10 @@
 // them into vector code. Polynomials are our own minimax fits (Lawson iteration);
 // the bounds in units in the last place are what math_test.go measures.
 
+// GCC decides before it reads a pragma that a root sets errno, which keeps its loops scalar; here it does not.
+__attribute__((const)) float sqrtf(float);
+__attribute__((const)) double sqrt(double);
+
 static inline float tl_asf(uint32_t u) { float f; __builtin_memcpy(&f, &u, 4); return f; }
 static inline uint32_t tl_asu(float f) { uint32_t u; __builtin_memcpy(&u, &f, 4); return u; }
 static inline double tl_asd(uint64_t u) { double f; __builtin_memcpy(&f, &u, 8); return f; }

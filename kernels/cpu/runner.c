@@ -458,7 +458,10 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		switch (s->kind) {
 		case TL_STEP_KERNEL: oom = run_kern(s, pool, fault); break;
 		case TL_STEP_GEMM: oom = tl_run_gemm(s->gemm, pool, isa, s->buf, s->par); break;
-		case TL_STEP_ATTENTION: oom = tl_run_attention(s->attention, pool, isa, s->buf, s->par); break;
+		case TL_STEP_ATTENTION:
+			if (s->attention->pass == TL_ATTENTION_NONE) break;
+			oom = tl_run_attention(s->attention, pool, isa, s->buf, s->par);
+			break;
 		case TL_STEP_FACTOR: oom = tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault); break;
 		case TL_STEP_SORT: oom = tl_run_sort(s->sort, pool, s->buf, s->par); break;
 		case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); break;

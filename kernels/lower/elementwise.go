@@ -135,8 +135,8 @@ var floatBodies = map[string]body{
 		return k.Mul(x[0], normalCDF(k, t, x[0]))
 	},
 	"gelu_tanh": func(k *kernel, t ir.DType, x []int) int {
-		u, _ := geluTanhArgument(k, t, x[0])
-		return k.Mul(k.Mul(k.Float(t, 0.5), x[0]), k.Add(k.Float(t, 1), k.Un(kir.OpTanh, u)))
+		u, _ := geluTanhExponent(k, t, x[0])
+		return k.Div(x[0], k.Add(k.Float(t, 1), k.Un(kir.OpExp, u)))
 	},
 	"gelu_grad": func(k *kernel, t ir.DType, x []int) int {
 		v := x[0]
@@ -144,12 +144,11 @@ var floatBodies = map[string]body{
 		return k.Mul(x[1], k.Add(normalCDF(k, t, v), k.Mul(v, pdf)))
 	},
 	"gelu_tanh_grad": func(k *kernel, t ir.DType, x []int) int {
-		v, half, one := x[0], k.Float(t, 0.5), k.Float(t, 1)
-		u, slope := geluTanhArgument(k, t, v)
-		h := k.Un(kir.OpTanh, u)
-		left := k.Mul(half, k.Add(one, h))
-		right := k.Mul(k.Mul(half, v), k.Mul(k.Sub(one, k.Mul(h, h)), slope))
-		return k.Mul(x[1], k.Add(left, right))
+		v, one := x[0], k.Float(t, 1)
+		u, slope := geluTanhExponent(k, t, v)
+		s := k.Div(one, k.Add(one, k.Un(kir.OpExp, u)))
+		// s*(1-s) comes first: where it is 0 the slope may be as large as it likes.
+		return k.Mul(x[1], k.Fma(k.Mul(k.Mul(s, k.Sub(one, s)), slope), v, s))
 	},
 }
 
@@ -162,11 +161,13 @@ func normalCDF(k *kernel, t ir.DType, x int) int {
 	return k.Mul(k.Float(t, 0.5), k.Add(k.Float(t, 1), k.Un(kir.OpErf, k.Mul(x, k.Float(t, math.Sqrt2/2)))))
 }
 
-// geluTanhArgument is sqrt(2/pi)*(x + 0.044715*x^3) and its derivative.
-func geluTanhArgument(k *kernel, t ir.DType, x int) (u, slope int) {
+// geluTanhExponent is u = -2*sqrt(2/pi)*(x + 0.044715*x^3), and the derivative of -u: (1+tanh(-u/2))/2 is 1/(1+exp(u)),
+// which takes half the work and does not cancel where x is far below 0.
+func geluTanhExponent(k *kernel, t ir.DType, x int) (u, slope int) {
+	const scale, cubic = 2 * kir.GeluTanhScale, 2 * kir.GeluTanhScale * kir.GeluTanhCubic
 	x2 := k.Mul(x, x)
-	u = k.Mul(k.Float(t, kir.GeluTanhScale), k.Add(x, k.Mul(k.Mul(k.Float(t, kir.GeluTanhCubic), x2), x)))
-	slope = k.Mul(k.Float(t, kir.GeluTanhScale), k.Add(k.Float(t, 1), k.Mul(k.Float(t, 3*kir.GeluTanhCubic), x2)))
+	u = k.Mul(x, k.Fma(x2, k.Float(t, -cubic), k.Float(t, -scale)))
+	slope = k.Fma(x2, k.Float(t, 3*cubic), k.Float(t, scale))
 	return u, slope
 }
 
