@@ -54,6 +54,7 @@ type attention struct {
 	nrows, ncols *kir.Node // lengths of the two sides
 	mine, theirs [2]*attentionTile
 	tile, red    int // workgroup arrays of scores, and of the rows' partial results
+	area         int // workgroup array of what a stage works on, where operands come in chunks
 	top, sum     []int
 	lse, delta   []*kir.Node // by row, in the gradient of q
 	out          [2][][]int  // [side][row][piece]: accumulators, nil where the pass has none
@@ -74,6 +75,12 @@ type attentionTile struct {
 
 // stride is the length of a row of the tile, in vectors: the padding spreads rows over the banks.
 func (s *attentionTile) stride() int { return (s.width + pad) / 4 }
+
+// rowsPlace is where rows lie in workgroup memory: the array, the vector where the first begins, and the vectors from one to
+// the next.
+type rowsPlace struct{ array, first, stride int }
+
+func (s *attentionTile) whole() rowsPlace { return rowsPlace{s.array, 0, s.stride()} }
 
 func (m *attention) swapped() bool { return m.a.Pass == kir.AttentionGradKV }
 
@@ -124,25 +131,18 @@ func (m *attention) tiles() {
 	if m.swapped() {
 		m.mine, m.theirs = m.theirs, m.mine
 	}
-	shared := func(vectors int) int {
-		m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.F32, Len: vectors, Vec: 4})
-		return len(m.p.Shared) - 1
-	}
 	for i := range 2 {
 		m.mine[i].rows, m.mine[i].limit = m.t.Rows, m.nrows
 		m.theirs[i].rows, m.theirs[i].limit = m.t.Cols, m.ncols
-		if i == 0 || !m.t.Single {
-			m.theirs[i].array = shared(m.t.Cols * max(m.theirs[i].stride(), m.theirs[1].stride()))
-		} else {
-			m.theirs[1].array = m.theirs[0].array
-		}
-		if i == 0 || m.a.Pass != kir.AttentionForward {
-			m.mine[i].array = shared(m.t.Rows * m.mine[i].stride())
-		}
 	}
-	m.tile = shared(m.t.Rows * m.scoreStride())
+	if m.t.Chunk > 0 {
+		m.area = m.sharedArray(m.t.areaVectors())
+	} else {
+		m.operandArrays()
+	}
+	m.tile = m.sharedArray(m.t.Rows * m.scoreStride())
 	if m.a.Pass == kir.AttentionForward {
-		m.red = shared(m.t.Rows * m.t.Lanes / 4)
+		m.red = m.sharedArray(m.t.Rows * m.t.Lanes / 4)
 	}
 	zero := kir.NSplat(kir.NFloat(ir.F32, 0))
 	for i := range 2 {
@@ -160,6 +160,25 @@ func (m *attention) tiles() {
 	}
 }
 
+func (m *attention) sharedArray(vectors int) int {
+	m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.F32, Len: vectors, Vec: 4})
+	return len(m.p.Shared) - 1
+}
+
+// operandArrays makes the workgroup arrays of whole tiles.
+func (m *attention) operandArrays() {
+	for i := range 2 {
+		if i == 0 || !m.t.Single {
+			m.theirs[i].array = m.sharedArray(m.t.Cols * max(m.theirs[i].stride(), m.theirs[1].stride()))
+		} else {
+			m.theirs[1].array = m.theirs[0].array
+		}
+		if i == 0 || m.a.Pass != kir.AttentionForward {
+			m.mine[i].array = m.sharedArray(m.t.Rows * m.mine[i].stride())
+		}
+	}
+}
+
 func (m *attention) scoreStride() int { return (m.t.Cols + pad) / 4 }
 
 // headBase is where a head of an operand begins.
@@ -172,12 +191,14 @@ func (m *attention) headBase(o kir.AttentionOperand, head *kir.Node) *kir.Node {
 func (m *attention) walk(head *kir.Node) {
 	l := m.l
 	group := m.let(kir.NDiv(m.param(l.Heads), m.param(l.KeyHeads)))
-	for _, s := range m.mine {
-		if s.array < 0 {
+	for i, s := range m.mine {
+		if i == 1 && m.a.Pass == kir.AttentionForward {
 			continue
 		}
 		s.base = m.headBase(s.o, head)
-		m.deposit(s, m.fetch(s, m.row0))
+		if m.t.Chunk == 0 {
+			m.deposit(s, m.fetch(s, m.row0))
+		}
 	}
 	if m.a.Pass == kir.AttentionGradQ {
 		for i := range m.t.tm() {
@@ -223,6 +244,10 @@ func (m *attention) stream(queries, h *kir.Node) {
 		} else {
 			to = m.let(kir.N(kir.OpMin, ir.I32, to, kir.NAdd(m.row0, kir.NInt(m.t.Rows))))
 		}
+	}
+	if m.t.Chunk > 0 {
+		m.walkStages(queries, from, to, mask)
+		return
 	}
 	first := m.leading()
 	for _, s := range first {
@@ -333,11 +358,15 @@ func (m *attention) gradientBlock(queries, c0, mask *kir.Node, next func()) {
 // fetch loads this thread's part of the rows from r0 of an operand; beyond the operand's
 // last row, that row again, whose scores never count.
 func (m *attention) fetch(s *attentionTile, r0 *kir.Node) []*kir.Node {
-	units := s.width / 4
+	return m.fetchPart(s, r0, s.rows, 0, s.width/4)
+}
+
+// fetchPart loads this thread's part of `units` vectors, from vector v0, of `rows` rows from r0.
+func (m *attention) fetchPart(s *attentionTile, r0 *kir.Node, rows, v0, units int) []*kir.Node {
 	var list []*kir.Node
-	for i := range s.rows * units / m.t.threads() {
+	for i := range rows * units / m.t.threads() {
 		q := kir.NAdd(kir.NLocal(), kir.NInt(i*m.t.threads()))
-		r, v := m.let(kir.NDiv(q, kir.NInt(units))), m.let(kir.NRem(q, kir.NInt(units)))
+		r, v := m.let(kir.NDiv(q, kir.NInt(units))), m.let(kir.NAdd(kir.NRem(q, kir.NInt(units)), kir.NInt(v0)))
 		row := kir.N(kir.OpMin, ir.I32, kir.NAdd(r0, r), kir.NSub(s.limit, kir.NInt(1)))
 		at := m.let(kir.NAdd(s.base, kir.NMul(row, m.param(s.o.Param+2))))
 		list = append(list, m.let(m.four(s, at, v)))
@@ -347,14 +376,18 @@ func (m *attention) fetch(s *attentionTile, r0 *kir.Node) []*kir.Node {
 
 // deposit writes what fetch loaded to the tile.
 func (m *attention) deposit(s *attentionTile, list []*kir.Node) {
-	units := s.width / 4
+	m.depositPart(s, s.whole(), s.width/4, list)
+}
+
+// depositPart writes what fetchPart loaded, rows of `units` vectors, to a place.
+func (m *attention) depositPart(s *attentionTile, to rowsPlace, units int, list []*kir.Node) {
 	for i, x := range list {
 		q := kir.NAdd(kir.NLocal(), kir.NInt(i*m.t.threads()))
 		if s.scaled {
 			x = m.let(kir.NMul(x, kir.NParam(m.l.Scale, ir.F32)))
 		}
-		at := kir.NAdd(kir.NMul(kir.NDiv(q, kir.NInt(units)), kir.NInt(s.stride())), kir.NRem(q, kir.NInt(units)))
-		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: s.array, A: m.let(at), B: x})
+		at := kir.NAdd(kir.NMul(kir.NDiv(q, kir.NInt(units)), kir.NInt(to.stride)), kir.NRem(q, kir.NInt(units)))
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: to.array, A: m.let(kir.NAdd(at, kir.NInt(to.first))), B: x})
 	}
 }
 
@@ -392,22 +425,35 @@ func (m *attention) tileCol(j int) *kir.Node { return m.let(kir.NAdd(m.lc, kir.N
 
 // dots gives this thread's products of rows of mine[side] and theirs[side], as variables.
 func (m *attention) dots(side int) [][]int {
-	x, y := m.mine[side], m.theirs[side]
+	acc := m.scores()
+	m.addDots(acc, m.mine[side].whole(), m.theirs[side].whole(), m.mine[side].width/4)
+	return acc
+}
+
+// scores makes variables for this thread's scores, zeros.
+func (m *attention) scores() [][]int {
 	var acc [][]int
-	var as, bs []*kir.Node
-	for i := range m.t.tm() {
+	for range m.t.tm() {
 		var row []int
 		for range m.t.tn() {
 			v, _ := m.variable(kir.NFloat(ir.F32, 0))
 			row = append(row, v)
 		}
 		acc = append(acc, row)
-		as = append(as, m.let(kir.NMul(m.tileRow(i), kir.NInt(x.stride()))))
+	}
+	return acc
+}
+
+// addDots adds the products of rows of n vectors at x and y to this thread's scores.
+func (m *attention) addDots(acc [][]int, x, y rowsPlace, n int) {
+	var as, bs []*kir.Node
+	for i := range m.t.tm() {
+		as = append(as, m.let(kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(x.stride)), kir.NInt(x.first))))
 	}
 	for j := range m.t.tn() {
-		bs = append(bs, m.let(kir.NMul(m.tileCol(j), kir.NInt(y.stride()))))
+		bs = append(bs, m.let(kir.NAdd(kir.NMul(m.tileCol(j), kir.NInt(y.stride)), kir.NInt(y.first))))
 	}
-	m.repeat(x.width/4, func(e *kir.Node) {
+	m.repeat(n, func(e *kir.Node) {
 		read := func(array int, from []*kir.Node) []*kir.Node {
 			var v []*kir.Node
 			for _, f := range from {
@@ -425,7 +471,6 @@ func (m *attention) dots(side int) [][]int {
 			}
 		}
 	})
-	return acc
 }
 
 // repeat runs body for 0 to n-1 in a loop whose text holds Unroll steps.
@@ -601,20 +646,24 @@ func (m *attention) setScores(score [][]int) {
 
 // gather adds the tile of scores times theirs[side] to this thread's rows of the result.
 func (m *attention) gather(side int) {
-	s := m.theirs[side]
+	m.gatherRows(side, m.theirs[side].whole(), 0, m.t.Cols)
+}
+
+// gatherRows is gather over n rows of the stream, from number c of the tile, that lie at `from`.
+func (m *attention) gatherRows(side int, from rowsPlace, c, n int) {
 	var as []*kir.Node
 	for i := range m.t.tm() {
-		as = append(as, m.let(kir.NMul(m.tileRow(i), kir.NInt(m.scoreStride()))))
+		as = append(as, m.let(kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(m.scoreStride())), kir.NInt(c/4))))
 	}
-	m.repeat(m.t.Cols/4, func(k *kir.Node) {
+	m.repeat(n/4, func(k *kir.Node) {
 		var a []*kir.Node
 		for _, f := range as {
 			a = append(a, m.let(m.p.NShared(m.tile, kir.NAdd(f, k))))
 		}
 		for c := range 4 {
-			row := m.let(kir.NAdd(kir.NMul(kir.NAdd(kir.NMul(k, kir.NInt(4)), kir.NInt(c)), kir.NInt(s.stride())), m.lc))
-			for piece := range s.width / (4 * m.t.Lanes) {
-				b := m.let(m.p.NShared(s.array, kir.NAdd(row, kir.NInt(piece*m.t.Lanes))))
+			row := m.let(kir.NAdd(kir.NMul(kir.NAdd(kir.NMul(k, kir.NInt(4)), kir.NInt(c)), kir.NInt(from.stride)), m.lc))
+			for piece := range m.out[side][0] {
+				b := m.let(m.p.NShared(from.array, kir.NAdd(row, kir.NInt(from.first+piece*m.t.Lanes))))
 				for i := range a {
 					v := m.out[side][i][piece]
 					m.assign(v, kir.N(kir.OpFma, ir.F32, kir.NSplat(kir.NLane(a[i], c)), b, m.p.NVar(v)))

@@ -16,6 +16,9 @@ type AttentionOptions struct {
 	Width, WidthV int
 	// Single: both operands of the stream take turns in one place of workgroup memory.
 	Single bool
+	// Chunk and ChunkRows: where not 0, operands come in chunks; of Chunk columns for the scores, of
+	// ChunkRows rows of the stream for the results.
+	Chunk, ChunkRows int
 	// Vec: 16-byte accesses, right when columns are contiguous, and widths, strides and offsets multiples of four.
 	Vec bool
 	// Exact: the operands are as wide as the tiles.
@@ -120,7 +123,19 @@ func attentionVectors(a *kir.Attention, params []uint64, l *kir.AttentionLayout)
 	return true
 }
 
+// areaVectors is the size of what holds a stage's chunks.
+func (o *AttentionOptions) areaVectors() int {
+	return max((o.Rows+o.Cols)*(o.Chunk+pad), o.ChunkRows*(max(o.Width, o.WidthV)+pad)) / 4
+}
+
 func (o *AttentionOptions) sharedBytes(a *kir.Attention) int {
+	if o.Chunk > 0 {
+		n := 16*o.areaVectors() + 4*o.Rows*(o.Cols+pad)
+		if a.Pass == kir.AttentionForward {
+			n += 4 * o.Rows * o.Lanes
+		}
+		return n
+	}
 	row, rowV := 4*(o.Width+pad), 4*(o.WidthV+pad)
 	stream := row + rowV
 	if o.Single {
@@ -143,10 +158,25 @@ func (o *AttentionOptions) check(a *kir.Attention) error {
 		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
 	case o.Lanes%4 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
+	case o.Chunk > 0:
+		return o.checkChunks(a)
 	case !divides(o.Rows*o.Width) || !divides(o.Rows*o.WidthV) || !divides(o.Cols*o.Width) || !divides(o.Cols*o.WidthV):
 		return fmt.Errorf("tile: attention: %d threads do not divide the loads of tile %+v", o.threads(), *o)
 	case a.Pass == kir.AttentionForward && !o.Single:
 		return fmt.Errorf("tile: attention: the forward pass streams through one place")
+	}
+	return nil
+}
+
+func (o *AttentionOptions) checkChunks(a *kir.Attention) error {
+	divides := func(n int) bool { return n%(4*o.threads()) == 0 }
+	switch {
+	case a.Pass == kir.AttentionGradMask:
+		return fmt.Errorf("tile: attention: the mask's gradient takes no chunks")
+	case o.Chunk%4 != 0 || o.ChunkRows <= 0 || o.ChunkRows%4 != 0 || o.Cols%o.ChunkRows != 0 || o.Width%o.Chunk != 0 || o.WidthV%o.Chunk != 0:
+		return fmt.Errorf("tile: attention: tile %+v does not divide into chunks", *o)
+	case !divides(o.Rows*o.Chunk) || !divides(o.Cols*o.Chunk) || !divides(o.ChunkRows*o.Width) || !divides(o.ChunkRows*o.WidthV):
+		return fmt.Errorf("tile: attention: %d threads do not divide the chunks of tile %+v", o.threads(), *o)
 	}
 	return nil
 }

@@ -77,6 +77,24 @@ func TestRandomAttentionAsChosen(t *testing.T) {
 	}
 }
 
+func TestAttentionInChunks(t *testing.T) {
+	for i, o := range []AttentionOptions{
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 4, Chunk: 16, ChunkRows: 8, Unroll: 2},
+		{Rows: 16, Cols: 8, RowThreads: 4, Lanes: 4, Chunk: 8, ChunkRows: 8, Unroll: 1},
+		{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 8, Chunk: 32, ChunkRows: 16, Unroll: 2},
+	} {
+		for _, pass := range attentionPasses[:3] {
+			for seed := range uint64(4) {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 2, Group: int64(1 + seed%2), Queries: 37, Keys: 35, Width: 28, WidthV: 24, Aligned: seed%2 == 0})
+				o.Width, o.WidthV, o.Vec = 32, 32, attentionVectors(c.Attention, c.Params, &[]kir.AttentionLayout{c.Attention.Layout()}[0])
+				o.MaxWorkgroupBytes = 48 << 10
+				checkAttention(t, c, o)
+			}
+		}
+	}
+}
+
 // TestMaskGradientSums goes through all ways in which dims may share a mask.
 func TestMaskGradientSums(t *testing.T) {
 	for shared := range 16 {
