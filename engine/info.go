@@ -56,6 +56,7 @@ const (
 	ModeDefaultDevice
 	ModeInference
 	ModeBusyWait
+	ModeDeterministic
 )
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
@@ -79,6 +80,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.s.Inference)
 	case ModeBusyWait:
 		return set(&e.lock.wait)
+	case ModeDeterministic:
+		return set(&e.s.Deterministic)
 	case ModeDefaultDType:
 		old = int64(e.s.Default)
 		if v > 0 && ir.DType(v).IsFloat() {

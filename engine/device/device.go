@@ -45,6 +45,7 @@ type Caps struct {
 	Align                                                        int64 // allocation granularity
 	Async                                                        bool  // Run returns before the work is done
 	GemmDims                                                     bool  // products with kir.Gemm.KDims
+	InOrder                                                      bool  // stores that combine are made in the order of the elements
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int
 	Features                                                     []string

@@ -89,6 +89,9 @@ func (s *State) mode() uint64 {
 	if s.taping {
 		mode |= 1 << 16
 	}
+	if s.Deterministic {
+		mode |= 1 << 17
+	}
 	return mode
 }
 

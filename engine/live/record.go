@@ -2,6 +2,7 @@ package live
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/ir"
@@ -89,6 +90,9 @@ func (s *State) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
 // emit records a primitive; the results are valid until the next one.
 func (s *State) emit(id op.PrimID, attr []int64, in []op.Val) []op.Val {
 	p := op.PrimOf(id)
+	if s.Deterministic && p.Unordered {
+		attr = append(slices.Clone(attr), op.Deterministic)
+	}
 	avals, sdt := s.infer(p, attr, in)
 	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
 	taped := false

@@ -168,29 +168,31 @@ type State struct {
 	scratchV []uint32 // values with a reference of the call in progress
 	scratchT []uint32 // tape edges likewise
 
-	GradMode     bool
-	Inference    bool
-	taping       bool // tape is on for the present recording
-	Default      ir.DType
-	DefaultDev   ir.DeviceID
-	Site         uint32
-	seed         uint64
-	nonce        uint64
-	scopes       [][]uint64
-	Epoch        uint64
-	LiveHandles  int
-	LiveBases    int
-	Recorded     uint64
-	fast         map[fastKey]ir.DType
-	lastFastKey  fastKey
-	lastFastType ir.DType
-	inBuf        [2]op.Val
-	outBuf       []op.Val
-	recipes      recipes
-	scalarBuf    []uint64
-	edgeBuf      []ir.Edge
-	avalBuf      []ir.AvalID
-	specBuf      []op.OutSpec
+	GradMode  bool
+	Inference bool
+	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
+	Deterministic bool
+	taping        bool // tape is on for the present recording
+	Default       ir.DType
+	DefaultDev    ir.DeviceID
+	Site          uint32
+	seed          uint64
+	nonce         uint64
+	scopes        [][]uint64
+	Epoch         uint64
+	LiveHandles   int
+	LiveBases     int
+	Recorded      uint64
+	fast          map[fastKey]ir.DType
+	lastFastKey   fastKey
+	lastFastType  ir.DType
+	inBuf         [2]op.Val
+	outBuf        []op.Val
+	recipes       recipes
+	scalarBuf     []uint64
+	edgeBuf       []ir.Edge
+	avalBuf       []ir.AvalID
+	specBuf       []op.OutSpec
 	// PendingBytes estimates what the unexecuted nodes will write.
 	PendingBytes int64
 	// Choose finds the default device when it is first needed.

@@ -164,11 +164,17 @@ type Prim struct {
 	InPlace [][2]int // pairs {output, input}; implied {0, i} for Elementwise
 	// Updates: output 0 is input 0 changed in part, in place where the planner can, and else after a copy.
 	Updates bool
+	// Unordered: a device may add, multiply or write elements of one place in the order in which its threads meet. Under
+	// deterministic algorithms the primitive is recorded with Deterministic after its attributes.
+	Unordered bool
 	// ScalarDType gives the type of scalar operand i. nil: the type of the first tensor
 	// input, or without one the first output's.
 	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType
 	Flops       func(in []Val, out []OutSpec) int64
 }
+
+// Deterministic is the attribute of a primitive whose result must not depend on the order of threads.
+const Deterministic int64 = -1
 
 var (
 	prims      = []*Prim{nil}

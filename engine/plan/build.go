@@ -410,7 +410,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	}
 	ln.Bufs = len(slots)
 	dev := ir.AvalOf(x.n.Aval).Device
-	ln.GemmDims = b.Caps(dev).GemmDims
+	ln.GemmDims, ln.InOrder = b.Caps(dev).GemmDims, b.Caps(dev).InOrder
 	res, err := lower.Lower(&ln)
 	if err != nil {
 		return err

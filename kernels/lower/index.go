@@ -80,7 +80,7 @@ func (p *program) base() {
 }
 
 // lowerScatter stores src (a tensor, or a number) at the places of output 0 that the index names;
-// attributes: dim, kir.StoreMode.
+// attributes: dim, kir.StoreMode, and perhaps op.Deterministic.
 func lowerScatter(p *program) {
 	p.base()
 	i, out := p.in(1).raise(), p.out(0).raise()
@@ -91,6 +91,10 @@ func lowerScatter(p *program) {
 	logical := mode == kir.Add && out.dtype == ir.Bool // a sum of bools is their or
 	if logical {
 		mode = kir.Set
+	}
+	if !p.n.In[2].Scalar && p.ordered(mode, out.dtype) {
+		p.orderedScatter(i, out, p.in(2).raise(), d, mode)
+		return
 	}
 	if mode != kir.Set {
 		out.use = combines
@@ -155,6 +159,10 @@ func lowerStridedScatterAdd(p *program) {
 	out, l := p.window()
 	value := p.in(1)
 	if l.Numel == 0 {
+		return
+	}
+	if l.Overlap && p.ordered(kir.Add, out.dtype) {
+		p.orderedWindow(value, out, p.n.Out[0].Layout.Numel)
 		return
 	}
 	out.use = reads | writes

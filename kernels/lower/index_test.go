@@ -70,6 +70,8 @@ func TestGatherAndScatter(t *testing.T) {
 					near(t, d, got, e.Floats(emit(e, "gather", mode(0)[:1], x, i)[0]))
 					near(t, d, added, e.Floats(emit(e, "scatter", mode(kir.Add), x, i, src)[0]))
 					near(t, d, set, e.Floats(emit(e, "scatter", mode(kir.Set), x, i, src)[0])) // the interpreter goes in order: last wins
+					near(t, d, added, e.Floats(emit(e, "scatter", append(mode(kir.Add), op.Deterministic), x, i, src)[0]))
+					near(t, d, set, e.Floats(emit(e, "scatter", append(mode(kir.Set), op.Deterministic), x, i, src)[0]))
 					near(t, d, filled, e.Floats(emit(e, "scatter", mode(kir.Set), x, i, op.IntVal(-77))[0]))
 					near(t, d, high, e.Floats(emit(e, "scatter_reduce", mode(kir.Maximize), x, i, src)[0]))
 					near(t, d, low, e.Floats(emit(e, "scatter_reduce", mode(kir.Minimize), x, i, src)[0]))
@@ -207,6 +209,7 @@ func TestStridedScatter(t *testing.T) {
 				near(t, ir.F32, set, e.Floats(emit(e, "strided_scatter", attr, x, v, off)[0]), c)
 			}
 			near(t, ir.F32, added, e.Floats(emit(e, "strided_scatter_add", attr, x, v, off)[0]), c)
+			near(t, ir.F32, added, e.Floats(emit(e, "strided_scatter_add", append(attr, op.Deterministic), x, v, off)[0]), c)
 		}
 	}
 }

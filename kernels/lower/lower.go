@@ -32,8 +32,8 @@ type Node struct {
 	In   []Operand
 	Out  []Output
 	Bufs int // number of local buffers used by In and Out
-	// GemmDims is that of the device's device.Caps.
-	GemmDims bool
+	// GemmDims and InOrder are those of the device's device.Caps.
+	GemmDims, InOrder bool
 }
 
 // ParamKind says where a launch parameter's value comes from.

@@ -16,7 +16,11 @@ func lowerSort(p *program) {
 	if ir.Numel(values.shape) == 0 {
 		return
 	}
-	d := wrap(p.n.Attr[1], len(x.shape))
+	p.sort(x, values, indices, wrap(p.n.Attr[1], len(x.shape)), p.n.Attr[2] != 0)
+}
+
+// sort sorts the rows of x along dim d; values and indices, which are dense, take the first of each row.
+func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 	split := func() (outer, inner, so, si []int64) {
 		outer, s := collapse(x.shape[:d], [][]int64{x.stride[:d]}, 0)
 		inner, t := collapse(x.shape[d+1:], [][]int64{x.stride[d+1:]}, 0)
@@ -28,7 +32,7 @@ func lowerSort(p *program) {
 		outer, inner, so, si = split()
 	}
 	n := x.shape[d]
-	s := &kir.Sort{Type: x.dtype, Descending: p.n.Attr[2] != 0, Room: n > kir.SortBlock}
+	s := &kir.Sort{Type: x.dtype, Descending: descending, Room: n > kir.SortBlock}
 	l := Launch{Kind: device.RunSort, Sort: s, Bufs: []int{x.buf, values.buf, indices.buf}}
 	if s.Room {
 		l.Bufs = append(l.Bufs, p.temp(ir.U32, []int64{kir.SortWords(x.dtype) * ir.Numel(x.shape)}).buf)

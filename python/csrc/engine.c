@@ -180,6 +180,7 @@ static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) { (void)self, (
 static PyObject *py_set_inference(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_INFERENCE, v); }
 static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_INFERENCE, NULL); }
 static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
+static PyObject *py_set_deterministic(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_DETERMINISTIC, v); }
 
 static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
     (void)self;
@@ -694,6 +695,7 @@ PyMethodDef engine_functions[] = {
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},
     {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
     {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
+    {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},

@@ -1,4 +1,4 @@
-"""Switches that PyTorch has and that change nothing here, constants, and questions about both."""
+"""Switches that PyTorch has, most of which change nothing here, constants, and questions about both."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ __all__ = [
     "nan",
     "newaxis",
     "pi",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_flush_denormal",
     "set_num_interop_threads",
@@ -49,8 +50,26 @@ class _Choices:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Note the wish; every operator is deterministic anyway."""
+    """Make every result the same bits each time, or let devices choose the order of sums again.
+
+    Only on a GPU does it change anything: sums of floats at repeated indices (``scatter_add``, ``index_add``,
+    ``index_put_(accumulate=True)``, the gradients of indexing, of embeddings and of overlapping views) are then made in
+    sorted order instead of by atomic additions, products likewise, and of values written to one place the last stays.
+    Every operator can be deterministic, so that ``warn_only`` never has anything to warn of.
+    """
+    _C._set_deterministic(bool(mode))
     _Choices.deterministic, _Choices.warn_only = bool(mode), bool(warn_only)
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Choose by number or name: 0 or "default", 1 or "warn", 2 or "error"; see :func:`use_deterministic_algorithms`."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    names = ("default", "warn", "error")
+    if debug_mode not in (names if isinstance(debug_mode, str) else (0, 1, 2)):
+        raise RuntimeError(f"invalid value of debug_mode, expected `default`, `warn`, `error`, 0, 1 or 2, but got {debug_mode}")
+    number = names.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    use_deterministic_algorithms(number > 0, warn_only=number == 1)
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -37,7 +37,7 @@ func init() {
 			return out
 		}})
 	pStridedScatterAdd = op.RegisterPrim(op.Prim{Name: "strided_scatter_add", Doc: "base with value added at a view of it", NIn: 3,
-		InPlace: [][2]int{{0, 0}}, Updates: true, Infer: stridedScatterInfer("strided_scatter_add"), ScalarDType: i64Scalars,
+		InPlace: [][2]int{{0, 0}}, Updates: true, Unordered: true, Infer: stridedScatterInfer("strided_scatter_add"), ScalarDType: i64Scalars,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[1] {
