@@ -177,6 +177,13 @@ int32_t tl_hook(uint64_t handle, int32_t post, uint64_t *hook) {
     return tlgo_hook(handle, post, hook);
 }
 
+int32_t tl_owns_hook(uint64_t handle, uint64_t hook, int32_t *owns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_owns_hook(handle, hook, owns);
+}
+
 int32_t tl_function(uint64_t handle, int32_t leaf, tl_function_info *f) {
     if (tl_forked) {
         return tl_refuse_fork();

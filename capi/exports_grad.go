@@ -72,6 +72,16 @@ func tlgo_hook(h C.uint64_t, post C.int32_t, hook *C.uint64_t) (st C.int32_t) {
 	return failed(err)
 }
 
+//export tlgo_owns_hook
+func tlgo_owns_hook(h, hook C.uint64_t, owns *C.int32_t) (st C.int32_t) {
+	defer guard("register_hook", 0, &st)
+	*owns = 0
+	if instance().OwnsHook(uint64(h), uint64(hook)) {
+		*owns = 1
+	}
+	return 0
+}
+
 //export tlgo_dead_hooks
 func tlgo_dead_hooks(hooks *C.uint64_t, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
 	defer guard("register_hook", 0, &st)

@@ -262,6 +262,15 @@ func (e *Engine) DeadHooks(ids []uint64) int {
 	return n
 }
 
+// OwnsHook reports that nothing but handle h keeps the step that hook id is on: when h goes, the hook
+// can no longer be called.
+func (e *Engine) OwnsHook(h, id uint64) bool {
+	e.enter()
+	defer e.leave()
+	p, ok := e.hooks[id]
+	return ok && e.s.T.Node(p.edge).Seq == p.seq && e.s.OwnsStep(h, p.edge)
+}
+
 // RemoveHook takes a hook off; unknown ones are ignored.
 func (e *Engine) RemoveHook(id uint64) {
 	e.enter()

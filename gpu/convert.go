@@ -7,13 +7,14 @@ import (
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // storageBytes is the width of an element of t in device memory; 0: t is not
 // supported. Halves are two bytes whether the shader sees f16 or packed words.
 func storageBytes(t ir.DType, i64 bool) int {
 	switch t {
-	case ir.Bool, ir.I32, ir.U32, ir.F32:
+	case ir.Bool, ir.I32, ir.U32, ir.F32, ir.U8, ir.I8, ir.I16:
 		return 4
 	case ir.F16, ir.BF16:
 		return 2
@@ -57,6 +58,12 @@ func toStorage(t ir.DType, width int, dst, src []byte) error {
 		}
 		return nil
 	}
+	if t.IsNarrow() {
+		for i := range len(src) / t.Size() {
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(kir.LoadBits(t, src, int64(i))))
+		}
+		return nil
+	}
 	panic("BUG: gpu: no conversion of " + t.String())
 }
 
@@ -78,6 +85,12 @@ func fromStorage(t ir.DType, width int, dst, src []byte) {
 	case ir.I64:
 		for i := 0; i < len(dst)/8; i++ {
 			binary.LittleEndian.PutUint64(dst[8*i:], uint64(int64(int32(binary.LittleEndian.Uint32(src[4*i:])))))
+		}
+		return
+	}
+	if t.IsNarrow() {
+		for i := range len(dst) / t.Size() {
+			kir.StoreBits(t, dst, int64(i), uint64(binary.LittleEndian.Uint32(src[4*i:])))
 		}
 		return
 	}

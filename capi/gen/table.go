@@ -87,6 +87,8 @@ var exports = []export{
 		doc: "The gradients of the inputs given to tl_backward; ends the session."},
 	{name: "tl_hook", ret: "int32_t", params: "uint64_t handle, int32_t post, uint64_t *hook",
 		doc: "Adds a hook to a tensor (handle not 0) or removes hook (handle 0). post: it runs after the leaf has accumulated."},
+	{name: "tl_owns_hook", ret: "int32_t", params: "uint64_t handle, uint64_t hook, int32_t *owns",
+		doc: "Whether nothing but the handle keeps the step that a hook is on, so that the hook goes with the handle."},
 	{name: "tl_function", ret: "int32_t", params: "uint64_t handle, int32_t leaf, tl_function_info *f",
 		doc: "Holds and describes what made a tensor: id 0 for none. leaf: of a leaf, what accumulates its gradient."},
 	{name: "tl_function_next", ret: "int32_t", params: "uint64_t id, tl_function_info *next, int32_t max, int32_t *n",

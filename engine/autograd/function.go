@@ -263,4 +263,5 @@ func (t *Tape) modified(v *Saved, producer uint32, now uint64, site uint32) erro
 
 // typeNames are PyTorch's old names of tensor types.
 var typeNames = map[ir.DType]string{ir.Bool: "BoolTensor", ir.I32: "IntTensor", ir.I64: "LongTensor", ir.U32: "UInt32Tensor",
-	ir.F16: "HalfTensor", ir.BF16: "BFloat16Tensor", ir.F32: "FloatTensor", ir.F64: "DoubleTensor"}
+	ir.F16: "HalfTensor", ir.BF16: "BFloat16Tensor", ir.F32: "FloatTensor", ir.F64: "DoubleTensor",
+	ir.U8: "ByteTensor", ir.I8: "CharTensor", ir.I16: "ShortTensor"}

@@ -5,7 +5,8 @@ import "math"
 // DType names an element type. The numbering is part of the C ABI.
 type DType uint8
 
-// The element types. F16 and BF16 are storage types with f32 arithmetic.
+// The element types. F16 and BF16 are storage types with f32 arithmetic, U8, I8 and I16 such with i32 arithmetic:
+// a store keeps the low bits.
 const (
 	InvalidDType DType = iota
 	Bool
@@ -16,10 +17,13 @@ const (
 	BF16
 	F32
 	F64
+	U8
+	I8
+	I16
 	NumDTypes
 )
 
-var dtypeNames = [NumDTypes]string{"invalid", "bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64"}
+var dtypeNames = [NumDTypes]string{"invalid", "bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16"}
 
 // String gives PyTorch's name without the "torch." prefix.
 func (d DType) String() string {
@@ -29,7 +33,7 @@ func (d DType) String() string {
 	return "invalid"
 }
 
-var dtypeSizes = [NumDTypes]int{0, 1, 4, 8, 4, 2, 2, 4, 8}
+var dtypeSizes = [NumDTypes]int{0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2}
 
 // Size is the width of one element in bytes in the host's canonical form
 // (the form of NumPy and of the CPU device). A GPU may store wider.
@@ -39,7 +43,12 @@ func (d DType) Size() int { return dtypeSizes[d] }
 func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
 
 // IsInt reports an integer type; Bool is none.
-func (d DType) IsInt() bool { return d >= I32 && d <= U32 }
+func (d DType) IsInt() bool { return d >= I32 && d <= U32 || d.IsNarrow() }
+
+// IsNarrow reports an integer type of 8 or 16 bits.
+func (d DType) IsNarrow() bool { return d >= U8 && d < NumDTypes }
+
+func (d DType) isSigned() bool { return d == I8 || d == I16 || d == I32 || d == I64 }
 
 // Category orders types for promotion: bool 0, integer 1, float 2.
 func (d DType) Category() int {
@@ -54,17 +63,48 @@ func (d DType) Category() int {
 
 // ComputeType is the type in which kernels do arithmetic on d.
 func (d DType) ComputeType() DType {
-	if d == F16 || d == BF16 {
+	switch {
+	case d == F16 || d == BF16:
 		return F32
+	case d.IsNarrow():
+		return I32
 	}
 	return d
 }
 
+// Wrap is v modulo 2^bits as an element of the integer type d.
+func Wrap(d DType, v int64) int64 {
+	switch d {
+	case U8:
+		return int64(uint8(v))
+	case I8:
+		return int64(int8(v))
+	case I16:
+		return int64(int16(v))
+	case U32:
+		return int64(uint32(v))
+	case I32:
+		return int64(int32(v))
+	}
+	return v
+}
+
+// Limits are the least and the greatest element of an integer type.
+func Limits(d DType) (lo, hi int64) {
+	switch d {
+	case U8, U32:
+		return 0, 1<<(8*d.Size()) - 1
+	case I64:
+		return math.MinInt64, math.MaxInt64
+	}
+	return -1 << (8*d.Size() - 1), 1<<(8*d.Size()-1) - 1
+}
+
 // promotion is PyTorch's table for two tensors of the same priority.
 // Source: the table in PyTorch's "Tensor Attributes" documentation, restricted
-// to our types. uint32 mixed with a signed type gives int64.
+// to our types. uint32 mixed with a signed type gives int64, uint8 with int8 int16.
 var promotion = func() (t [NumDTypes][NumDTypes]DType) {
-	rank := map[DType]int{Bool: 0, U32: 1, I32: 2, I64: 3, F16: 4, BF16: 5, F32: 6, F64: 7}
+	rank := map[DType]int{Bool: 0, U8: 1, I8: 2, I16: 3, U32: 4, I32: 5, I64: 6, F16: 7, BF16: 8, F32: 9, F64: 10}
 	for a := Bool; a < NumDTypes; a++ {
 		for b := Bool; b < NumDTypes; b++ {
 			r := a
@@ -74,7 +114,9 @@ var promotion = func() (t [NumDTypes][NumDTypes]DType) {
 			switch {
 			case a == F16 && b == BF16, a == BF16 && b == F16:
 				r = F32
-			case a == U32 && b == I32, a == I32 && b == U32:
+			case a == U8 && b == I8, a == I8 && b == U8:
+				r = I16
+			case a == U32 && b.isSigned(), a.isSigned() && b == U32:
 				r = I64
 			}
 			t[a][b] = r
@@ -94,7 +136,7 @@ func EncodeFloat(d DType, v float64) uint64 {
 	case F64:
 		return math.Float64bits(v)
 	case I32:
-		return uint64(uint32(int32(int64(v))))
+		return uint64(uint32(Wrap(d, int64(v))))
 	case U32:
 		return uint64(uint32(int64(v)))
 	case I64:
@@ -115,7 +157,7 @@ func EncodeInt(d DType, v int64) uint64 {
 	case F64:
 		return math.Float64bits(float64(v))
 	case I32, U32:
-		return uint64(uint32(v))
+		return uint64(uint32(Wrap(d, v)))
 	case I64:
 		return uint64(v)
 	case Bool:

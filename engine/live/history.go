@@ -133,6 +133,32 @@ func (s *State) alias(v *op.Val, src []uint64) uint64 {
 	return hd
 }
 
+// OwnsStep reports that handle hd, alone or as the only one of its group, keeps the step of edge e: its own step, or
+// one before in-place operations on it.
+func (s *State) OwnsStep(hd uint64, e uint32) bool {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return false
+	}
+	own, at := int32(1), h.Tape
+	if h.Group != 0 {
+		if g := &s.groups[h.Group]; g.Refs == 1 && g.Tape>>4 == at>>4 {
+			own++
+		}
+	}
+	for ; at != 0 && s.T.Node(at).Refs == own; own = 1 {
+		if at>>4 == e>>4 {
+			return true
+		}
+		in := s.T.Node(at).In
+		if len(in) == 0 {
+			return false
+		}
+		at = in[0].Val.Tape
+	}
+	return false
+}
+
 // RequiresGrad reports whether a handle is on the tape.
 func (s *State) RequiresGrad(h *Handle) bool { return s.tapeOf(h) != 0 }
 

@@ -340,8 +340,8 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 	return nil
 }
 
-// canonical gives the host form that the interpreter wants: bool, and int64 without
-// the feature, are stored as 32-bit words.
+// canonical gives the host form that the interpreter wants: bool, integers of 8 and 16 bits, and int64
+// without the feature, are stored as 32-bit words.
 func (c *context) canonical(t ir.DType, mem []byte) []byte {
 	width := c.widened(t)
 	if width == 0 {
@@ -352,6 +352,8 @@ func (c *context) canonical(t ir.DType, mem []byte) []byte {
 		switch x := binary.LittleEndian.Uint32(mem[4*i:]); {
 		case width == 8:
 			binary.LittleEndian.PutUint64(out[8*i:], uint64(int64(int32(x))))
+		case t.IsNarrow():
+			kir.StoreBits(t, out, int64(i), uint64(x))
 		case x != 0:
 			out[i] = 1
 		}
@@ -362,11 +364,11 @@ func (c *context) canonical(t ir.DType, mem []byte) []byte {
 func (c *context) store(t ir.DType, mem, host []byte) {
 	width := c.widened(t)
 	for i := range len(host) / max(width, 1) {
-		switch width {
-		case 1:
-			binary.LittleEndian.PutUint32(mem[4*i:], uint32(host[i]))
-		case 8:
+		switch {
+		case width == 8:
 			copy(mem[4*i:4*i+4], host[8*i:])
+		case width > 0:
+			binary.LittleEndian.PutUint32(mem[4*i:], uint32(kir.LoadBits(t, host, int64(i))))
 		}
 	}
 }
@@ -374,8 +376,8 @@ func (c *context) store(t ir.DType, mem, host []byte) {
 // widened is the canonical width of a type that is stored as words; 0: stored as it is.
 func (c *context) widened(t ir.DType) int {
 	switch {
-	case t == ir.Bool:
-		return 1
+	case t == ir.Bool, t.IsNarrow():
+		return t.Size()
 	case t == ir.I64 && !c.features.I64:
 		return 8
 	}

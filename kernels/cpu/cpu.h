@@ -8,7 +8,7 @@
 #define TL_MAX_DIMS 20
 
 // Element types; the numbers are those of ir.DType.
-enum { TL_BOOL = 1, TL_I32, TL_I64, TL_U32, TL_F16, TL_BF16, TL_F32, TL_F64, TL_TYPES };
+enum { TL_BOOL = 1, TL_I32, TL_I64, TL_U32, TL_F16, TL_BF16, TL_F32, TL_F64, TL_U8, TL_I8, TL_I16, TL_TYPES };
 
 // Instructions of a block program.
 enum {

@@ -187,7 +187,7 @@ func each(t *testing.T, f func(t *testing.T, d *cpu.Device)) {
 	}
 }
 
-var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64}
+var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64, ir.U8, ir.I8, ir.I16}
 
 // binary makes a map of two operands over two dims, the second one with strides st.
 func binaryMap(op kir.Op, t ir.DType, n0, n1 int64, scalar bool) launch {

@@ -19,7 +19,8 @@
 #define SEL(w) {sel_##w##_0, sel_##w##_1, sel_##w##_2, sel_##w##_3}
 #define EXPAND(w) {expand_##w##_0, expand_##w##_1, expand_##w##_2}
 #define WIDTHS(m) [TL_BOOL] = m(1), [TL_I32] = m(4), [TL_I64] = m(8), [TL_U32] = m(4), [TL_F32] = m(4), [TL_F64] = m(8)
-#define MEM(p) [TL_BOOL] = {p##_b8}, [TL_I32] = {p##_w4}, [TL_I64] = {p##_w8}, [TL_U32] = {p##_w4}, [TL_F16] = {p##_f16}, [TL_BF16] = {p##_bf16}
+#define MEM(p) [TL_BOOL] = {p##_b8}, [TL_I32] = {p##_w4}, [TL_I64] = {p##_w8}, [TL_U32] = {p##_w4}, [TL_F16] = {p##_f16}, [TL_BF16] = {p##_bf16}, \
+	[TL_U8] = {p##_u8}, [TL_I8] = {p##_i8}, [TL_I16] = {p##_i16}
 #define CAST(t) {[TL_BOOL] = cast_b8_##t, [TL_I32] = cast_i32_##t, [TL_I64] = cast_i64_##t, [TL_U32] = cast_u32_##t, [TL_F32] = cast_f32_##t, [TL_F64] = cast_f64_##t}
 #define ALL(f) {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}, {f}
 #define EXT(s) {s##_r_0, s##_r_1}
@@ -36,7 +37,8 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_GATHER] = {MEM(gather), [TL_F32] = {gather_w4}, [TL_F64] = {gather_w8}},
 	[TL_STORE] = {MEM(store), [TL_F32] = {store_w4}, [TL_F64] = {store_w8}},
 	[TL_SCATTER] = {[TL_BOOL] = {scatter_b8}, [TL_I32] = {scatter_i32}, [TL_I64] = {scatter_i64}, [TL_U32] = {scatter_u32},
-		[TL_F16] = {scatter_f16}, [TL_BF16] = {scatter_bf16}, [TL_F32] = {scatter_f32}, [TL_F64] = {scatter_f64}},
+		[TL_F16] = {scatter_f16}, [TL_BF16] = {scatter_bf16}, [TL_F32] = {scatter_f32}, [TL_F64] = {scatter_f64},
+		[TL_U8] = {scatter_u8}, [TL_I8] = {scatter_i8}, [TL_I16] = {scatter_i16}},
 	[TL_EXPAND] = {WIDTHS(EXPAND)},
 	[TL_CAST] = {[TL_BOOL] = CAST(b8), [TL_I32] = CAST(i32), [TL_I64] = CAST(i64), [TL_U32] = CAST(u32), [TL_F32] = CAST(f32), [TL_F64] = CAST(f64)},
 	[TL_ADD] = {NUMBERS(B3, add)}, [TL_SUB] = {NUMBERS(B3, sub)}, [TL_MUL] = {NUMBERS(B3, mul)}, [TL_DIV] = {NUMBERS(B3, div)},

@@ -142,6 +142,9 @@ TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i32, int32_t, 
 TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
 TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half, tl_half_to_float)
 TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
+#define TL_NARROW(name, S) \
+	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S)) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
+TL_NARROW(u8, uint8_t) TL_NARROW(i8, int8_t) TL_NARROW(i16, int16_t)
 
 #define TL_FETCH_MAX 16384
 

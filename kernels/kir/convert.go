@@ -18,6 +18,10 @@ func LoadBits(t ir.DType, buf []byte, i int64) uint64 {
 		return uint64(binary.LittleEndian.Uint16(buf[2*i:])) << 16
 	case ir.I64, ir.F64:
 		return binary.LittleEndian.Uint64(buf[8*i:])
+	case ir.U8, ir.I8:
+		return ir.EncodeInt(t, int64(buf[i]))
+	case ir.I16:
+		return ir.EncodeInt(t, int64(binary.LittleEndian.Uint16(buf[2*i:])))
 	}
 	return uint64(binary.LittleEndian.Uint32(buf[4*i:]))
 }
@@ -33,6 +37,10 @@ func StoreBits(t ir.DType, buf []byte, i int64, v uint64) {
 		binary.LittleEndian.PutUint16(buf[2*i:], FloatToBrain(f32(v)))
 	case ir.I64, ir.F64:
 		binary.LittleEndian.PutUint64(buf[8*i:], v)
+	case ir.U8, ir.I8:
+		buf[i] = byte(v)
+	case ir.I16:
+		binary.LittleEndian.PutUint16(buf[2*i:], uint16(v))
 	default:
 		binary.LittleEndian.PutUint32(buf[4*i:], uint32(v))
 	}

@@ -31,15 +31,14 @@ const (
 
 // value is the padding in t's compute type.
 func (v padding) value(k *kernel, t ir.DType) int {
-	switch t = t.ComputeType(); {
+	switch {
 	case v == zeros:
 		return k.Int(t, 0)
 	case t.IsFloat():
 		return k.Float(t, math.Inf(-1))
-	case t == ir.I32:
-		return k.Int(t, math.MinInt32)
 	}
-	return k.Int(t, math.MinInt64)
+	least, _ := ir.Limits(t)
+	return k.Int(t, least)
 }
 
 // padded gives the elements of x that windows read, with v where they read none: x itself where

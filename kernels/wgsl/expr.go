@@ -132,6 +132,10 @@ func (w *writer) load(n *kir.Node) string {
 		return fmt.Sprintf("(%s != %s(0u))", s, typeName(ir.U32, n.Width))
 	case ir.F16:
 		return fmt.Sprintf("%s(%s)", typeName(ir.F32, n.Width), s)
+	case ir.U8: // a word holds a result that has not wrapped yet
+		return fmt.Sprintf("(%s & %s(255i))", s, typeName(ir.I32, n.Width))
+	case ir.I8, ir.I16: // likewise; the sign is that of the low bits
+		return fmt.Sprintf("extractBits(%s, 0u, %du)", s, 8*b.Type.Size())
 	case ir.I64:
 		if w.o.I64 && n.Type == ir.I32 {
 			return "i32(" + s + ")"

@@ -85,7 +85,8 @@ func (w *writer) elem(t ir.DType, f bufForm) string {
 		}
 		return "u32"
 	}
-	s := map[ir.DType]string{ir.Bool: "u32", ir.I32: "i32", ir.U32: "u32", ir.F16: "f16", ir.F32: "f32", ir.I64: "i32"}[t]
+	s := map[ir.DType]string{ir.Bool: "u32", ir.I32: "i32", ir.U32: "u32", ir.F16: "f16", ir.F32: "f32", ir.I64: "i32",
+		ir.U8: "i32", ir.I8: "i32", ir.I16: "i32"}[t]
 	if t == ir.I64 && w.o.I64 {
 		s = "i64"
 		if f.atomic {

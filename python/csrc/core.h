@@ -13,6 +13,7 @@
  * queue.c    operator calls that are recorded later
  * site.c     call sites
  * engine.c   errors, modes, and the functions around single tensors
+ * hooks.c    hooks of tensors, and what the cyclic collector sees of them
  * nnmodule.c attributes and calls of nn.Module
  * module.c   the module
  *
@@ -32,7 +33,7 @@
 #include "ops_table.h"
 #include "torchlette.h"
 
-enum { TL_INLINE_RANK = 4, TL_KEY_WORDS = 24, TL_NUM_DTYPES = TL_FLOAT64 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
+enum { TL_INLINE_RANK = 4, TL_KEY_WORDS = 24, TL_NUM_DTYPES = TL_INT16 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
 
 /* Waits are cut into slices of this length so that signals are seen. */
 #define TL_SLICE_NS 50000000
@@ -45,6 +46,7 @@ typedef struct {
     uint64_t handle;
     PyObject *dict;
     PyObject *weakrefs;
+    struct hook *hooks; /* those added through this object; hooks.c */
     PyObject *grad; /* the object .grad gave last, so that it is the same object next time */
     int64_t numel;
     int64_t *shape; /* inline_shape, or a block of its own */
@@ -281,7 +283,15 @@ int set_error(int code, const char *format, ...);        /* -1 */
 PyObject *raise_text(int code, const char *format, ...); /* NULL */
 int wait_force(uint64_t handle);
 int default_device(uint8_t *id);
+
+/* hooks.c */
 int forget_hooks(void); /* drops the functions of hooks whose steps are gone */
+int visit_hooks(Tensor *t, visitproc visit, void *arg);
+void clear_hooks(Tensor *t);  /* drops the hooks that go with t */
+void disown_hooks(Tensor *t); /* t is going; its hooks stay while the engine may call them */
+PyObject *hook_function(uint64_t id); /* borrowed; NULL when it was removed, or with an exception */
+extern PyMethodDef hook_functions[];
+int hooks_init(void);
 extern PyMethodDef engine_functions[];
 int engine_init(PyObject *module);
 

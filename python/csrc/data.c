@@ -60,6 +60,8 @@ static uint16_t to_half(double d) {
 PyObject *element(uint8_t dtype, const void *p) {
     union {
         uint8_t b;
+        int8_t c;
+        int16_t s;
         int32_t i;
         int64_t l;
         uint32_t u;
@@ -71,6 +73,12 @@ PyObject *element(uint8_t dtype, const void *p) {
     switch (dtype) {
     case TL_BOOL:
         return PyBool_FromLong(v.b);
+    case TL_UINT8:
+        return PyLong_FromLong(v.b);
+    case TL_INT8:
+        return PyLong_FromLong(v.c);
+    case TL_INT16:
+        return PyLong_FromLong(v.s);
     case TL_INT32:
         return PyLong_FromLong(v.i);
     case TL_INT64:
@@ -158,7 +166,7 @@ typedef struct {
 } snapshot;
 
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
-    static const char *const formats[TL_NUM_DTYPES] = {NULL, "?", "i", "q", "I", "e", NULL, "f", "d"};
+    static const char *const formats[TL_NUM_DTYPES] = {NULL, "?", "i", "q", "I", "e", NULL, "f", "d", "B", "b", "h"};
     Tensor *t = (Tensor *)self;
     view->obj = NULL;
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
@@ -220,6 +228,7 @@ static int store(uint8_t dtype, void *p, const number *n) {
     double d = n->kind == 2 ? n->d : (double)n->i;
     /* As PyTorch: a float becomes an integer by truncation. */
     int64_t i = n->kind != 2 ? n->i : d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : INT64_MIN;
+    int16_t i16 = (int16_t)i;
     int32_t i32 = (int32_t)i;
     uint32_t u32 = (uint32_t)i;
     float f = (float)d;
@@ -227,6 +236,19 @@ static int store(uint8_t dtype, void *p, const number *n) {
     switch (dtype) {
     case TL_BOOL:
         *(uint8_t *)p = n->kind == 2 ? d != 0 : i != 0;
+        return 0;
+    case TL_UINT8: /* as PyTorch: negative numbers wrap */
+    case TL_INT8:
+        if (dtype == TL_UINT8 ? i < -255 || i > 255 : i != (int8_t)i) {
+            return set_error(TL_RUNTIME, "value cannot be converted to type %s without overflow", dtype_name(dtype));
+        }
+        *(uint8_t *)p = (uint8_t)i;
+        return 0;
+    case TL_INT16:
+        if (i != i16) {
+            return set_error(TL_RUNTIME, "value cannot be converted to type int16 without overflow");
+        }
+        memcpy(p, &i16, sizeof i16);
         return 0;
     case TL_INT32:
         if (i != i32) {
@@ -300,7 +322,7 @@ typedef struct {
     int64_t shape[TL_MAX_RANK];
     int rank;
     int kind; /* the highest kind of number seen; -1 none */
-    uint8_t typed; /* highest dtype of tensors and arrays inside, 0 none */
+    uint8_t typed; /* widest dtype of tensors and arrays inside, 0 none */
 } survey;
 
 static int find_shape(PyObject *o, survey *s) {
@@ -356,12 +378,19 @@ static uint8_t scalar_dtype(PyObject *o) {
     return id;
 }
 
+/* The wider of two dtypes, of the order bool, integers by size, floats. */
+static uint8_t wider(uint8_t a, uint8_t b) {
+    int x = a >= TL_UINT8 ? a - TL_UINT8 : TL_NUM_DTYPES * (a - TL_BOOL) - (a == TL_BOOL);
+    int y = b >= TL_UINT8 ? b - TL_UINT8 : TL_NUM_DTYPES * (b - TL_BOOL) - (b == TL_BOOL);
+    return a == 0 || (b != 0 && y > x) ? b : a;
+}
+
 static int leaf_kind(PyObject *o, survey *s) {
     number n = {0};
     int kind;
     uint8_t own = scalar_dtype(o);
     if (own != 0) {
-        s->typed = own > s->typed ? own : s->typed;
+        s->typed = wider(s->typed, own);
         return 0;
     }
     if (PyFloat_Check(o)) {
@@ -372,7 +401,7 @@ static int leaf_kind(PyObject *o, survey *s) {
         kind = 1;
     } else if (is_tensor(o)) {
         uint8_t d = ((Tensor *)o)->dtype;
-        s->typed = d > s->typed ? d : s->typed;
+        s->typed = wider(s->typed, d);
         return 0;
     } else {
         int found = to_number(o, &n);
@@ -461,7 +490,7 @@ static PyObject *from_sequence(PyObject *data, int dtype, uint8_t device, bool r
     }
     if (dtype < 0) {
         uint8_t by_kind = s.kind == 0 ? TL_BOOL : s.kind == 1 ? TL_INT64 : G.default_dtype;
-        dtype = s.typed == 0 ? by_kind : s.kind < 0 || s.typed > by_kind ? s.typed : by_kind;
+        dtype = s.kind < 0 && s.typed != 0 ? s.typed : wider(by_kind, s.typed);
     }
     size_t count = 1;
     for (int i = 0; i < s.rank; i++) {
@@ -493,7 +522,21 @@ static uint8_t format_dtype(const Py_buffer *v, char *code) {
     if (whole) {
         static const char signed_codes[] = "?bh?i???q", unsigned_codes[] = "?BH?I???Q";
         *code = v->itemsize <= 8 ? (sign ? signed_codes : unsigned_codes)[v->itemsize] : '?';
-        return *code == 'i' ? TL_INT32 : *code == 'q' ? TL_INT64 : *code == 'I' ? TL_UINT32 : 0;
+        switch (*code) {
+        case 'B':
+            return TL_UINT8;
+        case 'b':
+            return TL_INT8;
+        case 'h':
+            return TL_INT16;
+        case 'i':
+            return TL_INT32;
+        case 'I':
+            return TL_UINT32;
+        case 'q':
+            return TL_INT64;
+        }
+        return 0;
     }
     *code = *f;
     switch (*f) {
@@ -574,8 +617,8 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
     }
     if (own == 0 && dtype < 0) {
         raise_text(TL_TYPE,
-                   "can't convert data of format '%s' without a dtype: the types are bool, int32, int64, uint32, float16, bfloat16, float32, float64; "
-                   "convert the array first, e.g. array.astype('int32') for uint8, or give tensor() a dtype",
+                   "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, int64, uint32, float16, bfloat16, float32, float64; "
+                   "convert the array first, e.g. array.astype('int32') for uint16, or give tensor() a dtype",
                    v.format != NULL ? v.format : "B");
         goto done;
     }

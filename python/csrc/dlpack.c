@@ -38,6 +38,7 @@ static const struct {
 } codes[TL_NUM_DTYPES] = {
     [TL_BOOL] = {CODE_BOOL, 8},      [TL_INT32] = {CODE_INT, 32},     [TL_INT64] = {CODE_INT, 64},     [TL_UINT32] = {CODE_UINT, 32},
     [TL_FLOAT16] = {CODE_FLOAT, 16}, [TL_BFLOAT16] = {CODE_BFLOAT, 16}, [TL_FLOAT32] = {CODE_FLOAT, 32}, [TL_FLOAT64] = {CODE_FLOAT, 64},
+    [TL_UINT8] = {CODE_UINT, 8},     [TL_INT8] = {CODE_INT, 8},         [TL_INT16] = {CODE_INT, 16},
 };
 
 /* An export: the struct handed out, and the engine's loan that keeps the memory. */

@@ -360,71 +360,13 @@ static PyObject *py_tidy(PyObject *self, PyObject *args) {
     return none_or_raise(status);
 }
 
-/* Hooks: number -> callable. */
-static PyObject *hooks;
-
-int forget_hooks(void) {
-    uint64_t ids[64];
-    int32_t n = 64;
-    while (PyDict_Size(hooks) > 0 && n == 64) {
-        if (check_status(tl_dead_hooks(ids, 64, &n)) < 0) {
-            return -1;
-        }
-        for (int32_t i = 0; i < n; i++) {
-            PyObject *key = PyLong_FromUnsignedLongLong(ids[i]);
-            PyObject *fn = key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
-            int failed = key == NULL || (fn == NULL && PyErr_Occurred()) || (fn != NULL && PyDict_DelItem(hooks, key) < 0);
-            Py_XDECREF(key);
-            if (failed) {
-                return -1;
-            }
-        }
-    }
-    return 0;
-}
-
-static PyObject *py_add_hook(PyObject *self, PyObject *args) {
-    (void)self;
-    PyObject *tensor, *fn;
-    int post = 0;
-    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &fn, &post) || drop_flush() < 0) {
-        return NULL;
-    }
-    uint64_t hook = 0;
-    if (check_status(tl_hook(((Tensor *)tensor)->handle, post, &hook)) < 0) {
-        return NULL;
-    }
-    PyObject *key = PyLong_FromUnsignedLongLong(hook);
-    if (key == NULL || PyDict_SetItem(hooks, key, fn) < 0) {
-        Py_XDECREF(key);
-        return NULL;
-    }
-    return key;
-}
-
-static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
-    (void)self;
-    uint64_t hook = PyLong_AsUnsignedLongLong(key);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    if (PyDict_GetItemWithError(hooks, key) != NULL) {
-        if (PyDict_DelItem(hooks, key) < 0 || check_status(tl_hook(0, 0, &hook)) < 0) {
-            return NULL;
-        }
-    }
-    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-}
-
 /* Calls a hook with a gradient, or with None after a leaf has accumulated. *replacement is what
  * it returned, or NULL. */
 static int run_hook(const tl_event *event, PyObject **replacement) {
     bool post = event->kind == TL_RUN_POST_HOOK;
     *replacement = NULL;
     PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
-    PyObject *key = PyLong_FromUnsignedLongLong(event->hook);
-    PyObject *fn = grad != NULL && key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
-    Py_XDECREF(key);
+    PyObject *fn = grad != NULL ? hook_function(event->hook) : NULL;
     if (fn == NULL) { /* removed meanwhile */
         Py_XDECREF(grad);
         return PyErr_Occurred() ? -1 : 0;
@@ -709,8 +651,6 @@ PyMethodDef engine_functions[] = {
     {"_reset", py_reset, METH_NOARGS, "Start the engine anew."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
     {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
-    {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
-    {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
     {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
     {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},
     {"_function", py_function, METH_VARARGS, "Hold what made a tensor: (id, name, output, site) or None."},
@@ -727,10 +667,6 @@ PyMethodDef engine_functions[] = {
 int engine_init(PyObject *module) {
     (void)module;
     int64_t v;
-    hooks = PyDict_New();
-    if (hooks == NULL) {
-        return -1;
-    }
     if (check_status(tl_set_mode(TL_MODE_DEFAULT_DTYPE, TL_MODE_QUERY, &v)) < 0) {
         return -1;
     }

@@ -190,7 +190,16 @@ static int add_bool(plan *p, bool value, uint8_t device) {
 /* An index tensor; *in_dim moves past the dimensions it takes. */
 static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     Tensor *t = (Tensor *)o;
-    if (dtype_is_float(t->dtype)) {
+    if (t->dtype == TL_UINT8) { /* masks of before there was bool */
+        if (PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+            return -1;
+        }
+        PyObject *mask = call_name("bool", &o, 1);
+        int r = mask != NULL ? add_tensor(p, self, mask, in_dim) : -1;
+        Py_XDECREF(mask);
+        return r;
+    }
+    if (dtype_is_float(t->dtype) || t->dtype == TL_INT8 || t->dtype == TL_INT16) {
         return set_error(TL_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
     }
     bool mask = t->dtype == TL_BOOL && t->rank > 0;
@@ -238,7 +247,7 @@ static int takes(PyObject *o) {
     if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) {
         return 0;
     }
-    if (is_tensor(o) && ((Tensor *)o)->dtype == TL_BOOL) {
+    if (is_tensor(o) && (((Tensor *)o)->dtype == TL_BOOL || ((Tensor *)o)->dtype == TL_UINT8)) {
         return ((Tensor *)o)->rank;
     }
     return 1;

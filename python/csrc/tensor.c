@@ -87,11 +87,12 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(t->dict);
     Py_VISIT(t->grad);
-    return 0;
+    return visit_hooks(t, visit, arg);
 }
 
 static int tensor_clear(PyObject *self) {
     Tensor *t = (Tensor *)self;
+    clear_hooks(t);
     Py_CLEAR(t->dict);
     Py_CLEAR(t->grad);
     return 0;
@@ -105,6 +106,7 @@ static void tensor_dealloc(PyObject *self) {
     if (t->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
+    disown_hooks(t);
     tensor_clear(self);
     if (t->handle != 0) {
         drop_handle(t->handle);

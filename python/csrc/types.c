@@ -9,12 +9,13 @@ static const struct {
     {"invalid", NULL, 0},     {"bool", NULL, 1},      {"int32", "int", 4},
     {"int64", "long", 8},     {"uint32", NULL, 4},    {"float16", "half", 2},
     {"bfloat16", NULL, 2},    {"float32", "float", 4}, {"float64", "double", 8},
+    {"uint8", NULL, 1},       {"int8", NULL, 1},      {"int16", "short", 2},
 };
 
 const char *dtype_name(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].name : dtypes[0].name; }
 size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0; }
 bool dtype_is_float(uint8_t id) { return id >= TL_FLOAT16 && id <= TL_FLOAT64; }
-bool dtype_is_int(uint8_t id) { return id >= TL_INT32 && id <= TL_UINT32; }
+bool dtype_is_int(uint8_t id) { return (id >= TL_INT32 && id <= TL_UINT32) || id >= TL_UINT8; }
 
 PyObject *dtype_object(uint8_t id) {
     if (id == 0 || id >= TL_NUM_DTYPES) {
@@ -60,7 +61,7 @@ static PyObject *dtype_get(PyObject *self, void *what) {
     case 'f':
         return PyBool_FromLong(dtype_is_float(id));
     case 's':
-        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32);
+        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32 && id != TL_UINT8);
     case 'i':
         return PyLong_FromLong(id);
     case 'n':

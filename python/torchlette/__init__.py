@@ -28,9 +28,10 @@ device = _C.device
 dtype = _C.dtype
 
 # The dtypes and their short names; "float", "int" and "bool" hide the built-ins in this namespace, as in PyTorch.
-for _name in ("bool", "int", "long", "float", "double", "half"):
+for _name in ("bool", "short", "int", "long", "float", "double", "half"):
     globals()[_name] = getattr(_C, _name)
-int32, int64, uint32 = _C.int32, _C.int64, _C.uint32
+int8, int16, int32, int64 = _C.int8, _C.int16, _C.int32, _C.int64
+uint8, uint32 = _C.uint8, _C.uint32
 float16, bfloat16, float32, float64 = _C.float16, _C.bfloat16, _C.float32, _C.float64
 
 tensor = _C.tensor

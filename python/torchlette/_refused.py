@@ -19,9 +19,9 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "complex cdouble cfloat chalf complex32 complex64 complex128 bcomplex32 polar stft istft view_as_complex view_as_real",
         "cdouble cfloat chalf stft istft",
     ),
-    "Integers of 8 and 16 bits": (
-        "WebGPU stores no integers of 8 or 16 bits: use int32, or bool for masks",
-        "uint8 int8 int16 short uint16 uint64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
+    "Integers of other sizes": (
+        "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
+        "uint16 uint64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
         "",
     ),
     "Floats of 8 and 4 bits": (
@@ -63,8 +63,8 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "storage storage_type const_data_ptr",
     ),
     "Legacy constructors": (
-        "use tensor(data, dtype=...) or arange",
-        "ByteTensor ShortTensor CharTensor range",
+        "use arange",
+        "range",
         "",
     ),
     "Removed from PyTorch": ("PyTorch removed it: use the function of torch.linalg", "symeig eig lstsq matrix_rank solve", "symeig eig lstsq solve"),

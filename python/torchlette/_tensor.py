@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Tensor = _C.Tensor
 
-_DTYPES = (_C.bool, _C.int32, _C.int64, _C.uint32, _C.float16, _C.bfloat16, _C.float32, _C.float64)
+_DTYPES = (_C.bool, _C.int32, _C.int64, _C.uint32, _C.float16, _C.bfloat16, _C.float32, _C.float64, _C.uint8, _C.int8, _C.int16)
 _LEGACY_NAMES = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
@@ -27,6 +27,9 @@ _LEGACY_NAMES = {
     "int64": "LongTensor",
     "uint32": "UInt32Tensor",
     "bool": "BoolTensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
 }
 
 
@@ -270,16 +273,6 @@ def _is_signed(self: Tensor) -> bool:
     return self.dtype.is_signed
 
 
-def _missing_type(name: str, dtype: str, instead: str) -> Callable[..., Tensor]:
-    """Return a method that refuses the conversion to a dtype that there is not."""
-
-    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        raise NotImplementedError(f"{name}: there is no {dtype}: got {name}(), want {instead}")
-
-    convert.__name__, convert.__doc__ = name, f"Raise: there is no {dtype}."
-    return convert
-
-
 def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and elements; reads the answer."""
     return input.shape == other.shape and bool((input == other).all().item())
@@ -388,9 +381,6 @@ def install() -> None:
         "__div__": _div,
         "__idiv__": _idiv,
         "is_signed": _is_signed,
-        "byte": _missing_type("byte", "uint8", "int() or bool()"),
-        "char": _missing_type("char", "int8", "int()"),
-        "short": _missing_type("short", "int16", "int()"),
         "equal": equal,
         "allclose": allclose,
         "lu": _lu,

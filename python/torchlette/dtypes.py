@@ -22,7 +22,10 @@ _FLOATS: dict[Any, tuple[int, float, float, float, float]] = {
 _INTS: dict[Any, tuple[int, int, int]] = {
     _C.int64: (64, -(2**63), 2**63 - 1),
     _C.int32: (32, -(2**31), 2**31 - 1),
+    _C.int16: (16, -(2**15), 2**15 - 1),
+    _C.int8: (8, -(2**7), 2**7 - 1),
     _C.uint32: (32, 0, 2**32 - 1),
+    _C.uint8: (8, 0, 2**8 - 1),
 }
 
 

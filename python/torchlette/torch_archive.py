@@ -34,9 +34,13 @@ _STORAGES = {
     "IntStorage": "int32",
     "LongStorage": "int64",
     "BoolStorage": "bool",
+    "ByteStorage": "uint8",
+    "CharStorage": "int8",
+    "ShortStorage": "int16",
     "UntypedStorage": "",
 }
-_DTYPES = {name: name for name in _STORAGES.values() if name} | {"float": "float32", "double": "float64", "half": "float16", "int": "int32", "long": "int64"}
+_SHORT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "short": "int16", "int": "int32", "long": "int64"}
+_DTYPES = {name: name for name in _STORAGES.values() if name} | _SHORT_NAMES
 
 
 def archive_name(archive: zipfile.ZipFile) -> str | None:

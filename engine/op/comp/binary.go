@@ -448,8 +448,3 @@ func evalHypot(a *op.Args) []op.Val {
 	r := prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)
 	return a.Ret(narrow(prim.Where(b, infinite, op.FloatVal(math.Inf(1)), r)))
 }
-
-// cName is the C++ name of a dtype, as some messages print it.
-func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double"}[d]
-}

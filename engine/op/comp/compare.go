@@ -61,6 +61,9 @@ func init() {
 }
 
 func where(b op.Builder, cond, x, y op.Val) op.Val {
+	if cond.DType() == ir.U8 { // an old mask
+		cond = prim.Cast(b, cond, ir.Bool)
+	}
 	if cond.DType() != ir.Bool {
 		fail(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", typeName(cond.DType()))
 	}
@@ -108,6 +111,11 @@ func refuseOverflow(v op.Val, d ir.DType) {
 	f := v.Float()
 	name, fits := "", true
 	switch d {
+	case ir.U8: // negative numbers wrap
+		name, fits = "uint8_t", f >= -math.MaxUint8 && f <= math.MaxUint8
+	case ir.I8, ir.I16:
+		lo, hi := ir.Limits(d)
+		name, fits = d.String()+"_t", f >= float64(lo) && f <= float64(hi)
 	case ir.I32:
 		name, fits = "int", f >= math.MinInt32 && f <= math.MaxInt32
 	case ir.U32:
@@ -127,12 +135,12 @@ func bound(v op.Val, d ir.DType, upper bool) op.Val {
 	if !d.IsInt() || !v.IsScalar() {
 		return v
 	}
-	limits := map[ir.DType][2]float64{ir.I32: {math.MinInt32, math.MaxInt32}, ir.U32: {0, math.MaxUint32}, ir.I64: {math.MinInt64, math.MaxInt64}}[d]
-	f := v.Float()
+	least, most := ir.Limits(d)
+	f, lo, hi := v.Float(), float64(least), float64(most)
 	switch {
-	case upper && f >= limits[1], !upper && f <= limits[0]:
+	case upper && f >= hi, !upper && f <= lo:
 		return op.Val{}
-	case f < limits[0], f > limits[1]:
+	case f < lo, f > hi:
 		fail(ir.ErrRuntime, "Clamp value %g is outside the representable range of %s", f, typeName(d))
 	}
 	return v

@@ -12,6 +12,7 @@ func init() {
 		d    ir.DType
 	}{
 		{"float", ir.F32}, {"double", ir.F64}, {"half", ir.F16}, {"bfloat16", ir.BF16}, {"long", ir.I64}, {"int", ir.I32}, {"bool", ir.Bool},
+		{"byte", ir.U8}, {"char", ir.I8}, {"short", ir.I16},
 	} {
 		methodView(m.name+"(Tensor self) -> Tensor", "The tensor as "+m.d.String()+"; itself when it is.", func(a *op.Args) []op.Val {
 			return a.Ret(prim.Cast(a.B, a.Val(), m.d))

@@ -46,7 +46,7 @@ func init() {
 			if len(i.Shape()) > 1 {
 				fail(ir.ErrIndex, "index_select(): Index is supposed to be a vector")
 			}
-			if !i.DType().IsInt() {
+			if d := i.DType(); !d.IsInt() || d.IsNarrow() {
 				fail(ir.ErrRuntime, "index_select(): Expected dtype int32 or int64 for index")
 			}
 			if len(x.Shape()) == 0 {
@@ -81,8 +81,12 @@ func init() {
 func evalGather(a *op.Args) []op.Val {
 	x, dim, i, b := a.Val(), a.Int(), a.Val(), a.B
 	d := wrapDim(dim, len(x.Shape()))
-	needIndex("gather", i)
 	shape := i.Shape()
+	if ir.Numel(shape) == 0 { // names nothing, in any dtype and number of dims
+		none := prim.Zeros(b, ir.I64, i.Device(), []int64{0})
+		return a.Ret(prim.Reshape(b, prim.Gather(b, flat(b, x), none, 0), shape))
+	}
+	needIndex("gather", i)
 	x, i = asVector(b, x), asVector(b, i)
 	checkGatherShape(x, i, d, "input")
 	return a.Ret(prim.Reshape(b, prim.Gather(b, x, i, int64(d)), shape))

@@ -282,7 +282,7 @@ func (g *gathered) place(rank int, ts []op.Val, which []int64) {
 // kernel's range check reports.
 func (g *gathered) linear(b op.Builder, ts []op.Val, shape, which []int64) {
 	for _, t := range ts {
-		if !t.DType().IsInt() {
+		if d := t.DType(); !d.IsInt() || d.IsNarrow() {
 			fail(ir.ErrIndex, "tensors used as indices must be long, int, byte or bool tensors")
 		}
 	}
@@ -366,7 +366,7 @@ func (g *gathered) put(b op.Builder, values op.Val, accumulate bool) op.Val {
 	}
 	write := prim.Scatter
 	if accumulate {
-		write = overBools(prim.ScatterAdd)
+		write = overInts(prim.ScatterAdd)
 	}
 	y := write(b, prim.Reshape(b, g.x, g.with(g.rows)), prim.Along(b, g.lin, shape, g.dim), values, g.dim)
 	back := make([]int64, len(g.perm))

@@ -12,9 +12,14 @@ func fail(c ir.Code, format string, args ...any) {
 }
 
 // scalarTypeNames are the names that PyTorch's messages use.
-var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double"}
+var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
 
 func typeName(d ir.DType) string { return scalarTypeNames[d] }
+
+// cName is the C++ name of a dtype, as some messages print it.
+func cName(d ir.DType) string {
+	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double", "unsigned char", "signed char", "short"}[d]
+}
 
 // combine merges the types of a category of higher priority (dimensioned tensors
 // before 0-dim tensors before numbers) with those of a lower one: the lower counts

@@ -223,6 +223,9 @@ func exactLimit(d ir.DType) int64 {
 	switch d {
 	case ir.Bool:
 		return 2
+	case ir.U8, ir.I8, ir.I16:
+		_, most := ir.Limits(d)
+		return most + 1
 	case ir.F16:
 		return 1<<11 + 1
 	case ir.BF16:

@@ -151,6 +151,14 @@ func registerProd() {
 	})
 }
 
+// asTruth gives uint8 where x is uint8: there any and all keep the dtype of old masks.
+func asTruth(b op.Builder, y, x op.Val) op.Val {
+	if x.DType() != ir.U8 {
+		return y
+	}
+	return prim.Cast(b, y, ir.U8)
+}
+
 func registerTruthReductions() {
 	for _, m := range []struct {
 		name, doc string
@@ -161,7 +169,7 @@ func registerTruthReductions() {
 			Samples: samples("B(3,4)", "B(0)", "I(3;0,2)", "T(3)", "B()"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
-				return a.Ret(reduceDims(a.B, m.f, truth(a.B, x), all(x), false))
+				return a.Ret(asTruth(a.B, reduceDims(a.B, m.f, truth(a.B, x), all(x), false), x))
 			},
 		})
 		op.Register(op.Def{
@@ -173,9 +181,9 @@ func registerTruthReductions() {
 				keepdim := a.Bool()
 				mask := dimMask(dims, len(x.Shape()))
 				if given && len(dims) == 0 && len(mask) > 0 { // an empty list reduces nothing here
-					return a.Ret(prim.Copy(a.B, truth(a.B, x)))
+					return a.Ret(asTruth(a.B, prim.Copy(a.B, truth(a.B, x)), x))
 				}
-				return a.Ret(reduceDims(a.B, m.f, truth(a.B, x), mask, keepdim))
+				return a.Ret(asTruth(a.B, reduceDims(a.B, m.f, truth(a.B, x), mask, keepdim), x))
 			},
 		})
 	}

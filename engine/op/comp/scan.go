@@ -67,7 +67,7 @@ func runningExtreme(b op.Builder, x op.Val, dim, operation int64) (values, indic
 		return prim.Copy(b, x), prim.Zeros(b, ir.I64, x.Device(), nil)
 	}
 	v := b.Detach(x)
-	if v.DType() == ir.Bool {
+	if d := v.DType(); d == ir.Bool || d.IsNarrow() {
 		v = prim.Cast(b, v, ir.I32)
 	}
 	hit := prim.Eq(b, v, prim.Scan(b, v, int64(d), operation))

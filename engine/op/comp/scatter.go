@@ -56,7 +56,7 @@ func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f
 
 // scatterModes are the forms of scatter's reduce, None first.
 var scatterModes = []func(b op.Builder, x, i, src op.Val, dim int64) op.Val{
-	prim.Scatter, overBools(prim.ScatterAdd), overBools(reducing(prim.ScatterProd)),
+	prim.Scatter, overInts(prim.ScatterAdd), overInts(reducing(prim.ScatterProd)),
 }
 
 func registerScatters() {
@@ -91,18 +91,19 @@ func registerScatters() {
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
-			return scatterOp(a, "scatter_add", x, dim, i, src, overBools(prim.ScatterAdd))
+			return scatterOp(a, "scatter_add", x, dim, i, src, overInts(prim.ScatterAdd))
 		},
 	})
 }
 
-// overBools lets a sum of bools count in integers: their sum is or.
-func overBools(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+// overInts lets a sum of bools count in integers, for their sum is or, and integers of 8 and 16 bits meet in int32.
+func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
-		if x.DType() != ir.Bool {
+		d := x.DType()
+		if d != ir.Bool && !d.IsNarrow() {
 			return f(b, x, i, src, dim)
 		}
-		return prim.Cast(b, f(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim), ir.Bool)
+		return prim.Cast(b, f(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim), d)
 	}
 }
 
@@ -146,7 +147,7 @@ func registerIndexWrites() {
 			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
 			x, i, src, d := indexWriteArgs("index_add", a.B, self, i, src, dim)
 			src = times(a.B, src, a.Scalar())
-			return a.Ret(prim.Reshape(a.B, overBools(prim.IndexAdd)(a.B, x, i, src, d), self.Shape()))
+			return a.Ret(prim.Reshape(a.B, overInts(prim.IndexAdd)(a.B, x, i, src, d), self.Shape()))
 		},
 	})
 	op.Register(op.Def{
@@ -230,13 +231,7 @@ func identity(mode int64, d ir.DType) op.Val {
 	case d.IsFloat():
 		return op.FloatVal(math.Inf(map[bool]int{true: -1, false: 1}[mode == prim.ScatterMax]))
 	}
-	lowest, highest := int64(math.MinInt32), int64(math.MaxInt32)
-	switch d {
-	case ir.I64:
-		lowest, highest = math.MinInt64, math.MaxInt64
-	case ir.U32:
-		lowest, highest = 0, math.MaxUint32
-	}
+	lowest, highest := ir.Limits(d)
 	if mode == prim.ScatterMax {
 		return op.IntVal(lowest)
 	}
@@ -246,8 +241,8 @@ func identity(mode int64, d ir.DType) op.Val {
 // reduceAt is scatter_reduce of checked operands; how is a word of "sum|mean|prod|amax|amin". Without
 // includeSelf the elements that i names start from the identity.
 func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) op.Val {
-	if x.DType() == ir.Bool {
-		return prim.Cast(b, reduceAt(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim, how, includeSelf), ir.Bool)
+	if d := x.DType(); d == ir.Bool || d.IsNarrow() {
+		return prim.Cast(b, reduceAt(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim, how, includeSelf), d)
 	}
 	if how > 1 {
 		mode := []int64{prim.ScatterProd, prim.ScatterMax, prim.ScatterMin}[how-2]
@@ -318,7 +313,7 @@ func registerMaskedScatter() {
 			x, i, src, b := a.Val(), a.Val(), a.Val(), a.B
 			f := prim.Scatter
 			if a.Bool() {
-				f = overBools(prim.ScatterAdd)
+				f = overInts(prim.ScatterAdd)
 			}
 			checkPut(x, i, src)
 			y := f(b, flat(b, x), wrapped(b, flat(b, i), x.L().Numel), flat(b, src), 0)

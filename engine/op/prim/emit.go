@@ -375,6 +375,10 @@ func Sort(b op.Builder, x op.Val, dim int64, descending bool) (values, indices o
 
 // Topk gives the k largest (or smallest) along dim, sorted, and their indices.
 func Topk(b op.Builder, x op.Val, k, dim int64, largest bool) (values, indices op.Val) {
+	if d := x.DType(); d.IsNarrow() {
+		values, indices = Topk(b, Cast(b, x, d.ComputeType()), k, dim, largest)
+		return Cast(b, values, d), indices
+	}
 	o := b.EmitN(pSort, []int64{k, dim, flag(largest)}, x)
 	return o[0], o[1]
 }
@@ -426,6 +430,13 @@ func StridedScatterAdd(b op.Builder, base, value op.Val, l *ir.Layout, offset in
 // Matmul is act(x @ y + bias) over equal leading dims; bias may have Kind None. act
 // is a kir.Activation number: 0 none, 1 relu, 2 gelu, 3 gelu_tanh, 4 silu.
 func Matmul(b op.Builder, x, y, bias op.Val, act int64) op.Val {
+	if d := x.DType(); d.IsNarrow() && d == y.DType() { // sums wrap when they are cast back
+		t := d.ComputeType()
+		if bias.IsTensor() {
+			bias = Cast(b, bias, t)
+		}
+		return Cast(b, Matmul(b, Cast(b, x, t), Cast(b, y, t), bias, act), d)
+	}
 	if bias.IsTensor() {
 		return b.Emit(pMatmul, []int64{1, act}, x, y, bias)
 	}

@@ -10,7 +10,7 @@ import (
 type inferFunc = func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 
 // scalarTypeNames are the names that PyTorch's messages use.
-var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double"}
+var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
 
 // accepts says which dtypes a primitive is defined on.
 type accepts uint8

@@ -71,5 +71,5 @@ func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, err
 
 // cName is the C++ type that PyTorch's message names.
 func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"", "bool", "int", "long", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double"}[d]
+	return [ir.NumDTypes]string{"", "bool", "int", "long", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double", "unsigned char", "signed char", "short"}[d]
 }

@@ -33,6 +33,10 @@ func init() {
 // Conv is y[n,o,p] = sum over c, k of w[o,c,k] x[n,c,window element k of p]: x [N, C, in...],
 // w [O, C/groups, kernel...].
 func Conv(b op.Builder, x, w op.Val, win op.Windows, groups int64) op.Val {
+	if d := x.DType(); d.IsNarrow() && d == w.DType() {
+		t := d.ComputeType()
+		return Cast(b, Conv(b, Cast(b, x, t), Cast(b, w, t), win, groups), d)
+	}
 	return b.Emit(pConv, append(win.Attr(), groups), x, w)
 }
 

@@ -226,9 +226,9 @@ def test_trees() -> None:
             pytree.tree_unflatten([1], spec)
 
 
-def test_arrays_of_bytes_say_what_to_do() -> None:
-    """There is no uint8: the text names the conversion, and a given dtype converts."""
-    pixels = np.array([[0, 255]], dtype=np.uint8)
+def test_arrays_of_unknown_types_say_what_to_do() -> None:
+    """There is no uint16: the text names the conversion, and a given dtype converts."""
+    pixels = np.array([[0, 255]], dtype=np.uint16)
     with pytest.raises(TypeError, match="astype"):
         facade.from_numpy(pixels)
     assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]

@@ -49,7 +49,11 @@ def _raw(t: torch.Tensor) -> torchlette.Tensor:
 
 
 def tensor(t: torch.Tensor, device: str = "cpu") -> torchlette.Tensor:
-    """Return our tensor of the same values, strides, storage contents and ``requires_grad``; storage is not shared."""
+    """Return our tensor of the same values, strides, storage contents and ``requires_grad``; storage is not shared.
+
+    Tensors of float64 live on the CPU (docs/coming-from-pytorch.md).
+    """
+    device = "cpu" if t.dtype is torch.float64 else device
     d = t.detach().resolve_conj().resolve_neg()
     storage = d.untyped_storage().nbytes() // d.element_size()
     if d.numel() == 0 or (d.is_contiguous() and storage == d.numel()):
@@ -351,7 +355,8 @@ def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") ->
     generator = torch.Generator().manual_seed(SEED)
     cotangents = [torch.rand(want[i].shape, dtype=want[i].dtype, generator=generator) + 0.5 for i in roots]
     leaves = convert.leaves
-    ours = facade.autograd.grad([got[i] for i in roots], [b for _, b in leaves], [tensor(c, device) for c in cotangents], allow_unused=True)
+    seeds = [tensor(c, str(got[i].device)) for i, c in zip(roots, cotangents, strict=True)]
+    ours = facade.autograd.grad([got[i] for i in roots], [b for _, b in leaves], seeds, allow_unused=True)
     theirs = torch.autograd.grad([want[i] for i in roots], [a for a, _ in leaves], cotangents, allow_unused=True)
     for n, (g, w) in enumerate(zip(ours, theirs, strict=True)):
         assert (g is None) == (w is None), f"gradient {n} is {'none' if g is None else 'given'}, want the other"

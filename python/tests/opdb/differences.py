@@ -7,16 +7,15 @@ A key is an entry's label; its words are looked for in the description of a samp
 from __future__ import annotations
 
 _TIES = "which of several equal elements comes first is not specified: ours is stable"
-_UINT8 = "an index is uint8: there is no such dtype (docs/refused.md)"
+_UNSIGNED = "PyTorch subtracts in uint8, where differences below 0 wrap"
 _DRAWS = "dropout of probability 0.5: another generator draws"
 
 EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
-    "argsort": (("float16", "bool"), _TIES),
-    "sort": (("float16", "bool"), _TIES),
-    "topk": (("int64",), _TIES),
-    "kthvalue": (("int64",), _TIES),
-    "mode": (("float16", "int64", "bool"), _TIES),
-    "gather": (("#",), _UINT8),
+    "argsort": (("float16", "uint8", "bool"), _TIES),
+    "sort": (("float16", "uint8", "bool"), _TIES),
+    "topk": (("int64", "uint8"), _TIES),
+    "kthvalue": (("int64", "uint8"), _TIES),
+    "mode": (("float16", "int64", "uint8", "bool"), _TIES),
     "as_strided_scatter": (
         ("gradient",),
         "PyTorch gives self the gradient of what was overwritten and none of the rest; ours is the other way about, as for slice_scatter",
@@ -25,6 +24,10 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "nn.functional.huber_loss": (("float16",), "PyTorch rounds the squares to half precision before the mean; the sum has few terms, of one sign"),
     "nn.functional.multi_head_attention_forward": (("gradient",), _DRAWS),
     "nn.functional.scaled_dot_product_attention": (("#",), _DRAWS),
+    "nn.functional.margin_ranking_loss": (("uint8",), _UNSIGNED),
+    "nn.functional.pairwise_distance": (("uint8",), _UNSIGNED),
+    "nn.functional.triplet_margin_loss": (("uint8",), _UNSIGNED),
+    "nn.functional.triplet_margin_with_distance_loss": (("uint8",), _UNSIGNED),
     "nn.functional.pdist": (("gradient",), "PyTorch's gradient at equal rows is NaN for p below 1 and 0 in float64"),
 }
 

@@ -22,7 +22,7 @@ import torch
 
 import torchlette
 
-DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 Count = collections.Counter[str]
 
 

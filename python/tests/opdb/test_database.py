@@ -12,7 +12,7 @@ import report
 import scope
 
 SAMPLES = {"cpu": 3, "wgpu": 1}
-DTYPES = {"cpu": ("float32", "float64", "float16", "int64", "bool"), "wgpu": ("float32", "int64")}
+DTYPES = {"cpu": ("float32", "float64", "float16", "int64", "uint8", "bool"), "wgpu": ("float32", "int64", "uint8")}
 CASES = [("cpu", database.label(op)) for op in database.entries(scope.TIER_1 | scope.TIER_2)]
 CASES += [("wgpu", database.label(op)) for op in database.entries(scope.TIER_1)]
 ENTRIES = {database.label(op): op for op in database.op_db}

@@ -226,7 +226,7 @@ def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, .
     if dtype == "bool":
         return x > 0
     if "int" in dtype:
-        return np.trunc(np.abs(x) * 4 if dtype == "uint32" else x * 4).astype(dtype)
+        return np.trunc(np.abs(x) * 4 if dtype.startswith("uint") else x * 4).astype(dtype)
     return x.astype("float32" if dtype == "bfloat16" else dtype)
 
 

@@ -25,8 +25,8 @@ OPS = [op for op in samples.load() if op.where]
 
 #: float64 lives on the CPU only; on a software adapter each kernel text costs milliseconds, so fewer.
 DTYPES = {
-    "cpu": ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool"),
-    "wgpu": ("float32", "int64", "bool"),
+    "cpu": ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool"),
+    "wgpu": ("float32", "int64", "uint8", "bool"),
 }
 LAYOUTS = {"cpu": samples.LAYOUTS, "wgpu": ("contiguous", "transposed", "offset")}
 

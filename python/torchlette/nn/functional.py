@@ -232,7 +232,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         if x.shape[-1] != size:
             raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected {size}")
     left = _C.linear(input1, weight.transpose(1, 2).reshape(outs * second, first)).reshape(*input1.shape[:-1], outs, second)
-    result = (left * input2.unsqueeze(-2)).sum(-1)
+    result = (left * input2.unsqueeze(-2)).sum(-1, dtype=left.dtype)
     return result if bias is None else result + bias
 
 

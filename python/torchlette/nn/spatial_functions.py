@@ -196,15 +196,17 @@ def interpolate(
     out, factors = _output_sizes(input.shape[2:], size, scale_factor)
     if mode == "area":
         return getattr(_C, f"adaptive_avg_pool{len(out)}d")(input, out)
-    half = not plain and input.dtype in (_C.float16, _C.bfloat16)  # several products round once, at the end
-    result = input.float() if half else input
-    for k in range(len(out)):
+    narrow = not plain and input.dtype in (_C.float16, _C.bfloat16, _C.uint8)  # several products round once, at the end
+    result = input.float() if narrow else input
+    for k in reversed(range(len(out))):
         factor = None if recompute_scale_factor else factors[k]
         if plain:
             result = _nearest(result, 2 + k, out[k], factor, mode == "nearest-exact")
         else:
             result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, bool(align_corners))
-    if half:
+        if narrow and input.dtype is _C.uint8:  # as PyTorch rounds pictures: after each dimension, the last first
+            result = result.round().clamp(0, 255)
+    if narrow:
         return result.to(input.dtype)
     return result.clone() if result is input else result
 

@@ -8,7 +8,19 @@ from typing import Any
 import torchlette
 from torchlette import _C
 
-__all__ = ["BFloat16Tensor", "BoolTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "set_default_tensor_type"]
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+    "set_default_tensor_type",
+]
 
 
 class TensorType(type):
@@ -48,6 +60,9 @@ BFloat16Tensor = _type("BFloat16Tensor", _C.bfloat16)
 LongTensor = _type("LongTensor", _C.int64)
 IntTensor = _type("IntTensor", _C.int32)
 BoolTensor = _type("BoolTensor", _C.bool)
+ByteTensor = _type("ByteTensor", _C.uint8)
+CharTensor = _type("CharTensor", _C.int8)
+ShortTensor = _type("ShortTensor", _C.int16)
 
 
 def set_default_tensor_type(t: str | TensorType) -> None:
@@ -62,6 +77,6 @@ def set_default_tensor_type(t: str | TensorType) -> None:
 
 def on_cuda() -> dict[str, TensorType]:
     """Return the names of ``torch.cuda``, with which programs compare: no tensor is of them, and they make none."""
-    kinds = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, BoolTensor)
+    kinds = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, BoolTensor, ByteTensor, CharTensor, ShortTensor)
     names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on CUDA: there are none."}
     return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in kinds}
