@@ -8,6 +8,7 @@ from __future__ import annotations
 
 _TIES = "which of several equal elements comes first is not specified: ours is stable"
 _UNSIGNED = "PyTorch subtracts in uint8, where differences below 0 wrap"
+_PICTURES = "PyTorch's weights of uint8 are integers of a few bits: results are 1 or 2 apart"
 _DRAWS = "dropout of probability 0.5: another generator draws"
 
 EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -24,6 +25,9 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "nn.functional.huber_loss": (("float16",), "PyTorch rounds the squares to half precision before the mean; the sum has few terms, of one sign"),
     "nn.functional.multi_head_attention_forward": (("gradient",), _DRAWS),
     "nn.functional.scaled_dot_product_attention": (("#",), _DRAWS),
+    "nn.functional.interpolate.bicubic": (("uint8",), _PICTURES),
+    "nn.functional.interpolate.bilinear": (("uint8",), _PICTURES),
+    "nn.functional.upsample_bilinear": (("uint8",), _PICTURES),
     "nn.functional.margin_ranking_loss": (("uint8",), _UNSIGNED),
     "nn.functional.pairwise_distance": (("uint8",), _UNSIGNED),
     "nn.functional.triplet_margin_loss": (("uint8",), _UNSIGNED),
