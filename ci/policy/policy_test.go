@@ -27,6 +27,8 @@ engine/ir < engine/op
 engine/op < engine/op/prim
 engine/op/prim < engine/op/comp
 engine/op/comp < engine/op/gen
+engine/op/prim < engine/op/samples
+engine/op/samples < engine/op/gen
 engine/op < engine/op/optest
 kernels/lower < engine/op/optest
 

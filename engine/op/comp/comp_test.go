@@ -10,6 +10,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
+	samplelang "github.com/torchlette/torchlette/engine/op/samples"
 )
 
 func TestEntriesAreComplete(t *testing.T) {
@@ -36,7 +37,7 @@ func TestSamplesEvaluate(t *testing.T) {
 	for _, d := range op.Defs() {
 		t.Run(d.Parsed.Full, func(t *testing.T) {
 			for _, s := range d.Samples {
-				e, a, out, err := call(t, d, s)
+				e, a, out, err := call(d, s)
 				if err != nil {
 					t.Errorf("%v: %v", s, err)
 					continue
@@ -68,26 +69,29 @@ func TestSamplesEvaluate(t *testing.T) {
 func TestErrorSamplesRaise(t *testing.T) {
 	for _, d := range op.Defs() {
 		for _, s := range d.ErrorSamples {
-			got := (&reader{t: t}).raises(d, s)
-			assert.True(t, got, "%s %v raises nothing", d.Parsed.Full, s)
+			_, _, _, err := call(d, s)
+			assert.Error(t, err, "%s %v", d.Parsed.Full, s)
 		}
 	}
 }
 
-// raises reports an *ir.Error, or arguments that the parser would refuse.
-func (r *reader) raises(d *op.Def, s op.Sample) bool {
-	e := optest.New()
-	r.e = e
-	got := r.bind(d, s)
-	for _, p := range d.Parsed.Params {
-		if !fits(p, got[p.Name]) {
-			if _, list := got[p.Name].(op.Val); !(list && p.List) {
-				return true
-			}
-		}
+// call evaluates one sample; err is what it raised, or why the parser would refuse its arguments.
+func call(d *op.Def, s op.Sample) (e *optest.Eager, a *op.Args, out []op.Val, err error) {
+	e = optest.New()
+	if a, err = samplelang.Read(e, d, s, ir.InvalidDType); err != nil {
+		return e, a, nil, err
 	}
-	_, _, _, err := call(r.t, d, s)
-	return err != nil
+	defer func() {
+		if r := recover(); r != nil {
+			x, ok := r.(*ir.Error)
+			if !ok {
+				panic(r)
+			}
+			err = x
+		}
+	}()
+	out = append(out, d.Eval(a)...)
+	return e, a, out, nil
 }
 
 func TestResultTypes(t *testing.T) {
@@ -127,7 +131,7 @@ func TestResultTypes(t *testing.T) {
 		{"_index", "T(3,4), [2, 1, 7, 1, 4, 2, 0, 0]", "", ir.F32, []int64{1, 1}},
 	}
 	for _, c := range cases {
-		_, _, out, err := call(t, op.DefNamed(c.op), op.Sample{Args: c.args, Kwargs: c.kwargs})
+		_, _, out, err := call(op.DefNamed(c.op), op.Sample{Args: c.args, Kwargs: c.kwargs})
 		if !assert.Nil(t, err, c.op+" "+c.args) {
 			continue
 		}
@@ -155,10 +159,12 @@ func TestErrorTexts(t *testing.T) {
 		{"cross_entropy", "T(2,3), I(1;0,3)", ir.ErrValue, "Expected input batch_size (2) to match target batch_size (1)."},
 	}
 	for _, c := range cases {
-		_, _, _, err := call(t, op.DefNamed(c.op), op.Sample{Args: c.args})
+		_, _, _, err := call(op.DefNamed(c.op), op.Sample{Args: c.args})
 		if assert.NotNil(t, err, c.op+" "+c.args) {
-			assert.Equal(t, c.code, err.Code, c.op)
-			assert.Equal(t, c.text, err.Msg)
+			var x *ir.Error
+			require.ErrorAs(t, err, &x)
+			assert.Equal(t, c.code, x.Code, c.op)
+			assert.Equal(t, c.text, x.Msg)
 		}
 	}
 }
@@ -191,7 +197,7 @@ func TestValues(t *testing.T) {
 		if c.op == "div" {
 			s = op.Sample{Args: "torch.tensor([-7, 7]), 2", Kwargs: "rounding_mode='trunc'"}
 		}
-		e, _, out, err := call(t, op.DefNamed(c.op), s)
+		e, _, out, err := call(op.DefNamed(c.op), s)
 		if !assert.Nil(t, err, c.op) {
 			continue
 		}
@@ -209,11 +215,11 @@ func TestValues(t *testing.T) {
 
 func TestDrawsAreReproducible(t *testing.T) {
 	for _, name := range []string{"rand", "randn"} {
-		e1, _, a, _ := call(t, op.DefNamed(name), op.Sample{Args: "(64,)"})
-		e2, _, b, _ := call(t, op.DefNamed(name), op.Sample{Args: "(64,)"})
+		e1, _, a, _ := call(op.DefNamed(name), op.Sample{Args: "(64,)"})
+		e2, _, b, _ := call(op.DefNamed(name), op.Sample{Args: "(64,)"})
 		assert.Equal(t, e1.Floats(a[0]), e2.Floats(b[0]), name)
 	}
-	e, _, out, _ := call(t, op.DefNamed("randperm"), op.Sample{Args: "33"})
+	e, _, out, _ := call(op.DefNamed("randperm"), op.Sample{Args: "33"})
 	seen := map[float64]bool{}
 	for _, v := range e.Floats(out[0]) {
 		seen[v] = true

@@ -5,5 +5,5 @@
 //
 //	go run ./engine/op/gen -root .
 //
-// It imports op and op/comp; nothing imports it.
+// It imports op, op/samples and op/comp; nothing imports it.
 package main

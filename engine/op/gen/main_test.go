@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 )
 
@@ -32,6 +33,13 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 		Sig: "dummy(Tensor self, int[]? dim=None, *, str(up|down)? way=None) -> (Tensor values, Tensor indices)", Doc: "A dummy.",
 		Where: op.Function | op.Method, Aliases: []string{"puppet"}, InPlace: true, ID: 9999,
 		Samples: []op.Sample{{Args: "T(3)", Kwargs: "way='up'"}},
+		Eval: func(a *op.Args) []op.Val {
+			x := a.Val()
+			if x.DType() == ir.Bool {
+				panic(ir.Errorf(ir.ErrRuntime, "dummy: no bools"))
+			}
+			return a.Ret(x, x)
+		},
 	}
 	s, err := op.ParseSig(d.Sig)
 	require.NoError(t, err)
@@ -39,7 +47,7 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 	wants := map[string][]string{
 		"python/csrc/ops_table.inc":    {`{"way", TL_P_STR, TL_P_OPT | TL_P_KWONLY, "None", w9999_2}`, `{"puppet", NULL}`, "9999, TL_W_FUNCTION | TL_W_METHOD, TL_F_INPLACE"},
 		"python/torchlette/_C.pyi":     {"class _dummy(NamedTuple)", "def puppet_(self, dim: Sequence[builtins.int] | builtins.int | None = None, *, way: Literal['up', 'down'] | None = None)"},
-		"docs/operators/others.md":     {"| `dummy` |", "puppet | FM | I | yes | A dummy. |"},
+		"docs/operators/others.md":     {"| `dummy` |", "puppet | FM | I | float, int | yes | A dummy. |"},
 		"python/tests/parity/ops.json": {`"full": "dummy"`, `"kwargs": "way='up'"`},
 	}
 	out, err := outputs(root, append(append([]*op.Def{}, op.Defs()...), &d))

@@ -109,7 +109,9 @@ func familyPage(family string, groups []group) []byte {
 	fmt.Fprintf(&b, "%s# Operators: %s\n\n", notice, family)
 	b.WriteString("Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python number. Places: F `torchlette.name`, M `Tensor.name`,\n")
 	b.WriteString("N `torchlette.nn.functional.name`, L `torchlette.linalg.name` of `linalg_name`, S `torchlette.special.name` of `special_name`. Forms: V the result is a view, I there is an in-place `name_`, O there is `out=`.\n")
-	b.WriteString("Every operator runs on the CPU and on WebGPU; float64 is the CPU's alone.\n\n| operator | overloads | aliases | places | forms | gradient | |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("Dtypes are those that the samples of the entry are accepted with: float (float16, bfloat16, float32, float64), int (uint8, int8, int16, int32, uint32, int64),\n")
+	b.WriteString("bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in the same dtypes; float64 is the CPU's alone.\n\n")
+	b.WriteString("| operator | overloads | aliases | places | forms | dtypes | gradient | |\n|---|---|---|---|---|---|---|---|\n")
 	for _, g := range groups {
 		var sigs, aliases []string
 		where, form, gradient := op.Where(0), "", "yes"
@@ -122,7 +124,7 @@ func familyPage(family string, groups []group) []byte {
 				gradient = "no: " + string(d.NoGrad)
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", g.name, strings.Join(sigs, "<br>"), strings.Join(aliases, " "), letters(where), unique(form), gradient, g.defs[0].Doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", g.name, strings.Join(sigs, "<br>"), strings.Join(aliases, " "), letters(where), unique(form), dtypes(g.defs), gradient, g.defs[0].Doc)
 	}
 	return b.Bytes()
 }

@@ -1,4 +1,4 @@
-package comp
+package samples
 
 import (
 	"fmt"
@@ -6,22 +6,47 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/engine/op/prim"
 )
 
+// Builder is what a sample's operands are made with.
+type Builder interface {
+	op.Builder
+	// Tensor makes a dense tensor of the given elements.
+	Tensor(d ir.DType, shape []int64, v ...float64) op.Val
+}
+
+// Read encodes a sample's call as sig.go says. Operands of the kind of its first one (T, I or B) get dtype as, unless
+// that is InvalidDType. It fails on arguments that the parser would refuse.
+func Read(b Builder, d *op.Def, s op.Sample, as ir.DType) (a *op.Args, err error) {
+	defer func() {
+		if text, ok := recover().(refused); ok {
+			a, err = nil, fmt.Errorf("%s: %s", d.Parsed.Full, string(text))
+		}
+	}()
+	r := &reader{e: b, as: as}
+	return r.arguments(d, s), nil
+}
+
+// refused is why a sample cannot be read; the reader panics with it.
+type refused string
+
+func need(ok bool, format string, args ...any) {
+	if !ok {
+		panic(refused(fmt.Sprintf(format, args...)))
+	}
+}
+
 // reader evaluates the samples' language: literals, tensors, lists.
 type reader struct {
-	t *testing.T
-	e *optest.Eager
-	s string
-	n int // elements made so far: operands differ
+	e     Builder
+	s     string
+	n     int      // elements made so far: operands differ
+	as    ir.DType // of operands of the first one's kind
+	first ir.DType // that kind; InvalidDType before the first
 }
 
 type dtypeName ir.DType
@@ -37,7 +62,7 @@ func (r *reader) eat(p string) bool {
 
 func (r *reader) until(stop string) string {
 	i := strings.Index(r.s, stop)
-	require.GreaterOrEqual(r.t, i, 0, "%q lacks %q", r.s, stop)
+	need(i >= 0, "%q lacks %q", r.s, stop)
 	text := r.s[:i]
 	r.s = r.s[i+len(stop):]
 	return text
@@ -50,14 +75,14 @@ func (r *reader) operand(kind ir.DType) op.Val {
 	for _, f := range strings.Split(sizes, ",") {
 		if f = strings.TrimSpace(f); f != "" {
 			n, err := strconv.ParseInt(f, 10, 64)
-			require.NoError(r.t, err)
+			need(err == nil, "%v", err)
 			shape = append(shape, n)
 		}
 	}
 	lo, hi := -1.5, 1.5
 	if ranged {
 		_, err := fmt.Sscanf(strings.ReplaceAll(limits, " ", ""), "%g,%g", &lo, &hi)
-		require.NoError(r.t, err)
+		need(err == nil, "%v", err)
 	}
 	v := make([]float64, ir.Numel(shape))
 	for i := range v {
@@ -69,6 +94,12 @@ func (r *reader) operand(kind ir.DType) op.Val {
 		case ir.Bool:
 			v[i] = math.Round(frac)
 		}
+	}
+	if r.first == ir.InvalidDType {
+		r.first = kind
+	}
+	if kind == r.first && r.as != ir.InvalidDType {
+		kind = r.as
 	}
 	x := r.e.Tensor(kind, shape, v...)
 	for r.eat(".t()") {
@@ -89,7 +120,11 @@ func (r *reader) positiveDefinite(shape []int64) op.Val {
 			v[i] += float64(2 + row)
 		}
 	}
-	return r.e.Tensor(ir.F32, shape, v...)
+	kind := ir.F32
+	if r.as != ir.InvalidDType {
+		kind = r.as
+	}
+	return r.e.Tensor(kind, shape, v...)
 }
 
 // literal makes the tensor of torch.tensor's argument.
@@ -126,8 +161,8 @@ func (r *reader) list(end string) []any {
 }
 
 func (r *reader) value() any {
-	words := map[string]any{"True": op.BoolVal(true), "False": op.BoolVal(false), "None": nil, "float('inf')": op.FloatVal(inf),
-		"float('-inf')": op.FloatVal(-inf), "-float('inf')": op.FloatVal(-inf), "float('nan')": op.FloatVal(math.NaN())}
+	words := map[string]any{"True": op.BoolVal(true), "False": op.BoolVal(false), "None": nil, "float('inf')": op.FloatVal(math.Inf(1)),
+		"float('-inf')": op.FloatVal(math.Inf(-1)), "-float('inf')": op.FloatVal(math.Inf(-1)), "float('nan')": op.FloatVal(math.NaN())}
 	for w, v := range words {
 		if r.eat(w) {
 			return v
@@ -147,7 +182,7 @@ func (r *reader) value() any {
 		if r.eat(", dtype=torch.int32") {
 			v = prim.Cast(r.e, v, ir.I32)
 		}
-		require.True(r.t, r.eat(")"))
+		need(r.eat(")"), "%q lacks a parenthesis", r.s)
 		return v
 	case r.eat("torch.ones(())"):
 		return r.e.Tensor(ir.F32, nil, 1)
@@ -184,7 +219,7 @@ func (r *reader) number() op.Val {
 		return op.IntVal(n)
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	require.NoError(r.t, err, "at %q", r.s)
+	need(err == nil, "at %q: %v", r.s, err)
 	return op.FloatVal(f)
 }
 
@@ -194,7 +229,7 @@ func (r *reader) bind(d *op.Def, s op.Sample) map[string]any {
 	params := d.Parsed.Params
 	r.s = s.Args
 	for i := 0; strings.TrimSpace(r.s) != ""; i++ {
-		require.Less(r.t, i, len(params), "too many arguments")
+		need(i < len(params), "too many arguments")
 		p, v := params[i], r.value()
 		r.eat(",")
 		if t, ok := v.(op.Val); ok && p.Spread && t.IsTensor() { // takes all that follow
@@ -211,7 +246,7 @@ func (r *reader) bind(d *op.Def, s op.Sample) map[string]any {
 	}
 	for _, p := range params {
 		if _, ok := got[p.Name]; !ok {
-			require.NotEmpty(r.t, p.Default, "argument %s is missing", p.Name)
+			need(p.Default != "", "argument %s is missing", p.Name)
 			r.s = p.Default
 			got[p.Name] = r.value()
 		}
@@ -255,7 +290,7 @@ func (r *reader) arguments(d *op.Def, s op.Sample) *op.Args {
 	a := &op.Args{B: r.e, Op: d}
 	for _, p := range d.Parsed.Params {
 		v := got[p.Name]
-		require.True(r.t, fits(p, v), "%s: %v does not fit %s %s", d.Sig, v, p.Type, p.Name)
+		need(fits(p, v), "%v does not fit %s %s", v, p.Type, p.Name)
 		r.encode(a, p, v)
 	}
 	return a
@@ -311,21 +346,4 @@ func (r *reader) encode(a *op.Args, p op.Param, v any) {
 		}
 		a.Ints = append(a.Ints, at)
 	}
-}
-
-// call evaluates one sample; err is what it raised.
-func call(t *testing.T, d *op.Def, s op.Sample) (e *optest.Eager, a *op.Args, out []op.Val, err *ir.Error) {
-	e = optest.New()
-	a = (&reader{t: t, e: e}).arguments(d, s)
-	defer func() {
-		if r := recover(); r != nil {
-			x, ok := r.(*ir.Error)
-			if !ok {
-				panic(r)
-			}
-			err = x
-		}
-	}()
-	out = append(out, d.Eval(a)...)
-	return e, a, out, nil
 }
