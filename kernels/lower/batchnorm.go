@@ -21,7 +21,7 @@ func channels(shape []int64) split {
 // lowerBatchNorm; attributes: has w, has b.
 func lowerBatchNorm(p *program) {
 	s := channels(p.in(0).shape)
-	p.normalize("batch_norm", s, p.n.Attr, true)
+	p.normalize("batch_norm", s, p.n.Attr, true, true)
 }
 
 // lowerBatchNormGrad is, with m the mean of a channel and c = x-mean, w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) and the

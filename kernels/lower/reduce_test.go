@@ -306,11 +306,11 @@ func TestLayerNorm(t *testing.T) {
 					dx[r*width+j] = rstd[r] * (g[j]*ws[j] - a - plain[r*width+j]*c)
 				}
 			}
-			o := emit(e, "layer_norm", []int64{int64(n), 1, 1}, x, w, bias, op.FloatVal(eps))
+			o := emit(e, "layer_norm", []int64{int64(n), 1, 1, 0}, x, w, bias, op.FloatVal(eps))
 			near(t, ir.F64, y, e.Floats(o[0]))
 			near(t, ir.F64, mean, e.Floats(o[1]))
 			near(t, ir.F64, rstd, e.Floats(o[2]))
-			near(t, ir.F64, plain, e.Floats(emit(e, "layer_norm", []int64{int64(n), 0, 0}, x, op.FloatVal(eps))[0]))
+			near(t, ir.F64, plain, e.Floats(emit(e, "layer_norm", []int64{int64(n), 0, 0, 0}, x, op.FloatVal(eps))[0]))
 			near(t, ir.F64, dx, e.Floats(emit(e, "layer_norm_grad", []int64{int64(n), 1, 0}, gy, x, o[1], o[2], w)[0]))
 			wb := emit(e, "layer_norm_grad_wb", []int64{int64(n)}, gy, x, o[1], o[2])
 			near(t, ir.F64, dw, e.Floats(wb[0]))
@@ -319,9 +319,37 @@ func TestLayerNorm(t *testing.T) {
 	})
 	e := optest.New()
 	half := e.Tensor(ir.F16, []int64{2, 4}, 1, 2, 3, 4, 300, 301, 302, 303)
-	o := emit(e, "layer_norm", []int64{1, 0, 0}, half, op.FloatVal(1e-5))
+	o := emit(e, "layer_norm", []int64{1, 0, 0, 0}, half, op.FloatVal(1e-5))
 	require.Equal(t, ir.F32, o[1].DType())
 	near(t, ir.F32, []float64{2.5, 301.5}, e.Floats(o[1]))
+}
+
+func TestRMSNorm(t *testing.T) {
+	const eps = 1e-3
+	everyLayout(t, [][]int64{{4}, {2, 3}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+		x, gy := place(0, ir.F64, source(-2, 3, false)), place(1, ir.F64, source(-1, 1, false))
+		width := shape[len(shape)-1]
+		w := e.Tensor(ir.F64, []int64{width}, draw(width, source(0.5, 2, false))...)
+		xs, gs, ws := e.Floats(x), e.Floats(gy), e.Floats(w)
+		y, dx, rstd := make([]float64, len(xs)), make([]float64, len(xs)), make([]float64, int64(len(xs))/width)
+		for r := range rstd {
+			row, g := xs[r*int(width):(r+1)*int(width)], gs[r*int(width):(r+1)*int(width)]
+			rstd[r] = math.Pow(total(mapped(func(a float64) float64 { return a * a }, row))/float64(width)+eps, -0.5)
+			var c float64
+			for j, a := range row {
+				y[r*int(width)+j] = a * rstd[r] * ws[j]
+				c += g[j] * ws[j] * a * rstd[r] / float64(width)
+			}
+			for j, a := range row {
+				dx[r*int(width)+j] = rstd[r] * (g[j]*ws[j] - a*rstd[r]*c)
+			}
+		}
+		o := emit(e, "layer_norm", []int64{1, 1, 0, 1}, x, w, op.FloatVal(eps))
+		near(t, ir.F64, y, e.Floats(o[0]))
+		near(t, ir.F64, make([]float64, len(rstd)), e.Floats(o[1]))
+		near(t, ir.F64, rstd, e.Floats(o[2]))
+		near(t, ir.F64, dx, e.Floats(emit(e, "layer_norm_grad", []int64{1, 1, 1}, gy, x, o[1], o[2], w)[0]))
+	})
 }
 
 func TestTopk(t *testing.T) {

@@ -79,16 +79,20 @@ func normalized(n int64, shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerLayerNorm; attributes: normalized dims, has w, has b.
+// lowerLayerNorm; attributes: normalized dims, has w, has b, about 0.
 func lowerLayerNorm(p *program) {
 	s := normalized(p.n.Attr[0], p.in(0).shape)
-	p.normalize("layer_norm", s, p.n.Attr[1:], false)
+	if p.n.Attr[3] != 0 {
+		p.normalize("rms_norm", s, p.n.Attr[1:3], false, false)
+	} else {
+		p.normalize("layer_norm", s, p.n.Attr[1:3], false, true)
+	}
 }
 
 // normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has tells
 // whether there are w and b; perRow: they have an element a row, not one a column. A row is read three times, the sum of
-// squares being about the mean.
-func (p *program) normalize(name string, s split, has []int64, perRow bool) {
+// squares being about the mean; twice where it is not centred and the mean counts as 0.
+func (p *program) normalize(name string, s split, has []int64, perRow, centre bool) {
 	x, y := p.in(0), p.out(0)
 	if s.rows() == 0 {
 		return
@@ -127,9 +131,12 @@ func (p *program) normalize(name string, s split, has []int64, perRow bool) {
 	k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, args...)
 	n, eps := k.Cast(t, k.size(s.count())), k.scalar(next, t)
 	k.Each()
-	m := k.Div(k.Acc(k.Reduce(kir.Sum, k.load(x))), n)
-	k.Each()
-	centred := k.Sub(k.load(x), m)
+	m, centred := k.Float(t, 0), k.load(x)
+	if centre {
+		m = k.Div(k.Acc(k.Reduce(kir.Sum, centred)), n)
+		k.Each()
+		centred = k.Sub(centred, m)
+	}
 	variance := k.Div(k.Acc(k.Reduce(kir.Sum, k.Mul(centred, centred))), n)
 	r := k.Div(k.Float(t, 1), k.Un(kir.OpSqrt, k.Add(variance, eps)))
 	k.Map()
@@ -157,7 +164,7 @@ func (p *program) normalize(name string, s split, has []int64, perRow bool) {
 	k.launch()
 }
 
-// lowerLayerNormGrad is rstd*(gw - m(gw) - xhat*m(gw*xhat)), m the mean of a row.
+// lowerLayerNormGrad is rstd*(gw - m(gw) - xhat*m(gw*xhat)), m the mean of a row; about 0 (the third attribute) without m(gw).
 func lowerLayerNormGrad(p *program) {
 	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
 	s := normalized(p.n.Attr[0], x.shape)
@@ -179,7 +186,14 @@ func lowerLayerNormGrad(p *program) {
 		gw = k.Mul(gw, k.load(w))
 	}
 	xhat := k.Mul(k.Sub(k.load(x), k.load(mean)), r)
-	a, c := k.Reduce(kir.Sum, gw), k.Reduce(kir.Sum, k.Mul(gw, xhat))
+	c := k.Reduce(kir.Sum, k.Mul(gw, xhat))
+	if p.n.Attr[2] != 0 {
+		k.Each()
+		k.store(out, k.Fma(gw, r, k.Mul(xhat, k.Neg(k.Mul(r, k.Div(k.Acc(c), n))))))
+		k.launch()
+		return
+	}
+	a := k.Reduce(kir.Sum, gw)
 	k.Each()
 	slope, rest := k.Mul(r, k.Div(k.Acc(c), n)), k.Mul(r, k.Div(k.Acc(a), n))
 	k.store(out, k.Fma(gw, r, k.Fma(xhat, k.Neg(slope), k.Neg(rest))))

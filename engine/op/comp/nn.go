@@ -100,17 +100,11 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	if eps.Kind == op.None {
 		eps = op.FloatVal(machineEpsilon(x.DType().ComputeType()))
 	}
-	mask := make([]bool, len(x.Shape()))
-	for i := range shape {
-		mask[len(mask)-1-i] = true
+	if w.IsTensor() && w.DType() != x.DType() { // the product with w is not rounded before
+		y := prim.RMSNorm(b, cast(b, x, x.DType().ComputeType()), none, eps, len(shape))
+		return a.Ret(cast(b, prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape())), x.DType()))
 	}
-	wide := cast(b, x, x.DType().ComputeType())
-	ms := mean(b, prim.Mul(b, wide, wide), mask, true, ir.InvalidDType)
-	y := prim.Mul(b, wide, expand(b, prim.Rsqrt(b, prim.Add(b, ms, eps)), x.Shape()))
-	if w.IsTensor() {
-		y = prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape()))
-	}
-	return a.Ret(cast(b, y, x.DType()))
+	return a.Ret(prim.RMSNorm(b, x, w, eps, len(shape)))
 }
 
 func checkRate(p float64) {

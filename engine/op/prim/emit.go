@@ -324,6 +324,16 @@ func LogSoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
 // LayerNorm normalises over the last n dims; w and bias may have Kind None. The
 // statistics have the shape of the outer dims.
 func LayerNorm(b op.Builder, x, w, bias, eps op.Val, n int) (y, mean, rstd op.Val) {
+	return normalize(b, x, w, bias, eps, n, false)
+}
+
+// RMSNorm divides by the root mean square over the last n dims; w may have Kind None.
+func RMSNorm(b op.Builder, x, w, eps op.Val, n int) op.Val {
+	y, _, _ := normalize(b, x, w, op.Val{}, eps, n, true)
+	return y
+}
+
+func normalize(b op.Builder, x, w, bias, eps op.Val, n int, rms bool) (y, mean, rstd op.Val) {
 	in := []op.Val{x}
 	if w.IsTensor() {
 		in = append(in, w)
@@ -331,17 +341,17 @@ func LayerNorm(b op.Builder, x, w, bias, eps op.Val, n int) (y, mean, rstd op.Va
 	if bias.IsTensor() {
 		in = append(in, bias)
 	}
-	o := b.EmitN(pLayerNorm, []int64{int64(n), flag(w.IsTensor()), flag(bias.IsTensor())}, append(in, eps)...)
+	o := b.EmitN(pLayerNorm, []int64{int64(n), flag(w.IsTensor()), flag(bias.IsTensor()), flag(rms)}, append(in, eps)...)
 	return o[0], o[1], o[2]
 }
 
-// LayerNormGrad is the cotangent of LayerNorm's x; w may have Kind None.
-func LayerNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val, n int) op.Val {
+// LayerNormGrad is the cotangent of LayerNorm's x, or of RMSNorm's, whose mean is 0; w may have Kind None.
+func LayerNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val, n int, rms bool) op.Val {
 	in := []op.Val{gy, x, mean, rstd}
 	if w.IsTensor() {
 		in = append(in, w)
 	}
-	return b.Emit(pLayerNormGrad, []int64{int64(n), flag(w.IsTensor()), 0}, in...)
+	return b.Emit(pLayerNormGrad, []int64{int64(n), flag(w.IsTensor()), flag(rms)}, in...)
 }
 
 // LayerNormGradWB gives the cotangents of LayerNorm's weight and bias.

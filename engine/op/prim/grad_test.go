@@ -170,6 +170,12 @@ func TestLayerNormGradients(t *testing.T) {
 		return y
 	}
 	checkGrad(t, onlyBias, true, x, bias)
+	rms := func(b op.Builder, x []op.Val) op.Val { return prim.RMSNorm(b, x[0], x[1], op.FloatVal(1e-2), 2) }
+	checkGrad(t, rms, true, x, w)
+	plainRMS := func(b op.Builder, x []op.Val) op.Val {
+		return prim.RMSNorm(b, x[0], op.Val{}, op.FloatVal(1e-2), 1)
+	}
+	checkGrad(t, plainRMS, true, x)
 }
 
 func TestIndexGradients(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	pLayerNorm = op.RegisterPrim(op.Prim{Name: "layer_norm", Doc: "(x-mean)*rstd*w+b over the last dims", NIn: -1,
+	pLayerNorm = op.RegisterPrim(op.Prim{Name: "layer_norm", Doc: "(x-mean)*rstd*w+b over the last dims, or x*rstd*w about a mean of 0", NIn: -1,
 		SaveIn: 1 | 2, SaveOut: 2 | 4, InPlace: [][2]int{{0, 0}}, Infer: layerNormInfer, VJP: layerNormVJP})
 	pLayerNormGrad = op.RegisterPrim(op.Prim{Name: "layer_norm_grad", Doc: "cotangent of layer_norm's x", NIn: -1,
 		SaveIn: 31, InPlace: [][2]int{{0, 0}, {0, 1}}, Infer: layerNormGradInfer, VJP: layerNormGradVJP})
@@ -72,7 +72,7 @@ func layerNormVJP(c *op.VJPCall) []op.Val {
 	}
 	if gy := c.Cot[0]; gy.Kind != op.None {
 		if c.Need[0] {
-			out[0] = LayerNormGrad(b, gy, x, mean, rstd, w, n)
+			out[0] = LayerNormGrad(b, gy, x, mean, rstd, w, n, c.Attr[3] != 0)
 		}
 		k := 1
 		if hasW {
@@ -89,7 +89,11 @@ func layerNormVJP(c *op.VJPCall) []op.Val {
 		}
 	}
 	if c.Need[0] {
-		out[0] = sumCot(b, out[0], statsCot(rowsOf(b, x, c.Attr), x, mean, rstd, c.Cot[1], c.Cot[2]))
+		gm := c.Cot[1]
+		if c.Attr[3] != 0 { // the mean is the number 0
+			gm = op.Val{}
+		}
+		out[0] = sumCot(b, out[0], statsCot(rowsOf(b, x, c.Attr), x, mean, rstd, gm, c.Cot[2]))
 	}
 	return out
 }
@@ -146,7 +150,7 @@ func (r rows) mean(v op.Val) op.Val { return r.spread(Mul(r.b, r.sum(v), num(1/r
 
 // layerNormGradVJP differentiates, with xhat = (x-mean)*rstd, gw = gy*w,
 //
-//	dx = rstd*(gw - m(gw) - xhat*m(gw*xhat)),  m the row mean,
+//	dx = rstd*(gw - m(gw) - xhat*m(gw*xhat)),  m the row mean, m(gw) only where x is centred,
 //
 // with x, mean and rstd as independent variables: mean and rstd are outputs of
 // layer_norm, whose VJP takes their cotangents on to x.
@@ -165,7 +169,13 @@ func layerNormGradVJP(c *op.VJPCall) []op.Val {
 	hr := Mul(b, h, rstd)
 	mhx := r.mean(Mul(b, hr, xhat))
 	mgx := r.mean(Mul(b, gw, xhat))
-	dgw := Sub(b, Sub(b, hr, r.mean(hr)), Mul(b, xhat, mhx))
+	centre := func(v op.Val) op.Val {
+		if c.Attr[2] != 0 {
+			return v
+		}
+		return Sub(b, v, r.mean(v))
+	}
+	dgw := Sub(b, centre(hr), Mul(b, xhat, mhx))
 	dxhat := Neg(b, Add(b, Mul(b, hr, mgx), Mul(b, gw, mhx)))
 	out := make([]op.Val, len(c.In))
 	out[0] = dgw
@@ -179,7 +189,7 @@ func layerNormGradVJP(c *op.VJPCall) []op.Val {
 	dxr := Mul(b, dxhat, rstd)
 	out[1] = Cast(b, dxr, c.In[1].DType())
 	out[2] = Neg(b, r.sum(dxr))
-	direct := Mul(b, h, Sub(b, Sub(b, gw, r.mean(gw)), Mul(b, xhat, mgx)))
+	direct := Mul(b, h, Sub(b, centre(gw), Mul(b, xhat, mgx)))
 	out[3] = r.sum(Add(b, direct, Mul(b, dxhat, centred)))
 	return out
 }
