@@ -350,7 +350,10 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 		return vals
 	}
 	e.s.Watch(a.In, a.Scalars, unread)
+	in := a.In
+	a.In = e.autocast(c, d, in)
 	vals = d.Eval(a)
+	a.In = in
 	e.s.Learn(vals)
 	return vals
 }

@@ -57,6 +57,8 @@ const (
 	ModeInference
 	ModeBusyWait
 	ModeDeterministic
+	ModeAutocastCPU
+	ModeAutocastGPU
 )
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
@@ -82,6 +84,12 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.lock.wait)
 	case ModeDeterministic:
 		return set(&e.s.Deterministic)
+	case ModeAutocastCPU, ModeAutocastGPU:
+		to := &e.s.Autocast[m-ModeAutocastCPU]
+		old = int64(*to)
+		if d := ir.DType(v); v == 0 || v > 0 && (d == ir.F16 || d == ir.BF16) {
+			*to = d
+		}
 	case ModeDefaultDType:
 		old = int64(e.s.Default)
 		if v > 0 && ir.DType(v).IsFloat() {

@@ -173,7 +173,9 @@ enum {
     TL_MODE_DEFAULT_DEVICE = 2,
     TL_MODE_INFERENCE = 3,
     TL_MODE_BUSY_WAIT = 4,
-    TL_MODE_DETERMINISTIC = 5
+    TL_MODE_DETERMINISTIC = 5,
+    TL_MODE_AUTOCAST_CPU = 6, /* a dtype, or 0 */
+    TL_MODE_AUTOCAST_GPU = 7
 };
 #define TL_MODE_QUERY ((int64_t)-1)
 

@@ -92,7 +92,7 @@ func (s *State) mode() uint64 {
 	if s.Deterministic {
 		mode |= 1 << 17
 	}
-	return mode
+	return mode | uint64(s.Autocast[0])<<24 | uint64(s.Autocast[1])<<32
 }
 
 func hashKey(key []uint64) uint64 {

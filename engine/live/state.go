@@ -170,6 +170,8 @@ type State struct {
 
 	GradMode  bool
 	Inference bool
+	// Autocast is the dtype that operators cast to on the CPU and on GPUs; InvalidDType outside of such a context.
+	Autocast [2]ir.DType
 	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
 	taping        bool // tape is on for the present recording

@@ -182,6 +182,30 @@ static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (voi
 static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
 static PyObject *py_set_deterministic(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_DETERMINISTIC, v); }
 
+/* _set_autocast(on_gpu, dtype): None turns it off, and without one it only tells. */
+static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
+    (void)self;
+    int gpu;
+    PyObject *dtype = NULL;
+    int64_t want = TL_MODE_QUERY, old;
+    uint8_t id;
+    if (!PyArg_ParseTuple(args, "p|O:_set_autocast", &gpu, &dtype)) {
+        return NULL;
+    }
+    if (dtype == Py_None) {
+        want = 0;
+    } else if (dtype != NULL) {
+        if (dtype_from(dtype, &id) != 1 || (id != TL_FLOAT16 && id != TL_BFLOAT16)) {
+            return raise_text(TL_TYPE, "_set_autocast(): want float16, bfloat16 or None");
+        }
+        want = id;
+    }
+    if (set_mode(gpu ? TL_MODE_AUTOCAST_GPU : TL_MODE_AUTOCAST_CPU, want, &old) < 0) {
+        return NULL;
+    }
+    return old != 0 ? dtype_object((uint8_t)old) : Py_NewRef(Py_None);
+}
+
 static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
     (void)self;
     uint8_t id;
@@ -639,6 +663,7 @@ PyMethodDef engine_functions[] = {
     {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
+    {"_set_autocast", py_set_autocast, METH_VARARGS, "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
     {"get_default_dtype", py_get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
     {"_set_default_device", py_set_default_device, METH_O, "Set the default device; gives the old one."},

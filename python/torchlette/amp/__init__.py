@@ -1,4 +1,4 @@
-"""Mixed precision, after ``torch.amp``: loss scaling works; operators are never cast behind a program's back."""
+"""Mixed precision, after ``torch.amp``: ``autocast`` casts the operands of products, and those of reductions and losses back; loss scaling."""
 
 from torchlette.amp import autocast_mode, grad_scaler
 from torchlette.amp.autocast_mode import autocast, custom_bwd, custom_fwd, get_autocast_dtype, is_autocast_available, is_autocast_enabled

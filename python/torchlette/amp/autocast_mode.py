@@ -1,7 +1,8 @@
-"""The autocast context: accepted where PyTorch's has no effect, refused where it would change numbers."""
+"""The autocast context: products in a half type, reductions and losses in float32, by PyTorch's lists of operators."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
+from torchlette._nested import replaced
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
 
@@ -17,77 +19,114 @@ R = TypeVar("R")
 
 # What PyTorch knows and this library does not drive: there autocast warns and is disabled.
 _ABSENT = ("cuda", "mps", "xpu", "mtia", "maia", "hpu", "ipu", "xla", "privateuseone")
+_HALVES = (_C.float16, _C.bfloat16)
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return ``False``: operators compute in their operands' dtype."""
+    """Return whether the device has autocast: the CPU and ``"wgpu"``."""
     if not isinstance(device_type, str):
         raise TypeError(f"is_autocast_available: device_type is wrong: got {type(device_type).__name__}, want str")
-    return False
+    return device_type in ("cpu", "wgpu")
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return ``False``: no context casts."""
-    return False
+    """Return whether operators are cast on the device; without one, on CUDA, where they never are."""
+    return is_autocast_available(device_type or "cuda") and _C._set_autocast(device_type == "wgpu") is not None
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
-    """Return what PyTorch would cast to: bfloat16 on the CPU, else float16."""
-    return _C.bfloat16 if device_type == "cpu" else _C.float16
+    """Return what operators are cast to: by default bfloat16 on the CPU, else float16."""
+    now = _C._set_autocast(device_type == "wgpu") if is_autocast_available(device_type) else None
+    return now or (_C.bfloat16 if device_type == "cpu" else _C.float16)
 
 
 class autocast:
-    """A context and decorator that leaves every operator in its operands' dtype.
+    """A context and decorator in which operators cast their float operands, as PyTorch's "Autocast Op Reference" says.
 
-    With ``enabled=False``, or for a device that is not there (PyTorch warns then, and so does this), a program
-    computes what it would under PyTorch.
+    On the CPU the lists are PyTorch's for the CPU, on ``"wgpu"`` those for CUDA: products, convolutions and attention
+    run in ``dtype``; losses, and on ``"wgpu"`` also softmax, norms, powers and sums, in float32. In-place operators,
+    those with ``out=`` and float64 are left alone. Backward passes follow the dtypes of the forward pass.
 
     Args:
-        device_type: ``"cuda"``, ``"cpu"``, ``"wgpu"`` and so on.
-        dtype: The type that PyTorch would cast to.
-        enabled: Whether to cast.
-        cache_enabled: No effect.
-
-    Raises:
-        NotImplementedError: If PyTorch would cast here.
+        device_type: ``"cpu"`` or ``"wgpu"``; for another device of PyTorch's it warns and is off.
+        dtype: float16 or bfloat16; bfloat16 by default on the CPU, float16 on ``"wgpu"``.
+        enabled: If false, nothing is cast inside, within another context too.
+        cache_enabled: No effect: weights are cast where they are used.
     """
 
     def __init__(self, device_type: str, dtype: _C.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
-        """Check that nothing would be cast."""
+        """Check the device and the dtype."""
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in ("cpu", "wgpu", *_ABSENT):
             raise RuntimeError(f"autocast: device_type is wrong: got {device_type!r}, want 'cpu' or 'wgpu'")
-        self.device, self.fast_dtype = device_type, dtype
+        self.device, self.fast_dtype = device_type, dtype or get_autocast_dtype(device_type)
         if enabled and device_type in _ABSENT:
             warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling", stacklevel=2)
-        elif enabled:
-            raise NotImplementedError(
-                f"autocast: casting on {device_type!r} is not supported, operators compute in their operands' dtype: got enabled=True, "
-                "want enabled=False, or the model and its inputs converted by .bfloat16() or .half()"
+            enabled = False
+        elif enabled and self.fast_dtype not in _HALVES:
+            warnings.warn(
+                f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
+                "It only supports torch.bfloat16 and torch.float16.",
+                stacklevel=2,
             )
+            enabled = False
+        self._enabled = enabled
+        self._before: list[Any] = []
 
     def __enter__(self) -> autocast:
+        if self.device not in _ABSENT:
+            self._before.append(_C._set_autocast(self.device == "wgpu", self.fast_dtype if self._enabled else None))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        return None
+        if self.device not in _ABSENT:
+            _C._set_autocast(self.device == "wgpu", self._before.pop())
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(func)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return func(*args, **kwargs)
+            with self:
+                return func(*args, **kwargs)
 
         return call
 
 
+def present() -> list[autocast]:
+    """Return contexts that make the present state again: a function that is run twice needs it twice."""
+    return [autocast(device, get_autocast_dtype(device), is_autocast_enabled(device)) for device in ("cpu", "wgpu")]
+
+
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | None = None) -> Any:
-    """Return ``forward`` of a custom function as it is: nothing is cast."""
+    """Decorate ``forward`` of a custom function: with ``cast_inputs``, within autocast, it gets such floats and casts nothing itself."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
-    return fwd
+
+    def cast(t: _C.Tensor) -> _C.Tensor:
+        own = t.device.type == device_type and t.is_floating_point() and t.dtype is not _C.float64
+        return t.to(cast_inputs) if own else t
+
+    @functools.wraps(fwd)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        args[0]._autocast = is_autocast_enabled(device_type), get_autocast_dtype(device_type)
+        if cast_inputs is None or not args[0]._autocast[0]:
+            return fwd(*args, **kwargs)
+        args[0]._autocast = False, cast_inputs
+        with autocast(device_type, enabled=False):
+            return fwd(*replaced(args, _C.Tensor, cast), **replaced(kwargs, _C.Tensor, cast))
+
+    return forward
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Return ``backward`` of a custom function as it is: nothing is cast."""
-    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+    """Decorate ``backward`` of a custom function whose ``forward`` has :func:`custom_fwd`: it runs in the state of ``forward``."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        enabled, dtype = args[0]._autocast
+        with autocast(device_type, dtype, enabled) if is_autocast_available(device_type) else contextlib.nullcontext():
+            return bwd(*args, **kwargs)
+
+    return backward

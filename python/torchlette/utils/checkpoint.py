@@ -15,6 +15,7 @@ from typing import Any
 from torchlette import _C, autograd
 from torchlette import random as _random
 from torchlette._nested import replaced
+from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge
 
@@ -56,6 +57,7 @@ class _Call:
     def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]) -> None:
         self.fn, self.contexts = fn, contexts
         self.template, self.tensors = _flatten((args, kwargs))
+        self.casts = autocast_mode.present()
         self.rng = _random.get_rng_state() if preserve_rng_state else None
         self.leaves: list[Tensor] = []
         self.results: list[Tensor] = []
@@ -74,7 +76,7 @@ class _Call:
 
     def again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Run the function as it was run first; return the results."""
-        with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad():
+        with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad(), self.casts[0], self.casts[1]:
             if self.rng is not None:
                 _random.set_rng_state(self.rng)
             _, results = self._run(tensors, self.contexts[1])
