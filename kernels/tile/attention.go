@@ -54,7 +54,7 @@ type attention struct {
 	nrows, ncols *kir.Node // lengths of the two sides
 	mine, theirs [2]*attentionTile
 	tile, red    int // workgroup arrays of scores, and of the rows' partial results
-	area         int // workgroup array of what a stage works on, where operands come in chunks
+	area, half   int // workgroup array of what a stage works on, where operands come in chunks, and where in it this stage's part begins
 	top, sum     []int
 	lse, delta   []*kir.Node // by row, in the gradient of q
 	out          [2][][]int  // [side][row][piece]: accumulators, nil where the pass has none
@@ -107,9 +107,13 @@ func (m *attention) generate() {
 	m.walk(head)
 }
 
-// place finds this thread in the grid of threads.
+// place finds this thread in the grid of threads. Neighbours have one column, and those two apart one row: hardware that
+// serves 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when lanes one
+// or two apart read the same vector.
 func (m *attention) place() {
-	m.lr, m.lc = m.let(kir.NDiv(kir.NLocal(), kir.NInt(m.t.Lanes))), m.let(kir.NRem(kir.NLocal(), kir.NInt(m.t.Lanes)))
+	pair := kir.NInt(2 * m.t.Lanes)
+	m.lr = m.let(kir.NAdd(kir.NMul(kir.NDiv(kir.NLocal(), pair), kir.NInt(2)), kir.NRem(kir.NLocal(), kir.NInt(2))))
+	m.lc = m.let(kir.NDiv(kir.NRem(kir.NLocal(), pair), kir.NInt(2)))
 }
 
 // tiles makes the workgroup arrays and accumulators of the pass.
@@ -136,7 +140,7 @@ func (m *attention) tiles() {
 		m.theirs[i].rows, m.theirs[i].limit = m.t.Cols, m.ncols
 	}
 	if m.t.Chunk > 0 {
-		m.area = m.sharedArray(m.t.areaVectors())
+		m.area = m.sharedArray(m.t.areaVectors() * m.t.areas())
 	} else {
 		m.operandArrays()
 	}

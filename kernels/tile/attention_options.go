@@ -19,6 +19,8 @@ type AttentionOptions struct {
 	// Chunk and ChunkRows: where not 0, operands come in chunks; of Chunk columns for the scores, of
 	// ChunkRows rows of the stream for the results.
 	Chunk, ChunkRows int
+	// Double: chunks have two areas, which take turns, so that a stage needs one barrier and not two.
+	Double bool
 	// Vec: 16-byte accesses, right when columns are contiguous, and widths, strides and offsets multiples of four.
 	Vec bool
 	// Exact: the operands are as wide as the tiles.
@@ -39,25 +41,34 @@ type attentionCandidate struct {
 	few bool
 }
 
-// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32: the
-// forward pass at (batch 4, 12 heads, length 1024, width 64) 20.7 TFLOP/s (64x48), at (1, 12, 512, 64) 11.0 (32x64, against
-// 7.1 for 64x48), at (1, 16, 4096, 128) 21.4 (32x32); dq 20.7 and 18.9, dk with dv 21.6 and 19.0 at widths 64 and
-// 128. Half the threads with twice the scores each reach a half to two thirds: too few threads
-// fit a compute unit to hide latencies, since workgroup memory is what limits them.
+// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, at (batch 1, 16
+// heads, length 4096, width 128): 64x64 in chunks 26.6 TFLOP/s forward, 28.9 for dq, 28.8 for dk with dv, where the largest
+// tiles that lie in workgroup memory whole, 4x2 or 4x1 scores a thread, reach 23.5, 19.8 and 19.9: these load six or five vectors
+// for 32 or 16 multiply-adds. At (4, 12, 1024, 64) 23.2, 25.5 and 26.6 against 23.5 (64x48), 22.8 and 23.1. Twice the scores a
+// thread, with half the threads, reach three quarters: they hide less latency.
 var attentionTiles = [4][]attentionCandidate{
 	kir.AttentionForward: {
 		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
 		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false},
+		{chunkedAttention, false},
 		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
 		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false},
 		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
 	},
 	kir.AttentionGradQ:    gradientTiles,
 	kir.AttentionGradKV:   gradientTiles,
-	kir.AttentionGradMask: gradientTiles,
+	kir.AttentionGradMask: wholeGradientTiles,
 }
 
-var gradientTiles = []attentionCandidate{
+// chunkedAttention holds 4x4 scores a thread at any width.
+var chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 2}
+
+var gradientTiles = append([]attentionCandidate{
+	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, true},
+	{chunkedAttention, false},
+}, wholeGradientTiles...)
+
+var wholeGradientTiles = []attentionCandidate{
 	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, false},
 	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Unroll: 4}, false},
 	{AttentionOptions{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 8}, false},
@@ -128,9 +139,16 @@ func (o *AttentionOptions) areaVectors() int {
 	return max((o.Rows+o.Cols)*(o.Chunk+pad), o.ChunkRows*(max(o.Width, o.WidthV)+pad)) / 4
 }
 
+func (o *AttentionOptions) areas() int {
+	if o.Double {
+		return 2
+	}
+	return 1
+}
+
 func (o *AttentionOptions) sharedBytes(a *kir.Attention) int {
 	if o.Chunk > 0 {
-		n := 16*o.areaVectors() + 4*o.Rows*(o.Cols+pad)
+		n := 16*o.areaVectors()*o.areas() + 4*o.Rows*(o.Cols+pad)
 		if a.Pass == kir.AttentionForward {
 			n += 4 * o.Rows * o.Lanes
 		}
@@ -156,7 +174,7 @@ func (o *AttentionOptions) check(a *kir.Attention) error {
 	switch {
 	case !a.Type.IsFloat() || a.Type == ir.F64:
 		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
-	case o.Lanes%4 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
+	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
 	case o.Chunk > 0:
 		return o.checkChunks(a)

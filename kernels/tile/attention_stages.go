@@ -6,7 +6,8 @@ import "github.com/torchlette/torchlette/kernels/kir"
 // operands come in chunks, of columns for the scores and of rows for the results, which take turns in one area.
 type stage struct {
 	fetch   func() []*kir.Node // this thread's part of the chunks
-	begin   func()             // before the chunks are in place; the stage before is over
+	begin   func()             // before the chunks are in place
+	fence   bool               // begin needs what all threads did in the stage before
 	deposit func([]*kir.Node)
 	work    func()
 }
@@ -27,7 +28,13 @@ func (m *attention) walkStages(queries, from, to, mask *kir.Node) {
 		}
 		list := m.stages(queries, c0, mask)
 		for i, s := range list {
+			if m.half = 0; m.t.Double && i%2 == 1 {
+				m.half = m.t.areaVectors()
+			}
 			if s.begin != nil {
+				if s.fence && m.t.Double {
+					m.barrier()
+				}
 				s.begin()
 			}
 			s.deposit(loaded)
@@ -40,7 +47,10 @@ func (m *attention) walkStages(queries, from, to, mask *kir.Node) {
 				}
 			}
 			s.work()
-			m.barrier()
+			// With two areas a stage may still be at work while the next one's chunks are deposited.
+			if !m.t.Double || i+1 == len(list) && (m.a.Dropout || len(list)%2 == 1) {
+				m.barrier()
+			}
 		}
 	})
 }
@@ -82,10 +92,10 @@ func (m *attention) stages(queries, c0, mask *kir.Node) []stage {
 	return list
 }
 
-// chunkPlaces is where the chunks of rows of both sides lie.
+// chunkPlaces is where the chunks of rows of both sides lie in this stage.
 func (m *attention) chunkPlaces() (mine, theirs rowsPlace) {
 	stride := (m.t.Chunk + pad) / 4
-	return rowsPlace{m.area, 0, stride}, rowsPlace{m.area, m.t.Rows * stride, stride}
+	return rowsPlace{m.area, m.half, stride}, rowsPlace{m.area, m.half + m.t.Rows*stride, stride}
 }
 
 func (m *attention) fetchScores(side, chunk int, c0 *kir.Node) []*kir.Node {
@@ -97,17 +107,20 @@ func (m *attention) fetchScores(side, chunk int, c0 *kir.Node) []*kir.Node {
 // scoreStages adds the products of rows of a side, chunk by chunk, to the variables that it makes.
 func (m *attention) scoreStages(side int, c0 *kir.Node, acc *[][]int) []stage {
 	units, at := m.t.Chunk/4, 0
-	mine, theirs := m.chunkPlaces()
 	own := m.t.Rows * units / m.t.threads()
 	var list []stage
 	for chunk := range m.mine[side].width / m.t.Chunk {
 		s := stage{
 			fetch: func() []*kir.Node { return m.fetchScores(side, chunk, c0) },
 			deposit: func(v []*kir.Node) {
+				mine, theirs := m.chunkPlaces()
 				m.depositPart(m.mine[side], mine, units, v[:own])
 				m.depositPart(m.theirs[side], theirs, units, v[own:])
 			},
-			work: func() { m.addDots(*acc, mine, theirs, units) },
+			work: func() {
+				mine, theirs := m.chunkPlaces()
+				m.addDots(*acc, mine, theirs, units)
+			},
 		}
 		if at++; at == 1 {
 			s.begin = func() { *acc = m.scores() }
@@ -121,14 +134,15 @@ func (m *attention) scoreStages(side int, c0 *kir.Node, acc *[][]int) []stage {
 func (m *attention) gatherStages(side int, c0 *kir.Node, begin func()) []stage {
 	s := m.theirs[side]
 	units, rows := s.width/4, m.t.ChunkRows
-	place := rowsPlace{m.area, 0, s.stride()}
+	place := func() rowsPlace { return rowsPlace{m.area, m.half, s.stride()} }
 	var list []stage
 	for r := 0; r < m.t.Cols; r += rows {
 		list = append(list, stage{
 			fetch:   func() []*kir.Node { return m.fetchPart(s, m.let(kir.NAdd(c0, kir.NInt(r))), rows, 0, units) },
 			begin:   begin,
-			deposit: func(v []*kir.Node) { m.depositPart(s, place, units, v) },
-			work:    func() { m.gatherRows(side, place, r, rows) },
+			fence:   true,
+			deposit: func(v []*kir.Node) { m.depositPart(s, place(), units, v) },
+			work:    func() { m.gatherRows(side, place(), r, rows) },
 		})
 		begin = nil
 	}

@@ -38,9 +38,9 @@ func TestEveryTileAttends(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(i), uint64(pass)))
 				n := kirtest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) + 5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
 				c := kirtest.RandomAttention(r, ir.F32, pass, n)
-				o := ChooseAttention(c.Attention, c.Params, caps)
-				o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Single = tile.Rows, tile.Cols, tile.RowThreads, tile.Lanes, tile.Single
-				o.Width, o.WidthV, o.Exact = padded(32, 4*o.Lanes), padded(12, 4*o.Lanes), false
+				o := tile
+				o.Vec, o.MaxWorkgroupBytes = ChooseAttention(c.Attention, c.Params, caps).Vec, caps.MaxWorkgroupBytes
+				o.Width, o.WidthV = padded(32, 4*o.Lanes), padded(12, 4*o.Lanes)
 				checkAttention(t, c, o)
 			})
 		}
@@ -82,6 +82,8 @@ func TestAttentionInChunks(t *testing.T) {
 		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 4, Chunk: 16, ChunkRows: 8, Unroll: 2},
 		{Rows: 16, Cols: 8, RowThreads: 4, Lanes: 4, Chunk: 8, ChunkRows: 8, Unroll: 1},
 		{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 8, Chunk: 32, ChunkRows: 16, Unroll: 2},
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 4, Chunk: 8, ChunkRows: 8, Double: true, Unroll: 2},
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 8, Chunk: 32, ChunkRows: 16, Double: true, Unroll: 2},
 	} {
 		for _, pass := range attentionPasses[:3] {
 			for seed := range uint64(4) {
@@ -167,10 +169,13 @@ func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
 	}{
 		{kir.AttentionForward, 4, 12, 1024, 64, 64, 48, 8},
 		{kir.AttentionForward, 1, 12, 512, 64, 32, 64, 16},
-		{kir.AttentionForward, 1, 16, 4096, 128, 32, 32, 16},
+		{kir.AttentionForward, 1, 16, 4096, 128, 64, 64, 16},
+		{kir.AttentionForward, 1, 16, 4096, 256, 64, 64, 16},
 		{kir.AttentionForward, 1, 1, 64, 32, 64, 48, 8},
-		{kir.AttentionGradQ, 4, 12, 1024, 64, 32, 32, 16},
-		{kir.AttentionGradKV, 1, 16, 4096, 128, 32, 16, 16},
+		{kir.AttentionGradQ, 4, 12, 1024, 64, 64, 64, 16},
+		{kir.AttentionGradQ, 1, 12, 512, 64, 32, 32, 16},
+		{kir.AttentionGradKV, 1, 16, 4096, 128, 64, 64, 16},
+		{kir.AttentionGradMask, 1, 16, 4096, 128, 32, 16, 16},
 		{kir.AttentionGradKV, 1, 16, 4096, 96, 32, 16, 8},
 	} {
 		a := &kir.Attention{Type: ir.F32, Pass: tc.pass, Causal: true}

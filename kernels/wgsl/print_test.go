@@ -171,12 +171,13 @@ func TestGolden(t *testing.T) {
 	goldenAttention(t)
 }
 
-// goldenAttention prints each pass in the small form; a mask and causality are in one each.
+// goldenAttention prints each pass in the small form; a mask, causality and dropout are in one each.
 func goldenAttention(t *testing.T) {
 	for name, a := range map[string]*kir.Attention{
-		"attention":         {Type: ir.F32, Causal: true},
-		"attention_grad_q":  {Type: ir.F32, Pass: kir.AttentionGradQ, Mask: ir.Bool},
-		"attention_grad_kv": {Type: ir.F32, Pass: kir.AttentionGradKV, Causal: true},
+		"attention":           {Type: ir.F32, Causal: true},
+		"attention_grad_q":    {Type: ir.F32, Pass: kir.AttentionGradQ, Mask: ir.Bool},
+		"attention_grad_kv":   {Type: ir.F32, Pass: kir.AttentionGradKV, Causal: true},
+		"attention_grad_mask": {Type: ir.F32, Pass: kir.AttentionGradMask, Mask: ir.F32, Dropout: true, Sum: [4]bool{true, false, true, false}},
 	} {
 		params := make([]uint64, len(a.Layout().Params))
 		copy(params, []uint64{1, 2, 2, 9, 9, 8, 8})

@@ -40,8 +40,8 @@ fn from_bits(x: u32) -> f32 {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
   let lid = i32(local);
-  let v0 = i32(u32(lid) / u32(4i));
-  let v1 = i32(u32(lid) % u32(4i));
+  let v0 = ((i32(u32(lid) / u32(8i)) * 2i) + i32(u32(lid) % u32(2i)));
+  let v1 = i32(u32(i32(u32(lid) % u32(8i))) / u32(2i));
   let v2 = (P.p0 * P.p1);
   let v3 = i32(u32(gid) / u32(v2));
   let v4 = i32(u32(gid) % u32(v2));
@@ -197,35 +197,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v149 = vec4<f32>(v136, v140, v144, v148);
     var v150: f32 = 0f;
     var v151: f32 = 0f;
-    let v152 = (v0 * 5i);
+    var v152: f32 = 0f;
     var v153: f32 = 0f;
-    var v154: f32 = 0f;
+    let v154 = (v0 * 5i);
     let v155 = (v0 + 4i);
     let v156 = (v155 * 5i);
     let v157 = (v1 * 5i);
     let v158 = (v1 + 4i);
     let v159 = (v158 * 5i);
     for (var v160: i32 = 0i; v160 < 4i; v160 += 1i) {
-      let v161 = s1[(v152 + v160)];
+      let v161 = s1[(v154 + v160)];
       let v162 = s1[(v156 + v160)];
       let v163 = s0[(v157 + v160)];
       let v164 = s0[(v159 + v160)];
       v150 = fma(v161.x, v163.x, v150);
       v151 = fma(v161.x, v164.x, v151);
-      v153 = fma(v162.x, v163.x, v153);
-      v154 = fma(v162.x, v164.x, v154);
+      v152 = fma(v162.x, v163.x, v152);
+      v153 = fma(v162.x, v164.x, v153);
       v150 = fma(v161.y, v163.y, v150);
       v151 = fma(v161.y, v164.y, v151);
-      v153 = fma(v162.y, v163.y, v153);
-      v154 = fma(v162.y, v164.y, v154);
+      v152 = fma(v162.y, v163.y, v152);
+      v153 = fma(v162.y, v164.y, v153);
       v150 = fma(v161.z, v163.z, v150);
       v151 = fma(v161.z, v164.z, v151);
-      v153 = fma(v162.z, v163.z, v153);
-      v154 = fma(v162.z, v164.z, v154);
+      v152 = fma(v162.z, v163.z, v152);
+      v153 = fma(v162.z, v164.z, v153);
       v150 = fma(v161.w, v163.w, v150);
       v151 = fma(v161.w, v164.w, v151);
-      v153 = fma(v162.w, v163.w, v153);
-      v154 = fma(v162.w, v164.w, v154);
+      v152 = fma(v162.w, v163.w, v152);
+      v153 = fma(v162.w, v164.w, v153);
     }
     let v165 = (v107 + 8i);
     if (((P.p4 < v165) | (v8 < (v165 - 1i)))) {
@@ -235,7 +235,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       v150 = select(from_bits(0xff800000u), v150, (v167 & (v166 <= v168)));
       let v169 = (v0 + 4i);
       let v170 = (v8 + v169);
-      v153 = select(from_bits(0xff800000u), v153, (v167 & (v166 <= v170)));
+      v152 = select(from_bits(0xff800000u), v152, (v167 & (v166 <= v170)));
       let v171 = (v1 + 4i);
       let v172 = (v107 + v171);
       let v173 = (v172 < P.p4);
@@ -243,12 +243,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       v151 = select(from_bits(0xff800000u), v151, (v173 & (v172 <= v174)));
       let v175 = (v0 + 4i);
       let v176 = (v8 + v175);
-      v154 = select(from_bits(0xff800000u), v154, (v173 & (v172 <= v176)));
+      v153 = select(from_bits(0xff800000u), v153, (v173 & (v172 <= v176)));
     }
     let v177 = select(v150, v151, (v150 < v151));
     let v178 = ((v0 * 4i) + v1);
     s3[v178 >> 2u][v178 & 3i] = v177;
-    let v179 = select(v153, v154, (v153 < v154));
+    let v179 = select(v152, v153, (v152 < v153));
     let v180 = (v0 + 4i);
     let v181 = ((v180 * 4i) + v1);
     s3[v181 >> 2u][v181 & 3i] = v179;
@@ -287,12 +287,12 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v206 = exp((v59 - v205));
     v59 = v204;
     let v207 = (v60 * v206);
-    let v208 = exp((v153 - v205));
+    let v208 = exp((v152 - v205));
     let v209 = (v207 + v208);
     let v210 = (v0 + 4i);
     let v211 = ((v210 * 12i) + v1);
     s2[v211 >> 2u][v211 & 3i] = v208;
-    let v212 = exp((v154 - v205));
+    let v212 = exp((v153 - v205));
     let v213 = (v209 + v212);
     let v214 = (v0 + 4i);
     let v215 = (v1 + 4i);

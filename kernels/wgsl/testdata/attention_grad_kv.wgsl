@@ -47,8 +47,8 @@ fn from_bits(x: u32) -> f32 {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
   let lid = i32(local);
-  let v0 = i32(u32(lid) / u32(4i));
-  let v1 = i32(u32(lid) % u32(4i));
+  let v0 = ((i32(u32(lid) / u32(8i)) * 2i) + i32(u32(lid) % u32(2i)));
+  let v1 = i32(u32(i32(u32(lid) % u32(8i))) / u32(2i));
   let v2 = (P.p0 * P.p2);
   let v3 = i32(u32(gid) / u32(v2));
   let v4 = i32(u32(gid) % u32(v2));
@@ -246,35 +246,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let v189 = vec4<f32>(v176, v180, v184, v188);
       var v190: f32 = 0f;
       var v191: f32 = 0f;
-      let v192 = (v0 * 5i);
+      var v192: f32 = 0f;
       var v193: f32 = 0f;
-      var v194: f32 = 0f;
+      let v194 = (v0 * 5i);
       let v195 = (v0 + 4i);
       let v196 = (v195 * 5i);
       let v197 = (v1 * 5i);
       let v198 = (v1 + 4i);
       let v199 = (v198 * 5i);
       for (var v200: i32 = 0i; v200 < 4i; v200 += 1i) {
-        let v201 = s2[(v192 + v200)];
+        let v201 = s2[(v194 + v200)];
         let v202 = s2[(v196 + v200)];
         let v203 = s0[(v197 + v200)];
         let v204 = s0[(v199 + v200)];
         v190 = fma(v201.x, v203.x, v190);
         v191 = fma(v201.x, v204.x, v191);
-        v193 = fma(v202.x, v203.x, v193);
-        v194 = fma(v202.x, v204.x, v194);
+        v192 = fma(v202.x, v203.x, v192);
+        v193 = fma(v202.x, v204.x, v193);
         v190 = fma(v201.y, v203.y, v190);
         v191 = fma(v201.y, v204.y, v191);
-        v193 = fma(v202.y, v203.y, v193);
-        v194 = fma(v202.y, v204.y, v194);
+        v192 = fma(v202.y, v203.y, v192);
+        v193 = fma(v202.y, v204.y, v193);
         v190 = fma(v201.z, v203.z, v190);
         v191 = fma(v201.z, v204.z, v191);
-        v193 = fma(v202.z, v203.z, v193);
-        v194 = fma(v202.z, v204.z, v194);
+        v192 = fma(v202.z, v203.z, v192);
+        v193 = fma(v202.z, v204.z, v193);
         v190 = fma(v201.w, v203.w, v190);
         v191 = fma(v201.w, v204.w, v191);
-        v193 = fma(v202.w, v203.w, v193);
-        v194 = fma(v202.w, v204.w, v194);
+        v192 = fma(v202.w, v203.w, v192);
+        v193 = fma(v202.w, v204.w, v193);
       }
       workgroupBarrier();
       let v205 = (v169 * vec4<f32>(P.p7));
@@ -286,35 +286,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       workgroupBarrier();
       var v209: f32 = 0f;
       var v210: f32 = 0f;
-      let v211 = (v0 * 5i);
+      var v211: f32 = 0f;
       var v212: f32 = 0f;
-      var v213: f32 = 0f;
+      let v213 = (v0 * 5i);
       let v214 = (v0 + 4i);
       let v215 = (v214 * 5i);
       let v216 = (v1 * 5i);
       let v217 = (v1 + 4i);
       let v218 = (v217 * 5i);
       for (var v219: i32 = 0i; v219 < 4i; v219 += 1i) {
-        let v220 = s1[(v211 + v219)];
+        let v220 = s1[(v213 + v219)];
         let v221 = s1[(v215 + v219)];
         let v222 = s0[(v216 + v219)];
         let v223 = s0[(v218 + v219)];
         v209 = fma(v220.x, v222.x, v209);
         v210 = fma(v220.x, v223.x, v210);
-        v212 = fma(v221.x, v222.x, v212);
-        v213 = fma(v221.x, v223.x, v213);
+        v211 = fma(v221.x, v222.x, v211);
+        v212 = fma(v221.x, v223.x, v212);
         v209 = fma(v220.y, v222.y, v209);
         v210 = fma(v220.y, v223.y, v210);
-        v212 = fma(v221.y, v222.y, v212);
-        v213 = fma(v221.y, v223.y, v213);
+        v211 = fma(v221.y, v222.y, v211);
+        v212 = fma(v221.y, v223.y, v212);
         v209 = fma(v220.z, v222.z, v209);
         v210 = fma(v220.z, v223.z, v210);
-        v212 = fma(v221.z, v222.z, v212);
-        v213 = fma(v221.z, v223.z, v213);
+        v211 = fma(v221.z, v222.z, v211);
+        v212 = fma(v221.z, v223.z, v212);
         v209 = fma(v220.w, v222.w, v209);
         v210 = fma(v220.w, v223.w, v210);
-        v212 = fma(v221.w, v222.w, v212);
-        v213 = fma(v221.w, v223.w, v213);
+        v211 = fma(v221.w, v222.w, v211);
+        v212 = fma(v221.w, v223.w, v212);
       }
       let v224 = (v147 + 8i);
       if (((P.p3 < v224) | (v147 < ((v7 + 8i) - 1i)))) {
@@ -324,7 +324,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         v209 = select(from_bits(0xff800000u), v209, (v226 & (v227 <= v225)));
         let v228 = (v0 + 4i);
         let v229 = (v7 + v228);
-        v212 = select(from_bits(0xff800000u), v212, (v226 & (v229 <= v225)));
+        v211 = select(from_bits(0xff800000u), v211, (v226 & (v229 <= v225)));
         let v230 = (v1 + 4i);
         let v231 = (v147 + v230);
         let v232 = (v231 < P.p3);
@@ -332,7 +332,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
         v210 = select(from_bits(0xff800000u), v210, (v232 & (v233 <= v231)));
         let v234 = (v0 + 4i);
         let v235 = (v7 + v234);
-        v213 = select(from_bits(0xff800000u), v213, (v232 & (v235 <= v231)));
+        v212 = select(from_bits(0xff800000u), v212, (v232 & (v235 <= v231)));
       }
       let v236 = ((((v5 * P.p1) + v101) * P.p3) + min((v147 + v1), (P.p3 - 1i)));
       let v237 = (v236 * 2i);
@@ -345,293 +345,297 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let v244 = b4[v243];
       let v245 = (v243 + 1i);
       let v246 = b4[v245];
-      v209 = exp((v209 - v238));
-      v190 = (v209 * (v190 - v240));
-      v210 = exp((v210 - v244));
-      v191 = (v210 * (v191 - v246));
-      v212 = exp((v212 - v238));
-      v193 = (v212 * (v193 - v240));
-      v213 = exp((v213 - v244));
-      v194 = (v213 * (v194 - v246));
-      let v247 = ((v0 * 12i) + v1);
-      s3[v247 >> 2u][v247 & 3i] = v190;
-      let v248 = (v1 + 4i);
-      let v249 = ((v0 * 12i) + v248);
-      s3[v249 >> 2u][v249 & 3i] = v191;
-      let v250 = (v0 + 4i);
-      let v251 = ((v250 * 12i) + v1);
-      s3[v251 >> 2u][v251 & 3i] = v193;
-      let v252 = (v0 + 4i);
-      let v253 = (v1 + 4i);
-      let v254 = ((v252 * 12i) + v253);
-      s3[v254 >> 2u][v254 & 3i] = v194;
-      let v255 = i32(u32(lid) / u32(4i));
-      let v256 = i32(u32(lid) % u32(4i));
-      let v257 = (v103 + (min((v147 + v255), (P.p3 - 1i)) * P.p25));
-      let v258 = (v256 * 4i);
-      let v259 = (v257 + (min(v258, (P.p6 - 1i)) * P.p26));
-      let v260 = b3[v259];
-      let v261 = select(0f, v260, (v258 < P.p6));
-      let v262 = ((v256 * 4i) + 1i);
-      let v263 = (v257 + (min(v262, (P.p6 - 1i)) * P.p26));
+      let v247 = exp((v209 - v238));
+      v190 = (v247 * (v190 - v240));
+      v209 = v247;
+      let v248 = exp((v210 - v244));
+      v191 = (v248 * (v191 - v246));
+      v210 = v248;
+      let v249 = exp((v211 - v238));
+      v192 = (v249 * (v192 - v240));
+      v211 = v249;
+      let v250 = exp((v212 - v244));
+      v193 = (v250 * (v193 - v246));
+      v212 = v250;
+      let v251 = ((v0 * 12i) + v1);
+      s3[v251 >> 2u][v251 & 3i] = v190;
+      let v252 = (v1 + 4i);
+      let v253 = ((v0 * 12i) + v252);
+      s3[v253 >> 2u][v253 & 3i] = v191;
+      let v254 = (v0 + 4i);
+      let v255 = ((v254 * 12i) + v1);
+      s3[v255 >> 2u][v255 & 3i] = v192;
+      let v256 = (v0 + 4i);
+      let v257 = (v1 + 4i);
+      let v258 = ((v256 * 12i) + v257);
+      s3[v258 >> 2u][v258 & 3i] = v193;
+      let v259 = i32(u32(lid) / u32(4i));
+      let v260 = i32(u32(lid) % u32(4i));
+      let v261 = (v103 + (min((v147 + v259), (P.p3 - 1i)) * P.p25));
+      let v262 = (v260 * 4i);
+      let v263 = (v261 + (min(v262, (P.p6 - 1i)) * P.p26));
       let v264 = b3[v263];
       let v265 = select(0f, v264, (v262 < P.p6));
-      let v266 = ((v256 * 4i) + 2i);
-      let v267 = (v257 + (min(v266, (P.p6 - 1i)) * P.p26));
+      let v266 = ((v260 * 4i) + 1i);
+      let v267 = (v261 + (min(v266, (P.p6 - 1i)) * P.p26));
       let v268 = b3[v267];
       let v269 = select(0f, v268, (v266 < P.p6));
-      let v270 = ((v256 * 4i) + 3i);
-      let v271 = (v257 + (min(v270, (P.p6 - 1i)) * P.p26));
+      let v270 = ((v260 * 4i) + 2i);
+      let v271 = (v261 + (min(v270, (P.p6 - 1i)) * P.p26));
       let v272 = b3[v271];
       let v273 = select(0f, v272, (v270 < P.p6));
-      let v274 = vec4<f32>(v261, v265, v269, v273);
-      let v275 = i32(u32((lid + 16i)) / u32(4i));
-      let v276 = i32(u32((lid + 16i)) % u32(4i));
-      let v277 = (v103 + (min((v147 + v275), (P.p3 - 1i)) * P.p25));
-      let v278 = (v276 * 4i);
-      let v279 = (v277 + (min(v278, (P.p6 - 1i)) * P.p26));
-      let v280 = b3[v279];
-      let v281 = select(0f, v280, (v278 < P.p6));
-      let v282 = ((v276 * 4i) + 1i);
-      let v283 = (v277 + (min(v282, (P.p6 - 1i)) * P.p26));
+      let v274 = ((v260 * 4i) + 3i);
+      let v275 = (v261 + (min(v274, (P.p6 - 1i)) * P.p26));
+      let v276 = b3[v275];
+      let v277 = select(0f, v276, (v274 < P.p6));
+      let v278 = vec4<f32>(v265, v269, v273, v277);
+      let v279 = i32(u32((lid + 16i)) / u32(4i));
+      let v280 = i32(u32((lid + 16i)) % u32(4i));
+      let v281 = (v103 + (min((v147 + v279), (P.p3 - 1i)) * P.p25));
+      let v282 = (v280 * 4i);
+      let v283 = (v281 + (min(v282, (P.p6 - 1i)) * P.p26));
       let v284 = b3[v283];
       let v285 = select(0f, v284, (v282 < P.p6));
-      let v286 = ((v276 * 4i) + 2i);
-      let v287 = (v277 + (min(v286, (P.p6 - 1i)) * P.p26));
+      let v286 = ((v280 * 4i) + 1i);
+      let v287 = (v281 + (min(v286, (P.p6 - 1i)) * P.p26));
       let v288 = b3[v287];
       let v289 = select(0f, v288, (v286 < P.p6));
-      let v290 = ((v276 * 4i) + 3i);
-      let v291 = (v277 + (min(v290, (P.p6 - 1i)) * P.p26));
+      let v290 = ((v280 * 4i) + 2i);
+      let v291 = (v281 + (min(v290, (P.p6 - 1i)) * P.p26));
       let v292 = b3[v291];
       let v293 = select(0f, v292, (v290 < P.p6));
-      let v294 = vec4<f32>(v281, v285, v289, v293);
+      let v294 = ((v280 * 4i) + 3i);
+      let v295 = (v281 + (min(v294, (P.p6 - 1i)) * P.p26));
+      let v296 = b3[v295];
+      let v297 = select(0f, v296, (v294 < P.p6));
+      let v298 = vec4<f32>(v285, v289, v293, v297);
       workgroupBarrier();
-      let v295 = (v0 * 3i);
-      let v296 = (v0 + 4i);
-      let v297 = (v296 * 3i);
-      for (var v298: i32 = 0i; v298 < 2i; v298 += 1i) {
-        let v299 = s3[(v295 + v298)];
-        let v300 = s3[(v297 + v298)];
-        let v301 = (((v298 * 4i) * 5i) + v1);
-        let v302 = s0[v301];
-        v8 = fma(vec4<f32>(v299.x), v302, v8);
-        v9 = fma(vec4<f32>(v300.x), v302, v9);
-        let v303 = ((((v298 * 4i) + 1i) * 5i) + v1);
-        let v304 = s0[v303];
-        v8 = fma(vec4<f32>(v299.y), v304, v8);
-        v9 = fma(vec4<f32>(v300.y), v304, v9);
-        let v305 = ((((v298 * 4i) + 2i) * 5i) + v1);
+      let v299 = (v0 * 3i);
+      let v300 = (v0 + 4i);
+      let v301 = (v300 * 3i);
+      for (var v302: i32 = 0i; v302 < 2i; v302 += 1i) {
+        let v303 = s3[(v299 + v302)];
+        let v304 = s3[(v301 + v302)];
+        let v305 = (((v302 * 4i) * 5i) + v1);
         let v306 = s0[v305];
-        v8 = fma(vec4<f32>(v299.z), v306, v8);
-        v9 = fma(vec4<f32>(v300.z), v306, v9);
-        let v307 = ((((v298 * 4i) + 3i) * 5i) + v1);
+        v8 = fma(vec4<f32>(v303.x), v306, v8);
+        v9 = fma(vec4<f32>(v304.x), v306, v9);
+        let v307 = ((((v302 * 4i) + 1i) * 5i) + v1);
         let v308 = s0[v307];
-        v8 = fma(vec4<f32>(v299.w), v308, v8);
-        v9 = fma(vec4<f32>(v300.w), v308, v9);
+        v8 = fma(vec4<f32>(v303.y), v308, v8);
+        v9 = fma(vec4<f32>(v304.y), v308, v9);
+        let v309 = ((((v302 * 4i) + 2i) * 5i) + v1);
+        let v310 = s0[v309];
+        v8 = fma(vec4<f32>(v303.z), v310, v8);
+        v9 = fma(vec4<f32>(v304.z), v310, v9);
+        let v311 = ((((v302 * 4i) + 3i) * 5i) + v1);
+        let v312 = s0[v311];
+        v8 = fma(vec4<f32>(v303.w), v312, v8);
+        v9 = fma(vec4<f32>(v304.w), v312, v9);
       }
       workgroupBarrier();
-      let v309 = ((i32(u32(lid) / u32(4i)) * 5i) + i32(u32(lid) % u32(4i)));
-      s0[v309] = v274;
-      let v310 = ((i32(u32((lid + 16i)) / u32(4i)) * 5i) + i32(u32((lid + 16i)) % u32(4i)));
-      s0[v310] = v294;
-      let v311 = (v147 + 8i);
-      let v312 = i32(u32(lid) / u32(4i));
-      let v313 = i32(u32(lid) % u32(4i));
-      let v314 = (v103 + (min((v311 + v312), (P.p3 - 1i)) * P.p25));
-      let v315 = (v313 * 4i);
-      let v316 = (v314 + (min(v315, (P.p6 - 1i)) * P.p26));
-      let v317 = b3[v316];
-      let v318 = select(0f, v317, (v315 < P.p6));
-      let v319 = ((v313 * 4i) + 1i);
-      let v320 = (v314 + (min(v319, (P.p6 - 1i)) * P.p26));
+      let v313 = ((i32(u32(lid) / u32(4i)) * 5i) + i32(u32(lid) % u32(4i)));
+      s0[v313] = v278;
+      let v314 = ((i32(u32((lid + 16i)) / u32(4i)) * 5i) + i32(u32((lid + 16i)) % u32(4i)));
+      s0[v314] = v298;
+      let v315 = (v147 + 8i);
+      let v316 = i32(u32(lid) / u32(4i));
+      let v317 = i32(u32(lid) % u32(4i));
+      let v318 = (v103 + (min((v315 + v316), (P.p3 - 1i)) * P.p25));
+      let v319 = (v317 * 4i);
+      let v320 = (v318 + (min(v319, (P.p6 - 1i)) * P.p26));
       let v321 = b3[v320];
       let v322 = select(0f, v321, (v319 < P.p6));
-      let v323 = ((v313 * 4i) + 2i);
-      let v324 = (v314 + (min(v323, (P.p6 - 1i)) * P.p26));
+      let v323 = ((v317 * 4i) + 1i);
+      let v324 = (v318 + (min(v323, (P.p6 - 1i)) * P.p26));
       let v325 = b3[v324];
       let v326 = select(0f, v325, (v323 < P.p6));
-      let v327 = ((v313 * 4i) + 3i);
-      let v328 = (v314 + (min(v327, (P.p6 - 1i)) * P.p26));
+      let v327 = ((v317 * 4i) + 2i);
+      let v328 = (v318 + (min(v327, (P.p6 - 1i)) * P.p26));
       let v329 = b3[v328];
       let v330 = select(0f, v329, (v327 < P.p6));
-      let v331 = vec4<f32>(v318, v322, v326, v330);
-      let v332 = i32(u32((lid + 16i)) / u32(4i));
-      let v333 = i32(u32((lid + 16i)) % u32(4i));
-      let v334 = (v103 + (min((v311 + v332), (P.p3 - 1i)) * P.p25));
-      let v335 = (v333 * 4i);
-      let v336 = (v334 + (min(v335, (P.p6 - 1i)) * P.p26));
-      let v337 = b3[v336];
-      let v338 = select(0f, v337, (v335 < P.p6));
-      let v339 = ((v333 * 4i) + 1i);
-      let v340 = (v334 + (min(v339, (P.p6 - 1i)) * P.p26));
+      let v331 = ((v317 * 4i) + 3i);
+      let v332 = (v318 + (min(v331, (P.p6 - 1i)) * P.p26));
+      let v333 = b3[v332];
+      let v334 = select(0f, v333, (v331 < P.p6));
+      let v335 = vec4<f32>(v322, v326, v330, v334);
+      let v336 = i32(u32((lid + 16i)) / u32(4i));
+      let v337 = i32(u32((lid + 16i)) % u32(4i));
+      let v338 = (v103 + (min((v315 + v336), (P.p3 - 1i)) * P.p25));
+      let v339 = (v337 * 4i);
+      let v340 = (v338 + (min(v339, (P.p6 - 1i)) * P.p26));
       let v341 = b3[v340];
       let v342 = select(0f, v341, (v339 < P.p6));
-      let v343 = ((v333 * 4i) + 2i);
-      let v344 = (v334 + (min(v343, (P.p6 - 1i)) * P.p26));
+      let v343 = ((v337 * 4i) + 1i);
+      let v344 = (v338 + (min(v343, (P.p6 - 1i)) * P.p26));
       let v345 = b3[v344];
       let v346 = select(0f, v345, (v343 < P.p6));
-      let v347 = ((v333 * 4i) + 3i);
-      let v348 = (v334 + (min(v347, (P.p6 - 1i)) * P.p26));
+      let v347 = ((v337 * 4i) + 2i);
+      let v348 = (v338 + (min(v347, (P.p6 - 1i)) * P.p26));
       let v349 = b3[v348];
       let v350 = select(0f, v349, (v347 < P.p6));
-      let v351 = vec4<f32>(v338, v342, v346, v350);
-      v145 = v331;
-      v146 = v351;
-      let v352 = ((v0 * 12i) + v1);
-      s3[v352 >> 2u][v352 & 3i] = v209;
-      let v353 = (v1 + 4i);
-      let v354 = ((v0 * 12i) + v353);
-      s3[v354 >> 2u][v354 & 3i] = v210;
-      let v355 = (v0 + 4i);
-      let v356 = ((v355 * 12i) + v1);
-      s3[v356 >> 2u][v356 & 3i] = v212;
-      let v357 = (v0 + 4i);
-      let v358 = (v1 + 4i);
-      let v359 = ((v357 * 12i) + v358);
-      s3[v359 >> 2u][v359 & 3i] = v213;
-      workgroupBarrier();
-      let v360 = (v0 * 3i);
+      let v351 = ((v337 * 4i) + 3i);
+      let v352 = (v338 + (min(v351, (P.p6 - 1i)) * P.p26));
+      let v353 = b3[v352];
+      let v354 = select(0f, v353, (v351 < P.p6));
+      let v355 = vec4<f32>(v342, v346, v350, v354);
+      v145 = v335;
+      v146 = v355;
+      let v356 = ((v0 * 12i) + v1);
+      s3[v356 >> 2u][v356 & 3i] = v209;
+      let v357 = (v1 + 4i);
+      let v358 = ((v0 * 12i) + v357);
+      s3[v358 >> 2u][v358 & 3i] = v210;
+      let v359 = (v0 + 4i);
+      let v360 = ((v359 * 12i) + v1);
+      s3[v360 >> 2u][v360 & 3i] = v211;
       let v361 = (v0 + 4i);
-      let v362 = (v361 * 3i);
-      for (var v363: i32 = 0i; v363 < 2i; v363 += 1i) {
-        let v364 = s3[(v360 + v363)];
-        let v365 = s3[(v362 + v363)];
-        let v366 = (((v363 * 4i) * 5i) + v1);
-        let v367 = s0[v366];
-        v10 = fma(vec4<f32>(v364.x), v367, v10);
-        v11 = fma(vec4<f32>(v365.x), v367, v11);
-        let v368 = ((((v363 * 4i) + 1i) * 5i) + v1);
-        let v369 = s0[v368];
-        v10 = fma(vec4<f32>(v364.y), v369, v10);
-        v11 = fma(vec4<f32>(v365.y), v369, v11);
-        let v370 = ((((v363 * 4i) + 2i) * 5i) + v1);
+      let v362 = (v1 + 4i);
+      let v363 = ((v361 * 12i) + v362);
+      s3[v363 >> 2u][v363 & 3i] = v212;
+      workgroupBarrier();
+      let v364 = (v0 * 3i);
+      let v365 = (v0 + 4i);
+      let v366 = (v365 * 3i);
+      for (var v367: i32 = 0i; v367 < 2i; v367 += 1i) {
+        let v368 = s3[(v364 + v367)];
+        let v369 = s3[(v366 + v367)];
+        let v370 = (((v367 * 4i) * 5i) + v1);
         let v371 = s0[v370];
-        v10 = fma(vec4<f32>(v364.z), v371, v10);
-        v11 = fma(vec4<f32>(v365.z), v371, v11);
-        let v372 = ((((v363 * 4i) + 3i) * 5i) + v1);
+        v10 = fma(vec4<f32>(v368.x), v371, v10);
+        v11 = fma(vec4<f32>(v369.x), v371, v11);
+        let v372 = ((((v367 * 4i) + 1i) * 5i) + v1);
         let v373 = s0[v372];
-        v10 = fma(vec4<f32>(v364.w), v373, v10);
-        v11 = fma(vec4<f32>(v365.w), v373, v11);
+        v10 = fma(vec4<f32>(v368.y), v373, v10);
+        v11 = fma(vec4<f32>(v369.y), v373, v11);
+        let v374 = ((((v367 * 4i) + 2i) * 5i) + v1);
+        let v375 = s0[v374];
+        v10 = fma(vec4<f32>(v368.z), v375, v10);
+        v11 = fma(vec4<f32>(v369.z), v375, v11);
+        let v376 = ((((v367 * 4i) + 3i) * 5i) + v1);
+        let v377 = s0[v376];
+        v10 = fma(vec4<f32>(v368.w), v377, v10);
+        v11 = fma(vec4<f32>(v369.w), v377, v11);
       }
       workgroupBarrier();
     }
   }
-  let v374 = (v7 + v0);
-  if ((v374 < P.p4)) {
-    let v375 = (((((v5 * P.p4) + v374) * P.p2) + v6) * P.p5);
-    let v376 = (v8 * vec4<f32>(1f));
-    let v377 = (v1 * 4i);
-    let v378 = (v375 + v377);
-    let v379 = v376.x;
-    if ((v377 < P.p5)) {
-      b5[v378] = v379;
+  let v378 = (v7 + v0);
+  if ((v378 < P.p4)) {
+    let v379 = (((((v5 * P.p4) + v378) * P.p2) + v6) * P.p5);
+    let v380 = (v8 * vec4<f32>(1f));
+    let v381 = (v1 * 4i);
+    let v382 = (v379 + v381);
+    let v383 = v380.x;
+    if ((v381 < P.p5)) {
+      b5[v382] = v383;
     }
-    let v380 = (v377 + 1i);
-    let v381 = (v375 + v380);
-    let v382 = v376.y;
-    if ((v380 < P.p5)) {
-      b5[v381] = v382;
+    let v384 = (v381 + 1i);
+    let v385 = (v379 + v384);
+    let v386 = v380.y;
+    if ((v384 < P.p5)) {
+      b5[v385] = v386;
     }
-    let v383 = (v377 + 2i);
-    let v384 = (v375 + v383);
-    let v385 = v376.z;
-    if ((v383 < P.p5)) {
-      b5[v384] = v385;
+    let v387 = (v381 + 2i);
+    let v388 = (v379 + v387);
+    let v389 = v380.z;
+    if ((v387 < P.p5)) {
+      b5[v388] = v389;
     }
-    let v386 = (v377 + 3i);
-    let v387 = (v375 + v386);
-    let v388 = v376.w;
-    if ((v386 < P.p5)) {
-      b5[v387] = v388;
-    }
-  }
-  let v389 = (v7 + v0);
-  if ((v389 < P.p4)) {
-    let v390 = (((((v5 * P.p4) + v389) * P.p2) + v6) * P.p6);
-    let v391 = (v10 * vec4<f32>(1f));
-    let v392 = (v1 * 4i);
-    let v393 = (v390 + v392);
-    let v394 = v391.x;
-    if ((v392 < P.p6)) {
-      b6[v393] = v394;
-    }
-    let v395 = (v392 + 1i);
-    let v396 = (v390 + v395);
-    let v397 = v391.y;
-    if ((v395 < P.p6)) {
-      b6[v396] = v397;
-    }
-    let v398 = (v392 + 2i);
-    let v399 = (v390 + v398);
-    let v400 = v391.z;
-    if ((v398 < P.p6)) {
-      b6[v399] = v400;
-    }
-    let v401 = (v392 + 3i);
-    let v402 = (v390 + v401);
-    let v403 = v391.w;
-    if ((v401 < P.p6)) {
-      b6[v402] = v403;
+    let v390 = (v381 + 3i);
+    let v391 = (v379 + v390);
+    let v392 = v380.w;
+    if ((v390 < P.p5)) {
+      b5[v391] = v392;
     }
   }
-  let v404 = (v0 + 4i);
-  let v405 = (v7 + v404);
-  if ((v405 < P.p4)) {
-    let v406 = (((((v5 * P.p4) + v405) * P.p2) + v6) * P.p5);
-    let v407 = (v9 * vec4<f32>(1f));
-    let v408 = (v1 * 4i);
-    let v409 = (v406 + v408);
-    let v410 = v407.x;
-    if ((v408 < P.p5)) {
-      b5[v409] = v410;
+  let v393 = (v7 + v0);
+  if ((v393 < P.p4)) {
+    let v394 = (((((v5 * P.p4) + v393) * P.p2) + v6) * P.p6);
+    let v395 = (v10 * vec4<f32>(1f));
+    let v396 = (v1 * 4i);
+    let v397 = (v394 + v396);
+    let v398 = v395.x;
+    if ((v396 < P.p6)) {
+      b6[v397] = v398;
     }
-    let v411 = (v408 + 1i);
-    let v412 = (v406 + v411);
-    let v413 = v407.y;
-    if ((v411 < P.p5)) {
-      b5[v412] = v413;
+    let v399 = (v396 + 1i);
+    let v400 = (v394 + v399);
+    let v401 = v395.y;
+    if ((v399 < P.p6)) {
+      b6[v400] = v401;
     }
-    let v414 = (v408 + 2i);
-    let v415 = (v406 + v414);
-    let v416 = v407.z;
-    if ((v414 < P.p5)) {
-      b5[v415] = v416;
+    let v402 = (v396 + 2i);
+    let v403 = (v394 + v402);
+    let v404 = v395.z;
+    if ((v402 < P.p6)) {
+      b6[v403] = v404;
     }
-    let v417 = (v408 + 3i);
-    let v418 = (v406 + v417);
-    let v419 = v407.w;
-    if ((v417 < P.p5)) {
-      b5[v418] = v419;
+    let v405 = (v396 + 3i);
+    let v406 = (v394 + v405);
+    let v407 = v395.w;
+    if ((v405 < P.p6)) {
+      b6[v406] = v407;
     }
   }
-  let v420 = (v0 + 4i);
-  let v421 = (v7 + v420);
-  if ((v421 < P.p4)) {
-    let v422 = (((((v5 * P.p4) + v421) * P.p2) + v6) * P.p6);
-    let v423 = (v11 * vec4<f32>(1f));
-    let v424 = (v1 * 4i);
-    let v425 = (v422 + v424);
-    let v426 = v423.x;
-    if ((v424 < P.p6)) {
-      b6[v425] = v426;
+  let v408 = (v0 + 4i);
+  let v409 = (v7 + v408);
+  if ((v409 < P.p4)) {
+    let v410 = (((((v5 * P.p4) + v409) * P.p2) + v6) * P.p5);
+    let v411 = (v9 * vec4<f32>(1f));
+    let v412 = (v1 * 4i);
+    let v413 = (v410 + v412);
+    let v414 = v411.x;
+    if ((v412 < P.p5)) {
+      b5[v413] = v414;
     }
-    let v427 = (v424 + 1i);
-    let v428 = (v422 + v427);
-    let v429 = v423.y;
-    if ((v427 < P.p6)) {
-      b6[v428] = v429;
+    let v415 = (v412 + 1i);
+    let v416 = (v410 + v415);
+    let v417 = v411.y;
+    if ((v415 < P.p5)) {
+      b5[v416] = v417;
     }
-    let v430 = (v424 + 2i);
-    let v431 = (v422 + v430);
-    let v432 = v423.z;
-    if ((v430 < P.p6)) {
-      b6[v431] = v432;
+    let v418 = (v412 + 2i);
+    let v419 = (v410 + v418);
+    let v420 = v411.z;
+    if ((v418 < P.p5)) {
+      b5[v419] = v420;
     }
-    let v433 = (v424 + 3i);
-    let v434 = (v422 + v433);
-    let v435 = v423.w;
-    if ((v433 < P.p6)) {
-      b6[v434] = v435;
+    let v421 = (v412 + 3i);
+    let v422 = (v410 + v421);
+    let v423 = v411.w;
+    if ((v421 < P.p5)) {
+      b5[v422] = v423;
+    }
+  }
+  let v424 = (v0 + 4i);
+  let v425 = (v7 + v424);
+  if ((v425 < P.p4)) {
+    let v426 = (((((v5 * P.p4) + v425) * P.p2) + v6) * P.p6);
+    let v427 = (v11 * vec4<f32>(1f));
+    let v428 = (v1 * 4i);
+    let v429 = (v426 + v428);
+    let v430 = v427.x;
+    if ((v428 < P.p6)) {
+      b6[v429] = v430;
+    }
+    let v431 = (v428 + 1i);
+    let v432 = (v426 + v431);
+    let v433 = v427.y;
+    if ((v431 < P.p6)) {
+      b6[v432] = v433;
+    }
+    let v434 = (v428 + 2i);
+    let v435 = (v426 + v434);
+    let v436 = v427.z;
+    if ((v434 < P.p6)) {
+      b6[v435] = v436;
+    }
+    let v437 = (v428 + 3i);
+    let v438 = (v426 + v437);
+    let v439 = v427.w;
+    if ((v437 < P.p6)) {
+      b6[v438] = v439;
     }
   }
 }

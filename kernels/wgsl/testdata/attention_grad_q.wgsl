@@ -52,8 +52,8 @@ fn from_bits(x: u32) -> f32 {
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
   let lid = i32(local);
-  let v0 = i32(u32(lid) / u32(4i));
-  let v1 = i32(u32(lid) % u32(4i));
+  let v0 = ((i32(u32(lid) / u32(8i)) * 2i) + i32(u32(lid) % u32(2i)));
+  let v1 = i32(u32(i32(u32(lid) % u32(8i))) / u32(2i));
   let v2 = (P.p0 * P.p1);
   let v3 = i32(u32(gid) / u32(v2));
   let v4 = i32(u32(gid) % u32(v2));
@@ -262,35 +262,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v200 = vec4<f32>(v187, v191, v195, v199);
     var v201: f32 = 0f;
     var v202: f32 = 0f;
-    let v203 = (v0 * 5i);
+    var v203: f32 = 0f;
     var v204: f32 = 0f;
-    var v205: f32 = 0f;
+    let v205 = (v0 * 5i);
     let v206 = (v0 + 4i);
     let v207 = (v206 * 5i);
     let v208 = (v1 * 5i);
     let v209 = (v1 + 4i);
     let v210 = (v209 * 5i);
     for (var v211: i32 = 0i; v211 < 4i; v211 += 1i) {
-      let v212 = s2[(v203 + v211)];
+      let v212 = s2[(v205 + v211)];
       let v213 = s2[(v207 + v211)];
       let v214 = s0[(v208 + v211)];
       let v215 = s0[(v210 + v211)];
       v201 = fma(v212.x, v214.x, v201);
       v202 = fma(v212.x, v215.x, v202);
-      v204 = fma(v213.x, v214.x, v204);
-      v205 = fma(v213.x, v215.x, v205);
+      v203 = fma(v213.x, v214.x, v203);
+      v204 = fma(v213.x, v215.x, v204);
       v201 = fma(v212.y, v214.y, v201);
       v202 = fma(v212.y, v215.y, v202);
-      v204 = fma(v213.y, v214.y, v204);
-      v205 = fma(v213.y, v215.y, v205);
+      v203 = fma(v213.y, v214.y, v203);
+      v204 = fma(v213.y, v215.y, v204);
       v201 = fma(v212.z, v214.z, v201);
       v202 = fma(v212.z, v215.z, v202);
-      v204 = fma(v213.z, v214.z, v204);
-      v205 = fma(v213.z, v215.z, v205);
+      v203 = fma(v213.z, v214.z, v203);
+      v204 = fma(v213.z, v215.z, v204);
       v201 = fma(v212.w, v214.w, v201);
       v202 = fma(v212.w, v215.w, v202);
-      v204 = fma(v213.w, v214.w, v204);
-      v205 = fma(v213.w, v215.w, v205);
+      v203 = fma(v213.w, v214.w, v203);
+      v204 = fma(v213.w, v215.w, v204);
     }
     workgroupBarrier();
     let v216 = ((i32(u32(lid) / u32(4i)) * 5i) + i32(u32(lid) % u32(4i)));
@@ -300,35 +300,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     workgroupBarrier();
     var v218: f32 = 0f;
     var v219: f32 = 0f;
-    let v220 = (v0 * 5i);
+    var v220: f32 = 0f;
     var v221: f32 = 0f;
-    var v222: f32 = 0f;
+    let v222 = (v0 * 5i);
     let v223 = (v0 + 4i);
     let v224 = (v223 * 5i);
     let v225 = (v1 * 5i);
     let v226 = (v1 + 4i);
     let v227 = (v226 * 5i);
     for (var v228: i32 = 0i; v228 < 4i; v228 += 1i) {
-      let v229 = s1[(v220 + v228)];
+      let v229 = s1[(v222 + v228)];
       let v230 = s1[(v224 + v228)];
       let v231 = s0[(v225 + v228)];
       let v232 = s0[(v227 + v228)];
       v218 = fma(v229.x, v231.x, v218);
       v219 = fma(v229.x, v232.x, v219);
-      v221 = fma(v230.x, v231.x, v221);
-      v222 = fma(v230.x, v232.x, v222);
+      v220 = fma(v230.x, v231.x, v220);
+      v221 = fma(v230.x, v232.x, v221);
       v218 = fma(v229.y, v231.y, v218);
       v219 = fma(v229.y, v232.y, v219);
-      v221 = fma(v230.y, v231.y, v221);
-      v222 = fma(v230.y, v232.y, v222);
+      v220 = fma(v230.y, v231.y, v220);
+      v221 = fma(v230.y, v232.y, v221);
       v218 = fma(v229.z, v231.z, v218);
       v219 = fma(v229.z, v232.z, v219);
-      v221 = fma(v230.z, v231.z, v221);
-      v222 = fma(v230.z, v232.z, v222);
+      v220 = fma(v230.z, v231.z, v220);
+      v221 = fma(v230.z, v232.z, v221);
       v218 = fma(v229.w, v231.w, v218);
       v219 = fma(v229.w, v232.w, v219);
-      v221 = fma(v230.w, v231.w, v221);
-      v222 = fma(v230.w, v232.w, v222);
+      v220 = fma(v230.w, v231.w, v220);
+      v221 = fma(v230.w, v232.w, v221);
     }
     let v233 = (v158 + 8i);
     let v234 = (v158 + v1);
@@ -341,7 +341,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v240 = (v7 + v239);
     let v241 = (v115 + ((min(v240, (P.p3 - 1i)) * P.p25) + (min(v234, (P.p4 - 1i)) * P.p26)));
     let v242 = (b3[v241] != u32(0u));
-    v221 = select(from_bits(0xff800000u), v221, (v235 & v242));
+    v220 = select(from_bits(0xff800000u), v220, (v235 & v242));
     let v243 = (v1 + 4i);
     let v244 = (v158 + v243);
     let v245 = (v244 < P.p4);
@@ -353,153 +353,157 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v250 = (v7 + v249);
     let v251 = (v115 + ((min(v250, (P.p3 - 1i)) * P.p25) + (min(v244, (P.p4 - 1i)) * P.p26)));
     let v252 = (b3[v251] != u32(0u));
-    v222 = select(from_bits(0xff800000u), v222, (v245 & v252));
-    v218 = exp((v218 - v102));
-    v201 = (v218 * (v201 - v104));
-    v219 = exp((v219 - v102));
-    v202 = (v219 * (v202 - v104));
-    v221 = exp((v221 - v109));
-    v204 = (v221 * (v204 - v111));
-    v222 = exp((v222 - v109));
-    v205 = (v222 * (v205 - v111));
-    let v253 = ((v0 * 12i) + v1);
-    s3[v253 >> 2u][v253 & 3i] = v201;
-    let v254 = (v1 + 4i);
-    let v255 = ((v0 * 12i) + v254);
-    s3[v255 >> 2u][v255 & 3i] = v202;
-    let v256 = (v0 + 4i);
-    let v257 = ((v256 * 12i) + v1);
-    s3[v257 >> 2u][v257 & 3i] = v204;
-    let v258 = (v0 + 4i);
-    let v259 = (v1 + 4i);
-    let v260 = ((v258 * 12i) + v259);
-    s3[v260 >> 2u][v260 & 3i] = v205;
-    let v261 = (v158 + 8i);
-    let v262 = i32(u32(lid) / u32(4i));
-    let v263 = i32(u32(lid) % u32(4i));
-    let v264 = (v114 + (min((v261 + v262), (P.p4 - 1i)) * P.p20));
-    let v265 = (v263 * 4i);
-    let v266 = (v264 + (min(v265, (P.p6 - 1i)) * P.p21));
-    let v267 = b2[v266];
-    let v268 = select(0f, v267, (v265 < P.p6));
-    let v269 = ((v263 * 4i) + 1i);
-    let v270 = (v264 + (min(v269, (P.p6 - 1i)) * P.p21));
+    v221 = select(from_bits(0xff800000u), v221, (v245 & v252));
+    let v253 = exp((v218 - v102));
+    v201 = (v253 * (v201 - v104));
+    v218 = v253;
+    let v254 = exp((v219 - v102));
+    v202 = (v254 * (v202 - v104));
+    v219 = v254;
+    let v255 = exp((v220 - v109));
+    v203 = (v255 * (v203 - v111));
+    v220 = v255;
+    let v256 = exp((v221 - v109));
+    v204 = (v256 * (v204 - v111));
+    v221 = v256;
+    let v257 = ((v0 * 12i) + v1);
+    s3[v257 >> 2u][v257 & 3i] = v201;
+    let v258 = (v1 + 4i);
+    let v259 = ((v0 * 12i) + v258);
+    s3[v259 >> 2u][v259 & 3i] = v202;
+    let v260 = (v0 + 4i);
+    let v261 = ((v260 * 12i) + v1);
+    s3[v261 >> 2u][v261 & 3i] = v203;
+    let v262 = (v0 + 4i);
+    let v263 = (v1 + 4i);
+    let v264 = ((v262 * 12i) + v263);
+    s3[v264 >> 2u][v264 & 3i] = v204;
+    let v265 = (v158 + 8i);
+    let v266 = i32(u32(lid) / u32(4i));
+    let v267 = i32(u32(lid) % u32(4i));
+    let v268 = (v114 + (min((v265 + v266), (P.p4 - 1i)) * P.p20));
+    let v269 = (v267 * 4i);
+    let v270 = (v268 + (min(v269, (P.p6 - 1i)) * P.p21));
     let v271 = b2[v270];
     let v272 = select(0f, v271, (v269 < P.p6));
-    let v273 = ((v263 * 4i) + 2i);
-    let v274 = (v264 + (min(v273, (P.p6 - 1i)) * P.p21));
+    let v273 = ((v267 * 4i) + 1i);
+    let v274 = (v268 + (min(v273, (P.p6 - 1i)) * P.p21));
     let v275 = b2[v274];
     let v276 = select(0f, v275, (v273 < P.p6));
-    let v277 = ((v263 * 4i) + 3i);
-    let v278 = (v264 + (min(v277, (P.p6 - 1i)) * P.p21));
+    let v277 = ((v267 * 4i) + 2i);
+    let v278 = (v268 + (min(v277, (P.p6 - 1i)) * P.p21));
     let v279 = b2[v278];
     let v280 = select(0f, v279, (v277 < P.p6));
-    let v281 = vec4<f32>(v268, v272, v276, v280);
-    let v282 = i32(u32((lid + 16i)) / u32(4i));
-    let v283 = i32(u32((lid + 16i)) % u32(4i));
-    let v284 = (v114 + (min((v261 + v282), (P.p4 - 1i)) * P.p20));
-    let v285 = (v283 * 4i);
-    let v286 = (v284 + (min(v285, (P.p6 - 1i)) * P.p21));
-    let v287 = b2[v286];
-    let v288 = select(0f, v287, (v285 < P.p6));
-    let v289 = ((v283 * 4i) + 1i);
-    let v290 = (v284 + (min(v289, (P.p6 - 1i)) * P.p21));
+    let v281 = ((v267 * 4i) + 3i);
+    let v282 = (v268 + (min(v281, (P.p6 - 1i)) * P.p21));
+    let v283 = b2[v282];
+    let v284 = select(0f, v283, (v281 < P.p6));
+    let v285 = vec4<f32>(v272, v276, v280, v284);
+    let v286 = i32(u32((lid + 16i)) / u32(4i));
+    let v287 = i32(u32((lid + 16i)) % u32(4i));
+    let v288 = (v114 + (min((v265 + v286), (P.p4 - 1i)) * P.p20));
+    let v289 = (v287 * 4i);
+    let v290 = (v288 + (min(v289, (P.p6 - 1i)) * P.p21));
     let v291 = b2[v290];
     let v292 = select(0f, v291, (v289 < P.p6));
-    let v293 = ((v283 * 4i) + 2i);
-    let v294 = (v284 + (min(v293, (P.p6 - 1i)) * P.p21));
+    let v293 = ((v287 * 4i) + 1i);
+    let v294 = (v288 + (min(v293, (P.p6 - 1i)) * P.p21));
     let v295 = b2[v294];
     let v296 = select(0f, v295, (v293 < P.p6));
-    let v297 = ((v283 * 4i) + 3i);
-    let v298 = (v284 + (min(v297, (P.p6 - 1i)) * P.p21));
+    let v297 = ((v287 * 4i) + 2i);
+    let v298 = (v288 + (min(v297, (P.p6 - 1i)) * P.p21));
     let v299 = b2[v298];
     let v300 = select(0f, v299, (v297 < P.p6));
-    let v301 = vec4<f32>(v288, v292, v296, v300);
-    v156 = v281;
-    v157 = v301;
+    let v301 = ((v287 * 4i) + 3i);
+    let v302 = (v288 + (min(v301, (P.p6 - 1i)) * P.p21));
+    let v303 = b2[v302];
+    let v304 = select(0f, v303, (v301 < P.p6));
+    let v305 = vec4<f32>(v292, v296, v300, v304);
+    v156 = v285;
+    v157 = v305;
     workgroupBarrier();
-    let v302 = (v0 * 3i);
-    let v303 = (v0 + 4i);
-    let v304 = (v303 * 3i);
-    for (var v305: i32 = 0i; v305 < 2i; v305 += 1i) {
-      let v306 = s3[(v302 + v305)];
-      let v307 = s3[(v304 + v305)];
-      let v308 = (((v305 * 4i) * 5i) + v1);
-      let v309 = s0[v308];
-      v8 = fma(vec4<f32>(v306.x), v309, v8);
-      v9 = fma(vec4<f32>(v307.x), v309, v9);
-      let v310 = ((((v305 * 4i) + 1i) * 5i) + v1);
-      let v311 = s0[v310];
-      v8 = fma(vec4<f32>(v306.y), v311, v8);
-      v9 = fma(vec4<f32>(v307.y), v311, v9);
-      let v312 = ((((v305 * 4i) + 2i) * 5i) + v1);
+    let v306 = (v0 * 3i);
+    let v307 = (v0 + 4i);
+    let v308 = (v307 * 3i);
+    for (var v309: i32 = 0i; v309 < 2i; v309 += 1i) {
+      let v310 = s3[(v306 + v309)];
+      let v311 = s3[(v308 + v309)];
+      let v312 = (((v309 * 4i) * 5i) + v1);
       let v313 = s0[v312];
-      v8 = fma(vec4<f32>(v306.z), v313, v8);
-      v9 = fma(vec4<f32>(v307.z), v313, v9);
-      let v314 = ((((v305 * 4i) + 3i) * 5i) + v1);
+      v8 = fma(vec4<f32>(v310.x), v313, v8);
+      v9 = fma(vec4<f32>(v311.x), v313, v9);
+      let v314 = ((((v309 * 4i) + 1i) * 5i) + v1);
       let v315 = s0[v314];
-      v8 = fma(vec4<f32>(v306.w), v315, v8);
-      v9 = fma(vec4<f32>(v307.w), v315, v9);
+      v8 = fma(vec4<f32>(v310.y), v315, v8);
+      v9 = fma(vec4<f32>(v311.y), v315, v9);
+      let v316 = ((((v309 * 4i) + 2i) * 5i) + v1);
+      let v317 = s0[v316];
+      v8 = fma(vec4<f32>(v310.z), v317, v8);
+      v9 = fma(vec4<f32>(v311.z), v317, v9);
+      let v318 = ((((v309 * 4i) + 3i) * 5i) + v1);
+      let v319 = s0[v318];
+      v8 = fma(vec4<f32>(v310.w), v319, v8);
+      v9 = fma(vec4<f32>(v311.w), v319, v9);
     }
     workgroupBarrier();
   }
-  let v316 = (v7 + v0);
-  if ((v316 < P.p3)) {
-    let v317 = (((((v5 * P.p3) + v316) * P.p1) + v6) * P.p5);
-    let v318 = (v8 * vec4<f32>(P.p7));
-    let v319 = (v1 * 4i);
-    let v320 = (v317 + v319);
-    let v321 = v318.x;
-    if ((v319 < P.p5)) {
-      b6[v320] = v321;
+  let v320 = (v7 + v0);
+  if ((v320 < P.p3)) {
+    let v321 = (((((v5 * P.p3) + v320) * P.p1) + v6) * P.p5);
+    let v322 = (v8 * vec4<f32>(P.p7));
+    let v323 = (v1 * 4i);
+    let v324 = (v321 + v323);
+    let v325 = v322.x;
+    if ((v323 < P.p5)) {
+      b6[v324] = v325;
     }
-    let v322 = (v319 + 1i);
-    let v323 = (v317 + v322);
-    let v324 = v318.y;
-    if ((v322 < P.p5)) {
-      b6[v323] = v324;
+    let v326 = (v323 + 1i);
+    let v327 = (v321 + v326);
+    let v328 = v322.y;
+    if ((v326 < P.p5)) {
+      b6[v327] = v328;
     }
-    let v325 = (v319 + 2i);
-    let v326 = (v317 + v325);
-    let v327 = v318.z;
-    if ((v325 < P.p5)) {
-      b6[v326] = v327;
+    let v329 = (v323 + 2i);
+    let v330 = (v321 + v329);
+    let v331 = v322.z;
+    if ((v329 < P.p5)) {
+      b6[v330] = v331;
     }
-    let v328 = (v319 + 3i);
-    let v329 = (v317 + v328);
-    let v330 = v318.w;
-    if ((v328 < P.p5)) {
-      b6[v329] = v330;
+    let v332 = (v323 + 3i);
+    let v333 = (v321 + v332);
+    let v334 = v322.w;
+    if ((v332 < P.p5)) {
+      b6[v333] = v334;
     }
   }
-  let v331 = (v0 + 4i);
-  let v332 = (v7 + v331);
-  if ((v332 < P.p3)) {
-    let v333 = (((((v5 * P.p3) + v332) * P.p1) + v6) * P.p5);
-    let v334 = (v9 * vec4<f32>(P.p7));
-    let v335 = (v1 * 4i);
-    let v336 = (v333 + v335);
-    let v337 = v334.x;
-    if ((v335 < P.p5)) {
-      b6[v336] = v337;
+  let v335 = (v0 + 4i);
+  let v336 = (v7 + v335);
+  if ((v336 < P.p3)) {
+    let v337 = (((((v5 * P.p3) + v336) * P.p1) + v6) * P.p5);
+    let v338 = (v9 * vec4<f32>(P.p7));
+    let v339 = (v1 * 4i);
+    let v340 = (v337 + v339);
+    let v341 = v338.x;
+    if ((v339 < P.p5)) {
+      b6[v340] = v341;
     }
-    let v338 = (v335 + 1i);
-    let v339 = (v333 + v338);
-    let v340 = v334.y;
-    if ((v338 < P.p5)) {
-      b6[v339] = v340;
+    let v342 = (v339 + 1i);
+    let v343 = (v337 + v342);
+    let v344 = v338.y;
+    if ((v342 < P.p5)) {
+      b6[v343] = v344;
     }
-    let v341 = (v335 + 2i);
-    let v342 = (v333 + v341);
-    let v343 = v334.z;
-    if ((v341 < P.p5)) {
-      b6[v342] = v343;
+    let v345 = (v339 + 2i);
+    let v346 = (v337 + v345);
+    let v347 = v338.z;
+    if ((v345 < P.p5)) {
+      b6[v346] = v347;
     }
-    let v344 = (v335 + 3i);
-    let v345 = (v333 + v344);
-    let v346 = v334.w;
-    if ((v344 < P.p5)) {
-      b6[v345] = v346;
+    let v348 = (v339 + 3i);
+    let v349 = (v337 + v348);
+    let v350 = v338.w;
+    if ((v348 < P.p5)) {
+      b6[v349] = v350;
     }
   }
 }
