@@ -12,10 +12,10 @@ import (
 type castPolicy uint8
 
 const (
-	keepTypes castPolicy = iota
-	castLower            // to the dtype of the context
-	castFull             // to float32
-	castWidest           // to float32 when one of them is
+	keepTypes  castPolicy = iota
+	castLower             // to the dtype of the context
+	castFull              // to float32
+	castWidest            // to float32 when one of them is
 )
 
 // autocastNames are the operators that autocast casts the operands of, by device: the CPU, GPUs. They are those of

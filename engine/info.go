@@ -59,6 +59,7 @@ const (
 	ModeDeterministic
 	ModeAutocastCPU
 	ModeAutocastGPU
+	ModeAllowMutation
 )
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
@@ -84,6 +85,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.lock.wait)
 	case ModeDeterministic:
 		return set(&e.s.Deterministic)
+	case ModeAllowMutation:
+		return set(&e.s.T.AllowMutation)
 	case ModeAutocastCPU, ModeAutocastGPU:
 		to := &e.s.Autocast[m-ModeAutocastCPU]
 		old = int64(*to)

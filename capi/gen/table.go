@@ -175,7 +175,8 @@ enum {
     TL_MODE_BUSY_WAIT = 4,
     TL_MODE_DETERMINISTIC = 5,
     TL_MODE_AUTOCAST_CPU = 6, /* a dtype, or 0 */
-    TL_MODE_AUTOCAST_GPU = 7
+    TL_MODE_AUTOCAST_GPU = 7,
+    TL_MODE_ALLOW_MUTATION = 8 /* of what steps save; no result depends on it */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
 

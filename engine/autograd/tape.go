@@ -99,6 +99,9 @@ type Tape struct {
 	OnHookFree func(id uint64)
 	// From is what the steps recorded now come from.
 	From Source
+	// AllowMutation: what the steps recorded now save may be written to. Values do not change, so there is nothing
+	// else to do than not to look.
+	AllowMutation bool
 }
 
 // New makes an empty tape over g.
@@ -138,7 +141,7 @@ func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
 // save makes an entry for v; held entries keep the value alive.
 func (t *Tape) save(v op.Val, held bool) Saved {
 	s := Saved{Val: v, Held: held && v.IsTensor()}
-	if v.Replaced {
+	if v.Replaced || t.AllowMutation {
 		s.Val.Base = 0
 	} else if v.Base != 0 {
 		s.BaseGen, s.Commit = t.Bases.Commit(v.Base)
@@ -199,6 +202,9 @@ func (t *Tape) RecordLeaf(handle uint64, v op.Val) uint32 {
 // AdoptOutput tells output k of edge e that it became base: a saved output is then
 // guarded like any other saved value.
 func (t *Tape) AdoptOutput(e, base uint32) {
+	if t.AllowMutation {
+		return
+	}
 	n, k := t.Node(e), int(e&15)
 	for n.Kind == KindView { // a view of the output is the output's storage
 		e = n.In[0].Val.Tape

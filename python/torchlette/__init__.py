@@ -69,6 +69,7 @@ _LAZY = (
 # Names of this module that are made elsewhere, by where they are.
 _ELSEWHERE = {
     **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled"), "amp"),
+    **dict.fromkeys(("clear_autocast_cache", "is_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"), "amp.autocast_mode"),
     "compile": "compiler",
     "vmap": "func",
     "einsum": "einstein",

@@ -157,11 +157,47 @@ def test_modified_saved_values_have_pytorch_s_text() -> None:
     assert texts[0] == texts[1]
 
 
-def test_saved_tensors_hooks_are_refused() -> None:
-    """With an alternative."""
-    for name in ("saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "allow_mutation_on_saved_tensors"):
-        with pytest.raises(NotImplementedError, match="checkpoint"):
-            getattr(graph, name)(lambda x: x)
+def test_hooks_of_saved_values_are_refused() -> None:
+    """With an alternative, or as the program said; what only moves saved values changes nothing."""
+    with pytest.raises(NotImplementedError, match="checkpoint"):
+        graph.saved_tensors_hooks(lambda x: x, lambda x: x)
+    for lib in (torch, torchlette):
+        found = lib.autograd.graph
+        with found.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"), found.saved_tensors_hooks(id, id):
+            pass
+        v = leaves(lib)
+        with found.save_on_cpu():
+            y = (v["a"] * v["b"]).sum()
+        y.backward()
+        assert v["a"].grad.tolist() == v["b"].tolist()
+
+
+def test_saved_values_may_be_written_to_where_that_is_allowed() -> None:
+    """The gradient is that of the values at the time of the operation: of operands, results, and views of them."""
+    results = []
+    for lib in (torch, torchlette):
+        a = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        for _ in range(4):  # later calls are recorded from recipes
+            with lib.autograd.graph.allow_mutation_on_saved_tensors():
+                b = a.clone()
+                y = (b**2).sum() + b.exp().sum()
+                b.sin_()
+                e = a.exp()
+                e[:2].mul_(5)
+                (y + e.sum()).backward()
+            b = a.clone()
+            y = (b**2).sum()
+            b.sin_()
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                y.backward()
+        results.append(a.grad.tolist())
+        with (
+            pytest.raises(RuntimeError, match="nested"),
+            lib.autograd.graph.allow_mutation_on_saved_tensors(),
+            lib.autograd.graph.allow_mutation_on_saved_tensors(),
+        ):
+            pass
+    assert results[1] == pytest.approx(results[0])
 
 
 def test_write_to_a_view_of_a_detached_part() -> None:

@@ -84,6 +84,22 @@ def test_contexts() -> None:
         assert (torchlette.ones(2, 2) @ torchlette.ones(2, 2)).dtype is torchlette.float32
 
 
+def test_the_state_can_be_set() -> None:
+    for lib in (torch, facade):
+        x = lib.ones(2, 2)
+        try:
+            lib.set_autocast_dtype("cpu", lib.float16)
+            lib.set_autocast_enabled("cpu", True)
+            assert (x @ x).dtype is lib.float16 and lib.is_autocast_enabled("cpu")
+            lib.set_autocast_dtype("cpu", lib.bfloat16)
+            assert (x @ x).dtype is lib.bfloat16
+        finally:
+            lib.set_autocast_dtype("cpu", lib.bfloat16)
+            lib.set_autocast_enabled("cpu", False)
+            lib.clear_autocast_cache()
+        assert (x @ x).dtype is lib.float32
+
+
 def test_calls_that_are_alike_but_for_the_context() -> None:
     """The fourth like call does not enter the engine: it must not take the result of another context."""
     x = torchlette.ones(3, 3)

@@ -12,7 +12,18 @@ from typing import Any, ParamSpec, TypeVar
 from torchlette import _C
 from torchlette._nested import replaced
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
+__all__ = [
+    "autocast",
+    "clear_autocast_cache",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,10 +45,36 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     return is_autocast_available(device_type or "cuda") and _C._set_autocast(device_type == "wgpu") is not None
 
 
+# What operators are cast to where nobody says.
+_defaults = {"cpu": _C.bfloat16, "wgpu": _C.float16, "cuda": _C.float16}
+
+
 def get_autocast_dtype(device_type: str) -> _C.dtype:
-    """Return what operators are cast to: by default bfloat16 on the CPU, else float16."""
+    """Return what operators are or would be cast to: by default bfloat16 on the CPU, else float16."""
     now = _C._set_autocast(device_type == "wgpu") if is_autocast_available(device_type) else None
-    return now or (_C.bfloat16 if device_type == "cpu" else _C.float16)
+    return now or _defaults.get(device_type, _C.float16)
+
+
+def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
+    """Set the default of ``autocast``, and what operators are cast to if they are."""
+    _defaults[device_type] = dtype
+    if is_autocast_enabled(device_type):
+        _C._set_autocast(device_type == "wgpu", dtype)
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Cast operators on the device from here on, or no more. With ``enabled`` alone it is for CUDA, where it does nothing."""
+    if isinstance(device_type, str) and is_autocast_available(device_type):
+        _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Return ``False``: weights are cast where they are used."""
+    return False
+
+
+def clear_autocast_cache() -> None:
+    """Do nothing: no cast weight is kept."""
 
 
 class autocast:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from torchlette import _C, autograd
@@ -168,14 +169,49 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     return _Handles([t.register_hook(functools.partial(collector.take, i)) for i, t in enumerate(tensors)])
 
 
-_RECOMPUTE = "saved values stay in the engine: use torchlette.utils.checkpoint.checkpoint to keep fewer of them"
+# Saved values ----------------------------------------------------------------------------
+
+_forbidden: list[str] = []
 
 
-def _refuse(name: str, *args: Any, **kwargs: Any) -> NoReturn:
-    raise NotImplementedError(f"autograd.graph.{name}: {_RECOMPUTE}")
+def saved_tensors_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> NoReturn:
+    """Raise: saved values stay in the engine."""
+    if _forbidden:
+        raise RuntimeError(_forbidden[-1])
+    raise NotImplementedError(
+        "autograd.graph.saved_tensors_hooks: saved values stay in the engine: use torchlette.utils.checkpoint.checkpoint to keep fewer of them"
+    )
 
 
-saved_tensors_hooks = functools.partial(_refuse, "saved_tensors_hooks")
-save_on_cpu = functools.partial(_refuse, "save_on_cpu")
-disable_saved_tensors_hooks = functools.partial(_refuse, "disable_saved_tensors_hooks")
-allow_mutation_on_saved_tensors = functools.partial(_refuse, "allow_mutation_on_saved_tensors")
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Let :func:`saved_tensors_hooks` raise ``RuntimeError(error_message)`` within the context."""
+    _forbidden.append(error_message)
+    try:
+        yield
+    finally:
+        _forbidden.pop()
+
+
+@contextlib.contextmanager
+def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
+    """Change nothing: gradients are the same, and saved values stay on their device. ``utils.checkpoint`` keeps fewer of them."""
+    yield
+
+
+class _Mutation:
+    """What :func:`allow_mutation_on_saved_tensors` gives; values are kept by the steps that save them alone."""
+
+    def clear(self) -> None:
+        """Do nothing: there are no clones."""
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_Mutation]:
+    """Let tensors that were saved within the context be written to: the backward pass reads what they were."""
+    if _C._set_allow_mutation(True):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    try:
+        yield _Mutation()
+    finally:
+        _C._set_allow_mutation(False)
