@@ -12,10 +12,9 @@ import argparse
 import importlib.util
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -293,22 +292,6 @@ def compete(sides: Sides, rounds: int, statistic: Callable[[list[float]], float]
     return {who: statistic(t) for who, t in taken.items()}
 
 
-@contextmanager
-def other_core_busy(wanted: bool) -> Iterator[None]:
-    """Keep the last core busy with a process that spins."""
-    if not wanted:
-        yield
-        return
-    spin = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(spin.pid, {max(os.sched_getaffinity(0))})
-        yield
-    finally:
-        spin.kill()
-        spin.wait()
-
-
 def measure_case(case: Case, rounds: int, statistic: Callable[[list[float]], float], busy: bool) -> Any:
     """Measure one row and describe it."""
     from measure import Row
@@ -345,7 +328,7 @@ def main() -> int:
     absent = [r for r in RIVALS if not _installed(r) or r == "compile" and not options.compile]
     print(f"{options.threads} threads; without {', '.join(absent) or 'no rival'}")
     rows = []
-    with other_core_busy(options.busy):
+    with measure.other_core_busy(options.threads) if options.busy else nullcontext():
         for family in (products, elementwise, reductions, ordering, rows_and_losses):
             for case in family(maker):
                 if not options.names or any(n in case.name for n in options.names):

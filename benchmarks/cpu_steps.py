@@ -1,4 +1,7 @@
-"""Training steps and small work on the CPU, 2 threads: against PyTorch eager with its fused AdamW, and without."""
+"""Training steps and small work on the CPU, 2 threads: against PyTorch eager with its fused AdamW, and with ``torch.compile``.
+
+Each row says too what became of the ratio (``busy``) while a spinning process held the other core.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import demo_step
-from measure import Row, race
+from measure import Row, other_core_busy, race
 from steps import DISTIL, gpt2_steps, library, models
 
 OPS = 100
@@ -17,7 +20,8 @@ def mlp_steps(name: str) -> Callable[[], float]:
     """Return a function that makes 20 steps of a 16-wide net of three layers."""
     lib, gpt2 = library(name), models(name)
     lib.manual_seed(0)
-    return gpt2.fit(gpt2.mlp(16, 3), lib.randn(8, 16), lib.randn(8, 16), 20)
+    net = gpt2.mlp(16, 3)
+    return gpt2.fit(lib.compile(net) if name == "compile" else net, lib.randn(8, 16), lib.randn(8, 16), 20)
 
 
 def linear_calls(name: str) -> Callable[[], Any]:
@@ -65,10 +69,25 @@ def chain(name: str) -> Callable[[], Any]:
     return run
 
 
-def compare(name: str, make: Callable[[str], Callable[[], Any]], count: int, rounds: int = 7) -> Row:
+def against_compiled(ours: Callable[[], Any], make: Callable[[str], Callable[[], Any]], count: int, rounds: int) -> dict[str, Any]:
+    """Race a case with ``torch.compile``, or tell why that does not run here."""
+    try:
+        mine, theirs = race(ours, make("compile"), rounds=rounds)
+    except Exception as e:  # whatever the compiler's chain of tools raises
+        print(f"torch.compile does not run: {type(e).__name__}: {str(e).splitlines()[0]}")
+        return {"compile": "none"}
+    return {"compile": mine / theirs, "compile_s": theirs / count}
+
+
+def compare(name: str, make: Callable[[str], Callable[[], Any]], count: int, rounds: int = 7, compiled: bool = False) -> Row:
     """Race one case; ``count`` pieces of work a call."""
-    ours, theirs = race(make("torchlette"), make("torch"), rounds=rounds)
-    return Row(name, ours / count, theirs / count)
+    ours, theirs = make("torchlette"), make("torch")
+    mine, rival = race(ours, theirs, rounds=rounds)
+    detail = against_compiled(ours, make, count, rounds) if compiled else {}
+    with other_core_busy():
+        busy, busy_rival = race(ours, theirs, rounds=rounds // 2 + 1, warm=1)
+    detail |= {"busy": busy / busy_rival, "busy_ours_s": busy / count, "busy_torch_s": busy_rival / count}
+    return Row(name, mine / count, rival / count, detail=detail)
 
 
 def rows() -> list[Row]:
@@ -78,9 +97,9 @@ def rows() -> list[Row]:
         compare("one small op in a chain of 1,000", chain, CHAIN),
         compare("100 small ops, forward and backward", small_ops, OPS),
         compare("nn.Linear(16, 16) call", linear_calls, OPS),
-        compare("16-wide net of three layers, step", mlp_steps, 20),
-        compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3),
+        compare("16-wide net of three layers, step", mlp_steps, 20, compiled=True),
+        compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3, compiled=True),
     ]
     for length in (31, 128):
-        out.append(compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3))
+        out.append(compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3, compiled=True))
     return out

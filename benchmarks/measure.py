@@ -11,7 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,31 @@ def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, war
         a.append(seconds(ours))
         b.append(seconds(rival))
     return statistics.median(a), statistics.median(b)
+
+
+@contextmanager
+def other_core_busy(cores: int = 2) -> Iterator[None]:
+    """Hold every thread of this process on its first ``cores`` cores, and keep the last of these busy with a process that spins."""
+    pinned = hasattr(os, "sched_setaffinity")
+    whole = os.sched_getaffinity(0) if pinned else set()
+    kept = set(sorted(whole)[:cores])
+    spin = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        if pinned:
+            os.sched_setaffinity(spin.pid, {max(kept)})
+            _pin(kept)
+        yield
+    finally:
+        spin.kill()
+        spin.wait()
+        if pinned:
+            _pin(whole)
+
+
+def _pin(cores: set[int]) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it ended
+            os.sched_setaffinity(int(thread), cores)
 
 
 def _commit() -> str:

@@ -21,14 +21,14 @@ DISTIL, SMALL = (6, 12, 768), (12, 12, 768)
 
 
 def library(name: str) -> ModuleType:
-    """Return the module of tensors: torchlette or torch."""
+    """Return the module of tensors: torchlette, or torch, which also serves ``compile``."""
     return torchlette if name == "torchlette" else torch
 
 
 def models(name: str) -> ModuleType:
     """Return ``gpt2.py`` with its imports bound to a library."""
     source = (Path(__file__).parent / "gpt2.py").read_text()
-    if name == "torch":
+    if name != "torchlette":
         source = source.replace("torchlette.torch", "torch")
     module = ModuleType(f"gpt2_{name}")
     sys.modules[module.__name__] = module
@@ -37,13 +37,13 @@ def models(name: str) -> ModuleType:
 
 
 def gpt2_steps(name: str, device: str, shape: tuple[int, int, int], batch: int, length: int, steps: int, vocabulary: int = VOCABULARY) -> Callable[[], float]:
-    """Return a function that trains a GPT-2 of that shape for some steps and reads the loss."""
+    """Return a function that trains a GPT-2 of that shape for some steps and reads the loss; ``compile`` is torch's with ``torch.compile``."""
     lib, gpt2 = library(name), models(name)
     lib.manual_seed(0)
     layers, heads, width = shape
     model = gpt2.GPT2(vocabulary, length, layers, heads, width).to(device)
     x, y = (lib.randint(0, vocabulary, (batch, length)).to(device) for _ in range(2))
-    return gpt2.trainer(model, x, y, steps)
+    return gpt2.trainer(torch.compile(model) if name == "compile" else model, x, y, steps)
 
 
 def stats() -> dict[str, int]:

@@ -25,7 +25,7 @@ enum {
 	TL_EXPAND, // one lane, or the outer lanes, repeated over the tile
 	// Conversions. CAST: var is the source type.
 	TL_CAST,
-	// Elementwise. var of binary ones: bit 0: b is one lane, bit 1: a is one lane.
+	// Elementwise. var of binary ones: bit 0: b is one lane, bit 1: a is one lane. Of EXP: 1: of a - b, b one lane.
 	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW, TL_LOGADD,
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,

@@ -287,6 +287,9 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	case ex.Op == kir.OpMul && e.kind(ex.B) == laneOne && e.shifts(ex.A, kind):
 		s := e.k.Exprs[ex.A]
 		i.op, i.a, i.b, i.c = C.TL_SHIFTED, e.need(s.A), e.need(s.B), e.need(ex.B)
+	case ex.Op == kir.OpExp && e.shifts(ex.A, kind):
+		s := e.k.Exprs[ex.A]
+		i.variant, i.a, i.b = 1, e.need(s.A), e.need(s.B)
 	case ex.B >= 0 && ex.C < 0:
 		scalarA := e.kind(ex.A) == laneOne && e.kind(ex.B) != laneOne
 		scalarB := e.kind(ex.B) == laneOne && e.kind(ex.A) != laneOne

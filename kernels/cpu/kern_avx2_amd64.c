@@ -8,7 +8,7 @@
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "no-thread-jumps")
 #pragma GCC target("avx2,fma,f16c,tune=haswell")
 #endif
 #define TL_TABLE tl_table_avx2

@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "no-thread-jumps")
 #endif
 #define TL_TABLE tl_table_base
 #define TL_VL 4

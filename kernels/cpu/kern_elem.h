@@ -56,7 +56,16 @@ TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double
 TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
 TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
 TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
-TL_UN(exp_f32, float, float, tl_expf(x)) TL_UN(exp_f64, double, double, exp(x))
+// var 1: of a less b, one lane. That is the pass over a row between two that only read or write: it fetches the next row.
+#define TL_EXPONENTIAL(s, T, EXP) \
+	TL_UN(exp_##s##_0, T, T, EXP(x)) \
+	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], i = 0; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
+		for (; i + 64 <= n; i += 64) { \
+			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(a + n + i) + b); \
+			TL_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
+		} \
+		TL_VEC for (; i < n; i++) d[i] = EXP(a[i] - y); }
+TL_EXPONENTIAL(f32, float, tl_expf) TL_EXPONENTIAL(f64, double, exp)
 TL_UN(log_f32, float, float, tl_logf(x)) TL_UN(log_f64, double, double, log(x))
 TL_UN(tanh_f32, float, float, tl_tanhf(x)) TL_UN(tanh_f64, double, double, tanh(x))
 TL_UN(erf_f32, float, float, tl_erff(x)) TL_UN(erf_f64, double, double, erf(x))

@@ -50,7 +50,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_SHL] = {INTS(B3, shl)}, [TL_SHR] = {INTS(B3, shr)},
 	[TL_NEG] = {NUMBERS(U1, neg)}, [TL_ABS] = {NUMBERS(U1, abs)}, [TL_NOT] = {INTS(U1, not), [TL_BOOL] = {not_b8}},
 	[TL_FLOOR] = {FLOATS(U1, floor)}, [TL_CEIL] = {FLOATS(U1, ceil)}, [TL_ROUND] = {FLOATS(U1, round)}, [TL_TRUNC] = {FLOATS(U1, trunc)},
-	[TL_SQRT] = {FLOATS(U1, sqrt)}, [TL_EXP] = {FLOATS(U1, exp)}, [TL_LOG] = {FLOATS(U1, log)}, [TL_SIN] = {FLOATS(U1, sin)}, [TL_COS] = {FLOATS(U1, cos)},
+	[TL_SQRT] = {FLOATS(U1, sqrt)}, [TL_EXP] = {FLOATS(B2, exp)}, [TL_LOG] = {FLOATS(U1, log)}, [TL_SIN] = {FLOATS(U1, sin)}, [TL_COS] = {FLOATS(U1, cos)},
 	[TL_TANH] = {FLOATS(U1, tanh)}, [TL_ERF] = {FLOATS(U1, erf)}, [TL_ISNAN] = {FLOATS(U1, isnan)},
 	[TL_FMA] = {FLOATS(B4, fma)}, [TL_SHIFTED] = {FLOATS(U1, shifted)},
 	[TL_SELECT] = {WIDTHS(SEL)},

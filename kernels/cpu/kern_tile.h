@@ -229,6 +229,7 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 			for (; i < e; i += 32) { \
 				const V *p = (const V *)(x + i), *r = (const V *)(y + i * STEP); \
 				(void)r; \
+				if (!STEP) __builtin_prefetch(x + n + i), __builtin_prefetch(x + n + i + 16); /* the next row, as in exp_f32_1 */ \
 				for (int j = 0; j < 4; j++) s[j] += VECTOR; \
 			} \
 			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
