@@ -41,16 +41,18 @@ type attentionCandidate struct {
 	few bool
 }
 
-// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, at (batch 1, 16
-// heads, length 4096, width 128): 64x64 in chunks 26.6 TFLOP/s forward, 28.9 for dq, 28.8 for dk with dv, where the largest
-// tiles that lie in workgroup memory whole, 4x2 or 4x1 scores a thread, reach 23.5, 19.8 and 19.9: these load six or five vectors
-// for 32 or 16 multiply-adds. At (4, 12, 1024, 64) 23.2, 25.5 and 26.6 against 23.5 (64x48), 22.8 and 23.1. Twice the scores a
-// thread, with half the threads, reach three quarters: they hide less latency.
+// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, in TFLOP/s (forward; dq; dk
+// with dv): at (batch 1, 16 heads, length 4096, width 128) 64x64 in chunks 30.1, 33.7, 32.4, where the largest tiles that lie in
+// workgroup memory whole, 4x2 or 4x1 scores a thread, reach 25.4, 22.1, 22.5; at (4, 12, 1024, 64) 26.2, 30.2, 30.9 against 24.9 (64x48),
+// 25.9, 25.5 (32x32); at (1, 12, 512, 64), where these fill the device better, 10.3, 11.7, 12.0 against 15.4 (32x64), 18.7, 18.8. With one
+// area for chunks, and two barriers a stage, 28.5, 32.4, 31.8; loops of one step 22 to 25 everywhere; 8x4 scores a thread, in half the
+// threads, 21.5, 14.8, 12.1.
 var attentionTiles = [4][]attentionCandidate{
 	kir.AttentionForward: {
 		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
-		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false},
 		{chunkedAttention, false},
+		{wideAttention, false},
+		{AttentionOptions{Rows: 64, Cols: 48, RowThreads: 16, Lanes: 8, Single: true, Unroll: 2}, false},
 		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
 		{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 16, Lanes: 8, Single: true, Unroll: 4}, false},
 		{AttentionOptions{Rows: 16, Cols: 16, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, false},
@@ -60,12 +62,16 @@ var attentionTiles = [4][]attentionCandidate{
 	kir.AttentionGradMask: wholeGradientTiles,
 }
 
-// chunkedAttention holds 4x4 scores a thread at any width.
-var chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 2}
+// chunkedAttention and, where heads are so wide that its chunks of rows do not fit, wideAttention hold 4x4 scores a thread.
+var (
+	chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2}
+	wideAttention    = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 8, Double: true, Unroll: 2}
+)
 
 var gradientTiles = append([]attentionCandidate{
 	{AttentionOptions{Rows: 32, Cols: 32, RowThreads: 8, Lanes: 16, Unroll: 4}, true},
 	{chunkedAttention, false},
+	{wideAttention, false},
 }, wholeGradientTiles...)
 
 var wholeGradientTiles = []attentionCandidate{
@@ -106,7 +112,8 @@ func ChooseAttention(a *kir.Attention, params []uint64, caps Caps) AttentionOpti
 		for _, c := range list {
 			o := fit(c.AttentionOptions)
 			lean := o.Width <= padded(params[l.Width], 32) && o.WidthV <= padded(params[l.WidthV], 32)
-			if o.threads() <= caps.MaxThreads && o.sharedBytes(a) <= caps.MaxWorkgroupBytes && (lean || !strict) && !(c.few && groups >= uint64(caps.Units)) {
+			fits := o.threads() <= caps.MaxThreads && o.sharedBytes(a) <= caps.MaxWorkgroupBytes && o.check(a) == nil
+			if fits && (lean || !strict) && !(c.few && groups >= uint64(caps.Units)) {
 				return o
 			}
 		}

@@ -40,7 +40,11 @@ func TestEveryTileAttends(t *testing.T) {
 				c := kirtest.RandomAttention(r, ir.F32, pass, n)
 				o := tile
 				o.Vec, o.MaxWorkgroupBytes = ChooseAttention(c.Attention, c.Params, caps).Vec, caps.MaxWorkgroupBytes
-				o.Width, o.WidthV = padded(32, 4*o.Lanes), padded(12, 4*o.Lanes)
+				unit := 4 * o.Lanes
+				if o.Chunk > 0 {
+					unit = max(unit, 4*o.threads()/o.ChunkRows)
+				}
+				o.Width, o.WidthV = padded(32, unit), padded(12, unit)
 				checkAttention(t, c, o)
 			})
 		}
@@ -147,9 +151,9 @@ func TestWideProduct(t *testing.T) {
 func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	for _, pass := range attentionPasses {
-		for _, width := range []int64{8, 64, 128, 256} {
-			c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2, Keys: 2, Width: width, WidthV: width, Aligned: true})
-			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10}, {Software: true}} {
+		for _, width := range [][2]int64{{8, 8}, {64, 64}, {128, 128}, {256, 256}, {256, 64}, {20, 256}} {
+			c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2, Keys: 2, Width: width[0], WidthV: width[1], Aligned: true})
+			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10}, {MaxWorkgroupBytes: 48 << 10, Units: 1}, {Software: true}} {
 				o := ChooseAttention(c.Attention, c.Params, caps)
 				p, err := FromAttention(c.Attention, o)
 				require.NoError(t, err)
@@ -167,7 +171,8 @@ func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
 		width             int64
 		rows, cols, lanes int
 	}{
-		{kir.AttentionForward, 4, 12, 1024, 64, 64, 48, 8},
+		{kir.AttentionForward, 4, 12, 1024, 64, 64, 64, 16},
+		{kir.AttentionForward, 4, 12, 1024, 32, 64, 48, 8},
 		{kir.AttentionForward, 1, 12, 512, 64, 32, 64, 16},
 		{kir.AttentionForward, 1, 16, 4096, 128, 64, 64, 16},
 		{kir.AttentionForward, 1, 16, 4096, 256, 64, 64, 16},
