@@ -19,16 +19,12 @@ import (
 
 // trials are the tiles to time beside those that kernels/tile chooses, in each pass.
 var trials = []tile.AttentionOptions{
-	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 1},
-	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 2},
-	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4},
-	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 1},
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2},
-	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 32, ChunkRows: 32, Unroll: 2},
-	{Rows: 64, Cols: 64, RowThreads: 8, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 2},
-	{Rows: 64, Cols: 32, RowThreads: 16, Lanes: 8, Chunk: 32, ChunkRows: 32, Unroll: 2},
-	{Rows: 64, Cols: 32, RowThreads: 16, Lanes: 8, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2},
-	{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2},
+	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 4},
+	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 4, UnrollRows: 2},
+	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2, UnrollRows: 4},
+	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4, UnrollRows: 2},
+	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 8, Double: true, Unroll: 2},
 }
 
 var areas = map[bool]int{false: 1, true: 2}
@@ -165,8 +161,8 @@ func (p *problem) pass(pass kir.AttentionPass) error {
 		if o == first {
 			mark = '*'
 		}
-		fmt.Printf("%-14s %-7s %c %2dx%2d threads %2dx%2d chunks %2d, %2d x %d unroll %d %9.1f us %5.1f TFLOP/s, differs by %.1e\n", p.name, passNames[pass], mark,
-			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, t.seconds*1e6, flops/t.seconds/1e12, t.diff)
+		fmt.Printf("%-14s %-7s %c %2dx%2d threads %2dx%2d chunks %2d, %2d x %d unroll %d, %d %9.1f us %5.1f TFLOP/s, differs by %.1e\n", p.name, passNames[pass], mark,
+			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, o.UnrollRows, t.seconds*1e6, flops/t.seconds/1e12, t.diff)
 		p.ctx.ReleaseBindGroup(t.record.B)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package tile
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/torchlette/torchlette/engine/ir"
@@ -457,7 +458,7 @@ func (m *attention) addDots(acc [][]int, x, y rowsPlace, n int) {
 	for j := range m.t.tn() {
 		bs = append(bs, m.let(kir.NAdd(kir.NMul(m.tileCol(j), kir.NInt(y.stride)), kir.NInt(y.first))))
 	}
-	m.repeat(n, func(e *kir.Node) {
+	m.repeat(n, m.t.Unroll, func(e *kir.Node) {
 		read := func(array int, from []*kir.Node) []*kir.Node {
 			var v []*kir.Node
 			for _, f := range from {
@@ -477,9 +478,9 @@ func (m *attention) addDots(acc [][]int, x, y rowsPlace, n int) {
 	})
 }
 
-// repeat runs body for 0 to n-1 in a loop whose text holds Unroll steps.
-func (m *attention) repeat(n int, body func(k *kir.Node)) {
-	u := min(m.t.Unroll, n)
+// repeat runs body for 0 to n-1 in a loop whose text holds so many steps.
+func (m *attention) repeat(n, unroll int, body func(k *kir.Node)) {
+	u := min(unroll, n)
 	for n%u != 0 {
 		u--
 	}
@@ -659,7 +660,7 @@ func (m *attention) gatherRows(side int, from rowsPlace, c, n int) {
 	for i := range m.t.tm() {
 		as = append(as, m.let(kir.NAdd(kir.NMul(m.tileRow(i), kir.NInt(m.scoreStride())), kir.NInt(c/4))))
 	}
-	m.repeat(n/4, func(k *kir.Node) {
+	m.repeat(n/4, cmp.Or(m.t.UnrollRows, m.t.Unroll), func(k *kir.Node) {
 		var a []*kir.Node
 		for _, f := range as {
 			a = append(a, m.let(m.p.NShared(m.tile, kir.NAdd(f, k))))

@@ -25,9 +25,10 @@ type AttentionOptions struct {
 	Vec bool
 	// Exact: the operands are as wide as the tiles.
 	Exact bool
-	// Unroll is the number of steps of four columns (or keys) that the text of an inner loop holds.
-	Unroll            int
-	MaxWorkgroupBytes int
+	// Unroll is the number of steps of four columns (or keys) that the text of an inner loop holds; UnrollRows that of the
+	// loops over keys, where it is not 0.
+	Unroll, UnrollRows int
+	MaxWorkgroupBytes  int
 }
 
 func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
