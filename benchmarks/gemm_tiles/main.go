@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -17,18 +21,21 @@ import (
 
 // trials are the tiles to time.
 var trials = []tile.GemmOptions{
-	{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 16, TN: 8, Double: true},
+	{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
+	{BM: 256, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
+	{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
+	{BM: 256, BN: 64, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
 	{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
 	{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
-	{BM: 128, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
-	{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
-	{BM: 64, BN: 128, BK: 8, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
-	{BM: 64, BN: 256, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 64, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
 	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
-	{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
+	{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
 	{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true},
+	{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
 	{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
 }
 
@@ -69,10 +76,10 @@ func run(shapes []string) error {
 	return nil
 }
 
-// shape times every tile and number of parts that may suit a shape, best first.
+// shape times every tile and number of parts that may suit a shape, and prints the best first.
 func (d *device) shape(name string) error {
 	var m, n, k uint64
-	if _, err := fmt.Sscanf(strings.TrimSuffix(name, "nt"), "%dx%dx%d", &m, &n, &k); err != nil {
+	if _, err := fmt.Sscanf(strings.TrimRight(name, "nt"), "%dx%dx%d", &m, &n, &k); err != nil {
 		return err
 	}
 	g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
@@ -80,87 +87,126 @@ func (d *device) shape(name string) error {
 	if strings.HasSuffix(name, "nt") {
 		g.BUnit, params[6], params[7] = 'k', 1, k
 	}
+	if strings.HasSuffix(name, "tn") {
+		g.AUnit, params[3], params[4] = 'm', 1, m
+	}
 	var bufs []gpu.Handle
-	for _, size := range []uint64{m * k, n * k, m * n, tile.ScratchBytes / 4} {
+	for _, size := range []uint64{m * k, n * k, m * n, scratchBytes / 4} {
 		h, err := d.ctx.CreateBuffer(int64(4*size), gpu.StorageUsage|gpu.CopyDst, false)
 		if err != nil {
 			return err
 		}
 		defer d.ctx.DestroyBuffer(h)
+		if len(bufs) < 2 { // products of zeros take less power, and run at a higher clock
+			if err := d.randomise(h, int(size)); err != nil {
+				return err
+			}
+		}
 		bufs = append(bufs, h)
 	}
-	type line struct {
-		seconds float64
-		text    string
+	list, err := d.prepare(name, g, params, bufs)
+	if err != nil {
+		return err
 	}
-	var lines []line
-	for _, o := range trials {
-		for _, parts := range []int{1, 2, 3, 4, 6, 8} {
-			groups := (m + uint64(o.BM) - 1) / uint64(o.BM) * ((n + uint64(o.BN) - 1) / uint64(o.BN))
-			if parts > 1 && (groups > 300 || groups*uint64(parts) > 1200 || uint64(parts)*m*n*4 > tile.ScratchBytes || k < uint64(parts*4*o.BK)) {
-				continue
-			}
-			o := o
-			o.Parts, o.MaxWorkgroupBytes = parts, d.ctx.Limits().MaxWorkgroupBytes
-			tile.Align(g, &o, params)
-			t, err := d.time(g, o, params, bufs)
-			if err != nil {
-				fmt.Printf("%s %dx%dx%d %dx%d parts %d: %v\n", name, o.BM, o.BN, o.BK, o.TM, o.TN, parts, err)
-				continue
-			}
-			lines = append(lines, line{t, fmt.Sprintf("%-18s %3dx%3dx%2d lanes %2dx%2d of %2dx%2d db %-5t parts %d  %8.1f us  %5.1f TFLOP/s",
-				name, o.BM, o.BN, o.BK, o.TM, o.TN, o.WM, o.WN, o.Double, parts, t*1e6, 2*float64(m*n*k)/t/1e12)})
-		}
+	if err := d.race(list); err != nil {
+		return err
 	}
-	slices.SortFunc(lines, func(a, b line) int {
-		if a.seconds < b.seconds {
-			return -1
+	slices.SortFunc(list, func(a, b *trial) int { return cmp.Compare(a.seconds, b.seconds) })
+	for _, t := range list {
+		o := t.options
+		fmt.Printf("%-18s %3dx%3dx%2d lanes %2dx%2d of %2dx%2d parts %d  %8.1f us  %5.1f TFLOP/s\n",
+			name, o.BM, o.BN, o.BK, o.TM, o.TN, o.WM, o.WN, o.Parts, t.seconds*1e6, 2*float64(m*n*k)/t.seconds/1e12)
+		for _, r := range t.one {
+			d.ctx.ReleaseBindGroup(r.B)
 		}
-		return 1
-	})
-	for _, l := range lines {
-		fmt.Println(l.text)
 	}
 	return nil
 }
 
-// time gives the least seconds of a product over a few submissions of many.
-func (d *device) time(g *kir.Gemm, o tile.GemmOptions, params []uint64, bufs []gpu.Handle) (float64, error) {
-	procs, err := tile.FromGemm(g, o)
+// randomise fills a buffer of n floats with random numbers from -1 to 1, which repeat.
+func (d *device) randomise(h gpu.Handle, n int) error {
+	bytes := int64(4 * n)
+	from, err := d.ctx.CreateBuffer(bytes, gpu.MapWrite|gpu.CopySrc, true)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var one []gpu.Record
-	var words []uint32
-	for _, p := range procs {
-		r, err := d.record(p, params, bufs, &words)
-		if err != nil {
-			return 0, err
+	defer d.ctx.DestroyBuffer(from)
+	mem := d.ctx.Mapped(from, gpu.MapWrite, bytes)
+	r := rand.New(rand.NewPCG(1, 2))
+	for at := 0; at < min(len(mem), 4<<20); at += 4 {
+		binary.LittleEndian.PutUint32(mem[at:], math.Float32bits(2*r.Float32()-1))
+	}
+	for at := 4 << 20; at < len(mem); at *= 2 {
+		copy(mem[at:], mem[:at])
+	}
+	if err := d.ctx.Unmap(from); err != nil {
+		return err
+	}
+	return d.submit([]gpu.Record{{Kind: gpu.CopyBuffer, A: from, B: h, Z: uint64(bytes)}}, nil)
+}
+
+// trial is a tile's program for a shape, and the least seconds that it took.
+type trial struct {
+	options tile.GemmOptions
+	one     []gpu.Record
+	words   []uint32
+	reps    int
+	seconds float64
+}
+
+// scratchBytes is the most that the parts of a trial may take.
+const scratchBytes = 64 << 20
+
+// prepare makes the programs of every tile and number of parts that may suit a product.
+func (d *device) prepare(name string, g *kir.Gemm, params []uint64, bufs []gpu.Handle) ([]*trial, error) {
+	m, n, k := params[0], params[1], params[2]
+	var list []*trial
+	for _, o := range trials {
+		for _, parts := range []int{1, 2, 3, 4, 6, 8} {
+			groups := (m + uint64(o.BM) - 1) / uint64(o.BM) * ((n + uint64(o.BN) - 1) / uint64(o.BN))
+			if parts > 1 && (groups*uint64(parts) > 1200 || uint64(parts)*m*n*4 > scratchBytes || k < uint64(parts*4*o.BK)) {
+				continue
+			}
+			t := &trial{options: o, reps: int(min(100, max(3, 0.004*35e12/(2*float64(m*n*k)))))}
+			t.options.Parts, t.options.MaxWorkgroupBytes = parts, d.ctx.Limits().MaxWorkgroupBytes
+			tile.Align(g, &t.options, params)
+			procs, err := tile.FromGemm(g, t.options)
+			if err != nil {
+				fmt.Printf("%s %dx%dx%d %dx%d parts %d: %v\n", name, o.BM, o.BN, o.BK, o.TM, o.TN, parts, err)
+				continue
+			}
+			for _, p := range procs {
+				r, err := d.record(p, params, bufs, &t.words)
+				if err != nil {
+					return nil, err
+				}
+				t.one = append(t.one, r)
+			}
+			list = append(list, t)
 		}
-		defer d.ctx.ReleaseBindGroup(r.B)
-		one = append(one, r)
 	}
-	l := g.Layout()
-	flops := 2 * float64(params[l.M]*params[l.N]*params[l.K])
-	reps := int(min(200, max(5, 0.006*35e12/flops)))
-	var all []gpu.Record
-	for range reps {
-		all = append(all, one...)
-	}
-	if err := d.submit(one, words); err != nil {
-		return 0, err
-	}
-	best := 0.0
-	for range 4 {
-		start := time.Now()
-		if err := d.submit(all, words); err != nil {
-			return 0, err
+	return list, nil
+}
+
+// race times the trials in turns, so that the device's clock is up and a disturbance
+// does not strike one trial alone.
+func (d *device) race(list []*trial) error {
+	for round := range 5 {
+		for _, t := range list {
+			var all []gpu.Record
+			for range t.reps {
+				all = append(all, t.one...)
+			}
+			start := time.Now()
+			if err := d.submit(all, t.words); err != nil {
+				return err
+			}
+			if s := (time.Since(start).Seconds() - submission) / float64(t.reps); round == 1 || round > 1 && s < t.seconds {
+				t.seconds = s
+			}
 		}
-		if t := (time.Since(start).Seconds() - submission) / float64(reps); best == 0 || t < best {
-			best = t
-		}
 	}
-	return best, nil
+	return nil
 }
 
 // submission is about what a submission and the wait for it take, in seconds.
@@ -198,7 +244,7 @@ func (d *device) record(p *kir.Proc, params []uint64, bufs []gpu.Handle, words *
 			kind = gpu.StorageRead
 		}
 		sh.Bindings = append(sh.Bindings, kind)
-		bytes := int64(tile.ScratchBytes)
+		bytes := int64(scratchBytes)
 		if b.Kind == wgsl.BindStorage {
 			x := []uint64{params[0] * params[2], params[1] * params[2], params[0] * params[1]}
 			bytes = int64(4 * x[i])

@@ -154,8 +154,13 @@ func (m *gemm) lanes() {
 	lr, lc := o.WM/o.TM, o.WN/o.TN
 	warp, lane := m.let(kir.NDiv(kir.NLocal(), kir.NInt(32))), m.let(kir.NRem(kir.NLocal(), kir.NInt(32)))
 	across := kir.NInt(o.BN / o.WN)
-	row := m.let(kir.NAdd(kir.NMul(kir.NDiv(warp, across), kir.NInt(o.WM)), kir.NMul(kir.NDiv(lane, kir.NInt(lc)), kir.NInt(4))))
-	col := m.let(kir.NAdd(kir.NMul(kir.NRem(warp, across), kir.NInt(o.WN)), kir.NMul(kir.NRem(lane, kir.NInt(lc)), kir.NInt(4))))
+	// Neighbours are in one column, and those two apart in one row: hardware that serves
+	// quarters of a group serves two at once when lanes one or two apart read the same vector.
+	pair := kir.NInt(2 * lc)
+	laneRow := kir.NAdd(kir.NMul(kir.NDiv(lane, pair), kir.NInt(2)), kir.NRem(lane, kir.NInt(2)))
+	laneCol := kir.NRem(kir.NDiv(lane, kir.NInt(2)), kir.NInt(lc))
+	row := m.let(kir.NAdd(kir.NMul(kir.NDiv(warp, across), kir.NInt(o.WM)), kir.NMul(laneRow, kir.NInt(4))))
+	col := m.let(kir.NAdd(kir.NMul(kir.NRem(warp, across), kir.NInt(o.WN)), kir.NMul(laneCol, kir.NInt(4))))
 	for i := range o.TM / 4 {
 		m.rows = append(m.rows, m.let(kir.NAdd(row, kir.NInt(4*lr*i))))
 	}
@@ -211,21 +216,21 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 	return op
 }
 
-// fetch is load i of the block that begins at k0; zero beyond K.
-func (m *gemm) fetch(op *operand, i int, k0 *kir.Node) *kir.Node {
+// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil.
+func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node) *kir.Node {
 	ld := op.loads[i]
 	k := kir.NAdd(k0, ld.k)
 	width, at := 1, k
 	if op.vec {
 		width = 4
 	}
-	if m.t.KTail {
+	if limit != nil {
 		k = m.let(k)
 		step := 1
 		if op.vec && op.alongK {
 			step = 4
 		}
-		at = m.let(kir.N(kir.OpMin, ir.I32, k, kir.NSub(m.param(m.l.K), kir.NInt(step))))
+		at = m.let(kir.N(kir.OpMin, ir.I32, k, kir.NSub(limit, kir.NInt(step))))
 	}
 	if op.vec && op.alongK {
 		at = kir.NDiv(at, kir.NInt(4))
@@ -233,8 +238,8 @@ func (m *gemm) fetch(op *operand, i int, k0 *kir.Node) *kir.Node {
 		at = kir.NMul(at, op.kStride)
 	}
 	v := m.let(kir.NLoad(op.buf, m.work(), width, m.let(kir.NAdd(ld.fixed, at))))
-	if m.t.KTail {
-		v = kir.N(kir.OpSelect, v.Type, kir.NLt(k, m.param(m.l.K)), v, kir.NConst(v.Type, 0))
+	if limit != nil {
+		v = kir.N(kir.OpSelect, v.Type, kir.NLt(k, limit), v, kir.NConst(v.Type, 0))
 	}
 	return v
 }
@@ -269,10 +274,14 @@ func (m *gemm) multiplyAdd(x, y, z *kir.Node) *kir.Node {
 func (m *gemm) operands() []*operand { return []*operand{&m.a, &m.b} }
 
 func (m *gemm) singleBuffered() {
+	var limit *kir.Node
+	if m.t.KTail {
+		limit = m.k1
+	}
 	m.loop(m.k0, m.k1, kir.NInt(m.t.BK), func(k0 *kir.Node) {
 		for _, op := range m.operands() {
 			for i := range op.loads {
-				m.deposit(op, i, m.fetch(op, i, k0), kir.NInt(0))
+				m.deposit(op, i, m.fetch(op, i, k0, limit), kir.NInt(0))
 			}
 		}
 		m.barrier()
@@ -282,14 +291,15 @@ func (m *gemm) singleBuffered() {
 }
 
 // doubleBuffered: while one tile is multiplied, the next one's loads are in
-// flight to registers; one barrier a block.
+// flight to registers; one barrier a block. The first block is the short one, where K
+// is no multiple of BK, so that the loop's loads need no limit.
 func (m *gemm) doubleBuffered() {
 	o := m.t
-	prefetch := func(k0 *kir.Node) []kir.Stmt {
+	prefetch := func(k0, limit *kir.Node) []kir.Stmt {
 		return m.nested(func() {
 			for _, op := range m.operands() {
 				for i := range op.loads {
-					m.assign(op.loads[i].reg, m.fetch(op, i, k0))
+					m.assign(op.loads[i].reg, m.fetch(op, i, k0, limit))
 				}
 			}
 		})
@@ -302,17 +312,30 @@ func (m *gemm) doubleBuffered() {
 			}
 		}
 	}
-	first := prefetch(m.k0)
+	from := m.k0 // where the first block would begin if it were whole
+	var limit, beyond *kir.Node
+	last := m.let(kir.NSub(m.k1, kir.NInt(o.BK)))
+	if o.KTail {
+		length := kir.NSub(m.k1, m.k0)
+		short := kir.NAdd(kir.NRem(kir.NSub(length, kir.NInt(1)), kir.NInt(o.BK)), kir.NInt(1))
+		limit = m.let(kir.NAdd(m.k0, short))
+		// A part may be empty: then there is no block.
+		from = m.let(kir.N(kir.OpSelect, ir.I32, kir.NLt(m.k0, m.k1), kir.NSub(limit, kir.NInt(o.BK)), m.k1))
+		if o.Short {
+			beyond = limit
+			last = m.k0
+		}
+	}
+	first := prefetch(m.k0, limit)
 	first = append(first, m.nested(func() { store(kir.NInt(0)) })...)
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(m.k0, m.k1), Body: first})
 	m.barrier()
 	which, stage := m.variable(kir.NInt(0))
-	m.loop(m.k0, m.k1, kir.NInt(o.BK), func(k0 *kir.Node) {
-		// After the last block the same one is fetched again, to no use: that is cheaper
+	m.loop(from, m.k1, kir.NInt(o.BK), func(k0 *kir.Node) {
+		// After the last block it is fetched again, to no use: that is cheaper
 		// than a branch around the loads.
-		next := kir.NAdd(k0, kir.NInt(o.BK))
-		next = m.let(kir.N(kir.OpSelect, ir.I32, kir.NLt(next, m.k1), next, k0))
-		*m.out = append(*m.out, prefetch(next)...)
+		next := m.let(kir.N(kir.OpMin, ir.I32, kir.NAdd(k0, kir.NInt(o.BK)), last))
+		*m.out = append(*m.out, prefetch(next, beyond)...)
 		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
 		other := m.let(kir.NSub(kir.NInt(1), stage))
 		store(other)

@@ -19,8 +19,8 @@ type GemmOptions struct {
 	// VecA, VecB, VecC: 16-byte accesses, right when the unit stride's length, the other
 	// strides and the offset are multiples of four. See [GemmAligned].
 	VecA, VecB, VecC bool
-	// KTail: K may be no multiple of BK.
-	KTail bool
+	// KTail: K may be no multiple of BK. Short: it may be less.
+	KTail, Short bool
 	// Rolled keeps loops in the text, for devices where compiling is dear.
 	Rolled bool
 	// Parts is the number of workgroups that share a block of C, each with a part of K;
@@ -163,6 +163,7 @@ func Align(g *kir.Gemm, o *GemmOptions, params []uint64) {
 	l := g.Layout()
 	o.VecA, o.VecB, o.VecC = vectors(g, params, &l)
 	o.KTail = params[l.K]%uint64(o.BK) != 0
+	o.Short = params[l.K] < uint64(o.BK)
 }
 
 func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }

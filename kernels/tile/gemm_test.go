@@ -35,12 +35,17 @@ func TestEveryTileMultiplies(t *testing.T) {
 	for i, o := range all {
 		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 3))
-			for _, aligned := range []bool{true, false} {
-				c := kirtest.RandomGemm(r, []ir.DType{ir.F32, ir.I32}[r.IntN(2)], int64(o.BM)+5, int64(o.BN)-3, int64(o.BK)+3, aligned)
+			for n := range 4 {
+				aligned, short := n%2 == 0, n >= 2
+				k := int64(o.BK) + 3
+				if short {
+					k = int64(o.BK) - 3
+				}
+				c := kirtest.RandomGemm(r, []ir.DType{ir.F32, ir.I32}[r.IntN(2)], int64(o.BM)+5, int64(o.BN)-3, k, aligned)
 				l := c.Gemm.Layout()
 				o := o
 				o.VecA, o.VecB, o.VecC = vectors(c.Gemm, c.Params, &l)
-				o.KTail = true
+				o.KTail, o.Short = true, short
 				o.MaxWorkgroupBytes = 48 << 10
 				o.Parts = []int{1, 2, 3}[r.IntN(3)]
 				checkGemm(t, c.Gemm, c, o)

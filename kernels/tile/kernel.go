@@ -170,6 +170,10 @@ func (g *gen) mapKernel() {
 	for d := range k.Outer {
 		all = append(all, d)
 	}
+	if g.o.Each > 1 {
+		g.eachKernel(all)
+		return
+	}
 	g.p.Groups = []kir.GroupFactor{{Params: all, Per: int64(g.o.Workgroup * g.o.Vec)}}
 	id := g.let(kir.NAdd(kir.NMul(kir.NGroup(), kir.NInt(g.o.Workgroup)), kir.NLocal()))
 	n := g.sizes(0, k.Outer)

@@ -27,6 +27,8 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 	k := c.Kernel
 	steps := product(c.Params[k.Outer:k.Outer+k.Inner]) / uint64(drawn.Vec)
 	switch {
+	case drawn.Vec == 4 && eachForm(k):
+		drawn.Each = 1 + r.IntN(4)
 	case hasPrefix(k):
 		drawn.Unroll = 1
 	case r.IntN(3) == 0 && steps > 0 && !ordered(k):
@@ -81,7 +83,7 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 			count(seen, c.Kernel, o)
 		}
 	}
-	for _, form := range []string{"vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "split", "split in three", "shuffled", "shuffled twice"} {
+	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "split", "split in three", "shuffled", "shuffled twice"} {
 		require.Greater(t, seen[form], 20, form)
 	}
 }
@@ -95,6 +97,7 @@ func count(seen map[string]int, k *kir.Kernel, o Options) {
 	}
 	row := k.Inner > 0
 	note("vectors", o.Vec == 4 && !row)
+	note("several vectors", o.Each > 1)
 	note("row vectors", o.Vec == 4 && row)
 	note("lanes", row && o.Lanes > 1)
 	note("held", row && o.Hold > 0)

@@ -11,7 +11,8 @@ const (
 	// heldFloats is the number of registers that a lane spends on the row it holds:
 	// with those of the arithmetic, two workgroups of 256 threads fit a compute unit.
 	heldFloats = 64
-	// unroll is the number of loads of each operand that a lane has in flight.
+	// unroll is the number of loads of each operand that a lane has in flight: of
+	// vectors; of single elements it has as many bytes in flight.
 	unroll = 4
 	// splitFrom is the number of elements from which a second pass pays: a workgroup
 	// reads as many in the time that a dispatch takes to follow another.
@@ -26,7 +27,7 @@ func (o *Options) chooseRow(k *kir.Kernel, params []uint64, caps Caps) {
 		o.Subgroup = caps.Subgroup
 	}
 	if !caps.Software && !hasPrefix(k) {
-		o.Unroll = unroll
+		o.Unroll = max(unroll, 4*unroll/(o.Vec*max(1, innerLoads(k))))
 	}
 	columns := o.columns(outer, caps)
 	if o.Parts = o.parts(k, outer, inner, columns, caps); o.Parts > 1 {

@@ -61,6 +61,8 @@ type Options struct {
 	// Across is one more than the dim along which a map reads the operands that are
 	// contiguous along it, in squares over that dim and the last. 0: none.
 	Across int
+	// Each is the number of vectors of a map that a thread works on, when it is not one.
+	Each int
 	// I64: the device has 64-bit integers; otherwise I64 is worked in I32.
 	I64               bool
 	MaxWorkgroupBytes int
@@ -80,6 +82,7 @@ func Choose(k *kir.Kernel, params []uint64, caps Caps) Options {
 		if o.Across = chooseAcross(k, params, caps); o.Across > 0 {
 			o.Workgroup, o.Vec = squareThreads, 1
 		}
+		o.Each = chooseEach(k, params, o, caps)
 		return o
 	}
 	o.OuterFast = outerContiguous(k)
@@ -147,6 +150,8 @@ func (o Options) check(k *kir.Kernel) error {
 		return fmt.Errorf("tile: kernel %s has no form in squares as %+v say", k.Name, o)
 	case o.Vec != 1 && o.Vec != 4:
 		return fmt.Errorf("tile: vector width %d, want 1 or 4", o.Vec)
+	case o.Each > 1 && (o.Vec != 4 || !eachForm(k)):
+		return fmt.Errorf("tile: kernel %s has no form of %d vectors a thread", k.Name, o.Each)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
 		return fmt.Errorf("tile: %d lanes for a workgroup of %d", o.Lanes, o.Workgroup)
 	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k), o.Parts > 1 && !splits(k):

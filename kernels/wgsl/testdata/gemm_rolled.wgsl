@@ -75,8 +75,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v10 = i32(u32(gid) / u32(v2));
   let v11 = i32(u32(lid) / u32(32i));
   let v12 = i32(u32(lid) % u32(32i));
-  let v13 = ((v11 * 16i) + (i32(u32(v12) / u32(8i)) * 4i));
-  let v14 = (i32(u32(v12) % u32(8i)) * 4i);
+  let v13 = ((v11 * 16i) + (((i32(u32(v12) / u32(16i)) * 2i) + i32(u32(v12) % u32(2i))) * 4i));
+  let v14 = (i32(u32(i32(u32(v12) / u32(2i))) % u32(8i)) * 4i);
   let v15 = i32(u32(P.p4) / u32(4i));
   let v16 = i32(u32(lid) / u32(2i));
   let v17 = (i32(u32(lid) % u32(2i)) * 4i);
