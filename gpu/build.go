@@ -3,6 +3,7 @@ package gpu
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
@@ -361,16 +362,22 @@ func (d *Device) passes(s step) []step {
 	return list
 }
 
-// needScratch makes the buffer that passes hand partial results on in.
-func (d *Device) needScratch() error {
-	if d.handover != 0 {
+// needScratch makes the buffer that passes hand partial results on in, or a larger one.
+// Submissions under way keep the old one.
+func (d *Device) needScratch(bytes int64) error {
+	if d.handoverBytes >= bytes {
 		return nil
 	}
-	h, err := d.ctx.CreateBuffer(tile.ScratchBytes, StorageUsage, false)
+	bytes = 1 << bits.Len64(uint64(bytes-1))
+	h, err := d.ctx.CreateBuffer(bytes, StorageUsage, false)
 	if err != nil {
 		return d.wrap(err, "scratch memory")
 	}
-	d.handover = h
+	if d.handover != 0 {
+		d.groups.forgetScratch(d.ctx)
+		d.ctx.DestroyBuffer(d.handover)
+	}
+	d.handover, d.handoverBytes = h, bytes
 	return nil
 }
 
@@ -438,6 +445,11 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 			}
 		}
 	}
+	if s.Kind == device.RunGemm && key.gemm.Parts > 1 {
+		if err := d.needScratch(int64(key.gemm.ScratchBytes(s.Gemm, constants(s.Params)))); err != nil {
+			return nil, err
+		}
+	}
 	if p := d.kernels[key]; p != nil {
 		d.stats.pipelineHits++
 		return p, nil
@@ -478,7 +490,7 @@ func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
 			sh.UniformBytes = m.ParamBytes()
 			continue
 		case b.Kind == wgsl.BindScratch:
-			if err := d.needScratch(); err != nil {
+			if err := d.needScratch(tile.ScratchBytes); err != nil {
 				return nil, err
 			}
 			sh.Bindings = append(sh.Bindings, StorageReadWrite)

@@ -47,13 +47,16 @@ type Device struct {
 	submitted, completed, runs uint64
 	lost                       error
 
-	fault    Handle // the error word
-	handover Handle // scratch memory of kernels in several passes; made at first use
-	faults   faultState
-	profile  profiler
-	scratch  []Record
-	bindings []BufferBinding
-	stats    counters
+	fault Handle // the error word
+	// handover is the scratch memory of kernels in several passes, made at first use; it
+	// grows while programs are built.
+	handover      Handle
+	handoverBytes int64
+	faults        faultState
+	profile       profiler
+	scratch       []Record
+	bindings      []BufferBinding
+	stats         counters
 }
 
 // counters are reported by Stats.

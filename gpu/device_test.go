@@ -3,6 +3,7 @@ package gpu_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -196,6 +197,44 @@ func TestBindGroups(t *testing.T) {
 	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, dev.Stats()["pipelines"])
+}
+
+// product multiplies an m x k matrix by a k x n one.
+func product(m, n, k int) device.Step {
+	st := device.Step{Kind: device.RunGemm, Gemm: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
+	for _, p := range []int{m, n, k, k, 1, 0, n, 1, 0} {
+		st.Params = append(st.Params, device.Const(int64(p)))
+	}
+	return st
+}
+
+// TestScratchGrows: products whose K is divided share scratch memory, which grows under
+// programs that were built before.
+func TestScratchGrows(t *testing.T) {
+	const m, n, k = 32, 32, 512
+	d := fake.New()
+	dev := open(t, d, gpu.Options{})
+	raw := make([]byte, 4*m*k)
+	for i := range m * k {
+		binary.LittleEndian.PutUint32(raw[4*i:], math.Float32bits(1))
+	}
+	bufs := []device.Buffer{zeros(t, dev, m*k), zeros(t, dev, k*n), zeros(t, dev, m*n)}
+	for _, b := range bufs[:2] {
+		require.NoError(t, dev.Upload(b, ir.F32, 0, raw))
+	}
+	p, err := dev.Build([]device.Step{product(m, n, k)}, 3)
+	require.NoError(t, err)
+	groups := make([]int64, 2)
+	for i := range groups {
+		_, err = dev.Run(p, &device.Binding{Bufs: bufs})
+		require.NoError(t, err)
+		require.NoError(t, dev.Read(bufs[2], ir.F32, 0, raw[:4*m*n]))
+		assert.InDelta(t, k, ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, raw, m*n-1)), 0)
+		groups[i] = dev.Stats()["bind_group_misses"]
+		_, err = dev.Build([]device.Step{product(3072, 768, 2048)}, 3) // parts of 9 MiB each
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []int64{2, 4}, groups, "both passes name the scratch memory")
 }
 
 // TestRunAfterFailure: a run that failed half way leaves no step bound to old buffers.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/tile"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -232,13 +231,15 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	d := p.dev
 	m := s.forms[s.form].module
 	d.bindings = d.bindings[:0]
+	scratch := false
 	for i, b := range m.Bindings {
 		var e BufferBinding
 		switch b.Kind {
 		case wgsl.BindParams:
 			e = BufferBinding{Buffer: p.uniform.handle, Bytes: int64(m.ParamBytes())}
 		case wgsl.BindScratch:
-			e = BufferBinding{Buffer: d.handover, Bytes: tile.ScratchBytes}
+			e = BufferBinding{Buffer: d.handover, Bytes: d.handoverBytes}
+			scratch = true
 		case wgsl.BindError:
 			e = BufferBinding{Buffer: d.fault, Bytes: faultBytes}
 		case wgsl.BindStorage:
@@ -260,7 +261,7 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	if err != nil {
 		return nil, d.wrap(err, "binding of the buffers of "+s.name())
 	}
-	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs}
+	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs, scratch: scratch}
 	d.groups.add(d.ctx, g)
 	return g, nil
 }

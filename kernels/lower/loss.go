@@ -13,10 +13,11 @@ func init() {
 }
 
 // lowerCrossEntropy reads a row twice, for its maximum and for the sum of exp(x-maximum), and
-// then the element of its class. No probability is stored.
+// then the element of its class, which no fault is found in where it is the ignored one. No
+// probability is stored.
 func lowerCrossEntropy(p *program) {
 	x, class := p.in(0), p.in(0)
-	t, logp, top, logsum := p.in(1), p.out(0), p.out(1), p.out(2)
+	t, loss, count, top, logsum := p.in(1), p.out(0), p.out(1), p.out(2), p.out(3)
 	s := along(p.n.Attr[:1], x.shape)
 	if s.rows() == 0 {
 		return
@@ -30,22 +31,27 @@ func lowerCrossEntropy(p *program) {
 	}
 	class.stride = picked
 	k := p.kernel("cross_entropy_"+x.dtype.String(), s.outer, s.inner, 0,
-		s.full(x), s.once(class), s.once(t), s.once(logp), s.once(top), s.once(logsum))
+		s.full(x), s.once(class), s.once(t), s.once(loss), s.once(count), s.once(top), s.once(logsum))
 	k.Each()
 	most := k.Reduce(kir.Max, k.load(x))
 	k.Each()
 	sum := k.Reduce(kir.Sum, k.Un(kir.OpExp, k.Sub(k.load(x), k.Acc(most))))
 	k.Map()
-	j := k.InBounds(k.Cast(ir.I64, k.load(t)), k.size(size))
+	t64, ignore := k.Cast(ir.I64, k.load(t)), k.I64(p.n.Attr[1])
+	ignored := k.Eq(t64, ignore)
+	j := k.InBounds(k.Select(ignored, k.I64(0), t64), k.size(size))
 	v := k.LoadAt(class.kbuf, k.Add(k.address(class), k.Mul(j, k.size(stride))))
 	l := k.Un(kir.OpLog, k.Acc(sum))
-	k.store(logp, k.Sub(k.Sub(v, k.Acc(most)), l))
+	zero, one := k.Float(k.Type(l), 0), k.Float(k.Type(l), 1)
+	k.store(loss, k.Select(ignored, zero, k.Sub(l, k.Sub(v, k.Acc(most)))))
+	k.store(count, k.Select(ignored, zero, one))
 	k.store(top, k.Acc(most))
 	k.store(logsum, l)
 	k.launch()
 }
 
-// lowerCrossEntropyGrad is g*(onehot - exp(x-top)/exp(logsum)), one factor a row.
+// lowerCrossEntropyGrad is g*(exp(x-top)/exp(logsum) - onehot), one factor a row, g counting as 0
+// in rows that are ignored.
 func lowerCrossEntropyGrad(p *program) {
 	g, x, t, top, logsum, out := p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.out(0)
 	s := along(p.n.Attr[:1], x.shape)
@@ -55,10 +61,13 @@ func lowerCrossEntropyGrad(p *program) {
 	k := p.kernel("cross_entropy_grad_"+x.dtype.String(), s.outer, s.inner, 0,
 		s.row(g), s.full(x), s.row(t), s.row(top), s.row(logsum), s.full(out))
 	k.Each()
-	grad := k.load(g)
+	class, all := k.Cast(ir.I64, k.load(t)), k.load(g)
+	zero := k.Float(k.Type(all), 0)
+	ignored := k.Eq(class, k.I64(p.n.Attr[1]))
+	grad := k.Select(ignored, zero, all)
 	scale := k.Mul(grad, k.Un(kir.OpExp, k.Neg(k.load(logsum))))
 	p0 := k.Mul(k.Un(kir.OpExp, k.Sub(k.load(x), k.load(top))), scale)
-	hit := k.Eq(k.Index(k.outer), k.Cast(ir.I64, k.load(t)))
-	k.store(out, k.Sub(k.Select(hit, grad, k.Float(k.Type(grad), 0)), p0))
+	hit := k.Eq(k.Index(k.outer), class)
+	k.store(out, k.Select(ignored, zero, k.Sub(p0, k.Select(hit, grad, zero))))
 	k.launch()
 }

@@ -47,32 +47,33 @@ func (o *GemmOptions) Passes(g *kir.Gemm) int {
 // threads is the workgroup size.
 func (o *GemmOptions) threads() int { return o.BM / o.WM * (o.BN / o.WN) * 32 }
 
-// candidate is a tile with the share of unitRate it reaches once `warps` groups of
-// 32 threads run on a compute unit, and the factor on it when B is contiguous along k
-// and must be transposed on its way to workgroup memory.
+// candidate is a tile with the share of unitRate that it reaches once `warps` groups of
+// 32 threads run on a compute unit, the factor on it when B is contiguous along k
+// and must be transposed on its way to workgroup memory, and the one when C's rows cannot be
+// stored by vectors.
 type candidate struct {
 	GemmOptions
-	share      float64
-	warps      int
-	transposed float64
+	share              float64
+	warps              float64
+	transposed, ragged float64
 	// resident is the number of workgroups that fit a compute unit, 0 for many: one
-	// more than a multiple of it leaves the last one alone.
+	// more than a multiple of it is alone for a while, which costs `alone` of a workgroup's time.
 	resident uint64
+	alone    float64
 }
 
-// candidates were fitted to the times that benchmarks/gemm_tiles gives on an H200 for 15
-// shapes (squares of 256 to 4096, GPT-2's products for 512 and 2048 tokens, 31x768x768):
-// the estimate picks a tile at most 3 % slower than the best one of each, but for 1024 (8 %)
-// and 512x768x768 (16 %).
+// candidates were fitted to 2,000 times of benchmarks/gemm_tiles on an H200, for 32
+// shapes (squares of 512 to 4096, and GPT-2's products for 31, 512 and 2048 tokens with their
+// gradients): the estimate picks a tile at most 3 % slower than the best one of each.
 var candidates = []candidate{
-	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 9, 0.87, 3},
-	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 9, 0.87, 3},
-	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.06, 8, 0.85, 0},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 0.97, 2, 0.85, 0},
-	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.97, 10, 0.97, 0},
-	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.9, 16, 0.9, 0},
-	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.72, 6, 0.88, 0},
-	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.72, 6, 0.9, 0},
+	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.12, 4.94, 0.87, 1, 3, 0.01},
+	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.06, 5.1, 0.93, 1, 0, 0},
+	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.12, 3.1, 0.94, 0.86, 2, 0.03},
+	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.19, 4.8, 0.88, 0.87, 2, 0.58},
+	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06},
+	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.902, 5.03, 0.829, 1, 2, 0.72},
+	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.846, 4.81, 0.884, 1, 3, 0},
+	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.783, 4.64, 0.857, 1, 2, 0.35},
 }
 
 // rolled is the one tile for devices where compiling is dear.
@@ -85,11 +86,7 @@ const dotLimit = 4
 // the least estimated time.
 func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
-	l := g.Layout()
-	size := gemmSize{m: params[l.M], n: params[l.N], k: params[l.K], batch: 1}
-	for _, p := range l.Batch {
-		size.batch *= params[p]
-	}
+	l, size := g.Layout(), sizeOf(g, params)
 	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit {
 		return chooseDot(g, params, &l, caps)
 	}
@@ -122,34 +119,62 @@ func tiled(t ir.DType) bool {
 // gemmSize is the size of a product.
 type gemmSize struct{ m, n, k, batch uint64 }
 
+func sizeOf(g *kir.Gemm, params []uint64) gemmSize {
+	l := g.Layout()
+	z := gemmSize{m: params[l.M], n: params[l.N], k: params[l.K], batch: 1}
+	for _, p := range l.Batch {
+		z.batch *= params[p]
+	}
+	return z
+}
+
 // divides reports that K may be worked in parts: each has several blocks, and the
 // sums fit scratch memory.
 func (z gemmSize) divides(c *candidate, parts int) bool {
-	return parts == 1 || z.k >= uint64(4*parts*c.BK) && uint64(parts)*z.batch*z.m*(z.n+3)*4 <= ScratchBytes
+	return parts == 1 || z.k >= uint64(4*parts*c.BK) && z.partBytes(parts) <= maxPartBytes
+}
+
+// partBytes is what the sums of the parts of K take, with rows padded to vectors.
+func (z gemmSize) partBytes(parts int) uint64 {
+	return uint64(parts) * z.batch * z.m * (z.n + 3) / 4 * 16
+}
+
+// maxPartBytes bounds the sums of the parts: beyond, they would leave the cache.
+const maxPartBytes = 64 << 20
+
+// ScratchBytes is the scratch memory that the passes of g need when launched with params.
+func (o *GemmOptions) ScratchBytes(g *kir.Gemm, params []uint64) uint64 {
+	if o.Parts <= 1 {
+		return 0
+	}
+	return sizeOf(g, params).partBytes(o.Parts)
 }
 
 const (
 	// unitRate is the multiplications and additions a second of a compute unit at share 1.
 	unitRate = 155e9
 	// joinSeconds is what the second pass takes at least: a dispatch that waits for another.
-	joinSeconds = 6.6e-6
+	joinSeconds = 3e-6
 	// joinRate is the bytes a second at which sums are written and read again, mostly in cache.
-	joinRate = 2.35e12
+	joinRate = 4e12
 )
 
-// estimate is the seconds that a product takes: the tiles on the busiest compute unit, at
-// the rate that the tile reaches with so many threads, and the second pass.
+// estimate is the seconds that a product takes but for the start of a dispatch: the tiles on
+// the busiest compute unit, at the rate that the tile reaches with so many threads, and the second pass.
 func (c *candidate) estimate(z gemmSize, parts int, transposed bool, caps Caps) float64 {
 	units := uint64(max(caps.Units/2, 1))
 	groups := ceil(z.m, c.BM) * ceil(z.n, c.BN) * z.batch * uint64(parts)
 	each := (groups + units - 1) / units
-	share := c.share * min(1, float64(each*uint64(c.threads()))/float64(32*c.warps))
+	share := c.share * min(1, float64(each*uint64(c.threads()))/(32*c.warps))
 	if transposed {
 		share *= c.transposed
 	}
+	if parts == 1 && z.n%4 != 0 {
+		share *= c.ragged
+	}
 	rounds := float64(each)
 	if c.resident > 0 && each > c.resident && each%c.resident == 1 {
-		rounds += 0.5
+		rounds += c.alone
 	}
 	t := rounds * float64(c.BM*c.BN) * float64(ceil(z.k, parts)) / (share * unitRate)
 	if parts > 1 {

@@ -2,7 +2,8 @@ package tile
 
 import "github.com/torchlette/torchlette/kernels/kir"
 
-// ScratchBytes is the scratch memory that the passes of one kernel may count on.
+// ScratchBytes is the scratch memory that the passes of one kernel may count on; those of a
+// product may ask for more: see [GemmOptions.ScratchBytes].
 const ScratchBytes = 16 << 20
 
 const (

@@ -157,8 +157,7 @@ func registerClassLosses() {
 				fail(ir.ErrValue, "Expected 1 or more dimensions (got 0)")
 			}
 			checkClasses(x, t)
-			pick := func(safe op.Val) op.Val { return pickClass(a.B, x, safe) }
-			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0, pick))
+			return a.Ret(classLoss(a.B, x, t, w, ignore, how, 0))
 		},
 	})
 	op.Register(op.Def{
@@ -211,37 +210,48 @@ func pickClass(b op.Builder, x, t op.Val) op.Val {
 	return prim.Reshape(b, prim.Gather(b, x, prim.Unsqueeze(b, t, d), d), t.Shape())
 }
 
-// classLoss is the nll loss of the log probabilities that pick gives for classes, all of
-// them valid; when smoothing, mixed with the loss against the uniform distribution, x being all log probabilities.
-func classLoss(b op.Builder, x, t, w op.Val, ignore, how int64, smoothing float64, pick func(safe op.Val) op.Val) op.Val {
-	d := int64(classDim(x))
-	classes := x.Shape()[d]
-	valid := prim.Ne(b, t, op.IntVal(ignore))
-	safe := prim.Where(b, valid, t, op.IntVal(0))
-	rows := t.Shape()
-	loss := prim.Neg(b, pick(safe))
-	zero := op.FloatVal(0)
-	var weights op.Val
+// classTarget is what the losses of classes know of their targets: which are not ignored, the
+// classes with 0 for those that are, and the classes' weights, if there are any.
+type classTarget struct{ valid, safe, weights op.Val }
+
+func targetOf(b op.Builder, x, t, w op.Val, ignore int64) classTarget {
+	c := classTarget{valid: prim.Ne(b, t, op.IntVal(ignore))}
+	c.safe = prim.Where(b, c.valid, t, op.IntVal(0))
 	if w.IsTensor() {
+		classes := x.Shape()[classDim(x)]
 		if len(w.Shape()) != 1 || w.Shape()[0] != classes {
 			fail(ir.ErrRuntime, "weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", classes, ir.ShapeString(w.Shape()))
 		}
-		w = cast(b, w, x.DType())
-		flat := prim.IndexSelect(b, w, prim.Reshape(b, safe, []int64{safe.L().Numel}), 0)
-		weights = prim.Where(b, valid, prim.Reshape(b, flat, rows), zero)
-		loss = prim.Mul(b, loss, weights)
+		flat := prim.IndexSelect(b, cast(b, w, x.DType()), prim.Reshape(b, c.safe, []int64{c.safe.L().Numel}), 0)
+		c.weights = prim.Where(b, c.valid, prim.Reshape(b, flat, t.Shape()), op.FloatVal(0))
 	}
-	loss = prim.Where(b, valid, loss, zero)
+	return c
+}
+
+// classLoss is the nll loss of the log probabilities lp; when smoothing, mixed with the loss
+// against the uniform distribution.
+func classLoss(b op.Builder, lp, t, w op.Val, ignore, how int64, smoothing float64) op.Val {
+	c, zero := targetOf(b, lp, t, w, ignore), op.FloatVal(0)
+	loss, count := prim.Neg(b, pickClass(b, lp, c.safe)), c.weights
+	if w.IsTensor() {
+		loss = prim.Mul(b, loss, c.weights)
+	}
+	loss = prim.Where(b, c.valid, loss, zero)
 	if smoothing > 0 {
-		loss = smoothed(b, loss, x, w, valid, d, smoothing)
+		loss = smoothed(b, loss, lp, cast(b, w, lp.DType()), c.valid, int64(classDim(lp)), smoothing)
 	}
+	if how == reduceMean && !w.IsTensor() {
+		count = prim.Cast(b, c.valid, lp.DType())
+	}
+	return reducedBy(b, loss, count, how)
+}
+
+// reducedBy reduces losses; their mean is over count.
+func reducedBy(b op.Builder, loss, count op.Val, how int64) op.Val {
 	if how != reduceMean {
 		return reduced(b, loss, how)
 	}
-	if !weights.IsTensor() {
-		weights = prim.Cast(b, valid, x.DType())
-	}
-	return prim.Div(b, reduced(b, loss, reduceSum), reduced(b, weights, reduceSum))
+	return prim.Div(b, reduced(b, loss, reduceSum), reduced(b, count, reduceSum))
 }
 
 // smoothed mixes in the mean over classes of the (weighted) negative log probability.
@@ -278,14 +288,16 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	needFloat("log_softmax_lastdim_kernel_impl", x)
 	d := int64(classDim(x))
 	if !probabilities && smoothing == 0 {
-		return a.Ret(classLoss(b, x, t, w, ignore, how, 0, func(safe op.Val) op.Val {
-			logp, _, _ := prim.CrossEntropy(b, x, safe, d)
-			return logp
-		}))
+		loss, count := prim.CrossEntropy(b, x, t, d, ignore)
+		if w.IsTensor() {
+			count = targetOf(b, x, t, w, ignore).weights
+			loss = prim.Mul(b, loss, count)
+		}
+		return a.Ret(reducedBy(b, loss, count, how))
 	}
 	lp := prim.LogSoftmax(b, x, d)
 	if !probabilities {
-		return a.Ret(classLoss(b, lp, t, w, ignore, how, smoothing, func(safe op.Val) op.Val { return pickClass(b, lp, safe) }))
+		return a.Ret(classLoss(b, lp, t, w, ignore, how, smoothing))
 	}
 	classes := x.Shape()[d]
 	t = cast(b, t, x.DType())

@@ -8,9 +8,9 @@ import (
 )
 
 func init() {
-	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, Doc: "log probability of a class along a dim, the maximum and log(sum(exp(x-maximum)))", NIn: 2,
-		SaveIn: 3, SaveOut: 2 | 4, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
-	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: g*(onehot - softmax(x))", NIn: 5,
+	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, Doc: "-log(probability) of a class along a dim, 0 where it is the ignored one; whether it is not; the maximum and log(sum(exp(x-maximum)))", NIn: 2,
+		SaveIn: 3, SaveOut: 4 | 8, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
+	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: g*(softmax(x) - onehot), 0 where the class is ignored", NIn: 5,
 		SaveIn: 31, InPlace: [][2]int{{0, 1}}, VJP: crossEntropyGradVJP,
 		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return append(out, op.OutSpec{DType: in[1].DType(), Shape: in[1].Shape()}), nil
@@ -36,20 +36,22 @@ func crossEntropyInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpe
 		return nil, err
 	}
 	stat := op.OutSpec{DType: x.DType().ComputeType(), Shape: t.Shape()}
-	return append(out, op.OutSpec{DType: x.DType(), Shape: t.Shape()}, stat, stat), nil
+	loss := op.OutSpec{DType: x.DType(), Shape: t.Shape()}
+	return append(out, loss, loss, stat, stat), nil
 }
 
 // crossEntropyVJP: the statistics have cotangents only where a gradient is differentiated
 // again. They enter as their sum, the log-sum-exp, whose cotangent comes through logsum.
 func crossEntropyVJP(c *op.VJPCall) []op.Val {
-	b, x, t, top, logsum := c.B, c.In[0], c.In[1], c.Out[1], c.Out[2]
+	b, x, t, top, logsum := c.B, c.In[0], c.In[1], c.Out[2], c.Out[3]
+	dim := c.Attr[:1]
 	var dx op.Val
 	if g := c.Cot[0]; g.Kind != op.None {
-		dx = CrossEntropyGrad(b, g, x, t, top, logsum, c.Attr[0])
+		dx = b.Emit(pCrossEntropyGrad, c.Attr, g, x, t, top, logsum)
 	}
-	if g := c.Cot[2]; g.Kind != op.None {
-		s := spread(b, g, c.Attr, x.Shape())
-		dx = sumCot(b, dx, Cast(b, Mul(b, s, probability(b, x, top, logsum, c.Attr)), x.DType()))
+	if g := c.Cot[3]; g.Kind != op.None {
+		s := spread(b, g, dim, x.Shape())
+		dx = sumCot(b, dx, Cast(b, Mul(b, s, probability(b, x, top, logsum, dim)), x.DType()))
 	}
 	return []op.Val{dx, {}}
 }
@@ -61,37 +63,35 @@ func probability(b op.Builder, x, top, logsum op.Val, dim []int64) op.Val {
 	return Exp(b, Sub(b, centred, spread(b, logsum, dim, x.Shape())))
 }
 
-// crossEntropyGradVJP differentiates g*(onehot - p), p = exp(x - top - logsum).
+// crossEntropyGradVJP differentiates g*(p - onehot), p = exp(x - top - logsum), over the rows
+// whose class is not ignored.
 func crossEntropyGradVJP(c *op.VJPCall) []op.Val {
-	b, h, g, x, t := c.B, c.Cot[0], c.In[0], c.In[1], c.In[2]
-	shape := x.Shape()
+	b, g, x, t := c.B, c.In[0], c.In[1], c.In[2]
+	shape, dim := x.Shape(), c.Attr[:1]
 	wide := x.DType().ComputeType()
-	h = Cast(b, h, wide)
-	hp := Mul(b, h, probability(b, x, c.In[3], c.In[4], c.Attr))
-	sum := Sum(b, hp, c.Attr)
+	valid, zero := Ne(b, t, op.IntVal(c.Attr[1])), op.FloatVal(0)
+	h := Cast(b, c.Cot[0], wide)
+	hp := Mul(b, h, probability(b, x, c.In[3], c.In[4], dim))
+	sum := Sum(b, hp, dim)
 	out := make([]op.Val, len(c.In))
 	if c.Need[0] {
-		at := Reshape(b, Gather(b, h, keep(b, t, c.Attr, shape), c.Attr[0]), t.Shape())
-		out[0] = Cast(b, Sub(b, at, sum), g.DType())
+		class := Where(b, valid, t, op.IntVal(0))
+		at := Reshape(b, Gather(b, h, keep(b, class, dim, shape), c.Attr[0]), t.Shape())
+		out[0] = Cast(b, Where(b, valid, Sub(b, sum, at), zero), g.DType())
 	}
-	g = Cast(b, g, wide)
+	g = Where(b, valid, Cast(b, g, wide), zero)
 	if c.Need[1] {
-		out[1] = Cast(b, Neg(b, Mul(b, hp, spread(b, g, c.Attr, shape))), x.DType())
+		out[1] = Cast(b, Mul(b, hp, spread(b, g, dim, shape)), x.DType())
 	}
 	if c.Need[4] {
-		out[4] = Mul(b, sum, g)
+		out[4] = Neg(b, Mul(b, sum, g))
 	}
 	return out
 }
 
-// CrossEntropy gives the log probability of class t along dim in the softmax of x, and the
-// statistics from which the softmax is recomputed: exp(x - top - logsum).
-func CrossEntropy(b op.Builder, x, t op.Val, dim int64) (logp, top, logsum op.Val) {
-	o := b.EmitN(pCrossEntropy, []int64{dim}, x, t)
-	return o[0], o[1], o[2]
-}
-
-// CrossEntropyGrad is the cotangent of CrossEntropy's x where g is that of logp.
-func CrossEntropyGrad(b op.Builder, g, x, t, top, logsum op.Val, dim int64) op.Val {
-	return b.Emit(pCrossEntropyGrad, []int64{dim}, g, x, t, top, logsum)
+// CrossEntropy gives -log(probability) of class t along dim in the softmax of x, 0 where t is
+// ignore, and 1 where it is not, else 0, without a gradient.
+func CrossEntropy(b op.Builder, x, t op.Val, dim, ignore int64) (loss, count op.Val) {
+	o := b.EmitN(pCrossEntropy, []int64{dim, ignore}, x, t)
+	return o[0], b.Detach(o[1])
 }
