@@ -15,7 +15,7 @@ import (
 )
 
 // probeVersion changes when what the probe measures does.
-const probeVersion = 2
+const probeVersion = 3
 
 const probePoints = 512
 
@@ -69,7 +69,7 @@ func (d *Device) probeAccuracy() error {
 	if !ok {
 		var err error
 		r.Version = probeVersion
-		if r.Poly, err = d.measure(); err != nil {
+		if r.Poly, err = d.accuracy(); err != nil {
 			return err
 		}
 		if d.feat.I64 {
@@ -184,6 +184,24 @@ func (d *Device) comparesWrong() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// accuracy finds the functions that need our own formulas. Our exp is made of the device's exp2
+// unless that is too coarse, which a second measurement tells.
+func (d *Device) accuracy() (wgsl.Func, error) {
+	defer func(kept wgsl.Func) { d.wgsl.Poly = kept }(d.wgsl.Poly)
+	d.wgsl.Poly = 0
+	poly, err := d.measure()
+	if err != nil {
+		return 0, err
+	}
+	clear(d.kernels)
+	d.wgsl.Poly = wgsl.FuncExp
+	again, err := d.measure()
+	if again&wgsl.FuncExp != 0 {
+		poly |= wgsl.FuncExp2
+	}
+	return poly, err
 }
 
 // measure runs every case in one kernel.

@@ -149,8 +149,8 @@ func (s *scheduler) enter(i int) {
 	if st.groups == 0 || st.checks() || st.window.size != 0 || st.passes > 1 {
 		return // nothing to launch, or nothing that can be merged
 	}
-	if st.Kind == device.RunAttention || st.Kind == device.RunSort || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units) {
-		return // it fills the device, and its text is long
+	if st.Kind == device.RunAttention || st.Kind == device.RunSort || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units/2) {
+		return // it has work for every compute unit, and its text is long
 	}
 	s.ready[st.variants] = append(s.ready[st.variants], i)
 }

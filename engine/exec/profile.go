@@ -47,8 +47,11 @@ func (x *Executor) note(s *plan.Segment, d device.Device, began time.Time) {
 	s.Times = make([]time.Duration, len(s.Steps))
 	for _, t := range times {
 		st := &s.Steps[t.Step]
-		flops, bytes := Cost(st, d.Caps())
-		s.Times[t.Step] = t.Duration
+		var flops, bytes int64
+		if s.Times[t.Step] == 0 { // a kernel of several passes counts once
+			flops, bytes = Cost(st, d.Caps())
+		}
+		s.Times[t.Step] += t.Duration
 		x.Timings = append(x.Timings, Timing{Event: st.Event, Device: d.Caps().Name, Kernel: KernelName(st),
 			Start: began.Add(t.Start - times[0].Start), Duration: t.Duration, Flops: flops, Bytes: bytes})
 	}

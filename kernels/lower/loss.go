@@ -61,7 +61,8 @@ func lowerCrossEntropyGrad(p *program) {
 	k := p.kernel("cross_entropy_grad_"+x.dtype.String(), s.outer, s.inner, 0,
 		s.row(g), s.full(x), s.row(t), s.row(top), s.row(logsum), s.full(out))
 	k.Each()
-	class, all := k.Cast(ir.I64, k.load(t)), k.load(g)
+	// A class fits 32 bits, or the forward pass found a fault.
+	class, all := k.Cast(ir.I64, k.Cast(ir.I32, k.load(t))), k.load(g)
 	zero := k.Float(k.Type(all), 0)
 	ignored := k.Eq(class, k.I64(p.n.Attr[1]))
 	grad := k.Select(ignored, zero, all)

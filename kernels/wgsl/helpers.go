@@ -21,6 +21,9 @@ func (w *writer) helper(name string, t ir.DType, width int) string {
 	}
 	w.helpers[full] = true
 	src, ok := helperText[name]
+	if name == "our_exp" && w.o.Poly&FuncExp2 == 0 {
+		src = expOfExp2
+	}
 	if !ok {
 		w.fail("no helper %s", name)
 		return full
@@ -360,6 +363,17 @@ fn {name}(a: {T}, b: {T}) -> {T} {
 }
 `,
 }
+
+// expOfExp2 is our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two
+// floats. Where the first is no number or far beyond the exponents, the second counts as 0.
+// Error below 3 ulp, with exp2's 2; results below the least normal number may become 0.
+const expOfExp2 = `
+fn {name}(x: {T}) -> {T} {
+  let hi = x * {T}(1.4426950408889634);
+  let lo = fma(x, {T}(1.925963033500634e-08), fma(x, {T}(1.4426950408889634), -hi));
+  return exp2(hi) * fma(select(lo, {T}(0.0), abs(hi) > {T}(200.0)), {T}(0.6931471805599453), {T}(1.0));
+}
+`
 
 // philox is the ten-round block function.
 func (w *writer) philox() string {

@@ -30,6 +30,8 @@ const (
 	FuncPow
 	FuncSqrt
 	FuncDiv
+	// FuncExp2 is exp2 between -128 and 128; our exp is made of it where it is good.
+	FuncExp2
 )
 
 // BindKind says what a binding is for.

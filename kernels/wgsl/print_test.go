@@ -134,7 +134,7 @@ func TestGolden(t *testing.T) {
 		{"gather_i64_count", gather(ir.I64), wide, Options{I64: true}},
 		{"gather_f16_count", gather(ir.F16), plain, Options{}},
 		{"functions", functions(), plain, Options{}},
-		{"functions_ours", functions(), plain, Options{Poly: 1<<8 - 1}},
+		{"functions_ours", functions(), plain, Options{Poly: 1<<9 - 1}},
 		{"cumsum_lane", scan(), plain, Options{}},
 		{"cumsum_lanes", scan(), lanes, Options{}},
 		{"softmax_held", softmax(), held, Options{}},

@@ -73,19 +73,9 @@ fn tanh_safe_f32(x: f32) -> f32 {
   return select(tanh(clamp(x, f32(-10.0), f32(10.0))), x, is_nan_f32(x));
 }
 fn our_exp_f32(x: f32) -> f32 {
-  let c = clamp(x, f32(-104.0), f32(89.0));
-  let n = round(c * f32(1.4426950408889634));
-  let r = fma(n, f32(-1.4286068203094173e-06), fma(n, f32(-0.693145751953125), c));
-  var p = f32(0.001393454265780747);
-  p = fma(p, r, f32(0.008363776840269566));
-  p = fma(p, r, f32(0.04166645556688309));
-  p = fma(p, r, f32(0.16666573286056519));
-  p = fma(p, r, f32(0.5));
-  p = fma(p, r * r, r) + f32(1.0);
-  let i = i32(n);
-  let h = i / i32(2);
-  let y = p * bitcast<f32>((h + i32(127)) << u32(23u)) * bitcast<f32>((i - h + i32(127)) << u32(23u));
-  return select(y, x, is_nan_f32(x));
+  let hi = x * f32(1.4426950408889634);
+  let lo = fma(x, f32(1.925963033500634e-08), fma(x, f32(1.4426950408889634), -hi));
+  return exp2(hi) * fma(select(lo, f32(0.0), abs(hi) > f32(200.0)), f32(0.6931471805599453), f32(1.0));
 }
 fn erf_f32(x: f32) -> f32 {
   let t = min(abs(x), f32(4.0));

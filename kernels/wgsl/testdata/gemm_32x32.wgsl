@@ -22,19 +22,9 @@ fn is_nan_f32x4(x: vec4<f32>) -> vec4<bool> {
   return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
 }
 fn our_exp_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let c = clamp(x, vec4<f32>(-104.0), vec4<f32>(89.0));
-  let n = round(c * vec4<f32>(1.4426950408889634));
-  let r = fma(n, vec4<f32>(-1.4286068203094173e-06), fma(n, vec4<f32>(-0.693145751953125), c));
-  var p = vec4<f32>(0.001393454265780747);
-  p = fma(p, r, vec4<f32>(0.008363776840269566));
-  p = fma(p, r, vec4<f32>(0.04166645556688309));
-  p = fma(p, r, vec4<f32>(0.16666573286056519));
-  p = fma(p, r, vec4<f32>(0.5));
-  p = fma(p, r * r, r) + vec4<f32>(1.0);
-  let i = vec4<i32>(n);
-  let h = i / vec4<i32>(2);
-  let y = p * bitcast<vec4<f32>>((h + vec4<i32>(127)) << vec4<u32>(23u)) * bitcast<vec4<f32>>((i - h + vec4<i32>(127)) << vec4<u32>(23u));
-  return select(y, x, is_nan_f32x4(x));
+  let hi = x * vec4<f32>(1.4426950408889634);
+  let lo = fma(x, vec4<f32>(1.925963033500634e-08), fma(x, vec4<f32>(1.4426950408889634), -hi));
+  return exp2(hi) * fma(select(lo, vec4<f32>(0.0), abs(hi) > vec4<f32>(200.0)), vec4<f32>(0.6931471805599453), vec4<f32>(1.0));
 }
 fn erf_f32x4(x: vec4<f32>) -> vec4<f32> {
   let t = min(abs(x), vec4<f32>(4.0));
