@@ -29,8 +29,8 @@ BATCH_SECONDS, BATCH_BYTES = 0.02, 10 << 30
 MOST_CALLS = 1024
 #: The host's share of the time from which a row is marked as bound by it.
 HOST_BOUND = 0.8
-#: Calls that our side submits at once.
-WINDOW = 32
+#: Calls that our side submits at once: the device waits for the first of them to be recorded.
+WINDOW = 8
 FLOAT = 4
 
 Call = Callable[[], Any]

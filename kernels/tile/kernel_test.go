@@ -19,7 +19,7 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 	drawn.Workgroup = 1 << (3 + r.IntN(3))
 	drawn.Lanes = 1 << r.IntN(4)
 	drawn.OuterFast = r.IntN(2) == 0
-	drawn.Hold, drawn.Full, drawn.Across = 0, false, 0
+	drawn.Hold, drawn.Full, drawn.Across, drawn.Peel = 0, false, 0, false
 	if r.IntN(2) == 0 {
 		drawn.Vec = 1
 	}
@@ -36,7 +36,8 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 		drawn.Full = uint64(drawn.Hold*drawn.Lanes) == steps
 	default:
 		drawn.Unroll = 1 + r.IntN(3)
-		if splits(k) {
+		drawn.Peel = peels(k) && drawn.Vec == 1 && r.IntN(2) == 0
+		if splits(k) && !drawn.Peel {
 			drawn.Parts = 1 + r.IntN(4)
 		}
 	}
@@ -83,7 +84,7 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 			count(seen, c.Kernel, o)
 		}
 	}
-	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "split", "split in three", "shuffled", "shuffled twice"} {
+	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "peeled", "split", "split in three", "shuffled", "shuffled twice"} {
 		require.Greater(t, seen[form], 20, form)
 	}
 }
@@ -103,6 +104,7 @@ func count(seen map[string]int, k *kir.Kernel, o Options) {
 	note("held", row && o.Hold > 0)
 	note("held in part", row && o.Hold > 0 && !o.Full)
 	note("unrolled", row && o.Hold == 0 && o.Unroll > 1)
+	note("peeled", row && o.Peel)
 	note("split", row && o.Parts > 1)
 	note("split in three", row && o.Parts > 1 && len(o.Passes(k)) > 2)
 	shuffled := row && o.Lanes > 1 && o.Subgroup > 1 && !o.OuterFast && o.Lanes <= o.Subgroup*o.Subgroup

@@ -40,6 +40,7 @@ func (o *Options) chooseRow(k *kir.Kernel, params []uint64, caps Caps) {
 		return
 	}
 	o.chooseLanes(outer, steps, columns, caps)
+	o.Peel = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k)
 }
 
 // columns is the number of rows that consecutive threads work on: a whole cache line of

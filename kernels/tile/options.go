@@ -54,6 +54,8 @@ type Options struct {
 	Hold, Unroll int
 	// Full: the row is Hold*Lanes inner indices long, no less.
 	Full bool
+	// Peel: loops over rows begin with what precedes a line of memory.
+	Peel bool
 	// Parts is the number of workgroups that share the inner space, in several passes.
 	Parts int
 	// Subgroup is the number of threads of a subgroup, 0 without.

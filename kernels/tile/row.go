@@ -67,6 +67,10 @@ func (g *gen) rowStages(id, rows *kir.Node, ps pass) {
 		switch {
 		case !st.OverInner:
 			g.outerStage(st)
+		case g.online(s, first):
+			g.onlineStages(s, first)
+			first++
+			s++
 		case st.Prefix && g.o.Lanes > 1:
 			g.scanStage(st, first)
 		default:
@@ -218,6 +222,8 @@ func (g *gen) innerStage(s *kir.Stage, first int) {
 		g.work(s, g.heldSlots(rowStart), accs, first)
 	case blocked:
 		g.blocks(accs, body)
+	case g.o.Peel:
+		g.stride(g.peel(rowStart, body), g.to, body)
 	default:
 		g.stride(g.from, g.to, body)
 	}

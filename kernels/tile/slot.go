@@ -101,3 +101,30 @@ func (g *gen) stride(from, to *kir.Node, body func(js []*kir.Node)) {
 	})
 	g.loop(g.let(kir.NAdd(whole, g.lane)), to, lanes, one)
 }
+
+// line is the number of elements of 32 bits in a line of a cache.
+const line = 32
+
+// peel visits the inner indices up to the first that begins a line of memory, and gives that
+// index. Threads that write part of a line each would make memory fetch it first.
+func (g *gen) peel(rowStart *kir.Node, body func(js []*kir.Node)) *kir.Node {
+	short := kir.NRem(kir.NSub(kir.NInt(line), kir.NRem(rowStart, kir.NInt(line))), kir.NInt(line))
+	end := g.let(kir.N(kir.OpMin, ir.I32, g.to, short))
+	g.loop(g.lane, end, kir.NInt(g.o.Lanes), func(j *kir.Node) { body([]*kir.Node{j}) })
+	return end
+}
+
+// peels reports a kernel with inner stages that write rows as they lie in memory.
+func peels(k *kir.Kernel) bool {
+	for s := range k.Stages {
+		if !k.Stages[s].OverInner || k.Stages[s].Prefix {
+			continue
+		}
+		for _, r := range k.Stages[s].Stores {
+			if r.Access >= 0 && k.Access[r.Access].Linear {
+				return true
+			}
+		}
+	}
+	return false
+}
