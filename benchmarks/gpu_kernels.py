@@ -29,8 +29,9 @@ BATCH_SECONDS, BATCH_BYTES = 0.02, 10 << 30
 MOST_CALLS = 1024
 #: The host's share of the time from which a row is marked as bound by it.
 HOST_BOUND = 0.8
-#: Calls that our side submits at once: the device waits for the first of them to be recorded.
-WINDOW = 8
+#: Our side submits so many calls at once, fewer where they last so many seconds: the device waits while the first
+#: of them are recorded.
+WINDOW, WINDOW_SECONDS = 32, 0.002
 FLOAT = 4
 
 Call = Callable[[], Any]
@@ -100,6 +101,7 @@ class OurSide(Side):
 
     def __init__(self, case: Case) -> None:
         super().__init__(case, ours_lib, "wgpu", torchlette.mark_step)
+        self.window = WINDOW
         self.sinks: list[list[Any]] = []
         self.host = 0.0  # seconds a call that the host spends on the first window, which waits for no other
 
@@ -114,9 +116,9 @@ class OurSide(Side):
                     results = self.call()
                 for sink, result in zip(sinks, results, strict=True):
                     sink.copy_(result)
-                if number % WINDOW == 0:
+                if number % self.window == 0:
                     torchlette.flush()
-                if number == min(n, WINDOW):
+                if number == min(n, self.window):
                     self.host = (time.perf_counter() - begin) / number
         return []
 
@@ -128,7 +130,8 @@ def measure_case(case: Case, rounds: int) -> Row:
     theirs.batch(2)
     fastest = max(theirs.sample(10), case.least(), 2e-6)
     n = int(max(4, min(BATCH_SECONDS / fastest, BATCH_BYTES / kept, MOST_CALLS)))
-    n -= n % WINDOW if n > WINDOW else 0  # whole windows: all are one plan
+    mine.window = int(min(WINDOW, max(1, WINDOW_SECONDS / fastest)))
+    n -= n % mine.window if n > mine.window else 0  # whole windows: all are one plan
     for _ in range(3):  # plans are built, buffers pooled
         mine.batch(n)
         theirs.batch(n)
