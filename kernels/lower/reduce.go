@@ -12,9 +12,7 @@ func init() {
 		"sum":     folding("sum", kir.Sum, 0),
 		"prod":    folding("prod", kir.Prod, 1),
 		"amax":    folding("amax", kir.Max, 0),
-		"amin":    folding("amin", kir.Min, 0),
-		"any":     folding("any", kir.Any, 0),
-		"all":     folding("all", kir.All, 1),
+		"amin":    folding("amin", kir.Min, 1),
 		"argmax":  arg1("argmax", kir.ArgMax),
 		"argmin":  arg1("argmin", kir.ArgMin),
 		"max_dim": arg1("max_dim", kir.ArgMax),
@@ -86,7 +84,7 @@ func (s split) column(a *arg) *arg {
 func (s split) rows() int64  { return ir.Numel(s.outer) }
 func (s split) count() int64 { return ir.Numel(s.inner) }
 
-// folding lowers a reduction over dims; empty is its value over no elements.
+// folding lowers a reduction over dims; empty is its value over no elements: of the extrema, for bools alone.
 func folding(name string, op kir.ReduceOp, empty int64) lowering {
 	return foldingOf(name, op, empty, func(_ *kernel, v int) int { return v })
 }
@@ -95,7 +93,6 @@ func square(k *kernel, v int) int { return k.Mul(v, v) }
 
 // foldingOf is folding of a function of the elements.
 func foldingOf(name string, op kir.ReduceOp, empty int64, of func(k *kernel, v int) int) lowering {
-	logical := op == kir.Any || op == kir.All
 	return func(p *program) {
 		x, out := p.in(0), p.out(0)
 		s := along(p.n.Attr, x.shape)
@@ -118,9 +115,6 @@ func foldingOf(name string, op kir.ReduceOp, empty int64, of func(k *kernel, v i
 		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.once(out))
 		k.Each()
 		v := of(k, k.load(x))
-		if logical {
-			v = k.Cast(ir.Bool, v)
-		}
 		acc := k.Reduce(op, v)
 		k.Map()
 		k.store(out, k.Acc(acc))

@@ -8,10 +8,8 @@ import (
 
 func init() {
 	register(map[string]lowering{
-		"softmax":            softmax("softmax", false),
-		"log_softmax":        softmax("log_softmax", true),
-		"softmax_grad":       softmaxGrad("softmax_grad", false),
-		"log_softmax_grad":   softmaxGrad("log_softmax_grad", true),
+		"softmax":            lowerSoftmax,
+		"softmax_grad":       lowerSoftmaxGrad,
 		"layer_norm":         lowerLayerNorm,
 		"layer_norm_grad":    lowerLayerNormGrad,
 		"layer_norm_grad_wb": lowerLayerNormGradWB,
@@ -19,55 +17,61 @@ func init() {
 	})
 }
 
-// softmax: maximum, sum of exp(x-max), store.
-func softmax(name string, log bool) lowering {
-	return func(p *program) {
-		x, out := p.in(0), p.out(0)
-		s := along(p.n.Attr[:1], x.shape)
-		if s.rows()*s.count() == 0 {
-			return
-		}
-		k := p.kernel(name+"_"+x.dtype.String(), s.outer, s.inner, 0, s.full(x), s.full(out))
-		k.Each()
-		top := k.Reduce(kir.Max, k.load(x))
-		k.Each()
-		shifted := k.Sub(k.load(x), k.Acc(top))
-		e := k.Un(kir.OpExp, shifted)
-		sum := k.Reduce(kir.Sum, e)
-		k.Each()
-		if log {
-			k.store(out, k.Sub(shifted, k.Un(kir.OpLog, k.Acc(sum))))
-		} else {
-			k.store(out, k.Mul(e, k.Div(k.Float(x.dtype.ComputeType(), 1), k.Acc(sum)))) // the sum is at least 1
-		}
-		k.launch()
+// logNamed is the name of a kernel, by attribute 1: of softmax, or of its logarithm.
+func (p *program) logNamed(name string) (named string, log bool) {
+	if log = p.n.Attr[1] != 0; log {
+		name = "log_" + name
 	}
+	return name + "_" + p.n.In[0].DType.String(), log
 }
 
-// softmaxGrad is y*(gy - sum(gy*y)), and of the logarithm gy - exp(y)*sum(gy).
-func softmaxGrad(name string, log bool) lowering {
-	return func(p *program) {
-		gy, y, out := p.in(0), p.in(1), p.out(0)
-		s := along(p.n.Attr[:1], gy.shape)
-		if s.rows()*s.count() == 0 {
-			return
-		}
-		k := p.kernel(name+"_"+gy.dtype.String(), s.outer, s.inner, 0, s.full(gy), s.full(y), s.full(out))
-		k.Each()
-		g, v := k.load(gy), k.load(y)
-		term := g
-		if !log {
-			term = k.Mul(g, v)
-		}
-		sum := k.Reduce(kir.Sum, term)
-		k.Each()
-		if log {
-			k.store(out, k.Sub(g, k.Mul(k.Un(kir.OpExp, v), k.Acc(sum))))
-		} else {
-			k.store(out, k.Mul(v, k.Sub(g, k.Acc(sum))))
-		}
-		k.launch()
+// lowerSoftmax: maximum, sum of exp(x-max), store.
+func lowerSoftmax(p *program) {
+	x, out := p.in(0), p.out(0)
+	s := along(p.n.Attr[:1], x.shape)
+	if s.rows()*s.count() == 0 {
+		return
 	}
+	name, log := p.logNamed("softmax")
+	k := p.kernel(name, s.outer, s.inner, 0, s.full(x), s.full(out))
+	k.Each()
+	top := k.Reduce(kir.Max, k.load(x))
+	k.Each()
+	shifted := k.Sub(k.load(x), k.Acc(top))
+	e := k.Un(kir.OpExp, shifted)
+	sum := k.Reduce(kir.Sum, e)
+	k.Each()
+	if log {
+		k.store(out, k.Sub(shifted, k.Un(kir.OpLog, k.Acc(sum))))
+	} else {
+		k.store(out, k.Mul(e, k.Div(k.Float(x.dtype.ComputeType(), 1), k.Acc(sum)))) // the sum is at least 1
+	}
+	k.launch()
+}
+
+// lowerSoftmaxGrad is y*(gy - sum(gy*y)), and of the logarithm gy - exp(y)*sum(gy).
+func lowerSoftmaxGrad(p *program) {
+	gy, y, out := p.in(0), p.in(1), p.out(0)
+	s := along(p.n.Attr[:1], gy.shape)
+	if s.rows()*s.count() == 0 {
+		return
+	}
+	name, log := p.logNamed("softmax_grad")
+	k := p.kernel(name, s.outer, s.inner, 0, s.full(gy), s.full(y), s.full(out))
+	k.Each()
+	g, v := k.load(gy), k.load(y)
+	term := g
+	if !log {
+		term = k.Mul(g, v)
+	}
+	sum := k.Reduce(kir.Sum, term)
+	k.Each()
+	if log {
+		k.store(out, k.Sub(g, k.Mul(k.Un(kir.OpExp, v), k.Acc(sum))))
+	} else {
+		k.store(out, k.Mul(v, k.Sub(g, k.Acc(sum))))
+	}
+	k.launch()
 }
 
 // normalized splits off the last n dims.

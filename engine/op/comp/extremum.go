@@ -9,25 +9,19 @@ import (
 // extrema are the two directions of max and min.
 var extrema = []struct {
 	name, word       string
-	over, bools      reduceEmit
+	over             reduceEmit
 	along            func(b op.Builder, x op.Val, dim int64) (values, indices op.Val)
 	arg              func(b op.Builder, x op.Val, dim int64) op.Val
 	pair, pairOfBool binaryEmit
 }{
-	{"max", "largest", prim.Amax, prim.Any, prim.MaxDim, prim.ArgMax, prim.Maximum, prim.BitwiseOr},
-	{"min", "smallest", prim.Amin, prim.All, prim.MinDim, prim.ArgMin, prim.Minimum, prim.BitwiseAnd},
+	{"max", "largest", prim.Amax, prim.MaxDim, prim.ArgMax, prim.Maximum, prim.BitwiseOr},
+	{"min", "smallest", prim.Amin, prim.MinDim, prim.ArgMin, prim.Minimum, prim.BitwiseAnd},
 }
 
 func init() {
 	for _, m := range extrema {
-		over := func(b op.Builder, x op.Val, dims []int64) op.Val {
-			if x.DType() == ir.Bool {
-				return m.bools(b, x, dims)
-			}
-			return m.over(b, x, dims)
-		}
-		registerAmax(m.name, m.word, over)
-		registerMax(m.name, m.word, over, m.along)
+		registerAmax(m.name, m.word, m.over)
+		registerMax(m.name, m.word, m.over, m.along)
 		op.Register(op.Def{
 			Sig: m.name + ".other(Tensor self, Tensor other) -> Tensor", Doc: "The elementwise " + m.name + "imum.", Out: true,
 			Samples: samples("T(3,4), T(4)", "I(3;0,5), T(3)"), ErrorSamples: samples("T(3), T(4)"),

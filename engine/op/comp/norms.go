@@ -42,7 +42,7 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	narrow := widen(b, x.DType(), &x) // powers leave the range of halves
 	var dead op.Val
 	if p < 0 && b.NeedsGrad(x) { // an element of 0 makes the norm 0, and its gradient
-		dead = reduceDims(b, prim.Any, prim.Eq(b, b.Detach(x), op.FloatVal(0)), mask, true)
+		dead = reduceDims(b, prim.Amax, prim.Eq(b, b.Detach(x), op.FloatVal(0)), mask, true)
 		x = prim.Where(b, expand(b, dead, x.Shape()), op.FloatVal(1), x)
 	}
 	s := total(prim.Sum, prim.Pow(b, prim.Abs(b, x), op.FloatVal(p)))

@@ -163,7 +163,7 @@ func registerTruthReductions() {
 	for _, m := range []struct {
 		name, doc string
 		f         reduceEmit
-	}{{"any", "Whether any element is true.", prim.Any}, {"all", "Whether all elements are true.", prim.All}} {
+	}{{"any", "Whether any element is true.", prim.Amax}, {"all", "Whether all elements are true.", prim.Amin}} {
 		op.Register(op.Def{
 			Sig: m.name + "(Tensor self) -> Tensor", Doc: m.doc, Out: true, NoGrad: "the result is boolean",
 			Samples: samples("B(3,4)", "B(0)", "I(3;0,2)", "T(3)", "B()"),

@@ -293,10 +293,10 @@ func maskScores(b op.Builder, scores, mask op.Val) (masked, dead op.Val) {
 	lowest := num(math.Inf(-1))
 	last := []int64{int64(len(mask.Shape()) - 1)}
 	if mask.DType() == ir.Bool {
-		dead = LogicalNot(b, Any(b, mask, last))
+		dead = LogicalNot(b, Amax(b, mask, last))
 		masked = Where(b, Expand(b, mask, shape), scores, lowest)
 	} else {
-		dead = All(b, Eq(b, b.Detach(mask), lowest), last)
+		dead = Amin(b, Eq(b, b.Detach(mask), lowest), last)
 		masked = Add(b, scores, Expand(b, mask, shape))
 	}
 	dead = Expand(b, Unsqueeze(b, dead, last[0]), shape)

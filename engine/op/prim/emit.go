@@ -17,9 +17,9 @@ var (
 	pEq, pNe, pLt, pLe, pGt, pGe                                     op.PrimID
 	pWhere, pCast, pTri                                              op.PrimID
 	pFill, pIota, pRandUniform, pRandNormal, pRandInt, pDropout      op.PrimID
-	pSum, pProd, pAmax, pAmin, pAny, pAll, pArgMax, pArgMin          op.PrimID
+	pSum, pProd, pAmax, pAmin, pArgMax, pArgMin                      op.PrimID
 	pMaxDim, pMinDim, pVar, pSumSquares                              op.PrimID
-	pSoftmax, pLogSoftmax, pSoftmaxGrad, pLogSoftmaxGrad             op.PrimID
+	pSoftmax, pSoftmaxGrad                                           op.PrimID
 	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pScan, pSort       op.PrimID
 	pGather, pIndexSelect, pScatter, pScatterReduce                  op.PrimID
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
@@ -273,12 +273,6 @@ func Amax(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmax, di
 // Amin is the minimum over dims, which go.
 func Amin(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmin, dims, x) }
 
-// Any tells over dims whether an element is not zero.
-func Any(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAny, dims, x) }
-
-// All tells over dims whether no element is zero.
-func All(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAll, dims, x) }
-
 // ArgMax is the first index of the maximum along dim, which goes.
 func ArgMax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pArgMax, []int64{dim}, x) }
 
@@ -304,21 +298,21 @@ func Var(b op.Builder, x, correction op.Val, dims []int64) (variance, mean op.Va
 }
 
 // Softmax normalises exp(x) along dim.
-func Softmax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pSoftmax, []int64{dim}, x) }
+func Softmax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pSoftmax, []int64{dim, 0}, x) }
 
 // LogSoftmax is the logarithm of Softmax.
 func LogSoftmax(b op.Builder, x op.Val, dim int64) op.Val {
-	return b.Emit(pLogSoftmax, []int64{dim}, x)
+	return b.Emit(pSoftmax, []int64{dim, 1}, x)
 }
 
 // SoftmaxGrad is the cotangent of Softmax's input, y its output.
 func SoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
-	return b.Emit(pSoftmaxGrad, []int64{dim}, gy, y)
+	return b.Emit(pSoftmaxGrad, []int64{dim, 0}, gy, y)
 }
 
 // LogSoftmaxGrad is the cotangent of LogSoftmax's input, y its output.
 func LogSoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
-	return b.Emit(pLogSoftmaxGrad, []int64{dim}, gy, y)
+	return b.Emit(pSoftmaxGrad, []int64{dim, 1}, gy, y)
 }
 
 // LayerNorm normalises over the last n dims; w and bias may have Kind None. The

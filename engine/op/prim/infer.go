@@ -119,7 +119,7 @@ func without(shape []int64, mask []bool) []int64 {
 
 // reduceInfer is the rule of reductions over a list of dims. identity is false where
 // an empty reduction has no value.
-func reduceInfer(name string, a accepts, result ir.DType, identity bool) inferFunc {
+func reduceInfer(name string, a accepts, identity bool) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		s, err := elementwise(name, a, in[:1])
 		if err != nil {
@@ -130,12 +130,9 @@ func reduceInfer(name string, a accepts, result ir.DType, identity bool) inferFu
 			return nil, err
 		}
 		for i, m := range mask {
-			if m && !identity && s.Shape[i] == 0 {
+			if m && !identity && s.DType != ir.Bool && s.Shape[i] == 0 {
 				return nil, ir.Errorf(ir.ErrIndex, "%s(): Expected reduction dim %d to have non-zero size.", name, i)
 			}
-		}
-		if result != ir.InvalidDType {
-			s.DType = result
 		}
 		s.Shape = without(s.Shape, mask)
 		return append(out, s), nil

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 )
 
@@ -42,17 +41,17 @@ func count(dims, shape []int64) int64 {
 }
 
 func registerSums() {
-	pSum = op.RegisterPrim(op.Prim{Name: "sum", Doc: "sum over dims", NIn: 1, Infer: reduceInfer("sum", numbers, ir.InvalidDType, true),
+	pSum = op.RegisterPrim(op.Prim{Name: "sum", Doc: "sum over dims", NIn: 1, Infer: reduceInfer("sum", numbers, true),
 		VJP: func(c *op.VJPCall) []op.Val {
 			return []op.Val{spread(c.B, c.Cot[0], c.Attr, c.In[0].Shape())}
 		}})
 	pSumSquares = op.RegisterPrim(op.Prim{Name: "sum_squares", Doc: "sum of squares over dims", NIn: 1, SaveIn: 1,
-		Infer: reduceInfer("sum_squares", floats, ir.InvalidDType, true),
+		Infer: reduceInfer("sum_squares", floats, true),
 		VJP: func(c *op.VJPCall) []op.Val {
 			g := spread(c.B, Mul(c.B, c.Cot[0], num(2)), c.Attr, c.In[0].Shape())
 			return []op.Val{Mul(c.B, g, c.In[0])}
 		}})
-	pProd = op.RegisterPrim(op.Prim{Name: "prod", Doc: "product over dims", NIn: 1, SaveIn: 1, Infer: reduceInfer("prod", numbers, ir.InvalidDType, true),
+	pProd = op.RegisterPrim(op.Prim{Name: "prod", Doc: "product over dims", NIn: 1, SaveIn: 1, Infer: reduceInfer("prod", numbers, true),
 		VJP: func(c *op.VJPCall) []op.Val {
 			x := c.In[0]
 			others := othersByCount
@@ -61,11 +60,6 @@ func registerSums() {
 			}
 			return []op.Val{Mul(c.B, spread(c.B, c.Cot[0], c.Attr, x.Shape()), others(c.B, x, c.Attr))}
 		}})
-	plain := func(name, doc string) op.PrimID {
-		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 1, NoVJP: noTape, Infer: reduceInfer(name, all, ir.Bool, true)})
-	}
-	pAny = plain("any", "some element over dims is not zero")
-	pAll = plain("all", "no element over dims is zero")
 }
 
 // maxPairwiseProd bounds the reduced size for which a product's gradient is itself
@@ -131,9 +125,9 @@ func registerExtremaOver() {
 		return []op.Val{Mul(b, tie, spread(b, each, c.Attr, shape))}
 	}
 	pAmax = op.RegisterPrim(op.Prim{Name: "amax", Doc: "maximum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1,
-		Infer: reduceInfer("amax", all, ir.InvalidDType, false), VJP: even})
+		Infer: reduceInfer("amax", all, false), VJP: even})
 	pAmin = op.RegisterPrim(op.Prim{Name: "amin", Doc: "minimum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1,
-		Infer: reduceInfer("amin", all, ir.InvalidDType, false), VJP: even})
+		Infer: reduceInfer("amin", all, false), VJP: even})
 	pArgMax = op.RegisterPrim(op.Prim{Name: "argmax", Doc: "first index of the maximum", NIn: 1, NoVJP: noTape, Infer: dimInfer("argmax", false)})
 	pArgMin = op.RegisterPrim(op.Prim{Name: "argmin", Doc: "first index of the minimum", NIn: 1, NoVJP: noTape, Infer: dimInfer("argmin", false)})
 	pMaxDim = op.RegisterPrim(op.Prim{Name: "max_dim", Doc: "maximum along a dim and its first index", NIn: 1, SaveOut: 2, Infer: dimInfer("max", true), VJP: chosen})
@@ -157,7 +151,7 @@ func chosen(c *op.VJPCall) []op.Val {
 func registerMoments() {
 	pVar = op.RegisterPrim(op.Prim{Name: "var", Doc: "variance and mean over dims", NIn: 2, SaveIn: 3, SaveOut: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-			out, err := reduceInfer("var", floats, ir.InvalidDType, true)(in, attr, out)
+			out, err := reduceInfer("var", floats, true)(in, attr, out)
 			if err != nil {
 				return nil, err
 			}

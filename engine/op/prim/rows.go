@@ -18,19 +18,21 @@ func sumSpread(b op.Builder, x op.Val, dim int64) op.Val {
 
 func registerSoftmax() {
 	own := [][2]int{{0, 0}}
-	pSoftmax = op.RegisterPrim(op.Prim{Name: "softmax", Doc: "exp(x) normalised along a dim", NIn: 1, SaveOut: 1, InPlace: own, Infer: rowInfer("softmax", floats),
+	pSoftmax = op.RegisterPrim(op.Prim{Name: "softmax", Doc: "exp(x) normalised along a dim, or its logarithm", NIn: 1, SaveOut: 1, InPlace: own, Infer: rowInfer("softmax", floats),
 		VJP: func(c *op.VJPCall) []op.Val {
+			if c.Attr[1] != 0 {
+				return []op.Val{LogSoftmaxGrad(c.B, c.Cot[0], c.Out[0], c.Attr[0])}
+			}
 			return []op.Val{SoftmaxGrad(c.B, c.Cot[0], c.Out[0], c.Attr[0])}
 		}})
-	pLogSoftmax = op.RegisterPrim(op.Prim{Name: "log_softmax", Doc: "logarithm of softmax", NIn: 1, SaveOut: 1, InPlace: own, Infer: rowInfer("log_softmax", floats),
-		VJP: func(c *op.VJPCall) []op.Val {
-			return []op.Val{LogSoftmaxGrad(c.B, c.Cot[0], c.Out[0], c.Attr[0])}
-		}})
 	either := [][2]int{{0, 0}, {0, 1}}
-	pSoftmaxGrad = op.RegisterPrim(op.Prim{Name: "softmax_grad", Doc: "y*(gy - sum(gy*y))", NIn: 2, SaveIn: 3, InPlace: either,
-		Infer: rowInfer("softmax_grad", floats), VJP: softmaxGradVJP})
-	pLogSoftmaxGrad = op.RegisterPrim(op.Prim{Name: "log_softmax_grad", Doc: "gy - exp(y)*sum(gy)", NIn: 2, SaveIn: 3, InPlace: either,
-		Infer: rowInfer("log_softmax_grad", floats), VJP: logSoftmaxGradVJP})
+	pSoftmaxGrad = op.RegisterPrim(op.Prim{Name: "softmax_grad", Doc: "y*(gy - sum(gy*y)), or of the logarithm gy - exp(y)*sum(gy)", NIn: 2, SaveIn: 3, InPlace: either,
+		Infer: rowInfer("softmax_grad", floats), VJP: func(c *op.VJPCall) []op.Val {
+			if c.Attr[1] != 0 {
+				return logSoftmaxGradVJP(c)
+			}
+			return softmaxGradVJP(c)
+		}})
 }
 
 func softmaxGradVJP(c *op.VJPCall) []op.Val {
