@@ -66,6 +66,7 @@ kernels/wgsl < gpu
 gpu < gpu/wgpu
 gpu < gpu/fake
 gpu/wgpu < benchmarks/gemm_tiles
+gpu/wgpu < benchmarks/attention_tiles
 
 engine < capi
 kernels/cpu < capi
