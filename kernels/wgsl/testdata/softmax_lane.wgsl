@@ -21,34 +21,35 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v0 = ((gid * 64i) + lid);
   if ((v0 < P.p0)) {
     var v1: f32 = from_bits(0xff800000u);
-    let v2 = (v0 * P.p1);
-    for (var v3: i32 = 0i; v3 < P.p1; v3 += 1i) {
-      let v4 = (v2 + v3);
-      let v5 = b0[v4];
-      v1 = max_nan_f32(v1, v5);
+    var v2: f32 = 0f;
+    let v3 = (v0 * P.p1);
+    for (var v4: i32 = 0i; v4 < P.p1; v4 += 1i) {
+      let v5 = (v3 + v4);
+      let v6 = b0[v5];
+      let v7 = max_nan_f32(v1, v6);
+      let v8 = select(v7, 0f, (v7 == from_bits(0xff800000u)));
+      let v9 = (v1 - v8);
+      let v10 = exp(v9);
+      let v11 = (v2 * v10);
+      let v12 = (v6 - v8);
+      let v13 = exp(v12);
+      let v14 = (v11 + v13);
+      v2 = v14;
+      v1 = v7;
     }
-    var v6: f32 = 0f;
-    let v7 = (v0 * P.p1);
-    for (var v8: i32 = 0i; v8 < P.p1; v8 += 32i) {
-      var v9: f32 = 0f;
-      let v10 = min(P.p1, (v8 + 32i));
-      for (var v11: i32 = v8; v11 < v10; v11 += 1i) {
-        let v12 = (v7 + v11);
-        let v13 = b0[v12];
-        let v14 = (v13 - v1);
-        let v15 = exp(v14);
-        v9 = (v9 + v15);
-      }
-      v6 = (v6 + v9);
-    }
-    let v16 = (v0 * P.p1);
-    for (var v17: i32 = 0i; v17 < P.p1; v17 += 1i) {
-      let v18 = (v16 + v17);
-      let v19 = b0[v18];
-      let v20 = (v19 - v1);
-      let v21 = exp(v20);
-      let v22 = (v21 / v6);
-      b1[v18] = v22;
+    var v15: f32 = v1;
+    let v16 = (v15 - v1);
+    let v17 = exp(v16);
+    let v18 = (v2 * v17);
+    v2 = v18;
+    let v19 = (v0 * P.p1);
+    for (var v20: i32 = 0i; v20 < P.p1; v20 += 1i) {
+      let v21 = (v19 + v20);
+      let v22 = b0[v21];
+      let v23 = (v22 - v1);
+      let v24 = exp(v23);
+      let v25 = (v24 / v2);
+      b1[v21] = v25;
     }
   }
 }

@@ -25,102 +25,102 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v3 = (v2 < P.p0);
   let v4 = min(v2, (P.p0 - 1i));
   var v5: f32 = from_bits(0xff800000u);
-  let v6 = (v4 * P.p1);
-  for (var v7: i32 = v0; v7 < P.p1; v7 += 16i) {
-    let v8 = (v6 + v7);
-    let v9 = b0[v8];
-    v5 = max_nan_f32(v5, v9);
+  var v6: f32 = 0f;
+  let v7 = (v4 * P.p1);
+  for (var v8: i32 = v0; v8 < P.p1; v8 += 16i) {
+    let v9 = (v7 + v8);
+    let v10 = b0[v9];
+    let v11 = max_nan_f32(v5, v10);
+    let v12 = select(v11, 0f, (v11 == from_bits(0xff800000u)));
+    let v13 = (v5 - v12);
+    let v14 = exp(v13);
+    let v15 = (v6 * v14);
+    let v16 = (v10 - v12);
+    let v17 = exp(v16);
+    let v18 = (v15 + v17);
+    v6 = v18;
+    v5 = v11;
   }
+  var v19: f32 = v5;
   workgroupBarrier();
   s0[lid] = v5;
   workgroupBarrier();
   if ((v0 < 8i)) {
-    let v10 = (lid + 8i);
-    let v11 = s0[v10];
-    v5 = max_nan_f32(v5, v11);
+    let v20 = (lid + 8i);
+    let v21 = s0[v20];
+    v5 = max_nan_f32(v5, v21);
     s0[lid] = v5;
   }
   workgroupBarrier();
   if ((v0 < 4i)) {
-    let v12 = (lid + 4i);
-    let v13 = s0[v12];
-    v5 = max_nan_f32(v5, v13);
+    let v22 = (lid + 4i);
+    let v23 = s0[v22];
+    v5 = max_nan_f32(v5, v23);
     s0[lid] = v5;
   }
   workgroupBarrier();
   if ((v0 < 2i)) {
-    let v14 = (lid + 2i);
-    let v15 = s0[v14];
-    v5 = max_nan_f32(v5, v15);
+    let v24 = (lid + 2i);
+    let v25 = s0[v24];
+    v5 = max_nan_f32(v5, v25);
     s0[lid] = v5;
   }
   workgroupBarrier();
   if ((v0 < 1i)) {
-    let v16 = (lid + 1i);
-    let v17 = s0[v16];
-    v5 = max_nan_f32(v5, v17);
+    let v26 = (lid + 1i);
+    let v27 = s0[v26];
+    v5 = max_nan_f32(v5, v27);
     s0[lid] = v5;
   }
   workgroupBarrier();
-  let v18 = (i32(u32(lid) / u32(16i)) * 16i);
-  let v19 = s0[v18];
-  var v20: f32 = 0f;
-  let v21 = (v4 * P.p1);
-  for (var v22: i32 = 0i; v22 < P.p1; v22 += 512i) {
-    var v23: f32 = 0f;
-    let v24 = min(P.p1, (v22 + 512i));
-    let v25 = (v22 + v0);
-    for (var v26: i32 = v25; v26 < v24; v26 += 16i) {
-      let v27 = (v21 + v26);
-      let v28 = b0[v27];
-      let v29 = (v28 - v19);
-      let v30 = exp(v29);
-      v23 = (v23 + v30);
-    }
-    v20 = (v20 + v23);
-  }
+  let v28 = (i32(u32(lid) / u32(16i)) * 16i);
+  let v29 = s0[v28];
+  let v30 = (v19 - v29);
+  let v31 = exp(v30);
+  let v32 = (v6 * v31);
+  v6 = v32;
   workgroupBarrier();
-  s0[lid] = v20;
+  s0[lid] = v6;
   workgroupBarrier();
   if ((v0 < 8i)) {
-    let v31 = (lid + 8i);
-    let v32 = s0[v31];
-    v20 = (v20 + v32);
-    s0[lid] = v20;
+    let v33 = (lid + 8i);
+    let v34 = s0[v33];
+    v6 = (v6 + v34);
+    s0[lid] = v6;
   }
   workgroupBarrier();
   if ((v0 < 4i)) {
-    let v33 = (lid + 4i);
-    let v34 = s0[v33];
-    v20 = (v20 + v34);
-    s0[lid] = v20;
+    let v35 = (lid + 4i);
+    let v36 = s0[v35];
+    v6 = (v6 + v36);
+    s0[lid] = v6;
   }
   workgroupBarrier();
   if ((v0 < 2i)) {
-    let v35 = (lid + 2i);
-    let v36 = s0[v35];
-    v20 = (v20 + v36);
-    s0[lid] = v20;
+    let v37 = (lid + 2i);
+    let v38 = s0[v37];
+    v6 = (v6 + v38);
+    s0[lid] = v6;
   }
   workgroupBarrier();
   if ((v0 < 1i)) {
-    let v37 = (lid + 1i);
-    let v38 = s0[v37];
-    v20 = (v20 + v38);
-    s0[lid] = v20;
+    let v39 = (lid + 1i);
+    let v40 = s0[v39];
+    v6 = (v6 + v40);
+    s0[lid] = v6;
   }
   workgroupBarrier();
-  let v39 = (i32(u32(lid) / u32(16i)) * 16i);
-  let v40 = s0[v39];
-  let v41 = (v4 * P.p1);
-  for (var v42: i32 = v0; v42 < P.p1; v42 += 16i) {
-    let v43 = (v41 + v42);
-    let v44 = b0[v43];
-    let v45 = (v44 - v19);
-    let v46 = exp(v45);
-    let v47 = (v46 / v40);
+  let v41 = (i32(u32(lid) / u32(16i)) * 16i);
+  let v42 = s0[v41];
+  let v43 = (v4 * P.p1);
+  for (var v44: i32 = v0; v44 < P.p1; v44 += 16i) {
+    let v45 = (v43 + v44);
+    let v46 = b0[v45];
+    let v47 = (v46 - v29);
+    let v48 = exp(v47);
+    let v49 = (v48 / v42);
     if (v3) {
-      b1[v43] = v47;
+      b1[v45] = v49;
     }
   }
 }

@@ -36,313 +36,313 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
       let v3 = (v2 < P.p0);
       let v4 = min(v2, (P.p0 - 1i));
       var v5: f32 = from_bits(0xff800000u);
-      let v6 = (v4 * P.p1);
-      for (var v7: i32 = v0; v7 < P.p1; v7 += 16i) {
-        let v8 = (v6 + v7);
-        let v9 = b0[v8];
-        v5 = max_nan_f32(v5, v9);
+      var v6: f32 = 0f;
+      let v7 = (v4 * P.p1);
+      for (var v8: i32 = v0; v8 < P.p1; v8 += 16i) {
+        let v9 = (v7 + v8);
+        let v10 = b0[v9];
+        let v11 = max_nan_f32(v5, v10);
+        let v12 = select(v11, 0f, (v11 == from_bits(0xff800000u)));
+        let v13 = (v5 - v12);
+        let v14 = exp(v13);
+        let v15 = (v6 * v14);
+        let v16 = (v10 - v12);
+        let v17 = exp(v16);
+        let v18 = (v15 + v17);
+        v6 = v18;
+        v5 = v11;
       }
+      var v19: f32 = v5;
       workgroupBarrier();
       s0[lid] = v5;
       workgroupBarrier();
       if ((v0 < 8i)) {
-        let v10 = (lid + 8i);
-        let v11 = s0[v10];
-        v5 = max_nan_f32(v5, v11);
+        let v20 = (lid + 8i);
+        let v21 = s0[v20];
+        v5 = max_nan_f32(v5, v21);
         s0[lid] = v5;
       }
       workgroupBarrier();
       if ((v0 < 4i)) {
-        let v12 = (lid + 4i);
-        let v13 = s0[v12];
-        v5 = max_nan_f32(v5, v13);
+        let v22 = (lid + 4i);
+        let v23 = s0[v22];
+        v5 = max_nan_f32(v5, v23);
         s0[lid] = v5;
       }
       workgroupBarrier();
       if ((v0 < 2i)) {
-        let v14 = (lid + 2i);
-        let v15 = s0[v14];
-        v5 = max_nan_f32(v5, v15);
+        let v24 = (lid + 2i);
+        let v25 = s0[v24];
+        v5 = max_nan_f32(v5, v25);
         s0[lid] = v5;
       }
       workgroupBarrier();
       if ((v0 < 1i)) {
-        let v16 = (lid + 1i);
-        let v17 = s0[v16];
-        v5 = max_nan_f32(v5, v17);
+        let v26 = (lid + 1i);
+        let v27 = s0[v26];
+        v5 = max_nan_f32(v5, v27);
         s0[lid] = v5;
       }
       workgroupBarrier();
-      let v18 = (i32(u32(lid) / u32(16i)) * 16i);
-      let v19 = s0[v18];
-      var v20: f32 = 0f;
-      let v21 = (v4 * P.p1);
-      for (var v22: i32 = 0i; v22 < P.p1; v22 += 512i) {
-        var v23: f32 = 0f;
-        let v24 = min(P.p1, (v22 + 512i));
-        let v25 = (v22 + v0);
-        for (var v26: i32 = v25; v26 < v24; v26 += 16i) {
-          let v27 = (v21 + v26);
-          let v28 = b0[v27];
-          let v29 = (v28 - v19);
-          let v30 = exp(v29);
-          v23 = (v23 + v30);
-        }
-        v20 = (v20 + v23);
-      }
+      let v28 = (i32(u32(lid) / u32(16i)) * 16i);
+      let v29 = s0[v28];
+      let v30 = (v19 - v29);
+      let v31 = exp(v30);
+      let v32 = (v6 * v31);
+      v6 = v32;
       workgroupBarrier();
-      s0[lid] = v20;
+      s0[lid] = v6;
       workgroupBarrier();
       if ((v0 < 8i)) {
-        let v31 = (lid + 8i);
-        let v32 = s0[v31];
-        v20 = (v20 + v32);
-        s0[lid] = v20;
+        let v33 = (lid + 8i);
+        let v34 = s0[v33];
+        v6 = (v6 + v34);
+        s0[lid] = v6;
       }
       workgroupBarrier();
       if ((v0 < 4i)) {
-        let v33 = (lid + 4i);
-        let v34 = s0[v33];
-        v20 = (v20 + v34);
-        s0[lid] = v20;
+        let v35 = (lid + 4i);
+        let v36 = s0[v35];
+        v6 = (v6 + v36);
+        s0[lid] = v6;
       }
       workgroupBarrier();
       if ((v0 < 2i)) {
-        let v35 = (lid + 2i);
-        let v36 = s0[v35];
-        v20 = (v20 + v36);
-        s0[lid] = v20;
+        let v37 = (lid + 2i);
+        let v38 = s0[v37];
+        v6 = (v6 + v38);
+        s0[lid] = v6;
       }
       workgroupBarrier();
       if ((v0 < 1i)) {
-        let v37 = (lid + 1i);
-        let v38 = s0[v37];
-        v20 = (v20 + v38);
-        s0[lid] = v20;
+        let v39 = (lid + 1i);
+        let v40 = s0[v39];
+        v6 = (v6 + v40);
+        s0[lid] = v6;
       }
       workgroupBarrier();
-      let v39 = (i32(u32(lid) / u32(16i)) * 16i);
-      let v40 = s0[v39];
-      let v41 = (v4 * P.p1);
-      for (var v42: i32 = v0; v42 < P.p1; v42 += 16i) {
-        let v43 = (v41 + v42);
-        let v44 = b0[v43];
-        let v45 = (v44 - v19);
-        let v46 = exp(v45);
-        let v47 = (v46 / v40);
+      let v41 = (i32(u32(lid) / u32(16i)) * 16i);
+      let v42 = s0[v41];
+      let v43 = (v4 * P.p1);
+      for (var v44: i32 = v0; v44 < P.p1; v44 += 16i) {
+        let v45 = (v43 + v44);
+        let v46 = b0[v45];
+        let v47 = (v46 - v29);
+        let v48 = exp(v47);
+        let v49 = (v48 / v42);
         if (v3) {
-          b1[v43] = v47;
+          b1[v45] = v49;
         }
       }
     } else {
       if ((gid < P.p7)) {
-        let v48 = i32(u32(lid) % u32(16i));
-        let v49 = i32(u32(lid) / u32(16i));
-        let v50 = (((gid - P.p6) * 4i) + v49);
-        let v51 = (v50 < P.p2);
-        let v52 = min(v50, (P.p2 - 1i));
-        var v53: f32 = from_bits(0xff800000u);
-        let v54 = (v52 * P.p3);
-        for (var v55: i32 = v48; v55 < P.p3; v55 += 16i) {
-          let v56 = (v54 + v55);
-          let v57 = b0[v56];
-          v53 = max_nan_f32(v53, v57);
+        let v50 = i32(u32(lid) % u32(16i));
+        let v51 = i32(u32(lid) / u32(16i));
+        let v52 = (((gid - P.p6) * 4i) + v51);
+        let v53 = (v52 < P.p2);
+        let v54 = min(v52, (P.p2 - 1i));
+        var v55: f32 = from_bits(0xff800000u);
+        var v56: f32 = 0f;
+        let v57 = (v54 * P.p3);
+        for (var v58: i32 = v50; v58 < P.p3; v58 += 16i) {
+          let v59 = (v57 + v58);
+          let v60 = b0[v59];
+          let v61 = max_nan_f32(v55, v60);
+          let v62 = select(v61, 0f, (v61 == from_bits(0xff800000u)));
+          let v63 = (v55 - v62);
+          let v64 = exp(v63);
+          let v65 = (v56 * v64);
+          let v66 = (v60 - v62);
+          let v67 = exp(v66);
+          let v68 = (v65 + v67);
+          v56 = v68;
+          v55 = v61;
+        }
+        var v69: f32 = v55;
+        workgroupBarrier();
+        s0[lid] = v55;
+        workgroupBarrier();
+        if ((v50 < 8i)) {
+          let v70 = (lid + 8i);
+          let v71 = s0[v70];
+          v55 = max_nan_f32(v55, v71);
+          s0[lid] = v55;
         }
         workgroupBarrier();
-        s0[lid] = v53;
-        workgroupBarrier();
-        if ((v48 < 8i)) {
-          let v58 = (lid + 8i);
-          let v59 = s0[v58];
-          v53 = max_nan_f32(v53, v59);
-          s0[lid] = v53;
+        if ((v50 < 4i)) {
+          let v72 = (lid + 4i);
+          let v73 = s0[v72];
+          v55 = max_nan_f32(v55, v73);
+          s0[lid] = v55;
         }
         workgroupBarrier();
-        if ((v48 < 4i)) {
-          let v60 = (lid + 4i);
-          let v61 = s0[v60];
-          v53 = max_nan_f32(v53, v61);
-          s0[lid] = v53;
+        if ((v50 < 2i)) {
+          let v74 = (lid + 2i);
+          let v75 = s0[v74];
+          v55 = max_nan_f32(v55, v75);
+          s0[lid] = v55;
         }
         workgroupBarrier();
-        if ((v48 < 2i)) {
-          let v62 = (lid + 2i);
-          let v63 = s0[v62];
-          v53 = max_nan_f32(v53, v63);
-          s0[lid] = v53;
+        if ((v50 < 1i)) {
+          let v76 = (lid + 1i);
+          let v77 = s0[v76];
+          v55 = max_nan_f32(v55, v77);
+          s0[lid] = v55;
         }
         workgroupBarrier();
-        if ((v48 < 1i)) {
-          let v64 = (lid + 1i);
-          let v65 = s0[v64];
-          v53 = max_nan_f32(v53, v65);
-          s0[lid] = v53;
-        }
+        let v78 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v79 = s0[v78];
+        let v80 = (v69 - v79);
+        let v81 = exp(v80);
+        let v82 = (v56 * v81);
+        v56 = v82;
         workgroupBarrier();
-        let v66 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v67 = s0[v66];
-        var v68: f32 = 0f;
-        let v69 = (v52 * P.p3);
-        for (var v70: i32 = 0i; v70 < P.p3; v70 += 512i) {
-          var v71: f32 = 0f;
-          let v72 = min(P.p3, (v70 + 512i));
-          let v73 = (v70 + v48);
-          for (var v74: i32 = v73; v74 < v72; v74 += 16i) {
-            let v75 = (v69 + v74);
-            let v76 = b0[v75];
-            let v77 = (v76 - v67);
-            let v78 = exp(v77);
-            v71 = (v71 + v78);
-          }
-          v68 = (v68 + v71);
-        }
+        s0[lid] = v56;
         workgroupBarrier();
-        s0[lid] = v68;
-        workgroupBarrier();
-        if ((v48 < 8i)) {
-          let v79 = (lid + 8i);
-          let v80 = s0[v79];
-          v68 = (v68 + v80);
-          s0[lid] = v68;
-        }
-        workgroupBarrier();
-        if ((v48 < 4i)) {
-          let v81 = (lid + 4i);
-          let v82 = s0[v81];
-          v68 = (v68 + v82);
-          s0[lid] = v68;
-        }
-        workgroupBarrier();
-        if ((v48 < 2i)) {
-          let v83 = (lid + 2i);
+        if ((v50 < 8i)) {
+          let v83 = (lid + 8i);
           let v84 = s0[v83];
-          v68 = (v68 + v84);
-          s0[lid] = v68;
+          v56 = (v56 + v84);
+          s0[lid] = v56;
         }
         workgroupBarrier();
-        if ((v48 < 1i)) {
-          let v85 = (lid + 1i);
+        if ((v50 < 4i)) {
+          let v85 = (lid + 4i);
           let v86 = s0[v85];
-          v68 = (v68 + v86);
-          s0[lid] = v68;
+          v56 = (v56 + v86);
+          s0[lid] = v56;
         }
         workgroupBarrier();
-        let v87 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v88 = s0[v87];
-        let v89 = (v52 * P.p3);
-        for (var v90: i32 = v48; v90 < P.p3; v90 += 16i) {
-          let v91 = (v89 + v90);
-          let v92 = b0[v91];
-          let v93 = (v92 - v67);
-          let v94 = exp(v93);
-          let v95 = (v94 / v88);
-          if (v51) {
-            b2[v91] = v95;
+        if ((v50 < 2i)) {
+          let v87 = (lid + 2i);
+          let v88 = s0[v87];
+          v56 = (v56 + v88);
+          s0[lid] = v56;
+        }
+        workgroupBarrier();
+        if ((v50 < 1i)) {
+          let v89 = (lid + 1i);
+          let v90 = s0[v89];
+          v56 = (v56 + v90);
+          s0[lid] = v56;
+        }
+        workgroupBarrier();
+        let v91 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v92 = s0[v91];
+        let v93 = (v54 * P.p3);
+        for (var v94: i32 = v50; v94 < P.p3; v94 += 16i) {
+          let v95 = (v93 + v94);
+          let v96 = b0[v95];
+          let v97 = (v96 - v79);
+          let v98 = exp(v97);
+          let v99 = (v98 / v92);
+          if (v53) {
+            b2[v95] = v99;
           }
         }
       } else {
-        let v96 = i32(u32(lid) % u32(16i));
-        let v97 = i32(u32(lid) / u32(16i));
-        let v98 = (((gid - P.p7) * 4i) + v97);
-        let v99 = (v98 < P.p4);
-        let v100 = min(v98, (P.p4 - 1i));
-        var v101: f32 = from_bits(0xff800000u);
-        let v102 = (v100 * P.p5);
-        for (var v103: i32 = v96; v103 < P.p5; v103 += 16i) {
-          let v104 = (v102 + v103);
-          let v105 = b0[v104];
-          v101 = max_nan_f32(v101, v105);
+        let v100 = i32(u32(lid) % u32(16i));
+        let v101 = i32(u32(lid) / u32(16i));
+        let v102 = (((gid - P.p7) * 4i) + v101);
+        let v103 = (v102 < P.p4);
+        let v104 = min(v102, (P.p4 - 1i));
+        var v105: f32 = from_bits(0xff800000u);
+        var v106: f32 = 0f;
+        let v107 = (v104 * P.p5);
+        for (var v108: i32 = v100; v108 < P.p5; v108 += 16i) {
+          let v109 = (v107 + v108);
+          let v110 = b0[v109];
+          let v111 = max_nan_f32(v105, v110);
+          let v112 = select(v111, 0f, (v111 == from_bits(0xff800000u)));
+          let v113 = (v105 - v112);
+          let v114 = exp(v113);
+          let v115 = (v106 * v114);
+          let v116 = (v110 - v112);
+          let v117 = exp(v116);
+          let v118 = (v115 + v117);
+          v106 = v118;
+          v105 = v111;
+        }
+        var v119: f32 = v105;
+        workgroupBarrier();
+        s0[lid] = v105;
+        workgroupBarrier();
+        if ((v100 < 8i)) {
+          let v120 = (lid + 8i);
+          let v121 = s0[v120];
+          v105 = max_nan_f32(v105, v121);
+          s0[lid] = v105;
         }
         workgroupBarrier();
-        s0[lid] = v101;
-        workgroupBarrier();
-        if ((v96 < 8i)) {
-          let v106 = (lid + 8i);
-          let v107 = s0[v106];
-          v101 = max_nan_f32(v101, v107);
-          s0[lid] = v101;
+        if ((v100 < 4i)) {
+          let v122 = (lid + 4i);
+          let v123 = s0[v122];
+          v105 = max_nan_f32(v105, v123);
+          s0[lid] = v105;
         }
         workgroupBarrier();
-        if ((v96 < 4i)) {
-          let v108 = (lid + 4i);
-          let v109 = s0[v108];
-          v101 = max_nan_f32(v101, v109);
-          s0[lid] = v101;
+        if ((v100 < 2i)) {
+          let v124 = (lid + 2i);
+          let v125 = s0[v124];
+          v105 = max_nan_f32(v105, v125);
+          s0[lid] = v105;
         }
         workgroupBarrier();
-        if ((v96 < 2i)) {
-          let v110 = (lid + 2i);
-          let v111 = s0[v110];
-          v101 = max_nan_f32(v101, v111);
-          s0[lid] = v101;
+        if ((v100 < 1i)) {
+          let v126 = (lid + 1i);
+          let v127 = s0[v126];
+          v105 = max_nan_f32(v105, v127);
+          s0[lid] = v105;
         }
         workgroupBarrier();
-        if ((v96 < 1i)) {
-          let v112 = (lid + 1i);
-          let v113 = s0[v112];
-          v101 = max_nan_f32(v101, v113);
-          s0[lid] = v101;
-        }
+        let v128 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v129 = s0[v128];
+        let v130 = (v119 - v129);
+        let v131 = exp(v130);
+        let v132 = (v106 * v131);
+        v106 = v132;
         workgroupBarrier();
-        let v114 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v115 = s0[v114];
-        var v116: f32 = 0f;
-        let v117 = (v100 * P.p5);
-        for (var v118: i32 = 0i; v118 < P.p5; v118 += 512i) {
-          var v119: f32 = 0f;
-          let v120 = min(P.p5, (v118 + 512i));
-          let v121 = (v118 + v96);
-          for (var v122: i32 = v121; v122 < v120; v122 += 16i) {
-            let v123 = (v117 + v122);
-            let v124 = b0[v123];
-            let v125 = (v124 - v115);
-            let v126 = exp(v125);
-            v119 = (v119 + v126);
-          }
-          v116 = (v116 + v119);
-        }
+        s0[lid] = v106;
         workgroupBarrier();
-        s0[lid] = v116;
-        workgroupBarrier();
-        if ((v96 < 8i)) {
-          let v127 = (lid + 8i);
-          let v128 = s0[v127];
-          v116 = (v116 + v128);
-          s0[lid] = v116;
-        }
-        workgroupBarrier();
-        if ((v96 < 4i)) {
-          let v129 = (lid + 4i);
-          let v130 = s0[v129];
-          v116 = (v116 + v130);
-          s0[lid] = v116;
-        }
-        workgroupBarrier();
-        if ((v96 < 2i)) {
-          let v131 = (lid + 2i);
-          let v132 = s0[v131];
-          v116 = (v116 + v132);
-          s0[lid] = v116;
-        }
-        workgroupBarrier();
-        if ((v96 < 1i)) {
-          let v133 = (lid + 1i);
+        if ((v100 < 8i)) {
+          let v133 = (lid + 8i);
           let v134 = s0[v133];
-          v116 = (v116 + v134);
-          s0[lid] = v116;
+          v106 = (v106 + v134);
+          s0[lid] = v106;
         }
         workgroupBarrier();
-        let v135 = (i32(u32(lid) / u32(16i)) * 16i);
-        let v136 = s0[v135];
-        let v137 = (v100 * P.p5);
-        for (var v138: i32 = v96; v138 < P.p5; v138 += 16i) {
-          let v139 = (v137 + v138);
-          let v140 = b0[v139];
-          let v141 = (v140 - v115);
-          let v142 = exp(v141);
-          let v143 = (v142 / v136);
-          if (v99) {
-            b3[v139] = v143;
+        if ((v100 < 4i)) {
+          let v135 = (lid + 4i);
+          let v136 = s0[v135];
+          v106 = (v106 + v136);
+          s0[lid] = v106;
+        }
+        workgroupBarrier();
+        if ((v100 < 2i)) {
+          let v137 = (lid + 2i);
+          let v138 = s0[v137];
+          v106 = (v106 + v138);
+          s0[lid] = v106;
+        }
+        workgroupBarrier();
+        if ((v100 < 1i)) {
+          let v139 = (lid + 1i);
+          let v140 = s0[v139];
+          v106 = (v106 + v140);
+          s0[lid] = v106;
+        }
+        workgroupBarrier();
+        let v141 = (i32(u32(lid) / u32(16i)) * 16i);
+        let v142 = s0[v141];
+        let v143 = (v104 * P.p5);
+        for (var v144: i32 = v100; v144 < P.p5; v144 += 16i) {
+          let v145 = (v143 + v144);
+          let v146 = b0[v145];
+          let v147 = (v146 - v129);
+          let v148 = exp(v147);
+          let v149 = (v148 / v142);
+          if (v103) {
+            b3[v145] = v149;
           }
         }
       }
