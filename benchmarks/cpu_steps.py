@@ -12,6 +12,8 @@ import demo_step
 from measure import Row, other_core_busy, race
 from steps import DISTIL, gpt2_steps, library, models
 
+import torchlette
+
 OPS = 100
 CHAIN = 1000
 
@@ -92,6 +94,7 @@ def compare(name: str, make: Callable[[str], Callable[[], Any]], count: int, rou
 
 def rows() -> list[Row]:
     """Measure every case."""
+    torchlette.set_default_device("cpu")  # where there is a GPU it is the default
     steps = demo_step.EVERY
     out = [
         compare("one small op in a chain of 1,000", chain, CHAIN),

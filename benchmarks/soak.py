@@ -73,4 +73,5 @@ def _training() -> Row:
 
 def rows() -> list[Row]:
     """Run both; raise where something grows."""
+    torchlette.set_default_device("cpu")  # where there is a GPU it is the default
     return [_eager(), _training()]
