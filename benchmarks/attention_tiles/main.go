@@ -5,14 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/torchlette/torchlette/benchmarks/trial"
 	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/gpu"
-	"github.com/torchlette/torchlette/gpu/wgpu"
 	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/tile"
 )
@@ -39,21 +37,13 @@ func main() {
 }
 
 func run(shapes []string) error {
-	driver := &wgpu.Driver{}
-	list, err := gpu.Adapters(driver)
+	d, err := trial.Open()
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 {
-		return fmt.Errorf("no adapter")
-	}
-	ctx, err := driver.Open(list[0].Index, false)
-	if err != nil {
-		return err
-	}
-	defer ctx.Close()
+	defer d.Close()
 	for _, s := range shapes {
-		p := &problem{device: device{ctx: ctx}, name: s}
+		p := &problem{Device: d, name: s}
 		if _, err := fmt.Sscanf(s, "%dx%dx%dx%d", &p.batch, &p.heads, &p.length, &p.width); err != nil {
 			return err
 		}
@@ -68,36 +58,30 @@ func run(shapes []string) error {
 
 // problem is a shape with its operands on the device.
 type problem struct {
-	device
+	*trial.Device
 	name                         string
 	batch, heads, length, width  uint64
-	q, k, v, g, stats, lse, a, b buffer // a, b: results
+	q, k, v, g, stats, lse, a, b trial.Buffer // a, b: results
 }
 
-// trial is a tile's program, and the least seconds that it took.
-type trial struct {
+// entry is a tile with its program and how far its results are from the first one's.
+type entry struct {
+	trial.Program
 	options tile.AttentionOptions
-	record  gpu.Record
-	words   []uint32
-	reps    int
-	seconds float64
 	diff    float64
 }
 
 func (p *problem) time() error {
 	rows := p.batch * p.heads * p.length
-	r := rand.New(rand.NewPCG(1, 2))
-	for _, b := range []*buffer{&p.q, &p.k, &p.v, &p.g} {
-		data := make([]float32, rows*p.width)
-		for i := range data {
-			data[i] = 2*r.Float32() - 1
-		}
-		if err := p.upload(b, data); err != nil {
+	for i, b := range []*trial.Buffer{&p.q, &p.k, &p.v, &p.g} {
+		var err error
+		if *b, err = p.Random(rows*p.width, uint64(i)); err != nil {
 			return err
 		}
 	}
-	for b, n := range map[*buffer]uint64{&p.lse: rows, &p.a: rows * p.width, &p.b: rows * p.width} {
-		if err := p.create(b, int64(4*n)); err != nil {
+	for b, n := range map[*trial.Buffer]uint64{&p.lse: rows, &p.a: rows * p.width, &p.b: rows * p.width} {
+		var err error
+		if *b, err = p.Empty(n); err != nil {
 			return err
 		}
 	}
@@ -126,15 +110,15 @@ func (p *problem) params(a *kir.Attention) []uint64 {
 func (p *problem) pass(pass kir.AttentionPass) error {
 	a := &kir.Attention{Type: ir.F32, Pass: pass, Causal: true}
 	params := p.params(a)
-	l := p.ctx.Limits()
+	l := p.Limits()
 	caps := tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX), Units: 264}
 	chosen := tile.ChooseAttention(a, params, caps)
-	bufs := []buffer{p.q, p.k, p.v, p.a, p.lse}
+	bufs := []trial.Buffer{p.q, p.k, p.v, p.a, p.lse}
 	products := 2.0
 	if pass != kir.AttentionForward {
-		bufs, products = []buffer{p.q, p.k, p.v, p.g, p.stats, p.a}, 3
+		bufs, products = []trial.Buffer{p.q, p.k, p.v, p.g, p.stats, p.a}, 3
 	}
-	results := []buffer{p.a}
+	results := []trial.Buffer{p.a}
 	if pass == kir.AttentionGradKV {
 		bufs, results, products = append(bufs, p.b), append(results, p.b), 4
 	}
@@ -151,38 +135,42 @@ func (p *problem) pass(pass kir.AttentionPass) error {
 			return err
 		}
 	}
-	if err := p.race(list); err != nil {
+	var programs []*trial.Program
+	for _, t := range list {
+		programs = append(programs, &t.Program)
+	}
+	if err := p.Race(programs); err != nil {
 		return err
 	}
 	first := list[0].options
-	slices.SortFunc(list, func(a, b *trial) int { return cmp.Compare(a.seconds, b.seconds) })
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	for _, t := range list {
 		o, mark := t.options, ' '
 		if o == first {
 			mark = '*'
 		}
 		fmt.Printf("%-14s %-7s %c %2dx%2d threads %2dx%2d chunks %2d, %2d x %d unroll %d, %d %9.1f us %5.1f TFLOP/s, differs by %.1e\n", p.name, passNames[pass], mark,
-			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, o.UnrollRows, t.seconds*1e6, flops/t.seconds/1e12, t.diff)
-		p.ctx.ReleaseBindGroup(t.record.B)
+			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, o.UnrollRows, t.Seconds*1e6, flops/t.Seconds/1e12, t.diff)
+		p.Release(&t.Program)
 	}
 	return nil
 }
 
 // prepare makes the programs of the tiles that the device can run.
-func (p *problem) prepare(a *kir.Attention, tiles []tile.AttentionOptions, params []uint64, bufs []buffer, flops float64) ([]*trial, error) {
-	var list []*trial
+func (p *problem) prepare(a *kir.Attention, tiles []tile.AttentionOptions, params []uint64, bufs []trial.Buffer, flops float64) ([]*entry, error) {
+	var list []*entry
 	for i, o := range tiles {
 		if i > 0 {
 			o.Width, o.WidthV, o.Vec, o.Exact, o.MaxWorkgroupBytes = int(p.width), int(p.width), true, true, tiles[0].MaxWorkgroupBytes
 		}
-		t := &trial{options: o, reps: int(min(100, max(1, 0.01*20e12/flops)))}
+		t := &entry{options: o, Program: trial.Program{Reps: int(min(100, max(1, 0.01*20e12/flops)))}}
 		proc, err := tile.FromAttention(a, o)
 		if err != nil {
 			fmt.Printf("%s %s: %v\n", p.name, passNames[a.Pass], err)
 			continue
 		}
 		begun := time.Now()
-		if t.record, t.words, err = p.dispatch(proc, params, bufs); err != nil {
+		if err := p.Add(&t.Program, proc, params, bufs); err != nil {
 			return nil, err
 		}
 		if s := time.Since(begun); s > 3*time.Second {
@@ -194,14 +182,14 @@ func (p *problem) prepare(a *kir.Attention, tiles []tile.AttentionOptions, param
 }
 
 // compare runs each trial once and notes how far its results are from the first trial's.
-func (p *problem) compare(list []*trial, results []buffer) error {
+func (p *problem) compare(list []*entry, results []trial.Buffer) error {
 	var want [][]float32
 	for _, t := range list {
-		if err := p.submit([]gpu.Record{t.record}, t.words); err != nil {
+		if err := p.Do(t.Records, t.Words); err != nil {
 			return err
 		}
 		for i, b := range results {
-			got, err := p.download(b)
+			got, err := p.Download(b)
 			if err != nil {
 				return err
 			}
@@ -230,47 +218,23 @@ func difference(got, want []float32) float64 {
 
 // statistics makes what the gradients read: lse, and numbers in the place of delta.
 func (p *problem) statistics() error {
-	lse, err := p.download(p.lse)
+	lse, err := p.Download(p.lse)
 	if err != nil {
 		return err
 	}
-	data := make([]float32, 2*len(lse))
-	for i, x := range lse {
-		data[2*i], data[2*i+1] = x, 0.1
-	}
-	return p.upload(&p.stats, data)
-}
-
-// race times the trials in turns, so that a disturbance does not strike one alone.
-func (p *problem) race(list []*trial) error {
-	for round := range 5 {
-		for _, t := range list {
-			all := slices.Repeat([]gpu.Record{t.record}, t.reps)
-			start := time.Now()
-			if err := p.submit(all, t.words); err != nil {
-				return err
-			}
-			if s := (time.Since(start).Seconds() - submission) / float64(t.reps); round == 1 || round > 1 && s < t.seconds {
-				t.seconds = s
-			}
+	p.stats, err = p.Upload(2*uint64(len(lse)), func(mem []byte) {
+		for i, x := range lse {
+			binary.LittleEndian.PutUint32(mem[8*i:], math.Float32bits(x))
+			binary.LittleEndian.PutUint32(mem[8*i+4:], math.Float32bits(0.1))
 		}
-	}
-	return nil
+	})
+	return err
 }
 
 func (p *problem) free() {
-	for _, b := range []buffer{p.q, p.k, p.v, p.g, p.stats, p.lse, p.a, p.b} {
-		if b.handle != 0 {
-			p.ctx.DestroyBuffer(b.handle)
+	for _, b := range []trial.Buffer{p.q, p.k, p.v, p.g, p.stats, p.lse, p.a, p.b} {
+		if b.Handle != 0 {
+			p.DestroyBuffer(b.Handle)
 		}
 	}
-}
-
-// floats reads little-endian float32s.
-func floats(mem []byte) []float32 {
-	out := make([]float32, len(mem)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(mem[4*i:]))
-	}
-	return out
 }

@@ -65,8 +65,9 @@ engine/device < gpu
 kernels/wgsl < gpu
 gpu < gpu/wgpu
 gpu < gpu/fake
-gpu/wgpu < benchmarks/gemm_tiles
-gpu/wgpu < benchmarks/attention_tiles
+gpu/wgpu < benchmarks/trial
+benchmarks/trial < benchmarks/gemm_tiles
+benchmarks/trial < benchmarks/attention_tiles
 
 engine < capi
 kernels/cpu < capi
