@@ -248,6 +248,14 @@ func (s *State) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 		return
 	}
 	lo, hi, ok := s.IndexRange(in[p.IndexInput].Value)
+	if k := p.IgnoredIndex; k > 0 { // what lies between it and the dim is the kernel's to find
+		if lo == attr[k] {
+			lo = 0
+		}
+		if hi == attr[k] {
+			hi = 0
+		}
+	}
 	if size := shape[attr[0]]; ok && (lo < 0 || hi >= size) {
 		bad := hi
 		if lo < 0 {

@@ -154,6 +154,9 @@ type Prim struct {
 	// IndexInput is the operand (1 or later) that holds indices into dim attr[0] of operand
 	// 0; 0 when there is none. Kernels of such primitives check their indices.
 	IndexInput int
+	// IgnoredIndex is the number of the attribute that names an index which is let pass though it is
+	// none of the dim's; 0 when there is none.
+	IgnoredIndex int
 	// DataError gives the error of data that a kernel refuses, from the attributes and the element that it reports; nil: an
 	// index out of range.
 	DataError func(attr []int64, element int64) *ir.Error

@@ -149,7 +149,8 @@ func registerClassLosses() {
 		Sig: "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam + ") -> Tensor",
 		Doc: "The negative of the log probabilities at the target classes.", Where: op.Functional,
 		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)", "T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
-			"T(2,4,3), I(2,3;0,4) | reduction='none'", "T(5,4), I(5;0,4), T(4;0.5,2) | reduction='sum'"),
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3])", "T(2,4), torch.tensor([9, 1]) | ignore_index=9, reduction='sum'",
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4) | reduction='none'", "T(5,4), I(5;0,4), T(4;0.5,2) | reduction='sum'"),
 		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, t, w, ignore, how := a.Val(), a.Val(), a.Val(), a.Int(), a.Int()
@@ -164,7 +165,8 @@ func registerClassLosses() {
 		Sig: "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam + ", float label_smoothing=0.0) -> Tensor",
 		Doc: "The cross entropy of logits against class indices or class probabilities.", Where: op.Functional, Eval: evalCrossEntropy,
 		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)", "T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
-			"T(2,4,3), I(2,3;0,4)", "T(5,4), I(5;0,4) | label_smoothing=0.1", "T(5,4), I(5;0,4), T(4;0.5,2) | label_smoothing=0.1",
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3])", "T(2,4), torch.tensor([9, 1]) | ignore_index=9, reduction='sum'",
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4)", "T(5,4), I(5;0,4) | label_smoothing=0.1", "T(5,4), I(5;0,4), T(4;0.5,2) | label_smoothing=0.1",
 			"T(5,4), T(5,4;0,1)", "T(5,4), T(5,4;0,1) | reduction='none', label_smoothing=0.2", "T(5,4), T(5,4;0,1), T(4;0.5,2) | reduction='sum'",
 			"T(4), T(4;0,1)", "T(5,4), I(5;0,4) | reduction='none'"),
 		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)", "T(3,4), T(3,4;0,1) | ignore_index=1", "T(3,4), I(3;0,4) | label_smoothing=2.0"),

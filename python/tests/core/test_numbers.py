@@ -159,12 +159,6 @@ def test_windows_by_their_old_names(name: str) -> None:
             getattr(lib, name + "_window")(-1)
 
 
-@pytest.mark.parametrize("name", ["byte", "char", "short"])
-def test_missing_dtypes_name_another(name: str) -> None:
-    with pytest.raises(NotImplementedError, match="want int"):
-        getattr(torchlette.ones(2), name)()
-
-
 def test_names_of_layouts() -> None:
     for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d", "strided"):
         assert repr(getattr(facade, name)) == repr(getattr(torch, name))
