@@ -30,7 +30,6 @@ func guarded(id op.OpID, f func()) (code ir.Code) {
 }
 
 func TestGuardTurnsPanicsIntoStatuses(t *testing.T) {
-	onThread(t)
 	var none []int
 	for _, c := range []struct {
 		name  string
@@ -46,6 +45,7 @@ func TestGuardTurnsPanicsIntoStatuses(t *testing.T) {
 		{"runtime error", 0, func() { none[0]++ }, ir.ErrInternal, "index out of range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			onThread(t) // each subtest is a goroutine of its own
 			assert.Equal(t, c.code, guarded(c.id, c.panic))
 			if c.code == ir.OK {
 				return

@@ -110,16 +110,13 @@ func expandable(from, to []int64) bool {
 	return true
 }
 
-var typeNames = map[ir.DType]string{ir.Bool: "Bool", ir.I32: "Int", ir.I64: "Long", ir.U32: "UInt32", ir.F16: "Half", ir.BF16: "BFloat16", ir.F32: "Float", ir.F64: "Double",
-	ir.U8: "Byte", ir.I8: "Char", ir.I16: "Short"}
-
 // castable refuses a result of a higher kind than the tensor written to, or of another dtype.
 func castable(d *op.Def, from, to ir.DType) *ir.Error {
 	if d.ExactOut && from != to {
-		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, typeNames[to], typeNames[from])
+		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, to.ScalarType(), from.ScalarType())
 	}
 	if from.Category() > to.Category() {
-		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", typeNames[from], typeNames[to])
+		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", from.ScalarType(), to.ScalarType())
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -29,31 +28,15 @@ var areas = map[bool]int{false: 1, true: 2}
 
 var passNames = [...]string{"forward", "dq", "dk, dv"}
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func main() { trial.Main(shape) }
 
-func run(shapes []string) error {
-	d, err := trial.Open()
-	if err != nil {
+func shape(d *trial.Device, name string) error {
+	p := &problem{Device: d, name: name}
+	if _, err := fmt.Sscanf(name, "%dx%dx%dx%d", &p.batch, &p.heads, &p.length, &p.width); err != nil {
 		return err
 	}
-	defer d.Close()
-	for _, s := range shapes {
-		p := &problem{Device: d, name: s}
-		if _, err := fmt.Sscanf(s, "%dx%dx%dx%d", &p.batch, &p.heads, &p.length, &p.width); err != nil {
-			return err
-		}
-		err := p.time()
-		p.free()
-		if err != nil {
-			return fmt.Errorf("%s: %w", s, err)
-		}
-	}
-	return nil
+	defer p.free()
+	return p.time()
 }
 
 // problem is a shape with its operands on the device.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -33,26 +32,7 @@ var trials = []tile.GemmOptions{
 	{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true},
 }
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(shapes []string) error {
-	d, err := trial.Open()
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for _, s := range shapes {
-		if err := shape(d, s); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
-		}
-	}
-	return nil
-}
+func main() { trial.Main(shape) }
 
 // product is a shape with its operands on the device: A, B, C and scratch memory.
 type product struct {

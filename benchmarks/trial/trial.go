@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
@@ -45,6 +46,28 @@ func Open() (*Device, error) {
 		return nil, err
 	}
 	return &Device{Context: ctx, pipelines: map[string]gpu.Pipeline{}}, nil
+}
+
+// Main runs a command: shape times each shape that the command line names.
+func Main(shape func(d *Device, name string) error) {
+	if err := each(os.Args[1:], shape); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func each(names []string, shape func(d *Device, name string) error) error {
+	d, err := Open()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, name := range names {
+		if err := shape(d, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Empty makes a buffer of n floats.

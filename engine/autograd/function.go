@@ -256,12 +256,7 @@ func (t *Tape) modified(v *Saved, producer uint32, now uint64, site uint32) erro
 	}
 	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s %s]%s is at version %d; "+
 		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
-		typeNames[v.Val.DType()], ir.ShapeString(v.Val.Shape()), from, now, v.Commit)
+		v.Val.DType().ScalarType()+"Tensor", ir.ShapeString(v.Val.Shape()), from, now, v.Commit)
 	err.Site = site
 	return err
 }
-
-// typeNames are PyTorch's old names of tensor types.
-var typeNames = map[ir.DType]string{ir.Bool: "BoolTensor", ir.I32: "IntTensor", ir.I64: "LongTensor", ir.U32: "UInt32Tensor",
-	ir.F16: "HalfTensor", ir.BF16: "BFloat16Tensor", ir.F32: "FloatTensor", ir.F64: "DoubleTensor",
-	ir.U8: "ByteTensor", ir.I8: "CharTensor", ir.I16: "ShortTensor"}

@@ -65,7 +65,7 @@ func KernelName(st *device.Step) string {
 	case device.RunGemm:
 		return "gemm_" + st.Gemm.Type.String()
 	case device.RunAttention:
-		return [...]string{"attention_", "attention_grad_q_", "attention_grad_kv_", "attention_grad_mask_"}[st.Attention.Pass] + st.Attention.Type.String()
+		return st.Attention.Pass.String() + "_" + st.Attention.Type.String()
 	case device.RunFactor:
 		return st.Factor.Op.String() + "_" + st.Factor.Type.String()
 	case device.RunSort:

@@ -33,6 +33,11 @@ func (d DType) String() string {
 	return "invalid"
 }
 
+var scalarTypes = [NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
+
+// ScalarType gives the name that PyTorch's messages use: "Float" of float32.
+func (d DType) ScalarType() string { return scalarTypes[d] }
+
 var dtypeSizes = [NumDTypes]int{0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2}
 
 // Size is the width of one element in bytes in the host's canonical form

@@ -42,6 +42,11 @@ const (
 	AttentionGradMask
 )
 
+// String names the pass as kernels are named.
+func (p AttentionPass) String() string {
+	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask"}[p]
+}
+
 // AttentionOperand is an operand of any strides: its buffer, and the first of its five
 // parameters, which are the strides of batch, head, row and column, and the offset.
 type AttentionOperand struct{ Buf, Param int }

@@ -14,8 +14,7 @@ func FromAttention(a *kir.Attention, o AttentionOptions) (*kir.Proc, error) {
 		return nil, err
 	}
 	l := a.Layout()
-	names := [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask"}
-	p := &kir.Proc{Name: names[a.Pass] + "_" + a.Type.String(), Params: l.Params, Workgroup: o.threads()}
+	p := &kir.Proc{Name: a.Pass.String() + "_" + a.Type.String(), Params: l.Params, Workgroup: o.threads()}
 	for _, b := range l.Bufs {
 		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
 	}
@@ -93,7 +92,7 @@ func (m *attention) generate() {
 	}
 	m.nrows, m.ncols = m.param(rows), m.param(cols)
 	m.p.Groups = []kir.GroupFactor{{Params: []int{l.Batch}, Per: 1}, {Params: []int{heads}, Per: 1}, {Params: []int{rows}, Per: int64(m.t.Rows)}}
-	m.place()
+	m.lr, m.lc = m.pairs(kir.NLocal(), m.t.Lanes)
 	all := m.let(kir.NMul(m.param(l.Batch), m.param(heads)))
 	block, head := m.let(kir.NDiv(kir.NGroup(), all)), m.let(kir.NRem(kir.NGroup(), all))
 	m.batch = m.let(kir.NDiv(head, m.param(heads)))
@@ -106,15 +105,6 @@ func (m *attention) generate() {
 	m.row0 = m.let(kir.NMul(block, kir.NInt(m.t.Rows)))
 	m.tiles()
 	m.walk(head)
-}
-
-// place finds this thread in the grid of threads. Neighbours have one column, and those two apart one row: hardware that
-// serves 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when lanes one
-// or two apart read the same vector.
-func (m *attention) place() {
-	pair := kir.NInt(2 * m.t.Lanes)
-	m.lr = m.let(kir.NAdd(kir.NMul(kir.NDiv(kir.NLocal(), pair), kir.NInt(2)), kir.NRem(kir.NLocal(), kir.NInt(2))))
-	m.lc = m.let(kir.NDiv(kir.NRem(kir.NLocal(), pair), kir.NInt(2)))
 }
 
 // tiles makes the workgroup arrays and accumulators of the pass.

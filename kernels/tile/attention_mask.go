@@ -10,7 +10,7 @@ import (
 func (m *attention) generateMask() {
 	l, sum := m.l, m.a.Sum
 	m.nrows, m.ncols = m.param(l.Queries), m.param(l.Keys)
-	m.place()
+	m.lr, m.lc = m.pairs(kir.NLocal(), m.t.Lanes)
 	sizes := [4]int{l.Batch, l.Heads, l.Queries, l.Keys}
 	per := [4]int{1, 1, m.t.Rows, m.t.Cols}
 	var at [4]*kir.Node
@@ -26,15 +26,7 @@ func (m *attention) generateMask() {
 		m.p.Groups = append(m.p.Groups, kir.GroupFactor{Params: []int{sizes[d]}, Per: int64(per[d])})
 	}
 	m.tiles()
-	var total [][]int
-	for range m.t.tm() {
-		var row []int
-		for range m.t.tn() {
-			v, _ := m.variable(kir.NFloat(ir.F32, 0))
-			row = append(row, v)
-		}
-		total = append(total, row)
-	}
+	total := m.scores()
 	var walk func(d int)
 	walk = func(d int) {
 		next := func(i *kir.Node) {

@@ -154,11 +154,7 @@ func (m *gemm) lanes() {
 	lr, lc := o.WM/o.TM, o.WN/o.TN
 	warp, lane := m.let(kir.NDiv(kir.NLocal(), kir.NInt(32))), m.let(kir.NRem(kir.NLocal(), kir.NInt(32)))
 	across := kir.NInt(o.BN / o.WN)
-	// Neighbours are in one column, and those two apart in one row: hardware that serves
-	// quarters of a group serves two at once when lanes one or two apart read the same vector.
-	pair := kir.NInt(2 * lc)
-	laneRow := kir.NAdd(kir.NMul(kir.NDiv(lane, pair), kir.NInt(2)), kir.NRem(lane, kir.NInt(2)))
-	laneCol := kir.NRem(kir.NDiv(lane, kir.NInt(2)), kir.NInt(lc))
+	laneRow, laneCol := m.pairs(lane, lc)
 	row := m.let(kir.NAdd(kir.NMul(kir.NDiv(warp, across), kir.NInt(o.WM)), kir.NMul(laneRow, kir.NInt(4))))
 	col := m.let(kir.NAdd(kir.NMul(kir.NRem(warp, across), kir.NInt(o.WN)), kir.NMul(laneCol, kir.NInt(4))))
 	for i := range o.TM / 4 {

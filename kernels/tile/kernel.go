@@ -140,6 +140,15 @@ func (g *gen) typ(t ir.DType) ir.DType {
 	return t
 }
 
+// pairs places a thread in rows of n: neighbours are in one column, and those two apart in one row. Hardware that serves
+// 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when threads one or two apart read
+// the same vector.
+func (g *gen) pairs(thread *kir.Node, n int) (row, col *kir.Node) {
+	pair, two := kir.NInt(2*n), kir.NInt(2)
+	row = g.let(kir.NAdd(kir.NMul(kir.NDiv(thread, pair), two), kir.NRem(thread, two)))
+	return row, g.let(kir.NDiv(kir.NRem(thread, pair), two))
+}
+
 func (g *gen) param(p int) *kir.Node { return kir.NParam(p, ir.I32) }
 
 // sizes is the product of size parameters from..to.

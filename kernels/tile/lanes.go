@@ -49,7 +49,7 @@ func (o *Options) columns(outer uint64, caps Caps) int {
 	if !o.OuterFast {
 		return 1
 	}
-	n := 32
+	n := line
 	if caps.Software {
 		n = 8
 	}

@@ -20,16 +20,17 @@ func (w *writer) helper(name string, t ir.DType, width int) string {
 		return full
 	}
 	w.helpers[full] = true
-	src, ok := helperText[name]
+	form := name
 	if name == "our_exp" && w.o.Poly&FuncExp2 == 0 {
-		src = expOfExp2
+		form = "exp_of_exp2"
 	}
+	src, ok := helperText[form]
 	if !ok {
 		w.fail("no helper %s", name)
 		return full
 	}
 	// A helper's own needs come first: WGSL does not care, readers do.
-	for _, need := range helperNeeds[name] {
+	for _, need := range helperNeeds[form] {
 		w.helper(need, t, width)
 	}
 	suffix := strings.TrimPrefix(full, name)
@@ -208,6 +209,16 @@ fn {name}(x: {T}) -> {T} {
   return select(y, x, is_nan{x}(x));
 }
 `,
+	// our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two floats. Where the first is no number
+	// or far beyond the exponents, the second counts as 0. Error below 3 ulp, with exp2's 2; results below
+	// the least normal number may become 0.
+	"exp_of_exp2": `
+fn {name}(x: {T}) -> {T} {
+  let hi = x * {T}(1.4426950408889634);
+  let lo = fma(x, {T}(1.925963033500634e-08), fma(x, {T}(1.4426950408889634), -hi));
+  return exp2(hi) * fma(select(lo, {T}(0.0), abs(hi) > {T}(200.0)), {T}(0.6931471805599453), {T}(1.0));
+}
+`,
 	// log(x) = e ln 2 + log(m), m in [sqrt(1/2), sqrt(2)). Error below 2 ulp.
 	"our_log": `
 fn {name}(x: {T}) -> {T} {
@@ -363,17 +374,6 @@ fn {name}(a: {T}, b: {T}) -> {T} {
 }
 `,
 }
-
-// expOfExp2 is our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two
-// floats. Where the first is no number or far beyond the exponents, the second counts as 0.
-// Error below 3 ulp, with exp2's 2; results below the least normal number may become 0.
-const expOfExp2 = `
-fn {name}(x: {T}) -> {T} {
-  let hi = x * {T}(1.4426950408889634);
-  let lo = fma(x, {T}(1.925963033500634e-08), fma(x, {T}(1.4426950408889634), -hi));
-  return exp2(hi) * fma(select(lo, {T}(0.0), abs(hi) > {T}(200.0)), {T}(0.6931471805599453), {T}(1.0));
-}
-`
 
 // philox is the ten-round block function.
 func (w *writer) philox() string {

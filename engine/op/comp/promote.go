@@ -11,10 +11,7 @@ func fail(c ir.Code, format string, args ...any) {
 	panic(ir.Errorf(c, format, args...))
 }
 
-// scalarTypeNames are the names that PyTorch's messages use.
-var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
-
-func typeName(d ir.DType) string { return scalarTypeNames[d] }
+func typeName(d ir.DType) string { return d.ScalarType() }
 
 // cName is the C++ name of a dtype, as some messages print it.
 func cName(d ir.DType) string {

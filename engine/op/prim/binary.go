@@ -159,7 +159,7 @@ func registerSelection() {
 	pWhere = op.RegisterPrim(op.Prim{Name: "where", Doc: "x where cond holds, else y", NIn: 3, Elementwise: true, SaveIn: 1,
 		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			if !in[0].IsTensor() || in[0].DType() != ir.Bool {
-				return nil, ir.Errorf(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", scalarTypeNames[in[0].DType()])
+				return nil, ir.Errorf(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", in[0].DType().ScalarType())
 			}
 			s, err := elementwise("where", all, in[1:])
 			if err == nil && !sameShape(s.Shape, in[0].Shape()) {

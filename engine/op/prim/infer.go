@@ -9,9 +9,6 @@ import (
 
 type inferFunc = func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 
-// scalarTypeNames are the names that PyTorch's messages use.
-var scalarTypeNames = [ir.NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
-
 // accepts says which dtypes a primitive is defined on.
 type accepts uint8
 
@@ -35,7 +32,7 @@ func (a accepts) has(d ir.DType) bool {
 }
 
 func notImplemented(name string, d ir.DType) error {
-	return ir.Errorf(ir.ErrNotImplemented, "\"%s\" not implemented for '%s'", name, scalarTypeNames[d])
+	return ir.Errorf(ir.ErrNotImplemented, "\"%s\" not implemented for '%s'", name, d.ScalarType())
 }
 
 // elementwise gives the dtype and shape shared by the tensor operands.

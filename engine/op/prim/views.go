@@ -51,7 +51,7 @@ func expandError(x op.Val, to []int64) {
 	from := x.Shape()
 	if len(to) < len(from) {
 		fail(ir.ErrRuntime, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
-			scalarTypeNames[x.DType()], ir.ShapeString(from), ir.ShapeString(to), len(to), len(from))
+			x.DType().ScalarType(), ir.ShapeString(from), ir.ShapeString(to), len(to), len(from))
 	}
 	for i := len(to) - 1; i >= 0; i-- {
 		if j := i - len(to) + len(from); j >= 0 && from[j] != to[i] && from[j] != 1 {

@@ -65,93 +65,95 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v10 = i32(u32(gid) / u32(v2));
   let v11 = i32(u32(lid) / u32(32i));
   let v12 = i32(u32(lid) % u32(32i));
-  let v13 = ((v11 * 16i) + (((i32(u32(v12) / u32(16i)) * 2i) + i32(u32(v12) % u32(2i))) * 4i));
-  let v14 = (i32(u32(i32(u32(v12) / u32(2i))) % u32(8i)) * 4i);
-  let v15 = i32(u32(P.p4) / u32(4i));
-  let v16 = i32(u32(lid) / u32(2i));
-  let v17 = (i32(u32(lid) % u32(2i)) * 4i);
-  let v18 = i32(u32((P.p5 + (min((v8 + v16), (P.p0 - 1i)) * P.p3))) / u32(4i));
-  let v19 = ((v17 * 36i) + v16);
-  let v20 = i32(u32(P.p6) / u32(4i));
-  let v21 = i32(u32(lid) / u32(8i));
-  let v22 = (i32(u32(lid) % u32(8i)) * 4i);
-  let v23 = i32(u32((P.p8 + min((v9 + v22), (P.p1 - 4i)))) / u32(4i));
-  let v24 = ((v21 * 36i) + v22);
-  var v25: vec4<f32> = vec4<f32>(0f);
-  var v26: vec4<f32> = vec4<f32>(0f);
+  let v13 = ((i32(u32(v12) / u32(16i)) * 2i) + i32(u32(v12) % u32(2i)));
+  let v14 = i32(u32(i32(u32(v12) % u32(16i))) / u32(2i));
+  let v15 = ((v11 * 16i) + (v13 * 4i));
+  let v16 = (v14 * 4i);
+  let v17 = i32(u32(P.p4) / u32(4i));
+  let v18 = i32(u32(lid) / u32(2i));
+  let v19 = (i32(u32(lid) % u32(2i)) * 4i);
+  let v20 = i32(u32((P.p5 + (min((v8 + v18), (P.p0 - 1i)) * P.p3))) / u32(4i));
+  let v21 = ((v19 * 36i) + v18);
+  let v22 = i32(u32(P.p6) / u32(4i));
+  let v23 = i32(u32(lid) / u32(8i));
+  let v24 = (i32(u32(lid) % u32(8i)) * 4i);
+  let v25 = i32(u32((P.p8 + min((v9 + v24), (P.p1 - 4i)))) / u32(4i));
+  let v26 = ((v23 * 36i) + v24);
   var v27: vec4<f32> = vec4<f32>(0f);
   var v28: vec4<f32> = vec4<f32>(0f);
-  for (var v29: i32 = 0i; v29 < P.p2; v29 += 8i) {
-    let v30 = (v29 + v17);
-    let v31 = min(v30, (P.p2 - 4i));
-    let v32 = (v18 + i32(u32(v31) / u32(4i)));
-    let v33 = b0[v32];
-    let v34 = select(vec4<f32>(0f), v33, vec4<bool>((v30 < P.p2)));
-    s0[v19 >> 2u][v19 & 3i] = v34.x;
-    let v35 = (v19 + 36i);
-    s0[v35 >> 2u][v35 & 3i] = v34.y;
-    let v36 = (v19 + 72i);
-    s0[v36 >> 2u][v36 & 3i] = v34.z;
-    let v37 = (v19 + 108i);
-    s0[v37 >> 2u][v37 & 3i] = v34.w;
-    let v38 = (v29 + v21);
-    let v39 = min(v38, (P.p2 - 1i));
-    let v40 = (v23 + (v39 * v20));
-    let v41 = b1[v40];
-    s1[i32(u32(v24) / u32(4i))] = select(vec4<f32>(0f), v41, vec4<bool>((v38 < P.p2)));
+  var v29: vec4<f32> = vec4<f32>(0f);
+  var v30: vec4<f32> = vec4<f32>(0f);
+  for (var v31: i32 = 0i; v31 < P.p2; v31 += 8i) {
+    let v32 = (v31 + v19);
+    let v33 = min(v32, (P.p2 - 4i));
+    let v34 = (v20 + i32(u32(v33) / u32(4i)));
+    let v35 = b0[v34];
+    let v36 = select(vec4<f32>(0f), v35, vec4<bool>((v32 < P.p2)));
+    s0[v21 >> 2u][v21 & 3i] = v36.x;
+    let v37 = (v21 + 36i);
+    s0[v37 >> 2u][v37 & 3i] = v36.y;
+    let v38 = (v21 + 72i);
+    s0[v38 >> 2u][v38 & 3i] = v36.z;
+    let v39 = (v21 + 108i);
+    s0[v39 >> 2u][v39 & 3i] = v36.w;
+    let v40 = (v31 + v23);
+    let v41 = min(v40, (P.p2 - 1i));
+    let v42 = (v25 + (v41 * v22));
+    let v43 = b1[v42];
+    s1[i32(u32(v26) / u32(4i))] = select(vec4<f32>(0f), v43, vec4<bool>((v40 < P.p2)));
     workgroupBarrier();
-    let v42 = i32(u32(v13) / u32(4i));
-    let v43 = i32(u32(v14) / u32(4i));
-    for (var v44: i32 = 0i; v44 < 8i; v44 += 1i) {
-      let v45 = s0[(v42 + (v44 * 9i))];
-      let v46 = s1[(v43 + (v44 * 9i))];
-      v25 = fma(vec4<f32>(v45.x), v46, v25);
-      v26 = fma(vec4<f32>(v45.y), v46, v26);
-      v27 = fma(vec4<f32>(v45.z), v46, v27);
-      v28 = fma(vec4<f32>(v45.w), v46, v28);
+    let v44 = i32(u32(v15) / u32(4i));
+    let v45 = i32(u32(v16) / u32(4i));
+    for (var v46: i32 = 0i; v46 < 8i; v46 += 1i) {
+      let v47 = s0[(v44 + (v46 * 9i))];
+      let v48 = s1[(v45 + (v46 * 9i))];
+      v27 = fma(vec4<f32>(v47.x), v48, v27);
+      v28 = fma(vec4<f32>(v47.y), v48, v28);
+      v29 = fma(vec4<f32>(v47.z), v48, v29);
+      v30 = fma(vec4<f32>(v47.w), v48, v30);
     }
     workgroupBarrier();
   }
-  let v47 = (v9 + v14);
-  let v48 = (P.p10 + (min(v47, (P.p1 - 1i)) * P.p9));
-  let v49 = b2[v48];
-  let v50 = (P.p10 + (min((v47 + 1i), (P.p1 - 1i)) * P.p9));
+  let v49 = (v9 + v16);
+  let v50 = (P.p10 + (min(v49, (P.p1 - 1i)) * P.p9));
   let v51 = b2[v50];
-  let v52 = (P.p10 + (min((v47 + 2i), (P.p1 - 1i)) * P.p9));
+  let v52 = (P.p10 + (min((v49 + 1i), (P.p1 - 1i)) * P.p9));
   let v53 = b2[v52];
-  let v54 = (P.p10 + (min((v47 + 3i), (P.p1 - 1i)) * P.p9));
+  let v54 = (P.p10 + (min((v49 + 2i), (P.p1 - 1i)) * P.p9));
   let v55 = b2[v54];
-  let v56 = vec4<f32>(v49, v51, v53, v55);
-  let v57 = (v8 + v13);
-  if (((v57 < P.p0) & (v47 < P.p1))) {
-    let v58 = (v57 * P.p1);
-    let v59 = (v25 + v56);
-    let v60 = ((vec4<f32>(0.5f) * v59) * (vec4<f32>(1f) + erf_f32x4((v59 * vec4<f32>(0.70710677f)))));
-    let v61 = i32(u32((v58 + v47)) / u32(4i));
-    b3[v61] = v60;
+  let v56 = (P.p10 + (min((v49 + 3i), (P.p1 - 1i)) * P.p9));
+  let v57 = b2[v56];
+  let v58 = vec4<f32>(v51, v53, v55, v57);
+  let v59 = (v8 + v15);
+  if (((v59 < P.p0) & (v49 < P.p1))) {
+    let v60 = (v59 * P.p1);
+    let v61 = (v27 + v58);
+    let v62 = ((vec4<f32>(0.5f) * v61) * (vec4<f32>(1f) + erf_f32x4((v61 * vec4<f32>(0.70710677f)))));
+    let v63 = i32(u32((v60 + v49)) / u32(4i));
+    b3[v63] = v62;
   }
-  let v62 = (v8 + (v13 + 1i));
-  if (((v62 < P.p0) & (v47 < P.p1))) {
-    let v63 = (v62 * P.p1);
-    let v64 = (v26 + v56);
-    let v65 = ((vec4<f32>(0.5f) * v64) * (vec4<f32>(1f) + erf_f32x4((v64 * vec4<f32>(0.70710677f)))));
-    let v66 = i32(u32((v63 + v47)) / u32(4i));
-    b3[v66] = v65;
+  let v64 = (v8 + (v15 + 1i));
+  if (((v64 < P.p0) & (v49 < P.p1))) {
+    let v65 = (v64 * P.p1);
+    let v66 = (v28 + v58);
+    let v67 = ((vec4<f32>(0.5f) * v66) * (vec4<f32>(1f) + erf_f32x4((v66 * vec4<f32>(0.70710677f)))));
+    let v68 = i32(u32((v65 + v49)) / u32(4i));
+    b3[v68] = v67;
   }
-  let v67 = (v8 + (v13 + 2i));
-  if (((v67 < P.p0) & (v47 < P.p1))) {
-    let v68 = (v67 * P.p1);
-    let v69 = (v27 + v56);
-    let v70 = ((vec4<f32>(0.5f) * v69) * (vec4<f32>(1f) + erf_f32x4((v69 * vec4<f32>(0.70710677f)))));
-    let v71 = i32(u32((v68 + v47)) / u32(4i));
-    b3[v71] = v70;
+  let v69 = (v8 + (v15 + 2i));
+  if (((v69 < P.p0) & (v49 < P.p1))) {
+    let v70 = (v69 * P.p1);
+    let v71 = (v29 + v58);
+    let v72 = ((vec4<f32>(0.5f) * v71) * (vec4<f32>(1f) + erf_f32x4((v71 * vec4<f32>(0.70710677f)))));
+    let v73 = i32(u32((v70 + v49)) / u32(4i));
+    b3[v73] = v72;
   }
-  let v72 = (v8 + (v13 + 3i));
-  if (((v72 < P.p0) & (v47 < P.p1))) {
-    let v73 = (v72 * P.p1);
-    let v74 = (v28 + v56);
-    let v75 = ((vec4<f32>(0.5f) * v74) * (vec4<f32>(1f) + erf_f32x4((v74 * vec4<f32>(0.70710677f)))));
-    let v76 = i32(u32((v73 + v47)) / u32(4i));
-    b3[v76] = v75;
+  let v74 = (v8 + (v15 + 3i));
+  if (((v74 < P.p0) & (v49 < P.p1))) {
+    let v75 = (v74 * P.p1);
+    let v76 = (v30 + v58);
+    let v77 = ((vec4<f32>(0.5f) * v76) * (vec4<f32>(1f) + erf_f32x4((v76 * vec4<f32>(0.70710677f)))));
+    let v78 = i32(u32((v75 + v49)) / u32(4i));
+    b3[v78] = v77;
   }
 }
