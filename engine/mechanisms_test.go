@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,6 +10,7 @@ import (
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/interp"
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // Tests that ci/ablate names: each fails when its mechanism is switched off.
@@ -130,4 +132,43 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 	r.drop(x)
 	assert.Zero(t, r.stat("live_handles"))
 	assert.Zero(t, r.stat("live_nodes"))
+}
+
+// noting keeps the kernels of the steps it is given.
+type noting struct {
+	*interp.Device
+	kernels map[*kir.Kernel]int
+}
+
+func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
+	for _, s := range steps {
+		n.kernels[s.Kernel]++
+	}
+	return n.Device.Build(steps, slots)
+}
+
+func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
+	d := &noting{interp.New(), map[*kir.Kernel]int{}}
+	r := &rig{t: t, dev: d.Device}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	x, w := r.floats(nil, 1, 2), r.floats(nil, 1.5, 0.5)
+	var values [][]float32
+	for _, layers := range []int{3, 20, 21} {
+		y := r.do("mul", x, w)
+		for range layers {
+			z := r.do("mul", y, w)
+			r.drop(y)
+			y = z
+		}
+		values = append(values, r.read(y))
+		r.drop(y)
+	}
+	assert.EqualValues(t, 3, r.stat("plans_built"), "each number of layers is another plan")
+	steps := 0
+	for _, n := range d.kernels {
+		steps += n
+	}
+	assert.Equal(t, 3+20+21+3, steps)
+	assert.LessOrEqual(t, len(d.kernels), 2, "a result of its own, and one in the operand's place")
+	assert.InDelta(t, math.Pow(1.5, 21), values[1][0], 1e-3)
 }

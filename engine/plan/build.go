@@ -29,11 +29,12 @@ type node struct {
 	scalBase    int
 }
 
-// Builder makes a plan for a window. Caps gives a device's description.
+// Builder makes a plan for a window. Caps gives a device's description; Lowered keeps what nodes become.
 type Builder struct {
 	W       *Window
 	S       *live.State
 	Caps    func(ir.DeviceID) *device.Caps
+	Lowered *lower.Memo
 	nodes   []node
 	extLast []int
 	extSlot []int
@@ -411,7 +412,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	ln.Bufs = len(slots)
 	dev := ir.AvalOf(x.n.Aval).Device
 	ln.GemmDims, ln.InOrder = b.Caps(dev).GemmDims, b.Caps(dev).InOrder
-	res, err := lower.Lower(&ln)
+	res, err := b.Lowered.Lower(&ln)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/lower"
 )
 
 // SlotKind says where a slot's buffer comes from.
@@ -81,6 +82,8 @@ type Cache struct {
 	added  int64
 	// OnEvict releases what a plan holds on devices.
 	OnEvict func(*Plan)
+	// Lowered outlives plans: the next one has nodes like theirs.
+	Lowered lower.Memo
 }
 
 // NewCache makes a cache of at most max plans.
@@ -153,6 +156,7 @@ func (c *Cache) evict() {
 
 // Clear evicts every plan.
 func (c *Cache) Clear() {
+	c.Lowered = lower.Memo{}
 	for c.n > 0 {
 		c.evict()
 	}

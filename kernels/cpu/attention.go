@@ -15,7 +15,7 @@ import (
 const maxAttentionWidth = 256
 
 // attention lays out a pass: the numbers of its parameters and buffers.
-func attention(p *program, a *kir.Attention, params []device.Param) (*C.tl_attention, error) {
+func attention(mem *arena, a *kir.Attention, params []device.Param) (*C.tl_attention, error) {
 	l := a.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: attention: %d parameters, want %d", len(params), len(l.Params))
@@ -23,7 +23,7 @@ func attention(p *program, a *kir.Attention, params []device.Param) (*C.tl_atten
 	if a.Type == ir.F64 || max(params[l.Width].Bits, params[l.WidthV].Bits) > maxAttentionWidth {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns", a.Type, params[l.Width].Bits, params[l.WidthV].Bits)
 	}
-	c := &array[C.tl_attention](p, 1)[0]
+	c := &array[C.tl_attention](mem, 1)[0]
 	n := func(v int) C.int32_t { return C.int32_t(v) }
 	c._type, c.pass, c.mask = C.int32_t(a.Type), C.int32_t(a.Pass), C.int32_t(a.Mask)
 	for _, f := range []struct {
@@ -65,12 +65,12 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) {
 		if heads := s.Params[l.Batch].Bits * s.Params[l.KeyHeads].Bits; heads < jointHeads && s.Params[l.Keys].Bits > jointKeys {
 			continue
 		}
-		slots := array[C.int32_t](p, len(next.Bufs)+1)
+		slots := array[C.int32_t](&p.mem, len(next.Bufs)+1)
 		for n, b := range append(slices.Clone(next.Bufs), dq) {
 			slots[n] = C.int32_t(b)
 		}
 		to := &list[i+1]
-		to.nbuf, to.slot, to.buf = C.int32_t(len(slots)), first(slots), first(array[*C.char](p, len(slots)))
+		to.nbuf, to.slot, to.buf = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots)))
 		to.attention.dq = C.int32_t(len(next.Bufs))
 		list[i].attention.pass = C.TL_ATTENTION_NONE
 	}

@@ -1,7 +1,5 @@
 package cpu
 
-// #include <stdlib.h>
-// #include <string.h>
 // #include "cpu.h"
 import "C"
 
@@ -22,28 +20,14 @@ func sortBy(s []int, key func(int) int) {
 	slices.SortStableFunc(s, func(a, b int) int { return cmp.Compare(key(a), key(b)) })
 }
 
-// program is a built list of steps in C memory. It holds no Go pointers there.
+// program is a built list of steps in C memory.
 type program struct {
+	dev   *Device
+	mem   arena
 	prog  *C.tl_prog
 	slots []*C.char // the C array of slot addresses
 	steps int
-	mem   []unsafe.Pointer
-}
-
-// array gives zeroed C memory for n values of T, released with the program.
-func array[T any](p *program, n int) []T {
-	if n == 0 {
-		return nil
-	}
-	var zero T
-	bytes := int64(n) * int64(unsafe.Sizeof(zero))
-	m := C.tl_alloc(C.int64_t(bytes))
-	if m == nil {
-		panic(outOfMemory(bytes))
-	}
-	C.memset(m, 0, C.size_t(bytes))
-	p.mem = append(p.mem, m)
-	return unsafe.Slice((*T)(m), n)
+	forms []*form // of its steps
 }
 
 func first[T any](s []T) *T {
@@ -55,15 +39,16 @@ func first[T any](s []T) *T {
 
 // Release implements device.Program.
 func (p *program) Release() {
-	for _, m := range p.mem {
-		C.tl_cpu_free(m)
+	for _, f := range p.forms {
+		p.dev.forget(f)
 	}
-	p.mem, p.prog, p.slots = nil, nil, nil
+	p.mem.release()
+	p.forms, p.prog, p.slots = nil, nil, nil
 }
 
 // Build implements device.Device.
 func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err error) {
-	p := &program{steps: len(steps)}
+	p := &program{dev: d, steps: len(steps)}
 	defer func() {
 		if err == nil {
 			return
@@ -79,75 +64,70 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 			err = e
 		}
 	}()
-	p.prog = &array[C.tl_prog](p, 1)[0]
-	p.slots = array[*C.char](p, max(slots, 1))[:slots]
+	p.prog = &array[C.tl_prog](&p.mem, 1)[0]
+	p.slots = array[*C.char](&p.mem, max(slots, 1))[:slots]
 	p.prog.nstep, p.prog.nslot, p.prog.slots = C.int32_t(len(steps)), C.int32_t(slots), first(p.slots)
-	list := array[C.tl_step](p, len(steps))
+	list := array[C.tl_step](&p.mem, len(steps))
 	p.prog.step = first(list)
-	all := make([]*links, len(steps))
+	all := make([]*form, len(steps))
 	for i := range steps {
 		if all[i], err = d.step(p, &steps[i], &list[i]); err != nil {
 			return nil, err
 		}
 	}
-	p.chain(list, all)
+	p.chain(steps, list, all)
 	joinGradients(p, steps, list)
 	return p, nil
 }
 
-// step lays out one step, and gives the links of a map kernel.
-func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*links, error) {
-	bufs := array[C.int32_t](p, len(s.Bufs))
+// step lays out one step, and gives the form of a kernel.
+func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*form, error) {
+	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
 		if b < 0 || b >= len(p.slots) {
 			panic(fmt.Sprintf("BUG: cpu: buffer slot %d of %d", b, len(p.slots)))
 		}
 		bufs[i] = C.int32_t(b)
 	}
-	c.nbuf, c.slot, c.buf = C.int32_t(len(s.Bufs)), first(bufs), first(array[*C.char](p, len(s.Bufs)))
-	par := array[C.int64_t](p, len(s.Params))
+	c.nbuf, c.slot, c.buf = C.int32_t(len(s.Bufs)), first(bufs), first(array[*C.char](&p.mem, len(s.Bufs)))
+	par := array[C.int64_t](&p.mem, len(s.Params))
 	c.npar, c.par = C.int32_t(len(s.Params)), first(par)
-	var dyn []C.tl_dynpar
-	fixed := make([]int64, len(s.Params))
+	d.dyn = d.dyn[:0]
 	for i, x := range s.Params {
 		par[i] = C.int64_t(x.Bits)
-		fixed[i] = int64(x.Bits)
 		if x.Offset >= 0 || x.Scalar >= 0 {
-			dyn = append(dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Offset), scalar: C.int32_t(x.Scalar), bits: C.int64_t(x.Bits)})
+			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Offset), scalar: C.int32_t(x.Scalar), bits: C.int64_t(x.Bits)})
 		}
 	}
-	held := array[C.tl_dynpar](p, len(dyn))
-	copy(held, dyn)
-	c.ndyn, c.dyn = C.int32_t(len(dyn)), first(held)
+	held := array[C.tl_dynpar](&p.mem, len(d.dyn))
+	copy(held, d.dyn)
+	c.ndyn, c.dyn, c.event = C.int32_t(len(held)), first(held), C.uint32_t(s.Event)
 	switch s.Kind {
 	case device.RunKernel:
-		c.kind = C.TL_STEP_KERNEL
-		for i, x := range s.Kernel.Params {
-			if (x.Kind == kir.Size || x.Kind == kir.Stride) && (s.Params[i].Offset >= 0 || s.Params[i].Scalar >= 0) {
-				return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", s.Kernel.Name, i)
-			}
+		f, err := d.formOf(p, s)
+		if err != nil {
+			return nil, err
 		}
-		k, l, err := d.kernel(p, s, fixed)
-		c.kern = k
-		return l, err
+		c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
+		return f, nil
 	case device.RunGemm:
 		c.kind = C.TL_STEP_GEMM
-		g, err := gemm(p, s.Gemm, s.Params)
+		g, err := gemm(&p.mem, s.Gemm, s.Params)
 		c.gemm = g
 		return nil, err
 	case device.RunAttention:
 		c.kind = C.TL_STEP_ATTENTION
-		a, err := attention(p, s.Attention, s.Params)
+		a, err := attention(&p.mem, s.Attention, s.Params)
 		c.attention = a
 		return nil, err
 	case device.RunFactor:
 		c.kind = C.TL_STEP_FACTOR
-		f, err := factor(p, s)
+		f, err := factor(&p.mem, s)
 		c.factor = f
 		return nil, err
 	case device.RunSort:
 		c.kind = C.TL_STEP_SORT
-		x, err := sortRows(p, s.Sort, s.Params)
+		x, err := sortRows(&p.mem, s.Sort, s.Params)
 		c.sort = x
 		return nil, err
 	case device.CopyBytes:
@@ -160,43 +140,14 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*links, error) 
 	return nil, nil
 }
 
-// kernel plans and lays out one kernel.
-func (d *Device) kernel(p *program, s *device.Step, par []int64) (*C.tl_kern, *links, error) {
-	if len(s.Params) != len(s.Kernel.Params) || len(s.Bufs) != len(s.Kernel.Bufs) {
-		return nil, nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", s.Kernel.Name,
-			len(s.Params), len(s.Bufs), len(s.Kernel.Params), len(s.Kernel.Bufs))
-	}
-	pl, err := newPlan(s.Kernel, par, s.Bufs)
-	if err != nil {
-		return nil, nil, ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
-	}
-	e := emit(pl)
-	a := e.allocate()
-	if a.overflow {
-		return nil, nil, ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", s.Kernel.Name)
-	}
-	k := &array[C.tl_kern](p, 1)[0]
-	k.event = C.uint32_t(s.Event)
-	e.layRegisters(p, k, &a)
-	e.laySpaces(k)
-	e.layMaps(p, k)
-	e.layAccs(p, k)
-	e.layCode(p, k, &a)
-	e.laySchedule(k)
-	if n := C.tl_kern_link(k, d.isa); n > 0 {
-		return nil, nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", s.Kernel.Name, int(n), e.missing(k))
-	}
-	return k, e.links(), nil
-}
-
-func (e *emitter) layRegisters(p *program, k *C.tl_kern, a *allocation) {
-	off := array[C.uint32_t](p, len(a.offset))
+func (e *emitter) layRegisters(mem *arena, k *C.tl_kern, a *allocation) {
+	off := array[C.uint32_t](mem, len(a.offset))
 	for i, o := range a.offset {
 		off[i] = C.uint32_t(o)
 	}
 	k.nreg, k.regoff, k.arena = C.int32_t(len(off)), first(off), C.int64_t(a.arena)
 	k.nuniform, k.nshared = C.int32_t(a.uniform), C.int32_t(a.shared)
-	extra := array[C.int32_t](p, len(e.extra))
+	extra := array[C.int32_t](mem, len(e.extra))
 	for i, r := range e.extra {
 		extra[i] = -1
 		if r >= 0 {
@@ -225,8 +176,8 @@ func (e *emitter) laySpaces(k *C.tl_kern) {
 	k.ocap, k.fcap = C.int64_t(e.capacity(laneOuter)), C.int64_t(e.capacity(laneTile))
 }
 
-func (e *emitter) layMaps(p *program, k *C.tl_kern) {
-	maps := array[C.tl_affine](p, len(e.maps))
+func (e *emitter) layMaps(mem *arena, k *C.tl_kern) {
+	maps := array[C.tl_affine](mem, len(e.maps))
 	k.affine = first(maps)
 	for i, m := range e.maps {
 		c := &maps[i]
@@ -248,8 +199,8 @@ func (e *emitter) layMaps(p *program, k *C.tl_kern) {
 	}
 }
 
-func (e *emitter) layAccs(p *program, k *C.tl_kern) {
-	accs := array[C.tl_acc](p, len(e.accs)+len(e.hidden))
+func (e *emitter) layAccs(mem *arena, k *C.tl_kern) {
+	accs := array[C.tl_acc](mem, len(e.accs)+len(e.hidden))
 	k.nacc, k.acc = C.int32_t(len(accs)), first(accs)
 	lanes := int64(k.ocap)
 	state := int64(0)
@@ -282,9 +233,9 @@ func (e *emitter) layAccs(p *program, k *C.tl_kern) {
 	k.state = C.int64_t(state)
 }
 
-func (e *emitter) layCode(p *program, k *C.tl_kern, a *allocation) {
+func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 	lay := func(s *segment, to *C.tl_seg) {
-		code := array[C.tl_ins](p, len(s.code))
+		code := array[C.tl_ins](mem, len(s.code))
 		to.at, to.n = first(code), C.int32_t(len(code))
 		num := func(r int) C.int32_t {
 			if r < 0 {
@@ -299,7 +250,7 @@ func (e *emitter) layCode(p *program, k *C.tl_kern, a *allocation) {
 	}
 	lay(&e.uniform, &k.uniform)
 	lay(&e.worker, &k.wpro)
-	stages := array[C.tl_stage](p, len(e.stages))
+	stages := array[C.tl_stage](mem, len(e.stages))
 	k.nstage, k.stage = C.int32_t(len(stages)), first(stages)
 	acc, hidden := 0, 0
 	for i := range stages {

@@ -5,16 +5,16 @@ import "C"
 
 import (
 	"slices"
-	"unsafe"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // touch is an access of a map kernel to a buffer: of the elements of its own tile, of
 // that width in bytes, or, with width 0, of others.
 type touch struct {
-	slot, width int
-	offset      int // parameter that must be 0, -1 none
+	buf, width int
+	offset     int // parameter that must be 0, -1 none
 }
 
 // links is what a map kernel reads and writes, where its tiles could be worked together
@@ -24,13 +24,19 @@ type links struct {
 	reads, writes []touch
 }
 
+// member is a step of a chain.
+type member struct {
+	*links
+	slots []int // of its buffers
+}
+
 // chainLeast is the number of tiles from which keeping them in the cache pays.
 const chainLeast = 4
 
 // links describes the kernel, or gives nil where its tiles depend on more than themselves.
 func (e *emitter) links() *links {
 	o := e.spaces[outer]
-	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < chainLeast {
+	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < chainLeast || len(e.slots) > maxNear {
 		return nil
 	}
 	l := &links{n: o.size[0], chunk: o.chunk}
@@ -65,40 +71,49 @@ func (e *emitter) links() *links {
 
 func (e *emitter) touch(n int) touch {
 	m := e.maps[n]
-	t := touch{slot: e.slots[m.buf], offset: m.offset}
+	t := touch{buf: m.buf, offset: m.offset}
 	if m.stride[outer][0] == 1 {
 		t.width = m.typ.Size()
 	}
 	return t
 }
 
-// follows reports that l may join the chain: that buffers written by one member are seen by
+// maxNear is the number of bits of tl_step.near.
+const maxNear = 64
+
+// follows reports that m may join the chain: that buffers written by one member are seen by
 // the others in the same tiles only.
-func (l *links) follows(chain []*links) bool {
-	if len(chain) == 0 {
-		return true
+func (m member) follows(chain []member) bool {
+	if m.links == nil || len(chain) == 0 {
+		return m.links != nil
 	}
-	if len(chain) == C.TL_CHAIN_MAX || chain[0].n != l.n || chain[0].chunk != l.chunk {
+	if len(chain) == C.TL_CHAIN_MAX || chain[0].n != m.n || chain[0].chunk != m.chunk {
 		return false
 	}
-	apart := func(written, seen []touch) bool {
-		return !slices.ContainsFunc(written, func(w touch) bool {
-			return slices.ContainsFunc(seen, func(t touch) bool { return t.slot == w.slot && t.width != w.width })
+	apart := func(w member, written []touch, s member, seen []touch) bool {
+		return !slices.ContainsFunc(written, func(x touch) bool {
+			return slices.ContainsFunc(seen, func(y touch) bool { return s.slots[y.buf] == w.slots[x.buf] && x.width != y.width })
 		})
 	}
 	for _, c := range chain {
-		if !apart(c.writes, l.reads) || !apart(c.writes, l.writes) || !apart(l.writes, c.reads) {
+		if !apart(c, c.writes, m, m.reads) || !apart(c, c.writes, m, m.writes) || !apart(m, m.writes, c, c.reads) {
 			return false
 		}
 	}
 	return true
 }
 
-// chain marks the runs of steps that are worked tile by tile; all has the links of each step.
-func (p *program) chain(list []C.tl_step, all []*links) {
+// chain marks the runs of steps that are worked tile by tile.
+func (p *program) chain(steps []device.Step, list []C.tl_step, forms []*form) {
+	all := make([]member, len(list))
+	for i, f := range forms {
+		if f != nil {
+			all[i] = member{f.links, steps[i].Bufs}
+		}
+	}
 	for i := 0; i < len(list); {
 		n := i
-		for n < len(list) && all[n] != nil && all[n].follows(all[i:n]) {
+		for n < len(list) && all[n].follows(all[i:n]) {
 			n++
 		}
 		if n-i > 1 {
@@ -109,34 +124,25 @@ func (p *program) chain(list []C.tl_step, all []*links) {
 }
 
 // link makes a chain of the steps. What a later member reads is not stored past the caches.
-func (p *program) link(list []C.tl_step, chain []*links) {
+func (p *program) link(list []C.tl_step, chain []member) {
 	list[0].chain = C.int32_t(len(list))
-	has := func(l []touch, slot int) bool {
-		return slices.ContainsFunc(l, func(t touch) bool { return t.slot == slot })
+	has := func(m member, l []touch, slot int) bool {
+		return slices.ContainsFunc(l, func(t touch) bool { return m.slots[t.buf] == slot })
 	}
-	for i, l := range chain {
+	for i, m := range chain {
 		var zero []C.int32_t
-		for _, t := range append(slices.Clone(l.reads), l.writes...) {
-			written := slices.ContainsFunc(chain, func(c *links) bool { return has(c.writes, t.slot) })
+		for _, t := range slices.Concat(m.reads, m.writes) {
+			written := slices.ContainsFunc(chain, func(c member) bool { return has(c, c.writes, m.slots[t.buf]) })
 			if t.offset >= 0 && written {
 				zero = append(zero, C.int32_t(t.offset))
 			}
 		}
-		held := array[C.int32_t](p, len(zero))
+		held := array[C.int32_t](&p.mem, len(zero))
 		copy(held, zero)
 		list[i].zero, list[i].nzero = first(held), C.int32_t(len(zero))
-		k := list[i].kern
-		for _, st := range unsafe.Slice(k.stage, int(k.nstage)) {
-			for j := range unsafe.Slice(st.outer.at, int(st.outer.n)) {
-				x := &unsafe.Slice(st.outer.at, int(st.outer.n))[j]
-				if x.op != C.TL_STORE || x.imm == 0 {
-					continue
-				}
-				buf := unsafe.Slice(k.affine, int(x.aux)+1)[x.aux].buf
-				slot := int(unsafe.Slice(list[i].slot, int(list[i].nbuf))[buf])
-				if slices.ContainsFunc(chain[i+1:], func(c *links) bool { return has(c.reads, slot) }) {
-					x.imm = 0
-				}
+		for _, t := range m.writes {
+			if slices.ContainsFunc(chain[i+1:], func(c member) bool { return has(c, c.reads, m.slots[t.buf]) }) {
+				list[i].near |= 1 << t.buf
 			}
 		}
 	}

@@ -45,6 +45,11 @@ type Device struct {
 	held   int64 // bytes in cached
 	stats  struct{ submits, dispatches, allocs, reused int64 }
 
+	forms map[formKey]*form
+	// Scratch of Build.
+	sizes, shared []byte
+	dyn           []C.tl_dynpar
+
 	profiling bool
 	times     []device.StepTime
 }
@@ -74,7 +79,7 @@ func New(opts Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{limit: opts.MemoryLimit, isa: isa}
+	d := &Device{limit: opts.MemoryLimit, isa: isa, forms: map[formKey]*form{}}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47, MaxBuffer: 1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: true, InOrder: true, Features: []string{name}}
@@ -300,7 +305,7 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.forms)), "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. Buffers and programs must be gone.

@@ -40,7 +40,7 @@ enum {
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // imm: the reduction; d: running values
 	// Effects.
-	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches
+	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches, but near buffers
 	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: kir.StoreMode
 	TL_CHECK,  // a: condition, b: reported element
 	TL_OPS
@@ -114,7 +114,6 @@ typedef struct tl_kern {
 	tl_acc *acc;
 	tl_affine *affine;
 	int32_t *extra;
-	uint32_t event;
 } tl_kern;
 
 typedef struct {
@@ -156,12 +155,15 @@ enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
-// chain: this step and those after it, in all, which may run tile by tile together; 0: none.
-// They may where the parameters zero, of each, are 0.
+// event is the step's number in data errors. chain: this step and those after it, in all, which may run tile by tile
+// together; 0: none. They may where the parameters zero, of each, are 0. A buffer of bit near is then read soon after
+// it is written.
 typedef struct {
 	int32_t kind, nbuf, ndyn, npar, chain, nzero;
+	uint32_t event;
+	uint64_t near;
 	int32_t *zero;
-	tl_kern *kern;
+	const tl_kern *kern;
 	tl_gemm *gemm;
 	tl_attention *attention;
 	tl_factor *factor;
@@ -191,6 +193,7 @@ typedef struct tl_ctx {
 	char **buf;
 	const int64_t *par;
 	int64_t opos[TL_MAX_DIMS], ipos[TL_MAX_DIMS];
+	uint64_t near; // as in tl_step, where the step runs in a chain
 	tl_accst *acc;
 	char *arena;
 	int64_t order;

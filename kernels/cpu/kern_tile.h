@@ -101,15 +101,17 @@ static void stream_out(char *p, const char *v, int64_t bytes) {
 	memcpy(p, v, (size_t)bytes);
 }
 
-// imm 1: the result is not read soon.
+static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) { return q->imm && !(buf < 64 && c->near >> buf & 1); }
+
 #define TL_STORER(name, S, T, conv) \
-	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s, int64_t stream) { \
+	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s, int stream) { \
 		if (s == 1 && stream && sizeof(S) == sizeof(T)) stream_out((char *)p, (const char *)v, n * (int64_t)sizeof(T)); \
 		else if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) p[i] = conv(v[i]); } \
 		else for (int64_t i = 0; i < n; i++) p[i * s] = conv(v[i]); \
 	} \
 	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[f->buf]; \
-		TL_WALK(f, name##_out(p + e, v + at, n, s, q->imm)); }
+		int stream = store_streams(c, q, f->buf); \
+		TL_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
 
 // Each element in turn becomes RESULT, of the old value o and the new one x. A NaN stays.
 #define TL_EACH(T, conv, widen, RESULT) \

@@ -9,12 +9,12 @@ import (
 )
 
 // factor lays out a factorisation, whose parameters are in linalg.c's order.
-func factor(p *program, s *device.Step) (*C.tl_factor, error) {
+func factor(mem *arena, s *device.Step) (*C.tl_factor, error) {
 	f := s.Factor
 	if want := f.ParamCount(); len(s.Params) != want {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %v: %d parameters, want %d", f.Op, len(s.Params), want)
 	}
-	c := &array[C.tl_factor](p, 1)[0]
+	c := &array[C.tl_factor](mem, 1)[0]
 	c.op, c._type, c.option, c.nin, c.event = C.int32_t(f.Op), C.int32_t(f.Type), C.int32_t(f.Option), C.int32_t(f.Op.Inputs()), C.uint32_t(s.Event)
 	if f.Check {
 		c.check = 1

@@ -22,7 +22,7 @@ func appendInts(b []byte, v ...int) []byte {
 }
 
 // gemm lays out a product: the numbers of its parameters, -1 for those it lacks.
-func gemm(p *program, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
+func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	l := g.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
@@ -33,7 +33,7 @@ func gemm(p *program, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if g.Type == ir.Bool || g.Batch > 3 || !g.Type.IsFloat() && g.Act > kir.ActRelu {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims and activation %d", g.Type, g.Batch, g.Act)
 	}
-	c := &array[C.tl_gemm](p, 1)[0]
+	c := &array[C.tl_gemm](mem, 1)[0]
 	c.nbatch, c._type, c.act = C.int32_t(g.Batch), C.int32_t(g.Type), C.int32_t(g.Act)
 	c.nk, c.nn = C.int32_t(g.KDims), C.int32_t(g.NDims)
 	set := func(to []C.int64_t, from []int) {

@@ -198,6 +198,7 @@ static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, 
 	c->par = par;
 	c->arena = mem;
 	c->failed = 0;
+	c->near = 0;
 	c->n[TL_LANE_ONE] = 1;
 	c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = 1;
 	c->ilanes = 1;
@@ -371,7 +372,7 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	}
 	if (best >= 0) {
 		fault->set = 1;
-		fault->event = k->event;
+		fault->event = st->event;
 	}
 	return r.oom;
 }
@@ -398,6 +399,7 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 	for (int i = 0; i < r->n; i++) {
 		const tl_step *s = &r->step[i];
 		settle(&c[i], s->kern, s->buf, s->par, mem, NULL);
+		c[i].near = s->near;
 		exec(&c[i], &s->kern->uniform);
 		exec(&c[i], &s->kern->wpro);
 		mem += worker_bytes(s->kern);

@@ -12,7 +12,7 @@ import (
 )
 
 // sortRows lays out a sort: the numbers of its parameters and buffers.
-func sortRows(p *program, s *kir.Sort, params []device.Param) (*C.tl_sort, error) {
+func sortRows(mem *arena, s *kir.Sort, params []device.Param) (*C.tl_sort, error) {
 	l := s.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: sort: %d parameters, want %d", len(params), len(l.Params))
@@ -21,7 +21,7 @@ func sortRows(p *program, s *kir.Sort, params []device.Param) (*C.tl_sort, error
 		return nil, ir.Errorf(ir.ErrRuntime, "cpu: sort: rows of %d elements, want fewer than 2^32", params[l.N].Bits)
 	}
 	n := func(v int) C.int32_t { return C.int32_t(v) }
-	c := &array[C.tl_sort](p, 1)[0]
+	c := &array[C.tl_sort](mem, 1)[0]
 	*c = C.tl_sort{_type: n(int(s.Type)), room: n(l.Room), outer: n(l.Outer), n: n(l.N), inner: n(l.Inner), keep: n(l.Keep),
 		souter: n(l.StrideOuter), step: n(l.Step), sinner: n(l.StrideLast), offset: n(l.Offset)}
 	if s.Descending {

@@ -8,5 +8,5 @@
 // access its class (linear, unit, broadcast, strided). Sizes, strides and numbers become
 // parameters, so that kernels of equal classes have equal text.
 //
-// Key types: [Node], [Launch], [Lower]. lower imports kir and engine/op; engine/plan imports lower.
+// Key types: [Node], [Launch], [Lower], [Memo]. lower imports kir and engine/op; engine/plan imports lower.
 package lower

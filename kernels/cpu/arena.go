@@ -1,0 +1,49 @@
+package cpu
+
+// #include <string.h>
+// #include "cpu.h"
+import "C"
+
+import "unsafe"
+
+// arena is C memory that is given back all at once. It holds no Go pointers.
+type arena struct {
+	blocks []unsafe.Pointer
+	free   []byte // the rest of the last block
+}
+
+// Bytes of a block: the first are small, for the many kernels that need little.
+const (
+	firstBlock = 4 << 10
+	mostBlock  = 256 << 10
+)
+
+// array gives zeroed C memory for n values of T, whose alignment is at most 16.
+func array[T any](a *arena, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var zero T
+	bytes := (n*int(unsafe.Sizeof(zero)) + 15) &^ 15
+	if bytes > len(a.free) {
+		size := max(bytes, min(firstBlock<<len(a.blocks), mostBlock))
+		m := C.tl_alloc(C.int64_t(size))
+		if m == nil {
+			panic(outOfMemory(int64(size)))
+		}
+		C.memset(m, 0, C.size_t(size))
+		a.blocks = append(a.blocks, m)
+		a.free = unsafe.Slice((*byte)(m), size)
+	}
+	m := unsafe.Pointer(unsafe.SliceData(a.free))
+	a.free = a.free[bytes:]
+	return unsafe.Slice((*T)(m), n)
+}
+
+// release gives the memory back.
+func (a *arena) release() {
+	for _, m := range a.blocks {
+		C.tl_cpu_free(m)
+	}
+	*a = arena{}
+}

@@ -1,0 +1,111 @@
+package cpu
+
+// #include "cpu.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// formKey names what a kernel's program depends on: the steps of many layers, and of every
+// moment of a recurrence, are of one form.
+type formKey struct {
+	kernel *kir.Kernel // the plan builder gives like steps one kernel
+	sizes  string      // and strides: 8 bytes a parameter, 0 for those of other kinds
+	shared string      // of each buffer, in 8 bytes, the first that has the same slot
+}
+
+// form is a kernel laid out in C memory, for all steps of its key.
+type form struct {
+	key   formKey
+	mem   arena
+	kern  *C.tl_kern
+	links *links
+	users int // programs, counted once a step
+}
+
+// formOf gives the form of s to program p, which holds it until it is released.
+func (d *Device) formOf(p *program, s *device.Step) (*form, error) {
+	k := s.Kernel
+	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
+			len(s.Params), len(s.Bufs), len(k.Params), len(k.Bufs))
+	}
+	d.sizes, d.shared = d.sizes[:0], d.shared[:0]
+	for i, x := range k.Params {
+		v := uint64(0)
+		if x.Kind == kir.Size || x.Kind == kir.Stride {
+			if v = s.Params[i].Bits; s.Params[i].Offset >= 0 || s.Params[i].Scalar >= 0 {
+				return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", k.Name, i)
+			}
+		}
+		d.sizes = binary.LittleEndian.AppendUint64(d.sizes, v)
+	}
+	for _, b := range s.Bufs {
+		d.shared = binary.LittleEndian.AppendUint64(d.shared, uint64(slices.Index(s.Bufs, b)))
+	}
+	f := d.forms[formKey{k, string(d.sizes), string(d.shared)}]
+	made := f == nil
+	if made {
+		f = &form{key: formKey{k, string(d.sizes), string(d.shared)}}
+		d.forms[f.key] = f
+	}
+	f.users++
+	p.forms = append(p.forms, f) // which gives it back if it cannot be built
+	if made {
+		return f, f.build(d.isa, words(d.sizes), words(d.shared))
+	}
+	return f, nil
+}
+
+// words reads back numbers of 8 bytes.
+func words(b []byte) []int64 {
+	w := make([]int64, len(b)/8)
+	for i := range w {
+		w[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	return w
+}
+
+// forget takes a user away; the last frees the form.
+func (d *Device) forget(f *form) {
+	if f.users--; f.users == 0 {
+		delete(d.forms, f.key)
+		f.mem.release()
+	}
+}
+
+// build plans and lays out the kernel.
+func (f *form) build(isa C.int, par, shared []int64) error {
+	name := f.key.kernel.Name
+	slots := make([]int, len(shared))
+	for i, b := range shared {
+		slots[i] = int(b)
+	}
+	pl, err := newPlan(f.key.kernel, par, slots)
+	if err != nil {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+	}
+	e := emit(pl)
+	a := e.allocate()
+	if a.overflow {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", name)
+	}
+	k := &array[C.tl_kern](&f.mem, 1)[0]
+	e.layRegisters(&f.mem, k, &a)
+	e.laySpaces(k)
+	e.layMaps(&f.mem, k)
+	e.layAccs(&f.mem, k)
+	e.layCode(&f.mem, k, &a)
+	e.laySchedule(k)
+	if n := C.tl_kern_link(k, isa); n > 0 {
+		return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", name, int(n), e.missing(k))
+	}
+	f.kern, f.links = k, e.links()
+	return nil
+}

@@ -1,0 +1,59 @@
+package lower
+
+import "encoding/binary"
+
+// Memo lowers like nodes once: those of many layers, of every moment of a recurrence, of windows that
+// differ elsewhere. Results are shared and must not be changed; steps with one *kir.Kernel are
+// recognised by it further down. The zero value is empty.
+type Memo struct {
+	results map[string]*Result
+	key     []byte // scratch
+}
+
+// mostResults bounds a memo, of about 2 KiB a result; a full one starts anew.
+const mostResults = 4096
+
+// Lower gives what [Lower] gives.
+func (m *Memo) Lower(n *Node) (*Result, error) {
+	m.key = n.appendKey(m.key[:0])
+	if r := m.results[string(m.key)]; r != nil {
+		return r, nil
+	}
+	r, err := Lower(n)
+	if err != nil {
+		return nil, err
+	}
+	if m.results == nil || len(m.results) == mostResults {
+		m.results = map[string]*Result{}
+	}
+	m.results[string(m.key)] = r
+	return r, nil
+}
+
+// appendKey writes all of n as numbers.
+func (n *Node) appendKey(k []byte) []byte {
+	put := func(v ...int64) {
+		for _, x := range v {
+			k = binary.AppendVarint(k, x)
+		}
+	}
+	truth := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.InOrder), int64(len(n.Attr)), int64(len(n.In)))
+	put(n.Attr...)
+	for i := range n.In {
+		x := &n.In[i]
+		if put(int64(x.DType), truth(x.Scalar)); !x.Scalar {
+			put(int64(x.Layout.ID), int64(x.Buf))
+		}
+	}
+	for i := range n.Out {
+		x := &n.Out[i]
+		put(int64(x.DType), int64(x.Layout.ID), int64(x.Buf), truth(x.Through))
+	}
+	return k
+}
