@@ -26,11 +26,12 @@ def main() -> int:
         import conv
         import cpu_steps
         import demo_step
+        import new_shapes
         import plan
         import record
         import small_ops
 
-        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows, conv.rows]
+        suites = [record.rows, plan.rows, small_ops.rows, demo_step.rows, cpu_steps.rows, new_shapes.rows, conv.rows]
     elif options.suite == "gpu":
         import conv
         import gpu_demo_step

@@ -42,6 +42,12 @@ type Builder struct {
 	free    map[freeKey][]int
 	release [][]int // temps to free after local number i
 	made    map[freeKey]int
+	// Of the node being lowered: itself, the slots of its local buffers, and its operands' numbers.
+	ln         lower.Node
+	slots      []int
+	offs, scs  []int
+	stepBufs   []int          // of the plan's steps, which take their lists from here
+	stepParams []device.Param // likewise
 }
 
 type freeKey struct {
@@ -370,18 +376,11 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	if p.Name == "to_device" {
 		return b.transfer(x)
 	}
-	ln := lower.Node{Prim: p, Attr: ir.AttrOf(x.n.Attr)}
-	local := map[int]int{}
-	var slots []int
-	buf := func(slot int) int {
-		l, ok := local[slot]
-		if !ok {
-			l = len(slots)
-			local[slot] = l
-			slots = append(slots, slot)
-		}
-		return l
-	}
+	dev := ir.AvalOf(x.n.Aval).Device
+	caps := b.Caps(dev)
+	ln := &b.ln
+	*ln = lower.Node{Prim: p, Attr: ir.AttrOf(x.n.Attr), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder}
+	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {
 		if e.Value == 0 {
@@ -389,41 +388,46 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 			continue
 		}
 		m := g.Node(e.Value)
-		ln.In = append(ln.In, lower.Operand{DType: ir.AvalOf(m.Aval).DType, Layout: ir.LayoutOf(e.Layout), Buf: buf(b.slotOf(m.Mark))})
+		ln.In = append(ln.In, lower.Operand{DType: ir.AvalOf(m.Aval).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(m.Mark))})
 	}
-	var spare []int
 	for k, j := range outs {
 		if j < 0 {
 			av := ir.AvalOf(unheldAval(p, g, x, k))
 			s := b.temp(av.Device, b.bytes(av))
-			spare = append(spare, s)
-			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf(s)})
+			b.release[i] = append(b.release[i], s)
+			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s)})
 			continue
 		}
 		y := &b.nodes[j]
 		av := ir.AvalOf(y.n.Aval)
-		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: buf(y.slot)}
+		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(y.slot)}
 		if y.through != nil {
 			o.Layout, o.Through = y.through, true
 		}
-		b.p.BytesWritten += o.Layout.Numel * int64(b.Caps(av.Device).Storage[av.DType])
+		b.p.BytesWritten += o.Layout.Numel * int64(caps.Storage[av.DType])
 		ln.Out = append(ln.Out, o)
 	}
-	ln.Bufs = len(slots)
-	dev := ir.AvalOf(x.n.Aval).Device
-	ln.GemmDims, ln.InOrder = b.Caps(dev).GemmDims, b.Caps(dev).InOrder
-	res, err := b.Lowered.Lower(&ln)
+	ln.Bufs = len(b.slots)
+	res, err := b.Lowered.Lower(ln)
 	if err != nil {
 		return err
 	}
 	for _, t := range res.Temps {
-		s := b.temp(dev, max(t.Numel*int64(b.Caps(dev).Storage[t.DType]), 1))
-		spare = append(spare, s)
-		slots = append(slots, s)
+		s := b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1))
+		b.release[i] = append(b.release[i], s)
+		b.slots = append(b.slots, s)
 	}
-	b.steps(i, x, &ln, res, slots, dev)
-	b.release[i] = append(b.release[i], spare...)
+	b.steps(i, x, res, dev)
 	return nil
+}
+
+// local numbers a slot among those of the node being lowered.
+func (b *Builder) local(slot int) int {
+	if l := slices.Index(b.slots, slot); l >= 0 {
+		return l
+	}
+	b.slots = append(b.slots, slot)
+	return len(b.slots) - 1
 }
 
 // unheldAval is the abstract value of an output that nobody holds: the primitive's
@@ -446,8 +450,11 @@ func unheldAval(p *op.Prim, g *ir.Graph, x *node, k int) ir.AvalID {
 	return ir.InternAval(outs[k].DType, ir.AvalOf(x.n.Aval).Device, ir.DenseLayout(outs[k].Shape)).ID
 }
 
-// scalarTypes gives the slot types of scalar operands, by the rule of recording.
+// scalarTypes gives the slot types of scalar operands, by the rule of recording; nil without any.
 func scalarTypes(p *op.Prim, g *ir.Graph, x *node) []ir.DType {
+	if x.n.NScal == 0 {
+		return nil
+	}
 	t := make([]ir.DType, len(x.edges))
 	in := make([]op.Val, len(x.edges))
 	first := ir.AvalOf(x.n.Aval).DType
@@ -482,48 +489,61 @@ func (b *Builder) segment(dev ir.DeviceID) *Segment {
 }
 
 // steps maps a lowered node's local buffers, offsets and scalars to the plan's.
-func (b *Builder) steps(i int, x *node, ln *lower.Node, res *lower.Result, slots []int, dev ir.DeviceID) {
+func (b *Builder) steps(i int, x *node, res *lower.Result, dev ir.DeviceID) {
 	seg := b.segment(dev)
-	offs, scs := b.operandNumbers(x)
-	for _, l := range res.Launches {
-		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1)}
-		for _, lb := range l.Bufs {
-			st.Bufs = append(st.Bufs, slots[lb])
+	b.operandNumbers(x)
+	for k := range res.Launches {
+		l := &res.Launches[k]
+		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1),
+			Bufs: cut(&b.stepBufs, len(l.Bufs)), Params: cut(&b.stepParams, len(l.Params))}
+		for n, lb := range l.Bufs {
+			st.Bufs[n] = b.slots[lb]
 		}
-		for _, q := range l.Params {
+		for n, q := range l.Params {
 			dp := device.Const(q.Value)
 			switch q.Kind {
 			case lower.OffsetOf:
-				if q.Index < len(ln.In) {
-					dp.Offset = int32(offs[q.Index])
-				} else if o := q.Index - len(ln.In); o == 0 && x.through != nil {
+				if q.Index < len(b.offs) {
+					dp.Offset = int32(b.offs[q.Index])
+				} else if o := q.Index - len(b.offs); o == 0 && x.through != nil {
 					dp.Scalar = int32(x.throughScal)
 				}
 			case lower.ScalarOf:
-				dp.Scalar = int32(scs[q.Index])
+				dp.Scalar = int32(b.scs[q.Index])
 			}
-			st.Params = append(st.Params, dp)
+			st.Params[n] = dp
 		}
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
 	}
 }
 
-// operandNumbers gives each operand's index into the window's offsets, and each scalar
+// cut takes n elements from the front of a block, or from a new one.
+func cut[T any](block *[]T, n int) []T {
+	const size = 1024
+	if len(*block) < n {
+		*block = make([]T, max(n, size))
+	}
+	c := (*block)[:n:n]
+	*block = (*block)[n:]
+	return c
+}
+
+// operandNumbers finds each operand's index into the window's offsets, and each scalar
 // operand's index into its scalars.
-func (b *Builder) operandNumbers(x *node) (offs, scs []int) {
+func (b *Builder) operandNumbers(x *node) {
+	b.offs, b.scs = b.offs[:0], b.scs[:0]
 	o, s := x.offBase, x.scalBase
 	for _, e := range x.edges {
 		if e.Value == 0 {
-			offs = append(offs, -1)
-			scs = append(scs, s)
+			b.offs = append(b.offs, -1)
+			b.scs = append(b.scs, s)
 			s++
 			continue
 		}
-		offs = append(offs, o)
+		b.offs = append(b.offs, o)
 		o++
 	}
-	return offs, scs
 }
 
 // transfer cuts the plan: the source is read back and uploaded.
