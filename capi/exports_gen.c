@@ -205,6 +205,27 @@ int32_t tl_function_release(uint64_t id) {
     return tlgo_function_release(id);
 }
 
+int32_t tl_next_pack(const uint64_t *handles, int32_t n, tl_out *out, int32_t *operand, uint64_t *hook) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_next_pack((uint64_t *)handles, n, out, operand, hook);
+}
+
+int32_t tl_saved(uint64_t id, int32_t i, int32_t action, tl_saved_info *info, tl_out *out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_saved(id, i, action, info, out);
+}
+
+int32_t tl_graft(uint64_t handle, uint64_t id, int32_t i, tl_out *out) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_graft(handle, id, i, out);
+}
+
 int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count) {
     if (tl_forked) {
         return tl_refuse_fork();

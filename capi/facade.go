@@ -11,4 +11,5 @@ type (
 	queued    = engine.Queued
 	gradEvent = engine.BackwardEvent
 	function  = engine.Function
+	savedInfo = engine.SavedInfo
 )

@@ -35,4 +35,7 @@ var (
 	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_function_info{})-unsafe.Sizeof(function{})]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.name)-unsafe.Offsetof(function{}.Name)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_function_info{}.output)-unsafe.Offsetof(function{}.Output)]
+
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_saved_info{})-unsafe.Sizeof(savedInfo{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_saved_info{}.name)-unsafe.Offsetof(savedInfo{}.Name)]
 )

@@ -89,7 +89,7 @@ enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
 enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8, TL_INSPECT = 16, TL_NO_LEAF_HOOKS = 32 };
 
 /* tl_event.kind */
-enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3 };
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5 };
 
 /* modes of tl_set_mode */
 enum {
@@ -101,7 +101,8 @@ enum {
     TL_MODE_DETERMINISTIC = 5,
     TL_MODE_AUTOCAST_CPU = 6, /* a dtype, or 0 */
     TL_MODE_AUTOCAST_GPU = 7,
-    TL_MODE_ALLOW_MUTATION = 8 /* of what steps save; no result depends on it */
+    TL_MODE_ALLOW_MUTATION = 8, /* of what steps save; no result depends on it */
+    TL_MODE_PACKING = 9 /* what steps save waits for tl_next_pack */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
 
@@ -160,8 +161,9 @@ typedef struct {
     char grad_fn[64];
 } tl_meta;
 
-/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, or, with
- * TL_INSPECT, gradient number hook of the function name that the line site recorded. */
+/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, with
+ * TL_INSPECT gradient number hook of the function name that the line site recorded, a hook to call for a saved value, or
+ * saved values that wait for tl_next_pack. */
 typedef struct {
     uint32_t kind;
     uint32_t site;
@@ -177,6 +179,19 @@ typedef struct {
     uint32_t output; /* which of its results */
     uint32_t site;
 } tl_function_info;
+
+/* tl_saved_info.state */
+enum { TL_SAVED_END = 0, TL_NOT_SAVED = 1, TL_SAVED_HELD = 2, TL_SAVED_PACKED = 3, TL_SAVED_FREED = 4 };
+
+/* actions of tl_saved: out is made, or the value waits for tl_next_pack; of values that are held */
+enum { TL_SAVED_DESCRIBE = 0, TL_SAVED_READ = 1, TL_SAVED_PACK = 2 };
+
+/* A saved value of a function. */
+typedef struct {
+    uint32_t state;
+    uint64_t hook; /* that gives it when it is packed */
+    char name[32];
+} tl_saved_info;
 
 typedef struct {
     int32_t code;
@@ -276,6 +291,15 @@ TL_API int32_t tl_function_next(uint64_t id, tl_function_info *next, int32_t max
 
 /* Gives one hold of a function back. */
 TL_API int32_t tl_function_release(uint64_t id);
+
+/* The next saved value that waits for its hook under TL_MODE_PACKING: tensor number operand of those given, or, with operand -1, out. hook names what is to give it back, 0 at the end. n below 0: those that wait stay where they are. */
+TL_API int32_t tl_next_pack(const uint64_t *handles, int32_t n, tl_out *out, int32_t *operand, uint64_t *hook);
+
+/* Saved value i of a function. action: TL_SAVED_DESCRIBE and so on. */
+TL_API int32_t tl_saved(uint64_t id, int32_t i, int32_t action, tl_saved_info *info, tl_out *out);
+
+/* The values of handle with the history of saved value i of a function or, with i below 0, of its result -1-i. */
+TL_API int32_t tl_graft(uint64_t handle, uint64_t id, int32_t i, tl_out *out);
 
 /* The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again. */
 TL_API int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count);

@@ -60,6 +60,7 @@ const (
 	ModeAutocastCPU
 	ModeAutocastGPU
 	ModeAllowMutation
+	ModePacking
 )
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
@@ -87,6 +88,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.s.Deterministic)
 	case ModeAllowMutation:
 		return set(&e.s.T.AllowMutation)
+	case ModePacking:
+		return set(&e.s.T.Packing)
 	case ModeAutocastCPU, ModeAutocastGPU:
 		to := &e.s.Autocast[m-ModeAutocastCPU]
 		old = int64(*to)

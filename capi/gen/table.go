@@ -95,6 +95,12 @@ var exports = []export{
 		doc: "Holds and describes the functions whose results function id took. n greater than max: nothing is held, call again."},
 	{name: "tl_function_release", ret: "int32_t", params: "uint64_t id",
 		doc: "Gives one hold of a function back."},
+	{name: "tl_next_pack", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *out, int32_t *operand, uint64_t *hook",
+		doc: "The next saved value that waits for its hook under TL_MODE_PACKING: tensor number operand of those given, or, with operand -1, out. hook names what is to give it back, 0 at the end. n below 0: those that wait stay where they are."},
+	{name: "tl_saved", ret: "int32_t", params: "uint64_t id, int32_t i, int32_t action, tl_saved_info *info, tl_out *out",
+		doc: "Saved value i of a function. action: TL_SAVED_DESCRIBE and so on."},
+	{name: "tl_graft", ret: "int32_t", params: "uint64_t handle, uint64_t id, int32_t i, tl_out *out",
+		doc: "The values of handle with the history of saved value i of a function or, with i below 0, of its result -1-i."},
 	{name: "tl_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count",
 		doc: "The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
@@ -164,7 +170,7 @@ enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
 enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8, TL_INSPECT = 16, TL_NO_LEAF_HOOKS = 32 };
 
 /* tl_event.kind */
-enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3 };
+enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5 };
 
 /* modes of tl_set_mode */
 enum {
@@ -176,7 +182,8 @@ enum {
     TL_MODE_DETERMINISTIC = 5,
     TL_MODE_AUTOCAST_CPU = 6, /* a dtype, or 0 */
     TL_MODE_AUTOCAST_GPU = 7,
-    TL_MODE_ALLOW_MUTATION = 8 /* of what steps save; no result depends on it */
+    TL_MODE_ALLOW_MUTATION = 8, /* of what steps save; no result depends on it */
+    TL_MODE_PACKING = 9 /* what steps save waits for tl_next_pack */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
 
@@ -235,8 +242,9 @@ typedef struct {
     char grad_fn[64];
 } tl_meta;
 
-/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, or, with
- * TL_INSPECT, gradient number hook of the function name that the line site recorded. */
+/* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, with
+ * TL_INSPECT gradient number hook of the function name that the line site recorded, a hook to call for a saved value, or
+ * saved values that wait for tl_next_pack. */
 typedef struct {
     uint32_t kind;
     uint32_t site;
@@ -252,6 +260,19 @@ typedef struct {
     uint32_t output; /* which of its results */
     uint32_t site;
 } tl_function_info;
+
+/* tl_saved_info.state */
+enum { TL_SAVED_END = 0, TL_NOT_SAVED = 1, TL_SAVED_HELD = 2, TL_SAVED_PACKED = 3, TL_SAVED_FREED = 4 };
+
+/* actions of tl_saved: out is made, or the value waits for tl_next_pack; of values that are held */
+enum { TL_SAVED_DESCRIBE = 0, TL_SAVED_READ = 1, TL_SAVED_PACK = 2 };
+
+/* A saved value of a function. */
+typedef struct {
+    uint32_t state;
+    uint64_t hook; /* that gives it when it is packed */
+    char name[32];
+} tl_saved_info;
 
 typedef struct {
     int32_t code;

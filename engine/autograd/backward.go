@@ -49,6 +49,8 @@ const (
 	RunHook           // a tensor hook, whose answer may replace Grad
 	RunPost           // a hook of a leaf that has accumulated
 	Inspect           // Grad is gradient Index of the function of edge From
+	Unpack            // Hook, whose answer is a saved value
+	Pack              // saved values wait for NextPack
 )
 
 // Event is what a walk stops for.
@@ -74,9 +76,12 @@ type Session struct {
 	cur   uint32
 	hook  int
 	phase bool
-	asked bool    // a hook was given the cotangent at hook
-	queue []Event // what the last step makes the walk stop for; gradients among it are held
-	given op.Val  // the gradient of the queue's event in progress, held
+	asked EventKind // what the answer is for: RunHook, with the cotangent at hook, Unpack, or Done for nothing
+	queue []Event   // what the last step makes the walk stop for; gradients among it are held
+	given op.Val    // the gradient of the queue's event in progress, held
+	// packed lists the values of the step in turn that hooks have still to give; unpacked has those they gave, held.
+	packed   []int
+	unpacked []op.Val
 	// shadowed is what an outer walk had noted on the nodes that this one visits too.
 	shadowed []shadow
 	// Results holds the cotangents of o.Inputs.
@@ -249,11 +254,20 @@ func (s *Session) scheduled(n *Node) bool {
 func (s *Session) Next(replacement op.Val) (Event, error) {
 	s.drop(s.given)
 	s.given = op.Val{}
-	if s.asked {
-		s.asked = false
+	asked := s.asked
+	s.asked = Done
+	switch asked {
+	case RunHook:
 		s.replace(replacement)
+	case Unpack:
+		if err := s.unpackedAs(replacement); err != nil {
+			return Event{}, err
+		}
 	}
 	for {
+		if s.t.Awaits() {
+			return Event{Kind: Pack}, nil
+		}
 		if len(s.queue) > 0 {
 			ev := s.queue[0]
 			s.queue = s.queue[1:]
@@ -271,10 +285,15 @@ func (s *Session) Next(replacement op.Val) (Event, error) {
 		for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
 			h := n.Hooks[s.hook]
 			if h.ID != 0 && n.cot[h.Out].Kind != op.None {
-				s.asked = true
+				s.asked = RunHook
 				return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, nil
 			}
 			s.hook++
+		}
+		if n.Packed {
+			if ev, more := s.unpack(n); more {
+				return ev, nil
+			}
 		}
 		s.phase = false
 		if err := s.step(n); err != nil {
@@ -387,6 +406,7 @@ func (s *Session) prim(n *Node) error {
 			}
 		}
 	}
+	s.dropUnpacked()
 	if !s.o.RetainGraph {
 		s.t.freeSaved(n)
 	}
@@ -404,10 +424,13 @@ const (
 func (s *Session) gather(n *Node) error {
 	s.vals, s.need = s.vals[:0], s.need[:0]
 	for i := range n.In {
-		if err := s.check(&n.In[i], n.In[i].Val.Tape, n.Site); err != nil {
+		if err := s.t.check(&n.In[i], n.In[i].Val.Tape, n.Site); err != nil {
 			return err
 		}
 		v := n.In[i].Val
+		if n.In[i].Hook != 0 {
+			v = s.unpacked[i]
+		}
 		s.need = append(s.need, s.wants(v.Tape))
 		if !s.o.CreateGraph {
 			v.Tape = 0
@@ -415,10 +438,13 @@ func (s *Session) gather(n *Node) error {
 		s.vals = append(s.vals, v)
 	}
 	for i := range n.Out {
-		if err := s.check(&n.Out[i], Edge(s.cur, i), n.Site); err != nil {
+		if err := s.t.check(&n.Out[i], Edge(s.cur, i), n.Site); err != nil {
 			return err
 		}
 		v := n.Out[i].Val
+		if n.Out[i].Hook != 0 {
+			v = s.unpacked[len(n.In)+i]
+		}
 		if s.o.CreateGraph {
 			v.Tape = Edge(s.cur, i)
 		}
@@ -448,15 +474,15 @@ func (s *Session) undo(n *Node) op.Val {
 
 // check compares a saved value's commit count with its base's; producer is the edge of what made it and
 // site the line that recorded the step.
-func (s *Session) check(v *Saved, producer, site uint32) error {
+func (t *Tape) check(v *Saved, producer, site uint32) error {
 	if !v.Held || v.Val.Base == 0 {
 		return nil
 	}
-	gen, commits := s.t.Bases.Commit(v.Val.Base)
+	gen, commits := t.Bases.Commit(v.Val.Base)
 	if gen != v.BaseGen || commits == v.Commit {
 		return nil
 	}
-	return s.t.modified(v, producer, commits, site)
+	return t.modified(v, producer, commits, site)
 }
 
 // Close releases what the walk still holds; Results are released too.
@@ -478,6 +504,7 @@ func (s *Session) Close() {
 	}
 	s.drop(s.given)
 	s.given = op.Val{}
+	s.dropUnpacked()
 	for _, id := range s.all {
 		s.t.Release(Edge(id, 0))
 	}

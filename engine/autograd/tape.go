@@ -17,11 +17,12 @@ const (
 )
 
 // Saved is one input or output of a recorded step. Held entries own a reference to
-// their value; the others keep shape and dtype only.
+// their value; the others keep shape and dtype only. Of a packed one, hook Hook gives the value.
 type Saved struct {
 	Val     op.Val
-	BaseGen uint32
 	Commit  uint64
+	Hook    uint64
+	BaseGen uint32
 	Held    bool
 }
 
@@ -33,14 +34,16 @@ type Node struct {
 	Refs  int32
 	Kind  Kind
 	Freed bool // saved values were released by a backward
-	Prim  op.PrimID
-	Attr  uint32
-	Site  uint32
-	View  op.ViewOp
-	Leaf  uint64 // KindLeaf: handle that accumulates
-	In    []Saved
-	Out   []Saved
-	Hooks []Hook
+	// Packed: a saved value was given to a hook.
+	Packed bool
+	Prim   op.PrimID
+	Attr   uint32
+	Site   uint32
+	View   op.ViewOp
+	Leaf   uint64 // KindLeaf: handle that accumulates
+	In     []Saved
+	Out    []Saved
+	Hooks  []Hook
 	// Post lists the hooks of a leaf that run after it has accumulated.
 	Post []uint64
 	From Source
@@ -102,6 +105,9 @@ type Tape struct {
 	// AllowMutation: what the steps recorded now save may be written to. Values do not change, so there is nothing
 	// else to do than not to look.
 	AllowMutation bool
+	// Packing: what the steps recorded now save waits in pending for NextPack.
+	Packing bool
+	pending []place
 }
 
 // New makes an empty tape over g.
@@ -175,6 +181,9 @@ func (t *Tape) Record(p *op.Prim, attr, site uint32, in, out []op.Val) uint32 {
 	}
 	for i, v := range out {
 		n.Out = append(n.Out, t.save(v, p.SaveOut>>uint(min(i, 31))&1 != 0))
+	}
+	if t.Packing {
+		t.await(id, n)
 	}
 	return id
 }
@@ -271,6 +280,11 @@ func (t *Tape) Release(e uint32) {
 func (t *Tape) freeSaved(n *Node) {
 	for _, list := range [2][]Saved{n.In, n.Out} {
 		for i := range list {
+			if id := list[i].Hook; id != 0 {
+				list[i].Hook = 0
+				n.Freed = true
+				t.OnHookFree(id)
+			}
 			if list[i].Held {
 				list[i].Held = false
 				v := list[i].Val.Value

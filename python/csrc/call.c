@@ -82,7 +82,15 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
     for (int i = 0; i < b->n_who && i < TL_QUEUED_TENSORS; i++) {
         b->who[i]->epoch = G.epoch;
     }
-    return 0;
+    if (G.packer == NULL || pack_saved(b) == 0) {
+        return 0;
+    }
+    for (int i = 0; mode == TL_FUNCTIONAL && i < count; i++) {
+        if ((out[i].flags & TL_SAME_HANDLE) == 0) {
+            drop_handle(out[i].handle);
+        }
+    }
+    return -1;
 }
 
 /* An upper bound of the number of results of an operator that returns a list: the

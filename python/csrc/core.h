@@ -128,6 +128,7 @@ extern struct tl_globals {
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
     int32_t settled; /* see TL_SETTLED */
+    PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
 } G;
 
 /* The limited API has Py_CLEAR but not these. */
@@ -259,6 +260,9 @@ int32_t queue_settle(void); /* call.c: records what is queued, drops what is dea
 #define tl_backward_results(...) TL_SETTLED(tl_backward_results(__VA_ARGS__))
 #define tl_hook(...) TL_SETTLED(tl_hook(__VA_ARGS__))
 #define tl_function(...) TL_SETTLED(tl_function(__VA_ARGS__))
+#define tl_next_pack(...) TL_SETTLED(tl_next_pack(__VA_ARGS__))
+#define tl_saved(...) TL_SETTLED(tl_saved(__VA_ARGS__))
+#define tl_graft(...) TL_SETTLED(tl_graft(__VA_ARGS__))
 #define tl_function_next(...) TL_SETTLED(tl_function_next(__VA_ARGS__))
 #define tl_function_release(...) TL_SETTLED(tl_function_release(__VA_ARGS__))
 #define tl_leaves(...) TL_SETTLED(tl_leaves(__VA_ARGS__))
@@ -279,6 +283,7 @@ int nnmodule_init(PyObject *module);
 /* engine.c */
 PyObject *raise_status(int32_t status); /* NULL */
 int check_status(int32_t status);       /* 0, or -1 with the exception set */
+int set_mode(int32_t mode, int64_t value, int64_t *old);
 int set_error(int code, const char *format, ...);        /* -1 */
 PyObject *raise_text(int code, const char *format, ...); /* NULL */
 int wait_force(uint64_t handle);
@@ -290,6 +295,8 @@ int visit_hooks(Tensor *t, visitproc visit, void *arg);
 void clear_hooks(Tensor *t);  /* drops the hooks that go with t */
 void disown_hooks(Tensor *t); /* t is going; its hooks stay while the engine may call them */
 PyObject *hook_function(uint64_t id); /* borrowed; NULL when it was removed, or with an exception */
+int pack_saved(const argbuf *b); /* gives the values that steps have just saved to the packer; b: of the call, or NULL */
+PyObject *unpack_saved(uint64_t hook);
 extern PyMethodDef hook_functions[];
 int hooks_init(void);
 extern PyMethodDef engine_functions[];

@@ -136,7 +136,7 @@ static PyObject *py_force(PyObject *self, PyObject *tensor) {
 }
 
 /* Modes. The default dtype and device are mirrored here for the parser. */
-static int set_mode(int32_t mode, int64_t value, int64_t *old) {
+int set_mode(int32_t mode, int64_t value, int64_t *old) {
     if (check_status(tl_set_mode(mode, value, old)) < 0) {
         return -1;
     }
@@ -448,7 +448,21 @@ static int walk(uint64_t session, PyObject *inspector) {
         if (event.kind == 0) {
             return 0;
         }
-        int failed = event.kind == TL_INSPECT_GRAD ? inspect_grad(&event, inspector) : run_hook(&event, &replacement);
+        int failed;
+        switch (event.kind) {
+        case TL_INSPECT_GRAD:
+            failed = inspect_grad(&event, inspector);
+            break;
+        case TL_UNPACK:
+            replacement = unpack_saved(event.hook);
+            failed = replacement != NULL ? 0 : -1;
+            break;
+        case TL_PACK:
+            failed = pack_saved(NULL);
+            break;
+        default:
+            failed = run_hook(&event, &replacement);
+        }
         if (failed < 0) {
             PyObject *type, *value, *trace;
             PyErr_Fetch(&type, &value, &trace);
@@ -500,6 +514,9 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
         result = collect(session, ni);
     } else if (ni == 0 || check_status(tl_backward_results(session, NULL, NULL, 0)) == 0) {
         result = Py_NewRef(Py_None); /* a walk to the leaves ends by itself */
+    }
+    if (result != NULL && forget_hooks() < 0) { /* what hooks made of saved values that the walk let go */
+        Py_CLEAR(result);
     }
 done:
     PyMem_Free(r);

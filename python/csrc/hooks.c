@@ -1,4 +1,4 @@
-/* Hooks of tensors: the functions behind the numbers that the engine knows.
+/* Hooks of tensors and of saved values: the functions behind the numbers that the engine knows.
  *
  * A hook lives as long as the step of the tape that it is on, which may outlive the Python object of its tensor. While
  * that object alone keeps the step, the hook goes with it: then, and only then, the object shows the function to the
@@ -132,19 +132,12 @@ static int join_collector(void) {
     return joined ? 0 : -1;
 }
 
-static PyObject *py_add_hook(PyObject *self, PyObject *args) {
-    (void)self;
-    Tensor *tensor;
-    PyObject *function;
-    int post = 0;
-    uint64_t id = 0;
-    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &function, &post) || drop_flush() < 0 ||
-        join_collector() < 0 || check_status(tl_hook(tensor->handle, post, &id)) < 0) {
-        return NULL;
-    }
+/* Puts a function into the table; NULL on failure. */
+static struct hook *remember(uint64_t id, PyObject *function) {
     struct hook *h = PyMem_Malloc(sizeof *h);
     if (h == NULL) {
-        return PyErr_NoMemory();
+        PyErr_NoMemory();
+        return NULL;
     }
     *h = (struct hook){.id = id, .function = Py_NewRef(function)};
     PyObject *capsule = PyCapsule_New(h, NULL, hook_free);
@@ -155,15 +148,141 @@ static PyObject *py_add_hook(PyObject *self, PyObject *args) {
     }
     PyObject *key = PyLong_FromUnsignedLongLong(id);
     int failed = key == NULL ? -1 : PyDict_SetItem(hooks, key, capsule);
+    Py_XDECREF(key);
     Py_DECREF(capsule);
-    if (failed < 0) {
-        Py_CLEAR(key);
-    } else {
-        h->owner = tensor;
-        h->next = tensor->hooks;
-        tensor->hooks = h;
+    return failed < 0 ? NULL : h;
+}
+
+/* Gives one value to the packer and keeps what gives it back: where the packer fails, a copy of the value. The hook is in the
+ * table before, so that it is forgotten if its step goes meanwhile. */
+static int pack_one(uint64_t id, PyObject *value) {
+    PyObject *copy = PyObject_GetAttrString(value, "detach");
+    if (copy == NULL || remember(id, copy) == NULL) {
+        Py_XDECREF(copy);
+        return -1;
     }
-    return key;
+    Py_DECREF(copy);
+    PyObject *packer = Py_NewRef(G.packer), *unpack = PyObject_CallFunctionObjArgs(packer, value, NULL);
+    Py_DECREF(packer);
+    PyObject *key = unpack != NULL ? PyLong_FromUnsignedLongLong(id) : NULL;
+    struct hook *h = hook_of(key);
+    if (h != NULL) {
+        TL_SETREF(h->function, Py_NewRef(unpack));
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(unpack);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+int pack_saved(const argbuf *b) {
+    uint64_t handles[TL_QUEUED_TENSORS], id;
+    int32_t n = 0, operand = -1;
+    for (; b != NULL && n < b->n_who && n < TL_QUEUED_TENSORS; n++) {
+        handles[n] = b->who[n]->handle;
+    }
+    while (G.packer != NULL) {
+        tl_out out = {0};
+        if (check_status(tl_next_pack(handles, n, &out, &operand, &id)) < 0) {
+            return -1;
+        }
+        if (id == 0) {
+            return 0;
+        }
+        PyObject *value = operand >= 0 ? Py_NewRef((PyObject *)b->who[operand]) : tensor_wrap(G.tensor, &out, b != NULL ? b->door : TL_DOOR_CORE);
+        int failed = value == NULL ? -1 : pack_one(id, value);
+        Py_XDECREF(value);
+        if (failed < 0) {
+            PyObject *type, *error, *trace;
+            PyErr_Fetch(&type, &error, &trace);
+            tl_next_pack(NULL, -1, NULL, NULL, NULL);
+            PyErr_Restore(type, error, trace);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyObject *unpack_saved(uint64_t id) {
+    PyObject *fn = hook_function(id);
+    if (fn == NULL) {
+        return PyErr_Occurred() ? NULL : raise_text(TL_RUNTIME, "saved_tensors_hooks: the saved tensor was let go meanwhile");
+    }
+    Py_INCREF(fn);
+    PyObject *value = PyObject_CallFunctionObjArgs(fn, NULL);
+    Py_DECREF(fn);
+    return value;
+}
+
+/* _set_packer(function or None): the function takes a saved tensor and returns one that gives it back. Gives the former. */
+static PyObject *py_set_packer(PyObject *self, PyObject *packer) {
+    (void)self;
+    int64_t old;
+    PyObject *former = G.packer != NULL ? G.packer : Py_NewRef(Py_None);
+    if (former == packer) {
+        return G.packer != NULL ? Py_NewRef(former) : former;
+    }
+    if (join_collector() < 0 || set_mode(TL_MODE_PACKING, packer != Py_None, &old) < 0) {
+        return NULL;
+    }
+    G.packer = packer != Py_None ? Py_NewRef(packer) : NULL;
+    return former;
+}
+
+static PyObject *py_unpack_saved(PyObject *self, PyObject *key) {
+    (void)self;
+    uint64_t id = PyLong_AsUnsignedLongLong(key);
+    return PyErr_Occurred() ? NULL : unpack_saved(id);
+}
+
+/* _saved(function, i, action) -> (state, name, hook, tensor or None) */
+static PyObject *py_saved(PyObject *self, PyObject *args) {
+    (void)self;
+    unsigned long long id;
+    int i, action;
+    tl_saved_info info = {0};
+    tl_out out = {0};
+    if (!PyArg_ParseTuple(args, "Kii:_saved", &id, &i, &action) || check_status(tl_saved(id, i, action, &info, &out)) < 0) {
+        return NULL;
+    }
+    if (action == TL_SAVED_PACK && pack_saved(NULL) < 0) {
+        return NULL;
+    }
+    PyObject *value = out.handle != 0 ? tensor_wrap(G.tensor, &out, TL_DOOR_CORE) : Py_NewRef(Py_None);
+    return value == NULL ? NULL : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name, (unsigned long long)info.hook, value);
+}
+
+/* _graft(tensor, function, i): its values with the history of a saved value. */
+static PyObject *py_graft(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensor;
+    unsigned long long id;
+    int i;
+    tl_out out = {0};
+    if (!PyArg_ParseTuple(args, "O!Ki:_graft", (PyObject *)G.tensor, &tensor, &id, &i) ||
+        check_status(tl_graft(((Tensor *)tensor)->handle, id, i, &out)) < 0) {
+        return NULL;
+    }
+    return tensor_wrap(G.tensor, &out, ((Tensor *)tensor)->door);
+}
+
+static PyObject *py_add_hook(PyObject *self, PyObject *args) {
+    (void)self;
+    Tensor *tensor;
+    PyObject *function;
+    int post = 0;
+    uint64_t id = 0;
+    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &function, &post) || drop_flush() < 0 ||
+        join_collector() < 0 || check_status(tl_hook(tensor->handle, post, &id)) < 0) {
+        return NULL;
+    }
+    struct hook *h = remember(id, function);
+    if (h == NULL) {
+        return NULL;
+    }
+    h->owner = tensor;
+    h->next = tensor->hooks;
+    tensor->hooks = h;
+    return PyLong_FromUnsignedLongLong(id);
 }
 
 static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
@@ -181,6 +300,10 @@ static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
 PyMethodDef hook_functions[] = {
     {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
     {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
+    {"_set_packer", py_set_packer, METH_O, "Name the function that saved tensors are given to, or None; gives the former."},
+    {"_unpack_saved", py_unpack_saved, METH_O, "The saved tensor that a hook gives."},
+    {"_saved", py_saved, METH_VARARGS, "Describe a saved value of a function, make it a tensor, or give it to the packer."},
+    {"_graft", py_graft, METH_VARARGS, "The values of a tensor with the history of a saved value."},
     {0},
 };
 

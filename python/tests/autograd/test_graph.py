@@ -157,21 +157,6 @@ def test_modified_saved_values_have_pytorch_s_text() -> None:
     assert texts[0] == texts[1]
 
 
-def test_hooks_of_saved_values_are_refused() -> None:
-    """With an alternative, or as the program said; what only moves saved values changes nothing."""
-    with pytest.raises(NotImplementedError, match="checkpoint"):
-        graph.saved_tensors_hooks(lambda x: x, lambda x: x)
-    for lib in (torch, torchlette):
-        found = lib.autograd.graph
-        with found.disable_saved_tensors_hooks("not here"), pytest.raises(RuntimeError, match="not here"), found.saved_tensors_hooks(id, id):
-            pass
-        v = leaves(lib)
-        with found.save_on_cpu():
-            y = (v["a"] * v["b"]).sum()
-        y.backward()
-        assert v["a"].grad.tolist() == v["b"].tolist()
-
-
 def test_saved_values_may_be_written_to_where_that_is_allowed() -> None:
     """The gradient is that of the values at the time of the operation: of operands, results, and views of them."""
     results = []

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, autograd
+from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
 from torchlette.errors import SavedTensorModifiedError
 
@@ -70,18 +71,27 @@ class FunctionCtx:
 
 
 class _Saved:
-    """A saved tensor and the number of writes that it had seen.
+    """A saved tensor and the number of writes that it had seen, or what a hook of saved tensors made of it.
 
     Of a result only the values are held: the result itself would hold the tape that holds this. It is
     joined to the tape anew when it is asked for.
     """
 
-    def __init__(self, tensor: Tensor | None, rejoin: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(self, tensor: Tensor | None, rejoin: Callable[[Tensor], Tensor] | None, packer: Callable[[Tensor], Callable[[], Tensor]] | None) -> None:
         self.tensor = tensor if tensor is None or rejoin is None else tensor.detach()
         self.version = 0 if self.tensor is None else self.tensor._version
         self.rejoin = rejoin
+        self.hook: Callable[[], Tensor] | None = None
+        if packer is not None and self.tensor is not None:
+            self.edge = graph.get_gradient_edge(self.tensor) if self.tensor.requires_grad else None
+            self.hook, self.tensor = packer(self.tensor), None
 
     def unpack(self) -> Tensor | None:
+        if self.hook is not None:
+            value = self.hook()
+            if self.edge is not None:
+                return _C._graft(value, self.edge.node._id, -1 - self.edge.output_nr)
+            return value if self.rejoin is None or not _C.is_grad_enabled() else self.rejoin(value)
         if self.tensor is None:
             return None
         if self.tensor._version != self.version:
@@ -218,15 +228,17 @@ class Function:
         for i, out in enumerate(outputs):
             if not isinstance(out, Tensor) and out is not None:
                 raise TypeError(f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got {type(out).__name__}")
+        packer = _C._set_packer(None)  # the steps of the join are no function of the user's
         _C._function_scope(call.name)
         try:
-            joined = cls._join(call, outputs, args)
+            joined = cls._join(call, outputs, args, packer)
         finally:
             _C._function_scope(None)
+            _C._set_packer(packer)
         return tuple(joined) if many else joined[0]
 
     @staticmethod
-    def _join(call: _Call, outputs: list[Any], args: tuple[Any, ...]) -> list[Any]:
+    def _join(call: _Call, outputs: list[Any], args: tuple[Any, ...], packer: Callable[[Tensor], Any] | None) -> list[Any]:
         """Put the results on the tape, and what was saved into the context."""
         ctx = call.ctx
         constant = {id(t) for t in ctx._non_differentiable}
@@ -247,7 +259,7 @@ class Function:
             for t in ctx._to_save:
                 i = place.get(id(t)) if id(t) not in given or id(t) in dirty else None
                 differentiable = i is not None and id(t) not in constant and t.is_floating_point()
-                saved.append(_Saved(t, functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None))
+                saved.append(_Saved(t, functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None, packer))
             joined = []
             for i, out in enumerate(outputs):
                 if out is None or id(out) in constant or not out.is_floating_point():

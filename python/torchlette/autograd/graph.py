@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from torchlette import _C, autograd
+from torchlette.autograd.grad_mode import no_grad
 
 __all__ = [
     "GradientEdge",
@@ -61,9 +62,47 @@ class Node:
         """Raise: hooks are on tensors."""
         raise NotImplementedError("Node.register_prehook: functions have no hooks: use Tensor.register_hook on the function's result")
 
+    def _places(self) -> dict[str, int]:
+        """What the function saves: PyTorch's names, and places among its operands and results."""
+        found: dict[str, int] = {}
+        for place in range(64):
+            state, name, _, _ = _C._saved(self._id, place, _DESCRIBE)
+            if state == _END:
+                break
+            if name:
+                found[name] = place
+        return found
+
+    def _read_saved(self, place: int) -> Tensor | None:
+        state, _, hook, value = _C._saved(self._id, place, _READ)
+        if state == _FREED:
+            raise RuntimeError(_FREED_TEXT)
+        return _C._graft(_C._unpack_saved(hook), self._id, place) if state == _PACKED else value
+
+    def __getattr__(self, name: str) -> Any:
+        """Give ``_saved_x``, the tensor that the function saved as ``x``, and ``_raw_saved_x``, which takes hooks."""
+        for prefix in ("_saved_", "_raw_saved_"):
+            place = self._places().get(name.removeprefix(prefix)) if name.startswith(prefix) else None
+            if place is not None:
+                return self._read_saved(place) if prefix == "_saved_" else SavedTensor(self, place)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        """List what the function saved, too."""
+        return [*super().__dir__(), *(prefix + name for name in self._places() for prefix in ("_saved_", "_raw_saved_"))]
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
+
+# States of saved values, and what _C._saved does besides telling them.
+_END, _NONE, _HELD, _PACKED, _FREED = range(5)
+_DESCRIBE, _READ, _PACK = range(3)
+_FREED_TEXT = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+    "backward through the graph a second time or if you need to access saved tensors after calling backward."
+)
 
 # The objects of functions that Python holds, so that one function is one object.
 _held: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
@@ -171,32 +210,128 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
 # Saved values ----------------------------------------------------------------------------
 
-_forbidden: list[str] = []
+# The hooks of the contexts around, the innermost last, and why there may be none; None: there may.
+_hooks: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
+_forbidden: str | None = None
 
 
-def saved_tensors_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> NoReturn:
-    """Raise: saved values stay in the engine."""
-    if _forbidden:
-        raise RuntimeError(_forbidden[-1])
-    raise NotImplementedError(
-        "autograd.graph.saved_tensors_hooks: saved values stay in the engine: use torchlette.utils.checkpoint.checkpoint to keep fewer of them"
-    )
+@contextlib.contextmanager
+def without_hooks() -> Iterator[None]:
+    """Let what operators save within the context stay in the engine: the library's own steps are none of the user's."""
+    before = _C._set_packer(None)
+    try:
+        yield
+    finally:
+        _C._set_packer(before)
+
+
+def _unpacked(unpack: Callable[[Any], Tensor], packed: Any) -> Tensor:
+    value = unpack(packed)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}")
+    return value
+
+
+def _packed_by(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], tensor: Tensor) -> Callable[[], Tensor]:
+    """Give a saved tensor to a pair of hooks; return what gives it back."""
+    version = tensor._version
+    with no_grad(), without_hooks():
+        packed = pack(tensor)
+    if tensor._version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by in-place "
+            "operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place operations on the "
+            "input to a pack hook."
+        )
+    return functools.partial(_unpacked, unpack, packed)
+
+
+def _pack(tensor: Tensor) -> Callable[[], Tensor]:
+    return _packed_by(*_hooks[-1], tensor)
+
+
+def _check_hooks(pack_hook: Any, unpack_hook: Any, name: str) -> None:
+    for hook in (pack_hook, unpack_hook):
+        if not callable(hook):
+            raise TypeError(f"{name}: a hook is wrong: got {type(hook).__name__}, want a callable")
+
+
+class saved_tensors_hooks:
+    """Context in which each tensor that an operator saves for the backward pass is given to ``pack_hook``.
+
+    What that returns, which may be any object, is kept in place of the tensor; ``unpack_hook`` takes it whenever a backward pass
+    needs the tensor, and returns one of the same shape, dtype and device. The hooks of the innermost context count. Writes to a
+    saved tensor are not looked for where hooks keep it.
+
+    A result that an operator saves is given without its history, which would hold what the hook returns.
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Take the hooks; they are active within the context."""
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        if _forbidden is not None:
+            raise RuntimeError(_forbidden)
+        _check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
+        _hooks.append((self.pack_hook, self.unpack_hook))
+        _C._set_packer(_pack)
+
+    def __exit__(self, *args: object) -> None:
+        _hooks.pop()
+        _C._set_packer(_pack if _hooks else None)
 
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Let :func:`saved_tensors_hooks` raise ``RuntimeError(error_message)`` within the context."""
-    _forbidden.append(error_message)
+    """Let :class:`saved_tensors_hooks` raise ``RuntimeError(error_message)`` within the context."""
+    global _forbidden
+    if _hooks:
+        raise RuntimeError(error_message)
+    before, _forbidden = _forbidden, error_message
     try:
         yield
     finally:
-        _forbidden.pop()
+        _forbidden = before
 
 
-@contextlib.contextmanager
-def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
-    """Change nothing: gradients are the same, and saved values stay on their device. ``utils.checkpoint`` keeps fewer of them."""
-    yield
+class save_on_cpu(saved_tensors_hooks):
+    """Context in which what operators save is moved to the CPU, and back when a backward pass needs it."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        """Accept PyTorch's options; there is no pinned memory."""
+        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+class SavedTensor:
+    """A tensor that a function saved: ``grad_fn._raw_saved_*``."""
+
+    def __init__(self, function: Node, place: int) -> None:
+        """Name value ``place`` of a function."""
+        self._function = function
+        self._place = place
+
+    @property
+    def data(self) -> Tensor | None:
+        """The tensor, from its hook where it has one; None where the function saved none."""
+        return self._function._read_saved(self._place)
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Give the tensor to ``pack_hook`` now, and let ``unpack_hook`` give it when it is needed."""
+        _check_hooks(pack_hook, unpack_hook, "register_hooks")
+        state = _C._saved(self._function._id, self._place, _DESCRIBE)[0]
+        if state == _PACKED:
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+        if state == _FREED:
+            raise RuntimeError(_FREED_TEXT)
+        if state == _NONE:
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        before = _C._set_packer(functools.partial(_packed_by, pack_hook, unpack_hook))
+        try:
+            _C._saved(self._function._id, self._place, _PACK)
+        finally:
+            _C._set_packer(before)
 
 
 class _Mutation:

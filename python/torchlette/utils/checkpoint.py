@@ -17,7 +17,7 @@ from torchlette import random as _random
 from torchlette._nested import replaced
 from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
-from torchlette.autograd.graph import get_gradient_edge
+from torchlette.autograd.graph import get_gradient_edge, without_hooks
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
 
@@ -121,7 +121,7 @@ class _Recorded(Function):
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Tensor) -> Any:
         ctx.call = call
-        ctx.save_for_backward(*tensors)
+        ctx.save_for_backward(*tensors[: len(tensors) - len(call.leaves)])
         results, call.results = [r.detach() for r in call.results], []
         ctx.mark_non_differentiable(*(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded))
         return tuple(results)
@@ -129,9 +129,10 @@ class _Recorded(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         create = autograd.is_grad_enabled()
-        count = len(ctx.saved_tensors) - len(ctx.call.leaves)
-        inputs = list(ctx.saved_tensors[:count]) if create else _detached(ctx.saved_tensors[:count])
-        pairs = [(r, g) for r, g in zip(ctx.call.again(inputs), grads, strict=True) if r.requires_grad]
+        inputs = list(ctx.saved_tensors) if create else _detached(ctx.saved_tensors)
+        with without_hooks():
+            results = ctx.call.again(inputs)
+        pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
         sources = inputs + ctx.call.leaves
         wanted = [i for i, x in enumerate(sources) if x.requires_grad]
         found: list[Any] = [None] * len(sources)
@@ -185,7 +186,8 @@ def checkpoint(
         results = _Reentrant.apply(call, *call.tensors)
     else:
         inputs = _detached(call.tensors)
-        call.first(inputs)
+        with without_hooks():
+            call.first(inputs)
         own = {get_gradient_edge(x).node for x in inputs if x.requires_grad}
         reached = _C._leaves([r for r in call.results if r.requires_grad])
         call.leaves = [leaf for leaf in reached if get_gradient_edge(leaf).node not in own]

@@ -1,0 +1,268 @@
+package autograd
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// place names a saved value: of the step of an edge, number i of its operands and then its results.
+type place struct {
+	edge uint32
+	i    int
+}
+
+// saved gives saved value i of n, operands first.
+func (n *Node) saved(i int) *Saved {
+	if i < len(n.In) {
+		return &n.In[i]
+	}
+	return &n.Out[i-len(n.In)]
+}
+
+// savedNames holds what PyTorch calls the operands of a function and, after a bar, its results. Functions that are
+// elementwise primitives save "self other|result"; others that are not here save nothing that has a name.
+var savedNames = map[string]string{
+	"AddmmBackward0":           "mat1 mat2",
+	"AmaxBackward0":            "self|result",
+	"AminBackward0":            "self|result",
+	"ConvolutionBackward0":     "input weight",
+	"EmbeddingBackward0":       "weight indices",
+	"GatherBackward0":          "self index",
+	"IndexSelectBackward0":     "self index",
+	"LogSoftmaxBackward0":      "self|result",
+	"MaxBackward0":             "self|values indices",
+	"MinBackward0":             "self|values indices",
+	"MmBackward0":              "self mat2",
+	"NativeLayerNormBackward0": "input weight bias|result0 result1 result2",
+	"PowBackward0":             "self exponent|result",
+	"PowBackward1":             "self exponent|result",
+	"SoftmaxBackward0":         "self|result",
+	"SortBackward0":            "self|values indices",
+	"TopkBackward0":            "self|values indices",
+	"WhereBackward0":           "condition self other",
+}
+
+// savedName is PyTorch's name of saved value i of the step of edge e, "" where it has none.
+func (t *Tape) savedName(e uint32, i int) string {
+	n := t.Node(e)
+	names, ok := savedNames[t.Name(e)]
+	if !ok && n.Kind == KindPrim && op.PrimOf(n.Prim).Elementwise {
+		names = "self other|result"
+	}
+	in, out, _ := strings.Cut(names, "|")
+	list := strings.Fields(in)
+	if i >= len(n.In) {
+		i -= len(n.In)
+		list = strings.Fields(out)
+	}
+	if i >= len(list) {
+		return ""
+	}
+	return list[i]
+}
+
+// order lists the saved values of the step of edge e that pass, as PyTorch goes through them: operands by name, then results.
+func (t *Tape) order(e uint32, pass func(s *Saved) bool) []int {
+	n := t.Node(e)
+	var list []int
+	for i := range len(n.In) + len(n.Out) {
+		if pass(n.saved(i)) {
+			list = append(list, i)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		if x, y := a >= len(n.In), b >= len(n.In); x != y {
+			return cmp.Compare(a, b)
+		}
+		return cmp.Compare(t.savedName(e, a), t.savedName(e, b))
+	})
+	return list
+}
+
+func isHeld(s *Saved) bool { return s.Held }
+
+// await lets the values that step n saves wait for their hooks.
+func (t *Tape) await(id uint32, n *Node) {
+	for _, i := range t.order(Edge(id, 0), isHeld) {
+		t.pending = append(t.pending, place{Edge(id, 0), i})
+		n.Refs++
+	}
+}
+
+// Awaits reports values that wait for their hooks.
+func (t *Tape) Awaits() bool { return len(t.pending) > 0 }
+
+// unexpanded is operand v of step n before the step's call broadcast it.
+func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
+	if v.Tape != 0 {
+		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 && p.From.Call == n.From.Call {
+			v.Layout, v.Tape = p.In[0].Val.Layout, p.In[0].Val.Tape
+		}
+		return v
+	}
+	l := v.L()
+	shape, stride := slices.Clone(l.Shape), l.Stride
+	for len(shape) > 0 && stride[0] == 0 {
+		shape, stride = shape[1:], stride[1:]
+	}
+	for i := range shape {
+		if stride[i] == 0 {
+			shape[i] = min(shape[i], 1)
+		}
+	}
+	v.Layout = ir.InternLayout(shape, stride).ID
+	return v
+}
+
+// NextPack takes the next value that waits for its hook, which will be known as id, and with it the step's reference to it:
+// as it was saved, and as it was before the step's call broadcast it. The value is that of an operand with its history or of a
+// result without: that would hold the step which holds the hook. ok is false at the end.
+func (t *Tape) NextPack(id uint64) (v, compact op.Val, ok bool) {
+	for len(t.pending) > 0 && !ok {
+		p := t.pending[0]
+		t.pending = t.pending[1:]
+		n := t.Node(p.edge)
+		if s := n.saved(p.i); s.Held && n.Refs > 1 {
+			v, ok = s.Val, true
+			if p.i >= len(n.In) {
+				v.Tape, v.Base = 0, 0
+			} else if gen, commits := t.Bases.Commit(v.Base); gen != s.BaseGen || commits != s.Commit {
+				v.Base = 0
+			}
+			compact = t.unexpanded(n, v)
+			s.Held, s.Hook, s.Val.Value, n.Packed = false, id, 0, true
+		}
+		t.Release(p.edge)
+	}
+	return v, compact, ok
+}
+
+// SkipPacks lets values that wait for their hooks stay where they are.
+func (t *Tape) SkipPacks() {
+	for _, p := range t.pending {
+		t.Release(p.edge)
+	}
+	t.pending = nil
+}
+
+// SavedState says how a step keeps a value.
+type SavedState uint32
+
+// The states.
+const (
+	SavedEnd    SavedState = iota // there is no such value
+	NotSaved                      // the rule does not read it
+	SavedHeld                     // by the step
+	SavedPacked                   // by a hook
+	SavedFreed                    // it was, until a walk
+)
+
+// SavedValue describes value i of the step of edge e: operands first, then results. Values that the rule never reads have no
+// name, and nothing is shown of a function of several steps.
+func (t *Tape) SavedValue(e uint32, i int) (state SavedState, name string, hook uint64) {
+	n := t.Node(e)
+	if i < 0 || n.Kind != KindPrim || i >= len(n.In)+len(n.Out) {
+		return SavedEnd, "", 0
+	}
+	for k := range n.In {
+		if p := n.In[k].Val.Tape; p != 0 && n.From.Call != 0 && t.Node(p).From.Call == n.From.Call && t.Node(p).Kind == KindPrim {
+			return SavedEnd, "", 0
+		}
+	}
+	s, p := n.saved(i), op.PrimOf(n.Prim)
+	reads := p.SaveIn
+	if i >= len(n.In) {
+		reads = p.SaveOut << len(n.In)
+	}
+	if reads>>i&1 != 0 && s.Val.IsTensor() {
+		name = t.savedName(e, i)
+	}
+	switch {
+	case s.Held:
+		return SavedHeld, name, 0
+	case s.Hook != 0:
+		return SavedPacked, name, s.Hook
+	case n.Freed:
+		return SavedFreed, name, 0
+	}
+	return NotSaved, name, 0
+}
+
+// ReadSaved gives value i of the step of edge e, which is held.
+func (t *Tape) ReadSaved(e uint32, i int) (op.Val, error) {
+	n := t.Node(e)
+	s := n.saved(i)
+	if err := t.check(s, t.HistoryOf(e, i), n.Site); err != nil {
+		return op.Val{}, err
+	}
+	v := s.Val
+	if i < len(n.In) {
+		v = t.unexpanded(n, v)
+	}
+	v.Base, v.Tape = 0, t.HistoryOf(e, i)
+	return v, nil
+}
+
+// Repack lets value i of the step of edge e, which is held, wait for its hook.
+func (t *Tape) Repack(e uint32, i int) {
+	t.pending = append(t.pending, place{e, i})
+	t.Retain(e)
+}
+
+// HistoryOf gives the edge to what made value i of the step of edge e, below 0 of its result -1-i.
+func (t *Tape) HistoryOf(e uint32, i int) uint32 {
+	n := t.Node(e)
+	if i >= len(n.In) {
+		i = len(n.In) - 1 - i
+	}
+	if i < 0 {
+		return Edge(e>>4, -1-i)
+	}
+	return t.unexpanded(n, n.In[i].Val).Tape
+}
+
+// unpack stops the walk for each packed value of the step in turn.
+func (s *Session) unpack(n *Node) (ev Event, more bool) {
+	if s.packed == nil {
+		s.packed = s.t.order(Edge(s.cur, 0), func(v *Saved) bool { return v.Hook != 0 })
+		s.unpacked = make([]op.Val, len(n.In)+len(n.Out))
+	}
+	if len(s.packed) == 0 {
+		return Event{}, false
+	}
+	s.asked = Unpack
+	return Event{Kind: Unpack, Hook: n.saved(s.packed[0]).Hook}, true
+}
+
+// unpackedAs takes what a hook gave for the value in turn.
+func (s *Session) unpackedAs(v op.Val) error {
+	i := s.packed[0]
+	s.packed = s.packed[1:]
+	want := s.t.nodes[s.cur].saved(i).Val
+	if !v.IsTensor() {
+		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: a saved tensor of shape %s has no unpack hook any more", ir.ShapeString(want.Shape()))
+	}
+	l, ok := ir.ExpandLayout(v.L(), want.Shape())
+	if !ok || v.DType() != want.DType() {
+		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned another tensor than was packed: got %s of shape %s, want %s of shape %s",
+			v.DType(), ir.ShapeString(v.Shape()), want.DType(), ir.ShapeString(want.Shape()))
+	}
+	if v.Device() != want.Device() {
+		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned a tensor on another device than was packed")
+	}
+	v.Layout, v.Tape, v.Base = l.ID, want.Tape, 0
+	s.unpacked[i] = s.hold(v)
+	return nil
+}
+
+// dropUnpacked lets go of what hooks gave for the step in turn.
+func (s *Session) dropUnpacked() {
+	for _, v := range s.unpacked {
+		s.drop(v)
+	}
+	s.packed, s.unpacked = nil, nil
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// NextPack gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that there
+// is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
+func (e *Engine) NextPack(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	defer catch(&err)
+	v, compact, ok := e.s.T.NextPack(e.nextID + 1)
+	if !ok {
+		return 0, -1, nil
+	}
+	e.nextID++
+	defer e.s.G.Release(v.Value)
+	for i, h := range handles {
+		x, err := e.s.Resolve(h)
+		if err != nil || v.Base == 0 || x.Value != v.Value || x.Base != v.Base || x.Offset != v.Offset || x.Tape != v.Tape && x.Tape != compact.Tape {
+			continue
+		}
+		if l, ok := ir.ExpandLayout(x.L(), v.Shape()); ok && l.ID == v.Layout {
+			return e.nextID, i, nil
+		}
+	}
+	e.describe(e.s.Wrap(&compact, nil), out)
+	return e.nextID, -1, nil
+}
+
+// SkipPacks lets the saved values that wait for a hook stay where they are.
+func (e *Engine) SkipPacks() {
+	e.enter()
+	e.s.T.SkipPacks()
+	e.leave()
+}
+
+// SavedInfo describes a saved value of a function: how it is kept, which hook gives it, and PyTorch's name of it.
+type SavedInfo struct {
+	State uint32 // an autograd.SavedState
+	_     uint32
+	Hook  uint64
+	Name  [32]byte
+}
+
+// What Saved does besides describing.
+const (
+	SavedDescribe int32 = iota
+	SavedRead           // makes a tensor of a value that is held
+	SavedPack           // lets a value that is held wait for its hook
+)
+
+// Saved describes saved value i of function id.
+func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out) (err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	defer catch(&err)
+	h := e.nodes[id]
+	if h == nil {
+		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	}
+	state, name, hook := e.s.T.SavedValue(h.edge, i)
+	info.State, info.Hook = uint32(state), hook
+	copy(info.Name[:len(info.Name)-1], name)
+	if state != autograd.SavedHeld {
+		return nil
+	}
+	switch action {
+	case SavedRead:
+		v, err := e.s.T.ReadSaved(h.edge, i)
+		if err != nil {
+			return asError(err)
+		}
+		e.describe(e.s.Wrap(&v, nil), out)
+	case SavedPack:
+		e.s.T.Repack(h.edge, i)
+	}
+	return nil
+}
+
+// Graft makes a tensor with the values of h and the history of saved value i of function id, or, with i below 0, of its
+// result -1-i.
+func (e *Engine) Graft(h, id uint64, i int, out *Out) (err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	defer catch(&err)
+	n := e.nodes[id]
+	v, err := e.s.Resolve(h)
+	if err != nil {
+		return err
+	}
+	if n == nil {
+		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	}
+	v.Base, v.Tape = 0, e.s.T.HistoryOf(n.edge, i)
+	e.describe(e.s.Wrap(&v, nil), out)
+	return nil
+}
