@@ -155,7 +155,7 @@ PyObject *call_overload(overload *o, argbuf *b, uint8_t door) {
         return NULL;
     }
     if (o->def->nresults == 1 && n == 1) {
-        queue_learn(&l, &out[0]);
+        queue_learn(&l, b, &out[0]);
         if ((out[0].flags & TL_SAME_HANDLE) != 0 && b->first != NULL) {
             return Py_NewRef(b->first); /* contiguous() of a dense tensor and the like */
         }

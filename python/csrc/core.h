@@ -237,7 +237,7 @@ typedef struct {
     int32_t n; /* 0: the call cannot be promised */
 } lesson;
 PyObject *queue_call(overload *o, argbuf *b, uint8_t door, lesson *l, bool *known);
-void queue_learn(const lesson *l, const tl_out *out);
+void queue_learn(const lesson *l, const argbuf *b, const tl_out *out);
 const tl_queued *queue_take(int32_t *n); /* for the engine, which must record them next */
 void queue_forget(void);
 void queue_reset(void);

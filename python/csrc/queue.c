@@ -140,9 +140,17 @@ PyObject *queue_call(overload *o, argbuf *b, uint8_t door, lesson *l, bool *know
     return t;
 }
 
-/* Takes in what the engine said of a call that it has just recorded. */
-void queue_learn(const lesson *l, const tl_out *out) {
+/* Takes in what the engine said of a call that it has just recorded. A tensor may have come to require grad by a
+ * write to its alias, of which its object does not know: what follows from that is no promise to those of its flags. */
+void queue_learn(const lesson *l, const argbuf *b, const tl_out *out) {
     if (out->promise == 0 || l->n == 0) {
+        return;
+    }
+    uint8_t known = 0;
+    for (int i = 0; i < b->n_who; i++) {
+        known |= b->who[i]->flags;
+    }
+    if ((out->flags & ~known & TL_REQUIRES_GRAD) != 0) {
         return;
     }
     if (out->promise >> 16 != era) {

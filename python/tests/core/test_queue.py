@@ -231,3 +231,29 @@ def test_nothing_is_left_of_what_was_queued() -> None:
     for _ in range(1000):
         (x + x) * x
     assert levels() == before
+
+
+@devices
+def test_what_follows_from_a_view_that_came_to_require_grad_is_not_said_of_plain_tensors(device: str) -> None:
+    # Found by the fuzzer after 1,563 programs: the view's object does not know what the write to its base did.
+    for _ in range(6):
+        base = torchlette.ones(7, device=device)
+        view = base.view(7)
+        base.mul_(torchlette.ones(7, requires_grad=True, device=device))
+        assert (view * -1.25).requires_grad
+    for _ in range(3):
+        assert not (torchlette.ones(7, device=device) * -1.25).requires_grad
+
+
+@devices
+def test_a_view_that_came_to_require_grad_is_told_from_plain_tensors(device: str) -> None:
+    for _ in range(6):
+        assert not (torchlette.ones(7, device=device) * -1.5).requires_grad
+    base = torchlette.ones(7, device=device)
+    view = base.view(7)
+    factor = torchlette.full((7,), 2.0, requires_grad=True, device=device)
+    base.mul_(factor)
+    y = view * -1.5
+    assert y.requires_grad
+    y.sum().backward()
+    assert factor.grad.tolist() == [-1.5] * 7

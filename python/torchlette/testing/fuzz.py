@@ -46,6 +46,8 @@ def difference(a: Outcome, b: Outcome) -> str:
         return f"errors {a.errors} against {b.errors}"
     if a.shapes != b.shapes:
         return f"shapes {a.shapes} against {b.shapes}"
+    if a.gradients.keys() != b.gradients.keys():
+        return f"leaves that require grad: {sorted(a.gradients)} against {sorted(b.gradients)}"
     for r, want in b.values.items():
         if _lists_differ(a.values[r], want):
             return f"r{r}: {a.values[r]} against {want}"
