@@ -23,7 +23,7 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
 	switch {
 	case n.Op < ir.OpProj && n.Op != ir.OpFree:
-		m["op"] = op.PrimOf(op.PrimID(n.Op)).Name
+		m["op"] = op.PrimOf(op.PrimID(n.Op)).Called(ir.AttrOf(n.Attr))
 		m["op_site"] = e.SiteString(n.Site)
 	case n.Op == ir.OpLeaf && n.Store != 0:
 		m["storage_version"] = e.x.Storage(n.Store).Version

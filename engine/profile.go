@@ -111,8 +111,8 @@ func (e *Engine) noteTimings() {
 	for _, t := range e.x.Timings {
 		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration), Flops: t.Flops, Bytes: t.Bytes}
 		if i := int(t.Event) - 1; i >= 0 && i < len(e.w.Nodes) {
-			if o := e.s.G.Node(e.w.Nodes[i]).Op; o < ir.OpProj {
-				ev.Op = op.PrimOf(op.PrimID(o)).Name
+			if n := e.s.G.Node(e.w.Nodes[i]); n.Op < ir.OpProj {
+				ev.Op = op.PrimOf(op.PrimID(n.Op)).Called(ir.AttrOf(n.Attr))
 			}
 			q := p.place(e.w.Sites[i])
 			ev.Site, ev.Backward = e.SiteString(q.site), q.backward

@@ -23,7 +23,7 @@ func (t *Tape) Name(e uint32) string {
 	case n.Kind == KindView:
 		return [...]string{"AsStridedBackward0", "ViewBackward0", "PermuteBackward0", "ExpandBackward0"}[n.View.Kind]
 	}
-	return camel(op.PrimOf(n.Prim).Name) + "Backward0"
+	return camel(op.PrimOf(n.Prim).Called(ir.AttrOf(n.Attr))) + "Backward0"
 }
 
 // functionName is what PyTorch calls the function of an operator: it numbers the derivatives of the

@@ -174,7 +174,7 @@ func (s *State) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.DT
 		if a.Aval != b.Aval {
 			x, y := ir.AvalOf(a.Aval), ir.AvalOf(b.Aval)
 			if x.Device != y.Device {
-				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s!", p.Name, DeviceName(x.Device), DeviceName(y.Device)))
+				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s!", p.Called(attr), DeviceName(x.Device), DeviceName(y.Device)))
 			}
 			simple = simple && x.DType == y.DType
 		}
@@ -228,7 +228,7 @@ func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simp
 	s.avalBuf = s.avalBuf[:0]
 	for i := range outs {
 		if dev != ir.CPU && s.Supports != nil && !s.Supports(dev, outs[i].DType) {
-			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first", p.Name, outs[i].DType, DeviceName(dev)))
+			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first", p.Called(attr), outs[i].DType, DeviceName(dev)))
 		}
 		s.avalBuf = append(s.avalBuf, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
 	}

@@ -14,9 +14,11 @@ const (
 	FnAtan
 	FnAtanh
 	FnDigamma
+	FnErf
 	FnErfc
 	FnErfcx
 	FnErfinv
+	FnExpm1
 	FnFrexpExponent
 	FnFrexpMantissa
 	FnI0
@@ -25,9 +27,11 @@ const (
 	FnI1e
 	FnLgamma
 	FnLog10
+	FnLog1p
 	FnLog2
 	FnLogNdtr
 	FnNdtri
+	FnTan
 	FnAtan2
 	FnCopysign
 	FnFmod
@@ -39,9 +43,12 @@ const (
 	NumFns
 )
 
-var functionNames = [NumFns]string{"acos", "acosh", "asin", "asinh", "atan", "atanh", "digamma", "erfc", "erfcx", "erfinv",
-	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log2", "log_ndtr", "ndtri",
+var functionNames = [NumFns]string{"acos", "acosh", "asin", "asinh", "atan", "atanh", "digamma", "erf", "erfc", "erfcx", "erfinv", "expm1",
+	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log1p", "log2", "log_ndtr", "ndtri", "tan",
 	"atan2", "copysign", "fmod", "gcd", "igamma", "igammac", "nextafter", "zeta"}
+
+// FnNames lists the names of the functions.
+func FnNames() []string { return functionNames[:] }
 
 // String is PyTorch's name of the function.
 func (f Fn) String() string { return functionNames[f] }

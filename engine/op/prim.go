@@ -136,6 +136,9 @@ type Prim struct {
 	ID   PrimID
 	Name string
 	Doc  string
+	// Variants names the members of a family: attribute number VariantAt says which one a node is.
+	Variants  []string
+	VariantAt int
 	// Arity of inputs: exact, or -1 for a list.
 	NIn int
 	// Infer checks inputs and attributes and appends the outputs to out (a
@@ -186,6 +189,14 @@ var (
 
 // Faults reports that kernels of p may refuse their data.
 func (p *Prim) Faults() bool { return p.IndexInput > 0 || p.DataError != nil }
+
+// Called is the name of p with these attributes: of a family, the member's.
+func (p *Prim) Called(attr []int64) string {
+	if p.Variants == nil {
+		return p.Name
+	}
+	return p.Variants[attr[p.VariantAt]]
+}
 
 // RegisterPrim adds p to the table. It panics on a duplicate or an incomplete
 // entry: registration happens at start-up, so that is a bug.

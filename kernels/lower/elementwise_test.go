@@ -11,6 +11,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -48,7 +49,7 @@ var floatRefs = map[string]struct {
 }{
 	"exp": {math.Exp, -3, 3}, "expm1": {math.Expm1, -3, 3}, "log": {math.Log, 0.01, 5}, "log1p": {math.Log1p, -0.99, 3},
 	"sqrt": {math.Sqrt, 0, 5}, "rsqrt": {func(x float64) float64 { return 1 / math.Sqrt(x) }, 0.1, 5},
-	"reciprocal": {func(x float64) float64 { return 1 / x }, 0.2, 5}, "sin": {math.Sin, -6, 6}, "cos": {math.Cos, -6, 6},
+	"sin": {math.Sin, -6, 6}, "cos": {math.Cos, -6, 6},
 	"tan": {math.Tan, -1.2, 1.2}, "tanh": {math.Tanh, -3, 3}, "erf": {math.Erf, -3, 3}, "sigmoid": {sigmoid, -5, 5},
 	"silu": {func(x float64) float64 { return x * sigmoid(x) }, -5, 5}, "gelu": {func(x float64) float64 { return x * phi(x) }, -4, 4},
 	"gelu_tanh": {geluTanh, -4, 4},
@@ -57,9 +58,8 @@ var floatRefs = map[string]struct {
 var numberRefs = map[string]func(float64) float64{
 	"neg": func(x float64) float64 { return -x }, "abs": math.Abs, "sign": sign, "floor": math.Floor, "ceil": math.Ceil,
 	"round": math.RoundToEven, "trunc": math.Trunc, "copy": func(x float64) float64 { return x },
-	"relu":        func(x float64) float64 { return math.Max(x, 0) },
-	"logical_not": func(x float64) float64 { return flag(x == 0) },
-	"isnan":       func(x float64) float64 { return flag(math.IsNaN(x)) },
+	"relu":  func(x float64) float64 { return math.Max(x, 0) },
+	"isnan": func(x float64) float64 { return flag(math.IsNaN(x)) },
 }
 
 func mapped(f func(float64) float64, v []float64) []float64 {
@@ -102,11 +102,17 @@ func TestUnaryBoolAndBits(t *testing.T) {
 		for _, name := range []string{"copy", "abs", "sign"} {
 			near(t, ir.Bool, e.Floats(x), e.Floats(emit(e, name, nil, x)[0]), name)
 		}
-		for _, name := range []string{"logical_not", "bitwise_not"} {
-			near(t, ir.Bool, mapped(func(v float64) float64 { return 1 - v }, e.Floats(x)), e.Floats(emit(e, name, nil, x)[0]), name)
+		for _, not := range []func(op.Builder, op.Val) op.Val{prim.LogicalNot, prim.BitwiseNot} {
+			near(t, ir.Bool, mapped(func(v float64) float64 { return 1 - v }, e.Floats(x)), e.Floats(not(e, x)))
 		}
-		i := place(1, ir.I64, source(-9, 9, true))
-		near(t, ir.I64, mapped(func(v float64) float64 { return -v - 1 }, e.Floats(i)), e.Floats(emit(e, "bitwise_not", nil, i)[0]))
+		for _, d := range []ir.DType{ir.I64, ir.I32, ir.I8} {
+			i := place(1, d, source(-9, 9, true))
+			near(t, d, mapped(func(v float64) float64 { return -v - 1 }, e.Floats(i)), e.Floats(prim.BitwiseNot(e, i)))
+		}
+		u := place(2, ir.U8, source(0, 9, true))
+		near(t, ir.U8, mapped(func(v float64) float64 { return 255 - v }, e.Floats(u)), e.Floats(prim.BitwiseNot(e, u)))
+		f := place(3, ir.F32, source(-1, 1, true))
+		near(t, ir.Bool, mapped(func(v float64) float64 { return flag(v == 0) }, e.Floats(f)), e.Floats(prim.LogicalNot(e, f)))
 	})
 }
 
@@ -323,6 +329,9 @@ func TestWriteThroughAndInPlace(t *testing.T) {
 				d = ir.I32
 			}
 			n := &lower.Node{Prim: p}
+			if p.Variants != nil {
+				n.Attr = []int64{0}
+			}
 			var in []op.Val
 			var bufs [][]byte
 			var scalars []uint64

@@ -119,9 +119,19 @@ func near(t *testing.T, d ir.DType, want, got []float64, msg ...any) {
 	}
 }
 
-// emit runs a primitive by name.
+// emit runs a primitive, or a member of a family, by name; attr are the attributes besides the member.
 func emit(e *optest.Eager, name string, attr []int64, in ...op.Val) []op.Val {
-	return e.EmitN(op.PrimNamed(name).ID, attr, in...)
+	p, attr := called(name, attr)
+	return e.EmitN(p.ID, attr, in...)
+}
+
+func called(name string, attr []int64) (*op.Prim, []int64) {
+	for _, p := range op.Prims() {
+		if m := slices.Index(p.Variants, name); m >= 0 {
+			return p, slices.Insert(slices.Clone(attr), p.VariantAt, int64(m))
+		}
+	}
+	return op.PrimNamed(name), attr
 }
 
 // unravel gives the index of row-major element n.

@@ -29,7 +29,7 @@ func TestMemoLowersLikeNodesOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Same(t, first, again)
 	for name, change := range map[string]func(*lower.Node){
-		"primitive":       func(n *lower.Node) { n.Prim = op.PrimNamed("amax") },
+		"primitive":       func(n *lower.Node) { n.Prim = op.PrimNamed("prod") },
 		"attribute":       func(n *lower.Node) { n.Attr[0], n.Out[0].Layout = 0, ir.DenseLayout([]int64{4}) },
 		"layout":          func(n *lower.Node) { n.In[0].Layout = turned },
 		"dtype":           func(n *lower.Node) { n.In[0].DType, n.Out[0].DType = ir.F16, ir.F16 },

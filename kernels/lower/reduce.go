@@ -84,6 +84,14 @@ func (s split) column(a *arg) *arg {
 func (s split) rows() int64  { return ir.Numel(s.outer) }
 func (s split) count() int64 { return ir.Numel(s.inner) }
 
+// dims are the dims that a reduction's attributes list, after the member of a family.
+func (p *program) dims() []int64 {
+	if p.n.Prim.Variants != nil {
+		return p.n.Attr[1:]
+	}
+	return p.n.Attr
+}
+
 // folding lowers a reduction over dims; empty is its value over no elements: of the extrema, for bools alone.
 func folding(name string, op kir.ReduceOp, empty int64) lowering {
 	return foldingOf(name, op, empty, func(_ *kernel, v int) int { return v })
@@ -95,7 +103,7 @@ func square(k *kernel, v int) int { return k.Mul(v, v) }
 func foldingOf(name string, op kir.ReduceOp, empty int64, of func(k *kernel, v int) int) lowering {
 	return func(p *program) {
 		x, out := p.in(0), p.out(0)
-		s := along(p.n.Attr, x.shape)
+		s := along(p.dims(), x.shape)
 		if s.rows() == 0 {
 			return
 		}
@@ -127,7 +135,7 @@ func foldingOf(name string, op kir.ReduceOp, empty int64, of func(k *kernel, v i
 func arg1(name string, op kir.ReduceOp) lowering {
 	return func(p *program) {
 		x := p.in(0)
-		s := along(p.n.Attr[:1], x.shape)
+		s := along(p.dims(), x.shape)
 		if s.rows() == 0 {
 			return
 		}

@@ -116,7 +116,8 @@ func TestReductionsOfNaN(t *testing.T) {
 	none := e.Tensor(ir.Bool, []int64{0})
 	near(t, ir.Bool, []float64{0}, e.Floats(emit(e, "amax", []int64{0}, none)[0]))
 	near(t, ir.Bool, []float64{1}, e.Floats(emit(e, "amin", []int64{0}, none)[0]))
-	_, err := op.PrimNamed("amax").Infer([]op.Val{e.Tensor(ir.F32, []int64{0})}, []int64{0}, nil)
+	p, attr := called("amax", []int64{0})
+	_, err := p.Infer([]op.Val{e.Tensor(ir.F32, []int64{0})}, attr, nil)
 	require.ErrorContains(t, err, "Expected reduction dim 0 to have non-zero size")
 }
 

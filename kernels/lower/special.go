@@ -9,14 +9,14 @@ import (
 )
 
 func init() {
-	register(map[string]lowering{"special": func(p *program) {
-		f := op.Fn(p.n.Attr[0])
-		if f == op.FnIgamma || f == op.FnIgammac {
-			lowerGamma(p, f)
-			return
-		}
-		mapping(f.String(), specialBodies[f])(p)
-	}})
+	rules := map[string]lowering{}
+	for f, body := range specialBodies {
+		rules[f.String()] = mapping(f.String(), body)
+	}
+	for _, f := range []op.Fn{op.FnIgamma, op.FnIgammac} {
+		rules[f.String()] = func(p *program) { lowerGamma(p, f) }
+	}
+	register(rules)
 }
 
 var specialBodies = map[op.Fn]body{
@@ -29,11 +29,13 @@ var specialBodies = map[op.Fn]body{
 	op.FnAtanh:         atanh,
 	op.FnCopysign:      func(k *kernel, t ir.DType, x []int) int { return copysign(k, t, x[0], x[1]) },
 	op.FnDigamma:       digamma,
+	op.FnErf:           unaryOp(kir.OpErf),
 	op.FnErfc:          erfc,
 	op.FnErfcx:         func(k *kernel, t ir.DType, x []int) int { return erfcx(k, t, x[0]) },
 	op.FnErfinv:        erfinv,
 	op.FnFrexpExponent: func(k *kernel, t ir.DType, x []int) int { e, _ := frexp(k, t, x[0]); return e },
 	op.FnFrexpMantissa: func(k *kernel, t ir.DType, x []int) int { _, m := frexp(k, t, x[0]); return m },
+	op.FnExpm1:         expm1,
 	op.FnFmod:          binaryOp(kir.OpRem),
 	op.FnGcd:           gcd,
 	op.FnI0:            grown(besselI0e),
@@ -42,10 +44,12 @@ var specialBodies = map[op.Fn]body{
 	op.FnI1e:           besselI1e,
 	op.FnLgamma:        func(k *kernel, t ir.DType, x []int) int { return lgamma(k, t, x[0]) },
 	op.FnLog10:         logBase(math.Ln10, 1233./(1<<12), 330985980542./(1<<40), log10of2-1233./(1<<12), log10of2-330985980542./(1<<40)),
+	op.FnLog1p:         log1p,
 	op.FnLog2:          logBase(math.Ln2, 1, 1, 0, 0),
 	op.FnLogNdtr:       logNdtr,
 	op.FnNdtri:         ndtri,
 	op.FnNextafter:     nextafter,
+	op.FnTan:           func(k *kernel, _ ir.DType, x []int) int { return k.Div(k.Un(kir.OpSin, x[0]), k.Un(kir.OpCos, x[0])) },
 	op.FnZeta:          zeta,
 }
 

@@ -5,7 +5,7 @@ import "github.com/torchlette/torchlette/engine/ir"
 // lowering appends a node's launches to its program.
 type lowering func(p *program)
 
-// table has an entry for each primitive but to_device, which the executor performs.
+// table has an entry for each primitive, and each member of a family, but to_device, which the executor performs.
 var table = map[string]lowering{}
 
 func register(rules map[string]lowering) {
@@ -19,9 +19,9 @@ func register(rules map[string]lowering) {
 
 // Lower gives the launches of a node. Empty outputs need none.
 func Lower(n *Node) (*Result, error) {
-	f := table[n.Prim.Name]
+	f := table[n.Prim.Called(n.Attr)]
 	if f == nil {
-		return nil, ir.Errorf(ir.ErrInternal, "lower: no lowering for primitive %s", n.Prim.Name)
+		return nil, ir.Errorf(ir.ErrInternal, "lower: no lowering for primitive %s", n.Prim.Called(n.Attr))
 	}
 	p := &program{n: n, scalar: make([]int, len(n.In))}
 	next := 0

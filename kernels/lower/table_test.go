@@ -13,12 +13,18 @@ import (
 func TestEveryPrimitiveHasALowering(t *testing.T) {
 	names := map[string]bool{}
 	for _, p := range op.Prims() {
-		names[p.Name] = true
-		if p.Name == "to_device" {
-			require.Nil(t, table[p.Name], "to_device is the executor's")
-			continue
+		members := p.Variants
+		if members == nil {
+			members = []string{p.Name}
 		}
-		require.NotNil(t, table[p.Name], "primitive %s has no lowering", p.Name)
+		for _, name := range members {
+			names[name] = true
+			if name == "to_device" {
+				require.Nil(t, table[name], "to_device is the executor's")
+				continue
+			}
+			require.NotNil(t, table[name], "primitive %s has no lowering for %s", p.Name, name)
+		}
 	}
 	for name := range table {
 		require.True(t, names[name], "lowering of %s, which is no primitive", name)

@@ -140,19 +140,29 @@ func registerExtrema() {
 	pMinimum = binary(op.Prim{Name: "minimum", Doc: "the smaller; NaN wins", SaveIn: 3}, all, dx, dy)
 }
 
+// The members of compare.
+const (
+	compareEq int64 = iota
+	compareNe
+	compareLt
+	compareLe
+	compareGt
+	compareGe
+)
+
+// The members of bitwise.
+const (
+	bitwiseAnd int64 = iota
+	bitwiseOr
+	bitwiseXor
+)
+
 func registerComparisons() {
-	plain := func(name, doc string, a accepts, result ir.DType) op.PrimID {
-		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 2, Elementwise: true, NoVJP: noTape, Infer: mapInfer(name, a, result)})
+	plain := func(name, doc string, members []string, a accepts, result ir.DType) op.PrimID {
+		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 2, Elementwise: true, NoVJP: noTape, Variants: members, Infer: memberInfer(members, a, result)})
 	}
-	pBitwiseAnd = plain("bitwise_and", "x & y", logical, ir.InvalidDType)
-	pBitwiseOr = plain("bitwise_or", "x | y", logical, ir.InvalidDType)
-	pBitwiseXor = plain("bitwise_xor", "x ^ y", logical, ir.InvalidDType)
-	pEq = plain("eq", "x == y", all, ir.Bool)
-	pNe = plain("ne", "x != y", all, ir.Bool)
-	pLt = plain("lt", "x < y", all, ir.Bool)
-	pLe = plain("le", "x <= y", all, ir.Bool)
-	pGt = plain("gt", "x > y", all, ir.Bool)
-	pGe = plain("ge", "x >= y", all, ir.Bool)
+	pBitwise = plain("bitwise", "x and, or, exclusive or y, bit by bit", []string{"bitwise_and", "bitwise_or", "bitwise_xor"}, logical, ir.InvalidDType)
+	pCompare = plain("compare", "whether a relation of x to y holds", []string{"eq", "ne", "lt", "le", "gt", "ge"}, all, ir.Bool)
 }
 
 func registerSelection() {

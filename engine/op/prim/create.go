@@ -5,17 +5,28 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
+// The distributions of random, its third attribute.
+const (
+	randUniform int64 = iota
+	randNormal
+	randInt
+)
+
 const noInputs = op.NotDifferentiable("it has no tensor input")
 
 func init() {
 	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs, Infer: createInfer("fill", all)})
 	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs, Infer: createInfer("arange", numbers)})
-	random := func(name, doc string, nIn int, a accepts) op.PrimID {
-		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: nIn, Random: true, NoVJP: noInputs, Infer: createInfer(name, a), ScalarDType: i64Scalars})
-	}
-	pRandUniform = random("rand_uniform", "uniform in [0, 1)", 2, floats)
-	pRandNormal = random("rand_normal", "standard normal", 2, floats)
-	pRandInt = random("rand_int", "integers in [low, high)", 4, all)
+	draws := []string{"rand_uniform", "rand_normal", "rand_int"}
+	pRandom = op.RegisterPrim(op.Prim{Name: "random", Doc: "draws: uniform in [0, 1), standard normal, or integers in [low, high)", NIn: -1, Random: true, NoVJP: noInputs,
+		Variants: draws, VariantAt: 2, ScalarDType: i64Scalars,
+		Infer: func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			name, a := draws[attr[2]], floats
+			if attr[2] == randInt {
+				a = all
+			}
+			return createdOf(name, a, ir.DType(attr[0]), attr[3:], out)
+		}})
 	pDropout = op.RegisterPrim(op.Prim{Name: "dropout", Doc: "zero with probability p, else x/(1-p)", NIn: 4, Elementwise: true, Random: true,
 		Infer: mapInfer("dropout", floats, ir.InvalidDType),
 		ScalarDType: func(in []op.Val, _ []op.OutSpec, i int) ir.DType {

@@ -7,24 +7,21 @@ import (
 
 // The numbers of the primitives, set as each family registers.
 var (
-	pNeg, pAbs, pSign, pFloor, pCeil, pRound, pTrunc                 op.PrimID
-	pExp, pExpm1, pLog, pLog1p, pSqrt, pRsqrt, pReciprocal           op.PrimID
-	pSin, pCos, pTan, pTanh, pErf, pSigmoid, pRelu                   op.PrimID
-	pGelu, pGeluTanh, pSilu, pLogicalNot, pBitwiseNot, pCopy, pIsNaN op.PrimID
-	pGeluGrad, pGeluTanhGrad                                         op.PrimID
-	pAdd, pSub, pMul, pDiv, pFloorDivide, pRemainder, pPow           op.PrimID
-	pMaximum, pMinimum, pBitwiseAnd, pBitwiseOr, pBitwiseXor         op.PrimID
-	pEq, pNe, pLt, pLe, pGt, pGe                                     op.PrimID
-	pWhere, pCast, pTri                                              op.PrimID
-	pFill, pIota, pRandUniform, pRandNormal, pRandInt, pDropout      op.PrimID
-	pSum, pProd, pAmax, pAmin, pArgMax, pArgMin                      op.PrimID
-	pMaxDim, pMinDim, pVar, pSumSquares                              op.PrimID
-	pSoftmax, pSoftmaxGrad                                           op.PrimID
-	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pScan, pSort       op.PrimID
-	pGather, pIndexSelect, pScatter, pScatterReduce                  op.PrimID
-	pCat, pStridedScatter, pStridedScatterAdd, pMatmul               op.PrimID
-	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad       op.PrimID
-	pCrossEntropy, pCrossEntropyGrad, pSearch                        op.PrimID
+	pNeg, pAbs, pStep, pExp, pLog, pSqrt, pRsqrt               op.PrimID
+	pSin, pCos, pTanh, pSigmoid, pRelu, pGelu, pGeluGrad       op.PrimID
+	pSilu, pCopy, pIsNaN                                       op.PrimID
+	pAdd, pSub, pMul, pDiv, pFloorDivide, pRemainder, pPow     op.PrimID
+	pMaximum, pMinimum, pBitwise, pCompare                     op.PrimID
+	pWhere, pCast, pTri                                        op.PrimID
+	pFill, pIota, pRandom, pDropout                            op.PrimID
+	pSum, pProd, pSumSquares, pVar                             op.PrimID
+	pExtremum, pArgExtremum, pExtremumDim                      op.PrimID
+	pSoftmax, pSoftmaxGrad                                     op.PrimID
+	pLayerNorm, pLayerNormGrad, pLayerNormGradWB, pScan, pSort op.PrimID
+	pGather, pIndexSelect, pScatter, pScatterReduce            op.PrimID
+	pCat, pStridedScatter, pStridedScatterAdd, pMatmul         op.PrimID
+	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad op.PrimID
+	pCrossEntropy, pCrossEntropyGrad, pSearch                  op.PrimID
 )
 
 func flag(v bool) int64 {
@@ -41,31 +38,31 @@ func Neg(b op.Builder, x op.Val) op.Val { return b.Emit1(pNeg, x) }
 func Abs(b op.Builder, x op.Val) op.Val { return b.Emit1(pAbs, x) }
 
 // Sign is -1, 0 or 1.
-func Sign(b op.Builder, x op.Val) op.Val { return b.Emit1(pSign, x) }
+func Sign(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepSign}, x) }
 
 // Floor rounds down.
-func Floor(b op.Builder, x op.Val) op.Val { return b.Emit1(pFloor, x) }
+func Floor(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepFloor}, x) }
 
 // Ceil rounds up.
-func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit1(pCeil, x) }
+func Ceil(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepCeil}, x) }
 
 // Round rounds half to even.
-func Round(b op.Builder, x op.Val) op.Val { return b.Emit1(pRound, x) }
+func Round(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepRound}, x) }
 
 // Trunc rounds toward zero.
-func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit1(pTrunc, x) }
+func Trunc(b op.Builder, x op.Val) op.Val { return b.Emit(pStep, []int64{stepTrunc}, x) }
 
 // Exp is e**x.
 func Exp(b op.Builder, x op.Val) op.Val { return b.Emit1(pExp, x) }
 
 // Expm1 is e**x - 1.
-func Expm1(b op.Builder, x op.Val) op.Val { return b.Emit1(pExpm1, x) }
+func Expm1(b op.Builder, x op.Val) op.Val { return Special(b, op.FnExpm1, x) }
 
 // Log is the natural logarithm.
 func Log(b op.Builder, x op.Val) op.Val { return b.Emit1(pLog, x) }
 
 // Log1p is log(1+x).
-func Log1p(b op.Builder, x op.Val) op.Val { return b.Emit1(pLog1p, x) }
+func Log1p(b op.Builder, x op.Val) op.Val { return Special(b, op.FnLog1p, x) }
 
 // Sqrt is the square root.
 func Sqrt(b op.Builder, x op.Val) op.Val { return b.Emit1(pSqrt, x) }
@@ -74,7 +71,7 @@ func Sqrt(b op.Builder, x op.Val) op.Val { return b.Emit1(pSqrt, x) }
 func Rsqrt(b op.Builder, x op.Val) op.Val { return b.Emit1(pRsqrt, x) }
 
 // Reciprocal is 1/x.
-func Reciprocal(b op.Builder, x op.Val) op.Val { return b.Emit1(pReciprocal, x) }
+func Reciprocal(b op.Builder, x op.Val) op.Val { return Div(b, num(1), x) }
 
 // Sin is the sine.
 func Sin(b op.Builder, x op.Val) op.Val { return b.Emit1(pSin, x) }
@@ -83,13 +80,13 @@ func Sin(b op.Builder, x op.Val) op.Val { return b.Emit1(pSin, x) }
 func Cos(b op.Builder, x op.Val) op.Val { return b.Emit1(pCos, x) }
 
 // Tan is the tangent.
-func Tan(b op.Builder, x op.Val) op.Val { return b.Emit1(pTan, x) }
+func Tan(b op.Builder, x op.Val) op.Val { return Special(b, op.FnTan, x) }
 
 // Tanh is the hyperbolic tangent.
 func Tanh(b op.Builder, x op.Val) op.Val { return b.Emit1(pTanh, x) }
 
 // Erf is the error function.
-func Erf(b op.Builder, x op.Val) op.Val { return b.Emit1(pErf, x) }
+func Erf(b op.Builder, x op.Val) op.Val { return Special(b, op.FnErf, x) }
 
 // Sigmoid is 1/(1+exp(-x)).
 func Sigmoid(b op.Builder, x op.Val) op.Val { return b.Emit1(pSigmoid, x) }
@@ -98,19 +95,24 @@ func Sigmoid(b op.Builder, x op.Val) op.Val { return b.Emit1(pSigmoid, x) }
 func Relu(b op.Builder, x op.Val) op.Val { return b.Emit1(pRelu, x) }
 
 // Gelu is x*Phi(x), by erf.
-func Gelu(b op.Builder, x op.Val) op.Val { return b.Emit1(pGelu, x) }
+func Gelu(b op.Builder, x op.Val) op.Val { return b.Emit(pGelu, []int64{geluErf}, x) }
 
 // GeluTanh is the tanh form of Gelu.
-func GeluTanh(b op.Builder, x op.Val) op.Val { return b.Emit1(pGeluTanh, x) }
+func GeluTanh(b op.Builder, x op.Val) op.Val { return b.Emit(pGelu, []int64{geluTanh}, x) }
 
 // Silu is x*sigmoid(x).
 func Silu(b op.Builder, x op.Val) op.Val { return b.Emit1(pSilu, x) }
 
 // LogicalNot is x == 0, in bool.
-func LogicalNot(b op.Builder, x op.Val) op.Val { return b.Emit1(pLogicalNot, x) }
+func LogicalNot(b op.Builder, x op.Val) op.Val { return Eq(b, x, op.IntVal(0)) }
 
 // BitwiseNot complements the bits; of bool the value.
-func BitwiseNot(b op.Builder, x op.Val) op.Val { return b.Emit1(pBitwiseNot, x) }
+func BitwiseNot(b op.Builder, x op.Val) op.Val {
+	if x.DType() == ir.Bool {
+		return LogicalNot(b, x)
+	}
+	return BitwiseXor(b, x, op.IntVal(-1))
+}
 
 // Copy is a dense copy of x.
 func Copy(b op.Builder, x op.Val) op.Val { return b.Emit1(pCopy, x) }
@@ -119,10 +121,12 @@ func Copy(b op.Builder, x op.Val) op.Val { return b.Emit1(pCopy, x) }
 func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit1(pIsNaN, x) }
 
 // GeluGrad is gy times the derivative of Gelu at x.
-func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit2(pGeluGrad, x, gy) }
+func GeluGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit(pGeluGrad, []int64{geluErf}, x, gy) }
 
 // GeluTanhGrad is gy times the derivative of GeluTanh at x.
-func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val { return b.Emit2(pGeluTanhGrad, x, gy) }
+func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val {
+	return b.Emit(pGeluGrad, []int64{geluTanh}, x, gy)
+}
 
 // Binary functions take operands of one shape and dtype; one may be a number.
 
@@ -154,31 +158,31 @@ func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMaximum, x, y) 
 func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMinimum, x, y) }
 
 // BitwiseAnd is x & y.
-func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseAnd, x, y) }
+func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int64{bitwiseAnd}, x, y) }
 
 // BitwiseOr is x | y.
-func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseOr, x, y) }
+func BitwiseOr(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int64{bitwiseOr}, x, y) }
 
 // BitwiseXor is x ^ y.
-func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pBitwiseXor, x, y) }
+func BitwiseXor(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int64{bitwiseXor}, x, y) }
 
 // Eq is x == y, in bool.
-func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pEq, x, y) }
+func Eq(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareEq}, x, y) }
 
 // Ne is x != y, in bool.
-func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pNe, x, y) }
+func Ne(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareNe}, x, y) }
 
 // Lt is x < y, in bool.
-func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pLt, x, y) }
+func Lt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareLt}, x, y) }
 
 // Le is x <= y, in bool.
-func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pLe, x, y) }
+func Le(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareLe}, x, y) }
 
 // Gt is x > y, in bool.
-func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pGt, x, y) }
+func Gt(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareGt}, x, y) }
 
 // Ge is x >= y, in bool.
-func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pGe, x, y) }
+func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{compareGe}, x, y) }
 
 // Where is x where cond (bool) holds, else y; x or y may be a number.
 func Where(b op.Builder, cond, x, y op.Val) op.Val { return b.Emit(pWhere, nil, cond, x, y) }
@@ -223,19 +227,23 @@ func Iota(b op.Builder, start, step op.Val, d ir.DType, dev ir.DeviceID, n int64
 	return b.Emit(pIota, []int64{int64(d), int64(dev), n}, start, step)
 }
 
+func draw(d ir.DType, dev ir.DeviceID, distribution int64, shape []int64) []int64 {
+	return append([]int64{int64(d), int64(dev), distribution}, shape...)
+}
+
 // RandUniform draws from [0, 1); seed and nonce come from Builder.RNG.
 func RandUniform(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandUniform, creation(d, dev, shape), seed, nonce)
+	return b.Emit(pRandom, draw(d, dev, randUniform, shape), seed, nonce)
 }
 
 // RandNormal draws from the standard normal distribution.
 func RandNormal(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandNormal, creation(d, dev, shape), seed, nonce)
+	return b.Emit(pRandom, draw(d, dev, randNormal, shape), seed, nonce)
 }
 
 // RandInt draws integers from [low, high).
 func RandInt(b op.Builder, seed, nonce, low, high op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandInt, creation(d, dev, shape), seed, nonce, low, high)
+	return b.Emit(pRandom, draw(d, dev, randInt, shape), seed, nonce, low, high)
 }
 
 // Dropout zeroes elements with probability p (below 1) and scales the rest by 1/(1-p).
@@ -267,27 +275,37 @@ func Prod(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pProd, dims, x)
 }
 
+func member(m int64, dims []int64) []int64 { return append([]int64{m}, dims...) }
+
 // Amax is the maximum over dims, which go.
-func Amax(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmax, dims, x) }
+func Amax(b op.Builder, x op.Val, dims []int64) op.Val {
+	return b.Emit(pExtremum, member(largest, dims), x)
+}
 
 // Amin is the minimum over dims, which go.
-func Amin(b op.Builder, x op.Val, dims []int64) op.Val { return b.Emit(pAmin, dims, x) }
+func Amin(b op.Builder, x op.Val, dims []int64) op.Val {
+	return b.Emit(pExtremum, member(least, dims), x)
+}
 
 // ArgMax is the first index of the maximum along dim, which goes.
-func ArgMax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pArgMax, []int64{dim}, x) }
+func ArgMax(b op.Builder, x op.Val, dim int64) op.Val {
+	return b.Emit(pArgExtremum, []int64{largest, dim}, x)
+}
 
 // ArgMin is the first index of the minimum along dim, which goes.
-func ArgMin(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pArgMin, []int64{dim}, x) }
+func ArgMin(b op.Builder, x op.Val, dim int64) op.Val {
+	return b.Emit(pArgExtremum, []int64{least, dim}, x)
+}
 
 // MaxDim is the maximum along dim and its first index; dim goes.
 func MaxDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
-	o := b.EmitN(pMaxDim, []int64{dim}, x)
+	o := b.EmitN(pExtremumDim, []int64{largest, dim}, x)
 	return o[0], o[1]
 }
 
 // MinDim is the minimum along dim and its first index; dim goes.
 func MinDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
-	o := b.EmitN(pMinDim, []int64{dim}, x)
+	o := b.EmitN(pExtremumDim, []int64{least, dim}, x)
 	return o[0], o[1]
 }
 

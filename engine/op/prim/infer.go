@@ -75,6 +75,13 @@ func mapInfer(name string, a accepts, result ir.DType) inferFunc {
 	}
 }
 
+// memberInfer is mapInfer of a family whose first attribute is the member.
+func memberInfer(names []string, a accepts, result ir.DType) inferFunc {
+	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+		return mapInfer(names[attr[0]], a, result)(in, nil, out)
+	}
+}
+
 // checkDim wraps dim, or returns PyTorch's IndexError.
 func checkDim(dim int64, rank int) (int, error) {
 	n := int64(max(rank, 1))
@@ -174,17 +181,20 @@ func rowInfer(name string, a accepts) inferFunc {
 // createInfer is the rule of creation: [dtype, device, shape...].
 func createInfer(name string, a accepts) inferFunc {
 	return func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-		d := ir.DType(attr[0])
-		if !a.has(d) {
-			return nil, notImplemented(name, d)
-		}
-		for _, n := range attr[2:] {
-			if n < 0 {
-				return nil, ir.Errorf(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n, ir.ShapeString(attr[2:]))
-			}
-		}
-		return append(out, op.OutSpec{DType: d, Shape: slices.Clone(attr[2:])}), nil
+		return createdOf(name, a, ir.DType(attr[0]), attr[2:], out)
 	}
+}
+
+func createdOf(name string, a accepts, d ir.DType, shape []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+	if !a.has(d) {
+		return nil, notImplemented(name, d)
+	}
+	for _, n := range shape {
+		if n < 0 {
+			return nil, ir.Errorf(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n, ir.ShapeString(shape))
+		}
+	}
+	return append(out, op.OutSpec{DType: d, Shape: slices.Clone(shape)}), nil
 }
 
 // i64Scalars types every scalar operand as int64.

@@ -116,22 +116,33 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Permute(b, Reshape(b, others, moved.Shape()), inverse)
 }
 
+// The members of the families of extrema, their first attribute.
+const (
+	largest int64 = iota
+	least
+)
+
 func registerExtremaOver() {
-	even := func(c *op.VJPCall) []op.Val {
-		b, x := c.B, c.In[0]
-		shape := x.Shape()
-		tie := Cast(b, Eq(b, x, spread(b, c.Out[0], c.Attr, shape)), x.DType())
-		each := Div(b, c.Cot[0], Sum(b, tie, c.Attr))
-		return []op.Val{Mul(b, tie, spread(b, each, c.Attr, shape))}
-	}
-	pAmax = op.RegisterPrim(op.Prim{Name: "amax", Doc: "maximum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1,
-		Infer: reduceInfer("amax", all, false), VJP: even})
-	pAmin = op.RegisterPrim(op.Prim{Name: "amin", Doc: "minimum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1,
-		Infer: reduceInfer("amin", all, false), VJP: even})
-	pArgMax = op.RegisterPrim(op.Prim{Name: "argmax", Doc: "first index of the maximum", NIn: 1, NoVJP: noTape, Infer: dimInfer("argmax", false)})
-	pArgMin = op.RegisterPrim(op.Prim{Name: "argmin", Doc: "first index of the minimum", NIn: 1, NoVJP: noTape, Infer: dimInfer("argmin", false)})
-	pMaxDim = op.RegisterPrim(op.Prim{Name: "max_dim", Doc: "maximum along a dim and its first index", NIn: 1, SaveOut: 2, Infer: dimInfer("max", true), VJP: chosen})
-	pMinDim = op.RegisterPrim(op.Prim{Name: "min_dim", Doc: "minimum along a dim and its first index", NIn: 1, SaveOut: 2, Infer: dimInfer("min", true), VJP: chosen})
+	names, args, dims := []string{"amax", "amin"}, []string{"argmax", "argmin"}, []string{"max_dim", "min_dim"}
+	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1, Variants: names,
+		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			return reduceInfer(names[attr[0]], all, false)(in, attr[1:], out)
+		},
+		VJP: func(c *op.VJPCall) []op.Val {
+			b, x, dims := c.B, c.In[0], c.Attr[1:]
+			shape := x.Shape()
+			tie := Cast(b, Eq(b, x, spread(b, c.Out[0], dims, shape)), x.DType())
+			each := Div(b, c.Cot[0], Sum(b, tie, dims))
+			return []op.Val{Mul(b, tie, spread(b, each, dims, shape))}
+		}})
+	pArgExtremum = op.RegisterPrim(op.Prim{Name: "arg_extremum", Doc: "first index of the maximum or minimum along a dim", NIn: 1, NoVJP: noTape, Variants: args,
+		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			return dimInfer(args[attr[0]], false)(in, attr[1:], out)
+		}})
+	pExtremumDim = op.RegisterPrim(op.Prim{Name: "extremum_dim", Doc: "maximum or minimum along a dim and its first index", NIn: 1, SaveOut: 2, Variants: dims,
+		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			return dimInfer([...]string{"max", "min"}[attr[0]], true)(in, attr[1:], out)
+		}, VJP: chosen})
 }
 
 // chosen sends the cotangent to the index that was taken.
@@ -143,7 +154,7 @@ func chosen(c *op.VJPCall) []op.Val {
 	if len(shape) == 0 {
 		return []op.Val{c.Cot[0]}
 	}
-	d := c.Attr[:1]
+	d := c.Attr[1:]
 	g, i := keep(c.B, c.Cot[0], d, shape), keep(c.B, c.Out[1], d, shape)
 	return []op.Val{Scatter(c.B, Zeros(c.B, g.DType(), g.Device(), shape), i, g, d[0])}
 }

@@ -16,6 +16,7 @@ func Special(b op.Builder, f op.Fn, in ...op.Val) op.Val {
 
 func init() {
 	pSpecial = op.RegisterPrim(op.Prim{Name: "special", Doc: "the special function that the attribute names", NIn: -1, Elementwise: true, SaveIn: saveX | saveY,
+		Variants: op.FnNames(),
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			f := op.Fn(attr[0])
 			if len(in) != f.Arity() {
@@ -77,7 +78,13 @@ var derivatives = map[op.Fn]func(b op.Builder, g, x op.Val) op.Val{
 	}),
 	op.FnLog2:  over(func(b op.Builder, x op.Val) op.Val { return Mul(b, x, num(math.Ln2)) }),
 	op.FnLog10: over(func(b op.Builder, x op.Val) op.Val { return Mul(b, x, num(math.Ln10)) }),
-	op.FnErfc:  times(func(b op.Builder, x op.Val) op.Val { return bell(b, x, -2/math.Sqrt(math.Pi), -1) }),
+	op.FnErf:   times(func(b op.Builder, x op.Val) op.Val { return bell(b, x, 2/math.Sqrt(math.Pi), -1) }),
+	op.FnExpm1: times(Exp),
+	op.FnLog1p: over(func(b op.Builder, x op.Val) op.Val { return Add(b, x, num(1)) }),
+	op.FnTan: times(func(b op.Builder, x op.Val) op.Val {
+		return quadratic(b, Tan(b, x), 1, 1)
+	}),
+	op.FnErfc: times(func(b op.Builder, x op.Val) op.Val { return bell(b, x, -2/math.Sqrt(math.Pi), -1) }),
 	op.FnErfcx: times(func(b op.Builder, x op.Val) op.Val {
 		return Sub(b, Mul(b, Mul(b, x, num(2)), Special(b, op.FnErfcx, x)), num(2/math.Sqrt(math.Pi)))
 	}),
