@@ -227,6 +227,7 @@ func Iota(b op.Builder, start, step op.Val, d ir.DType, dev ir.DeviceID, n int64
 	return b.Emit(pIota, []int64{int64(d), int64(dev), n}, start, step)
 }
 
+// draw are the attributes of random.
 func draw(d ir.DType, dev ir.DeviceID, distribution int64, shape []int64) []int64 {
 	return append([]int64{int64(d), int64(dev), distribution}, shape...)
 }
@@ -275,6 +276,7 @@ func Prod(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pProd, dims, x)
 }
 
+// member are the attributes of a reduction that is member m of its family.
 func member(m int64, dims []int64) []int64 { return append([]int64{m}, dims...) }
 
 // Amax is the maximum over dims, which go.
