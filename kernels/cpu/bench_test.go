@@ -66,6 +66,22 @@ func chain(b *kir.Builder, x int) int {
 	return v
 }
 
+// normKernel is layer norm over rows with a factor and a term a column.
+func normKernel(n0, n1 int64) launch {
+	b := kir.NewBuilder("norm", 1, 1)
+	x, y := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1)), b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	w, c := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Broadcast, kir.Unit)), b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Broadcast, kir.Unit))
+	n := b.Cast(ir.F32, b.Param(1))
+	b.Each()
+	centred := b.Sub(x, b.Div(b.Acc(b.Reduce(kir.Sum, x)), n))
+	b.Each()
+	variance := b.Div(b.Acc(b.Reduce(kir.Sum, b.Mul(centred, centred))), n)
+	r := b.Div(b.Float(ir.F32, 1), b.Un(kir.OpSqrt, b.Add(variance, b.Float(ir.F32, 1e-5))))
+	b.Each()
+	b.Store(y, b.Fma(b.Mul(centred, r), w, c))
+	return launch{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(ir.F32, n0*n1), make([]byte, 4*n0*n1), data(ir.F32, n1), data(ir.F32, n1)}, tol: 1e-5}
+}
+
 func BenchmarkKernels(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, c := range []struct {
@@ -79,6 +95,10 @@ func BenchmarkKernels(b *testing.B) {
 			{"sumrows1024x1024", reduceKernel(kir.Sum, ir.F32, "rows", 1024, 1024)}, {"sumrows256Kx4", reduceKernel(kir.Sum, ir.F32, "rows", 1<<18, 4)},
 			{"sumcols1024x1024", reduceKernel(kir.Sum, ir.F32, "columns", 1024, 1024)}, {"sumcols8x128K", reduceKernel(kir.Sum, ir.F32, "columns", 8, 1<<17)},
 			{"sum16M", reduceKernel(kir.Sum, ir.F32, "rows", 1, 1<<24)}, {"argmax1024x1024", reduceKernel(kir.ArgMax, ir.F32, "rows", 1024, 1024)},
+			{"maxrows4Kx4K", reduceKernel(kir.Max, ir.F32, "rows", 4096, 4096)}, {"sumrows4Kx4K", reduceKernel(kir.Sum, ir.F32, "rows", 4096, 4096)},
+			{"argmaxcols4Kx4K", reduceKernel(kir.ArgMax, ir.F32, "columns", 4096, 4096)}, {"norm256x768", normKernel(256, 768)}, {"norm4096x768", normKernel(4096, 768)},
+			{"cumsum1M", scanKernel(kir.Sum, ir.F32, 1, 1<<20)}, {"cummax1M", scanKernel(kir.Max, ir.F32, 1, 1<<20)},
+			{"cummax1M_i64", scanKernel(kir.Max, ir.I64, 1, 1<<20)}, {"logcumsumexp1M", scanKernel(kir.LogSum, ir.F32, 1, 1<<20)},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, threads), func(b *testing.B) {
 				d := newDevice(b, cpu.Options{Threads: threads})

@@ -14,7 +14,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
-const opPhilox = C.TL_PHILOX
+const (
+	opPhilox = C.TL_PHILOX
+	opFma    = C.TL_FMA
+)
 
 func sortBy(s []int, key func(int) int) {
 	slices.SortStableFunc(s, func(a, b int) int { return cmp.Compare(key(a), key(b)) })
@@ -259,8 +262,9 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 		if st.OverInner {
 			c.over_inner = 1
 		}
-		if st.Prefix {
-			c.prefix = 1
+		c.prefix = C.int32_t(e.stages[i].folds)
+		if st.Prefix && e.columns {
+			c.whole = 1
 		}
 		c.acc0, c.nacc = C.int32_t(acc), C.int32_t(len(st.Accs))
 		acc += len(st.Accs)
@@ -313,7 +317,7 @@ func (e *emitter) laySchedule(k *C.tl_kern) {
 		if st := &e.k.Stages[i]; st.OverInner {
 			w := cost(&e.stages[i].inner) * tileInner * int64(k.inner.tiles)
 			perTile += w
-			if !st.Prefix {
+			if !st.Prefix || !e.columns {
 				inOneStage = max(inOneStage, w)
 			}
 		}

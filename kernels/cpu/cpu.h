@@ -30,13 +30,13 @@ enum {
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	TL_FMA,    // var: as TL_SELECT
+	TL_FMA,    // var: as TL_SELECT; 4: (a - x) * y for a, x and y one lane, two registers listed from aux in kern.extra
 	TL_SHIFTED, // (a - b) * c, b and c one lane
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
 	// Of SUM: 3 the products of a and b in rows of a tile, 4 the squares of a - b, b one lane.
-	// Of ARGMAX and ARGMIN: b: index, -1 the number of the inner index; imm: the index's type.
+	// Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // imm: the reduction; d: running values
 	// Effects.
@@ -81,7 +81,9 @@ typedef struct {
 } tl_acc;
 
 typedef struct {
-	int32_t over_inner, prefix;
+	int32_t over_inner;
+	int32_t prefix; // instructions of inner that make the accumulators of a Prefix stage over rows, else 0
+	int32_t whole;  // the inner space is not cut into chunks: a Prefix stage over columns
 	int32_t acc0, nacc, hidden0, nhidden; // its accumulators; those that keep running extremes
 	tl_seg outer;    // once an outer tile
 	tl_seg prologue; // once an outer tile and worker, before the inner tiles
@@ -182,8 +184,8 @@ typedef struct {
 
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
-// Accumulator state of a set; the layout is acc by acc.
-typedef struct { void *st; int64_t *idx; float *part; int64_t count; } tl_accst;
+// Accumulator state of a set; the layout is acc by acc. before: of a chunk of a Prefix stage, the state of the chunks before it, or NULL.
+typedef struct { void *st; const void *before; int64_t *idx; float *part; int64_t count; } tl_accst;
 
 typedef struct tl_ctx {
 	void **reg;
@@ -197,6 +199,7 @@ typedef struct tl_ctx {
 	tl_accst *acc;
 	char *arena;
 	int64_t order;
+	int32_t totals; // a Prefix stage's values are not needed, only its accumulators
 	int32_t failed;
 	int64_t fail_order, fail_elem;
 } tl_ctx;

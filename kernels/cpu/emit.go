@@ -25,6 +25,9 @@ const (
 	levelInner = 2 // once an inner tile
 )
 
+// fmaShifted is the variant of TL_FMA whose first operand is a difference times a factor.
+const fmaShifted = 4
+
 // instr is an instruction over virtual registers; -1 is none.
 type instr struct {
 	op, typ, variant, lanes int
@@ -44,7 +47,11 @@ type vreg struct {
 // segment is a list of instructions; loops: it runs many times a stage.
 type segment struct{ code []instr }
 
-type stageCode struct{ outer, prologue, inner segment }
+// stageCode is the code of a stage; folds: how many instructions of inner make the accumulators of a Prefix stage over rows.
+type stageCode struct {
+	outer, prologue, inner segment
+	folds                  int
+}
 
 type emitter struct {
 	*plan
@@ -272,6 +279,12 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	case ex.Op == kir.OpCast:
 		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
 		i.a = e.as(ex.A, kind, false)
+	case ex.Op == kir.OpFma && e.kind(ex.B) == kind && e.kind(ex.C) == kind && e.scales(ex.A, kind):
+		f := e.k.Exprs[ex.A]
+		s := e.k.Exprs[f.A]
+		i.typ, i.variant, i.aux = int(ex.Type), fmaShifted, len(e.extra)
+		i.a, i.b, i.c = e.need(s.A), e.need(ex.B), e.need(ex.C)
+		e.extra = append(e.extra, e.need(s.B), e.need(f.B))
 	case ex.Op == kir.OpSelect || ex.Op == kir.OpFma:
 		if ex.Op == kir.OpFma && e.kind(ex.A) == laneOne {
 			ex.A, ex.B = ex.B, ex.A
@@ -413,6 +426,9 @@ func (e *emitter) stage(st *kir.Stage) {
 	for n, a := range st.Accs {
 		e.fold(st, first+n, a)
 	}
+	if st.Prefix && !e.columns {
+		e.stages[e.s].folds = len(e.stages[e.s].inner.code)
+	}
 	for _, c := range st.Checks {
 		e.check(st, c)
 	}
@@ -426,7 +442,7 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	i := instr{op: reductions[a.Op], typ: int(t), lanes: kind, d: -1, b: -1, c: -1, aux: n}
 	if e.columns {
 		i.variant = 1
-		if !st.Prefix && a.Idx < 0 {
+		if !st.Prefix && (a.Idx < 0 || e.countsInner(a.Idx)) {
 			i.a, i.imm = e.inPlaceRows(a.Val, kind)
 		}
 	}
@@ -442,11 +458,8 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 	default:
 		i.a = e.as(a.Val, kind, false)
 	}
-	if a.Idx >= 0 {
-		i.imm = int64(e.k.Exprs[a.Idx].Type)
-		if !e.countsInner(a.Idx) {
-			i.b = e.as(a.Idx, kind, false)
-		}
+	if a.Idx >= 0 && !e.countsInner(a.Idx) {
+		i.b, i.imm = e.as(a.Idx, kind, false), int64(e.k.Exprs[a.Idx].Type)
 	}
 	if !st.Prefix {
 		e.add(levelInner, i)
@@ -488,6 +501,12 @@ func (e *emitter) isDot(st *kir.Stage, a kir.Acc, kind int) bool {
 func (e *emitter) shifts(x, kind int) bool {
 	s := e.k.Exprs[x]
 	return s.Op == kir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.kind(s.B) == laneOne && kind != laneOne
+}
+
+// scales reports that x, which nothing else needs, is a register less one lane, times one lane.
+func (e *emitter) scales(x, kind int) bool {
+	f := e.k.Exprs[x]
+	return f.Op == kir.OpMul && e.val[x] < 0 && e.uses[x] == 1 && e.kind(f.B) == laneOne && e.shifts(f.A, kind)
 }
 
 // inPlaceRows points a register at the rows of a tile of columns where they lie, and gives
@@ -614,9 +633,11 @@ func (e *emitter) protect(earlier []pending, p *pending, kind int) {
 		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier, func(q pending) bool { return e.slots[e.storeBuf(q.store)] == e.regs[r].slot })
 	}
 	if p.direct {
-		if lost(p.ins.a) || lost(p.ins.b) || lost(p.ins.c) {
-			p.reg, p.direct = e.need(p.store.Val), false
-		}
+		e.operandsOf(&p.ins, func(r int) {
+			if p.direct && lost(r) {
+				p.reg, p.direct = e.need(p.store.Val), false
+			}
+		})
 		return
 	}
 	if lost(p.reg) {

@@ -13,6 +13,9 @@ enum { LINES = 16 };
 // B of several dims is read where it lies for at most RAW_K terms, and one element in RAW_WASTE that is no column.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 
+// A row times B is a sum of PARTS of K where a part has PART_ROWS rows of B or more, of at most PART_COLUMNS.
+enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
+
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
 

@@ -268,7 +268,32 @@ static void SUF(vector_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	else x->t->SUF(axpy)(end - begin, x->K, a, x->ak, b, x->bk, c);
 }
 
-static int SUF(vector)(gemm *x, int parallel) {
+// One row: each part of K, whole rows of B that lie together, makes a row of its own.
+static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
+	gemm *x = arg;
+	(void)worker;
+	for (int64_t p = begin; p < end; p++) {
+		int64_t k0 = p * x->kc, k1 = least(k0 + x->kc, x->K);
+		x->t->SUF(axpy)(x->N, k1 - k0, (const REAL *)x->a + k0 * x->ak, x->ak, (const REAL *)x->b + k0 * x->bk, x->bk, (REAL *)x->packed + p * x->N);
+	}
+}
+
+// The parts' rows are added in order.
+static void SUF(parts)(gemm *x, int worker, int parallel) {
+	static const REAL one = 1;
+	x->kc = (x->K + PARTS - 1) / PARTS;
+	int64_t parts = (x->K + x->kc - 1) / x->kc;
+	x->packed = tl_scratch(x->pool, worker, parts * x->N * (int64_t)sizeof(REAL));
+	if (!x->packed) {
+		x->oom = parts * x->N * (int64_t)sizeof(REAL);
+		return;
+	}
+	if (parallel) tl_parallel(x->pool, parts, 1, SUF(part_job), x);
+	else SUF(part_job)(x, worker, 0, parts);
+	x->t->SUF(axpy)(x->N, parts, &one, 0, (const REAL *)x->packed, x->N, (REAL *)x->c);
+}
+
+static int SUF(vector)(gemm *x, int worker, int parallel) {
 	gemm y = *x;
 	if (x->N == 1 && x->M > 1) { // C' = B' A'
 		y.M = 1;
@@ -283,6 +308,12 @@ static int SUF(vector)(gemm *x, int parallel) {
 		return 0;
 	}
 	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
+	if (y.bn == 1 && !(y.bk == 1 && y.ak == 1) && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS) { // whatever the number of threads
+		SUF(parts)(&y, worker, parallel);
+		x->oom = y.oom;
+		SUF(finish)(x, 0, x->M, 0, x->N);
+		return 1;
+	}
 	int64_t grain = 65536 / (y.K + 1) + 64, wide = y.N / (2 * tl_pool_threads(x->pool));
 	if (y.bn == 1 && grain < wide) grain = (wide + 63) & ~63; // long runs of each row of B
 	if (parallel) tl_parallel(x->pool, y.N, grain, SUF(vector_job), &y);
@@ -306,7 +337,7 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->mr = x->t->SUF(mr);
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
-	if (!x->nn && (x->M == 1 || x->N == 1) && SUF(vector)(x, parallel)) return;
+	if (!x->nn && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
 	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
 		gemm y = SUF(turn)(x);
 		SUF(blocks)(&y, worker, parallel);

@@ -121,7 +121,11 @@ TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1
 		(void)y, (void)z; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
 #define TL_FMAOP(name, T, f) \
-	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, zs[i]) TL_FMA1(name##_3, T, f, y, z)
+	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, zs[i]) TL_FMA1(name##_3, T, f, y, z) \
+	TL_ARG name##_4 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
+		const int32_t *more = c->k->extra + q->aux; \
+		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); }
 #define TL_SHIFTEDOP(name, T) \
 	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }

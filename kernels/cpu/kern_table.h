@@ -6,11 +6,12 @@
 #include "kern_math.h"
 #include "kern_elem.h"
 #include "kern_tile.h"
+#include "kern_scan.h"
 #include "kern_gemm.h"
 #include "kern_attention.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
-#define B4(f) {f##_0, f##_1, f##_2, f##_3}
+#define B5(f) {f##_0, f##_1, f##_2, f##_3, f##_4}
 #define U1(f) {f}
 #define B2(f) {f##_0, f##_1}
 #define FLOATS(m, f) [TL_F32] = m(f##_f32), [TL_F64] = m(f##_f64)
@@ -52,7 +53,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_FLOOR] = {FLOATS(U1, floor)}, [TL_CEIL] = {FLOATS(U1, ceil)}, [TL_ROUND] = {FLOATS(U1, round)}, [TL_TRUNC] = {FLOATS(U1, trunc)},
 	[TL_SQRT] = {FLOATS(U1, sqrt)}, [TL_EXP] = {FLOATS(B2, exp)}, [TL_LOG] = {FLOATS(U1, log)}, [TL_SIN] = {FLOATS(U1, sin)}, [TL_COS] = {FLOATS(U1, cos)},
 	[TL_TANH] = {FLOATS(U1, tanh)}, [TL_ERF] = {FLOATS(U1, erf)}, [TL_ISNAN] = {FLOATS(U1, isnan)},
-	[TL_FMA] = {FLOATS(B4, fma)}, [TL_SHIFTED] = {FLOATS(U1, shifted)},
+	[TL_FMA] = {FLOATS(B5, fma)}, [TL_SHIFTED] = {FLOATS(U1, shifted)},
 	[TL_SELECT] = {WIDTHS(SEL)},
 	[TL_PHILOX] = {ALL(philox4)},
 	[TL_SUM] = {[TL_F32] = {sum_f32_0, sum_f32_1, sum_f32_2, dot_f32, squares_f32}, [TL_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64, squares_f64},

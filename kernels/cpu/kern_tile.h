@@ -252,10 +252,28 @@ TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 
 TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
 TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
-// Columns, in the type of the state. imm: elements from row to row, 0 for those of the tile.
-#define TL_COLFOLD(name, T, A, OP) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
-		for (int64_t j = 0; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) s[i] = s[i] OP v[i]; }
+// Columns, in the type of the state: four rows at a time, since a row is on a page of its own and the state goes through
+// memory. imm: elements from row to row, 0 for those of the tile. FOLD: y with x.
+#define TL_COLUMNS(T, A, FOLD) \
+	const T *v = c->reg[q->a]; \
+	A *s = c->acc[q->aux].st; \
+	int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w, j = 0; \
+	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) { \
+		const T *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step; \
+		TL_VEC for (int64_t i = 0; i < w; i++) { \
+			A y = s[i]; \
+			T x = v[i]; \
+			y = FOLD; \
+			x = v1[i]; \
+			y = FOLD; \
+			x = v2[i]; \
+			y = FOLD; \
+			x = v3[i]; \
+			s[i] = FOLD; \
+		} \
+	} \
+	for (; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) { A y = s[i]; T x = v[i]; s[i] = FOLD; }
+#define TL_COLFOLD(name, T, A, OP) TL_ARG name TL_P { TL_COLUMNS(T, A, y OP x) }
 TL_COLFOLD(sum_f64_1, double, double, +) TL_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TL_COLFOLD(sum_i64_1, uint64_t, uint64_t, +)
 TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *) TL_COLFOLD(prod_f64_1, double, double, *)
 TL_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TL_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
@@ -317,8 +335,7 @@ TL_ARG sum_f32_1 TL_P {
 			return; \
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = name##_row(v, n, s[r]); } \
-	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
-		for (int64_t j = 0; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) { T x = v[i], y = s[i]; s[i] = (x better y || nan(x)) ? x : y; } }
+	TL_ARG name##_1 TL_P { TL_COLUMNS(T, T, (x better y || nan(x)) ? x : y) }
 #define TL_ISNAN_(x) ((x) != (x))
 #define TL_NEVER(x) 0
 #define TL_EXTREMES(s, T, nan) TL_EXTREME(max_##s##_r, T, >, nan) TL_EXTREME(min_##s##_r, T, <, nan)
@@ -327,7 +344,7 @@ TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTRE
 
 // The better value, then the smaller index; NaN is better than every number. The index is
 // widened to i64; without a register (b -1) it counts the inner indices.
-#define TL_ARGEXT(name, T, better, extreme) \
+#define TL_ARGEXT(name, T, W, better, extreme) \
 	static inline int name##_wins(T x, int64_t xi, T y, int64_t yi) { \
 		if (x better y) return 1; \
 		if (x == y) return xi < yi; \
@@ -364,13 +381,37 @@ TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTRE
 			} \
 			s[r] = b, a->idx[r] = bi; \
 		} } \
-	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t w = c->n[TL_LANE_OUTER], at = 0; \
-		for (int64_t j = 0; j < c->ilanes; j++, v += w, at += w) for (int64_t i = 0; i < w; i++) { \
-			int64_t xi = name##_index(c, q, at + i, j); \
-			if (name##_wins(v[i], xi, s[i], a->idx[i])) s[i] = v[i], a->idx[i] = xi; \
+	/* Columns: without a register of indices, 256 at a time, the rows' numbers as wide as the values. */ \
+	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t w = c->n[TL_LANE_OUTER], *idx = a->idx; \
+		if (q->b >= 0) { \
+			for (int64_t j = 0, at = 0; j < c->ilanes; j++) for (int64_t i = 0; i < w; i++, at++) { \
+				int64_t xi = name##_index(c, q, at, j); \
+				if (name##_wins(v[at], xi, s[i], idx[i])) s[i] = v[at], idx[i] = xi; \
+			} \
+			return; \
+		} \
+		const int64_t step = q->imm ? q->imm : w; \
+		for (int64_t n; w > 0; w -= n, v += n, s += n, idx += n) { \
+			T best[256]; \
+			W at[256]; \
+			n = w < 256 ? w : 256; \
+			for (int64_t i = 0; i < n; i++) { \
+				const int none = idx[i] == INT64_MAX; \
+				best[i] = none ? v[i] : s[i], at[i] = none ? 0 : -1; \
+			} \
+			for (int64_t j = 0; j < c->ilanes; j++) { \
+				const T *p = v + j * step; \
+				TL_VEC for (int64_t i = 0; i < n; i++) { \
+					T x = p[i], y = best[i]; \
+					int wins = (x better y) | ((x != x) & (y == y)); \
+					best[i] = wins ? x : y, at[i] = wins ? (W)j : at[i]; \
+				} \
+			} \
+			for (int64_t i = 0; i < n; i++) if (at[i] >= 0) s[i] = best[i], idx[i] = c->ipos[0] + at[i]; \
 		} }
-#define TL_ARGEXTS(s, T) TL_ARGEXT(argmax_##s, T, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, <, min_##s##_r)
-TL_ARGEXTS(f32, float) TL_ARGEXTS(f64, double) TL_ARGEXTS(i32, int32_t) TL_ARGEXTS(i64, int64_t) TL_ARGEXTS(u32, uint32_t)
+#define TL_ARGEXTS(s, T, W) TL_ARGEXT(argmax_##s, T, W, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, W, <, min_##s##_r)
+TL_ARGEXTS(f32, float, int32_t) TL_ARGEXTS(f64, double, int64_t) TL_ARGEXTS(i32, int32_t, int32_t) TL_ARGEXTS(i64, int64_t, int64_t)
+TL_ARGEXTS(u32, uint32_t, int32_t)
 
 // Logarithms of sums of exponentials, in double.
 #define TL_LOGSUMS(s, T) \
@@ -391,32 +432,6 @@ TL_ARG fin_sum_f32 TL_P {
 }
 TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER], *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = s[i]; }
 TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER]; uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
-
-// Running values along the rows of a tile: of eight elements by themselves, then with what came
-// before, so that only one operation in eight waits for the last.
-#define TL_SCANNER(name, T, A, step) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[q->d]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, v += n, d += n) { \
-			A before = s[r]; \
-			int64_t i = 0; \
-			for (; i + 8 <= n; i += 8) { \
-				A p[8]; \
-				p[0] = (A)v[i]; \
-				for (int j = 1; j < 8; j++) { A y = p[j - 1]; T x = v[i + j]; p[j] = (A)(step); } \
-				for (int j = 0; j < 8; j++) { A y = before, x = p[j]; d[i + j] = (T)(step); } \
-				A y = before, x = p[7]; \
-				before = (A)(step); \
-			} \
-			for (; i < n; i++) { A y = before; T x = v[i]; before = (A)(step); d[i] = (T)before; } \
-			s[r] = before; \
-		} }
-#define TL_SCANS(s, T, A, nan) \
-	TL_SCANNER(scan_sum_##s, T, A, y + x) TL_SCANNER(scan_prod_##s, T, A, y * x) \
-	TL_SCANNER(scan_max_##s, T, T, (x > y || nan(x)) ? x : y) TL_SCANNER(scan_min_##s, T, T, (x < y || nan(x)) ? x : y)
-TL_SCANS(f32, float, double, TL_ISNAN_) TL_SCANS(f64, double, double, TL_ISNAN_) TL_SCANS(i32, int32_t, uint64_t, TL_NEVER)
-TL_SCANS(i64, int64_t, uint64_t, TL_NEVER) TL_SCANS(u32, uint32_t, uint64_t, TL_NEVER)
-TL_SCANNER(scan_logsum_f32, float, double, tl_logadd_f64(y, x)) TL_SCANNER(scan_logsum_f64, double, double, tl_logadd_f64(y, x))
-TL_SCANNER(scan_any, uint8_t, uint8_t, y | x) TL_SCANNER(scan_all, uint8_t, uint8_t, y &x)
 
 // The first failure in the order of tiles counts, whichever worker meets it.
 TL_ARG check TL_P {

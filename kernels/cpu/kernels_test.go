@@ -83,19 +83,67 @@ func TestSoftmax(t *testing.T) {
 	check(t, list...)
 }
 
+func TestNorm(t *testing.T) {
+	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(2, 5000), normKernel(300, 40))
+}
+
 // The numbers of threads must not show in any bit.
 func TestThreadsDoNotShow(t *testing.T) {
 	one, three := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 3})
-	for _, l := range []launch{
+	list := []launch{
 		reduceKernel(kir.Sum, ir.F32, "rows", 1, 1000000), reduceKernel(kir.Sum, ir.F64, "rows", 3, 400000),
 		reduceKernel(kir.Sum, ir.F32, "columns", 64, 20000), reduceKernel(kir.Sum, ir.F64, "columns", 1500, 700), softmaxKernel(2, 200000, false, false),
-	} {
+	}
+	for _, op := range scanned {
+		list = append(list, scanKernel(op, ir.F32, 1, 400000), scanKernel(op, ir.F64, 3, 300001))
+	}
+	for _, l := range list {
 		a, _, _ := run(t, one, l)
 		b, _, _ := run(t, three, l)
 		for i := range a {
 			require.True(t, bytes.Equal(a[i], b[i]), l.k.Name)
 		}
 	}
+}
+
+// scanKernel stores the running values of op along rows, and what the whole row comes to.
+func scanKernel(op kir.ReduceOp, t ir.DType, n0, n1 int64) launch {
+	b := kir.NewBuilder(fmt.Sprintf("scan_%d_%v", op, t), 1, 1)
+	x := b.Load(b.Linear(b.Buf(t, kir.Read), -1))
+	running, last := b.Linear(b.Buf(t, kir.Write), -1), b.Linear(b.Buf(t, kir.Write), -1)
+	b.Scan()
+	var acc int
+	if op.IsArg() {
+		acc = b.ReduceIdx(op, x, b.Index(1))
+	} else {
+		acc = b.Reduce(op, x)
+	}
+	b.Store(running, b.AccRun(acc))
+	b.Map()
+	b.Store(last, b.Acc(acc))
+	size, tol := int64(t.Size()), 1e-6
+	if op == kir.LogSum { // the interpreter rounds each running value
+		tol = 3e-5
+	}
+	return launch{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(t, n0*n1), make([]byte, n0*n1*size), make([]byte, n0*size)}, tol: tol}
+}
+
+var scanned = []kir.ReduceOp{kir.Sum, kir.Prod, kir.Max, kir.Min, kir.ArgMax, kir.ArgMin, kir.LogSum}
+
+func TestScans(t *testing.T) {
+	var list []launch
+	for _, s := range [][2]int64{{1, 1}, {300, 7}, {5, 37}, {1, 5000}, {2, 140003}} {
+		for _, op := range scanned {
+			list = append(list, scanKernel(op, ir.F32, s[0], s[1]))
+			if s[0] != 2 {
+				list = append(list, scanKernel(op, ir.F64, s[0], s[1]))
+			}
+			if op != kir.LogSum {
+				list = append(list, scanKernel(op, ir.I64, s[0], s[1]))
+			}
+		}
+	}
+	check(t, list...)
 }
 
 // Long sums of f32 keep the accuracy of pairwise summation.
@@ -270,7 +318,7 @@ func TestGemm(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var cases []*kirtest.GemmCase
 	var want [][]byte
-	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}} {
+	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}, {1, 37, 530}, {70, 1, 300}} {
 		for _, dt := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16, ir.I32, ir.I64} {
 			n := 4
 			if s[0]*s[1]*s[2] > 100000 {

@@ -75,6 +75,10 @@ func (e *emitter) operandsOf(i *instr, f func(r int)) {
 			f(r)
 		}
 	}
+	if i.op == opFma && i.variant == fmaShifted {
+		f(e.extra[i.aux])
+		f(e.extra[i.aux+1])
+	}
 }
 
 // place assigns memory in order of definition.

@@ -79,6 +79,7 @@ static void place_inner(tl_ctx *c, int64_t t) {
 static void bind_set(const tl_kern *k, tl_accst *a, char *mem) {
 	for (int i = 0; i < k->nacc; i++) {
 		a[i].st = mem;
+		a[i].before = NULL;
 		mem += align64(k->ocap * k->acc[i].bytes);
 		a[i].idx = (int64_t *)mem;
 		if (k->acc[i].itype) mem += align64(k->ocap * 8);
@@ -167,6 +168,13 @@ static void init_stage(tl_ctx *c, const tl_stage *s, tl_accst *set) {
 
 static void join_stage(tl_ctx *c, const tl_stage *s, tl_accst *to, tl_accst *from) {
 	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
+	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
+}
+
+// Tells a chunk's set of a Prefix stage what came before the chunk.
+static void follow(const tl_stage *s, tl_accst *set, const tl_accst *before) {
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) set[i].before = before[i].st;
+	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) set[i].before = before[i].st;
 }
 
 // The run of one kernel.
@@ -179,12 +187,15 @@ typedef struct {
 	tl_ctx *main;  // the caller's; in a split stage: the outer tile at hand
 	tl_accst *spare; // the caller's set of partial results
 	const tl_stage *stage;
-	char *partial; // of a split stage: one set a chunk
+	char *partial; // of a split stage: one set a chunk; of a Prefix stage then as many of what came before each
+	int64_t chunks;
+	int totals; // of a split Prefix stage: its chunks' accumulators are made, not yet its values
 	volatile int64_t oom;
 	struct { int failed; int64_t order, elem; char pad[40]; } fault[256];
 } kern_run;
 
-enum { STACK_REGS = 64, STACK_ACCS = 8 };
+// Claims of a thread, of many tiles: one that the system does not schedule keeps the others waiting for a claim.
+enum { CLAIMS = 16 };
 
 // Bytes of a worker's scratch: registers, then a total and a partial set, then the tables.
 static int64_t worker_bytes(const tl_kern *k) {
@@ -199,6 +210,7 @@ static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, 
 	c->arena = mem;
 	c->failed = 0;
 	c->near = 0;
+	c->totals = 0;
 	c->n[TL_LANE_ONE] = 1;
 	c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = 1;
 	c->ilanes = 1;
@@ -237,12 +249,20 @@ static void leave(kern_run *r, int worker, const tl_ctx *c) {
 
 static void inner_tiles(tl_ctx *c, const tl_stage *s, int64_t t0, int64_t t1) {
 	int64_t base = c->order;
+	tl_seg seg = s->inner;
+	if (c->totals) seg.n = s->prefix;
 	for (int64_t t = t0; t < t1; t++) {
 		place_inner(c, t);
 		c->order = base + t;
-		exec(c, &s->inner);
+		exec(c, &seg);
 	}
 	c->order = base;
+}
+
+// Tiles that accumulate apart.
+static void chunk(tl_ctx *c, const tl_stage *s, int64_t i) {
+	int64_t t1 = (i + 1) * c->k->chunk_tiles, tiles = c->k->inner.tiles;
+	inner_tiles(c, s, i * c->k->chunk_tiles, t1 < tiles ? t1 : tiles);
 }
 
 static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
@@ -250,7 +270,7 @@ static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
 	const tl_kern *k = r->k;
 	const tl_ctx *m = r->main;
 	tl_ctx c;
-	tl_accst *spare, set[64];
+	tl_accst *spare, set[64], before[64];
 	if (worker == 0) {
 		c = *m;
 	} else {
@@ -268,10 +288,29 @@ static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
 		bind_set(k, set, r->partial + i * k->state);
 		init_stage(&c, r->stage, set);
 		c.acc = set;
-		int64_t t1 = (i + 1) * k->chunk_tiles < k->inner.tiles ? (i + 1) * k->chunk_tiles : k->inner.tiles;
-		inner_tiles(&c, r->stage, i * k->chunk_tiles, t1);
+		c.totals = r->totals;
+		if (r->stage->prefix && !r->totals) {
+			bind_set(k, before, r->partial + (r->chunks + i) * k->state);
+			follow(r->stage, set, before);
+		}
+		chunk(&c, r->stage, i);
 	}
 	leave(r, worker, &c);
+}
+
+// Joins what came before each chunk of a Prefix stage from the chunks' accumulators.
+static void carry(kern_run *r, tl_ctx *c, const tl_stage *s) {
+	const tl_kern *k = c->k;
+	tl_accst set[64], before[64];
+	char *at = r->partial + r->chunks * k->state;
+	bind_set(k, before, at);
+	init_stage(c, s, before);
+	for (int64_t i = 1; i < r->chunks; i++, at += k->state) {
+		memcpy(at + k->state, at, (size_t)k->state);
+		bind_set(k, before, at + k->state);
+		bind_set(k, set, r->partial + (i - 1) * k->state);
+		join_stage(c, s, before, set);
+	}
 }
 
 static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *partial, int split) {
@@ -280,16 +319,23 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 	init_stage(c, s, c->acc);
 	place_inner(c, 0);
 	exec(c, &s->prologue);
-	if (s->prefix || chunks <= 1) {
+	if (s->whole || chunks <= 1) {
 		inner_tiles(c, s, 0, tiles);
 		return;
 	}
 	tl_accst *total = c->acc;
-	char *mem = split ? tl_alloc(chunks * k->state) : NULL;
+	char *mem = split ? tl_alloc((s->prefix ? 2 : 1) * chunks * k->state) : NULL;
 	if (mem) {
 		r->main = c;
 		r->stage = s;
 		r->partial = mem;
+		r->chunks = chunks;
+		r->totals = s->prefix;
+		if (s->prefix) {
+			tl_parallel(r->pool, chunks - 1, 1, split_job, r);
+			carry(r, c, s);
+			r->totals = 0;
+		}
 		tl_parallel(r->pool, chunks, 1, split_job, r);
 		tl_accst set[64];
 		for (int64_t i = 0; i < chunks; i++) {
@@ -304,8 +350,8 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 	for (int64_t i = 0; i < chunks; i++) {
 		c->acc = partial;
 		init_stage(c, s, partial);
-		int64_t t1 = (i + 1) * k->chunk_tiles < tiles ? (i + 1) * k->chunk_tiles : tiles;
-		inner_tiles(c, s, i * k->chunk_tiles, t1);
+		if (s->prefix) follow(s, partial, total);
+		chunk(c, s, i);
 		c->acc = total;
 		join_stage(c, s, total, partial);
 	}
@@ -357,7 +403,9 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	r.main = &c;
 	r.spare = partial;
 	if (threads > 1 && k->parallel_outer) {
-		tl_parallel(pool, k->outer.tiles, k->grain, outer_job, &r);
+		// A worker's tiles lie together: what is fetched ahead of the last one of a claim is another's.
+		int64_t grain = k->outer.tiles / (CLAIMS * threads);
+		tl_parallel(pool, k->outer.tiles, grain > k->grain ? grain : k->grain, outer_job, &r);
 	} else {
 		exec(&c, &k->wpro);
 		int split = threads > 1 && k->parallel_inner;
