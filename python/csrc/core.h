@@ -66,6 +66,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uint8_t id;
+    const char *absent; /* type of a device that is not here, else NULL */
+    long index;         /* -1: none was given */
 } Device;
 
 /* A growing flat encoding of one call's arguments. */
@@ -142,7 +144,7 @@ extern struct tl_globals {
 /* types.c */
 int types_init(PyObject *module);
 PyObject *dtype_object(uint8_t id);
-int dtype_from(PyObject *o, uint8_t *id); /* dtype objects and float, int, bool; 1 found, 0 not one */
+int dtype_from(PyObject *o, uint8_t *id); /* dtype objects and float, int, bool; 1 found, 0 not one, -1 an error: no tensor has it */
 const char *dtype_name(uint8_t id);
 size_t dtype_size(uint8_t id);
 bool dtype_is_float(uint8_t id);

@@ -693,7 +693,11 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
     uint8_t id;
     *d = *dev = -1;
     if (dtype != NULL && dtype != Py_None) {
-        if (dtype_from(dtype, &id) != 1) {
+        int found = dtype_from(dtype, &id);
+        if (found < 0) {
+            return -1;
+        }
+        if (found == 0) {
             raise_text(TL_TYPE, "tensor(): argument 'dtype' must be torch.dtype, not %R", (PyObject *)Py_TYPE(dtype));
             return -1;
         }

@@ -198,7 +198,11 @@ static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
     if (dtype == Py_None) {
         want = 0;
     } else if (dtype != NULL) {
-        if (dtype_from(dtype, &id) != 1 || (id != TL_FLOAT16 && id != TL_BFLOAT16)) {
+        int found = dtype_from(dtype, &id);
+        if (found < 0) {
+            return NULL;
+        }
+        if (found == 0 || (id != TL_FLOAT16 && id != TL_BFLOAT16)) {
             return raise_text(TL_TYPE, "_set_autocast(): want float16, bfloat16 or None");
         }
         want = id;
@@ -213,7 +217,11 @@ static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
     (void)self;
     uint8_t id;
     int64_t old;
-    if (dtype_from(d, &id) != 1 || Py_TYPE(d) != G.dtype) {
+    int found = dtype_from(d, &id);
+    if (found < 0) {
+        return NULL;
+    }
+    if (found == 0 || Py_TYPE(d) != G.dtype) {
         return raise_text(TL_TYPE, "invalid dtype object");
     }
     if (!dtype_is_float(id)) {

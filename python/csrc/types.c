@@ -12,10 +12,29 @@ static const struct {
     {"uint8", NULL, 1},       {"int8", NULL, 1},      {"int16", "short", 2},
 };
 
-const char *dtype_name(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].name : dtypes[0].name; }
+/* PyTorch's types that no tensor here has: programs name them in tables and comparisons. Their ids follow TL_NUM_DTYPES. */
+#define COMPLEX_ADVICE "there are no complex numbers: keep the real and the imaginary part in two tensors"
+#define WIDER_ADVICE "use the next wider integer"
+#define FLOAT8_ADVICE "WebGPU stores no floats of 8 bits: use float16 or bfloat16"
+static const struct {
+    const char *name;
+    const char *alias;
+    size_t size;
+    const char *advice;
+} absent[] = {
+    {"complex32", "chalf", 4, COMPLEX_ADVICE},     {"complex64", "cfloat", 8, COMPLEX_ADVICE}, {"complex128", "cdouble", 16, COMPLEX_ADVICE},
+    {"uint16", NULL, 2, WIDER_ADVICE},             {"uint64", NULL, 8, WIDER_ADVICE},          {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
+    {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},   {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},    {"float8_e5m2fnuz", NULL, 1, FLOAT8_ADVICE},
+};
+enum { NUM_ABSENT = sizeof absent / sizeof absent[0] };
+
+static bool is_absent(uint8_t id) { return id >= TL_NUM_DTYPES; }
+static bool is_absent_with(uint8_t id, const char *advice) { return is_absent(id) && absent[id - TL_NUM_DTYPES].advice == advice; }
+
+const char *dtype_name(uint8_t id) { return is_absent(id) ? absent[id - TL_NUM_DTYPES].name : dtypes[id].name; }
 size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0; }
 bool dtype_is_float(uint8_t id) { return id >= TL_FLOAT16 && id <= TL_FLOAT64; }
-bool dtype_is_int(uint8_t id) { return (id >= TL_INT32 && id <= TL_UINT32) || id >= TL_UINT8; }
+bool dtype_is_int(uint8_t id) { return (id >= TL_INT32 && id <= TL_UINT32) || (id >= TL_UINT8 && !is_absent(id)); }
 
 PyObject *dtype_object(uint8_t id) {
     if (id == 0 || id >= TL_NUM_DTYPES) {
@@ -27,6 +46,10 @@ PyObject *dtype_object(uint8_t id) {
 int dtype_from(PyObject *o, uint8_t *id) {
     if (Py_TYPE(o) == G.dtype) {
         *id = ((Dtype *)o)->id;
+        if (is_absent(*id)) {
+            raise_text(TL_NOT_IMPLEMENTED, "no tensor has the dtype %R: %s", o, absent[*id - TL_NUM_DTYPES].advice);
+            return -1;
+        }
         return 1;
     }
     if (o == (PyObject *)&PyFloat_Type) {
@@ -57,17 +80,19 @@ static PyObject *dtype_get(PyObject *self, void *what) {
     uint8_t id = ((Dtype *)self)->id;
     switch ((char)(intptr_t)what) {
     case 'z':
-        return PyLong_FromSize_t(dtype_size(id));
+        return PyLong_FromSize_t(is_absent(id) ? absent[id - TL_NUM_DTYPES].size : dtype_size(id));
     case 'f':
-        return PyBool_FromLong(dtype_is_float(id));
+        return PyBool_FromLong(dtype_is_float(id) || is_absent_with(id, FLOAT8_ADVICE));
+    case 'c':
+        return PyBool_FromLong(is_absent_with(id, COMPLEX_ADVICE));
     case 's':
-        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32 && id != TL_UINT8);
+        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32 && id != TL_UINT8 && !is_absent_with(id, WIDER_ADVICE));
     case 'i':
         return PyLong_FromLong(id);
     case 'n':
         return PyUnicode_FromString(dtype_name(id));
     }
-    Py_RETURN_FALSE; /* is_complex */
+    Py_UNREACHABLE();
 }
 
 static PyObject *dtype_reduce(PyObject *self, PyObject *ignored) {
@@ -83,7 +108,7 @@ static PyObject *dtype_copy(PyObject *self, PyObject *ignored) {
 static PyGetSetDef dtype_getset[] = {
     {"itemsize", dtype_get, NULL, "Bytes of an element.", (void *)'z'},
     {"is_floating_point", dtype_get, NULL, "Whether it is a floating point type.", (void *)'f'},
-    {"is_complex", dtype_get, NULL, "Always false: there are no complex types.", (void *)'c'},
+    {"is_complex", dtype_get, NULL, "Whether it is a complex type, which no tensor here has.", (void *)'c'},
     {"is_signed", dtype_get, NULL, "Whether it has negative values.", (void *)'s'},
     {"_id", dtype_get, NULL, "Number in the C ABI.", (void *)'i'},
     {"_name", dtype_get, NULL, "Name without the module.", (void *)'n'},
@@ -113,14 +138,24 @@ static PyType_Spec dtype_spec = {
     .slots = dtype_slots,
 };
 
+/* PyTorch's devices that are not here: programs name them and compare with them; no tensor can be there. */
+static const char *const absent_devices[] = {"cuda", "meta", "mps", "xpu"};
+
 /* Device 0 is the CPU, n + 1 is "wgpu:n". */
 PyObject *device_object(uint8_t id) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(G.device, Py_tp_alloc);
     Device *d = (Device *)alloc(G.device, 0);
     if (d != NULL) {
         d->id = id;
+        d->absent = NULL;
+        d->index = id == TL_CPU ? -1 : id - 1;
     }
     return (PyObject *)d;
+}
+
+static int device_unusable(const char *type) {
+    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
+    return -1;
 }
 
 static int device_number(const char *type, long index, uint8_t *id) {
@@ -140,44 +175,63 @@ static int device_number(const char *type, long index, uint8_t *id) {
         *id = (uint8_t)((index < 0 ? 0 : index) + 1);
         return 1;
     }
-    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
-    return -1;
+    return device_unusable(type);
 }
 
-static int device_parse(PyObject *text, uint8_t *id) {
+/* Return the device of a type and an index (-1: none), also one that is not here. */
+static PyObject *device_named(const char *type, long index) {
+    uint8_t id = TL_CPU;
+    const char *absent = NULL;
+    for (size_t i = 0; i < sizeof absent_devices / sizeof absent_devices[0]; i++) {
+        absent = strcmp(type, absent_devices[i]) == 0 ? absent_devices[i] : absent;
+    }
+    if (absent == NULL && device_number(type, index, &id) < 0) {
+        return NULL;
+    }
+    Device *d = (Device *)device_object(id);
+    if (d != NULL && absent != NULL) {
+        d->absent = absent;
+        d->index = index;
+    }
+    return (PyObject *)d;
+}
+
+/* Cut "type" or "type:index" (-1 where there is none). */
+static int device_parse(PyObject *text, char type[32], long *index) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(text, &n);
     if (s == NULL) {
         return -1;
     }
-    char type[32];
     const char *colon = strchr(s, ':');
     size_t head = colon != NULL ? (size_t)(colon - s) : (size_t)n;
-    if (head == 0 || head >= sizeof type) {
+    if (head == 0 || head >= 32) {
         raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
         return -1;
     }
     memcpy(type, s, head);
     type[head] = 0;
-    long index = -1;
+    *index = -1;
     if (colon != NULL) {
         char *end;
-        index = strtol(colon + 1, &end, 10);
-        if (end == colon + 1 || *end != 0 || index < 0 || colon[1] < '0' || colon[1] > '9') {
+        *index = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end != 0 || *index < 0 || colon[1] < '0' || colon[1] > '9') {
             raise_text(TL_RUNTIME, "Invalid device string: '%s'", s);
             return -1;
         }
     }
-    return device_number(type, index, id);
+    return 0;
 }
 
 int device_from(PyObject *o, uint8_t *id) {
     if (Py_TYPE(o) == G.device) {
         *id = ((Device *)o)->id;
-        return 1;
+        return ((Device *)o)->absent != NULL ? device_unusable(((Device *)o)->absent) : 1;
     }
     if (PyUnicode_Check(o)) {
-        return device_parse(o, id);
+        char type[32];
+        long index;
+        return device_parse(o, type, &index) < 0 ? -1 : device_number(type, index, id);
     }
     if (PyLong_Check(o) && !PyBool_Check(o)) {
         long v = PyLong_AsLong(o);
@@ -214,7 +268,15 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         if (v < 0) {
             return raise_text(TL_RUNTIME, "Device index must not be negative");
         }
-        return device_number(s, v, &id) < 0 ? NULL : device_object(id);
+        return device_named(s, v);
+    }
+    if (PyUnicode_Check(what)) {
+        char kind[32];
+        long number;
+        return device_parse(what, kind, &number) < 0 ? NULL : device_named(kind, number);
+    }
+    if (Py_TYPE(what) == G.device) {
+        return Py_NewRef(what);
     }
     switch (device_from(what, &id)) {
     case 1:
@@ -225,12 +287,17 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return NULL;
 }
 
+static const char *device_type(PyObject *self) {
+    const Device *d = (Device *)self;
+    return d->absent != NULL ? d->absent : d->id == TL_CPU ? "cpu" : "wgpu";
+}
+
 static PyObject *device_text(PyObject *self, bool repr) {
-    uint8_t id = ((Device *)self)->id;
-    if (id == TL_CPU) {
-        return PyUnicode_FromString(repr ? "device(type='cpu')" : "cpu");
+    long index = ((Device *)self)->index;
+    if (index < 0) {
+        return PyUnicode_FromFormat(repr ? "device(type='%s')" : "%s", device_type(self));
     }
-    return PyUnicode_FromFormat(repr ? "device(type='wgpu', index=%d)" : "wgpu:%d", id - 1);
+    return PyUnicode_FromFormat(repr ? "device(type='%s', index=%ld)" : "%s:%ld", device_type(self), index);
 }
 
 static PyObject *device_repr(PyObject *self) { return device_text(self, true); }
@@ -238,26 +305,24 @@ static PyObject *device_str(PyObject *self) { return device_text(self, false); }
 
 static PyObject *device_get_type(PyObject *self, void *closure) {
     (void)closure;
-    return PyUnicode_FromString(((Device *)self)->id == TL_CPU ? "cpu" : "wgpu");
+    return PyUnicode_FromString(device_type(self));
 }
 
 static PyObject *device_get_index(PyObject *self, void *closure) {
     (void)closure;
-    uint8_t id = ((Device *)self)->id;
-    if (id == TL_CPU) {
-        Py_RETURN_NONE;
-    }
-    return PyLong_FromLong(id - 1);
+    long index = ((Device *)self)->index;
+    return index < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(index);
 }
 
 static PyObject *device_richcompare(PyObject *a, PyObject *b, int op) {
     if (Py_TYPE(b) != G.device || (op != Py_EQ && op != Py_NE)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
-    return PyBool_FromLong((((Device *)a)->id == ((Device *)b)->id) == (op == Py_EQ));
+    const Device *x = (Device *)a, *y = (Device *)b;
+    return PyBool_FromLong((x->id == y->id && x->absent == y->absent && x->index == y->index) == (op == Py_EQ));
 }
 
-static Py_hash_t device_hash(PyObject *self) { return 7919 + ((Device *)self)->id; }
+static Py_hash_t device_hash(PyObject *self) { return 7919 + 31 * ((Device *)self)->index + device_type(self)[0]; }
 
 static PyObject *device_reduce(PyObject *self, PyObject *ignored) {
     (void)ignored;
@@ -265,7 +330,7 @@ static PyObject *device_reduce(PyObject *self, PyObject *ignored) {
 }
 
 static PyGetSetDef device_getset[] = {
-    {"type", device_get_type, NULL, "\"cpu\" or \"wgpu\".", NULL},
+    {"type", device_get_type, NULL, "\"cpu\" or \"wgpu\", or the name of a device that is not here.", NULL},
     {"index", device_get_index, NULL, "Number of the adapter; None for the CPU.", NULL},
     {0},
 };
@@ -387,21 +452,34 @@ static PyType_Spec size_spec = {
     .slots = size_slots,
 };
 
-static int add_dtypes(PyObject *module) {
+/* Make the object of a dtype and put it into the module under its names. */
+static PyObject *add_dtype(PyObject *module, uint8_t id, const char *name, const char *alias) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(G.dtype, Py_tp_alloc);
+    Dtype *d = (Dtype *)alloc(G.dtype, 0);
+    if (d == NULL) {
+        return NULL;
+    }
+    d->id = id;
+    if (PyModule_AddObjectRef(module, name, (PyObject *)d) < 0 || (alias != NULL && PyModule_AddObjectRef(module, alias, (PyObject *)d) < 0)) {
+        Py_DECREF(d);
+        return NULL;
+    }
+    return (PyObject *)d;
+}
+
+static int add_dtypes(PyObject *module) {
     for (uint8_t id = 1; id < TL_NUM_DTYPES; id++) {
-        Dtype *d = (Dtype *)alloc(G.dtype, 0);
-        if (d == NULL) {
+        G.dtypes[id] = add_dtype(module, id, dtypes[id].name, dtypes[id].alias);
+        if (G.dtypes[id] == NULL) {
             return -1;
         }
-        d->id = id;
-        G.dtypes[id] = (PyObject *)d;
-        if (PyModule_AddObjectRef(module, dtypes[id].name, (PyObject *)d) < 0) {
+    }
+    for (uint8_t i = 0; i < NUM_ABSENT; i++) {
+        PyObject *made = add_dtype(module, (uint8_t)(TL_NUM_DTYPES + i), absent[i].name, absent[i].alias);
+        if (made == NULL) {
             return -1;
         }
-        if (dtypes[id].alias != NULL && PyModule_AddObjectRef(module, dtypes[id].alias, (PyObject *)d) < 0) {
-            return -1;
-        }
+        Py_DECREF(made); /* the module holds it */
     }
     return 0;
 }

@@ -27,9 +27,8 @@ Size = _C.Size
 device = _C.device
 dtype = _C.dtype
 
-# The dtypes and their short names; "float", "int" and "bool" hide the built-ins in this namespace, as in PyTorch.
-for _name in ("bool", "short", "int", "long", "float", "double", "half"):
-    globals()[_name] = getattr(_C, _name)
+# The dtypes and their short names, also those that no tensor here has; "float", "int" and "bool" hide the built-ins, as in PyTorch.
+globals().update({_name: _value for _name, _value in vars(_C).items() if type(_value) is dtype})
 int8, int16, int32, int64 = _C.int8, _C.int16, _C.int32, _C.int64
 uint8, uint32 = _C.uint8, _C.uint32
 float16, bfloat16, float32, float64 = _C.float16, _C.bfloat16, _C.float32, _C.float64
@@ -47,7 +46,7 @@ for _name, _places in _C._where.items():
 
 from torchlette import return_types  # noqa: E402, F401
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
-from torchlette._selection import argwhere, bincount, masked_select, nonzero, unique, unique_consecutive  # noqa: E402
+from torchlette._selection import argwhere, bincount, masked_select, nonzero, unique, unique_consecutive, where  # noqa: E402
 from torchlette._shapes import *  # noqa: E402, F403
 from torchlette._tensor import allclose, equal  # noqa: E402
 
@@ -61,7 +60,7 @@ from torchlette.layouts import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "linalg", "multiprocessing", "nn", "optim", "profiler",
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "multiprocessing", "nn", "optim", "profiler",
     "serialization", "signal", "special", "testing", "types", "utils",
 )  # fmt: skip
 
@@ -69,10 +68,19 @@ _LAZY = (
 # Names of this module that are made elsewhere, by where they are.
 _ELSEWHERE = {
     **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled"), "amp"),
-    **dict.fromkeys(("clear_autocast_cache", "is_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"), "amp.autocast_mode"),
+    **dict.fromkeys(
+        ("clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype"), "amp.autocast_mode",
+    ),
     "compile": "compiler",
     "vmap": "func",
     "einsum": "einstein",
+    **dict.fromkeys(
+        ("imag", "poisson", "range", "real", "_assert", "_check", "_check_index", "_check_type", "_check_value", "_check_with",
+         "_shape_as_tensor"), "legacy",
+    ),
+    "ops": "library",
+    **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit"),
     **dict.fromkeys(("gradient", "histogram", "unravel_index"), "_grid"),
     **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot"), "products"),
     **dict.fromkeys(("load", "save"), "serialization"),
@@ -92,10 +100,15 @@ def __getattr__(name: str) -> _Any:
     if name in _ELSEWHERE:
         globals()[name] = getattr(_import_module(f"torchlette.{_ELSEWHERE[name]}"), name)
         return globals()[name]
-    from torchlette._refused import FUNCTIONS
+    if name.startswith("_foreach_"):
+        from torchlette.foreach import find
 
-    reason = f": {FUNCTIONS[name]}" if name in FUNCTIONS else ""
-    raise AttributeError(f"module 'torchlette' has no attribute {name!r}{reason}")
+        if (found := find(name)) is not None:
+            globals()[name] = found
+            return found
+    from torchlette import _refused
+
+    raise _refused.attribute_error("torchlette", name)
 
 
 def __dir__() -> list[str]:

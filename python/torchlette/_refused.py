@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torchlette.errors import RefusedNameError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -16,17 +18,23 @@ if TYPE_CHECKING:
 GROUPS: dict[str, tuple[str, str, str]] = {
     "Complex numbers": (
         "there are no complex dtypes: keep the real and the imaginary part in two tensors",
-        "complex cdouble cfloat chalf complex32 complex64 complex128 bcomplex32 polar stft istft view_as_complex view_as_real",
-        "cdouble cfloat chalf stft istft",
+        "complex bcomplex32 polar view_as_complex view_as_real",
+        "cdouble cfloat chalf",
+    ),
+    "Fourier transforms": (
+        "their results are complex: conv1d with windowed cosines and sines gives both parts, matmul those of a whole signal, numpy.fft a constant's",
+        "stft istft fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.hfft2 fft.ihfft2 fft.fftn "
+        "fft.ifftn fft.rfftn fft.irfftn fft.hfftn fft.ihfftn",
+        "stft istft",
     ),
     "Integers of other sizes": (
         "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
-        "uint16 uint64 uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
+        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
         "",
     ),
     "Floats of 8 and 4 bits": (
         "WebGPU stores no floats of 8 or 4 bits: use float16 or bfloat16",
-        "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2",
+        "float8_e8m0fnu float4_e2m1fn_x2",
         "",
     ),
     "Sparse tensors": (
@@ -48,7 +56,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "fx export onnx package _dynamo ScriptModule ScriptFunction library ops classes cond while_loop",
+        "fx export onnx package _dynamo classes cond while_loop",
         "",
     ),
     "Several processes and devices": (
@@ -62,17 +70,24 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
         "storage storage_type const_data_ptr",
     ),
-    "Legacy constructors": (
-        "use arange",
-        "range",
-        "",
+    "Removed from PyTorch": (
+        "PyTorch removed it: use the function of torch.linalg",
+        "symeig eig lstsq matrix_rank solve cholesky qr",
+        "symeig eig lstsq solve cholesky qr",
     ),
-    "Removed from PyTorch": ("PyTorch removed it: use the function of torch.linalg", "symeig eig lstsq matrix_rank solve", "symeig eig lstsq solve"),
 }
 
 
 FUNCTIONS = {name: reason for reason, names, _ in GROUPS.values() for name in names.split()}
 METHODS = {name: reason for reason, _, names in GROUPS.values() for name in names.split()}
+
+
+def attribute_error(module: str, name: str) -> AttributeError:
+    """Return what a module raises for a name that it has not."""
+    path = f"{module}.{name}".removeprefix("torchlette.")
+    if path in FUNCTIONS:
+        return RefusedNameError(f"module {module!r} has no attribute {name!r}: {FUNCTIONS[path]}")
+    return AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def method(name: str, reason: str) -> Callable[..., NoReturn]:
@@ -92,8 +107,9 @@ def page() -> str:
         "<!-- Made by torchlette._refused.page(). DO NOT EDIT. -->",
         "# What is refused",
         "",
-        "These names of PyTorch do not exist here. A function raises `AttributeError` with the text below, so that `hasattr` answers no; a method",
-        "of a tensor raises `NotImplementedError` when it is called. What exists and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
+        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a `NotImplementedError`, with the text",
+        "below, so that `hasattr` answers no; a method of a tensor raises `NotImplementedError` when it is called. What exists and behaves",
+        "otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",
         "|---|---|---|---|",

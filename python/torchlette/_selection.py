@@ -30,6 +30,17 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     return _into(_C.stack(list(_C._nonzero(mask)), 1), out, "nonzero")
 
 
+def where(condition: Tensor, *operands: Any, **named: Any) -> Any:
+    """Return ``input`` where ``condition`` holds and ``other`` elsewhere; of a condition alone, :func:`nonzero` as a tuple.
+
+    Args:
+        condition: A bool tensor.
+        operands: ``input`` and ``other``, tensors or numbers that broadcast with the condition.
+        named: The same by name, and ``out``.
+    """
+    return _C.where(condition, *operands, **named) if operands or named else nonzero(condition, as_tuple=True)
+
+
 def argwhere(input: Tensor) -> Tensor:
     """Return the indices of the elements that are not zero; reads the tensor."""
     return nonzero(input)

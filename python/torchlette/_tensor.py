@@ -9,6 +9,7 @@ from types import TracebackType
 
 from torchlette import _C, _refused, _selection
 from torchlette._repr import tensor_format, tensor_repr
+from torchlette.errors import ExecutionError
 from torchlette.utils.dlpack import dlpack, dlpack_device
 
 TYPE_CHECKING = False
@@ -349,6 +350,16 @@ def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     return lu(self, pivot, get_infos)
 
 
+def _real(self: Tensor) -> Tensor:
+    """The tensor itself: all are real."""
+    return self
+
+
+def _imag(self: Tensor) -> Tensor:
+    """Raise, as PyTorch does for a real tensor."""
+    raise ExecutionError("imag is not implemented for tensors with non-complex dtypes.")
+
+
 def install() -> None:
     """Put the methods on the type."""
     methods = {
@@ -399,6 +410,8 @@ def install() -> None:
     for name, reason in _refused.METHODS.items():
         if not hasattr(Tensor, name):
             setattr(Tensor, name, _refused.method(name, reason))
+    Tensor.real = property(_real)
+    Tensor.imag = property(_imag)
     Tensor.output_nr = property(_output_nr)
     Tensor.grad_fn = property(_grad_fn)
     # NumPy leaves mixed operators to the tensor, whose class says what it can take.

@@ -16,6 +16,11 @@ _FLOATS: dict[Any, tuple[int, float, float, float, float]] = {
     _C.float32: (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 1e-6),
     _C.float16: (16, 2.0**-10, (2 - 2.0**-10) * 2.0**15, 2.0**-14, 1e-3),
     _C.bfloat16: (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 1e-2),
+    # No tensor has the types below; programs ask for their limits to round to them in a wider type.
+    _C.float8_e4m3fn: (8, 2.0**-3, 448.0, 2.0**-6, 1.0),
+    _C.float8_e4m3fnuz: (8, 2.0**-3, 240.0, 2.0**-7, 1.0),
+    _C.float8_e5m2: (8, 2.0**-2, 57344.0, 2.0**-14, 1.0),
+    _C.float8_e5m2fnuz: (8, 2.0**-2, 57344.0, 2.0**-15, 1.0),
 }
 
 # dtype -> (bits, min, max)
@@ -26,6 +31,8 @@ _INTS: dict[Any, tuple[int, int, int]] = {
     _C.int8: (8, -(2**7), 2**7 - 1),
     _C.uint32: (32, 0, 2**32 - 1),
     _C.uint8: (8, 0, 2**8 - 1),
+    _C.uint16: (16, 0, 2**16 - 1),
+    _C.uint64: (64, 0, 2**64 - 1),
 }
 
 

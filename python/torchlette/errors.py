@@ -26,6 +26,7 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "PoisonedEngineError",
+    "RefusedNameError",
     "SavedTensorModifiedError",
     "TensorHostCoercionError",
     "TorchletteError",
@@ -56,6 +57,10 @@ class IndexRangeError(TorchletteError, IndexError, RuntimeError):
 
 class NotSupportedError(TorchletteError, NotImplementedError):
     """The operation does not exist for this dtype or device."""
+
+
+class RefusedNameError(NotSupportedError, AttributeError):
+    """The name is PyTorch's, and does not exist here; ``hasattr`` answers no."""
 
 
 class OutOfMemoryError(TorchletteError, RuntimeError):

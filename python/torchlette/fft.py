@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, _refused
 
-__all__ = ["fftshift", "ifftshift"]
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
 def _rolled(input: _C.Tensor, dim: Any, half: Any) -> _C.Tensor:
@@ -22,3 +22,18 @@ def fftshift(input: _C.Tensor, dim: Any = None) -> _C.Tensor:
 def ifftshift(input: _C.Tensor, dim: Any = None) -> _C.Tensor:
     """Undo :func:`fftshift`."""
     return _rolled(input, dim, lambda n: (n + 1) // 2)
+
+
+def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
+    """Return the frequencies of a transform of ``n`` samples that are ``d`` apart: 0, 1, ..., then the negative ones, all over ``n * d``."""
+    return _C.arange(-(n // 2), n - n // 2, **{"dtype": _C.get_default_dtype(), **options}).roll(-(n // 2)) / (n * d)
+
+
+def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
+    """Return the frequencies of a transform of ``n`` real samples that are ``d`` apart: 0 to ``n // 2`` over ``n * d``."""
+    return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
+
+
+def __getattr__(name: str) -> Any:
+    """Raise, with the reason where the name is a transform's."""
+    raise _refused.attribute_error("torchlette.fft", name)

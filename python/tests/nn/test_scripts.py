@@ -146,16 +146,129 @@ def test_compile_is_the_function() -> None:
     assert facade.compiler.disable(double) is double
 
 
+def test_script_and_trace_are_the_function() -> None:
+    """Decorated functions, classes and traced modules run as they are."""
+    layer = facade.nn.Linear(1, 1)
+    assert facade.jit.script(layer) is layer
+    assert facade.jit.trace(layer, facade.ones(1, 1)) is layer
+
+    @facade.jit.script
+    def double(x: Any) -> Any:
+        return x * 2
+
+    class Scripted(facade.jit.ScriptModule):
+        @facade.jit.script_method
+        def forward(self, x: Any) -> Any:
+            return double(x)
+
+    assert Scripted()(facade.ones(2)).tolist() == [2, 2]
+    assert importlib.import_module("torchlette.torch.jit.annotations").List is not None
+
+
+def custom_square(lib: Any) -> Any:
+    """Register an operator under the library's name."""
+
+    def square(x: Any, factor: float = 1.0) -> Any:
+        return x * x * factor
+
+    square.__annotations__ = {"x": lib.Tensor, "factor": float, "return": lib.Tensor}
+    return lib.library.custom_op(f"{lib.__name__.replace('.', '_')}::square", square, mutates_args=())
+
+
+def test_custom_operators() -> None:
+    """Values, lookup by name, refusal without a gradient, and the registered gradient."""
+    for lib in (torch, facade):
+        square = custom_square(lib)
+        square.register_fake(lambda x, factor=1.0, lib=lib: lib.empty_like(x))
+        named = getattr(lib.ops, lib.__name__.replace(".", "_")).square
+        x = lib.tensor([1.0, 2.0], requires_grad=True)
+        assert named(x, factor=3.0).tolist() == [3.0, 12.0]
+        with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+            square(x).sum().backward()
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(inputs[0])
+            ctx.factor = inputs[1]
+
+        square.register_autograd(lambda ctx, grad: (2 * ctx.saved_tensors[0] * ctx.factor * grad, None), setup_context=keep)
+        named(x, 3.0).sum().backward()
+        assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_weights_from_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is in the hub's folder is loaded; one that is not is named."""
+    hub = importlib.import_module("torchlette.torch.hub")
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    assert hub.get_dir() == str(tmp_path / "hub") == torch.hub.get_dir()
+    (tmp_path / "hub" / "checkpoints").mkdir(parents=True)
+    torch.save({"w": torch.arange(3.0)}, tmp_path / "hub" / "checkpoints" / "net-0123.pth")
+    assert hub.load_state_dict_from_url("https://nowhere/net-0123.pth")["w"].tolist() == [0, 1, 2]
+    with pytest.raises(NotImplementedError, match="other.pth"):
+        hub.load_state_dict_from_url("https://nowhere/other.pth")
+    monkeypatch.setattr(importlib.import_module("torchlette.hub"), "_dir", None)
+    hub.set_dir(str(tmp_path))
+    assert hub.get_dir() == str(tmp_path)
+
+
+def test_trees_of_registered_classes() -> None:
+    """A registered class is a container, before and after the call that maps its leaves."""
+    for lib in (torch, facade):
+        trees = importlib.import_module(lib.__name__ + ".utils._pytree")
+
+        class Pair:
+            def __init__(self, a: Any, b: Any) -> None:
+                self.a, self.b = a, b
+
+        trees.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, context, made=Pair: made(*children))
+        leaves, spec = trees.tree_flatten({"x": Pair(1, [2, 3])})
+        assert leaves == [1, 2, 3]
+        assert spec.num_leaves == 3
+        doubled = trees.tree_map(lambda n: 2 * n, {"x": Pair(1, [2, 3])})
+        assert (doubled["x"].a, doubled["x"].b) == (2, [4, 6])
+        with pytest.raises(ValueError, match="already registered"):
+            trees.register_pytree_node(Pair, None, None)
+
+
+def test_early_names() -> None:
+    """Functions that PyTorch keeps from its early days."""
+    for arguments in ((1, 4), (0, 1, 0.25), (3, 0, -1), (0, 5)):
+        with pytest.warns(UserWarning, match="deprecated"):
+            assert facade.range(*arguments).tolist() == torch.range(*arguments).tolist()
+    x = facade.ones(2)
+    assert x.real is x
+    assert facade.real(x) is x
+    assert facade.where(facade.tensor([[True, False], [True, True]]))[0].tolist() == [0, 1, 1]
+    assert facade._shape_as_tensor(facade.ones(2, 3)).tolist() == [2, 3]
+    facade.manual_seed(0)
+    assert abs(facade.poisson(facade.full((4000,), 3.0)).mean().item() - 3.0) < 0.15
+    for lib in (torch, facade):
+        with pytest.raises(AssertionError, match="no"):
+            lib._assert(False, "no")
+        with pytest.raises(RuntimeError, match="why"):
+            lib._check(False, lambda: "why")
+
+
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: facade.jit.script(len), NotImplementedError, "as it is"),
+        (lambda: facade.jit.save(facade.nn.Linear(1, 1), "x"), NotImplementedError, "state_dict"),
+        (lambda: facade.jit.freeze(facade.nn.Linear(1, 1)), NotImplementedError, "eval"),
         (lambda: facade.jit.load("x"), NotImplementedError, "load_state_dict"),
         (lambda: facade.distributed.init_process_group("gloo"), NotImplementedError, "without a launcher"),
         (lambda: facade.distributed.get_rank(), ValueError, "is_initialized"),
         (lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)), NotImplementedError, "the module itself"),
         (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
-        (lambda: facade.device("cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
+        (lambda: facade.ones(1, device="cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
+        (lambda: facade.cuda.Stream(), RuntimeError, "is_available"),
+        (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
+        (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),
+        (lambda: facade.ops.aten.add, AttributeError, "custom_op"),
+        (lambda: facade.library.Library("a", "DEF"), NotImplementedError, "custom_op"),
+        (lambda: facade.library.register_autograd("a::b", len), NotImplementedError, "custom_op"),
+        (lambda: facade.library.custom_op("a::b", len, mutates_args=("x",)), NotImplementedError, "new tensors"),
+        (lambda: facade.library.custom_op("name", len, mutates_args=()), ValueError, "namespace::name"),
+        (lambda: facade.imag(facade.ones(1)), RuntimeError, "non-complex"),
+        (lambda: facade.ones(1).imag, RuntimeError, "non-complex"),
         (lambda: facade.nn.Linear(1, 1).to("cuda:0"), RuntimeError, "the GPU is the device 'wgpu'"),
         (lambda: facade.ones(1).cuda(), RuntimeError, "wgpu"),
         (lambda: facade.polar, AttributeError, "real and the imaginary part"),
@@ -186,6 +299,11 @@ def test_switches() -> None:
     facade.cuda.reset_peak_memory_stats()
     assert not facade.distributed.is_available()
     assert not facade.jit.is_scripting()
+    assert facade.version.cuda is None
+    assert facade.__version__.split(".")[0] == "2"
+    assert facade.backends.cuda.flash_sdp_enabled()
+    with facade.backends.cuda.sdp_kernel(enable_math=False), facade.cuda.stream(None), facade.cuda.device(-1):
+        assert not facade.is_autocast_cpu_enabled()
     with facade.serialization.safe_globals([dict]):
         buffer = io.BytesIO()
         facade.save({"loss": np.float64(0.5)}, buffer, _use_new_zipfile_serialization=False)

@@ -160,3 +160,44 @@ def test_grids_are_rounded_as_in_pytorch(n: int) -> None:
         got = torchlette.nn.functional.affine_grid(torchlette.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
         assert got.tolist() == wanted.tolist()
     assert torchlette.linspace(-1, 1, n).tolist() == torch.linspace(-1, 1, n).tolist()
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_antialiased_resizing(mode: str, align_corners: bool) -> None:
+    """Smaller, larger, the same size and one element; a factor; pictures of bytes; what is refused."""
+    options = {"mode": mode, "antialias": True}
+    sizes = [{"size": size, "align_corners": align_corners} for size in ((3, 4), (15, 20), (7, 6), (1, 1), (7, 2))]
+    for place in (*sizes, {"scale_factor": 0.4}):
+        x = torch.randn(IMAGE, requires_grad=True)
+        mine = ours(x)
+        want = torch.nn.functional.interpolate(x, **place, **options)
+        got = torchlette.nn.functional.interpolate(mine, **place, **options)
+        torch.testing.assert_close(theirs(got), want.detach())
+        want.square().sum().backward()
+        got.square().sum().backward()
+        torch.testing.assert_close(theirs(mine.grad), x.grad)
+    picture = torch.arange(147).reshape(1, 3, 7, 7).mul(5).remainder(256).to(torch.uint8)
+    want = torch.nn.functional.interpolate(picture, (3, 3), mode="bilinear", antialias=True)
+    got = torchlette.nn.functional.interpolate(torchlette.tensor(picture.numpy()), (3, 3), mode="bilinear", antialias=True)
+    assert got.tolist() == want.tolist()
+    with pytest.raises(ValueError, match="Anti-alias"):
+        torchlette.nn.functional.interpolate(torchlette.ones(1, 1, 4), 2, mode="linear", antialias=True)
+
+
+def test_sync_batch_norm() -> None:
+    """In one process it is a batch norm; converted modules keep parameters, statistics and mode."""
+    nn = torchlette.nn
+    net = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sequential(nn.BatchNorm2d(4, momentum=0.2), nn.ReLU())).eval()
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    assert list(made.state_dict()) == list(net.state_dict())
+    assert isinstance(made[1][0], nn.SyncBatchNorm)
+    assert made[1][0].running_mean is net[1][0].running_mean or torchlette.equal(made[1][0].running_mean, net[1][0].running_mean)
+    assert not made[1][0].training
+    x = torchlette.randn(3, 4, 5)
+    plain, sync = nn.BatchNorm1d(4), nn.SyncBatchNorm(4)
+    assert torchlette.equal(plain(x), sync(x))
+    assert torchlette.equal(plain.running_var, sync.running_var)
+    assert repr(sync) == repr(torch.nn.SyncBatchNorm(4))
+    with pytest.raises(ValueError, match="at least 2D"):
+        sync(torchlette.ones(4))

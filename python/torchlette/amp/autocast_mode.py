@@ -17,12 +17,18 @@ __all__ = [
     "clear_autocast_cache",
     "custom_bwd",
     "custom_fwd",
+    "get_autocast_cpu_dtype",
     "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
     "is_autocast_available",
     "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
     "is_autocast_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
     "set_autocast_dtype",
     "set_autocast_enabled",
+    "set_autocast_gpu_dtype",
 ]
 
 P = ParamSpec("P")
@@ -66,6 +72,14 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     """Cast operators on the device from here on, or no more. With ``enabled`` alone it is for CUDA, where it does nothing."""
     if isinstance(device_type, str) and is_autocast_available(device_type):
         _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
+
+
+is_autocast_cpu_enabled = functools.partial(is_autocast_enabled, "cpu")
+get_autocast_cpu_dtype = functools.partial(get_autocast_dtype, "cpu")
+get_autocast_gpu_dtype = functools.partial(get_autocast_dtype, "cuda")
+set_autocast_cpu_enabled = functools.partial(set_autocast_enabled, "cpu")
+set_autocast_cpu_dtype = functools.partial(set_autocast_dtype, "cpu")
+set_autocast_gpu_dtype = functools.partial(set_autocast_dtype, "cuda")
 
 
 def is_autocast_cache_enabled() -> bool:

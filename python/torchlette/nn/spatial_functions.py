@@ -161,6 +161,38 @@ def _cubic(x: Tensor, dim: int, out: int, factor: float | None, align_corners: b
     return _blend(x, dim, _places(x.shape[dim], out, factor, align_corners), _cubic_weights, 1)
 
 
+def _triangle(d: float) -> float:
+    """Weight of linear interpolation at a distance."""
+    return max(0.0, 1.0 - abs(d))
+
+
+def _cubic_kernel(d: float) -> float:
+    """Weight of the cubic convolution of R. Keys (1981) with a = -1/2 at a distance."""
+    a, d = -0.5, abs(d)
+    if d < 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a if d < 2 else 0.0
+
+
+def _smooth(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, mode: str) -> Tensor:
+    """Resample a dimension by weights that are as wide as an element of the result, so that shrinking averages: a product with their matrix."""
+    weight, reach = (_triangle, 1.0) if mode == "bilinear" else (_cubic_kernel, 2.0)
+    size = x.shape[dim]
+    if align_corners:
+        scale = (size - 1) / (out - 1) if out > 1 else 0.0
+    else:
+        scale = size / out if factor is None or factor <= 0 else 1.0 / factor
+    width = max(scale, 1.0)
+    rows = []
+    for i in range(out):
+        centre = scale * (i + 0.5)
+        first, last = max(int(centre - reach * width + 0.5), 0), min(int(centre + reach * width + 0.5), size)
+        row = [weight((j - centre + 0.5) / width) if first <= j < last else 0.0 for j in range(size)]
+        total = sum(row)
+        rows.append([w / total for w in row] if total else row)
+    return (x.movedim(dim, -1) @ _C.tensor(rows, dtype=x.dtype, device=x.device).mT).movedim(-1, dim)
+
+
 def interpolate(
     input: Tensor,
     size: int | Sequence[int] | None = None,
@@ -179,10 +211,10 @@ def interpolate(
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic" or "trilinear".
         align_corners: Whether the centres of the corner elements stay, in the last four modes, instead of their outer edges.
         recompute_scale_factor: Compute places from the sizes instead of from the factors.
-        antialias: Not supported.
+        antialias: Average over all elements that an element of the result covers, in "bilinear" and "bicubic" of pictures.
     """
-    if antialias:
-        raise NotImplementedError("interpolate: antialias is not supported: got True, want False (average before, by avg_pool)")
+    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     plain = mode in ("nearest", "nearest-exact", "area")
     if plain and align_corners is not None:
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
@@ -202,6 +234,8 @@ def interpolate(
         factor = None if recompute_scale_factor else factors[k]
         if plain:
             result = _nearest(result, 2 + k, out[k], factor, mode == "nearest-exact")
+        elif antialias:
+            result = _smooth(result, 2 + k, out[k], factor, bool(align_corners), mode)
         else:
             result = (_cubic if mode == "bicubic" else _linear)(result, 2 + k, out[k], factor, bool(align_corners))
         if narrow and input.dtype is _C.uint8:  # as PyTorch rounds pictures: after each dimension, the last first

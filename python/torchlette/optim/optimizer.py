@@ -6,15 +6,17 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from torchlette import _C
 from torchlette.autograd import enable_grad, no_grad
 from torchlette.utils.hooks import RemovableHandle
 
-__all__ = ["Optimizer"]
+__all__ = ["Optimizer", "ParamsT"]
 
 Tensor = _C.Tensor
+#: What optimizers take: parameters, groups, or names with parameters.
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 
 
 class _Required:

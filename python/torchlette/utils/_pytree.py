@@ -1,4 +1,4 @@
-"""Nested lists, tuples, named tuples and dictionaries as trees of leaves, after ``torch.utils._pytree``."""
+"""Nested lists, tuples, named tuples, dictionaries and registered classes as trees of leaves, after ``torch.utils._pytree``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,59 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+__all__ = [
+    "MappingKey",
+    "TreeSpec",
+    "register_pytree_node",
+    "tree_all",
+    "tree_any",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_structure",
+    "tree_unflatten",
+]
+
+# Registered class -> its functions: instance to (children, context), and back.
+_registered: dict[type, tuple[Callable[[Any], tuple[Any, Any]], Callable[[Any, Any], Any]]] = {}
+
+
+@dataclass(frozen=True)
+class MappingKey:
+    """The place of a child in a mapping."""
+
+    key: Any
+
+
+def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]], unflatten_fn: Callable[[Any, Any], Any], **options: Any) -> None:
+    """Make instances of ``cls`` containers; subclasses of it are leaves, or what they were.
+
+    Args:
+        cls: The class.
+        flatten_fn: Gives the children of an instance and its context, whatever ``unflatten_fn`` needs besides children.
+        unflatten_fn: Makes an instance of children and context.
+        options: Accepted for compatibility: they are for programs in files.
+    """
+    if cls in _registered:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _registered[cls] = (flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Iterable[Any]) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -15,8 +67,8 @@ class TreeSpec:
 
     #: The container's class; ``None`` for a leaf.
     type: type | None
-    #: Keys of a dictionary.
-    context: tuple[Any, ...] = ()
+    #: Keys of a dictionary, or what a registered class needs.
+    context: Any = ()
     children_specs: tuple[TreeSpec, ...] = ()
 
     @property
@@ -37,6 +89,8 @@ class TreeSpec:
         if self.type is None:
             return next(leaves)
         children = [child._built(leaves) for child in self.children_specs]
+        if self.type in _registered:
+            return _registered[self.type][1](children, self.context)
         if issubclass(self.type, dict):
             pairs = dict(zip(self.context, children, strict=True))
             return pairs if self.type is dict else self.type(pairs)
@@ -48,10 +102,14 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
     leaves: list[Any] = []
 
     def spec_of(node: Any) -> TreeSpec:
-        if not isinstance(node, (list, tuple, dict)) or (is_leaf is not None and is_leaf(node)):
+        own = _registered.get(type(node))
+        if (own is None and not isinstance(node, (list, tuple, dict))) or (is_leaf is not None and is_leaf(node)):
             leaves.append(node)
             return TreeSpec(None)
-        items, keys = (list(node.values()), tuple(node)) if isinstance(node, dict) else (list(node), ())
+        if own is not None:
+            items, keys = own[0](node)
+        else:
+            items, keys = (list(node.values()), tuple(node)) if isinstance(node, dict) else (list(node), ())
         return TreeSpec(type(node), keys, tuple(spec_of(item) for item in items))
 
     spec = spec_of(tree)

@@ -10,7 +10,7 @@ from torchlette.nn.modules.module import Module
 from torchlette.nn.modules.normalization import register_affine, reset_affine
 
 _NORMS = ("BatchNorm", "InstanceNorm")
-__all__ = [*(f"{kind}{d}d" for kind in _NORMS for d in (1, 2, 3)), "GroupNorm"]  # noqa: PLE0605
+__all__ = [*(f"{kind}{d}d" for kind in _NORMS for d in (1, 2, 3)), "GroupNorm", "SyncBatchNorm"]  # noqa: PLE0605
 
 
 class _NormBase(Module):
@@ -107,6 +107,55 @@ class _BatchNorm(_NormBase):
         keep = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if keep else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, batch, factor, self.eps)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """A batch norm whose batch is that of all processes. There is one process, so that it is a batch norm of any input of at least 2 dims.
+
+    Args:
+        num_features: Channels, the size of dim 1.
+        eps: Added to the variance.
+        momentum: Weight of the batch in the running statistics; ``None`` means their plain average.
+        affine: Whether there are parameters.
+        track_running_stats: Whether to keep statistics for evaluation.
+        process_group: Accepted for compatibility.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        """Make and initialise the parameters and buffers."""
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def _check(self, input: _C.Tensor, allowed: tuple[int, ...]) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    _allowed = ()
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Return ``module`` with each batch norm in it replaced by this class, with the same parameters and statistics."""
+        made = module
+        if isinstance(module, _BatchNorm):
+            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            made._parameters.update(module._parameters)
+            made._buffers.update(module._buffers)
+            made.training = module.training
+        for name, child in module.named_children():
+            setattr(made, name, cls.convert_sync_batchnorm(child, process_group))
+        return made
 
 
 class BatchNorm1d(_BatchNorm):

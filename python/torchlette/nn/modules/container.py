@@ -311,7 +311,7 @@ class ParameterList(Module):
                 kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
                 lines.append(f"  ({i}): {kind} containing: [{value.dtype} of size {size}{_device_text(value)}]")
             else:
-                lines.append(f"  ({i}): Object of type: {type_name(value)}")
+                lines.append(f"  ({i}): Object of type: {type(value).__name__}")
         return "\n".join(lines)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -12,19 +13,29 @@ from torchlette.torch.cuda import amp
 from torchlette.torch.tensor_types import on_cuda
 
 __all__ = [
+    "CUDAGraph",
+    "Event",
     "OutOfMemoryError",
+    "Stream",
+    "StreamContext",
     "amp",
     "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
     "device_count",
     "empty_cache",
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_rng_state",
     "get_rng_state_all",
+    "graph",
     "ipc_collect",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
@@ -38,7 +49,9 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_rng_state",
     "set_rng_state_all",
+    "stream",
     "synchronize",
 ]
 
@@ -100,6 +113,76 @@ def get_device_properties(device: Any = None) -> NoReturn:
 def mem_get_info(device: Any = None) -> NoReturn:
     """Raise: there is no CUDA device."""
     _refuse("mem_get_info")
+
+
+def current_stream(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("current_stream")
+
+
+def default_stream(device: Any = None) -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("default_stream")
+
+
+def get_rng_state(device: Any = "cuda") -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("get_rng_state")
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> NoReturn:
+    """Raise: there is no CUDA device."""
+    _refuse("set_rng_state")
+
+
+class _Absent:
+    """A class of CUDA's: programs name it in annotations; making an instance raises."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refuse(type(self).__name__)
+
+
+class Stream(_Absent):
+    """A queue of CUDA's."""
+
+
+class Event(_Absent):
+    """A mark in a queue of CUDA's; ``time.perf_counter()`` around ``mark_step()`` and a read tells times here."""
+
+
+class CUDAGraph(_Absent):
+    """A recorded sequence of kernels; the engine replays what it recorded before by itself."""
+
+
+class graph(_Absent):
+    """The context that records a :class:`CUDAGraph`."""
+
+
+def is_current_stream_capturing() -> bool:
+    """Return ``False``."""
+    return False
+
+
+class StreamContext(contextlib.nullcontext[None]):
+    """The context of a stream, which can only be None: it changes nothing."""
+
+
+def stream(stream: Stream | None) -> StreamContext:
+    """Return a context that changes nothing: the only stream that can be given is None."""
+    return StreamContext(stream)
+
+
+class device(contextlib.nullcontext[None]):
+    """The context of a current device: None and -1 change nothing, as in PyTorch; another one raises."""
+
+    def __init__(self, device: Any) -> None:
+        """Take the device."""
+        if device is not None and device != -1:
+            _refuse("device")
+        super().__init__()
+
+
+_initialized = False
 
 
 def manual_seed_all(seed: int) -> None:
