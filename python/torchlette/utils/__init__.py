@@ -8,7 +8,7 @@ from torchlette.utils import hooks
 __all__ = ["checkpoint", "data", "dlpack", "hooks"]
 
 
-_LAZY = ("checkpoint", "data", "dlpack", "model_zoo")
+_LAZY = ("checkpoint", "cpp_extension", "data", "dlpack", "model_zoo")
 
 
 def __getattr__(name: str) -> ModuleType:

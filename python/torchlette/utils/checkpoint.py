@@ -19,7 +19,7 @@ from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge, without_hooks
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_device_states"]
 
 Tensor = _C.Tensor
 
@@ -31,6 +31,15 @@ class CheckpointError(RuntimeError):
 def noop_context_fn() -> tuple[Any, Any]:
     """Return the contexts that the two runs of a function are in by default: none."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """Return no devices and no states: one state, that of ``get_rng_state``, is for all devices."""
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
+    """Do nothing: one state, that of ``set_rng_state``, is for all devices."""
 
 
 class _Slot:
