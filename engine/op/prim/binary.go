@@ -31,6 +31,9 @@ func swapped(need []bool) (in uint32) {
 func binary(p op.Prim, a accepts, dx, dy func(c *op.VJPCall) op.Val) op.PrimID {
 	p.NIn, p.Elementwise = 2, true
 	p.Infer = mapInfer(p.Name, a, ir.InvalidDType)
+	if p.Variants != nil {
+		p.Infer = memberInfer(p.Variants, a, ir.InvalidDType)
+	}
 	p.VJP = func(c *op.VJPCall) []op.Val {
 		var out [2]op.Val
 		if c.Need[0] {
@@ -116,28 +119,24 @@ func registerRoundingOps() {
 	})
 }
 
-type comparison func(b op.Builder, x, y op.Val) op.Val
-
-// extremum is the rule of maximum and minimum. Between tensors, ties share the
-// cotangent in halves; against a number (clamp) the edge passes it whole.
-func extremum(loses, inside comparison) (dx, dy func(c *op.VJPCall) op.Val) {
-	half := func(c *op.VJPCall, x, y op.Val) op.Val {
-		b, g := c.B, c.Cot[0]
-		if y.IsScalar() {
-			return Where(b, inside(b, x, y), g, num(0))
-		}
-		return Where(b, Eq(b, x, y), Mul(b, g, num(0.5)), Where(b, loses(b, x, y), num(0), g))
+// clipShare is the cotangent that x gets of the larger or smaller of x and y. Between tensors, ties share it in halves; against a
+// number (clamp) the edge passes it whole.
+func clipShare(c *op.VJPCall, x, y op.Val) op.Val {
+	b, g := c.B, c.Cot[0]
+	loses, inside := Lt, Ge
+	if c.Attr[0] == least {
+		loses, inside = Gt, Le
 	}
-	dx = func(c *op.VJPCall) op.Val { return half(c, c.In[0], c.In[1]) }
-	dy = func(c *op.VJPCall) op.Val { return half(c, c.In[1], c.In[0]) }
-	return dx, dy
+	if y.IsScalar() {
+		return Where(b, inside(b, x, y), g, num(0))
+	}
+	return Where(b, Eq(b, x, y), Mul(b, g, num(0.5)), Where(b, loses(b, x, y), num(0), g))
 }
 
 func registerExtrema() {
-	dx, dy := extremum(Lt, Ge)
-	pMaximum = binary(op.Prim{Name: "maximum", Doc: "the larger; NaN wins", SaveIn: 3}, all, dx, dy)
-	dx, dy = extremum(Gt, Le)
-	pMinimum = binary(op.Prim{Name: "minimum", Doc: "the smaller; NaN wins", SaveIn: 3}, all, dx, dy)
+	pClip = binary(op.Prim{Name: "clip", Doc: "the larger or the smaller of two; NaN wins", SaveIn: 3, Variants: []string{"maximum", "minimum"}}, all,
+		func(c *op.VJPCall) op.Val { return clipShare(c, c.In[0], c.In[1]) },
+		func(c *op.VJPCall) op.Val { return clipShare(c, c.In[1], c.In[0]) })
 }
 
 // The members of compare.

@@ -11,7 +11,7 @@ var (
 	pSin, pCos, pTanh, pSigmoid, pRelu, pGelu, pGeluGrad       op.PrimID
 	pSilu, pCopy, pIsNaN                                       op.PrimID
 	pAdd, pSub, pMul, pDiv, pFloorDivide, pRemainder, pPow     op.PrimID
-	pMaximum, pMinimum, pBitwise, pCompare                     op.PrimID
+	pClip, pBitwise, pCompare                                  op.PrimID
 	pWhere, pCast, pTri                                        op.PrimID
 	pFill, pIota, pRandom, pDropout                            op.PrimID
 	pSum, pProd, pSumSquares, pVar                             op.PrimID
@@ -152,10 +152,10 @@ func Remainder(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pRemainder, x,
 func Pow(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pPow, x, y) }
 
 // Maximum propagates NaN.
-func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMaximum, x, y) }
+func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pClip, []int64{largest}, x, y) }
 
 // Minimum propagates NaN.
-func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMinimum, x, y) }
+func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pClip, []int64{least}, x, y) }
 
 // BitwiseAnd is x & y.
 func BitwiseAnd(b op.Builder, x, y op.Val) op.Val { return b.Emit(pBitwise, []int64{bitwiseAnd}, x, y) }

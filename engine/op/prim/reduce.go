@@ -116,7 +116,7 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Permute(b, Reshape(b, others, moved.Shape()), inverse)
 }
 
-// The members of the families of extrema, their first attribute.
+// The members of the families of extrema, clip among them: their first attribute.
 const (
 	largest int64 = iota
 	least

@@ -253,13 +253,40 @@ def test_functions_in_python(lib: Any) -> None:
     assert h.tolist() == pytest.approx([12.0, 18.0])
 
 
-def test_checkpoint(lib: Any) -> None:
-    """A checkpointed call gives its arguments to the hooks, and nothing of what happens inside."""
+def test_a_graph_that_is_dropped_lets_go(lib: Any) -> None:
+    """Without a backward pass, too; and where pack returns what it was given."""
+
+    class Kept:
+        pass
+
+    kept: list[Any] = []
+
+    def pack(t: Any) -> Any:
+        box = Kept()
+        kept.append(weakref.ref(box))
+        return box, t.detach()
+
+    a = lib.ones(3, requires_grad=True)
+    with hooks_of(lib)(pack, lambda p: p[1]):
+        y = (a.exp() * a).sum()
+    assert len(kept) == 3
+    assert all(ref() is not None for ref in kept)
+    del y
+    gc.collect()
+    assert all(ref() is None for ref in kept)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint(lib: Any, reentrant: bool) -> None:
+    """A checkpointed call gives its arguments to the hooks, and nothing of its first run."""
     a, w, log = lib.ones(3, requires_grad=True), lib.full((3,), 2.0, requires_grad=True), []
     checkpoint = lib.utils.checkpoint.checkpoint if lib is torchlette else torch.utils.checkpoint.checkpoint
     with hooks_of(lib)(lambda t: log.append(tuple(t.shape)) or t, lambda t: t):
-        y = checkpoint(lambda x: (x * w).exp().log() * w, a, use_reentrant=False)
+        y = checkpoint(lambda x: (x * w).exp().log() * w, a, use_reentrant=reentrant)
         assert log == [(3,)]
+        if not reentrant:
+            y.sum().backward()
+    if reentrant:  # its second run is an ordinary one, which the hooks around it see
         y.sum().backward()
     assert log == [(3,)]
     assert (a.grad.tolist(), w.grad.tolist()) == ([pytest.approx(4.0)] * 3, [pytest.approx(4.0)] * 3)
