@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -34,6 +37,9 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	attr := ir.AttrOf(n.Attr)
 	switch op.PrimOf(op.PrimID(n.Op)).Name {
 	case "strided_scatter", "strided_scatter_add":
+		if sum, ok := joinParts(g, b, x, y); ok {
+			return sum, true
+		}
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		return prim.StridedScatterAdd(b, x, edgeVal(g, e[1]), l, int64(g.Scalars(n)[0])), true
 	case "scatter":
@@ -44,6 +50,85 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		}
 	}
 	return op.Val{}, false
+}
+
+// part is what was scattered into a slice of a dense tensor, from start to end along a dim.
+type part struct {
+	dim, start, end int64
+	value           op.Val // with the dim
+}
+
+// joinParts is the sum of y, zeros with a part, and x, zeros to which parts were added before, where the parts are the
+// pieces of a split or the items of an unbind: nothing is zero then, and they are laid beside each other.
+func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
+	shape := ir.AvalOf(y.Aval).Layout.Shape
+	last, ok := partOf(g, b, g.Node(y.Value), shape)
+	if !ok || last.start > 0 && last.end < shape[last.dim] || !slices.Equal(ir.AvalOf(x.Aval).Layout.Shape, shape) {
+		return op.Val{}, false // the last piece to come is mostly the first or the last one
+	}
+	parts, rest := []part{last}, shape[last.dim]-(last.end-last.start)
+	for n := g.Node(x.Value); rest > 0; {
+		p, ok := partOf(g, b, n, shape)
+		if !ok || p.dim != last.dim {
+			return op.Val{}, false
+		}
+		parts, rest = append(parts, p), rest-(p.end-p.start)
+		into := g.Edges(n)[0]
+		if n = g.Node(into.Value); rest == 0 && !isZeros(g, into) {
+			return op.Val{}, false
+		}
+	}
+	slices.SortFunc(parts, func(p, q part) int { return cmp.Compare(p.start, q.start) })
+	var values []op.Val
+	at := int64(0)
+	for _, p := range parts {
+		if p.start != at {
+			return op.Val{}, false // two overlap
+		}
+		at = p.end
+		values = append(values, p.value)
+	}
+	return prim.Reshape(b, prim.Cat(b, values, last.dim), x.Shape()), true
+}
+
+// partOf describes what node n scatters, where that is a slice of its shape.
+func partOf(g *ir.Graph, b op.Builder, n *ir.Node, shape []int64) (p part, ok bool) {
+	if n.Op >= ir.OpProj || n.Op == ir.OpFree {
+		return p, false
+	}
+	if name := op.PrimOf(op.PrimID(n.Op)).Name; name != "strided_scatter" && name != "strided_scatter_add" {
+		return p, false
+	}
+	l, offset, strides := ir.LayoutOf(ir.LayoutID(ir.AttrOf(n.Attr)[0])), int64(g.Scalars(n)[0]), ir.DenseStrides(shape)
+	p.value = edgeVal(g, g.Edges(n)[1])
+	if !slices.Equal(p.value.Shape(), l.Shape) || l.Numel == 0 {
+		return p, false
+	}
+	for d := range shape {
+		size, sliced := int64(1), slices.Delete(slices.Clone(shape), d, d+1)
+		switch {
+		case len(l.Shape) == len(shape) && slices.Equal(slices.Delete(slices.Clone(l.Shape), d, d+1), sliced) && sameStrides(l, strides):
+			size = l.Shape[d]
+		case slices.Equal(l.Shape, sliced) && sameStrides(l, slices.Delete(slices.Clone(strides), d, d+1)):
+			p.value = prim.Unsqueeze(b, p.value, int64(d))
+		default:
+			continue
+		}
+		p.dim, p.start = int64(d), offset/strides[d]
+		p.end = p.start + size
+		return p, offset%strides[d] == 0 && p.end <= shape[d]
+	}
+	return p, false
+}
+
+// sameStrides reports that l has those strides, where its dims have more than one element.
+func sameStrides(l *ir.Layout, strides []int64) bool {
+	for d, n := range l.Shape {
+		if n > 1 && l.Stride[d] != strides[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // wholeDense reports a value read whole and in order.

@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 )
@@ -62,13 +64,18 @@ func (p *program) gather(name string, x, i, out *arg, d int) {
 }
 
 // copy writes x to out, of the same shape.
-func (p *program) copy(x, out *arg) {
-	if ir.Numel(x.shape) == 0 {
+func (p *program) copy(x, out *arg) { p.copies([]*arg{x}, []*arg{out}) }
+
+// copies writes each of xs, which have one layout, to its place, of the same shape.
+func (p *program) copies(xs, places []*arg) {
+	if ir.Numel(xs[0].shape) == 0 {
 		return
 	}
-	k := p.kernel("copy_"+x.dtype.String(), x.shape, nil, 0, x, out)
+	k := p.kernel("copy_"+xs[0].dtype.String(), xs[0].shape, nil, 0, slices.Concat(xs, places)...)
 	k.Map()
-	k.store(out, k.load(x))
+	for i, x := range xs {
+		k.store(places[i], k.load(x))
+	}
 	k.launch()
 }
 
@@ -124,16 +131,27 @@ func lowerScatter(p *program) {
 	k.launch()
 }
 
-// lowerCat copies each input into its part of the output.
+// mostParts is the number of inputs of cat that one kernel copies: with the output, the 8 buffers
+// that every WebGPU device binds.
+const mostParts = 7
+
+// lowerCat copies each input into its part of the output, neighbours of one layout together.
 func lowerCat(p *program) {
 	at := int64(0)
-	for i := range p.n.In {
-		x, out := p.in(i), p.out(0)
-		d := wrap(p.n.Attr[0], len(x.shape))
-		out.shape = x.shape
-		out.offset.Value = at * out.stride[d]
-		p.copy(x, out)
-		at += x.shape[d]
+	for i := 0; i < len(p.n.In); {
+		var parts, places []*arg
+		for ; i < len(p.n.In) && len(parts) < mostParts; i++ {
+			x, out := p.in(i), p.out(0)
+			if len(parts) > 0 && !(slices.Equal(x.shape, parts[0].shape) && slices.Equal(x.stride, parts[0].stride)) {
+				break
+			}
+			d := wrap(p.n.Attr[0], len(x.shape))
+			out.shape = x.shape
+			out.offset.Value = at * out.stride[d]
+			parts, places = append(parts, x), append(places, out)
+			at += x.shape[d]
+		}
+		p.copies(parts, places)
 	}
 }
 

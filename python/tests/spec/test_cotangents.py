@@ -6,6 +6,7 @@ import collections
 
 import numpy as np
 import oracle
+import pytest
 import torch
 
 import torchlette
@@ -23,15 +24,58 @@ def split_in_three(lib, x):
     return (a * b + c.sin()).sum()
 
 
-def test_parts_of_a_split_go_into_one_buffer(device: str) -> None:
-    data = np.random.default_rng(0).standard_normal((4, 9)).astype("float32")
+def compare(program, data: np.ndarray, device: str) -> collections.Counter[str]:
+    """Compare a program's gradient with PyTorch's, and count the kernels that made it."""
     x, want = oracle.ours(data, device, requires_grad=True), oracle.theirs(data, requires_grad=True)
-    split_in_three(torchlette, x).backward()
-    split_in_three(torch, want).backward()
+    program(torchlette, x).backward()
+    program(torch, want).backward()
     oracle.assert_equal(x.grad, want.grad)
-    ran = kernels(x.grad)
-    assert ran["strided_scatter"] + ran["strided_scatter_add"] == 3
-    assert ran["fill"] <= 2 and ran["add"] <= 1  # zeros once, and the ones that backward starts with; the forward's own sum
+    return kernels(x.grad)
+
+
+def test_parts_of_a_split_are_laid_beside_each_other(device: str) -> None:
+    ran = compare(split_in_three, np.random.default_rng(0).standard_normal((4, 9)).astype("float32"), device)
+    assert ran["cat"] == 1 and ran["strided_scatter"] + ran["strided_scatter_add"] == 0, ran
+    assert ran["fill"] <= 1 and ran["add"] <= 1, ran  # the ones that backward starts with; the forward's own sum
+
+
+@pytest.mark.parametrize(
+    ("split", "cats"),
+    [
+        (lambda y: y.unbind(0), 1),
+        (lambda y: y.unbind(1), 1),
+        (lambda y: y.split([2, 1, 3], dim=1), 3),
+        (lambda y: (y[:, 4:], y[:, :4]), 2),
+        (lambda y: [y[:, i] for i in (0, 2, 1, 5, 3, 4)], 1),
+    ],
+)
+def test_items_and_pieces_of_any_size_and_order_are_laid_beside_each_other(device: str, split, cats: int) -> None:
+    data = np.random.default_rng(4).standard_normal((3, 6)).astype("float32")
+    ran = compare(lambda lib, x: sum((p.sin() * (i + 1)).sum() for i, p in enumerate(split(x * 1))), data, device)
+    assert ran["cat"] == cats, ran
+    assert ran["strided_scatter"] + ran["strided_scatter_add"] == 0, ran
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        lambda y: (y[:, :4], y[:, 2:]),  # they overlap
+        lambda y: [y[:, i] for i in (2, 0, 1, 3, 4, 5)],  # the last to come is in the middle
+        lambda y: (y[:1], y[1:].reshape(-1).split(6)[0]),  # one is zeros with a part itself
+        lambda y: (y[:, :2], y[:, 3:]),  # a gap
+        lambda y: (y[:2], y[:, 3:]),  # of two dims
+        lambda y: (y[:, ::2], y[:, 1::2]),  # in turns
+        lambda y: (y[:, :3], y[:, 3:], y[:, 3:]),  # one twice
+        lambda y: (y[:, :3], y[:, :3], y[:, 3:]),
+        lambda y: (y[:, :3], y, y[:, 3:]),  # and the whole
+        lambda y: (y.t()[:2], y.t()[2:]),
+        lambda y: (y.view(2, 9)[:1], y.view(2, 9)[1:]),
+        lambda y: (y.expand(2, 3, 6)[0], y.expand(2, 3, 6)[1]),
+    ],
+)
+def test_parts_that_are_no_split_are_added(device: str, parts) -> None:
+    data = np.random.default_rng(5).standard_normal((3, 6)).astype("float32")
+    compare(lambda lib, x: sum((p.sin() * (i + 1)).sum() for i, p in enumerate(parts(x * 1))), data, device)
 
 
 def test_tied_embedding_adds_into_the_products_gradient(device: str) -> None:
