@@ -105,7 +105,8 @@ type Fault struct {
 
 // StepTime is when one step of a program ran, on the device's own clock.
 type StepTime struct {
-	Step            int // its number in the list given to Build
+	Step            int  // its number in the list given to Build
+	Joined          bool // it did the work of the step before it too, which has no time
 	Start, Duration time.Duration
 }
 

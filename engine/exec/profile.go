@@ -46,13 +46,17 @@ func (x *Executor) note(s *plan.Segment, d device.Device, began time.Time) {
 	times := p.Profiles()
 	s.Times = make([]time.Duration, len(s.Steps))
 	for _, t := range times {
-		st := &s.Steps[t.Step]
+		st, name := &s.Steps[t.Step], KernelName(&s.Steps[t.Step])
 		var flops, bytes int64
 		if s.Times[t.Step] == 0 { // a kernel of several passes counts once
 			flops, bytes = Cost(st, d.Caps())
 		}
+		if t.Joined {
+			name = jointAttention + st.Attention.Type.String()
+			flops, bytes = jointCost(&s.Steps[t.Step-1], st, d.Caps())
+		}
 		s.Times[t.Step] += t.Duration
-		x.Timings = append(x.Timings, Timing{Event: st.Event, Device: d.Caps().Name, Kernel: KernelName(st),
+		x.Timings = append(x.Timings, Timing{Event: st.Event, Device: d.Caps().Name, Kernel: name,
 			Start: began.Add(t.Start - times[0].Start), Duration: t.Duration, Flops: flops, Bytes: bytes})
 	}
 }
@@ -127,6 +131,20 @@ func attentionCost(a *kir.Attention, c *device.Caps, size func(int) int64) (flop
 		flops, bytes = 2*pairs*(2*w+2*wv), in+queries*wv+keys*(w+wv)
 	}
 	return flops, bytes * int64(c.Storage[a.Type])
+}
+
+// jointAttention begins the name of a pass that makes all three gradients of attention.
+const jointAttention = "attention_grad_qkv_"
+
+// jointCost is that of both gradients' passes, which share the scores and the cotangents of probabilities: the products of
+// the forward pass's shape.
+func jointCost(q, kv *device.Step, c *device.Caps) (flops, bytes int64) {
+	shared := *kv.Attention
+	shared.Pass = kir.AttentionForward
+	fq, bq := Cost(q, c)
+	fkv, bkv := Cost(kv, c)
+	once, operands := attentionCost(&shared, c, func(p int) int64 { return int64(kv.Params[p].Bits) })
+	return fq + fkv - once, bq + bkv - operands
 }
 
 func kernelCost(k *kir.Kernel, c *device.Caps, size func(int) int64) (flops, bytes int64) {

@@ -73,5 +73,6 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) {
 		to.nbuf, to.slot, to.buf = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots)))
 		to.attention.dq = C.int32_t(len(next.Bufs))
 		list[i].attention.pass = C.TL_ATTENTION_NONE
+		p.joined = append(p.joined, i+1)
 	}
 }

@@ -97,7 +97,13 @@ func TestAttentionGradients(t *testing.T) {
 				require.NoError(t, kir.InterpretAttention(wantQ.Attention, wantQ.Params, wantQ.Bufs))
 				require.NoError(t, kir.InterpretAttention(wantKV.Attention, wantKV.Params, wantKV.Bufs))
 				got := append(slices.Clone(kv.Bufs), dq)
-				runGradients(t, d, q, kv, got)
+				times := runGradients(t, d, q, kv, got)
+				if n.Keys <= 256 { // one pass, which the profile tells
+					require.Len(t, times, 1)
+					require.Equal(t, device.StepTime{Step: 1, Joined: true, Start: times[0].Start, Duration: times[0].Duration}, times[0])
+				} else {
+					require.Len(t, times, 2)
+				}
 				tolerance := map[ir.DType]float64{ir.F32: 3e-5, ir.F16: 3e-3}[dt]
 				for i, want := range [][]byte{wantKV.Bufs[at], wantKV.Bufs[at+1], wantQ.Bufs[at]} {
 					same(t, dt, want, got[at+i], tolerance, fmt.Sprintf("%+v %v result %d", pass, kv.Params, i))
@@ -107,8 +113,8 @@ func TestAttentionGradients(t *testing.T) {
 	})
 }
 
-// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq.
-func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, bufs [][]byte) {
+// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps' times.
+func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, bufs [][]byte) []device.StepTime {
 	t.Helper()
 	steps := []device.Step{{Kind: device.RunAttention, Attention: q.Attention}, {Kind: device.RunAttention, Attention: kv.Attention}}
 	bind := device.Binding{}
@@ -131,11 +137,14 @@ func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, buf
 	p, err := d.Build(steps, len(bufs))
 	require.NoError(t, err)
 	defer p.Release()
+	require.NoError(t, d.Profile(true))
 	_, err = d.Run(p, &bind)
 	require.NoError(t, err)
+	require.NoError(t, d.Profile(false))
 	for i := range bufs {
 		require.NoError(t, d.Read(bind.Bufs[i], ir.Bool, 0, bufs[i]))
 	}
+	return d.Profiles()
 }
 
 // TestAttentionSpecialValues: a row without keys is 0 with lse +inf, NaN and inf reach their

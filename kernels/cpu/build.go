@@ -31,6 +31,8 @@ type program struct {
 	slots []*C.char // the C array of slot addresses
 	steps int
 	forms []*form // of its steps
+	// joined lists the steps that also do the work of the one before them.
+	joined []int
 }
 
 func first[T any](s []T) *T {

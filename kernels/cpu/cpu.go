@@ -14,6 +14,7 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -265,7 +266,10 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 		return d.fence, outOfMemory(int64(missing))
 	}
 	for i := range max(len(times)-1, 0) {
-		d.times = append(d.times, device.StepTime{Step: i, Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
+		if slices.Contains(x.joined, i+1) {
+			continue
+		}
+		d.times = append(d.times, device.StepTime{Step: i, Joined: slices.Contains(x.joined, i), Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
 	}
 	return d.fence, nil
 }

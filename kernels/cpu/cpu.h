@@ -38,7 +38,7 @@ enum {
 	// Of SUM: 3 the products of a and b in rows of a tile, 4 the squares of a - b, b one lane.
 	// Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
-	TL_SCAN, // imm: the reduction; d: running values
+	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
 	// Effects.
 	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches, but near buffers
 	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: kir.StoreMode

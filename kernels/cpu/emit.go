@@ -423,8 +423,9 @@ func (e *emitter) stage(st *kir.Stage) {
 	for s := range e.s {
 		first += len(e.k.Stages[s].Accs)
 	}
+	into := e.runsInto(st)
 	for n, a := range st.Accs {
-		e.fold(st, first+n, a)
+		e.fold(st, first+n, a, into)
 	}
 	if st.Prefix && !e.columns {
 		e.stages[e.s].folds = len(e.stages[e.s].inner.code)
@@ -432,11 +433,30 @@ func (e *emitter) stage(st *kir.Stage) {
 	for _, c := range st.Checks {
 		e.check(st, c)
 	}
-	e.stores(st)
+	if into == unusedMap {
+		e.stores(st)
+	}
 }
 
-// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values.
-func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
+// runsInto gives the map through which the running values of a Prefix stage over rows, which are all that it stores, are
+// written as they are made.
+func (e *emitter) runsInto(st *kir.Stage) int {
+	if !st.Prefix || e.columns || len(st.Stores) != 1 || len(st.Accs) != 1 {
+		return unusedMap
+	}
+	r := st.Stores[0]
+	if e.k.Exprs[r.Val].Op != kir.OpAccRun || e.uses[r.Val] != 1 || r.Access < 0 || r.Guard >= 0 || r.Mode != kir.Set || e.streams(r) {
+		return unusedMap
+	}
+	n := e.ofAccess[r.Access]
+	if m := e.maps[n]; m.typ == m.typ.ComputeType() && dense(e.walk(m, e.fullKind(true))) {
+		return n
+	}
+	return unusedMap
+}
+
+// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values, or writes them through the map into.
+func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc, into int) {
 	kind := e.fullKind(true)
 	t := e.k.Exprs[a.Val].Type
 	i := instr{op: reductions[a.Op], typ: int(t), lanes: kind, d: -1, b: -1, c: -1, aux: n}
@@ -485,9 +505,13 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc) {
 		run = len(e.accs) + len(e.hidden)
 		e.hidden = append(e.hidden, hiddenAcc{stage: e.s, of: n})
 	}
-	d := e.reg(t, kind, levelInner)
-	e.add(levelInner, instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: d, a: i.a, b: -1, c: -1, aux: run})
-	e.scans[n] = d
+	scan := instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner), a: i.a, b: -1, c: -1, aux: run}
+	e.scans[n] = scan.d
+	if into != unusedMap {
+		scan.b, scan.d = scan.d, e.pointer(e.maps[into], levelInner)
+		e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(t), lanes: kind, d: scan.d, a: -1, b: -1, c: -1, aux: into, imm: 1})
+	}
+	e.add(levelInner, scan)
 }
 
 // isDot reports a sum over rows of products that nothing else needs: they are added as they are made.

@@ -32,7 +32,7 @@
 		return name##_each(v + i, d + i, n - i, before, run); \
 	}
 #define TL_SCANNER(name, T, A, row) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[q->d]; A *s = c->acc[q->aux].st; const A *before = c->acc[q->aux].before; \
+	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[c->totals && q->b >= 0 ? q->b : q->d]; A *s = c->acc[q->aux].st; const A *before = c->acc[q->aux].before; \
 		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, v += n, d += n) s[r] = row; }
 #define TL_SCAN_OF(name, T, A, step, careful, nan) \

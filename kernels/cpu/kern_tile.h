@@ -159,7 +159,7 @@ TL_ARG direct TL_P {
 	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: the
 	// next row is fetched while this one is worked.
 	int64_t bytes = c->n[q->lanes] * width[f->type];
-	if (!q->imm || bytes > TL_FETCH_MAX) return;
+	if (!q->imm || c->totals || bytes > TL_FETCH_MAX) return;
 	for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
 }
 
