@@ -92,6 +92,7 @@ static int compile_default(param *p, const char *s) {
 /* Names that NumPy users give: the ones PyTorch takes too. */
 static const char *const numpy_names[][4] = {
     {"dim", "axis", NULL, NULL},
+    {"split_size", "split_size_or_sections", NULL, NULL}, /* the name in torch.split; the other one is the method's */
     {"keepdim", "keepdims", NULL, NULL},
     {"self", "input", "x", "a"},
     {"input", "x", "a", "x1"},

@@ -75,8 +75,9 @@ _ELSEWHERE = {
     "compile": "compiler",
     "vmap": "func",
     "einsum": "einstein",
+    **dict.fromkeys(("pca_lowrank", "svd_lowrank"), "lowrank"),
     **dict.fromkeys(
-        ("imag", "poisson", "range", "real", "_assert", "_check", "_check_index", "_check_type", "_check_value", "_check_with",
+        ("imag", "poisson", "range", "real", "_assert", "_assert_async", "_check", "_check_index", "_check_type", "_check_value", "_check_with",
          "_shape_as_tensor"), "legacy",
     ),
     "ops": "library",
@@ -108,7 +109,7 @@ def __getattr__(name: str) -> _Any:
             return found
     from torchlette import _refused
 
-    raise _refused.attribute_error("torchlette", name)
+    raise _refused.attribute_error(name)
 
 
 def __dir__() -> list[str]:

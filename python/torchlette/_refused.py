@@ -82,12 +82,10 @@ FUNCTIONS = {name: reason for reason, names, _ in GROUPS.values() for name in na
 METHODS = {name: reason for reason, _, names in GROUPS.values() for name in names.split()}
 
 
-def attribute_error(module: str, name: str) -> AttributeError:
-    """Return what a module raises for a name that it has not."""
-    path = f"{module}.{name}".removeprefix("torchlette.")
-    if path in FUNCTIONS:
-        return RefusedNameError(f"module {module!r} has no attribute {name!r}: {FUNCTIONS[path]}")
-    return AttributeError(f"module {module!r} has no attribute {name!r}")
+def attribute_error(name: str) -> AttributeError:
+    """Return what ``torchlette`` raises for a name that it has not."""
+    text = f"module 'torchlette' has no attribute {name!r}"
+    return RefusedNameError(f"{text}: {FUNCTIONS[name]}") if name in FUNCTIONS else AttributeError(text)
 
 
 def method(name: str, reason: str) -> Callable[..., NoReturn]:
@@ -108,8 +106,8 @@ def page() -> str:
         "# What is refused",
         "",
         "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a `NotImplementedError`, with the text",
-        "below, so that `hasattr` answers no; a method of a tensor raises `NotImplementedError` when it is called. What exists and behaves",
-        "otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
+        "below, so that `hasattr` answers no; transforms of `fft` and methods of a tensor raise `NotImplementedError` when they are called. What exists",
+        "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",
         "|---|---|---|---|",

@@ -1,10 +1,12 @@
-"""Helpers of ``torch.fft`` that need no complex numbers."""
+"""Helpers of ``torch.fft`` that need no complex numbers; its transforms raise when they are called."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from torchlette import _C, _refused
+from torchlette.errors import NotSupportedError
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
@@ -34,6 +36,13 @@ def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
     return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
 
 
-def __getattr__(name: str) -> Any:
-    """Raise, with the reason where the name is a transform's."""
-    raise _refused.attribute_error("torchlette.fft", name)
+def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupportedError(f"fft.{name} is not supported: {reason}")
+
+    refuse.__name__, refuse.__doc__ = name, "Raise: there are no complex numbers."
+    return refuse
+
+
+# Programs import the transforms beside code that needs none.
+globals().update({path[4:]: _refusal(path[4:], reason) for path, reason in _refused.FUNCTIONS.items() if path.startswith("fft.")})

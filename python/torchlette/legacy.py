@@ -54,6 +54,12 @@ def _assert(condition: Any, message: str) -> None:
         raise AssertionError(message)
 
 
+def _assert_async(condition: Tensor, message: str = "") -> None:
+    """Raise ``RuntimeError`` unless the one element of ``condition`` is true; reads it."""
+    if not condition.item():
+        raise ExecutionError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
 def _check(cond: bool, message: Callable[[], str] | None = None) -> None:
     """Raise ``RuntimeError`` with the text that ``message`` gives unless ``cond`` holds."""
     _check_with(RuntimeError, cond, message)

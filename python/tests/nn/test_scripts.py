@@ -248,6 +248,35 @@ def test_associative_scan(reverse: bool) -> None:
             call()
 
 
+@pytest.mark.parametrize("shape", [(7, 5), (2, 4, 9)])
+def test_low_rank(shape: tuple[int, ...]) -> None:
+    """Of the full rank they are exact: PyTorch's singular values, the same product, orthonormal columns."""
+    data = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    a, q = facade.tensor(data), min(shape[-2:])
+    for centred, found in ((0.0, facade.svd_lowrank(a, q)), (data.mean(-2, keepdims=True), facade.pca_lowrank(a, q))):
+        u, s, v = found
+        exact = torch.linalg.svd(torch.tensor(data - centred), full_matrices=False).S
+        np.testing.assert_allclose(s.numpy(), exact.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(((u * s.unsqueeze(-2)) @ v.mT).numpy(), data - centred, rtol=1e-3, atol=1e-4)
+    small = facade.svd_lowrank(a, 2, M=a.mean(-2, keepdim=True))
+    assert [tuple(t.shape) for t in small] == [(*shape[:-1], 2), (*shape[:-2], 2), (*shape[:-2], shape[-1], 2)]
+    with pytest.raises(ValueError, match="min"):
+        facade.svd_lowrank(a, 100)
+    with pytest.raises(ValueError, match="niter"):
+        facade.svd_lowrank(a, 2, niter=-1)
+
+
+def test_groups_of_tensors() -> None:
+    """What optimizers outside of PyTorch call: lists side by side, cut by dtype."""
+    for lib in (torch, facade):
+        a, b = lib.ones(2), lib.ones(2, dtype=lib.float64)
+        groups = lib.optim.Optimizer._group_tensors_by_device_and_dtype([[a, b, a], [b, b, b], []], with_indices=True)
+        seen = {key[1]: ([len(part) for part in parts], list(places)) for key, (parts, places) in groups.items()}
+        assert seen == {lib.float32: ([2, 2, 0], [0, 2]), lib.float64: ([1, 1, 0], [1])}
+        assert [name for name, _ in lib.nn.Linear(2, 1)._named_members(lambda module: module._parameters.items())] == ["weight", "bias"]
+        assert [tuple(t.shape) for t in lib.split(lib.ones(4, 2), split_size_or_sections=[1, 3], dim=0)] == [(1, 2), (3, 2)]
+
+
 def test_early_names() -> None:
     """Functions that PyTorch keeps from its early days."""
     for arguments in ((1, 4), (0, 1, 0.25), (3, 0, -1), (0, 5)):
@@ -265,6 +294,9 @@ def test_early_names() -> None:
             lib._assert(False, "no")
         with pytest.raises(RuntimeError, match="why"):
             lib._check(False, lambda: "why")
+        lib._assert_async(lib.tensor(True), "never")
+        with pytest.raises(RuntimeError, match="so"):
+            lib._assert_async(lib.tensor(False), "so")
 
 
 @pytest.mark.parametrize(

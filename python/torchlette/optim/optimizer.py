@@ -45,6 +45,23 @@ class Optimizer:
         defaults: Options of groups that do not give them.
     """
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, tuple[list[list[Any]], list[int]]]:
+        """Cut lists that lie side by side by device and dtype of the first list's tensors: optimizers outside of PyTorch call it.
+
+        Returns:
+            By (device, dtype): the parts of all lists, and, with ``with_indices``, the places of their elements.
+        """
+        groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
+        for place, row in enumerate(zip(*(ts or [None] * len(tensorlistlist[0]) for ts in tensorlistlist), strict=True)):
+            columns, places = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in tensorlistlist], []))
+            for column, value, whole in zip(columns, row, tensorlistlist, strict=True):
+                if whole:
+                    column.append(value)
+            if with_indices:
+                places.append(place)
+        return groups
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         """Make the groups."""
         self.defaults = defaults

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 from torchlette import _C
@@ -334,11 +334,13 @@ class Module(_C._ModuleBase, StateDictMixin):
 
     # Iteration ---------------------------------------------------------------------------
 
-    def _named_members(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[Any] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
-            for name, member in module.__dict__[table].items():
+            for name, member in get_members_fn(module):
                 if member is None or member in seen:
                     continue
                 if remove_duplicate:
@@ -352,7 +354,7 @@ class Module(_C._ModuleBase, StateDictMixin):
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (path, parameter)."""
-        return self._named_members("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[_C.Tensor]:
         """Iterate over the buffers, each once."""
@@ -361,7 +363,7 @@ class Module(_C._ModuleBase, StateDictMixin):
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, _C.Tensor]]:
         """Iterate over (path, buffer)."""
-        return self._named_members("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
         """Iterate over the immediate submodules, each once."""
