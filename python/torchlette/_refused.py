@@ -56,7 +56,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
-        "fx export onnx package _dynamo classes cond while_loop",
+        "fx export package _dynamo classes cond while_loop",
         "",
     ),
     "Several processes and devices": (
@@ -64,7 +64,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "futures fork wait Stream Event",
         "record_stream",
     ),
-    "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mps xpu mtia cpu", "xpu mtia ipu"),
+    "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),
     "Storages": (
         "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
         "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",

@@ -310,6 +310,7 @@ def test_early_names() -> None:
         (lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)), NotImplementedError, "the module itself"),
         (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
         (lambda: facade.ones(1, device="cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
+        (lambda: facade.onnx.export(None, ()), NotImplementedError, "safetensors"),
         (lambda: facade.cuda.Stream(), RuntimeError, "is_available"),
         (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
         (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),
@@ -352,6 +353,14 @@ def test_switches() -> None:
     assert not facade.distributed.is_available()
     assert not facade.jit.is_scripting()
     assert facade.version.cuda is None
+    assert not facade.onnx.is_in_onnx_export()
+    for other in (facade.xpu, facade.mps):
+        assert not other.is_available()
+        assert other.device_count() == 0
+        other.empty_cache()
+    assert facade.mps.current_allocated_memory() == 0
+    draw = importlib.import_module("torchlette.torch.distributions.utils")._standard_normal((2, 3), facade.float64, "cpu")
+    assert (tuple(draw.shape), draw.dtype) == ((2, 3), facade.float64)
     assert facade.__version__.split(".")[0] == "2"
     assert facade.backends.cuda.flash_sdp_enabled()
     with facade.backends.cuda.sdp_kernel(enable_math=False), facade.cuda.stream(None), facade.cuda.device(-1):

@@ -61,3 +61,8 @@ class lazy_property:
             value = self.wrapped(instance)
         setattr(instance, self.wrapped.__name__, value)
         return value
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    """Draw from the normal distribution of mean 0 and variance 1: what libraries of distributions call."""
+    return _C.randn(shape, dtype=dtype, device=device)

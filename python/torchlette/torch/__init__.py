@@ -24,7 +24,7 @@ from torchlette import _refused
 _CORE = "torchlette"
 _FACADE = __name__
 # Modules that exist here only: they answer questions about hardware that PyTorch scripts ask, and keep its first names.
-_OWN = ("cuda", "backends", "accelerator", "tensor_types", "version")
+_OWN = ("cuda", "backends", "accelerator", "mps", "tensor_types", "version", "xpu")
 # Modules that PyTorch cuts otherwise than this library: names in them are found where they are here.
 _MOVED = {
     "autograd.variable": "autograd",
@@ -119,6 +119,6 @@ _mirror(sys.modules[__name__], torchlette)
 # The same functions, but their tensors are marked: operators hand the mark on to their results.
 globals().update({name: fn for name, fn in torchlette._C._facade.items() if getattr(torchlette, name, None) is getattr(torchlette._C, name)})
 
-from torchlette.torch import accelerator, backends, cuda, version  # noqa: E402, F401
+from torchlette.torch import accelerator, backends, cuda, mps, version, xpu  # noqa: E402, F401
 from torchlette.torch.tensor_types import *  # noqa: E402, F403
 from torchlette.torch.version import __version__ as __version__  # noqa: E402
