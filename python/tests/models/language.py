@@ -204,3 +204,53 @@ def lstm_batch(random):
     ids = random.integers(1, VOCABULARY, (3, LENGTH))
     ids[0, 4:], ids[2, 2:] = 0, 0
     return [ids, np.array([0, 2, 1])]
+
+
+def experts(torch):
+    """Tokens routed to the best two of four experts, trained by an optimizer that is written with lists of tensors (Lion)."""
+    nn, f = torch.nn, torch.nn.functional
+
+    class Experts(nn.Module):
+        def __init__(self, width=8, count=4):
+            super().__init__()
+            self.router = nn.Linear(width, count, bias=False)
+            self.experts = nn.ModuleList([nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)) for _ in range(count)])
+            self.head = nn.Linear(width, 3)
+
+        def forward(self, x):
+            weights, chosen = torch.topk(f.softmax(self.router(x), dim=-1), 2)
+            weights = weights / weights.sum(dim=-1, keepdim=True)
+            out = torch.zeros_like(x)
+            for i, expert in enumerate(self.experts):
+                token, slot = torch.where(chosen == i)
+                out = out.index_add(0, token, expert(x[token]) * weights[token, slot, None])
+            return self.head(x + out)
+
+    class Lion(torch.optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr, "betas": (0.9, 0.99), "weight_decay": 0.1})
+
+        @torch.no_grad()
+        def step(self, closure=None):
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
+                grads, (fast, slow) = [p.grad for p in params], group["betas"]
+                for p in params:
+                    self.state[p].setdefault("average", torch.zeros_like(p))
+                averages = [self.state[p]["average"] for p in params]
+                updates = torch._foreach_lerp(averages, grads, 1 - fast)
+                torch._foreach_sign_(updates)
+                torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
+                torch._foreach_add_(params, updates, alpha=-group["lr"])
+                torch._foreach_lerp_(averages, grads, 1 - slow)
+
+    def loss(model, x, labels):
+        out = model(x)
+        return f.cross_entropy(out, labels), out
+
+    return Experts(), loss, lambda model: Lion(model.parameters(), lr=5e-5)
+
+
+def experts_batch(random):
+    """Return tokens and labels."""
+    return [random.standard_normal((12, 8)).astype(np.float32), random.integers(0, 3, 12)]

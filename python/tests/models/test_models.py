@@ -15,6 +15,7 @@ import torchlette.torch as facade
 MODELS = {
     "gpt2": (language.gpt2, language.gpt2_batch),
     "bert": (language.bert, language.bert_batch),
+    "experts": (language.experts, language.experts_batch),
     "lstm": (language.lstm_classifier, language.lstm_batch),
     "resnet": (vision.resnet, vision.labelled_images),
     "unet_ddpm": (vision.unet_ddpm, vision.ddpm_batch),
