@@ -78,6 +78,16 @@ def test_parts_that_are_no_split_are_added(device: str, parts) -> None:
     compare(lambda lib, x: sum((p.sin() * (i + 1)).sum() for i, p in enumerate(parts(x * 1))), data, device)
 
 
+def test_a_part_that_is_all_leaves_the_rest(device: str) -> None:
+    """A view of everything is added to what else has arrived, in either order."""
+
+    def program(lib, x):
+        y = x * 1
+        return (y[...] * 3).sum() + y.exp().sum() + (y[:] * y[:, :]).sum() + y.sin().sum()
+
+    compare(program, np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4), device)
+
+
 def test_tied_embedding_adds_into_the_products_gradient(device: str) -> None:
     rng = np.random.default_rng(1)
     table, ids = rng.standard_normal((11, 6)).astype("float32"), rng.integers(0, 11, (2, 5))
