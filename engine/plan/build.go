@@ -8,6 +8,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -24,9 +25,13 @@ type node struct {
 	throughSlot int
 	throughScal int // window scalar that holds the view's offset
 	skip        bool
-	heir        int // local number of the value that goes on in this one's buffer; -1 for none
-	offBase     int // index of the first edge's offset
-	scalBase    int
+	// act is applied by the product that the node is, which writes the value of node actBy in its stead; that one is folded.
+	act      kir.Activation
+	actBy    int
+	folded   bool
+	heir     int // local number of the value that goes on in this one's buffer; -1 for none
+	offBase  int // index of the first edge's offset
+	scalBase int
 }
 
 // Builder makes a plan for a window. Caps gives a device's description; Lowered keeps what nodes become.
@@ -75,6 +80,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.placeStores()
 	b.takeOver()
 	b.writeThrough()
+	b.foldActivations()
 	for i := range b.nodes {
 		if err := b.emit(i); err != nil {
 			return nil, err
@@ -340,13 +346,33 @@ func SizeClass(n int64) int64 {
 	return (n + step - 1) / step * step
 }
 
-// emit assigns the outputs of node i and lowers it.
+// emit produces node i, and gives back what is read for the last time there.
 func (b *Builder) emit(i int) error {
 	x := &b.nodes[i]
 	if x.n.Op == ir.OpProj {
 		return nil // assigned with its main node
 	}
-	b.assign(i)
+	if !x.folded {
+		if err := b.produce(i); err != nil {
+			return err
+		}
+	}
+	for _, s := range b.release[i] {
+		k := freeKey{b.p.Slots[s].Dev, SizeClass(b.p.Slots[s].Bytes)}
+		b.free[k] = append(b.free[k], s)
+	}
+	return nil
+}
+
+// produce assigns the outputs of node i, or that of the activation that it applies, and lowers it.
+func (b *Builder) produce(i int) error {
+	x := &b.nodes[i]
+	if x.act != kir.ActNone {
+		b.assign(x.actBy)
+		x.slot = b.nodes[x.actBy].slot
+	} else {
+		b.assign(i)
+	}
 	outs := []int{i}
 	for _, e := range b.S.G.Projs(x.n) {
 		if e.Value == 0 {
@@ -357,16 +383,10 @@ func (b *Builder) emit(i int) error {
 		b.assign(j)
 		outs = append(outs, j)
 	}
-	if !x.skip {
-		if err := b.lower(i, x, outs); err != nil {
-			return err
-		}
+	if x.skip {
+		return nil
 	}
-	for _, s := range b.release[i] {
-		k := freeKey{b.p.Slots[s].Dev, SizeClass(b.p.Slots[s].Bytes)}
-		b.free[k] = append(b.free[k], s)
-	}
-	return nil
+	return b.lower(i, x, outs)
 }
 
 // lower turns node i into steps of the current segment.
@@ -379,7 +399,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	dev := ir.AvalOf(x.n.Aval).Device
 	caps := b.Caps(dev)
 	ln := &b.ln
-	*ln = lower.Node{Prim: p, Attr: ir.AttrOf(x.n.Attr), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder}
+	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {

@@ -307,7 +307,7 @@ func (w *Window) exclusive(s *Store) bool {
 	return n.Refs == n.Uses+own
 }
 
-var scatterOp uint16
+var scatterOp, matmulOp uint16
 
 // relation tells which edges of the producer of a scatter's value read the scatter's
 // base through the very view that is written: a bit an edge.
@@ -361,4 +361,5 @@ func (w *Window) Clear() {
 // Init resolves the primitives that planning knows by name.
 func Init() {
 	scatterOp = uint16(op.PrimNamed("strided_scatter").ID)
+	matmulOp = uint16(op.PrimNamed("matmul").ID)
 }
