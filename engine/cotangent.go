@@ -63,8 +63,8 @@ type part struct {
 func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	shape := ir.AvalOf(y.Aval).Layout.Shape
 	last, ok := partOf(g, b, g.Node(y.Value), shape)
-	if !ok || last.start > 0 && last.end < shape[last.dim] || !slices.Equal(ir.AvalOf(x.Aval).Layout.Shape, shape) {
-		return op.Val{}, false // the last piece to come is mostly the first or the last one
+	if !ok || (last.start > 0) == (last.end < shape[last.dim]) || !slices.Equal(ir.AvalOf(x.Aval).Layout.Shape, shape) {
+		return op.Val{}, false // the last piece to come is mostly the first or the last one, and never all
 	}
 	parts, rest := []part{last}, shape[last.dim]-(last.end-last.start)
 	if rest == 0 {

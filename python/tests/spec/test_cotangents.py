@@ -63,6 +63,8 @@ def test_items_and_pieces_of_any_size_and_order_are_laid_beside_each_other(devic
         lambda y: [y[:, i] for i in (2, 0, 1, 3, 4, 5)],  # the last to come is in the middle
         lambda y: (y[:1], y[1:].reshape(-1).split(6)[0]),  # one is zeros with a part itself
         lambda y: (y[:, :2], y[:, 3:]),  # a gap
+        lambda y: (y.sum(1, keepdim=True), y.sum(1, keepdim=True)[:, ::2]),
+        lambda y: [(s := y.amax(1, keepdim=True))[:, ::2], s],  # one piece is all there is
         lambda y: (y[:2], y[:, 3:]),  # of two dims
         lambda y: (y[:, ::2], y[:, 1::2]),  # in turns
         lambda y: (y[:, :3], y[:, 3:], y[:, 3:]),  # one twice
