@@ -85,20 +85,14 @@ def test_the_other_door_in_the_same_process():
 
 
 def test_import_is_light():
-    """``import torchlette`` takes under 60 ms of the processor and loads neither NumPy nor what few programs use."""
+    """``import torchlette`` loads neither NumPy nor what few programs use, and few files of its own (`python -X importtime` tells the rest)."""
     script = (
-        "import sys, time\n"
-        "begin = time.process_time()\n"
+        "import sys\n"
         "import torchlette\n"
-        "took = time.process_time() - begin\n"
         "heavy = {'numpy', 'inspect', 'multiprocessing', 'zipfile', 'torchlette.nn', 'torchlette.optim'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
+        "own = sorted(m for m in sys.modules if m.startswith('torchlette.'))\n"
+        "assert len(own) <= 25, own\n"
         "assert torchlette.nn.Linear(1, 1) is not None and torchlette.utils.data.DataLoader is not None\n"
-        "print(took)\n"
     )
-    times = [1.0]
-    while min(times) >= 0.06 and len(times) < 20:  # the least of some: other work on the machine inflates processor time too
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        times.append(float(done.stdout))
-    assert min(times) < 0.06
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
