@@ -265,7 +265,7 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 			c.over_inner = 1
 		}
 		c.prefix = C.int32_t(e.stages[i].folds)
-		if st.Prefix && e.columns {
+		if e.whole(st) {
 			c.whole = 1
 		}
 		c.acc0, c.nacc = C.int32_t(acc), C.int32_t(len(st.Accs))
@@ -281,6 +281,12 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 		lay(&e.stages[i].prologue, &c.prologue)
 		lay(&e.stages[i].inner, &c.inner)
 	}
+}
+
+// whole reports a stage whose inner space is not cut into chunks: running values over columns, and those of an
+// operation so dear that making the chunks' totals first costs more than a second thread gives.
+func (e *emitter) whole(st *kir.Stage) bool {
+	return st.Prefix && (e.columns || slices.ContainsFunc(st.Accs, func(a kir.Acc) bool { return a.Op == kir.LogSum }))
 }
 
 // Lane operations that are worth a claim from the thread pool, and the number from
@@ -319,7 +325,7 @@ func (e *emitter) laySchedule(k *C.tl_kern) {
 		if st := &e.k.Stages[i]; st.OverInner {
 			w := cost(&e.stages[i].inner) * tileInner * int64(k.inner.tiles)
 			perTile += w
-			if !st.Prefix || !e.columns {
+			if !e.whole(st) {
 				inOneStage = max(inOneStage, w)
 			}
 		}

@@ -83,7 +83,7 @@ typedef struct {
 typedef struct {
 	int32_t over_inner;
 	int32_t prefix; // instructions of inner that make the accumulators of a Prefix stage over rows, else 0
-	int32_t whole;  // the inner space is not cut into chunks: a Prefix stage over columns
+	int32_t whole;  // the inner space is not cut into chunks
 	int32_t acc0, nacc, hidden0, nhidden; // its accumulators; those that keep running extremes
 	tl_seg outer;    // once an outer tile
 	tl_seg prologue; // once an outer tile and worker, before the inner tiles

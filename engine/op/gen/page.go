@@ -50,7 +50,7 @@ func families(dir string, defs []*op.Def) (map[string]string, error) {
 	}
 	var stems, texts []string
 	for _, p := range paths {
-		if strings.HasSuffix(p, "_test.go") {
+		if strings.HasSuffix(p, "_test.go") || filepath.Base(p) == "older_forms.go" { // of names that have another entry
 			continue
 		}
 		text, err := os.ReadFile(p)
@@ -67,7 +67,7 @@ func families(dir string, defs []*op.Def) (map[string]string, error) {
 		everyRank := strings.NewReplacer("1d", "%dd", "2d", "%dd", "3d", "%dd").Replace(name)
 		last := name[strings.LastIndex(name, "_")+1:]
 	search:
-		for _, quoted := range []string{`"` + name + "(", `"` + name + ".", `"` + name + `"`, `"` + everyRank + `"`, `"_` + last + "(", `"` + first + `_"`} {
+		for _, quoted := range []string{`"` + name + "(Tensor", `"` + name + ".", `"` + name + `"`, `"` + name + "(", `"` + everyRank + `"`, `"_` + last + "(", `"` + first + `_"`} {
 			for i, text := range texts {
 				if strings.Contains(text, quoted) {
 					found[name] = stems[i]
