@@ -12,6 +12,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/plan"
 )
 
@@ -282,10 +283,12 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
-	if d.Where&op.Hidden == 0 && numbersOnly(c.In) {
+	e.s.Taping(e.s.GradMode && !e.s.Inference)
+	if d.OfNumbers && c.Mode != ModeInPlace && numbersOnly(c.In) {
+		e.args.In[0] = prim.Fill(e.s, e.args.In[0], numberDType(e.s, e.args.In[0]), e.s.DefaultDevice(), nil)
+	} else if d.Where&op.Hidden == 0 && numbersOnly(c.In) {
 		return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
 	}
-	e.s.Taping(e.s.GradMode && !e.s.Inference)
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	e.s.T.From = e.source(c, inPlace)
 	if inPlace && len(e.args.In) > 0 {
@@ -424,6 +427,17 @@ func (e *Engine) netAndUnlock() {
 // numbersOnly reports operands of which some are numbers and none is a tensor.
 func numbersOnly(in []uint64) bool {
 	return slices.Contains(in, operandMarker) && !slices.ContainsFunc(in, func(h uint64) bool { return h != 0 && h != operandMarker })
+}
+
+// numberDType is that of a tensor made of a number.
+func numberDType(b op.Builder, v op.Val) ir.DType {
+	switch v.Kind {
+	case op.ScalarBool:
+		return ir.Bool
+	case op.ScalarInt:
+		return ir.I64
+	}
+	return b.DefaultDType()
 }
 
 // paramKind is what decode must know of a parameter; the others are integers.

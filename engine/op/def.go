@@ -176,6 +176,8 @@ type Def struct {
 	// InPlaceOnly: only the in-place form exists, under the signature's own name (normal_,
 	// zero_, _sgd_step, ...): Eval gives the new value.
 	InPlaceOnly bool
+	// OfNumbers: of numbers alone the first is taken as a tensor without dims.
+	OfNumbers bool
 	// Stores, of an in-place-only operator: result i is stored through tensor input Stores[i].
 	// nil means {0}. Absent inputs have no result.
 	Stores []int

@@ -111,6 +111,9 @@ func init() {
 	}
 	registerBitwise(mismatch)
 	registerMixed(mismatch)
+	for _, name := range []string{"add", "sub", "mul", "div", "true_divide", "floor_divide"} {
+		op.DefNamed(name).OfNumbers = true
+	}
 }
 
 // scale multiplies an operand by alpha of add and sub.

@@ -165,3 +165,21 @@ def test_names_of_layouts() -> None:
     x = facade.ones(2, 3).t()
     assert x.contiguous(memory_format=facade.contiguous_format).is_contiguous()
     assert x.to(facade.float64, memory_format=facade.preserve_format).dtype is facade.float64
+
+
+@pytest.mark.parametrize("name", ("add", "sub", "mul", "div", "true_divide", "floor_divide", "multiply", "subtract", "divide"))
+def test_arithmetic_of_two_numbers_is_a_tensor(name: str) -> None:
+    for a, b in itertools.product((7, -7.5) if name.startswith("sub") else (True, 7, -7.5), (2, 2.5)):  # no truth is subtracted from
+        for _ in range(3):  # the third like call is recorded without the rule
+            oracle.assert_equal(*both(lambda L, a=a, b=b: getattr(L, name)(a, b)))
+    oracle.assert_equal(*both(lambda L: getattr(L, name)(7, 2, out=L.empty(()))))
+
+
+def test_arithmetic_of_two_numbers_takes_its_options() -> None:
+    oracle.assert_equal(*both(lambda L: L.div(-7, 2, rounding_mode="floor")))
+    oracle.assert_equal(*both(lambda L: L.div(-7, 2, rounding_mode="trunc")))
+    oracle.assert_equal(*both(lambda L: L.add(1, 2, alpha=3)))
+    for name in ("pow", "maximum", "remainder", "eq", "bitwise_and"):
+        for lib in (facade, torch):
+            with pytest.raises(TypeError):
+                getattr(lib, name)(3, 2)
