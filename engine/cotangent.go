@@ -67,9 +67,6 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		return op.Val{}, false // the last piece to come is mostly the first or the last one, and never all
 	}
 	parts, rest := []part{last}, shape[last.dim]-(last.end-last.start)
-	if rest == 0 {
-		return op.Val{}, false // one part is all: x has more than the other parts
-	}
 	for n := g.Node(x.Value); rest > 0; {
 		p, ok := partOf(g, b, n, shape)
 		if !ok || p.dim != last.dim {

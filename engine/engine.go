@@ -284,10 +284,13 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 		return 0, err
 	}
 	e.s.Taping(e.s.GradMode && !e.s.Inference)
-	if d.OfNumbers && c.Mode != ModeInPlace && numbersOnly(c.In) {
-		e.args.In[0] = prim.Fill(e.s, e.args.In[0], numberDType(e.s, e.args.In[0]), e.s.DefaultDevice(), nil)
-	} else if d.Where&op.Hidden == 0 && numbersOnly(c.In) {
-		return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
+	if numbersOnly(c.In) {
+		switch {
+		case d.OfNumbers && c.Mode != ModeInPlace:
+			e.args.In[0] = prim.Fill(e.s, e.args.In[0], numberDType(e.s, e.args.In[0]), e.s.DefaultDevice(), nil)
+		case d.Where&op.Hidden == 0:
+			return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
+		}
 	}
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
 	e.s.T.From = e.source(c, inPlace)

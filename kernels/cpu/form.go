@@ -58,18 +58,13 @@ func (d *Device) formOf(p *program, s *device.Step) (*form, error) {
 	f.users++
 	p.forms = append(p.forms, f) // which gives it back if it cannot be built
 	if made {
-		return f, f.build(d.isa, words(d.sizes), words(d.shared))
+		sizes := make([]int64, len(k.Params))
+		for i := range sizes {
+			sizes[i] = int64(binary.LittleEndian.Uint64(d.sizes[8*i:]))
+		}
+		return f, f.build(d.isa, sizes, s.Bufs)
 	}
 	return f, nil
-}
-
-// words reads back numbers of 8 bytes.
-func words(b []byte) []int64 {
-	w := make([]int64, len(b)/8)
-	for i := range w {
-		w[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
-	}
-	return w
 }
 
 // forget takes a user away; the last frees the form.
@@ -80,14 +75,10 @@ func (d *Device) forget(f *form) {
 	}
 }
 
-// build plans and lays out the kernel.
-func (f *form) build(isa C.int, par, shared []int64) error {
+// build plans and lays out the kernel; of slots only matters which are equal.
+func (f *form) build(isa C.int, sizes []int64, slots []int) error {
 	name := f.key.kernel.Name
-	slots := make([]int, len(shared))
-	for i, b := range shared {
-		slots[i] = int(b)
-	}
-	pl, err := newPlan(f.key.kernel, par, slots)
+	pl, err := newPlan(f.key.kernel, sizes, slots)
 	if err != nil {
 		return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
 	}

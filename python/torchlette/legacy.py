@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from torchlette import _C
 from torchlette.errors import ExecutionError
@@ -17,12 +17,12 @@ Tensor = _C.Tensor
 
 def real(input: Tensor) -> Tensor:
     """Return ``input``: all tensors are real."""
-    return input
+    return input.real
 
 
-def imag(input: Tensor) -> NoReturn:
+def imag(input: Tensor) -> Tensor:
     """Raise, as PyTorch does for a real tensor."""
-    raise ExecutionError("imag is not implemented for tensors with non-complex dtypes.")
+    return input.imag
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
