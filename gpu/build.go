@@ -51,7 +51,7 @@ type program struct {
 	last         []*Buffer
 	epoch        uint64 // of the group cache when groups were last looked up
 	checks       bool
-	timed        int // dispatches
+	timed, waves int // dispatches; and waves of them, which barriers part
 	// scratch
 	bufs    []*Buffer
 	changed []bool
@@ -111,7 +111,7 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 			return nil, err
 		}
 	}
-	p.steps = d.merge(list, slots)
+	p.steps, p.waves = d.merge(list, slots)
 	for i := range p.steps {
 		if s := &p.steps[i]; s.launches() {
 			if err := d.buildForm(s, 0); err != nil {

@@ -61,7 +61,7 @@ type Device struct {
 
 // counters are reported by Stats.
 type counters struct {
-	pipelines, pipelineHits, submits, dispatches, uploads, reads, buffers, bytes int64
+	pipelines, pipelineHits, submits, dispatches, waves, uploads, reads, buffers, bytes int64
 }
 
 var _ device.Device = (*Device)(nil)
@@ -214,7 +214,7 @@ func (d *Device) Free(b device.Buffer) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{
-		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits,
+		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits, "waves": d.stats.waves,
 		"dispatches": d.stats.dispatches, "uploads": d.stats.uploads, "reads": d.stats.reads,
 		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
 		"bind_groups": int64(d.groups.live), "bind_group_hits": d.groups.hits, "bind_group_misses": d.groups.misses,

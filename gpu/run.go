@@ -44,6 +44,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	}
 	p.stale = false
 	d.stats.dispatches += int64(p.timed)
+	d.stats.waves += int64(p.waves)
 	d.faults.dirty = d.faults.dirty || p.checks
 	return device.Fence(d.submitted), nil
 }

@@ -21,8 +21,11 @@ func (t *touch) conflicts(o *touch) bool {
 }
 
 // scheduler orders the steps of a program and finds those that share a dispatch. What
-// leads a dispatch is always the first step not yet placed; steps of its form that
+// leads a dispatch is the first step not yet placed; steps of its form that
 // depend on nothing unplaced come forward to it.
+//
+// Dispatches between two barriers run side by side: they are a wave. A step that depends on one of the
+// wave's is behind a barrier, so before it come steps from further on that are not.
 type scheduler struct {
 	d      *Device
 	steps  []step
@@ -30,38 +33,74 @@ type scheduler struct {
 	next   [][]int // steps that depend on a step
 	placed []bool
 	ready  map[[2]variantKey][]int // steps that may come forward, by their forms
+	wave   int
+	waves  map[int]bool // that have a dispatch
+	after  []int        // the last wave that has a step that this step depends on
+	out    []step
 }
 
-// merge puts independent steps of one form into single dispatches, and gives the
-// program's new list of steps.
-func (d *Device) merge(steps []step, slots int) []step {
-	if d.opts.Merge <= 1 {
-		return steps
-	}
+// lookAhead bounds how far on, in steps, a wave looks for more work: what comes from far ahead
+// would not find its operands in the cache, and would not be there to be merged with its like.
+const lookAhead = 16
+
+// merge puts independent steps of one form into single dispatches and fills waves, and gives the
+// program's new list of steps, and the number of waves.
+func (d *Device) merge(steps []step, slots int) ([]step, int) {
 	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)), placed: make([]bool, len(steps)),
-		ready: map[[2]variantKey][]int{}}
+		ready: map[[2]variantKey][]int{}, wave: 1, waves: map[int]bool{}, after: make([]int, len(steps))}
 	s.depend(slots)
 	for i := range steps {
 		if s.waits[i] == 0 {
 			s.enter(i)
 		}
 	}
-	var out []step
 	for i := range steps {
 		if s.placed[i] {
 			continue
 		}
-		members := s.gather(i)
-		for _, m := range members {
-			s.place(m)
+		if s.behindBarrier(i) {
+			s.fillWave(i)
+			s.wave++
 		}
-		if len(members) == 1 {
-			out = append(out, steps[i])
-			continue
-		}
-		out = append(out, s.join(members))
+		s.dispatch(s.gather(i))
 	}
-	return out
+	return s.out, len(s.waves)
+}
+
+// behindBarrier reports that step i waits for one of the wave. Copies and fills are between passes of the
+// encoder, which barriers part as well.
+func (s *scheduler) behindBarrier(i int) bool {
+	return s.after[i] == s.wave || !s.steps[i].launches()
+}
+
+// fillWave adds to the wave steps soon after i that depend on none of it.
+func (s *scheduler) fillWave(i int) {
+	for j := i + 1; j < min(len(s.steps), i+1+lookAhead); j++ {
+		if s.placed[j] || s.waits[j] > 0 || s.behindBarrier(j) || s.steps[j].passes > 1 {
+			continue // passes share scratch memory: steps that have several keep their order
+		}
+		if members := s.gather(j); !slices.ContainsFunc(members, s.behindBarrier) {
+			s.dispatch(members)
+		}
+	}
+}
+
+// dispatch places steps, as one dispatch.
+func (s *scheduler) dispatch(members []int) {
+	if slices.ContainsFunc(members, s.behindBarrier) {
+		s.wave++
+	}
+	if s.steps[members[0]].launches() {
+		s.waves[s.wave] = true
+	}
+	for _, m := range members {
+		s.place(m)
+	}
+	if len(members) == 1 {
+		s.out = append(s.out, s.steps[members[0]])
+		return
+	}
+	s.out = append(s.out, s.join(members))
 }
 
 // depend finds which steps must keep their order.
@@ -160,6 +199,7 @@ func (s *scheduler) place(i int) {
 	key := s.steps[i].variants
 	s.ready[key] = slices.DeleteFunc(s.ready[key], func(j int) bool { return j == i })
 	for _, j := range s.next[i] {
+		s.after[j] = s.wave
 		if s.waits[j]--; s.waits[j] == 0 {
 			s.enter(j)
 		}
@@ -176,7 +216,9 @@ func (s *scheduler) gather(i int) []int {
 	slices.Sort(list)
 	b := batch{s: s, first: i, written: map[int]bool{}, read: map[int]bool{}, most: s.most(i)}
 	for _, j := range list {
-		b.add(j)
+		if j >= i { // what comes before i waits for a barrier
+			b.add(j)
+		}
 	}
 	n := 1
 	for 2*n <= len(b.members) {
@@ -195,7 +237,7 @@ func (s *scheduler) most(i int) int {
 	p := s.d.procs[st.variants[0]]
 	words := int64(4 * (2*len(p.Params) + 1)) // a 64-bit scalar takes two
 	n := min(s.d.opts.Merge, maxMergedStatements/max(1, statements(p.Body)))
-	return min(n, int(s.d.limits.MaxUniformBinding/words))
+	return max(1, min(n, int(s.d.limits.MaxUniformBinding/words)))
 }
 
 func statements(body []kir.Stmt) int {

@@ -88,6 +88,31 @@ func TestMergedDispatches(t *testing.T) {
 	}
 }
 
+// TestWavesAreFilled: what depends on nothing of a wave runs in it, before what waits for a barrier.
+func TestWavesAreFilled(t *testing.T) {
+	var chains, steps []device.Step
+	for i := range 4 { // four chains, each as long as its number of waves
+		chains = append(chains, on(increment(8), i), on(other(8), i), on(increment(4), i))
+		steps = append(steps, put(4, 0, i, i+5), put(4, 8, i+5, i))
+	}
+	for _, c := range []struct {
+		name  string
+		steps []device.Step
+		want  int64
+	}{
+		{"chains side by side", chains, 3},
+		{"copies and what reads them", steps, 2},
+		{"one chain", chains[:3], 3},
+		{"what reads before a write, and the write", []device.Step{put(4, 0, 0, 1), on(increment(8), 0), on(other(8), 2)}, 2},
+		{"a fill parts waves", []device.Step{on(increment(8), 0), {Kind: device.FillZero, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
+	} {
+		for _, merge := range []int{0, 1} {
+			_, dev, _ := dispatches(t, gpu.Options{Merge: merge}, c.steps, 11)
+			assert.Equal(t, c.want, dev.Stats()["waves"], "%s, merge %d", c.name, merge)
+		}
+	}
+}
+
 // TestChecksKeepTheirOrder: of two failed checks the first in program order is reported.
 func TestChecksKeepTheirOrder(t *testing.T) {
 	d := fake.New()
