@@ -25,10 +25,12 @@ type node struct {
 	throughSlot int
 	throughScal int // window scalar that holds the view's offset
 	skip        bool
-	// act is applied by the product that the node is, which writes the value of node actBy in its stead; that one is folded.
+	// A product applies act to its sums, adds residual (the mark of a value, 0 for none), and writes the value of
+	// node writes; the nodes that did so are folded, product being its local number. -1: none.
 	act      kir.Activation
-	actBy    int
-	folded   bool
+	residual uint32
+	writes   int
+	product  int
 	heir     int // local number of the value that goes on in this one's buffer; -1 for none
 	offBase  int // index of the first edge's offset
 	scalBase int
@@ -80,7 +82,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.placeStores()
 	b.takeOver()
 	b.writeThrough()
-	b.foldActivations()
+	b.foldEpilogues()
 	for i := range b.nodes {
 		if err := b.emit(i); err != nil {
 			return nil, err
@@ -100,7 +102,7 @@ func (b *Builder) analyse() {
 	for i, id := range b.W.Nodes {
 		n := g.Node(id)
 		x := &b.nodes[i]
-		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
+		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, writes: -1, product: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
 		for _, e := range x.edges {
 			if e.Value == 0 {
 				continue
@@ -352,7 +354,7 @@ func (b *Builder) emit(i int) error {
 	if x.n.Op == ir.OpProj {
 		return nil // assigned with its main node
 	}
-	if !x.folded {
+	if x.product < 0 {
 		if err := b.produce(i); err != nil {
 			return err
 		}
@@ -364,12 +366,12 @@ func (b *Builder) emit(i int) error {
 	return nil
 }
 
-// produce assigns the outputs of node i, or that of the activation that it applies, and lowers it.
+// produce assigns the outputs of node i, or that of the last node that its epilogue stands for, and lowers it.
 func (b *Builder) produce(i int) error {
 	x := &b.nodes[i]
-	if x.act != kir.ActNone {
-		b.assign(x.actBy)
-		x.slot = b.nodes[x.actBy].slot
+	if x.writes >= 0 {
+		b.assign(x.writes)
+		x.slot = b.nodes[x.writes].slot
 	} else {
 		b.assign(i)
 	}
@@ -409,6 +411,10 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 		}
 		m := g.Node(e.Value)
 		ln.In = append(ln.In, lower.Operand{DType: ir.AvalOf(m.Aval).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(m.Mark))})
+	}
+	if x.residual != 0 {
+		av := ir.AvalOf(x.n.Aval)
+		ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(x.residual))})
 	}
 	for k, j := range outs {
 		if j < 0 {

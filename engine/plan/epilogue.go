@@ -14,35 +14,101 @@ const matmulAct = 1
 // activations are the functions that a product applies to its sums before it stores them.
 var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh, "silu": kir.ActSilu}
 
-// foldActivations lets a product whose result nothing reads but an activation apply it: the sums are never stored.
-func (b *Builder) foldActivations() {
-	g := b.S.G
+// foldEpilogues lets a product whose result nothing reads but an activation or the addition of a residual do
+// these before it stores: the sums are never stored.
+func (b *Builder) foldEpilogues() {
 	for i := range b.nodes {
 		x := &b.nodes[i]
-		if x.n.Op >= ir.OpProj || x.slot >= 0 || len(x.edges) != 1 || x.edges[0].Value == 0 || !wholeEdge(g, x.edges[0]) {
+		if x.n.Op >= ir.OpProj || x.slot >= 0 || len(x.edges) == 0 || len(x.edges) > 2 {
 			continue
 		}
-		act, ok := activations[op.PrimOf(op.PrimID(x.n.Op)).Called(ir.AttrOf(x.n.Attr))]
-		m := g.Node(x.edges[0].Value).Mark
-		if !ok || m&extBit != 0 {
-			continue
+		p := op.PrimOf(op.PrimID(x.n.Op))
+		if len(x.edges) == 1 {
+			if act, ok := activations[p.Called(ir.AttrOf(x.n.Attr))]; ok {
+				b.foldActivation(i, act)
+			}
+		} else if p.Name == "add" {
+			_ = b.foldResidual(i, 0) || b.foldResidual(i, 1)
 		}
-		p := &b.nodes[m-1]
-		if p.n.Op != matmulOp || p.n.Uses != 1 || b.W.Out[m-1] || p.slot >= 0 || p.heir >= 0 || ir.AttrOf(p.n.Attr)[matmulAct] != int64(kir.ActNone) {
-			continue
-		}
-		p.act, p.actBy = act, i
-		x.folded = true
 	}
+}
+
+// product gives the local number of the product whose result is the value of edge e, read whole there and nowhere else; -1
+// when it is something else or must be stored.
+func (b *Builder) product(e ir.Edge) int {
+	if e.Value == 0 || !wholeEdge(b.S.G, e) {
+		return -1
+	}
+	m := b.S.G.Node(e.Value).Mark
+	if m&extBit != 0 {
+		return -1
+	}
+	i := int(m - 1)
+	switch v := &b.nodes[i]; {
+	case v.n.Uses != 1 || b.W.Out[i] || v.slot >= 0 || v.heir >= 0:
+		return -1
+	case v.product >= 0:
+		return v.product
+	case v.n.Op == matmulOp:
+		return i
+	}
+	return -1
+}
+
+// foldActivation lets the product that node i alone reads apply act.
+func (b *Builder) foldActivation(i int, act kir.Activation) {
+	x := &b.nodes[i]
+	at := b.product(x.edges[0])
+	if at < 0 {
+		return
+	}
+	p := &b.nodes[at]
+	if p.writes >= 0 || ir.AttrOf(p.n.Attr)[matmulAct] != int64(kir.ActNone) {
+		return
+	}
+	p.act, p.writes, x.product = act, i, at
+}
+
+// foldResidual lets the product behind edge j of the addition i add the other operand, where that is there when the product
+// is made. Half types are left alone: they round the product before they add.
+func (b *Builder) foldResidual(i, j int) bool {
+	g, x := b.S.G, &b.nodes[i]
+	at, r := b.product(x.edges[j]), x.edges[1-j]
+	if at < 0 || r.Value == 0 || !wholeEdge(g, r) {
+		return false
+	}
+	p, av, m := &b.nodes[at], ir.AvalOf(x.n.Aval), g.Node(r.Value)
+	if p.residual != 0 {
+		return false
+	}
+	if d := av.DType; d != ir.F32 && d != ir.F64 || ir.AvalOf(p.n.Aval).DType != d || ir.AvalOf(m.Aval).DType != d || ir.LayoutOf(r.Layout).Numel != av.Layout.Numel {
+		return false
+	}
+	if m.Mark&extBit == 0 && b.nodes[m.Mark-1].main >= at || b.depth(p) == 0 {
+		return false
+	}
+	p.residual, p.writes, x.product = m.Mark, i, at
+	return true
+}
+
+// depth is the number of terms of a product's sums.
+func (b *Builder) depth(p *node) int64 {
+	shape := ir.LayoutOf(p.edges[0].Layout).Shape
+	return shape[len(shape)-1]
 }
 
 // attrOf gives the attributes of a node as it is lowered.
 func (x *node) attrOf() []int64 {
 	attr := ir.AttrOf(x.n.Attr)
-	if x.act == kir.ActNone {
+	if x.writes < 0 {
 		return attr
 	}
 	attr = slices.Clone(attr)
-	attr[matmulAct] = int64(x.act)
+	if x.act != kir.ActNone {
+		attr[matmulAct] = int64(x.act)
+	}
+	if x.residual != 0 {
+		attr = append(attr, 1)
+	}
 	return attr
 }

@@ -122,7 +122,7 @@ typedef struct {
 	int64_t batch[3], M, N, K;
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
-	int32_t nbatch, type, act, bias, nk, nn;
+	int32_t nbatch, type, act, bias, residual, nk, nn;
 } tl_gemm;
 
 // A run of columns of a panel of B: from column to, of elements that are step apart, the first at from.
@@ -263,8 +263,8 @@ typedef struct {
 	void (*packturn64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
-	void (*epilogue32)(float *c, const float *bias, int64_t biasn, int64_t n, int act);
-	void (*epilogue64)(double *c, const double *bias, int64_t biasn, int64_t n, int act);
+	void (*epilogue32)(float *c, const float *bias, int64_t biasn, const float *residual, int64_t n, int act);
+	void (*epilogue64)(double *c, const double *bias, int64_t biasn, const double *residual, int64_t n, int act);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);

@@ -24,7 +24,7 @@ typedef struct {
 	const tl_gemm *g;
 	tl_pool *pool;
 	int64_t M, N, K;
-	const char *a, *b, *bias;
+	const char *a, *b, *bias, *residual; // the residual is laid out as C
 	char *c;
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int act, mr, nr;
@@ -142,7 +142,8 @@ static void batch(gemm *x, int64_t i) {
 	}
 	x->a = x->buf[0] + a * w;
 	x->b = x->buf[1] + b * w;
-	x->c = x->buf[g->bias ? 3 : 2] + c * w;
+	x->c = x->buf[2 + g->bias + g->residual] + c * w;
+	if (g->residual) x->residual = x->buf[2 + g->bias] + c * w;
 }
 
 static void one(gemm *x, int worker, int parallel) {
@@ -206,7 +207,7 @@ static int take_dims(gemm *x) {
 	x->start = x->row + x->K;
 	elements(x->ks, x->bkd, x->nk, 0, x->K, x->row);
 	elements(x->ns, x->bnd, d, 0, x->nstart, x->start);
-	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && !x->act && x->K <= RAW_K;
+	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && !x->act && !x->g->residual && x->K <= RAW_K;
 	for (; d > 0; d--) ordered = ordered && x->bnd[d - 1] >= x->bnd[d] * x->ns[d];
 	int64_t span = x->start[x->nstart - 1] + x->ns[x->nn - 1];
 	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;

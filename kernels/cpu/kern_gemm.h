@@ -209,7 +209,7 @@ static inline float gelu_tanh32(float x) { return x / (1.0f + tl_expf(x * (-1.59
 static inline double gelu_tanh64(double x) { return x / (1.0 + exp(x * (-1.5957691216057308 - 0.07135481627159976 * (x * x)))); }
 
 #define TL_EPILOGUE(s, T, EXP, ERF, GT, HALF_ROOT) \
-	static void epilogue##s(T *c, const T *bias, int64_t bn, int64_t n, int act) { \
+	static void epilogue##s(T *c, const T *bias, int64_t bn, const T *residual, int64_t n, int act) { \
 		if (bias && bn == 1) { TL_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
 		else if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[i * bn]; \
 		switch (act) { \
@@ -218,6 +218,7 @@ static inline double gelu_tanh64(double x) { return x / (1.0 + exp(x * (-1.59576
 		case 3: TL_VEC for (int64_t i = 0; i < n; i++) c[i] = GT(c[i]); break; \
 		case 4: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = x / (1 + EXP(-x)); } break; \
 		} \
+		if (residual) TL_VEC for (int64_t i = 0; i < n; i++) c[i] += residual[i]; \
 	}
 TL_EPILOGUE(32, float, tl_expf, tl_erff, gelu_tanh32, 0.70710678f)
 TL_EPILOGUE(64, double, exp, erf, gelu_tanh64, 0.70710678118654752440)

@@ -30,6 +30,9 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if g.KDims > kir.MaxGemmDims || g.NDims > kir.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type, g.KDims, g.NDims)
 	}
+	if g.Residual && g.Type != ir.F32 && g.Type != ir.F64 {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with a residual", g.Type)
+	}
 	if g.Type == ir.Bool || g.Batch > 3 || !g.Type.IsFloat() && g.Act > kir.ActRelu {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims and activation %d", g.Type, g.Batch, g.Act)
 	}
@@ -57,6 +60,9 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	c.cm, c.cn, c.co = C.int64_t(l.CM), C.int64_t(l.CN), C.int64_t(l.COffset)
 	if g.Bias {
 		c.bias = 1
+	}
+	if g.Residual {
+		c.residual = 1
 	}
 	return c, nil
 }

@@ -24,13 +24,13 @@ type GemmLayout struct {
 	NSize, BNDim        []int // with NDims
 	Params              []Param
 	BufA, BufB, BufBias int // BufBias is -1 without a bias
-	BufC                int
+	BufResidual, BufC   int // BufResidual is -1 without a residual
 	Bufs                []Buf
 }
 
 // Layout gives the parameter and buffer numbers of g.
 func (g *Gemm) Layout() GemmLayout {
-	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1}
+	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufResidual: -1}
 	one := func(k ParamKind) int {
 		l.Params = append(l.Params, Param{Kind: k, Type: ir.I64})
 		return len(l.Params) - 1
@@ -57,6 +57,9 @@ func (g *Gemm) Layout() GemmLayout {
 	if g.Bias {
 		l.BiasN, l.BiasOffset = one(Stride), one(Offset)
 		l.BufBias = buf(Read)
+	}
+	if g.Residual {
+		l.BufResidual = buf(Read)
 	}
 	if g.CStrided {
 		l.CBatch = many(Stride)
@@ -163,6 +166,7 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 	ct := t.ComputeType()
 	var sum float64
 	var isum int64
+	one := ir.EncodeInt(ct, 1)
 	load := func(buf int, at int64) (uint64, error) {
 		if err := inside(t, bufs[buf], at); err != nil {
 			return 0, fmt.Errorf("buffer %d: %w", buf, err)
@@ -192,17 +196,25 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 		if err != nil {
 			return err
 		}
-		add(x, ir.EncodeInt(ct, 1))
+		add(x, one)
 	}
 	if err := inside(t, bufs[l.BufC], c); err != nil {
 		return fmt.Errorf("C: %w", err)
 	}
-	if t.IsFloat() {
-		StoreBits(t, bufs[l.BufC], c, ir.EncodeFloat(ct, Activate(g.Act, sum)))
-		return nil
-	}
+	sum = Activate(g.Act, sum)
 	if g.Act == ActRelu {
 		isum = max(isum, 0)
+	}
+	if g.Residual {
+		x, err := load(l.BufResidual, c)
+		if err != nil {
+			return err
+		}
+		add(x, one)
+	}
+	if t.IsFloat() {
+		StoreBits(t, bufs[l.BufC], c, ir.EncodeFloat(ct, sum))
+		return nil
 	}
 	StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
 	return nil

@@ -247,7 +247,8 @@ const (
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
 // and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
-// Bufs of the step: A, B, [bias], C. Gemm.Layout numbers all of these; strides that are
+// A residual is laid out as C is and is added to what the activation gives.
+// Bufs of the step: A, B, [bias], [residual], C. Gemm.Layout numbers all of these; strides that are
 // units in the text stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
@@ -256,6 +257,7 @@ type Gemm struct {
 	AUnit, BUnit byte
 	Bias         bool
 	Act          Activation
+	Residual     bool
 	CStrided     bool
 	KDims, NDims int // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
 }

@@ -13,7 +13,7 @@ func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
 // maxGemmBatch is the number of batch dims a kir.Gemm takes.
 const maxGemmBatch = 3
 
-// lowerMatmul makes one GEMM; attributes: has bias, activation.
+// lowerMatmul makes one GEMM; attributes: has bias, activation, and, where a plan has it add one, has residual.
 func lowerMatmul(p *program) {
 	n := p.n
 	a, b, c := p.in(0), p.in(1), p.out(0)
@@ -41,11 +41,14 @@ func lowerMatmul(p *program) {
 	}
 	g := kir.Gemm{Act: kir.Activation(n.Attr[1]),
 		CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
-	var bias *arg
+	var e epilogue
 	if n.Attr[0] != 0 {
-		bias = p.in(2)
+		e.bias = p.in(2)
 	}
-	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, bias, matrix{c.buf, sc, cm, cn, c.offset})
+	if len(n.Attr) > 2 {
+		e.residual = p.in(len(n.In) - 1)
+	}
+	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
 }
 
 // matrix is an operand of product: strides of its batch dims, rows and columns.
@@ -61,10 +64,13 @@ func (x *matrix) strides() []Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// product appends c = act(a @ b + bias) of size[0] rows, size[1] columns and size[2] terms; bias may be nil. g
-// says the activation and whether c has strides; the rest of it follows from the operands.
-func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, bias *arg, c matrix) {
-	p.productOver(g, d, batch, size, a, b, bias, c, nil)
+// epilogue is what is added to a product; nil is nothing.
+type epilogue struct{ bias, residual *arg }
+
+// product appends c = act(a @ b + bias) + residual of size[0] rows, size[1] columns and size[2] terms. g
+// says the activation and whether c has strides, which the residual has too; the rest of it follows from the operands.
+func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix) {
+	p.productOver(g, d, batch, size, a, b, e, c, nil)
 }
 
 // axes are the dims that the depth and the columns of a product are made of.
@@ -81,23 +87,26 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 	a.col, b.row, b.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1]
 	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
 	if len(depth) == 1 && len(columns) == 1 {
-		p.product(kir.Gemm{CStrided: true}, d, batch, size, a, b, nil, c)
+		p.product(kir.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
 		return
 	}
 	g := kir.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns)}
-	p.productOver(g, d, batch, size, a, b, nil, c, constants(slices.Concat(depth, st[0], st[1], columns, bc[0])...))
+	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(slices.Concat(depth, st[0], st[1], columns, bc[0])...))
 }
 
 // productOver ends a product's parameters with rest.
-func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, bias *arg, c matrix, rest []Param) {
+func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []Param) {
 	rows, cols, depth := size[0], size[1], size[2]
-	g.Type, g.Batch, g.Bias = d, len(batch), bias != nil
+	g.Type, g.Batch, g.Bias, g.Residual = d, len(batch), e.bias != nil, e.residual != nil
 	g.AUnit, g.BUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm'), unitDim(b.col, cols, 'n', b.row, depth, 'k')
 	params := slices.Concat(constants(batch...), constants(size[:]...), a.strides(), b.strides())
 	bufs := []int{a.buf, b.buf}
-	if bias != nil {
-		params = append(params, Param{Value: bias.stride[0]}, bias.offset)
-		bufs = append(bufs, bias.buf)
+	if e.bias != nil {
+		params = append(params, Param{Value: e.bias.stride[0]}, e.bias.offset)
+		bufs = append(bufs, e.bias.buf)
+	}
+	if e.residual != nil {
+		bufs = append(bufs, e.residual.buf)
 	}
 	if g.CStrided {
 		params = append(params, c.strides()...)

@@ -174,7 +174,7 @@ func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int6
 		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
 		c.offset.Value = first + at*v.o*v.places
 		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
-			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, nil, c)
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{}, c)
 	}
 }
 
@@ -257,7 +257,7 @@ func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
 		depth := m * v.places
 		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{v.groups}, [3]int64{rows, cols, depth},
 			matrix{buf: turned.buf, batch: []int64{rows * depth}, row: depth, col: 1},
-			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth}, nil,
+			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth}, epilogue{},
 			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: Param{Value: i * v.o * cols}})
 	}
 }

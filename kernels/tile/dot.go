@@ -43,12 +43,20 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 		v[d+1] = b.Stride()
 		bias = b.Load(b.Access(b.Buf(g.Type, kir.Read), b.Offset(), v...))
 	}
-	var cs []int
-	cOffset := -1
+	residualBuf := -1
+	if g.Residual {
+		residualBuf = b.Buf(g.Type, kir.Read)
+	}
+	ofC := func(buf int) int { return b.Linear(buf, -1) }
 	if g.CStrided {
-		cs = strides(d)
+		cs := strides(d)
 		cs[d], cs[d+1] = b.Stride(), b.Stride()
-		cOffset = b.Offset()
+		cOffset := b.Offset()
+		ofC = func(buf int) int { return b.Access(buf, cOffset, cs...) }
+	}
+	residual := -1
+	if g.Residual {
+		residual = b.Load(ofC(residualBuf))
 	}
 	c := b.Buf(g.Type, kir.Write)
 	b.Each()
@@ -59,11 +67,10 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 		v = b.Add(v, bias)
 	}
 	v = activation(b, g.Act, v)
-	if g.CStrided {
-		b.Store(b.Access(c, cOffset, cs...), v)
-	} else {
-		b.Store(b.Linear(c, -1), v)
+	if g.Residual {
+		v = b.Add(v, residual)
 	}
+	b.Store(ofC(c), v)
 	k := b.Kernel()
 	if len(k.Params) != len(l.Params) || len(k.Bufs) != len(l.Bufs) {
 		panic("BUG: tile: the dot kernel's parameters are not the gemm's")

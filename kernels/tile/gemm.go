@@ -35,6 +35,9 @@ func newGemm(g *kir.Gemm, o GemmOptions, threads int) *gemm {
 	}
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4
+		if g.Residual {
+			p.Bufs[l.BufResidual].Vec = 4
+		}
 	}
 	if o.Parts > 1 {
 		p.Bufs = append(p.Bufs, kir.ProcBuf{Type: g.Type.ComputeType(), Access: kir.ReadWrite, Vec: 4, Scratch: true})
@@ -393,7 +396,7 @@ func (g *gen) nestedInline(f func()) {
 	*g.out = append(*g.out, g.nested(f)...)
 }
 
-// epilogue adds the bias, applies the activation and stores.
+// epilogue adds the bias, applies the activation, adds the residual and stores.
 func (m *gemm) epilogue(batch []*kir.Node) {
 	l := m.l
 	base, cm, cn := m.result(batch)
@@ -446,16 +449,26 @@ func (m *gemm) finish(v, bias, at, col, cn *kir.Node) {
 
 func (m *gemm) storeRow(at, col, cn, v *kir.Node) {
 	if m.t.VecC {
-		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: m.let(kir.NDiv(kir.NAdd(at, col), kir.NInt(4))), B: v})
+		vector := m.let(kir.NDiv(kir.NAdd(at, col), kir.NInt(4)))
+		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: vector, B: m.addResidual(vector, v, 4)})
 		return
 	}
 	for c := range 4 {
 		x := m.let(kir.NAdd(col, kir.NInt(c)))
 		body := m.nested(func() {
-			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: m.let(kir.NAdd(at, kir.NMul(x, cn))), B: kir.NLane(v, c)})
+			element := m.let(kir.NAdd(at, kir.NMul(x, cn)))
+			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: element, B: m.addResidual(element, kir.NLane(v, c), 1)})
 		})
 		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(x, m.param(m.l.N)), Body: body})
 	}
+}
+
+// addResidual is v with the residual at an address of C.
+func (m *gemm) addResidual(at, v *kir.Node, width int) *kir.Node {
+	if !m.g.Residual {
+		return v
+	}
+	return m.let(kir.NAdd(v, kir.NLoad(m.l.BufResidual, m.work(), width, at)))
 }
 
 // bias is the four bias values from column col, nil without a bias.

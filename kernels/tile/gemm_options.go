@@ -95,8 +95,8 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 		if caps.Software || c.threads() > caps.MaxThreads || c.sharedBytes(g) > caps.MaxWorkgroupBytes {
 			continue
 		}
-		for _, parts := range [...]int{1, 2, 3, 4, 6, 8} {
-			if !size.divides(&c, parts) {
+		for _, parts := range [...]int{1, 2, 3, 4, 6, 8, 16, 32, 64} {
+			if !size.divides(&c, parts) || parts > 8 && size.k < deep {
 				break
 			}
 			if t := c.estimate(size, parts, g.BUnit == 'k', caps); bestTime == 0 || t < bestTime {
@@ -109,6 +109,10 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	Align(g, &best, params)
 	return best
 }
+
+// deep is the K from which on a product may be cut into more than 8 parts: one of few rows and columns, whose
+// tiles would leave most of the device without work.
+const deep = 16384
 
 // tiled reports the types that tiles work on: those of 32-bit sums.
 func tiled(t ir.DType) bool {

@@ -224,20 +224,26 @@ func (s *suite) gemm(t *testing.T) {
 		at, bt, bias   bool
 		act            kir.Activation
 		dtype          ir.DType
+		residual       bool
 	}{
-		{8, 8, 8, 0, false, false, false, kir.ActNone, ir.F32},
-		{64, 64, 64, 0, false, false, true, kir.ActRelu, ir.F32},
-		{33, 17, 29, 0, true, false, false, kir.ActNone, ir.F32},
-		{31, 65, 10, 0, false, true, true, kir.ActGelu, ir.F32},
-		{5, 3, 70, 3, false, false, false, kir.ActNone, ir.F32},
-		{1, 40, 33, 0, false, true, false, kir.ActNone, ir.F32},
-		{40, 1, 33, 0, false, false, true, kir.ActSilu, ir.F32},
-		{16, 16, 16, 2, true, true, true, kir.ActGeluTanh, ir.F32},
-		{12, 20, 9, 0, false, false, false, kir.ActNone, ir.F16},
-		{7, 5, 0, 0, false, false, false, kir.ActNone, ir.F32},
+		{8, 8, 8, 0, false, false, false, kir.ActNone, ir.F32, false},
+		{64, 64, 64, 0, false, false, true, kir.ActRelu, ir.F32, false},
+		{33, 17, 29, 0, true, false, false, kir.ActNone, ir.F32, false},
+		{31, 65, 10, 0, false, true, true, kir.ActGelu, ir.F32, false},
+		{5, 3, 70, 3, false, false, false, kir.ActNone, ir.F32, false},
+		{1, 40, 33, 0, false, true, false, kir.ActNone, ir.F32, false},
+		{40, 1, 33, 0, false, false, true, kir.ActSilu, ir.F32, false},
+		{16, 16, 16, 2, true, true, true, kir.ActGeluTanh, ir.F32, false},
+		{12, 20, 9, 0, false, false, false, kir.ActNone, ir.F16, false},
+		{7, 5, 0, 0, false, false, false, kir.ActNone, ir.F32, false},
+		{31, 65, 10, 0, false, true, true, kir.ActSilu, ir.F32, true},
+		{5, 6, 70, 3, true, false, false, kir.ActNone, ir.F32, true},
+		{1, 40, 33, 0, false, true, true, kir.ActNone, ir.F32, true},
+		{40, 1, 33, 0, false, false, true, kir.ActNone, ir.F32, true},
+		{200, 96, 300, 0, false, false, true, kir.ActNone, ir.F32, true},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d_%v_%v_%v", c.m, c.n, c.k, c.at, c.bt, c.dtype), func(t *testing.T) {
-			g := &kir.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Act: c.act}
+			g := &kir.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Act: c.act, Residual: c.residual}
 			if c.batch > 0 {
 				g.Batch = 1
 			}
@@ -256,6 +262,9 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 	sizes := []int{batch * m * k, batch * k * n}
 	if g.Bias {
 		sizes = append(sizes, n)
+	}
+	if g.Residual {
+		sizes = append(sizes, batch*m*n)
 	}
 	sizes = append(sizes, batch*m*n)
 	var host [][]byte

@@ -27,7 +27,7 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	if aligned {
 		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
 	}
-	g := &kir.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0}
+	g := &kir.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0, Residual: r.IntN(3) == 0 && (t == ir.F32 || t == ir.F64)}
 	g.Act = kir.Activation(r.IntN(5))
 	if !t.IsFloat() {
 		g.Act = []kir.Activation{kir.ActNone, kir.ActRelu}[r.IntN(2)]
@@ -88,6 +88,9 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	}
 	if g.CStrided {
 		size = matrix(m, n, r.IntN(2) == 0, false, rowCol)
+	}
+	if g.Residual {
+		gen.fill(t, size)
 	}
 	gen.buffer(t, kir.Write, size)
 	c.Bufs = gen.bufs

@@ -70,6 +70,62 @@ def test_other_readers_see_the_sums(device: str, program) -> None:
     oracle.assert_equal(program(torchlette, torchlette.nn.functional.linear(*ours)), program(torch, torch.nn.functional.linear(*theirs)))
 
 
+RESIDUALS = {
+    "x + product": lambda lib, y, x: x + y,
+    "product + x": lambda lib, y, x: y + x,
+    "x + activation": lambda lib, y, x: x + lib.nn.functional.silu(y),
+    "twice": lambda lib, y, x: x + (x + y),
+    "of another shape": lambda lib, y, x: y.view(10, 9) + x.view(10, 9),
+}
+
+
+@pytest.mark.parametrize("name", RESIDUALS)
+@pytest.mark.parametrize("bias", (False, True))
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_a_residual_is_added_by_the_product(device: str, name: str, bias: bool, dtype: str) -> None:
+    if dtype == "float64" and device != "cpu":
+        dtype = "float32"
+    arrays = [np.random.default_rng(1).standard_normal(s).astype(dtype) for s in ((2, 5, 7), (9, 7), (9,), (2, 5, 9))]
+    (a, w, b, x), (ta, tw, tb, tx) = [oracle.ours(v, device) for v in arrays], [oracle.theirs(v) for v in arrays]
+    got = RESIDUALS[name](torchlette, torchlette.nn.functional.linear(a, w, b if bias else None), x)
+    oracle.assert_equal(got, RESIDUALS[name](torch, torch.nn.functional.linear(ta, tw, tb if bias else None), tx))
+    assert kernels(got) == (["add", "matmul"] if name == "twice" else ["matmul"])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda lib, y, x: (x + y) * y,  # read twice
+        lambda lib, y, x: x[:, :1] + y,  # broadcast
+        lambda lib, y, x: x.transpose(0, 1) + y.transpose(0, 1),  # in another order
+        lambda lib, y, x: x.add_(y),  # into what is there
+        lambda lib, y, x: lib.add(x, y, alpha=2),
+        lambda lib, y, x: y + lib.relu(y.sum()) * x,  # what is added comes after the product, and from it
+        lambda lib, y, x: y.half() + x.half(),
+        lambda lib, y, x: lib.cat((y, y)) + lib.cat((x, x)),
+        lambda lib, y, x: lib.nn.functional.linear(x[..., :0], lib.zeros(9, 0, device=x.device), y[0, 0]) + x,  # a product of no terms
+    ],
+)
+def test_other_additions_are_made_apart(device: str, program) -> None:
+    ours, theirs = operands(device)
+    x = np.random.default_rng(1).standard_normal((2, 5, 9)).astype("float32")
+    got = program(torchlette, torchlette.nn.functional.linear(*ours), oracle.ours(x, device))
+    oracle.assert_equal(got, program(torch, torch.nn.functional.linear(*theirs), oracle.theirs(x)))
+
+
+def test_a_residual_block_trains_through_it(device: str) -> None:
+    rng = np.random.default_rng(2)
+    arrays = [(0.3 * rng.standard_normal(s)).astype("float32") for s in ((4, 6), (8, 6), (8,), (6, 8), (6,))]
+    ours, theirs = ([make(a, requires_grad=True) for a in arrays] for make in (lambda a, **k: oracle.ours(a, device, **k), oracle.theirs))
+    for lib, (x, up, b, down, c) in ((torchlette, ours), (torch, theirs)):
+        y = x
+        for _ in range(2):
+            y = y + lib.nn.functional.linear(lib.nn.functional.gelu(lib.nn.functional.linear(y, up, b)), down, c)
+        (y * y).sum().backward()
+    for a, b in zip(ours, theirs, strict=True):
+        oracle.assert_equal(a.grad, b.grad)
+
+
 def test_a_product_that_is_kept_is_stored(device: str) -> None:
     ours, theirs = operands(device)
     y, want = torchlette.nn.functional.linear(*ours), torch.nn.functional.linear(*theirs)
