@@ -25,12 +25,12 @@ type node struct {
 	throughSlot int
 	throughScal int // window scalar that holds the view's offset
 	skip        bool
-	// A product applies act to its sums, adds residual (the mark of a value, 0 for none), and writes the value of
-	// node writes; the nodes that did so are folded, product being its local number. -1: none.
+	// A node with an epilogue applies act to its result, adds residual (the mark of a value, 0 for none), and writes the
+	// value of node writes; the nodes that did so are folded into it, their into being its local number. -1: none.
 	act      kir.Activation
 	residual uint32
 	writes   int
-	product  int
+	into     int
 	heir     int // local number of the value that goes on in this one's buffer; -1 for none
 	offBase  int // index of the first edge's offset
 	scalBase int
@@ -102,7 +102,7 @@ func (b *Builder) analyse() {
 	for i, id := range b.W.Nodes {
 		n := g.Node(id)
 		x := &b.nodes[i]
-		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, writes: -1, product: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
+		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, writes: -1, into: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
 		for _, e := range x.edges {
 			if e.Value == 0 {
 				continue
@@ -354,7 +354,7 @@ func (b *Builder) emit(i int) error {
 	if x.n.Op == ir.OpProj {
 		return nil // assigned with its main node
 	}
-	if x.product < 0 {
+	if x.into < 0 {
 		if err := b.produce(i); err != nil {
 			return err
 		}
@@ -401,7 +401,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	dev := ir.AvalOf(x.n.Aval).Device
 	caps := b.Caps(dev)
 	ln := &b.ln
-	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder}
+	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder, Residual: x.residual != 0}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {

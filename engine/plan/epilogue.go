@@ -15,7 +15,7 @@ const matmulAct = 1
 var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh, "silu": kir.ActSilu}
 
 // foldEpilogues lets a product whose result nothing reads but an activation or the addition of a residual do
-// these before it stores: the sums are never stored.
+// these before it stores, and the cotangent of a normalized value be added to the one that goes around the layer.
 func (b *Builder) foldEpilogues() {
 	for i := range b.nodes {
 		x := &b.nodes[i]
@@ -33,9 +33,9 @@ func (b *Builder) foldEpilogues() {
 	}
 }
 
-// product gives the local number of the product whose result is the value of edge e, read whole there and nowhere else; -1
-// when it is something else or must be stored.
-func (b *Builder) product(e ir.Edge) int {
+// maker gives the local number of the node with an epilogue that makes the value of edge e, read whole there and nowhere
+// else; -1 when it is something else or must be stored.
+func (b *Builder) maker(e ir.Edge) int {
 	if e.Value == 0 || !wholeEdge(b.S.G, e) {
 		return -1
 	}
@@ -47,9 +47,9 @@ func (b *Builder) product(e ir.Edge) int {
 	switch v := &b.nodes[i]; {
 	case v.n.Uses != 1 || b.W.Out[i] || v.slot >= 0 || v.heir >= 0:
 		return -1
-	case v.product >= 0:
-		return v.product
-	case v.n.Op == matmulOp:
+	case v.into >= 0:
+		return v.into
+	case v.n.Op == matmulOp || v.n.Op == layerNormGradOp:
 		return i
 	}
 	return -1
@@ -58,22 +58,22 @@ func (b *Builder) product(e ir.Edge) int {
 // foldActivation lets the product that node i alone reads apply act.
 func (b *Builder) foldActivation(i int, act kir.Activation) {
 	x := &b.nodes[i]
-	at := b.product(x.edges[0])
+	at := b.maker(x.edges[0])
 	if at < 0 {
 		return
 	}
 	p := &b.nodes[at]
-	if p.writes >= 0 || ir.AttrOf(p.n.Attr)[matmulAct] != int64(kir.ActNone) {
+	if p.n.Op != matmulOp || p.writes >= 0 || ir.AttrOf(p.n.Attr)[matmulAct] != int64(kir.ActNone) {
 		return
 	}
-	p.act, p.writes, x.product = act, i, at
+	p.act, p.writes, x.into = act, i, at
 }
 
-// foldResidual lets the product behind edge j of the addition i add the other operand, where that is there when the product
-// is made. Half types are left alone: they round the product before they add.
+// foldResidual lets the maker of edge j of the addition i add the other operand, where that is there when the maker
+// runs. Half types are left alone: their sums are rounded before they are added.
 func (b *Builder) foldResidual(i, j int) bool {
 	g, x := b.S.G, &b.nodes[i]
-	at, r := b.product(x.edges[j]), x.edges[1-j]
+	at, r := b.maker(x.edges[j]), x.edges[1-j]
 	if at < 0 || r.Value == 0 || !wholeEdge(g, r) {
 		return false
 	}
@@ -84,10 +84,10 @@ func (b *Builder) foldResidual(i, j int) bool {
 	if d := av.DType; d != ir.F32 && d != ir.F64 || ir.AvalOf(p.n.Aval).DType != d || ir.AvalOf(m.Aval).DType != d || ir.LayoutOf(r.Layout).Numel != av.Layout.Numel {
 		return false
 	}
-	if m.Mark&extBit == 0 && b.nodes[m.Mark-1].main >= at || b.depth(p) == 0 {
+	if m.Mark&extBit == 0 && b.nodes[m.Mark-1].main >= at || p.n.Op == matmulOp && b.depth(p) == 0 {
 		return false
 	}
-	p.residual, p.writes, x.product = m.Mark, i, at
+	p.residual, p.writes, x.into = m.Mark, i, at
 	return true
 }
 
@@ -100,15 +100,10 @@ func (b *Builder) depth(p *node) int64 {
 // attrOf gives the attributes of a node as it is lowered.
 func (x *node) attrOf() []int64 {
 	attr := ir.AttrOf(x.n.Attr)
-	if x.writes < 0 {
+	if x.act == kir.ActNone {
 		return attr
 	}
 	attr = slices.Clone(attr)
-	if x.act != kir.ActNone {
-		attr[matmulAct] = int64(x.act)
-	}
-	if x.residual != 0 {
-		attr = append(attr, 1)
-	}
+	attr[matmulAct] = int64(x.act)
 	return attr
 }

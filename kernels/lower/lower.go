@@ -32,6 +32,8 @@ type Node struct {
 	In   []Operand
 	Out  []Output
 	Bufs int // number of local buffers used by In and Out
+	// Residual: the last operand is dense, has the first output's shape and dtype, and is added to it.
+	Residual bool
 	// GemmDims and InOrder are those of the device's device.Caps.
 	GemmDims, InOrder bool
 }

@@ -13,7 +13,7 @@ func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
 // maxGemmBatch is the number of batch dims a kir.Gemm takes.
 const maxGemmBatch = 3
 
-// lowerMatmul makes one GEMM; attributes: has bias, activation, and, where a plan has it add one, has residual.
+// lowerMatmul makes one GEMM; attributes: has bias, activation.
 func lowerMatmul(p *program) {
 	n := p.n
 	a, b, c := p.in(0), p.in(1), p.out(0)
@@ -45,7 +45,7 @@ func lowerMatmul(p *program) {
 	if n.Attr[0] != 0 {
 		e.bias = p.in(2)
 	}
-	if len(n.Attr) > 2 {
+	if n.Residual {
 		e.residual = p.in(len(n.In) - 1)
 	}
 	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})

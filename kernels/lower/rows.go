@@ -181,6 +181,12 @@ func lowerLayerNormGrad(p *program) {
 		w = s.column(p.in(4))
 		args = append(args, w)
 	}
+	add := func(_ *kernel, v int) int { return v }
+	if p.n.Residual {
+		residual := s.full(p.in(len(p.n.In) - 1))
+		args = append(args, residual)
+		add = func(k *kernel, v int) int { return k.Add(v, k.load(residual)) }
+	}
 	t := x.dtype.ComputeType()
 	k := p.kernel("layer_norm_grad_"+x.dtype.String(), s.outer, s.inner, 0, args...)
 	n := k.Cast(t, k.size(s.count()))
@@ -193,14 +199,14 @@ func lowerLayerNormGrad(p *program) {
 	c := k.Reduce(kir.Sum, k.Mul(gw, xhat))
 	if p.n.Attr[2] != 0 {
 		k.Each()
-		k.store(out, k.Fma(gw, r, k.Mul(xhat, k.Neg(k.Mul(r, k.Div(k.Acc(c), n))))))
+		k.store(out, add(k, k.Fma(gw, r, k.Mul(xhat, k.Neg(k.Mul(r, k.Div(k.Acc(c), n)))))))
 		k.launch()
 		return
 	}
 	a := k.Reduce(kir.Sum, gw)
 	k.Each()
 	slope, rest := k.Mul(r, k.Div(k.Acc(c), n)), k.Mul(r, k.Div(k.Acc(a), n))
-	k.store(out, k.Fma(gw, r, k.Fma(xhat, k.Neg(slope), k.Neg(rest))))
+	k.store(out, add(k, k.Fma(gw, r, k.Fma(xhat, k.Neg(slope), k.Neg(rest)))))
 	k.launch()
 }
 

@@ -126,6 +126,22 @@ def test_a_residual_block_trains_through_it(device: str) -> None:
         oracle.assert_equal(a.grad, b.grad)
 
 
+@pytest.mark.parametrize("norm", ("layer_norm", "rms_norm"))
+def test_the_cotangent_of_a_normalized_value_is_added_to_the_one_around_it(device: str, norm: str) -> None:
+    x0, w0 = (np.random.default_rng(3).standard_normal(s).astype("float32") for s in ((4, 5, 6), (6,)))
+    grads = []
+    for lib, make in ((torchlette, lambda a: oracle.ours(a, device, requires_grad=True)), (torch, lambda a: oracle.theirs(a, requires_grad=True))):
+        x, w = make(x0), make(w0)
+        y = x * 2
+        z = y * y + lib.sin(getattr(lib.nn.functional, norm)(y, (6,), w))
+        z.sum().backward()
+        grads.append((x.grad, w.grad))
+    for a, b in zip(*grads, strict=True):
+        oracle.assert_equal(a, b)
+    count = collections.Counter(kernels(grads[0][0]))
+    assert count["layer_norm_grad"] == 1 and count["add"] == 2, "y * y has two cotangents, and z is a sum"
+
+
 def test_a_product_that_is_kept_is_stored(device: str) -> None:
     ours, theirs = operands(device)
     y, want = torchlette.nn.functional.linear(*ours), torch.nn.functional.linear(*theirs)
