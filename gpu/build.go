@@ -78,8 +78,9 @@ type step struct {
 	offsets  []device.Param // run-time offsets that decide the form
 	window   window
 	// pass is the program, of those of the kernel, that this dispatch runs; there are passes.
-	pass, passes int
-	reach        []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
+	// They hand results on in scratch memory number handover.
+	pass, passes, handover int
+	reach                  []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
 }
 
 // patch is a parameter word computed at run time.
@@ -97,10 +98,18 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 	}
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
 	list := make([]step, 0, len(steps))
+	reductions := 0
 	for i := range steps {
 		for _, s := range d.windows(steps[i]) {
 			s.index = i
-			list = append(list, d.passes(s)...)
+			passes := d.passes(s)
+			if len(passes) > 1 && s.Kind != device.RunGemm {
+				for n := range passes {
+					passes[n].handover = 1 + reductions%(handovers-1)
+				}
+				reductions++
+			}
+			list = append(list, passes...)
 		}
 	}
 	for i := range list {
@@ -340,6 +349,10 @@ func (d *Device) buildForm(s *step, f int) error {
 	return nil
 }
 
+// handovers is the number of scratch memories: the first is that of products, whose parts are large; reductions
+// have the others by turns, so that neighbours run side by side.
+const handovers = 4
+
 // passes makes one step of each pass of s. They follow each other in scratch memory: they
 // keep their order, and are not merged with others.
 func (d *Device) passes(s step) []step {
@@ -362,10 +375,11 @@ func (d *Device) passes(s step) []step {
 	return list
 }
 
-// needScratch makes the buffer that passes hand partial results on in, or a larger one.
+// needScratch makes scratch memory number i, in which passes hand partial results on, or makes it larger.
 // Submissions under way keep the old one.
-func (d *Device) needScratch(bytes int64) error {
-	if d.handoverBytes >= bytes {
+func (d *Device) needScratch(i int, bytes int64) error {
+	old := d.handover[i]
+	if old != nil && old.bytes >= bytes {
 		return nil
 	}
 	bytes = 1 << bits.Len64(uint64(bytes-1))
@@ -373,11 +387,11 @@ func (d *Device) needScratch(bytes int64) error {
 	if err != nil {
 		return d.wrap(err, "scratch memory")
 	}
-	if d.handover != 0 {
-		d.groups.forgetScratch(d.ctx)
-		d.ctx.DestroyBuffer(d.handover)
+	if old != nil {
+		d.groups.forget(d.ctx, old)
+		d.ctx.DestroyBuffer(old.handle)
 	}
-	d.handover, d.handoverBytes = h, bytes
+	d.handover[i] = &Buffer{handle: h, bytes: bytes}
 	return nil
 }
 
@@ -445,8 +459,12 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 			}
 		}
 	}
-	if s.Kind == device.RunGemm && key.gemm.Parts > 1 {
-		if err := d.needScratch(int64(key.gemm.ScratchBytes(s.Gemm, constants(s.Params)))); err != nil {
+	if s.passes > 1 {
+		bytes := int64(tile.ScratchBytes)
+		if s.Kind == device.RunGemm {
+			bytes = int64(key.gemm.ScratchBytes(s.Gemm, constants(s.Params)))
+		}
+		if err := d.needScratch(s.handover, bytes); err != nil {
 			return nil, err
 		}
 	}
@@ -490,9 +508,6 @@ func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
 			sh.UniformBytes = m.ParamBytes()
 			continue
 		case b.Kind == wgsl.BindScratch:
-			if err := d.needScratch(tile.ScratchBytes); err != nil {
-				return nil, err
-			}
 			sh.Bindings = append(sh.Bindings, StorageReadWrite)
 		case b.Kind == wgsl.BindStorage && b.ReadOnly:
 			sh.Bindings = append(sh.Bindings, StorageRead)

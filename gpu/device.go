@@ -50,13 +50,12 @@ type Device struct {
 	fault Handle // the error word
 	// handover is the scratch memory of kernels in several passes, made at first use; it
 	// grows while programs are built.
-	handover      Handle
-	handoverBytes int64
-	faults        faultState
-	profile       profiler
-	scratch       []Record
-	bindings      []BufferBinding
-	stats         counters
+	handover [handovers]*Buffer
+	faults   faultState
+	profile  profiler
+	scratch  []Record
+	bindings []BufferBinding
+	stats    counters
 }
 
 // counters are reported by Stats.
@@ -246,8 +245,10 @@ func (d *Device) Close() {
 		d.ctx.DestroyBuffer(b.handle)
 	}
 	d.ctx.DestroyBuffer(d.fault)
-	if d.handover != 0 {
-		d.ctx.DestroyBuffer(d.handover)
+	for _, b := range d.handover {
+		if b != nil {
+			d.ctx.DestroyBuffer(b.handle)
+		}
 	}
 	d.ctx.Close()
 	d.ctx = nil

@@ -14,8 +14,6 @@ type group struct {
 	hash   uint64
 	used   uint64 // number of the run that used it last
 	dead   bool   // released: it names a freed buffer, or made room
-	// scratch: it names the device's scratch memory.
-	scratch bool
 }
 
 // groupCache finds bind groups by layout and buffers, and lets the least recently
@@ -125,17 +123,6 @@ func (c *groupCache) forget(ctx Context, b *Buffer) {
 		c.release(ctx, g, b)
 	}
 	b.groups = nil
-}
-
-// forgetScratch drops the groups that name scratch memory.
-func (c *groupCache) forgetScratch(ctx Context) {
-	for _, l := range c.byHash {
-		for _, g := range slices.Clone(l) {
-			if g.scratch {
-				c.release(ctx, g, nil)
-			}
-		}
-	}
 }
 
 func (c *groupCache) close(ctx Context) {

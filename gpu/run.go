@@ -198,6 +198,8 @@ func (p *program) bindGroup(s *step) error {
 		switch b.Kind {
 		case wgsl.BindParams:
 			buf = p.uniform
+		case wgsl.BindScratch:
+			buf = d.handover[s.handover]
 		case wgsl.BindStorage:
 			buf = p.last[s.Bufs[b.Buf]]
 			if buf == nil {
@@ -232,15 +234,13 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	d := p.dev
 	m := s.forms[s.form].module
 	d.bindings = d.bindings[:0]
-	scratch := false
 	for i, b := range m.Bindings {
 		var e BufferBinding
 		switch b.Kind {
 		case wgsl.BindParams:
 			e = BufferBinding{Buffer: p.uniform.handle, Bytes: int64(m.ParamBytes())}
 		case wgsl.BindScratch:
-			e = BufferBinding{Buffer: d.handover, Bytes: d.handoverBytes}
-			scratch = true
+			e = BufferBinding{Buffer: p.bufs[i].handle, Bytes: p.bufs[i].bytes}
 		case wgsl.BindError:
 			e = BufferBinding{Buffer: d.fault, Bytes: faultBytes}
 		case wgsl.BindStorage:
@@ -262,7 +262,7 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	if err != nil {
 		return nil, d.wrap(err, "binding of the buffers of "+s.name())
 	}
-	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs, scratch: scratch}
+	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs}
 	d.groups.add(d.ctx, g)
 	return g, nil
 }

@@ -76,8 +76,8 @@ func (s *scheduler) behindBarrier(i int) bool {
 // fillWave adds to the wave steps soon after i that depend on none of it.
 func (s *scheduler) fillWave(i int) {
 	for j := i + 1; j < min(len(s.steps), i+1+lookAhead); j++ {
-		if s.placed[j] || s.waits[j] > 0 || s.behindBarrier(j) || s.steps[j].passes > 1 {
-			continue // passes share scratch memory: steps that have several keep their order
+		if s.placed[j] || s.waits[j] > 0 || s.behindBarrier(j) {
+			continue
 		}
 		if members := s.gather(j); !slices.ContainsFunc(members, s.behindBarrier) {
 			s.dispatch(members)
@@ -105,13 +105,12 @@ func (s *scheduler) dispatch(members []int) {
 
 // depend finds which steps must keep their order.
 func (s *scheduler) depend(slots int) {
-	touched := make([][]touch, slots)
+	touched := make([][]touch, slots+handovers) // scratch memory follows the slots
 	checked := -1
 	for i := range s.steps {
 		st := &s.steps[i]
 		before := map[int]bool{}
-		for b, slot := range st.Bufs {
-			t := st.touch(b, s.d)
+		note := func(slot int, t touch) {
 			t.step = i
 			kept := touched[slot][:0]
 			for _, o := range touched[slot] {
@@ -124,6 +123,12 @@ func (s *scheduler) depend(slots int) {
 				kept = append(kept, o)
 			}
 			touched[slot] = append(kept, t)
+		}
+		for b, slot := range st.Bufs {
+			note(slot, st.touch(b, s.d))
+		}
+		if st.passes > 1 {
+			note(slots+st.handover, touch{hi: math.MaxInt64, write: true})
 		}
 		// The error word keeps the first error: checks stay in order.
 		if st.checks() {

@@ -113,6 +113,35 @@ func TestWavesAreFilled(t *testing.T) {
 	}
 }
 
+// TestReductionsInPassesRunSideBySide: neighbours hand on partial sums in scratch memories of their own; a fourth
+// waits for that of the first.
+func TestReductionsInPassesRunSideBySide(t *testing.T) {
+	const n = 1 << 18
+	b := kir.NewBuilder("total", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	out := b.Access(b.Buf(ir.F32, kir.Write), -1, kir.Unit, kir.Broadcast)
+	b.Each()
+	sum := b.Reduce(kir.Sum, x)
+	b.Map()
+	b.Store(out, b.Acc(sum))
+	k := b.Kernel()
+	for count, waves := range map[int]int64{1: 2, 3: 2, 4: 4} {
+		dev := open(t, fake.New(), gpu.Options{Hardware: true})
+		var steps []device.Step
+		bind := &device.Binding{}
+		for i := range count {
+			steps = append(steps, device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{2 * i, 2*i + 1}, Params: []device.Param{device.Const(1), device.Const(n)}})
+			bind.Bufs = append(bind.Bufs, zeros(t, dev, n), zeros(t, dev, 1))
+		}
+		p, err := dev.Build(steps, 2*count)
+		require.NoError(t, err)
+		_, err = dev.Run(p, bind)
+		require.NoError(t, err)
+		assert.Equal(t, int64(2*count), dev.Stats()["dispatches"], "two passes each")
+		assert.Equal(t, waves, dev.Stats()["waves"], "%d sums", count)
+	}
+}
+
 // TestChecksKeepTheirOrder: of two failed checks the first in program order is reported.
 func TestChecksKeepTheirOrder(t *testing.T) {
 	d := fake.New()
