@@ -37,7 +37,7 @@ func forms(r *rand.Rand, c *kirtest.Case, i64 bool) []Options {
 	default:
 		drawn.Unroll = 1 + r.IntN(3)
 		drawn.Peel = peels(k) && drawn.Vec == 1 && r.IntN(2) == 0
-		if splits(k) && !drawn.Peel {
+		if splits(k) {
 			drawn.Parts = 1 + r.IntN(4)
 		}
 	}
@@ -178,4 +178,35 @@ func TestSplitsNeedABinding(t *testing.T) {
 	k, params := b.Kernel(), []uint64{1, 1 << 20}
 	require.Greater(t, Choose(k, params, Caps{MaxBuffers: 3}).Parts, 1)
 	require.Equal(t, 1, Choose(k, params, Caps{MaxBuffers: 2}).Parts)
+}
+
+// Rows of a kernel that accumulates nothing are shared by workgroups in one pass, without scratch memory.
+func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
+	b := kir.NewBuilder("scaled", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	by := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Unit, kir.Broadcast))
+	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b.Each()
+	b.Store(out, b.Mul(x, by))
+	k := b.Kernel()
+	const rows, cols = 3, 70001
+	o := Choose(k, []uint64{rows, cols}, Caps{Units: 264, MaxThreads: 1024})
+	require.Greater(t, o.Parts, 1)
+	require.True(t, o.Peel)
+	require.Len(t, o.Passes(k), 1)
+	p, err := FromKernel(k, o)
+	require.NoError(t, err)
+	require.Len(t, p[0].Bufs, 3)
+	bufs := [][]byte{make([]byte, 4*rows*cols), make([]byte, 4*rows), bytes.Repeat([]byte{0xA5}, 4*rows*cols)}
+	for i := range int64(rows * cols) {
+		kir.StoreBits(ir.F32, bufs[0], i, ir.EncodeFloat(ir.F32, float64(i%1000)))
+	}
+	for i := range int64(rows) {
+		kir.StoreBits(ir.F32, bufs[1], i, ir.EncodeFloat(ir.F32, float64(i+2)))
+	}
+	_, err = run(p, []uint64{rows, cols}, bufs)
+	require.NoError(t, err)
+	for i := range int64(rows * cols) {
+		require.Equal(t, float64(i%1000*(i/cols+2)), ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, bufs[2], i)), i) //nolint:testifylint // exact
+	}
 }

@@ -31,8 +31,10 @@ func (o *Options) chooseRow(k *kir.Kernel, params []uint64, caps Caps) {
 		o.Unroll = max(unroll, 4*unroll/(o.Vec*max(1, innerLoads(k))))
 	}
 	columns := o.columns(outer, caps)
+	peel := func() { o.Peel = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k) }
 	if o.Parts = o.parts(k, outer, inner, columns, caps); o.Parts > 1 {
 		o.Lanes = o.Workgroup / columns
+		peel()
 		return
 	}
 	steps := inner / uint64(o.Vec)
@@ -40,7 +42,7 @@ func (o *Options) chooseRow(k *kir.Kernel, params []uint64, caps Caps) {
 		return
 	}
 	o.chooseLanes(outer, steps, columns, caps)
-	o.Peel = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k)
+	peel()
 }
 
 // columns is the number of rows that consecutive threads work on: a whole cache line of
@@ -65,6 +67,9 @@ func (o *Options) parts(k *kir.Kernel, outer, inner uint64, columns int, caps Ca
 	if caps.Software || outer == 0 || outer*inner < splitFrom || !splits(k) {
 		return 1
 	}
+	if !accumulates(k) {
+		return o.sharers(outer, inner, caps)
+	}
 	bindings := len(k.Bufs) + 1 // and scratch memory
 	if k.Checks {
 		bindings++
@@ -84,6 +89,15 @@ func (o *Options) parts(k *kir.Kernel, outer, inner uint64, columns int, caps Ca
 	}
 	for n > 1 && n*outer*scratchWords(k)*4 > ScratchBytes {
 		n /= 2
+	}
+	return int(n)
+}
+
+// sharers is the number of workgroups that share a row where they need not meet: as many as fill the device.
+func (o *Options) sharers(outer, inner uint64, caps Caps) int {
+	n := uint64(1)
+	for !o.OuterFast && outer*n*2 <= uint64(8*caps.Units) && inner >= 2*n*uint64(o.Workgroup)*fewest {
+		n *= 2
 	}
 	return int(n)
 }

@@ -105,12 +105,12 @@ func (g *gen) stride(from, to *kir.Node, body func(js []*kir.Node)) {
 // line is the number of elements of 32 bits in a line of a cache.
 const line = 32
 
-// peel visits the inner indices up to the first that begins a line of memory, and gives that
+// peel visits this workgroup's inner indices up to the first that begins a line of memory, and gives that
 // index. Threads that write part of a line each would make memory fetch it first.
 func (g *gen) peel(rowStart *kir.Node, body func(js []*kir.Node)) *kir.Node {
-	short := kir.NRem(kir.NSub(kir.NInt(line), kir.NRem(rowStart, kir.NInt(line))), kir.NInt(line))
-	end := g.let(kir.N(kir.OpMin, ir.I32, g.to, short))
-	g.loop(g.lane, end, kir.NInt(g.o.Lanes), func(j *kir.Node) { body([]*kir.Node{j}) })
+	short := kir.NRem(kir.NSub(kir.NInt(line), kir.NRem(kir.NAdd(rowStart, g.from), kir.NInt(line))), kir.NInt(line))
+	end := g.let(kir.N(kir.OpMin, ir.I32, g.to, kir.NAdd(g.from, short)))
+	g.loop(g.let(kir.NAdd(g.from, g.lane)), end, kir.NInt(g.o.Lanes), func(j *kir.Node) { body([]*kir.Node{j}) })
 	return end
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // A kernel with few rows and a long inner space is split: Parts workgroups share a
-// row. Each stage with accumulators ends a pass, whose partial accumulators go to
+// row. One that accumulates nothing stays one pass. Each stage with accumulators ends a pass, whose partial accumulators go to
 // scratch memory; the passes after it join them, in the order of the parts, so that the
 // result does not depend on which workgroup ends first.
 
@@ -39,12 +39,11 @@ func (o Options) Passes(k *kir.Kernel) []pass {
 }
 
 // splits reports that k may be worked in parts.
-func splits(k *kir.Kernel) bool {
-	accs := 0
-	for s := range k.Stages {
-		accs += len(k.Stages[s].Accs)
-	}
-	return accs > 0 && !hasPrefix(k) && !ordered(k) && !writesLoaded(k)
+func splits(k *kir.Kernel) bool { return !hasPrefix(k) && !ordered(k) && !writesLoaded(k) }
+
+// accumulates reports a kernel whose parts hand results on.
+func accumulates(k *kir.Kernel) bool {
+	return slices.ContainsFunc(k.Stages, func(s kir.Stage) bool { return len(s.Accs) > 0 })
 }
 
 func hasPrefix(k *kir.Kernel) bool {
@@ -77,7 +76,7 @@ func words(t ir.DType) int {
 // group of rows.
 func (g *gen) divide(ps pass) *kir.Node {
 	g.from, g.to = kir.NInt(0), g.inner
-	if g.o.Parts > 1 {
+	if g.o.Parts > 1 && accumulates(g.k) {
 		g.p.Bufs = append(g.p.Bufs, kir.ProcBuf{Type: ir.U32, Access: kir.ReadWrite, Vec: 1, Scratch: true})
 	}
 	if !ps.split || g.o.Parts <= 1 {
