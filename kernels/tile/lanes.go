@@ -31,7 +31,9 @@ func (o *Options) chooseRow(k *kir.Kernel, params []uint64, caps Caps) {
 		o.Unroll = max(unroll, 4*unroll/(o.Vec*max(1, innerLoads(k))))
 	}
 	columns := o.columns(outer, caps)
-	peel := func() { o.Peel = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k) }
+	peel := func() {
+		o.Peel = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k)
+	}
 	if o.Parts = o.parts(k, outer, inner, columns, caps); o.Parts > 1 {
 		o.Lanes = o.Workgroup / columns
 		peel()
