@@ -97,9 +97,12 @@ func (m *gemm) generate() {
 	} else {
 		m.singleBuffered()
 	}
-	if o.Parts > 1 {
+	switch {
+	case o.Parts > 1:
 		m.leaveParts(batch)
-	} else {
+	case o.stages(m.g):
+		m.stagedEpilogue(batch)
+	default:
 		m.epilogue(batch)
 	}
 }
