@@ -5,8 +5,9 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// takeOver lets a value that updates another one (a scatter) have the buffer of
-// that one, where it is read for the last time there: no copy is made. heir is set along the chain; a
+// takeOver lets a value that updates another one (a scatter), or a large one that is made element by element of
+// another one (the cotangent of the logits), have the buffer of that one, where it is read for the last time
+// there: no copy is made, and no second buffer. heir is set along the chain; a
 // chain that ends outside the window gets its output's slot at once.
 func (b *Builder) takeOver() {
 	for i := len(b.nodes) - 1; i >= 0; i-- {
@@ -22,22 +23,47 @@ func (b *Builder) takeOver() {
 	}
 }
 
-// updated gives the local value that node i updates; -1 when there is none.
+// largeTemp is the size from which a value takes over another one's buffer that it does not update, in bytes.
+const largeTemp = 1 << 20
+
+// updated gives the local value that node i updates, or may be written over; -1 when there is none.
 func (b *Builder) updated(i int) int {
 	x := &b.nodes[i]
-	if x.n.Op >= ir.OpProj || !op.PrimOf(op.PrimID(x.n.Op)).Updates || x.edges[0].Value == 0 || !wholeEdge(b.S.G, x.edges[0]) {
+	if x.n.Op >= ir.OpProj {
 		return -1
 	}
-	m := b.S.G.Node(x.edges[0].Value).Mark
+	over := b.writtenOver(x)
+	if over < 0 || x.edges[over].Value == 0 || !wholeEdge(b.S.G, x.edges[over]) {
+		return -1
+	}
+	m := b.S.G.Node(x.edges[over].Value).Mark
 	if m&extBit != 0 {
 		return -1
 	}
-	for _, e := range x.edges[1:] {
-		if e.Value != 0 && b.S.G.Node(e.Value).Mark == m {
+	for j, e := range x.edges {
+		if j != over && e.Value != 0 && b.S.G.Node(e.Value).Mark == m {
 			return -1
 		}
 	}
 	return int(m - 1)
+}
+
+// writtenOver gives the edge of x that it updates or may be written over; -1 for none, for small values, and for those that
+// may be written elsewhere than where they are made (see foldEpilogues).
+func (b *Builder) writtenOver(x *node) int {
+	p := op.PrimOf(op.PrimID(x.n.Op))
+	if p.Updates {
+		return 0
+	}
+	if x.n.NProj > 0 || x.n.Op == layerNormGradOp || len(p.InPlace) == 0 || b.bytes(ir.AvalOf(x.n.Aval)) < largeTemp {
+		return -1
+	}
+	for _, q := range p.InPlace {
+		if q[0] == 0 {
+			return q[1]
+		}
+	}
+	return -1
 }
 
 // givesWay reports that value v may end as that of node i.

@@ -38,8 +38,11 @@ func (o Options) Passes(k *kir.Kernel) []pass {
 	return list
 }
 
-// splits reports that k may be worked in parts.
-func splits(k *kir.Kernel) bool { return !hasPrefix(k) && !ordered(k) && !writesLoaded(k) }
+// splits reports that k may be worked in parts. Where it writes what it reads, an element is written from itself,
+// but the next stage would read what it became.
+func splits(k *kir.Kernel) bool {
+	return !hasPrefix(k) && !ordered(k) && (!writesLoaded(k) || len(k.Stages) == 1 && !accumulates(k))
+}
 
 // accumulates reports a kernel whose parts hand results on.
 func accumulates(k *kir.Kernel) bool {

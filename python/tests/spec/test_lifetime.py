@@ -9,6 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 import torchlette
 from torchlette.testing.counters import Delta, levels, stats
@@ -263,6 +264,29 @@ def test_memory_returns(device: str) -> None:
     keep: list[torchlette.Tensor] = []
     with pytest.raises(torchlette.LeakError, match=r"test_lifetime\.py"), torchlette.check_leaks():
         keep.append(torchlette.ones(100, 100, device=device))
+
+
+def test_the_cotangent_of_logits_is_written_over_them(device: str) -> None:
+    """A step that trains through a cross-entropy needs one buffer of the logits' size, and its values are PyTorch's."""
+    rows, width, classes = 64, 4, 8192  # logits of 2 MiB
+    w = (0.01 * torchlette.arange(classes * width, device=device).float().remainder(37)).view(classes, width).requires_grad_()
+    x = torchlette.arange(rows * width, device=device).float().remainder(5).view(rows, width)
+    target = torchlette.arange(rows, device=device) * 3
+
+    def step() -> torchlette.Tensor:
+        loss = torchlette.nn.functional.cross_entropy(x @ w.T, target)
+        return torchlette.autograd.grad(loss, w)[0]
+
+    got = step().tolist()
+    gc.collect()
+    torchlette._C._set_option("reset_peak", "")
+    live = stats()["live_bytes"]
+    again = step().tolist()
+    assert again == got
+    assert stats()["peak_bytes"] - live < 1.5 * rows * classes * 4
+    theirs = torch.tensor(w.tolist(), requires_grad=True)
+    loss = torch.nn.functional.cross_entropy(torch.tensor(x.tolist()) @ theirs.T, torch.tensor(target.tolist()))
+    torch.testing.assert_close(torch.tensor(got), torch.autograd.grad(loss, theirs)[0])
 
 
 def test_mark_step_runs_effects(device: str) -> None:
