@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -34,6 +36,8 @@ type arg struct {
 	once bool
 	// computed: addressed by expressions (see address), not by an access.
 	computed bool
+	// at gives the elements that the argument moves by in a step of a series (see launchAt); nil: it stays.
+	at func(step int64) int64
 
 	access   int
 	kbuf     int
@@ -74,6 +78,13 @@ type kernel struct {
 	outer  int
 	params []Param
 	bufs   []int
+	moves  []move
+}
+
+// move says how an offset parameter changes from step to step of a series.
+type move struct {
+	param int
+	at    func(step int64) int64
 }
 
 // kernel begins a kernel over outer and inner dims. The strides of args cover the
@@ -137,7 +148,10 @@ func (k *kernel) bind(args []*arg) {
 // place makes the access of an argument.
 func (k *kernel) place(a *arg, outer, inner, so, si []int64) {
 	a.offParam = -1
-	if a.offset != (Param{}) {
+	if a.at != nil {
+		k.moves = append(k.moves, move{len(k.params), a.at})
+	}
+	if a.at != nil || a.offset != (Param{}) {
 		a.offParam = k.offset(a.offset)
 	}
 	shape, stride := outer, so
@@ -222,12 +236,24 @@ func (k *kernel) address(a *arg) int {
 }
 
 // launch finishes the kernel and appends its step.
-func (k *kernel) launch() {
+func (k *kernel) launch() { k.series()(0) }
+
+// series finishes the kernel. The function that it gives appends a step of a series: one kernel, of which only offsets differ.
+func (k *kernel) series() (launchAt func(step int64)) {
 	built := k.Kernel()
 	if len(built.Params) != len(k.params) {
 		panic("BUG: lower: kernel and launch disagree on parameters")
 	}
-	k.p.res.Launches = append(k.p.res.Launches, Launch{Kind: device.RunKernel, Kernel: built, Bufs: k.bufs, Params: k.params})
+	return func(step int64) {
+		params := k.params
+		if len(k.moves) > 0 {
+			params = slices.Clone(params)
+			for _, m := range k.moves {
+				params[m.param].Value += m.at(step)
+			}
+		}
+		k.p.res.Launches = append(k.p.res.Launches, Launch{Kind: device.RunKernel, Kernel: built, Bufs: k.bufs, Params: params})
+	}
 }
 
 // collapse drops dims of size 1 and merges neighbours that are one run in every

@@ -22,6 +22,7 @@ var (
 	pCat, pStridedScatter, pStridedScatterAdd, pMatmul         op.PrimID
 	pSGDStep, pAdamStep, pToDevice, pAttention, pAttentionGrad op.PrimID
 	pCrossEntropy, pCrossEntropyGrad, pSearch                  op.PrimID
+	pCell, pCellGrad, pRecurrence, pRecurrenceGrad             op.PrimID
 )
 
 func flag(v bool) int64 {

@@ -468,3 +468,47 @@ func TestFactorisationGradients(t *testing.T) {
 		}
 	}
 }
+
+// TestRecurrentGradients differentiates cells and layers twice: by their own primitives, and by elementary ones.
+func TestRecurrentGradients(t *testing.T) {
+	const batch, hidden = 2, 3
+	for r := op.LSTM; r <= op.RNNRelu; r++ {
+		gates := r.Gates() * hidden
+		state, c := spreadOut(-1, 1, batch, hidden), spreadOut(-1.1, 0.9, batch, hidden)
+		t.Run(op.RecurrenceNames[r]+"_cell", func(t *testing.T) {
+			in := []optest.Input{spreadOut(-1.3, 1.5, batch, gates), spreadOut(-0.8, 1.1, batch, gates)}
+			if !r.Plain() {
+				in = append(in, state)
+			}
+			for part := range 3 { // h, c, both
+				if part > 0 && r != op.LSTM {
+					break
+				}
+				checkGrad(t, func(b op.Builder, x []op.Val) op.Val {
+					h, c := prim.Cell(b, r, x[0], x[1], append(x, op.Val{})[2])
+					return append([]op.Val{h, c}, prim.Cat(b, append([]op.Val{h, c}, h)[part/2:][:1+part/2], 0))[part]
+				}, true, in...)
+			}
+		})
+		for _, backwards := range []bool{false, true} {
+			t.Run(op.RecurrenceNames[r], func(t *testing.T) {
+				in := []optest.Input{spreadOut(-1.3, 1.5, 3, batch, gates), spreadOut(-0.6, 0.7, gates, hidden), state}
+				if r == op.LSTM {
+					in = append(in, c)
+				}
+				in = append(in, spreadOut(-0.3, 0.4, gates))
+				checkGrad(t, func(b op.Builder, x []op.Val) op.Val {
+					cell := op.Val{}
+					if r == op.LSTM {
+						cell = x[3]
+					}
+					states, last := prim.Recur(b, r, backwards, x[0], x[1], x[2], cell, x[len(x)-1])
+					if r == op.LSTM {
+						return prim.Cat(b, []op.Val{states, prim.Unsqueeze(b, last, 0)}, 0)
+					}
+					return states
+				}, true, in...)
+			})
+		}
+	}
+}

@@ -1,11 +1,11 @@
 """Recurrent networks: Elman's, the long short-term memory, the gated recurrent unit, and one step of each.
 
-The products with the inputs of all steps are one matrix product; the loop over the steps holds
-the products with the state.
+The products with the inputs of all steps are one matrix product; the engine's ``_recurrence`` holds the loop over the steps.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -36,20 +36,9 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
         bias: Added to that product.
         projection: Factor of an LSTM's new hidden state.
     """
-    h = state[0]
-    recurrent = F.linear(h, weight, bias)
-    if mode == "GRU":
-        (xr, xz, xn), (hr, hz, hn) = gates.chunk(3, -1), recurrent.chunk(3, -1)
-        reset, update = _C.sigmoid(xr + hr), _C.sigmoid(xz + hz)
-        new = _C.tanh(xn + reset * hn)
-        return ((h - new) * update + new,)
-    gates = gates + recurrent
-    if mode != "LSTM":
-        return (_C.tanh(gates) if mode == "RNN_TANH" else _C.relu(gates),)
-    i, f, g, o = gates.chunk(4, -1)
-    c = _C.sigmoid(f) * state[1] + _C.sigmoid(i) * _C.tanh(g)
-    h = _C.sigmoid(o) * _C.tanh(c)
-    return (h if projection is None else F.linear(h, projection), c)
+    recurrent = F.linear(state[0], weight, bias)
+    h, *cell = _C._cell(gates, recurrent, None if mode.startswith("RNN") else state[-1], mode.lower())
+    return (h if projection is None else F.linear(h, projection), *cell)
 
 
 def _cell(mode: str, name: str) -> Any:
@@ -66,28 +55,54 @@ lstm_cell, gru_cell = _cell("LSTM", "lstm_cell"), _cell("GRU", "gru_cell")
 rnn_tanh_cell, rnn_relu_cell = _cell("RNN_TANH", "rnn_tanh_cell"), _cell("RNN_RELU", "rnn_relu_cell")
 
 
-def _run(mode: str, steps: Sequence[Tensor], state: State, weights: Sequence[Any], reverse: bool) -> tuple[list[Tensor], State]:
-    """Run one direction of a layer; return the hidden state of each step and the last state.
+def _steps(mode: str, gates: Tensor, state: State, weights: Sequence[Any], reverse: bool) -> tuple[Tensor, State]:
+    """Run one direction over steps of equally many sequences.
+
+    Args:
+        mode: One of the keys of ``_GATES``.
+        gates: The input's part of the gates, [steps, batch, gates * hidden].
+        state: The first state.
+        weights: Factor of the hidden state, its bias, factor of an LSTM's new hidden state; the last two may be None.
+        reverse: Whether the last step comes first.
+
+    Returns:
+        The hidden states of all steps [steps, batch, size], and the last state.
+    """
+    weight, bias, projection = weights
+    if projection is None and len({t.dtype for t in (gates, *state, weight)}) == 1:
+        out, *cell = _C._recurrence(gates, weight, state[0], state[1] if mode == "LSTM" else None, bias, mode.lower(), reverse)
+        return out, (out[0 if reverse else -1], *cell)
+    outputs = []
+    for step in reversed(gates.unbind(0)) if reverse else gates.unbind(0):
+        state = _step(mode, step, state, *weights)
+        outputs.append(state[0])
+    return _C.stack(outputs[::-1] if reverse else outputs), state
+
+
+def _run(mode: str, gates: Tensor, sizes: Sequence[int], state: State, weights: Sequence[Any], reverse: bool) -> tuple[Tensor, State]:
+    """Run one direction of a layer; return the hidden states of all packed elements [sum of sizes, size] and the last state.
 
     A step has a row for each sequence that is long enough, longest first. Sequences that have ended
     keep their state; backwards, those that have not begun keep theirs.
     """
+    runs = [(rows, len(list(steps))) for rows, steps in itertools.groupby(sizes)]
+    parts = list(zip(runs, gates.split([rows * steps for rows, steps in runs]), strict=True))
     start, outputs = state, []
     ended: list[State] = []
-    rows = steps[-1].shape[0] if reverse else steps[0].shape[0]
+    rows = sizes[-1] if reverse else sizes[0]
     state = tuple(s[:rows] for s in state)
-    for gates in reversed(steps) if reverse else steps:
-        if gates.shape[0] > rows:
-            state = tuple(_C.cat([s, s0[rows : gates.shape[0]]]) for s, s0 in zip(state, start, strict=True))
-        elif gates.shape[0] < rows:
-            ended.append(tuple(s[gates.shape[0] :] for s in state))
-            state = tuple(s[: gates.shape[0]] for s in state)
-        rows = gates.shape[0]
-        state = _step(mode, gates, state, *weights)
-        outputs.append(state[0])
+    for (size, steps), part in reversed(parts) if reverse else parts:
+        if size > rows:
+            state = tuple(_C.cat([s, s0[rows:size]]) for s, s0 in zip(state, start, strict=True))
+        elif size < rows:
+            ended.append(tuple(s[size:] for s in state))
+            state = tuple(s[:size] for s in state)
+        rows = size
+        out, state = _steps(mode, part.reshape(steps, size, -1), state, weights, reverse)
+        outputs.append(out.flatten(0, 1))
     if ended:
         state = tuple(_C.cat([s, *(e[k] for e in reversed(ended))]) for k, s in enumerate(state))
-    return (outputs[::-1] if reverse else outputs), state
+    return (_C.cat(outputs[::-1] if reverse else outputs) if len(outputs) > 1 else outputs[0]), state
 
 
 class RNNBase(Module):
@@ -203,8 +218,8 @@ class RNNBase(Module):
                 named = {name.split("_l")[0]: getattr(self, name) for name in self._names[k]}
                 gates = F.linear(data, named["weight_ih"], named.get("bias_ih"))
                 weights = (named["weight_hh"], named.get("bias_hh"), named.get("weight_hr"))
-                outputs, final = _run(self.mode, gates.split(sizes), tuple(s[k] for s in state), weights, direction == 1)
-                results.append(_C.cat(outputs))
+                outputs, final = _run(self.mode, gates, sizes, tuple(s[k] for s in state), weights, direction == 1)
+                results.append(outputs)
                 last.append(final)
             data = results[0] if directions == 1 else _C.cat(results, -1)
         return data, tuple(_C.stack(list(parts)) for parts in zip(*last, strict=True))
