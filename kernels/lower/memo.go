@@ -6,12 +6,13 @@ import "encoding/binary"
 // differ elsewhere. Results are shared and must not be changed; steps with one *kir.Kernel are
 // recognised by it further down. The zero value is empty.
 type Memo struct {
-	results map[string]*Result
-	key     []byte // scratch
+	results  map[string]*Result
+	launches int    // of all results
+	key      []byte // scratch
 }
 
-// mostResults bounds a memo, of about 2 KiB a result; a full one starts anew.
-const mostResults = 4096
+// mostLaunches bounds a memo, of about 1 KiB a launch; a full one starts anew. A recurrence has two launches a step.
+const mostLaunches = 1 << 13
 
 // Lower gives what [Lower] gives.
 func (m *Memo) Lower(n *Node) (*Result, error) {
@@ -23,8 +24,9 @@ func (m *Memo) Lower(n *Node) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.results == nil || len(m.results) == mostResults {
-		m.results = map[string]*Result{}
+	size := max(len(r.Launches), 1)
+	if m.launches += size; m.results == nil || m.launches > mostLaunches {
+		m.results, m.launches = map[string]*Result{}, size
 	}
 	m.results[string(m.key)] = r
 	return r, nil

@@ -49,3 +49,28 @@ func TestMemoLowersLikeNodesOnce(t *testing.T) {
 	_, err = m.Lower(bad)
 	assert.ErrorContains(t, err, "no lowering for primitive to_device")
 }
+
+// TestMemoIsBoundedByLaunches: sequences of ever other lengths do not fill the memory.
+func TestMemoIsBoundedByLaunches(t *testing.T) {
+	node := func(steps int64) *lower.Node {
+		n := &lower.Node{Prim: op.PrimNamed("recurrence"), Attr: []int64{int64(op.RNNTanh), 0, 0, 0}, Bufs: 4}
+		for i, s := range [][]int64{{steps, 1, 2}, {2, 2}, {1, 2}} {
+			n.In = append(n.In, lower.Operand{DType: ir.F32, Layout: ir.DenseLayout(s), Buf: i})
+		}
+		n.Out = []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout([]int64{steps, 1, 2}), Buf: 3}}
+		return n
+	}
+	var m lower.Memo
+	get := func(steps int64) *lower.Result {
+		r, err := m.Lower(node(steps))
+		require.NoError(t, err)
+		return r
+	}
+	first := get(1)
+	for n := range int64(3) {
+		get(1000 + n)
+	}
+	require.Same(t, first, get(1))
+	get(2500)
+	require.NotSame(t, first, get(1))
+}

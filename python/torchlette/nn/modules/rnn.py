@@ -98,7 +98,7 @@ def _run(mode: str, gates: Tensor, sizes: Sequence[int], state: State, weights: 
             ended.append(tuple(s[size:] for s in state))
             state = tuple(s[:size] for s in state)
         rows = size
-        out, state = _steps(mode, part.reshape(steps, size, -1), state, weights, reverse)
+        out, state = _steps(mode, part.unflatten(0, (steps, size)), state, weights, reverse)
         outputs.append(out.flatten(0, 1))
     if ended:
         state = tuple(_C.cat([s, *(e[k] for e in reversed(ended))]) for k, s in enumerate(state))
@@ -248,8 +248,8 @@ class RNNBase(Module):
         if steps == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         state = self._start(batch, x, hx, batched, None)
-        out, last = self._layers(x.reshape(steps * batch, -1), [batch] * steps, state)
-        out = out.reshape(steps, batch, -1)
+        out, last = self._layers(x.flatten(0, 1), [batch] * steps, state)
+        out = out.unflatten(0, (steps, batch))
         if not batched:
             out, last = out.squeeze(1), tuple(part.squeeze(1) for part in last)
         elif self.batch_first:
