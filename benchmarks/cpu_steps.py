@@ -10,7 +10,7 @@ from typing import Any
 
 import demo_step
 from measure import Row, other_core_busy, race
-from steps import DISTIL, gpt2_steps, library, models
+from steps import DISTIL, gpt2_steps, library, lstm_steps, models
 
 import torchlette
 
@@ -103,6 +103,7 @@ def rows() -> list[Row]:
         compare("16-wide net of three layers, step", mlp_steps, 20, compiled=True),
         compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3, compiled=True),
     ]
+    out.append(compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib: lstm_steps(lib, "cpu", 2), 2))
     for length in (31, 128):
         out.append(compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3, compiled=True))
     return out

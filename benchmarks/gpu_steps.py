@@ -10,7 +10,7 @@ from typing import Any
 import demo_step
 import torch
 from measure import Row, race, seconds
-from steps import DISTIL, SMALL, gpt2_steps, library, profile_of, stats
+from steps import DISTIL, SMALL, gpt2_steps, library, lstm_steps, profile_of, stats
 
 from torchlette import _C
 
@@ -74,6 +74,8 @@ def rows(small: bool = False) -> list[Row]:
         compare("one small op in a chain", chain, CHAIN),
         compare("step of the demo's GPT, B8 T64", lambda lib, dev: demo_step.stepper(lib, dev, dropout=0.0), demo_step.EVERY),
     ]
+    if not small:
+        out.append(compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib, dev: lstm_steps(lib, dev, 10), 10))
     for name, shape, batch, length, steps in () if small else SHAPES:
         out.append(compare(f"step, {name}", lambda lib, dev, s=(shape, batch, length, steps): gpt2_steps(lib, dev, *s), steps))
     return out

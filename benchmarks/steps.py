@@ -46,6 +46,23 @@ def gpt2_steps(name: str, device: str, shape: tuple[int, int, int], batch: int, 
     return gpt2.trainer(torch.compile(model) if name == "compile" else model, x, y, steps)
 
 
+def lstm_steps(name: str, device: str, steps: int) -> Callable[[], float]:
+    """Return a function that goes forward and backward through ``nn.LSTM(128, 256)``, batch 32, 100 moments, and reads a sum of results and gradients."""
+    lib = library(name)
+    lib.manual_seed(0)
+    net = lib.nn.LSTM(128, 256).to(device)
+    x = lib.randn(100, 32, 128).to(device)
+
+    def run() -> float:
+        for _ in range(steps):
+            net.zero_grad()
+            loss = net(x)[0].square().mean()
+            loss.backward()
+        return (loss + sum(p.grad.sum() for p in net.parameters())).item()
+
+    return run
+
+
 def stats() -> dict[str, int]:
     """Return the engine's counters."""
     return json.loads(_C._info("stats"))

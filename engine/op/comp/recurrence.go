@@ -12,11 +12,12 @@ func init() {
 	mode := "str(" + strings.Join(op.RecurrenceNames, "|") + ") mode"
 	op.Register(op.Def{
 		Sig: "_cell(Tensor input, Tensor hidden, Tensor? state, " + mode + ") -> Tensor[]", Where: op.Hidden, Eval: evalCell,
-		Doc: "The elementwise part of a recurrent step: the input's and the state's parts of the gates [..., gates * hidden] and the state [..., hidden] that enters, " +
-			"the cell's of an LSTM and the hidden one of a GRU, give the new hidden state and an LSTM's new cell.",
+		Doc: "The elementwise part of a recurrent step: the input's and the state's parts of the gates [..., gates * hidden] " +
+			"and the state [..., hidden] that enters, the cell's of an LSTM and the hidden one of a GRU, give the new hidden state and an LSTM's new cell.",
 	})
 	op.Register(op.Def{
-		Sig: "_recurrence(Tensor input, Tensor weight, Tensor hx, Tensor? cx, Tensor? bias, " + mode + ", bool backwards) -> Tensor[]", Where: op.Hidden, Eval: evalRecurrence,
+		Sig:   "_recurrence(Tensor input, Tensor weight, Tensor hx, Tensor? cx, Tensor? bias, " + mode + ", bool backwards) -> Tensor[]",
+		Where: op.Hidden, Eval: evalRecurrence,
 		Doc: "One direction of a recurrent layer over the input's part of the gates [steps, batch, gates * hidden]: the hidden states of all steps " +
 			"[steps, batch, hidden], and an LSTM's last cell [batch, hidden].",
 	})

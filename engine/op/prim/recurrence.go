@@ -24,8 +24,8 @@ func init() {
 		Infer: cellGradInfer, NoVJP: noAgain})
 	pRecurrence = op.RegisterPrim(op.Prim{Name: "recurrence", Variants: op.RecurrenceNames, Doc: "one direction of a recurrent layer over all steps", NIn: -1,
 		SaveIn: 2, SaveOut: 2 | 4 | 8, Infer: recurrenceInfer, VJP: recurrenceVJP, Flops: recurrenceFlops})
-	pRecurrenceGrad = op.RegisterPrim(op.Prim{Name: "recurrence_grad", Variants: named("_grad"), Doc: "cotangents of recurrence's input, first states and products", NIn: -1,
-		Infer: recurrenceGradInfer, NoVJP: noAgain, Flops: recurrenceFlops})
+	pRecurrenceGrad = op.RegisterPrim(op.Prim{Name: "recurrence_grad", Variants: named("_grad"), NIn: -1,
+		Doc: "cotangents of recurrence's input, first states and products", Infer: recurrenceGradInfer, NoVJP: noAgain, Flops: recurrenceFlops})
 }
 
 // recurrenceFlops counts the products with the state, of the gates [T, B, gates*H] or the states [T, B, H] of operand 0 with the weight of operand 1.
@@ -42,7 +42,8 @@ func fits(name string, in []op.Val, shapes ...[]int64) error {
 	}
 	for i, x := range in {
 		if x.DType() != d || !slices.Equal(x.Shape(), shapes[i]) {
-			return ir.Errorf(ir.ErrRuntime, "%s: operand %d: got %s of shape %s, want %s of shape %s", name, i, x.DType(), ir.ShapeString(x.Shape()), d, ir.ShapeString(shapes[i]))
+			return ir.Errorf(ir.ErrRuntime, "%s: operand %d: got %s of shape %s, want %s of shape %s",
+				name, i, x.DType(), ir.ShapeString(x.Shape()), d, ir.ShapeString(shapes[i]))
 		}
 	}
 	return nil
