@@ -163,7 +163,7 @@ func (c *cellBack) backward(p *program) *kernel {
 	case op.RNNTanh:
 		x = []int{tanh(g, v[0])}
 	default:
-		x = []int{k.Select(k.Gt(v[0], k.Float(t, 0)), g, k.Float(t, 0))}
+		x = []int{k.Select(k.Le(v[0], k.Float(t, 0)), k.Float(t, 0), g)}
 	}
 	for i, a := range c.x {
 		k.store(a, x[i])

@@ -268,8 +268,9 @@ func cellGradient(b op.Builder, r op.Recurrence, planes, state, gh, gc, gplanes 
 	case op.RNNTanh:
 		g.x = []op.Val{tanh(plus(gh, gv[0]), v[0])}
 	default:
-		positive := Gt(b, v[0], num(0))
-		g.x = []op.Val{times(plus(gh, gv[0]), Cast(b, positive, v[0].DType()))}
+		if g.x = []op.Val{plus(gh, gv[0])}; present(g.x[0]) {
+			g.x[0] = Where(b, Le(b, v[0], num(0)), num(0), g.x[0])
+		}
 	}
 	if g.p == nil {
 		g.p = g.x

@@ -273,6 +273,22 @@ def test_a_state_of_another_batch_is_an_error() -> None:
                 module(lib.zeros(2, 3), (state, state) if kind == "lstm" else state)
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_the_gradient_of_relu_where_the_state_is_no_number_or_its_cotangent_infinite(device: str, create: bool) -> None:
+    expected, got = both(lambda nn: nn.RNNCell(2, 3, nonlinearity="relu"), device)
+    for value in (float("nan"), -9.0, 9.0):
+        x = torch.full((1, 2), value, requires_grad=True)
+        mine = ours(x, device)
+        with torch.no_grad():
+            expected.weight_ih.fill_(1.0)
+        with tl.no_grad():
+            got.weight_ih.fill_(1.0)
+        cot = torch.tensor([[float("inf"), 1.0, 2.0]])
+        (want,) = torch.autograd.grad(expected(x), x, cot, create_graph=create)
+        (have,) = tl.autograd.grad(got(mine), mine, ours(cot, device), create_graph=create)
+        torch.testing.assert_close(theirs(have), want.detach(), equal_nan=True)
+
+
 @pytest.mark.parametrize("kind", ["gru", "rnn_tanh"])
 def test_autocast_of_composite_layers(kind: str) -> None:
     expected, got = both(lambda nn: KINDS[kind](nn, 3, 8))
