@@ -17,6 +17,7 @@ import (
 const (
 	opPhilox = C.TL_PHILOX
 	opFma    = C.TL_FMA
+	opSum    = C.TL_SUM
 )
 
 func sortBy(s []int, key func(int) int) {

@@ -30,12 +30,13 @@ enum {
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	TL_FMA,    // var: as TL_SELECT; 4: (a - x) * y for a, x and y one lane, two registers listed from aux in kern.extra
+	TL_FMA,    // var: as TL_SELECT; 4: (a - x) * y for a; 5: (a - x) * y + (b * z + w); x, y, z and w: registers of one lane listed from aux in kern.extra
 	TL_SHIFTED, // (a - b) * c, b and c one lane
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
-	// Of SUM: 3 the products of a and b in rows of a tile, 4 the squares of a - b, b one lane.
+	// Of SUM, in rows of a tile: 3 the products of a and b, 4 the squares of a - b, b one lane, 5 the products of a and b - c, c one
+	// lane; and of a tile that is one row of columns: 6 the products of a and (b - c) * z, c and z one lane, imm the place of z in kern.extra.
 	// Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
@@ -212,7 +213,7 @@ void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
 // Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0.
 void tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// Scratch memory of a worker, at least bytes, 64-byte aligned; NULL when there is none.
+// Scratch memory of a worker, or of the loop at hand with worker -1, at least bytes, 64-byte aligned; NULL when there is none.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
 int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2+FMA, 2 AVX-512

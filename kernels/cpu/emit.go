@@ -25,8 +25,19 @@ const (
 	levelInner = 2 // once an inner tile
 )
 
-// fmaShifted is the variant of TL_FMA whose first operand is a difference times a factor.
-const fmaShifted = 4
+// Variants of TL_FMA: the first operand is a difference times a factor; the sum of such a product and of one of two registers.
+const (
+	fmaShifted = 4
+	fmaTwo     = 5
+)
+
+// Variants of TL_SUM, of products.
+const (
+	sumDot       = 3
+	sumSquares   = 4
+	sumDistances = 5
+	sumColumnDot = 6
+)
 
 // instr is an instruction over virtual registers; -1 is none.
 type instr struct {
@@ -34,6 +45,19 @@ type instr struct {
 	d, a, b, c              int
 	aux                     int
 	imm                     int64
+}
+
+// listed tells where in the emitter's extra the operands begin that i has beyond three, and how many they are.
+func (i *instr) listed() (at, n int) {
+	switch {
+	case i.op == opFma && i.variant == fmaShifted:
+		return i.aux, 2
+	case i.op == opFma && i.variant == fmaTwo:
+		return i.aux, 4
+	case i.op == opSum && i.variant == sumColumnDot:
+		return int(i.imm), 1
+	}
+	return 0, 0
 }
 
 // vreg is a virtual register. An external one points into a buffer.
@@ -59,7 +83,7 @@ type emitter struct {
 	uniform segment
 	worker  segment // once a run and worker
 	stages  []stageCode
-	extra   []int // registers of OpPhilox
+	extra   []int // registers beyond those of an instruction
 	s       int   // the stage at hand
 	val     []int // register of an expression, -1 when it is not computed
 	wide    map[[2]int]int
@@ -264,6 +288,9 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 	a := e.maps[m]
 	i := instr{lanes: kind, a: -1, b: -1, c: -1, aux: m, typ: int(a.typ)}
 	if direct && a.typ == a.typ.ComputeType() && dense(e.walk(a, kind)) {
+		if e.oneTile && !slices.ContainsFunc(a.stride[outer], func(s int64) bool { return s != 0 }) {
+			level = levelRun // it points at the same lanes in every tile
+		}
 		i.op, i.d = C.TL_DIRECT, e.pointer(a, level)
 	} else {
 		i.op, i.d = C.TL_LOAD, e.reg(a.typ.ComputeType(), kind, level)
@@ -275,20 +302,25 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 // operands makes the instruction of an elementwise operation, without its result.
 func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	i := instr{op: opcodes[ex.Op], typ: int(e.k.Exprs[ex.A].Type), lanes: kind, b: -1, c: -1}
+	if ex.Op == kir.OpFma || ex.Op == kir.OpMul {
+		ex.A, ex.B = e.oneLast(ex)
+	}
 	switch {
 	case ex.Op == kir.OpCast:
 		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
 		i.a = e.as(ex.A, kind, false)
+	case ex.Op == kir.OpFma && e.kind(ex.B) == laneOne && e.shifts(ex.A, kind) && e.scaled(ex.C, kind):
+		s, t := e.k.Exprs[ex.A], e.k.Exprs[ex.C]
+		t.A, t.B = e.oneLast(t)
+		i.typ, i.variant, i.a, i.b = int(ex.Type), fmaTwo, e.need(s.A), e.need(t.A)
+		i.aux = e.list(e.need(s.B), e.need(ex.B), e.need(t.B), e.need(t.C))
 	case ex.Op == kir.OpFma && e.kind(ex.B) == kind && e.kind(ex.C) == kind && e.scales(ex.A, kind):
 		f := e.k.Exprs[ex.A]
+		f.A, f.B = e.oneLast(f)
 		s := e.k.Exprs[f.A]
-		i.typ, i.variant, i.aux = int(ex.Type), fmaShifted, len(e.extra)
-		i.a, i.b, i.c = e.need(s.A), e.need(ex.B), e.need(ex.C)
-		e.extra = append(e.extra, e.need(s.B), e.need(f.B))
+		i.typ, i.variant, i.a, i.b, i.c = int(ex.Type), fmaShifted, e.need(s.A), e.need(ex.B), e.need(ex.C)
+		i.aux = e.list(e.need(s.B), e.need(f.B))
 	case ex.Op == kir.OpSelect || ex.Op == kir.OpFma:
-		if ex.Op == kir.OpFma && e.kind(ex.A) == laneOne {
-			ex.A, ex.B = ex.B, ex.A
-		}
 		i.typ = int(ex.Type)
 		i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, true), e.as(ex.C, kind, true)
 		if kind != laneOne && e.kind(ex.C) == laneOne {
@@ -322,6 +354,21 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 		}
 	}
 	return i
+}
+
+// oneLast gives the factors of a product, one lane after more of them.
+func (e *emitter) oneLast(x kir.Expr) (a, b int) {
+	if e.kind(x.A) == laneOne {
+		return x.B, x.A
+	}
+	return x.A, x.B
+}
+
+// list notes registers beyond the three of an instruction and gives their place.
+func (e *emitter) list(regs ...int) (at int) {
+	at = len(e.extra)
+	e.extra = append(e.extra, regs...)
+	return at
 }
 
 // as gives expression x with the lanes of kind; one lane stays one where scalar allows.
@@ -470,11 +517,28 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc, into int) {
 	case i.imm != 0:
 	case e.isDot(st, a, kind):
 		x := e.k.Exprs[a.Val]
-		if s := e.k.Exprs[x.A]; x.A == x.B && e.shifts(x.A, kind) {
-			i.variant, i.a, i.b = 4, e.need(s.A), e.need(s.B)
-		} else {
-			i.variant, i.a, i.b = 3, e.need(x.A), e.need(x.B)
+		if e.shifts(x.A, kind) {
+			x.A, x.B = x.B, x.A
 		}
+		s := e.k.Exprs[x.B]
+		switch {
+		case !e.shifts(x.B, kind):
+			i.variant, i.a, i.b = sumDot, e.need(x.A), e.need(x.B)
+		case x.A == x.B:
+			i.variant, i.a, i.b = sumSquares, e.need(s.A), e.need(s.B)
+		default:
+			i.variant, i.a, i.b, i.c = sumDistances, e.need(x.A), e.need(s.A), e.need(s.B)
+		}
+	case e.isColumnDot(st, a, kind):
+		x := e.k.Exprs[a.Val]
+		if e.scales(x.A, kind) {
+			x.A, x.B = x.B, x.A
+		}
+		f := e.k.Exprs[x.B]
+		f.A, f.B = e.oneLast(f)
+		s := e.k.Exprs[f.A]
+		i.variant, i.a, i.b, i.c = sumColumnDot, e.as(x.A, kind, false), e.need(s.A), e.need(s.B)
+		i.imm = int64(e.list(e.need(f.B)))
 	default:
 		i.a = e.as(a.Val, kind, false)
 	}
@@ -517,8 +581,20 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc, into int) {
 // isDot reports a sum over rows of products that nothing else needs: they are added as they are made.
 func (e *emitter) isDot(st *kir.Stage, a kir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
-	return a.Op == kir.Sum && !e.columns && !st.Prefix && x.Op == kir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 && e.val[a.Val] < 0 &&
-		kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
+	return e.addsProducts(st, a) && !e.columns && kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
+}
+
+// isColumnDot likewise reports a sum over columns, in tiles of one row, of products of which one factor is a register less one
+// lane, times one lane.
+func (e *emitter) isColumnDot(st *kir.Stage, a kir.Acc, kind int) bool {
+	x := e.k.Exprs[a.Val]
+	return e.addsProducts(st, a) && e.columns && kind == laneOuter && (e.scales(x.A, kind) || e.scales(x.B, kind))
+}
+
+// addsProducts reports a sum of products that nothing else needs.
+func (e *emitter) addsProducts(st *kir.Stage, a kir.Acc) bool {
+	x := e.k.Exprs[a.Val]
+	return a.Op == kir.Sum && !st.Prefix && x.Op == kir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 && e.val[a.Val] < 0
 }
 
 // shifts reports that x, not computed yet, is a register less one lane: what it is multiplied with may take it along.
@@ -530,7 +606,21 @@ func (e *emitter) shifts(x, kind int) bool {
 // scales reports that x, which nothing else needs, is a register less one lane, times one lane.
 func (e *emitter) scales(x, kind int) bool {
 	f := e.k.Exprs[x]
-	return f.Op == kir.OpMul && e.val[x] < 0 && e.uses[x] == 1 && e.kind(f.B) == laneOne && e.shifts(f.A, kind)
+	if f.Op != kir.OpMul || e.val[x] >= 0 || e.uses[x] != 1 {
+		return false
+	}
+	full, one := e.oneLast(f)
+	return e.kind(one) == laneOne && e.shifts(full, kind)
+}
+
+// scaled reports that x, which nothing else needs, is a register times one lane, plus one lane.
+func (e *emitter) scaled(x, kind int) bool {
+	f := e.k.Exprs[x]
+	if f.Op != kir.OpFma || e.val[x] >= 0 || e.uses[x] != 1 {
+		return false
+	}
+	full, one := e.oneLast(f)
+	return e.kind(full) == kind && e.kind(one) == laneOne && e.kind(f.C) == laneOne
 }
 
 // inPlaceRows points a register at the rows of a tile of columns where they lie, and gives

@@ -125,7 +125,11 @@ TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1
 	TL_ARG name##_4 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
 		const int32_t *more = c->k->extra + q->aux; \
 		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); }
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); } \
+	TL_ARG name##_5 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
+		const int32_t *more = c->k->extra + q->aux; \
+		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]], z = *(const T *)c->reg[more[2]], w = *(const T *)c->reg[more[3]]; \
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(a[i] - x, y, f(b[i], z, w)); }
 #define TL_SHIFTEDOP(name, T) \
 	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }

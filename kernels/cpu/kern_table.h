@@ -11,7 +11,7 @@
 #include "kern_attention.h"
 
 #define B3(f) {f##_0, f##_1, f##_2}
-#define B5(f) {f##_0, f##_1, f##_2, f##_3, f##_4}
+#define B6(f) {f##_0, f##_1, f##_2, f##_3, f##_4, f##_5}
 #define U1(f) {f}
 #define B2(f) {f##_0, f##_1}
 #define FLOATS(m, f) [TL_F32] = m(f##_f32), [TL_F64] = m(f##_f64)
@@ -53,10 +53,10 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_FLOOR] = {FLOATS(U1, floor)}, [TL_CEIL] = {FLOATS(U1, ceil)}, [TL_ROUND] = {FLOATS(U1, round)}, [TL_TRUNC] = {FLOATS(U1, trunc)},
 	[TL_SQRT] = {FLOATS(U1, sqrt)}, [TL_EXP] = {FLOATS(B2, exp)}, [TL_LOG] = {FLOATS(U1, log)}, [TL_SIN] = {FLOATS(U1, sin)}, [TL_COS] = {FLOATS(U1, cos)},
 	[TL_TANH] = {FLOATS(U1, tanh)}, [TL_ERF] = {FLOATS(U1, erf)}, [TL_ISNAN] = {FLOATS(U1, isnan)},
-	[TL_FMA] = {FLOATS(B5, fma)}, [TL_SHIFTED] = {FLOATS(U1, shifted)},
+	[TL_FMA] = {FLOATS(B6, fma)}, [TL_SHIFTED] = {FLOATS(U1, shifted)},
 	[TL_SELECT] = {WIDTHS(SEL)},
 	[TL_PHILOX] = {ALL(philox4)},
-	[TL_SUM] = {[TL_F32] = {sum_f32_0, sum_f32_1, sum_f32_2, dot_f32, squares_f32}, [TL_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64, squares_f64},
+	[TL_SUM] = {[TL_F32] = {sum_f32_0, sum_f32_1, sum_f32_2, dot_f32, squares_f32, distances_f32, coldot_f32}, [TL_F64] = {sum_f64_0, sum_f64_1, sum_f64_1, dot_f64, squares_f64, distances_f64, coldot_f64},
 		[TL_I32] = {sum_i32_0, sum_i32_1, sum_i32_1}, [TL_U32] = {sum_i32_0, sum_i32_1, sum_i32_1}, [TL_I64] = {sum_i64_0, sum_i64_1, sum_i64_1}},
 	[TL_PROD] = {[TL_F32] = {prod_f32_0, prod_f32_1, prod_f32_1}, [TL_F64] = {prod_f64_0, prod_f64_1, prod_f64_1},
 		[TL_I32] = {prod_i32_0, prod_i32_1, prod_i32_1}, [TL_U32] = {prod_i32_0, prod_i32_1, prod_i32_1}, [TL_I64] = {prod_i64_0, prod_i64_1, prod_i64_1}},

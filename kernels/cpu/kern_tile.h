@@ -218,12 +218,12 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 
-// Row sums of products, and of squares of distances from y[0], in the same order.
-#define TL_ROWDOT(name, T, V, W, STEP, VECTOR, SCALAR) \
-	static inline double name##_row(const T *x, const T *y, int64_t n) { \
+// Row sums of products, of squares of distances from one lane, and of products with such distances, in the same order. Where
+// a distance is taken the next row is fetched, as in exp_f32_1.
+#define TL_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
+	static inline double name##_row(const T *x, const T *y, const T from, int64_t n) { \
 		W total = {0}; \
 		int64_t i = 0; \
-		const T from = *y; \
 		(void)from; \
 		while (i + 32 <= n) { \
 			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
@@ -231,7 +231,7 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 			for (; i < e; i += 32) { \
 				const V *p = (const V *)(x + i), *r = (const V *)(y + i * STEP); \
 				(void)r; \
-				if (!STEP) __builtin_prefetch(x + n + i), __builtin_prefetch(x + n + i + 16); /* the next row, as in exp_f32_1 */ \
+				if (AHEAD) __builtin_prefetch(AHEAD + n + i), __builtin_prefetch(AHEAD + n + i + 16); \
 				for (int j = 0; j < 4; j++) s[j] += VECTOR; \
 			} \
 			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
@@ -240,11 +240,13 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 		for (; i < n; i++) t += SCALAR; \
 		return t; \
 	} \
-	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b]; double *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, n); }
+	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; double *s = c->acc[q->aux].st; \
+		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n); }
 #define TL_DOTS(s, T, V, W) \
-	TL_ROWDOT(dot_##s, T, V, W, 1, p[j] * r[j], (double)x[i] * y[i]) \
-	TL_ROWDOT(squares_##s, T, V, W, 0, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from))
+	TL_ROWDOT(dot_##s, T, V, W, 1, q->a, (const T *)0, p[j] * r[j], (double)x[i] * y[i]) \
+	TL_ROWDOT(squares_##s, T, V, W, 0, q->b, x, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from)) \
+	TL_ROWDOT(distances_##s, T, V, W, 1, q->c, y, p[j] * (r[j] - from), (double)x[i] * (y[i] - from))
 TL_DOTS(f32, float, sum_f32_v, sum_f32_w) TL_DOTS(f64, double, sum_f64_v, sum_f64_w)
 
 TL_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
@@ -302,6 +304,25 @@ TL_ARG sum_f32_1 TL_P {
 		if (++a->count >= 64) sum_flush(a, w);
 	}
 }
+
+// Of one row of columns: the products of a and (b - y) * z, y and z one lane. The next row is fetched, as in exp_f32_1.
+#define TL_COLDOT(name, T, A) \
+	static void name##_row(A *p, const T *x, const T *v, T y, T z, int64_t w) { \
+		int64_t i = 0; \
+		for (; i + 64 <= w; i += 64) { \
+			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(v + w + i) + b); \
+			TL_VEC for (int64_t j = i; j < i + 64; j++) p[j] += x[j] * ((v[j] - y) * z); \
+		} \
+		for (; i < w; i++) p[i] += x[i] * ((v[i] - y) * z); \
+	}
+#define TL_COLDOT_ROW(name, T, STATE) name##_row(STATE, c->reg[q->a], c->reg[q->b], *(const T *)c->reg[q->c], *(const T *)c->reg[c->k->extra[q->imm]], c->n[TL_LANE_OUTER])
+TL_COLDOT(coldot_f32, float, float) TL_COLDOT(coldot_f64, double, double)
+TL_ARG coldot_f32 TL_P {
+	tl_accst *a = &c->acc[q->aux];
+	TL_COLDOT_ROW(coldot_f32, float, a->part);
+	if (++a->count >= 64) sum_flush(a, c->n[TL_LANE_OUTER]);
+}
+TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
 // Extremes; NaN wins. Four vectors of a row at a time, where NaNs are noted apart: a comparison with
 // one is false, which leaves a plain maximum.

@@ -87,6 +87,53 @@ func TestNorm(t *testing.T) {
 	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(2, 5000), normKernel(300, 40))
 }
 
+// normGradKernel is the gradient of normKernel's x without its factor; mean and scale have an element a row. columns: the
+// gradient of its factor instead, a sum over rows.
+func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launch {
+	dims := []int{kir.Unit, kir.Broadcast}
+	par := sizes(n0, n1)
+	if columns {
+		dims[0], dims[1], par = kir.Broadcast, kir.Unit, sizes(n1, n0)
+	}
+	b := kir.NewBuilder("norm_grad", 1, 1)
+	full := func(mode kir.BufAccess) int {
+		if columns {
+			return b.Access(b.Buf(t, mode), -1, kir.Unit, b.Stride())
+		}
+		return b.Linear(b.Buf(t, mode), -1)
+	}
+	g, x := b.Load(full(kir.Read)), b.Load(full(kir.Read))
+	mean, scale := b.Load(b.Access(b.Buf(t, kir.Read), -1, dims...)), b.Load(b.Access(b.Buf(t, kir.Read), -1, dims...))
+	size := int64(t.Size())
+	l := launch{bufs: [][]byte{data(t, n0*n1), data(t, n0*n1), data(t, n0), data(t, n0)}, tol: 2e-5}
+	b.Each()
+	centred := b.Sub(x, mean)
+	if columns {
+		sum := b.Reduce(kir.Sum, b.Mul(g, b.Mul(centred, scale)))
+		out := b.Access(b.Buf(t, kir.Write), -1, kir.Unit, kir.Broadcast)
+		b.Map()
+		b.Store(out, b.Acc(sum))
+		l.par, l.bufs = append(par, uint64(n1), uint64(n1)), append(l.bufs, make([]byte, size*n1))
+	} else {
+		dot, sum := b.Reduce(kir.Sum, b.Mul(g, centred)), b.Reduce(kir.Sum, g)
+		out := full(kir.Write)
+		b.Each()
+		n := b.Cast(t, b.Param(1))
+		b.Store(out, b.Fma(centred, b.Neg(b.Div(b.Acc(dot), n)), b.Fma(g, scale, b.Neg(b.Div(b.Acc(sum), n)))))
+		l.par, l.bufs = par, append(l.bufs, make([]byte, size*n0*n1))
+	}
+	l.k = b.Kernel()
+	return l
+}
+
+func TestNormGradients(t *testing.T) {
+	for _, dt := range []ir.DType{ir.F32, ir.F64} {
+		for _, n := range [][2]int64{{1, 1}, {3, 7}, {70, 768}, {2, 5000}, {300, 40}, {200, 1500}, {700, 600}} {
+			check(t, normGradKernel(dt, n[0], n[1], false), normGradKernel(dt, n[0], n[1], true))
+		}
+	}
+}
+
 // The numbers of threads must not show in any bit.
 func TestThreadsDoNotShow(t *testing.T) {
 	one, three := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 3})

@@ -75,9 +75,9 @@ func (e *emitter) operandsOf(i *instr, f func(r int)) {
 			f(r)
 		}
 	}
-	if i.op == opFma && i.variant == fmaShifted {
-		f(e.extra[i.aux])
-		f(e.extra[i.aux+1])
+	at, n := i.listed()
+	for _, r := range e.extra[at : at+n] {
+		f(r)
 	}
 }
 

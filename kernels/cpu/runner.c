@@ -319,12 +319,16 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 	init_stage(c, s, c->acc);
 	place_inner(c, 0);
 	exec(c, &s->prologue);
+	if (tiles == 1) {
+		exec(c, &s->inner);
+		return;
+	}
 	if (s->whole || chunks <= 1) {
 		inner_tiles(c, s, 0, tiles);
 		return;
 	}
 	tl_accst *total = c->acc;
-	char *mem = split ? tl_alloc((s->prefix ? 2 : 1) * chunks * k->state) : NULL;
+	char *mem = split ? tl_scratch(r->pool, -1, (s->prefix ? 2 : 1) * chunks * k->state) : NULL;
 	if (mem) {
 		r->main = c;
 		r->stage = s;
@@ -344,7 +348,6 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 			for (int a = 0; a < k->nacc; a++) set[a].count = 1;
 			join_stage(c, s, total, set);
 		}
-		tl_cpu_free(mem);
 		return;
 	}
 	for (int64_t i = 0; i < chunks; i++) {

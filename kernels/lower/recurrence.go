@@ -311,7 +311,7 @@ func lowerRecurrence(p *program) {
 	c.p = product.read().parts(r.Gates())
 	launch := c.forward(p).series()
 	for k := range steps {
-		p.product(kir.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.still(k).asMatrix(), w.asMatrix().turned(), bias, product.asMatrix())
+		p.product(kir.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.still(k).asMatrix(), w.asMatrix().turned(), epilogue{bias: bias}, product.asMatrix())
 		launch(k)
 	}
 	if places > 1 && r == op.LSTM {
@@ -377,7 +377,7 @@ func lowerRecurrenceGrad(p *program) {
 	for k := steps - 1; k >= 0; k-- {
 		launch(k)
 		if k > 0 || wanted {
-			p.product(kir.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.still(k).asMatrix(), w.asMatrix(), nil, gh.asMatrix())
+			p.product(kir.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.still(k).asMatrix(), w.asMatrix(), epilogue{}, gh.asMatrix())
 		}
 	}
 	if r == op.GRU && wanted {

@@ -168,7 +168,8 @@ func (p *program) normalize(name string, s split, has []int64, perRow, centre bo
 	k.launch()
 }
 
-// lowerLayerNormGrad is rstd*(gw - m(gw) - xhat*m(gw*xhat)), m the mean of a row; about 0 (the third attribute) without m(gw).
+// lowerLayerNormGrad is, with m the mean of a row and c = x-mean, rstd*(gw - m(gw) - c*rstd^2*m(gw*c)); about 0 (the third
+// attribute) without m(gw).
 func lowerLayerNormGrad(p *program) {
 	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
 	s := normalized(p.n.Attr[0], x.shape)
@@ -195,18 +196,15 @@ func lowerLayerNormGrad(p *program) {
 	if w != nil {
 		gw = k.Mul(gw, k.load(w))
 	}
-	xhat := k.Mul(k.Sub(k.load(x), k.load(mean)), r)
-	c := k.Reduce(kir.Sum, k.Mul(gw, xhat))
-	if p.n.Attr[2] != 0 {
-		k.Each()
-		k.store(out, add(k, k.Fma(gw, r, k.Mul(xhat, k.Neg(k.Mul(r, k.Div(k.Acc(c), n)))))))
-		k.launch()
-		return
+	centred := k.Sub(k.load(x), k.load(mean))
+	c := k.Mul(r, k.Acc(k.Reduce(kir.Sum, k.Mul(gw, centred))))
+	rest := k.Float(t, 0)
+	if p.n.Attr[2] == 0 {
+		rest = k.Mul(r, k.Div(k.Acc(k.Reduce(kir.Sum, gw)), n))
 	}
-	a := k.Reduce(kir.Sum, gw)
 	k.Each()
-	slope, rest := k.Mul(r, k.Div(k.Acc(c), n)), k.Mul(r, k.Div(k.Acc(a), n))
-	k.store(out, add(k, k.Fma(gw, r, k.Fma(xhat, k.Neg(slope), k.Neg(rest)))))
+	slope := k.Mul(r, k.Mul(r, k.Div(c, n)))
+	k.store(out, add(k, k.Fma(centred, k.Neg(slope), k.Fma(gw, r, k.Neg(rest)))))
 	k.launch()
 }
 
