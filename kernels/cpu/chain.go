@@ -20,7 +20,7 @@ type touch struct {
 // links is what a map kernel reads and writes, where its tiles could be worked together
 // with those of its neighbours.
 type links struct {
-	n, chunk      int64
+	n             int64
 	reads, writes []touch
 }
 
@@ -39,7 +39,7 @@ func (e *emitter) links() *links {
 	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < chainLeast || len(e.slots) > maxNear {
 		return nil
 	}
-	l := &links{n: o.size[0], chunk: o.chunk}
+	l := &links{n: o.size[0]}
 	for i, x := range e.k.Exprs {
 		if !e.live[i] {
 			continue
@@ -87,7 +87,7 @@ func (m member) follows(chain []member) bool {
 	if m.links == nil || len(chain) == 0 {
 		return m.links != nil
 	}
-	if len(chain) == C.TL_CHAIN_MAX || chain[0].n != m.n || chain[0].chunk != m.chunk {
+	if len(chain) == C.TL_CHAIN_MAX || chain[0].n != m.n {
 		return false
 	}
 	apart := func(w member, written []touch, s member, seen []touch) bool {

@@ -27,6 +27,25 @@ func mapStep(op kir.Op, from, to ir.DType, n int64, offset, x, y, out int) devic
 	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{x, y, out}, Params: params}
 }
 
+// wideStep is a map whose many registers make its tiles smaller than those of mapStep.
+func wideStep(n int64, x, y, out int) device.Step {
+	b := kir.NewBuilder("wide", 1, 0)
+	a, c := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+	dst := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	sum, most := a, c
+	var held []int
+	for i := range 8 {
+		held = append(held, b.Mul(b.Add(a, b.Float(ir.F32, float64(i))), c))
+		sum = b.Add(sum, held[i])
+	}
+	for _, h := range held {
+		most = b.Bin(kir.OpMax, most, b.Mul(h, sum))
+	}
+	b.Map()
+	b.Store(dst, most)
+	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{x, y, out}, Params: []device.Param{device.Const(n)}}
+}
+
 // Maps that are worked tile by tile together give what they give one after the other, also
 // where buffers are reused, change their element size, or are read elsewhere than they were written.
 func TestChains(t *testing.T) {
@@ -36,6 +55,7 @@ func TestChains(t *testing.T) {
 		"through temporaries": {mapStep(kir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(kir.OpMul, f, f, n, -1, 2, 0, 3), mapStep(kir.OpSub, f, f, n, -1, 3, 2, 2), mapStep(kir.OpMax, f, f, n, -1, 2, 3, 4)},
 		"over the operands":   {mapStep(kir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(kir.OpSub, f, f, n, -1, 2, 1, 1), mapStep(kir.OpMul, f, f, n, -1, 1, 2, 3)},
 		"another size":        {mapStep(kir.OpAdd, f, ir.F16, n, -1, 0, 1, 2), mapStep(kir.OpAdd, ir.F16, f, n, -1, 2, 2, 3), mapStep(kir.OpAdd, f, f, n, -1, 3, 0, 2)},
+		"tiles of two sizes":  {mapStep(kir.OpAdd, f, f, n, -1, 0, 1, 2), wideStep(n, 2, 0, 3), mapStep(kir.OpSub, f, f, n, -1, 3, 2, 2), wideStep(n, 2, 3, 4)},
 		"elsewhere":           {mapStep(kir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(kir.OpMul, f, f, n-3000, 0, 2, 2, 3), mapStep(kir.OpAdd, f, f, n, 1, 2, 2, 4)},
 		"elsewhere, one size": {mapStep(kir.OpAdd, f, f, n/2, -1, 0, 1, 2), mapStep(kir.OpMul, f, f, n/2, 0, 0, 2, 3), mapStep(kir.OpAdd, f, f, n/2, 1, 3, 2, 4)},
 	}

@@ -78,12 +78,19 @@ func (d *Device) forget(f *form) {
 // build plans and lays out the kernel; of slots only matters which are equal.
 func (f *form) build(isa C.int, sizes []int64, slots []int) error {
 	name := f.key.kernel.Name
-	pl, err := newPlan(f.key.kernel, sizes, slots)
+	pl, err := newPlan(f.key.kernel, sizes, slots, mapLanes)
 	if err != nil {
 		return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
 	}
 	e := emit(pl)
 	a := e.allocate()
+	if pl.passes == 0 && a.arena > mapRegisters {
+		if pl, err = newPlan(f.key.kernel, sizes, slots, tileLanes); err != nil {
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+		}
+		e = emit(pl)
+		a = e.allocate()
+	}
 	if a.overflow {
 		return ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", name)
 	}

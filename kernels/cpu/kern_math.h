@@ -15,14 +15,11 @@ static inline uint64_t tl_asl(double f) { uint64_t u; __builtin_memcpy(&u, &f, 8
 #define TL_ROUND32 12582912.0f
 #define TL_ROUND64 6755399441055744.0
 
-// exp: at most 1.1 ulp. Cody-Waite reduction by ln 2; the scale is applied in two
-// halves so that denormal results are right.
-static inline float tl_expf(float x) {
-	x = x < -104.0f ? -104.0f : x;
-	x = x > 89.0f ? 89.0f : x;
+// exp of r + k ln 2 by Cody-Waite reduction: returns exp(r).
+static inline float tl_exp_reduced(float x, int32_t *k) {
 	float t = x * 1.44269504f + TL_ROUND32;
 	float n = t - TL_ROUND32;
-	int32_t k = (int32_t)(tl_asu(t) - 0x4B400000u);
+	*k = (int32_t)(tl_asu(t) - 0x4B400000u);
 	float r = x - n * 0.693359375f;
 	r = r + n * 2.12194440e-4f;
 	float p = 1.991938043e-04f;
@@ -32,9 +29,25 @@ static inline float tl_expf(float x) {
 	p = p * r + 1.666666716e-01f;
 	p = p * r + 0.5f;
 	p = p * (r * r) + r;
-	p = p + 1.0f;
+	return p + 1.0f;
+}
+
+// exp: at most 1.1 ulp. The scale is applied in two halves so that denormal results are right.
+static inline float tl_expf(float x) {
+	x = x < -104.0f ? -104.0f : x;
+	x = x > 89.0f ? 89.0f : x;
+	int32_t k;
+	float p = tl_exp_reduced(x, &k);
 	int32_t h = k >> 1;
 	return p * tl_asf((uint32_t)(h + 127) << 23) * tl_asf((uint32_t)(k - h + 127) << 23);
+}
+
+// exp of what is not negative, up to 80; a NaN stays.
+static inline float tl_exp_positive(float x) {
+	x = x > 80.0f ? 80.0f : x;
+	int32_t k;
+	float p = tl_exp_reduced(x, &k);
+	return p * tl_asf((uint32_t)(k + 127) << 23);
 }
 
 // log: at most 1.0 ulp.
@@ -76,7 +89,7 @@ static inline float tl_tanhf(float x) {
 	p = p * z + 1.333320439e-01f;
 	p = p * z - 3.333333135e-01f;
 	float small = x + x * (z * p);
-	float big = 1.0f - 2.0f / (tl_expf(t + t) + 1.0f);
+	float big = 1.0f - 2.0f / (tl_exp_positive(t + t) + 1.0f);
 	big = tl_asf(tl_asu(big) | (tl_asu(x) & 0x80000000u));
 	return t < 0.625f ? small : big;
 }

@@ -105,7 +105,7 @@ func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launch {
 	g, x := b.Load(full(kir.Read)), b.Load(full(kir.Read))
 	mean, scale := b.Load(b.Access(b.Buf(t, kir.Read), -1, dims...)), b.Load(b.Access(b.Buf(t, kir.Read), -1, dims...))
 	size := int64(t.Size())
-	l := launch{bufs: [][]byte{data(t, n0*n1), data(t, n0*n1), data(t, n0), data(t, n0)}, tol: 2e-5}
+	l := launch{bufs: [][]byte{data(t, n0*n1), data(t, n0*n1), data(t, n0), data(t, n0)}, tol: 1e-4} // sums of 700 products that cancel
 	b.Each()
 	centred := b.Sub(x, mean)
 	if columns {

@@ -22,6 +22,12 @@ import (
 // cache of 32 KiB.
 const tileLanes = 1024
 
+// Lanes of a map whose registers are few: the cost of a tile then counts for more. Twice tileLanes, so that chains may mix them.
+const (
+	mapLanes     = 2 * tileLanes
+	mapRegisters = 32 << 10 // bytes
+)
+
 // A row of at most this length is one tile when more than one stage visits it, so that
 // what one stage computes is there in the next.
 const wholeRow = 4096
@@ -52,7 +58,8 @@ type plan struct {
 	ofNumber []int // of each expression that is linear in the indices
 	spaces   [2]*space
 	columns  bool
-	passes   int // stages over the inner space
+	passes   int   // stages over the inner space
+	most     int64 // lanes of a map's tile
 	// oneTile: the inner space is one tile, so that tile registers outlive a stage.
 	oneTile bool
 	live    []bool
@@ -79,8 +86,8 @@ const (
 	maxDimsRun = 20 // TL_MAX_DIMS
 )
 
-func newPlan(k *kir.Kernel, par []int64, slots []int) (*plan, error) {
-	p := &plan{k: k, par: par, slots: slots}
+func newPlan(k *kir.Kernel, par []int64, slots []int, most int64) (*plan, error) {
+	p := &plan{k: k, par: par, slots: slots, most: most}
 	for s := range k.Stages {
 		for _, a := range k.Stages[s].Accs {
 			p.accs = append(p.accs, a)
@@ -322,7 +329,7 @@ func (p *plan) chooseTiles() {
 	}
 	switch {
 	case p.passes == 0:
-		o.cut(tileLanes)
+		o.cut(p.most)
 		if d := p.turned(); d >= 0 {
 			o.turn(d)
 		}

@@ -434,6 +434,7 @@ typedef struct {
 	tl_pool *pool;
 	tl_step *step;
 	int n;
+	int64_t chunk, tiles; // of the member that has the largest tiles: each of the others has several for one of these
 	volatile int64_t oom;
 } chain_run;
 
@@ -456,16 +457,24 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 		mem += worker_bytes(s->kern);
 	}
 	for (int64_t t = begin; t < end; t++)
-		for (int i = 0; i < r->n; i++) outer_tile(NULL, &c[i], t, NULL, 0);
+		for (int i = 0; i < r->n; i++) {
+			const tl_space *s = &c[i].k->outer;
+			const int64_t each = r->chunk / s->chunk;
+			for (int64_t u = t * each; u < (t + 1) * each && u < s->tiles; u++) outer_tile(NULL, &c[i], u, NULL, 0);
+		}
 	TL_FENCE();
 }
 
 static int64_t run_chain(tl_step *s, tl_pool *pool) {
-	chain_run r = {pool, s, s->chain, 0};
+	chain_run r = {.pool = pool, .step = s, .n = s->chain};
+	for (int i = 0; i < r.n; i++) {
+		const tl_space *o = &s[i].kern->outer;
+		if (o->chunk > r.chunk) r.chunk = o->chunk, r.tiles = o->tiles;
+	}
 	double claims = 0; // of one tile
-	for (int i = 0; i < r.n; i++) claims += 1.0 / (double)s[i].kern->grain;
-	int64_t tiles = s->kern->outer.tiles, grain = (int64_t)(1 / claims) + 1;
-	tl_parallel(pool, tiles, tiles > 2 * grain ? grain : tiles, chain_job, &r);
+	for (int i = 0; i < r.n; i++) claims += (double)(r.chunk / s[i].kern->outer.chunk) / (double)s[i].kern->grain;
+	int64_t grain = (int64_t)(1 / claims) + 1;
+	tl_parallel(pool, r.tiles, r.tiles > 2 * grain ? grain : r.tiles, chain_job, &r);
 	return r.oom;
 }
 
