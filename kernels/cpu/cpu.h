@@ -205,6 +205,7 @@ typedef struct tl_ctx {
 	int64_t fail_order, fail_elem;
 } tl_ctx;
 
+enum { TL_MAX_WORKERS = 256 };
 typedef struct tl_pool tl_pool;
 typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 

@@ -16,6 +16,10 @@ enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 // A row times B is a sum of PARTS of K where a part has PART_ROWS rows of B or more, of at most PART_COLUMNS.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
 
+// Multiplications from which a product is worth all threads: more where all of it lies near, since waking one takes about as
+// long as ALONE of them. NEAR: elements that do.
+enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
+
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
 
@@ -225,9 +229,10 @@ static void run_batches(gemm *x, int64_t n) {
 		tl_parallel(x->pool, n, (1 << 18) / work + 1, batch_job, x);
 		return;
 	}
+	const int64_t elements = (x->M + x->N) * x->K + x->M * x->N;
 	for (int64_t i = 0; i < n && !x->oom; i++) {
 		batch(x, i);
-		one(x, 0, work >= 1 << 18);
+		one(x, 0, work >= ALONE || (work >= SHARED && elements > NEAR));
 	}
 }
 

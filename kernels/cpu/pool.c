@@ -27,7 +27,7 @@
 #endif
 
 // Turns of the wait loop before a worker parks: about 20 us.
-enum { TL_SPIN = 600, TL_MAX_THREADS = 256 };
+enum { TL_SPIN = 600 };
 
 // Blocks from TL_HUGE_FROM bytes ask for huge pages: one fault, and one entry of the
 // translation cache, for 2 MiB.
@@ -48,7 +48,7 @@ struct tl_pool {
 	int64_t n, grain;
 	tl_job job;
 	void *arg;
-	scratch mem[TL_MAX_THREADS + 1]; // the last is of all workers
+	scratch mem[TL_MAX_WORKERS + 1]; // the last is of all workers
 };
 
 typedef struct { tl_pool *p; int id; } start;
@@ -90,7 +90,7 @@ static void *work(void *v) {
 
 tl_pool *tl_pool_new(int threads) {
 	if (threads < 1) threads = 1;
-	if (threads > TL_MAX_THREADS) threads = TL_MAX_THREADS;
+	if (threads > TL_MAX_WORKERS) threads = TL_MAX_WORKERS;
 	tl_pool *p = calloc(1, sizeof *p);
 	if (!p) return NULL;
 	p->threads = 1;
@@ -117,7 +117,7 @@ void tl_pool_free(tl_pool *p) {
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->mu);
 	for (int i = 1; i < p->threads; i++) pthread_join(p->thread[i], NULL);
-	for (int i = 0; i <= TL_MAX_THREADS; i++) tl_cpu_free(p->mem[i].p);
+	for (int i = 0; i <= TL_MAX_WORKERS; i++) tl_cpu_free(p->mem[i].p);
 	pthread_mutex_destroy(&p->mu);
 	pthread_cond_destroy(&p->wake);
 	free(p->thread);
@@ -152,7 +152,7 @@ void tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 }
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
-	scratch *s = &p->mem[worker < 0 ? TL_MAX_THREADS : worker];
+	scratch *s = &p->mem[worker < 0 ? TL_MAX_WORKERS : worker];
 	if (s->bytes < bytes) {
 		tl_cpu_free(s->p);
 		s->bytes = (bytes + 65535) & ~(int64_t)65535;

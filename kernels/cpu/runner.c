@@ -191,7 +191,7 @@ typedef struct {
 	int64_t chunks;
 	int totals; // of a split Prefix stage: its chunks' accumulators are made, not yet its values
 	volatile int64_t oom;
-	struct { int failed; int64_t order, elem; char pad[40]; } fault[256];
+	struct { int failed; int64_t order, elem; char pad[40]; } fault[TL_MAX_WORKERS];
 } kern_run;
 
 // Claims of a thread, of many tiles: one that the system does not schedule keeps the others waiting for a claim.

@@ -25,6 +25,8 @@ typedef struct {
 	char *values;
 	int64_t *indices;
 	int64_t rows, n, inner, keep, souter, step, sinner;
+	uint64_t low, range; // of i64 that are sorted as narrow: the least, and what the greatest is above it
+	int bits;            // of a key that are in use, of which the first are the most significant
 	// Of the row that all threads sort.
 	int64_t row, parts, items; // items: that are left to sort
 	int digit;
@@ -68,6 +70,13 @@ LOADER(load_f32, uint64_t, narrow_of, uint32_t, FLOAT_KEY, 0x80000000u, 0x7f8000
 LOADER(load_i64, wide_item, wide_of, uint64_t, PLAIN_KEY, 1ull << 63, 0)
 LOADER(load_f64, wide_item, wide_of, uint64_t, FLOAT_KEY, 1ull << 63, 0x7ff0000000000000ull)
 
+// Whole numbers that differ by less than 2^32, counted from the least.
+static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
+	const uint64_t *e = (const uint64_t *)row;
+	const uint64_t from = x->s->descending ? x->low + x->range : x->low, sign = x->s->descending ? ~0ull : 0;
+	for (int64_t j = begin; j < end; j++) d[j - begin] = narrow_of(((e[j * x->step] - from) ^ sign) - sign, j);
+}
+
 static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
 	switch (x->s->type) {
 	case TL_BOOL: load_bool(x, row, begin, end, d); break;
@@ -75,6 +84,7 @@ static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t
 	case TL_I32: load_i32(x, row, begin, end, d); break;
 	case TL_F16: load_f16(x, row, begin, end, d); break;
 	case TL_BF16: load_bf16(x, row, begin, end, d); break;
+	case TL_I64: load_ranged(x, row, begin, end, d); break;
 	default: load_f32(x, row, begin, end, d);
 	}
 }
@@ -106,9 +116,6 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 	return 1;
 }
 
-// The bits of a key that are in use, of which the first are the most significant.
-static int key_bits(int type) { return 8 * width_of(type); }
-
 #define NARROW_KEY(e) ((e) >> 32)
 #define NARROW_PLACE(e) ((int64_t)((e) & 0xffffffffu))
 #define WIDE_KEY(e) ((e).key)
@@ -133,7 +140,7 @@ static int key_bits(int type) { return 8 * width_of(type); }
 	} \
 	/* Keeps, in their order, the items that may be among the first keep; gives their number. */ \
 	static int64_t name##_pick(const sorter *x, ITEM *e, int64_t n) { \
-		int bits = key_bits(x->s->type), shift = bits > TOP_BITS ? bits - TOP_BITS : 0; \
+		int shift = x->bits > TOP_BITS ? x->bits - TOP_BITS : 0; \
 		int64_t count[1 << TOP_BITS] = {0}; \
 		for (int64_t i = 0; i < n; i++) count[KEYOF(e[i]) >> shift]++; \
 		uint64_t last = 0; \
@@ -157,7 +164,7 @@ static int key_bits(int type) { return 8 * width_of(type); }
 			} \
 			return e; \
 		} \
-		int digits = key_bits(x->s->type) / 8; \
+		int digits = (x->bits + 7) / 8; \
 		int64_t count[8][DIGIT]; \
 		memset(count, 0, (size_t)digits * sizeof count[0]); \
 		for (int64_t i = 0; i < n; i++) { \
@@ -249,7 +256,7 @@ static int key_bits(int type) { return 8 * width_of(type); }
 		tl_parallel(x->pool, x->parts, 1, name##_load_job, x); \
 		if (x->keep < x->n / 4) x->items = name##_pick(x, x->from, x->n); \
 		if (x->items < SPLIT) x->from = name##_items(x, x->from, x->to, x->items); \
-		else for (x->digit = 0; x->digit < key_bits(x->s->type) / 8; x->digit++) { \
+		else for (x->digit = 0; x->digit < (x->bits + 7) / 8; x->digit++) { \
 			tl_parallel(x->pool, x->parts, 1, name##_count_job, x); \
 			if (!offsets(x)) continue; \
 			tl_parallel(x->pool, x->parts, 1, name##_move_job, x); \
@@ -280,13 +287,51 @@ static int offsets(sorter *x) {
 SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
 SORT(wide, wide_item, WIDE_KEY, WIDE_PLACE)
 
+typedef struct { int64_t low, high; char pad[48]; } bound; // a line each
+typedef struct { const sorter *x; int64_t pieces; bound of[TL_MAX_WORKERS]; } bounds;
+
+static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
+	bounds *b = arg;
+	const sorter *x = b->x;
+	int64_t low = b->of[worker].low, high = b->of[worker].high;
+	for (int64_t i = begin; i < end; i++) {
+		const int64_t p = i % b->pieces, to = x->n * (p + 1) / b->pieces;
+		const int64_t *e = (const int64_t *)row_of(x, i / b->pieces);
+		for (int64_t j = x->n * p / b->pieces; j < to; j++) {
+			const int64_t v = e[j * x->step];
+			low = v < low ? v : low;
+			high = v > high ? v : high;
+		}
+	}
+	b->of[worker].low = low, b->of[worker].high = high;
+}
+
+// Finds low and range of i64 elements; whether their keys may be narrow.
+static int narrows(sorter *x) {
+	const int64_t items = x->rows * x->n;
+	if (x->s->type != TL_I64 || items == 0) return 0;
+	bounds b = {.x = x, .pieces = x->n / CLAIM + 1};
+	for (int i = 0; i < TL_MAX_WORKERS; i++) b.of[i].low = INT64_MAX, b.of[i].high = INT64_MIN;
+	tl_parallel(x->pool, x->rows * b.pieces, SPLIT / (x->n < CLAIM ? x->n + 1 : CLAIM) + 1, bound_job, &b);
+	int64_t low = INT64_MAX, high = INT64_MIN;
+	for (int i = 0; i < TL_MAX_WORKERS; i++) {
+		low = b.of[i].low < low ? b.of[i].low : low;
+		high = b.of[i].high > high ? b.of[i].high : high;
+	}
+	x->low = (uint64_t)low, x->range = (uint64_t)high - (uint64_t)low;
+	if (x->range >> 32) return 0;
+	for (x->bits = 1; x->bits < 32 && x->range >> x->bits;) x->bits++;
+	return 1;
+}
+
 int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *par) {
 	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n], .inner = par[s->inner], .keep = par[s->keep],
 		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
 	x.x = buf[0] + par[s->offset] * width_of(s->type);
 	x.rows = par[s->outer] * x.inner;
 	if (s->room >= 0) x.room = buf[s->room];
-	int wide = width_of(s->type) == 8, threads = tl_pool_threads(pool);
+	x.bits = 8 * width_of(s->type);
+	int wide = width_of(s->type) == 8 && !narrows(&x), threads = tl_pool_threads(pool);
 	if (x.n < SPLIT || threads == 1 || x.rows >= 2 * threads) {
 		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1, wide ? wide_rows : narrow_rows, &x);
 		return x.failed ? 4 * x.n * (int64_t)sizeof(uint64_t) : 0;
