@@ -11,7 +11,7 @@ import argparse
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 THREADS = 2
@@ -45,7 +45,7 @@ def chain(library: Any, device: str, shape: tuple[int, ...], calls: int, backwar
     return both if backward else forward
 
 
-def rows(device: str, rounds: int) -> list[Any]:
+def rows(device: str, rounds: int) -> Iterator[Any]:
     """Measure the shapes of a device; a figure is the median of the rounds, of one call."""
     import torch
     from measure import Row, seconds
@@ -61,7 +61,6 @@ def rows(device: str, rounds: int) -> list[Any]:
         if there[1] == "cuda":
             torch.cuda.synchronize()
 
-    out = []
     for shape in CPU_SHAPES if device == "cpu" else GPU_SHAPES:
         for backward in (False, True):
             work = shape[0] * shape[1] * shape[2] ** 2 * shape[3] * (7 if backward else 2)
@@ -77,9 +76,7 @@ def rows(device: str, rounds: int) -> list[Any]:
                         times.append(t / calls)
             ours, rival = statistics.median(taken[0]), statistics.median(taken[1]) if len(sides) > 1 else None
             name = f"attention {'x'.join(map(str, shape))} {'fwd+bwd' if backward else 'fwd'}"
-            out.append(Row(name, ours, rival, detail={"minima": " / ".join(f"{min(t) * 1e6:.0f} us" for t in taken)}))
-            print(out[-1], flush=True)
-    return out
+            yield Row(name, ours, rival, detail={"minima": " / ".join(f"{min(t) * 1e6:.0f} us" for t in taken)})
 
 
 def main() -> int:
@@ -92,10 +89,10 @@ def main() -> int:
     if options.device == "cpu":  # before either library starts its threads
         os.environ.setdefault("TORCHLETTE_NUM_THREADS", str(THREADS))
         os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))
-    table = rows(options.device, options.rounds)
-    if options.record:
-        import measure
+    import measure
 
+    table = measure.print_rows([lambda: rows(options.device, options.rounds)])
+    if options.record:
         print(f"recorded in {measure.record(f'attention_{options.device}', options.device, table)}")
     return 0
 

@@ -288,7 +288,7 @@ def compete(sides: Sides, rounds: int, statistic: Callable[[list[float]], float]
     taken: dict[str, list[float]] = {who: [] for who in sides}
     for _ in range(rounds):
         for who, (call, n) in ready.items():
-            taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)]) / n)
+            taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)], call if n > 1 else None) / n)
     return {who: statistic(t) for who, t in taken.items()}
 
 

@@ -5,11 +5,11 @@ Each row says too what became of the ratio (``busy``) while a spinning process h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import demo_step
-from measure import Row, other_core_busy, race
+from measure import Row, main, other_core_busy, race
 from steps import DISTIL, gpt2_steps, library, lstm_steps, models
 
 import torchlette
@@ -92,18 +92,19 @@ def compare(name: str, make: Callable[[str], Callable[[], Any]], count: int, rou
     return Row(name, mine / count, rival / count, detail=detail)
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure every case."""
     torchlette.set_default_device("cpu")  # where there is a GPU it is the default
     steps = demo_step.EVERY
-    out = [
-        compare("one small op in a chain of 1,000", chain, CHAIN),
-        compare("100 small ops, forward and backward", small_ops, OPS),
-        compare("nn.Linear(16, 16) call", linear_calls, OPS),
-        compare("16-wide net of three layers, step", mlp_steps, 20, compiled=True),
-        compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3, compiled=True),
-    ]
-    out.append(compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib: lstm_steps(lib, "cpu", 2), 2))
+    yield compare("one small op in a chain of 1,000", chain, CHAIN)
+    yield compare("100 small ops, forward and backward", small_ops, OPS)
+    yield compare("nn.Linear(16, 16) call", linear_calls, OPS)
+    yield compare("16-wide net of three layers, step", mlp_steps, 20, compiled=True)
+    yield compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3, compiled=True)
+    yield compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib: lstm_steps(lib, "cpu", 2), 2)
     for length in (31, 128):
-        out.append(compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3, compiled=True))
-    return out
+        yield compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3, compiled=True)
+
+
+if __name__ == "__main__":
+    main("cpu_steps", rows)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
-from measure import Row, race
+from measure import Row, main, race
 
 import torchlette
 
@@ -45,10 +45,12 @@ def stepper(library: str, device: str, **sizes: Any) -> Callable[[], float]:
     return steps
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure the demo's own size, with and without dropout."""
-    out = []
     for dropout in (0.1, 0.0):
         ours, theirs = race(stepper("torchlette", "cpu", dropout=dropout), stepper("torch", "cpu", dropout=dropout), rounds=5, warm=1)
-        out.append(Row(f"demo step, CPU, dropout {dropout}", ours / EVERY, theirs / EVERY))
-    return out
+        yield Row(f"demo step, CPU, dropout {dropout}", ours / EVERY, theirs / EVERY)
+
+
+if __name__ == "__main__":
+    main("demo_step", rows)

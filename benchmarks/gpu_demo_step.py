@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from demo_step import EVERY, stepper
-from measure import Row, race, seconds
+from measure import Row, main, race, seconds
 
 #: The demo's own size, and the shape of GPT-2 small at a short context.
 SIZES: dict[str, dict[str, Any]] = {
@@ -15,17 +16,19 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure both sizes; without CUDA there is no rival and the ratio is left out."""
-    out = []
     # TF32 would let PyTorch use tensor cores, which WGSL cannot reach: float32 against float32.
     torch.backends.cuda.matmul.allow_tf32 = False
     for name, sizes in SIZES.items():
         ours = stepper("torchlette", "wgpu", **sizes)
         if torch.cuda.is_available():
             a, b = race(ours, stepper("torch", "cuda", **sizes), rounds=5)
-            out.append(Row(f"GPU step, {name}", a / EVERY, b / EVERY))
+            yield Row(f"GPU step, {name}", a / EVERY, b / EVERY)
             continue
         ours()
-        out.append(Row(f"GPU step, {name}", min(seconds(ours) for _ in range(3)) / EVERY, None))
-    return out
+        yield Row(f"GPU step, {name}", min(seconds(ours) for _ in range(3)) / EVERY, None)
+
+
+if __name__ == "__main__":
+    main("gpu_demo_step", rows, "wgpu")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import demo_step
 import torch
-from measure import Row, race, seconds
+from measure import Row, main, race, seconds
 from steps import DISTIL, SMALL, gpt2_steps, library, lstm_steps, profile_of, stats
 
 from torchlette import _C
@@ -67,20 +67,16 @@ def compare(name: str, make: Callable[[str, str], Callable[[], Any]], steps: int
     return Row(name, a / steps, None if rival is None else rival / steps, detail=detail)
 
 
-def rows(small: bool = False) -> list[Row]:
+def rows(small: bool = False) -> Iterator[Row]:
     """Measure every case; ``small`` leaves out those that a software adapter cannot finish."""
     torch.backends.cuda.matmul.allow_tf32 = False  # WGSL cannot reach TF32: float32 against float32
-    out = [
-        compare("one small op in a chain", chain, CHAIN),
-        compare("step of the demo's GPT, B8 T64", lambda lib, dev: demo_step.stepper(lib, dev, dropout=0.0), demo_step.EVERY),
-    ]
+    yield compare("one small op in a chain", chain, CHAIN)
+    yield compare("step of the demo's GPT, B8 T64", lambda lib, dev: demo_step.stepper(lib, dev, dropout=0.0), demo_step.EVERY)
     if not small:
-        out.append(compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib, dev: lstm_steps(lib, dev, 10), 10))
+        yield compare("nn.LSTM(128, 256), B32 T100, forward and backward", lambda lib, dev: lstm_steps(lib, dev, 10), 10)
     for name, shape, batch, length, steps in () if small else SHAPES:
-        out.append(compare(f"step, {name}", lambda lib, dev, s=(shape, batch, length, steps): gpt2_steps(lib, dev, *s), steps))
-    return out
+        yield compare(f"step, {name}", lambda lib, dev, s=(shape, batch, length, steps): gpt2_steps(lib, dev, *s), steps)
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print(row, flush=True)
+    main("gpu_steps", rows, "wgpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import gc
 import json
@@ -11,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ import torchlette
 from torchlette import _C
 
 RESULTS = Path(__file__).parent / "results"
+#: Threads of both sides on the CPU, where the environment does not say.
+THREADS = "2"
 
 
 @dataclass
@@ -56,11 +59,13 @@ def _show(x: float, unit: str) -> str:
     return f"{x * 1e9:.3g} ns"
 
 
-def seconds(f: Callable[[], Any]) -> float:
-    """Time one call of ``f`` with the cyclic collector off."""
+def seconds(f: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
+    """Time one call of ``f`` with the cyclic collector off; ``before`` is called first, after the collector has walked through the caches."""
     gc.collect()
     gc.disable()
     try:
+        if before:
+            before()
         begin = time.perf_counter()
         f()
         return time.perf_counter() - begin
@@ -144,3 +149,27 @@ def record(suite: str, device: str, rows: list[Row]) -> Path:
     table = [{"name": r.name, "ours": r.ours, "torch": r.rival, "ratio": r.ratio, "unit": r.unit, **r.detail} for r in rows]
     path.write_text(json.dumps({"environment": environment(device), "rows": table}, indent=1) + "\n")
     return path
+
+
+def print_rows(suites: Iterable[Callable[[], Iterable[Row]]]) -> list[Row]:
+    """Print the rows of suites as they come and return them."""
+    print(f"{'':<34} {'torchlette':>11} {'torch':>11}  ratio")
+    rows = []
+    for suite in suites:
+        for row in suite():
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def main(suite: str, rows: Callable[[], Iterable[Row]], device: str = "cpu") -> None:
+    """Run one suite as a program: its table, and with ``--record`` its file in ``results``."""
+    parser = argparse.ArgumentParser(description=f"{sys.modules[rows.__module__].__doc__}")
+    parser.add_argument("--record", action="store_true", help=f"write results/{suite}.json")
+    options = parser.parse_args()
+    if device == "cpu":
+        torchlette.set_num_threads(int(os.environ.get("TORCHLETTE_NUM_THREADS", THREADS)))
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", THREADS)))
+    table = print_rows([rows])
+    if options.record:
+        print(f"recorded in {record(suite, device, table)}")

@@ -6,11 +6,11 @@ ratio once every length has come by.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
 
-from measure import Row, seconds
+from measure import Row, main, seconds
 from steps import library, models
 
 import torchlette
@@ -98,10 +98,9 @@ def gpt(name: str) -> Callable[[int], float]:
     return trainer(lib, net.parameters(), loss)
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure each, both libraries in turns, a length after the other."""
     torchlette.set_default_device("cpu")
-    out = []
     for make in (lstm, gru_cell, runge_kutta, gpt):
         sides = [make(name) for name in ("torchlette", "torch")]
         sides[1](LENGTHS[0])
@@ -109,10 +108,8 @@ def rows() -> list[Row]:
         new, seen = ([[seconds(lambda s=s, n=n: s(n)) for s in sides] for n in _order()] for _ in range(2))
         plans = torchlette.stats()["plans_built"] - before
         (ours, theirs), (later, theirs_later) = ([median(side) for side in zip(*times, strict=True)] for times in (new, seen))
-        out.append(Row(f"{make.__name__}, a new length each step", ours, theirs, detail={"seen": later / theirs_later, "plans": plans}))
-    return out
+        yield Row(f"{make.__name__}, a new length each step", ours, theirs, detail={"seen": later / theirs_later, "plans": plans})
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print(row)
+    main("new_shapes", rows)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from measure import Row
+from collections.abc import Iterator
+
+from measure import Row, main
 
 import torchlette
 from torchlette.testing.counters import Delta
@@ -17,7 +19,7 @@ def _window(x: torchlette.Tensor) -> None:
     x.tolist()
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure the same window again and again; every round after the first replays."""
     x = torchlette.ones(4, device="cpu")
     x.tolist()  # else the first window also makes x
@@ -28,4 +30,9 @@ def rows() -> list[Row]:
     if seen["plans_built"] or seen["plans_replayed"] < ROUNDS:
         raise RuntimeError(f"windows were not replayed: built {seen['plans_built']}, replayed {seen['plans_replayed']}")
     nodes = seen["nodes_executed"]
-    return [Row(f"replay: {part} per node", seen[f"{part}_ns"] / nodes * 1e-9, None) for part in ("key", "run")]
+    for part in ("key", "run"):
+        yield Row(f"replay: {part} per node", seen[f"{part}_ns"] / nodes * 1e-9, None)
+
+
+if __name__ == "__main__":
+    main("plan", rows)

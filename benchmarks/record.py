@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from measure import Row, race
+from measure import Row, main, race
 
 import torchlette
 
@@ -17,9 +18,8 @@ def _loop(a: Any, b: Any) -> None:
         a + b
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure with and without a tape."""
-    out = []
     for grad in (False, True):
         sides = []
         for lib in (torchlette, torch):
@@ -27,5 +27,8 @@ def rows() -> list[Row]:
             sides.append((a, lib.ones(4, device="cpu")))
         (a, b), (c, d) = sides
         ours, theirs = race(lambda a=a, b=b: _loop(a, b), lambda c=c, d=d: _loop(c, d))
-        out.append(Row("record a + b, tape" if grad else "record a + b", ours / N, theirs / N))
-    return out
+        yield Row("record a + b, tape" if grad else "record a + b", ours / N, theirs / N)
+
+
+if __name__ == "__main__":
+    main("record", rows)

@@ -6,8 +6,6 @@ import argparse
 import os
 import sys
 
-THREADS = "2"
-
 
 def main() -> int:
     """Run one suite, print its table, and record it."""
@@ -16,12 +14,11 @@ def main() -> int:
     parser.add_argument("--no-record", action="store_true")
     options = parser.parse_args()
     if options.suite != "gpu":  # before either library starts its threads
-        os.environ.setdefault("TORCHLETTE_NUM_THREADS", THREADS)
-        os.environ.setdefault("OMP_NUM_THREADS", THREADS)
+        os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
+        os.environ.setdefault("OMP_NUM_THREADS", "2")
     import measure
 
     device = "cpu"
-    rows = []
     if options.suite == "cpu":
         import conv
         import cpu_steps
@@ -43,11 +40,7 @@ def main() -> int:
         import soak
 
         suites = [soak.rows]
-    print(f"{'':<34} {'torchlette':>11} {'torch':>11}  ratio")
-    for suite in suites:
-        for row in suite():
-            rows.append(row)
-            print(row, flush=True)
+    rows = measure.print_rows(suites)
     if not options.no_record:
         print(f"recorded in {measure.record(options.suite, device, rows)}")
     return 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from measure import Row, race
+from measure import Row, main, race
 
 import torchlette
 
@@ -19,12 +20,14 @@ def _chain(x: Any, w: Any) -> None:
     w.grad = None
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Measure at sizes where the cost of an op is not its arithmetic, and where it begins to be."""
-    out = []
     for size in (4, 1024, 65_536):
         x, w = torchlette.ones(size, device="cpu"), torchlette.ones(size, device="cpu").requires_grad_()
         u, v = torch.ones(size), torch.ones(size).requires_grad_()
         ours, theirs = race(lambda x=x, w=w: _chain(x, w), lambda u=u, v=v: _chain(u, v), rounds=15)
-        out.append(Row(f"100 ops fwd+bwd, {size} floats", ours, theirs))
-    return out
+        yield Row(f"100 ops fwd+bwd, {size} floats", ours, theirs)
+
+
+if __name__ == "__main__":
+    main("small_ops", rows)

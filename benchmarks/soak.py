@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from measure import Row, seconds
+from measure import Row, main, seconds
 
 import torchlette
 from torchlette.testing.counters import stats
@@ -71,7 +71,12 @@ def _training() -> Row:
     return _watch("soak: training step", STEPS, 50, step, torchlette.mark_step)
 
 
-def rows() -> list[Row]:
+def rows() -> Iterator[Row]:
     """Run both; raise where something grows."""
     torchlette.set_default_device("cpu")  # where there is a GPU it is the default
-    return [_eager(), _training()]
+    yield _eager()
+    yield _training()
+
+
+if __name__ == "__main__":
+    main("soak", rows)
