@@ -427,7 +427,7 @@ func (s *Session) gather(n *Node) error {
 		if err := s.t.check(&n.In[i], n.In[i].Val.Tape, n.Site); err != nil {
 			return err
 		}
-		v := n.In[i].Val
+		v := s.t.value(&n.In[i])
 		if n.In[i].Hook != 0 {
 			v = s.unpacked[i]
 		}
@@ -441,7 +441,7 @@ func (s *Session) gather(n *Node) error {
 		if err := s.t.check(&n.Out[i], Edge(s.cur, i), n.Site); err != nil {
 			return err
 		}
-		v := n.Out[i].Val
+		v := s.t.value(&n.Out[i])
 		if n.Out[i].Hook != 0 {
 			v = s.unpacked[len(n.In)+i]
 		}
@@ -483,6 +483,17 @@ func (t *Tape) check(v *Saved, producer, site uint32) error {
 		return nil
 	}
 	return t.modified(v, producer, commits, site)
+}
+
+// value is what v saved, for a rule. A base that was freed since has no claim on it: another tensor may have its number.
+func (t *Tape) value(v *Saved) op.Val {
+	val := v.Val
+	if val.Base != 0 {
+		if gen, _ := t.Bases.Commit(val.Base); gen != v.BaseGen {
+			val.Base = 0
+		}
+	}
+	return val
 }
 
 // Close releases what the walk still holds; Results are released too.

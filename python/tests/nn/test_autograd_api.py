@@ -136,6 +136,20 @@ def test_second_derivative():
     assert h.tolist() == [12.0, 18.0]
 
 
+def test_a_number_of_a_base_that_is_used_again_is_not_a_write_to_what_was_saved():
+    # The bases of y and of its sum are freed while their values stay saved; div takes a number of theirs, and is written to.
+    x = leaf([1.0, 2.0], [3.0, 4.0])
+    y = tl.sin(tl.sin(x) * 2)
+    (slope,) = autograd.grad(y.sum(), x, create_graph=True)
+    div = 0.0
+    for i in range(2):
+        div += autograd.grad(slope[..., i].sum(), x, create_graph=True)[0][..., i : i + 1]
+    div.square().sum().backward()
+    bend = -2 * tl.sin(x).mul(2).cos() * x.sin() - 4 * tl.sin(x).mul(2).sin() * x.cos() ** 2
+    tl.testing.assert_close(div.detach(), bend.detach().sum(1, keepdim=True))
+    tl.testing.assert_close(x.grad, autograd.grad(bend.sum(1).square().sum(), x)[0])
+
+
 def test_backward_options():
     x = leaf(1.0, 2.0)
     y = x * x
