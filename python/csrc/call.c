@@ -277,6 +277,9 @@ PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *ar
     int swapped = o != NULL && x.generator != NULL ? swap_words(x.generator, outer) : 0;
     if (o != NULL && swapped >= 0) {
         PyObject *first = self != NULL ? self : nargs > 0 ? args[0] : NULL;
+        if (door == TL_DOOR_CORE && b.n_who == 0) {
+            door = maker_door();
+        }
         if (g->mode == TL_IN_PLACE) {
             r = call_in_place(o, &b, first != NULL && is_tensor(first) ? first : NULL);
         } else if (x.out != NULL) {

@@ -278,6 +278,7 @@ uint32_t call_site(void);
 PyObject *set_package(PyObject *self, PyObject *folder);
 bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
 bool site_in_facade(void);                 /* the code running now did */
+uint8_t maker_door(void);                  /* the door of what this package makes of no tensor: that of the code outside for which it does */
 
 /* nnmodule.c */
 int nnmodule_init(PyObject *module);

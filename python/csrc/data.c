@@ -288,7 +288,7 @@ static PyObject *make(uint8_t dtype, uint8_t device, int rank, const int64_t *sh
     }
     tl_out out;
     int32_t status = tl_from_data(dtype, device, rank, shape, data, bytes, requires_grad ? TL_REQUIRES_GRAD : 0, call_site(), &out);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, door);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, door == TL_DOOR_CORE ? maker_door() : door);
 }
 
 static int to_number(PyObject *o, number *n) {

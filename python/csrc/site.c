@@ -19,7 +19,8 @@ typedef PyFrameObject *(*back_fn)(PyFrameObject *);
 static struct {
     PyObject *code; /* owned, so that the address is not used again */
     int lasti;
-    uint32_t site; /* INTERNAL for code of this package */
+    uint32_t site;  /* INTERNAL for code of this package */
+    int8_t facade; /* whether its module imported torchlette.torch; -1 before anyone asked */
 } cache[CACHE_SIZE];
 
 /* Code below this folder is the library's own: the site is the line that called it. */
@@ -99,7 +100,8 @@ static uint32_t intern(PyFrameObject *frame, PyObject *code) {
     return site;
 }
 
-static uint32_t frame_site(PyFrameObject *frame) {
+/* The cache's entry of the instruction that a frame is at. */
+static size_t frame_slot(PyFrameObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode(frame);
     int lasti = frame_lasti(frame);
     size_t slot = (((uintptr_t)code >> 5) ^ (size_t)lasti * 0x9E37u) % CACHE_SIZE;
@@ -109,11 +111,24 @@ static uint32_t frame_site(PyFrameObject *frame) {
         cache[slot].code = Py_NewRef(code);
         cache[slot].lasti = lasti;
         cache[slot].site = site;
+        cache[slot].facade = -1;
         Py_XDECREF(old);
     }
-    uint32_t site = cache[slot].site;
     Py_DECREF(code);
-    return site;
+    return slot;
+}
+
+static uint32_t frame_site(PyFrameObject *frame) { return cache[frame_slot(frame)].site; }
+
+/* A new reference to the first frame of code outside of this package, NULL when there is none; *site is its site. */
+static PyFrameObject *outer_frame(PyFrameObject *frame, uint32_t *site) {
+    frame = frame_back(frame);
+    while (frame != NULL && (*site = frame_site(frame)) == INTERNAL) {
+        PyFrameObject *back = frame_back(frame);
+        Py_DECREF((PyObject *)frame);
+        frame = back;
+    }
+    return frame;
 }
 
 uint32_t call_site(void) {
@@ -125,13 +140,7 @@ uint32_t call_site(void) {
     if (site != INTERNAL) {
         return site;
     }
-    frame = frame_back(frame);
-    while (frame != NULL && (site = frame_site(frame)) == INTERNAL) {
-        PyFrameObject *back = frame_back(frame);
-        Py_DECREF((PyObject *)frame);
-        frame = back;
-    }
-    Py_XDECREF((PyObject *)frame);
+    Py_XDECREF((PyObject *)outer_frame(frame, &site));
     return site == INTERNAL ? 0 : site;
 }
 
@@ -170,4 +179,20 @@ bool globals_in_facade(PyObject *globals) {
 bool site_in_facade(void) {
     PyObject *globals = PyEval_GetGlobals(); /* borrowed */
     return globals != NULL && globals_in_facade(globals);
+}
+
+uint8_t maker_door(void) {
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
+    uint32_t site;
+    if (frame == NULL || frame_site(frame) != INTERNAL || (frame = outer_frame(frame, &site)) == NULL) {
+        return TL_DOOR_CORE;
+    }
+    size_t slot = frame_slot(frame);
+    if (cache[slot].facade < 0) {
+        PyObject *globals = PyObject_GetAttrString((PyObject *)frame, "f_globals");
+        cache[slot].facade = globals != NULL && globals_in_facade(globals);
+        Py_XDECREF(globals);
+    }
+    Py_DECREF((PyObject *)frame);
+    return cache[slot].facade ? TL_DOOR_TORCH : TL_DOOR_CORE;
 }

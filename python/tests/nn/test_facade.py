@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import importlib
+import math
+import statistics
 import subprocess
 import sys
 
@@ -67,6 +70,21 @@ def test_no_cuda():
     assert not torch.backends.mps.is_available()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     assert torch.zeros(1, device=device).device.type == "cpu"
+
+
+def test_what_the_library_makes_for_a_script_is_read_like_numbers():
+    # By code that does not know of the facade: here heapq and statistics, in C and in Python, stand for a logger or a progress bar.
+    made = [
+        nn.Linear(1, 1).weight.detach().sum(),
+        nn.BatchNorm1d(1).running_mean[0],
+        next(iter(DataLoader([1.5, 2.5])))[0],
+        torch.distributions.Normal(0.0, 1.0).sample(),
+        torch.optim.swa_utils.AveragedModel(nn.Identity()).n_averaged,
+    ]
+    for t in made:
+        assert t._door == 1
+        assert heapq.nsmallest(1, [t])[0] is t
+        assert math.isfinite(statistics.fmean([t, t]))
 
 
 def test_the_other_door_in_the_same_process():
