@@ -83,7 +83,7 @@ _ELSEWHERE = {
     "ops": "library",
     **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit"),
     **dict.fromkeys(("gradient", "histogram", "unravel_index"), "_grid"),
-    **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot"), "products"),
+    **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot", "vander"), "products"),
     **dict.fromkeys(("load", "save"), "serialization"),
     **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "window_functions"),
     **dict.fromkeys(

@@ -13,6 +13,7 @@ from torchlette import _C, autograd
 from torchlette._nested import replaced, tensors_in
 from torchlette.autograd import functional
 from torchlette.nn.utils.stateless import functional_call
+from torchlette.random import get_rng_state, set_rng_state
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
 
@@ -94,17 +95,49 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     return (value, pull, aux) if has_aux else (value, pull)
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``: tuples of tensors both."""
-    recorded = any(t.requires_grad for t in (*primals, *tangents))
-    return functional.jvp(func, tuple(primals), tuple(tangents), create_graph=recorded)
+def _flat(func: Callable[..., Any], like: Any, seen: list[Any]) -> Callable[..., tuple[Tensor, ...]]:
+    """Return ``func`` of nested ``like`` as a function from the tensors in it to those in its result, which ``seen`` gets."""
+
+    def flat(*tensors: Tensor) -> tuple[Tensor, ...]:
+        seen.append(func(*_like(like, tensors)))
+        out = tuple(tensors_in(seen[-1]))
+        if not out:
+            raise RuntimeError(f"expected the function to return tensors, got {type(seen[-1]).__name__}")
+        return out
+
+    return flat
+
+
+def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> tuple[Any, ...]:
+    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``; and, with ``has_aux``, the rest of what it returned."""
+    points, directions = tensors_in(primals), tensors_in(tangents)
+    recorded = any(t.requires_grad for t in (*points, *directions))
+    seen: list[Any] = []
+    beside: list[Any] = []
+
+    def first(*args: Any) -> Any:
+        result = func(*args)
+        if has_aux:
+            result, aux = result
+            beside.append(aux)
+        return result
+
+    values, slopes = functional.jvp(_flat(first, tuple(primals), seen), tuple(points), tuple(directions), create_graph=recorded)
+    found = _like(seen[-1], values), _like(seen[-1], slopes)
+    return (*found, _outside(beside[-1], recorded)) if has_aux else found
 
 
 def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``, which are tensors: shape(out) + shape(in)."""
+    """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``: shape(out) + shape(in).
+
+    It is nested as the result is and, for each tensor of that, as the arguments are; a tuple of them if ``argnums`` is one.
+    """
 
     def wrapper(*args: Any) -> Any:
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        points = tuple(args[i] for i in numbers)
+        recorded = any(t.requires_grad for t in tensors_in(points))
+        seen: list[Any] = []
         beside: list[Any] = []
 
         def chosen(*points: Any) -> Any:
@@ -115,9 +148,9 @@ def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux
                 result = result[0]
             return result
 
-        points = tuple(args[i] for i in numbers)
-        recorded = any(t.requires_grad for t in points)
-        found = functional.jacobian(chosen, points[0] if isinstance(argnums, int) else points, create_graph=recorded)
+        rows = functional.jacobian(_flat(chosen, points, seen), tuple(tensors_in(points)), create_graph=recorded)
+        parts = iter([_like(points[0] if isinstance(argnums, int) else points, row) for row in rows])
+        found = replaced(seen[-1], Tensor, lambda _: next(parts))
         return (found, _outside(beside[-1], recorded)) if has_aux else found
 
     return wrapper
@@ -167,11 +200,11 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         func: From tensors, or nested containers of them, to such.
         in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` gives an argument whole.
         out_dims: Where the dim is in the results.
-        randomness: Draws differ from call to call unless this is ``"same"``, which is refused.
+        randomness: With ``"same"`` each call draws the same numbers; else draws differ, also where PyTorch refuses them (``"error"``).
         chunk_size: Accepted for compatibility.
     """
-    if randomness not in ("error", "different"):
-        raise NotImplementedError(f"vmap: randomness: got {randomness!r}, want 'different': draw the numbers outside and pass them with in_dims=None")
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for `randomness` are 'error', 'different', or 'same'. Got {randomness}.")
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         dims, tensors = _dims_like(args, in_dims), tensors_in(args)
@@ -184,7 +217,12 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         if count == 0:
             raise NotImplementedError("vmap: the mapped dimension is empty: the shapes of results are not known without a call")
         columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
-        return _stacked([func(*_like(args, row), **kwargs) for row in zip(*columns, strict=True)], out_dims)
+        results, state = [], get_rng_state()
+        for row in zip(*columns, strict=True):
+            if randomness == "same":
+                set_rng_state(state)
+            results.append(func(*_like(args, row), **kwargs))
+        return _stacked(results, out_dims)
 
     return wrapper
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torchlette import _C, linalg
 
-__all__ = ["block_diag", "chain_matmul", "lu", "spmm", "tensordot"]
+__all__ = ["block_diag", "chain_matmul", "lu", "spmm", "tensordot", "vander"]
 
 Tensor = _C.Tensor
 
@@ -85,3 +85,23 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     for to, t in zip(out, result, strict=True):
         to.resize_(t.shape).copy_(t)
     return out
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Return the powers of each element of a vector [n] as the rows of a matrix [n, N], the highest first.
+
+    Args:
+        x: The vector.
+        N: How many powers, from 0 on: n of them if not given.
+        increasing: Whether the highest comes last.
+
+    Raises:
+        RuntimeError: For other than one dim, or a negative ``N``.
+    """
+    if x.dim() != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    if N is not None and N < 0:
+        raise RuntimeError("N must be non-negative.")
+    count = x.numel() if N is None else N
+    powers = linalg.vander(x, N=max(2, count))[:, :count]
+    return powers if increasing else powers.flip(-1)

@@ -35,6 +35,12 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "jacfwd": lambda lib, a, b: lib.func.jacfwd(lambda x: x.sin() * b)(a),
     "jacobian_of_both": lambda lib, a, b: lib.func.jacrev(lambda x, y: x * y, argnums=(0, 1))(a, b),
     "hessian": lambda lib, a, b: lib.func.hessian(lambda x: (x.exp() * b).sum())(a),
+    "jacobian_of_a_dict": lambda lib, a, b: lib.func.jacrev(lambda p: {"y": p["w"] * b, "z": [p["w"].sum() * p["v"]]})({"w": a, "v": b})["z"][0]["w"],
+    "jacobian_of_two_dicts": lambda lib, a, b: lib.func.jacrev(lambda p, q: (p["w"] * q["v"],), (0, 1))({"w": a}, {"v": b})[0][1]["v"],
+    "jacobian_with_aux": lambda lib, a, b: lib.func.jacrev(lambda p: (p["w"] * b, a * 2), has_aux=True)({"w": a})[1],
+    "hessian_of_a_dict": lambda lib, a, b: lib.func.hessian(lambda p: (p["w"].exp() * p["v"]).sum())({"w": a, "v": b})["w"]["v"],
+    "jvp_of_a_dict": lambda lib, a, b: lib.func.jvp(lambda p: {"y": p["w"] * p["v"]}, ({"w": a, "v": b},), ({"w": a, "v": b},))[1]["y"],
+    "jvp_with_aux": lambda lib, a, b: lib.func.jvp(lambda x: (x.sin(), x * 2), (a,), (a,), has_aux=True)[2],
     "recorded": lambda lib, a, b: lib.autograd.grad(lib.func.grad(energy(lib))(a.requires_grad_(), b).sum(), a),
 }
 
@@ -73,6 +79,18 @@ def test_vmap(name: str) -> None:
     want, got = (VMAPS[name](lib, lib.tensor(A)) for lib in (torch, torchlette))
     assert tuple(want.shape) == tuple(got.shape)
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_vmap_draws_as_it_is_told() -> None:
+    """The same numbers in each call, or others."""
+
+    def noisy(row: Any) -> Any:
+        return row * 0 + torchlette.randn(())
+
+    same, different = (torchlette.func.vmap(noisy, randomness=r)(torchlette.zeros(3)).tolist() for r in ("same", "different"))
+    assert len(set(same)) == 1
+    assert len(set(different)) == 3
+    assert len(set(same + torchlette.func.vmap(noisy, randomness="same")(torchlette.zeros(3)).tolist())) == 2
 
 
 def test_vmap_refuses() -> None:

@@ -114,5 +114,9 @@ def test_argument_forms_in_python() -> None:
     oracle.assert_equal(torchlette.tensordot(x, y, 0), torch.tensordot(p, q, 0))
     oracle.assert_equal(torchlette.block_diag(x, y, ours(2.0)), torch.block_diag(p, q, theirs(2.0)))
     oracle.assert_equal(torchlette.chain_matmul(x, y), torch.chain_matmul(p, q))
+    for args in ({}, {"N": 2}, {"N": 0}, {"increasing": True}):
+        oracle.assert_equal(torchlette.vander(x[0], **args), torch.vander(p[0], **args))
+    with pytest.raises(RuntimeError, match="one-dimensional"):
+        torchlette.vander(x)
     with pytest.raises(RuntimeError, match="contracted dimensions need to match"):
         torchlette.tensordot(torchlette.ones(2, 3), torchlette.ones(2, 3), 1)

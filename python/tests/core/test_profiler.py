@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import torchlette.torch.profiler  # noqa: F401
 
 import torchlette
@@ -165,3 +166,30 @@ def test_an_error_inside_ends_the_profile() -> None:
         raise ZeroDivisionError
     with profile():
         pass
+
+
+def test_schedule(tmp_path: Path) -> None:
+    """Steps are timed in PyTorch's cycles; each cycle is handed on once, with the steps of its own."""
+    for args in (
+        dict(wait=1, warmup=1, active=2, repeat=2),
+        dict(wait=0, warmup=0, active=1),
+        dict(wait=2, warmup=0, active=1, skip_first=1),
+        dict(wait=2, warmup=1, active=1, skip_first=1, skip_first_wait=1, repeat=1),
+    ):
+        want, got = (lib.profiler.schedule(**args) for lib in (torch, torchlette))
+        assert [got(i).name for i in range(12)] == [want(i).name for i in range(12)], args
+    ready: list[tuple[int, int]] = []
+    write = profiler.tensorboard_trace_handler(str(tmp_path / "traces"), "worker")
+
+    def on_ready(p: profile) -> None:
+        ready.append((p.step_num, sum(e.name == "exp" for e in p.events())))
+        write(p)
+
+    with profile(schedule=profiler.schedule(wait=1, warmup=1, active=2), on_trace_ready=on_ready) as p:
+        for _ in range(7):
+            torchlette.ones(4).exp().tolist()
+            p.step()
+    assert ready == [(4, 2), (7, 1)]
+    assert len(list((tmp_path / "traces").glob("worker.*.pt.trace.json"))) == 2
+    with pytest.raises(AssertionError):
+        profiler.schedule(wait=0, warmup=0, active=0)

@@ -118,6 +118,41 @@ def test_two_functions_and_assignment():
     check_call(expected, got, x())
 
 
+@pytest.mark.parametrize("trivial", [True, False])
+@pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (2, 3, 5)])
+def test_orthogonal(shape, kind, trivial):
+    torch.manual_seed(0)
+    start = torch.randn(shape)
+    expected, got = torch.nn.Module(), tl.nn.Module()
+    expected.weight, got.weight = torch.nn.Parameter(start), tl.nn.Parameter(ours(start))
+    for t, m in ((torch, expected), (tl, got)):
+        t.nn.utils.parametrizations.orthogonal(m, orthogonal_map=kind, use_trivialization=trivial)
+    assert repr(got) == repr(expected)
+    torch.testing.assert_close(theirs(got.weight), expected.weight, rtol=1e-4, atol=1e-5)
+    if kind in ("matrix_exp", "cayley") and not trivial:
+        for m in (expected, got):
+            with pytest.raises(NotImplementedError):
+                m.weight = m.weight
+    copy_parameters(expected, got)
+    if trivial and kind in ("matrix_exp", "cayley"):
+        with torch.no_grad(), tl.no_grad():
+            expected.parametrizations.weight.original.add_(start / 4)
+            got.parametrizations.weight.original.add_(ours(start / 4))
+    torch.testing.assert_close(theirs(got.weight), expected.weight, rtol=1e-4, atol=1e-5)
+    expected.weight.mul(start).sum().backward()
+    got.weight.mul(ours(start)).sum().backward()
+    torch.testing.assert_close(theirs(got.parametrizations.weight.original.grad), expected.parametrizations.weight.original.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_assigned_orthogonal_matrices_are_kept():
+    for kind in ("matrix_exp", "cayley", "householder"):
+        m = tl.nn.utils.parametrizations.orthogonal(tl.nn.Linear(4, 4), orthogonal_map=kind)
+        wanted = tl.linalg.qr(tl.randn(4, 4))[0]
+        m.weight = wanted
+        tl.testing.assert_close(m.weight.detach(), wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_cache():
     m = two_parametrizations(tl)
     assert m.weight is not m.weight
@@ -185,6 +220,10 @@ class Wrong:
         lambda t, m: t.nn.utils.parametrizations.spectral_norm(m, dim=2),
         lambda t, m: t.nn.utils.parametrizations.spectral_norm(m, n_power_iterations=0),
         lambda t, m: t.nn.utils.spectral_norm(m, n_power_iterations=0),
+        lambda t, m: t.nn.utils.parametrizations.orthogonal(m, "bias"),
+        lambda t, m: t.nn.utils.parametrizations.orthogonal(m, "wait"),
+        lambda t, m: t.nn.utils.parametrizations.orthogonal(m, orthogonal_map="given"),
+        lambda t, m: setattr(t.nn.utils.parametrizations.orthogonal(m), "weight", t.ones(3, 3)),
         lambda t, m: t.nn.utils.weight_norm(t.nn.utils.weight_norm(m)),
         lambda t, m: t.nn.utils.remove_weight_norm(m),
         lambda t, m: t.nn.utils.remove_spectral_norm(m),

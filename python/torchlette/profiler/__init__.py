@@ -18,6 +18,7 @@ import functools
 import gzip
 import json
 import os
+import platform
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,7 +28,19 @@ from typing import Any
 from torchlette import _C
 from torchlette.profiler.ceilings import Ceilings, ceilings
 
-__all__ = ["Average", "Averages", "Ceilings", "Event", "ProfilerActivity", "ceilings", "profile", "record_function"]
+__all__ = [
+    "Average",
+    "Averages",
+    "Ceilings",
+    "Event",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "ceilings",
+    "profile",
+    "record_function",
+    "schedule",
+    "tensorboard_trace_handler",
+]
 
 
 class ProfilerActivity(enum.Enum):
@@ -36,6 +49,64 @@ class ProfilerActivity(enum.Enum):
     CPU = 0
     CUDA = 2
     GPU = 2
+
+
+class ProfilerAction(enum.Enum):
+    """What a profile does during a step."""
+
+    NONE = 0
+    #: Accepted for compatibility: timing has nothing to warm up, so that this is NONE.
+    WARMUP = 1
+    RECORD = 2
+    #: Record, and hand the profile to ``on_trace_ready`` at the end of the step.
+    RECORD_AND_SAVE = 3
+
+
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
+    """Return what to do at each step: cycles of ``wait`` and ``warmup`` steps untimed and ``active`` ones timed.
+
+    Args:
+        wait: Steps before.
+        warmup: More of them.
+        active: Steps that are timed; the profile is handed on after the last.
+        repeat: How many cycles; 0 for no end.
+        skip_first: Steps before the first cycle.
+        skip_first_wait: Not 0 to leave ``wait`` out of the first cycle.
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule arguments: got wait={wait}, warmup={warmup}, active={active}, repeat={repeat}, skip_first={skip_first}"
+        )
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
+        at = step - skip_first + (wait if skip_first_wait else 0)
+        if step < skip_first or (repeat and at >= repeat * cycle) or at % cycle < wait:
+            return ProfilerAction.NONE
+        if at % cycle < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if at % cycle < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[profile], None]:
+    """Return a function for ``on_trace_ready`` that writes each trace to a file of its own, where TensorBoard looks for it.
+
+    Args:
+        dir_name: The folder, which is made if need be.
+        worker_name: How the file's name begins: the host and the process if not given.
+        use_gzip: Whether to compress.
+    """
+
+    def write(prof: profile) -> None:
+        os.makedirs(dir_name, exist_ok=True)
+        worker = worker_name or f"{platform.node()}_{os.getpid()}"
+        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
+
+    return write
 
 
 @dataclass(frozen=True)
@@ -158,6 +229,9 @@ class _Span:
     duration_ns: int
 
 
+_TIMED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
 class _Recorder:
     """What the running profile notes in Python: the scope, and how long blocks took."""
 
@@ -235,7 +309,8 @@ class profile:
         with_stack: Accepted for compatibility: each event has the line that recorded it.
         with_flops: Accepted for compatibility: arithmetic is always counted.
         with_modules: Accepted for compatibility: modules are always named.
-        on_trace_ready: Called with the profile when it ends.
+        schedule: What to do at each step, which :meth:`step` ends; every step is timed if not given.
+        on_trace_ready: Called with the profile when it ends, or when a step ends that the schedule says is the last of a cycle.
     """
 
     def __init__(
@@ -247,28 +322,61 @@ class profile:
         with_stack: bool = False,
         with_flops: bool = False,
         with_modules: bool = False,
+        schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[profile], Any] | None = None,
     ) -> None:
         """Prepare; nothing is timed yet."""
         self._ready = on_trace_ready
+        self._schedule = schedule or (lambda step: ProfilerAction.RECORD)
+        self._action = ProfilerAction.NONE
+        self._started = False
+        #: Steps that ended.
+        self.step_num = 0
         self._events: list[Event] = []
         self._spans: list[_Span] = []
 
     def start(self) -> None:
         """Begin: stores recorded before run now, untimed."""
+        self._turn(self._schedule(self.step_num))
+        self._started = True
+
+    def stop(self) -> None:
+        """End: stores recorded inside run first; a value that nobody asked for is never computed."""
+        if not self._started:
+            raise RuntimeError("profile: stop without start")
+        self._started = False
+        self._turn(ProfilerAction.NONE)
+
+    def step(self) -> None:
+        """Mark the end of a training step: its work runs."""
+        _C.mark_step()
+        self.step_num += 1
+        self._turn(self._schedule(self.step_num))
+
+    def _turn(self, action: ProfilerAction) -> None:
+        """Go over from what is done now to ``action``."""
+        before, self._action = self._action, action
+        if before in _TIMED and (action not in _TIMED or before is ProfilerAction.RECORD_AND_SAVE):
+            self._end()
+            if self._ready is not None:
+                self._ready(self)
+            before = ProfilerAction.NONE
+        if action in _TIMED and before not in _TIMED:
+            self._begin()
+
+    def _begin(self) -> None:
         global _recorder
         if _recorder is not None:
             raise RuntimeError("profile: another profile is being taken: got a second one, want one at a time")
+        self._events.clear()
         _C.mark_step()
         _C._set_option("profile", "1")
         _recorder = _Recorder()
         _trace_modules(True)
 
-    def stop(self) -> None:
-        """End: stores recorded inside run first; a value that nobody asked for is never computed."""
+    def _end(self) -> None:
         global _recorder
-        if _recorder is None:
-            raise RuntimeError("profile: stop without start")
+        assert _recorder is not None
         try:
             _C.mark_step()
         finally:
@@ -281,8 +389,6 @@ class profile:
             self._events.append(
                 Event(e["op"], e["kernel"], e["device"], scope, e["backward"], e["site"], e["start_ns"], e["duration_ns"], e["flops"], e["bytes"])
             )
-        if self._ready is not None:
-            self._ready(self)
 
     def __enter__(self) -> profile:
         """Start."""
@@ -292,10 +398,6 @@ class profile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop."""
         self.stop()
-
-    def step(self) -> None:
-        """Mark the end of a training step: its work runs."""
-        _C.mark_step()
 
     def events(self) -> list[Event]:
         """Return every step that was timed, in order of execution."""

@@ -1,16 +1,16 @@
-"""Weight and spectral normalisation as parametrisations."""
+"""Weight and spectral normalisation, and orthogonal matrices, as parametrisations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, linalg
 from torchlette.autograd import no_grad
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 from torchlette.nn.utils.parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 Tensor = _C.Tensor
 
@@ -123,3 +123,116 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
     return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, spectral_dim(module, dim), eps))
+
+
+_MAPS = ("matrix_exp", "cayley", "householder")
+
+
+class _Orthogonal(Module):
+    base: Tensor | None
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool = True) -> None:
+        super().__init__()
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        transposed = X.size(-2) < X.size(-1)
+        if transposed:
+            X = X.mT
+        Q = self._reflected(X) if self.orthogonal_map == "householder" else self._turned(X.tril())
+        if hasattr(self, "base"):
+            Q = self.base @ Q
+        return Q.mT if transposed else Q
+
+    def _turned(self, X: Tensor) -> Tensor:
+        """Return the exponential of the skew-symmetric matrix A with the lower triangle of ``X``, or its first Padé approximant (I - A/2)^-1 (I + A/2)."""
+        n, k = X.shape[-2:]
+        if n > k:
+            X = _C.cat([X, X.new_zeros(*X.shape[:-1], n - k)], -1)
+        A = X - X.mT
+        if self.orthogonal_map == "matrix_exp":
+            Q = linalg.matrix_exp(A)
+        else:
+            eye = _C.eye(n, dtype=X.dtype, device=X.device)
+            Q = linalg.solve(eye - A / 2, eye + A / 2)
+        return Q[..., :k]
+
+    @staticmethod
+    def _reflected(X: Tensor) -> Tensor:
+        """Return the product of the reflections below the diagonal, whose 1s are left out; on it are the signs of the result's columns."""
+        A = X.tril(-1)
+        tau = 2 / (1 + A.square().sum(-2))
+        return linalg.householder_product(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+
+    @no_grad()
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        if Q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+        transposed = Q.size(-2) < Q.size(-1)
+        tall = Q.mT if transposed else Q
+        if hasattr(self, "base"):
+            self.base = _completed(tall)
+            start = _C.zeros_like(Q)
+            start.diagonal(dim1=-2, dim2=-1).fill_(-1)
+            return start
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+        found = _reflections(_orthonormal(tall))
+        return found.mT if transposed else found
+
+
+def _completed(Q: Tensor) -> Tensor:
+    """Return a square orthogonal matrix that begins with the columns of ``Q``, made orthonormal."""
+    n, k = Q.shape[-2:]
+    if n > k:
+        Q = _C.cat([Q, _C.randn(*Q.shape[:-1], n - k, dtype=Q.dtype, device=Q.device)], -1)
+    return _orthonormal(Q)
+
+
+def _orthonormal(X: Tensor) -> Tensor:
+    """Return the columns of ``X`` made orthonormal one after the other."""
+    q, r = linalg.qr(X)
+    return q * r.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+
+
+def _reflections(Q: Tensor) -> Tensor:
+    """Return the reflections and signs whose product is the orthonormal ``Q``: the elimination of Q less its signs has the reflections below its
+    diagonal (G. Ballard et al., Reconstructing Householder Vectors from TSQR, 2014).
+    """
+    k = Q.size(-1)
+    rest, found = Q.clone(), _C.zeros_like(Q)
+    for j in range(k):
+        sign = _C.where(rest[..., j, j] < 0, 1, -1).to(Q.dtype)
+        pivot = rest[..., j, j] - sign
+        column = rest[..., j + 1 :, j] / pivot[..., None]
+        found[..., j, j], found[..., j + 1 :, j] = sign, column
+        rest[..., j + 1 :, j + 1 :] -= column[..., None] * rest[..., j, None, j + 1 :]
+    return found
+
+
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
+    """Keep a matrix [..., n, k] orthogonal: with orthonormal columns, or rows if it has fewer of them.
+
+    Args:
+        module: The owner of the weight.
+        name: Its name.
+        orthogonal_map: ``matrix_exp``, ``cayley`` (both of a skew-symmetric matrix) or ``householder`` (a product of reflections); if not given, the
+            first for square matrices and the last for others.
+        use_trivialization: Whether the map is relative to where the weight stood, so that any orthogonal matrix can be assigned (M. Lezcano-Casado, 2019).
+
+    Raises:
+        ValueError: For other than matrices, or another map.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.ndim < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) else "householder"
+    if orthogonal_map not in _MAPS:
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    return register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True)
