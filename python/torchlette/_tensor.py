@@ -152,11 +152,13 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Convert: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; gives self when nothing changes."""
     device, dtype, copy_ = _to_arguments(args, kwargs)
     result = self
+    if dtype is not None and self.device.type == "cpu":  # on the CPU, which has every dtype
+        result = _C._to_dtype(result, dtype)
     if device is not None:
         device = _C.device(device)
         if device != self.device:
             result = _C._to_device(result, device)
-    if dtype is not None:
+    if dtype is not None and self.device.type != "cpu":
         result = _C._to_dtype(result, dtype)
     return result.clone() if copy_ and result is self else result
 

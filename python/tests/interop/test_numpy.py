@@ -24,6 +24,19 @@ def test_round_trip(dtype: str, shape: tuple[int, ...], device: str) -> None:
     np.testing.assert_array_equal(back, given)
 
 
+def test_double_is_cast_on_its_way_to_a_device(device: str) -> None:
+    """``to(device, dtype)`` casts where both dtypes exist, whichever device that is."""
+    given = torchlette.tensor(np.array([1.0, np.pi]))
+    moved = given.to(device, torchlette.float32)
+    assert (moved.device.type, moved.dtype) == (device, torchlette.float32)
+    back = moved.to(device="cpu", dtype=torchlette.float64)
+    assert back.dtype == torchlette.float64
+    np.testing.assert_array_equal(back.numpy(), np.float32([1.0, np.pi]).astype(float))
+    moved = given.requires_grad_().to(moved)
+    moved.sum().backward()
+    assert given.grad.dtype == torchlette.float64 and given.grad.tolist() == [1.0, 1.0]
+
+
 def test_double_lives_on_the_cpu(device: str) -> None:
     """float64 round-trips on the CPU and is refused elsewhere with the cast to use."""
     given = np.array([1e-300, 1.0, np.pi])

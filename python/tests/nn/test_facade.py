@@ -53,6 +53,7 @@ def test_names_that_scripts_use():
         "utils random cuda backends"
     ).split():
         assert hasattr(torch, name), name
+    assert torch._C._log_api_usage_once("a library's class") is None
 
 
 def test_tensors_of_the_facade_are_read_like_numbers():

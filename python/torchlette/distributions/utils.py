@@ -46,6 +46,9 @@ def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     return value if dim == 0 else value.flatten(-dim).sum(-1)
 
 
+_sum_rightmost = sum_rightmost  #: PyTorch's name of it, which libraries of distributions import
+
+
 class lazy_property:
     """A property computed, with gradients, when it is first read, and an attribute from then on."""
 

@@ -122,3 +122,6 @@ globals().update({name: fn for name, fn in torchlette._C._facade.items() if geta
 from torchlette.torch import accelerator, backends, cuda, mps, version, xpu  # noqa: E402, F401
 from torchlette.torch.tensor_types import *  # noqa: E402, F403
 from torchlette.torch.version import __version__ as __version__  # noqa: E402
+
+# PyTorch counts who uses what; libraries call this when their classes are made.
+importlib.import_module(f"{_FACADE}._C").__dict__["_log_api_usage_once"] = lambda *event: None
