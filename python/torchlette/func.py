@@ -208,6 +208,11 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         dims, tensors = _dims_like(args, in_dims), tensors_in(args)
+        for t, d in zip(tensors, dims, strict=True):
+            if d is not None and not -t.dim() <= d < t.dim():
+                raise ValueError(
+                    f"vmap: Got in_dim={d} for an input of dimensionality {t.dim()}, so expected in_dim to satisfy -{t.dim()} <= in_dim < {t.dim()}"
+                )
         sizes = {t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None}
         if not sizes:
             raise ValueError("vmap: no argument is mapped: got in_dims None for all, want one int at least")

@@ -100,6 +100,8 @@ def test_vmap_refuses() -> None:
             lambda lib=lib: lib.vmap(lib.add)(lib.ones(2), lib.ones(3)),
             lambda lib=lib: lib.vmap(lib.neg, in_dims=None)(lib.ones(2)),
             lambda lib=lib: lib.vmap(lambda a: "x")(lib.ones(2)),
+            lambda lib=lib: lib.vmap(lib.neg)(lib.tensor(1.0)),
+            lambda lib=lib: lib.vmap(lib.neg, in_dims=2)(lib.ones(2, 3)),
         ):
             with pytest.raises(ValueError, match=r"\w"):
                 call()

@@ -21,6 +21,8 @@ SIMPLEX = WEIGHTS / WEIGHTS.sum(-1, keepdims=True)
 FACTOR = (np.tril(RNG.standard_normal((2, 3, 3)), -1) * 0.4 + np.eye(3)).astype(np.float32)
 COVARIANCE = FACTOR @ FACTOR.transpose(0, 2, 1)
 VECTORS = RNG.standard_normal((2, 3)).astype(np.float32)
+THIN = FACTOR[:, :, :2].copy()
+CORRELATION = (FACTOR / np.linalg.norm(FACTOR, axis=-1, keepdims=True)).astype(np.float32)
 COUNTS = np.array([[0, 1], [2, 3], [5, 4]], dtype=np.float32)
 BITS = np.array([[0, 1], [1, 1], [0, 0]], dtype=np.float32)
 CLASSES = np.array([0, 3, 2])
@@ -64,6 +66,8 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray]] = {
     "MultivariateNormal": ("MultivariateNormal", {"loc": VECTORS, "covariance_matrix": COVARIANCE}, VECTORS[::-1].copy()),
     "MultivariateNormal of a factor": ("MultivariateNormal", {"loc": np.zeros(3, np.float32), "scale_tril": FACTOR}, np.ones((2, 3), np.float32)),
     "MultivariateNormal of a precision": ("MultivariateNormal", {"loc": np.zeros(3, np.float32), "precision_matrix": COVARIANCE}, np.ones((2, 3), np.float32)),
+    "LowRankMultivariateNormal": ("LowRankMultivariateNormal", {"loc": VECTORS, "cov_factor": THIN, "cov_diag": VECTORS**2 + 0.5}, VECTORS[::-1].copy()),
+    "LKJCholesky": ("LKJCholesky", {"dim": 3, "concentration": np.array([0.7, 2.5], np.float32)}, CORRELATION),
     "LogisticNormal": ("LogisticNormal", {"loc": REAL, "scale": POSITIVE}, SIMPLEX[:, :3] / SIMPLEX[:, :3].sum(-1, keepdims=True)),
     "RelaxedBernoulli": ("RelaxedBernoulli", {"temperature": np.float32(0.7), "logits": REAL}, UNIT),
     "RelaxedOneHotCategorical": ("RelaxedOneHotCategorical", {"temperature": np.float32(0.7), "logits": WEIGHTS}, SIMPLEX),
@@ -169,7 +173,12 @@ def test_icdf_inverts_the_cdf(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if CASES[c][0] not in ("Cauchy", "HalfCauchy", "LogisticNormal", "RelaxedBernoulli", "RelaxedOneHotCategorical", "Pareto")]
+    "case",
+    [
+        c
+        for c in CASES
+        if CASES[c][0] not in ("LKJCholesky", "Cauchy", "HalfCauchy", "LogisticNormal", "RelaxedBernoulli", "RelaxedOneHotCategorical", "Pareto")
+    ],
 )
 def test_draws_have_the_moments(case: str) -> None:
     """Means and variances of 20,000 draws are those of the distribution, to six standard errors."""
@@ -189,7 +198,12 @@ def test_draws_have_the_moments(case: str) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [c for c in CASES if CASES[c][0] in ("Normal", "Laplace", "Gumbel", "LogNormal", "Uniform", "Exponential", "MultivariateNormal", "RelaxedBernoulli")],
+    [
+        c
+        for c in CASES
+        if CASES[c][0]
+        in ("Normal", "Laplace", "Gumbel", "LogNormal", "Uniform", "Exponential", "MultivariateNormal", "LowRankMultivariateNormal", "RelaxedBernoulli")
+    ],
 )
 def test_gradients_pass_through_draws(case: str) -> None:
     """``rsample`` is differentiable, ``sample`` is not."""
@@ -219,7 +233,8 @@ def test_draws_without_a_gradient_say_so(case: str) -> None:
 
 
 KL = ["Normal", "HalfNormal", "LogNormal", "Bernoulli", "Binomial", "Categorical", "OneHotCategorical", "Geometric", "Poisson", "Exponential",
-      "Gamma", "Beta", "Dirichlet", "Laplace", "Cauchy", "Gumbel", "Pareto", "Uniform", "MultivariateNormal", "LogisticNormal"]  # fmt: skip
+      "Gamma", "Beta", "Dirichlet", "Laplace", "Cauchy", "Gumbel", "Pareto", "Uniform", "MultivariateNormal", "LowRankMultivariateNormal",
+      "LogisticNormal"]  # fmt: skip
 
 
 def other(name: str, value: Any) -> Any:
@@ -245,6 +260,35 @@ def test_divergences(case: str) -> None:
         found.append([kl, *(t.grad for t in leaves.values() if isinstance(t, lib.Tensor))])
     for want, got in zip(*found, strict=True):
         equal(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_divergences_of_normal_vectors_of_both_kinds() -> None:
+    """A covariance of low rank beside a full one; and its matrices."""
+    found = []
+    for lib in (torch, torchlette):
+        d = lib.distributions
+        thin = d.LowRankMultivariateNormal(given(lib, VECTORS), given(lib, THIN), given(lib, VECTORS**2 + 0.5))
+        full = d.MultivariateNormal(given(lib, VECTORS), given(lib, COVARIANCE))
+        found.append([d.kl_divergence(thin, full), d.kl_divergence(full, thin), thin.covariance_matrix, thin.precision_matrix, thin.scale_tril])
+        for bad in ((VECTORS[0, 0], THIN, VECTORS), (VECTORS, THIN[0, 0], VECTORS), (VECTORS, THIN[:, :2], VECTORS), (VECTORS, THIN, VECTORS[:, :2])):
+            with pytest.raises(ValueError):
+                d.LowRankMultivariateNormal(*(given(lib, v) for v in bad))
+    for want, got in zip(*found, strict=True):
+        equal(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_correlations_have_the_moments() -> None:
+    """Each correlation of an LKJ distribution is 2 Beta(a, a) - 1 with a = concentration - 1 + dim / 2 (D. Lewandowski et al., 2009)."""
+    torchlette.manual_seed(5)
+    n = 20000
+    for dim, concentration in ((2, 1.0), (4, 0.5), (4, 3.0)):
+        factors = torchlette.distributions.LKJCholesky(dim, concentration).sample((n,))
+        r = (factors @ factors.mT).double().numpy()[:, *np.tril_indices(dim, -1)]
+        variance = 1 / (2 * concentration + dim - 1)
+        assert (np.abs(r.mean(0)) < 6 * np.sqrt(variance / n)).all()
+        assert (np.abs((r**2).mean(0) - variance) < 6 * np.sqrt((r**4).mean(0) / n)).all()
+    with pytest.raises(ValueError, match="greater than or equal to 2"):
+        torchlette.distributions.LKJCholesky(1)
 
 
 def test_divergences_of_compounds() -> None:
@@ -414,7 +458,14 @@ def test_import_paths() -> None:
     """Each class is found where PyTorch has it."""
     import importlib
 
-    for path in ("normal.Normal", "categorical.Categorical", "kl.kl_divergence", "multivariate_normal.MultivariateNormal", "independent.Independent"):
+    for path in (
+        "normal.Normal",
+        "categorical.Categorical",
+        "kl.kl_divergence",
+        "multivariate_normal.MultivariateNormal",
+        "lkj_cholesky.LKJCholesky",
+        "independent.Independent",
+    ):
         module, name = path.split(".")
         assert hasattr(torch.distributions, module)
         assert getattr(importlib.import_module(f"torchlette.torch.distributions.{module}"), name) is getattr(torchlette.distributions, name)

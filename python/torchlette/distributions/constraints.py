@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
+from torchlette.dtypes import finfo
 
 __all__ = [
     "Constraint",
     "boolean",
+    "corr_cholesky",
     "dependent",
     "dependent_property",
     "greater_than",
@@ -243,6 +245,17 @@ class LowerCholesky(Constraint):
         return (value.tril() == value).flatten(-2).all(-1) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
+class CorrCholesky(Constraint):
+    """Cholesky factors of correlation matrices: their rows have norm 1, to ten epsilons an element."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        """Return whether each matrix is such a factor."""
+        tolerance = finfo(value.dtype).eps * value.size(-1) * 10
+        return ((value.square().sum(-1) - 1).abs() < tolerance).all(-1) & lower_cholesky.check(value)
+
+
 class Symmetric(Constraint):
     """Symmetric matrices, to 1e-6."""
 
@@ -276,4 +289,4 @@ unit_interval = Interval(0.0, 1.0)
 greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
 interval, half_open_interval, integer_interval = Interval, HalfOpenInterval, IntegerInterval
 multinomial = Multinomial
-lower_cholesky, symmetric, positive_definite = LowerCholesky(), Symmetric(), PositiveDefinite()
+lower_cholesky, corr_cholesky, symmetric, positive_definite = LowerCholesky(), CorrCholesky(), Symmetric(), PositiveDefinite()

@@ -12,7 +12,7 @@ from torchlette.distributions.discrete import Bernoulli, Binomial, Categorical, 
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.gamma import Beta, Dirichlet, Gamma
 from torchlette.distributions.location_scale import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Pareto, Uniform
-from torchlette.distributions.multivariate import MultivariateNormal, half_log_det, mahalanobis
+from torchlette.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_det, mahalanobis
 from torchlette.distributions.transformed import TransformedDistribution
 from torchlette.distributions.utils import sum_rightmost
 from torchlette.nn import functional as F
@@ -165,8 +165,11 @@ def _uniform_normal(p: Uniform, q: Normal) -> Tensor:
     return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * away
 
 
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate_normal(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+def _multivariate_normal(p: MultivariateNormal | LowRankMultivariateNormal, q: MultivariateNormal | LowRankMultivariateNormal) -> Tensor:
     if p.event_shape != q.event_shape:
         raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
     a, b = p.scale_tril, q.scale_tril

@@ -1,4 +1,4 @@
-"""The normal distribution of vectors."""
+"""Normal distributions of vectors, and a distribution of correlation matrices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 from torchlette import _C, linalg
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution
+from torchlette.distributions.gamma import Beta
 from torchlette.distributions.utils import lazy_property
+from torchlette.dtypes import finfo
 
-__all__ = ["MultivariateNormal"]
+__all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal"]
 
 Tensor = _C.Tensor
 
@@ -132,3 +134,134 @@ class MultivariateNormal(Distribution):
         """Return the entropy."""
         entropy = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + half_log_det(self._unbroadcasted_scale_tril)
         return entropy.expand(self._batch_shape)
+
+
+class LowRankMultivariateNormal(Distribution):
+    """The normal distribution of vectors [n] with covariance W W^T + diag(D), which is handled by matrices of W's rank alone.
+
+    Args:
+        loc: Mean [..., n].
+        cov_factor: W [..., n, rank].
+        cov_diag: D [..., n].
+        validate_args: See :class:`Distribution`.
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
+        """Broadcast the parameters and factorise the matrix of the rank's size."""
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        event = loc.shape[-1:]
+        if cov_factor.dim() < 2:
+            raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
+        if cov_factor.shape[-2:-1] != event:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {event[0]} x m")
+        if cov_diag.shape[-1:] != event:
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {event}")
+        batch = _C.Size(_C.broadcast_tensors([loc[..., 0], cov_factor[..., 0, 0], cov_diag[..., 0]])[0].shape)
+        self.loc, self.cov_diag = loc.expand(*batch, -1), cov_diag.expand(*batch, -1)
+        self.cov_factor = cov_factor.expand(*batch, -1, -1)
+        super().__init__(batch, event, validate_args=validate_args)
+
+    @lazy_property
+    def _capacitance_tril(self) -> Tensor:
+        """Cholesky factor of I + W^T D^-1 W."""
+        w = self.cov_factor
+        eye = _C.eye(w.size(-1), dtype=w.dtype, device=w.device)
+        return linalg.cholesky(eye + w.mT @ (w / self.cov_diag.unsqueeze(-1)))
+
+    mean = property(lambda self: self.loc, doc="Mean.")
+    mode = property(lambda self: self.loc, doc="The likeliest value.")
+
+    @lazy_property
+    def variance(self) -> Tensor:
+        """Variance of each element."""
+        return self.cov_factor.square().sum(-1) + self.cov_diag
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """Covariance."""
+        return self.cov_factor @ self.cov_factor.mT + self.cov_diag.diag_embed()
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """Cholesky factor of the covariance."""
+        return linalg.cholesky(self.covariance_matrix)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """Inverse of the covariance, by Woodbury's identity."""
+        part = linalg.solve_triangular(self._capacitance_tril, self.cov_factor.mT / self.cov_diag.unsqueeze(-2), upper=False)
+        return self.cov_diag.reciprocal().diag_embed() - part.mT @ part
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw so that gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        like = {"dtype": self.loc.dtype, "device": self.loc.device}
+        low = _C.randn((*shape[:-1], self.cov_factor.size(-1)), **like)
+        return self.loc + (self.cov_factor @ low.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * _C.randn(shape, **like)
+
+    def _half_log_det(self) -> Tensor:
+        """Return half of the covariance's log determinant, by the determinant lemma."""
+        return half_log_det(self._capacitance_tril) + 0.5 * self.cov_diag.log().sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log density."""
+        if self._validate_args:
+            self._validate_sample(value)
+        away = value - self.loc
+        scaled = away / self.cov_diag
+        along = mahalanobis(self._capacitance_tril, (self.cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1))
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (away * scaled).sum(-1) - along) - self._half_log_det()
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()
+
+
+class LKJCholesky(Distribution):
+    """Cholesky factors of correlation matrices, whose density is proportional to a power of their determinant (D. Lewandowski et al., 2009).
+
+    Args:
+        dim: The matrices' size.
+        concentration: 1 for the uniform distribution; the determinant's exponent and 1.
+        validate_args: See :class:`Distribution`.
+    """
+
+    arg_constraints = {"concentration": constraints.positive}
+    support = constraints.corr_cholesky
+
+    def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
+        """Prepare the distributions of the rows' lengths beside the diagonal."""
+        if dim < 2:
+            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+        self.dim = dim
+        self.concentration = concentration if isinstance(concentration, Tensor) else _C.tensor(float(concentration))
+        super().__init__(self.concentration.shape, _C.Size((dim, dim)), validate_args=validate_args)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw by the onion method: row i is a direction in i dims, whose squared length is Beta(i / 2, concentration + (dim - 1 - i) / 2)."""
+        c = self.concentration.detach()
+        i = _C.arange(1, self.dim, dtype=c.dtype, device=c.device)
+        squares = Beta((i / 2).expand(*c.shape, -1), c.unsqueeze(-1) + (self.dim - 1 - i) / 2).sample(sample_shape).unsqueeze(-1)
+        directions = _C.randn(self._extended_shape(sample_shape), dtype=c.dtype, device=c.device).tril(-1)[..., 1:, :]
+        below = squares.sqrt() * directions / linalg.vector_norm(directions, dim=-1, keepdim=True)
+        below = _C.cat([_C.zeros_like(below[..., :1, :]), below], -2)
+        return below + (1 - below.square().sum(-1)).clamp(min=finfo(c.dtype).tiny).sqrt().diag_embed()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log density by the factor's elements below the diagonal."""
+        if self._validate_args:
+            self._validate_sample(value)
+        c, rest = self.concentration, self.dim - 1
+        order = 2 * (c - 1).unsqueeze(-1) + self.dim - _C.arange(2, self.dim + 1, device=c.device)
+        density = (order * value.diagonal(dim1=-1, dim2=-2)[..., 1:].log()).sum(-1)
+        alpha = c + 0.5 * rest
+        return density - (0.5 * rest * math.log(math.pi) + (alpha - 0.5).mvlgamma(rest) - alpha.lgamma() * rest)

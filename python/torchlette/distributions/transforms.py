@@ -70,7 +70,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """Return the transform with a cache of that size."""
@@ -116,7 +116,7 @@ class Transform:
         return type(self).__name__ + "()"
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     """The inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
@@ -133,10 +133,10 @@ class _Inverse(Transform):
         return self._inv.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Inverse) and self._inv == other._inv
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     def __hash__(self) -> int:
-        return hash((_Inverse, self._inv))
+        return hash((_InverseTransform, self._inv))
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._inv._inv_call(x)

@@ -45,7 +45,7 @@ _MOVED = {
             "transforms": "constraint_registry",
             "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
             "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal pareto uniform weibull",
-            "multivariate": "multivariate_normal",
+            "multivariate": "lkj_cholesky lowrank_multivariate_normal multivariate_normal",
             "transformed": "logistic_normal relaxed_bernoulli relaxed_categorical transformed_distribution",
         }.items()
         for old in olds.split()
