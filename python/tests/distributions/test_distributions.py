@@ -470,3 +470,42 @@ def test_import_paths() -> None:
         assert hasattr(torch.distributions, module)
         assert getattr(importlib.import_module(f"torchlette.torch.distributions.{module}"), name) is getattr(torchlette.distributions, name)
     assert facade.distributions.normal.Normal is facade.distributions.Normal is torchlette.distributions.Normal
+
+
+@pytest.mark.parametrize("lib", [torch, torchlette])
+def test_expand_of_classes_of_others(lib: Any) -> None:
+    """``expand`` as PyTorch's own classes and libraries write it: an object is made first, and filled by the class or by its parent."""
+    d = lib.distributions
+
+    class Shifted(d.Distribution):
+        arg_constraints = {"loc": d.constraints.real}
+
+        def __init__(self, loc: Any) -> None:
+            self.loc = loc
+            super().__init__(loc.shape)
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Shifted, _instance)
+            new.loc = self.loc.expand(batch_shape)
+            super(Shifted, new).__init__(batch_shape, validate_args=False)
+            return new
+
+    class Diagonal(d.Independent):
+        def __init__(self, loc: Any) -> None:
+            super().__init__(d.Normal(loc, lib.ones_like(loc)), 1)
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Diagonal, _instance)
+            assert super().expand(batch_shape, new) is new
+            return new
+
+    class Careless(Shifted):
+        def __init__(self) -> None:
+            super().__init__(lib.zeros(2))
+
+    assert tuple(Shifted(lib.zeros(2)).expand((3, 2)).loc.shape) == (3, 2)
+    wide = Diagonal(lib.zeros(2)).expand((3,))
+    assert (type(wide), tuple(wide.batch_shape), tuple(wide.event_shape)) == (Diagonal, (3,), (2,))
+    assert tuple(wide.log_prob(lib.zeros(2)).shape) == (3,)
+    with pytest.raises(NotImplementedError, match="custom"):
+        Careless().expand((3, 2))

@@ -38,7 +38,9 @@ class Independent(Distribution):
         """Return the distribution with its batch expanded."""
         n = self.reinterpreted_batch_ndims
         base = self.base_dist.expand((*batch_shape, *self._event_shape[:n]))
-        return Independent(base, n, validate_args=False)
+        new = Independent.__new__(Independent) if _instance is None else _instance
+        Independent.__init__(new, base, n, validate_args=False)
+        return new
 
     has_rsample = property(lambda self: self.base_dist.has_rsample, doc="Whether gradients pass through draws.")
 
@@ -100,7 +102,9 @@ class MixtureSameFamily(Distribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
         """Return the distribution with its batch expanded."""
         component = self.component_distribution.expand((*batch_shape, self.component_distribution.batch_shape[-1]))
-        return MixtureSameFamily(self.mixture_distribution.expand(batch_shape), component, validate_args=False)
+        new = MixtureSameFamily.__new__(MixtureSameFamily) if _instance is None else _instance
+        MixtureSameFamily.__init__(new, self.mixture_distribution.expand(batch_shape), component, validate_args=False)
+        return new
 
     @constraints.dependent_property
     def support(self) -> Any:

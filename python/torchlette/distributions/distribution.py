@@ -64,8 +64,10 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its batch expanded to ``batch_shape``."""
-        new, before = copy.copy(self), len(self._batch_shape)
+        """Return the distribution with its batch expanded to ``batch_shape``: ``_instance``, if a subclass gives it, which becomes a copy of this one first."""
+        new, before = copy.copy(self) if _instance is None else _instance, len(self._batch_shape)
+        if new is _instance:
+            new.__dict__.update(self.__dict__)
         new._batch_shape = Size(batch_shape)
         for name, value in self.__dict__.items():
             if isinstance(value, Tensor):
@@ -73,6 +75,19 @@ class Distribution:
             elif isinstance(value, Distribution):
                 new.__dict__[name] = value.expand(new._batch_shape + value.batch_shape[before:])
         return new
+
+    def _get_checked_instance(self, cls: type[Distribution], _instance: Any = None) -> Any:
+        """Return ``_instance``, or an object without attributes for ``cls.expand``: what classes of other libraries call there.
+
+        Raises:
+            NotImplementedError: For a subclass of ``cls`` with another ``__init__``, whose ``expand`` would have to differ too.
+        """
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:
+            name = type(self).__name__
+            raise NotImplementedError(f"Subclass {name} of {cls.__name__} that defines a custom __init__ method must also define a custom .expand() method.")
+        return type(self).__new__(type(self))
 
     @property
     def batch_shape(self) -> Size:

@@ -86,7 +86,7 @@ class MultivariateNormal(Distribution):
         """Return the distribution with its batch expanded."""
         factor = self.__dict__.pop("_unbroadcasted_scale_tril")
         try:
-            new = super().expand(batch_shape)
+            new = super().expand(batch_shape, _instance)
         finally:
             self._unbroadcasted_scale_tril = factor
         new._unbroadcasted_scale_tril = factor

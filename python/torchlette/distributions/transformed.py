@@ -54,7 +54,9 @@ class TransformedDistribution(Distribution):
         """Return the distribution with its batch expanded."""
         shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
         base = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        return TransformedDistribution(base, self.transforms, validate_args=False)
+        new = TransformedDistribution.__new__(TransformedDistribution) if _instance is None else _instance
+        TransformedDistribution.__init__(new, base, self.transforms, validate_args=False)
+        return new
 
     has_rsample = property(lambda self: self.base_dist.has_rsample, doc="Whether gradients pass through draws.")
 
