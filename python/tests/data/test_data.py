@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections import Counter, namedtuple
 from pathlib import Path
 
@@ -230,8 +231,38 @@ def test_workers_share_a_stream():
 
 
 def test_worker_errors_come_here():
-    with pytest.raises(RuntimeError, match="(?s)worker process.*KeyError.*item three"):
+    with pytest.raises(KeyError, match="(?s)Caught KeyError in DataLoader worker process 0.\nOriginal Traceback.*item three"):
         list(DataLoader(Failing(), batch_size=2, num_workers=1))
+
+
+class OddError(Exception):
+    """Cannot be made of a text."""
+
+    def __init__(self, number, /, *, place):
+        super().__init__(number, place)
+
+
+class Slow(Dataset):
+    """Item i is who made it; the first worker is slow, and item 6 fails."""
+
+    def __getitem__(self, i):
+        worker = get_worker_info().id
+        if i == 6:
+            raise OddError(6, place="here")
+        time.sleep(0.2 * (worker == 0))
+        return worker
+
+    def __len__(self):
+        return 8
+
+
+def test_batches_are_the_workers_in_turn():
+    # What a worker draws for an item repeats then, and an error comes after the batches before it.
+    got = []
+    with pytest.raises(RuntimeError, match="(?s)Caught OddError.*here"):
+        for batch in DataLoader(Slow(), batch_size=1, num_workers=2):
+            got += batch.tolist()
+    assert got == [0, 1, 0, 1, 0, 1]
 
 
 def test_save_and_load(tmp_path):

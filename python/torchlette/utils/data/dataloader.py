@@ -226,6 +226,32 @@ class _CannotStart(Exception):
     """Worker processes cannot start; the text says why."""
 
 
+class _Caught:
+    """An error of a worker, on its way to the process of the loader."""
+
+    def __init__(self, error: Exception, worker: int) -> None:
+        self.kind: type[Exception] = type(error)
+        self.text = f"Caught {self.kind.__name__} in DataLoader worker process {worker}.\nOriginal {traceback.format_exc()}"
+        try:
+            pickle.dumps(self.kind)
+        except (AttributeError, TypeError, pickle.PicklingError):
+            self.kind = RuntimeError
+
+    def error(self) -> Exception:
+        """Return an error of the same class, or a RuntimeError where that wants other arguments than a text."""
+        try:
+            return self.kind(_Lines(self.text))
+        except Exception:
+            return RuntimeError(self.text)
+
+
+class _Lines(str):
+    """A text that KeyError shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any) -> None:
     """Serve requests ``(pass, number, request)`` until ``None`` comes; run in a worker process."""
     import random
@@ -249,8 +275,8 @@ def _work(info: WorkerInfo, loader: dict[str, Any], requests: Any, results: Any)
             results.put((sweep, number, info.id, fetch(request), None))
         except StopIteration:
             results.put((sweep, number, info.id, None, _END))
-        except Exception:
-            results.put((sweep, number, info.id, None, f"Caught exception in DataLoader worker process {info.id}.\n{traceback.format_exc()}"))
+        except Exception as error:
+            results.put((sweep, number, info.id, None, _Caught(error, info.id)))
 
 
 class _Workers:
@@ -303,30 +329,40 @@ class _Workers:
         ended: set[int] = set()
         out: dict[int, int] = {}  # number -> worker, of what is being loaded
         ready: dict[int, Any] = {}
+        # In order, batch k is that of worker k modulo their number, whichever is faster, so that what workers draw repeats.
+        turn = itertools.cycle(range(len(self.processes)))
+
+        def send_next() -> None:
+            if len(ended) < len(self.processes):
+                self._send(next(worker for worker in turn if worker not in ended), numbered, out)
+
         try:
-            for worker in range(len(self.processes)):
-                for _ in range(self.loader.prefetch_factor or 1):
-                    self._send(worker, numbered, out)
+            for _ in range(len(self.processes) * (self.loader.prefetch_factor or 1)):
+                send_next()
             expected = 0
             while out or ready:
                 while expected not in out and expected not in ready and (out or ready):
                     expected += 1  # the number of an end that a worker reported
                 if self.loader.in_order and expected in ready:
-                    yield ready.pop(expected)
+                    send_next()
+                    batch = ready.pop(expected)
+                    if isinstance(batch, _Caught):
+                        raise batch.error()
+                    yield batch
                     expected += 1
                     continue
                 number, worker, batch, error = self._receive()
                 del out[number]
                 if error == _END:
                     ended.add(worker)
-                    continue
-                if error is not None:
-                    raise RuntimeError(error)
-                if worker not in ended:
-                    self._send(worker, numbered, out)
-                if self.loader.in_order:
-                    ready[number] = batch
+                    send_next()
+                elif self.loader.in_order:
+                    ready[number] = batch if error is None else error
+                elif error is not None:
+                    raise error.error()
                 else:
+                    if worker not in ended:
+                        self._send(worker, numbered, out)
                     yield batch
         finally:
             if not self.loader.persistent_workers:
@@ -338,7 +374,7 @@ class _Workers:
             out[task[0]] = worker
             self.requests[worker].put((self.sweep, *task))
 
-    def _receive(self) -> tuple[int, int, Any, str | None]:
+    def _receive(self) -> tuple[int, int, Any, Any]:
         waited = 0.0
         while True:
             try:
