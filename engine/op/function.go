@@ -9,10 +9,19 @@ type Fn int64
 const (
 	FnAcos Fn = iota
 	FnAcosh
+	FnAiry
 	FnAsin
 	FnAsinh
 	FnAtan
 	FnAtanh
+	FnBesselJ0
+	FnBesselJ1
+	FnBesselK0
+	FnBesselK0e
+	FnBesselK1
+	FnBesselK1e
+	FnBesselY0
+	FnBesselY1
 	FnDigamma
 	FnErf
 	FnErfc
@@ -43,7 +52,10 @@ const (
 	NumFns
 )
 
-var functionNames = [NumFns]string{"acos", "acosh", "asin", "asinh", "atan", "atanh", "digamma", "erf", "erfc", "erfcx", "erfinv", "expm1",
+var functionNames = [NumFns]string{"acos", "acosh", "airy_ai", "asin", "asinh", "atan", "atanh",
+	"bessel_j0", "bessel_j1", "modified_bessel_k0", "scaled_modified_bessel_k0",
+	"modified_bessel_k1", "scaled_modified_bessel_k1", "bessel_y0", "bessel_y1",
+	"digamma", "erf", "erfc", "erfcx", "erfinv", "expm1",
 	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log1p", "log2", "log_ndtr", "ndtri", "tan",
 	"atan2", "copysign", "fmod", "gcd", "igamma", "igammac", "nextafter", "zeta"}
 

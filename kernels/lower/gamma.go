@@ -8,32 +8,6 @@ import (
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
-// besselI is exp(-a) I_n(a) for a at least 0, less a factor a below 8 in near.
-func besselI(k *kernel, t ir.DType, a int, near, far []float64) int {
-	lo := series(k, t, a, 0, 8, near)
-	hi := k.Div(series(k, t, k.Div(k.Float(t, 8), a), 0, 1, far), k.Un(kir.OpSqrt, a))
-	return k.Select(k.Le(a, k.Float(t, 8)), lo, hi)
-}
-
-func besselI0e(k *kernel, t ir.DType, x []int) int {
-	return besselI(k, t, k.Abs(x[0]), i0Near, i0Far)
-}
-
-// grown multiplies by exp(|x|), in halves: the product is finite for longer than exp is.
-func grown(f body) body {
-	return func(k *kernel, t ir.DType, x []int) int {
-		half := k.Un(kir.OpExp, k.Mul(k.Float(t, 0.5), k.Abs(x[0])))
-		return k.Mul(k.Mul(f(k, t, x), half), half)
-	}
-}
-
-func besselI1e(k *kernel, t ir.DType, x []int) int {
-	a := k.Abs(x[0])
-	y := besselI(k, t, a, i1Near, i1Far)
-	y = k.Select(k.Le(a, k.Float(t, 8)), k.Mul(a, y), y)
-	return k.Select(k.Lt(x[0], k.Float(t, 0)), k.Neg(y), y)
-}
-
 // binet is log(gamma(a)) less Stirling's (a-1/2)log(a) - a + log(2 pi)/2, for a from 3 on.
 func binet(k *kernel, t ir.DType, a int) int {
 	r := k.Div(k.Float(t, 1), a)

@@ -60,8 +60,47 @@ func init() {
 	special("log_ndtr", "The logarithm of the standard normal distribution function.", fn(op.FnLogNdtr), anyReal()...)
 	special("entr", "-x log(x), 0 at 0 and -inf below.", entropy, samples("T(3,4)", "T(;0,2)", "I(3;-1,3)")...)
 	unary("sinc", "sin(pi x) / (pi x), 1 at 0.", []string{"special_sinc"}, inFloat(sinc), append(anyReal(), sample("torch.tensor([0.0, 1.0])"))...)
+	registerBessel()
 	registerGammas()
 	registerZetas()
+}
+
+func registerBessel() {
+	for _, m := range []struct {
+		name, doc string
+		f         op.Fn
+		s         []op.Sample
+	}{
+		{"bessel_j0", "The Bessel function of the first kind, of order 0.", op.FnBesselJ0, samples("T(3,4;-20,20)", "T()", "T(2,0)", "I(5;-3,12)")},
+		{"bessel_j1", "The Bessel function of the first kind, of order 1.", op.FnBesselJ1, samples("T(3,4;-20,20)", "T()", "T(2,0)", "I(5;-3,12)")},
+		{"bessel_y0", "The Bessel function of the second kind, of order 0.", op.FnBesselY0, samples("T(3,4;0.2,20)", "T(;1,2)", "T(0)", "I(5;-1,12)")},
+		{"bessel_y1", "The Bessel function of the second kind, of order 1.", op.FnBesselY1, samples("T(3,4;0.2,20)", "T(;1,2)", "T(0)", "I(5;-1,12)")},
+		{"modified_bessel_i0", "The modified Bessel function of the first kind, of order 0.", op.FnI0, anyReal()},
+		{"modified_bessel_i1", "The modified Bessel function of the first kind, of order 1.", op.FnI1, anyReal()},
+		{"modified_bessel_k0", "The modified Bessel function of the second kind, of order 0.", op.FnBesselK0, positive()},
+		{"modified_bessel_k1", "The modified Bessel function of the second kind, of order 1.", op.FnBesselK1, positive()},
+	} {
+		special(m.name, m.doc, fn(m.f), m.s...)
+	}
+	const none = "PyTorch has no derivative of it"
+	constant := func(name, doc string, f unaryEmit, s ...op.Sample) {
+		op.Register(op.Def{
+			Sig: "special_" + name + "(Tensor self) -> Tensor", Doc: doc, Where: op.Special, Out: true, NoGrad: none, Samples: s,
+			Eval: func(a *op.Args) []op.Val { return a.Ret(inFloat(f)(a.B, a.B.Detach(a.Val()))) },
+		})
+	}
+	constant("scaled_modified_bessel_k0", "exp(x) modified_bessel_k0(x).", fn(op.FnBesselK0e), positive()...)
+	constant("scaled_modified_bessel_k1", "exp(x) modified_bessel_k1(x).", fn(op.FnBesselK1e), positive()...)
+	constant("airy_ai", "Airy's function Ai.", fn(op.FnAiry), samples("T(3,4;-20,8)", "T()", "T(2,0)", "I(5;-9,4)")...)
+	constant("spherical_bessel_j0", "The spherical Bessel function of the first kind, of order 0: sin(x) / x, 1 at 0.", ratioOfSine, append(anyReal(), sample("torch.tensor([0.0, float('inf')])"))...)
+}
+
+// ratioOfSine is sin(x)/x, 1 at 0 and 0 at the infinities.
+func ratioOfSine(b op.Builder, x op.Val) op.Val {
+	narrow := widen(b, x.DType(), &x)
+	zero, far := prim.Eq(b, x, op.FloatVal(0)), prim.Eq(b, prim.Abs(b, x), op.FloatVal(math.Inf(1)))
+	y := prim.Where(b, zero, op.FloatVal(1), prim.Div(b, prim.Sin(b, x), x))
+	return narrow(prim.Where(b, far, op.FloatVal(0), y))
 }
 
 func entropy(b op.Builder, x op.Val) op.Val {

@@ -54,6 +54,8 @@ func TestUnaryGradients(t *testing.T) {
 		{"erf", prim.Erf, -2, 2}, {"sigmoid", prim.Sigmoid, -3, 3}, {"relu", prim.Relu, -2, 2},
 		{"acos", fn(op.FnAcos), -0.9, 0.9}, {"acosh", fn(op.FnAcosh), 1.2, 4}, {"asin", fn(op.FnAsin), -0.9, 0.9}, {"asinh", fn(op.FnAsinh), -3, 3},
 		{"atan", fn(op.FnAtan), -3, 3}, {"atanh", fn(op.FnAtanh), -0.9, 0.9}, {"digamma", fn(op.FnDigamma), 0.5, 5}, {"below 0", fn(op.FnDigamma), -2.9, -2.2},
+		{"j0", fn(op.FnBesselJ0), -12, 12}, {"j1", fn(op.FnBesselJ1), -12, 12}, {"y0", fn(op.FnBesselY0), 0.5, 12}, {"y1", fn(op.FnBesselY1), 0.5, 12},
+		{"k0", fn(op.FnBesselK0), 0.5, 4}, {"k0e", fn(op.FnBesselK0e), 0.5, 4}, {"k1", fn(op.FnBesselK1), 0.5, 4}, {"k1e", fn(op.FnBesselK1e), 0.5, 4},
 		{"erfc", fn(op.FnErfc), -2, 2}, {"erfcx", fn(op.FnErfcx), -1, 3}, {"erfinv", fn(op.FnErfinv), -0.9, 0.9}, {"i0", fn(op.FnI0), -3, 3},
 		{"i0e", fn(op.FnI0e), 0.3, 9}, {"i1", fn(op.FnI1), -3, 3}, {"i1e", fn(op.FnI1e), 0.3, 9}, {"lgamma", fn(op.FnLgamma), 0.3, 7},
 		{"log10", fn(op.FnLog10), 0.3, 7}, {"log2", fn(op.FnLog2), 0.3, 7}, {"log_ndtr", fn(op.FnLogNdtr), -3, 3}, {"ndtri", fn(op.FnNdtri), 0.05, 0.95},

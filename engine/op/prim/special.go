@@ -64,12 +64,32 @@ func bell(b op.Builder, x op.Val, c, k float64) op.Val {
 
 // derivatives gives the cotangent of x for the functions of one argument.
 var derivatives = map[op.Fn]func(b op.Builder, g, x op.Val) op.Val{
-	op.FnAcos:  times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Rsqrt(b, quadratic(b, x, 1, -1))) }),
-	op.FnAsin:  times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, 1, -1)) }),
-	op.FnAcosh: times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, -1, 1)) }),
-	op.FnAsinh: times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, 1, 1)) }),
-	op.FnAtan:  over(func(b op.Builder, x op.Val) op.Val { return quadratic(b, x, 1, 1) }),
-	op.FnAtanh: over(func(b op.Builder, x op.Val) op.Val { return quadratic(b, x, 1, -1) }),
+	op.FnAcos:     times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Rsqrt(b, quadratic(b, x, 1, -1))) }),
+	op.FnAsin:     times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, 1, -1)) }),
+	op.FnAcosh:    times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, -1, 1)) }),
+	op.FnAsinh:    times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, 1, 1)) }),
+	op.FnAtan:     over(func(b op.Builder, x op.Val) op.Val { return quadratic(b, x, 1, 1) }),
+	op.FnAtanh:    over(func(b op.Builder, x op.Val) op.Val { return quadratic(b, x, 1, -1) }),
+	op.FnBesselJ0: times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Special(b, op.FnBesselJ1, x)) }),
+	op.FnBesselJ1: times(func(b op.Builder, x op.Val) op.Val {
+		return Sub(b, Special(b, op.FnBesselJ0, x), overArgument(b, op.FnBesselJ1, x))
+	}),
+	op.FnBesselY0: times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Special(b, op.FnBesselY1, x)) }),
+	op.FnBesselY1: times(func(b op.Builder, x op.Val) op.Val {
+		return Sub(b, Special(b, op.FnBesselY0, x), Div(b, Special(b, op.FnBesselY1, x), x))
+	}),
+	op.FnBesselK0: times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Special(b, op.FnBesselK1, x)) }),
+	op.FnBesselK1: times(func(b op.Builder, x op.Val) op.Val {
+		return Neg(b, Add(b, Special(b, op.FnBesselK0, x), Div(b, Special(b, op.FnBesselK1, x), x)))
+	}),
+	op.FnBesselK0e: times(func(b op.Builder, x op.Val) op.Val {
+		return Sub(b, Special(b, op.FnBesselK0e, x), Special(b, op.FnBesselK1e, x))
+	}),
+	op.FnBesselK1e: times(func(b op.Builder, x op.Val) op.Val {
+		y := Special(b, op.FnBesselK1e, x)
+		return Sub(b, Sub(b, y, Special(b, op.FnBesselK0e, x)), Div(b, y, x))
+	}),
+	op.FnAiry: func(op.Builder, op.Val, op.Val) op.Val { refuse("special_airy_ai"); return op.Val{} },
 	op.FnLgamma: times(func(b op.Builder, x op.Val) op.Val {
 		return Special(b, op.FnDigamma, x)
 	}),
@@ -99,9 +119,7 @@ var derivatives = map[op.Fn]func(b op.Builder, g, x op.Val) op.Val{
 	}),
 	op.FnI0: times(func(b op.Builder, x op.Val) op.Val { return Special(b, op.FnI1, x) }),
 	op.FnI1: times(func(b op.Builder, x op.Val) op.Val {
-		zero := Eq(b, x, num(0))
-		ratio := Div(b, Special(b, op.FnI1, x), Where(b, zero, num(1), x))
-		return Sub(b, Special(b, op.FnI0, x), Where(b, zero, num(0.5), ratio))
+		return Sub(b, Special(b, op.FnI0, x), overArgument(b, op.FnI1, x))
 	}),
 	op.FnI0e: times(func(b op.Builder, x op.Val) op.Val {
 		return Sub(b, Special(b, op.FnI1e, x), Mul(b, Sign(b, x), Special(b, op.FnI0e, x)))
@@ -111,6 +129,12 @@ var derivatives = map[op.Fn]func(b op.Builder, g, x op.Val) op.Val{
 		return Pow(b, num(2), Neg(b, Special(b, op.FnFrexpExponent, x)))
 	}),
 	op.FnFrexpExponent: func(b op.Builder, g, _ op.Val) op.Val { return ZerosLike(b, g) },
+}
+
+// overArgument is f(x)/x, and its limit 1/2 at 0.
+func overArgument(b op.Builder, f op.Fn, x op.Val) op.Val {
+	zero := Eq(b, x, num(0))
+	return Where(b, zero, num(0.5), Div(b, Special(b, f, x), Where(b, zero, num(1), x)))
 }
 
 // besselI1eSlope is i0e - i1e*(sign(x) + 1/x), and its limit 1/2 at 0.
