@@ -46,7 +46,7 @@ for _name, _places in _C._where.items():
 
 from torchlette import return_types  # noqa: E402, F401
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
-from torchlette._selection import argwhere, bincount, masked_select, nonzero, unique, unique_consecutive, where  # noqa: E402
+from torchlette._selection import argwhere, bincount, masked_select, nonzero, nonzero_static, unique, unique_consecutive, where  # noqa: E402
 from torchlette._shapes import *  # noqa: E402, F403
 from torchlette._tensor import allclose, equal  # noqa: E402
 
@@ -60,7 +60,7 @@ from torchlette.layouts import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "multiprocessing", "nn", "onnx", "optim", "profiler",
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx", "optim", "profiler",
     "serialization", "signal", "special", "testing", "types", "utils",
 )  # fmt: skip
 
@@ -82,9 +82,10 @@ _ELSEWHERE = {
     ),
     "ops": "library",
     **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit"),
-    **dict.fromkeys(("gradient", "histogram", "unravel_index"), "_grid"),
+    **dict.fromkeys(("gradient", "histogram", "histogramdd", "unravel_index"), "_grid"),
     **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot", "vander"), "products"),
     **dict.fromkeys(("load", "save"), "serialization"),
+    "segment_reduce": "segments",
     **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "window_functions"),
     **dict.fromkeys(
         ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",

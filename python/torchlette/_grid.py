@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import operator
 from collections.abc import Sequence
@@ -39,6 +40,17 @@ def _edges(input: Tensor, bins: int | Tensor, range: Sequence[float] | None) -> 
     return _C.cat([_C.linspace(low, high, bins + 1, **kind)[:-1], _C.full((1,), high, **kind)])
 
 
+def _bin(values: Tensor, edges: Tensor) -> Tensor:
+    """Return the bin of each value, the first or the last one of those outside."""
+    return (_C.searchsorted(edges, values.contiguous(), right=True) - 1).clamp(0, len(edges) - 2)
+
+
+def _summed(points: Tensor, place: Tensor, inside: Tensor, weight: Tensor | None, bins: int) -> Tensor:
+    """Return the number of points inside, or the sum of their weights, by the bin at ``place``."""
+    amount = inside.to(points.dtype) if weight is None else _C.where(inside, weight.detach().reshape(-1).to(points.dtype), 0)
+    return _C.zeros(bins, dtype=points.dtype, device=points.device).index_add(0, place, amount)
+
+
 def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> Histogram:
     """Return the counts (or sums of weights) between bin edges, and the edges. The last bin holds its right edge too.
 
@@ -48,14 +60,64 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | Non
         raise NotImplementedError(f"histogram: not implemented for {input.dtype}")
     edges = _edges(input, bins, range)
     values = input.detach().reshape(-1)
-    amount = _C.ones_like(values) if weight is None else weight.detach().reshape(-1).to(values.dtype)
-    if len(amount) != len(values):
+    if weight is not None and weight.numel() != len(values):
         raise RuntimeError(f"torch.histogram(): weight should have the shape of input: got {list(weight.shape)}, want {list(input.shape)}")
     inside = (values >= edges[0]) & (values <= edges[-1])
-    place = (_C.searchsorted(edges, values, right=True) - 1).clamp(0, len(edges) - 2)
-    hist = _C.zeros(len(edges) - 1, dtype=values.dtype, device=values.device)
-    hist = hist.index_add(0, place, _C.where(inside, amount, _C.zeros_like(amount)))
-    return Histogram(hist / (hist.sum() * edges.diff()) if density else hist, edges)
+    hist = _summed(values, _bin(values, edges), inside, weight, len(edges) - 1)
+    return Histogram(hist / (hist.sum() * edges.diff()) if density else hist, edges.clone() if isinstance(bins, Tensor) else edges)
+
+
+class HistogramDD(NamedTuple):
+    """What ``histogramdd`` returns."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[int] | Sequence[Tensor],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramDD:
+    """Return the counts (or sums of weights) of points in a grid of bins, and the edges of each dim. The last bins hold their right edges too.
+
+    Args:
+        input: Points, of shape (*, dims).
+        bins: The number of bins of all dims or of each, or the edges of each dim.
+        range: The least and the greatest edge of each dim; those of the points, which are read, by default.
+        weight: What each point counts, of shape (*).
+        density: Whether to divide by the total and by the bins' volumes.
+
+    Raises:
+        RuntimeError: The sizes of ``bins``, ``range`` or ``weight`` do not fit the input.
+    """
+    if input.dim() < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f"histogramdd: not implemented for {input.dtype}")
+    dims = input.shape[-1]
+    each = [bins] * dims if isinstance(bins, int) else list(bins)
+    if len(each) != dims:
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    if range is not None and len(range) != 2 * dims:
+        raise RuntimeError(f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(range)}")
+    if weight is not None and weight.shape != input.shape[:-1]:
+        raise RuntimeError("torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension")
+    points = input.detach().reshape(-1, dims)
+    edges = [_edges(points[:, d], b, None if range is None else range[2 * d : 2 * d + 2]) for d, b in enumerate(each)]
+    inside, place = _C.ones(len(points), dtype=_C.bool, device=points.device), _C.zeros(len(points), dtype=_C.int64, device=points.device)
+    for values, e in zip(points.unbind(1), edges, strict=True):
+        inside = inside & (values >= e[0]) & (values <= e[-1])
+        place = place * (len(e) - 1) + _bin(values, e)
+    hist = _summed(points, place, inside, weight, math.prod(len(e) - 1 for e in edges)).reshape([len(e) - 1 for e in edges])
+    if density:
+        hist = hist / hist.sum()
+        for d, e in enumerate(edges):
+            hist = hist / e.diff().reshape([-1 if i == d else 1 for i in builtins.range(dims)])
+    return HistogramDD(hist, tuple(edges))
 
 
 def _gradient_along(f: Tensor, h: Any, dim: int, edge_order: int) -> Tensor:

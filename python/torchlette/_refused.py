@@ -46,7 +46,7 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "sparse_mask sparse_resize_ "
         "sparse_resize_and_clear_ crow_indices col_indices ccol_indices row_indices smm sspaddmm resize_as_sparse_",
     ),
-    "Nested and masked tensors": ("tensors are rectangular: pad them and give a mask", "nested jagged masked", "to_padded_tensor"),
+    "Nested tensors": ("tensors are rectangular: pad them and give a mask", "nested jagged", "to_padded_tensor"),
     "Quantized tensors": (
         "there are no quantized dtypes: compute in float16",
         "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "

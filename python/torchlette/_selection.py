@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from torchlette import _C
+from torchlette.dtypes import can_cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,13 +14,22 @@ if TYPE_CHECKING:
 Tensor = _C.Tensor
 
 
-def _into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
-    """Give the result, or ``out`` resized and filled with it."""
+def into(result: Tensor, out: Tensor | None) -> Tensor:
+    """Give the result, or ``out`` resized and filled with it; RuntimeError where it cannot hold the result's kind of number."""
     if out is None:
         return result
-    if out.dtype is not result.dtype:
+    if not can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
+        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    return out.resize_(result.shape).copy_(result)
+
+
+def _into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
+    """Give the result, or ``out``, of the same dtype, resized and filled with it."""
+    if out is not None and out.dtype is not result.dtype:
         raise RuntimeError(f"{name}: expected out to have dtype {result.dtype}, but got {out.dtype}")
-    return _C.cat([result], 0, out=out)
+    return into(result, out)
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
@@ -28,6 +40,24 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if mask.dim() == 0:
         return _into(_C.empty(int(mask.item()), 0, dtype=_C.int64, device=input.device), out, "nonzero")
     return _into(_C.stack(list(_C._nonzero(mask)), 1), out, "nonzero")
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Return the first ``size`` of the indices that :func:`nonzero` gives; rows of ``fill_value`` follow where there are fewer. Reads nothing.
+
+    Raises RuntimeError for a negative ``size``.
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    mask = (input if input.dtype is _C.bool else input != 0).reshape(-1)
+    place = _C.where(mask, mask.cumsum(0) - 1, size).clamp(max=size)  # what has no row goes to one more of them
+    at = _C.arange(mask.shape[0], device=input.device)
+    columns = []
+    for d, n in enumerate(input.shape):
+        inner = math.prod(input.shape[d + 1 :])
+        column = _C.full((size + 1,), fill_value, dtype=_C.int64, device=input.device)
+        columns.append(column.scatter(0, place, at // max(inner, 1) % max(n, 1))[:size])
+    return _C.stack(columns, 1) if columns else _C.empty(size, 0, dtype=_C.int64, device=input.device)
 
 
 def where(condition: Tensor, *operands: Any, **named: Any) -> Any:

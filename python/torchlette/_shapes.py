@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from torchlette import _C
+from torchlette import _C, _selection
 from torchlette.layouts import strided
 
 TYPE_CHECKING = False
@@ -310,9 +310,32 @@ def _new(self: Tensor, *args: Any) -> Tensor:
     return self.new_empty(sizes)
 
 
-def _narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return a copy of ``narrow(dim, start, length)``."""
-    return self.narrow(dim, start, length).clone()
+def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that copies what ``view`` gives, a view or several, into new tensors or ``out``."""
+
+    def copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        got = view(input, *args, **kwargs)
+        if isinstance(got, Tensor):
+            return got.clone() if out is None else _selection.into(got, out)
+        return tuple(v.clone() for v in got) if out is None else tuple(_selection.into(v, o) for v, o in zip(got, out, strict=True))
+
+    copy.__name__ = copy.__qualname__ = name
+    copy.__doc__ = f"Return a copy of what ``{name.removesuffix('_copy')}`` of the same arguments is a view of."
+    return copy
+
+
+def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """Return the part from ``start`` to ``end`` of a dim, every ``step``-th element."""
+    return input[(slice(None),) * (dim % max(input.dim(), 1)) + (slice(start, end, step),)]
+
+
+#: The views that have a function which copies: their methods' names.
+_COPIED = "as_strided detach diagonal expand narrow permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view"
+_copies = {f"{name}_copy": _copying(f"{name}_copy", getattr(Tensor, name)) for name in _COPIED.split()}
+_copies["alias_copy"] = _copying("alias_copy", lambda input: input)
+_copies["slice_copy"] = _copying("slice_copy", _slice)
+globals().update(_copies)
+__all__ += sorted(_copies)
 
 
 def _reversed(self: Tensor) -> Tensor:
@@ -339,7 +362,7 @@ def install() -> None:
         "is_same_size": _is_same_size,
         "is_set_to": _is_set_to,
         "is_shared": _always(False, "Return False: memory is not shared with other processes."),
-        "narrow_copy": _narrow_copy,
+        "narrow_copy": _copies["narrow_copy"],
         "new": _new,
         "repeat_interleave": repeat_interleave,
         "resize_": _resize_,

@@ -383,6 +383,7 @@ def install() -> None:
         "is_distributed": _no,
         "as_subclass": _as_subclass,
         "nonzero": _selection.nonzero,
+        "nonzero_static": _selection.nonzero_static,
         "argwhere": _selection.argwhere,
         "masked_select": _selection.masked_select,
         "unique": _selection.unique,

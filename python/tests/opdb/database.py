@@ -156,7 +156,7 @@ def counterpart(op: OpInfo, form: str = "function") -> Callable[..., Any]:
         return _needed(form)
     if isinstance(op.op, types.FunctionType) and op.op.__module__.startswith("torch.testing"):
         return rewritten(op.op)
-    return _needed(op.name)
+    return lookup(op.name) or _needed(getattr(op.op, "__name__", op.name))  # _segment_reduce is torch.segment_reduce
 
 
 def _named_method(theirs: Any, name: str) -> Callable[..., Any]:

@@ -1,0 +1,265 @@
+"""Reductions and normalizations of the elements under a mask: the functions of ``torch.masked``.
+
+``mask`` is a bool tensor (another is compared with 0) that broadcasts to the input's shape; without one every element counts.
+Elements outside stand for the value that changes nothing: 0 in a sum, 1 in a product, the least value in a maximum.
+``dim`` is a dim, several, or None for all; ``dtype`` is that of the computation and of the result.
+
+All raise IndexError for a dim that is not there and for a mask of more dims than the input, RuntimeError for one that does not broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torchlette import _C, iinfo, linalg
+
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
+
+Tensor = _C.Tensor
+Dims = int | Sequence[int] | None
+
+
+def _least(name: str, dtype: Any) -> Any:
+    """Return the value that no maximum takes."""
+    if dtype is _C.bool:
+        raise NotImplementedError(f"identity of {name} on {dtype} input")
+    return -math.inf if dtype.is_floating_point else iinfo(dtype).min
+
+
+def _greatest(name: str, dtype: Any) -> Any:
+    """Return the value that no minimum takes."""
+    if dtype is _C.bool:
+        raise NotImplementedError(f"identity of {name} on {dtype} input")
+    return math.inf if dtype.is_floating_point else iinfo(dtype).max
+
+
+def _as_bool(mask: Tensor, input: Tensor) -> Tensor:
+    """Return the mask as bools of the input's shape."""
+    if mask.dim() > input.dim():
+        raise IndexError(f"mask has {mask.dim()} dims, the input {input.dim()}: a mask must broadcast to the input")
+    return (mask if mask.dtype is _C.bool else mask != 0).broadcast_to(input.shape)
+
+
+def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
+    """Return the input with ``value`` outside the mask."""
+    return input if mask is None else _C.where(_as_bool(mask, input), input, value)
+
+
+def _dims(dim: Dims, rank: int) -> list[int]:
+    """Return the dims of a reduction, none of them negative or named twice."""
+    dims = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    out: list[int] = []
+    for d in dims:
+        if not -max(rank, 1) <= d < max(rank, 1):
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], but got {d})")
+        if d % max(rank, 1) in out:
+            raise RuntimeError(f"dim={d % max(rank, 1)} appears multiple times in the list of dims")
+        out.append(d % max(rank, 1))
+    return out if out else list(range(rank))
+
+
+def _counted(input: Tensor, dims: list[int], keepdim: bool, mask: Tensor | None) -> Tensor:
+    """Return how many elements of each slice are under the mask."""
+    under = _C.ones(input.shape, dtype=_C.bool, device=input.device) if mask is None else _as_bool(mask, input)
+    return under.sum(dims, keepdim=keepdim)
+
+
+def _total(input: Tensor, dtype: Any) -> Tensor:
+    """Return the input in the dtype of its sums: int64 of integers and bools."""
+    return input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.int64))
+
+
+def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the sum of the elements under the mask; 0 where there are none."""
+    x = _total(input, dtype)
+    return _filled(x, mask, 0).sum(_dims(dim, x.dim()), keepdim=keepdim, dtype=x.dtype)
+
+
+def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the product of the elements under the mask; 1 where there are none."""
+    x = _total(input, dtype)
+    x = _filled(x, mask, 1)
+    for d in sorted(_dims(dim, x.dim()), reverse=True):
+        x = x.prod(d, keepdim=keepdim, dtype=x.dtype)
+    return x
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the running sums along ``dim`` of the elements under the mask."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, 0).cumsum(dim, dtype=x.dtype)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the running products along ``dim`` of the elements under the mask."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, 1).cumprod(dim, dtype=x.dtype)
+
+
+def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the greatest element under the mask; the least value of the dtype where there is none."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, _least("amax", x.dtype)).amax(_dims(dim, x.dim()), keepdim=keepdim)
+
+
+def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the least element under the mask; the greatest value of the dtype where there is none."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, _greatest("amin", x.dtype)).amin(_dims(dim, x.dim()), keepdim=keepdim)
+
+
+def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the index of the greatest element under the mask, in ``dtype``, which is the input's by default."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, _least("argmax", x.dtype)).argmax(dim, keepdim=keepdim).to(x.dtype)
+
+
+def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the index of the least element under the mask, in ``dtype``, which is the input's by default."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, _greatest("argmin", x.dtype)).argmin(dim, keepdim=keepdim).to(x.dtype)
+
+
+def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the mean of the elements under the mask; NaN where there are none. Raises ValueError for integers without ``dtype``."""
+    x = input.to(dtype or input.dtype)
+    if not x.dtype.is_floating_point:
+        raise ValueError(f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {x.dtype}")
+    dims = _dims(dim, x.dim())
+    if mask is None:
+        return x.mean(dims, keepdim=keepdim)
+    return _filled(x, mask, 0).sum(dims, keepdim=keepdim) / _counted(x, dims, keepdim, mask)
+
+
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the median of the elements under the mask, the lower of two; NaN where there are none.
+
+    Raises ValueError where there are none of integers; reads the mask of those.
+    """
+    x = input.to(dtype or input.dtype)
+    if x.dtype.is_floating_point:
+        return _filled(x, mask, math.nan).nanmedian(dim, keepdim=keepdim).values
+    count = _counted(x, _dims(dim, x.dim()), True, mask)
+    if not bool((count > 0).all().item()):
+        raise ValueError("masked median expects no fully masked out rows if dtype is not floating point")
+    fill = True if x.dtype is _C.bool else iinfo(x.dtype).max
+    middle = _filled(x, mask, fill).sort(dim).values.gather(dim, (count - 1) // 2)
+    return middle if keepdim else middle.squeeze(dim)
+
+
+def norm(input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the vector norm of order ``ord`` of the elements under the mask."""
+    x = input.to(dtype or input.dtype)
+    order = 2.0 if ord is None else ord
+    return linalg.vector_norm(_filled(x, mask, math.inf if order < 0 else 0), order, _dims(dim, x.dim()), keepdim)
+
+
+def _spread(input: Tensor, dim: Dims, correction: float, keepdim: bool, dtype: Any, mask: Tensor | None, root: bool) -> Tensor:
+    """Return the variance of the elements under the mask, or its root."""
+    x = input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.get_default_dtype()))
+    dims = _dims(dim, x.dim())
+    count = _counted(x, dims, True, mask)
+    center = _filled(x, mask, 0).sum(dims, keepdim=True) / count
+    squares = _filled((x - center).square(), mask, 0).sum(dims, keepdim=keepdim)
+    freedom = (_counted(x, dims, keepdim, mask) - correction).clamp(min=0)
+    variance = (squares / freedom).to(x.dtype)
+    return variance.sqrt() if root else variance
+
+
+def var(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the variance of the elements under the mask, whose count is lessened by ``correction``, 1 by default."""
+    return _spread(input, dim, _corrected(unbiased, correction), keepdim, dtype, mask, root=False)
+
+
+def std(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the root of :func:`var`."""
+    return _spread(input, dim, _corrected(unbiased, correction), keepdim, dtype, mask, root=True)
+
+
+def _corrected(unbiased: bool | None, correction: float | None) -> float:
+    """Return what is taken from the count."""
+    if unbiased is not None and correction is not None:
+        raise RuntimeError("Only one of unbiased and correction may be given")
+    return correction if correction is not None else 1 if unbiased is None else int(unbiased)
+
+
+def _normalized(f: Callable[..., Tensor], outside: Callable[[str, Any], Any], doc: str) -> Callable[..., Tensor]:
+    """Return ``f``, along a dim, of the input with a value outside the mask that weighs nothing."""
+
+    def normalized(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+        x = input.to(dtype or input.dtype)
+        return f(_filled(x, mask, outside(f.__name__, x.dtype)), dim)
+
+    normalized.__name__ = normalized.__qualname__ = f.__name__
+    normalized.__doc__ = doc
+    return normalized
+
+
+def _softmin(input: Tensor, dim: int) -> Tensor:
+    return _C.softmax(-input, dim)
+
+
+softmax = _normalized(_C.softmax, _least, "Return the softmax along ``dim`` of the elements under the mask, 0 outside it; NaN where there are none.")
+log_softmax = _normalized(_C.log_softmax, _least, "Return the logarithm of :func:`softmax`.")
+softmin = _normalized(_softmin, _greatest, "Return :func:`softmax` of the negated input.")
+
+
+def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the elements under the mask over their norm along ``dim``, at least ``eps``; 0 outside."""
+    x = input.to(dtype or input.dtype)
+    return _filled(x, mask, 0) / norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
+
+
+def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Return the logarithm of the sum of the exponentials of the elements under the mask; -inf where there are none."""
+    x = input.to(dtype or input.dtype)
+    return _C.logsumexp(_filled(x, mask, _least("logsumexp", x.dtype)), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
+
+
+def logaddexp(
+    input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
+) -> Tensor:
+    """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks."""
+    x, y = input.to(dtype or input.dtype), other.to(dtype or other.dtype)
+    least = _least("logaddexp", x.dtype)
+    return _C.logaddexp(_filled(x, input_mask, least), _filled(y, other_mask, least)).to(x.dtype)
