@@ -22,16 +22,18 @@ func ExpandLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
 		return nil, false
 	}
 	stride := make([]int64, len(shape))
-	for i := range shape {
-		if i < lead {
-			continue
-		}
+	for i := lead; i < len(shape); i++ {
 		switch n := l.Shape[i-lead]; n {
 		case shape[i]:
 			stride[i] = l.Stride[i-lead]
 		case 1:
 		default:
 			return nil, false
+		}
+	}
+	if l.Rank() > 0 { // a new dim of size 1 has the stride of a contiguous one, as in PyTorch
+		for i := lead - 1; i >= 0 && shape[i] == 1; i-- {
+			stride[i] = shape[i+1] * stride[i+1]
 		}
 	}
 	return InternLayout(shape, stride), true

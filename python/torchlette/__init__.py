@@ -60,8 +60,8 @@ from torchlette.layouts import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx", "optim", "profiler",
-    "serialization", "signal", "special", "testing", "types", "utils",
+    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx", "optim",
+    "profiler", "serialization", "signal", "special", "testing", "types", "utils",
 )  # fmt: skip
 
 
@@ -79,6 +79,9 @@ _ELSEWHERE = {
     **dict.fromkeys(
         ("imag", "poisson", "range", "real", "_assert", "_assert_async", "_check", "_check_index", "_check_type", "_check_value", "_check_with",
          "_shape_as_tensor"), "legacy",
+    ),
+    **dict.fromkeys(
+        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_group_norm", "native_layer_norm"), "native",
     ),
     "ops": "library",
     **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit"),

@@ -8,7 +8,6 @@ Degrees in a tensor are read: the recurrence takes as many steps as the greatest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from torchlette import _C, _selection
 from torchlette.autograd import no_grad
@@ -63,8 +62,9 @@ def _degrees(x: Tensor, first: Callable[[Tensor], Tensor], step: Step) -> Iterat
         q, p, k = p, step(k, x, p, q), k + 1
 
 
-def _polynomial(name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step, shifted: bool = False) -> Callable[..., Tensor]:
-    """Return the function of that name: degree 0 is 1, degree 1 is ``first``; a shifted one is that of 2x - 1."""
+def _polynomial(name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step, *, shifted: bool = False) -> Callable[..., Tensor]:
+    """Return the function of that name: degree 0 is 1, degree 1 is ``first``; a shifted one takes 2x - 1 for x."""
+    argument = ", in 2x - 1," if shifted else ""
 
     def polynomial(input: Tensor | float, n: Tensor | float, *, out: Tensor | None = None) -> Tensor:
         if not isinstance(input, Tensor) and not isinstance(n, Tensor):
@@ -83,7 +83,7 @@ def _polynomial(name: str, doc: str, first: Callable[[Tensor], Tensor], step: St
             return _selection.into(result, out)
 
     polynomial.__name__ = polynomial.__qualname__ = name
-    polynomial.__doc__ = f"Return {doc} of degree ``n`` at ``input``."
+    polynomial.__doc__ = f"Return {doc}{argument} of degree ``n`` at ``input``."
     return polynomial
 
 
@@ -96,21 +96,36 @@ def _of_degrees(x: Tensor, values: Iterator[Tensor], n: Tensor) -> Tensor:
     return result
 
 
-#: Chebyshev's polynomials by kind: ordinal and degree 1.
-_KINDS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
-    "t": ("first", lambda x: x.clone()),
-    "u": ("second", lambda x: 2 * x),
-    "v": ("third", lambda x: 2 * x - 1),
-    "w": ("fourth", lambda x: 2 * x + 1),
-}
-_made: dict[str, Any] = {
-    "hermite_polynomial_h": _polynomial("hermite_polynomial_h", "the physicist's Hermite polynomial", lambda x: 2 * x, _hermite_h),
-    "hermite_polynomial_he": _polynomial("hermite_polynomial_he", "the probabilist's Hermite polynomial", lambda x: x.clone(), _hermite_he),
-    "laguerre_polynomial_l": _polynomial("laguerre_polynomial_l", "the Laguerre polynomial", lambda x: 1 - x, _laguerre),
-    "legendre_polynomial_p": _polynomial("legendre_polynomial_p", "the Legendre polynomial", lambda x: x.clone(), _legendre),
-}
-for _kind, (_ordinal, _first) in _KINDS.items():
-    for _prefix, _argument in (("", ""), ("shifted_", " in 2x - 1")):
-        _name = f"{_prefix}chebyshev_polynomial_{_kind}"
-        _made[_name] = _polynomial(_name, f"Chebyshev's polynomial of the {_ordinal} kind{_argument}", _first, _chebyshev, bool(_prefix))
-globals().update(_made)
+def _itself(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+def _twice(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+def _third(x: Tensor) -> Tensor:
+    return 2 * x - 1
+
+
+def _fourth(x: Tensor) -> Tensor:
+    return 2 * x + 1
+
+
+def _one_less(x: Tensor) -> Tensor:
+    return 1 - x
+
+
+_KIND = "Chebyshev's polynomial of the {} kind"
+chebyshev_polynomial_t = _polynomial("chebyshev_polynomial_t", _KIND.format("first"), _itself, _chebyshev)
+chebyshev_polynomial_u = _polynomial("chebyshev_polynomial_u", _KIND.format("second"), _twice, _chebyshev)
+chebyshev_polynomial_v = _polynomial("chebyshev_polynomial_v", _KIND.format("third"), _third, _chebyshev)
+chebyshev_polynomial_w = _polynomial("chebyshev_polynomial_w", _KIND.format("fourth"), _fourth, _chebyshev)
+shifted_chebyshev_polynomial_t = _polynomial("shifted_chebyshev_polynomial_t", _KIND.format("first"), _itself, _chebyshev, shifted=True)
+shifted_chebyshev_polynomial_u = _polynomial("shifted_chebyshev_polynomial_u", _KIND.format("second"), _twice, _chebyshev, shifted=True)
+shifted_chebyshev_polynomial_v = _polynomial("shifted_chebyshev_polynomial_v", _KIND.format("third"), _third, _chebyshev, shifted=True)
+shifted_chebyshev_polynomial_w = _polynomial("shifted_chebyshev_polynomial_w", _KIND.format("fourth"), _fourth, _chebyshev, shifted=True)
+hermite_polynomial_h = _polynomial("hermite_polynomial_h", "the physicist's Hermite polynomial", _twice, _hermite_h)
+hermite_polynomial_he = _polynomial("hermite_polynomial_he", "the probabilist's Hermite polynomial", _itself, _hermite_he)
+laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "the Laguerre polynomial", _one_less, _laguerre)
+legendre_polynomial_p = _polynomial("legendre_polynomial_p", "the Legendre polynomial", _itself, _legendre)

@@ -20,7 +20,13 @@ def _window(name: str, length: int, periodic: bool, options: dict[str, Any], **s
         raise RuntimeError(f"{name}_window requires non-negative window_length, got window_length={length}")
     options.pop("pin_memory", None)
     f: Callable[..., Tensor] = getattr(windows, name)
-    return f(length, sym=not periodic, **shape, **options)
+    dtype = options.pop("dtype", None) or _C.get_default_dtype()
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name}_window expects floating point dtypes, got: {dtype}")
+    if dtype.itemsize >= 4:
+        return f(length, sym=not periodic, dtype=dtype, **shape, **options)
+    window = f(length, sym=not periodic, dtype=_C.float32, **shape, **{**options, "requires_grad": False}).to(dtype)
+    return window.requires_grad_(options.get("requires_grad", False))
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:

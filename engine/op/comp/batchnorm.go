@@ -1,6 +1,8 @@
 package comp
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
@@ -92,6 +94,9 @@ func evalGroupNorm(a *op.Args) []op.Val {
 	}
 	if len(s) < 2 {
 		fail(ir.ErrRuntime, "Expected at least 2 dimensions for input tensor but received %d", len(s))
+	}
+	if s[1] == 0 || slices.Contains(s[2:], 0) {
+		fail(ir.ErrRuntime, "Expected number of channels and HxW to be greater than 0, but got input of shape %s", ir.ShapeString(s))
 	}
 	if groups <= 0 || s[1]%groups != 0 {
 		fail(ir.ErrRuntime, "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%d", ir.ShapeString(s), groups)

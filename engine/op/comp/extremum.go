@@ -30,7 +30,7 @@ func init() {
 		registerArg("arg"+m.name, m.word, m.arg)
 	}
 	op.Register(op.Def{
-		Sig: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", Doc: "The smallest and the largest element.",
+		Sig: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", Doc: "The smallest and the largest element.", Out: true, ExactOut: true,
 		Samples: samples("T(3,4)", "T(3,4) | dim=1", "T(3,4) | dim=0, keepdim=True"), ErrorSamples: samples("T(3) | dim=2"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -60,7 +60,7 @@ func refuseEmpty(name string, x op.Val, mask []bool) {
 func registerAmax(name, word string, over reduceEmit) {
 	full := "a" + name
 	op.Register(op.Def{
-		Sig: full + "(Tensor self, int[] dim=(), bool keepdim=False) -> Tensor", Doc: "The " + word + " element over dims; ties share the gradient.", Out: true,
+		Sig: full + "(Tensor self, int[] dim=(), bool keepdim=False) -> Tensor", Doc: "The " + word + " element over dims; ties share the gradient.", Out: true, ExactOut: true,
 		Samples:      samples("T(3,4)", "T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3,4;0,9), 0", "B(3,4), 1", "T()", "I(6;0,3)"),
 		ErrorSamples: samples("T(0,3), 0", "T(3), 2"),
 		Eval: func(a *op.Args) []op.Val {

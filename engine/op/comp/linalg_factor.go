@@ -151,6 +151,16 @@ func registerOrthogonal() {
 		Doc: "The first columns of a product of reflections 1 - tau v v', v in the columns below the diagonal.", Out: true,
 		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1)", "T(4,2;-0.5,0.5), T(1;0.5,1)", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1)"), ErrorSamples: samples("T(2,3), T(2)", "T(3,2), T(3)"), Eval: evalHouseholder,
 	}, "linalg_householder_product(Tensor input, Tensor tau) -> Tensor", "orgqr(Tensor self, Tensor input2) -> Tensor")
+	op.Register(op.Def{
+		Sig: "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", Doc: "input3 times the orthogonal matrix of the reflections in self and input2, on its left or right.",
+		Out: true, ErrorSamples: samples("T(2), T(2), T(2)", "T(3,3), T(3), T(2,2)", "T(3,2), T(3), T(3,3)"),
+		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1), T(3,2)", "T(4,2;-0.5,0.5), T(2;0.5,1), T(3,4) | left=False", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1), T(2,3,3) | transpose=True", "T(3,3;-0.5,0.5), T(2;0.5,1), T(2,3) | left=False, transpose=True"),
+		Eval:    evalOrmqr,
+	})
+	op.Register(op.Def{
+		Sig: "geqrf(Tensor self) -> (Tensor a, Tensor tau)", Doc: "The QR factorization as reflections: R in and above the diagonal, the vectors below it, and their factors.", Out: true,
+		NoGrad: "PyTorch has no derivative of it", Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"), ErrorSamples: samples("T(3)", "I(2,2;0,3)"), Eval: evalGeqrf,
+	})
 }
 
 // evalHouseholder applies the reflections to the first columns of the identity, the last one first.
@@ -167,15 +177,86 @@ func evalHouseholder(a *op.Args) []op.Val {
 	if tau.DType() != x.DType() || !sameShape(tau.Shape(), slices.Concat(leading(x), []int64{k})) {
 		fail(ir.ErrRuntime, "torch.linalg.householder_product: tau: got %s of shape %s, want %s of shape %s", typeName(tau.DType()), ir.ShapeString(tau.Shape()), typeName(x.DType()), ir.ShapeString(slices.Concat(leading(x), []int64{k})))
 	}
-	v, _ := unpackLU(b, x)
 	q := attached(b, x, prim.Slice(b, eyeLike(b, x, leading(x), m), -1, 0, n, 1))
-	for j := k - 1; j >= 0; j-- {
+	return a.Ret(reflected(b, x, tau, q, false))
+}
+
+// reflected is Q c, or Q' c, of the product Q of the reflections 1 - tau v v', v in the columns of x
+// below the diagonal.
+func reflected(b op.Builder, x, tau, c op.Val, transpose bool) op.Val {
+	v, _ := unpackLU(b, x)
+	k := tau.Shape()[len(tau.Shape())-1]
+	for i := range k {
+		j := k - 1 - i
+		if transpose {
+			j = i
+		}
 		vj := prim.Slice(b, v, -1, j, j+1, 1)
 		t := prim.Unsqueeze(b, prim.Slice(b, tau, -1, j, j+1, 1), -1)
-		w := matrix(b, mT(b, vj), q, none)
-		q = prim.Sub(b, q, matrix(b, prim.Mul(b, vj, prim.Expand(b, t, vj.Shape())), w, none))
+		w := matrix(b, mT(b, vj), c, none)
+		c = prim.Sub(b, c, matrix(b, prim.Mul(b, vj, prim.Expand(b, t, vj.Shape())), w, none))
 	}
-	return a.Ret(q)
+	return c
+}
+
+func evalOrmqr(a *op.Args) []op.Val {
+	b, x, tau, c, left, transpose := a.B, matrixOf("torch.ormqr", a.Val()), a.Val(), a.Val(), a.Bool(), a.Bool()
+	xs, ts, cs := x.Shape(), tau.Shape(), c.Shape()
+	r := len(xs)
+	if len(cs) != r || len(ts) != r-1 || !sameShape(ts[:r-2], xs[:r-2]) || !sameShape(cs[:r-2], xs[:r-2]) {
+		fail(ir.ErrRuntime, "torch.ormqr: got shapes %s, %s and %s, want equal leading dims and a vector of factors", ir.ShapeString(xs), ir.ShapeString(ts), ir.ShapeString(cs))
+	}
+	side := r - 1
+	if left {
+		side = r - 2
+	}
+	if cs[side] < ts[r-2] || cs[side] != xs[r-2] || xs[r-1] < ts[r-2] {
+		fail(ir.ErrRuntime, "torch.ormqr: got %d rows, %d columns, %d factors and an operand of size %d in dim %d, want rows equal to it and neither less than the factors",
+			xs[r-2], xs[r-1], ts[r-2], cs[side], side)
+	}
+	if x.DType() != tau.DType() || x.DType() != c.DType() {
+		fail(ir.ErrRuntime, "torch.ormqr: got dtypes %s, %s and %s, want equal ones", typeName(x.DType()), typeName(tau.DType()), typeName(c.DType()))
+	}
+	if left {
+		return a.Ret(reflected(b, x, tau, c, transpose))
+	}
+	return a.Ret(mT(b, reflected(b, x, tau, mT(b, c), !transpose)))
+}
+
+// evalGeqrf reflects column after column onto its first element. What is left of the matrix gets
+// smaller by a row and a column in each step; the parts are put together from the last one on.
+func evalGeqrf(a *op.Args) []op.Val {
+	b, rest := a.B, a.B.Detach(matrixOf("torch.geqrf", a.Val()))
+	s := rest.Shape()
+	down, across := int64(len(s)-2), int64(len(s)-1)
+	steps := min(s[down], s[across])
+	var heads, rows, vectors, taus []op.Val
+	for range steps {
+		m := rest.Shape()[down]
+		column, others := prim.Slice(b, rest, -1, 0, 1, 1), prim.Slice(b, rest, -1, 1, rest.Shape()[across], 1)
+		first, below := prim.Slice(b, column, -2, 0, 1, 1), prim.Slice(b, column, -2, 1, m, 1)
+		norm := prim.Sqrt(b, prim.Unsqueeze(b, prim.Sum(b, prim.Mul(b, column, column), []int64{down}), -2))
+		same := prim.Eq(b, prim.Unsqueeze(b, prim.Sum(b, prim.Abs(b, below), []int64{down}), -2), op.FloatVal(0))
+		head := prim.Where(b, same, first, prim.Where(b, prim.Lt(b, first, op.FloatVal(0)), norm, prim.Neg(b, norm)))
+		tau := prim.Where(b, same, op.FloatVal(0), prim.Div(b, prim.Sub(b, head, first), prim.Where(b, same, op.FloatVal(1), head)))
+		span := prim.Where(b, same, op.FloatVal(1), prim.Sub(b, first, head))
+		v := prim.Div(b, below, prim.Expand(b, span, below.Shape()))
+		full := prim.Cat(b, []op.Val{prim.OnesLike(b, first), v}, down)
+		w := matrix(b, mT(b, full), others, none)
+		others = prim.Sub(b, others, matrix(b, prim.Mul(b, full, prim.Expand(b, tau, full.Shape())), w, none))
+		heads, vectors, taus = append(heads, head), append(vectors, v), append(taus, tau)
+		rows = append(rows, prim.Slice(b, others, -2, 0, 1, 1))
+		rest = prim.Slice(b, others, -2, 1, m, 1)
+	}
+	for i := int(steps) - 1; i >= 0; i-- {
+		left := prim.Cat(b, []op.Val{heads[i], vectors[i]}, down)
+		rest = prim.Cat(b, []op.Val{left, prim.Cat(b, []op.Val{rows[i], rest}, down)}, across)
+	}
+	tau := prim.Zeros(b, rest.DType(), rest.Device(), slices.Concat(leading(rest), []int64{0}))
+	if steps > 0 {
+		tau = prim.Reshape(b, prim.Cat(b, taus, across), slices.Concat(leading(rest), []int64{steps}))
+	}
+	return a.Ret(rest, tau)
 }
 
 func registerEigen() {
@@ -189,6 +270,16 @@ func registerEigen() {
 			return a.Ret(w, v)
 		},
 	}, "linalg_eigh(Tensor self, "+uplo+") -> (Tensor eigenvalues, Tensor eigenvectors)")
+	op.Register(op.Def{
+		Sig: "linalg_matrix_sqrth(Tensor A) -> Tensor", Doc: "The positive definite square root of symmetric positive definite matrices, of which the lower triangle is read.",
+		Where: op.Linalg, Samples: samples("P(3,3)", "P(2,2,2)"), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,3)"),
+		Eval: func(a *op.Args) []op.Val {
+			b := a.B
+			w, v := prim.Eigh(b, squareOf("linalg.matrix_sqrth", a.Val()), false)
+			scale := prim.Expand(b, prim.Unsqueeze(b, prim.Sqrt(b, w), -2), v.Shape())
+			return a.Ret(matrix(b, prim.Mul(b, v, scale), mT(b, v), none))
+		},
+	})
 	forms(op.Def{
 		Doc: "The eigenvalues, ascending, of symmetric matrices, of which one triangle is read.", Out: true,
 		Samples: samples("P(3,3)", "P(2,2,2)", "P(3,3), 'U'"), ErrorSamples: samples("T(3)", "T(2,3)"),
@@ -232,6 +323,19 @@ func registerSVD() {
 			return a.Ret(singularValues(a.B, x))
 		},
 	}, "linalg_svdvals(Tensor A, "+driver+") -> Tensor")
+	op.Register(op.Def{
+		Sig: "linalg_polar(Tensor A) -> (Tensor U, Tensor H)", Doc: "A = U H of matrices with no more columns than rows: U has orthonormal columns, H is symmetric and has no negative eigenvalue.",
+		Where: op.Linalg, Out: true, Samples: samples("T(1,1)"), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,3)"),
+		Eval: func(a *op.Args) []op.Val {
+			x, b := matrixOf("linalg.polar", a.Val()), a.B
+			if m, n := matrixSize("linalg.polar", x); m < n {
+				fail(ir.ErrRuntime, "linalg.polar: expected a matrix with at least as many rows as columns, but got %d by %d", m, n)
+			}
+			u, s, vt := prim.SVD(b, x, false)
+			scale := prim.Expand(b, prim.Unsqueeze(b, s, -1), vt.Shape())
+			return a.Ret(matrix(b, u, vt, none), matrix(b, mT(b, vt), prim.Mul(b, scale, vt), none))
+		},
+	})
 	op.Register(op.Def{
 		Sig: "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", Doc: "self = U diag(S) V'; without compute_uv U and V are zeros.", Out: true,
 		Samples: samples("T(3,2), True, False"), ErrorSamples: samples("T(3)"),

@@ -110,7 +110,7 @@ func registerIntegerDraws() {
 		return a.Ret(cast(b, order, o.dtype))
 	}, samples("7", "0", "1"), sample("-1"))
 	op.Register(op.Def{
-		Sig: "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor", Doc: "Indices drawn with the given weights, row by row.", NoGrad: isDraw, Out: true,
+		Sig: "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor", Doc: "Indices drawn with the given weights, row by row.", NoGrad: isDraw, Out: true, ExactOut: true,
 		Samples: samples("T(4;0.1,1), 2", "T(3,5;0.1,1), 4", "T(5;0.1,1), 9, True"), ErrorSamples: samples("T(3;0,1), 5", "T(3;0,1), 0", "I(3;1,5), 1"), Eval: evalMultinomial,
 	})
 }

@@ -122,22 +122,31 @@ func nanmean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.V
 	return prim.Div(b, s, reduceDims(b, prim.Sum, prim.Cast(b, there, s.DType()), mask, keepdim))
 }
 
+// product of bools, which dtype may ask for, is whether all are true.
+func product(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
+	d = sumType(x, d)
+	if x = cast(b, x, d); d == ir.Bool {
+		return reduceDims(b, prim.Amin, x, mask, keepdim)
+	}
+	return reduceDims(b, prim.Prod, x, mask, keepdim)
+}
+
 func registerProd() {
 	op.Register(op.Def{
 		Sig: "prod(Tensor self, *, dtype? dtype=None) -> Tensor", Doc: "The product of all elements.",
 		Samples: samples("T(3,4)", "T()", "T(0)", "I(3;1,4)", "B(3)", "torch.tensor([1.0, 0.0, 3.0])"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
-			return a.Ret(reduceDims(a.B, prim.Prod, cast(a.B, x, sumType(x, a.DType())), all(x), false))
+			return a.Ret(product(a.B, x, all(x), false, a.DType()))
 		},
 	})
 	op.Register(op.Def{
 		Sig: "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: "The product along a dim.", Out: true,
-		Samples:      samples("T(3,4), 0", "T(3,4), -1, True", "I(3,4;1,4), 1", "T(2,0), 1", "T(3), 0 | dtype=torch.float64"),
+		Samples:      samples("T(3,4), 0", "T(3,4), -1, True", "I(3,4;1,4), 1", "T(2,0), 1", "T(3), 0 | dtype=torch.float64", "B(3,4), 1 | dtype=torch.bool"),
 		ErrorSamples: samples("T(3), 2"),
 		Eval: func(a *op.Args) []op.Val {
 			x, d, keepdim := a.Val(), a.Int(), a.Bool()
-			return a.Ret(reduceDims(a.B, prim.Prod, cast(a.B, x, sumType(x, a.DType())), dimMask([]int64{d}, len(x.Shape())), keepdim))
+			return a.Ret(product(a.B, x, dimMask([]int64{d}, len(x.Shape())), keepdim, a.DType()))
 		},
 	})
 	op.Register(op.Def{

@@ -302,10 +302,10 @@ func registerUnitDims() {
 		out := append(slices.Clone(shape[:i]), ir.Numel(shape[i:j+1]))
 		return a.Ret(prim.Reshape(a.B, x, append(out, shape[j+1:]...)))
 	}, samples("T(2,3,4)", "T(2,3,4), 1", "T(2,3,4), 0, 1", "T()", "T(2,0,3)"), sample("T(2,3), 1, 0"))
-	viewDef("ravel(Tensor self) -> Tensor", "All dims as one.", nil, func(a *op.Args) []op.Val {
-		x := a.Val()
+	viewDef("ravel(Tensor self) -> Tensor", "All dims as one; a copy unless the tensor is contiguous.", nil, func(a *op.Args) []op.Val {
+		x := prim.Contiguous(a.B, a.Val())
 		return a.Ret(prim.Reshape(a.B, x, []int64{x.L().Numel}))
-	}, samples("T(2,3)", "T()"))
+	}, samples("T(2,3)", "T(2,3).t()", "T()"))
 	viewDef("unflatten(Tensor self, int dim, int[] sizes) -> Tensor", "One dim as several.", nil, func(a *op.Args) []op.Val {
 		x := a.Val()
 		d := wrapDim(a.Int(), len(x.Shape()))

@@ -137,6 +137,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
             f"input.size(-3)={c} is not divisible by {r * r}"
         )
+    if r == 1:
+        return input.clone()
     n = len(lead)
     parts = input.reshape(*lead, c // (r * r), r, r, h, w)
     return parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
@@ -152,6 +154,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     *lead, c, h, w = input.shape
     if h % r or w % r:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w}, factor {r}")
+    if r == 1:
+        return input.clone()
     n = len(lead)
     parts = input.reshape(*lead, c, h // r, r, w // r, r)
     return parts.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)

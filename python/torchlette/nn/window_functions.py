@@ -158,6 +158,8 @@ def _max_unpool(dims: int) -> Any:
         kernel, steps, around = (as_tuple(v, dims) for v in (kernel_size, kernel_size if stride is None else stride, padding))
         if input.dim() not in (dims + 1, dims + 2):
             raise RuntimeError(f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with {input.dim()} dimensions")
+        if dims == 3 and min(steps) <= 0:
+            raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
         size = [(n - 1) * s - 2 * p + k for n, k, s, p in zip(input.shape[-dims:], kernel, steps, around, strict=True)]
         if output_size is not None:
             size = _unpooled(list(output_size), size, steps)
@@ -244,7 +246,7 @@ def _fractional_places(x: Tensor, kernel: Sequence[int], out: Sequence[int], sam
         shape = [*window.shape[:2], *[n if e == d else 1 for e in range(dims)], *[k if e == d else 1 for e in range(dims)]]
         window = window.reshape(shape)
         places = window if places is None else places * size + window
-    return places.reshape(*places.shape[: 2 + dims], -1)
+    return places.reshape(*places.shape[: 2 + dims], math.prod(kernel))
 
 
 fractional_max_pool2d, fractional_max_pool3d = (_fractional_max_pool(d, False) for d in (2, 3))

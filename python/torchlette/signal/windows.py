@@ -1,7 +1,7 @@
 """Window functions, by the formulas of ``torch.signal.windows``.
 
 Each gives ``M`` weights; ``sym=False`` gives the first ``M`` of the ``M + 1`` symmetric ones, for periodic use.
-All raise ValueError for a negative ``M`` and for a dtype that is no floating point type.
+All raise ValueError for a negative ``M`` and for a dtype that is neither float32 nor float64.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def _samples(name: str, M: int, start: float, step: float, dtype: Any, device: A
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     dtype = _C.get_default_dtype() if dtype is None else dtype
-    if not dtype.is_floating_point:
-        raise ValueError(f"{name} expects floating point dtypes, got: {dtype}")
+    if dtype not in (_C.float32, _C.float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
     return _C.linspace(start, start + (M - 1) * step, M, dtype=dtype, device=device)
 
 
