@@ -29,8 +29,8 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Integers of other sizes": (
         "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
-        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16",
-        "",
+        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 hash_tensor",
+        "hash_tensor",
     ),
     "Floats of 8 and 4 bits": (
         "WebGPU stores no floats of 8 or 4 bits: use float16 or bfloat16",
@@ -41,12 +41,22 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "tensors are dense: use index_add, gather and scatter on lists of indices",
         "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
         "sparse_bsc_tensor "
-        "sparse_compressed_tensor smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
+        "sparse_compressed_tensor optim.SparseAdam smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
         "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_dim dense_dim coalesce is_coalesced indices values "
         "sparse_mask sparse_resize_ "
         "sparse_resize_and_clear_ crow_indices col_indices ccol_indices row_indices smm sspaddmm resize_as_sparse_",
     ),
     "Nested tensors": ("tensors are rectangular: pad them and give a mask", "nested jagged", "to_padded_tensor"),
+    "Masked tensors": (
+        "a tensor has no mask of its own: give it to the functions of torchlette.masked",
+        "masked.MaskedTensor masked.as_masked_tensor masked.is_masked_tensor masked.masked_tensor",
+        "",
+    ),
+    "Factorizations of indefinite matrices": (
+        "LDL with pivots in blocks is not written: use linalg.solve, or linalg.cholesky where the matrix is positive definite",
+        "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve",
+        "",
+    ),
     "Quantized tensors": (
         "there are no quantized dtypes: compute in float16",
         "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "

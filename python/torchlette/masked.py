@@ -256,9 +256,7 @@ def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: 
     return _C.logsumexp(_filled(x, mask, _least("logsumexp", x.dtype)), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
 
 
-def logaddexp(
-    input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
-) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
     """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks."""
     x, y = input.to(dtype or input.dtype), other.to(dtype or other.dtype)
     least = _least("logaddexp", x.dtype)

@@ -39,6 +39,9 @@ OPTIMIZERS = {
     "adadelta": lambda o, p: o.Adadelta(p, lr=1.0),
     "adadelta_options": lambda o, p: o.Adadelta(p, lr=0.5, rho=0.8, eps=1e-4, weight_decay=0.05),
     "adadelta_maximize": lambda o, p: o.Adadelta(p, lr=0.1, maximize=True),
+    "adafactor": lambda o, p: o.Adafactor(p, lr=0.05),
+    "adafactor_options": lambda o, p: o.Adafactor(p, lr=0.05, beta2_decay=-0.6, eps=(1e-5, 1e-2), d=1.5, weight_decay=0.1),
+    "adafactor_maximize": lambda o, p: o.Adafactor(p, lr=0.001, maximize=True),
     "adamax": lambda o, p: o.Adamax(p, lr=0.01),
     "adamax_options": lambda o, p: o.Adamax(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05),
     "adamax_maximize": lambda o, p: o.Adamax(p, lr=0.001, maximize=True),
@@ -51,7 +54,7 @@ OPTIMIZERS = {
     "radam_decoupled": lambda o, p: o.RAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
     "radam_maximize": lambda o, p: o.RAdam(p, lr=0.001, maximize=True),
     "asgd": lambda o, p: o.ASGD(p, lr=0.05),
-    "asgd_options": lambda o, p: o.ASGD(p, lr=0.05, lambd=0.01, alpha=0.9, t0=10, weight_decay=0.05),
+    "asgd_options": lambda o, p: o.ASGD(p, lr=0.05, lambd=0.01, alpha=0.9, t0=1, weight_decay=0.05),
     "asgd_maximize": lambda o, p: o.ASGD(p, lr=0.001, maximize=True),
     "rprop": lambda o, p: o.Rprop(p, lr=0.001),
     "rprop_options": lambda o, p: o.Rprop(p, lr=0.002, etas=(0.4, 1.1), step_sizes=(1e-5, 0.01)),
@@ -101,7 +104,7 @@ def test_trajectory(name):
     assert_same_parameters(expected, got)
 
 
-ALONE = ("RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
+ALONE = ("RMSprop", "Adafactor", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
 
 
 @pytest.mark.parametrize("name", ALONE)

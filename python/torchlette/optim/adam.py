@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
 
 __all__ = ["Adam", "AdamW"]
 
@@ -45,9 +45,13 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         """Check the options."""
+        whole = capturable or not foreach
         check_options(
             (
-                (as_number(lr) >= 0.0, f"Invalid learning rate: {lr}"),
+                (as_rate(lr) >= 0.0, f"Invalid learning rate: {lr}"),
+                (whole or not isinstance(lr, _C.Tensor), "lr as a Tensor is not supported for capturable=False and foreach=True"),
+                (isinstance(betas[0], _C.Tensor) == isinstance(betas[1], _C.Tensor), "betas must be either both floats or both Tensors"),
+                (whole or not isinstance(betas[0], _C.Tensor), "betas[0] as a Tensor is not supported for capturable=False and foreach=True"),
                 (eps >= 0.0, f"Invalid epsilon value: {eps}"),
                 (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
                 (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),

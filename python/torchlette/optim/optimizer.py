@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -27,11 +28,21 @@ class _Required:
 
 
 required = _Required()
+_UNORDERED = (
+    "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead."
+)
 
 
 def as_number(value: Any) -> float:
     """Return an option as a Python number; a tensor is read."""
     return value.item() if isinstance(value, Tensor) else value
+
+
+def as_rate(lr: Any) -> float:
+    """Return a learning rate as a Python number; a tensor, of one element, is read. ValueError for a tensor of several."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    return as_number(lr)
 
 
 class Optimizer:
@@ -70,6 +81,8 @@ class Optimizer:
             raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
+        if isinstance(params, set):
+            warnings.warn(f"{_UNORDERED} This will be an error in a future release.", FutureWarning, stacklevel=3)
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -267,10 +280,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             params = [params]
         elif isinstance(params, set):
-            raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
-                "between runs. Please use a list instead."
-            )
+            raise TypeError(_UNORDERED)
         param_group["params"] = self._named(list(params), param_group)
         for p in param_group["params"]:
             if not isinstance(p, Tensor):
@@ -282,7 +292,7 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len({id(p) for p in param_group["params"]}) != len(param_group["params"]):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error")
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", UserWarning, stacklevel=3)
         taken = {id(p) for p in self._all_params()}
         if any(id(p) in taken for p in param_group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
 
 __all__ = ["PerParameterOptimizer"]
 
@@ -32,11 +32,9 @@ class PerParameterOptimizer(Optimizer):
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         """Check the options that all of these optimizers have."""
         lr, betas = defaults["lr"], defaults.get("betas", (0.0, 0.0))
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise ValueError("Tensor lr must be 1-element")
         check_options(
             (
-                (as_number(lr) >= 0.0, f"Invalid learning rate: {lr}"),
+                (as_rate(lr) >= 0.0, f"Invalid learning rate: {lr}"),
                 (defaults.get("eps", 0.0) >= 0.0, f"Invalid epsilon value: {defaults.get('eps')}"),
                 (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
                 (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
 
 __all__ = ["SGD"]
 
@@ -43,7 +43,7 @@ class SGD(Optimizer):
         """Check the options."""
         check_options(
             (
-                (as_number(lr) >= 0.0, f"Invalid learning rate: {lr}"),
+                (as_rate(lr) >= 0.0, f"Invalid learning rate: {lr}"),
                 (momentum >= 0.0, f"Invalid momentum value: {momentum}"),
                 (as_number(weight_decay) >= 0.0, f"Invalid weight_decay value: {weight_decay}"),
                 (not nesterov or (momentum > 0 and dampening == 0), "Nesterov momentum requires a momentum and zero dampening"),

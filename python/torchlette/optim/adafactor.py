@@ -1,0 +1,94 @@
+"""Adafactor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from torchlette import _C, finfo
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.per_parameter import zeros_for
+
+__all__ = ["Adafactor"]
+
+Tensor = _C.Tensor
+
+
+class Adafactor(Optimizer):
+    """Adam with the second moment of a matrix kept as a row and a column (N. Shazeer and M. Stern, 2018), steps relative to the parameter.
+
+    Args:
+        params: Parameters or groups.
+        lr: The greatest relative step, and the factor of the weight decay.
+        beta2_decay: At step t the newest squares count t to this power, which is not positive.
+        eps: The least second moment, the dtype's epsilon by default, and the least size that a parameter is taken to have.
+        d: Updates whose root mean square is greater are scaled down to it; at least 1.
+        weight_decay: Fraction of the parameter, times the learning rate, that each step takes off.
+        foreach: Accepted for compatibility.
+        maximize: Ascend.
+
+    Raises:
+        ValueError: An option is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        """Check the options."""
+        check_options(
+            (
+                (as_rate(lr) >= 0.0, f"Learning rate should be >= 0 but is: {lr}"),
+                (beta2_decay <= 0, f"beta2_decay should be <= 0 but is: {beta2_decay}"),
+                (eps[0] is None or eps[0] >= 0, f"epsilon1 should be >= 0 but is: {eps[0]}"),
+                (eps[1] >= 0, f"epsilon2 should be >= 0 but is: {eps[1]}"),
+                (d >= 1, f"Clipping threshold d should be >= 1 but is: {d}"),
+                (weight_decay >= 0, f"weight_decay should be >= 0 but is: {weight_decay}"),
+            )
+        )
+        defaults = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        super().__init__(params, defaults)
+
+    def _update(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    _step(p, -p.grad if group["maximize"] else p.grad, self.state[p], group)
+
+
+def _start(p: Tensor) -> dict[str, Any]:
+    """Return the state of a parameter before its first step."""
+    if p.dim() < 2:
+        return {"step": 0, "variance": zeros_for(p)}
+    zeros = zeros_for(p)
+    return {"step": 0, "row_var": zeros[..., :1].clone(), "col_var": zeros[..., :1, :].clone()}
+
+
+def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    """Record the update of ``p``; nothing is read."""
+    if not state:
+        state.update(_start(p))
+    state["step"] += 1
+    step, lr, squares = state["step"], as_number(group["lr"]), grad.square()
+    newest = step ** group["beta2_decay"]
+    least, smallest = group["eps"]
+    least = finfo(p.dtype).eps if least is None else least
+    if p.dim() > 1:
+        row = state["row_var"].lerp_(squares.mean(-1, keepdim=True), newest)
+        column = state["col_var"].lerp_(squares.mean(-2, keepdim=True), newest)
+        variance = row @ column / row.mean(-2, keepdim=True).clamp(min=least)
+    else:
+        variance = state["variance"].lerp_(squares, newest)
+    update = variance.clamp(min=least * least).rsqrt() * grad
+    root = math.sqrt(p.numel())
+    size = (p.norm() / root).clamp(min=smallest) * min(lr, 1 / math.sqrt(step))
+    p.mul_(1 - lr * group["weight_decay"])
+    p.sub_(update * (size / (update.norm() / (root * group["d"])).clamp(min=1)))
