@@ -81,6 +81,11 @@ def _norm(self: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Te
     return tuple(_C.linalg_vector_norm(t, ord, dtype=dtype) for t in self)
 
 
+def _powsum(self: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
+    """Return the sum of the powers of each tensor's absolute elements."""
+    return tuple(t.abs().pow(ord).sum(dtype=dtype) for t in self)
+
+
 def _max(self: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Return the greatest element of each tensor."""
     return tuple(t.max() for t in self)
@@ -89,6 +94,9 @@ def _max(self: Sequence[Tensor]) -> tuple[Tensor, ...]:
 _OWN: dict[str, Callable[..., Any]] = {
     "norm": _norm,
     "max": _max,
+    "clone": _made("clone", _C.clone),
+    "mm": _made("mm", _C.mm),
+    "powsum": _powsum,
     "copy_": _written("copy_", Tensor.copy_),
     "zero_": _written("zero_", Tensor.zero_),
 }

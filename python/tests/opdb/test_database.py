@@ -1,6 +1,6 @@
-"""Operators of tiers 1 and 2 on PyTorch's own operator samples: values in every form, dtypes, gradients.
+"""Operators of the tiers on PyTorch's own operator samples: values in every form, dtypes, gradients.
 
-``report.py`` prints the same comparison with more samples. On a GPU of software tier 1 is run, a sample of each.
+``report.py`` prints the same comparison with more samples. On a GPU of software tiers 1 and 3 are run, a sample of each.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import scope
 
 SAMPLES = {"cpu": 3, "wgpu": 1}
 DTYPES = {"cpu": ("float32", "float64", "float16", "int64", "uint8", "bool"), "wgpu": ("float32", "int64", "uint8")}
-CASES = [("cpu", database.label(op)) for op in database.entries(scope.TIER_1 | scope.TIER_2)]
-CASES += [("wgpu", database.label(op)) for op in database.entries(scope.TIER_1)]
+CASES = [("cpu", database.label(op)) for op in database.entries(scope.TIER_1 | scope.TIER_2 | scope.TIER_3)]
+CASES += [("wgpu", database.label(op)) for op in database.entries(scope.TIER_1 | scope.TIER_3)]
 ENTRIES = {database.label(op): op for op in database.op_db}
 
 
@@ -27,3 +27,8 @@ def test_results_are_pytorchs(device: str, label: str) -> None:
     assert sum(count.values()) > 0 or not (set(DTYPES[device]) & {str(d).removeprefix("torch.") for d in op.dtypes}), "no sample ran"
     if device == "cpu" and label in differences.EXCEPTIONS and op.name not in scope.DRAWS:
         assert failures, f"the exception of {label} is not needed any more"
+
+
+def test_every_entry_is_in_a_tier_or_absent_for_a_reason() -> None:
+    known = scope.TIER_1 | scope.TIER_2 | scope.TIER_3 | scope.ABSENT.keys()
+    assert {op.name for op in database.op_db} - known == set()

@@ -86,7 +86,7 @@ def excepted(op: Any, number: int) -> bool:
 
 def outcomes() -> Iterator[tuple[Outcome, bool]]:
     """Yield each bad call of the tiers' operators that exist here, and whether it is excepted."""
-    for op in database.entries(scope.TIER_1 | scope.TIER_2):
+    for op in database.entries(scope.TIER_1 | scope.TIER_2 | scope.TIER_3):
         if op.error_inputs_func is None:
             continue
         try:
