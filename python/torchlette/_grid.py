@@ -105,9 +105,7 @@ def histogramdd(
     if range is not None and len(range) != 2 * dims:
         raise RuntimeError(f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(range)}")
     if weight is not None and weight.shape != input.shape[:-1]:
-        raise RuntimeError(
-            f"torch.histogramdd: weight has shape {list(weight.shape)}, want input's, {list(input.shape)}, without its last dim"
-        )
+        raise RuntimeError(f"torch.histogramdd: weight has shape {list(weight.shape)}, want input's, {list(input.shape)}, without its last dim")
     points = input.detach().reshape(-1, dims)
     edges = [_edges(points[:, d], b, None if range is None else range[2 * d : 2 * d + 2]) for d, b in enumerate(each)]
     inside, place = _C.ones(len(points), dtype=_C.bool, device=points.device), _C.zeros(len(points), dtype=_C.int64, device=points.device)

@@ -154,7 +154,7 @@ func registerOrthogonal() {
 	op.Register(op.Def{
 		Sig: "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", Doc: "input3 times the orthogonal matrix of the reflections in self and input2, on its left or right.",
 		Out: true, ErrorSamples: samples("T(2), T(2), T(2)", "T(3,3), T(3), T(2,2)", "T(3,2), T(3), T(3,3)"),
-		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1), T(3,2)", "T(4,2;-0.5,0.5), T(2;0.5,1), T(3,4) | left=False", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1), T(2,3,3) | transpose=True", "T(3,3;-0.5,0.5), T(2;0.5,1), T(2,3) | left=False, transpose=True"),
+		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1), T(3,2)", "T(4,2;-0.5,0.5), T(2;0.5,1), T(3,4) | left=False", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1), T(2,3,3) | transpose=True", "T(3,2;-0.5,0.5), T(2;0.5,1), T(2,3) | left=False, transpose=True"),
 		Eval:    evalOrmqr,
 	})
 	op.Register(op.Def{
@@ -210,8 +210,8 @@ func evalOrmqr(a *op.Args) []op.Val {
 	if left {
 		side = r - 2
 	}
-	if cs[side] < ts[r-2] || cs[side] != xs[r-2] || xs[r-1] < ts[r-2] {
-		fail(ir.ErrRuntime, "torch.ormqr: got %d rows, %d columns, %d factors and an operand of size %d in dim %d, want rows equal to it and neither less than the factors",
+	if cs[side] != xs[r-2] || ts[r-2] != min(xs[r-2], xs[r-1]) {
+		fail(ir.ErrRuntime, "torch.ormqr: got %d rows, %d columns, %d factors and an operand of size %d in dim %d, want as many factors as the least of rows and columns, and the operand's size rows",
 			xs[r-2], xs[r-1], ts[r-2], cs[side], side)
 	}
 	if x.DType() != tau.DType() || x.DType() != c.DType() {

@@ -10,6 +10,8 @@ _TIES = "which of several equal elements comes first is not specified: ours is s
 _UNSIGNED = "PyTorch subtracts in uint8, where differences below 0 wrap"
 _PICTURES = "PyTorch's weights of uint8 are integers of a few bits: results are 1 or 2 apart"
 _DRAWS = "dropout of probability 0.5: another generator draws"
+_NONE = "the gradient is 0: ours is there, PyTorch's is None"
+_INEXACT = "PyTorch's float64 is 4e-7 off; ours is within 4e-13 of SciPy's"
 
 EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "argsort": (("float16", "uint8", "bool"), _TIES),
@@ -32,6 +34,9 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "nn.functional.pairwise_distance": (("uint8",), _UNSIGNED),
     "nn.functional.triplet_margin_loss": (("uint8",), _UNSIGNED),
     "nn.functional.triplet_margin_with_distance_loss": (("uint8",), _UNSIGNED),
+    "ormqr": (("gradient",), _NONE),
+    "special.bessel_j0": (("forward function float64",), _INEXACT),
+    "special.bessel_y1": (("forward function float64",), _INEXACT),
     "nn.functional.pdist": (("gradient",), "PyTorch's gradient at equal rows is NaN for p below 1 and 0 in float64"),
 }
 

@@ -22,17 +22,29 @@ EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
     "nn.functional.conv1d": ({1}, "there are no complex numbers"),
     "nn.functional.conv2d": ({1}, "there are no complex numbers"),
     "nn.functional.conv3d": ({1}, "there are no complex numbers"),
-    "gather": (None, "out= of another float type is cast; results never lie in their operands' memory"),
+    "gather": ({6, 7}, "results never lie in their operands' memory"),
     "index_select": (None, "results never lie in their operands' memory"),
     "take": (None, "results never lie in their operands' memory"),
     "cat": (None, "results never lie in their operands' memory"),
     "masked_select": (None, "results never lie in their operands' memory"),
-    "amax": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
-    "amin": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
-    "aminmax": (None, "out= of another float type is cast; a tensor has at most 16 dims"),
+    "amax": ({1, 2}, "a tensor has at most 16 dims"),
+    "amin": ({1, 2}, "a tensor has at most 16 dims"),
+    "aminmax": ({1, 2, 4}, "a tensor has at most 16 dims; results never lie in each other's memory"),
     **{
-        f"signal.windows.{name}": ({1, 3, 4}, "half precision is given; there is no sparse layout")
-        for name in ("bartlett", "blackman", "cosine", "gaussian", "hamming", "hann", "kaiser")
+        f"signal.windows.{name}": ({1}, "there is no sparse layout")
+        for name in (
+            "bartlett",
+            "blackman",
+            "cosine",
+            "exponential",
+            "gaussian",
+            "general_cosine",
+            "general_hamming",
+            "hamming",
+            "hann",
+            "kaiser",
+            "nuttall",
+        )
     },
     "gradient": ({14, 15, 16, 17, 18}, "there are no complex numbers"),
     "__rdiv__": (None, "Tensor.__rdiv__(2, x) is 2 / x here; PyTorch asks the number for its reciprocal()"),

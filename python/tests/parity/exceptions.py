@@ -124,6 +124,11 @@ CASES: dict[tuple[str, str], str] = {
     ("linalg_pinv", "gradient broadcast"): _DEPENDENT,
     ("linalg_pinv.rcond", "gradient broadcast"): _DEPENDENT,
     ("pinverse", "gradient broadcast"): _DEPENDENT,
+    ("special_bessel_y1", "forward float64"): "PyTorch's float64 is 4e-7 off; ours is within 4e-13 of SciPy's",
+    ("geqrf", "forward broadcast"): _DEPENDENT,
+    ("linalg_matrix_sqrth", "forward broadcast"): "the rows of an expanded matrix are equal, so that an eigenvalue is a rounding error, of either sign",
+    ("ormqr", "gradient broadcast"): _LONG,
+    ("ormqr", "gradient empty"): _NONE,
     ("linalg_eigh", "forward"): _SIGNS,
     ("linalg_eigh", "gradient"): _SIGNS,
     ("linalg_svd", "forward float64"): _SIGNS,
@@ -160,7 +165,7 @@ GRADCHECK: dict[str, str] = {
     "bfloat16": "rounds to bfloat16, so that central differences are noise",
     "embedding": "the gradient of the row padding_idx is zero by definition",
     **dict.fromkeys(
-        ("cholesky_inverse", "cholesky_solve", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh", "linalg_pinv", "linalg_pinv.rcond"),
+        ("cholesky_inverse", "cholesky_solve", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh", "linalg_matrix_sqrth", "linalg_pinv", "linalg_pinv.rcond"),
         "one triangle of a symmetric matrix is read; the gradient is PyTorch's, of the matrix as a whole",
     ),
 }

@@ -215,7 +215,7 @@ def _fractional_max_pool(dims: int, always: bool) -> Any:
         if _random_samples is None:
             _random_samples = _C.rand(*batched.shape[:2], dims, dtype=input.dtype, device=input.device)
         at = _fractional_places(batched, kernel, out, _random_samples[: batched.shape[0]])
-        picked = batched.reshape(*batched.shape[:2], -1).gather(2, at.reshape(*at.shape[:2], -1)).reshape(at.shape)
+        picked = batched.flatten(2).gather(2, at.flatten(2)).reshape(at.shape)
         values, k = picked.max(-1)
         indices = at.gather(-1, k.unsqueeze(-1)).squeeze(-1)
         if batched is not input:
