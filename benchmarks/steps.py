@@ -47,18 +47,20 @@ def gpt2_steps(name: str, device: str, shape: tuple[int, int, int], batch: int, 
 
 
 def lstm_steps(name: str, device: str, steps: int) -> Callable[[], float]:
-    """Return a function that goes forward and backward through ``nn.LSTM(128, 256)``, batch 32, 100 moments, and reads a sum of results and gradients."""
+    """Return a function that trains ``nn.LSTM(128, 256)`` by plain descent on 32 series of 100 moments, and reads the last loss."""
     lib = library(name)
     lib.manual_seed(0)
     net = lib.nn.LSTM(128, 256).to(device)
     x = lib.randn(100, 32, 128).to(device)
+    optimizer = lib.optim.SGD(net.parameters(), 1e-3)
 
     def run() -> float:
         for _ in range(steps):
-            net.zero_grad()
+            optimizer.zero_grad()
             loss = net(x)[0].square().mean()
             loss.backward()
-        return (loss + sum(p.grad.sum() for p in net.parameters())).item()
+            optimizer.step()
+        return loss.item()
 
     return run
 

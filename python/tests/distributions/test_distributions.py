@@ -416,6 +416,7 @@ BAD = [
 @pytest.mark.parametrize("number", range(len(BAD)))
 def test_bad_arguments(number: int) -> None:
     """Bad parameters and values raise PyTorch's class."""
+    torch.distributions.Distribution.set_default_validate_args(True)  # importing torch._dynamo turns PyTorch's checks off
     with pytest.raises(ValueError):  # noqa: PT011
         BAD[number](torch.distributions, torch)
     with pytest.raises(ValueError, match=r"\w{4}"):
