@@ -24,8 +24,7 @@ type Queued struct {
 }
 
 const (
-	maxPromises  = 1 << 13
-	promiseSlots = 1 << 12
+	maxPromises = 1 << 13
 )
 
 // promises are the calls that were promised. A number is an era and an index. A new era begins when the list is
@@ -34,7 +33,7 @@ type promises struct {
 	list   []promised
 	former []promised
 	byCall map[uint64]uint32
-	seen   [promiseSlots]uint64 // calls met once: only those met twice are promised
+	seen   live.Seen // only calls met twice are promised
 	era    uint32
 	kept   int64 // promised calls recorded by their recipes
 }
@@ -91,8 +90,7 @@ func (e *Engine) promise(c *Call, d *op.Def) uint32 {
 		}
 		return 0
 	}
-	if slot := &p.seen[hash%promiseSlots]; *slot != hash {
-		*slot = hash
+	if !p.seen.Met(hash) {
 		return 0
 	}
 	return p.add(hash, c, d, e.s.Promise(e.args.In, e.args.Scalars))

@@ -54,14 +54,27 @@ type step struct {
 const (
 	maxRecipes   = 1 << 13
 	maxRegisters = 250 // op.Val.Src is a byte
-	seenSlots    = 1 << 12
+	seenSets     = 1 << 11
 )
+
+// Seen remembers hashes of calls, the newest two of each set: calls met once are forgotten when others come.
+type Seen [seenSets][2]uint64
+
+// Met notes a hash, and reports that it was there.
+func (s *Seen) Met(hash uint64) bool {
+	set := &s[hash%seenSets]
+	if set[0] == hash || set[1] == hash {
+		return true
+	}
+	set[0], set[1] = hash, set[0]
+	return false
+}
 
 // recipes is the memory of rules.
 type recipes struct {
 	byHash map[uint64]*recipe
-	seen   [seenSlots]uint64 // hashes of calls met once, so that only calls met twice are watched
-	hash   uint64            // of the key in hand
+	seen   Seen   // so that only calls met twice are watched
+	hash   uint64 // of the key in hand
 	key    []uint64
 	watch  *recipe // being made, nil otherwise
 	next   int     // registers in use while watching
@@ -152,9 +165,7 @@ func (m *recipes) fetch(refs []op.Val) []op.Val {
 // only passes them on. Other numbers are constants, for the key holds them.
 func (s *State) Watch(operands, numbers []op.Val, unread uint32) {
 	m := &s.recipes
-	slot := &m.seen[m.hash%seenSlots]
-	if *slot != m.hash || len(operands)+len(numbers) > maxRegisters {
-		*slot = m.hash
+	if !m.seen.Met(m.hash) || len(operands)+len(numbers) > maxRegisters {
 		return
 	}
 	m.watch, m.unfit, m.next = &recipe{key: slices.Clone(m.key)}, false, 0
