@@ -23,9 +23,7 @@ type Queued struct {
 	In      [MaxQueuedTensors]uint64
 }
 
-const (
-	maxPromises = 1 << 13
-)
+const maxPromises = 1 << 13
 
 // promises are the calls that were promised. A number is an era and an index. A new era begins when the list is
 // full; numbers of the one before still count, for calls may be queued under them, and older ones are void.

@@ -120,7 +120,7 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 			return nil, err
 		}
 	}
-	p.steps, p.waves = d.merge(list, slots)
+	p.steps, p.waves = d.schedule(list, slots)
 	for i := range p.steps {
 		if s := &p.steps[i]; s.launches() {
 			if err := d.buildForm(s, 0); err != nil {

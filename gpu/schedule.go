@@ -34,8 +34,9 @@ type scheduler struct {
 	placed []bool
 	ready  map[[2]variantKey][]int // steps that may come forward, by their forms
 	wave   int
-	waves  map[int]bool // that have a dispatch
-	after  []int        // the last wave that has a step that this step depends on
+	waves  int   // how many of the waves so far launch something
+	filled int   // the last of them
+	after  []int // the last wave that has a step that this step depends on
 	out    []step
 }
 
@@ -43,11 +44,11 @@ type scheduler struct {
 // would not find its operands in the cache, and would not be there to be merged with its like.
 const lookAhead = 16
 
-// merge puts independent steps of one form into single dispatches and fills waves, and gives the
+// schedule puts independent steps of one form into single dispatches and fills waves, and gives the
 // program's new list of steps, and the number of waves.
-func (d *Device) merge(steps []step, slots int) ([]step, int) {
+func (d *Device) schedule(steps []step, slots int) ([]step, int) {
 	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)), placed: make([]bool, len(steps)),
-		ready: map[[2]variantKey][]int{}, wave: 1, waves: map[int]bool{}, after: make([]int, len(steps))}
+		ready: map[[2]variantKey][]int{}, wave: 1, after: make([]int, len(steps))}
 	s.depend(slots)
 	for i := range steps {
 		if s.waits[i] == 0 {
@@ -64,7 +65,7 @@ func (d *Device) merge(steps []step, slots int) ([]step, int) {
 		}
 		s.dispatch(s.gather(i))
 	}
-	return s.out, len(s.waves)
+	return s.out, s.waves
 }
 
 // behindBarrier reports that step i waits for one of the wave. Copies and fills are between passes of the
@@ -90,8 +91,8 @@ func (s *scheduler) dispatch(members []int) {
 	if slices.ContainsFunc(members, s.behindBarrier) {
 		s.wave++
 	}
-	if s.steps[members[0]].launches() {
-		s.waves[s.wave] = true
+	if s.steps[members[0]].launches() && s.filled < s.wave {
+		s.waves, s.filled = s.waves+1, s.wave
 	}
 	for _, m := range members {
 		s.place(m)

@@ -55,7 +55,7 @@ func (b *Builder) writtenOver(x *node) int {
 	if p.Updates {
 		return 0
 	}
-	if x.n.NProj > 0 || x.n.Op == layerNormGradOp || len(p.InPlace) == 0 || b.bytes(ir.AvalOf(x.n.Aval)) < largeTemp {
+	if x.n.NProj > 0 || hasEpilogue(x.n.Op) || len(p.InPlace) == 0 || b.bytes(ir.AvalOf(x.n.Aval)) < largeTemp {
 		return -1
 	}
 	for _, q := range p.InPlace {

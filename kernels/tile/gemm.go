@@ -100,7 +100,7 @@ func (m *gemm) generate() {
 	switch {
 	case o.Parts > 1:
 		m.leaveParts(batch)
-	case o.stages(m.g):
+	case m.stages():
 		m.stagedEpilogue(batch)
 	default:
 		m.epilogue(batch)
@@ -413,7 +413,8 @@ func (m *gemm) epilogue(batch []*kir.Node) {
 				inside = kir.NAnd(inside, kir.NLt(col, m.param(l.N)))
 			}
 			body := m.nested(func() {
-				m.finish(m.p.NVar(m.acc4[r][j]), bias, m.let(kir.NAdd(base, kir.NMul(row, cm))), col, cn)
+				at := m.let(kir.NAdd(base, kir.NMul(row, cm)))
+				m.storeRow(at, col, cn, m.finish(m.p.NVar(m.acc4[r][j]), bias))
 			})
 			m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: body})
 		}
@@ -442,14 +443,15 @@ func (m *gemm) flat(batch []*kir.Node) *kir.Node {
 	return n
 }
 
-// finish stores the sum v as the four columns from col of the row at `at`.
-func (m *gemm) finish(v, bias, at, col, cn *kir.Node) {
+// finish is the sums v with the bias, unless it is nil, and the activation.
+func (m *gemm) finish(v, bias *kir.Node) *kir.Node {
 	if bias != nil {
 		v = m.let(kir.NAdd(v, bias))
 	}
-	m.storeRow(at, col, cn, m.let(activate(m.g.Act, v)))
+	return m.let(activate(m.g.Act, v))
 }
 
+// storeRow stores v as the four columns from col of the row at `at`.
 func (m *gemm) storeRow(at, col, cn, v *kir.Node) {
 	if m.t.VecC {
 		vector := m.let(kir.NDiv(kir.NAdd(at, col), kir.NInt(4)))

@@ -84,7 +84,7 @@ func (m *gemm) joinParts() {
 		}
 		base, cm, cn := m.result(m.batchIndex(m.let(kir.NDiv(flat, m.param(l.M)))))
 		row := m.let(kir.NRem(flat, m.param(l.M)))
-		m.finish(sum, m.bias(col), m.let(kir.NAdd(base, kir.NMul(row, cm))), col, cn)
+		m.storeRow(m.let(kir.NAdd(base, kir.NMul(row, cm))), col, cn, m.finish(sum, m.bias(col)))
 	})
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(col, m.param(l.N)), Body: body})
 }

@@ -5,17 +5,10 @@ import "github.com/torchlette/torchlette/kernels/kir"
 // stages reports that results go through workgroup memory on their way to C: where its rows do not begin at
 // vectors, so that neighbours in a row are stored by neighbouring threads. A thread's own four columns
 // would be four stores, each of which touches every sector of the row.
-func (o *GemmOptions) stages(g *kir.Gemm) bool {
-	return !o.VecC && !g.CStrided && !o.Rolled && o.BM/o.TM*(o.BN+pad) <= o.stagedElements()
-}
-
-// stagedElements is the room there: B's tiles, which nobody reads any more.
-func (o *GemmOptions) stagedElements() int {
-	n := o.BK * (o.BN + pad)
-	if o.Double {
-		n *= 2
-	}
-	return n
+// The room is that of B's tiles, which nobody reads any more.
+func (m *gemm) stages() bool {
+	o := m.t
+	return !o.VecC && !m.g.CStrided && !o.Rolled && o.BM/o.TM*m.b.row <= 4*m.p.Shared[m.b.array].Len
 }
 
 // stagedEpilogue is the epilogue by way of workgroup memory. In each round every thread hands over one of its rows.
@@ -24,7 +17,7 @@ func (m *gemm) stagedEpilogue(batch []*kir.Node) {
 	base, width, _ := m.result(batch)
 	perTile := o.WM / o.TM // rows of a round in the tile of a group of 32
 	tile, lane := kir.NDiv(m.rows[0], kir.NInt(o.WM)), kir.NDiv(kir.NRem(m.rows[0], kir.NInt(o.WM)), kir.NInt(4))
-	mine := m.let(kir.NMul(kir.NAdd(kir.NMul(tile, kir.NInt(perTile)), lane), kir.NInt(o.BN+pad)))
+	mine := m.let(kir.NMul(kir.NAdd(kir.NMul(tile, kir.NInt(perTile)), lane), kir.NInt(m.b.row)))
 	var bias []*kir.Node
 	for _, col := range m.cols {
 		bias = append(bias, m.bias(m.let(kir.NAdd(m.n0, col))))
@@ -35,11 +28,7 @@ func (m *gemm) stagedEpilogue(batch []*kir.Node) {
 		}
 		m.nestedInline(func() {
 			for j, col := range m.cols {
-				v := m.p.NVar(m.acc4[r][j])
-				if bias[j] != nil {
-					v = m.let(kir.NAdd(v, bias[j]))
-				}
-				m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.b.array, A: m.let(kir.NDiv(kir.NAdd(mine, col), kir.NInt(4))), B: m.let(activate(m.g.Act, v))})
+				m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.b.array, A: m.let(kir.NDiv(kir.NAdd(mine, col), kir.NInt(4))), B: m.finish(m.p.NVar(m.acc4[r][j]), bias[j])})
 			}
 		})
 		m.barrier()
@@ -60,7 +49,7 @@ func (m *gemm) storeStaged(i, offset int, base, width *kir.Node) {
 	row = m.let(kir.NAdd(kir.NAdd(m.m0, row), kir.NInt(offset)))
 	col := m.let(kir.NAdd(m.n0, c))
 	body := m.nested(func() {
-		v := m.let(m.p.NSharedElement(m.b.array, m.let(kir.NAdd(kir.NMul(s, kir.NInt(o.BN+pad)), c))))
+		v := m.let(m.p.NSharedElement(m.b.array, m.let(kir.NAdd(kir.NMul(s, kir.NInt(m.b.row)), c))))
 		at := m.let(kir.NAdd(kir.NAdd(base, kir.NMul(row, width)), col))
 		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: at, B: m.addResidual(at, v, 1)})
 	})

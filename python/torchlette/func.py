@@ -222,9 +222,9 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         if count == 0:
             raise NotImplementedError("vmap: the mapped dimension is empty: the shapes of results are not known without a call")
         columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
-        results, state = [], get_rng_state()
+        results, state = [], get_rng_state() if randomness == "same" else None
         for row in zip(*columns, strict=True):
-            if randomness == "same":
+            if state is not None:
                 set_rng_state(state)
             results.append(func(*_like(args, row), **kwargs))
         return _stacked(results, out_dims)

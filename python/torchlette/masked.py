@@ -176,18 +176,6 @@ def norm(input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: b
     return linalg.vector_norm(_filled(x, mask, math.inf if order < 0 else 0), order, _dims(dim, x.dim()), keepdim)
 
 
-def _spread(input: Tensor, dim: Dims, correction: float, keepdim: bool, dtype: Any, mask: Tensor | None, root: bool) -> Tensor:
-    """Return the variance of the elements under the mask, or its root."""
-    x = input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.get_default_dtype()))
-    dims = _dims(dim, x.dim())
-    count = _counted(x, dims, True, mask)
-    center = _filled(x, mask, 0).sum(dims, keepdim=True) / count
-    squares = _filled((x - center).square(), mask, 0).sum(dims, keepdim=keepdim)
-    freedom = (_counted(x, dims, keepdim, mask) - correction).clamp(min=0)
-    variance = (squares / freedom).to(x.dtype)
-    return variance.sqrt() if root else variance
-
-
 def var(
     input: Tensor,
     dim: Dims = None,
@@ -199,7 +187,12 @@ def var(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return the variance of the elements under the mask, whose count is lessened by ``correction``, 1 by default."""
-    return _spread(input, dim, _corrected(unbiased, correction), keepdim, dtype, mask, root=False)
+    taken = _corrected(unbiased, correction)
+    x = input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.get_default_dtype()))
+    dims = _dims(dim, x.dim())
+    center = _filled(x, mask, 0).sum(dims, keepdim=True) / _counted(x, dims, True, mask)
+    squares = _filled((x - center).square(), mask, 0).sum(dims, keepdim=keepdim)
+    return (squares / (_counted(x, dims, keepdim, mask) - taken).clamp(min=0)).to(x.dtype)
 
 
 def std(
@@ -213,7 +206,7 @@ def std(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return the root of :func:`var`."""
-    return _spread(input, dim, _corrected(unbiased, correction), keepdim, dtype, mask, root=True)
+    return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
 def _corrected(unbiased: bool | None, correction: float | None) -> float:
