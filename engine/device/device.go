@@ -41,11 +41,12 @@ type Caps struct {
 	MaxBuffer                                                    int64
 	MaxStorageBuffers                                            int // bindings a kernel
 	MaxWorkgroupBytes                                            int
-	MaxGrid                                                      int64 // workgroups per axis
-	Align                                                        int64 // allocation granularity
-	Async                                                        bool  // Run returns before the work is done
-	GemmDims                                                     bool  // products with kir.Gemm.KDims
-	InOrder                                                      bool  // stores that combine are made in the order of the elements
+	MaxGrid                                                      int64      // workgroups per axis
+	Align                                                        int64      // allocation granularity
+	Async                                                        bool       // Run returns before the work is done
+	GemmDims                                                     []ir.DType // of products with kir.Gemm.KDims
+	GemmRows                                                     int64      // that such products need to be worth their tiles
+	InOrder                                                      bool       // stores that combine are made in the order of the elements
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int
 	Features                                                     []string

@@ -398,10 +398,12 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	if p.Name == "to_device" {
 		return b.transfer(x)
 	}
-	dev := ir.AvalOf(x.n.Aval).Device
+	av := ir.AvalOf(x.n.Aval)
+	dev := av.Device
 	caps := b.Caps(dev)
 	ln := &b.ln
-	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: caps.GemmDims, InOrder: caps.InOrder, Residual: x.residual != 0}
+	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), GemmRows: caps.GemmRows,
+		InOrder: caps.InOrder, Residual: x.residual != 0}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {

@@ -34,8 +34,10 @@ type Node struct {
 	Bufs int // number of local buffers used by In and Out
 	// Residual: the last operand is dense, has the first output's shape and dtype, and is added to it.
 	Residual bool
-	// GemmDims and InOrder are those of the device's device.Caps.
+	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.
 	GemmDims, InOrder bool
+	// GemmRows is that of device.Caps.
+	GemmRows int64
 }
 
 // ParamKind says where a launch parameter's value comes from.

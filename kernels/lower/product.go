@@ -90,7 +90,7 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 		p.product(kir.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
 		return
 	}
-	g := kir.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns)}
+	g := kir.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
 	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(slices.Concat(depth, st[0], st[1], columns, bc[0])...))
 }
 
@@ -98,7 +98,10 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []Param) {
 	rows, cols, depth := size[0], size[1], size[2]
 	g.Type, g.Batch, g.Bias, g.Residual = d, len(batch), e.bias != nil, e.residual != nil
-	g.AUnit, g.BUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm'), unitDim(b.col, cols, 'n', b.row, depth, 'k')
+	g.AUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm')
+	if g.KDims == 0 {
+		g.BUnit = unitDim(b.col, cols, 'n', b.row, depth, 'k')
+	}
 	params := slices.Concat(constants(batch...), constants(size[:]...), a.strides(), b.strides())
 	bufs := []int{a.buf, b.buf}
 	if e.bias != nil {
@@ -113,6 +116,26 @@ func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int
 	}
 	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: append(bufs, c.buf), Params: append(params, rest...)})
 }
+
+// windowUnit names the dim along which windows are contiguous, where neighbours are best read along it: strides and
+// sizes of the last dims of depth and columns. A load of 8 along the depth, or one of 32 along the columns, touches a
+// line of memory more wherever its run ends.
+func windowUnit(kStride, kSize, nStride, nSize int64) byte {
+	apart := func(stride, size, most int64) float64 {
+		run := min(size, most)
+		return float64((run-1)*stride+lineElems) / float64(run)
+	}
+	switch {
+	case apart(kStride, kSize, 8) < apart(nStride, nSize, 32) && kStride == 1:
+		return 'k'
+	case nStride == 1:
+		return 'n'
+	}
+	return 0
+}
+
+// lineElems is the number of floats in a line of memory.
+const lineElems = 32
 
 func constants(v ...int64) []Param {
 	out := make([]Param, len(v))

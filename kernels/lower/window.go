@@ -2,6 +2,7 @@ package lower
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
@@ -127,9 +128,6 @@ func convolutionOf(p *program, c, o int64) *convolution {
 	return v
 }
 
-// inPlace reports that the device's products read windows of t where they lie.
-func (p *program) inPlace(t ir.DType) bool { return p.n.GemmDims && (t == ir.F32 || t == ir.F64) }
-
 // lowerConv multiplies the weights with the windows of each batch element.
 func lowerConv(p *program) {
 	x, w, y := p.in(0), p.in(1), p.out(0)
@@ -141,17 +139,21 @@ func lowerConv(p *program) {
 		p.fill(y, func(k *kernel) int { return k.Int(y.dtype, 0) })
 		return
 	}
+	depth, rows := v.c/v.groups*v.taps, v.o/v.groups
+	if p.sumsDirectly(rows, v.o*v.n*v.places*depth) {
+		p.convDirectly(v, x, w, y)
+		return
+	}
 	result := y
 	if !dense(y.shape, y.stride) {
 		result = p.temp(y.dtype, y.shape)
 	}
-	depth, rows := v.c/v.groups*v.taps, v.o/v.groups
 	w = p.contiguous(w)
 	x = p.padded(x, &v.win, zeros, false)
 	kernel, position := steps(x, &v.win)
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
 	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
-	if p.inPlace(x.dtype) {
+	if p.n.GemmDims {
 		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel), columns: v.win.Out, bcols: position}
 		over.a = ir.DenseStrides(over.depth)
 		p.productAlong(x.dtype, []int64{v.n, v.groups}, rows, over, a,
@@ -162,6 +164,48 @@ func lowerConv(p *program) {
 	if result != y {
 		p.copy(readAgain(result, result.shape, result.stride), y)
 	}
+}
+
+// sumsDirectly reports a convolution whose elements are better summed one by one: of so few channels a group that the
+// device's tiles would be mostly empty. Kernels have 32-bit indices.
+func (p *program) sumsDirectly(rows, products int64) bool {
+	return p.n.GemmDims && rows < p.n.GemmRows && products <= math.MaxInt32
+}
+
+// convDirectly sums over the channels and elements of a window.
+func (p *program) convDirectly(v *convolution, x, w, y *arg) {
+	x = p.padded(x, &v.win, zeros, false)
+	kernel, position := steps(x, &v.win)
+	channels, rows := v.c/v.groups, v.o/v.groups
+	none := make([]int64, len(kernel))
+	s := split{outer: concat([]int64{v.n, v.groups, rows}, v.win.Out), inner: concat([]int64{channels}, v.win.Kernel)}
+	x.over(slices.Concat([]int64{x.stride[0], channels * x.stride[1], 0}, position, x.stride[1:2], kernel))
+	w.over(slices.Concat([]int64{0, rows * w.stride[0], w.stride[0]}, none, w.stride[1:]))
+	y.over(slices.Concat([]int64{y.stride[0], rows * y.stride[1]}, y.stride[1:]))
+	p.sumProducts("conv_", s, x, w, y)
+}
+
+// weightGradDirectly sums over the batch and the positions.
+func (p *program) weightGradDirectly(v *convolution, x, gy, dw *arg) {
+	x = p.padded(x, &v.win, zeros, false)
+	kernel, position := steps(x, &v.win)
+	channels, rows := v.c/v.groups, v.o/v.groups
+	s := split{outer: concat([]int64{v.groups, rows, channels}, v.win.Kernel), inner: concat([]int64{v.n}, v.win.Out)}
+	none := make([]int64, 1+len(kernel))
+	x.over(slices.Concat([]int64{channels * x.stride[1], 0, x.stride[1]}, kernel, x.stride[:1], position))
+	gy.over(slices.Concat([]int64{rows * gy.stride[1], gy.stride[1]}, none, gy.stride[:1], gy.stride[2:]))
+	dw.over(slices.Concat([]int64{rows * dw.stride[0]}, dw.stride))
+	p.sumProducts("conv_weight_grad_", s, x, gy, dw)
+}
+
+// sumProducts stores the sums of x*y over the inner dims of s.
+func (p *program) sumProducts(name string, s split, x, y, out *arg) {
+	k := p.kernel(name+out.dtype.String(), s.outer, s.inner, 0, x, y, s.once(out))
+	k.Each()
+	acc := k.Reduce(kir.Sum, k.Mul(k.load(x), k.load(y)))
+	k.Map()
+	k.store(out, k.Acc(acc))
+	k.launch()
 }
 
 // convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time.
@@ -197,14 +241,18 @@ func lowerConvWeightGrad(p *program) {
 		return
 	}
 	cols := v.c / v.groups * v.taps
-	if p.inPlace(x.dtype) {
+	if p.sumsDirectly(v.o/v.groups, v.o*cols*v.n*v.places) {
+		p.weightGradDirectly(v, x, gy, dw)
+		return
+	}
+	if p.n.GemmDims {
 		parts := max(1, min(v.n, weightParts, partElems/(v.o*cols)))
 		v.chunk = (v.n + parts - 1) / parts
 	}
 	chunks := (v.n + v.chunk - 1) / v.chunk
 	parts := p.temp(dw.dtype, []int64{chunks, v.o * cols})
 	x = p.padded(x, &v.win, zeros, false)
-	if p.inPlace(x.dtype) {
+	if p.n.GemmDims {
 		p.weightGradParts(v, x, gy, parts)
 	} else {
 		p.weightGradColumns(v, x, gy, parts)

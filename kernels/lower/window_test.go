@@ -29,15 +29,20 @@ func TestConvInPlace(t *testing.T) {
 		attr := append(win.Attr(), groups)
 		cotangent := append([]int64{n, o}, win.Out...)
 		x, w, gy := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false)), draw(ir.Numel(cotangent), source(-1, 1, false))
-		var y, dw [2][]float64
+		var y, dw [3][]float64
 		for form := range y {
 			e := optest.New()
-			e.GemmDims = form == 1
+			e.GemmDims = form > 0
+			if form == 2 {
+				e.GemmRows = 3
+			}
 			image := e.Tensor(ir.F64, in, x...)
 			y[form] = e.Floats(emit(e, "conv", attr, image, e.Tensor(ir.F64, kernel, w...))[0])
 			dw[form] = e.Floats(emit(e, "conv_weight_grad", attr, image, e.Tensor(ir.F64, cotangent, gy...))[0])
 		}
-		near(t, ir.F64, y[0], y[1], win, groups)
-		near(t, ir.F64, dw[0], dw[1], win, groups)
+		for form := 1; form < len(y); form++ {
+			near(t, ir.F64, y[0], y[form], win, groups)
+			near(t, ir.F64, dw[0], dw[form], win, groups)
+		}
 	}
 }

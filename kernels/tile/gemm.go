@@ -56,8 +56,9 @@ type gemm struct {
 	t    GemmOptions
 	l    kir.GemmLayout
 	a, b operand
-	m0   *kir.Node // first row of the block in C
-	n0   *kir.Node
+	reach
+	m0 *kir.Node // first row of the block in C
+	n0 *kir.Node
 	// part is this workgroup's share of K, from k0 up to k1.
 	part, k0, k1 *kir.Node
 	// rows and cols are where this thread's pieces begin in the block.
@@ -76,6 +77,14 @@ type operand struct {
 	loads      []tileLoad
 }
 
+// unit is the number of elements of a load.
+func (op *operand) unit() int {
+	if op.vec {
+		return 4
+	}
+	return 1
+}
+
 // tileLoad is one load of this thread: an element or a vector.
 type tileLoad struct {
 	fixed *kir.Node // address without k, in units of the load
@@ -91,6 +100,7 @@ func (m *gemm) generate() {
 	m.lanes()
 	m.a = m.operand(l.BufA, m.g.AUnit == 'k', o.VecA, o.BM, l.M, l.AM, l.AK, m.batchBase(l.ABatch, l.AOffset, batch), m.m0)
 	m.b = m.operand(l.BufB, m.g.BUnit == 'k', o.VecB, o.BN, l.N, l.BN, l.BK, m.batchBase(l.BBatch, l.BOffset, batch), m.n0)
+	m.addTable()
 	m.accumulators()
 	if o.Double {
 		m.doubleBuffered()
@@ -176,11 +186,8 @@ func (m *gemm) lanes() {
 func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0 *kir.Node) operand {
 	o := m.t
 	op := operand{buf: buf, vec: vec, alongK: alongK, bx: bx, row: bx + pad}
-	unit := 1
-	if vec {
-		unit = 4
-		m.p.Bufs[buf].Vec = 4
-	}
+	unit := op.unit()
+	m.p.Bufs[buf].Vec = unit
 	stages := 1
 	if o.Double {
 		stages = 2
@@ -206,7 +213,9 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 			k, x = m.let(kir.NDiv(q, per)), m.let(kir.NMul(kir.NRem(q, per), kir.NInt(unit)))
 		}
 		at := kir.N(kir.OpMin, ir.I32, kir.NAdd(x0, x), kir.NSub(m.param(size), kir.NInt(xUnit)))
-		if alongK || !vec {
+		if m.g.NDims > 0 && buf == m.l.BufB {
+			at = m.columns(m.let(at))
+		} else if alongK || !vec {
 			at = kir.NMul(at, m.param(xs))
 		}
 		ld := tileLoad{k: k, fixed: m.let(scale(kir.NAdd(base, at))), dst: m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x)), reg: -1}
@@ -222,10 +231,7 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node) *kir.Node {
 	ld := op.loads[i]
 	k := kir.NAdd(k0, ld.k)
-	width, at := 1, k
-	if op.vec {
-		width = 4
-	}
+	at := k
 	if limit != nil {
 		k = m.let(k)
 		step := 1
@@ -234,12 +240,15 @@ func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node) *kir.Node {
 		}
 		at = m.let(kir.N(kir.OpMin, ir.I32, k, kir.NSub(limit, kir.NInt(step))))
 	}
-	if op.vec && op.alongK {
+	switch {
+	case m.g.KDims > 0:
+		at = m.located(op, &ld)
+	case op.vec && op.alongK:
 		at = kir.NDiv(at, kir.NInt(4))
-	} else {
+	default:
 		at = kir.NMul(at, op.kStride)
 	}
-	v := m.let(kir.NLoad(op.buf, m.work(), width, m.let(kir.NAdd(ld.fixed, at))))
+	v := m.let(kir.NLoad(op.buf, m.work(), op.unit(), m.let(kir.NAdd(ld.fixed, at))))
 	if limit != nil {
 		v = kir.N(kir.OpSelect, v.Type, kir.NLt(k, limit), v, kir.NConst(v.Type, 0))
 	}
@@ -281,6 +290,10 @@ func (m *gemm) singleBuffered() {
 		limit = m.k1
 	}
 	m.loop(m.k0, m.k1, kir.NInt(m.t.BK), func(k0 *kir.Node) {
+		if m.g.KDims > 0 {
+			m.locate(k0, kir.NInt(0))
+			m.barrier()
+		}
 		for _, op := range m.operands() {
 			for i := range op.loads {
 				m.deposit(op, i, m.fetch(op, i, k0, limit), kir.NInt(0))
@@ -328,6 +341,15 @@ func (m *gemm) doubleBuffered() {
 			last = m.k0
 		}
 	}
+	following := func(k0 *kir.Node) *kir.Node {
+		return m.let(kir.N(kir.OpMin, ir.I32, kir.NAdd(k0, kir.NInt(o.BK)), last))
+	}
+	if m.g.KDims > 0 {
+		m.locate(m.k0, kir.NInt(1))
+		m.locate(following(from), kir.NInt(0))
+		m.barrier()
+		m.reach.stage = kir.NInt(1)
+	}
 	first := prefetch(m.k0, limit)
 	first = append(first, m.nested(func() { store(kir.NInt(0)) })...)
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(m.k0, m.k1), Body: first})
@@ -336,10 +358,12 @@ func (m *gemm) doubleBuffered() {
 	m.loop(from, m.k1, kir.NInt(o.BK), func(k0 *kir.Node) {
 		// After the last block it is fetched again, to no use: that is cheaper
 		// than a branch around the loads.
-		next := m.let(kir.N(kir.OpMin, ir.I32, kir.NAdd(k0, kir.NInt(o.BK)), last))
+		next := following(k0)
+		m.reach.stage = stage
 		*m.out = append(*m.out, prefetch(next, beyond)...)
 		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
 		other := m.let(kir.NSub(kir.NInt(1), stage))
+		m.locate(following(next), other)
 		store(other)
 		m.barrier()
 		m.assign(which, other)

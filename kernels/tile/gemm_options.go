@@ -83,12 +83,15 @@ var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Ro
 // dotLimit is the largest M or N for which a row reduction an element beats tiles.
 const dotLimit = 4
 
+// GemmRows is the least M for which tiles read windows: with KDims no product is made of row reductions.
+const GemmRows = dotLimit + 1
+
 // ChooseGemm picks the tile for g launched with params, and the parts of K: those of
 // the least estimated time.
 func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
 	l, size := g.Layout(), sizeOf(g, params)
-	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit {
+	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit && g.KDims == 0 {
 		return chooseDot(g, params, &l, caps)
 	}
 	best, bestTime := rolled, 0.0
@@ -224,10 +227,14 @@ func vectors(g *kir.Gemm, params []uint64, l *kir.GemmLayout) (a, b, c bool) {
 		}
 		return true
 	}
-	a = four(l.ABatch...) && four(l.AOffset) &&
-		(g.AUnit == 'k' && four(l.AM, l.K) || g.AUnit == 'm' && four(l.AK, l.M))
-	b = four(l.BBatch...) && four(l.BOffset) &&
-		(g.BUnit == 'n' && four(l.BK, l.N) || g.BUnit == 'k' && four(l.BN, l.K))
+	a, b = four(l.ABatch...) && four(l.AOffset), four(l.BBatch...) && four(l.BOffset)
+	if g.KDims == 0 {
+		a = a && (g.AUnit == 'k' && four(l.AM, l.K) || g.AUnit == 'm' && four(l.AK, l.M))
+		b = b && (g.BUnit == 'n' && four(l.BK, l.N) || g.BUnit == 'k' && four(l.BN, l.K))
+	} else {
+		a = a && (g.AUnit == 'k' && four(l.AM) && fours(params, l.KSize, l.AKDim) || g.AUnit == 'm' && four(l.M) && four(l.AKDim...))
+		b = b && (g.BUnit == 'n' && four(l.BKDim...) && fours(params, l.NSize, l.BNDim) || g.BUnit == 'k' && four(l.BNDim...) && fours(params, l.KSize, l.BKDim))
+	}
 	c = four(l.N)
 	if g.CStrided {
 		c = c && four(l.CBatch...) && four(l.CM, l.COffset) && params[l.CN] == 1
@@ -251,7 +258,7 @@ func (o *GemmOptions) sharedBytes(g *kir.Gemm) int {
 	if o.Double {
 		n *= 2
 	}
-	return n
+	return n + o.tableBytes(g)
 }
 
 func (o *GemmOptions) check(g *kir.Gemm) error {
@@ -260,8 +267,6 @@ func (o *GemmOptions) check(g *kir.Gemm) error {
 	}
 	t := o.threads()
 	switch {
-	case g.KDims > 0:
-		return fmt.Errorf("tile: gemm: no tiles for a depth of %d dims", g.KDims)
 	case !tiled(g.Type):
 		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,

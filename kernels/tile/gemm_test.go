@@ -54,6 +54,33 @@ func TestEveryTileMultiplies(t *testing.T) {
 	}
 }
 
+func TestEveryTileReadsWindowsWhereTheyLie(t *testing.T) {
+	all := []GemmOptions{rolled}
+	for _, c := range candidates {
+		all = append(all, c.GemmOptions)
+	}
+	vecA, vecB, tails, short := 0, 0, 0, 0
+	for i, o := range all {
+		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(i), 9))
+			for n := range 12 {
+				c := kirtest.RandomGemmDims(r, []ir.DType{ir.F32, ir.F16, ir.I32}[r.IntN(3)], 1+r.Int64N(int64(o.BM)+5), n%2 == 0)
+				o := o
+				Align(c.Gemm, &o, c.Params)
+				o.MaxWorkgroupBytes = 48 << 10
+				o.Parts = []int{1, 2, 3}[r.IntN(3)]
+				checkGemm(t, c.Gemm, c, o)
+				for count, is := range map[*int]bool{&vecA: o.VecA, &vecB: o.VecB, &tails: o.KTail, &short: o.Short} {
+					if is {
+						*count++
+					}
+				}
+			}
+		})
+	}
+	require.Greater(t, min(vecA, vecB, tails, short), 5)
+}
+
 func TestRandomGemmsAsChosen(t *testing.T) {
 	dots, vecs, tails := 0, 0, 0
 	for seed := range uint64(120) {

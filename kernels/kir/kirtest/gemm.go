@@ -100,9 +100,10 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	return c
 }
 
-// RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places.
-func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
-	g := &kir.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 1 + r.IntN(kir.MaxGemmDims), NDims: 1 + r.IntN(kir.MaxGemmDims)}
+// RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places;
+// aligned ones may be read by vectors of four.
+func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned bool) *GemmCase {
+	g := &kir.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, KDims: 1 + r.IntN(kir.MaxGemmDims), NDims: 1 + r.IntN(kir.MaxGemmDims)}
 	c, batch := &GemmCase{Gemm: g}, int64(1)
 	add := func(v ...int64) {
 		for _, x := range v {
@@ -114,6 +115,9 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
 			s = append(s, 1+r.Int64N(3))
 		}
 		s[n-1] += r.Int64N(20)
+		if aligned {
+			s[n-1] = (s[n-1] + 3) / 4 * 4
+		}
 		return s
 	}
 	// strides gives those over dims of the sizes, and how far they reach.
@@ -126,14 +130,34 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
 			if !dense {
 				first += r.Int64N(5)
 			}
+			if aligned {
+				first = (first + 3) / 4 * 4
+			}
 		}
 		return v, reach
 	}
 	depth, columns := sizes(g.KDims), sizes(g.NDims)
 	k, n := ir.Numel(depth), ir.Numel(columns)
 	ak, areach := strides(depth, 1, r.IntN(2) == 0)
-	bk, breach := strides(depth, 1+r.Int64N(2), false)
-	bn, creach := strides(columns, 1+r.Int64N(2), false)
+	kUnit, nUnit := 1+r.Int64N(2), 1+r.Int64N(2)
+	if aligned { // along one of them
+		kUnit, nUnit = 1, 4
+		if r.IntN(2) == 0 {
+			kUnit, nUnit = nUnit, kUnit
+		}
+	}
+	bk, breach := strides(depth, kUnit, false)
+	bn, creach := strides(columns, nUnit, false)
+	switch {
+	case nUnit == 1 && (kUnit != 1 || r.IntN(2) == 0):
+		g.BUnit = 'n'
+	case kUnit == 1:
+		g.BUnit = 'k'
+	}
+	offset := int64(1)
+	if aligned {
+		offset = 0
+	}
 	if g.Batch > 0 {
 		batch = 1 + r.Int64N(9)
 		add(batch)
@@ -142,11 +166,11 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64) *GemmCase {
 		if g.Batch > 0 {
 			add(step)
 		}
-		add(row, col, 1)
+		add(row, col, offset)
 	}
-	asize, bsize := m*(areach+1), breach+creach+1
+	asize, bsize := m*(areach+4)/4*4, (breach+creach+4)/4*4
 	add(m, n, k)
-	matrix(asize, areach+1, 0)
+	matrix(asize, (areach+4)/4*4, 0)
 	matrix(bsize, 0, 0)
 	matrix(m*n, n, 1)
 	for _, list := range [][]int64{depth, ak, bk, columns, bn} {

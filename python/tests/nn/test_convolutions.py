@@ -1,0 +1,68 @@
+"""Convolutions beside PyTorch in values and gradients, and the kernels that make them, on each device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import assert_equal, ours
+
+import torchlette
+import torchlette.nn.functional
+
+#: Shapes of input and weight, and the call's options. Tiles have 32 to 128 rows and columns, and depths of 8 or 16 a block.
+CALLS = [
+    ((3, 10, 9, 11), (37, 10, 3, 3), {"padding": 1}),
+    ((2, 8, 10, 12), (33, 8, 3, 3), {}),
+    ((2, 16, 8, 8), (70, 16, 1, 1), {}),
+    ((2, 6, 12, 20), (40, 3, 3, 5), {"groups": 2, "padding": (0, 2)}),
+    ((2, 5, 17, 16), (12, 5, 4, 3), {"stride": 2, "padding": 1}),
+    ((2, 12, 15, 14), (36, 4, 3, 3), {"stride": (2, 1), "dilation": (1, 2), "groups": 3}),
+    ((9, 3, 20, 20), (8, 3, 7, 7), {"stride": 2, "padding": 3}),
+    ((2, 12, 9, 8), (12, 1, 3, 3), {"groups": 12, "padding": 1}),
+    ((2, 4, 9, 8), (12, 1, 3, 3), {"groups": 4, "stride": 2}),
+    ((2, 20, 9, 8), (3, 20, 3, 3), {"padding": 1}),
+    ((3, 7, 130), (9, 7, 5), {"padding": 2}),
+    ((2, 7, 64), (9, 7, 8), {"stride": 4, "padding": 2}),
+    ((2, 4, 5, 6, 8), (10, 4, 2, 3, 3), {"padding": 1}),
+    ((1, 5, 3, 3), (8, 5, 3, 3), {}),
+]
+
+
+def name(dims: int) -> str:
+    """Return the function's name for that many dims of space."""
+    return f"conv{dims}d"
+
+
+@pytest.mark.parametrize(("image", "weight", "options"), CALLS, ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else "")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_values_and_gradients_are_pytorchs(device: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str) -> None:
+    """Half types are compared with PyTorch's results in float64, rounded: its own on the CPU are summed in another order."""
+    torch.manual_seed(3)
+    drawn = [(0.3 * torch.randn(s)).to(getattr(torch, dtype)) for s in (image, weight, weight[:1])]
+    theirs = [v.clone().to(torch.float32 if dtype == "float32" else torch.float64).requires_grad_() for v in drawn]
+    mine = [ours(v.numpy(), device, requires_grad=True) for v in drawn]
+    want = getattr(torch.nn.functional, name(len(image) - 2))(*theirs, **options)
+    got = getattr(torchlette.nn.functional, name(len(image) - 2))(*mine, **options)
+    cotangent = (0.3 * torch.randn(want.shape)).to(drawn[0].dtype)
+    wants = [want, *torch.autograd.grad(want, theirs, cotangent.to(want.dtype))]
+    gots = [got, *torchlette.autograd.grad(got, mine, ours(cotangent.numpy(), device))]
+    for g, w in zip(gots, wants, strict=True):
+        if dtype == "float32":
+            assert_equal(g, w)
+        else:  # sums of many halves in a few parts, each rounded
+            torch.testing.assert_close(torch.tensor(g.detach().cpu().numpy()).double(), w.detach(), rtol=4e-3, atol=4e-3)
+
+
+def kernels(t: torchlette.Tensor) -> list[str]:
+    """Return the names of the kernels of the plan that made a value, of convolutions alone."""
+    t.cpu().numpy()
+    return [k["name"] for k in torchlette.explain(t)["plan"]["kernels"] if k.get("op") == "conv"]
+
+
+@pytest.mark.parametrize(("rows", "want"), [(8, "gemm_float32"), (2, "conv_float32")])
+def test_windows_are_read_where_they_lie(device: str, rows: int, want: str) -> None:
+    """One product makes an unpadded convolution: no columns are laid out. On a GPU few channels are summed without tiles."""
+    x, w = torchlette.ones(2, 4, 9, 9, device=device), torchlette.ones(rows, 4, 3, 3, device=device)
+    y = torchlette.nn.functional.conv2d(x, w)
+    assert kernels(y) == [want if device == "wgpu" else "gemm_float32"]
+    assert (y == 36).all().item()
