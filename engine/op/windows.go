@@ -11,14 +11,15 @@ type Windows struct {
 // windowLists is the number of lists in a Windows.
 const windowLists = 6
 
-func (w *Windows) lists() [windowLists]*[]int64 {
+// Lists gives the fields in order.
+func (w *Windows) Lists() [windowLists]*[]int64 {
 	return [windowLists]*[]int64{&w.Kernel, &w.Stride, &w.Lo, &w.Dilation, &w.Base, &w.Out}
 }
 
 // Attr encodes w: the number of dims, then the lists.
 func (w *Windows) Attr() []int64 {
 	attr := []int64{int64(len(w.Kernel))}
-	for _, l := range w.lists() {
+	for _, l := range w.Lists() {
 		attr = append(attr, *l...)
 	}
 	return attr
@@ -28,7 +29,7 @@ func (w *Windows) Attr() []int64 {
 func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	d := int(attr[0])
 	attr = attr[1:]
-	for _, l := range w.lists() {
+	for _, l := range w.Lists() {
 		*l, attr = attr[:d:d], attr[d:]
 	}
 	return w, attr
@@ -38,7 +39,7 @@ func WindowsOf(attr []int64) (w Windows, rest []int64) {
 func (w *Windows) Far() bool {
 	const limit = 1 << 40
 	for i, k := range w.Kernel {
-		for _, l := range w.lists() {
+		for _, l := range w.Lists() {
 			if v := (*l)[i]; v > limit || v < -limit {
 				return true
 			}

@@ -122,19 +122,32 @@ func convolutionOf(p *program, c, o int64) *convolution {
 	v := &convolution{c: c, o: o, n: p.n.In[0].Layout.Shape[0]}
 	var rest []int64
 	v.win, rest = op.WindowsOf(p.n.Attr)
-	v.groups, v.taps, v.places = rest[0], ir.Numel(v.win.Kernel), ir.Numel(v.win.Out)
-	size := int64(p.n.In[0].DType.Size())
-	v.chunk = min(v.n, max(1, columnBytes/max(1, c*v.taps*v.places*size)))
+	v.groups = rest[0]
+	v.measure(p.n.In[0].DType)
 	return v
 }
 
-// lowerConv multiplies the weights with the windows of each batch element.
+// measure works out what follows from the windows.
+func (v *convolution) measure(d ir.DType) {
+	v.taps, v.places = ir.Numel(v.win.Kernel), ir.Numel(v.win.Out)
+	v.chunk = min(v.n, max(1, columnBytes/max(1, v.c*v.taps*v.places*int64(d.Size()))))
+}
+
 func lowerConv(p *program) {
 	x, w, y := p.in(0), p.in(1), p.out(0)
 	v := convolutionOf(p, x.shape[1], w.shape[0])
 	if ir.Numel(y.shape) == 0 {
 		return
 	}
+	if dims := phasesOf(&v.win); dims != nil {
+		p.convPhases(v, dims, x, w, y)
+		return
+	}
+	p.conv(v, x, w, y)
+}
+
+// conv multiplies the weights with the windows of each batch element.
+func (p *program) conv(v *convolution, x, w, y *arg) {
 	if v.c*v.taps == 0 {
 		p.fill(y, func(k *kernel) int { return k.Int(y.dtype, 0) })
 		return

@@ -28,21 +28,31 @@ CALLS = [
 ]
 
 
-def name(dims: int) -> str:
-    """Return the function's name for that many dims of space."""
-    return f"conv{dims}d"
+#: Likewise of transposed ones.
+TRANSPOSED = [
+    ((2, 6, 5, 7), (6, 9, 2, 2), {"stride": 2}),
+    ((2, 6, 5, 7), (6, 9, 4, 4), {"stride": 2, "padding": 1}),
+    ((2, 6, 5, 7), (6, 3, 3, 5), {"stride": (3, 2), "padding": (0, 1), "output_padding": (2, 1), "groups": 2, "dilation": (2, 1)}),
+    ((2, 6, 5, 7), (6, 1, 3, 3), {"stride": 2, "groups": 6}),
+    ((2, 4, 11), (4, 8, 3), {"stride": 5, "padding": 1}),
+    ((1, 3, 3, 4, 3), (3, 5, 2, 3, 2), {"stride": 2}),
+]
 
 
-@pytest.mark.parametrize(("image", "weight", "options"), CALLS, ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else "")
+@pytest.mark.parametrize(
+    ("kind", "image", "weight", "options"),
+    [("conv", *c) for c in CALLS] + [("conv_transpose", *c) for c in TRANSPOSED],
+    ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else v if isinstance(v, str) else "",
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_values_and_gradients_are_pytorchs(device: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str) -> None:
+def test_values_and_gradients_are_pytorchs(device: str, kind: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str) -> None:
     """Half types are compared with PyTorch's results in float64, rounded: its own on the CPU are summed in another order."""
     torch.manual_seed(3)
-    drawn = [(0.3 * torch.randn(s)).to(getattr(torch, dtype)) for s in (image, weight, weight[:1])]
+    channels = weight[0] if kind == "conv" else weight[1] * options.get("groups", 1)
+    drawn = [(0.3 * torch.randn(s)).to(getattr(torch, dtype)) for s in (image, weight, (channels,))]
     theirs = [v.clone().to(torch.float32 if dtype == "float32" else torch.float64).requires_grad_() for v in drawn]
     mine = [ours(v.numpy(), device, requires_grad=True) for v in drawn]
-    want = getattr(torch.nn.functional, name(len(image) - 2))(*theirs, **options)
-    got = getattr(torchlette.nn.functional, name(len(image) - 2))(*mine, **options)
+    want, got = (getattr(lib.nn.functional, f"{kind}{len(image) - 2}d")(*v, **options) for lib, v in ((torch, theirs), (torchlette, mine)))
     cotangent = (0.3 * torch.randn(want.shape)).to(drawn[0].dtype)
     wants = [want, *torch.autograd.grad(want, theirs, cotangent.to(want.dtype))]
     gots = [got, *torchlette.autograd.grad(got, mine, ours(cotangent.numpy(), device))]
@@ -51,6 +61,16 @@ def test_values_and_gradients_are_pytorchs(device: str, image: tuple[int, ...], 
             assert_equal(g, w)
         else:  # sums of many halves in a few parts, each rounded
             torch.testing.assert_close(torch.tensor(g.detach().cpu().numpy()).double(), w.detach(), rtol=4e-3, atol=4e-3)
+
+
+def test_zeros_between_elements_are_not_multiplied(device: str) -> None:
+    """Each of the four phases of a transposed convolution of stride 2 multiplies its own taps: a quarter of the kernel's."""
+    x, w = torchlette.ones(2, 8, 9, 9, device=device), torchlette.ones(8, 8, 4, 4, device=device)
+    y = torchlette.nn.functional.conv_transpose2d(x, w, stride=2)
+    y.cpu().numpy()
+    plan = torchlette.explain(y)["plan"]["kernels"]
+    flops = sum(k["flops"] for k in plan if k["name"].startswith("gemm"))
+    assert flops == 2 * 2 * 8 * y.shape[2] * y.shape[3] * 8 * 2 * 2
 
 
 def kernels(t: torchlette.Tensor) -> list[str]:

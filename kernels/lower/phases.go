@@ -1,0 +1,135 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// A convolution whose input has zeros between its elements (Base above 1: the input's cotangent of one with strides, and a
+// transposed one) meets an element only at every Base-th tap. Positions that are alike in which taps those are make a
+// phase: a convolution of the elements alone, with those taps, which writes every so many positions.
+
+// phase is what a dim of a convolution is in one of its phases.
+type phase struct {
+	first, period int64 // its positions among all
+	tap, every    int64 // its taps among the kernel's
+	win           op.Windows
+}
+
+// maxPhases bounds the launches; beyond, the zeros are multiplied.
+const maxPhases = 64
+
+// phasesAlong gives the phases of dim d of w, of which there is one when no zeros are between elements.
+func phasesAlong(w *op.Windows, d int) []phase {
+	base, stride, dilation, lo, taps := w.Base[d], w.Stride[d], w.Dilation[d], w.Lo[d], w.Kernel[d]
+	period, every := base/common(base, stride), base/common(base, dilation)
+	var list []phase
+	for r := range min(period, w.Out[d]) {
+		tap := int64(0)
+		for tap < min(every, taps) && (r*stride+tap*dilation-lo)%base != 0 {
+			tap++
+		}
+		p := phase{first: r, period: period, tap: tap, every: every}
+		count := int64(0)
+		if tap < min(every, taps) {
+			count = (taps - tap + every - 1) / every
+		}
+		p.win = op.Windows{Kernel: []int64{count}, Stride: []int64{period * stride / base}, Lo: []int64{(lo - r*stride - tap*dilation) / base},
+			Dilation: []int64{every * dilation / base}, Base: []int64{1}, Out: []int64{(w.Out[d] - r + period - 1) / period}}
+		list = append(list, p)
+	}
+	return list
+}
+
+// common is the greatest common divisor of positive numbers.
+func common(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// phasesOf gives the phases of each dim of w, nil when there is one in all or too many.
+func phasesOf(w *op.Windows) [][]phase {
+	list, n := make([][]phase, len(w.Kernel)), 1
+	for d := range list {
+		list[d] = phasesAlong(w, d)
+		n *= len(list[d])
+	}
+	if n > maxPhases || !slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
+		return nil
+	}
+	return list
+}
+
+// covering gives the elements that windows of any phase along a dim read: how many zeros before the first of them,
+// and how many elements with those.
+func covering(list []phase) (front, size int64) {
+	for _, p := range list {
+		if p.win.Kernel[0] > 0 {
+			front = max(front, p.win.Lo[0])
+		}
+	}
+	for _, p := range list {
+		if w := p.win; w.Kernel[0] > 0 {
+			size = max(size, front-w.Lo[0]+(w.Out[0]-1)*w.Stride[0]+(w.Kernel[0]-1)*w.Dilation[0]+1)
+		}
+	}
+	return front, size
+}
+
+// convPhases makes a convolution phase by phase.
+func (p *program) convPhases(v *convolution, dims [][]phase, x, w, y *arg) {
+	cover := op.Windows{}
+	for _, list := range dims {
+		front, size := covering(list)
+		for l, value := range map[*[]int64]int64{&cover.Kernel: 1, &cover.Stride: 1, &cover.Lo: front, &cover.Dilation: 1, &cover.Base: 1, &cover.Out: size} {
+			*l = append(*l, value)
+		}
+	}
+	if !slices.Contains(cover.Out, 0) {
+		x = p.padded(x, &cover, zeros, false)
+	}
+	at := make([]int, len(dims))
+	for {
+		p.convPhase(v, dims, at, cover.Lo, x, w, y)
+		d := len(at) - 1
+		for ; d >= 0; d-- {
+			if at[d]++; at[d] < len(dims[d]) {
+				break
+			}
+			at[d] = 0
+		}
+		if d < 0 {
+			return
+		}
+	}
+}
+
+// convPhase makes the phase of those numbers along the dims; x begins with front zeros along each.
+func (p *program) convPhase(v *convolution, dims [][]phase, at []int, front []int64, x, w, y *arg) {
+	view := func(a *arg) *arg {
+		c := *a
+		c.shape, c.stride = slices.Clone(a.shape), slices.Clone(a.stride)
+		return &c
+	}
+	x, w, y = view(x), view(w), view(y)
+	sub := *v
+	sub.win = op.Windows{}
+	for i, n := range at {
+		d, ph := 2+i, &dims[i][n]
+		for l, list := range sub.win.Lists() {
+			*list = append(*list, (*ph.win.Lists()[l])[0])
+		}
+		sub.win.Lo[i] = 0
+		x.offset.Value += (front[i] - ph.win.Lo[0]) * x.stride[d]
+		x.shape[d] -= front[i] - ph.win.Lo[0]
+		w.offset.Value += ph.tap * w.stride[d]
+		w.shape[d], w.stride[d] = ph.win.Kernel[0], w.stride[d]*ph.every
+		y.offset.Value += ph.first * y.stride[d]
+		y.shape[d], y.stride[d] = ph.win.Out[0], y.stride[d]*ph.period
+	}
+	sub.measure(x.dtype)
+	p.conv(&sub, x, w, y)
+}
