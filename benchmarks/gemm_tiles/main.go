@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/torchlette/torchlette/benchmarks/trial"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/tile"
 )
@@ -37,9 +35,10 @@ func main() { trial.Main(shape) }
 // product is a shape with its operands on the device: A, B, C and scratch memory.
 type product struct {
 	*trial.Device
-	name   string
-	gemm   *kir.Gemm
-	params []uint64
+	name           string
+	gemm           *kir.Gemm
+	params         []uint64
+	batch, m, n, k uint64
 	bufs   []trial.Buffer
 }
 
@@ -48,18 +47,12 @@ const scratchBytes = 64 << 20
 
 // shape times every tile and number of parts that may suit a shape, and prints the best first.
 func shape(d *trial.Device, name string) error {
-	var m, n, k uint64
-	if _, err := fmt.Sscanf(strings.TrimRight(name, "nt"), "%dx%dx%d", &m, &n, &k); err != nil {
+	p := &product{Device: d, name: name, batch: 1}
+	sizes, err := p.parse()
+	if err != nil {
 		return err
 	}
-	p := &product{Device: d, name: name, gemm: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, params: []uint64{m, n, k, k, 1, 0, n, 1, 0}}
-	if strings.HasSuffix(name, "nt") {
-		p.gemm.BUnit, p.params[6], p.params[7] = 'k', 1, k
-	}
-	if strings.HasSuffix(name, "tn") {
-		p.gemm.AUnit, p.params[3], p.params[4] = 'm', 1, m
-	}
-	for i, size := range []uint64{m * k, n * k, m * n, scratchBytes / 4} {
+	for i, size := range append(sizes, scratchBytes/4) {
 		b, err := trial.Buffer{}, error(nil)
 		if i < 2 {
 			b, err = d.Random(size, uint64(i))
@@ -83,7 +76,7 @@ func shape(d *trial.Device, name string) error {
 	for _, t := range list {
 		o := options[t]
 		fmt.Printf("%-18s %3dx%3dx%2d lanes %2dx%2d of %2dx%2d parts %d  %8.1f us  %5.1f TFLOP/s\n",
-			name, o.BM, o.BN, o.BK, o.TM, o.TN, o.WM, o.WN, o.Parts, t.Seconds*1e6, 2*float64(m*n*k)/t.Seconds/1e12)
+			name, o.BM, o.BN, o.BK, o.TM, o.TN, o.WM, o.WN, o.Parts, t.Seconds*1e6, p.flops()/t.Seconds/1e12)
 		d.Release(t)
 	}
 	return nil
@@ -91,13 +84,13 @@ func shape(d *trial.Device, name string) error {
 
 // prepare makes the programs of every tile and number of parts that may suit the product.
 func (p *product) prepare() ([]*trial.Program, map[*trial.Program]tile.GemmOptions, error) {
-	m, n, k := p.params[0], p.params[1], p.params[2]
+	m, n, k := p.m, p.n, p.k
 	var list []*trial.Program
 	options := map[*trial.Program]tile.GemmOptions{}
 	for _, o := range trials {
 		for _, parts := range []int{1, 2, 3, 4, 6, 8, 16, 32, 64} {
-			groups := (m + uint64(o.BM) - 1) / uint64(o.BM) * ((n + uint64(o.BN) - 1) / uint64(o.BN))
-			if parts > 8 && k < 16384 || parts > 1 && (groups*uint64(parts) > 1200 || uint64(parts)*m*n*4 > scratchBytes || k < uint64(parts*4*o.BK)) {
+			groups := (m + uint64(o.BM) - 1) / uint64(o.BM) * ((n + uint64(o.BN) - 1) / uint64(o.BN)) * p.batch
+			if parts > 8 && k < 16384 || parts > 1 && (groups*uint64(parts) > 1200 || uint64(parts)*p.batch*m*n*4 > scratchBytes || k < uint64(parts*4*o.BK)) {
 				continue
 			}
 			o.Parts, o.MaxWorkgroupBytes = parts, p.Limits().MaxWorkgroupBytes
@@ -107,7 +100,7 @@ func (p *product) prepare() ([]*trial.Program, map[*trial.Program]tile.GemmOptio
 				fmt.Printf("%s %dx%dx%d %dx%d parts %d: %v\n", p.name, o.BM, o.BN, o.BK, o.TM, o.TN, parts, err)
 				continue
 			}
-			t := &trial.Program{Reps: int(min(100, max(3, 0.004*35e12/(2*float64(m*n*k)))))}
+			t := &trial.Program{Reps: int(min(100, max(3, 0.004*35e12/p.flops())))}
 			for _, proc := range procs {
 				if err := p.Add(t, proc, p.params, p.bufs); err != nil {
 					return nil, nil, err
