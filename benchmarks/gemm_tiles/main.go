@@ -20,6 +20,7 @@ var trials = []tile.GemmOptions{
 	{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true},
 	{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
+	{BM: 64, BN: 128, BK: 16, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},
 	{BM: 64, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true},
 	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true},

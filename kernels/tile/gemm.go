@@ -89,6 +89,7 @@ func (op *operand) unit() int {
 type tileLoad struct {
 	fixed *kir.Node // address without k, in units of the load
 	k     *kir.Node // k in the block
+	row   place     // likewise, in units of the load
 	dst   *kir.Node // element of the shared tile
 	reg   int       // variable
 }
@@ -183,7 +184,7 @@ func (m *gemm) lanes() {
 
 // operand plans the loads of one matrix. Coordinates along x are clamped to the
 // matrix: what lies beyond is computed from valid memory and never stored.
-func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0 *kir.Node) operand {
+func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int, base, x0 *kir.Node) operand {
 	o := m.t
 	op := operand{buf: buf, vec: vec, alongK: alongK, bx: bx, row: bx + pad}
 	unit := op.unit()
@@ -195,30 +196,36 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 	op.array = len(m.p.Shared)
 	m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: m.work(), Len: stages * o.BK * op.row / 4, Vec: 4})
 	scale := func(n *kir.Node) *kir.Node { return kir.NDiv(n, kir.NInt(unit)) }
-	op.kStride = m.let(scale(m.param(ks)))
+	if m.g.KDims == 0 {
+		op.kStride = m.let(scale(m.param(kStride)))
+	}
 	zero := kir.NConst(m.work(), 0)
 	if vec {
 		zero = kir.NSplat(zero)
 	}
-	for i := range bx * o.BK / (unit * o.threads()) {
-		q := m.let(kir.NAdd(kir.NLocal(), kir.NInt(i*o.threads())))
-		var x, k *kir.Node
-		xUnit := unit
-		if alongK {
-			per := kir.NInt(o.BK / unit)
-			x, k = m.let(kir.NDiv(q, per)), m.let(kir.NMul(kir.NRem(q, per), kir.NInt(unit)))
-			xUnit = 1
-		} else {
-			per := kir.NInt(bx / unit)
-			k, x = m.let(kir.NDiv(q, per)), m.let(kir.NMul(kir.NRem(q, per), kir.NInt(unit)))
+	count := bx * o.BK / (unit * o.threads())
+	var xs, ks []place
+	xUnit, kUnit := unit, 1
+	if alongK {
+		xUnit, kUnit = 1, unit
+		xs, ks = m.shares(o.BK/unit, count, false)
+	} else {
+		ks, xs = m.shares(bx/unit, count, m.g.KDims > 0)
+	}
+	fixed := map[place]*kir.Node{}
+	for i := range count {
+		x := m.let(kir.NMul(m.node(xs[i]), kir.NInt(xUnit)))
+		if fixed[xs[i]] == nil {
+			at := kir.N(kir.OpMin, ir.I32, kir.NAdd(x0, x), kir.NSub(m.param(size), kir.NInt(xUnit)))
+			if m.g.NDims > 0 && buf == m.l.BufB {
+				at = m.columns(m.let(at))
+			} else if alongK || !vec {
+				at = kir.NMul(at, m.param(xStride))
+			}
+			fixed[xs[i]] = m.let(scale(kir.NAdd(base, at)))
 		}
-		at := kir.N(kir.OpMin, ir.I32, kir.NAdd(x0, x), kir.NSub(m.param(size), kir.NInt(xUnit)))
-		if m.g.NDims > 0 && buf == m.l.BufB {
-			at = m.columns(m.let(at))
-		} else if alongK || !vec {
-			at = kir.NMul(at, m.param(xs))
-		}
-		ld := tileLoad{k: k, fixed: m.let(scale(kir.NAdd(base, at))), dst: m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x)), reg: -1}
+		k := m.let(kir.NMul(m.node(ks[i]), kir.NInt(kUnit)))
+		ld := tileLoad{k: k, row: ks[i], fixed: fixed[xs[i]], dst: m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x)), reg: -1}
 		if o.Double {
 			ld.reg, _ = m.variable(zero)
 		}
@@ -227,8 +234,49 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xs, ks int, base, x0
 	return op
 }
 
-// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil.
-func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node) *kir.Node {
+// place is a number made of one that may differ between threads (nil: 0) and a constant.
+type place struct {
+	base  *kir.Node
+	added int
+}
+
+func (m *gemm) node(p place) *kir.Node {
+	if p.base == nil {
+		return kir.NInt(p.added)
+	}
+	return m.let(kir.NAdd(p.base, kir.NInt(p.added)))
+}
+
+// shares gives this thread's part in count loads of a tile of rows of `per` units: the row of each, and the unit of the
+// row. Together: its rows follow one another, where it has several.
+func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
+	threads := m.t.threads()
+	if per%threads == 0 {
+		for i := range count {
+			rows, units = append(rows, place{nil, i / (per / threads)}), append(units, place{kir.NLocal(), i % (per / threads) * threads})
+		}
+		return rows, units
+	}
+	if threads%per != 0 {
+		for i := range count {
+			q := m.let(kir.NAdd(kir.NLocal(), kir.NInt(i*threads)))
+			rows, units = append(rows, place{m.let(kir.NDiv(q, kir.NInt(per))), 0}), append(units, place{m.let(kir.NRem(q, kir.NInt(per))), 0})
+		}
+		return rows, units
+	}
+	row, step := m.let(kir.NDiv(kir.NLocal(), kir.NInt(per))), threads/per
+	if together {
+		row, step = m.let(kir.NMul(row, kir.NInt(count))), 1
+	}
+	unit := m.let(kir.NRem(kir.NLocal(), kir.NInt(per)))
+	for i := range count {
+		rows, units = append(rows, place{row, i * step}), append(units, place{unit, 0})
+	}
+	return rows, units
+}
+
+// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. Reads are those of the table so far.
+func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node, reads tableReads) *kir.Node {
 	ld := op.loads[i]
 	k := kir.NAdd(k0, ld.k)
 	at := k
@@ -242,7 +290,7 @@ func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node) *kir.Node {
 	}
 	switch {
 	case m.g.KDims > 0:
-		at = m.located(op, &ld)
+		at = m.located(op, &ld, reads)
 	case op.vec && op.alongK:
 		at = kir.NDiv(at, kir.NInt(4))
 	default:
@@ -294,9 +342,10 @@ func (m *gemm) singleBuffered() {
 			m.locate(k0, kir.NInt(0))
 			m.barrier()
 		}
+		reads := tableReads{}
 		for _, op := range m.operands() {
 			for i := range op.loads {
-				m.deposit(op, i, m.fetch(op, i, k0, limit), kir.NInt(0))
+				m.deposit(op, i, m.fetch(op, i, k0, limit, reads), kir.NInt(0))
 			}
 		}
 		m.barrier()
@@ -312,9 +361,10 @@ func (m *gemm) doubleBuffered() {
 	o := m.t
 	prefetch := func(k0, limit *kir.Node) []kir.Stmt {
 		return m.nested(func() {
+			reads := tableReads{}
 			for _, op := range m.operands() {
 				for i := range op.loads {
-					m.assign(op.loads[i].reg, m.fetch(op, i, k0, limit))
+					m.assign(op.loads[i].reg, m.fetch(op, i, k0, limit, reads))
 				}
 			}
 		})

@@ -16,6 +16,15 @@ type reach struct {
 	stage *kir.Node // whose entries fetch reads
 }
 
+// tableReads has what was read of the table for the loads of a block, by buffer and entry; entries of rows that follow one
+// another are read by fours.
+type tableReads map[tableEntry]*kir.Node
+
+type tableEntry struct {
+	buf int
+	k   place
+}
+
 // tableBytes is what the table takes.
 func (o *GemmOptions) tableBytes(g *kir.Gemm) int {
 	switch {
@@ -32,7 +41,7 @@ func (m *gemm) addTable() {
 	m.reach.stage = kir.NInt(0)
 	if n := m.t.tableBytes(m.g); n > 0 {
 		m.reach.array = len(m.p.Shared)
-		m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.I32, Len: n / 4, Vec: 1})
+		m.p.Shared = append(m.p.Shared, kir.SharedArray{Type: ir.I32, Len: n / 16, Vec: 4})
 	}
 }
 
@@ -68,13 +77,38 @@ func (m *gemm) along(i *kir.Node, size []int, strides []*kir.Node) *kir.Node {
 }
 
 // located is where k of op's load ld lies in the block of the stage that is read.
-func (m *gemm) located(op *operand, ld *tileLoad) *kir.Node {
-	of := 0
+func (m *gemm) located(op *operand, ld *tileLoad, reads tableReads) *kir.Node {
+	first := kir.NMul(m.reach.stage, kir.NInt(2*m.t.BK))
 	if op.buf == m.l.BufB {
-		of = m.t.BK
+		first = kir.NAdd(first, kir.NInt(m.t.BK))
 	}
-	entry := kir.NAdd(kir.NMul(m.reach.stage, kir.NInt(2*m.t.BK)), kir.NAdd(kir.NInt(of), ld.k))
-	return m.let(m.p.NSharedElement(m.reach.array, m.let(entry)))
+	// Without vectors a row is a k; rows that begin at a multiple of the number of this thread's loads follow one another.
+	fours := !op.vec && !op.alongK && (ld.row.base == nil || len(op.loads)%4 == 0 && m.t.threads()%op.bx == 0)
+	e, lane := tableEntry{op.buf, ld.row}, 0
+	if fours {
+		lane = ld.row.added % 4
+		e.k.added -= lane
+	}
+	if reads[e] == nil {
+		at := kir.NAdd(first, kir.NMul(m.node(e.k), kir.NInt(m.kUnit(op))))
+		if fours {
+			reads[e] = m.let(m.p.NShared(m.reach.array, m.let(kir.NDiv(at, kir.NInt(4)))))
+		} else {
+			reads[e] = m.let(m.p.NSharedElement(m.reach.array, m.let(at)))
+		}
+	}
+	if fours {
+		return kir.NLane(reads[e], lane)
+	}
+	return reads[e]
+}
+
+// kUnit is the number of k of a load.
+func (m *gemm) kUnit(op *operand) int {
+	if op.alongK {
+		return op.unit()
+	}
+	return 1
 }
 
 // columns gives where column x of B lies.

@@ -70,6 +70,7 @@ var candidates = []candidate{
 	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.06, 5.1, 0.93, 1, 0, 0},
 	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.12, 3.1, 0.94, 0.86, 2, 0.03},
 	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.19, 4.8, 0.88, 0.93, 2, 0.58},
+	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.225, 4.8, 0.83, 0.99, 0, 0},
 	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.15, 4.8, 0.895, 1, 2, 0.58}, // for ragged rows
 	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06},
 	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.902, 5.03, 0.829, 1, 2, 0.72},

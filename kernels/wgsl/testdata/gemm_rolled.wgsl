@@ -71,89 +71,91 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v16 = (v14 * 4i);
   let v17 = i32(u32(P.p4) / u32(4i));
   let v18 = i32(u32(lid) / u32(2i));
-  let v19 = (i32(u32(lid) % u32(2i)) * 4i);
+  let v19 = i32(u32(lid) % u32(2i));
   let v20 = i32(u32((P.p5 + (min((v8 + v18), (P.p0 - 1i)) * P.p3))) / u32(4i));
-  let v21 = ((v19 * 36i) + v18);
-  let v22 = i32(u32(P.p6) / u32(4i));
-  let v23 = i32(u32(lid) / u32(8i));
-  let v24 = (i32(u32(lid) % u32(8i)) * 4i);
-  let v25 = i32(u32((P.p8 + min((v9 + v24), (P.p1 - 4i)))) / u32(4i));
-  let v26 = ((v23 * 36i) + v24);
-  var v27: vec4<f32> = vec4<f32>(0f);
-  var v28: vec4<f32> = vec4<f32>(0f);
+  let v21 = (v19 * 4i);
+  let v22 = ((v21 * 36i) + v18);
+  let v23 = i32(u32(P.p6) / u32(4i));
+  let v24 = i32(u32(lid) / u32(8i));
+  let v25 = i32(u32(lid) % u32(8i));
+  let v26 = (v25 * 4i);
+  let v27 = i32(u32((P.p8 + min((v9 + v26), (P.p1 - 4i)))) / u32(4i));
+  let v28 = ((v24 * 36i) + v26);
   var v29: vec4<f32> = vec4<f32>(0f);
   var v30: vec4<f32> = vec4<f32>(0f);
-  for (var v31: i32 = 0i; v31 < P.p2; v31 += 8i) {
-    let v32 = (v31 + v19);
-    let v33 = min(v32, (P.p2 - 4i));
-    let v34 = (v20 + i32(u32(v33) / u32(4i)));
-    let v35 = b0[v34];
-    let v36 = select(vec4<f32>(0f), v35, vec4<bool>((v32 < P.p2)));
-    s0[v21 >> 2u][v21 & 3i] = v36.x;
-    let v37 = (v21 + 36i);
-    s0[v37 >> 2u][v37 & 3i] = v36.y;
-    let v38 = (v21 + 72i);
-    s0[v38 >> 2u][v38 & 3i] = v36.z;
-    let v39 = (v21 + 108i);
-    s0[v39 >> 2u][v39 & 3i] = v36.w;
-    let v40 = (v31 + v23);
-    let v41 = min(v40, (P.p2 - 1i));
-    let v42 = (v25 + (v41 * v22));
-    let v43 = b1[v42];
-    s1[i32(u32(v26) / u32(4i))] = select(vec4<f32>(0f), v43, vec4<bool>((v40 < P.p2)));
+  var v31: vec4<f32> = vec4<f32>(0f);
+  var v32: vec4<f32> = vec4<f32>(0f);
+  for (var v33: i32 = 0i; v33 < P.p2; v33 += 8i) {
+    let v34 = (v33 + v21);
+    let v35 = min(v34, (P.p2 - 4i));
+    let v36 = (v20 + i32(u32(v35) / u32(4i)));
+    let v37 = b0[v36];
+    let v38 = select(vec4<f32>(0f), v37, vec4<bool>((v34 < P.p2)));
+    s0[v22 >> 2u][v22 & 3i] = v38.x;
+    let v39 = (v22 + 36i);
+    s0[v39 >> 2u][v39 & 3i] = v38.y;
+    let v40 = (v22 + 72i);
+    s0[v40 >> 2u][v40 & 3i] = v38.z;
+    let v41 = (v22 + 108i);
+    s0[v41 >> 2u][v41 & 3i] = v38.w;
+    let v42 = (v33 + v24);
+    let v43 = min(v42, (P.p2 - 1i));
+    let v44 = (v27 + (v43 * v23));
+    let v45 = b1[v44];
+    s1[i32(u32(v28) / u32(4i))] = select(vec4<f32>(0f), v45, vec4<bool>((v42 < P.p2)));
     workgroupBarrier();
-    let v44 = i32(u32(v15) / u32(4i));
-    let v45 = i32(u32(v16) / u32(4i));
-    for (var v46: i32 = 0i; v46 < 8i; v46 += 1i) {
-      let v47 = s0[(v44 + (v46 * 9i))];
-      let v48 = s1[(v45 + (v46 * 9i))];
-      v27 = fma(vec4<f32>(v47.x), v48, v27);
-      v28 = fma(vec4<f32>(v47.y), v48, v28);
-      v29 = fma(vec4<f32>(v47.z), v48, v29);
-      v30 = fma(vec4<f32>(v47.w), v48, v30);
+    let v46 = i32(u32(v15) / u32(4i));
+    let v47 = i32(u32(v16) / u32(4i));
+    for (var v48: i32 = 0i; v48 < 8i; v48 += 1i) {
+      let v49 = s0[(v46 + (v48 * 9i))];
+      let v50 = s1[(v47 + (v48 * 9i))];
+      v29 = fma(vec4<f32>(v49.x), v50, v29);
+      v30 = fma(vec4<f32>(v49.y), v50, v30);
+      v31 = fma(vec4<f32>(v49.z), v50, v31);
+      v32 = fma(vec4<f32>(v49.w), v50, v32);
     }
     workgroupBarrier();
   }
-  let v49 = (v9 + v16);
-  let v50 = (P.p10 + (min(v49, (P.p1 - 1i)) * P.p9));
-  let v51 = b2[v50];
-  let v52 = (P.p10 + (min((v49 + 1i), (P.p1 - 1i)) * P.p9));
+  let v51 = (v9 + v16);
+  let v52 = (P.p10 + (min(v51, (P.p1 - 1i)) * P.p9));
   let v53 = b2[v52];
-  let v54 = (P.p10 + (min((v49 + 2i), (P.p1 - 1i)) * P.p9));
+  let v54 = (P.p10 + (min((v51 + 1i), (P.p1 - 1i)) * P.p9));
   let v55 = b2[v54];
-  let v56 = (P.p10 + (min((v49 + 3i), (P.p1 - 1i)) * P.p9));
+  let v56 = (P.p10 + (min((v51 + 2i), (P.p1 - 1i)) * P.p9));
   let v57 = b2[v56];
-  let v58 = vec4<f32>(v51, v53, v55, v57);
-  let v59 = (v8 + v15);
-  if (((v59 < P.p0) & (v49 < P.p1))) {
-    let v60 = (v59 * P.p1);
-    let v61 = (v27 + v58);
-    let v62 = ((vec4<f32>(0.5f) * v61) * (vec4<f32>(1f) + erf_f32x4((v61 * vec4<f32>(0.70710677f)))));
-    let v63 = i32(u32((v60 + v49)) / u32(4i));
-    b3[v63] = v62;
+  let v58 = (P.p10 + (min((v51 + 3i), (P.p1 - 1i)) * P.p9));
+  let v59 = b2[v58];
+  let v60 = vec4<f32>(v53, v55, v57, v59);
+  let v61 = (v8 + v15);
+  if (((v61 < P.p0) & (v51 < P.p1))) {
+    let v62 = (v61 * P.p1);
+    let v63 = (v29 + v60);
+    let v64 = ((vec4<f32>(0.5f) * v63) * (vec4<f32>(1f) + erf_f32x4((v63 * vec4<f32>(0.70710677f)))));
+    let v65 = i32(u32((v62 + v51)) / u32(4i));
+    b3[v65] = v64;
   }
-  let v64 = (v8 + (v15 + 1i));
-  if (((v64 < P.p0) & (v49 < P.p1))) {
-    let v65 = (v64 * P.p1);
-    let v66 = (v28 + v58);
-    let v67 = ((vec4<f32>(0.5f) * v66) * (vec4<f32>(1f) + erf_f32x4((v66 * vec4<f32>(0.70710677f)))));
-    let v68 = i32(u32((v65 + v49)) / u32(4i));
-    b3[v68] = v67;
+  let v66 = (v8 + (v15 + 1i));
+  if (((v66 < P.p0) & (v51 < P.p1))) {
+    let v67 = (v66 * P.p1);
+    let v68 = (v30 + v60);
+    let v69 = ((vec4<f32>(0.5f) * v68) * (vec4<f32>(1f) + erf_f32x4((v68 * vec4<f32>(0.70710677f)))));
+    let v70 = i32(u32((v67 + v51)) / u32(4i));
+    b3[v70] = v69;
   }
-  let v69 = (v8 + (v15 + 2i));
-  if (((v69 < P.p0) & (v49 < P.p1))) {
-    let v70 = (v69 * P.p1);
-    let v71 = (v29 + v58);
-    let v72 = ((vec4<f32>(0.5f) * v71) * (vec4<f32>(1f) + erf_f32x4((v71 * vec4<f32>(0.70710677f)))));
-    let v73 = i32(u32((v70 + v49)) / u32(4i));
-    b3[v73] = v72;
+  let v71 = (v8 + (v15 + 2i));
+  if (((v71 < P.p0) & (v51 < P.p1))) {
+    let v72 = (v71 * P.p1);
+    let v73 = (v31 + v60);
+    let v74 = ((vec4<f32>(0.5f) * v73) * (vec4<f32>(1f) + erf_f32x4((v73 * vec4<f32>(0.70710677f)))));
+    let v75 = i32(u32((v72 + v51)) / u32(4i));
+    b3[v75] = v74;
   }
-  let v74 = (v8 + (v15 + 3i));
-  if (((v74 < P.p0) & (v49 < P.p1))) {
-    let v75 = (v74 * P.p1);
-    let v76 = (v30 + v58);
-    let v77 = ((vec4<f32>(0.5f) * v76) * (vec4<f32>(1f) + erf_f32x4((v76 * vec4<f32>(0.70710677f)))));
-    let v78 = i32(u32((v75 + v49)) / u32(4i));
-    b3[v78] = v77;
+  let v76 = (v8 + (v15 + 3i));
+  if (((v76 < P.p0) & (v51 < P.p1))) {
+    let v77 = (v76 * P.p1);
+    let v78 = (v32 + v60);
+    let v79 = ((vec4<f32>(0.5f) * v78) * (vec4<f32>(1f) + erf_f32x4((v78 * vec4<f32>(0.70710677f)))));
+    let v80 = i32(u32((v77 + v51)) / u32(4i));
+    b3[v80] = v79;
   }
 }
