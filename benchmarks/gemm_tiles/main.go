@@ -40,7 +40,7 @@ type product struct {
 	gemm           *kir.Gemm
 	params         []uint64
 	batch, m, n, k uint64
-	bufs   []trial.Buffer
+	bufs           []trial.Buffer
 }
 
 // scratchBytes is the most that the parts of a trial may take.
