@@ -45,7 +45,7 @@ type Caps struct {
 	Align                                                        int64      // allocation granularity
 	Async                                                        bool       // Run returns before the work is done
 	GemmDims                                                     []ir.DType // of products with kir.Gemm.KDims
-	GemmRows                                                     int64      // that such products need to be worth their tiles
+	Wide                                                         bool       // thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
 	InOrder                                                      bool       // stores that combine are made in the order of the elements
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int

@@ -402,7 +402,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	dev := av.Device
 	caps := b.Caps(dev)
 	ln := &b.ln
-	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), GemmRows: caps.GemmRows,
+	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
 		InOrder: caps.InOrder, Residual: x.residual != 0}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)

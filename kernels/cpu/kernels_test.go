@@ -381,7 +381,7 @@ func TestGemm(t *testing.T) {
 	}
 	for _, dt := range []ir.DType{ir.F32, ir.F64} {
 		for i := range 40 {
-			c := kirtest.RandomGemmDims(r, dt, []int64{1, 5, 33, 200}[i%4], i%8 < 4)
+			c := kirtest.RandomGemmDims(r, dt, []int64{1, 5, 33, 200}[i%4], i%8 < 4, false)
 			bufs := copies(c.Bufs)
 			require.NoError(t, kir.InterpretGemm(c.Gemm, c.Params, bufs))
 			cases, want = append(cases, c), append(want, bufs[len(bufs)-1])

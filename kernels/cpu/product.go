@@ -27,7 +27,7 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
 	}
-	if g.KDims > kir.MaxGemmDims || g.NDims > kir.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
+	if g.CDims || g.KDims > kir.MaxGemmDims || g.NDims > kir.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type, g.KDims, g.NDims)
 	}
 	if g.Residual && g.Type != ir.F32 && g.Type != ir.F64 {

@@ -22,6 +22,7 @@ type GemmLayout struct {
 	CM, CN, COffset     int
 	KSize, AKDim, BKDim []int // with KDims
 	NSize, BNDim        []int // with NDims
+	CNDim               []int // with CDims
 	Params              []Param
 	BufA, BufB, BufBias int // BufBias is -1 without a bias
 	BufResidual, BufC   int // BufResidual is -1 without a residual
@@ -68,6 +69,9 @@ func (g *Gemm) Layout() GemmLayout {
 	l.BufC = buf(Write)
 	l.KSize, l.AKDim, l.BKDim = several(g.KDims, Size), several(g.KDims, Stride), several(g.KDims, Stride)
 	l.NSize, l.BNDim = several(g.NDims, Size), several(g.NDims, Stride)
+	if g.CDims {
+		l.CNDim = several(g.NDims, Stride)
+	}
 	return l
 }
 
@@ -144,7 +148,12 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 			for n := range nn {
 				c := (b*mm+m)*nn + n
 				if g.CStrided {
-					c = p(l.COffset) + dot(l.CBatch, index, m, p(l.CM), n, p(l.CN))
+					c = p(l.COffset) + dot(l.CBatch, index, m, p(l.CM))
+					if g.CDims {
+						c += along(params, l.NSize, l.CNDim, l.CN, n)
+					} else {
+						c += n * p(l.CN)
+					}
 				}
 				bias := int64(-1)
 				if g.Bias {

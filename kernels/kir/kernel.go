@@ -246,7 +246,8 @@ const (
 // CStrided, batch strides, m, n stride and offset follow.
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
-// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used. With CDims, C's strides over N's dims follow
+// instead of its n stride, which is not used.
 // A residual is laid out as C is and is added to what the activation gives.
 // Bufs of the step: A, B, [bias], [residual], C. Gemm.Layout numbers all of these; strides that are
 // units in the text stay parameters.
@@ -260,6 +261,7 @@ type Gemm struct {
 	Residual     bool
 	CStrided     bool
 	KDims, NDims int // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
+	CDims        bool
 }
 
 // MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.

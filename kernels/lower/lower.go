@@ -36,8 +36,8 @@ type Node struct {
 	Residual bool
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.
 	GemmDims, InOrder bool
-	// GemmRows is that of device.Caps.
-	GemmRows int64
+	// Wide is that of device.Caps.
+	Wide bool
 }
 
 // ParamKind says where a launch parameter's value comes from.

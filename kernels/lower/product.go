@@ -77,21 +77,26 @@ func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, 
 type axes struct {
 	depth, a, b    []int64 // sizes, strides of both operands
 	columns, bcols []int64 // sizes, strides of the second
+	ccols          []int64 // strides of the result
 }
 
 // productAlong is a product whose depth and columns are several dims; neighbours that operands walk as one
 // become one, and where one of each is left it is a plain product.
 func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b, c matrix) {
 	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
-	columns, bc := collapse(x.columns, [][]int64{x.bcols}, 0)
-	a.col, b.row, b.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1]
+	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
+	a.col, b.row, b.col, c.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1], bc[1][len(columns)-1]
 	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
 	if len(depth) == 1 && len(columns) == 1 {
 		p.product(kir.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
 		return
 	}
 	g := kir.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
-	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(slices.Concat(depth, st[0], st[1], columns, bc[0])...))
+	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
+	if g.CDims = !dense(columns, bc[1]); g.CDims {
+		rest = append(rest, bc[1]...)
+	}
+	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(rest...))
 }
 
 // productOver ends a product's parameters with rest.

@@ -64,6 +64,14 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		return x
 	}
 	t := p.temp(x.dtype, need)
+	if slices.Equal(src.shape, need) { // cropped
+		p.copy(src, t)
+		return readAgain(t, t.shape, t.stride)
+	}
+	if p.n.Wide && ir.Numel(need) <= math.MaxInt32 && ir.Numel(src.shape) > 0 && !slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
+		p.surround(src, t, front, v)
+		return readAgain(t, t.shape, t.stride)
+	}
 	p.fill(t, func(k *kernel) int { return v.value(k, x.dtype) })
 	if ir.Numel(src.shape) > 0 {
 		dst := &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: src.shape, stride: append([]int64{}, t.stride...)}
@@ -74,7 +82,40 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		}
 		p.copy(src, dst)
 	}
-	return &arg{dtype: t.dtype, buf: t.buf, shape: t.shape, stride: t.stride, use: reads}
+	return readAgain(t, t.shape, t.stride)
+}
+
+// surround copies src to where it begins in t, front elements from the beginning of each dim, with v around it.
+func (p *program) surround(src, t *arg, front []int64, v padding) {
+	from := &arg{dtype: src.dtype, buf: src.buf, offset: src.offset, shape: t.shape, stride: src.stride, use: reads, computed: true}
+	args, along := []*arg{t, from}, make([]*arg, len(front)) // the positions along each dim that is padded
+	back := int64(0)
+	for d, n := range front {
+		back += n * src.stride[d]
+		if src.shape[d] != t.shape[d] {
+			along[d] = &arg{dtype: src.dtype, buf: src.buf, shape: t.shape, stride: make([]int64, len(front)), use: reads, computed: true}
+			along[d].stride[d] = 1
+			args = append(args, along[d])
+		}
+	}
+	k := p.kernel("pad_"+t.dtype.String(), t.shape, nil, 0, args...)
+	k.Map()
+	inside := -1
+	for d, a := range along {
+		if a == nil {
+			continue
+		}
+		at := k.Sub(k.Cast(ir.I32, k.address(a)), k.number32(front[d]))
+		within := k.And(k.Ge(at, k.Int(ir.I32, 0)), k.Lt(at, k.number32(src.shape[d])))
+		if inside >= 0 {
+			within = k.And(inside, within)
+		}
+		inside = within
+	}
+	at := k.Sub(k.Cast(ir.I32, k.address(from)), k.number32(back))
+	x := k.LoadAt(from.kbuf, k.Cast(ir.I64, k.Select(inside, at, k.Int(ir.I32, 0))))
+	k.store(t, k.Select(inside, x, v.value(k, t.dtype)))
+	k.launch()
 }
 
 // steps gives the strides of windows over x: by kernel element and by position.
@@ -167,10 +208,15 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
 	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
 	if p.n.GemmDims {
-		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel), columns: v.win.Out, bcols: position}
+		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel), columns: v.win.Out, bcols: position,
+			ccols: ir.DenseStrides(v.win.Out)}
 		over.a = ir.DenseStrides(over.depth)
-		p.productAlong(x.dtype, []int64{v.n, v.groups}, rows, over, a,
-			matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}, c)
+		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
+		if v.joinsBatch(p) {
+			over.columns, over.bcols, over.ccols = concat(batch[:1], over.columns), concat(b.batch[:1], over.bcols), concat(c.batch[:1], over.ccols)
+			batch, a.batch, b.batch, c.batch = batch[1:], a.batch[1:], b.batch[1:], c.batch[1:]
+		}
+		p.productAlong(x.dtype, batch, rows, over, a, b, c)
 	} else {
 		p.convColumns(v, x, a, c, concat(kernel, position))
 	}
@@ -179,10 +225,18 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 	}
 }
 
-// sumsDirectly reports a convolution whose elements are better summed one by one: of so few channels a group that the
-// device's tiles would be mostly empty. Kernels have 32-bit indices.
+// sumsDirectly reports a convolution whose elements are better summed one by one: of one channel a group, a row of the
+// device's tiles. Kernels have 32-bit indices.
 func (p *program) sumsDirectly(rows, products int64) bool {
-	return p.n.GemmDims && rows < p.n.GemmRows && products <= math.MaxInt32
+	return p.n.GemmDims && p.n.Wide && rows == 1 && products <= math.MaxInt32
+}
+
+// joinsBatch reports that the positions of all batch elements are better the columns of one product: those of one
+// would leave more than a twentieth of the tiles empty.
+func (v *convolution) joinsBatch(p *program) bool {
+	const width = 64
+	tiles := (v.places + width - 1) / width
+	return p.n.Wide && v.n > 1 && 20*(tiles*width-v.places) > tiles*width
 }
 
 // convDirectly sums over the channels and elements of a window.
@@ -287,6 +341,7 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 	part := func(from, count, m int64) { // count parts of m batch elements
 		over := axes{depth: concat([]int64{m}, v.win.Out), a: concat(gy.stride[:1], gy.stride[2:]), b: concat(x.stride[:1], position),
 			columns: concat([]int64{v.c / v.groups}, v.win.Kernel), bcols: concat(x.stride[1:2], kernel)}
+		over.ccols = ir.DenseStrides(over.columns)
 		a := matrix{buf: gy.buf, batch: []int64{m * gy.stride[0], rows * gy.stride[1]}, row: gy.stride[1], offset: gy.offset}
 		b := matrix{buf: x.buf, batch: []int64{m * x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
 		a.offset.Value += from * v.chunk * gy.stride[0]

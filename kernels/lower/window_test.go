@@ -33,10 +33,7 @@ func TestConvInPlace(t *testing.T) {
 		var y, dw [3][]float64
 		for form := range y {
 			e := optest.New()
-			e.GemmDims = form > 0
-			if form == 2 {
-				e.GemmRows = 3
-			}
+			e.GemmDims, e.Wide = form > 0, form == 2
 			image := e.Tensor(ir.F64, in, x...)
 			y[form] = e.Floats(emit(e, "conv", attr, image, e.Tensor(ir.F64, kernel, w...))[0])
 			dw[form] = e.Floats(emit(e, "conv_weight_grad", attr, image, e.Tensor(ir.F64, cotangent, gy...))[0])
@@ -81,7 +78,7 @@ func TestConvPhases(t *testing.T) {
 		want := convolved(x, w, in, kernel, &win)
 		for form := range 3 {
 			e := optest.New()
-			e.GemmDims, e.GemmRows = form > 0, int64(4*(form/2))
+			e.GemmDims, e.Wide = form > 0, form == 2
 			y := emit(e, "conv", append(win.Attr(), 1), e.Tensor(ir.F64, in, x...), e.Tensor(ir.F64, kernel, w...))
 			near(t, ir.F64, want, e.Floats(y[0]), win, in, form)
 		}

@@ -218,7 +218,7 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int
 		if fixed[xs[i]] == nil {
 			at := kir.N(kir.OpMin, ir.I32, kir.NAdd(x0, x), kir.NSub(m.param(size), kir.NInt(xUnit)))
 			if m.g.NDims > 0 && buf == m.l.BufB {
-				at = m.columns(m.let(at))
+				at = m.column(m.let(at), m.l.BNDim)
 			} else if alongK || !vec {
 				at = kir.NMul(at, m.param(xStride))
 			}
@@ -476,10 +476,10 @@ func (g *gen) nestedInline(f func()) {
 // epilogue adds the bias, applies the activation, adds the residual and stores.
 func (m *gemm) epilogue(batch []*kir.Node) {
 	l := m.l
-	base, cm, cn := m.result(batch)
+	base, cm := m.result(batch)
 	for j := range m.cols {
 		col := m.let(kir.NAdd(m.n0, m.cols[j]))
-		bias := m.bias(col)
+		bias, places := m.bias(col), m.places(col)
 		for r := range m.t.TM {
 			row := m.let(kir.NAdd(m.m0, kir.NAdd(m.rows[r/4], kir.NInt(r%4))))
 			inside := kir.NLt(row, m.param(l.M))
@@ -488,24 +488,20 @@ func (m *gemm) epilogue(batch []*kir.Node) {
 			}
 			body := m.nested(func() {
 				at := m.let(kir.NAdd(base, kir.NMul(row, cm)))
-				m.storeRow(at, col, cn, m.finish(m.p.NVar(m.acc4[r][j]), bias))
+				m.storeRow(at, col, places, m.finish(m.p.NVar(m.acc4[r][j]), bias))
 			})
 			m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: body})
 		}
 	}
 }
 
-// result gives where C of a batch index begins, and its strides.
-func (m *gemm) result(batch []*kir.Node) (base, cm, cn *kir.Node) {
+// result gives where C of a batch index begins, and its rows' stride.
+func (m *gemm) result(batch []*kir.Node) (base, cm *kir.Node) {
 	l := m.l
 	if !m.g.CStrided {
-		return m.let(kir.NMul(kir.NMul(m.flat(batch), m.param(l.M)), m.param(l.N))), m.param(l.N), kir.NInt(1)
+		return m.let(kir.NMul(kir.NMul(m.flat(batch), m.param(l.M)), m.param(l.N))), m.param(l.N)
 	}
-	cn = kir.NInt(1)
-	if !m.t.VecC {
-		cn = m.param(l.CN)
-	}
-	return m.batchBase(l.CBatch, l.COffset, batch), m.param(l.CM), cn
+	return m.batchBase(l.CBatch, l.COffset, batch), m.param(l.CM)
 }
 
 // flat is the number of a batch index.
@@ -526,20 +522,38 @@ func (m *gemm) finish(v, bias *kir.Node) *kir.Node {
 }
 
 // storeRow stores v as the four columns from col of the row at `at`.
-func (m *gemm) storeRow(at, col, cn, v *kir.Node) {
+func (m *gemm) storeRow(at, col *kir.Node, places []*kir.Node, v *kir.Node) {
 	if m.t.VecC {
-		vector := m.let(kir.NDiv(kir.NAdd(at, col), kir.NInt(4)))
+		vector := m.let(kir.NDiv(kir.NAdd(at, places[0]), kir.NInt(4)))
 		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: vector, B: m.addResidual(vector, v, 4)})
 		return
 	}
 	for c := range 4 {
 		x := m.let(kir.NAdd(col, kir.NInt(c)))
 		body := m.nested(func() {
-			element := m.let(kir.NAdd(at, kir.NMul(x, cn)))
+			element := m.let(kir.NAdd(at, places[c]))
 			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: element, B: m.addResidual(element, kir.NLane(v, c), 1)})
 		})
 		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(x, m.param(m.l.N)), Body: body})
 	}
+}
+
+// places are where the four columns from col lie in a row of C; of vectors, where they begin.
+func (m *gemm) places(col *kir.Node) []*kir.Node {
+	var list []*kir.Node
+	for c := range 4 {
+		x := m.let(kir.NAdd(col, kir.NInt(c)))
+		switch {
+		case m.g.CDims:
+			x = m.let(m.column(x, m.l.CNDim))
+		case m.g.CStrided && !m.t.VecC:
+			x = m.let(kir.NMul(x, m.param(m.l.CN)))
+		}
+		if list = append(list, x); m.t.VecC {
+			break
+		}
+	}
+	return list
 }
 
 // addResidual is v with the residual at an address of C.

@@ -111,13 +111,13 @@ func (m *gemm) kUnit(op *operand) int {
 	return 1
 }
 
-// columns gives where column x of B lies.
-func (m *gemm) columns(x *kir.Node) *kir.Node {
-	strides := make([]*kir.Node, len(m.l.BNDim))
-	for d, p := range m.l.BNDim {
-		strides[d] = m.param(p)
+// column gives where column x lies, by strides over N's dims.
+func (m *gemm) column(x *kir.Node, strides []int) *kir.Node {
+	list := make([]*kir.Node, len(strides))
+	for d, p := range strides {
+		list[d] = m.param(p)
 	}
-	return m.along(x, m.l.NSize, strides)
+	return m.along(x, m.l.NSize, list)
 }
 
 // fours reports that vectors along the dims of the sizes lie in one piece, at multiples of four: neighbours that

@@ -84,9 +84,6 @@ var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Ro
 // dotLimit is the largest M or N for which a row reduction an element beats tiles.
 const dotLimit = 4
 
-// GemmRows is the least M for which tiles read windows: with KDims no product is made of row reductions.
-const GemmRows = dotLimit + 1
-
 // ChooseGemm picks the tile for g launched with params, and the parts of K: those of
 // the least estimated time.
 func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
@@ -238,7 +235,12 @@ func vectors(g *kir.Gemm, params []uint64, l *kir.GemmLayout) (a, b, c bool) {
 	}
 	c = four(l.N)
 	if g.CStrided {
-		c = c && four(l.CBatch...) && four(l.CM, l.COffset) && params[l.CN] == 1
+		c = c && four(l.CBatch...) && four(l.CM, l.COffset)
+		if g.CDims {
+			c = c && params[l.CNDim[g.NDims-1]] == 1 && fours(params, l.NSize, l.CNDim)
+		} else {
+			c = c && params[l.CN] == 1
+		}
 	}
 	return a, b, c
 }

@@ -82,9 +82,9 @@ func (m *gemm) joinParts() {
 		for _, v := range parts[1:] {
 			sum = m.let(kir.NAdd(sum, v))
 		}
-		base, cm, cn := m.result(m.batchIndex(m.let(kir.NDiv(flat, m.param(l.M)))))
+		base, cm := m.result(m.batchIndex(m.let(kir.NDiv(flat, m.param(l.M)))))
 		row := m.let(kir.NRem(flat, m.param(l.M)))
-		m.storeRow(m.let(kir.NAdd(base, kir.NMul(row, cm))), col, cn, m.finish(sum, m.bias(col)))
+		m.storeRow(m.let(kir.NAdd(base, kir.NMul(row, cm))), col, m.places(col), m.finish(sum, m.bias(col)))
 	})
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(col, m.param(l.N)), Body: body})
 }

@@ -14,7 +14,7 @@ func (m *gemm) stages() bool {
 // stagedEpilogue is the epilogue by way of workgroup memory. In each round every thread hands over one of its rows.
 func (m *gemm) stagedEpilogue(batch []*kir.Node) {
 	o := m.t
-	base, width, _ := m.result(batch)
+	base, width := m.result(batch)
 	perTile := o.WM / o.TM // rows of a round in the tile of a group of 32
 	tile, lane := kir.NDiv(m.rows[0], kir.NInt(o.WM)), kir.NDiv(kir.NRem(m.rows[0], kir.NInt(o.WM)), kir.NInt(4))
 	mine := m.let(kir.NMul(kir.NAdd(kir.NMul(tile, kir.NInt(perTile)), lane), kir.NInt(m.b.row)))

@@ -59,18 +59,18 @@ func TestEveryTileReadsWindowsWhereTheyLie(t *testing.T) {
 	for _, c := range candidates {
 		all = append(all, c.GemmOptions)
 	}
-	vecA, vecB, tails, short := 0, 0, 0, 0
+	vecA, vecB, vecC, tails, short := 0, 0, 0, 0, 0
 	for i, o := range all {
 		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 9))
 			for n := range 12 {
-				c := kirtest.RandomGemmDims(r, []ir.DType{ir.F32, ir.F16, ir.I32}[r.IntN(3)], 1+r.Int64N(int64(o.BM)+5), n%2 == 0)
+				c := kirtest.RandomGemmDims(r, []ir.DType{ir.F32, ir.F16, ir.I32}[r.IntN(3)], 1+r.Int64N(int64(o.BM)+5), n%2 == 0, n%3 == 0)
 				o := o
 				Align(c.Gemm, &o, c.Params)
 				o.MaxWorkgroupBytes = 48 << 10
 				o.Parts = []int{1, 2, 3}[r.IntN(3)]
 				checkGemm(t, c.Gemm, c, o)
-				for count, is := range map[*int]bool{&vecA: o.VecA, &vecB: o.VecB, &tails: o.KTail, &short: o.Short} {
+				for count, is := range map[*int]bool{&vecA: o.VecA, &vecB: o.VecB, &vecC: o.VecC && c.Gemm.CDims, &tails: o.KTail, &short: o.Short} {
 					if is {
 						*count++
 					}
@@ -78,7 +78,7 @@ func TestEveryTileReadsWindowsWhereTheyLie(t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, min(vecA, vecB, tails, short), 5)
+	require.Greater(t, min(vecA, vecB, vecC, tails, short), 5)
 }
 
 func TestRandomGemmsAsChosen(t *testing.T) {

@@ -14,9 +14,8 @@ type Eager struct {
 	// ViewVJP reverses view steps in Backward: prim.ViewVJP.
 	ViewVJP ViewRule
 	Device  ir.DeviceID
-	// GemmDims and GemmRows are those of lower.Node.
-	GemmDims bool
-	GemmRows int64
+	// GemmDims and Wide are those of lower.Node.
+	GemmDims, Wide bool
 	// Emitted counts the primitives run, by name.
 	Emitted map[string]int
 	data    [][]byte // by value number; 0 is none
@@ -117,7 +116,7 @@ func (e *Eager) deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
 }
 
 func (e *Eager) run(p *op.Prim, attr []int64, in []op.Val, specs []op.OutSpec, outs []op.Val) {
-	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, GemmRows: e.GemmRows}
+	n := &lower.Node{Prim: p, Attr: attr, GemmDims: e.GemmDims, Wide: e.Wide}
 	var bufs [][]byte
 	var offsets []int64
 	var scalars []uint64

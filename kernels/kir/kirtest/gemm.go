@@ -100,45 +100,56 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	return c
 }
 
+// dims draws sizes and strides; aligned ones allow vectors of four.
+type dims struct {
+	r       *rand.Rand
+	aligned bool
+}
+
+func (d dims) up(n int64) int64 {
+	if d.aligned {
+		return (n + 3) / 4 * 4
+	}
+	return n
+}
+
+func (d dims) sizes(n int) (s []int64) {
+	for range n {
+		s = append(s, 1+d.r.Int64N(3))
+	}
+	s[n-1] = d.up(s[n-1] + d.r.Int64N(20))
+	return s
+}
+
+// strides gives those over dims of the sizes, and how far they reach.
+func (d dims) strides(size []int64, first int64, dense bool) (v []int64, reach int64) {
+	v = make([]int64, len(size))
+	for i := len(size) - 1; i >= 0; i-- {
+		v[i] = first
+		reach += (size[i] - 1) * first
+		first *= size[i]
+		if !dense {
+			first += d.r.Int64N(5)
+		}
+		first = d.up(first)
+	}
+	return v, reach
+}
+
 // RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places;
-// aligned ones may be read by vectors of four.
-func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned bool) *GemmCase {
-	g := &kir.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, KDims: 1 + r.IntN(kir.MaxGemmDims), NDims: 1 + r.IntN(kir.MaxGemmDims)}
+// aligned ones may be read by vectors of four. With cdims its result's columns are of several dims too.
+func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *GemmCase {
+	g := &kir.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, CDims: cdims, KDims: 1 + r.IntN(kir.MaxGemmDims), NDims: 1 + r.IntN(kir.MaxGemmDims)}
 	c, batch := &GemmCase{Gemm: g}, int64(1)
 	add := func(v ...int64) {
 		for _, x := range v {
 			c.Params = append(c.Params, uint64(x))
 		}
 	}
-	sizes := func(n int) (s []int64) {
-		for range n {
-			s = append(s, 1+r.Int64N(3))
-		}
-		s[n-1] += r.Int64N(20)
-		if aligned {
-			s[n-1] = (s[n-1] + 3) / 4 * 4
-		}
-		return s
-	}
-	// strides gives those over dims of the sizes, and how far they reach.
-	strides := func(size []int64, first int64, dense bool) (v []int64, reach int64) {
-		v = make([]int64, len(size))
-		for d := len(size) - 1; d >= 0; d-- {
-			v[d] = first
-			reach += (size[d] - 1) * first
-			first *= size[d]
-			if !dense {
-				first += r.Int64N(5)
-			}
-			if aligned {
-				first = (first + 3) / 4 * 4
-			}
-		}
-		return v, reach
-	}
-	depth, columns := sizes(g.KDims), sizes(g.NDims)
+	d := dims{r, aligned}
+	depth, columns := d.sizes(g.KDims), d.sizes(g.NDims)
 	k, n := ir.Numel(depth), ir.Numel(columns)
-	ak, areach := strides(depth, 1, r.IntN(2) == 0)
+	ak, areach := d.strides(depth, 1, r.IntN(2) == 0)
 	kUnit, nUnit := 1+r.Int64N(2), 1+r.Int64N(2)
 	if aligned { // along one of them
 		kUnit, nUnit = 1, 4
@@ -146,8 +157,8 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned bool) *GemmCase {
 			kUnit, nUnit = nUnit, kUnit
 		}
 	}
-	bk, breach := strides(depth, kUnit, false)
-	bn, creach := strides(columns, nUnit, false)
+	bk, breach := d.strides(depth, kUnit, false)
+	bn, creach := d.strides(columns, nUnit, false)
 	switch {
 	case nUnit == 1 && (kUnit != 1 || r.IntN(2) == 0):
 		g.BUnit = 'n'
@@ -172,8 +183,18 @@ func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned bool) *GemmCase {
 	add(m, n, k)
 	matrix(asize, (areach+4)/4*4, 0)
 	matrix(bsize, 0, 0)
-	matrix(m*n, n, 1)
-	for _, list := range [][]int64{depth, ak, bk, columns, bn} {
+	inner := n
+	if cdims { // rows between the first dim of the columns and the others
+		inner = n / columns[0]
+	}
+	matrix(m*n, inner, 1)
+	cn := ir.DenseStrides(columns)
+	cn[0] = m * inner
+	lists := [][]int64{depth, ak, bk, columns, bn}
+	if cdims {
+		lists = append(lists, cn)
+	}
+	for _, list := range lists {
 		add(list...)
 	}
 	gen := &gen{r: r, b: kir.NewBuilder("gemm", 0, 0)}
