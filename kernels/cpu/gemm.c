@@ -20,6 +20,9 @@ enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
 // long as ALONE of them. NEAR: elements that do.
 enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 
+// Bytes of B's panels that stay in L2 beside the rows of A that are read through it.
+enum { FEW_PANELS = 1 << 17 };
+
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
 
@@ -34,6 +37,7 @@ typedef struct {
 	int act, mr, nr;
 	char *packed; // path L: the block of B of all workers
 	int64_t k0, kc, n0, nc;
+	int64_t kb;             // rows of the block of B
 	int64_t mb, nb, ntasks; // rows and columns of a task, tasks across the columns
 	int packs;              // A is packed
 	char *block;     // of the caller: the rows of A it works on

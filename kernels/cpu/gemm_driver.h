@@ -182,7 +182,7 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	for (int64_t p = begin; p < end; p++) {
 		int64_t j = x->n0 + p * x->nr, nn = x->n0 + x->nc - j < x->nr ? x->n0 + x->nc - j : x->nr;
-		SUF(packb)(x, j, nn, x->k0, x->kc, (REAL *)x->packed + p * x->nr * KC);
+		SUF(packb)(x, j, nn, x->k0, x->kc, (REAL *)x->packed + p * x->nr * x->kb);
 	}
 }
 
@@ -207,7 +207,7 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 		if (block && have != m0) SUF(packa)(x, m0, m1, x->k0, x->kc, block);
 		have = m0;
 		for (int64_t j = j0; j < j1; j += x->nr) {
-			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->nr * KC;
+			const REAL *b = (const REAL *)x->packed + (j - x->n0) / x->nr * x->nr * x->kb;
 			SUF(panel)(x, m0, m1, j, j1 - j < x->nr ? j1 - j : x->nr, block, b, x->nr, x->k0, x->kc);
 		}
 		if (x->k0 + x->kc == x->K) SUF(finish)(x, m0, m1, j0, j1);
@@ -226,7 +226,11 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
 		if (x->M >= x->mb * want / 2) want = 1;
 	}
-	int64_t bytes = panels * x->nr * KC * (int64_t)sizeof(REAL);
+	// Few columns: rows of A, read where they lie, are read whole, as long as the panels of B stay in L2.
+	x->kb = KC;
+	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
+	if (x->kb < KC) x->kb = KC;
+	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
 	// In a serial run each worker may be inside its own product.
 	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
 	x->block = x->packed + bytes;
@@ -248,11 +252,11 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		}
 		x->ntasks = (x->nc + x->nb - 1) / x->nb;
 		int64_t nt = mtasks * x->ntasks;
-		for (x->k0 = 0; x->k0 < x->K; x->k0 += KC) {
-			x->kc = x->K - x->k0 < KC ? x->K - x->k0 : KC;
+		for (x->k0 = 0; x->k0 < x->K; x->k0 += x->kb) {
+			x->kc = least(x->K - x->k0, x->kb);
 			if (parallel) {
 				tl_parallel(x->pool, np, 4, SUF(pack_job), x);
-				tl_parallel(x->pool, nt, 1, SUF(block_job), x);
+				tl_parallel(x->pool, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
 			} else {
 				SUF(pack_job)(x, worker, 0, np);
 				SUF(block_job)(x, worker, 0, nt);

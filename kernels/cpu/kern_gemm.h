@@ -26,10 +26,17 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			__builtin_prefetch(c + i * cm, 1); \
 			__builtin_prefetch(c + i * cm + 2 * L - 1, 1); \
 		} \
+		/* The rows of the next tile, where they follow in memory: no hardware prefetcher follows so many. */ \
+		const T *next = am == kc ? a + mr * am : a; \
+		const int64_t step = am == kc ? mr : 0; \
 		for (int64_t k = 0; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
 			if (!row && bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
+			if (ak == 1 && am != 1) { \
+				__builtin_prefetch(next, 0, 2); \
+				next += step; \
+			} \
 			TL_UNROLL for (int i = 0; i < mr; i++) { \
 				T y = a[i * am]; \
 				x[i][0] += y * b0; \
