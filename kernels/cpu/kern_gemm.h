@@ -14,6 +14,9 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 // Rows of B that are fetched ahead: each is on another page, where no hardware prefetcher follows.
 #define TL_AHEAD 12
 
+// Most bytes from a row of a matrix to the fourth after it where the next four are fetched while four are summed: all of them stay in L1.
+#define TL_FOUR_ROWS (1 << 14)
+
 #define TL_NR32 (2 * TL_VL)
 #define TL_NR64 TL_VL
 
@@ -133,9 +136,25 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		for (int64_t k = 0; k < kc; k++, a += ak, d += TL_MR) \
 			for (int64_t i = 0; i < rows; i++) d[i] = a[i * am]; \
 	} \
+	/* The sum of the lanes, by halves. */ \
+	TL_INLINE T lanes##s(V v) { \
+		typedef T half __attribute__((vector_size(32), may_alias)); \
+		typedef T quarter __attribute__((vector_size(16), may_alias)); \
+		half h; \
+		const half *w = (const half *)&v; \
+		const quarter *u = (const quarter *)&v; \
+		if (sizeof(V) == 64) { \
+			h = w[0] + w[1]; \
+			u = (const quarter *)&h; \
+		} \
+		quarter q = u[0]; \
+		if (sizeof(V) > 16) q += u[1]; \
+		return sizeof(T) == 8 ? q[0] + q[1] : (q[0] + q[1]) + (q[sizeof(q) / sizeof(T) - 2] + q[sizeof(q) / sizeof(T) - 1]); \
+	} \
 	/* c[j] = sum over k of a[k] b[j * bn + k] */ \
 	static void dot##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bn, T *c, int64_t cn) { \
 		(void)ak; \
+		const int64_t next = 4 * bn * (int64_t)sizeof(T) <= TL_FOUR_ROWS ? 4 * bn : 0; \
 		for (int64_t j = 0; j < n; j += 4) { \
 			int64_t m = n - j < 4 ? n - j : 4; \
 			const T *p[4]; \
@@ -146,14 +165,13 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			for (; k + 2 * L <= kk; k += 2 * L) { \
 				V x = *(const V *)(a + k), y = *(const V *)(a + k + L); \
 				TL_UNROLL for (int i = 0; i < 4; i++) { \
+					if (next) TL_UNROLL for (int o = 0; o < 2 * L; o += 64 / (int)sizeof(T)) __builtin_prefetch(p[i] + k + o + next); \
 					t[i][0] += x * *(const V *)(p[i] + k); \
 					t[i][1] += y * *(const V *)(p[i] + k + L); \
 				} \
 			} \
 			for (int i = 0; i < m; i++) { \
-				V v = t[i][0] + t[i][1]; \
-				T r = 0; \
-				for (int l = 0; l < L; l++) r += v[l]; \
+				T r = lanes##s(t[i][0] + t[i][1]); \
 				for (int64_t q = k; q < kk; q++) r += a[q] * p[i][q]; \
 				c[(j + i) * cn] = r; \
 			} \
