@@ -59,7 +59,12 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 	int64_t l = 0;
 	for (; l + 4 <= n; l += 4, p += 4 * s) {
 		int64_t r = 0;
-		for (; r + 4 <= rows; r += 4) turn_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
+		for (; r + 4 <= rows; r += 4) {
+			// The next four: runs of a tile are too short for the hardware to follow.
+			if (r % 16 == 0)
+				for (int j = 4; j < 8; j++) __builtin_prefetch(p + j * s + r);
+			turn_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
+		}
 		for (; r < rows; r++)
 			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
 	}
