@@ -1,0 +1,36 @@
+package cpu_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// Rows of the second operand that are read where they lie: in several blocks of the depth, whole,
+// with and without others between them. Each instruction set gives one result with any number of threads.
+func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
+	for _, dt := range []ir.DType{ir.F32, ir.F64} {
+		for _, s := range []struct{ m, n, k, apart int64 }{
+			{7, 391, 2100, 0}, {31, 500, 300, 0}, {31, 500, 300, 9}, {33, 420, 270, 0}, {3, 390, 64, 0},
+			{1, 301, 768, 0}, {1, 70, 1000, 30}, {1, 9, 5000, 0}, {1, 6, 13, 1},
+		} {
+			what := fmt.Sprintf("%v %+v", dt, s)
+			g := &kir.Gemm{Type: dt}
+			stride := s.k + s.apart
+			bufs := [][]byte{data(dt, s.m*s.k), data(dt, s.n*stride), make([]byte, s.m*s.n*int64(dt.Size()))}
+			par := sizes(s.m, s.n, s.k, s.k, 1, 0, 1, stride, 0)
+			want := copies(bufs)
+			require.NoError(t, kir.InterpretGemm(g, par, want))
+			for _, isa := range instructionSets() {
+				one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
+				same(t, dt, want[2], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what+" "+isa)
+				three := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 3}), g, par, bufs)
+				require.Equal(t, one, three, "%s %s", what, isa)
+			}
+		}
+	}
+}
