@@ -26,12 +26,13 @@ type GemmLayout struct {
 	Params              []Param
 	BufA, BufB, BufBias int // BufBias is -1 without a bias
 	BufResidual, BufC   int // BufResidual is -1 without a residual
+	BufSums             int // -1 without sums
 	Bufs                []Buf
 }
 
 // Layout gives the parameter and buffer numbers of g.
 func (g *Gemm) Layout() GemmLayout {
-	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufResidual: -1}
+	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufResidual: -1, BufSums: -1}
 	one := func(k ParamKind) int {
 		l.Params = append(l.Params, Param{Kind: k, Type: ir.I64})
 		return len(l.Params) - 1
@@ -67,6 +68,9 @@ func (g *Gemm) Layout() GemmLayout {
 		l.CM, l.CN, l.COffset = one(Stride), one(Stride), one(Offset)
 	}
 	l.BufC = buf(Write)
+	if g.Sums != 0 {
+		l.BufSums = buf(Write)
+	}
 	l.KSize, l.AKDim, l.BKDim = several(g.KDims, Size), several(g.KDims, Stride), several(g.KDims, Stride)
 	l.NSize, l.BNDim = several(g.NDims, Size), several(g.NDims, Stride)
 	if g.CDims {
@@ -122,6 +126,9 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	}
 	if !g.Type.IsFloat() && g.Act != ActNone && g.Act != ActRelu {
 		return fmt.Errorf("gemm: activation %d of %v", g.Act, g.Type)
+	}
+	if err := sumOperand(g, &l, params, bufs); err != nil {
+		return fmt.Errorf("gemm: sums: %w", err)
 	}
 	sizes := make([]uint64, len(l.Batch))
 	for i, p := range l.Batch {

@@ -246,10 +246,11 @@ const (
 // CStrided, batch strides, m, n stride and offset follow.
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
-// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used. With CDims, C's strides over N's dims follow
-// instead of its n stride, which is not used.
-// A residual is laid out as C is and is added to what the activation gives.
-// Bufs of the step: A, B, [bias], [residual], C. Gemm.Layout numbers all of these; strides that are
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
+// With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
+// A residual is laid out as C is and is added to what the activation gives. Sums are those of A over k, a dense vector of M, or of
+// B over k, one of N; without batch dims only.
+// Bufs of the step: A, B, [bias], [residual], C, [sums]. Gemm.Layout numbers all of these; strides that are
 // units in the text stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
@@ -260,7 +261,8 @@ type Gemm struct {
 	Act          Activation
 	Residual     bool
 	CStrided     bool
-	KDims, NDims int // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
+	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
+	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
 	CDims        bool
 }
 

@@ -1,6 +1,8 @@
 package tile
 
 import (
+	"fmt"
+
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 )
@@ -8,6 +10,9 @@ import (
 // FromGemm makes the programs of g in the form o says, one a pass.
 func FromGemm(g *kir.Gemm, o GemmOptions) ([]*kir.Proc, error) {
 	if o.Dot {
+		if g.Sums != 0 {
+			return nil, fmt.Errorf("tile: gemm: row reductions make no sums of an operand")
+		}
 		row := o.Row
 		row.MaxWorkgroupBytes = o.MaxWorkgroupBytes
 		return FromKernel(dotKernel(g), row)
@@ -64,6 +69,7 @@ type gemm struct {
 	// rows and cols are where this thread's pieces begin in the block.
 	rows, cols []*kir.Node
 	acc4       [][]int // [row][piece of columns]: variables of four columns
+	sums       []int   // of the summed operand, by load: variables
 }
 
 // operand is A or B on its way to workgroup memory: x is m for A and n for B.
@@ -103,11 +109,13 @@ func (m *gemm) generate() {
 	m.b = m.operand(l.BufB, m.g.BUnit == 'k', o.VecB, o.BN, l.N, l.BN, l.BK, m.batchBase(l.BBatch, l.BOffset, batch), m.n0)
 	m.addTable()
 	m.accumulators()
+	m.beginSums()
 	if o.Double {
 		m.doubleBuffered()
 	} else {
 		m.singleBuffered()
 	}
+	m.leaveSums()
 	switch {
 	case o.Parts > 1:
 		m.leaveParts(batch)
@@ -345,7 +353,7 @@ func (m *gemm) singleBuffered() {
 		reads := tableReads{}
 		for _, op := range m.operands() {
 			for i := range op.loads {
-				m.deposit(op, i, m.fetch(op, i, k0, limit, reads), kir.NInt(0))
+				m.deposit(op, i, m.addToSum(op, i, m.fetch(op, i, k0, limit, reads)), kir.NInt(0))
 			}
 		}
 		m.barrier()
@@ -406,6 +414,7 @@ func (m *gemm) doubleBuffered() {
 	m.barrier()
 	which, stage := m.variable(kir.NInt(0))
 	m.loop(from, m.k1, kir.NInt(o.BK), func(k0 *kir.Node) {
+		m.addFetched()
 		// After the last block it is fetched again, to no use: that is cheaper
 		// than a branch around the loads.
 		next := following(k0)

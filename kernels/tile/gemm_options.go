@@ -89,7 +89,7 @@ const dotLimit = 4
 func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
 	l, size := g.Layout(), sizeOf(g, params)
-	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit && g.KDims == 0 {
+	if !tiled(g.Type) || min(size.m, size.n) <= dotLimit && g.KDims == 0 && g.Sums == 0 {
 		return chooseDot(g, params, &l, caps)
 	}
 	best, bestTime := rolled, 0.0
@@ -153,7 +153,7 @@ func (o *GemmOptions) ScratchBytes(g *kir.Gemm, params []uint64) uint64 {
 	if o.Parts <= 1 {
 		return 0
 	}
-	return sizeOf(g, params).partBytes(o.Parts)
+	return sizeOf(g, params).partBytes(o.Parts) + sumBytes(g, params, o.Parts)
 }
 
 const (
@@ -270,6 +270,8 @@ func (o *GemmOptions) check(g *kir.Gemm) error {
 	}
 	t := o.threads()
 	switch {
+	case g.Sums != 0 && (g.Batch > 0 || g.KDims > 0 || g.Sums != 'a' && g.Sums != 'b'):
+		return fmt.Errorf("tile: gemm: no sums of operand %q with %d batch dims and %d dims of depth", g.Sums, g.Batch, g.KDims)
 	case !tiled(g.Type):
 		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,

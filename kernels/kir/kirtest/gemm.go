@@ -100,6 +100,23 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	return c
 }
 
+// RandomGemmSums is like [RandomGemm] without batch dims, and leaves the sums of operand 'a' or 'b' too.
+func RandomGemmSums(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
+	c := RandomGemm(r, t, m, n, k, aligned)
+	for c.Gemm.Batch > 0 {
+		c = RandomGemm(r, t, m, n, k, aligned)
+	}
+	l, size := c.Gemm.Layout(), 0
+	c.Gemm.Sums, size = 'a', l.M
+	if r.IntN(2) == 0 {
+		c.Gemm.Sums, size = 'b', l.N
+	}
+	gen := &gen{r: r, b: kir.NewBuilder("gemm", 0, 0), bufs: c.Bufs}
+	gen.buffer(t, kir.Write, int64(c.Params[size]))
+	c.Bufs = gen.bufs
+	return c
+}
+
 // dims draws sizes and strides; aligned ones allow vectors of four.
 type dims struct {
 	r       *rand.Rand

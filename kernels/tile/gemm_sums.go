@@ -1,0 +1,189 @@
+package tile
+
+import (
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+)
+
+// The sums of an operand over k (kir.Gemm.Sums): each thread adds up what it loads of it, all threads of the workgroup join
+// their sums where the operand's tile was, and the first workgroup of those that share rows of A, or columns of B, stores them.
+
+// LeastSums is the least M and N of products that make sums: those of tiles.
+const LeastSums = dotLimit + 1
+
+// summed is the operand whose sums are asked for, nil for none.
+func (m *gemm) summed() *operand {
+	switch m.g.Sums {
+	case 'a':
+		return &m.a
+	case 'b':
+		return &m.b
+	}
+	return nil
+}
+
+// beginSums makes the accumulators: a vector where loads are of four places along x, else a number. Loads of a thread that are
+// at one place share one.
+func (m *gemm) beginSums() {
+	op := m.summed()
+	if op == nil {
+		return
+	}
+	zero := kir.NConst(m.work(), 0)
+	if op.acrossX() {
+		zero = kir.NSplat(zero)
+	}
+	for i := range op.loads {
+		if i > 0 && m.onePlace(op) {
+			m.sums = append(m.sums, m.sums[0])
+			continue
+		}
+		v, _ := m.variable(zero)
+		m.sums = append(m.sums, v)
+	}
+}
+
+// acrossX reports loads that are of four places along x.
+func (op *operand) acrossX() bool { return op.vec && !op.alongK }
+
+// onePlace reports that all loads of a thread are at one place along x.
+func (m *gemm) onePlace(op *operand) bool {
+	return !op.alongK && m.t.threads()%(op.bx/op.unit()) == 0
+}
+
+// addToSum adds v, which is load i of op, to its sum where op is summed, and gives v.
+func (m *gemm) addToSum(op *operand, i int, v *kir.Node) *kir.Node {
+	if op != m.summed() {
+		return v
+	}
+	v = m.let(v)
+	x := v
+	if op.vec && op.alongK {
+		x = kir.NAdd(kir.NAdd(kir.NLane(v, 0), kir.NLane(v, 1)), kir.NAdd(kir.NLane(v, 2), kir.NLane(v, 3)))
+	}
+	m.assign(m.sums[i], kir.NAdd(m.p.NVar(m.sums[i]), x))
+	return v
+}
+
+// addFetched adds the block that waits in registers, at the beginning of its turn in the doubly buffered loop: what is fetched last
+// has none.
+func (m *gemm) addFetched() {
+	if op := m.summed(); op != nil {
+		for i := range op.loads {
+			m.addToSum(op, i, m.p.NVar(op.loads[i].reg))
+		}
+	}
+}
+
+// sumsAt gives the parameter of the number of sums, the first of this workgroup, and the first column of a summed A, or row of B.
+func (m *gemm) sumsAt() (size, first, other *kir.Node) {
+	if m.g.Sums == 'a' {
+		return m.param(m.l.M), m.m0, m.n0
+	}
+	return m.param(m.l.N), m.n0, m.m0
+}
+
+// leaveSums joins the threads' sums and stores them, or leaves those of this part of K. A thread's sums go to the tile's
+// elements of its first load there, so those of one place along x lie in rows of the tile that are stride elements apart.
+func (m *gemm) leaveSums() {
+	op := m.summed()
+	if op == nil {
+		return
+	}
+	o, stride, holders := m.t, op.row, m.t.BK
+	switch {
+	case op.alongK && op.vec:
+		stride, holders = 4*op.row, o.BK/4
+	case m.onePlace(op):
+		holders = o.BK / len(op.loads)
+	}
+	for i, v := range m.sums {
+		if i > 0 && v == m.sums[0] {
+			break
+		}
+		at := op.loads[i].dst
+		if op.acrossX() {
+			at = kir.NDiv(at, kir.NInt(4))
+		}
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(at), B: m.p.NVar(v)})
+	}
+	m.barrier()
+	size, first, other := m.sumsAt()
+	for at := 0; at < op.bx/4; at += o.threads() {
+		vector := m.let(kir.NAdd(kir.NLocal(), kir.NInt(at)))
+		x := m.let(kir.NAdd(first, kir.NMul(vector, kir.NInt(4))))
+		body := m.nested(func() {
+			sum := m.let(m.p.NShared(op.array, vector))
+			for h := 1; h < holders; h++ {
+				sum = m.let(kir.NAdd(sum, m.p.NShared(op.array, kir.NAdd(vector, kir.NInt(h*stride/4)))))
+			}
+			if o.Parts > 1 {
+				m.emit(kir.Stmt{Op: kir.SStore, Ref: len(m.p.Bufs) - 1, A: m.scratchSums(m.part, x), B: sum})
+			} else {
+				m.storeSums(x, sum)
+			}
+		})
+		here := kir.NAnd(kir.NLt(other, kir.NInt(1)), kir.NLt(vector, kir.NInt(op.bx/4)))
+		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NAnd(here, kir.NLt(x, size)), Body: body})
+	}
+	if op == &m.b && o.Parts <= 1 && m.stages() {
+		m.barrier() // B's tile is the room for results, too
+	}
+}
+
+// storeSums stores those of the four sums from x that there are.
+func (m *gemm) storeSums(x, sums *kir.Node) {
+	size, _, _ := m.sumsAt()
+	for c := range 4 {
+		at := m.let(kir.NAdd(x, kir.NInt(c)))
+		store := []kir.Stmt{{Op: kir.SStore, Ref: m.l.BufSums, A: at, B: kir.NLane(sums, c)}}
+		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(at, size), Body: store})
+	}
+}
+
+// scratchSums is the vector of the sums from x of a part in scratch memory, where they follow the parts of C.
+func (m *gemm) scratchSums(part, x *kir.Node) *kir.Node {
+	size, _, _ := m.sumsAt()
+	before := kir.NMul(kir.NMul(kir.NInt(m.t.Parts), m.param(m.l.M)), m.rowVectors())
+	vectors := kir.NDiv(kir.NAdd(size, kir.NInt(3)), kir.NInt(4))
+	return m.let(kir.NAdd(before, kir.NAdd(kir.NMul(part, vectors), kir.NDiv(x, kir.NInt(4)))))
+}
+
+// sumBytes is what the parts' sums of an operand take in scratch memory.
+func sumBytes(g *kir.Gemm, params []uint64, parts int) uint64 {
+	l := g.Layout()
+	switch g.Sums {
+	case 'a':
+		return uint64(parts) * ceil(params[l.M], 4) * 16
+	case 'b':
+		return uint64(parts) * ceil(params[l.N], 4) * 16
+	}
+	return 0
+}
+
+// joinSums adds up the parts' sums, in order: of every fourth row by the thread at its first column for it and the three below, of
+// columns by the threads at the first row.
+func (m *gemm) joinSums(row, col *kir.Node) {
+	equal := func(n *kir.Node, v int) *kir.Node { return kir.N(kir.OpEq, ir.Bool, n, kir.NInt(v)) }
+	var x, here *kir.Node
+	switch m.g.Sums {
+	case 'a':
+		x, here = row, kir.NAnd(equal(col, 0), equal(kir.NRem(row, kir.NInt(4)), 0))
+	case 'b':
+		x, here = col, equal(row, 0)
+	default:
+		return
+	}
+	body := m.nested(func() {
+		var sum *kir.Node
+		for part := range m.t.Parts {
+			v := m.let(kir.NLoad(len(m.p.Bufs)-1, m.work(), 4, m.scratchSums(kir.NInt(part), x)))
+			if sum != nil {
+				v = m.let(kir.NAdd(sum, v))
+			}
+			sum = v
+		}
+		m.storeSums(x, sum)
+	})
+	m.emit(kir.Stmt{Op: kir.SIf, A: here, Body: body})
+}
