@@ -114,7 +114,7 @@ func (d *Device) describe() {
 		Software: software, MaxBinding: l.MaxStorageBinding, MaxBuffer: l.MaxBufferSize,
 		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid, Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
-		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true,
+		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: tile.LeastSums,
 		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also when the probe found it wanting

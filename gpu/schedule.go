@@ -154,7 +154,11 @@ func (st *step) writes(b int) bool {
 	case device.RunKernel:
 		return st.Kernel.Bufs[b].Access != kir.Read
 	case device.RunGemm:
-		return b == len(st.Bufs)-1
+		results := 1
+		if st.Gemm.Sums != 0 {
+			results = 2
+		}
+		return b >= len(st.Bufs)-results
 	case device.RunAttention:
 		return st.Attention.Layout().Bufs[b].Access != kir.Read
 	case device.RunSort:

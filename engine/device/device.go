@@ -46,6 +46,7 @@ type Caps struct {
 	Async                                                        bool       // Run returns before the work is done
 	GemmDims                                                     []ir.DType // of products with kir.Gemm.KDims
 	Wide                                                         bool       // thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
+	GemmSums                                                     int64      // least rows and columns of products with kir.Gemm.Sums; 0: none
 	InOrder                                                      bool       // stores that combine are made in the order of the elements
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int

@@ -95,7 +95,14 @@ func Cost(st *device.Step, c *device.Caps) (flops, bytes int64) {
 		for _, p := range l.Batch {
 			batch *= size(p)
 		}
-		return 2 * batch * m * n * k, batch * (m*k + k*n + m*n) * int64(c.Storage[st.Gemm.Type])
+		flops, bytes = 2*batch*m*n*k, batch*(m*k+k*n+m*n)
+		switch st.Gemm.Sums {
+		case 'a':
+			flops, bytes = flops+m*k, bytes+m
+		case 'b':
+			flops, bytes = flops+n*k, bytes+n
+		}
+		return flops, bytes * int64(c.Storage[st.Gemm.Type])
 	case device.RunAttention:
 		return attentionCost(st.Attention, c, size)
 	case device.RunFactor: // as LU: what others take beyond depends on the values

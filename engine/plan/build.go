@@ -32,8 +32,12 @@ type node struct {
 	writes   int
 	into     int
 	heir     int // local number of the value that goes on in this one's buffer; -1 for none
-	offBase  int // index of the first edge's offset
-	scalBase int
+	// sums is the local number of the sum that a product makes of operand summed ('a' or 'b') beside its result; with is, of
+	// that sum, the product's. -1: none.
+	sums, with int
+	summed     byte
+	offBase    int // index of the first edge's offset
+	scalBase   int
 }
 
 // Builder makes a plan for a window. Caps gives a device's description; Lowered keeps what nodes become.
@@ -83,6 +87,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	b.takeOver()
 	b.writeThrough()
 	b.foldEpilogues()
+	b.foldSums()
 	for i := range b.nodes {
 		if err := b.emit(i); err != nil {
 			return nil, err
@@ -102,7 +107,7 @@ func (b *Builder) analyse() {
 	for i, id := range b.W.Nodes {
 		n := g.Node(id)
 		x := &b.nodes[i]
-		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, writes: -1, into: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
+		*x = node{n: n, edges: g.Edges(n), lastUse: -1, slot: -1, heir: -1, writes: -1, into: -1, sums: -1, with: -1, main: i, throughSlot: -1, offBase: off, scalBase: sc}
 		for _, e := range x.edges {
 			if e.Value == 0 {
 				continue
@@ -354,7 +359,7 @@ func (b *Builder) emit(i int) error {
 	if x.n.Op == ir.OpProj {
 		return nil // assigned with its main node
 	}
-	if x.into < 0 {
+	if x.into < 0 && x.with < 0 {
 		if err := b.produce(i); err != nil {
 			return err
 		}
@@ -385,6 +390,10 @@ func (b *Builder) produce(i int) error {
 		b.assign(j)
 		outs = append(outs, j)
 	}
+	if x.sums >= 0 {
+		b.assign(x.sums)
+		outs = append(outs, x.sums)
+	}
 	if x.skip {
 		return nil
 	}
@@ -403,7 +412,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	caps := b.Caps(dev)
 	ln := &b.ln
 	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
-		InOrder: caps.InOrder, Residual: x.residual != 0}
+		InOrder: caps.InOrder, Residual: x.residual != 0, Sums: x.summed}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {

@@ -33,6 +33,9 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if g.Residual && g.Type != ir.F32 && g.Type != ir.F64 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with a residual", g.Type)
 	}
+	if g.Sums != 0 {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand")
+	}
 	if g.Type == ir.Bool || g.Batch > 3 || !g.Type.IsFloat() && g.Act > kir.ActRelu {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims and activation %d", g.Type, g.Batch, g.Act)
 	}

@@ -34,6 +34,8 @@ type Node struct {
 	Bufs int // number of local buffers used by In and Out
 	// Residual: the last operand is dense, has the first output's shape and dtype, and is added to it.
 	Residual bool
+	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see kir.Gemm.
+	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.
 	GemmDims, InOrder bool
 	// Wide is that of device.Caps.

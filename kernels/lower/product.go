@@ -48,6 +48,9 @@ func lowerMatmul(p *program) {
 	if n.Residual {
 		e.residual = p.in(len(n.In) - 1)
 	}
+	if n.Sums != 0 {
+		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
+	}
 	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
 }
 
@@ -64,8 +67,8 @@ func (x *matrix) strides() []Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// epilogue is what is added to a product; nil is nothing.
-type epilogue struct{ bias, residual *arg }
+// epilogue is what is added to a product, and where the sums of an operand go; nil is nothing.
+type epilogue struct{ bias, residual, sums *arg }
 
 // product appends c = act(a @ b + bias) + residual of size[0] rows, size[1] columns and size[2] terms. g
 // says the activation and whether c has strides, which the residual has too; the rest of it follows from the operands.
@@ -116,10 +119,14 @@ func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int
 	if e.residual != nil {
 		bufs = append(bufs, e.residual.buf)
 	}
+	bufs = append(bufs, c.buf)
+	if e.sums != nil {
+		bufs = append(bufs, e.sums.buf)
+	}
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: append(bufs, c.buf), Params: append(params, rest...)})
+	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: bufs, Params: append(params, rest...)})
 }
 
 // windowUnit names the dim along which windows are contiguous, where neighbours are best read along it: strides and

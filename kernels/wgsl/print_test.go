@@ -168,6 +168,11 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		golden(t, name, p[0], Options{})
 	}
+	sums := &kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}
+	p, err = tile.FromGemm(sums, tile.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true, VecA: true, VecB: true, Parts: 2})
+	require.NoError(t, err)
+	golden(t, "gemm_sums_pass0", p[0], Options{})
+	golden(t, "gemm_sums_pass1", p[1], Options{})
 	goldenAttention(t)
 }
 
