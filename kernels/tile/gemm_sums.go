@@ -118,7 +118,8 @@ func (m *gemm) leaveSums() {
 				sum = m.let(kir.NAdd(sum, m.p.NShared(op.array, kir.NAdd(vector, kir.NInt(h*stride/4)))))
 			}
 			if o.Parts > 1 {
-				m.emit(kir.Stmt{Op: kir.SStore, Ref: len(m.p.Bufs) - 1, A: m.scratchSums(m.part, x), B: sum})
+				at, step := m.scratchSums(x)
+				m.emit(kir.Stmt{Op: kir.SStore, Ref: len(m.p.Bufs) - 1, A: m.let(kir.NAdd(at, kir.NMul(m.part, step))), B: sum})
 			} else {
 				m.storeSums(x, sum)
 			}
@@ -141,12 +142,13 @@ func (m *gemm) storeSums(x, sums *kir.Node) {
 	}
 }
 
-// scratchSums is the vector of the sums from x of a part in scratch memory, where they follow the parts of C.
-func (m *gemm) scratchSums(part, x *kir.Node) *kir.Node {
+// scratchSums is the vector of the first part's sums from x in scratch memory, where they follow the parts of C, and how many vectors
+// further on each next part's lies.
+func (m *gemm) scratchSums(x *kir.Node) (at, step *kir.Node) {
 	size, _, _ := m.sumsAt()
 	before := kir.NMul(kir.NMul(kir.NInt(m.t.Parts), m.param(m.l.M)), m.rowVectors())
-	vectors := kir.NDiv(kir.NAdd(size, kir.NInt(3)), kir.NInt(4))
-	return m.let(kir.NAdd(before, kir.NAdd(kir.NMul(part, vectors), kir.NDiv(x, kir.NInt(4)))))
+	step = m.let(kir.NDiv(kir.NAdd(size, kir.NInt(3)), kir.NInt(4)))
+	return m.let(kir.NAdd(before, kir.NDiv(x, kir.NInt(4)))), step
 }
 
 // sumBytes is what the parts' sums of an operand take in scratch memory.
@@ -176,8 +178,9 @@ func (m *gemm) joinSums(row, col *kir.Node) {
 	}
 	body := m.nested(func() {
 		var sum *kir.Node
+		at, step := m.scratchSums(x)
 		for part := range m.t.Parts {
-			v := m.let(kir.NLoad(len(m.p.Bufs)-1, m.work(), 4, m.scratchSums(kir.NInt(part), x)))
+			v := m.let(kir.NLoad(len(m.p.Bufs)-1, m.work(), 4, kir.NAdd(at, kir.NMul(step, kir.NInt(part)))))
 			if sum != nil {
 				v = m.let(kir.NAdd(sum, v))
 			}

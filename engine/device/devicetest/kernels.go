@@ -258,6 +258,30 @@ func (s *suite) gemm(t *testing.T) {
 	}
 }
 
+// gemmSums: the sums of an operand beside the product, at sizes and in types of several forms.
+func (s *suite) gemmSums(t *testing.T) {
+	if s.d.Caps().GemmSums == 0 {
+		t.Skip("the device's products make no sums")
+	}
+	r := rand.New(rand.NewPCG(43, 1))
+	for _, c := range []struct {
+		m, n, k int
+		at, bt  bool
+		g       kir.Gemm
+	}{
+		{33, 17, 29, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}},
+		{64, 40, 700, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a', Bias: true, Residual: true, Act: kir.ActRelu}},
+		{20, 300, 70, false, true, kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'a'}},
+		{31, 65, 10, false, true, kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'b'}},
+		{96, 200, 300, false, false, kir.Gemm{Type: ir.F16, AUnit: 'k', BUnit: 'n', Sums: 'b'}},
+		{40, 36, 900, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'b'}},
+	} {
+		t.Run(fmt.Sprintf("%dx%dx%d_%c", c.m, c.n, c.k, c.g.Sums), func(t *testing.T) {
+			s.checkGemm(t, r, &c.g, gemmParams(&c.g, 0, c.m, c.n, c.k, c.at, c.bt), 1, c.m, c.n, c.k)
+		})
+	}
+}
+
 func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint64, batch, m, n, k int) {
 	sizes := []int{batch * m * k, batch * k * n}
 	if g.Bias {
@@ -267,6 +291,13 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 		sizes = append(sizes, batch*m*n)
 	}
 	sizes = append(sizes, batch*m*n)
+	results := len(sizes) - 1
+	switch g.Sums {
+	case 'a':
+		sizes = append(sizes, m)
+	case 'b':
+		sizes = append(sizes, n)
+	}
 	var host [][]byte
 	var bufs []device.Buffer
 	st := device.Step{Kind: device.RunGemm, Gemm: g}
@@ -274,7 +305,7 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 		b := make([]byte, size*g.Type.Size())
 		for e := range size {
 			v := float64(float32(r.Float64()*2 - 1))
-			if i == len(sizes)-1 {
+			if i >= results {
 				v = 77 // must be overwritten
 			}
 			kir.StoreBits(g.Type, b, int64(e), ir.EncodeFloat(g.Type, v))
@@ -288,16 +319,17 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 	}
 	require.NoError(t, kir.InterpretGemm(g, params, host))
 	s.run(t, []device.Step{st}, bufs...)
-	last := len(sizes) - 1
-	got := s.get(t, bufs[last], g.Type, sizes[last])
 	tol := 1e-5
 	if g.Type == ir.F16 {
 		tol = 4e-3
 	}
-	for e := range sizes[last] {
-		want := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, host[last], int64(e)))
-		have := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, got, int64(e)))
-		require.InDelta(t, want, have, tol*(1+math.Abs(want)), "element %d", e)
+	for i := results; i < len(sizes); i++ {
+		got := s.get(t, bufs[i], g.Type, sizes[i])
+		for e := range sizes[i] {
+			want := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, host[i], int64(e)))
+			have := ir.DecodeFloat(g.Type, kir.LoadBits(g.Type, got, int64(e)))
+			require.InDelta(t, want, have, tol*(1+math.Abs(want)), "buffer %d, element %d", i, e)
+		}
 	}
 }
 

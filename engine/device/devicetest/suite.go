@@ -40,6 +40,7 @@ func Run(t *testing.T, open func() device.Device) {
 		{"Random", (*suite).random},
 		{"Functions", (*suite).functions},
 		{"Gemm", (*suite).gemm},
+		{"GemmSums", (*suite).gemmSums},
 		{"Attention", (*suite).attention},
 		{"Sort", (*suite).sorts},
 		{"Faults", (*suite).faults},
