@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -171,4 +172,20 @@ func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
 	assert.Equal(t, 3+20+21+3, steps)
 	assert.LessOrEqual(t, len(d.kernels), 2, "a result of its own, and one in the operand's place")
 	assert.InDelta(t, math.Pow(1.5, 21), values[1][0], 1e-3)
+}
+
+func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
+	d := &noting{interp.New(), map[*kir.Kernel]int{}}
+	r := &rig{t: t, dev: d.Device}
+	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
+	x := r.floats([]int64{3, 2}, 1, 2, 3, 4, 5, 6)
+	w, b := r.grad(r.floats([]int64{2, 2}, 1, 0, 2, 1)), r.grad(r.floats(nil, 1, -1))
+	y := r.do("linear", x, w, b)
+	require.Nil(t, r.backward(r.do("sum", r.do("mul", y, y)), 0))
+	require.Nil(t, r.step())
+	assert.Equal(t, []float32{88, 112, 210, 264}, r.gradOf(w))
+	assert.Equal(t, []float32{24, 54}, r.gradOf(b))
+	for k := range d.kernels {
+		assert.False(t, k != nil && strings.HasPrefix(k.Name, "sum"), "a kernel of its own")
+	}
 }
