@@ -85,7 +85,11 @@ func variation(r *rand.Rand, c *kirtest.Case, i int, shared []bool) *kirtest.Cas
 func TestMergedGemm(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 10))
-		c := kirtest.RandomGemm(r, ir.F32, 9+r.Int64N(40), 5+r.Int64N(40), 3+r.Int64N(30), seed%2 == 0)
+		random := kirtest.RandomGemm
+		if seed >= 8 {
+			random = kirtest.RandomGemmSums
+		}
+		c := random(r, ir.F32, 9+r.Int64N(40), 5+r.Int64N(40), 3+r.Int64N(30), seed%2 == 0)
 		procs, err := FromGemm(c.Gemm, ChooseGemm(c.Gemm, c.Params, Caps{Software: seed%3 == 0}))
 		require.NoError(t, err)
 		p := procs[0]
