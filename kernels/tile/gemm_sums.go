@@ -66,13 +66,27 @@ func (m *gemm) addToSum(op *operand, i int, v *kir.Node) *kir.Node {
 }
 
 // addFetched adds the block that waits in registers, at the beginning of its turn in the doubly buffered loop: what is fetched last
-// has none.
+// has none. Loads of one sum are added to each other first, by a tree, which rounds less than one after the other.
 func (m *gemm) addFetched() {
-	if op := m.summed(); op != nil {
+	op := m.summed()
+	if op == nil {
+		return
+	}
+	if !m.onePlace(op) {
 		for i := range op.loads {
 			m.addToSum(op, i, m.p.NVar(op.loads[i].reg))
 		}
+		return
 	}
+	var tree func(loads []tileLoad) *kir.Node
+	tree = func(loads []tileLoad) *kir.Node {
+		n := len(loads)
+		if n == 1 {
+			return m.p.NVar(loads[0].reg)
+		}
+		return kir.NAdd(tree(loads[:n/2]), tree(loads[n/2:]))
+	}
+	m.addToSum(op, 0, tree(op.loads))
 }
 
 // sumsAt gives the parameter of the number of sums, the first of this workgroup, and the first column of a summed A, or row of B.
