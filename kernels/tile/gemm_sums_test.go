@@ -49,7 +49,8 @@ func TestEveryTileSumsAnOperand(t *testing.T) {
 func TestRandomSumsAsChosen(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 6))
-		c := kirtest.RandomGemmSums(r, []ir.DType{ir.F32, ir.F32, ir.F16, ir.BF16}[r.IntN(4)], LeastSums+r.Int64N(60), LeastSums+r.Int64N(60), r.Int64N(90), r.IntN(2) == 0)
+		d := []ir.DType{ir.F32, ir.F32, ir.F16, ir.BF16}[r.IntN(4)]
+		c := kirtest.RandomGemmSums(r, d, LeastSums+r.Int64N(60), LeastSums+r.Int64N(60), r.Int64N(90), r.IntN(2) == 0)
 		o := ChooseGemm(c.Gemm, c.Params, Caps{I64: true, Software: r.IntN(2) == 0})
 		require.False(t, o.Dot)
 		checkGemm(t, c.Gemm, c, o)
