@@ -3,9 +3,10 @@
 //
 // Shapes are MxNxK, with nt for a transposed second operand or tn for a transposed first
 // one, conv:NxCxHxOxK/1 for a convolution of N images of C channels and HxH elements with O kernels of KxK, or convdw:NxCxHxOxK/B
-// for its weight gradient in parts of B images; a product whose K is shared by several workgroups is timed with its second pass.
+// for its weight gradient in parts of B images. An s at the end of nt or tn asks for the sums of the first operand along K as a second
+// result. A product whose K is shared by several workgroups is timed with its second pass.
 //
-//	go run ./benchmarks/gemm_tiles 4096x4096x4096 512x3072x768nt
+//	go run ./benchmarks/gemm_tiles 4096x4096x4096 512x3072x768nt 768x3072x512tn 768x3072x512tns
 //
 // Nothing imports it.
 package main

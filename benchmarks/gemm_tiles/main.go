@@ -33,7 +33,7 @@ var trials = []tile.GemmOptions{
 
 func main() { trial.Main(shape) }
 
-// product is a shape with its operands on the device: A, B, C and scratch memory.
+// product is a shape with its operands on the device: A, B, C, the sums where they are asked for, and scratch memory.
 type product struct {
 	*trial.Device
 	name           string
@@ -46,6 +46,9 @@ type product struct {
 // scratchBytes is the most that the parts of a trial may take.
 const scratchBytes = 64 << 20
 
+// sumBytes is room for the parts' sums of an operand behind them: 64 of 16,384 rows.
+const sumBytes = 4 << 20
+
 // shape times every tile and number of parts that may suit a shape, and prints the best first.
 func shape(d *trial.Device, name string) error {
 	p := &product{Device: d, name: name, batch: 1}
@@ -53,7 +56,7 @@ func shape(d *trial.Device, name string) error {
 	if err != nil {
 		return err
 	}
-	for i, size := range append(sizes, scratchBytes/4) {
+	for i, size := range append(sizes, (scratchBytes+sumBytes)/4) {
 		b, err := trial.Buffer{}, error(nil)
 		if i < 2 {
 			b, err = d.Random(size, uint64(i))

@@ -12,7 +12,7 @@ import (
 // flops of the product.
 func (p *product) flops() float64 { return 2 * float64(p.batch*p.m*p.n*p.k) }
 
-// parse sets the product that the name says and gives the sizes of A, B and C, in elements.
+// parse sets the product that the name says and gives the sizes of A, B, C and the sums where they are asked for, in elements.
 func (p *product) parse() ([]uint64, error) {
 	kind, rest, found := strings.Cut(p.name, ":")
 	if !found {
@@ -45,16 +45,22 @@ func (p *product) parse() ([]uint64, error) {
 
 func (p *product) parseMatrices() ([]uint64, error) {
 	var m, n, k uint64
-	if _, err := fmt.Sscanf(strings.TrimRight(p.name, "nt"), "%dx%dx%d", &m, &n, &k); err != nil {
+	if _, err := fmt.Sscanf(strings.TrimRight(p.name, "nts"), "%dx%dx%d", &m, &n, &k); err != nil {
 		return nil, err
 	}
 	p.m, p.n, p.k = m, n, k
 	p.gemm, p.params = &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, []uint64{m, n, k, k, 1, 0, n, 1, 0}
-	if strings.HasSuffix(p.name, "nt") {
+	form, sums := strings.CutSuffix(p.name, "s")
+	if strings.HasSuffix(form, "nt") {
 		p.gemm.BUnit, p.params[6], p.params[7] = 'k', 1, k
 	}
-	if strings.HasSuffix(p.name, "tn") {
+	if strings.HasSuffix(form, "tn") {
 		p.gemm.AUnit, p.params[3], p.params[4] = 'm', 1, m
 	}
-	return []uint64{m * k, n * k, m * n}, nil
+	sizes := []uint64{m * k, n * k, m * n}
+	if sums {
+		p.gemm.Sums = 'a'
+		sizes = append(sizes, m)
+	}
+	return sizes, nil
 }

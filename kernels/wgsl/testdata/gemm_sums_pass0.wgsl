@@ -45,80 +45,82 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v21 = (v19 * 4i);
   let v22 = i32(u32(P.p4) / u32(4i));
   let v23 = i32(u32(lid) / u32(8i));
-  let v24 = (i32(u32(lid) % u32(8i)) * 4i);
-  let v25 = i32(u32((P.p5 + min((v13 + v24), (P.p0 - 4i)))) / u32(4i));
-  let v26 = ((v23 * 36i) + v24);
-  let v27 = i32(u32(P.p6) / u32(4i));
-  let v28 = i32(u32(lid) / u32(8i));
-  let v29 = (i32(u32(lid) % u32(8i)) * 4i);
-  let v30 = i32(u32((P.p8 + min((v14 + v29), (P.p1 - 4i)))) / u32(4i));
-  let v31 = ((v28 * 36i) + v29);
-  var v32: vec4<f32> = vec4<f32>(0f);
-  var v33: vec4<f32> = vec4<f32>(0f);
+  let v24 = i32(u32(lid) % u32(8i));
+  let v25 = (v24 * 4i);
+  let v26 = i32(u32((P.p5 + min((v13 + v25), (P.p0 - 4i)))) / u32(4i));
+  let v27 = ((v23 * 36i) + v25);
+  let v28 = i32(u32(P.p6) / u32(4i));
+  let v29 = i32(u32(lid) / u32(8i));
+  let v30 = i32(u32(lid) % u32(8i));
+  let v31 = (v30 * 4i);
+  let v32 = i32(u32((P.p8 + min((v14 + v31), (P.p1 - 4i)))) / u32(4i));
+  let v33 = ((v29 * 36i) + v31);
   var v34: vec4<f32> = vec4<f32>(0f);
   var v35: vec4<f32> = vec4<f32>(0f);
   var v36: vec4<f32> = vec4<f32>(0f);
-  for (var v37: i32 = v2; v37 < v3; v37 += 8i) {
-    let v38 = (v25 + ((v37 + v23) * v22));
-    let v39 = b0[v38];
-    v36 = (v36 + v39);
-    s0[i32(u32(v26) / u32(4i))] = v39;
-    let v40 = (v30 + ((v37 + v28) * v27));
-    let v41 = b1[v40];
-    s1[i32(u32(v31) / u32(4i))] = v41;
+  var v37: vec4<f32> = vec4<f32>(0f);
+  var v38: vec4<f32> = vec4<f32>(0f);
+  for (var v39: i32 = v2; v39 < v3; v39 += 8i) {
+    let v40 = (v26 + ((v39 + v23) * v22));
+    let v41 = b0[v40];
+    v38 = (v38 + v41);
+    s0[i32(u32(v27) / u32(4i))] = v41;
+    let v42 = (v32 + ((v39 + v29) * v28));
+    let v43 = b1[v42];
+    s1[i32(u32(v33) / u32(4i))] = v43;
     workgroupBarrier();
-    let v42 = i32(u32(v20) / u32(4i));
-    let v43 = i32(u32(v21) / u32(4i));
-    for (var v44: i32 = 0i; v44 < 8i; v44 += 1i) {
-      let v45 = s0[(v42 + (v44 * 9i))];
-      let v46 = s1[(v43 + (v44 * 9i))];
-      v32 = fma(vec4<f32>(v45.x), v46, v32);
-      v33 = fma(vec4<f32>(v45.y), v46, v33);
-      v34 = fma(vec4<f32>(v45.z), v46, v34);
-      v35 = fma(vec4<f32>(v45.w), v46, v35);
+    let v44 = i32(u32(v20) / u32(4i));
+    let v45 = i32(u32(v21) / u32(4i));
+    for (var v46: i32 = 0i; v46 < 8i; v46 += 1i) {
+      let v47 = s0[(v44 + (v46 * 9i))];
+      let v48 = s1[(v45 + (v46 * 9i))];
+      v34 = fma(vec4<f32>(v47.x), v48, v34);
+      v35 = fma(vec4<f32>(v47.y), v48, v35);
+      v36 = fma(vec4<f32>(v47.z), v48, v36);
+      v37 = fma(vec4<f32>(v47.w), v48, v37);
     }
     workgroupBarrier();
   }
-  let v47 = i32(u32(v26) / u32(4i));
-  s0[v47] = v36;
+  let v49 = i32(u32(v27) / u32(4i));
+  s0[v49] = v38;
   workgroupBarrier();
-  let v48 = (v13 + (lid * 4i));
-  if ((((v14 < 1i) & (lid < 8i)) & (v48 < P.p0))) {
-    let v49 = s0[lid];
-    let v50 = (v49 + s0[(lid + 9i)]);
-    let v51 = (v50 + s0[(lid + 18i)]);
-    let v52 = (v51 + s0[(lid + 27i)]);
-    let v53 = (v52 + s0[(lid + 36i)]);
-    let v54 = (v53 + s0[(lid + 45i)]);
-    let v55 = (v54 + s0[(lid + 54i)]);
-    let v56 = (v55 + s0[(lid + 63i)]);
-    let v57 = i32(u32((P.p1 + 3i)) / u32(4i));
-    let v58 = i32(u32((P.p0 + 3i)) / u32(4i));
-    let v59 = (((2i * P.p0) * v57) + i32(u32(v48) / u32(4i)));
-    let v60 = (v59 + (v0 * v58));
-    b4[v60] = v56;
+  let v50 = (v13 + (lid * 4i));
+  if ((((v14 < 1i) & (lid < 8i)) & (v50 < P.p0))) {
+    let v51 = s0[lid];
+    let v52 = (v51 + s0[(lid + 9i)]);
+    let v53 = (v52 + s0[(lid + 18i)]);
+    let v54 = (v53 + s0[(lid + 27i)]);
+    let v55 = (v54 + s0[(lid + 36i)]);
+    let v56 = (v55 + s0[(lid + 45i)]);
+    let v57 = (v56 + s0[(lid + 54i)]);
+    let v58 = (v57 + s0[(lid + 63i)]);
+    let v59 = i32(u32((P.p1 + 3i)) / u32(4i));
+    let v60 = i32(u32((P.p0 + 3i)) / u32(4i));
+    let v61 = (((2i * P.p0) * v59) + i32(u32(v50) / u32(4i)));
+    let v62 = (v61 + (v0 * v60));
+    b4[v62] = v58;
   }
-  let v61 = (v0 * P.p0);
-  let v62 = i32(u32((P.p1 + 3i)) / u32(4i));
-  let v63 = (v14 + v21);
-  let v64 = (v13 + v20);
-  if (((v64 < P.p0) & (v63 < P.p1))) {
-    let v65 = (((v61 + v64) * v62) + i32(u32(v63) / u32(4i)));
-    b4[v65] = v32;
+  let v63 = (v0 * P.p0);
+  let v64 = i32(u32((P.p1 + 3i)) / u32(4i));
+  let v65 = (v14 + v21);
+  let v66 = (v13 + v20);
+  if (((v66 < P.p0) & (v65 < P.p1))) {
+    let v67 = (((v63 + v66) * v64) + i32(u32(v65) / u32(4i)));
+    b4[v67] = v34;
   }
-  let v66 = (v13 + (v20 + 1i));
-  if (((v66 < P.p0) & (v63 < P.p1))) {
-    let v67 = (((v61 + v66) * v62) + i32(u32(v63) / u32(4i)));
-    b4[v67] = v33;
+  let v68 = (v13 + (v20 + 1i));
+  if (((v68 < P.p0) & (v65 < P.p1))) {
+    let v69 = (((v63 + v68) * v64) + i32(u32(v65) / u32(4i)));
+    b4[v69] = v35;
   }
-  let v68 = (v13 + (v20 + 2i));
-  if (((v68 < P.p0) & (v63 < P.p1))) {
-    let v69 = (((v61 + v68) * v62) + i32(u32(v63) / u32(4i)));
-    b4[v69] = v34;
+  let v70 = (v13 + (v20 + 2i));
+  if (((v70 < P.p0) & (v65 < P.p1))) {
+    let v71 = (((v63 + v70) * v64) + i32(u32(v65) / u32(4i)));
+    b4[v71] = v36;
   }
-  let v70 = (v13 + (v20 + 3i));
-  if (((v70 < P.p0) & (v63 < P.p1))) {
-    let v71 = (((v61 + v70) * v62) + i32(u32(v63) / u32(4i)));
-    b4[v71] = v35;
+  let v72 = (v13 + (v20 + 3i));
+  if (((v72 < P.p0) & (v65 < P.p1))) {
+    let v73 = (((v63 + v72) * v64) + i32(u32(v65) / u32(4i)));
+    b4[v73] = v37;
   }
 }
