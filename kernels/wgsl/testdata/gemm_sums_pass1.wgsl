@@ -32,46 +32,49 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v9 = i32(u32(v1) / u32(P.p0));
     let v10 = i32(u32(v1) % u32(P.p0));
     let v11 = (v10 * P.p1);
+    let v12 = (v2 + 1i);
+    let v13 = (v2 + 2i);
+    let v14 = (v2 + 3i);
     if ((v2 < P.p1)) {
-      let v12 = (v11 + v2);
-      b2[v12] = v8.x;
+      let v15 = (v11 + v2);
+      b2[v15] = v8.x;
     }
-    let v13 = (v2 + 1i);
-    if ((v13 < P.p1)) {
-      let v14 = (v11 + v13);
-      b2[v14] = v8.y;
+    let v16 = (v2 + 1i);
+    if ((v16 < P.p1)) {
+      let v17 = (v11 + v12);
+      b2[v17] = v8.y;
     }
-    let v15 = (v2 + 2i);
-    if ((v15 < P.p1)) {
-      let v16 = (v11 + v15);
-      b2[v16] = v8.z;
+    let v18 = (v2 + 2i);
+    if ((v18 < P.p1)) {
+      let v19 = (v11 + v13);
+      b2[v19] = v8.z;
     }
-    let v17 = (v2 + 3i);
-    if ((v17 < P.p1)) {
-      let v18 = (v11 + v17);
-      b2[v18] = v8.w;
+    let v20 = (v2 + 3i);
+    if ((v20 < P.p1)) {
+      let v21 = (v11 + v14);
+      b2[v21] = v8.w;
     }
     if (((v2 == 0i) & (i32(u32(v1) % u32(4i)) == 0i))) {
-      let v19 = i32(u32((P.p1 + 3i)) / u32(4i));
-      let v20 = i32(u32((P.p0 + 3i)) / u32(4i));
-      let v21 = (((2i * P.p0) * v19) + i32(u32(v1) / u32(4i)));
-      let v22 = b4[v21];
-      let v23 = b4[(v21 + v20)];
-      let v24 = (v22 + v23);
+      let v22 = i32(u32((P.p1 + 3i)) / u32(4i));
+      let v23 = i32(u32((P.p0 + 3i)) / u32(4i));
+      let v24 = (((2i * P.p0) * v22) + i32(u32(v1) / u32(4i)));
+      let v25 = b4[v24];
+      let v26 = b4[(v24 + v23)];
+      let v27 = (v25 + v26);
       if ((v1 < P.p0)) {
-        b3[v1] = v24.x;
+        b3[v1] = v27.x;
       }
-      let v25 = (v1 + 1i);
-      if ((v25 < P.p0)) {
-        b3[v25] = v24.y;
+      let v28 = (v1 + 1i);
+      if ((v28 < P.p0)) {
+        b3[v28] = v27.y;
       }
-      let v26 = (v1 + 2i);
-      if ((v26 < P.p0)) {
-        b3[v26] = v24.z;
+      let v29 = (v1 + 2i);
+      if ((v29 < P.p0)) {
+        b3[v29] = v27.z;
       }
-      let v27 = (v1 + 3i);
-      if ((v27 < P.p0)) {
-        b3[v27] = v24.w;
+      let v30 = (v1 + 3i);
+      if ((v30 < P.p0)) {
+        b3[v30] = v27.w;
       }
     }
   }
