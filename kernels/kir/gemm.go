@@ -215,7 +215,7 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 		add(x, one)
 	}
 	if err := inside(t, bufs[l.BufC], c); err != nil {
-		return fmt.Errorf("C: %w", err)
+		return fmt.Errorf("buffer C: %w", err)
 	}
 	sum = Activate(g.Act, sum)
 	if g.Act == ActRelu {

@@ -210,12 +210,12 @@ func TestVerifyRefuses(t *testing.T) {
 		{"accumulator too early", func(k *kir.Kernel) { k.Stages[0], k.Stages[1] = k.Stages[1], k.Stages[0] }, "not final"},
 		{"read only", func(k *kir.Kernel) { k.Bufs[1].Access = kir.Read }, "read only"},
 		{"write only", func(k *kir.Kernel) { k.Bufs[0].Access = kir.Write }, "not readable"},
-		{"set on atomic", func(k *kir.Kernel) { k.Bufs[1].Access = kir.Atomic }, "Set on the atomic"},
+		{"set on atomic", func(k *kir.Kernel) { k.Bufs[1].Access = kir.Atomic }, "plain store to the atomic"},
 		{"store type", func(k *kir.Kernel) { k.Bufs[1].Type = ir.I32 }, "into a buffer"},
 		{"bool sum", func(k *kir.Kernel) { k.Stages[0].Accs[0].Op = kir.Any }, "reduction"},
-		{"idx", func(k *kir.Kernel) { k.Stages[0].Accs[0].Idx = 0 }, "Idx belongs"},
+		{"idx", func(k *kir.Kernel) { k.Stages[0].Accs[0].Idx = 0 }, "index without"},
 		{"outer stage", func(k *kir.Kernel) { k.Stages[1].OverInner = false }, "outside the inner space"},
-		{"checks", func(k *kir.Kernel) { k.Checks = true }, "Checks is"},
+		{"checks", func(k *kir.Kernel) { k.Checks = true }, "field Checks is"},
 		{"no stages", func(k *kir.Kernel) { k.Stages = nil }, "no stages"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

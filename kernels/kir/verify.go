@@ -268,7 +268,7 @@ func (v *verifier) stages() error {
 		checks = checks || len(v.k.Stages[s].Checks) > 0
 	}
 	if checks != v.k.Checks {
-		return fmt.Errorf("Checks is %v, but the stages say %v", v.k.Checks, checks)
+		return fmt.Errorf("field Checks is %v, but the stages say %v", v.k.Checks, checks)
 	}
 	return nil
 }
@@ -321,9 +321,9 @@ func (v *verifier) acc(a Acc) error {
 	case logical != (t == ir.Bool):
 		return fmt.Errorf("reduction %d of %v", a.Op, t)
 	case arg != (a.Idx >= 0):
-		return errors.New("Idx belongs to ArgMax and ArgMin")
+		return errors.New("index without ArgMax or ArgMin, or one of them without")
 	case arg && !v.k.Exprs[a.Idx].Type.IsInt():
-		return errors.New("Idx is no integer")
+		return errors.New("index is no integer")
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func (v *verifier) store(st *Stage, r Store) error {
 	case r.Mode != Set && (b.Access != Atomic || b.Type == ir.Bool):
 		return fmt.Errorf("combining needs an atomic number buffer, buffer %d is %v", buf, b.Type)
 	case r.Mode == Set && b.Access == Atomic:
-		return fmt.Errorf("Set on the atomic buffer %d", buf)
+		return fmt.Errorf("plain store to the atomic buffer %d", buf)
 	case k.Exprs[r.Val].Type != b.Type.ComputeType():
 		return fmt.Errorf("%v into a buffer of %v", k.Exprs[r.Val].Type, b.Type)
 	}
