@@ -1,6 +1,7 @@
 package gpu_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -104,6 +105,7 @@ func TestWavesAreFilled(t *testing.T) {
 		{"copies and what reads them", steps, 2},
 		{"one chain", chains[:3], 3},
 		{"what reads before a write, and the write", []device.Step{put(4, 0, 0, 1), on(increment(8), 0), on(other(8), 2)}, 2},
+		{"what is merged with a step that waits, waits", []device.Step{on(increment(8), 0), on(other(8), 2), on(other(8), 0)}, 2},
 		{"a fill parts waves", []device.Step{on(increment(8), 0), {Kind: device.FillZero, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
 	} {
 		for _, merge := range []int{0, 1} {
@@ -111,6 +113,49 @@ func TestWavesAreFilled(t *testing.T) {
 			assert.Equal(t, c.want, dev.Stats()["waves"], "%s, merge %d", c.name, merge)
 		}
 	}
+}
+
+// watched notes what kinds of records are submitted.
+type watched struct {
+	gpu.Driver
+	gpu.Context
+	kinds []gpu.RecordKind
+}
+
+func (w *watched) Open(index int, core bool) (gpu.Context, error) {
+	c, err := w.Driver.Open(index, core)
+	w.Context = c
+	return w, err
+}
+
+func (w *watched) Submit(records []gpu.Record, words []uint32) error {
+	for i := range records {
+		w.kinds = append(w.kinds, records[i].Kind)
+	}
+	return w.Context.Submit(records, words)
+}
+
+// TestNoCopyIsBetweenDispatchesOfAWave: a copy ends a pass of the encoder, so what runs side by side with the steps before it comes before it.
+func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
+	w := &watched{Driver: fake.New()}
+	dev, err := gpu.Open(w, gpu.Options{AllowSoftware: true, NoProbe: true, Merge: 1})
+	require.NoError(t, err)
+	t.Cleanup(dev.Close)
+	move := device.Step{Kind: device.CopyBytes, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
+	p, err := dev.Build([]device.Step{on(increment(8), 0), move, on(increment(8), 3)}, 4)
+	require.NoError(t, err)
+	bind := &device.Binding{}
+	for range 4 {
+		bind.Bufs = append(bind.Bufs, zeros(t, dev, 64))
+	}
+	w.kinds = nil
+	f, err := dev.Run(p, bind)
+	require.NoError(t, err)
+	require.NoError(t, dev.Wait(f, time.Minute, nil))
+	kinds := slices.DeleteFunc(slices.Clone(w.kinds), func(k gpu.RecordKind) bool { return k != gpu.Dispatch && k != gpu.CopyBuffer })
+	require.Subset(t, kinds, []gpu.RecordKind{gpu.Dispatch})
+	first := slices.Index(kinds, gpu.Dispatch)
+	assert.Equal(t, []gpu.RecordKind{gpu.Dispatch, gpu.Dispatch, gpu.CopyBuffer}, kinds[first:first+3])
 }
 
 // TestReductionsInPassesRunSideBySide: neighbours hand on partial sums in scratch memories of their own; a fourth

@@ -210,3 +210,46 @@ func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
 		require.Equal(t, float64(i%1000*(i/cols+2)), ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, bufs[2], i)), i) //nolint:testifylint // exact
 	}
 }
+
+// inPlaceRows gives each element of a row less the row's sum, over itself; early: a stage before the sum doubles them.
+func inPlaceRows(sums, early bool) *kir.Kernel {
+	b := kir.NewBuilder("in_place", 1, 1)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	if early {
+		b.Each()
+		b.Store(at, b.Add(b.Load(at), b.Load(at)))
+	}
+	by := b.Float(ir.F32, 1)
+	if sums {
+		b.Each()
+		by = b.Acc(b.Reduce(kir.Sum, b.Load(at)))
+	}
+	b.Each()
+	b.Store(at, b.Sub(b.Load(at), by))
+	return b.Kernel()
+}
+
+// Rows written over themselves are shared by workgroups unless a stage reads what one before it wrote.
+func TestRowsWrittenOverThemselvesAreShared(t *testing.T) {
+	const rows, cols = 2, 70000
+	caps := Caps{Units: 264, MaxThreads: 1024, MaxBuffers: 8}
+	for _, tc := range []struct {
+		sums, early, shared bool
+	}{{false, false, true}, {true, false, true}, {true, true, false}} {
+		k := inPlaceRows(tc.sums, tc.early)
+		o := Choose(k, []uint64{rows, cols}, caps)
+		require.Equal(t, tc.shared, o.Parts > 1, tc)
+		p, err := FromKernel(k, o)
+		require.NoError(t, err)
+		got := [][]byte{make([]byte, 4*rows*cols)}
+		for i := range int64(rows * cols) {
+			kir.StoreBits(ir.F32, got[0], i, ir.EncodeFloat(ir.F32, float64(i%8)))
+		}
+		want := [][]byte{bytes.Clone(got[0])}
+		_, err = kir.Interpret(k, []uint64{rows, cols}, want)
+		require.NoError(t, err)
+		_, err = run(p, []uint64{rows, cols}, got)
+		require.NoError(t, err)
+		require.Equal(t, want, got, tc) // whole numbers: their sums are exact
+	}
+}

@@ -39,9 +39,15 @@ func (o Options) Passes(k *kir.Kernel) []pass {
 }
 
 // splits reports that k may be worked in parts. Where it writes what it reads, an element is written from itself,
-// but the next stage would read what it became.
+// but a stage after that would read what it became.
 func splits(k *kir.Kernel) bool {
-	return !hasPrefix(k) && !ordered(k) && (!writesLoaded(k) || len(k.Stages) == 1 && !accumulates(k))
+	return !hasPrefix(k) && !ordered(k) && (!writesLoaded(k) || storesLast(k))
+}
+
+// storesLast reports that no stage but the last stores.
+func storesLast(k *kir.Kernel) bool {
+	before := k.Stages[:len(k.Stages)-1]
+	return !slices.ContainsFunc(before, func(s kir.Stage) bool { return len(s.Stores) > 0 })
 }
 
 // accumulates reports a kernel whose parts hand results on.
