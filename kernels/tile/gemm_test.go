@@ -119,12 +119,14 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		{50257, 768, 512, 128, 256, 8, 1},
 		{31, 768, 768, 32, 64, 16, 8},
 		{31, 768, 50257, 32, 64, 8, 64},
+		{512, 50257, 768, 128, 128, 8, 1},
+		{512, 50256, 768, 64, 256, 8, 1},
 	} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
 		o := ChooseGemm(g, params, caps)
 		require.Equal(t, []int{tc.bm, tc.bn, tc.bk, tc.parts}, []int{o.BM, o.BN, o.BK, o.Parts}, "%d x %d x %d", tc.m, tc.n, tc.k)
-		require.True(t, o.VecB && o.VecC && o.VecA == (tc.k%4 == 0) && o.KTail == (tc.k%16 != 0))
+		require.Equal(t, []bool{tc.k%4 == 0, tc.n%4 == 0, tc.n%4 == 0, tc.k%16 != 0}, []bool{o.VecA, o.VecB, o.VecC, o.KTail})
 		require.True(t, GemmAligned(g, o, params))
 		params[5] = 2
 		require.Equal(t, !o.VecA, GemmAligned(g, o, params))

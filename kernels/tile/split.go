@@ -39,16 +39,8 @@ func (o Options) Passes(k *kir.Kernel) []pass {
 }
 
 // splits reports that k may be worked in parts. Where it writes what it reads, an element is written from itself,
-// but a stage after that would read what it became.
-func splits(k *kir.Kernel) bool {
-	return !hasPrefix(k) && !ordered(k) && (!writesLoaded(k) || storesLast(k))
-}
-
-// storesLast reports that no stage but the last stores.
-func storesLast(k *kir.Kernel) bool {
-	before := k.Stages[:len(k.Stages)-1]
-	return !slices.ContainsFunc(before, func(s kir.Stage) bool { return len(s.Stores) > 0 })
-}
+// by the part that has it; an ordered kernel has stages that read what others wrote.
+func splits(k *kir.Kernel) bool { return !hasPrefix(k) && !ordered(k) }
 
 // accumulates reports a kernel whose parts hand results on.
 func accumulates(k *kir.Kernel) bool {

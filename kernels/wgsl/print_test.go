@@ -157,23 +157,34 @@ func TestGolden(t *testing.T) {
 	p, err := tile.FromKernel(softmax(), lanes)
 	require.NoError(t, err)
 	golden(t, "softmax_lanes_x3", kir.Merge(p[0], 3, []bool{true, false}), Options{})
-	for _, software := range []bool{true, false} {
-		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu}
-		name, caps := "gemm_32x32", tile.Caps{}
-		if software {
-			name, caps.Software = "gemm_rolled", true
-		}
-		params := []uint64{40, 36, 20, 20, 1, 0, 36, 1, 0, 1, 0}
-		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, caps))
-		require.NoError(t, err)
-		golden(t, name, p[0], Options{})
-	}
+	goldenGemm(t)
 	sums := &kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}
 	p, err = tile.FromGemm(sums, tile.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true, VecA: true, VecB: true, Parts: 2})
 	require.NoError(t, err)
 	golden(t, "gemm_sums_pass0", p[0], Options{})
 	golden(t, "gemm_sums_pass1", p[1], Options{})
 	goldenAttention(t)
+}
+
+// goldenGemm prints a product in the small form, in a tile whose threads store their own columns, and in one of rows that do not
+// begin at vectors, which neighbouring threads store by way of workgroup memory.
+func goldenGemm(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		columns  uint64
+		residual bool
+		caps     tile.Caps
+	}{
+		{"gemm_rolled", 36, false, tile.Caps{Software: true}},
+		{"gemm_32x32", 36, false, tile.Caps{}},
+		{"gemm_ragged", 35, true, tile.Caps{}},
+	} {
+		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu, Residual: tc.residual}
+		params := []uint64{40, tc.columns, 20, 20, 1, 0, tc.columns, 1, 0, 1, 0}
+		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, tc.caps))
+		require.NoError(t, err)
+		golden(t, tc.name, p[0], Options{})
+	}
 }
 
 // goldenAttention prints each pass in the small form; a mask, causality and dropout are in one each.
