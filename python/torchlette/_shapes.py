@@ -326,7 +326,8 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """Return the part from ``start`` to ``end`` of a dim, every ``step``-th element."""
-    return input[(slice(None),) * (dim % max(input.dim(), 1)) + (slice(start, end, step),)]
+    input.size(dim)  # raises for a dim that is not there
+    return input[(slice(None),) * (dim % input.dim()) + (slice(start, end, step),)]
 
 
 #: The views that have a function which copies: their methods' names.

@@ -41,17 +41,17 @@ Tensor = _C.Tensor
 Dims = int | Sequence[int] | None
 
 
-def _least(name: str, dtype: Any) -> Any:
+def _least(dtype: Any) -> Any:
     """Return the value that no maximum takes."""
     if dtype is _C.bool:
-        raise NotImplementedError(f"identity of {name} on {dtype} input")
+        raise NotImplementedError(f"masked: no {dtype} is less than all others: convert to torchlette.uint8 first")
     return -math.inf if dtype.is_floating_point else iinfo(dtype).min
 
 
-def _greatest(name: str, dtype: Any) -> Any:
+def _greatest(dtype: Any) -> Any:
     """Return the value that no minimum takes."""
     if dtype is _C.bool:
-        raise NotImplementedError(f"identity of {name} on {dtype} input")
+        raise NotImplementedError(f"masked: no {dtype} is greater than all others: convert to torchlette.uint8 first")
     return math.inf if dtype.is_floating_point else iinfo(dtype).max
 
 
@@ -63,8 +63,10 @@ def _as_bool(mask: Tensor, input: Tensor) -> Tensor:
 
 
 def _filled(input: Tensor, mask: Tensor | None, value: Any) -> Tensor:
-    """Return the input with ``value`` outside the mask."""
-    return input if mask is None else _C.where(_as_bool(mask, input), input, value)
+    """Return the input with ``value`` outside the mask, or with what that gives of the dtype."""
+    if mask is None:
+        return input
+    return _C.where(_as_bool(mask, input), input, value(input.dtype) if callable(value) else value)
 
 
 def _dims(dim: Dims, rank: int) -> list[int]:
@@ -121,25 +123,25 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return the greatest element under the mask; the least value of the dtype where there is none."""
     x = input.to(dtype or input.dtype)
-    return _filled(x, mask, _least("amax", x.dtype)).amax(_dims(dim, x.dim()), keepdim=keepdim)
+    return _filled(x, mask, _least).amax(_dims(dim, x.dim()), keepdim=keepdim)
 
 
 def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return the least element under the mask; the greatest value of the dtype where there is none."""
     x = input.to(dtype or input.dtype)
-    return _filled(x, mask, _greatest("amin", x.dtype)).amin(_dims(dim, x.dim()), keepdim=keepdim)
+    return _filled(x, mask, _greatest).amin(_dims(dim, x.dim()), keepdim=keepdim)
 
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return the index of the greatest element under the mask, in ``dtype``, which is the input's by default."""
     x = input.to(dtype or input.dtype)
-    return _filled(x, mask, _least("argmax", x.dtype)).argmax(dim, keepdim=keepdim).to(x.dtype)
+    return _filled(x, mask, _least).argmax(dim, keepdim=keepdim).to(x.dtype)
 
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return the index of the least element under the mask, in ``dtype``, which is the input's by default."""
     x = input.to(dtype or input.dtype)
-    return _filled(x, mask, _greatest("argmin", x.dtype)).argmin(dim, keepdim=keepdim).to(x.dtype)
+    return _filled(x, mask, _greatest).argmin(dim, keepdim=keepdim).to(x.dtype)
 
 
 def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
@@ -216,12 +218,12 @@ def _corrected(unbiased: bool | None, correction: float | None) -> float:
     return correction if correction is not None else 1 if unbiased is None else int(unbiased)
 
 
-def _normalized(f: Callable[..., Tensor], outside: Callable[[str, Any], Any], doc: str) -> Callable[..., Tensor]:
+def _normalized(f: Callable[..., Tensor], outside: Callable[[Any], Any], doc: str) -> Callable[..., Tensor]:
     """Return ``f``, along a dim, of the input with a value outside the mask that weighs nothing."""
 
     def normalized(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
         x = input.to(dtype or input.dtype)
-        return f(_filled(x, mask, outside(f.__name__, x.dtype)), dim)
+        return f(_filled(x, mask, outside), dim)
 
     normalized.__name__ = normalized.__qualname__ = f.__name__
     normalized.__doc__ = doc
@@ -246,11 +248,10 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype:
 def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return the logarithm of the sum of the exponentials of the elements under the mask; -inf where there are none."""
     x = input.to(dtype or input.dtype)
-    return _C.logsumexp(_filled(x, mask, _least("logsumexp", x.dtype)), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
+    return _C.logsumexp(_filled(x, mask, _least), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
 
 
 def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
     """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks."""
     x, y = input.to(dtype or input.dtype), other.to(dtype or other.dtype)
-    least = _least("logaddexp", x.dtype)
-    return _C.logaddexp(_filled(x, input_mask, least), _filled(y, other_mask, least)).to(x.dtype)
+    return _C.logaddexp(_filled(x, input_mask, _least), _filled(y, other_mask, _least)).to(x.dtype)

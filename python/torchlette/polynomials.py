@@ -1,7 +1,7 @@
 """Orthogonal polynomials of ``torch.special``, by their recurrences of three terms (Abramowitz and Stegun, 22.7).
 
 Each takes the argument ``x`` and the degree ``n``, tensors or numbers that broadcast, at least one of them a tensor; a degree that is
-not whole is cut, and below 0 the result is 0. Integers give the default dtype. As in PyTorch, there are no gradients.
+not whole is cut; below 0, and where it is NaN, the result is 0. Integers give the default dtype. As in PyTorch, there are no gradients.
 Degrees in a tensor are read: the recurrence takes as many steps as the greatest of them.
 """
 
@@ -75,10 +75,10 @@ def _polynomial(name: str, doc: str, first: Callable[[Tensor], Tensor], step: St
             x = input.to(dtype) if isinstance(input, Tensor) else _C.full((), input, dtype=dtype, device=n.device)
             values = _degrees(2 * x - 1 if shifted else x, first, step)
             if isinstance(n, Tensor):
-                result = _of_degrees(x, values, n.trunc() if n.dtype.is_floating_point else n)
+                result = _of_degrees(x, values, n.nan_to_num(-1).trunc() if n.dtype.is_floating_point else n)
             else:
                 result = _C.zeros_like(x)
-                for _ in range(int(n) + 1):
+                for _ in range(0 if n != n else int(n) + 1):
                     result = next(values)
             return _selection.into(result, out)
 

@@ -52,8 +52,11 @@ def segment_reduce(
     place = place.reshape(place.shape + (1,) * (data.dim() - axis - 1)).expand(data.shape)
     kind, identity = _REDUCTIONS[reduce]
     shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
-    start: Any = identity if initial is None else initial
+    extreme = reduce in ("max", "min")
+    start: Any = identity if initial is None or extreme else initial
     result = _C.full(shape, start, dtype=data.dtype, device=data.device).scatter_reduce(axis, place, data, kind).narrow(axis, 0, segments)
+    if extreme and initial is not None:  # chosen apart: an element that equals it has the whole gradient
+        return _C.where(result < initial if reduce == "max" else result > initial, initial, result)
     if reduce != "mean":
         return result
     count = starts.diff(dim=-1).reshape(starts.shape[:-1] + (segments,) + (1,) * (data.dim() - axis - 1)).to(data.dtype)
