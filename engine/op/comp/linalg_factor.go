@@ -235,7 +235,7 @@ func evalGeqrf(a *op.Args) []op.Val {
 		m := rest.Shape()[down]
 		column, others := prim.Slice(b, rest, -1, 0, 1, 1), prim.Slice(b, rest, -1, 1, rest.Shape()[across], 1)
 		first, below := prim.Slice(b, column, -2, 0, 1, 1), prim.Slice(b, column, -2, 1, m, 1)
-		norm := prim.Sqrt(b, prim.Unsqueeze(b, prim.Sum(b, prim.Mul(b, column, column), []int64{down}), -2))
+		norm := safeNorm(b, column, down)
 		same := prim.Eq(b, prim.Unsqueeze(b, prim.Sum(b, prim.Abs(b, below), []int64{down}), -2), op.FloatVal(0))
 		head := prim.Where(b, same, first, prim.Where(b, prim.Lt(b, first, op.FloatVal(0)), norm, prim.Neg(b, norm)))
 		tau := prim.Where(b, same, op.FloatVal(0), prim.Div(b, prim.Sub(b, head, first), prim.Where(b, same, op.FloatVal(1), head)))
@@ -257,6 +257,14 @@ func evalGeqrf(a *op.Args) []op.Val {
 		tau = prim.Reshape(b, prim.Cat(b, taus, across), slices.Concat(leading(rest), []int64{steps}))
 	}
 	return a.Ret(rest, tau)
+}
+
+// safeNorm is the 2-norm along a dim, which is kept: by the greatest element, so that no square overflows, nor all of them vanish.
+func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
+	most := prim.Unsqueeze(b, prim.Amax(b, prim.Abs(b, x), []int64{dim}), dim)
+	most = prim.Where(b, prim.Eq(b, most, op.FloatVal(0)), op.FloatVal(1), most)
+	part := prim.Div(b, x, prim.Expand(b, most, x.Shape()))
+	return prim.Mul(b, most, prim.Sqrt(b, prim.Unsqueeze(b, prim.SumSquares(b, part, []int64{dim}), dim)))
 }
 
 func registerEigen() {

@@ -50,6 +50,16 @@ def test_factors_give_the_matrix_back(n: int, device: str) -> None:
             close(vh @ vh.mT, torchlette.eye(vh.shape[0]))
 
 
+@pytest.mark.parametrize("size", [1e30, 1e-30, 1.0])
+def test_reflections_are_found_of_any_size(size: float, device: str) -> None:
+    """Squares of these would overflow in float32, or vanish; rows of one column may be of several sizes."""
+    a = (np.random.default_rng(0).standard_normal((2, 4, 3)) * size).astype("float32")
+    a[1, :, 1] *= np.float32(1e-6)
+    for got, want in zip(torchlette.geqrf(torchlette.tensor(a, device=device)), torch.geqrf(torch.tensor(a)), strict=True):
+        scale = np.where(np.triu(np.ones((4, 3))), np.abs(want.numpy()).max((1, 2), keepdims=True), 1) if want.ndim == 3 else 1
+        np.testing.assert_allclose(np.array(got.tolist()) / scale, want.numpy() / scale, rtol=0, atol=2e-5)
+
+
 def test_bases_are_completed() -> None:
     """Singular vectors of singular value 0 are orthogonal to the others."""
     for x in (torchlette.zeros(4, 3), torchlette.ones(5, 5), torchlette.diag(torchlette.tensor([0.0, 2.0, 0.0, 1.0]))):

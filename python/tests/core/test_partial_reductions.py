@@ -25,8 +25,9 @@ def test_elements_that_equal_what_a_segment_starts_from_have_the_whole_gradient(
 
 
 def test_a_segment_that_starts_from_a_number_keeps_nan(device: str) -> None:
+    x, lengths = torchlette.tensor([1.0, float("nan")], device=device), torchlette.tensor([2], device=device)
     for reduce in ("max", "min"):
-        got = torchlette.segment_reduce(torchlette.tensor([1.0, float("nan")], device=device), reduce, lengths=torchlette.tensor([2], device=device), initial=0.5)
+        got = torchlette.segment_reduce(x, reduce, lengths=lengths, initial=0.5)
         oracle.assert_equal(got, torch.tensor([float("nan")]))
 
 
