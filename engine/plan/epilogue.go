@@ -80,11 +80,8 @@ func (b *Builder) foldResidual(i, j int) bool {
 	if at < 0 || r.Value == 0 || !wholeEdge(g, r) {
 		return false
 	}
-	p, av, m := &b.nodes[at], ir.AvalOf(x.n.Aval), g.Node(r.Value)
-	if p.residual != 0 {
-		return false
-	}
-	if d := av.DType; d != ir.F32 && d != ir.F64 || ir.AvalOf(p.n.Aval).DType != d || ir.AvalOf(m.Aval).DType != d || ir.LayoutOf(r.Layout).Numel != av.Layout.Numel {
+	p, m := &b.nodes[at], g.Node(r.Value)
+	if d := ir.AvalOf(x.n.Aval).DType; p.residual != 0 || d != ir.F32 && d != ir.F64 {
 		return false
 	}
 	if m.Mark&extBit == 0 && b.nodes[m.Mark-1].main >= at || p.n.Op == matmulOp && b.depth(p) == 0 {

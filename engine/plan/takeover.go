@@ -48,14 +48,13 @@ func (b *Builder) updated(i int) int {
 	return int(m - 1)
 }
 
-// writtenOver gives the edge of x that it updates or may be written over; -1 for none, for small values, and for those that
-// may be written elsewhere than where they are made (see foldEpilogues).
+// writtenOver gives the edge of x that it updates or may be written over; -1 for none and for small values.
 func (b *Builder) writtenOver(x *node) int {
 	p := op.PrimOf(op.PrimID(x.n.Op))
 	if p.Updates {
 		return 0
 	}
-	if x.n.NProj > 0 || hasEpilogue(x.n.Op) || len(p.InPlace) == 0 || b.bytes(ir.AvalOf(x.n.Aval)) < largeTemp {
+	if x.n.NProj > 0 || len(p.InPlace) == 0 || b.bytes(ir.AvalOf(x.n.Aval)) < largeTemp {
 		return -1
 	}
 	for _, q := range p.InPlace {

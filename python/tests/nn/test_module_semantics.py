@@ -122,6 +122,7 @@ def test_load_not_strict():
     result = module.load_state_dict(state, strict=False)
     assert result.missing_keys == ["0.bias"]
     assert result.unexpected_keys == ["x"]
+    assert repr(result).startswith("_IncompatibleKeys(missing_keys=[")
     assert repr(module.load_state_dict(module.state_dict())) == "<All keys matched successfully>"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import random
 import warnings
 
@@ -14,6 +15,7 @@ from module_oracle import copy_parameters, theirs  # noqa: E402
 
 import torchlette as tl  # noqa: E402
 import torchlette.nn  # noqa: E402
+from torchlette.testing.counters import stats  # noqa: E402
 
 KINDS = {
     "lstm": lambda nn, *a, **k: nn.LSTM(*a, **k),
@@ -217,6 +219,22 @@ def test_without_a_history_the_values_are_the_same(device: str, kind: str) -> No
         without = flat(got(x))
     for a, b in zip(with_history, without, strict=True):
         assert tl.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_history_no_gates_and_no_states_are_kept(kind: str) -> None:
+    steps, batch, hidden = 64, 8, 64
+    layer = KINDS[kind](tl.nn, 8, hidden)
+    x = tl.ones(steps, batch, 8)
+    gates = layer.weight_ih_l0.shape[0] // hidden
+    with tl.no_grad():
+        layer(x)[0].sum().item()
+        gc.collect()
+        tl._C._set_option("reset_peak", "")
+        live = stats()["live_bytes"]
+        layer(x)[0].sum().item()
+    states = steps * batch * hidden * 4
+    assert stats()["peak_bytes"] - live < (1 + gates + 0.5) * states  # what it gives, what it reads, and a few states
 
 
 def test_results_may_be_written_to() -> None:

@@ -289,6 +289,17 @@ def test_the_cotangent_of_logits_is_written_over_them(device: str) -> None:
     torch.testing.assert_close(torch.tensor(got), torch.autograd.grad(loss, theirs)[0])
 
 
+def test_a_value_is_not_written_over_while_it_is_read_in_another_order(device: str) -> None:
+    """A scatter takes the buffer of what it updates, which is read for the last time there, but not where its source is a view of that, too."""
+    found = []
+    for lib, place in ((torchlette, device), (torch, "cpu")):
+        x = lib.arange(64 * 64, device=place).float().view(64, 64)
+        index = (lib.arange(64, device=place).view(64, 1) + lib.arange(64, device=place)) % 64
+        found.append(((x + 1).scatter(1, index, (x + 1).t()), (lambda v: v.scatter(1, index, v.t()))(x + 1)))
+    for got, want in zip(*found, strict=True):
+        assert got.tolist() == want.tolist()
+
+
 def test_mark_step_runs_effects(device: str) -> None:
     """mark_step forces writes that nothing reads, flush submits them."""
     a = torchlette.ones(8, device=device)

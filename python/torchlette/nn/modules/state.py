@@ -17,7 +17,7 @@ __all__ = ["IncompatibleKeys", "StateDictMixin"]
 EXTRA_STATE_KEY = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What ``load_state_dict`` could not match."""
 
     __slots__ = ()
