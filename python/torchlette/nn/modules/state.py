@@ -11,13 +11,13 @@ from torchlette.autograd import no_grad
 from torchlette.nn.parameter import Parameter, is_lazy
 from torchlette.utils.hooks import RemovableHandle
 
-__all__ = ["IncompatibleKeys", "StateDictMixin"]
+__all__ = ["StateDictMixin"]
 
 # The key, within a module's prefix, of what get_extra_state() returned.
 EXTRA_STATE_KEY = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What ``load_state_dict`` could not match."""
 
     __slots__ = ()
@@ -188,7 +188,7 @@ class StateDictMixin(_Extra):
                 f"whose dimensions in the checkpoint are {value.shape}, an exception occurred : {exc.args}."
             )
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
         """Copy the tensors of ``state_dict`` into this module and those below it.
 
         Args:
@@ -218,7 +218,7 @@ class StateDictMixin(_Extra):
                 if child is not None:
                     below = f"{prefix}{name}."
                     load(child, {k: v for k, v in part.items() if k.startswith(below)}, below)
-            incompatible = IncompatibleKeys(missing, unexpected)
+            incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in list(module._load_state_dict_post_hooks.values()):
                 if hook(module, incompatible) is not None:
                     raise RuntimeError(
@@ -234,4 +234,4 @@ class StateDictMixin(_Extra):
                 errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
         if errors:
             raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
-        return IncompatibleKeys(missing, unexpected)
+        return _IncompatibleKeys(missing, unexpected)
