@@ -510,3 +510,9 @@ def test_expand_of_classes_of_others(lib: Any) -> None:
     assert tuple(wide.log_prob(lib.zeros(2)).shape) == (3,)
     with pytest.raises(NotImplementedError, match="custom"):
         Careless().expand((3, 2))
+
+
+def test_a_value_outside_is_shown_as_pytorch_shows_it() -> None:
+    for lib in (torchlette.distributions, torch.distributions):
+        with pytest.raises(ValueError, match=r"invalid values:\n-1\.0$"):
+            lib.Normal(0.0, -1.0)

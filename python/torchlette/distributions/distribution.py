@@ -60,7 +60,7 @@ class Distribution:
             if not constraint.check(value).all().item():
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the "
-                    f"constraint {constraint!r}, but found invalid values:\n{value!r}"
+                    f"constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -183,7 +183,7 @@ class Distribution:
         if not constraints.is_dependent(support) and not support.check(value).all().item():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the "
-                f"distribution {self!r}, but found invalid values:\n{value!r}"
+                f"distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def __repr__(self) -> str:
