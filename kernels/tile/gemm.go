@@ -256,16 +256,17 @@ func (m *gemm) node(p place) *kir.Node {
 }
 
 // shares gives this thread's part in count loads of a tile of rows of `per` units: the row of each, and the unit of the
-// row. Together: its rows follow one another, where it has several.
+// row. Together: its rows follow one another, where it has several. Of plain products the numbers are left to the compiler: said
+// as here 128x256 gains 5 % and 64x256 loses 2 %.
 func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
 	threads := m.t.threads()
-	if per%threads == 0 {
+	if m.g.KDims > 0 && per%threads == 0 {
 		for i := range count {
 			rows, units = append(rows, place{nil, i / (per / threads)}), append(units, place{kir.NLocal(), i % (per / threads) * threads})
 		}
 		return rows, units
 	}
-	if threads%per != 0 {
+	if m.g.KDims == 0 || threads%per != 0 {
 		for i := range count {
 			q := m.let(kir.NAdd(kir.NLocal(), kir.NInt(i*threads)))
 			rows, units = append(rows, place{m.let(kir.NDiv(q, kir.NInt(per))), 0}), append(units, place{m.let(kir.NRem(q, kir.NInt(per))), 0})

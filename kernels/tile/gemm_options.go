@@ -60,22 +60,23 @@ type candidate struct {
 	// more than a multiple of it is alone for a while, which costs `alone` of a workgroup's time.
 	resident uint64
 	alone    float64
+	// windows are factors where B's elements are windows (KDims), loaded one by one along the columns, and along the depth.
+	windows [2]float64
 }
 
 // candidates were fitted to 2,000 times of benchmarks/gemm_tiles on an H200, for 32
 // shapes (squares of 512 to 4096, and GPT-2's products for 31, 512 and 2048 tokens with their
 // gradients): the estimate picks a tile at most 3 % slower than the best one of each.
 var candidates = []candidate{
-	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.12, 4.94, 0.87, 1, 3, 0.01},
-	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.06, 5.1, 0.93, 1, 0, 0},
-	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.12, 3.1, 0.94, 0.86, 2, 0.03},
-	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.19, 4.8, 0.88, 0.93, 2, 0.58},
-	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.225, 4.8, 0.83, 0.99, 0, 0},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.15, 4.8, 0.895, 1, 2, 0.58}, // for ragged rows
-	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06},
-	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.902, 5.03, 0.829, 1, 2, 0.72},
-	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.846, 4.81, 0.884, 1, 3, 0},
-	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.783, 4.64, 0.857, 1, 2, 0.35},
+	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.12, 4.94, 0.87, 1, 3, 0.01, [2]float64{0.69, 0.81}},
+	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.06, 5.1, 0.93, 1, 0, 0, [2]float64{0.77, 0.82}},
+	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.12, 3.1, 0.94, 0.86, 2, 0.03, [2]float64{0.82, 0.72}},
+	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.19, 4.8, 0.88, 0.93, 2, 0.58, [2]float64{0.69, 0.76}},
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.15, 4.8, 0.895, 1, 2, 0.58, [2]float64{0.68, 0.79}}, // for ragged rows
+	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06, [2]float64{0.80, 0.77}},
+	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.902, 5.03, 0.829, 1, 2, 0.72, [2]float64{0.64, 0.75}},
+	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.846, 4.81, 0.884, 1, 3, 0, [2]float64{0.78, 0.80}},
+	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Double: true}, 0.783, 4.64, 0.857, 1, 2, 0.35, [2]float64{0.73, 0.75}},
 }
 
 // rolled is the one tile for devices where compiling is dear.
@@ -101,7 +102,7 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 			if !size.divides(&c, parts) || parts > 8 && size.k < deep {
 				break
 			}
-			if t := c.estimate(size, parts, g.BUnit == 'k', caps); bestTime == 0 || t < bestTime {
+			if t := c.estimate(g, size, parts, caps); bestTime == 0 || t < bestTime {
 				best, bestTime = c.GemmOptions, t
 				best.Parts = parts
 			}
@@ -167,13 +168,18 @@ const (
 
 // estimate is the seconds that a product takes but for the start of a dispatch: the tiles on
 // the busiest compute unit, at the rate that the tile reaches with so many threads, and the second pass.
-func (c *candidate) estimate(z gemmSize, parts int, transposed bool, caps Caps) float64 {
+func (c *candidate) estimate(g *kir.Gemm, z gemmSize, parts int, caps Caps) float64 {
 	units := uint64(max(caps.Units/2, 1))
 	groups := ceil(z.m, c.BM) * ceil(z.n, c.BN) * z.batch * uint64(parts)
 	each := (groups + units - 1) / units
 	share := c.share * min(1, float64(each*uint64(c.threads()))/(32*c.warps))
-	if transposed {
+	if g.BUnit == 'k' {
 		share *= c.transposed
+	}
+	if g.KDims > 0 && g.BUnit == 'k' {
+		share *= c.windows[1]
+	} else if g.KDims > 0 {
+		share *= c.windows[0]
 	}
 	if parts == 1 && z.n%4 != 0 {
 		share *= c.ragged

@@ -110,16 +110,17 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		m, n, k           uint64
 		bm, bn, bk, parts int
 	}{
-		{4096, 4096, 4096, 128, 256, 8, 1},
-		{2048, 2048, 2048, 128, 256, 8, 1},
+		{4096, 4096, 4096, 64, 256, 8, 1},
+		{2048, 2048, 2048, 64, 256, 8, 1},
 		{1024, 1024, 1024, 64, 128, 8, 2},
 		{512, 512, 512, 32, 64, 16, 1},
 		{512, 768, 3072, 64, 128, 8, 8},
 		{2048, 768, 3072, 64, 128, 8, 2},
-		{50257, 768, 512, 128, 256, 8, 1},
+		{50257, 768, 512, 64, 256, 8, 1},
 		{31, 768, 768, 32, 64, 16, 8},
 		{31, 768, 50257, 32, 64, 8, 64},
-		{512, 50257, 768, 128, 256, 8, 1},
+		{512, 50257, 768, 128, 128, 8, 1},
+		{512, 50256, 768, 64, 256, 8, 1},
 	} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
@@ -130,6 +131,18 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		params[5] = 2
 		require.Equal(t, !o.VecA, GemmAligned(g, o, params))
 	}
+}
+
+func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
+	// 64 kernels of 3x3 over 64 channels of 32 pictures of 56x56, padded: as windows, and as the same product of a dense B.
+	windows := &kir.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 3, NDims: 2}
+	params := []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 64 * 3364, 1, 1, 0, 64 * 3136, 3136, 1, 0, 64, 3, 3, 9, 3, 1, 3364, 58, 1, 56, 56, 58, 1}
+	o := ChooseGemm(windows, params, caps)
+	require.Equal(t, []int{64, 64, 8}, []int{o.BM, o.BN, o.BK})
+	plain := &kir.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n'}
+	o = ChooseGemm(plain, []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 576 * 3136, 3136, 1, 0}, caps)
+	require.Equal(t, []int{64, 128, 8}, []int{o.BM, o.BN, o.BK})
 }
 
 func TestGemmRespectsWorkgroupMemory(t *testing.T) {
