@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import devices
 
 #: Batch, channels in, height, channels out, kernel of a convolution, padded to keep its size.
 SHAPES = ((32, 64, 56, 64, 3), (32, 64, 56, 64, 1), (8, 3, 224, 64, 7))
@@ -79,24 +79,5 @@ def rows(device: str = "cpu") -> Iterator[Any]:
     yield Row("step of a small CNN, 64 of 28x28", a / STEPS, b / STEPS)
 
 
-def main() -> None:
-    """Print the table and, when asked, record it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("device", choices=("cpu", "gpu"))
-    parser.add_argument("--record", action="store_true", help="write results/conv_<device>.json")
-    options = parser.parse_args()
-    if options.device == "cpu":  # before either library starts its threads
-        os.environ.setdefault("TORCHLETTE_NUM_THREADS", "2")
-        os.environ.setdefault("OMP_NUM_THREADS", "2")
-    table = []
-    for row in rows(options.device):
-        table.append(row)
-        print(row, flush=True)
-    if options.record:
-        from measure import record
-
-        print(f"recorded in {record(f'conv_{options.device}', options.device, table)}")
-
-
 if __name__ == "__main__":
-    main()
+    devices.main("conv", __doc__, rows)
