@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import special
 
 import torchlette
 import torchlette.torch as facade
@@ -67,6 +68,17 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray]] = {
     "MultivariateNormal of a factor": ("MultivariateNormal", {"loc": np.zeros(3, np.float32), "scale_tril": FACTOR}, np.ones((2, 3), np.float32)),
     "MultivariateNormal of a precision": ("MultivariateNormal", {"loc": np.zeros(3, np.float32), "precision_matrix": COVARIANCE}, np.ones((2, 3), np.float32)),
     "LowRankMultivariateNormal": ("LowRankMultivariateNormal", {"loc": VECTORS, "cov_factor": THIN, "cov_diag": VECTORS**2 + 0.5}, VECTORS[::-1].copy()),
+    "Wishart": ("Wishart", {"df": np.array([3.5, 6.0], np.float32), "covariance_matrix": COVARIANCE}, COVARIANCE[::-1] + np.eye(3, dtype=np.float32)),
+    "Wishart of a factor": ("Wishart", {"df": np.array([5.0, 3.2], np.float32), "scale_tril": FACTOR}, COVARIANCE[::-1] + np.eye(3, dtype=np.float32)),
+    "Wishart of a precision": ("Wishart", {"df": np.float32(4.5), "precision_matrix": COVARIANCE}, COVARIANCE),
+    "VonMises": ("VonMises", {"loc": REAL, "concentration": POSITIVE * 3}, REAL + 0.3),
+    "ContinuousBernoulli": ("ContinuousBernoulli", {"probs": np.array([[0.1, 0.5], [0.4995, 0.501], [0.7, 0.95]], np.float32)}, UNIT),
+    "ContinuousBernoulli of logits": ("ContinuousBernoulli", {"logits": REAL}, UNIT),
+    "GeneralizedPareto": (
+        "GeneralizedPareto",
+        {"loc": REAL, "scale": POSITIVE, "concentration": np.array([[0.0, 0.3], [-0.2, 1.5], [0.7, -0.5]], np.float32)},
+        REAL + 0.4,
+    ),
     "LKJCholesky": ("LKJCholesky", {"dim": 3, "concentration": np.array([0.7, 2.5], np.float32)}, CORRELATION),
     "LogisticNormal": ("LogisticNormal", {"loc": REAL, "scale": POSITIVE}, SIMPLEX[:, :3] / SIMPLEX[:, :3].sum(-1, keepdims=True)),
     "RelaxedBernoulli": ("RelaxedBernoulli", {"temperature": np.float32(0.7), "logits": REAL}, UNIT),
@@ -160,7 +172,13 @@ def test_gradients_of_log_prob(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [c for c in CASES if CASES[c][0] in "Normal HalfNormal LogNormal Uniform Exponential Laplace Cauchy Gumbel Weibull Pareto Kumaraswamy".split()]
+    "case",
+    [
+        c
+        for c in CASES
+        if CASES[c][0]
+        in "Normal HalfNormal LogNormal Uniform Exponential Laplace Cauchy Gumbel Weibull Pareto Kumaraswamy ContinuousBernoulli GeneralizedPareto".split()
+    ],
 )
 def test_icdf_inverts_the_cdf(case: str) -> None:
     """``icdf`` is PyTorch's where it has one, and the inverse of ``cdf``."""
@@ -177,7 +195,7 @@ def test_icdf_inverts_the_cdf(case: str) -> None:
     [
         c
         for c in CASES
-        if CASES[c][0] not in ("LKJCholesky", "Cauchy", "HalfCauchy", "LogisticNormal", "RelaxedBernoulli", "RelaxedOneHotCategorical", "Pareto")
+        if CASES[c][0] not in "LKJCholesky Cauchy HalfCauchy LogisticNormal RelaxedBernoulli RelaxedOneHotCategorical Pareto GeneralizedPareto VonMises".split()
     ],
 )
 def test_draws_have_the_moments(case: str) -> None:
@@ -202,7 +220,8 @@ def test_draws_have_the_moments(case: str) -> None:
         c
         for c in CASES
         if CASES[c][0]
-        in ("Normal", "Laplace", "Gumbel", "LogNormal", "Uniform", "Exponential", "MultivariateNormal", "LowRankMultivariateNormal", "RelaxedBernoulli")
+        in "Normal Laplace Gumbel LogNormal Uniform Exponential MultivariateNormal LowRankMultivariateNormal RelaxedBernoulli ContinuousBernoulli "
+        "GeneralizedPareto".split()
     ],
 )
 def test_gradients_pass_through_draws(case: str) -> None:
@@ -289,6 +308,31 @@ def test_correlations_have_the_moments() -> None:
         assert (np.abs((r**2).mean(0) - variance) < 6 * np.sqrt((r**4).mean(0) / n)).all()
     with pytest.raises(ValueError, match="greater than or equal to 2"):
         torchlette.distributions.LKJCholesky(1)
+
+
+def test_angles_have_the_moments() -> None:
+    """The mean of a von Mises draw as a number on the unit circle is (1 - variance) at the location, for small and large concentrations."""
+    torchlette.manual_seed(3)
+    n, k = 20000, np.array([1e-3, 0.3, 2.0, 50.0, 3000.0], np.float32)
+    x = torchlette.distributions.VonMises(torchlette.full((5,), 2.5), torchlette.tensor(k)).sample((n,)).double().numpy()
+    assert (np.abs(x) <= np.pi + 1e-6).all()
+    length = special.i1e(k.astype(float)) / special.i0e(k.astype(float))
+    for part, want in ((np.cos(x - 2.5), length), (np.sin(x - 2.5), 0)):
+        assert (np.abs(part.mean(0) - want) < 6 * part.std(0) / np.sqrt(n) + 1e-6).all()
+
+
+def test_matrices_need_degrees_of_freedom() -> None:
+    """A Wishart distribution of n x n matrices needs more than n - 1, and one matrix; its draws pass gradients to the matrix alone."""
+    d = torchlette.distributions
+    with pytest.raises(ValueError, match="greater than ndim - 1 = 2"):
+        d.Wishart(2.0, torchlette.eye(3))
+    with pytest.raises(ValueError, match="Exactly one"):
+        d.Wishart(4.0)
+    cov, df = torchlette.eye(3).requires_grad_(), torchlette.tensor(4.0, requires_grad=True)
+    d.Wishart(4.0, cov).rsample((2,)).sum().backward()
+    assert cov.grad.abs().sum().item() > 0
+    with pytest.raises(NotImplementedError, match=r"sample\(\) with log_prob"):
+        d.Wishart(df, cov.detach()).rsample()
 
 
 def test_divergences_of_compounds() -> None:

@@ -145,7 +145,7 @@ class set_grad_enabled(_ModeSwitch):
 
 
 class inference_mode(_ModeSwitch):
-    """Record no gradient history and mark the results as made for inference."""
+    """Record no gradient history. Results are tensors like others, which may be recorded later."""
 
     def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """Support the bare decorator ``@inference_mode``."""

@@ -7,6 +7,7 @@ Parameters and values are checked, as in PyTorch, which reads them: ``validate_a
 from torchlette.distributions import (
     compound,
     constraints,
+    continuous,
     discrete,
     distribution,
     gamma,
@@ -18,6 +19,7 @@ from torchlette.distributions import (
     utils,
 )
 from torchlette.distributions.compound import *  # noqa: F403
+from torchlette.distributions.continuous import *  # noqa: F403
 from torchlette.distributions.discrete import *  # noqa: F403
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
 from torchlette.distributions.gamma import *  # noqa: F403
@@ -37,6 +39,7 @@ __all__ = [  # noqa: PLE0604
     "register_kl",
     "utils",
     *compound.__all__,
+    *continuous.__all__,
     *discrete.__all__,
     *gamma.__all__,
     *location_scale.__all__,

@@ -1,4 +1,4 @@
-"""Normal distributions of vectors, and a distribution of correlation matrices."""
+"""Normal distributions of vectors, and distributions of matrices."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from torchlette import _C, linalg
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution
-from torchlette.distributions.gamma import Beta
+from torchlette.distributions.gamma import Beta, Chi2, without_gradient
 from torchlette.distributions.utils import lazy_property
 from torchlette.dtypes import finfo
 
-__all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal"]
+__all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 
 Tensor = _C.Tensor
 
@@ -27,7 +27,62 @@ def half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class MultivariateNormal(Distribution):
+class Factored(Distribution):
+    """A distribution with a covariance, of which it is given the matrix, its inverse or its Cholesky factor, and keeps the last."""
+
+    @staticmethod
+    def _given(**matrices: Tensor | None) -> tuple[str, Tensor]:
+        """Return the name and the value of the one matrix that is given."""
+        named = [(name, matrix) for name, matrix in matrices.items() if matrix is not None]
+        if len(named) != 1:
+            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+        name, matrix = named[0]
+        if matrix.dim() < 2:
+            raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
+        return named[0]
+
+    @staticmethod
+    def _factor(name: str, matrix: Tensor) -> Tensor:
+        """Return the Cholesky factor of the covariance."""
+        if name == "scale_tril":
+            return matrix
+        if name == "covariance_matrix":
+            return linalg.cholesky(matrix)
+        # The factor of the inverse is the inverse of the factor of the matrix read from its other end.
+        flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
+        return linalg.solve_triangular(flipped, _C.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device), upper=False)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Factored:
+        """Return the distribution with its batch expanded."""
+        factor = self.__dict__.pop("_unbroadcasted_scale_tril")
+        try:
+            new = super().expand(batch_shape, _instance)
+        finally:
+            self._unbroadcasted_scale_tril = factor
+        new._unbroadcasted_scale_tril = factor
+        return new
+
+    def _whole(self, matrix: Tensor) -> Tensor:
+        n = self._event_shape[-1]
+        return matrix.expand(*self._batch_shape, n, n)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """Cholesky factor of the covariance."""
+        return self._whole(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """Covariance."""
+        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """Inverse of the covariance."""
+        return self._whole(_C.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(Factored):
     """The normal distribution of vectors.
 
     Args:
@@ -58,57 +113,12 @@ class MultivariateNormal(Distribution):
         """Broadcast the parameters and factorise the matrix that was given."""
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        named = [(name, matrix) for name, matrix in given.items() if matrix is not None]
-        if len(named) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        name, matrix = named[0]
-        if matrix.dim() < 2:
-            raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
+        name, matrix = self._given(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         batch = _C.Size(_C.broadcast_tensors([matrix[..., 0, 0], loc[..., 0]])[0].shape)
         self.loc = loc.expand(*batch, -1)
         setattr(self, name, matrix.expand(*batch, -1, -1))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = self._factor(name, matrix)
-
-    @staticmethod
-    def _factor(name: str, matrix: Tensor) -> Tensor:
-        """Return the Cholesky factor of the covariance."""
-        if name == "scale_tril":
-            return matrix
-        if name == "covariance_matrix":
-            return linalg.cholesky(matrix)
-        # The factor of the inverse is the inverse of the factor of the matrix read from its other end.
-        flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
-        return linalg.solve_triangular(flipped, _C.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device), upper=False)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> MultivariateNormal:
-        """Return the distribution with its batch expanded."""
-        factor = self.__dict__.pop("_unbroadcasted_scale_tril")
-        try:
-            new = super().expand(batch_shape, _instance)
-        finally:
-            self._unbroadcasted_scale_tril = factor
-        new._unbroadcasted_scale_tril = factor
-        return new
-
-    def _whole(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(*self._batch_shape, *self._event_shape, *self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """Cholesky factor of the covariance."""
-        return self._whole(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """Covariance."""
-        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """Inverse of the covariance."""
-        return self._whole(_C.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     mean = property(lambda self: self.loc, doc="Mean.")
     mode = property(lambda self: self.loc, doc="The likeliest value.")
@@ -224,6 +234,91 @@ class LowRankMultivariateNormal(Distribution):
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()
+
+
+class Wishart(Factored):
+    """The Wishart distribution of positive definite matrices [n, n]: the sum of x x^T over ``df`` normal vectors x of mean 0.
+
+    ``rsample`` passes gradients to the matrix; where ``df`` requires grad it raises ``NotImplementedError``.
+
+    Args:
+        df: Degrees of freedom, above n - 1.
+        covariance_matrix: Covariance of the vectors, or one of the next two instead.
+        precision_matrix: Its inverse.
+        scale_tril: Its Cholesky factor.
+        validate_args: See :class:`Distribution`.
+    """
+
+    arg_constraints = {
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+        "df": constraints.positive,
+    }
+    support = constraints.positive_definite
+    has_rsample = True
+
+    def __init__(
+        self,
+        df: Any,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        """Broadcast the parameters and factorise the matrix that was given."""
+        name, matrix = self._given(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        df = df if isinstance(df, Tensor) else _C.tensor(df, dtype=matrix.dtype, device=matrix.device)
+        batch = _C.Size(_C.broadcast_tensors([matrix[..., 0, 0], df])[0].shape)
+        n = matrix.shape[-1]
+        if (df <= n - 1).any().item():
+            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
+        self.df = df.expand(batch)
+        setattr(self, name, matrix.expand(*batch, -1, -1))
+        super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
+        self._unbroadcasted_scale_tril = self._factor(name, matrix)
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean."""
+        return self.df[..., None, None] * self.covariance_matrix
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest matrix, NaN where ``df`` is at most n + 1."""
+        above = self.df - self._event_shape[-1] - 1
+        return _C.where(above > 0, above, _C.full_like(above, math.nan))[..., None, None] * self.covariance_matrix
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of each element."""
+        v = self.covariance_matrix
+        diagonal = v.diagonal(dim1=-2, dim2=-1)
+        return self.df[..., None, None] * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draw so that gradients reach the matrix, by its factor times one of chi-square and normal numbers (M. S. Bartlett, 1933)."""
+        without_gradient("Wishart", self.df)
+        n, like = self._event_shape[-1], {"dtype": self.df.dtype, "device": self.df.device}
+        diagonal = Chi2(self.df.unsqueeze(-1) - _C.arange(n, **like)).sample(sample_shape).sqrt().diag_embed()
+        factor = self._unbroadcasted_scale_tril @ (diagonal + _C.randn(self._extended_shape(sample_shape), **like).tril(-1))
+        return factor @ factor.mT
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Return the log density."""
+        if self._validate_args:
+            self._validate_sample(value)
+        n, factor = self._event_shape[-1], self._unbroadcasted_scale_tril
+        scaled = _C.cholesky_solve(value, factor.expand(*value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
+        log_det = linalg.slogdet(value).logabsdet
+        return 0.5 * ((self.df - n - 1) * log_det - scaled) - self.df * (0.5 * n * math.log(2) + half_log_det(factor)) - (0.5 * self.df).mvlgamma(n)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy."""
+        n, half = self._event_shape[-1], 0.5 * self.df
+        digammas = (half.unsqueeze(-1) - 0.5 * _C.arange(n, dtype=half.dtype, device=half.device)).digamma().sum(-1)
+        scale = (n + 1) * (0.5 * n * math.log(2) + half_log_det(self._unbroadcasted_scale_tril))
+        return scale + half.mvlgamma(n) - 0.5 * (self.df - n - 1) * digammas + half * n
 
 
 class LKJCholesky(Distribution):
