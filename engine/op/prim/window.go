@@ -100,19 +100,12 @@ func convWeightGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutS
 // adjoint convolves with.
 func reversed(b op.Builder, w op.Val, groups int64) op.Val {
 	s := w.Shape()
-	o, c := s[0]/groups, s[1]
-	v := Reshape(b, w, append([]int64{groups, o, c}, s[2:]...))
-	perm := []int64{0, 2, 1}
-	for i := range s[2:] {
-		perm = append(perm, int64(3+i))
+	o, c, taps := s[0]/groups, s[1], ir.Numel(s[2:])
+	v := Permute(b, Reshape(b, w, []int64{groups, o, c, taps}), []int64{0, 2, 1, 3})
+	if taps > 1 { // turned round, a kernel is its elements from the last to the first
+		v = IndexSelect(b, v, Iota(b, op.IntVal(taps-1), op.IntVal(-1), ir.I64, w.Device(), taps), 3)
 	}
-	v = Reshape(b, Permute(b, v, perm), append([]int64{groups * c, o}, s[2:]...))
-	for i, n := range s[2:] {
-		if n > 1 {
-			v = IndexSelect(b, v, Iota(b, op.IntVal(n-1), op.IntVal(-1), ir.I64, w.Device(), n), int64(2+i))
-		}
-	}
-	return v
+	return Reshape(b, v, append([]int64{groups * c, o}, s[2:]...))
 }
 
 func convVJP(c *op.VJPCall) []op.Val {
