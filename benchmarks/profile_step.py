@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import demo_step
+import vision
 from steps import DISTIL, SMALL, gpt2_steps
 
 from torchlette.profiler import profile
@@ -17,6 +18,8 @@ CASES: dict[str, Callable[[str], Callable[[], Any]]] = {
     "distil31": lambda device: gpt2_steps("torchlette", device, DISTIL, 1, 31, STEPS),
     "distil512": lambda device: gpt2_steps("torchlette", device, DISTIL, 1, 512, STEPS),
     "gpt2": lambda device: gpt2_steps("torchlette", device, SMALL, 4, 512, STEPS),
+    "resnet18": lambda device: vision.steps("torchlette", device, "resnet18", 32),
+    "unet": lambda device: vision.steps("torchlette", device, "unet", 16),
 }
 
 

@@ -33,9 +33,6 @@ func (b *Builder) foldEpilogues() {
 	}
 }
 
-// hasEpilogue reports that kernels of a primitive may do more to their first result before they store it.
-func hasEpilogue(prim uint16) bool { return prim == matmulOp || prim == layerNormGradOp }
-
 // maker gives the local number of the node with an epilogue that makes the value of edge e, read whole there and nowhere
 // else; -1 when it is something else or must be stored.
 func (b *Builder) maker(e ir.Edge) int {
@@ -52,7 +49,7 @@ func (b *Builder) maker(e ir.Edge) int {
 		return -1
 	case v.into >= 0:
 		return v.into
-	case hasEpilogue(v.n.Op):
+	case v.n.Op == matmulOp || v.n.Op == layerNormGradOp:
 		return i
 	}
 	return -1

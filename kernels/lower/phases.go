@@ -81,29 +81,22 @@ func covering(list []phase) (front, size int64) {
 
 // convPhases makes a convolution phase by phase.
 func (p *program) convPhases(v *convolution, dims [][]phase, x, w, y *arg) {
-	cover := op.Windows{}
+	one := slices.Repeat([]int64{1}, len(dims))
+	cover, count := op.Windows{Kernel: one, Stride: one, Dilation: one, Base: one}, 1
 	for _, list := range dims {
 		front, size := covering(list)
-		for l, value := range map[*[]int64]int64{&cover.Kernel: 1, &cover.Stride: 1, &cover.Lo: front, &cover.Dilation: 1, &cover.Base: 1, &cover.Out: size} {
-			*l = append(*l, value)
-		}
+		cover.Lo, cover.Out = append(cover.Lo, front), append(cover.Out, size)
+		count *= len(list)
 	}
 	if !slices.Contains(cover.Out, 0) {
 		x = p.padded(x, &cover, zeros, false)
 	}
 	at := make([]int, len(dims))
-	for {
+	for rest := range count {
+		for d := len(at) - 1; d >= 0; d-- {
+			at[d], rest = rest%len(dims[d]), rest/len(dims[d])
+		}
 		p.convPhase(v, dims, at, cover.Lo, x, w, y)
-		d := len(at) - 1
-		for ; d >= 0; d-- {
-			if at[d]++; at[d] < len(dims[d]) {
-				break
-			}
-			at[d] = 0
-		}
-		if d < 0 {
-			return
-		}
 	}
 }
 

@@ -423,7 +423,9 @@ func (m *gemm) doubleBuffered() {
 		*m.out = append(*m.out, prefetch(next, beyond)...)
 		m.multiply(m.let(kir.NMul(stage, kir.NInt(o.BK*m.a.row/4))), m.let(kir.NMul(stage, kir.NInt(o.BK*m.b.row/4))))
 		other := m.let(kir.NSub(kir.NInt(1), stage))
-		m.locate(following(next), other)
+		if m.g.KDims > 0 {
+			m.locate(following(next), other)
+		}
 		store(other)
 		m.barrier()
 		m.assign(which, other)

@@ -47,9 +47,6 @@ func (m *gemm) addTable() {
 
 // locate fills a stage of the table for the block that begins at k0; entries beyond K repeat the last.
 func (m *gemm) locate(k0, stage *kir.Node) {
-	if m.g.KDims == 0 {
-		return
-	}
 	l, bk := m.l, kir.NInt(m.t.BK)
 	body := m.nested(func() {
 		k := m.let(kir.N(kir.OpMin, ir.I32, kir.NAdd(k0, kir.NRem(kir.NLocal(), bk)), kir.NSub(m.param(l.K), kir.NInt(1))))
