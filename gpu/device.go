@@ -17,7 +17,9 @@ const (
 	// bufferAlign is the allocation granularity: the offset alignment that WebGPU guarantees.
 	bufferAlign = 256
 	// maxInFlight bounds the submissions that Run lets pile up.
-	maxInFlight = 8
+	maxInFlight = 32
+	// A long program is submitted in parts, so that the device begins while the host encodes the rest.
+	firstPart, nextParts = 16, 64
 	// softwareUnits and gpuUnits estimate how many workgroups run at once.
 	softwareUnits, gpuUnits = 4, 264
 	// gpuMerge is how many like steps share a dispatch at most.
@@ -282,7 +284,7 @@ func (d *Device) lose(why string) error {
 	return d.lost
 }
 
-// submit sends the pending copies and then records, as one submission.
+// submit sends the pending copies and then records.
 func (d *Device) submit(records []Record, words []uint32) error {
 	if d.lost != nil {
 		return d.lost
@@ -297,6 +299,16 @@ func (d *Device) submit(records []Record, words []uint32) error {
 	if len(records) == 0 {
 		return nil
 	}
+	for n := len(d.pending) + firstPart; len(records) > n+nextParts/2; n = nextParts {
+		if err := d.submitPart(records[:n], words); err != nil {
+			return err
+		}
+		records = records[n:]
+	}
+	return d.submitPart(records, words)
+}
+
+func (d *Device) submitPart(records []Record, words []uint32) error {
 	if err := d.ctx.Submit(records, words); err != nil {
 		return d.wrap(err, "submission")
 	}

@@ -163,12 +163,45 @@ func TestBackpressure(t *testing.T) {
 	p, err := dev.Build([]device.Step{increment(4)}, 1)
 	require.NoError(t, err)
 	b := zeros(t, dev, 4)
-	for range 50 {
+	for range 100 {
 		f, err := dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
 		require.NoError(t, err)
-		if f > 16 {
-			assert.True(t, dev.Done(f-16), "runs pile up: %d", f)
+		if f > 33 {
+			assert.True(t, dev.Done(f-33), "runs pile up: %d", f)
 		}
+	}
+}
+
+// towards halves n floats in place and adds a number.
+func towards(n int, number float64) device.Step {
+	b := kir.NewBuilder("towards", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b.Map()
+	b.Store(at, b.Add(b.Mul(b.Load(at), b.Float(ir.F32, 0.5)), b.Float(ir.F32, number)))
+	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
+}
+
+// TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest; the order stays, uploads come first.
+func TestLongProgramsAreSubmittedInParts(t *testing.T) {
+	for _, c := range []struct{ steps, submits int }{{1, 1}, {48, 1}, {49, 2}, {112, 2}, {113, 3}, {300, 5}} {
+		d := fake.New()
+		dev := open(t, d, gpu.Options{})
+		var steps []device.Step
+		want := float32(0)
+		for i := range c.steps {
+			steps = append(steps, towards(8, float64(i%5)))
+			want = want*0.5 + float32(i%5)
+		}
+		p, err := dev.Build(steps, 1)
+		require.NoError(t, err)
+		b := zeros(t, dev, 8)
+		before := d.Calls.Submit
+		_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{b}})
+		require.NoError(t, err)
+		assert.Equal(t, c.submits, d.Calls.Submit-before, "%d steps", c.steps)
+		got := make([]byte, 4)
+		require.NoError(t, dev.Read(b, ir.F32, 0, got))
+		assert.Equal(t, want, math.Float32frombits(binary.LittleEndian.Uint32(got)), "%d steps", c.steps)
 	}
 }
 

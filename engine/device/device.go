@@ -120,7 +120,7 @@ type Profiler interface {
 	Profiles() []StepTime
 }
 
-// Device is one place where programs run. Methods are called by one goroutine at
+// Device is one place where programs run, and copies are made, in the order of the calls. Methods are called by one goroutine at
 // a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc,
 // ErrDeviceLost when the device is gone, ErrKernelExecution otherwise.
 type Device interface {

@@ -248,9 +248,6 @@ func (x *Executor) admit(p *plan.Plan) error {
 // again gives slots the buffers that they had before, as far as those are free: the
 // device keeps bind groups for them.
 func (x *Executor) again(p *plan.Plan) {
-	for _, pl := range x.Places {
-		pl.Pool.collect()
-	}
 	for i := range p.Slots {
 		s := &p.Slots[i]
 		if s.Kind == plan.External {

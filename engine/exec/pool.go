@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"math"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/device"
@@ -8,39 +9,39 @@ import (
 	"github.com/torchlette/torchlette/engine/plan"
 )
 
-// Pool keeps a device's free buffers by size class.
+// Pool keeps a device's free buffers by size class. A device works in the order of the calls,
+// so a buffer can be handed out again while its last user still runs; only to free it is a
+// wait for that.
 //
 // Invariant: pooled + live bytes <= peak, the high-water mark of live bytes since
-// the last reset. A miss that would break it evicts first, then waits for the fence.
+// the last reset. A miss that would break it evicts first.
 type Pool struct {
 	dev  device.Device
-	free map[int64][]device.Buffer
+	free map[int64][]freeBuffer
 	// at is the place of a free buffer in its list; nil where runs end before the next begins:
 	// the last buffer to come back is then the best.
 	at      map[device.Buffer]int
-	pending []pendingBuffer // in order of fences
-	// done is the last fence known to have completed, asked the last that Release asked for.
-	done, asked device.Fence
-	Live        int64 // bytes handed out
-	Pooled      int64 // bytes kept, pending ones included
-	Peak        int64
-	Count       int // buffers handed out
-	Hits        int64
-	Misses      int64
-	timeout     time.Duration
+	done    device.Fence // the last that is known to have completed
+	Live    int64        // bytes handed out
+	Pooled  int64        // bytes kept
+	Peak    int64
+	Count   int // buffers handed out
+	Hits    int64
+	Misses  int64
+	timeout time.Duration
 	// Limit, when not 0, bounds the live bytes: beyond it Acquire fails as a full device would.
 	Limit int64
 }
 
-type pendingBuffer struct {
-	b     device.Buffer
-	class int64
+// freeBuffer is a buffer with the fence of its last user.
+type freeBuffer struct {
+	device.Buffer
 	fence device.Fence
 }
 
 // NewPool makes an empty pool on d.
 func NewPool(d device.Device, timeout time.Duration) *Pool {
-	p := &Pool{dev: d, free: map[int64][]device.Buffer{}, timeout: timeout}
+	p := &Pool{dev: d, free: map[int64][]freeBuffer{}, timeout: timeout}
 	if d.Caps().Async {
 		p.at = map[device.Buffer]int{}
 	}
@@ -55,25 +56,6 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 	}
 	if b := p.take(c); b != nil {
 		return b, nil
-	}
-	p.collect()
-	if b := p.take(c); b != nil {
-		return b, nil
-	}
-	// Waiting is cheaper than new memory once a window's worth is in flight.
-	if n := len(p.pending); n > 0 && p.Live+p.Pooled+c > p.Peak {
-		for i := range p.pending {
-			if p.pending[i].class == c {
-				if err := p.dev.Wait(p.pending[i].fence, p.timeout, nil); err != nil {
-					return nil, err
-				}
-				p.collect()
-				if b := p.take(c); b != nil {
-					return b, nil
-				}
-				break
-			}
-		}
 	}
 	p.Misses++
 	if err := p.makeRoom(c); err != nil {
@@ -96,7 +78,7 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
 	c := plan.SizeClass(max(bytes, 1))
 	i, ok := p.at[b]
-	if !ok || i >= len(p.free[c]) || p.free[c][i] != b || p.Limit > 0 && p.Live+c > p.Limit {
+	if !ok || i >= len(p.free[c]) || p.free[c][i].Buffer != b || p.Limit > 0 && p.Live+c > p.Limit {
 		return false
 	}
 	p.remove(c, i)
@@ -105,22 +87,14 @@ func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
 	return true
 }
 
-// enter puts a buffer into its free list.
-func (p *Pool) enter(c int64, b device.Buffer) {
-	if p.at != nil {
-		p.at[b] = len(p.free[c])
-	}
-	p.free[c] = append(p.free[c], b)
-}
-
 // remove takes entry i out of a free list.
 func (p *Pool) remove(c int64, i int) device.Buffer {
 	f := p.free[c]
-	b, last := f[i], f[len(f)-1]
+	b, last := f[i].Buffer, f[len(f)-1]
 	f[i] = last
 	p.free[c] = f[:len(f)-1]
 	if p.at != nil {
-		p.at[last] = i
+		p.at[last.Buffer] = i
 		delete(p.at, b)
 	}
 	p.Pooled -= c
@@ -144,86 +118,63 @@ func (p *Pool) handOut(c int64) {
 	p.Peak = max(p.Peak, p.Live)
 }
 
-// makeRoom evicts free buffers, and then waits for pending ones, until c more bytes
-// keep the invariant.
+// makeRoom evicts free buffers until c more bytes keep the invariant.
 func (p *Pool) makeRoom(c int64) error {
 	limit := max(p.Peak, p.Live+c)
 	for p.Live+p.Pooled+c > limit && p.Pooled > 0 {
-		if p.evictOne() {
-			continue
-		}
-		if len(p.pending) == 0 {
-			return nil
-		}
-		if err := p.dev.Wait(p.pending[0].fence, p.timeout, nil); err != nil {
+		if err := p.evictOne(); err != nil {
 			return err
 		}
-		p.collect()
 	}
 	return nil
 }
 
-// evictOne frees one buffer of the largest class that has any.
-func (p *Pool) evictOne() bool {
-	best := int64(-1)
-	for c, f := range p.free {
-		if len(f) > 0 && c > best {
-			best = c
+// evictOne frees one buffer of the largest class that has one whose last user has ended, or else waits for the first that
+// will end.
+func (p *Pool) evictOne() error {
+	if f := p.dev.Submitted(); p.dev.Done(f) {
+		p.done = f
+	}
+	class, at := int64(-1), 0
+	next := device.Fence(math.MaxUint64)
+	for c, list := range p.free {
+		for i := range list {
+			if f := list[i].fence; f > p.done {
+				next = min(next, f)
+			} else if c > class {
+				class, at = c, i
+			}
 		}
 	}
-	if best < 0 {
-		return false
+	if class >= 0 {
+		p.dev.Free(p.remove(class, at))
+		return nil
 	}
-	p.dev.Free(p.remove(best, len(p.free[best])-1))
-	return true
+	if err := p.dev.Wait(next, p.timeout, nil); err != nil {
+		return err
+	}
+	p.done = next
+	return nil
 }
 
-// Release takes a buffer back; it can be acquired again when what was submitted so
-// far has completed.
+// Release takes a buffer back.
 func (p *Pool) Release(b device.Buffer, bytes int64) {
 	c := plan.SizeClass(max(bytes, 1))
 	p.Live -= c
 	p.Count--
 	p.Pooled += c
-	f := p.dev.Submitted()
-	if f <= p.done || f != p.asked && p.passed(f) {
-		p.enter(c, b)
-		return
+	if p.at != nil {
+		p.at[b] = len(p.free[c])
 	}
-	p.asked = f
-	p.pending = append(p.pending, pendingBuffer{b, c, f})
+	p.free[c] = append(p.free[c], freeBuffer{b, p.dev.Submitted()})
 }
 
-// passed reports that f has completed. Asking polls the device.
-func (p *Pool) passed(f device.Fence) bool {
-	if f > p.done && p.dev.Done(f) {
-		p.done = f
-	}
-	return f <= p.done
-}
-
-// collect moves buffers whose fence has passed to the free lists.
-func (p *Pool) collect() {
-	n := 0
-	for n < len(p.pending) && p.passed(p.pending[n].fence) {
-		q := p.pending[n]
-		p.enter(q.class, q.b)
-		n++
-	}
-	if n > 0 {
-		p.pending = append(p.pending[:0], p.pending[n:]...)
-	}
-}
-
-// Trim waits for the pending buffers and frees every one.
+// Trim waits for the last users of the free buffers and frees every one.
 func (p *Pool) Trim() error {
-	if n := len(p.pending); n > 0 {
-		if err := p.dev.Wait(p.pending[n-1].fence, p.timeout, nil); err != nil {
+	for p.Pooled > 0 {
+		if err := p.evictOne(); err != nil {
 			return err
 		}
-	}
-	p.collect()
-	for p.evictOne() {
 	}
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
-// TestReacquire: a buffer comes back to who had it, once its last user has ended, and while
-// nobody else has it.
+// TestReacquire: a buffer comes back to who had it while nobody else has it, also while its last user runs.
 func TestReacquire(t *testing.T) {
 	d := interp.New()
 	d.Lag = true
@@ -48,8 +47,42 @@ func TestReacquire(t *testing.T) {
 	f, err := d.Run(prog, &device.Binding{})
 	require.NoError(t, err)
 	p.Release(bufs[1], 1000)
-	assert.False(t, p.Reacquire(bufs[1], 1000), "its last user runs")
-	require.NoError(t, d.Wait(f, time.Minute, nil))
-	p.collect()
+	assert.False(t, d.Done(f), "its last user runs")
 	assert.True(t, p.Reacquire(bufs[1], 1000))
+}
+
+// TestEviction: of what has ended the largest goes first; where nothing has, the pool waits for who ends next, not for all.
+func TestEviction(t *testing.T) {
+	d := interp.New()
+	d.Lag = true
+	p := NewPool(d, time.Minute)
+	prog, err := d.Build(nil, 0)
+	require.NoError(t, err)
+	var fences []device.Fence
+	sizes := []int64{4000, 1000, 64000}
+	var bufs []device.Buffer
+	for _, bytes := range sizes {
+		b, err := p.Acquire(bytes)
+		require.NoError(t, err)
+		bufs = append(bufs, b)
+	}
+	for i, b := range bufs {
+		f, err := d.Run(prog, &device.Binding{})
+		require.NoError(t, err)
+		fences = append(fences, f)
+		p.Release(b, sizes[i])
+	}
+	require.NoError(t, d.Wait(fences[1], time.Minute, nil))
+	p.done = fences[1]
+	has := func(i int) bool { _, ok := p.at[bufs[i]]; return ok }
+	require.NoError(t, p.evictOne())
+	assert.Equal(t, []bool{false, true, true}, []bool{has(0), has(1), has(2)}, "4000 bytes: the 64000 are in use")
+	require.NoError(t, p.evictOne())
+	assert.Equal(t, []bool{false, false, true}, []bool{has(0), has(1), has(2)})
+	require.NoError(t, p.evictOne())
+	assert.True(t, has(2), "it waited")
+	assert.True(t, d.Done(fences[2]))
+	require.NoError(t, p.evictOne())
+	assert.Zero(t, p.Pooled)
+	assert.Zero(t, d.Live)
 }
