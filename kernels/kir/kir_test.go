@@ -280,6 +280,25 @@ func TestLockstepFindsRaces(t *testing.T) {
 	}
 }
 
+// A vector of a workgroup array can be stored lane by lane; arrays of single elements have no lanes.
+func TestLanesOfWorkgroupVectors(t *testing.T) {
+	p := &kir.Proc{Name: "lanes", Workgroup: 4, Params: []kir.Param{{Kind: kir.Size, Type: ir.I64}},
+		Groups: []kir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []kir.ProcBuf{{Type: ir.I32, Access: kir.Write, Vec: 1}},
+		Shared: []kir.SharedArray{{Type: ir.I32, Len: 2, Vec: 4}}}
+	p.Body = []kir.Stmt{
+		{Op: kir.SSharedSet, Ref: 0, A: kir.NInt(1), C: kir.NSub(kir.NInt(3), kir.NLocal()), B: kir.NLocal()},
+		{Op: kir.SBarrier},
+		{Op: kir.SStore, Ref: 0, A: kir.NLocal(), B: p.NSharedElement(0, kir.NAdd(kir.NInt(4), kir.NLocal()))},
+	}
+	require.NoError(t, kir.VerifyProc(p))
+	out := make([]byte, 16)
+	_, err := kir.InterpretProc(p, []uint64{4}, [][]byte{out})
+	require.NoError(t, err)
+	require.Equal(t, []byte{3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, out)
+	p.Shared[0] = kir.SharedArray{Type: ir.I32, Len: 8, Vec: 1}
+	require.ErrorContains(t, kir.VerifyProc(p), "a lane of no vector")
+}
+
 func TestGridFolds(t *testing.T) {
 	p := &kir.Proc{Groups: []kir.GroupFactor{{Params: []int{0, 1}, Per: 256}, {Params: []int{2}, Per: 1}}}
 	require.Equal(t, [3]uint32{0, 1, 1}, p.Grid([]uint64{0, 5, 1}))

@@ -138,7 +138,7 @@ const (
 	SIf                      // if A: Body, else Else
 	SBarrier                 // workgroup barrier for Shared; in uniform control flow
 	SStore                   // buffer Ref at A (as PLoad) = B
-	SSharedSet               // array Ref at A (as PShared) = B
+	SSharedSet               // array Ref at A (as PShared) = B; with C, lane C of vector A = B
 	SAtomic                  // buffer Ref at A combined with B by Mode
 	SFault                   // report event and element B (I32 or I64) where A holds
 )

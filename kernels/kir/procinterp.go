@@ -236,7 +236,11 @@ func (m *lockstep) sharedSet(s *Stmt, lane int) error {
 	if err != nil {
 		return err
 	}
-	cells, err := m.cells(s.Ref, s.A, s.B.Width, lane)
+	at := s.A
+	if s.C != nil {
+		at = NAdd(NMul(s.A, NInt(4)), s.C)
+	}
+	cells, err := m.cells(s.Ref, at, s.B.Width, lane)
 	if err != nil {
 		return err
 	}

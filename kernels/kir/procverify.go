@@ -108,6 +108,9 @@ func (v *procVerifier) stmt(s *Stmt) error {
 		if s.Ref < 0 || s.Ref >= len(v.p.Shared) || v.p.Shared[s.Ref].Type != s.B.Type || s.B.Width > v.p.Shared[s.Ref].Vec {
 			return fmt.Errorf("workgroup array %d does not take this value", s.Ref)
 		}
+		if s.C != nil && (s.C.Type != ir.I32 || s.B.Width != 1 || v.p.Shared[s.Ref].Vec != 4) {
+			return fmt.Errorf("workgroup array %d: a lane of no vector", s.Ref)
+		}
 		return nil
 	case SFault:
 		if !v.p.Checks || s.A.Type != ir.Bool || !s.B.Type.IsInt() {

@@ -66,8 +66,9 @@ type gemm struct {
 	n0 *kir.Node
 	// part is this workgroup's share of K, from k0 up to k1.
 	part, k0, k1 *kir.Node
-	// rows and cols are where this thread's pieces begin in the block.
+	// rows and cols are where this thread's pieces begin in the block; row and col are the first of them, in vectors.
 	rows, cols []*kir.Node
+	row, col   *kir.Node
 	acc4       [][]int // [row][piece of columns]: variables of four columns
 	sums       []int   // of the summed operand, by load: variables
 }
@@ -94,10 +95,12 @@ func (op *operand) unit() int {
 // tileLoad is one load of this thread: an element or a vector.
 type tileLoad struct {
 	fixed *kir.Node // address without k, in units of the load
+	first *kir.Node // address in a block that begins at k = 0, likewise
 	k     *kir.Node // k in the block
 	row   place     // likewise, in units of the load
-	dst   *kir.Node // element of the shared tile
-	reg   int       // variable
+	// Where it goes in the shared tile: a vector and, unless whole vectors are stored, a lane of it.
+	vector, lane *kir.Node
+	reg          int // variable
 }
 
 func (m *gemm) generate() {
@@ -182,6 +185,7 @@ func (m *gemm) lanes() {
 	laneRow, laneCol := m.pairs(lane, lc)
 	row := m.let(kir.NAdd(kir.NMul(kir.NDiv(warp, across), kir.NInt(o.WM)), kir.NMul(laneRow, kir.NInt(4))))
 	col := m.let(kir.NAdd(kir.NMul(kir.NRem(warp, across), kir.NInt(o.WN)), kir.NMul(laneCol, kir.NInt(4))))
+	m.row, m.col = m.let(kir.NDiv(row, kir.NInt(4))), m.let(kir.NDiv(col, kir.NInt(4)))
 	for i := range o.TM / 4 {
 		m.rows = append(m.rows, m.let(kir.NAdd(row, kir.NInt(4*lr*i))))
 	}
@@ -233,7 +237,14 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int
 			fixed[xs[i]] = m.let(scale(kir.NAdd(base, at)))
 		}
 		k := m.let(kir.NMul(m.node(ks[i]), kir.NInt(kUnit)))
-		ld := tileLoad{k: k, row: ks[i], fixed: fixed[xs[i]], dst: m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x)), reg: -1}
+		dst := m.let(kir.NAdd(kir.NMul(k, kir.NInt(op.row)), x))
+		ld := tileLoad{k: k, row: ks[i], fixed: fixed[xs[i]], vector: m.let(kir.NDiv(dst, kir.NInt(4))), reg: -1}
+		if !vec || alongK {
+			ld.lane = m.let(kir.NRem(dst, kir.NInt(4)))
+		}
+		if m.g.KDims == 0 {
+			ld.first = m.let(kir.NAdd(ld.fixed, m.alongK(&op, k)))
+		}
 		if o.Double {
 			ld.reg, _ = m.variable(zero)
 		}
@@ -284,9 +295,29 @@ func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
 	return rows, units
 }
 
+// alongK is what k adds to the addresses of op.
+func (m *gemm) alongK(op *operand, k *kir.Node) *kir.Node {
+	if op.vec && op.alongK {
+		return kir.NDiv(k, kir.NInt(4))
+	}
+	return kir.NMul(k, op.kStride)
+}
+
+// blockStart is what k0, where a block begins, adds to the addresses of op; nil where loads are found one by one.
+func (m *gemm) blockStart(op *operand, k0, limit *kir.Node) *kir.Node {
+	if limit != nil || m.g.KDims > 0 {
+		return nil
+	}
+	return m.let(m.alongK(op, k0))
+}
+
 // fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. Reads are those of the table so far.
-func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node, reads tableReads) *kir.Node {
+// What k0 adds to addresses is `along`, where there is no limit.
+func (m *gemm) fetch(op *operand, i int, k0, limit, along *kir.Node, reads tableReads) *kir.Node {
 	ld := op.loads[i]
+	if limit == nil && m.g.KDims == 0 {
+		return m.let(kir.NLoad(op.buf, m.work(), op.unit(), m.let(kir.NAdd(ld.first, along))))
+	}
 	k := kir.NAdd(k0, ld.k)
 	at := k
 	if limit != nil {
@@ -300,10 +331,8 @@ func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node, reads tableReads) 
 	switch {
 	case m.g.KDims > 0:
 		at = m.located(op, &ld, reads)
-	case op.vec && op.alongK:
-		at = kir.NDiv(at, kir.NInt(4))
 	default:
-		at = kir.NMul(at, op.kStride)
+		at = m.alongK(op, at)
 	}
 	v := m.let(kir.NLoad(op.buf, m.work(), op.unit(), m.let(kir.NAdd(ld.fixed, at))))
 	if limit != nil {
@@ -312,19 +341,20 @@ func (m *gemm) fetch(op *operand, i int, k0, limit *kir.Node, reads tableReads) 
 	return v
 }
 
-// deposit writes a fetched value to the shared tile; stage is the element where the tile begins.
+// deposit writes a fetched value to the shared tile; stage is the vector where the tile begins.
 func (m *gemm) deposit(op *operand, i int, v, stage *kir.Node) {
-	dst := kir.NAdd(stage, op.loads[i].dst)
-	switch {
-	case op.vec && op.alongK:
-		v = m.let(v)
-		for c := range 4 {
-			m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(kir.NAdd(dst, kir.NInt(c*op.row))), B: kir.NLane(v, c)})
-		}
-	case op.vec:
-		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: kir.NDiv(dst, kir.NInt(4)), B: v})
-	default:
-		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(dst), B: v})
+	ld := op.loads[i]
+	at := m.let(kir.NAdd(stage, ld.vector))
+	set := func(at, v *kir.Node) {
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: at, B: v, C: ld.lane})
+	}
+	if !op.vec || !op.alongK {
+		set(at, v)
+		return
+	}
+	v = m.let(v)
+	for c := range 4 {
+		set(kir.NAdd(at, kir.NInt(c*op.row/4)), kir.NLane(v, c))
 	}
 }
 
@@ -353,8 +383,9 @@ func (m *gemm) singleBuffered() {
 		}
 		reads := tableReads{}
 		for _, op := range m.operands() {
+			along := m.blockStart(op, k0, limit)
 			for i := range op.loads {
-				m.deposit(op, i, m.addToSum(op, i, m.fetch(op, i, k0, limit, reads)), kir.NInt(0))
+				m.deposit(op, i, m.addToSum(op, i, m.fetch(op, i, k0, limit, along, reads)), kir.NInt(0))
 			}
 		}
 		m.barrier()
@@ -372,15 +403,16 @@ func (m *gemm) doubleBuffered() {
 		return m.nested(func() {
 			reads := tableReads{}
 			for _, op := range m.operands() {
+				along := m.blockStart(op, k0, limit)
 				for i := range op.loads {
-					m.assign(op.loads[i].reg, m.fetch(op, i, k0, limit, reads))
+					m.assign(op.loads[i].reg, m.fetch(op, i, k0, limit, along, reads))
 				}
 			}
 		})
 	}
 	store := func(stage *kir.Node) {
 		for _, op := range m.operands() {
-			first := m.let(kir.NMul(stage, kir.NInt(o.BK*op.row)))
+			first := m.let(kir.NMul(stage, kir.NInt(o.BK*op.row/4)))
 			for i := range op.loads {
 				m.deposit(op, i, m.p.NVar(op.loads[i].reg), first)
 			}
@@ -447,35 +479,33 @@ func (m *gemm) accumulators() {
 
 // multiply adds the product of the shared tiles, which begin at vectors a0 and b0.
 func (m *gemm) multiply(a0, b0 *kir.Node) {
-	start := func(first *kir.Node, pieces []*kir.Node) []*kir.Node {
-		var v []*kir.Node
-		for _, p := range pieces {
-			v = append(v, m.let(kir.NAdd(first, kir.NDiv(p, kir.NInt(4)))))
-		}
-		return v
-	}
-	as, bs := start(a0, m.rows), start(b0, m.cols)
+	o := m.t
+	a0, b0 = m.let(kir.NAdd(a0, m.row)), m.let(kir.NAdd(b0, m.col))
 	step := func(k *kir.Node) {
-		read := func(op *operand, from []*kir.Node) []*kir.Node {
+		read := func(op *operand, first *kir.Node, pieces, apart int) []*kir.Node {
+			at := kir.NAdd(first, kir.NMul(k, kir.NInt(op.row/4)))
 			var v []*kir.Node
-			for _, f := range from {
-				v = append(v, m.let(m.p.NShared(op.array, kir.NAdd(f, kir.NMul(k, kir.NInt(op.row/4))))))
+			for i := range pieces {
+				v = append(v, m.let(m.p.NShared(op.array, kir.NAdd(at, kir.NInt(i*apart)))))
 			}
 			return v
 		}
-		a, b := read(&m.a, as), read(&m.b, bs)
-		for r := range m.t.TM {
+		a, b := read(&m.a, a0, o.TM/4, o.WM/o.TM), read(&m.b, b0, o.TN/4, o.WN/o.TN)
+		for r := range o.TM {
 			for j := range b {
+				if o.Snake && r%2 == 1 {
+					j = len(b) - 1 - j
+				}
 				acc := m.acc4[r][j]
 				m.assign(acc, m.multiplyAdd(kir.NSplat(kir.NLane(a[r/4], r%4)), b[j], m.p.NVar(acc)))
 			}
 		}
 	}
-	if m.t.Rolled {
-		m.loop(kir.NInt(0), kir.NInt(m.t.BK), kir.NInt(1), step)
+	if o.Rolled {
+		m.loop(kir.NInt(0), kir.NInt(o.BK), kir.NInt(1), step)
 		return
 	}
-	for k := range m.t.BK {
+	for k := range o.BK {
 		m.nestedInline(func() { step(kir.NInt(k)) })
 	}
 }

@@ -115,11 +115,8 @@ func (m *gemm) leaveSums() {
 		if i > 0 && v == m.sums[0] {
 			break
 		}
-		at := op.loads[i].dst
-		if op.acrossX() {
-			at = kir.NDiv(at, kir.NInt(4))
-		}
-		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: m.let(at), B: m.p.NVar(v)})
+		ld := op.loads[i]
+		m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: op.array, A: ld.vector, B: m.p.NVar(v), C: ld.lane})
 	}
 	m.barrier()
 	size, first, other := m.sumsAt()

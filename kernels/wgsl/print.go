@@ -259,7 +259,11 @@ func (w *writer) stmt(s *kir.Stmt, d int) {
 		if s.B.Type == ir.Bool {
 			v = "u32(" + v + ")"
 		}
-		w.line(d, "%s = %s;", w.sharedPlace(s.Ref, w.expr(s.A), s.B.Width), v)
+		to := w.sharedPlace(s.Ref, w.expr(s.A), s.B.Width)
+		if s.C != nil {
+			to = fmt.Sprintf("s%d[%s][%s]", s.Ref, w.expr(s.A), w.expr(s.C))
+		}
+		w.line(d, "%s = %s;", to, v)
 	case kir.SFault:
 		w.fault(s, d)
 	}

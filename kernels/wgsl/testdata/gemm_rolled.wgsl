@@ -69,93 +69,95 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v14 = i32(u32(i32(u32(v12) % u32(16i))) / u32(2i));
   let v15 = ((v11 * 16i) + (v13 * 4i));
   let v16 = (v14 * 4i);
-  let v17 = i32(u32(P.p4) / u32(4i));
-  let v18 = i32(u32(lid) / u32(2i));
-  let v19 = i32(u32(lid) % u32(2i));
-  let v20 = i32(u32((P.p5 + (min((v8 + v18), (P.p0 - 1i)) * P.p3))) / u32(4i));
-  let v21 = (v19 * 4i);
-  let v22 = ((v21 * 36i) + v18);
-  let v23 = i32(u32(P.p6) / u32(4i));
-  let v24 = i32(u32(lid) / u32(8i));
-  let v25 = i32(u32(lid) % u32(8i));
-  let v26 = (v25 * 4i);
-  let v27 = i32(u32((P.p8 + min((v9 + v26), (P.p1 - 4i)))) / u32(4i));
-  let v28 = ((v24 * 36i) + v26);
-  var v29: vec4<f32> = vec4<f32>(0f);
-  var v30: vec4<f32> = vec4<f32>(0f);
-  var v31: vec4<f32> = vec4<f32>(0f);
-  var v32: vec4<f32> = vec4<f32>(0f);
-  for (var v33: i32 = 0i; v33 < P.p2; v33 += 8i) {
-    let v34 = (v33 + v21);
-    let v35 = min(v34, (P.p2 - 4i));
-    let v36 = (v20 + i32(u32(v35) / u32(4i)));
-    let v37 = b0[v36];
-    let v38 = select(vec4<f32>(0f), v37, vec4<bool>((v34 < P.p2)));
-    s0[v22 >> 2u][v22 & 3i] = v38.x;
-    let v39 = (v22 + 36i);
-    s0[v39 >> 2u][v39 & 3i] = v38.y;
-    let v40 = (v22 + 72i);
-    s0[v40 >> 2u][v40 & 3i] = v38.z;
-    let v41 = (v22 + 108i);
-    s0[v41 >> 2u][v41 & 3i] = v38.w;
-    let v42 = (v33 + v24);
-    let v43 = min(v42, (P.p2 - 1i));
-    let v44 = (v27 + (v43 * v23));
-    let v45 = b1[v44];
-    s1[i32(u32(v28) / u32(4i))] = select(vec4<f32>(0f), v45, vec4<bool>((v42 < P.p2)));
+  let v17 = i32(u32(v15) / u32(4i));
+  let v18 = i32(u32(v16) / u32(4i));
+  let v19 = i32(u32(P.p4) / u32(4i));
+  let v20 = i32(u32(lid) / u32(2i));
+  let v21 = i32(u32(lid) % u32(2i));
+  let v22 = i32(u32((P.p5 + (min((v8 + v20), (P.p0 - 1i)) * P.p3))) / u32(4i));
+  let v23 = (v21 * 4i);
+  let v24 = ((v23 * 36i) + v20);
+  let v25 = i32(u32(v24) / u32(4i));
+  let v26 = i32(u32(v24) % u32(4i));
+  let v27 = (v22 + i32(u32(v23) / u32(4i)));
+  let v28 = i32(u32(P.p6) / u32(4i));
+  let v29 = i32(u32(lid) / u32(8i));
+  let v30 = i32(u32(lid) % u32(8i));
+  let v31 = (v30 * 4i);
+  let v32 = i32(u32((P.p8 + min((v9 + v31), (P.p1 - 4i)))) / u32(4i));
+  let v33 = ((v29 * 36i) + v31);
+  let v34 = i32(u32(v33) / u32(4i));
+  let v35 = (v32 + (v29 * v28));
+  var v36: vec4<f32> = vec4<f32>(0f);
+  var v37: vec4<f32> = vec4<f32>(0f);
+  var v38: vec4<f32> = vec4<f32>(0f);
+  var v39: vec4<f32> = vec4<f32>(0f);
+  for (var v40: i32 = 0i; v40 < P.p2; v40 += 8i) {
+    let v41 = (v40 + v23);
+    let v42 = min(v41, (P.p2 - 4i));
+    let v43 = (v22 + i32(u32(v42) / u32(4i)));
+    let v44 = b0[v43];
+    let v45 = select(vec4<f32>(0f), v44, vec4<bool>((v41 < P.p2)));
+    s0[v25][v26] = v45.x;
+    s0[(v25 + 9i)][v26] = v45.y;
+    s0[(v25 + 18i)][v26] = v45.z;
+    s0[(v25 + 27i)][v26] = v45.w;
+    let v46 = (v40 + v29);
+    let v47 = min(v46, (P.p2 - 1i));
+    let v48 = (v32 + (v47 * v28));
+    let v49 = b1[v48];
+    s1[v34] = select(vec4<f32>(0f), v49, vec4<bool>((v46 < P.p2)));
     workgroupBarrier();
-    let v46 = i32(u32(v15) / u32(4i));
-    let v47 = i32(u32(v16) / u32(4i));
-    for (var v48: i32 = 0i; v48 < 8i; v48 += 1i) {
-      let v49 = s0[(v46 + (v48 * 9i))];
-      let v50 = s1[(v47 + (v48 * 9i))];
-      v29 = fma(vec4<f32>(v49.x), v50, v29);
-      v30 = fma(vec4<f32>(v49.y), v50, v30);
-      v31 = fma(vec4<f32>(v49.z), v50, v31);
-      v32 = fma(vec4<f32>(v49.w), v50, v32);
+    for (var v50: i32 = 0i; v50 < 8i; v50 += 1i) {
+      let v51 = s0[(v17 + (v50 * 9i))];
+      let v52 = s1[(v18 + (v50 * 9i))];
+      v36 = fma(vec4<f32>(v51.x), v52, v36);
+      v37 = fma(vec4<f32>(v51.y), v52, v37);
+      v38 = fma(vec4<f32>(v51.z), v52, v38);
+      v39 = fma(vec4<f32>(v51.w), v52, v39);
     }
     workgroupBarrier();
   }
-  let v51 = (v9 + v16);
-  let v52 = (P.p10 + (min(v51, (P.p1 - 1i)) * P.p9));
-  let v53 = b2[v52];
-  let v54 = (P.p10 + (min((v51 + 1i), (P.p1 - 1i)) * P.p9));
+  let v53 = (v9 + v16);
+  let v54 = (P.p10 + (min(v53, (P.p1 - 1i)) * P.p9));
   let v55 = b2[v54];
-  let v56 = (P.p10 + (min((v51 + 2i), (P.p1 - 1i)) * P.p9));
+  let v56 = (P.p10 + (min((v53 + 1i), (P.p1 - 1i)) * P.p9));
   let v57 = b2[v56];
-  let v58 = (P.p10 + (min((v51 + 3i), (P.p1 - 1i)) * P.p9));
+  let v58 = (P.p10 + (min((v53 + 2i), (P.p1 - 1i)) * P.p9));
   let v59 = b2[v58];
-  let v60 = vec4<f32>(v53, v55, v57, v59);
-  let v61 = (v8 + v15);
-  if (((v61 < P.p0) & (v51 < P.p1))) {
-    let v62 = (v61 * P.p1);
-    let v63 = (v29 + v60);
-    let v64 = ((vec4<f32>(0.5f) * v63) * (vec4<f32>(1f) + erf_f32x4((v63 * vec4<f32>(0.70710677f)))));
-    let v65 = i32(u32((v62 + v51)) / u32(4i));
-    b3[v65] = v64;
+  let v60 = (P.p10 + (min((v53 + 3i), (P.p1 - 1i)) * P.p9));
+  let v61 = b2[v60];
+  let v62 = vec4<f32>(v55, v57, v59, v61);
+  let v63 = (v8 + v15);
+  if (((v63 < P.p0) & (v53 < P.p1))) {
+    let v64 = (v63 * P.p1);
+    let v65 = (v36 + v62);
+    let v66 = ((vec4<f32>(0.5f) * v65) * (vec4<f32>(1f) + erf_f32x4((v65 * vec4<f32>(0.70710677f)))));
+    let v67 = i32(u32((v64 + v53)) / u32(4i));
+    b3[v67] = v66;
   }
-  let v66 = (v8 + (v15 + 1i));
-  if (((v66 < P.p0) & (v51 < P.p1))) {
-    let v67 = (v66 * P.p1);
-    let v68 = (v30 + v60);
-    let v69 = ((vec4<f32>(0.5f) * v68) * (vec4<f32>(1f) + erf_f32x4((v68 * vec4<f32>(0.70710677f)))));
-    let v70 = i32(u32((v67 + v51)) / u32(4i));
-    b3[v70] = v69;
+  let v68 = (v8 + (v15 + 1i));
+  if (((v68 < P.p0) & (v53 < P.p1))) {
+    let v69 = (v68 * P.p1);
+    let v70 = (v37 + v62);
+    let v71 = ((vec4<f32>(0.5f) * v70) * (vec4<f32>(1f) + erf_f32x4((v70 * vec4<f32>(0.70710677f)))));
+    let v72 = i32(u32((v69 + v53)) / u32(4i));
+    b3[v72] = v71;
   }
-  let v71 = (v8 + (v15 + 2i));
-  if (((v71 < P.p0) & (v51 < P.p1))) {
-    let v72 = (v71 * P.p1);
-    let v73 = (v31 + v60);
-    let v74 = ((vec4<f32>(0.5f) * v73) * (vec4<f32>(1f) + erf_f32x4((v73 * vec4<f32>(0.70710677f)))));
-    let v75 = i32(u32((v72 + v51)) / u32(4i));
-    b3[v75] = v74;
+  let v73 = (v8 + (v15 + 2i));
+  if (((v73 < P.p0) & (v53 < P.p1))) {
+    let v74 = (v73 * P.p1);
+    let v75 = (v38 + v62);
+    let v76 = ((vec4<f32>(0.5f) * v75) * (vec4<f32>(1f) + erf_f32x4((v75 * vec4<f32>(0.70710677f)))));
+    let v77 = i32(u32((v74 + v53)) / u32(4i));
+    b3[v77] = v76;
   }
-  let v76 = (v8 + (v15 + 3i));
-  if (((v76 < P.p0) & (v51 < P.p1))) {
-    let v77 = (v76 * P.p1);
-    let v78 = (v32 + v60);
-    let v79 = ((vec4<f32>(0.5f) * v78) * (vec4<f32>(1f) + erf_f32x4((v78 * vec4<f32>(0.70710677f)))));
-    let v80 = i32(u32((v77 + v51)) / u32(4i));
-    b3[v80] = v79;
+  let v78 = (v8 + (v15 + 3i));
+  if (((v78 < P.p0) & (v53 < P.p1))) {
+    let v79 = (v78 * P.p1);
+    let v80 = (v39 + v62);
+    let v81 = ((vec4<f32>(0.5f) * v80) * (vec4<f32>(1f) + erf_f32x4((v80 * vec4<f32>(0.70710677f)))));
+    let v82 = i32(u32((v79 + v53)) / u32(4i));
+    b3[v82] = v81;
   }
 }

@@ -43,84 +43,89 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v19 = i32(u32(i32(u32(v17) % u32(16i))) / u32(2i));
   let v20 = ((v16 * 16i) + (v18 * 4i));
   let v21 = (v19 * 4i);
-  let v22 = i32(u32(P.p4) / u32(4i));
-  let v23 = i32(u32(lid) / u32(8i));
-  let v24 = i32(u32(lid) % u32(8i));
-  let v25 = (v24 * 4i);
-  let v26 = i32(u32((P.p5 + min((v13 + v25), (P.p0 - 4i)))) / u32(4i));
-  let v27 = ((v23 * 36i) + v25);
-  let v28 = i32(u32(P.p6) / u32(4i));
-  let v29 = i32(u32(lid) / u32(8i));
-  let v30 = i32(u32(lid) % u32(8i));
-  let v31 = (v30 * 4i);
-  let v32 = i32(u32((P.p8 + min((v14 + v31), (P.p1 - 4i)))) / u32(4i));
-  let v33 = ((v29 * 36i) + v31);
-  var v34: vec4<f32> = vec4<f32>(0f);
-  var v35: vec4<f32> = vec4<f32>(0f);
-  var v36: vec4<f32> = vec4<f32>(0f);
-  var v37: vec4<f32> = vec4<f32>(0f);
-  var v38: vec4<f32> = vec4<f32>(0f);
-  for (var v39: i32 = v2; v39 < v3; v39 += 8i) {
-    let v40 = (v26 + ((v39 + v23) * v22));
-    let v41 = b0[v40];
-    v38 = (v38 + v41);
-    s0[i32(u32(v27) / u32(4i))] = v41;
-    let v42 = (v32 + ((v39 + v29) * v28));
-    let v43 = b1[v42];
-    s1[i32(u32(v33) / u32(4i))] = v43;
+  let v22 = i32(u32(v20) / u32(4i));
+  let v23 = i32(u32(v21) / u32(4i));
+  let v24 = i32(u32(P.p4) / u32(4i));
+  let v25 = i32(u32(lid) / u32(8i));
+  let v26 = i32(u32(lid) % u32(8i));
+  let v27 = (v26 * 4i);
+  let v28 = i32(u32((P.p5 + min((v13 + v27), (P.p0 - 4i)))) / u32(4i));
+  let v29 = ((v25 * 36i) + v27);
+  let v30 = i32(u32(v29) / u32(4i));
+  let v31 = (v28 + (v25 * v24));
+  let v32 = i32(u32(P.p6) / u32(4i));
+  let v33 = i32(u32(lid) / u32(8i));
+  let v34 = i32(u32(lid) % u32(8i));
+  let v35 = (v34 * 4i);
+  let v36 = i32(u32((P.p8 + min((v14 + v35), (P.p1 - 4i)))) / u32(4i));
+  let v37 = ((v33 * 36i) + v35);
+  let v38 = i32(u32(v37) / u32(4i));
+  let v39 = (v36 + (v33 * v32));
+  var v40: vec4<f32> = vec4<f32>(0f);
+  var v41: vec4<f32> = vec4<f32>(0f);
+  var v42: vec4<f32> = vec4<f32>(0f);
+  var v43: vec4<f32> = vec4<f32>(0f);
+  var v44: vec4<f32> = vec4<f32>(0f);
+  for (var v45: i32 = v2; v45 < v3; v45 += 8i) {
+    let v46 = (v45 * v24);
+    let v47 = (v31 + v46);
+    let v48 = b0[v47];
+    v44 = (v44 + v48);
+    s0[v30] = v48;
+    let v49 = (v45 * v32);
+    let v50 = (v39 + v49);
+    let v51 = b1[v50];
+    s1[v38] = v51;
     workgroupBarrier();
-    let v44 = i32(u32(v20) / u32(4i));
-    let v45 = i32(u32(v21) / u32(4i));
-    for (var v46: i32 = 0i; v46 < 8i; v46 += 1i) {
-      let v47 = s0[(v44 + (v46 * 9i))];
-      let v48 = s1[(v45 + (v46 * 9i))];
-      v34 = fma(vec4<f32>(v47.x), v48, v34);
-      v35 = fma(vec4<f32>(v47.y), v48, v35);
-      v36 = fma(vec4<f32>(v47.z), v48, v36);
-      v37 = fma(vec4<f32>(v47.w), v48, v37);
+    for (var v52: i32 = 0i; v52 < 8i; v52 += 1i) {
+      let v53 = s0[(v22 + (v52 * 9i))];
+      let v54 = s1[(v23 + (v52 * 9i))];
+      v40 = fma(vec4<f32>(v53.x), v54, v40);
+      v41 = fma(vec4<f32>(v53.y), v54, v41);
+      v42 = fma(vec4<f32>(v53.z), v54, v42);
+      v43 = fma(vec4<f32>(v53.w), v54, v43);
     }
     workgroupBarrier();
   }
-  let v49 = i32(u32(v27) / u32(4i));
-  s0[v49] = v38;
+  s0[v30] = v44;
   workgroupBarrier();
-  let v50 = (v13 + (lid * 4i));
-  if ((((v14 < 1i) & (lid < 8i)) & (v50 < P.p0))) {
-    let v51 = s0[lid];
-    let v52 = (v51 + s0[(lid + 9i)]);
-    let v53 = (v52 + s0[(lid + 18i)]);
-    let v54 = (v53 + s0[(lid + 27i)]);
-    let v55 = (v54 + s0[(lid + 36i)]);
-    let v56 = (v55 + s0[(lid + 45i)]);
-    let v57 = (v56 + s0[(lid + 54i)]);
-    let v58 = (v57 + s0[(lid + 63i)]);
-    let v59 = i32(u32((P.p1 + 3i)) / u32(4i));
-    let v60 = i32(u32((P.p0 + 3i)) / u32(4i));
-    let v61 = (((2i * P.p0) * v59) + i32(u32(v50) / u32(4i)));
-    let v62 = (v61 + (v0 * v60));
-    b4[v62] = v58;
+  let v55 = (v13 + (lid * 4i));
+  if ((((v14 < 1i) & (lid < 8i)) & (v55 < P.p0))) {
+    let v56 = s0[lid];
+    let v57 = (v56 + s0[(lid + 9i)]);
+    let v58 = (v57 + s0[(lid + 18i)]);
+    let v59 = (v58 + s0[(lid + 27i)]);
+    let v60 = (v59 + s0[(lid + 36i)]);
+    let v61 = (v60 + s0[(lid + 45i)]);
+    let v62 = (v61 + s0[(lid + 54i)]);
+    let v63 = (v62 + s0[(lid + 63i)]);
+    let v64 = i32(u32((P.p1 + 3i)) / u32(4i));
+    let v65 = i32(u32((P.p0 + 3i)) / u32(4i));
+    let v66 = (((2i * P.p0) * v64) + i32(u32(v55) / u32(4i)));
+    let v67 = (v66 + (v0 * v65));
+    b4[v67] = v63;
   }
-  let v63 = (v0 * P.p0);
-  let v64 = i32(u32((P.p1 + 3i)) / u32(4i));
-  let v65 = (v14 + v21);
-  let v66 = (v13 + v20);
-  if (((v66 < P.p0) & (v65 < P.p1))) {
-    let v67 = (((v63 + v66) * v64) + i32(u32(v65) / u32(4i)));
-    b4[v67] = v34;
+  let v68 = (v0 * P.p0);
+  let v69 = i32(u32((P.p1 + 3i)) / u32(4i));
+  let v70 = (v14 + v21);
+  let v71 = (v13 + v20);
+  if (((v71 < P.p0) & (v70 < P.p1))) {
+    let v72 = (((v68 + v71) * v69) + i32(u32(v70) / u32(4i)));
+    b4[v72] = v40;
   }
-  let v68 = (v13 + (v20 + 1i));
-  if (((v68 < P.p0) & (v65 < P.p1))) {
-    let v69 = (((v63 + v68) * v64) + i32(u32(v65) / u32(4i)));
-    b4[v69] = v35;
+  let v73 = (v13 + (v20 + 1i));
+  if (((v73 < P.p0) & (v70 < P.p1))) {
+    let v74 = (((v68 + v73) * v69) + i32(u32(v70) / u32(4i)));
+    b4[v74] = v41;
   }
-  let v70 = (v13 + (v20 + 2i));
-  if (((v70 < P.p0) & (v65 < P.p1))) {
-    let v71 = (((v63 + v70) * v64) + i32(u32(v65) / u32(4i)));
-    b4[v71] = v36;
+  let v75 = (v13 + (v20 + 2i));
+  if (((v75 < P.p0) & (v70 < P.p1))) {
+    let v76 = (((v68 + v75) * v69) + i32(u32(v70) / u32(4i)));
+    b4[v76] = v42;
   }
-  let v72 = (v13 + (v20 + 3i));
-  if (((v72 < P.p0) & (v65 < P.p1))) {
-    let v73 = (((v63 + v72) * v64) + i32(u32(v65) / u32(4i)));
-    b4[v73] = v37;
+  let v77 = (v13 + (v20 + 3i));
+  if (((v77 < P.p0) & (v70 < P.p1))) {
+    let v78 = (((v68 + v77) * v69) + i32(u32(v70) / u32(4i)));
+    b4[v78] = v43;
   }
 }
