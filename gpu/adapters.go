@@ -32,9 +32,15 @@ type Options struct {
 	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; the device
 	// counts as lost after it. 0: two minutes.
 	WaitTimeout time.Duration
-	// CacheDir holds the results of the accuracy probe; "": a folder in the user's
+	// CacheDir holds the results of the accuracy probe and of timed tiles; "": a folder in the user's
 	// cache directory; "-": none are kept.
 	CacheDir string
+	// Autotune begins with [Device.SetAutotune] on.
+	Autotune bool
+	// Warn is told what the user should know and no call fails for; nil: standard error.
+	Warn func(text string)
+	// Now replaces the clock that tiles are timed with where the device has no timestamps, for tests.
+	Now func() time.Time
 	// NoProbe leaves the accuracy probe out, for tests that count calls.
 	NoProbe bool
 }

@@ -361,7 +361,7 @@ func (d *Device) passes(s step) []step {
 	case device.RunKernel:
 		s.passes = len(tile.Choose(s.Kernel, constants(s.Params), d.tile).Passes(s.Kernel))
 	case device.RunGemm:
-		o := tile.ChooseGemm(s.Gemm, constants(s.Params), d.tile)
+		o := d.chooseGemm(s.Gemm, constants(s.Params))
 		s.passes = o.Passes(s.Gemm)
 	case device.RunSort:
 		o := tile.ChooseSort(s.Sort, constants(s.Params), d.tile)
@@ -406,7 +406,7 @@ func (d *Device) variant(s *step, params []uint64) variantKey {
 	if s.Kind == device.RunSort {
 		return variantKey{key: fmt.Sprint(*s.Sort), sort: tile.ChooseSort(s.Sort, params, d.tile), pass: s.pass}
 	}
-	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: tile.ChooseGemm(s.Gemm, params, d.tile), pass: s.pass}
+	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: d.chooseGemm(s.Gemm, params), pass: s.pass}
 }
 
 // procOf generates the program of one member of s in a form.

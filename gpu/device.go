@@ -55,6 +55,7 @@ type Device struct {
 	handover [handovers]*Buffer
 	faults   faultState
 	profile  profiler
+	tune     tuner
 	scratch  []Record
 	bindings []BufferBinding
 	stats    counters
@@ -63,6 +64,7 @@ type Device struct {
 // counters are reported by Stats.
 type counters struct {
 	pipelines, pipelineHits, submits, dispatches, waves, uploads, reads, buffers, bytes int64
+	tunedTimed, tunedFound                                                              int64
 }
 
 var _ device.Device = (*Device)(nil)
@@ -88,6 +90,7 @@ func Open(d Driver, o Options) (*Device, error) {
 		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey]*kir.Proc{}, uniforms: map[*Buffer]bool{}}
 	dev.groups.init()
 	dev.describe()
+	dev.SetAutotune(o.Autotune)
 	if err := dev.allocateFixed(); err != nil {
 		ctx.Close()
 		return nil, err
@@ -221,6 +224,7 @@ func (d *Device) Stats() map[string]int64 {
 		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
 		"bind_groups": int64(d.groups.live), "bind_group_hits": d.groups.hits, "bind_group_misses": d.groups.misses,
 		"staging_bytes": d.stages.bytes, "readback_bytes": d.reads.bytes, "own_functions": int64(d.wgsl.Poly),
+		"autotune_timed": d.stats.tunedTimed, "autotune_found": d.stats.tunedFound,
 	}
 }
 

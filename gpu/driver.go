@@ -122,14 +122,14 @@ type BufferBinding struct {
 type RecordKind uint32
 
 // The records. A driver opens a compute pass at the first dispatch after
-// anything else, so that runs of dispatches share one.
+// anything else, so that runs of dispatches share one, that of a TimedDispatch too.
 const (
 	Dispatch      RecordKind = iota // A pipeline, B bind group, X Y Z workgroups
 	CopyBuffer                      // A source, B destination, X Y byte offsets, Z bytes
 	ClearBuffer                     // A buffer, X byte offset, Z bytes
 	ResolveQuery                    // A queries, B destination, X first, Z count
 	NewPass                         // ends the pass that is open
-	TimedDispatch                   // Dispatch in a pass of its own, timestamps to Query, Query+1 of C
+	TimedDispatch                   // Dispatch that begins a pass, whose timestamps go to Query, Query+1 of C
 )
 
 // Record is one encoder command. It holds no Go pointers: a slice of records

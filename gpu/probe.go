@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
@@ -271,21 +270,9 @@ func (d *Device) once(st device.Step, t ir.DType, dst []byte, contents ...[]byte
 
 // probePath names the cache file of this driver and adapter; "" when none is kept.
 func (d *Device) probePath() string {
-	dir := d.opts.CacheDir
-	if dir == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return ""
-		}
-		dir = filepath.Join(base, "torchlette")
-	}
-	if dir == "-" {
-		return ""
-	}
 	h := fnv.New64a()
-	a := &d.adapter
-	fmt.Fprintf(h, "%d|%s|%s|%s|%s|%s|%x:%x|%v", probeVersion, d.driver, a.Name, a.Vendor, a.Driver, a.Backend, a.VendorID, a.DeviceID, d.opts.Core)
-	return filepath.Join(dir, fmt.Sprintf("probe-%016x.json", h.Sum64()))
+	fmt.Fprintf(h, "%d|%s", probeVersion, d.identity())
+	return d.cachePath(fmt.Sprintf("probe-%016x.json", h.Sum64()))
 }
 
 // probeFile is what the cache keeps.
@@ -311,21 +298,7 @@ func readProbe(path string) (f probeFile, ok bool) {
 // probe runs again next time.
 func writeProbe(path string, f probeFile) {
 	data, err := json.Marshal(f)
-	if path == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
-		return
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "probe-*")
-	if err != nil {
-		return
-	}
-	_, err = tmp.Write(data)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
+	if path != "" && err == nil {
+		_ = keepFile(path, data)
 	}
 }

@@ -12,25 +12,7 @@ import (
 // Run implements device.Device.
 func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, error) {
 	p := prog.(*program)
-	if d.lost != nil {
-		return 0, d.lost
-	}
-	if len(bind.Bufs) != p.slots {
-		panic(fmt.Sprintf("BUG: gpu: %d buffers for %d slots", len(bind.Bufs), p.slots))
-	}
-	d.runs++
-	rebind := p.bindBuffers(bind)
-	for i := range p.steps {
-		if err := p.ready(&p.steps[i], bind, rebind); err != nil {
-			p.forget()
-			return 0, err
-		}
-	}
-	p.epoch = d.groups.epoch
-	if err := d.backpressure(); err != nil {
-		return 0, err
-	}
-	records, err := p.stageUniform()
+	records, err := d.encode(p, bind)
 	if err != nil {
 		return 0, err
 	}
@@ -47,6 +29,29 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	d.stats.waves += int64(p.waves)
 	d.faults.dirty = d.faults.dirty || p.checks
 	return device.Fence(d.submitted), nil
+}
+
+// encode gives the records that run p over bind.
+func (d *Device) encode(p *program, bind *device.Binding) ([]Record, error) {
+	if d.lost != nil {
+		return nil, d.lost
+	}
+	if len(bind.Bufs) != p.slots {
+		panic(fmt.Sprintf("BUG: gpu: %d buffers for %d slots", len(bind.Bufs), p.slots))
+	}
+	d.runs++
+	rebind := p.bindBuffers(bind)
+	for i := range p.steps {
+		if err := p.ready(&p.steps[i], bind, rebind); err != nil {
+			p.forget()
+			return nil, err
+		}
+	}
+	p.epoch = d.groups.epoch
+	if err := d.backpressure(); err != nil {
+		return nil, err
+	}
+	return p.stageUniform()
 }
 
 // backpressure waits until few submissions are in flight.

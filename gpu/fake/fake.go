@@ -29,8 +29,13 @@ type Driver struct {
 	Limits   gpu.Limits
 	Features gpu.Features
 	Kind     gpu.AdapterKind
-	// Idle leaves the records of submissions alone, for tests of what the host does.
+	Version  string // of the adapter's driver
+	// Idle makes dispatches do nothing, for tests of what the host does.
 	Idle bool
+	// Ticks is how long a dispatch takes on Clock; nil: 1000 each.
+	Ticks func(s *gpu.Shader, groups uint64) uint64
+	// Clock is the device's clock, in nanoseconds.
+	Clock uint64
 	// Lag is how many polls a submission takes to complete.
 	Lag int
 
@@ -58,7 +63,7 @@ func (d *Driver) Name() string { return "fake" }
 // Adapters implements gpu.Driver.
 func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	d.Calls.Adapters++
-	return []gpu.AdapterInfo{{Name: "fake adapter", Driver: "memory", Backend: "fake", Kind: d.Kind}}, nil
+	return []gpu.AdapterInfo{{Name: "fake adapter", Driver: "memory" + d.Version, Backend: "fake", Kind: d.Kind}}, nil
 }
 
 // Open implements gpu.Driver.
@@ -98,7 +103,7 @@ type context struct {
 	submitted uint64
 	done      uint64
 	polls     int
-	clock     uint64
+	timed     []uint64 // the timestamps of the open pass, nil without
 	lost      bool
 }
 
@@ -230,10 +235,8 @@ func (c *context) Submit(records []gpu.Record, words []uint32) error {
 	case failed:
 		return fail(gpu.InternalError, "submission %d was told to fail", c.d.Calls.Submit)
 	}
+	c.timed = nil
 	for i := range records {
-		if c.d.Idle {
-			break
-		}
 		if err := c.execute(&records[i], words); err != nil {
 			return fail(gpu.Validation, "record %d: %v", i, err)
 		}
@@ -243,14 +246,9 @@ func (c *context) Submit(records []gpu.Record, words []uint32) error {
 }
 
 func (c *context) execute(r *gpu.Record, words []uint32) error {
+	c.tick(r)
 	switch r.Kind {
-	case gpu.Dispatch:
-		return c.dispatch(r, words)
-	case gpu.TimedDispatch:
-		q := get[queries](c, r.C)
-		q[r.Query] = c.clock
-		c.clock += 1000
-		q[r.Query+1] = c.clock
+	case gpu.Dispatch, gpu.TimedDispatch:
 		return c.dispatch(r, words)
 	case gpu.CopyBuffer:
 		c.d.Calls.Copy++
@@ -286,8 +284,32 @@ func (c *context) execute(r *gpu.Record, words []uint32) error {
 	return nil
 }
 
+// tick moves the device's clock, and the timestamps of the open pass.
+func (c *context) tick(r *gpu.Record) {
+	switch r.Kind {
+	case gpu.TimedDispatch:
+		c.timed = get[queries](c, r.C)[r.Query : r.Query+2]
+		c.timed[0] = c.d.Clock
+	case gpu.Dispatch:
+	default:
+		c.timed = nil
+		return
+	}
+	ticks := uint64(1000)
+	if c.d.Ticks != nil {
+		ticks = c.d.Ticks(&get[*pipeline](c, r.A).shader, r.X*r.Y*r.Z)
+	}
+	c.d.Clock += ticks
+	if c.timed != nil {
+		c.timed[1] = c.d.Clock
+	}
+}
+
 // dispatch interprets the program over the bound buffers.
 func (c *context) dispatch(r *gpu.Record, words []uint32) error {
+	if c.d.Idle {
+		return nil
+	}
 	s := &get[*pipeline](c, r.A).shader
 	g := get[*bindGroup](c, r.B)
 	block := words[r.Word : r.Word+r.Words]

@@ -344,7 +344,7 @@ static void encode(encoding *e, tl_record const *r, uint32_t const *words) {
 	case TL_TIMED:
 		end_pass(e);
 		dispatch(e, r, words);
-		break;
+		return;
 	case TL_COPY:
 		end_pass(e);
 		wgpuCommandEncoderCopyBufferToBuffer(e->encoder, ((tl_buffer *)r->a)->ref, r->x, ((tl_buffer *)r->b)->ref, r->y, r->z);

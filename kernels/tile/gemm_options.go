@@ -97,23 +97,37 @@ func ChooseGemm(g *kir.Gemm, params []uint64, caps Caps) GemmOptions {
 		return chooseDot(g, params, &l, caps)
 	}
 	best, bestTime := rolled, 0.0
-	for _, c := range candidates {
-		if caps.Software || c.threads() > caps.MaxThreads || c.sharedBytes(g) > caps.MaxWorkgroupBytes {
-			continue
+	eachTile(candidates, g, size, caps, func(o GemmOptions, t float64) {
+		if bestTime == 0 || t < bestTime {
+			best, bestTime = o, t
 		}
-		for _, parts := range [...]int{1, 2, 3, 4, 6, 8, 16, 32, 64} {
-			if !size.divides(&c, parts) || parts > 8 && size.k < deep {
-				break
-			}
-			if t := c.estimate(g, size, parts, caps); bestTime == 0 || t < bestTime {
-				best, bestTime = c.GemmOptions, t
-				best.Parts = parts
-			}
-		}
-	}
+	})
 	best.MaxWorkgroupBytes = caps.MaxWorkgroupBytes
 	Align(g, &best, params)
 	return best
+}
+
+// eachTile shows the tiles of list, with the numbers of parts of K, that suit g and the device's limits, and the
+// seconds that each is estimated to take.
+func eachTile(list []candidate, g *kir.Gemm, size gemmSize, caps Caps, show func(o GemmOptions, seconds float64)) {
+	for _, c := range list {
+		if caps.Software || !c.fits(g, caps) {
+			continue
+		}
+		for _, parts := range [...]int{1, 2, 3, 4, 6, 8, 16, 32, 64} {
+			if !size.divides(&c.GemmOptions, parts) || parts > 8 && size.k < deep {
+				break
+			}
+			o := c.GemmOptions
+			o.Parts = parts
+			show(o, c.estimate(g, size, parts, caps))
+		}
+	}
+}
+
+// fits reports that a device has the threads and the workgroup memory for o.
+func (o *GemmOptions) fits(g *kir.Gemm, caps Caps) bool {
+	return o.threads() <= caps.MaxThreads && o.sharedBytes(g) <= caps.MaxWorkgroupBytes
 }
 
 // deep is the K from which on a product may be cut into more than 8 parts: one of few rows and columns, whose
@@ -140,8 +154,8 @@ func sizeOf(g *kir.Gemm, params []uint64) gemmSize {
 
 // divides reports that K may be worked in parts: each has several blocks, and the
 // sums fit scratch memory.
-func (z gemmSize) divides(c *candidate, parts int) bool {
-	return parts == 1 || z.k >= uint64(4*parts*c.BK) && z.partBytes(parts) <= maxPartBytes
+func (z gemmSize) divides(o *GemmOptions, parts int) bool {
+	return parts == 1 || z.k >= uint64(4*parts*o.BK) && z.partBytes(parts) <= maxPartBytes
 }
 
 // partBytes is what the sums of the parts of K take, with rows padded to vectors.

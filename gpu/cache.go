@@ -1,0 +1,52 @@
+package gpu
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// cachePath is where the measurements named name are kept between processes; "" when none are.
+func (d *Device) cachePath(name string) string {
+	dir := d.opts.CacheDir
+	if dir == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(base, "torchlette")
+	}
+	if dir == "-" {
+		return ""
+	}
+	return filepath.Join(dir, name)
+}
+
+// identity names the adapter and its driver: what was measured on one says nothing of another.
+func (d *Device) identity() string {
+	a := &d.adapter
+	return fmt.Sprintf("%s|%s|%s|%s|%s|%x:%x|%v", d.driver, a.Name, a.Vendor, a.Driver, a.Backend, a.VendorID, a.DeviceID, d.opts.Core)
+}
+
+// keepFile writes a file at once: a reader, or another process that writes it too, sees all of a version or nothing.
+func keepFile(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(dir, filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
