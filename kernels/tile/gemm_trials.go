@@ -49,9 +49,12 @@ const maxSide = 1024
 // product or the device. A product of the class with a smaller K may have fewer parts.
 func (t GemmTile) Options(g *kir.Gemm, params []uint64, caps Caps) (GemmOptions, bool) {
 	caps = caps.withDefaults()
+	if t.Dot && (g.KDims > 0 || g.Sums != 0) {
+		return GemmOptions{}, false
+	}
 	if t.Dot {
 		l := g.Layout()
-		return chooseDot(g, params, &l, caps), g.KDims == 0 && g.Sums == 0
+		return chooseDot(g, params, &l, caps), true
 	}
 	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
 		MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
