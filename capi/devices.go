@@ -17,7 +17,8 @@ import (
 // The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
 	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice})
-	engine.RegisterOption("num_threads", setThreads)
+	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
+	engine.RegisterOption("autotune", setAutotune, func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
 }
 
 // pool is the thread pool of the CPU device: its size, 0 for the number of cores, and
@@ -38,6 +39,56 @@ func setThreads(value string) error {
 		return nil
 	}
 	return pool.device.SetThreads(n)
+}
+
+// threads is what was set, or TORCHLETTE_NUM_THREADS; 0 stands for the number of cores.
+func threads() int {
+	if pool.threads > 0 {
+		return pool.threads
+	}
+	n, _ := strconv.Atoi(getenv("TORCHLETTE_NUM_THREADS"))
+	return max(n, 0)
+}
+
+// tuning says whether GPUs time tiles, once it was set, and which are open. The engine's lock guards it.
+var tuning struct {
+	set, on bool
+	devices map[ir.DeviceID]*gpu.Device
+}
+
+// autotune is what was set, or TORCHLETTE_AUTOTUNE.
+func autotune() bool {
+	if tuning.set {
+		return tuning.on
+	}
+	return getenv("TORCHLETTE_AUTOTUNE") == "1"
+}
+
+// setAutotune is the option autotune.
+func setAutotune(value string) error {
+	if value != "0" && value != "1" {
+		return fmt.Errorf("got %q, want 0 or 1", value)
+	}
+	tuning.set, tuning.on = true, value == "1"
+	for _, d := range tuning.devices {
+		d.SetAutotune(tuning.on)
+	}
+	return nil
+}
+
+// openGPU opens a WebGPU device.
+func openGPU(id ir.DeviceID) (device.Device, error) {
+	o := adapterOptions(int(id) - 1)
+	o.Autotune, o.CacheDir = autotune(), getenv("TORCHLETTE_CACHE_DIR")
+	d, err := gpu.Open(&wgpu.Driver{}, o)
+	if err != nil {
+		return nil, err
+	}
+	if tuning.devices == nil {
+		tuning.devices = map[ir.DeviceID]*gpu.Device{}
+	}
+	tuning.devices[id] = d
+	return d, nil
 }
 
 // adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "core" after a
@@ -69,7 +120,7 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 		pool.device, _ = d.(*cpu.Device)
 		return d, err
 	}
-	return gpu.Open(&wgpu.Driver{}, adapterOptions(int(id)-1))
+	return openGPU(id)
 }
 
 // openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads (default: the cores).
@@ -78,11 +129,7 @@ func openCPU() (device.Device, error) {
 	if getenv("TORCHLETTE_CPU") == "interpreter" {
 		return interp.New(), nil
 	}
-	n := pool.threads
-	if n == 0 {
-		n, _ = strconv.Atoi(getenv("TORCHLETTE_NUM_THREADS"))
-	}
-	return cpu.New(cpu.Options{Threads: max(n, 0)})
+	return cpu.New(cpu.Options{Threads: threads()})
 }
 
 // defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names

@@ -167,6 +167,12 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 			return nil, err
 		}
 		v = x
+	case "options":
+		values := map[string]string{}
+		for key, o := range registered {
+			values[key] = o.get()
+		}
+		v = values
 	case "ops":
 		names := []string{}
 		for _, d := range op.Defs() {
@@ -174,7 +180,7 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 		}
 		v = names
 	default:
-		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain or ops", kind)
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, options or ops", kind)
 	}
 	b, x := json.Marshal(v)
 	if x != nil {
@@ -262,8 +268,8 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 	case "scope":
 		e.profile.enter(value)
 	default:
-		if f := optionHooks[key]; f != nil {
-			if x := f(value); x != nil {
+		if o, ok := registered[key]; ok {
+			if x := o.set(value); x != nil {
 				return ir.Errorf(ir.ErrValue, "option %s: %v", key, x)
 			}
 			break
@@ -273,11 +279,18 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 	return nil
 }
 
-// optionHooks are options of packages that the engine does not import.
-var optionHooks = map[string]func(string) error{}
+// registered are options of packages that the engine does not import.
+var registered = map[string]option{}
 
-// RegisterOption adds an option, at start-up.
-func RegisterOption(key string, f func(value string) error) { optionHooks[key] = f }
+type option struct {
+	set func(value string) error
+	get func() string
+}
+
+// RegisterOption adds an option, at start-up. Info("options") gives its value. Both functions are called under the engine's lock.
+func RegisterOption(key string, set func(value string) error, get func() string) {
+	registered[key] = option{set, get}
+}
 
 // Reset starts anew after a failure: all handles become stale, devices are reopened.
 func (e *Engine) Reset() *ir.Error {

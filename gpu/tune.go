@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"time"
 
@@ -101,10 +102,13 @@ func (d *Device) tuned(g *kir.Gemm, params []uint64) tile.GemmTile {
 	best := fastest(times)
 	d.stats.tunedTimed++
 	t.tiles[class] = trials[best]
-	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: times[best] * 1e6, TableMicroseconds: times[0] * 1e6}
+	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: microseconds(times[best]), TableMicroseconds: microseconds(times[0])}
 	d.writeTuned()
 	return trials[best]
 }
+
+// microseconds of a time, to the nanosecond.
+func microseconds(seconds float64) float64 { return math.Round(seconds*1e9) / 1e3 }
 
 // Tuned gives the choices made or found so far for products of this device, by class; see [tile.GemmClass].
 func (d *Device) Tuned() map[string]TunedTile {

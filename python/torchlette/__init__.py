@@ -60,8 +60,8 @@ from torchlette.layouts import *  # noqa: E402, F403
 
 # Imported when they are first used: half of the time that the whole package takes.
 _LAZY = (
-    "amp", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx", "optim",
-    "profiler", "serialization", "signal", "special", "testing", "types", "utils",
+    "amp", "backends", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx",
+    "optim", "profiler", "serialization", "signal", "special", "testing", "types", "utils",
 )  # fmt: skip
 
 

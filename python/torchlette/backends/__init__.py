@@ -1,0 +1,5 @@
+"""Switches of the parts that computations run on."""
+
+from torchlette.backends import wgpu
+
+__all__ = ["wgpu"]
