@@ -24,6 +24,10 @@ const (
 	// sampleTime and sampleWall are what a sample lasts at least, by timestamps and by the host's clock, which counts a
 	// submission and its wait too; it repeats the product at most sampleMost times.
 	sampleTime, sampleWall, sampleMost = 200e-6, 2e-3, 50
+	// rampTime is how long the table's tile runs first, at most rampMost times, so that the device's clock is up.
+	rampTime, rampMost = 20e-3, 2000
+	// longest is the seconds of a launch from which a product is not raced: another tile could take many times as long.
+	longest = 0.25
 	// slow is the time, in those of the fastest tile, from which a tile is out of the race after its first samples.
 	slow = 2.0
 	// patternElements is the number of random numbers that fill operands, repeated.
@@ -87,7 +91,7 @@ func (d *Device) race(g *kir.Gemm, params []uint64, trials []tile.GemmTile) ([]f
 		return nil, err
 	}
 	for i, r := range list {
-		if r != nil {
+		if r != nil && len(r.samples) > 0 {
 			times[i] = median(r.samples)
 		}
 	}
@@ -103,29 +107,44 @@ func median(s []float64) float64 {
 	return s[len(s)/2]
 }
 
-// rounds samples the racers, which may be nil. The first two rounds are of one launch each: the first warms up, the second says how many
-// launches make a sample and which tiles are too slow to be looked at again.
+// rounds samples the racers, which may be nil but for the first, the table's tile. After a launch of each to warm up, in which drivers may compile, one
+// more says how many launches make a sample and which tiles are too slow to be looked at again.
 func (d *Device) rounds(list []*racer, bind *device.Binding) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(r *racer) bool { return r == nil })
+	for _, r := range list {
+		if _, err := d.sample(r.p, bind, 1); err != nil {
+			return err
+		}
+		if r != list[0] {
+			continue
+		}
+		s, err := d.sample(r.p, bind, 1)
+		if r.samples = []float64{s}; err != nil || s > longest {
+			return err
+		}
+		if _, err := d.sample(r.p, bind, launches(s, rampTime, rampMost)); err != nil {
+			return err
+		}
+	}
 	target := sampleWall
 	if d.feat.Timestamps {
 		target = sampleTime
 	}
 	reps, begin := 1, d.now()
-	for round := range 2 + raceRounds {
+	for round := range 1 + raceRounds {
 		least := math.Inf(1)
 		for _, r := range list {
 			s, err := d.sample(r.p, bind, reps)
 			if err != nil {
 				return err
 			}
-			if round <= 2 {
+			if round <= 1 {
 				r.samples = r.samples[:0]
 			}
 			r.samples, least = append(r.samples, s), min(least, s)
 		}
-		if round == 1 {
-			reps = int(min(sampleMost, max(1, math.Ceil(target/max(least, 1e-9)))))
+		if round == 0 {
+			reps = launches(least, target, sampleMost)
 			list = slices.DeleteFunc(list, func(r *racer) bool { return r.samples[0] > slow*least })
 		}
 		if d.now().Sub(begin) > raceTime {
@@ -133,6 +152,11 @@ func (d *Device) rounds(list []*racer, bind *device.Binding) error {
 		}
 	}
 	return nil
+}
+
+// launches is how many last for a target, where one takes so many seconds; at most so many.
+func launches(seconds, target, most float64) int {
+	return int(min(most, max(1, math.Ceil(target/max(seconds, 1e-9)))))
 }
 
 // sample is the seconds of a launch of p, of so many in a row.

@@ -35,7 +35,8 @@ type tuner struct {
 type TunedTile struct {
 	Tile              tile.GemmTile `json:"tile"`
 	Microseconds      float64       `json:"us"`
-	TableMicroseconds float64       `json:"table_us"` // of the tile that the estimates choose
+	Table             tile.GemmTile `json:"table"` // the one that the estimates choose
+	TableMicroseconds float64       `json:"table_us"`
 }
 
 // tunedFile is what the file holds: by device, and there by class of products.
@@ -102,7 +103,7 @@ func (d *Device) tuned(g *kir.Gemm, params []uint64) tile.GemmTile {
 	best := fastest(times)
 	d.stats.tunedTimed++
 	t.tiles[class] = trials[best]
-	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: microseconds(times[best]), TableMicroseconds: microseconds(times[0])}
+	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: microseconds(times[best]), Table: trials[0], TableMicroseconds: microseconds(times[0])}
 	d.writeTuned()
 	return trials[best]
 }

@@ -95,6 +95,7 @@ func TestTheFastestTileIsChosen(t *testing.T) {
 				got := dev.Tuned()[class]
 				assert.Equal(t, want, got.Tile)
 				assert.InDelta(t, 50, got.Microseconds, 0.01)
+				assert.Equal(t, list[0], got.Table)
 				if i > 0 {
 					assert.Greater(t, got.TableMicroseconds, 69.0)
 				}
@@ -112,6 +113,44 @@ func TestTheFastestTileIsChosen(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestTheLeastMedianCounts: a sample that was short by chance does not make a tile the choice.
+func TestTheLeastMedianCounts(t *testing.T) {
+	list := trials(t)
+	lucky, steady := wins(list[2]), wins(list[4])
+	calls := 0
+	d := fake.New()
+	d.Ticks = func(s *gpu.Shader, groups uint64) uint64 {
+		if lucky(s, groups) != 50_000 {
+			return steady(s, groups)
+		}
+		if calls++; calls > 2 && calls < 7 { // the first sample that counts, or most of it
+			return 1
+		}
+		return 60_000
+	}
+	dev := tuning(t, "-", d, gpu.Options{})
+	build(t, dev, matrices(sizeM, sizeN, sizeK))
+	assert.Greater(t, calls, 10)
+	assert.Equal(t, list[4], dev.Tuned()[class].Tile)
+}
+
+// TestALongProductIsNotRaced: where a launch of the table's tile takes a quarter of a second, no other tile is launched.
+func TestALongProductIsNotRaced(t *testing.T) {
+	d := fake.New()
+	seen := map[string]int{}
+	d.Ticks = func(s *gpu.Shader, _ uint64) uint64 {
+		seen[s.Text]++
+		return 300_000_000
+	}
+	dev := tuning(t, "-", d, gpu.Options{})
+	build(t, dev, matrices(sizeM, sizeN, sizeK))
+	assert.Equal(t, trials(t)[0], dev.Tuned()[class].Tile)
+	for _, n := range seen {
+		assert.Equal(t, 2, n)
+	}
+	assert.LessOrEqual(t, len(seen), 2, "passes of one tile")
 }
 
 // runs builds the product on a new device and gives that device's counters and warnings.
@@ -280,7 +319,7 @@ func TestTunedProductsAreRight(t *testing.T) {
 		calls := 0
 		d.Ticks = func(s *gpu.Shader, groups uint64) uint64 { // one tile after the other is the fastest
 			calls++
-			return uint64(1000 + 7*(int(groups)*s.Proc.Workgroup+i*371)%1000)
+			return uint64(10_000_000 + 70_000*((int(groups)*s.Proc.Workgroup+i*371)%1000))
 		}
 		dev := open(t, d, gpu.Options{Autotune: true, CacheDir: "-"})
 		st := matrices(m, n, k)

@@ -8,5 +8,11 @@
 //
 //	go run ./benchmarks/gemm_tiles 4096x4096x4096 512x3072x768nt 768x3072x512tn 768x3072x512tns
 //
+// With choices before the shapes, it times for each shape what the library itself would with torchlette.backends.wgpu.benchmark on, and
+// prints the table's choice, the tuned one, and the ratio of the second's time to the first's. Without shapes it takes squares
+// of 512 to 4096, and GPT-2's products with 512 rows and with 512 terms. On a software adapter tiles are those of a GPU.
+//
+//	go run ./benchmarks/gemm_tiles choices
+//
 // Nothing imports it.
 package main

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/torchlette/torchlette/benchmarks/trial"
@@ -31,7 +32,16 @@ var trials = []tile.GemmOptions{
 	{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Snake: true, Double: true},
 }
 
-func main() { trial.Main(shape) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "choices" {
+		if err := choices(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	trial.Main(shape)
+}
 
 // product is a shape with its operands on the device: A, B, C, the sums where they are asked for, and scratch memory.
 type product struct {
