@@ -122,10 +122,11 @@ func (d *Device) Tuned() map[string]TunedTile {
 	return out
 }
 
-// tunedDevice is the key of this device in the file: adapter, driver, and a hash of the text of some products on it, which changes
-// when the generator does.
+// tunedDevice is the key of this device in the file: adapter, driver, and a hash of the tiles that there are and of the text of some products
+// on it, which changes when the generator does.
 func (d *Device) tunedDevice() string {
 	h := fnv.New32a()
+	fmt.Fprint(h, tile.GemmTiles(d.tile))
 	for _, g := range []*kir.Gemm{{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, {Type: ir.F32, AUnit: 'm', BUnit: 'k', Sums: 'b'},
 		{Type: ir.F32, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 1, NDims: 1}} {
 		params := make([]uint64, len(g.Layout().Params))

@@ -142,15 +142,29 @@ var rolledTrials = []GemmOptions{
 	{BM: 16, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true},
 }
 
+// GemmTiles lists every tile that may be timed on a device.
+func GemmTiles(caps Caps) (list []GemmTile) {
+	if !caps.Software {
+		for _, c := range slices.Concat(candidates, extras) {
+			list = append(list, c.Tile())
+		}
+		return list
+	}
+	for _, o := range rolledTrials {
+		list = append(list, o.Tile())
+	}
+	return list
+}
+
 const (
-	// mostTrials is the number of tiles that are timed for a class, and mostParts that of a tile's numbers of parts.
-	mostTrials, mostParts = 8, 2
+	// mostTrials is the number of tiles that are timed for a class, wholeTrials those of them that are there since they do not divide K, as
+	// suits a device with fewer processors than the estimates assume; mostParts is how many numbers of parts a tile comes with otherwise.
+	mostTrials, wholeTrials, mostParts = 8, 3, 2
 	// dotTrials is the largest M or N for which row reductions are tried.
 	dotTrials = 16
 )
 
-// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first and then in order of
-// their estimates. One says that there is nothing to choose.
+// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. One says that there is nothing to choose.
 func GemmTrials(g *kir.Gemm, params []uint64, caps Caps) []GemmTile {
 	caps = caps.withDefaults()
 	table := ChooseGemm(g, params, caps)
@@ -158,18 +172,18 @@ func GemmTrials(g *kir.Gemm, params []uint64, caps Caps) []GemmTile {
 	if !tiled(g.Type) {
 		return list
 	}
-	add := func(t GemmTile) {
-		if _, ok := t.Options(g, params, caps); ok && !slices.Contains(list, t) && len(list) < mostTrials {
+	add := func(t GemmTile, most int) {
+		if _, ok := t.Options(g, params, caps); ok && !slices.Contains(list, t) && len(list) < most {
 			list = append(list, t)
 		}
 	}
 	size := sizeOf(g, params)
 	if min(size.m, size.n) <= dotTrials {
-		add(GemmTile{Dot: true})
+		add(GemmTile{Dot: true}, mostTrials)
 	}
 	if caps.Software {
-		for _, o := range rolledTrials {
-			add(o.Tile())
+		for _, t := range GemmTiles(caps) {
+			add(t, mostTrials)
 		}
 		return list
 	}
@@ -187,7 +201,12 @@ func GemmTrials(g *kir.Gemm, params []uint64, caps Caps) []GemmTile {
 		whole := r.tile
 		whole.Parts = 0
 		if parts[whole]++; parts[whole] <= mostParts {
-			add(r.tile)
+			add(r.tile, mostTrials-wholeTrials)
+		}
+	}
+	for _, r := range ranked {
+		if r.tile.Parts == 1 {
+			add(r.tile, mostTrials)
 		}
 	}
 	return list

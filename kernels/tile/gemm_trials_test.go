@@ -39,15 +39,10 @@ func TestEveryTrialMultiplies(t *testing.T) {
 			seen[tile] = true
 		}
 	}
-	for _, o := range rolledTrials {
-		require.Contains(t, seen, withoutParts(o))
+	for _, tile := range GemmTiles(Caps{Software: true}) {
+		tile.Parts = 0
+		require.Contains(t, seen, tile)
 	}
-}
-
-func withoutParts(o GemmOptions) GemmTile {
-	tile := o.Tile()
-	tile.Parts = 0
-	return tile
 }
 
 // TestExtraTilesMultiply: the tiles that the table does not have.
@@ -60,6 +55,34 @@ func TestExtraTilesMultiply(t *testing.T) {
 		o, ok := x.Tile().Options(c.Gemm, c.Params, caps)
 		require.True(t, ok)
 		checkGemm(t, c.Gemm, c, o)
+	}
+}
+
+// TestTrialsOfAProduct: they are of several tiles, and several do not divide K.
+func TestTrialsOfAProduct(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
+	for _, c := range []struct {
+		m, n, k uint64
+		dots    int
+	}{{4096, 4096, 4096, 0}, {512, 512, 512, 0}, {512, 768, 3072, 0}, {31, 768, 50257, 0}, {8, 50257, 768, 1}, {1, 768, 768, 1}} {
+		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
+		params := []uint64{c.m, c.n, c.k, c.k, 1, 0, c.n, 1, 0}
+		tiles, whole, dots := map[GemmTile]bool{}, 0, 0
+		list := GemmTrials(g, params, caps)
+		for _, tile := range list {
+			if tile.Dot {
+				dots++
+			}
+			if tile.Parts == 1 {
+				whole++
+			}
+			tile.Parts = 0
+			tiles[tile] = true
+		}
+		require.Len(t, list, mostTrials, "%v", c)
+		require.GreaterOrEqual(t, whole, wholeTrials, "%v", c)
+		require.GreaterOrEqual(t, len(tiles), 3, "%v", c)
+		require.Equal(t, c.dots, dots, "%v", c)
 	}
 }
 
