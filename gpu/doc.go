@@ -10,8 +10,11 @@
 // the next submission, so that they are ordered after everything submitted
 // before.
 //
+// With [Device.SetAutotune] the tiles of products are chosen by a race on the device (race.go) when a program is
+// built, and kept in a file for later processes (tune.go).
+//
 // Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers live in
-// gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject).
+// gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject and a clock to set).
 // Nothing here touches an adapter before [Adapters] or [Open] is called.
 //
 // gpu imports engine/device, engine/ir and kernels; engine/exec's callers import

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -251,6 +252,41 @@ func TestTwoProcessesAddToTheFile(t *testing.T) {
 	require.Len(t, f.Devices, 1)
 	for _, classes := range f.Devices {
 		assert.Len(t, classes, 4)
+	}
+}
+
+// TestTheFileIsAlwaysWhole: while devices time tiles side by side, whoever reads the file finds nothing broken.
+func TestTheFileIsAlwaysWhole(t *testing.T) {
+	dir := t.TempDir()
+	var group sync.WaitGroup
+	for i := range 4 {
+		dev := tuning(t, dir, fake.New(), gpu.Options{Warn: func(text string) { t.Error(text) }})
+		group.Go(func() {
+			for j := range 5 {
+				st := matrices(64*(i+1), 64*(j+1), 64)
+				p, err := dev.Build([]device.Step{st}, 3)
+				if assert.NoError(t, err) {
+					p.Release()
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	for {
+		data, err := os.ReadFile(filepath.Join(dir, "tiles.json"))
+		if err == nil {
+			require.True(t, json.Valid(data), "%s", data)
+		}
+		select {
+		case <-done:
+			require.NoError(t, err)
+			list, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			assert.Len(t, list, 1)
+			return
+		default:
+		}
 	}
 }
 

@@ -12,6 +12,8 @@
 //	m, err := wgsl.Print(procs[0], wopts)
 //	grid := procs[0].Grid(params)                 // a zero: nothing to launch
 //
+// [GemmTrials] lists tiles that a device may time instead, for the products of a [GemmClass].
+//
 // A launch may take several programs, one a pass, run in order: few long rows, and
 // products of few tiles and a long K, are shared between workgroups, whose partial
 // results the next pass takes from scratch memory of ScratchBytes.
