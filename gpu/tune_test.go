@@ -324,6 +324,7 @@ func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 		timed  int64
 	}{
 		{"64-bit integers", integers, nil, 0},
+		{"little work", matrices(40, 40, 40), nil, 0},
 		{"more than a binding shows", matrices(64, 1<<20, 64), nil, 0},
 		{"no memory", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Alloc = d.Calls.Alloc + 3 }, 0},
 		{"no submission", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Submit = d.Calls.Submit + 4 }, 0},
@@ -348,7 +349,7 @@ func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 
 // TestTunedProductsAreRight: products in the tiles that were chosen give what the interpreter gives, at aligned and other offsets.
 func TestTunedProductsAreRight(t *testing.T) {
-	const m, n, k = 40, 36, 24
+	const m, n, k = 48, 44, 32
 	for i := range 3 {
 		d := fake.New()
 		d.Kind = gpu.Software // small workgroups: the interpreter pays for every lane

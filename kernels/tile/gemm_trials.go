@@ -160,6 +160,8 @@ const (
 	// mostTrials is the number of tiles that are timed for a class, wholeTrials those of them that are there since they do not divide K, as
 	// suits a device with fewer processors than the estimates assume; mostParts is how many numbers of parts a tile comes with otherwise.
 	mostTrials, wholeTrials, mostParts = 8, 3, 2
+	// leastWork is the number of multiply-adds from which a product is worth timing: below it is a few microseconds in any tile.
+	leastWork = 1 << 16
 	// dotTrials is the largest M or N for which row reductions are tried.
 	dotTrials = 16
 )
@@ -167,17 +169,22 @@ const (
 // GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. One says that there is nothing to choose.
 func GemmTrials(g *kir.Gemm, params []uint64, caps Caps) []GemmTile {
 	caps = caps.withDefaults()
+	size := sizeOf(g, params)
 	table := ChooseGemm(g, params, caps)
-	list := []GemmTile{table.Tile()}
-	if !tiled(g.Type) {
-		return list
+	if !tiled(g.Type) || float64(size.m)*float64(size.n)*float64(size.k)*float64(size.batch) < leastWork {
+		return []GemmTile{table.Tile()}
 	}
+	return gemmTrials(g, params, caps, table.Tile())
+}
+
+// gemmTrials lists the table's choice and others.
+func gemmTrials(g *kir.Gemm, params []uint64, caps Caps, table GemmTile) []GemmTile {
+	size, list := sizeOf(g, params), []GemmTile{table}
 	add := func(t GemmTile, most int) {
 		if _, ok := t.Options(g, params, caps); ok && !slices.Contains(list, t) && len(list) < most {
 			list = append(list, t)
 		}
 	}
-	size := sizeOf(g, params)
 	if min(size.m, size.n) <= dotTrials {
 		add(GemmTile{Dot: true}, mostTrials)
 	}

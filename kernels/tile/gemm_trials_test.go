@@ -27,7 +27,7 @@ func TestEveryTrialMultiplies(t *testing.T) {
 		}
 		caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 16, Software: r.IntN(2) == 0}
 		table := ChooseGemm(c.Gemm, c.Params, caps)
-		for i, tile := range GemmTrials(c.Gemm, c.Params, caps) {
+		for i, tile := range gemmTrials(c.Gemm, c.Params, caps.withDefaults(), table.Tile()) {
 			o, ok := tile.Options(c.Gemm, c.Params, caps)
 			require.True(t, ok, "%v", tile)
 			if i == 0 {
@@ -84,6 +84,8 @@ func TestTrialsOfAProduct(t *testing.T) {
 		require.GreaterOrEqual(t, len(tiles), 3, "%v", c)
 		require.Equal(t, c.dots, dots, "%v", c)
 	}
+	small := []uint64{40, 40, 40, 40, 1, 0, 40, 1, 0}
+	require.Len(t, GemmTrials(&kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, small, caps), 1, "too small to matter")
 }
 
 // TestGemmReachIsExact: buffers of what a product reaches are enough, and with an element less they are not.

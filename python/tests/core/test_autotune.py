@@ -25,8 +25,8 @@ if "switch" in sys.argv:
 results = []
 for device in ("cpu", "wgpu"):
     torchlette.manual_seed(0)
-    a, b, w = (torchlette.rand(*s).to(device).requires_grad_() for s in ((60, 40), (40, 52), (5, 3, 3, 3)))
-    image = torchlette.rand(2, 3, 9, 9).to(device)
+    a, b, w = (torchlette.rand(*s).to(device).requires_grad_() for s in ((60, 40), (40, 52), (16, 8, 3, 3)))
+    image = torchlette.rand(2, 8, 9, 9).to(device)
     out = [a @ b, a.T @ a, b.T @ (b @ b.T), torchlette.nn.functional.conv2d(image, w, padding=1)]
     sum((t * t).sum() for t in out).backward()
     results.append([t.detach().cpu() for t in (*out, a.grad, b.grad, w.grad)])
