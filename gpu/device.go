@@ -288,8 +288,13 @@ func (d *Device) lose(why string) error {
 	return d.lost
 }
 
-// submit sends the pending copies and then records.
+// submit sends the pending copies and then records, in parts.
 func (d *Device) submit(records []Record, words []uint32) error {
+	return d.send(records, words, firstPart)
+}
+
+// send submits the pending copies with the first records, and then the others; with 0 for the number of the first, all at once.
+func (d *Device) send(records []Record, words []uint32, first int) error {
 	if d.lost != nil {
 		return d.lost
 	}
@@ -303,7 +308,7 @@ func (d *Device) submit(records []Record, words []uint32) error {
 	if len(records) == 0 {
 		return nil
 	}
-	for n := len(d.pending) + firstPart; len(records) > n+nextParts/2; n = nextParts {
+	for n := len(d.pending) + first; first > 0 && len(records) > n+nextParts/2; n = nextParts {
 		if err := d.submitPart(records[:n], words); err != nil {
 			return err
 		}

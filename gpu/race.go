@@ -176,7 +176,7 @@ func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, er
 	}
 	launches[0].Kind, launches[0].C, launches[0].Query = TimedDispatch, f.queries[0], 0
 	resolve := Record{Kind: ResolveQuery, A: f.queries[0], B: f.resolve, Z: 2}
-	if err := d.submit(slices.Concat(records[:first], launches, []Record{resolve}), p.words); err != nil {
+	if err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0); err != nil { // in parts the pass would end early
 		return 0, err
 	}
 	p.stale = false
@@ -193,7 +193,7 @@ func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, er
 		return 0, err
 	}
 	begin := d.now()
-	if err := d.submit(records, p.words); err != nil {
+	if err := d.send(records, p.words, 0); err != nil {
 		return 0, err
 	}
 	p.stale = false

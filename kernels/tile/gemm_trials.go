@@ -20,6 +20,7 @@ type GemmTile struct {
 	WN     int  `json:"wn,omitempty"`
 	TM     int  `json:"tm,omitempty"`
 	TN     int  `json:"tn,omitempty"`
+	Snake  bool `json:"snake,omitempty"`
 	Double bool `json:"double,omitempty"`
 	Rolled bool `json:"rolled,omitempty"`
 	Parts  int  `json:"parts,omitempty"`
@@ -31,7 +32,7 @@ func (o *GemmOptions) Tile() GemmTile {
 	if o.Dot {
 		return GemmTile{Dot: true}
 	}
-	return GemmTile{BM: o.BM, BN: o.BN, BK: o.BK, WM: o.WM, WN: o.WN, TM: o.TM, TN: o.TN, Double: o.Double, Rolled: o.Rolled, Parts: max(o.Parts, 1)}
+	return GemmTile{BM: o.BM, BN: o.BN, BK: o.BK, WM: o.WM, WN: o.WN, TM: o.TM, TN: o.TN, Snake: o.Snake, Double: o.Double, Rolled: o.Rolled, Parts: max(o.Parts, 1)}
 }
 
 // String shows block, lanes and parts.
@@ -56,7 +57,7 @@ func (t GemmTile) Options(g *kir.Gemm, params []uint64, caps Caps) (GemmOptions,
 		l := g.Layout()
 		return chooseDot(g, params, &l, caps), true
 	}
-	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
+	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Snake: t.Snake, Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
 		MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 	if max(t.BM, t.BN, t.BK, t.WM, t.WN, t.TM, t.TN, t.Parts) > maxSide || t.Parts < 1 || o.check(g) != nil || !o.fits(g, caps) {
 		return GemmOptions{}, false
@@ -129,9 +130,9 @@ func GemmClass(g *kir.Gemm, params []uint64) string {
 
 // extras are tiles that are timed and not in the table: their share is what their neighbours in it have.
 var extras = []candidate{
-	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Double: true}, 1.19, 4.8, 0.88, 0.93, 1, 0.58, [2]float64{0.69, 0.76}},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Double: true}, 1.1, 4.9, 0.9, 1, 2, 0.03, [2]float64{0.69, 0.76}},
-	{GemmOptions{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06, [2]float64{0.80, 0.77}},
+	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Snake: true, Double: true}, 1.19, 4.8, 0.88, 0.93, 1, 0.58, [2]float64{0.69, 0.76}},
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Snake: true, Double: true}, 1.1, 4.9, 0.9, 1, 2, 0.03, [2]float64{0.69, 0.76}},
+	{GemmOptions{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Snake: true, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06, [2]float64{0.80, 0.77}},
 }
 
 // rolledTrials are the tiles for devices where compiling is dear.
