@@ -112,14 +112,14 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 	}{
 		{4096, 4096, 4096, 64, 256, 8, 1},
 		{2048, 2048, 2048, 64, 256, 8, 1},
-		{1024, 1024, 1024, 64, 128, 8, 2},
+		{1024, 1024, 1024, 64, 64, 16, 1},
 		{512, 512, 512, 32, 64, 16, 1},
 		{512, 768, 3072, 64, 128, 8, 8},
 		{2048, 768, 3072, 64, 128, 8, 2},
 		{50257, 768, 512, 64, 256, 8, 1},
 		{31, 768, 768, 32, 64, 16, 8},
 		{31, 768, 50257, 32, 64, 8, 64},
-		{512, 50257, 768, 128, 128, 8, 1},
+		{512, 50257, 768, 128, 64, 8, 1},
 		{512, 50256, 768, 64, 256, 8, 1},
 	} {
 		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
@@ -142,7 +142,7 @@ func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 	require.Equal(t, []int{64, 64, 8}, []int{o.BM, o.BN, o.BK})
 	plain := &kir.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n'}
 	o = ChooseGemm(plain, []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 576 * 3136, 3136, 1, 0}, caps)
-	require.Equal(t, []int{64, 128, 8}, []int{o.BM, o.BN, o.BK})
+	require.Equal(t, []int{64, 64, 16}, []int{o.BM, o.BN, o.BK})
 }
 
 func TestGemmRespectsWorkgroupMemory(t *testing.T) {

@@ -128,13 +128,6 @@ func GemmClass(g *kir.Gemm, params []uint64) string {
 	return b.String()
 }
 
-// extras are tiles that are timed and not in the table: their share is what their neighbours in it have.
-var extras = []candidate{
-	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Snake: true, Double: true}, 1.19, 4.8, 0.88, 0.93, 1, 0.58, [2]float64{0.69, 0.76}},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Snake: true, Double: true}, 1.1, 4.9, 0.9, 1, 2, 0.03, [2]float64{0.69, 0.76}},
-	{GemmOptions{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Snake: true, Double: true}, 0.95, 5.58, 1, 1, 2, 0.06, [2]float64{0.80, 0.77}},
-}
-
 // rolledTrials are the tiles for devices where compiling is dear.
 var rolledTrials = []GemmOptions{
 	rolled,
@@ -146,7 +139,7 @@ var rolledTrials = []GemmOptions{
 // GemmTiles lists every tile that may be timed on a device.
 func GemmTiles(caps Caps) (list []GemmTile) {
 	if !caps.Software {
-		for _, c := range slices.Concat(candidates, extras) {
+		for _, c := range candidates {
 			list = append(list, c.Tile())
 		}
 		return list
@@ -200,7 +193,7 @@ func gemmTrials(g *kir.Gemm, params []uint64, caps Caps, table GemmTile) []GemmT
 		seconds float64
 	}
 	var ranked []trial
-	eachTile(slices.Concat(candidates, extras), g, size, caps, func(o GemmOptions, seconds float64) {
+	eachTile(candidates, g, size, caps, func(o GemmOptions, seconds float64) {
 		ranked = append(ranked, trial{o.Tile(), seconds})
 	})
 	slices.SortStableFunc(ranked, func(a, b trial) int { return cmp.Compare(a.seconds, b.seconds) })

@@ -45,10 +45,10 @@ func TestEveryTrialMultiplies(t *testing.T) {
 	}
 }
 
-// TestExtraTilesMultiply: the tiles that the table does not have.
-func TestExtraTilesMultiply(t *testing.T) {
+// TestTilesOfTheTableMultiply: each, whole and in parts, on sizes that it does not divide.
+func TestTilesOfTheTableMultiply(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024}
-	for i, x := range extras {
+	for i, x := range candidates {
 		r := rand.New(rand.NewPCG(uint64(i), 13))
 		c := kirtest.RandomGemm(r, ir.F32, int64(x.BM)+5, int64(x.BN)-3, 70, i%2 == 0)
 		x.Parts = 1 + i%2
