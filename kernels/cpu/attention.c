@@ -127,7 +127,7 @@ static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 // c += a times b for nr columns, by tiles of nearly equal heights.
 static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, float *c, int64_t cm, int first) {
-	int64_t tiles = (rows + x->t->mr32 - 1) / x->t->mr32, n;
+	int64_t most = ak == 1 && am != 1 ? x->t->along : x->t->mr32, tiles = (rows + most - 1) / most, n;
 	for (int64_t m = 0; m < rows; m += n, tiles--) {
 		n = (rows - m + tiles - 1) / tiles;
 		x->t->gemm32((int)n, kc, a + m * am, am, ak, b, x->nr, c + m * cm, cm, first);

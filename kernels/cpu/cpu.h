@@ -247,7 +247,8 @@ void tl_cpu_free(void *);
 typedef struct {
 	const tl_fn (*fn)[TL_TYPES][TL_TYPES];
 	// C[mr][nr] (+)= A B over kc steps; strides in elements. first: C is overwritten.
-	int mr32, nr32, mr64, nr64;
+	// Tiles are mr x nr at most, along x nr where rows of A are read as they lie against a packed B.
+	int mr32, nr32, mr64, nr64, along;
 	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c, int64_t cm, int first);
 	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);

@@ -1,8 +1,8 @@
 // The float drivers, for REAL with the suffix SUF. Included twice by gemm.c.
 
-// The rows of the tile at m, of nearly equal heights: a tile of one row waits for its own additions.
-static inline int SUF(height)(const gemm *x, int64_t m, int64_t m1) {
-	int64_t tiles = (m1 - m + x->mr - 1) / x->mr;
+// The rows of the tile at m, of nearly equal heights up to most: a tile of one row waits for its own additions.
+static inline int SUF(height)(int most, int64_t m, int64_t m1) {
+	int64_t tiles = (m1 - m + most - 1) / most;
 	return (int)((m1 - m + tiles - 1) / tiles);
 }
 
@@ -14,14 +14,14 @@ static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_
 		for (int64_t k = 0; k < kc; k += LINES) {
 			REAL *to = d + k * x->mr;
 			for (int64_t m = m0; m < m1; m += rows, to += x->mr * kc) {
-				rows = SUF(height)(x, m, m1);
+				rows = SUF(height)(x->mr, m, m1);
 				x->t->SUF(packa)(a + m + k * x->ak, 1, x->ak, least(LINES, kc - k), rows, to);
 			}
 		}
 		return;
 	}
 	for (int64_t m = m0; m < m1; m += rows, d += x->mr * kc) {
-		rows = SUF(height)(x, m, m1);
+		rows = SUF(height)(x->mr, m, m1);
 		if (!x->apart) {
 			x->t->SUF(packa)(a + m * x->am, x->am, x->ak, kc, rows, d);
 			continue;
@@ -66,9 +66,9 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int64_t as = packed ? 1 : x->am, ak = packed ? x->mr : x->ak;
 	REAL *c = (REAL *)x->c;
-	int nr = x->nr, first = k0 == 0, rows;
+	int nr = x->nr, first = k0 == 0, most = ak == 1 && as != 1 && bk == nr ? x->t->along : x->mr, rows;
 	for (int64_t m = m0; m < m1; m += rows) {
-		rows = SUF(height)(x, m, m1);
+		rows = SUF(height)(most, m, m1);
 		const REAL *am = packed ? packed : a + m * x->am;
 		if (packed) packed += x->mr * kc;
 		if (nn == nr && x->cn == 1) {
@@ -164,7 +164,7 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 		}
 		int rows;
 		for (int64_t m = 0; m < x->M && runs > 0; m += rows) {
-			rows = SUF(height)(x, m, x->M);
+			rows = SUF(height)(x->ak == 1 ? x->t->along : x->mr, m, x->M);
 			const REAL *a = (const REAL *)x->a + m * x->am;
 			REAL *c = (REAL *)x->c + m * x->cm, tile[14 * 32] __attribute__((aligned(64)));
 			int full = run[0].n == nr;

@@ -20,7 +20,18 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_NR32 (2 * TL_VL)
 #define TL_NR64 TL_VL
 
+#if TL_BY_ELEMENT
+#include "kern_element.h"
+#define TL_STEPS(s) elements##s(mr, kc, a, am, ak, b, bk, row, next, step, x)
+#else
+#define TL_BY_ELEMENT 0
+#define TL_ALONG TL_MR
+#define TL_ELEMENTS(s, T, V, L)
+#define TL_STEPS(s) 0
+#endif
+
 #define TL_GEMM(s, T, V, L, TURN) \
+	TL_ELEMENTS(s, T, V, L) \
 	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		V x[TL_MR][2]; \
 		/* The tile of C is fetched while it is computed. */ \
@@ -32,7 +43,9 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		/* The rows of the next tile, where they follow in memory: no hardware prefetcher follows so many. */ \
 		const T *next = am == kc ? a + mr * am : a; \
 		const int64_t step = am == kc ? mr : 0; \
-		for (int64_t k = 0; k < kc; k++) { \
+		int64_t k = TL_STEPS(s); \
+		a += k * ak, b += k * bk, next += k * step; \
+		for (; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
 			if (!row && bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
@@ -65,12 +78,14 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		} \
 	} \
 	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, int first) { \
-		if (am == 1 && ak == TL_MR && bk == 2 * L) rows##s(mr, kc, a, 1, TL_MR, b, 2 * L, 0, c, cm, first); \
+		if (am == 1 && (TL_BY_ELEMENT || ak == TL_MR) && bk == 2 * L) rows##s(mr, kc, a, 1, TL_BY_ELEMENT ? ak : TL_MR, b, 2 * L, 0, c, cm, first); \
 		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, c, cm, first); \
 		else rows##s(mr, kc, a, am, ak, b, bk, 0, c, cm, first); \
 	} \
 	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, int64_t cm) { \
-		rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
+		if (!row) __builtin_unreachable(); \
+		if (TL_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
+		else rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
 	} \
 	/* Each run by whole vectors, of which the last may overlap the one before. */ \
 	static void putruns##s(const T *tile, int64_t rows, const tl_piece *run, int64_t runs, T *c, int64_t cm) { \
@@ -194,12 +209,12 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 
 #define TL_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;
 #define TL_ROWS6(s) TL_ROW(s, 1) TL_ROW(s, 2) TL_ROW(s, 3) TL_ROW(s, 4) TL_ROW(s, 5) TL_ROW(s, 6)
-#define TL_ROWS8(s) TL_ROWS6(s) TL_ROW(s, 7) TL_ROW(s, 8)
-#define TL_ROWS14(s) TL_ROWS8(s) TL_ROW(s, 9) TL_ROW(s, 10) TL_ROW(s, 11) TL_ROW(s, 12) TL_ROW(s, 13) TL_ROW(s, 14)
+#define TL_ROWS12(s) TL_ROWS6(s) TL_ROW(s, 7) TL_ROW(s, 8) TL_ROW(s, 9) TL_ROW(s, 10) TL_ROW(s, 11) TL_ROW(s, 12)
+#define TL_ROWS14(s) TL_ROWS12(s) TL_ROW(s, 13) TL_ROW(s, 14)
 #if TL_MR == 14
 #define TL_ROWS(s) TL_ROWS14(s)
-#elif TL_MR == 8
-#define TL_ROWS(s) TL_ROWS8(s)
+#elif TL_MR == 12
+#define TL_ROWS(s) TL_ROWS12(s)
 #else
 #define TL_ROWS(s) TL_ROWS6(s)
 #endif
@@ -207,7 +222,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_TURN32(d, p, rows, n, s) turn_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
 #define TL_TURN64(d, p, rows, n, s) turn_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
 TL_GEMM(32, float, tl_v32, TL_VL, TL_TURN32)
-TL_GEMM(64, double, tl_v64, TL_VL / 2, TL_TURN64)
+TL_GEMM(64, double, tl_v64, (TL_VL / 2), TL_TURN64)
 
 // Four columns at a time; the last four rows may be done twice.
 static void packturn32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {

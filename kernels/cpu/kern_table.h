@@ -76,7 +76,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 
 const tl_isa_table TL_TABLE = {
 	.fn = functions,
-	.mr32 = TL_MR, .nr32 = TL_NR32, .mr64 = TL_MR, .nr64 = TL_NR64,
+	.mr32 = TL_MR, .nr32 = TL_NR32, .mr64 = TL_MR, .nr64 = TL_NR64, .along = TL_ALONG,
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .gemmrows32 = gemmrows32, .gemmrows64 = gemmrows64, .putruns32 = putruns32, .putruns64 = putruns64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packturn32 = packturn32, .packturn64 = packturn64, .packa32 = packa32, .packa64 = packa64,

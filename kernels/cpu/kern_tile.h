@@ -68,7 +68,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 		for (; r < rows; r++)
 			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
 	}
-	for (; l < n; l++, p += s)
+	for (l = n / 4 * 4; l < n; l++, p += s)
 		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[r];
 }
 #define TL_TURNER(name, S, T, conv) \
