@@ -108,10 +108,11 @@ static void stream_out(char *p, const char *v, int64_t bytes) {
 
 static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) { return q->imm && !(buf < 64 && c->near >> buf & 1); }
 
-#define TL_STORER(name, S, T, conv) \
+// The first START elements of a run are stored already.
+#define TL_STORER(name, S, T, conv, START) \
 	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s, int stream) { \
 		if (s == 1 && stream && sizeof(S) == sizeof(T)) stream_out((char *)p, (const char *)v, n * (int64_t)sizeof(T)); \
-		else if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) p[i] = conv(v[i]); } \
+		else if (s == 1) { TL_VEC for (int64_t i = START; i < n; i++) p[i] = conv(v[i]); } \
 		else for (int64_t i = 0; i < n; i++) p[i * s] = conv(v[i]); \
 	} \
 	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[f->buf]; \
@@ -143,14 +144,14 @@ TL_TURNER(b8, uint8_t, uint8_t, TL_TRUTH) TL_TURNER(w8, uint64_t, uint64_t, TL_A
 TL_TURNER(f16, uint16_t, float, tl_half_to_float) TL_TURNER(bf16, uint16_t, float, tl_brain_to_float)
 TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_ASIS) TL_LOADER(w8, uint64_t, uint64_t, TL_ASIS)
 TL_LOADER(f16, uint16_t, float, tl_half_to_float) TL_LOADER(bf16, uint16_t, float, tl_brain_to_float)
-TL_STORER(b8, uint8_t, uint8_t, TL_ASIS) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS) TL_STORER(w8, uint64_t, uint64_t, TL_ASIS)
-TL_STORER(f16, uint16_t, float, tl_float_to_half) TL_STORER(bf16, uint16_t, float, tl_float_to_brain)
+TL_STORER(b8, uint8_t, uint8_t, TL_ASIS, 0) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS, 0) TL_STORER(w8, uint64_t, uint64_t, TL_ASIS, 0)
+TL_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TL_STORER(bf16, uint16_t, float, tl_float_to_brain, 0)
 TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i32, int32_t, int32_t, TL_ASIS, TL_ASIS)
 TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
 TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half, tl_half_to_float)
 TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 #define TL_NARROW(name, S) \
-	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S)) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
+	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S), 0) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
 TL_NARROW(u8, uint8_t) TL_NARROW(i8, int8_t) TL_NARROW(i16, int16_t)
 
 #define TL_FETCH_MAX 16384
@@ -329,28 +330,64 @@ TL_ARG coldot_f32 TL_P {
 }
 TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
-// Extremes; NaN wins. Four vectors of a row at a time, where NaNs are noted apart: a comparison with
-// one is false, which leaves a plain maximum.
-#define TL_EXTREME(name, T, better, nan) \
-	static inline T name##_row(const T *v, int64_t n, T b) { \
+// Extremes; NaN wins. Of a row four vectors at a time: wide joins those to b and returns how many elements they are, or -1 where
+// one is a NaN. NaNs are noted apart: a comparison with one is false, which leaves a plain maximum. By vectors where GCC keeps a
+// loop scalar: of doubles, and of floats on SSE2 and NEON. Elsewhere it has instructions for the maximum itself.
+#define TL_WIDE_VECTORS(name, T, better, nan) \
+	typedef T name##_v __attribute__((vector_size(TL_VL * 4), aligned(sizeof(T)), may_alias)); \
+	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_k; \
+	static inline int64_t name##_wide(const T *v, int64_t n, T *b) { \
 		enum { WIDE = 16 * TL_VL / sizeof(T) }; \
-		int64_t i = 0; \
-		if (n >= WIDE) { \
-			T w[WIDE]; \
-			__typeof__((T)0 < (T)0) bad[WIDE]; \
-			for (int j = 0; j < WIDE; j++) w[j] = v[j], bad[j] = nan(v[j]); \
-			for (i = WIDE; i + WIDE <= n; i += WIDE) \
-				for (int j = 0; j < WIDE; j++) { \
-					T x = v[i + j]; \
-					w[j] = x better w[j] ? x : w[j]; \
-					bad[j] |= nan(x); \
-				} \
-			int any = 0; \
-			for (int j = 0; j < WIDE; j++) b = w[j] better b ? w[j] : b, any |= bad[j] != 0; \
-			if (any) { \
-				for (i = 0; !nan(v[i]);) i++; \
-				return v[i]; \
+		if (n < WIDE) return 0; \
+		const name##_v *p = (const name##_v *)v, *end = p + n / WIDE * 4; \
+		name##_v w[4]; \
+		name##_k bad[4]; \
+		for (int j = 0; j < 4; j++) w[j] = p[j], bad[j] = p[j] != p[j]; \
+		while ((p += 4) < end) \
+			for (int j = 0; j < 4; j++) { \
+				name##_k k = p[j] better w[j]; \
+				w[j] = (name##_v)(((name##_k)p[j] & k) | ((name##_k)w[j] & ~k)); \
+				bad[j] |= p[j] != p[j]; \
 			} \
+		int any = 0; \
+		for (int j = 0; j < WIDE; j++) { \
+			T x = ((const T *)w)[j]; \
+			*b = x better *b ? x : *b; \
+		} \
+		bad[0] = (bad[0] | bad[1]) | (bad[2] | bad[3]); \
+		for (int j = 0; j < WIDE / 4; j++) any |= bad[0][j] != 0; \
+		return any ? -1 : n / WIDE * WIDE; \
+	}
+#define TL_WIDE_LOOP(name, T, better, nan) \
+	static inline int64_t name##_wide(const T *v, int64_t n, T *b) { \
+		enum { WIDE = 16 * TL_VL / sizeof(T) }; \
+		if (n < WIDE) return 0; \
+		T w[WIDE]; \
+		__typeof__((T)0 < (T)0) bad[WIDE]; \
+		int64_t i = WIDE; \
+		for (int j = 0; j < WIDE; j++) w[j] = v[j], bad[j] = nan(v[j]); \
+		for (; i + WIDE <= n; i += WIDE) \
+			for (int j = 0; j < WIDE; j++) { \
+				T x = v[i + j]; \
+				w[j] = x better w[j] ? x : w[j]; \
+				bad[j] |= nan(x); \
+			} \
+		int any = 0; \
+		for (int j = 0; j < WIDE; j++) *b = w[j] better *b ? w[j] : *b, any |= bad[j] != 0; \
+		return any ? -1 : i; \
+	}
+#if TL_VL == 4
+#define TL_WIDE_F32 TL_WIDE_VECTORS
+#else
+#define TL_WIDE_F32 TL_WIDE_LOOP
+#endif
+#define TL_EXTREME(name, T, better, nan, WIDE) \
+	WIDE(name, T, better, nan) \
+	static inline T name##_row(const T *v, int64_t n, T b) { \
+		int64_t i = name##_wide(v, n, &b); \
+		if (i < 0) { \
+			for (i = 0; !nan(v[i]);) i++; \
+			return v[i]; \
 		} \
 		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
 		return b; \
@@ -364,9 +401,9 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 	TL_ARG name##_1 TL_P { TL_COLUMNS(T, T, (x better y || nan(x)) ? x : y) }
 #define TL_ISNAN_(x) ((x) != (x))
 #define TL_NEVER(x) 0
-#define TL_EXTREMES(s, T, nan) TL_EXTREME(max_##s##_r, T, >, nan) TL_EXTREME(min_##s##_r, T, <, nan)
-TL_EXTREMES(f32, float, TL_ISNAN_) TL_EXTREMES(f64, double, TL_ISNAN_)
-TL_EXTREMES(i32, int32_t, TL_NEVER) TL_EXTREMES(i64, int64_t, TL_NEVER) TL_EXTREMES(u32, uint32_t, TL_NEVER)
+#define TL_EXTREMES(s, T, nan, WIDE) TL_EXTREME(max_##s##_r, T, >, nan, WIDE) TL_EXTREME(min_##s##_r, T, <, nan, WIDE)
+TL_EXTREMES(f32, float, TL_ISNAN_, TL_WIDE_F32) TL_EXTREMES(f64, double, TL_ISNAN_, TL_WIDE_VECTORS)
+TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(u32, uint32_t, TL_NEVER, TL_WIDE_LOOP)
 
 // The better value, then the smaller index; NaN is better than every number. The index is
 // widened to i64; without a register (b -1) it counts the inner indices.
