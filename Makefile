@@ -12,7 +12,7 @@ PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
 PY = $(VENV)/bin/python
 export GO
 
-.PHONY: all build demo develop test test-go test-ablate test-c test-wheel test-python generate lint bench bench-gpu wheel system clean
+.PHONY: all build demo develop test test-go test-arm64 test-ablate test-c test-wheel test-python generate lint bench bench-gpu wheel system clean
 
 all: build
 
@@ -55,6 +55,17 @@ test-go:
 	$(GO) vet ./...
 	$(GO) test ./...
 	$(GO) test -tags cogentcore ./gpu/wgpu
+
+# The CPU's kernels compiled for arm64 (NEON) and run under emulation, where this user may install what that takes; the two
+# slowest tests, whose kernels others cover, are left out. No part of test: on an arm64 host test-go does this.
+test-arm64:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg-query --show gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user >/dev/null 2>&1; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user || true; \
+	fi
+	@if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then \
+	    CGO_ENABLED=1 GOOS=linux GOARCH=arm64 CC=aarch64-linux-gnu-gcc $(GO) test -exec 'qemu-aarch64 -L /usr/aarch64-linux-gnu' \
+	        -skip '^(TestAttention|TestNormGradients)$$' ./kernels/cpu; \
+	else echo "no cross compiler or emulator for arm64: its kernels are not tested"; fi
 
 # Each mechanism switched off must make its test fail.
 test-ablate:

@@ -21,7 +21,7 @@
 #if defined(__x86_64__)
 #define TL_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
-#define TL_PAUSE() __asm__ volatile("yield")
+#define TL_PAUSE() __asm__ volatile("isb") // yield is no wait on most cores; this takes about as long as x86's pause
 #else
 #define TL_PAUSE() ((void)0)
 #endif
