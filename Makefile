@@ -55,6 +55,8 @@ test-go:
 	$(GO) vet ./...
 	$(GO) test ./...
 	$(GO) test -tags cogentcore ./gpu/wgpu
+	@# What needs no C compiler must build for the other systems of the wheels.
+	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build ./engine/... ./kernels/lower || exit 1; done
 
 # The CPU's kernels compiled for arm64 (NEON) and run under emulation, where this user may install what that takes; the two
 # slowest tests, whose kernels others cover, are left out. No part of test: on an arm64 host test-go does this.

@@ -29,12 +29,15 @@ def find_go() -> str | None:
     return None
 
 
-def link_flags() -> list[str]:
-    """Return the linker flags that give the library its name and, where the linker can, drop what it does not show."""
+def link_flags(import_library: Path) -> list[str]:
+    """Return the linker flags that give the library its name and, where the linker can, drop what it does not show.
+
+    On Windows the linker also writes the import library, by an absolute path: Go's linker runs in a directory of its own.
+    """
     if sys.platform == "darwin":
         return [f"-Wl,-install_name,@rpath/{LIBRARY}"]
     if sys.platform == "win32":
-        return ["-Wl,--out-implib,torchlette.lib"]
+        return ["-static-libgcc", f'"-Wl,--out-implib={import_library.as_posix()}"']
     return [f"-Wl,-soname,{LIBRARY}", f'"-Wl,--version-script={ROOT / "capi" / "exports.map"}"', "-Wl,--gc-sections"]
 
 
@@ -59,14 +62,16 @@ class BuildWithEngine(build_ext):
             raise SystemExit("torchlette: building from source needs Go 1.25 or later (https://go.dev/dl); it was found neither in $GO nor on PATH")
         directory.mkdir(parents=True, exist_ok=True)
         target = directory / LIBRARY
-        flags = " ".join(link_flags())
+        import_library = Path(self.build_temp).resolve() / "torchlette.lib"
+        import_library.parent.mkdir(parents=True, exist_ok=True)
+        flags = " ".join(link_flags(import_library))
         command = [go, "build", "-buildmode=c-shared", "-trimpath", f"-ldflags=-s -w -extldflags '{flags}'", "-o", str(target), "./capi"]
         environment = {**os.environ, "CGO_ENABLED": "1"}
         print(" ".join(command), flush=True)
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
         # cgo's own header is no part of the interface: capi/torchlette.h is.
         target.with_suffix(".h").unlink(missing_ok=True)
-        self.extensions[0].library_dirs = [str(ROOT if sys.platform == "win32" else directory)]
+        self.extensions[0].library_dirs = [str(import_library.parent if sys.platform == "win32" else directory)]
 
     def get_outputs(self) -> list[str]:
         """List the library too, so that it is installed."""

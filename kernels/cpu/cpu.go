@@ -4,6 +4,7 @@ package cpu
 #cgo CFLAGS: -O3 -std=gnu11 -fno-strict-aliasing -Wall
 #cgo LDFLAGS: -lm
 #cgo linux LDFLAGS: -lpthread
+#cgo windows LDFLAGS: -l:libwinpthread.a
 #cgo noescape tl_run
 #cgo nocallback tl_run
 #include <string.h>
