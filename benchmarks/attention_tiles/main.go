@@ -22,6 +22,9 @@ var trials = []tile.AttentionOptions{
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2, UnrollRows: 4},
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4, UnrollRows: 2},
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 8, Double: true, Unroll: 2},
+	{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2},
+	{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 2},
+	{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4, UnrollRows: 2},
 }
 
 var areas = map[bool]int{false: 1, true: 2}
