@@ -179,6 +179,10 @@ func (e *emitter) laySpaces(k *C.tl_kern) {
 			to.pieces, to.tiles = C.int64_t(s.pieces()), C.int64_t(s.tiles())
 		}
 	}
+	k.rows = 1
+	if e.bundle {
+		k.rows = C.int64_t(e.capacity(laneOuter))
+	}
 	k.ocap, k.fcap = C.int64_t(e.capacity(laneOuter)), C.int64_t(e.capacity(laneTile))
 }
 
@@ -240,15 +244,15 @@ func (e *emitter) layAccs(mem *arena, k *C.tl_kern) {
 }
 
 func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
+	num := func(r int) C.int32_t {
+		if r < 0 {
+			return -1
+		}
+		return C.int32_t(a.number[r])
+	}
 	lay := func(s *segment, to *C.tl_seg) {
 		code := array[C.tl_ins](mem, len(s.code))
 		to.at, to.n = first(code), C.int32_t(len(code))
-		num := func(r int) C.int32_t {
-			if r < 0 {
-				return -1
-			}
-			return C.int32_t(a.number[r])
-		}
 		for i, x := range s.code {
 			code[i] = C.tl_ins{op: C.uint8_t(x.op), _type: C.uint8_t(x.typ), _var: C.uint8_t(x.variant), lanes: C.uint8_t(x.lanes),
 				d: num(x.d), a: num(x.a), b: num(x.b), c: num(x.c), aux: C.int32_t(x.aux), imm: C.int64_t(x.imm)}
@@ -281,6 +285,12 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 		lay(&e.stages[i].outer, &c.outer)
 		lay(&e.stages[i].prologue, &c.prologue)
 		lay(&e.stages[i].inner, &c.inner)
+		strides := e.strides(i)
+		held := array[C.tl_stride](mem, len(strides))
+		for n, r := range strides {
+			held[n] = C.tl_stride{reg: num(r), bytes: C.int32_t(e.regs[r].step)}
+		}
+		c.stride, c.nstride = first(held), C.int32_t(len(held))
 	}
 }
 

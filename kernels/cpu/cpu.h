@@ -81,6 +81,9 @@ typedef struct {
 	int32_t bytes; // of one lane's state
 } tl_acc;
 
+// A register of a bundle of rows that has a place for each row, bytes apart.
+typedef struct { int32_t reg, bytes; } tl_stride;
+
 typedef struct {
 	int32_t over_inner;
 	int32_t prefix; // instructions of inner that make the accumulators of a Prefix stage over rows, else 0
@@ -88,7 +91,9 @@ typedef struct {
 	int32_t acc0, nacc, hidden0, nhidden; // its accumulators; those that keep running extremes
 	tl_seg outer;    // once an outer tile
 	tl_seg prologue; // once an outer tile and worker, before the inner tiles
-	tl_seg inner;    // once an inner tile
+	tl_seg inner;    // once an inner tile, in a bundle once a row
+	tl_stride *stride; // of the registers that inner uses in a bundle
+	int32_t nstride;
 } tl_stage;
 
 // One group of dims and how it is cut into chunks: dim t in pieces of chunk, the dims after it whole.
@@ -110,6 +115,7 @@ typedef struct tl_kern {
 	int64_t state;           // bytes of one set of accumulators
 	int64_t chunk_tiles;     // inner tiles that accumulate apart, a constant of the shape
 	int64_t grain;           // outer tiles a claim
+	int64_t rows;            // of a bundle: an outer tile of which inner takes one row at a time; else 1
 	int32_t parallel_outer, parallel_inner;
 	int32_t nshared; // registers below hold uniform and outer values; those below nuniform are uniform
 	tl_seg uniform, wpro;

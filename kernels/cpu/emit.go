@@ -65,7 +65,8 @@ type vreg struct {
 	bytes    int64
 	external bool
 	level    int
-	slot     int // of the buffer an external one points into
+	step     int64 // bytes from row to row of a bundle
+	slot     int   // of the buffer an external one points into
 }
 
 // segment is a list of instructions; loops: it runs many times a stage.
@@ -115,6 +116,8 @@ func emit(p *plan) *emitter {
 		e.wide, e.scans = map[[2]int]int{}, map[int]int{}
 		if !p.oneTile {
 			e.forget(func(i int) bool { return p.level(i) == levelInner })
+		} else if p.bundle { // a pointer into a buffer is that of a row
+			e.forget(func(i int) bool { return p.level(i) == levelInner && e.regs[e.val[i]].external })
 		}
 		e.stage(&p.k.Stages[s])
 		e.forgetWritten(&p.k.Stages[s])
@@ -140,6 +143,12 @@ func (p *plan) level(x int) int {
 		return levelOuter
 	}
 	return levelRun
+}
+
+// one reports that expression x is one lane to an instruction of that kind: so is what has a lane a row to those of a bundle's tile.
+func (p *plan) one(x, kind int) bool {
+	have := p.kind(x)
+	return have == laneOne || p.bundle && have == laneOuter && kind == laneTile
 }
 
 // fullKind has every lane of a stage.
@@ -192,13 +201,23 @@ func (e *emitter) forgetWritten(st *kir.Stage) {
 }
 
 func (e *emitter) reg(t ir.DType, kind, level int) int {
-	e.regs = append(e.regs, vreg{bytes: e.capacity(kind) * int64(max(t.Size(), 1)), level: level, slot: -1})
+	size := int64(max(t.Size(), 1))
+	e.regs = append(e.regs, vreg{bytes: e.capacity(kind) * size, level: level, step: e.rowLanes(kind) * size, slot: -1})
 	return len(e.regs) - 1
 }
 
-func (e *emitter) pointer(m *affine, level int) int {
-	e.regs = append(e.regs, vreg{external: true, level: level, slot: e.slots[m.buf]})
+// pointer makes a register that points into the buffer of m.
+func (e *emitter) pointer(m *affine, kind, level int) int {
+	e.regs = append(e.regs, vreg{external: true, level: level, step: e.rowLanes(kind) * int64(m.typ.Size()), slot: e.slots[m.buf]})
 	return len(e.regs) - 1
+}
+
+// rowLanes is how many lanes of that kind a row of a bundle has, 0 where rows share one.
+func (e *emitter) rowLanes(kind int) int64 {
+	if kind == laneOne {
+		return 0
+	}
+	return e.capacity(kind) / e.capacity(laneOuter)
 }
 
 func (e *emitter) add(level int, i instr) {
@@ -222,6 +241,9 @@ func (e *emitter) groups() []int {
 func (e *emitter) walk(m *affine, kind int) []dim {
 	switch kind {
 	case laneTile:
+		if e.bundle {
+			return walk(m, e.spaces, []int{inner})
+		}
 		return walk(m, e.spaces, e.groups())
 	case laneOuter:
 		return walk(m, e.spaces, []int{outer})
@@ -291,7 +313,7 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 		if e.oneTile && !slices.ContainsFunc(a.stride[outer], func(s int64) bool { return s != 0 }) {
 			level = levelRun // it points at the same lanes in every tile
 		}
-		i.op, i.d = C.TL_DIRECT, e.pointer(a, level)
+		i.op, i.d = C.TL_DIRECT, e.pointer(a, kind, level)
 	} else {
 		i.op, i.d = C.TL_LOAD, e.reg(a.typ.ComputeType(), kind, level)
 	}
@@ -303,41 +325,41 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	i := instr{op: opcodes[ex.Op], typ: int(e.k.Exprs[ex.A].Type), lanes: kind, b: -1, c: -1}
 	if ex.Op == kir.OpFma || ex.Op == kir.OpMul {
-		ex.A, ex.B = e.oneLast(ex)
+		ex.A, ex.B = e.oneLast(ex, kind)
 	}
 	switch {
 	case ex.Op == kir.OpCast:
 		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
 		i.a = e.as(ex.A, kind, false)
-	case ex.Op == kir.OpFma && e.kind(ex.B) == laneOne && e.shifts(ex.A, kind) && e.scaled(ex.C, kind):
+	case ex.Op == kir.OpFma && e.one(ex.B, kind) && e.shifts(ex.A, kind) && e.scaled(ex.C, kind):
 		s, t := e.k.Exprs[ex.A], e.k.Exprs[ex.C]
-		t.A, t.B = e.oneLast(t)
+		t.A, t.B = e.oneLast(t, kind)
 		i.typ, i.variant, i.a, i.b = int(ex.Type), fmaTwo, e.need(s.A), e.need(t.A)
 		i.aux = e.list(e.need(s.B), e.need(ex.B), e.need(t.B), e.need(t.C))
 	case ex.Op == kir.OpFma && e.kind(ex.B) == kind && e.kind(ex.C) == kind && e.scales(ex.A, kind):
 		f := e.k.Exprs[ex.A]
-		f.A, f.B = e.oneLast(f)
+		f.A, f.B = e.oneLast(f, kind)
 		s := e.k.Exprs[f.A]
 		i.typ, i.variant, i.a, i.b, i.c = int(ex.Type), fmaShifted, e.need(s.A), e.need(ex.B), e.need(ex.C)
 		i.aux = e.list(e.need(s.B), e.need(f.B))
 	case ex.Op == kir.OpSelect || ex.Op == kir.OpFma:
 		i.typ = int(ex.Type)
 		i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, true), e.as(ex.C, kind, true)
-		if kind != laneOne && e.kind(ex.C) == laneOne {
+		if kind != laneOne && e.one(ex.C, kind) {
 			i.variant |= 1
 		}
-		if kind != laneOne && e.kind(ex.B) == laneOne {
+		if kind != laneOne && e.one(ex.B, kind) {
 			i.variant |= 2
 		}
-	case ex.Op == kir.OpMul && e.kind(ex.B) == laneOne && e.shifts(ex.A, kind):
+	case ex.Op == kir.OpMul && e.one(ex.B, kind) && e.shifts(ex.A, kind):
 		s := e.k.Exprs[ex.A]
 		i.op, i.a, i.b, i.c = C.TL_SHIFTED, e.need(s.A), e.need(s.B), e.need(ex.B)
 	case ex.Op == kir.OpExp && e.shifts(ex.A, kind):
 		s := e.k.Exprs[ex.A]
 		i.variant, i.a, i.b = 1, e.need(s.A), e.need(s.B)
 	case ex.B >= 0 && ex.C < 0:
-		scalarA := e.kind(ex.A) == laneOne && e.kind(ex.B) != laneOne
-		scalarB := e.kind(ex.B) == laneOne && e.kind(ex.A) != laneOne
+		scalarA := e.one(ex.A, kind) && !e.one(ex.B, kind)
+		scalarB := e.one(ex.B, kind) && !e.one(ex.A, kind)
 		i.a, i.b = e.as(ex.A, kind, scalarA), e.as(ex.B, kind, scalarB)
 		if scalarB {
 			i.variant = 1
@@ -356,9 +378,9 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 	return i
 }
 
-// oneLast gives the factors of a product, one lane after more of them.
-func (e *emitter) oneLast(x kir.Expr) (a, b int) {
-	if e.kind(x.A) == laneOne {
+// oneLast gives the factors of a product of that kind, one lane after more of them.
+func (e *emitter) oneLast(x kir.Expr, kind int) (a, b int) {
+	if e.one(x.A, kind) {
 		return x.B, x.A
 	}
 	return x.A, x.B
@@ -374,7 +396,7 @@ func (e *emitter) list(regs ...int) (at int) {
 // as gives expression x with the lanes of kind; one lane stays one where scalar allows.
 func (e *emitter) as(x, kind int, scalar bool) int {
 	r, have := e.need(x), e.kind(x)
-	if have == kind || scalar && have == laneOne {
+	if have == kind || scalar && e.one(x, kind) {
 		return r
 	}
 	key := [2]int{r, kind}
@@ -386,7 +408,7 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 	}
 	t := e.k.Exprs[x].Type
 	i := instr{op: C.TL_EXPAND, typ: int(t), lanes: kind, a: r, b: -1, c: -1}
-	if have == laneOuter {
+	if have == laneOuter && !e.bundle {
 		i.variant = 1
 		if e.columns {
 			i.variant = 2
@@ -399,6 +421,10 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 		i.d = e.reg(t, kind, levelInner)
 		e.worker.code = append(e.worker.code, i)
 		e.wideRun[key] = i.d
+	case kind == laneTile && level == levelOuter && have == laneOuter && e.bundle:
+		i.d = e.reg(t, kind, levelInner)
+		e.add(levelInner, i)
+		e.wide[key] = i.d
 	case kind == laneTile && level == levelOuter:
 		switch i.variant {
 		case 0:
@@ -535,7 +561,7 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc, into int) {
 			x.A, x.B = x.B, x.A
 		}
 		f := e.k.Exprs[x.B]
-		f.A, f.B = e.oneLast(f)
+		f.A, f.B = e.oneLast(f, kind)
 		s := e.k.Exprs[f.A]
 		i.variant, i.a, i.b, i.c = sumColumnDot, e.as(x.A, kind, false), e.need(s.A), e.need(s.B)
 		i.imm = int64(e.list(e.need(f.B)))
@@ -572,7 +598,7 @@ func (e *emitter) fold(st *kir.Stage, n int, a kir.Acc, into int) {
 	scan := instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner), a: i.a, b: -1, c: -1, aux: run}
 	e.scans[n] = scan.d
 	if into != unusedMap {
-		scan.b, scan.d = scan.d, e.pointer(e.maps[into], levelInner)
+		scan.b, scan.d = scan.d, e.pointer(e.maps[into], kind, levelInner)
 		e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(t), lanes: kind, d: scan.d, a: -1, b: -1, c: -1, aux: into, imm: 1})
 	}
 	e.add(levelInner, scan)
@@ -600,7 +626,7 @@ func (e *emitter) addsProducts(st *kir.Stage, a kir.Acc) bool {
 // shifts reports that x, not computed yet, is a register less one lane: what it is multiplied with may take it along.
 func (e *emitter) shifts(x, kind int) bool {
 	s := e.k.Exprs[x]
-	return s.Op == kir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.kind(s.B) == laneOne && kind != laneOne
+	return s.Op == kir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.one(s.B, kind) && kind != laneOne
 }
 
 // scales reports that x, which nothing else needs, is a register less one lane, times one lane.
@@ -609,8 +635,8 @@ func (e *emitter) scales(x, kind int) bool {
 	if f.Op != kir.OpMul || e.val[x] >= 0 || e.uses[x] != 1 {
 		return false
 	}
-	full, one := e.oneLast(f)
-	return e.kind(one) == laneOne && e.shifts(full, kind)
+	full, one := e.oneLast(f, kind)
+	return e.one(one, kind) && e.shifts(full, kind)
 }
 
 // scaled reports that x, which nothing else needs, is a register times one lane, plus one lane.
@@ -619,8 +645,8 @@ func (e *emitter) scaled(x, kind int) bool {
 	if f.Op != kir.OpFma || e.val[x] >= 0 || e.uses[x] != 1 {
 		return false
 	}
-	full, one := e.oneLast(f)
-	return e.kind(full) == kind && e.kind(one) == laneOne && e.kind(f.C) == laneOne
+	full, one := e.oneLast(f, kind)
+	return e.kind(full) == kind && e.one(one, kind) && e.one(f.C, kind)
 }
 
 // inPlaceRows points a register at the rows of a tile of columns where they lie, and gives
@@ -636,7 +662,7 @@ func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 	if m.typ != m.typ.ComputeType() || len(w) != 2 || w[1].stride != 1 || len(walk(m, e.spaces, []int{outer})) != 1 {
 		return -1, 0
 	}
-	d := e.pointer(m, levelInner)
+	d := e.pointer(m, kind, levelInner)
 	e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(m.typ), lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
 	return d, w[0].stride
 }
@@ -801,7 +827,7 @@ func (e *emitter) write(p *pending, kind, level int) {
 	switch {
 	case p.direct:
 		m := e.ofAccess[r.Access]
-		p.ins.d = e.pointer(e.maps[m], level)
+		p.ins.d = e.pointer(e.maps[m], kind, level)
 		direct := instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m}
 		if level == levelInner {
 			direct.imm = 1

@@ -59,9 +59,9 @@ TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
 // var 1: of a less b, one lane. That is the pass over a row between two that only read or write: it fetches the next row.
 #define TL_EXPONENTIAL(s, T, EXP) \
 	TL_UN(exp_##s##_0, T, T, EXP(x)) \
-	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], i = 0; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
+	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
 		for (; i + 64 <= n; i += 64) { \
-			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(a + n + i) + b); \
+			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(a + ahead + i) + b); \
 			TL_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
 		} \
 		TL_VEC for (; i < n; i++) d[i] = EXP(a[i] - y); }

@@ -166,7 +166,7 @@ TL_ARG direct TL_P {
 	// next row is fetched while this one is worked.
 	int64_t bytes = c->n[q->lanes] * width[f->type];
 	if (!q->imm || c->totals || bytes > TL_FETCH_MAX) return;
-	for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + bytes + i, 1);
+	for (int64_t i = 0, ahead = c->k->rows * bytes; i < bytes; i += 64) __builtin_prefetch(p + ahead + i, 1);
 }
 
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
@@ -227,17 +227,17 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 // Row sums of products, of squares of distances from one lane, and of products with such distances, in the same order. Where
 // a distance is taken the next row is fetched, as in exp_f32_1.
 #define TL_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
-	static inline double name##_row(const T *x, const T *y, const T from, int64_t n) { \
+	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead) { \
 		W total = {0}; \
 		int64_t i = 0; \
-		(void)from; \
+		(void)from, (void)ahead; \
 		while (i + 32 <= n) { \
 			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
 			V s[4] = {{0}, {0}, {0}, {0}}; \
 			for (; i < e; i += 32) { \
 				const V *p = (const V *)(x + i), *r = (const V *)(y + i * STEP); \
 				(void)r; \
-				if (AHEAD) __builtin_prefetch(AHEAD + n + i), __builtin_prefetch(AHEAD + n + i + 16); \
+				if (AHEAD) __builtin_prefetch(AHEAD + ahead + i), __builtin_prefetch(AHEAD + ahead + i + 16); \
 				for (int j = 0; j < 4; j++) s[j] += VECTOR; \
 			} \
 			total += __builtin_convertvector((s[0] + s[2]) + (s[1] + s[3]), W); \
@@ -248,7 +248,7 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 	} \
 	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; double *s = c->acc[q->aux].st; \
 		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
-		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n); }
+		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n, c->k->rows * n); }
 #define TL_DOTS(s, T, V, W) \
 	TL_ROWDOT(dot_##s, T, V, W, 1, q->a, (const T *)0, p[j] * r[j], (double)x[i] * y[i]) \
 	TL_ROWDOT(squares_##s, T, V, W, 0, q->b, x, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from)) \

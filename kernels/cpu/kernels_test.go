@@ -83,8 +83,42 @@ func TestSoftmax(t *testing.T) {
 	check(t, list...)
 }
 
+// bundleKernel is of rows of n2 elements, step apart, of n0 x n1: where a row's maximum is, and the exponentials less it, of which those that a row's
+// and a column's numbers choose are normalised.
+func bundleKernel(t ir.DType, n0, n1, n2, step int64) launch {
+	b := kir.NewBuilder("bundle", 2, 1)
+	x := b.Load(b.Access(b.Buf(t, kir.Read), b.Offset(), b.Stride(), b.Stride(), b.Stride()))
+	row := b.Load(b.Access(b.Buf(t, kir.Read), -1, b.Stride(), kir.Unit, kir.Broadcast))
+	column := b.Load(b.Access(b.Buf(t, kir.Read), -1, kir.Broadcast, kir.Broadcast, kir.Unit))
+	place := b.Access(b.Buf(ir.I64, kir.Write), -1, b.Stride(), kir.Unit, kir.Broadcast)
+	out := b.Linear(b.Buf(t, kir.Write), -1)
+	b.Each()
+	best := b.ReduceIdx(kir.ArgMax, x, b.Index(2))
+	top := b.Acc(best)
+	b.Each()
+	e := b.Un(kir.OpExp, b.Sub(x, top))
+	sum := b.Acc(b.Reduce(kir.Sum, e))
+	b.Check(b.Le(e, b.Float(t, 0.75)), b.Index(0))
+	b.Map()
+	b.Store(place, b.AccIdx(best))
+	b.Each()
+	share := b.Select(b.Lt(row, column), b.Div(e, sum), b.Select(b.Lt(row, sum), b.Mul(top, column), row))
+	b.Store(out, b.Fma(share, top, b.Sub(row, x)))
+	rows, size := n0*n1, int64(t.Size())
+	return launch{k: b.Kernel(), par: sizes(n0, n1, n2, 5, n1*n2*step, n2*step, step, n1, n1),
+		bufs: [][]byte{data(t, 5+rows*n2*step), data(t, rows), data(t, n2), make([]byte, 8*rows), make([]byte, size*rows*n2)}, tol: 1e-5}
+}
+
+// TestBundlesOfRows: the rows of a bundle do not see each other, whole bundles and the last.
+func TestBundlesOfRows(t *testing.T) {
+	for _, dt := range []ir.DType{ir.F32, ir.F64, ir.BF16} {
+		check(t, bundleKernel(dt, 1, 260, 256, 1), bundleKernel(dt, 9, 15, 300, 1), bundleKernel(dt, 70, 3, 257, 2), bundleKernel(dt, 90, 1, 700, 1))
+	}
+	check(t, softmaxKernel(131, 400, false, false), softmaxKernel(131, 400, false, true))
+}
+
 func TestNorm(t *testing.T) {
-	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(2, 5000), normKernel(300, 40))
+	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(259, 512), normKernel(2, 5000), normKernel(300, 40))
 }
 
 // normGradKernel is the gradient of normKernel's x without its factor; mean and scale have an element a row. columns: the
@@ -140,6 +174,7 @@ func TestThreadsDoNotShow(t *testing.T) {
 	list := []launch{
 		reduceKernel(kir.Sum, ir.F32, "rows", 1, 1000000), reduceKernel(kir.Sum, ir.F64, "rows", 3, 400000),
 		reduceKernel(kir.Sum, ir.F32, "columns", 64, 20000), reduceKernel(kir.Sum, ir.F64, "columns", 1500, 700), softmaxKernel(2, 200000, false, false),
+		softmaxKernel(401, 300, false, false),
 	}
 	for _, op := range scanned {
 		list = append(list, scanKernel(op, ir.F32, 1, 400000), scanKernel(op, ir.F64, 3, 300001))

@@ -2,17 +2,19 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // A kernel is worked tile by tile. A tile has outer lanes, one an outer index, and
-// tile lanes, one an (outer, inner) index. There are four shapes:
+// tile lanes, one an (outer, inner) index. There are five shapes:
 //
 //	map:     outer lanes only
 //	rows:    some outer indices, each with its whole inner space (inner fastest)
 //	row:     one outer index and a piece of its inner space
+//	bundle:  some outer indices, of which a stage over the inner space works one at a time
 //	columns: many outer indices (fastest), and as many inner ones as fit
 //
 // An expression has the lanes of the dims it depends on, and runs as seldom as they
@@ -31,6 +33,13 @@ const (
 // A row of at most this length is one tile when more than one stage visits it, so that
 // what one stage computes is there in the next.
 const wholeRow = 4096
+
+// Bytes that a bundle's rows have in buffers, so that they stay in an L1 cache with the next ones' on the way and what is kept in registers, and the
+// least number of bundles, which threads share.
+const (
+	bundleBytes = 16 << 10
+	bundles     = 32
+)
 
 // Lanes of a tile, and rows of a tile of columns, where nothing is kept in registers: only
 // the cost of a tile counts.
@@ -58,6 +67,7 @@ type plan struct {
 	ofNumber []int // of each expression that is linear in the indices
 	spaces   [2]*space
 	columns  bool
+	bundle   bool
 	passes   int   // stages over the inner space
 	most     int64 // lanes of a map's tile
 	// oneTile: the inner space is one tile, so that tile registers outlive a stage.
@@ -344,6 +354,11 @@ func (p *plan) chooseTiles() {
 		} else if w := o.lanes(); o.tiles() == 1 && w <= tileLanes/2 && len(i.size) > 0 && !prefix {
 			i.chunk = max(1, min(i.size[i.t], tileLanes/w))
 		}
+	case !prefix && p.bundleRows(n) > 1:
+		i.whole()
+		o.single()
+		o.chunk = p.bundleRows(n)
+		p.oneTile, p.bundle = true, true
 	case n <= whole:
 		i.whole()
 		p.oneTile = true
@@ -354,6 +369,22 @@ func (p *plan) chooseTiles() {
 		o.single()
 		i.cut(lanes)
 	}
+}
+
+// bundleRows is the number of rows of n elements of a bundle: rows that several stages visit, long enough to be worked one by one.
+func (p *plan) bundleRows(n int64) int64 {
+	o := p.spaces[outer]
+	if p.passes < 2 || n < rowLanes || len(o.size) == 0 {
+		return 1
+	}
+	bytes := int64(0)
+	for _, m := range p.maps {
+		varies := func(g int) bool { return slices.ContainsFunc(m.stride[g], func(s int64) bool { return s != 0 }) }
+		if m.buf >= 0 && varies(outer) && varies(inner) {
+			bytes += n * int64(m.typ.Size())
+		}
+	}
+	return min(bundleBytes/max(1, bytes), o.numel()/bundles, o.size[len(o.size)-1])
 }
 
 // turned gives the dim along which some load is contiguous where it is not along the

@@ -21,6 +21,7 @@ func (e *emitter) allocate() allocation {
 	n := len(e.regs)
 	def, end := fill(n, -1), fill(n, -1)
 	pos := 0
+	var starts []int // of the stages' inner code
 	permanent := func(s *segment) {
 		for i := range s.code {
 			e.results(&s.code[i], func(r int) { def[r], end[r] = 0, math.MaxInt })
@@ -34,6 +35,7 @@ func (e *emitter) allocate() allocation {
 		for _, seg := range []*segment{&st.outer, &st.prologue, &st.inner} {
 			if seg == &st.inner {
 				start = pos
+				starts = append(starts, pos)
 			}
 			for i := range seg.code {
 				pos++
@@ -42,7 +44,7 @@ func (e *emitter) allocate() allocation {
 			}
 		}
 		pos++
-		if e.oneTile {
+		if e.oneTile && !e.bundle {
 			continue
 		}
 		for i := range st.inner.code {
@@ -53,7 +55,61 @@ func (e *emitter) allocate() allocation {
 			})
 		}
 	}
+	if e.bundle {
+		for s, start := range starts {
+			for _, r := range e.kept(s) {
+				def[r] = start
+			}
+		}
+	}
 	return e.place(def, end)
+}
+
+// kept lists the registers that the inner code of stage s of a bundle makes, a row after another, and a later stage uses.
+func (e *emitter) kept(s int) (list []int) {
+	later := make([]bool, len(e.regs))
+	for i := s + 1; i < len(e.stages); i++ {
+		code := e.stages[i].inner.code
+		for n := range code {
+			e.operandsOf(&code[n], func(r int) { later[r] = true })
+		}
+	}
+	code := e.stages[s].inner.code
+	for n := range code {
+		e.results(&code[n], func(r int) {
+			if later[r] && !e.regs[r].external {
+				list = append(list, r)
+			}
+		})
+	}
+	return list
+}
+
+// strides lists the registers that have a place for each row of a bundle, of those that the inner code of stage s uses.
+func (e *emitter) strides(s int) (list []int) {
+	if !e.bundle {
+		return nil
+	}
+	strides := make([]bool, len(e.regs))
+	for r := range e.regs {
+		strides[r] = e.regs[r].level == levelOuter && e.regs[r].step > 0
+	}
+	for i := range e.stages {
+		for _, r := range e.kept(i) {
+			strides[r] = true
+		}
+	}
+	use := func(r int) {
+		if strides[r] {
+			list, strides[r] = append(list, r), false
+		}
+	}
+	code := e.stages[s].inner.code
+	for n := range code {
+		e.results(&code[n], use)
+		e.operandsOf(&code[n], use)
+	}
+	return list
 }
 
 func (e *emitter) results(i *instr, f func(r int)) {

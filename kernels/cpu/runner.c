@@ -360,6 +360,35 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 	}
 }
 
+// Moves an accumulator's place in its set by n lanes.
+static void move_acc(const tl_acc *m, tl_accst *a, int64_t n) {
+	a->st = (char *)a->st + n * m->bytes;
+	a->idx += n;
+	a->part += n;
+}
+
+// A stage of a bundle: its rows one after another, each seen as an outer tile of one row.
+static void stage_bundle(tl_ctx *c, const tl_stage *s) {
+	const tl_kern *k = c->k;
+	const int t = k->outer.t;
+	const int64_t rows = c->n[TL_LANE_OUTER];
+	init_stage(c, s, c->acc);
+	place_inner(c, 0);
+	exec(c, &s->prologue);
+	c->n[TL_LANE_OUTER] = 1;
+	c->n[TL_LANE_TILE] = c->ilanes;
+	for (int64_t r = 0; r < rows; r++) {
+		exec(c, &s->inner);
+		c->opos[t]++;
+		for (int i = 0; i < s->nstride; i++) c->reg[s->stride[i].reg] = (char *)c->reg[s->stride[i].reg] + s->stride[i].bytes;
+		for (int i = s->acc0; i < s->acc0 + s->nacc; i++) move_acc(&k->acc[i], &c->acc[i], 1);
+	}
+	c->opos[t] -= rows;
+	for (int i = 0; i < s->nstride; i++) c->reg[s->stride[i].reg] = (char *)c->reg[s->stride[i].reg] - rows * s->stride[i].bytes;
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) move_acc(&k->acc[i], &c->acc[i], -rows);
+	c->n[TL_LANE_OUTER] = rows;
+}
+
 static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int split) {
 	const tl_kern *k = c->k;
 	place_outer(c, t);
@@ -367,7 +396,8 @@ static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int
 	for (int i = 0; i < k->nstage; i++) {
 		const tl_stage *s = &k->stage[i];
 		exec(c, &s->outer);
-		if (s->over_inner) stage_inner(r, c, s, partial, split);
+		if (s->over_inner && k->rows > 1) stage_bundle(c, s);
+		else if (s->over_inner) stage_inner(r, c, s, partial, split);
 	}
 }
 
