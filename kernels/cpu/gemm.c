@@ -23,6 +23,9 @@ enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 // Bytes of B's panels that stay in L2 beside the rows of A that are read through it.
 enum { FEW_PANELS = 1 << 17 };
 
+// Rows of A, and bytes of them all, up to which they are read where they lie for each panel of B.
+enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
+
 // Most rows of a product that is turned.
 enum { TURN_ROWS = 64 };
 

@@ -351,13 +351,16 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		x->oom = y.oom;
 		return;
 	}
-	if ((x->apart || x->M > 2 * MB) && x->K > 0) {
+	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
+	// Rows that stay in L2 need no packing, nor a meeting after B's, where there are panels for all threads. N >= NB: blocks would add up KC terms at
+	// a time too, so that the threads do not show.
+	int near = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB && panels >= TASKS * tl_pool_threads(x->pool);
+	if ((x->apart || (x->M > 2 * MB && !near)) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;
 	}
 	tl_job job = x->span ? SUF(raw) : SUF(columns);
-	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
-	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1;
-	if (parallel) tl_parallel(x->pool, panels, grain > 4 ? grain : 4, job, x);
+	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = near ? 1 : 4;
+	if (parallel) tl_parallel(x->pool, panels, grain > least_grain ? grain : least_grain, job, x);
 	else job(x, worker, 0, panels);
 }

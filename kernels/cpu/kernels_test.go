@@ -432,6 +432,23 @@ func TestGemm(t *testing.T) {
 	})
 }
 
+// TestThreadsDoNotShowInProducts: with few threads rows of A are read where they lie, with more they are packed in blocks; the terms are added up alike.
+func TestThreadsDoNotShowInProducts(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, isa := range instructionSets() {
+		devices := []*cpu.Device{newDevice(t, cpu.Options{ISA: isa, Threads: 1}), newDevice(t, cpu.Options{ISA: isa, Threads: 3}), newDevice(t, cpu.Options{ISA: isa, Threads: 16})}
+		for _, dt := range []ir.DType{ir.F32, ir.F64} {
+			for range 8 {
+				c := kirtest.RandomGemm(r, dt, 200+r.Int64N(60), 300, 200+r.Int64N(350), false)
+				first := runGemm(t, devices[0], c.Gemm, c.Params, c.Bufs)
+				for _, d := range devices[1:] {
+					require.True(t, bytes.Equal(first, runGemm(t, d, c.Gemm, c.Params, c.Bufs)), "%s %v %v", isa, dt, c.Params)
+				}
+			}
+		}
+	}
+}
+
 func TestMemoryLimit(t *testing.T) {
 	d := newDevice(t, cpu.Options{MemoryLimit: 1 << 20})
 	a, err := d.Alloc(1 << 19)
