@@ -1,7 +1,8 @@
 """CPU kernels against PyTorch and the fastest of NumPy, JAX, onnxruntime and torch.compile.
 
 ``python benchmarks/cpu_kernels.py [--threads N] [--busy] [--compile] [--record SUITE] [NAME ...]`` runs the rows whose
-name contains one of the given texts. All sides of a row run in turns in this process; a figure is the median
+name contains one of the given texts. All sides of a row run in turns in this process, each
+when the threads of the one before sleep; a figure is the median
 of the rounds, or the minimum on a machine that others use. ``--busy`` keeps the last core busy with a spinning process. A rival that is not installed is
 left out and named in the first line.
 """
@@ -13,6 +14,7 @@ import importlib.util
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,6 +23,8 @@ from typing import Any
 RIVALS = ("numpy", "jax", "onnxruntime", "compile")
 #: A timed sample repeats its call until it lasts this long.
 SAMPLE_SECONDS = 2e-3
+#: Seconds before a side's turn: OpenBLAS's threads spin for 2^26 cycles after a call, OpenMP's for some milliseconds, on cores the next side needs.
+REST_SECONDS = 0.04
 BUSY_LIMIT = 0.5
 
 Call = Callable[[], Any]
@@ -288,6 +292,7 @@ def compete(sides: Sides, rounds: int, statistic: Callable[[list[float]], float]
     taken: dict[str, list[float]] = {who: [] for who in sides}
     for _ in range(rounds):
         for who, (call, n) in ready.items():
+            time.sleep(REST_SECONDS)
             taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)], call if n > 1 else None) / n)
     return {who: statistic(t) for who, t in taken.items()}
 
