@@ -293,7 +293,7 @@ def compete(sides: Sides, rounds: int, statistic: Callable[[list[float]], float]
     for _ in range(rounds):
         for who, (call, n) in ready.items():
             time.sleep(REST_SECONDS)
-            taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)], call if n > 1 else None) / n)
+            taken[who].append(seconds(lambda call=call, n=n: [call() for _ in range(n)], call) / n)
     return {who: statistic(t) for who, t in taken.items()}
 
 
