@@ -436,7 +436,10 @@ func TestGemm(t *testing.T) {
 func TestThreadsDoNotShowInProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, isa := range instructionSets() {
-		devices := []*cpu.Device{newDevice(t, cpu.Options{ISA: isa, Threads: 1}), newDevice(t, cpu.Options{ISA: isa, Threads: 3}), newDevice(t, cpu.Options{ISA: isa, Threads: 16})}
+		var devices []*cpu.Device
+		for _, threads := range []int{1, 3, 16} {
+			devices = append(devices, newDevice(t, cpu.Options{ISA: isa, Threads: threads}))
+		}
 		for _, dt := range []ir.DType{ir.F32, ir.F64} {
 			for range 8 {
 				c := kirtest.RandomGemm(r, dt, 200+r.Int64N(60), 300, 200+r.Int64N(350), false)
