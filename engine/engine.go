@@ -676,3 +676,9 @@ func (e *Engine) caps(id ir.DeviceID) *device.Caps {
 	}
 	return e.x.Places[id].Dev.Caps()
 }
+
+// chainer gives a device that works steps together, nil for another.
+func (e *Engine) chainer(id ir.DeviceID) device.Chainer {
+	c, _ := e.x.Places[id].Dev.(device.Chainer)
+	return c
+}

@@ -143,7 +143,7 @@ func (e *Engine) build() (*plan.Plan, error) {
 			return nil, &exec.ErrAdmission{Err: err}
 		}
 	}
-	b := plan.Builder{W: e.w, S: e.s, Caps: e.caps, Lowered: &e.cache.Lowered}
+	b := plan.Builder{W: e.w, S: e.s, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered}
 	p, err := b.Build()
 	if err != nil {
 		return nil, &exec.ErrAdmission{Err: err}

@@ -120,6 +120,14 @@ type Profiler interface {
 	Profiles() []StepTime
 }
 
+// Chainer is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no buffer.
+type Chainer interface {
+	// Chains gives, by step, the last step of the chain that it is in: itself where it is alone. bytes holds the sizes of slots, inner says
+	// which are values that only these steps know, and is cleared for those that need memory. The others may be given to Build with numbers
+	// from its slots on, where the chains are still these. Without bytes and inner only the chains are found.
+	Chains(steps []Step, bytes []int64, inner []bool) (ends []int, err error)
+}
+
 // Device is one place where programs run, and copies are made, in the order of the calls. Methods are called by one goroutine at
 // a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc,
 // ErrDeviceLost when the device is gone, ErrKernelExecution otherwise.
@@ -134,7 +142,7 @@ type Device interface {
 	Upload(b Buffer, d ir.DType, off int64, data []byte) error
 	// Read copies n = len(dst)/d.Size() elements in canonical form; it waits for all runs.
 	Read(b Buffer, d ir.DType, off int64, dst []byte) error
-	// Build makes a program: kernels are compiled (and cached by text), and limits checked.
+	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no buffer (Chainer).
 	Build(steps []Step, slots int) (Program, error)
 	// Run submits p. bind may be reused when it returns.
 	Run(p Program, bind *Binding) (Fence, error)

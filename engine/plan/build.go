@@ -40,30 +40,26 @@ type node struct {
 	scalBase   int
 }
 
-// Builder makes a plan for a window. Caps gives a device's description; Lowered keeps what nodes become.
+// Builder makes a plan for a window. Caps gives a device's description, Chainer, which may be nil, what makes its chains, nil for none; Lowered
+// keeps what nodes become.
 type Builder struct {
 	W       *Window
 	S       *live.State
 	Caps    func(ir.DeviceID) *device.Caps
+	Chainer func(ir.DeviceID) device.Chainer
 	Lowered *lower.Memo
 	nodes   []node
 	extLast []int
 	extSlot []int
 	p       *Plan
-	free    map[freeKey][]int
-	release [][]int // temps to free after local number i
-	made    map[freeKey]int
+	at      int         // local number of the node being produced
+	temps   []temporary // in the order in which they are made
 	// Of the node being lowered: itself, the slots of its local buffers, and its operands' numbers.
 	ln         lower.Node
 	slots      []int
 	offs, scs  []int
 	stepBufs   []int          // of the plan's steps, which take their lists from here
 	stepParams []device.Param // likewise
-}
-
-type freeKey struct {
-	dev   ir.DeviceID
-	bytes int64
 }
 
 // Build makes the plan.
@@ -81,7 +77,6 @@ func (b *Builder) Build() (p *Plan, err error) {
 	for _, id := range b.W.Nodes {
 		b.p.Ops = append(b.p.Ops, b.S.G.Node(id).Op)
 	}
-	b.free, b.made = map[freeKey][]int{}, map[freeKey]int{}
 	b.analyse()
 	b.placeStores()
 	b.takeOver()
@@ -93,6 +88,9 @@ func (b *Builder) Build() (p *Plan, err error) {
 			return nil, err
 		}
 	}
+	if err := b.place(); err != nil {
+		return nil, err
+	}
 	return b.p, nil
 }
 
@@ -102,7 +100,6 @@ func (b *Builder) analyse() {
 	b.nodes = make([]node, len(b.W.Nodes))
 	b.extLast = make([]int, len(b.W.Ext))
 	b.extSlot = make([]int, len(b.W.Ext))
-	b.release = make([][]int, len(b.W.Nodes)+1)
 	off, sc := 0, 0
 	for i, id := range b.W.Nodes {
 		n := g.Node(id)
@@ -303,72 +300,32 @@ func (b *Builder) assign(i int) {
 	if x.slot >= 0 {
 		return
 	}
-	av := ir.AvalOf(x.n.Aval)
-	x.slot = b.temp(av.Device, b.bytes(av))
 	last := i
 	for b.nodes[last].heir >= 0 {
 		last = b.nodes[last].heir
-		b.nodes[last].slot = x.slot
 	}
-	end := max(b.nodes[last].lastUse, last)
-	b.release[end] = append(b.release[end], x.slot)
+	av := ir.AvalOf(x.n.Aval)
+	x.slot = b.temp(av.Device, b.bytes(av), max(b.nodes[last].lastUse, last))
+	for last = i; b.nodes[last].heir >= 0; b.nodes[last].slot = x.slot {
+		last = b.nodes[last].heir
+	}
 }
 
-// temp takes a temporary of that size class, reusing a dead one.
-func (b *Builder) temp(dev ir.DeviceID, bytes int64) int {
-	k := freeKey{dev, SizeClass(bytes)}
-	if f := b.free[k]; len(f) > 0 {
-		if !b.Caps(dev).Async {
-			s := f[len(f)-1] // the one most likely in a cache
-			b.free[k] = f[:len(f)-1]
-			return s
-		}
-		if bytes > smallTemp || b.made[k] >= manySmall {
-			b.free[k] = f[1:]
-			return f[0]
-		}
-	}
-	b.made[k]++
-	b.p.Temps++
-	return b.slot(Slot{Kind: Temp, Index: b.p.Temps - 1, Bytes: bytes, Dev: dev})
+// temp makes a temporary that node dies reads last.
+func (b *Builder) temp(dev ir.DeviceID, bytes int64, dies int) int {
+	s := b.slot(Slot{Kind: Temp, Bytes: bytes, Dev: dev})
+	b.temps = append(b.temps, temporary{slot: s, born: b.at, dies: dies})
+	return s
 }
 
-// On an asynchronous device a temporary is reused as late as possible, and a small one only
-// when there are many of its class: steps that share no buffer overlap, or are merged.
-const (
-	smallTemp = 4 << 10
-	manySmall = 64
-)
-
-// SizeClass rounds a size to the pool's class: 256-byte steps to 4 KiB, then eight
-// classes a power of two, so that rounding wastes an eighth at most.
-func SizeClass(n int64) int64 {
-	if n <= 4096 {
-		return (n + 255) &^ 255
-	}
-	step := int64(512)
-	for step*16 < n {
-		step *= 2
-	}
-	return (n + step - 1) / step * step
-}
-
-// emit produces node i, and gives back what is read for the last time there.
+// emit produces node i.
 func (b *Builder) emit(i int) error {
 	x := &b.nodes[i]
-	if x.n.Op == ir.OpProj {
-		return nil // assigned with its main node
+	if x.n.Op == ir.OpProj || x.into >= 0 || x.with >= 0 {
+		return nil // assigned with its main node, or made by another one
 	}
-	if x.into < 0 && x.with < 0 {
-		if err := b.produce(i); err != nil {
-			return err
-		}
-	}
-	for _, s := range b.release[i] {
-		k := freeKey{b.p.Slots[s].Dev, SizeClass(b.p.Slots[s].Bytes)}
-		b.free[k] = append(b.free[k], s)
-	}
-	return nil
+	b.at = i
+	return b.produce(i)
 }
 
 // produce assigns the outputs of node i, or that of the last node that its epilogue stands for, and lowers it.
@@ -430,8 +387,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	for k, j := range outs {
 		if j < 0 {
 			av := ir.AvalOf(unheldAval(p, g, x, k))
-			s := b.temp(av.Device, b.bytes(av))
-			b.release[i] = append(b.release[i], s)
+			s := b.temp(av.Device, b.bytes(av), i)
 			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s)})
 			continue
 		}
@@ -450,9 +406,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 		return err
 	}
 	for _, t := range res.Temps {
-		s := b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1))
-		b.release[i] = append(b.release[i], s)
-		b.slots = append(b.slots, s)
+		b.slots = append(b.slots, b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1), i))
 	}
 	b.steps(i, x, res, dev)
 	return nil

@@ -56,20 +56,12 @@ func (p *program) Release() {
 func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err error) {
 	p := &program{dev: d, steps: len(steps)}
 	defer func() {
-		if err == nil {
-			return
-		}
-		p.Release()
-	}()
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*ir.Error)
-			if !ok {
-				panic(r)
-			}
-			err = e
+		d.draft.Release()
+		if err != nil {
+			p.Release()
 		}
 	}()
+	defer recovered(&err)
 	p.prog = &array[C.tl_prog](&p.mem, 1)[0]
 	p.slots = array[*C.char](&p.mem, max(slots, 1))[:slots]
 	p.prog.nstep, p.prog.nslot, p.prog.slots = C.int32_t(len(steps)), C.int32_t(slots), first(p.slots)
@@ -86,12 +78,23 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 	return p, nil
 }
 
+// recovered makes an error of a panic with one.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		e, ok := r.(*ir.Error)
+		if !ok {
+			panic(r)
+		}
+		*err = e
+	}
+}
+
 // step lays out one step, and gives the form of a kernel.
 func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*form, error) {
 	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
-		if b < 0 || b >= len(p.slots) {
-			panic(fmt.Sprintf("BUG: cpu: buffer slot %d of %d", b, len(p.slots)))
+		if b < 0 {
+			panic(fmt.Sprintf("BUG: cpu: buffer slot %d", b))
 		}
 		bufs[i] = C.int32_t(b)
 	}

@@ -4,6 +4,7 @@ package cpu
 import "C"
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/device"
@@ -103,6 +104,122 @@ func (m member) follows(chain []member) bool {
 	return true
 }
 
+// chainsOf gives, by member, the last one of its chain.
+func chainsOf(all []member) []int {
+	ends := make([]int, len(all))
+	for i := 0; i < len(all); {
+		n := i
+		for n < len(all) && all[n].follows(all[i:n]) {
+			n++
+		}
+		n = max(n, i+1)
+		for ; i < n; i++ {
+			ends[i] = n - 1
+		}
+	}
+	return ends
+}
+
+// Chains implements device.Chainer. The forms are kept until the next call or the end of the next Build, which needs most of them.
+func (d *Device) Chains(steps []device.Step, bytes []int64, inner []bool) (_ []int, err error) {
+	draft := &program{dev: d}
+	defer func() {
+		d.draft.Release()
+		if d.draft = draft; err != nil {
+			draft.Release()
+		}
+	}()
+	defer recovered(&err)
+	all := make([]member, len(steps))
+	for i := range steps {
+		s := &steps[i]
+		if !mayLink(s) {
+			continue
+		}
+		f, err := d.formOf(draft, s)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = member{f.links, s.Bufs}
+	}
+	ends := chainsOf(all)
+	if inner != nil {
+		keepInner(steps, all, ends, bytes, inner)
+	}
+	return ends, nil
+}
+
+// mayLink reports that links need be asked for: of a map of enough elements.
+func mayLink(s *device.Step) bool {
+	if s.Kind != device.RunKernel || s.Kernel.Inner > 0 || len(s.Params) < s.Kernel.Outer {
+		return false
+	}
+	n := int64(1)
+	for _, p := range s.Params[:s.Kernel.Outer] {
+		n *= int64(p.Bits)
+	}
+	return n > (chainLeast-1)*tileLanes
+}
+
+// keepInner clears the marks of the slots that more than the tiles of one chain need.
+func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inner []bool) {
+	first, last := fill(len(inner), -1), fill(len(inner), -1)
+	for i := range steps {
+		for _, s := range steps[i].Bufs {
+			if first[s] < 0 {
+				first[s] = i
+			}
+			last[s] = i
+		}
+	}
+	fits, misfits := make([]bool, len(inner)), make([]bool, len(inner))
+	for i := 0; i < len(all); i = ends[i] + 1 {
+		chain := all[i : ends[i]+1]
+		if len(chain) == 1 || !alwaysHolds(chain, bytes) {
+			continue
+		}
+		for _, m := range chain {
+			for _, t := range slices.Concat(m.reads, m.writes) {
+				s := m.slots[t.buf]
+				if first[s] >= i && last[s] <= ends[i] && bytes[s] == m.n*int64(t.width) {
+					fits[s] = true
+				} else {
+					misfits[s] = true
+				}
+			}
+		}
+	}
+	for s := range inner {
+		inner[s] = inner[s] && fits[s] && !misfits[s]
+	}
+}
+
+// alwaysHolds reports that every member reads and writes what the chain writes from its beginning, whatever the offsets are: all of it.
+func alwaysHolds(chain []member, bytes []int64) bool {
+	for _, m := range chain {
+		for _, t := range m.mustBegin(chain) {
+			if bytes[m.slots[t.buf]] != m.n*int64(t.width) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mustBegin lists the touches whose offset must be 0: those of buffers that the chain writes.
+func (m member) mustBegin(chain []member) (l []touch) {
+	for _, t := range slices.Concat(m.reads, m.writes) {
+		if t.offset >= 0 && slices.ContainsFunc(chain, func(c member) bool { return c.has(c.writes, m.slots[t.buf]) }) {
+			l = append(l, t)
+		}
+	}
+	return l
+}
+
+func (m member) has(l []touch, slot int) bool {
+	return slices.ContainsFunc(l, func(t touch) bool { return m.slots[t.buf] == slot })
+}
+
 // chain marks the runs of steps that are worked tile by tile.
 func (p *program) chain(steps []device.Step, list []C.tl_step, forms []*form) {
 	all := make([]member, len(list))
@@ -111,39 +228,83 @@ func (p *program) chain(steps []device.Step, list []C.tl_step, forms []*form) {
 			all[i] = member{f.links, steps[i].Bufs}
 		}
 	}
-	for i := 0; i < len(list); {
-		n := i
-		for n < len(list) && all[n].follows(all[i:n]) {
-			n++
-		}
-		if n-i > 1 {
+	ends := chainsOf(all)
+	for i := 0; i < len(list); i = ends[i] + 1 {
+		if n := ends[i] + 1; n-i > 1 {
 			p.link(list[i:n], all[i:n])
+			p.tiles(list[i:n], all[i:n])
+		} else if slices.ContainsFunc(steps[i].Bufs, func(s int) bool { return s >= len(p.slots) }) {
+			panic(fmt.Sprintf("BUG: cpu: step %d, in no chain, has a slot of %v without a buffer: there are %d", i, steps[i].Bufs, len(p.slots)))
 		}
-		i = max(n, i+1)
 	}
 }
 
-// link makes a chain of the steps. What a later member reads is not stored past the caches.
+// link makes a chain of the steps. What a later member reads, and what has no buffer, is not stored past the caches.
 func (p *program) link(list []C.tl_step, chain []member) {
 	list[0].chain = C.int32_t(len(list))
-	has := func(m member, l []touch, slot int) bool {
-		return slices.ContainsFunc(l, func(t touch) bool { return m.slots[t.buf] == slot })
-	}
 	for i, m := range chain {
-		var zero []C.int32_t
-		for _, t := range slices.Concat(m.reads, m.writes) {
-			written := slices.ContainsFunc(chain, func(c member) bool { return has(c, c.writes, m.slots[t.buf]) })
-			if t.offset >= 0 && written {
-				zero = append(zero, C.int32_t(t.offset))
-			}
+		begin := m.mustBegin(chain)
+		zero := array[C.int32_t](&p.mem, len(begin))
+		for n, t := range begin {
+			zero[n] = C.int32_t(t.offset)
 		}
-		held := array[C.int32_t](&p.mem, len(zero))
-		copy(held, zero)
-		list[i].zero, list[i].nzero = first(held), C.int32_t(len(zero))
+		list[i].zero, list[i].nzero = first(zero), C.int32_t(len(zero))
 		for _, t := range m.writes {
-			if slices.ContainsFunc(chain[i+1:], func(c member) bool { return has(c, c.reads, m.slots[t.buf]) }) {
+			slot := m.slots[t.buf]
+			if slot >= len(p.slots) || slices.ContainsFunc(chain[i+1:], func(c member) bool { return c.has(c.reads, slot) }) {
 				list[i].near |= 1 << t.buf
 			}
 		}
 	}
+}
+
+// tile is where a worker's scratch has the tile of a value without a buffer, in bytes, -1 while it has none; last is the last member that touches it.
+type tile struct {
+	at          int64
+	width, last int
+}
+
+// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there are such.
+func (p *program) tiles(list []C.tl_step, chain []member) {
+	values, lanes := map[int]*tile{}, int64(0)
+	for i, m := range chain {
+		lanes = max(lanes, int64(list[i].kern.outer.chunk))
+		for _, t := range slices.Concat(m.reads, m.writes) {
+			slot := m.slots[t.buf]
+			if slot < len(p.slots) {
+				continue
+			}
+			if values[slot] == nil {
+				values[slot] = &tile{at: -1, width: t.width}
+			}
+			values[slot].last = i
+		}
+	}
+	free, end := map[int][]int64{}, int64(0) // free: by width
+	for i, m := range chain {
+		var own []C.tl_tile
+		for b, slot := range m.slots {
+			v := values[slot]
+			if v == nil {
+				continue
+			}
+			if f := free[v.width]; v.at < 0 && len(f) > 0 {
+				v.at, free[v.width] = f[len(f)-1], f[:len(f)-1]
+			} else if v.at < 0 {
+				v.at = end
+				end += (lanes*int64(v.width)+63)&^63 + slotGap
+			}
+			own = append(own, C.tl_tile{buf: C.int32_t(b), width: C.int32_t(v.width), at: C.int64_t(v.at)})
+		}
+		for _, slot := range m.slots {
+			if v := values[slot]; v != nil && v.last == i {
+				free[v.width] = append(free[v.width], v.at)
+				delete(values, slot)
+			}
+		}
+		laid := array[C.tl_tile](&p.mem, len(own))
+		copy(laid, own)
+		list[i].tile, list[i].ntile = first(laid), C.int32_t(len(laid))
+	}
+	list[0].tiles = C.int64_t(end)
 }

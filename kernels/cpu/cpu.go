@@ -48,6 +48,7 @@ type Device struct {
 	stats  struct{ submits, dispatches, allocs, reused int64 }
 
 	forms map[formKey]*form
+	draft *program // holds the forms that Chains made
 	// Scratch of Build.
 	sizes, shared []byte
 	dyn           []C.tl_dynpar
@@ -82,6 +83,7 @@ func New(opts Options) (*Device, error) {
 		return nil, err
 	}
 	d := &Device{limit: opts.MemoryLimit, isa: isa, forms: map[formKey]*form{}}
+	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47, MaxBuffer: 1 << 47,
 		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64}, InOrder: true, Features: []string{name}}
@@ -263,7 +265,9 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	if d.profiling {
 		times = make([]C.int64_t, x.steps+1)
 	}
-	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault, first(times)); missing != 0 {
+	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault, first(times)); missing < 0 {
+		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a chain whose values have no buffers reads or writes elsewhere")
+	} else if missing > 0 {
 		return d.fence, outOfMemory(int64(missing))
 	}
 	for i := range max(len(times)-1, 0) {

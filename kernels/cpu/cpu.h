@@ -164,14 +164,19 @@ enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_
 
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
+// A value that only a chain knows has no buffer: its tile, of elements of width bytes, is at that byte of a worker's scratch.
+typedef struct { int32_t buf, width; int64_t at; } tl_tile;
+
 // event is the step's number in data errors. chain: this step and those after it, in all, which may run tile by tile
 // together; 0: none. They may where the parameters zero, of each, are 0. A buffer of bit near is then read soon after
-// it is written.
+// it is written. tile: the buffers that are tiles; tiles: the bytes of all tiles, at the chain's first step.
 typedef struct {
-	int32_t kind, nbuf, ndyn, npar, chain, nzero;
+	int32_t kind, nbuf, ndyn, npar, chain, nzero, ntile;
 	uint32_t event;
 	uint64_t near;
+	int64_t tiles;
 	int32_t *zero;
+	tl_tile *tile;
 	const tl_kern *kern;
 	tl_gemm *gemm;
 	tl_attention *attention;
@@ -229,7 +234,7 @@ tl_fn tl_lookup(int isa, const tl_ins *);
 // Fills in the functions of a kernel's instructions; returns the number of those that do not exist.
 int tl_kern_link(tl_kern *, int isa);
 
-// Runs a program. Returns 0, or the bytes that could not be allocated.
+// Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does not hold.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times); // NULL, or room for when each step begins and the last ends, in nanoseconds
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);

@@ -465,38 +465,63 @@ typedef struct {
 	tl_step *step;
 	int n;
 	int64_t chunk, tiles; // of the member that has the largest tiles: each of the others has several for one of these
+	int64_t *spent;       // NULL, or nanoseconds of all workers by member
 	volatile int64_t oom;
 } chain_run;
 
+static int64_t nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// Bytes of a worker's scratch for a member: that of its kernel, then its own table of buffers, where some are tiles.
+static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) + (s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
+
+// Works tile t, of chunk elements, of a member.
+static void member_tile(tl_ctx *c, const tl_step *s, char *tiles, int64_t chunk, int64_t t) {
+	const tl_space *o = &s->kern->outer;
+	const int64_t each = chunk / o->chunk;
+	for (int i = 0; i < s->ntile; i++) // the buffer would begin there
+		c->buf[s->tile[i].buf] = (char *)((uintptr_t)(tiles + s->tile[i].at) - (uintptr_t)(t * chunk * s->tile[i].width));
+	for (int64_t u = t * each; u < (t + 1) * each && u < o->tiles; u++) outer_tile(NULL, c, u, NULL, 0);
+}
+
 static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 	chain_run *r = arg;
-	int64_t bytes = 0;
-	for (int i = 0; i < r->n; i++) bytes += worker_bytes(r->step[i].kern);
-	char *mem = tl_scratch(r->pool, worker, bytes);
+	int64_t bytes = r->step->tiles, spent[TL_CHAIN_MAX] = {0};
+	for (int i = 0; i < r->n; i++) bytes += member_bytes(&r->step[i]);
+	char *mem = tl_scratch(r->pool, worker, bytes), *tiles = mem;
 	if (!mem) {
 		r->oom = bytes;
 		return;
 	}
+	mem += r->step->tiles;
 	tl_ctx c[TL_CHAIN_MAX];
 	for (int i = 0; i < r->n; i++) {
 		const tl_step *s = &r->step[i];
 		settle(&c[i], s->kern, s->buf, s->par, mem, NULL);
+		if (s->ntile) c[i].buf = memcpy(mem + worker_bytes(s->kern), s->buf, (size_t)s->nbuf * sizeof(char *));
 		c[i].near = s->near;
 		exec(&c[i], &s->kern->uniform);
 		exec(&c[i], &s->kern->wpro);
-		mem += worker_bytes(s->kern);
+		mem += member_bytes(s);
 	}
 	for (int64_t t = begin; t < end; t++)
 		for (int i = 0; i < r->n; i++) {
-			const tl_space *s = &c[i].k->outer;
-			const int64_t each = r->chunk / s->chunk;
-			for (int64_t u = t * each; u < (t + 1) * each && u < s->tiles; u++) outer_tile(NULL, &c[i], u, NULL, 0);
+			const int64_t from = r->spent ? nanoseconds() : 0;
+			member_tile(&c[i], &r->step[i], tiles, r->chunk, t);
+			if (r->spent) spent[i] += nanoseconds() - from;
 		}
 	TL_FENCE();
+	if (r->spent)
+		for (int i = 0; i < r->n; i++) __atomic_fetch_add(&r->spent[i], spent[i], __ATOMIC_RELAXED);
 }
 
-static int64_t run_chain(tl_step *s, tl_pool *pool) {
-	chain_run r = {.pool = pool, .step = s, .n = s->chain};
+// times: NULL, or room for when each member begins: the time of all is divided as the workers spent it.
+static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
+	int64_t spent[TL_CHAIN_MAX] = {0}, sum = 0;
+	chain_run r = {.pool = pool, .step = s, .n = s->chain, .spent = times ? spent : NULL};
 	for (int i = 0; i < r.n; i++) {
 		const tl_space *o = &s[i].kern->outer;
 		if (o->chunk > r.chunk) r.chunk = o->chunk, r.tiles = o->tiles;
@@ -505,6 +530,10 @@ static int64_t run_chain(tl_step *s, tl_pool *pool) {
 	for (int i = 0; i < r.n; i++) claims += (double)(r.chunk / s[i].kern->outer.chunk) / (double)s[i].kern->grain;
 	int64_t grain = (int64_t)(1 / claims) + 1;
 	tl_parallel(pool, r.tiles, r.tiles > 2 * grain ? grain : r.tiles, chain_job, &r);
+	if (!times) return r.oom;
+	const double took = (double)(nanoseconds() - times[0]);
+	for (int i = 0; i < r.n; i++) sum += spent[i];
+	for (int i = 1; i < r.n; i++) times[i] = times[i - 1] + (int64_t)(took * (double)spent[i - 1] / (double)(sum ? sum : 1));
 	return r.oom;
 }
 
@@ -518,18 +547,12 @@ static int chain_holds(const tl_step *s) {
 
 // Gives a step its buffers and parameters.
 static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, const uint64_t *scalars) {
-	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = p->slots[s->slot[b]];
+	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = s->slot[b] < p->nslot ? p->slots[s->slot[b]] : NULL;
 	for (int32_t d = 0; d < s->ndyn; d++) {
 		const tl_dynpar *y = &s->dyn[d];
 		int64_t v = y->scalar >= 0 ? (int64_t)scalars[y->scalar] : y->bits;
 		s->par[y->par] = y->offset >= 0 ? v + offsets[y->offset] : v;
 	}
-}
-
-static int64_t nanoseconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault, int64_t *times) {
@@ -538,14 +561,15 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		tl_step *s = &p->step[i];
 		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
-		if (s->chain && !times) { // times are of single steps
+		if (s->chain) {
 			for (int32_t m = 1; m < s->chain; m++) bind_step(s + m, p, offsets, scalars);
 			if (chain_holds(s)) {
-				oom = run_chain(s, pool);
+				oom = run_chain(s, pool, times ? times + i : NULL);
 				if (oom) return oom;
 				i += s->chain - 1;
 				continue;
 			}
+			if (s->tiles) return -1;
 		}
 		switch (s->kind) {
 		case TL_STEP_KERNEL: oom = run_kern(s, pool, fault); break;
