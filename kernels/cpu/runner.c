@@ -467,6 +467,7 @@ typedef struct {
 	int64_t chunk, tiles; // of the member that has the largest tiles: each of the others has several for one of these
 	int64_t *spent;       // NULL, or nanoseconds of all workers by member
 	volatile int64_t oom;
+	char ready[TL_MAX_WORKERS]; // the worker's scratch is laid out
 } chain_run;
 
 static int64_t nanoseconds(void) {
@@ -487,17 +488,17 @@ static void member_tile(tl_ctx *c, const tl_step *s, char *tiles, int64_t chunk,
 	for (int64_t u = t * each; u < (t + 1) * each && u < o->tiles; u++) outer_tile(NULL, c, u, NULL, 0);
 }
 
-static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
-	chain_run *r = arg;
-	int64_t bytes = r->step->tiles, spent[TL_CHAIN_MAX] = {0};
+// The members' contexts in a worker's scratch, before the tiles; NULL where there is no memory.
+static tl_ctx *chain_enter(chain_run *r, int worker) {
+	const int64_t head = align64(r->n * (int64_t)sizeof(tl_ctx));
+	int64_t bytes = head + r->step->tiles;
 	for (int i = 0; i < r->n; i++) bytes += member_bytes(&r->step[i]);
-	char *mem = tl_scratch(r->pool, worker, bytes), *tiles = mem;
-	if (!mem) {
-		r->oom = bytes;
-		return;
-	}
-	mem += r->step->tiles;
-	tl_ctx c[TL_CHAIN_MAX];
+	char *mem = tl_scratch(r->pool, worker, bytes);
+	tl_ctx *c = (tl_ctx *)mem;
+	if (!mem) r->oom = bytes;
+	if (!mem || r->ready[worker]) return c;
+	r->ready[worker] = 1;
+	mem += head + r->step->tiles;
 	for (int i = 0; i < r->n; i++) {
 		const tl_step *s = &r->step[i];
 		settle(&c[i], s->kern, s->buf, s->par, mem, NULL);
@@ -507,6 +508,15 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 		exec(&c[i], &s->kern->wpro);
 		mem += member_bytes(s);
 	}
+	return c;
+}
+
+static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
+	chain_run *r = arg;
+	tl_ctx *c = chain_enter(r, worker);
+	if (!c) return;
+	char *tiles = (char *)c + align64(r->n * (int64_t)sizeof(tl_ctx));
+	int64_t spent[TL_CHAIN_MAX] = {0};
 	for (int64_t t = begin; t < end; t++)
 		for (int i = 0; i < r->n; i++) {
 			const int64_t from = r->spent ? nanoseconds() : 0;
