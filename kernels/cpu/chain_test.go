@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -121,9 +122,12 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 		"few tiles":           {[]device.Step{add(4096, f, f, -1, 0, 1, 2), add(4096, f, f, -1, 2, 1, 6)}, nil, []int{0, 1}},
 		"at an offset":        {[]device.Step{add(n/2, f, f, -1, 0, 1, 5), add(n/2, f, f, 1, 0, 5, 2), add(n/2, f, f, -1, 2, 5, 6)}, nil, []int{2, 2, 2}},
 	}
-	contents := make([][]byte, slots)
+	contents, own := make([][]byte, slots), rand.New(rand.NewPCG(3, 1))
 	for i := range contents {
-		contents[i] = data(f, n)
+		contents[i] = make([]byte, 4*n)
+		for e := range int64(n) {
+			kir.StoreBits(f, contents[i], e, ir.EncodeFloat(f, own.NormFloat64()))
+		}
 	}
 	each(t, func(t *testing.T, d *cpu.Device) {
 		for name, c := range cases {

@@ -42,6 +42,10 @@ static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) {
 	*ulen = 1;
 	if (s->n == 0) return 1;
+	if (s->t == 0) { // no division
+		pos[0] = t * s->chunk;
+		return s->size[0] - pos[0] < s->chunk ? s->size[0] - pos[0] : s->chunk;
+	}
 	int64_t piece = s->pieces > 1 ? t % s->pieces : 0, rest = s->pieces > 1 ? t / s->pieces : t;
 	pos[s->t] = piece * s->chunk;
 	for (int d = s->t - 1; d >= 0; d--) {
@@ -464,7 +468,8 @@ typedef struct {
 	tl_pool *pool;
 	tl_step *step;
 	int n;
-	int64_t chunk, tiles; // of the member that has the largest tiles: each of the others has several for one of these
+	int64_t chunk, tiles; // of the member that has the largest tiles
+	int64_t each[TL_CHAIN_MAX]; // by member: its tiles that are one of these
 	int64_t *spent;       // NULL, or nanoseconds of all workers by member
 	volatile int64_t oom;
 	char ready[TL_MAX_WORKERS]; // the worker's scratch is laid out
@@ -479,13 +484,13 @@ static int64_t nanoseconds(void) {
 // Bytes of a worker's scratch for a member: that of its kernel, then its own table of buffers, where some are tiles.
 static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) + (s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
 
-// Works tile t, of chunk elements, of a member.
-static void member_tile(tl_ctx *c, const tl_step *s, char *tiles, int64_t chunk, int64_t t) {
-	const tl_space *o = &s->kern->outer;
-	const int64_t each = chunk / o->chunk;
-	for (int i = 0; i < s->ntile; i++) // the buffer would begin there
-		c->buf[s->tile[i].buf] = (char *)((uintptr_t)(tiles + s->tile[i].at) - (uintptr_t)(t * chunk * s->tile[i].width));
-	for (int64_t u = t * each; u < (t + 1) * each && u < o->tiles; u++) outer_tile(NULL, c, u, NULL, 0);
+// Works tile t of the chain, of its member i.
+static void member_tile(const chain_run *r, tl_ctx *c, int i, char *tiles, int64_t t) {
+	const tl_step *s = &r->step[i];
+	const int64_t each = r->each[i], all = s->kern->outer.tiles;
+	for (int b = 0; b < s->ntile; b++) // the buffer would begin there
+		c->buf[s->tile[b].buf] = (char *)((uintptr_t)(tiles + s->tile[b].at) - (uintptr_t)(t * r->chunk * s->tile[b].width));
+	for (int64_t u = t * each; u < (t + 1) * each && u < all; u++) outer_tile(NULL, c, u, NULL, 0);
 }
 
 // The members' contexts in a worker's scratch, before the tiles; NULL where there is no memory.
@@ -520,7 +525,7 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 	for (int64_t t = begin; t < end; t++)
 		for (int i = 0; i < r->n; i++) {
 			const int64_t from = r->spent ? nanoseconds() : 0;
-			member_tile(&c[i], &r->step[i], tiles, r->chunk, t);
+			member_tile(r, &c[i], i, tiles, t);
 			if (r->spent) spent[i] += nanoseconds() - from;
 		}
 	TL_FENCE();
@@ -537,7 +542,10 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
 		if (o->chunk > r.chunk) r.chunk = o->chunk, r.tiles = o->tiles;
 	}
 	double claims = 0; // of one tile
-	for (int i = 0; i < r.n; i++) claims += (double)(r.chunk / s[i].kern->outer.chunk) / (double)s[i].kern->grain;
+	for (int i = 0; i < r.n; i++) {
+		r.each[i] = r.chunk / s[i].kern->outer.chunk;
+		claims += (double)r.each[i] / (double)s[i].kern->grain;
+	}
 	int64_t grain = (int64_t)(1 / claims) + 1;
 	tl_parallel(pool, r.tiles, r.tiles > 2 * grain ? grain : r.tiles, chain_job, &r);
 	if (!times) return r.oom;
