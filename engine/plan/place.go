@@ -236,9 +236,10 @@ func (c *chains) hold(to []int) (bool, error) {
 		}
 		steps := slices.Clone(s.Steps)
 		for n := range steps {
-			st := &steps[n]
-			st.Bufs = slices.Clone(st.Bufs)
-			renumber(st.Bufs, to)
+			bufs := cut(&c.b.stepBufs, len(steps[n].Bufs))
+			copy(bufs, steps[n].Bufs)
+			renumber(bufs, to)
+			steps[n].Bufs = bufs
 		}
 		ends, err := c.device(s).Chains(steps, nil, nil)
 		if err != nil || !slices.Equal(ends, c.ends[i]) {

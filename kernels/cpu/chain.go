@@ -23,6 +23,7 @@ type touch struct {
 type links struct {
 	n             int64
 	reads, writes []touch
+	all           []touch // reads, then writes
 }
 
 // member is a step of a chain.
@@ -67,6 +68,7 @@ func (e *emitter) links() *links {
 			l.writes = append(l.writes, w)
 		}
 	}
+	l.all = slices.Concat(l.reads, l.writes)
 	return l
 }
 
@@ -82,37 +84,46 @@ func (e *emitter) touch(n int) touch {
 // maxNear is the number of bits of tl_step.near.
 const maxNear = 64
 
-// follows reports that m may join the chain: that buffers written by one member are seen by
-// the others in the same tiles only.
-func (m member) follows(chain []member) bool {
-	if m.links == nil || len(chain) == 0 {
-		return m.links != nil
-	}
-	if len(chain) == C.TL_CHAIN_MAX || chain[0].n != m.n {
-		return false
-	}
-	apart := func(w member, written []touch, s member, seen []touch) bool {
-		return !slices.ContainsFunc(written, func(x touch) bool {
-			return slices.ContainsFunc(seen, func(y touch) bool { return s.slots[y.buf] == w.slots[x.buf] && x.width != y.width })
-		})
-	}
+// trace is what a chain does with a buffer.
+type trace struct {
+	slot, width int
+	written     bool
+}
+
+// follows reports that m may join a chain that has left these traces: that buffers written by one member are seen by the
+// others in the same tiles only.
+func (m member) follows(chain []trace) bool {
 	for _, c := range chain {
-		if !apart(c, c.writes, m, m.reads) || !apart(c, c.writes, m, m.writes) || !apart(m, m.writes, c, c.reads) {
+		parts := func(t touch) bool { return m.slots[t.buf] == c.slot && t.width != c.width }
+		if slices.ContainsFunc(m.writes, parts) || c.written && slices.ContainsFunc(m.reads, parts) {
 			return false
 		}
 	}
 	return true
 }
 
+// leave adds the traces of m.
+func (m member) leave(chain []trace) []trace {
+	for i, t := range m.all {
+		if c := (trace{m.slots[t.buf], t.width, i >= len(m.reads)}); !slices.Contains(chain, c) {
+			chain = append(chain, c)
+		}
+	}
+	return chain
+}
+
 // chainsOf gives, by member, the last one of its chain.
 func chainsOf(all []member) []int {
 	ends := make([]int, len(all))
+	var traces []trace
 	for i := 0; i < len(all); {
-		n := i
-		for n < len(all) && all[n].follows(all[i:n]) {
-			n++
+		n := i + 1
+		if all[i].links != nil {
+			traces = all[i].leave(traces[:0])
+			for ; n < len(all) && n-i < C.TL_CHAIN_MAX && all[n].links != nil && all[n].n == all[i].n && all[n].follows(traces); n++ {
+				traces = all[n].leave(traces)
+			}
 		}
-		n = max(n, i+1)
 		for ; i < n; i++ {
 			ends[i] = n - 1
 		}
@@ -179,7 +190,7 @@ func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inn
 			continue
 		}
 		for _, m := range chain {
-			for _, t := range slices.Concat(m.reads, m.writes) {
+			for _, t := range m.all {
 				s := m.slots[t.buf]
 				if first[s] >= i && last[s] <= ends[i] && bytes[s] == m.n*int64(t.width) {
 					fits[s] = true
@@ -208,7 +219,7 @@ func alwaysHolds(chain []member, bytes []int64) bool {
 
 // mustBegin lists the touches whose offset must be 0: those of buffers that the chain writes.
 func (m member) mustBegin(chain []member) (l []touch) {
-	for _, t := range slices.Concat(m.reads, m.writes) {
+	for _, t := range m.all {
 		if t.offset >= 0 && slices.ContainsFunc(chain, func(c member) bool { return c.has(c.writes, m.slots[t.buf]) }) {
 			l = append(l, t)
 		}
@@ -269,7 +280,7 @@ func (p *program) tiles(list []C.tl_step, chain []member) {
 	values, lanes := map[int]*tile{}, int64(0)
 	for i, m := range chain {
 		lanes = max(lanes, int64(list[i].kern.outer.chunk))
-		for _, t := range slices.Concat(m.reads, m.writes) {
+		for _, t := range m.all {
 			slot := m.slots[t.buf]
 			if slot < len(p.slots) {
 				continue
