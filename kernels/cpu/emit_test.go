@@ -79,3 +79,21 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 		assert.Equal(t, 1, of[[2]int{sum, sumColumnDot}], of)
 	})
 }
+
+// TestRowsThatSeveralStagesVisitAreBundled: as many as have 16 KiB in buffers, where rows are long enough and there are enough for all threads.
+func TestRowsThatSeveralStagesVisitAreBundled(t *testing.T) {
+	b, g, centred, scale := rowNorm(false)
+	dot := b.Acc(b.Reduce(kir.Sum, b.Mul(g, centred)))
+	b.Each()
+	b.Store(b.Linear(b.Buf(ir.F32, kir.Write), -1), b.Fma(centred, b.Neg(dot), b.Fma(g, scale, b.Neg(dot))))
+	k := b.Kernel()
+	for _, c := range []struct{ rows, length, bundled int64 }{{4096, 256, 5}, {4096, 512, 2}, {96, 256, 3}, {4096, 255, 0}, {4096, 700, 0}, {63, 256, 0}} {
+		p, err := newPlan(k, []int64{c.rows, c.length}, []int{0, 1, 2, 3, 4}, mapLanes)
+		require.NoError(t, err)
+		rows := int64(0)
+		if p.bundle {
+			rows = p.capacity(laneOuter)
+		}
+		assert.Equal(t, c.bundled, rows, "%d rows of %d", c.rows, c.length)
+	}
+}

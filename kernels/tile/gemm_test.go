@@ -145,6 +145,36 @@ func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 	require.Equal(t, []int{64, 64, 16}, []int{o.BM, o.BN, o.BK})
 }
 
+// TestSnakesUseAVectorTwiceInARow: where a row of a thread's results ends, the next begins with the same columns.
+func TestSnakesUseAVectorTwiceInARow(t *testing.T) {
+	g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
+	for _, snake := range []bool{false, true} {
+		o := GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Snake: snake, Double: true}
+		p, err := FromGemm(g, o)
+		require.NoError(t, err)
+		again := 0
+		var before *kir.Node
+		var visit func(body []kir.Stmt)
+		visit = func(body []kir.Stmt) {
+			for _, s := range body {
+				visit(s.Body)
+				if s.Op == kir.SAssign && s.A.Op == kir.OpFma {
+					if s.A.Args[1] == before {
+						again++
+					}
+					before = s.A.Args[1]
+				}
+			}
+		}
+		visit(p[0].Body)
+		want := 0
+		if snake {
+			want = o.BK * (o.TM - 1)
+		}
+		require.Equal(t, want, again)
+	}
+}
+
 func TestGemmRespectsWorkgroupMemory(t *testing.T) {
 	g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 	params := []uint64{4096, 4096, 4096, 4096, 1, 0, 4096, 1, 0}

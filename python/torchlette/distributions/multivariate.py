@@ -27,6 +27,14 @@ def half_log_det(factor: Tensor) -> Tensor:
     return factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
+#: The three ways to give the matrix of a :class:`Factored` distribution.
+_MATRICES = {
+    "covariance_matrix": constraints.positive_definite,
+    "precision_matrix": constraints.positive_definite,
+    "scale_tril": constraints.lower_cholesky,
+}
+
+
 class Factored(Distribution):
     """A distribution with a covariance, of which it is given the matrix, its inverse or its Cholesky factor, and keeps the last."""
 
@@ -93,12 +101,7 @@ class MultivariateNormal(Factored):
         validate_args: See :class:`Distribution`.
     """
 
-    arg_constraints = {
-        "loc": constraints.real_vector,
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-    }
+    arg_constraints = {"loc": constraints.real_vector, **_MATRICES}
     support = constraints.real_vector
     has_rsample = True
 
@@ -249,12 +252,7 @@ class Wishart(Factored):
         validate_args: See :class:`Distribution`.
     """
 
-    arg_constraints = {
-        "covariance_matrix": constraints.positive_definite,
-        "precision_matrix": constraints.positive_definite,
-        "scale_tril": constraints.lower_cholesky,
-        "df": constraints.positive,
-    }
+    arg_constraints = {**_MATRICES, "df": constraints.positive}
     support = constraints.positive_definite
     has_rsample = True
 
