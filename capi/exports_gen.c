@@ -233,6 +233,27 @@ int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t ma
     return tlgo_leaves((uint64_t *)handles, n, leaves, max, count);
 }
 
+int32_t tl_leads_outside(const uint64_t *handles, int32_t n, uint8_t *outside) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_leads_outside((uint64_t *)handles, n, outside);
+}
+
+int32_t tl_close_leaves(const uint64_t *handles, int32_t n) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_close_leaves((uint64_t *)handles, n);
+}
+
+int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_fence(kind, (uint64_t *)writable, n, recomputing);
+}
+
 int32_t tl_function_scope(const char *name) {
     if (tl_forked) {
         return tl_refuse_fork();

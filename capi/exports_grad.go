@@ -5,7 +5,11 @@ package main
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine"
+)
 
 //export tlgo_requires_grad
 func tlgo_requires_grad(h C.uint64_t, value C.int32_t) (st C.int32_t) {
@@ -145,6 +149,29 @@ func tlgo_saved(id C.uint64_t, i, action C.int32_t, info *C.tl_saved_info, out *
 func tlgo_graft(h, id C.uint64_t, i C.int32_t, out *C.tl_out) (st C.int32_t) {
 	defer guard("grad_fn", 0, &st)
 	return failed(instance().Graft(uint64(h), uint64(id), int(i), (*result)(unsafe.Pointer(out))))
+}
+
+//export tlgo_leads_outside
+func tlgo_leads_outside(hs *C.uint64_t, n C.int32_t, outside *C.uint8_t) (st C.int32_t) {
+	defer guard("grad_fn", 0, &st)
+	return failed(instance().LeadsOutside(view[uint64](unsafe.Pointer(hs), n), view[bool](unsafe.Pointer(outside), n)))
+}
+
+//export tlgo_close_leaves
+func tlgo_close_leaves(hs *C.uint64_t, n C.int32_t) (st C.int32_t) {
+	defer guard("grad_fn", 0, &st)
+	return failed(instance().CloseLeaves(view[uint64](unsafe.Pointer(hs), n)))
+}
+
+//export tlgo_fence
+func tlgo_fence(kind C.int32_t, writable *C.uint64_t, n C.int32_t, recomputing *C.int32_t) (st C.int32_t) {
+	defer guard("fence", 0, &st)
+	*recomputing = 0
+	was, err := instance().Fence(engine.FenceKind(kind), view[uint64](unsafe.Pointer(writable), n))
+	if was {
+		*recomputing = 1
+	}
+	return failed(err)
 }
 
 //export tlgo_leaves

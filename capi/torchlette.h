@@ -17,7 +17,7 @@ extern "C" {
 #endif
 #endif
 
-#define TL_ABI_VERSION 2u
+#define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_QUEUED_TENSORS 4
 #define TL_OPERATORS_HASH 0x48dacadfu
@@ -41,15 +41,13 @@ enum {
     TL_SAVED_MODIFIED = 13,
     TL_GRAPH_FREED = 14,
     TL_NON_REENTRANT = 15,
-    TL_INVALIDATED_GRAD = 16,
+    TL_IMPURE_REGION = 16,
     TL_DEVICE_LOST = 17,
     TL_LINALG = 18,
     TL_INTERRUPTED = 19,
     TL_INTERNAL = 20,
-    TL_MISSING_EXTERNAL_STATE = 21,
-    TL_INVALIDATED_LOC = 22,
-    TL_KERNEL_EXECUTION = 23,
-    TL_OVERFLOW = 24,
+    TL_KERNEL_EXECUTION = 21,
+    TL_OVERFLOW = 22,
 };
 
 /* Element types. */
@@ -105,6 +103,15 @@ enum {
     TL_MODE_PACKING = 9 /* what steps save waits for tl_next_pack */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
+
+/* kinds of tl_fence */
+enum {
+    TL_FENCE_END = 0, /* ends the innermost */
+    TL_FENCE_QUERY = 1, /* only asks */
+    TL_FENCE_NONE = 2, /* lifts those around: for what a layer keeps beside its result */
+    TL_FENCE_TRANSFORM = 3, /* writing raises TL_RUNTIME */
+    TL_FENCE_RECOMPUTATION = 4 /* writing raises TL_IMPURE_REGION */
+};
 
 enum { TL_RNG_SEED = 0, TL_RNG_GET = 1, TL_RNG_SET = 2 };
 
@@ -303,6 +310,15 @@ TL_API int32_t tl_graft(uint64_t handle, uint64_t id, int32_t i, tl_out *out);
 
 /* The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again. */
 TL_API int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count);
+
+/* Whether the history of each of n tensors ends in a leaf that is not closed. */
+TL_API int32_t tl_leads_outside(const uint64_t *handles, int32_t n, uint8_t *outside);
+
+/* Closes leaves: they can be differentiated by, but do not count for tl_leads_outside. */
+TL_API int32_t tl_close_leaves(const uint64_t *handles, int32_t n);
+
+/* Begins a fence (TL_FENCE_*) in the calling thread: until its end, writing to a tensor that is older, and not among writable, fails. recomputing: whether a TL_FENCE_RECOMPUTATION was there before the call. */
+TL_API int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing);
 
 /* What is recorded from here (name given) to the matching call with NULL is one function of that name. */
 TL_API int32_t tl_function_scope(const char *name);

@@ -185,6 +185,15 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	return nil
 }
 
+// abandonWalks forgets the backward walks in progress, whose tape is gone, and gives back the execution lock that each
+// of them holds.
+func (e *Engine) abandonWalks() {
+	for range e.sessions {
+		e.lock.release()
+	}
+	e.sessions, e.inBackward = map[uint64]*session{}, 0
+}
+
 func (e *Engine) endSession(id uint64, ss *session) {
 	ss.w.Close()
 	delete(e.sessions, id)

@@ -73,7 +73,8 @@ type Engine struct {
 	profile    profile
 	defaultSet bool
 	promises   promises
-	factories  []int // by operator: its requires_grad parameter, -1 for none
+	fences     []fence // of all threads, the innermost of each last
+	factories  []int   // by operator: its requires_grad parameter, -1 for none
 	decodings  [][]decoding
 	unread     []uint32 // by operator: its numbers that Eval only passes on
 }
@@ -154,13 +155,13 @@ func (e *Engine) start() {
 		e.chooseDefault()
 		return e.s.DefaultDev
 	}
-	e.sessions = map[uint64]*session{}
+	e.abandonWalks()
 	e.hooks = map[uint64]hookPlace{}
 	e.nodes = map[uint64]*heldNode{}
 	e.loans = map[uint64]uint32{}
 	e.ranges = map[uint32][2]int64{}
 	e.netAt = netNodes
-	e.recent, e.deferred, e.poison = nil, nil, nil
+	e.recent, e.deferred, e.poison, e.fences = nil, nil, nil, nil
 	e.promises.forget()
 	e.defaultSet = false
 	e.s.Seed(0x5DEECE66D)

@@ -136,3 +136,35 @@ func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 	}
 	return len(found), nil
 }
+
+// LeadsOutside tells of each of the tensors hs whether its history ends in a leaf that is not closed.
+func (e *Engine) LeadsOutside(hs []uint64, outside []bool) *ir.Error {
+	e.enter()
+	defer e.leave()
+	edges := make([]uint32, 0, len(hs))
+	for _, h := range hs {
+		v, err := e.s.Resolve(h)
+		if err != nil {
+			return err
+		}
+		edges = append(edges, v.Tape)
+	}
+	copy(outside, e.s.T.LeadsOutside(edges))
+	return nil
+}
+
+// CloseLeaves closes the leaves hs, points of a transform that has called its function.
+func (e *Engine) CloseLeaves(hs []uint64) *ir.Error {
+	e.enter()
+	defer e.leave()
+	for _, h := range hs {
+		v, err := e.s.Resolve(h)
+		if err != nil {
+			return err
+		}
+		if v.Tape != 0 {
+			e.s.T.Close(v.Tape)
+		}
+	}
+	return nil
+}

@@ -3,7 +3,7 @@ package main
 import "github.com/torchlette/torchlette/engine/ir"
 
 // abiVersion changes with every incompatible change of a struct or an export.
-const abiVersion = 2
+const abiVersion = 3
 
 // maxRank is the length of engine.Out.Shape.
 const maxRank = 16
@@ -17,9 +17,8 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrNotImplemented: "NOT_IMPLEMENTED", ir.ErrOutOfMemory: "OUT_OF_MEMORY", ir.ErrValueLost: "VALUE_LOST",
 	ir.ErrPoisoned: "POISONED", ir.ErrBusy: "BUSY", ir.ErrDisposed: "DISPOSED", ir.ErrHandle: "HANDLE",
 	ir.ErrHostCoercion: "HOST_COERCION", ir.ErrSavedModified: "SAVED_MODIFIED", ir.ErrGraphFreed: "GRAPH_FREED",
-	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrInvalidatedGrad: "INVALIDATED_GRAD", ir.ErrDeviceLost: "DEVICE_LOST",
+	ir.ErrNonReentrant: "NON_REENTRANT", ir.ErrImpureRegion: "IMPURE_REGION", ir.ErrDeviceLost: "DEVICE_LOST",
 	ir.ErrLinAlg: "LINALG", ir.ErrInterrupted: "INTERRUPTED", ir.ErrInternal: "INTERNAL",
-	ir.ErrMissingExternalState: "MISSING_EXTERNAL_STATE", ir.ErrInvalidatedLoc: "INVALIDATED_LOC",
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
 }
 
@@ -103,6 +102,13 @@ var exports = []export{
 		doc: "The values of handle with the history of saved value i of a function or, with i below 0, of its result -1-i."},
 	{name: "tl_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count",
 		doc: "The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again."},
+	{name: "tl_leads_outside", ret: "int32_t",
+		params: "const uint64_t *handles, int32_t n, uint8_t *outside",
+		doc:    "Whether the history of each of n tensors ends in a leaf that is not closed."},
+	{name: "tl_close_leaves", ret: "int32_t", params: "const uint64_t *handles, int32_t n",
+		doc: "Closes leaves: they can be differentiated by, but do not count for tl_leads_outside."},
+	{name: "tl_fence", ret: "int32_t", params: "int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing",
+		doc: "Begins a fence (TL_FENCE_*) in the calling thread: until its end, writing to a tensor that is older, and not among writable, fails. recomputing: whether a TL_FENCE_RECOMPUTATION was there before the call."},
 	{name: "tl_function_scope", ret: "int32_t", params: "const char *name",
 		doc: "What is recorded from here (name given) to the matching call with NULL is one function of that name."},
 	{name: "tl_dead_hooks", ret: "int32_t", params: "uint64_t *hooks, int32_t max, int32_t *n",
@@ -186,6 +192,15 @@ enum {
     TL_MODE_PACKING = 9 /* what steps save waits for tl_next_pack */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
+
+/* kinds of tl_fence */
+enum {
+    TL_FENCE_END = 0, /* ends the innermost */
+    TL_FENCE_QUERY = 1, /* only asks */
+    TL_FENCE_NONE = 2, /* lifts those around: for what a layer keeps beside its result */
+    TL_FENCE_TRANSFORM = 3, /* writing raises TL_RUNTIME */
+    TL_FENCE_RECOMPUTATION = 4 /* writing raises TL_IMPURE_REGION */
+};
 
 enum { TL_RNG_SEED = 0, TL_RNG_GET = 1, TL_RNG_SET = 2 };
 

@@ -1,6 +1,7 @@
 package autograd
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -245,6 +246,42 @@ func (t *Tape) Leaves(edges []uint32) []uint64 {
 		}
 	}
 	return found
+}
+
+// Close says of leaf e that the transform whose point it is has called its function: the leaf can be differentiated by,
+// but no history is kept for its sake.
+func (t *Tape) Close(e uint32) { t.Node(e).Closed = true }
+
+// LeadsOutside tells of each edge whether its history ends in a leaf that is not closed. Results of a transform keep
+// such a history; one that ends in closed leaves only is of no use to anyone outside.
+func (t *Tape) LeadsOutside(edges []uint32) []bool {
+	found := make([]bool, len(edges))
+	inside := map[uint32]bool{} // steps whose history was searched in vain
+	for i, e := range edges {
+		found[i] = t.leadsOutside(e, inside)
+	}
+	return found
+}
+
+func (t *Tape) leadsOutside(edge uint32, inside map[uint32]bool) bool {
+	work, seen := []uint32{edge}, map[uint32]bool{}
+	for len(work) > 0 {
+		id := work[len(work)-1] >> 4
+		work = work[:len(work)-1]
+		if id == 0 || seen[id] || inside[id] {
+			continue
+		}
+		seen[id] = true
+		n := t.nodes[id]
+		if n.Kind == KindLeaf && !n.Closed {
+			return true
+		}
+		for i := range n.In {
+			work = append(work, n.In[i].Val.Tape)
+		}
+	}
+	maps.Copy(inside, seen)
+	return false
 }
 
 // modified is the error of a saved value that was written to since; producer is the edge of what made it, 0 for

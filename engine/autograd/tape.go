@@ -36,6 +36,8 @@ type Node struct {
 	Freed bool // saved values were released by a backward
 	// Packed: a saved value was given to a hook.
 	Packed bool
+	// Closed: a leaf whose transform has called its function; see Close.
+	Closed bool
 	Prim   op.PrimID
 	Attr   uint32
 	Site   uint32

@@ -8,31 +8,29 @@ type Code int32
 
 // The error codes. The numbering is part of the C ABI.
 const (
-	OK                      Code = iota
-	ErrRuntime                   // RuntimeError
-	ErrType                      // TypeError
-	ErrValue                     // ValueError
-	ErrIndex                     // IndexError
-	ErrNotImplemented            // NotImplementedError
-	ErrOutOfMemory               // OutOfMemoryError
-	ErrValueLost                 // ValueLostError
-	ErrPoisoned                  // PoisonedEngineError
-	ErrBusy                      // EngineBusyError
-	ErrDisposed                  // DisposedTensorError
-	ErrHandle                    // InvalidHandleError: stale or forged
-	ErrHostCoercion              // TensorHostCoercionError
-	ErrSavedModified             // SavedTensorModifiedError
-	ErrGraphFreed                // BackwardGraphFreedError
-	ErrNonReentrant              // NonReentrantBackwardError
-	ErrInvalidatedGrad           // InvalidatedGradError
-	ErrDeviceLost                // DeviceLostError
-	ErrLinAlg                    // LinAlgError
-	ErrInterrupted               // KeyboardInterrupt
-	ErrInternal                  // InternalError: a bug
-	ErrMissingExternalState      // MissingExternalStateError
-	ErrInvalidatedLoc            // InvalidatedLocError
-	ErrKernelExecution           // KernelExecutionError
-	ErrOverflow                  // OverflowError
+	OK                 Code = iota
+	ErrRuntime              // RuntimeError
+	ErrType                 // TypeError
+	ErrValue                // ValueError
+	ErrIndex                // IndexError
+	ErrNotImplemented       // NotImplementedError
+	ErrOutOfMemory          // OutOfMemoryError
+	ErrValueLost            // ValueLostError
+	ErrPoisoned             // PoisonedEngineError
+	ErrBusy                 // EngineBusyError
+	ErrDisposed             // DisposedTensorError
+	ErrHandle               // InvalidHandleError: stale or forged
+	ErrHostCoercion         // TensorHostCoercionError
+	ErrSavedModified        // SavedTensorModifiedError
+	ErrGraphFreed           // BackwardGraphFreedError
+	ErrNonReentrant         // NonReentrantBackwardError
+	ErrImpureRegion         // CheckpointImpureRegionError
+	ErrDeviceLost           // DeviceLostError
+	ErrLinAlg               // LinAlgError
+	ErrInterrupted          // KeyboardInterrupt
+	ErrInternal             // InternalError: a bug
+	ErrKernelExecution      // KernelExecutionError
+	ErrOverflow             // OverflowError
 	NumCodes
 )
 

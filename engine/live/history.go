@@ -60,33 +60,20 @@ func (s *State) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 	}
 	b := &s.bases[h.Base]
 	if b.Binding != SSA {
-		if err := s.load(h.Base); err != nil {
-			return err
-		}
+		s.load(h.Base)
 	}
 	v.Kind, v.Value, v.Aval, v.Layout, v.Offset, v.Base = op.Tensor, b.Value, b.Aval, h.Layout, h.Offset, h.Base
 	v.Tape = s.tapeOf(h)
 	return nil
 }
 
-// load is loc_load: it checks the loc and takes a fresh token.
-func (s *State) load(base uint32) *ir.Error {
-	b := &s.bases[base]
-	l := &s.locs[b.Loc]
-	switch {
-	case l.Dead == GradInvalidated:
-		return ir.Errorf(ir.ErrInvalidatedGrad, "the gradient was invalidated by zero_grad(set_to_none=True)")
-	case l.Dead != Alive:
-		return ir.Errorf(ir.ErrInvalidatedLoc, "the external state was freed")
-	case b.Value == 0:
-		return ir.Errorf(ir.ErrMissingExternalState, "the external state has no value")
-	}
+// load is loc_load: it takes a fresh token.
+func (s *State) load(base uint32) {
 	// Consecutive loads are one event to anyone who can observe: only stores move versions.
 	if n := len(s.Effects); n > 0 && s.Effects[n-1].Kind == Load {
-		return nil
+		return
 	}
-	s.log(Effect{Kind: Load, Base: base, Loc: b.Loc})
-	return nil
+	s.log(Effect{Kind: Load, Base: base, Loc: s.bases[base].Loc})
 }
 
 // Wrap makes handles of results. A result that still names a base is an alias of it:

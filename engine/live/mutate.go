@@ -26,7 +26,8 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 	whole := isWhole(l, h.Offset, av)
 	if !whole && h.Group == 0 && b.Pins == 1 && tape != 0 {
 		// A lone non-dense result: nobody can see its strides change.
-		return s.replace(hd, value)
+		s.replace(hd, value)
+		return nil
 	}
 	newVal := value
 	grad := s.taping && (value.Tape != 0 || tape != 0 || (h.Group != 0 && s.groups[h.Group].Tape != 0))
@@ -48,25 +49,34 @@ func (s *State) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir.E
 	return nil
 }
 
-// replace gives a handle without aliases a new dense value in place of its base.
-func (s *State) replace(hd uint64, value op.Val) *ir.Error {
+// replace gives a handle without aliases a new dense value in place of its base. The new base goes on with the
+// versions of the old one, and with its commits that are still to run.
+func (s *State) replace(hd uint64, value op.Val) {
 	h, _ := s.Handle(hd)
 	old, tape := h.Base, h.Tape
+	if s.taping {
+		tape = value.Tape // else the write is none of the history's
+	}
 	base := s.NewBase(value.Value)
-	s.T.Retain(value.Tape)
-	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, value.Tape
-	s.bases[base].Pins = 1
-	s.bases[base].Scheduled = s.bases[old].Scheduled + 1
-	s.T.Release(tape)
-	s.bases[old].Scheduled++
-	s.bases[old].Pins = 0
+	s.T.Retain(tape)
+	s.T.Release(h.Tape)
+	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, tape
+	b, was := &s.bases[base], &s.bases[old]
+	b.Pins, b.Scheduled, b.Committed = 1, was.Scheduled+1, was.Committed
+	for i := len(s.Effects) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {
+		if e := &s.Effects[i]; e.Kind == Commit && e.Base == old && e.Gen == was.Gen {
+			e.Base, e.Gen, e.Loc = base, b.Gen, 0
+			was.Committed++
+		}
+	}
+	s.log(Effect{Kind: Commit, Base: base, Mut: s.nextMut()})
+	was.Pins = 0
 	s.dropBase(old)
-	return nil
 }
 
 // mayMutate refuses what PyTorch refuses.
 func (s *State) mayMutate(h *Handle, tape uint32) *ir.Error {
-	if err := s.refuseLeaf(h, tape); err != nil {
+	if err := s.mayWrite(h, tape); err != nil {
 		return err
 	}
 	if ir.LayoutOf(h.Layout).Overlap {
@@ -82,12 +92,20 @@ func (s *State) SelfCopy(hd uint64) *ir.Error {
 	if err != nil {
 		return err
 	}
-	if err := s.refuseLeaf(h, s.tapeOf(h)); err != nil {
+	if err := s.mayWrite(h, s.tapeOf(h)); err != nil {
 		return err
 	}
 	s.bases[h.Base].Scheduled++
 	s.log(Effect{Kind: Commit, Base: h.Base, Mut: s.nextMut()})
 	return nil
+}
+
+// mayWrite refuses leaves that require grad, and what a fence is before.
+func (s *State) mayWrite(h *Handle, tape uint32) *ir.Error {
+	if err := s.refuseLeaf(h, tape); err != nil || s.Fenced == nil {
+		return err
+	}
+	return s.Fenced(s.bases[h.Base].Born, false)
 }
 
 func (s *State) refuseLeaf(h *Handle, tape uint32) *ir.Error {
@@ -232,6 +250,11 @@ func (s *State) SetData(hd, src uint64) *ir.Error {
 	if h.Base == o.Base && h.Layout == o.Layout && h.Offset == o.Offset {
 		return nil
 	}
+	if s.Fenced != nil {
+		if err := s.Fenced(s.bases[h.Base].Born, true); err != nil {
+			return err
+		}
+	}
 	old := h.Base
 	h.Base, h.Layout, h.Offset = o.Base, o.Layout, o.Offset
 	s.bases[h.Base].Pins++
@@ -289,7 +312,7 @@ func (s *State) SetGrad(hd, g uint64) *ir.Error {
 	old := h.Grad
 	h.Grad = alias
 	if old != 0 {
-		s.dropGrad(old)
+		s.Release(old)
 	}
 	return nil
 }
@@ -313,18 +336,6 @@ func (s *State) Dup(hd uint64) uint64 {
 	h := &s.handles[uint32(n)]
 	h.Flags &^= FlagInternal
 	return n
-}
-
-// dropGrad ends a grad slot's hold. The grad that the user kept stays valid; the loc is
-// tombstoned only when nothing else names it, which is when its base goes.
-func (s *State) dropGrad(g uint64) {
-	if h, err := s.Handle(g); err == nil {
-		b := &s.bases[h.Base]
-		if b.Pins == 1 && b.Loc != 0 {
-			s.locs[b.Loc].Dead = GradInvalidated
-		}
-	}
-	s.Release(g)
 }
 
 // Accumulate implements autograd.Sink for leaves: the first gradient becomes the
@@ -370,7 +381,7 @@ func (s *State) setNewGrad(hd uint64, cot op.Val, create bool) {
 	old := h.Grad
 	h.Grad = g
 	if old != 0 {
-		s.dropGrad(old)
+		s.Release(old)
 	}
 }
 

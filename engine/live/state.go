@@ -22,7 +22,8 @@ func (k BindingKind) String() string { return [...]string{"ssa", "pending_loc", 
 // Base is an alias identity (BaseId of the spec).
 type Base struct {
 	Gen     uint32
-	Pins    int32 // handles that name it
+	Born    uint64 // when it was made, among all bases
+	Pins    int32  // handles that name it
 	Aval    ir.AvalID
 	Binding BindingKind
 	// Value is the newest value in program order, executed or not; the base holds a
@@ -46,33 +47,17 @@ type Role uint8
 const (
 	TensorState Role = iota
 	GradState
-	RNGState
-	EngineState
-	SavedState
-	InternalScratch
 )
 
 // String gives the spec's name.
 func (r Role) String() string {
-	return [...]string{"tensor_state", "grad_state", "rng_state", "engine_state", "saved_state", "internal_scratch"}[r]
+	return [...]string{"tensor_state", "grad_state"}[r]
 }
-
-// Tombstone says why a loc is dead.
-type Tombstone uint8
-
-// The tombstones.
-const (
-	Alive Tombstone = iota
-	GradInvalidated
-	UserFreed
-	Internal
-)
 
 // Loc is ordered external state.
 type Loc struct {
 	Base     uint32
 	Role     Role
-	Dead     Tombstone
 	HasValue bool
 	Version  uint64 // committed stores
 	Logical  uint64 // scheduled semantic stores
@@ -101,7 +86,6 @@ type Handle struct {
 	Tape   uint32 // cached edge, owned
 	TapeV  uint32 // group version that Tape is of
 	Flags  uint16
-	Scope  uint32
 	Site   uint32
 	Grad   uint64 // internal handle of the grad, 0 for None
 }
@@ -127,7 +111,6 @@ const (
 	StoreMaterialize
 	Commit
 	Draw    // a nonce reservation
-	Publish // grads of a backward walk
 	Dropped // its base is gone: nothing can observe it
 )
 
@@ -197,6 +180,10 @@ type State struct {
 	specBuf       []op.OutSpec
 	// PendingBytes estimates what the unexecuted nodes will write.
 	PendingBytes int64
+	// Births counts the bases made so far.
+	Births uint64
+	// Fenced, when given, refuses to write to the base born then; rebinding: to name another base in its place.
+	Fenced func(born uint64, rebinding bool) *ir.Error
 	// Choose finds the default device when it is first needed.
 	Choose func() ir.DeviceID
 	// Supports tells whether a device stores a dtype.
@@ -242,8 +229,9 @@ func (s *State) NewBase(value uint32) uint32 {
 	id := take(&s.bases, &s.freeB)
 	b := &s.bases[id]
 	gen := b.Gen + 1
+	s.Births++
 	*b = Base{}
-	b.Gen, b.Value, b.Aval = gen, value, s.G.Node(value).Aval
+	b.Gen, b.Born, b.Value, b.Aval = gen, s.Births, value, s.G.Node(value).Aval
 	s.G.Retain(value)
 	s.LiveBases++
 	return id
@@ -331,7 +319,6 @@ func (s *State) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) u
 	s.LiveHandles++
 	hd := uint64(h.Gen)<<32 | uint64(id)
 	if n := len(s.scopes); n > 0 && flags&FlagInternal == 0 {
-		h.Scope = uint32(n)
 		s.scopes[n-1] = append(s.scopes[n-1], hd)
 	}
 	return hd
@@ -417,7 +404,7 @@ func (s *State) dropGroup(id uint32) {
 func (s *State) TidyBegin() { s.scopes = append(s.scopes, nil) }
 
 // TidyEnd closes the innermost scope: its handles are disposed unless kept or returned.
-// Returned handles move to the enclosing scope.
+// Returned handles are kept: no scope around disposes of them either.
 func (s *State) TidyEnd(returned []uint64) {
 	n := len(s.scopes)
 	if n == 0 {
@@ -425,20 +412,12 @@ func (s *State) TidyEnd(returned []uint64) {
 	}
 	own := s.scopes[n-1]
 	s.scopes = s.scopes[:n-1]
-	ret := map[uint64]bool{}
 	for _, r := range returned {
-		ret[r] = true
+		_ = s.Keep(r) // one that is disposed of stays so
 	}
 	for _, hd := range own {
 		h, err := s.Handle(hd)
 		if err != nil || h.Flags&FlagKept != 0 {
-			continue
-		}
-		if ret[hd] {
-			h.Scope = uint32(n - 1)
-			if n >= 2 {
-				s.scopes[n-2] = append(s.scopes[n-2], hd)
-			}
 			continue
 		}
 		s.Dispose(hd)

@@ -440,6 +440,14 @@ static int inspect_grad(const tl_event *event, PyObject *inspector) {
     return result != NULL ? 0 : -1;
 }
 
+/* Ends a session that failed, by asking for no results; one that has ended is ignored. The queue need not settle. */
+static void end_walk(uint64_t session) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    (tl_backward_results)(session, NULL, NULL, 0);
+    PyErr_Restore(type, value, trace);
+}
+
 /* Walks to the end of a session, running hooks. After a failure the session is
  * ended by asking for no results. */
 static int walk(uint64_t session, PyObject *inspector) {
@@ -451,6 +459,7 @@ static int walk(uint64_t session, PyObject *inspector) {
         Py_CLEAR(replacement);
         if (status != TL_OK) {
             raise_status(status);
+            end_walk(session);
             return -1;
         }
         if (event.kind == 0) {
@@ -472,10 +481,7 @@ static int walk(uint64_t session, PyObject *inspector) {
             failed = run_hook(&event, &replacement);
         }
         if (failed < 0) {
-            PyObject *type, *value, *trace;
-            PyErr_Fetch(&type, &value, &trace);
-            tl_backward_results(session, NULL, NULL, 0);
-            PyErr_Restore(type, value, trace);
+            end_walk(session);
             return -1;
         }
     }
@@ -645,6 +651,57 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
     return tuple;
 }
 
+/* Of each of some tensors, whether its history leads to a leaf that is not closed. */
+static PyObject *py_leads_outside(PyObject *self, PyObject *tensors) {
+    (void)self;
+    Py_ssize_t n;
+    PyObject *tuple = NULL;
+    uint64_t *hs = handles_of(tensors, &n, false);
+    uint8_t *outside = hs != NULL ? PyMem_Calloc((size_t)n + 1, 1) : NULL;
+    if (hs != NULL && outside == NULL) {
+        PyErr_NoMemory();
+    } else if (hs != NULL && check_status(tl_leads_outside(hs, (int32_t)n, outside)) == 0) {
+        tuple = PyTuple_New(n);
+        for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
+            if (PyTuple_SetItem(tuple, i, PyBool_FromLong(outside[i])) < 0) {
+                Py_CLEAR(tuple);
+            }
+        }
+    }
+    PyMem_Free(hs);
+    PyMem_Free(outside);
+    return tuple;
+}
+
+static PyObject *py_close_leaves(PyObject *self, PyObject *leaves) {
+    (void)self;
+    Py_ssize_t n;
+    uint64_t *hs = handles_of(leaves, &n, false);
+    if (hs == NULL) {
+        return NULL;
+    }
+    int32_t status = tl_close_leaves(hs, (int32_t)n);
+    PyMem_Free(hs);
+    return none_or_raise(status);
+}
+
+/* Begins or ends a fence, or asks; gives whether the thread was in a recomputation. */
+static PyObject *py_fence(PyObject *self, PyObject *args) {
+    (void)self;
+    int kind;
+    int32_t recomputing = 0;
+    PyObject *writable = G.empty_tuple;
+    Py_ssize_t n;
+    uint64_t *hs;
+    if (!PyArg_ParseTuple(args, "i|O:_fence", &kind, &writable) || (hs = handles_of(writable, &n, false)) == NULL) {
+        return NULL;
+    }
+    int32_t status = kind == TL_FENCE_END ? (tl_fence)(kind, NULL, 0, &recomputing) /* whatever the queue holds */
+                                          : tl_fence(kind, hs, (int32_t)n, &recomputing);
+    PyMem_Free(hs);
+    return check_status(status) < 0 ? NULL : PyBool_FromLong(recomputing);
+}
+
 static PyObject *py_function_scope(PyObject *self, PyObject *name) {
     (void)self;
     const char *text = name != Py_None ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
@@ -711,6 +768,9 @@ PyMethodDef engine_functions[] = {
     {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
     {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
     {"_leaves", py_leaves, METH_O, "The leaves that the history of some tensors ends in."},
+    {"_leads_outside", py_leads_outside, METH_O, "Of tensors, whether the history of each ends in a leaf that is not closed."},
+    {"_close_leaves", py_close_leaves, METH_O, "Close leaves: they do not count for _leads_outside."},
+    {"_fence", py_fence, METH_VARARGS, "Begin or end a fence before older tensors, or ask whether this is a recomputation."},
     {"_function_scope", py_function_scope, METH_O, "Begin a function of that name, or end it (None)."},
     {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
     {"_set_package", set_package, METH_O, "Name the folder whose code is the library's own: call sites are those of its callers."},

@@ -9,6 +9,7 @@ from types import TracebackType
 from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
+from torchlette.errors import LeakError
 from torchlette.random import (
     Generator,
     default_generator,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Generator",
-    "LeakError",
     "can_cast",
     "check_leaks",
     "default_generator",
@@ -225,7 +225,8 @@ def tidy(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Dispose at once of tensors that are no longer wanted, instead of when Python drops them.
 
     ``with tidy():`` disposes at the end of the block of what was made inside and not passed to :func:`keep`;
-    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns.
+    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns, as :func:`keep` does: no scope around
+    disposes of them either.
     """
     if fn is None:
         return _TidyScope()
@@ -273,10 +274,6 @@ def explain(tensor: _C.Tensor) -> dict[str, Any]:
     has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new one.
     """
     return _info("explain", tensor)
-
-
-class LeakError(RuntimeError):
-    """Tensors made inside a :func:`check_leaks` block outlived it."""
 
 
 class check_leaks:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 __all__ = [
     "BackwardGraphFreedError",
+    "CheckpointError",
+    "CheckpointImpureRegionError",
     "DeviceLostError",
     "DisposedTensorError",
     "DtypeError",
     "EngineBusyError",
     "ExecutionError",
+    "GradcheckError",
     "IndexRangeError",
     "InternalError",
     "InvalidHandleError",
     "InvalidValueError",
-    "InvalidatedGradError",
-    "InvalidatedLocError",
     "KernelExecutionError",
+    "LeakError",
     "LinAlgError",
-    "MissingExternalStateError",
     "NonReentrantBackwardError",
     "NotSupportedError",
     "OutOfMemoryError",
@@ -103,10 +104,6 @@ class NonReentrantBackwardError(TorchletteError, RuntimeError):
     """``backward()`` was called from hooks of hooks, too deep to end."""
 
 
-class InvalidatedGradError(TorchletteError, RuntimeError):
-    """A gradient that a compiled function writes was replaced."""
-
-
 class DeviceLostError(TorchletteError, RuntimeError):
     """The GPU has gone away."""
 
@@ -119,16 +116,24 @@ class InternalError(TorchletteError, RuntimeError):
     """A bug in torchlette: please report it."""
 
 
-class MissingExternalStateError(TorchletteError, RuntimeError):
-    """State that a compiled function uses is gone."""
-
-
-class InvalidatedLocError(TorchletteError, RuntimeError):
-    """State that a compiled function uses was replaced."""
-
-
 class KernelExecutionError(TorchletteError, RuntimeError):
     """A kernel reported a failure."""
+
+
+class CheckpointError(TorchletteError, RuntimeError):
+    """The second run of a checkpointed function differs from the first."""
+
+
+class CheckpointImpureRegionError(CheckpointError):
+    """The second run of a checkpointed function writes to a tensor that is older than it, which would do the write twice."""
+
+
+class GradcheckError(TorchletteError, RuntimeError):
+    """The analytic and the numeric gradient differ."""
+
+
+class LeakError(TorchletteError, RuntimeError):
+    """Tensors made inside a ``check_leaks`` block outlived it."""
 
 
 class ValueOverflowError(TorchletteError, OverflowError):
@@ -152,12 +157,10 @@ BY_CODE: dict[int, type[TorchletteError]] = {
     13: SavedTensorModifiedError,
     14: BackwardGraphFreedError,
     15: NonReentrantBackwardError,
-    16: InvalidatedGradError,
+    16: CheckpointImpureRegionError,
     17: DeviceLostError,
     18: LinAlgError,
     20: InternalError,
-    21: MissingExternalStateError,
-    22: InvalidatedLocError,
-    23: KernelExecutionError,
-    24: ValueOverflowError,
+    21: KernelExecutionError,
+    22: ValueOverflowError,
 }

@@ -1,7 +1,10 @@
 """Derivatives as functions and functional views of modules, under the names of ``torch.func``.
 
-Arguments may be tensors or nested lists, tuples and dicts of them. A derivative of a derivative is recorded as it is
-taken, so they nest.
+Arguments may be tensors or nested lists, tuples and dicts of them, and transforms nest.
+
+All transforms share one tape. Each differentiates at points of its own, and its results keep the history that leads
+outside of it: to captured tensors, to arguments that require grad, to the points of transforms around. A transform
+around, or ``backward``, goes on with that history. A result without it requires no grad.
 """
 
 from __future__ import annotations
@@ -9,33 +12,168 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlette import _C, autograd
+from torchlette import _C, _fences, autograd
 from torchlette._nested import replaced, tensors_in
-from torchlette.autograd import functional
 from torchlette.nn.utils.stateless import functional_call
 from torchlette.random import get_rng_state, set_rng_state
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state", "vjp", "vmap"]
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]
 
 Tensor = _C.Tensor
+Argnums = int | tuple[int, ...]
 
 
-def _inside(value: Any) -> Any:
-    """Return nested tensors to differentiate by: views of recorded ones, leaves with the values of others."""
-    return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else t.detach().requires_grad_())
-
-
-def _outside(value: Any, recorded: bool) -> Any:
-    return value if recorded else replaced(value, Tensor, Tensor.detach)
-
-
-def _like(value: Any, grads: Sequence[Tensor]) -> Any:
-    """Return nested containers with ``grads`` in place of their tensors."""
-    left = iter(grads)
+def _like(value: Any, tensors: Sequence[Tensor]) -> Any:
+    """Return nested containers with ``tensors`` in place of theirs."""
+    left = iter(tensors)
     return replaced(value, Tensor, lambda _: next(left))
 
 
-def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def _check_tensors(value: Any) -> None:
+    """Refuse nested arguments to differentiate by that hold anything but tensors."""
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_tensors(item)
+    elif not isinstance(value, Tensor):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
+
+
+def _outputs(value: Any, what: str) -> list[Tensor]:
+    """Return the tensors of a function's result, which must hold nothing else."""
+    others: list[Any] = []
+
+    def note(item: Any) -> Any:
+        if isinstance(item, (list, tuple, dict)):
+            for part in item.values() if isinstance(item, dict) else item:
+                note(part)
+        elif not isinstance(item, Tensor):
+            others.append(item)
+
+    note(value)
+    if others:
+        raise RuntimeError(f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(others[0])}")
+    tensors = tensors_in(value)
+    if not tensors:
+        raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {value!r})")
+    return tensors
+
+
+def _numbers(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """Return the numbers of the arguments to differentiate by, counted from the front."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnum must be int, got: {type(n)}")
+        if not -count <= n < count:
+            raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
+    found = tuple(n % count for n in numbers)
+    if len(set(found)) < len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {found}")
+    return found
+
+
+class _Transform:
+    """One transform of a function: its points, and what its results keep of their history."""
+
+    def __init__(self, what: str) -> None:
+        """Begin a transform; ``what`` names it in errors."""
+        self.what = what
+        self.recording = autograd.is_grad_enabled()  # no_grad around a transform: its results have no history
+        self.leaves: list[Tensor] = []  # the points that are leaves: they count as outside for transforms that the function calls
+
+    def leaf(self, t: Tensor) -> Tensor:
+        """Return a leaf of this transform with the values of ``t``."""
+        self.leaves.append(t.detach().requires_grad_())
+        return self.leaves[-1]
+
+    def points(self, value: Any) -> Any:
+        """Return nested tensors to differentiate by: views of those with a history, leaves with the values of others."""
+        _check_tensors(value)
+        with _recording():
+            return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else self.leaf(t))
+
+    def call(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()) -> tuple[Any, Any]:
+        """Return the result of ``func``, and what it returned beside it. Of older tensors it may write to ``given`` alone."""
+        writable = tensors_in(given)
+        plain = [t for t in writable if not t.requires_grad]
+        try:
+            with _recording(), _fences.transform(writable):
+                result = func(*args, **kwargs)
+        finally:
+            _C._close_leaves(self.leaves)
+        for t, leads in zip(plain, self.lead_outside(plain), strict=True):
+            if t.requires_grad and not leads:
+                t.detach_()  # written to: its history is this transform's
+        if not has_aux:
+            return result, None
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise RuntimeError(f"{self.what}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        return result
+
+    def leads_outside(self, tensors: Sequence[Tensor]) -> bool:
+        """Return whether results computed of ``tensors`` keep a history."""
+        return self.recording and any(self.lead_outside(tensors))
+
+    def lead_outside(self, tensors: Sequence[Tensor]) -> Sequence[bool]:
+        """Return whether the history of each leads to anything but points of transforms that have ended."""
+        if not any(t.requires_grad for t in tensors):
+            return [False] * len(tensors)
+        return _C._leads_outside(tensors)
+
+    def gradients(
+        self, roots: Sequence[Tensor], inputs: Sequence[Tensor], starts: Sequence[Tensor | None], retain: bool = False, create: bool | None = None
+    ) -> Sequence[Tensor]:
+        """Return the gradients of ``roots`` by ``inputs``, recorded if ``create``; by default, if anything outside may ask for their history."""
+        pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
+        if not pairs:
+            return [_C.zeros_like(x, requires_grad=False) for x in inputs]
+        roots, starts = zip(*pairs, strict=True)
+        if create is None:
+            create = self.leads_outside([*roots, *(s for s in starts if s is not None)])
+        with _recording():
+            return autograd.grad(roots, inputs, starts, retain_graph=retain or create, create_graph=create, materialize_grads=True)
+
+    def settled(self, value: Any) -> Any:
+        """Return nested results without the history that ends in this transform."""
+        tensors = tensors_in(value)
+        keeps = self.lead_outside(tensors) if self.recording else [False] * len(tensors)
+        return _like(value, [t if k or not t.requires_grad else t.detach() for t, k in zip(tensors, keeps, strict=True)])
+
+
+class _recording:
+    """Records whatever the modes around are: ``no_grad`` and ``inference_mode`` are about what comes of a transform."""
+
+    def __enter__(self) -> None:
+        self.inference = _C._set_inference_mode(False)
+        self.grad = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.grad)
+        _C._set_inference_mode(self.inference)
+
+
+def _chosen(transform: _Transform, argnums: Argnums, args: tuple[Any, ...]) -> tuple[dict[int, Any], list[Any], list[Any]]:
+    """Return the points by argument number, the arguments with them, and the arguments that are no points."""
+    points = {n: transform.points(args[n]) for n in _numbers(argnums, len(args))}
+    return points, [points.get(i, a) for i, a in enumerate(args)], [a for i, a in enumerate(args) if i not in points]
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that gives the gradient of ``func``, which returns a tensor of one element without dims, and its value.
 
     Args:
@@ -45,24 +183,25 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
     """
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        recorded = any(t.requires_grad for t in tensors_in(args))
-        with autograd.enable_grad():
-            points = {i: _inside(args[i]) for i in (n % len(args) for n in numbers)}
-            result = func(*(points.get(i, a) for i, a in enumerate(args)), **kwargs)
-            out, aux = result if has_aux else (result, None)
-            if not isinstance(out, Tensor) or out.dim() > 0:
-                got = f"a tensor with {out.dim()} dims" if isinstance(out, Tensor) else type(out).__name__
-                raise RuntimeError(f"grad: expected the function to return a tensor without dims, got {got}")
-            found = autograd.grad(out, tensors_in(list(points.values())), create_graph=recorded, materialize_grads=True)
-        grads = tuple(_like(list(points.values()), found))
-        value = _outside((out, aux) if has_aux else out, recorded)
+        here = _Transform("grad_and_value(f)(*args)")
+        points, given, others = _chosen(here, argnums, args)
+        out, aux = here.call(func, given, kwargs, has_aux, [others, kwargs])
+        if not isinstance(out, Tensor):
+            raise RuntimeError(f"{here.what}: Expected f(*args) to return a Tensor, got {type(out)}")
+        if out.dim() > 0:
+            raise RuntimeError(
+                f"{here.what}: Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe you wanted to use "
+                "the vjp or jacrev APIs instead?"
+            )
+        wanted = list(points.values())
+        grads = tuple(here.settled(_like(wanted, here.gradients([out], tensors_in(wanted), [None]))))
+        value = here.settled((out, aux) if has_aux else out)
         return (grads[0] if isinstance(argnums, int) else grads), value
 
     return wrapper
 
 
-def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that gives the gradient of ``func``; with ``has_aux`` also what ``func`` returned beside its value.
 
     The arguments are those of :func:`grad_and_value`.
@@ -76,93 +215,163 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     return wrapper
 
 
+def _shape_of(value: Any) -> Any:
+    """Return nested containers without their tensors, to compare."""
+    return replaced(value, Tensor, lambda _: None)
+
+
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the results of ``func`` and a function from their cotangents to a tuple of those of ``primals``; and, with ``has_aux``, the rest."""
-    recorded = any(t.requires_grad for t in tensors_in(primals))
-    with autograd.enable_grad():
-        points = _inside(primals)
-        result = func(*points)
-        out, aux = result if has_aux else (result, None)
+    """Return the results of ``func`` and a function from their cotangents to a tuple of those of ``primals``.
 
-    def pull(*cotangents: Any) -> Any:
-        roots, starts = tensors_in(out), tensors_in(cotangents)
-        pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
-        keep = recorded or any(t.requires_grad for t in starts)
-        found = autograd.grad([r for r, _ in pairs], tensors_in(points), [s for _, s in pairs], True, keep, materialize_grads=True)
-        return _like(points, found)
+    Args:
+        func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
+        *primals: Its arguments.
+        has_aux: Whether ``func`` returns a pair, whose second part is returned last.
+    """
+    here = _Transform("vjp(f, *primals)")
+    points = here.points(primals)
+    out, aux = here.call(func, points, {}, has_aux)
+    roots = _outputs(out, here.what)
+    for root in roots:
+        if not root.is_floating_point():
+            raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {root.dtype}")
 
-    value = _outside(out, recorded)
-    return (value, pull, aux) if has_aux else (value, pull)
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        if _shape_of(cotangents) != _shape_of(out):
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {_shape_of(cotangents)}, primal output: {_shape_of(out)}"
+            )
+        back = _Transform(here.what)
+        back.recording = autograd.is_grad_enabled() if create_graph is None else create_graph
+        return back.settled(_like(points, back.gradients(roots, tensors_in(points), tensors_in(cotangents), retain_graph)))
 
-
-def _flat(func: Callable[..., Any], like: Any, seen: list[Any]) -> Callable[..., tuple[Tensor, ...]]:
-    """Return ``func`` of nested ``like`` as a function from the tensors in it to those in its result, which ``seen`` gets."""
-
-    def flat(*tensors: Tensor) -> tuple[Tensor, ...]:
-        seen.append(func(*_like(like, tensors)))
-        out = tuple(tensors_in(seen[-1]))
-        if not out:
-            raise RuntimeError(f"expected the function to return tensors, got {type(seen[-1]).__name__}")
-        return out
-
-    return flat
+    value = here.settled(out)
+    return (value, pull, here.settled(aux)) if has_aux else (value, pull)
 
 
-def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``; and, with ``has_aux``, the rest of what it returned."""
-    points, directions = tensors_in(primals), tensors_in(tangents)
-    recorded = any(t.requires_grad for t in (*points, *directions))
-    seen: list[Any] = []
-    beside: list[Any] = []
+def jvp(
+    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+) -> tuple[Any, ...]:
+    """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``.
 
-    def first(*args: Any) -> Any:
-        result = func(*args)
-        if has_aux:
-            result, aux = result
-            beside.append(aux)
-        return result
+    There is no forward mode. The gradient by the points is linear in its cotangents; its derivative by those is the product.
 
-    values, slopes = functional.jvp(_flat(first, tuple(primals), seen), tuple(points), tuple(directions), create_graph=recorded)
-    found = _like(seen[-1], values), _like(seen[-1], slopes)
-    return (*found, _outside(beside[-1], recorded)) if has_aux else found
+    Args:
+        func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
+        primals: Its arguments.
+        tangents: The directions, nested as the arguments are.
+        strict: Raise where a result does not depend on the arguments, instead of giving zeros.
+        has_aux: Whether ``func`` returns a pair, whose second part is returned last.
+    """
+    here = _Transform("jvp(f, primals, tangents)")
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{here.what}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    if _shape_of(primals) != _shape_of(tangents):
+        raise RuntimeError(
+            f"{here.what}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
+            f"tangents also must be. Got primals with structure {_shape_of(primals)} and tangents with structure {_shape_of(tangents)}"
+        )
+    for p, d in zip(tensors_in(primals), tensors_in(tangents), strict=True):
+        if not p.is_floating_point():
+            raise ValueError(f"Expected primal to be floating point or complex, but got: {p.dtype}")
+        if p.shape != d.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+                f"Tensor is of size {list(p.shape)} while the given forward gradient is of size {list(d.shape)}."
+            )
+    points = here.points(primals)
+    out, aux = here.call(func, points, {}, has_aux)
+    results, inputs = _outputs(out, here.what), tensors_in(points)
+    moved = [r for r in results if r.requires_grad]
+    if strict and len(moved) < len(results):
+        raise RuntimeError(f"{here.what[:-1]}, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True.")
+    slopes = iter(_product(here, moved, inputs, tensors_in(tangents)))
+    found = _like(out, [next(slopes) if r.requires_grad else _C.zeros_like(r) for r in results])
+    value = here.settled((out, found))
+    return (*value, here.settled(aux)) if has_aux else value
 
 
-def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def _product(here: _Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the products of the Jacobians of ``outs`` by ``inputs`` with ``directions``."""
+    if not outs:
+        return []
+    duals = [_C.zeros_like(o, requires_grad=True) for o in outs]
+    _C._close_leaves(duals)
+    with _recording():
+        back = autograd.grad(outs, inputs, duals, create_graph=True, materialize_grads=True)
+    return here.gradients(back, duals, directions)
+
+
+def _jacobian(here: _Transform, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
+    """Return all derivatives of the results of ``func`` by the arguments ``argnums``, a row for each element of a result."""
+    points, given, others = _chosen(here, argnums, args)
+    out, aux = here.call(func, given, {}, has_aux, others)
+    wanted = tuple(points.values())
+    inputs, parts = tensors_in(wanted), []
+    for result in _outputs(out, here.what):
+        if not result.is_floating_point() and here.what.startswith("vjp"):
+            raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {result.dtype}")
+        create = here.leads_outside([result])
+        seeds = _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0) if result.requires_grad else ()
+        rows = [here.gradients([result], inputs, [seed.reshape(result.shape)], True, create) for seed in seeds]
+        columns = zip(*rows, strict=True) if rows else ((),) * len(inputs)
+        blocks = [
+            _C.stack(list(column)).reshape((*result.shape, *x.shape))
+            if column
+            else _C.zeros((*result.shape, *x.shape), dtype=x.dtype if result.is_floating_point() else result.dtype, device=x.device)
+            for column, x in zip(columns, inputs, strict=True)
+        ]
+        parts.append(_like(wanted[0] if isinstance(argnums, int) else wanted, blocks))
+    left = iter(here.settled(parts))
+    found = replaced(out, Tensor, lambda _: next(left))
+    return (found, here.settled(aux)) if has_aux else found
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``: shape(out) + shape(in).
 
     It is nested as the result is and, for each tensor of that, as the arguments are; a tuple of them if ``argnums`` is one.
+
+    Args:
+        func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
+        argnums: The argument to differentiate by, or a tuple of them.
+        has_aux: Whether ``func`` returns a pair; the function returned then gives a pair too.
+        chunk_size: Accepted for compatibility: rows are computed one by one.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     def wrapper(*args: Any) -> Any:
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        points = tuple(args[i] for i in numbers)
-        recorded = any(t.requires_grad for t in tensors_in(points))
-        seen: list[Any] = []
-        beside: list[Any] = []
-
-        def chosen(*points: Any) -> Any:
-            given = dict(zip(numbers, points, strict=True))
-            result = func(*(given.get(i, a) for i, a in enumerate(args)))
-            if has_aux:
-                beside.append(result[1])
-                result = result[0]
-            return result
-
-        rows = functional.jacobian(_flat(chosen, points, seen), tuple(tensors_in(points)), create_graph=recorded)
-        parts = iter([_like(points[0] if isinstance(argnums, int) else points, row) for row in rows])
-        found = replaced(seen[-1], Tensor, lambda _: next(parts))
-        return (found, _outside(beside[-1], recorded)) if has_aux else found
+        return _jacobian(_Transform("vjp(f, *primals)"), func, argnums, args, has_aux)
 
     return wrapper
 
 
-#: There is no forward mode: the same numbers, computed in reverse.
-jacfwd = jacrev
+def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+    """Return a function that gives the Jacobian of ``func``, as :func:`jacrev` does: there is no forward mode.
+
+    Args:
+        func: As of :func:`jacrev`.
+        argnums: As of :func:`jacrev`.
+        has_aux: As of :func:`jacrev`.
+        randomness: Accepted for compatibility: ``func`` is called once.
+    """
+
+    def wrapper(*args: Any) -> Any:
+        for t in tensors_in([args[n] for n in _numbers(argnums, len(args))]):
+            if not t.is_floating_point():
+                raise ValueError(f"Expected primal to be floating point or complex, but got: {t.dtype}")
+        return _jacobian(_Transform("jvp(f, primals, tangents)"), func, argnums, args, has_aux)
+
+    return wrapper
 
 
-def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of the Jacobian of ``func``."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums)
 
 
 def _dims_like(value: Any, dims: Any) -> list[int | None]:

@@ -160,12 +160,23 @@ def test_tidy_disposes_what_is_not_returned(device: str) -> None:
 
 
 def test_tidy_nests(device: str) -> None:
-    """A returned tensor belongs to the enclosing scope; that scope disposes of it."""
+    """A tensor that an inner scope returned outlives the scopes around; one that it kept, too; others end with it."""
+    dropped: list[torchlette.Tensor] = []
+
+    def f() -> torchlette.Tensor:
+        dropped.append(torchlette.ones(2, device=device))
+        return dropped[0] * 3
+
     with torchlette.tidy():
-        inner = torchlette.tidy(lambda: torchlette.ones(2, device=device) * 3)
+        outer = torchlette.ones(2, device=device)
+        with torchlette.tidy():
+            inner = torchlette.tidy(f)
+            same = torchlette.tidy(lambda: outer)
         assert inner.tolist() == [3.0, 3.0]
+    assert inner.tolist() == [3.0, 3.0]
+    assert same.tolist() == [1.0, 1.0]
     with pytest.raises(torchlette.DisposedTensorError):
-        inner.tolist()
+        dropped[0].tolist()
 
 
 def test_tidy_closes_on_error(device: str) -> None:

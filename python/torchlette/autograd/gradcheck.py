@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 
 from torchlette import _C
 from torchlette import autograd as _autograd
+from torchlette.errors import GradcheckError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
-
-
-class GradcheckError(RuntimeError):
-    """The analytic and the numeric gradient differ."""
 
 
 def _differentiable(tensors: Sequence[Any]) -> list[int]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, _fences
 from torchlette.autograd import no_grad
 from torchlette.nn.spatial_functions import pad
 
@@ -302,10 +302,13 @@ def _check_batch_size(input: Tensor) -> None:
 
 @no_grad()
 def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
-    """Move running statistics towards those of a batch."""
-    for running, now in statistics:
-        if running is not None:
-            running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
+    """Move running statistics towards those of a batch, once: the second run of a checkpointed function leaves them alone."""
+    if _fences.is_recomputing():
+        return
+    with _fences.no_fence():
+        for running, now in statistics:
+            if running is not None:
+                running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
 
 
 def batch_norm(

@@ -3,6 +3,10 @@
 A checkpointed call keeps its arguments only. Without reentrance its first run records a graph, from which are
 taken the leaves that the call reaches besides its arguments (parameters, mostly); the graph itself is dropped, with all
 that it saved. The backward pass runs the function again and differentiates that run.
+
+A function that writes in place to older tensors would do so twice. The second run therefore stands behind a fence: such
+a write raises :class:`CheckpointImpureRegionError`. What the library's layers keep beside their results (running
+statistics, counts of batches, the vectors of spectral norms) is updated by the first run alone; PyTorch updates it twice.
 """
 
 from __future__ import annotations
@@ -12,20 +16,27 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlette import _C, autograd
+from torchlette import _C, _fences, autograd
 from torchlette import random as _random
+from torchlette._fences import is_recomputing
 from torchlette._nested import replaced
 from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge, without_hooks
+from torchlette.errors import CheckpointError, CheckpointImpureRegionError
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_device_states"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointImpureRegionError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "get_device_states",
+    "is_recomputing",
+    "noop_context_fn",
+    "set_device_states",
+]
 
 Tensor = _C.Tensor
-
-
-class CheckpointError(RuntimeError):
-    """The second run of a checkpointed function differs from the first."""
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -88,7 +99,8 @@ class _Call:
         with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad(), self.casts[0], self.casts[1]:
             if self.rng is not None:
                 _random.set_rng_state(self.rng)
-            _, results = self._run(tensors, self.contexts[1])
+            with _fences.recomputation():
+                _, results = self._run(tensors, self.contexts[1])
         got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
         if got != want:
             raise CheckpointError(f"torch.utils.checkpoint: the recomputed results differ from those of the forward pass: got {got}, want {want}")

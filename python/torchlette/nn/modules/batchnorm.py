@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C
+from torchlette import _C, _fences
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 from torchlette.nn.modules.normalization import register_affine, reset_affine
@@ -100,7 +100,8 @@ class _BatchNorm(_NormBase):
         self._check(input, self._allowed)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
+            if not _fences.is_recomputing():
+                self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 factor = 1.0 / float(self.num_batches_tracked.item())
         batch = self.training or (self.running_mean is None and self.running_var is None)

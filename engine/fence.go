@@ -1,0 +1,82 @@
+package engine
+
+import "github.com/torchlette/torchlette/engine/ir"
+
+// FenceKind says whose function a fence is around.
+type FenceKind int32
+
+// The kinds. Numbers are those of tl_fence.
+const (
+	FenceEnd           FenceKind = iota // ends the innermost fence
+	FenceQuery                          // only asks
+	FenceNone                           // lifts the fences around
+	FenceTransform                      // a function that a transform differentiates
+	FenceRecomputation                  // the second run of a checkpointed function
+)
+
+// fence refuses a thread's writes to bases that are older than the fence itself: a transform's function must not
+// change what it captured, and a recomputation must not repeat what the first run wrote.
+type fence struct {
+	kind     FenceKind
+	thread   int64
+	mark     uint64          // the newest base when the fence began
+	writable map[uint64]bool // older bases that may be written to, by their birth
+}
+
+// Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
+// in a recomputation. The bases of the tensors writable are not fenced off.
+func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	id, last := int64(0), -1
+	if kind > FenceQuery || len(e.fences) > 0 {
+		id = threadID()
+	}
+	for i := range e.fences {
+		if e.fences[i].thread == id {
+			last = i
+			recomputing = recomputing || e.fences[i].kind == FenceRecomputation
+		}
+	}
+	switch {
+	case kind == FenceEnd && last >= 0:
+		e.fences = append(e.fences[:last], e.fences[last+1:]...)
+	case kind > FenceQuery:
+		f := fence{kind: kind, thread: id, mark: e.s.Births, writable: map[uint64]bool{}}
+		for _, h := range writable {
+			x, err := e.s.Handle(h)
+			if err != nil {
+				return recomputing, err
+			}
+			f.writable[e.s.Base(x.Base).Born] = true
+		}
+		e.fences = append(e.fences, f)
+	}
+	e.s.Fenced = nil
+	if len(e.fences) > 0 {
+		e.s.Fenced = e.fenced
+	}
+	return recomputing, nil
+}
+
+// fenced implements live.State.Fenced: transforms allow that a tensor's data is rebound.
+func (e *Engine) fenced(born uint64, rebinding bool) *ir.Error {
+	id := threadID()
+	for i := len(e.fences) - 1; i >= 0; i-- {
+		f := &e.fences[i]
+		switch {
+		case f.thread != id || born > f.mark && f.kind != FenceNone || f.writable[born]:
+		case f.kind == FenceNone:
+			return nil
+		case f.kind == FenceRecomputation:
+			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than its recomputation, "+
+				"which would do the write a second time: write outside of the checkpointed function, "+
+				"or only where torchlette.utils.checkpoint.is_recomputing() is false")
+		case !rebinding:
+			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "+
+				"that would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly "+
+				"accept the mutated Tensor(s) as inputs.")
+		}
+	}
+	return nil
+}
