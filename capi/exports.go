@@ -125,6 +125,14 @@ func tlgo_return(loan C.uint64_t) (st C.int32_t) {
 	return 0
 }
 
+//export tlgo_numbers
+func tlgo_numbers(hs *C.uint64_t, values *C.double, n, mode C.int32_t, done *C.int32_t) (st C.int32_t) {
+	defer guard("tl_numbers", 0, &st)
+	k, err := instance().Numbers(view[uint64](unsafe.Pointer(hs), n), view[float64](unsafe.Pointer(values), n), int(mode))
+	*done = C.int32_t(k)
+	return failed(err)
+}
+
 //export tlgo_mark_step
 func tlgo_mark_step(slice C.int64_t) (st C.int32_t) {
 	defer guard("mark_step", 0, &st)

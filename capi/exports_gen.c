@@ -72,6 +72,13 @@ int32_t tl_return(uint64_t loan) {
     return tlgo_return(loan);
 }
 
+int32_t tl_numbers(const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_numbers((uint64_t *)handles, values, n, mode, done);
+}
+
 int32_t tl_mark_step(int64_t slice_ns) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -242,6 +242,9 @@ TL_API int32_t tl_borrow(uint64_t handle, void **data, uint64_t *loan);
 /* Ends a loan of tl_borrow. Unknown ones are ignored. */
 TL_API int32_t tl_return(uint64_t loan);
 
+/* Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2); done: see engine.Numbers. */
+TL_API int32_t tl_numbers(const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done);
+
 /* Runs everything pending, waits, and starts a new epoch. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_mark_step(int64_t slice_ns);
 

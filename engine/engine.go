@@ -63,6 +63,7 @@ type Engine struct {
 	deadHooks  []uint64 // hooks whose step is gone, until DeadHooks tells them
 	job        *job
 	read       readCache
+	word       [8]byte   // the bytes of one number; see Numbers
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
 	recent     []ranWindow
 	ranges     map[uint32][2]int64 // by storage

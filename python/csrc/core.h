@@ -180,6 +180,11 @@ PyObject *py_from_numpy(PyObject *self, PyObject *array);
 PyObject *py_frombytes(PyObject *self, PyObject *args);
 PyObject *py_tobytes(PyObject *self, PyObject *tensor);
 
+/* numbers.c */
+PyObject *py_numbers(PyObject *self, PyObject *tensors);
+PyObject *py_count(PyObject *self, PyObject *tensors);
+PyObject *py_set_numbers(PyObject *self, PyObject *args);
+
 /* dlpack.c */
 PyObject *py_to_dlpack(PyObject *self, PyObject *args);
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule);
@@ -249,6 +254,7 @@ int32_t queue_settle(void); /* call.c: records what is queued, drops what is dea
  * follow drop_flush. */
 #define TL_SETTLED(call) ((G.settled = queue_settle()) != TL_OK ? G.settled : (call))
 #define tl_from_data(...) TL_SETTLED(tl_from_data(__VA_ARGS__))
+#define tl_numbers(...) TL_SETTLED(tl_numbers(__VA_ARGS__))
 #define tl_meta_of(...) TL_SETTLED(tl_meta_of(__VA_ARGS__))
 #define tl_dispose(...) TL_SETTLED(tl_dispose(__VA_ARGS__))
 #define tl_tidy(...) TL_SETTLED(tl_tidy(__VA_ARGS__))

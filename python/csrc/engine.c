@@ -741,6 +741,9 @@ static PyObject *py_site_string(PyObject *self, PyObject *site) {
 PyMethodDef engine_functions[] = {
     {"mark_step", py_mark_step, METH_NOARGS, "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
     {"flush", py_flush, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
+    {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
+    {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
+    {"_set_numbers", py_set_numbers, METH_VARARGS, "Give each of some one-element tensors a number, in place."},
     {"_force", py_force, METH_O, "Compute a tensor's value now."},
     {"_set_grad_enabled", py_set_grad_enabled, METH_O, "Set gradient recording; gives the old state."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},

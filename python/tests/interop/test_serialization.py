@@ -6,6 +6,7 @@ import collections
 import copy
 import io
 import math
+import pathlib
 import pickle
 import zipfile
 
@@ -147,6 +148,39 @@ def test_files_that_are_none():
         tl.load(file)
     with pytest.raises(TypeError, match="save: value is wrong"):
         tl.save(tl.nn.Linear(2, 2), io.BytesIO())
+
+
+def test_a_value_that_is_refused_leaves_the_file_alone(tmp_path):
+    path = tmp_path / "x.safetensors"
+    tl.save({"a": tl.ones(2)}, path)
+    with pytest.raises(TypeError, match="save: value is wrong"):
+        tl.save({"a": tl.zeros(2), "b": object()}, path)
+    assert tl.load(path)["a"].tolist() == [1.0, 1.0]
+
+
+def test_files_of_the_first_format_load():
+    """The zip files that save wrote before it wrote safetensors."""
+    found = tl.load(pathlib.Path(__file__).parent / "files" / "format_1.pt")
+    half = torch.tensor([0.5, -1.0], dtype=torch.bfloat16)
+    wanted = {
+        "parameter": torch.nn.Parameter(torch.arange(4.0).reshape(2, 2)),
+        "half": half,
+        "mask": torch.tensor([True, False]),
+        "nested": [1, 2.5, (math.inf, None), {"a": b"\x00\xff"}],
+        3: collections.OrderedDict([("b", torch.tensor(7)), ("a", torch.zeros(0, 3))]),
+        "dtype": torch.float16,
+        "again": half,
+    }
+    same(wanted, found)
+    assert found["again"] is found["half"]
+
+
+def test_errors_of_map_location_are_the_users():
+    def wrong(t, device):
+        raise KeyError(device)
+
+    with pytest.raises(KeyError, match="cpu"):
+        tl.load(stored(tl.save, tl.ones(2)), map_location=wrong)
 
 
 def test_map_location():

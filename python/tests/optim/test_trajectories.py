@@ -118,7 +118,7 @@ def test_steps_on_each_device(name, device):
             optimizer.zero_grad()
             ((p - 0.3) ** 2).sum().backward()
             optimizer.step()
-        assert all(v.device == p.device for v in optimizer.state[p].values() if isinstance(v, tl.Tensor))
+        assert all(v.device.type == ("cpu" if v.dim() == 0 else place) for v in optimizer.state[p].values())
         ways.append(p.detach().cpu().numpy())
     torch.testing.assert_close(torch.tensor(ways[1]), torch.tensor(ways[0]))
 

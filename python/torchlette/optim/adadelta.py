@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["Adadelta"]
 
@@ -53,10 +53,10 @@ class Adadelta(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"square_avg": zeros_for(p), "acc_delta": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
         rho, eps, square_avg, acc_delta = group["rho"], group["eps"], state["square_avg"], state["acc_delta"]
         square_avg.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = (acc_delta + eps).sqrt() / (square_avg + eps).sqrt() * grad

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from torchlette import _C, finfo
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
 from torchlette.optim.per_parameter import zeros_for
 
 __all__ = ["Adafactor"]
@@ -57,6 +57,8 @@ class Adafactor(Optimizer):
         defaults = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
         super().__init__(params, defaults)
 
+    _NUMBERS = ("step",)
+
     def _update(self) -> None:
         for group in self.param_groups:
             for p in group["params"]:
@@ -67,17 +69,16 @@ class Adafactor(Optimizer):
 def _start(p: Tensor) -> dict[str, Any]:
     """Return the state of a parameter before its first step."""
     if p.dim() < 2:
-        return {"step": 0, "variance": zeros_for(p)}
+        return {"step": host_number(0.0), "variance": zeros_for(p)}
     zeros = zeros_for(p)
-    return {"step": 0, "row_var": zeros[..., :1].clone(), "col_var": zeros[..., :1, :].clone()}
+    return {"step": host_number(0.0), "row_var": zeros[..., :1].clone(), "col_var": zeros[..., :1, :].clone()}
 
 
 def _step(p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """Record the update of ``p``; nothing is read."""
     if not state:
         state.update(_start(p))
-    state["step"] += 1
-    step, lr, squares = state["step"], as_number(group["lr"]), grad.square()
+    step, lr, squares = count_steps([state])[0], as_number(group["lr"]), grad.square()
     newest = step ** group["beta2_decay"]
     least, smallest = group["eps"]
     least = finfo(p.dtype).eps if least is None else least

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer
 
 __all__ = ["Adagrad"]
 
@@ -63,12 +63,12 @@ class Adagrad(PerParameterOptimizer):
 
         for group in self.param_groups:
             for p in group["params"]:
-                self.state[p].update({"step": 0, **self._start(p, group)})
+                self._begin(p, group)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"sum": _C.full_like(p, group["initial_accumulator_value"], requires_grad=False)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
         total = state["sum"].addcmul_(grad, grad)
-        rate = lr / (1 + (state["step"] - 1) * group["lr_decay"])
+        rate = lr / (1 + (step - 1) * group["lr_decay"])
         p.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
 
 __all__ = ["Adam", "AdamW"]
 
@@ -95,24 +95,25 @@ class Adam(Optimizer):
             lr, eps, decay = as_number(group["lr"]), group["eps"], group["weight_decay"]
             beta1, beta2 = (as_number(beta) for beta in group["betas"])
             decoupled, amsgrad, maximize = group["decoupled_weight_decay"], group["amsgrad"], group["maximize"]
-            for p in group["params"]:
-                grad = p.grad
-                if grad is None:
-                    continue
-                entry = self.state[p]
-                if not entry:
-                    entry["step"] = 0
-                    entry["exp_avg"] = _C.zeros_like(p, requires_grad=False)
-                    entry["exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
-                    if amsgrad:
-                        entry["max_exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
-                step = entry["step"] = entry["step"] + 1
+            state = self.state
+            ready = [(p, g, state[p] or self._start(p, group)) for p in group["params"] if (g := p.grad) is not None]
+            for (p, grad, entry), step in zip(ready, count_steps([entry for _, _, entry in ready]), strict=True):
                 largest = entry["max_exp_avg_sq"] if amsgrad else None
                 _C._adam_step(
                     p, grad, entry["exp_avg"], entry["exp_avg_sq"], largest,
                     lr, beta1, beta2, eps, decay, 1 - beta1**step, 1 - beta2**step,
                     decoupled, amsgrad, maximize,
                 )  # fmt: skip
+
+    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """Make the state of ``p`` at its first step."""
+        entry = self.state[p]
+        entry["step"] = host_number(0.0, group["fused"])
+        entry["exp_avg"] = _C.zeros_like(p, requires_grad=False)
+        entry["exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
+        if group["amsgrad"]:
+            entry["max_exp_avg_sq"] = _C.zeros_like(p, requires_grad=False)
+        return entry
 
 
 class AdamW(Adam):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["Adamax"]
 
@@ -51,11 +51,11 @@ class Adamax(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"exp_avg": zeros_for(p), "exp_inf": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
         (beta1, beta2), exp_avg, exp_inf = group["betas"], state["exp_avg"], state["exp_inf"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_inf.copy_(_C.maximum(exp_inf * beta2, grad.abs() + group["eps"]))
-        p.addcdiv_(exp_avg, exp_inf, value=-lr / (1 - beta1 ** state["step"]))
+        p.addcdiv_(exp_avg, exp_inf, value=-lr / (1 - beta1**step))

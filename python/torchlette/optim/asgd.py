@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import as_number, check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.optimizer import as_number, check_options, host_number
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["ASGD"]
 
@@ -27,7 +27,7 @@ class ASGD(PerParameterOptimizer):
         capturable: Accepted for compatibility.
     """
 
-    _NUMBERS = {"step": int, "eta": float, "mu": float}
+    _NUMBERS = ("step", "eta", "mu")
 
     def __init__(
         self,
@@ -62,16 +62,17 @@ class ASGD(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"eta": as_number(group["lr"]), "mu": 1.0, "ax": zeros_for(p)}
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
+        return {"eta": host_number(as_number(group["lr"])), "mu": host_number(1.0), "ax": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
-        lambd, step, eta, mu, ax = group["lambd"], state["step"], state["eta"], state["mu"], state["ax"]
+    def _step(
+        self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float, eta: float, mu: float
+    ) -> tuple[float, float]:
+        lambd, ax = group["lambd"], state["ax"]
         p.mul_(1 - lambd * eta)
         p.add_(grad, alpha=-eta)
         if mu != 1:
             ax.add_((p - ax) * mu)
         else:
             ax.copy_(p)
-        state["eta"] = lr / (1 + lambd * lr * step) ** group["alpha"]
-        state["mu"] = 1 / max(1, step - group["t0"])
+        return lr / (1 + lambd * lr * step) ** group["alpha"], 1 / max(1, step - group["t0"])

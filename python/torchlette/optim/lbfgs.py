@@ -64,8 +64,6 @@ class LBFGS(Optimizer):
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 
-    _NUMBERS = {}
-
     @property
     def _params(self) -> list[Tensor]:
         return self.param_groups[0]["params"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.optimizer import check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.optimizer import check_options, host_number
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["NAdam"]
 
@@ -28,7 +28,7 @@ class NAdam(PerParameterOptimizer):
         differentiable: Not supported.
     """
 
-    _NUMBERS = {"step": int, "mu_product": float}
+    _NUMBERS = ("step", "mu_product")
 
     def __init__(
         self,
@@ -61,17 +61,20 @@ class NAdam(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"mu_product": 1.0, "exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
+        return {"mu_product": host_number(1.0), "exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
-        (beta1, beta2), step, psi = group["betas"], state["step"], group["momentum_decay"]
+    def _step(
+        self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float, product: float
+    ) -> tuple[float]:
+        (beta1, beta2), psi = group["betas"], group["momentum_decay"]
         exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
         mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * psi))
         mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * psi))
-        product = state["mu_product"] = state["mu_product"] * mu
+        product *= mu
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         divisor = (exp_avg_sq / (1 - beta2**step)).sqrt() + group["eps"]
         p.addcdiv_(grad, divisor, value=-lr * (1.0 - mu) / (1.0 - product))
         p.addcdiv_(exp_avg, divisor, value=-lr * mu_next / (1.0 - product * mu_next))
+        return (product,)

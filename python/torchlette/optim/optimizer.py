@@ -45,6 +45,24 @@ def as_rate(lr: Any) -> float:
     return as_number(lr)
 
 
+def host_number(value: float, fused: bool = False) -> Tensor:
+    """Return a number as state: a tensor without dimensions on the CPU, of the dtype that PyTorch gives it."""
+    double = _C.get_default_dtype() == _C.float64 and not fused
+    return _C.tensor(float(value), dtype=_C.float64 if double else _C.float32, device="cpu")
+
+
+def count_steps(entries: list[dict[str, Any]]) -> list[float]:
+    """Add one to the step count of each entry, in place, and return the new counts. Nothing is recorded."""
+    steps = [entry["step"] for entry in entries]
+    try:
+        return _C._count(steps)
+    except TypeError:  # before it counted any: a number that the program put there
+        for entry in entries:
+            if not isinstance(entry["step"], Tensor):
+                entry["step"] = host_number(entry["step"])
+        return _C._count([entry["step"] for entry in entries])
+
+
 class Optimizer:
     """Base class: parameter groups, state and their saved form.
 
@@ -110,6 +128,10 @@ class Optimizer:
         if "_optimizer_step_pre_hooks" not in self.__dict__:
             self._make_hook_tables()
         self.defaults.setdefault("differentiable", False)
+        for entry in self.state.values():
+            for key in self._NUMBERS:
+                if key in entry and not isinstance(entry[key], Tensor):
+                    entry[key] = host_number(entry[key])
 
     def __repr__(self) -> str:
         text = type(self).__name__ + " ("
@@ -214,25 +236,29 @@ class Optimizer:
         for p in self._all_params():
             number.setdefault(id(p), len(number))
         groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
-        state = {number[id(p)] if isinstance(p, Tensor) else p: self._save_state(entry) for p, entry in self.state.items()}
+        state = {number[id(p)] if isinstance(p, Tensor) else p: entry for p, entry in self.state.items()}
         saved: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._optimizer_state_dict_post_hooks.values()):
             replaced = hook(self, saved)
             saved = saved if replaced is None else replaced
         return saved
 
-    # State entries that are Python numbers here and float32 tensors of no dimension in PyTorch's saved form.
-    _NUMBERS: dict[str, Callable[[Any], float]] = {"step": int}
-
-    def _save_state(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Return the saved form of one parameter's state."""
-        return {k: _C.tensor(float(v), dtype=_C.float32) if k in self._NUMBERS else v for k, v in entry.items()}
+    # State entries that are numbers: tensors without dimensions that stay on the CPU, whatever the parameter's device.
+    _NUMBERS: tuple[str, ...] = ()
 
     def _load_state(self, entry: Any, param: Tensor) -> Any:
-        if isinstance(entry, dict):
-            numbers = self._NUMBERS
-            return {k: numbers[k](as_number(v)) if k in numbers else self._load_value(v, param) for k, v in entry.items()}
-        return entry
+        if not isinstance(entry, dict):
+            return entry
+        numbers = {"step", *self._NUMBERS}
+        return {k: self._load_number(k, v) if k in numbers else self._load_value(v, param) for k, v in entry.items()}
+
+    def _load_number(self, key: str, value: Any) -> Any:
+        """Return a copy of a loaded number in its dtype; those that this optimizer counts with come to the CPU."""
+        if not isinstance(value, Tensor):
+            return deepcopy(value)
+        if key not in self._NUMBERS:
+            return value.detach().clone()
+        return _C.tensor(value.item(), dtype=value.dtype, device="cpu")
 
     def _load_value(self, value: Any, param: Tensor) -> Any:
         """Return a copy of a loaded value; tensors take the parameter's device and, if floating, its dtype."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from torchlette import _C
-from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options
+from torchlette.optim.optimizer import Optimizer, as_number, as_rate, check_options, count_steps, host_number
 
-__all__ = ["PerParameterOptimizer"]
+__all__ = ["Entry", "PerParameterOptimizer", "zeros_for"]
 
 Tensor = _C.Tensor
+#: The state of one parameter, or the options of a group.
+Entry: TypeAlias = dict[str, Any]
 
 # Options that groups saved by older versions lack.
 _LATER_OPTIONS = {
@@ -25,11 +27,13 @@ _LATER_OPTIONS = {
 class PerParameterOptimizer(Optimizer):
     """Base class: a subclass gives :meth:`_start`, the first state of a parameter, and :meth:`_step`, its update.
 
-    Nothing is read back: step counts and what follows from them are Python numbers, which the
+    Step counts lie in host memory and are counted there; what follows from them are Python numbers, which the
     engine takes as data, so that every step replays the same plan.
     """
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    _NUMBERS = ("step",)
+
+    def __init__(self, params: Any, defaults: Entry) -> None:
         """Check the options that all of these optimizers have."""
         lr, betas = defaults["lr"], defaults.get("betas", (0.0, 0.0))
         check_options(
@@ -44,39 +48,58 @@ class PerParameterOptimizer(Optimizer):
         )
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Entry) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             for name, default in _LATER_OPTIONS.items():
                 if name in self.defaults:
                     group.setdefault(name, default)
 
-    def _start(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: Tensor, group: Entry) -> Entry:
         """Return the state of ``p`` before its first step, without the step count."""
         raise NotImplementedError(f"{type(self).__name__} does not implement _start")
 
-    def _step(self, p: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
-        """Record the update of ``p``; the state's step count is that of this step, starting at 1."""
+    def _step(
+        self, p: Tensor, grad: Tensor, state: Entry, group: Entry, lr: float, step: float, *numbers: float
+    ) -> Any:
+        """Record the update of ``p``; ``step`` is the count of this step, starting at 1.
+
+        A subclass that names further entries in ``_NUMBERS`` gets their numbers and returns the new ones, as a tuple.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement _step")
+
+    def _begin(self, p: Tensor, group: Entry) -> Entry:
+        """Make the state of ``p`` before its first step."""
+        state = self.state[p]
+        state.update({"step": host_number(0.0, group.get("fused")), **self._start(p, group)})
+        return state
 
     def _update(self) -> None:
         for group in self.param_groups:
-            lr, decay = as_number(group["lr"]), group.get("weight_decay", 0)
+            ready, entries = [], []
             for p in group["params"]:
                 grad = p.grad
-                if grad is None:
-                    continue
-                state = self.state[p]
-                if not state:
-                    state.update({"step": 0, **self._start(p, group)})
-                state["step"] += 1
-                if group["maximize"]:
-                    grad = -grad
-                if decay != 0 and group.get("decoupled_weight_decay"):
-                    p.mul_(1 - lr * decay)
-                elif decay != 0:
-                    grad = grad.add(p, alpha=decay)
-                self._step(p, grad, state, group, lr)
+                if grad is not None:
+                    ready.append((p, grad))
+                    entries.append(self.state[p] or self._begin(p, group))
+            self._update_group(group, ready, entries)
+
+    def _update_group(self, group: Entry, ready: list[tuple[Tensor, Tensor]], entries: list[Entry]) -> None:
+        lr, decay = as_number(group["lr"]), group.get("weight_decay", 0)
+        others, steps = self._NUMBERS[1:], count_steps(entries)
+        tensors = [state[key] for state in entries for key in others]
+        numbers, changed = _C._numbers(tensors) if tensors else [], []
+        for i, ((p, grad), state) in enumerate(zip(ready, entries, strict=True)):
+            if group["maximize"]:
+                grad = -grad
+            if decay != 0 and group.get("decoupled_weight_decay"):
+                p.mul_(1 - lr * decay)
+            elif decay != 0:
+                grad = grad.add(p, alpha=decay)
+            mine = numbers[i * len(others) : (i + 1) * len(others)]
+            changed.extend(self._step(p, grad, state, group, lr, steps[i], *mine) or ())
+        if tensors:
+            _C._set_numbers(tensors, changed)
 
 
 def zeros_for(p: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from torchlette import _C
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["RAdam"]
 
@@ -55,11 +55,11 @@ class RAdam(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"exp_avg": zeros_for(p), "exp_avg_sq": zeros_for(p)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
-        (beta1, beta2), step, exp_avg, exp_avg_sq = group["betas"], state["step"], state["exp_avg"], state["exp_avg_sq"]
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
+        (beta1, beta2), exp_avg, exp_avg_sq = group["betas"], state["exp_avg"], state["exp_avg_sq"]
         exp_avg.lerp_(grad, 1 - beta1)
         exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
         rate, bias2 = lr / (1 - beta1**step), 1 - beta2**step

@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["RMSprop"]
 
@@ -69,7 +69,7 @@ class RMSprop(PerParameterOptimizer):
             group.setdefault("momentum", 0)
             group.setdefault("centered", False)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         state = {"square_avg": zeros_for(p)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_for(p)
@@ -77,7 +77,7 @@ class RMSprop(PerParameterOptimizer):
             state["grad_avg"] = zeros_for(p)
         return state
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
         alpha, square_avg = group["alpha"], state["square_avg"]
         square_avg.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
         if group["centered"]:

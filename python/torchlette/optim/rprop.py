@@ -6,7 +6,7 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.optim.optimizer import as_number, check_options
-from torchlette.optim.per_parameter import PerParameterOptimizer, zeros_for
+from torchlette.optim.per_parameter import Entry, PerParameterOptimizer, zeros_for
 
 __all__ = ["Rprop"]
 
@@ -50,10 +50,10 @@ class Rprop(PerParameterOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _start(self, p: _C.Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _start(self, p: _C.Tensor, group: Entry) -> Entry:
         return {"prev": zeros_for(p), "step_size": _C.full_like(p, as_number(group["lr"]), requires_grad=False)}
 
-    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: dict[str, Any], group: dict[str, Any], lr: float) -> None:
+    def _step(self, p: _C.Tensor, grad: _C.Tensor, state: Entry, group: Entry, lr: float, step: float) -> None:
         (shrink, grow), (smallest, largest), step_size = group["etas"], group["step_sizes"], state["step_size"]
         turn = grad * state["prev"]
         factor = _C.where(turn > 0, grow, _C.where(turn < 0, shrink, _C.ones_like(turn)))

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/live"
+)
+
+// Modes of Numbers.
+const (
+	NumbersRead  = iota // into values
+	NumbersWrite        // values, in place
+	NumbersCount        // adds values in place and reads the sums
+)
+
+// Numbers reads or writes the numbers of the one-element tensors hs. An optimizer keeps its step counts so: nothing is
+// recorded, and no window depends on them. Only tensors whose number lies computed in host memory qualify, and for
+// a write nobody else may hold that version. Numbers stops at the first tensor that does not qualify and returns its
+// place; the caller treats that one as any other tensor and calls again for the rest.
+func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err *ir.Error) {
+	e.enter()
+	defer e.leave()
+	if mode < NumbersRead || mode > NumbersCount {
+		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
+	}
+	for i, hd := range hs {
+		h, err := e.s.Handle(hd)
+		if err != nil {
+			return i, err
+		}
+		if !e.hostNumber(h) || mode != NumbersRead && !e.ownsNumber(h) {
+			return i, nil
+		}
+		x := values[i]
+		if mode != NumbersWrite {
+			if values[i], err = e.readNumber(h); err != nil {
+				return i, err
+			}
+		}
+		if mode == NumbersCount {
+			values[i] += x
+		}
+		if mode != NumbersRead {
+			if err = e.writeNumber(h, values[i]); err != nil {
+				return i, err
+			}
+		}
+	}
+	return len(hs), nil
+}
+
+// hostNumber reports a floating tensor of one element that is computed and lies in host memory.
+func (e *Engine) hostNumber(h *live.Handle) bool {
+	b := e.s.Base(h.Base)
+	av, n := ir.AvalOf(b.Aval), e.s.G.Node(b.Value)
+	one := av.Layout.Numel == 1 && ir.LayoutOf(h.Layout).Numel == 1
+	return one && (av.DType == ir.F32 || av.DType == ir.F64) && av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0
+}
+
+// ownsNumber reports that only the base of h, and the loc it is bound to, hold its version, and that h requires no gradient.
+func (e *Engine) ownsNumber(h *live.Handle) bool {
+	b := e.s.Base(h.Base)
+	n, holds := e.s.G.Node(b.Value), int32(1)
+	if b.Binding != live.SSA {
+		if e.s.Loc(b.Loc).Committed != b.Value || b.Committed != b.Scheduled {
+			return false
+		}
+		holds = 2
+	}
+	return n.Refs == holds && e.x.Storage(n.Store).Refs == 1 && !e.s.RequiresGrad(h)
+}
+
+// readNumber reads the number of h from its buffer.
+func (e *Engine) readNumber(h *live.Handle) (float64, *ir.Error) {
+	b := e.s.Base(h.Base)
+	dt := ir.AvalOf(b.Aval).DType
+	s := e.x.Storage(e.s.G.Node(b.Value).Store)
+	word := e.word[:dt.Size()]
+	if err := e.x.Places[s.Dev].Dev.Read(s.Buf, dt, 0, word); err != nil {
+		return 0, e.fail(err)
+	}
+	if dt == ir.F32 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(word))), nil
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(word)), nil
+}
+
+// writeNumber writes v to the buffer of h, as a committed version.
+func (e *Engine) writeNumber(h *live.Handle, v float64) *ir.Error {
+	b := e.s.Base(h.Base)
+	dt := ir.AvalOf(b.Aval).DType
+	s := e.x.Storage(e.s.G.Node(b.Value).Store)
+	word := e.word[:dt.Size()]
+	if dt == ir.F32 {
+		binary.LittleEndian.PutUint32(word, math.Float32bits(float32(v)))
+	} else {
+		binary.LittleEndian.PutUint64(word, math.Float64bits(v))
+	}
+	if err := e.x.Places[s.Dev].Dev.Upload(s.Buf, dt, 0, word); err != nil {
+		return e.fail(err)
+	}
+	s.Version++
+	b.Scheduled++
+	b.Committed++
+	if b.Binding != live.SSA {
+		l := e.s.Loc(b.Loc)
+		l.Version++
+		l.Logical++
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+/* Numbers that Python keeps in tensors of one element: an optimizer's step counts. */
+#include "core.h"
+
+/* The handles of a list of tensors and room for as many numbers; NULL with an exception. Freed by PyMem_Free. */
+static uint64_t *number_block(PyObject *tensors, double **values) {
+    if (!PyList_Check(tensors)) {
+        set_error(TL_TYPE, "expected a list of tensors");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tensors);
+    uint64_t *handles = PyMem_Malloc((size_t)(n + 1) * 2 * sizeof(uint64_t));
+    if (handles == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *t = PyList_GetItem(tensors, i);
+        if (!is_tensor(t)) {
+            PyMem_Free(handles);
+            set_error(TL_TYPE, "expected Tensor, but got %R", (PyObject *)Py_TYPE(t));
+            return NULL;
+        }
+        handles[i] = ((Tensor *)t)->handle;
+    }
+    *values = (double *)(handles + n + 1);
+    return handles;
+}
+
+/* Modes of tl_numbers. */
+enum { NUMBERS_READ, NUMBERS_WRITE, NUMBERS_COUNT };
+
+/* The number of a tensor that the engine does not hold in host memory, moved by item() and fill_(). */
+static int move_number(PyObject *t, double *value, int mode) {
+    double number = *value;
+    if (mode != NUMBERS_WRITE) {
+        PyObject *item = PyObject_CallMethod(t, "item", NULL);
+        double held = item == NULL ? -1 : PyFloat_AsDouble(item);
+        Py_XDECREF(item);
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+        number = *value = mode == NUMBERS_COUNT ? number + held : held;
+    }
+    if (mode != NUMBERS_READ) {
+        PyObject *r = PyObject_CallMethod(t, "fill_", "d", number);
+        Py_XDECREF(r);
+        return r == NULL ? -1 : 0;
+    }
+    return 0;
+}
+
+static int move_numbers(PyObject *tensors, const uint64_t *handles, double *values, int mode) {
+    int32_t n = (int32_t)PyList_Size(tensors), done;
+    for (int32_t i = 0; i < n; i += done + 1) {
+        if (check_status(tl_numbers(handles + i, values + i, n - i, mode, &done)) < 0) {
+            return -1;
+        }
+        int32_t at = i + done;
+        PyObject *t = at < n ? PyList_GetItem(tensors, at) : NULL; /* borrowed */
+        if (at < n && (t == NULL || move_number(t, values + at, mode) < 0)) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *floats(const double *values, Py_ssize_t n) {
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyObject *v = PyFloat_FromDouble(values[i]);
+        if (v == NULL || PyList_SetItem(list, i, v) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+PyObject *py_numbers(PyObject *self, PyObject *tensors) {
+    (void)self;
+    double *values;
+    uint64_t *handles = number_block(tensors, &values);
+    if (handles == NULL) {
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tensors);
+    PyObject *list = move_numbers(tensors, handles, values, NUMBERS_READ) < 0 ? NULL : floats(values, n);
+    PyMem_Free(handles);
+    return list;
+}
+
+PyObject *py_count(PyObject *self, PyObject *tensors) {
+    (void)self;
+    double *values;
+    uint64_t *handles = number_block(tensors, &values);
+    if (handles == NULL) {
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tensors);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        values[i] = 1;
+    }
+    PyObject *list = move_numbers(tensors, handles, values, NUMBERS_COUNT) < 0 ? NULL : floats(values, n);
+    PyMem_Free(handles);
+    return list;
+}
+
+PyObject *py_set_numbers(PyObject *self, PyObject *args) {
+    (void)self;
+    PyObject *tensors, *numbers;
+    if (!PyArg_ParseTuple(args, "OO:_set_numbers", &tensors, &numbers)) {
+        return NULL;
+    }
+    double *values;
+    uint64_t *handles = number_block(tensors, &values);
+    if (handles == NULL) {
+        return NULL;
+    }
+    Py_ssize_t n = PyList_Size(tensors);
+    int status = 0;
+    if (!PyList_Check(numbers) || PyList_Size(numbers) != n) {
+        status = set_error(TL_VALUE, "_set_numbers(): numbers: want a list of %zd", n);
+    }
+    for (Py_ssize_t i = 0; status == 0 && i < n; i++) {
+        values[i] = PyFloat_AsDouble(PyList_GetItem(numbers, i));
+        status = PyErr_Occurred() ? -1 : 0;
+    }
+    status = status < 0 ? -1 : move_numbers(tensors, handles, values, NUMBERS_WRITE);
+    PyMem_Free(handles);
+    return status < 0 ? NULL : Py_NewRef(Py_None);
+}
