@@ -65,7 +65,7 @@ type Engine struct {
 	read       readCache
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
 	recent     []ranWindow
-	ranges     map[uint32][2]int64 // by storage
+	uploads    map[uint32]*uploaded // integers from the host, by storage
 	netAt      int
 	byteBudget int64
 	inBackward int
@@ -141,7 +141,7 @@ func (e *Engine) start() {
 	e.w = plan.NewWindow(e.s)
 	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
 	e.s.G.OnStoreFree = func(store uint32) {
-		delete(e.ranges, store)
+		delete(e.uploads, store)
 		e.x.Drop(store)
 	}
 	e.s.IndexRange = e.indexRange
@@ -158,7 +158,7 @@ func (e *Engine) start() {
 	e.hooks = map[uint64]hookPlace{}
 	e.nodes = map[uint64]*heldNode{}
 	e.loans = map[uint64]uint32{}
-	e.ranges = map[uint32][2]int64{}
+	e.uploads = map[uint32]*uploaded{}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison = nil, nil, nil
 	e.promises.forget()

@@ -201,9 +201,9 @@ type State struct {
 	Choose func() ir.DeviceID
 	// Supports tells whether a device stores a dtype.
 	Supports func(ir.DeviceID, ir.DType) bool
-	// IndexRange gives the least and greatest element of an index tensor that came from
-	// the host, so that a bad index raises at the user's line.
-	IndexRange func(value uint32) (lo, hi int64, ok bool)
+	// IndexRange bounds the elements of an index tensor that came from the host, so that a bad index raises at the
+	// user's line: with exact these are the least and the greatest element of the view, else of all its storage.
+	IndexRange func(v *op.Val, exact bool) (lo, hi int64, ok bool)
 }
 
 // New makes an empty state.
