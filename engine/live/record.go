@@ -49,6 +49,10 @@ func (s *State) Taping(on bool) (old bool) {
 
 // RNG implements op.Builder: one draw, reserved in program order.
 func (s *State) RNG() (seed, nonce op.Val) {
+	if s.RefuseDraws {
+		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
+			"'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap"))
+	}
 	s.nonce++
 	s.log(Effect{Kind: Draw, Mut: s.nonce})
 	seed, nonce = op.IntVal(int64(s.seed)), op.IntVal(int64(s.nonce))

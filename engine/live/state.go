@@ -174,6 +174,8 @@ type State struct {
 	Autocast [2]ir.DType
 	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
+	// RefuseDraws: a draw of random numbers is an error, as in a function that vmap maps without a randomness.
+	RefuseDraws   bool
 	taping        bool // tape is on for the present recording
 	Default       ir.DType
 	DefaultDev    ir.DeviceID
