@@ -100,7 +100,8 @@ enum {
     TL_MODE_AUTOCAST_CPU = 6, /* a dtype, or 0 */
     TL_MODE_AUTOCAST_GPU = 7,
     TL_MODE_ALLOW_MUTATION = 8, /* of what steps save; no result depends on it */
-    TL_MODE_PACKING = 9 /* what steps save waits for tl_next_pack */
+    TL_MODE_PACKING = 9, /* what steps save waits for tl_next_pack */
+    TL_MODE_REFUSE_DRAWS = 10 /* a draw of random numbers is an error; promised calls must not be queued */
 };
 #define TL_MODE_QUERY ((int64_t)-1)
 

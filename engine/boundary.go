@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/ir"
@@ -59,10 +58,7 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 			return e.fail(x)
 		}
 	}
-	if (d == ir.I64 || d == ir.I32) && n > 0 {
-		lo, hi := extent(d, data)
-		e.ranges[st] = [2]int64{lo, hi}
-	}
+	e.noteUpload(st, av, data)
 	v := e.s.G.AddLeaf(av.ID, st, site)
 	hd := e.s.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
 	e.s.G.Release(v)
@@ -74,32 +70,6 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.describe(hd, out)
 	return nil
-}
-
-// extent gives the least and greatest element.
-func extent(d ir.DType, data []byte) (lo, hi int64) {
-	at := func(i int) int64 { return int64(int32(binary.LittleEndian.Uint32(data[4*i:]))) }
-	n := len(data) / 4
-	if d == ir.I64 {
-		at = func(i int) int64 { return int64(binary.LittleEndian.Uint64(data[8*i:])) }
-		n = len(data) / 8
-	}
-	lo, hi = at(0), at(0)
-	for i := 1; i < n; i++ {
-		v := at(i)
-		lo, hi = min(lo, v), max(hi, v)
-	}
-	return lo, hi
-}
-
-// indexRange implements live.State.IndexRange.
-func (e *Engine) indexRange(value uint32) (lo, hi int64, ok bool) {
-	n := e.s.G.Node(value)
-	if n.Op != ir.OpLeaf {
-		return 0, 0, false
-	}
-	r, ok := e.ranges[n.Store]
-	return r[0], r[1], ok
 }
 
 // heavy reports much pending work: it is run in time slices.

@@ -66,7 +66,7 @@ type Engine struct {
 	word       [8]byte   // the bytes of one number; see Numbers
 	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
 	recent     []ranWindow
-	ranges     map[uint32][2]int64 // by storage
+	uploads    map[uint32]*uploaded // integers from the host, by storage
 	netAt      int
 	byteBudget int64
 	inBackward int
@@ -143,7 +143,7 @@ func (e *Engine) start() {
 	e.w = plan.NewWindow(e.s)
 	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
 	e.s.G.OnStoreFree = func(store uint32) {
-		delete(e.ranges, store)
+		delete(e.uploads, store)
 		e.x.Drop(store)
 	}
 	e.s.IndexRange = e.indexRange
@@ -160,7 +160,7 @@ func (e *Engine) start() {
 	e.hooks = map[uint64]hookPlace{}
 	e.nodes = map[uint64]*heldNode{}
 	e.loans = map[uint64]uint32{}
-	e.ranges = map[uint32][2]int64{}
+	e.uploads = map[uint32]*uploaded{}
 	e.netAt = netNodes
 	e.recent, e.deferred, e.poison, e.fences = nil, nil, nil, nil
 	e.promises.forget()

@@ -61,6 +61,7 @@ const (
 	ModeAutocastGPU
 	ModeAllowMutation
 	ModePacking
+	ModeRefuseDraws
 )
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
@@ -88,6 +89,8 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		return set(&e.s.Deterministic)
 	case ModeAllowMutation:
 		return set(&e.s.T.AllowMutation)
+	case ModeRefuseDraws:
+		return set(&e.s.RefuseDraws)
 	case ModePacking:
 		return set(&e.s.T.Packing)
 	case ModeAutocastCPU, ModeAutocastGPU:

@@ -49,6 +49,10 @@ func (s *State) Taping(on bool) (old bool) {
 
 // RNG implements op.Builder: one draw, reserved in program order.
 func (s *State) RNG() (seed, nonce op.Val) {
+	if s.RefuseDraws {
+		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
+			"'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap"))
+	}
 	s.nonce++
 	s.log(Effect{Kind: Draw, Mut: s.nonce})
 	seed, nonce = op.IntVal(int64(s.seed)), op.IntVal(int64(s.nonce))
@@ -238,7 +242,8 @@ func (s *State) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simp
 	return s.avalBuf, sdt
 }
 
-// checkIndex raises for a host-made index tensor that leaves its dim.
+// checkIndex raises for a host-made index tensor that leaves its dim. The bounds of its storage pass most tensors; a view of
+// a storage that holds other numbers too is judged by its own elements.
 func (s *State) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 	if s.IndexRange == nil || len(attr) == 0 || p.IndexInput >= len(in) {
 		return
@@ -247,7 +252,18 @@ func (s *State) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 	if int(attr[0]) >= len(shape) {
 		return
 	}
-	lo, hi, ok := s.IndexRange(in[p.IndexInput].Value)
+	size := shape[attr[0]]
+	if _, bad := s.badIndex(p, attr, &in[p.IndexInput], size, false); !bad {
+		return
+	}
+	if index, bad := s.badIndex(p, attr, &in[p.IndexInput], size, true); bad {
+		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, index, attr[0], size))
+	}
+}
+
+// badIndex gives an element of v, or with exact unset of its storage, that is known to leave a dim of that size.
+func (s *State) badIndex(p *op.Prim, attr []int64, v *op.Val, size int64, exact bool) (index int64, bad bool) {
+	lo, hi, ok := s.IndexRange(v, exact)
 	if k := p.IgnoredIndex; k > 0 { // what lies between it and the dim is the kernel's to find
 		if lo == attr[k] {
 			lo = 0
@@ -256,13 +272,10 @@ func (s *State) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 			hi = 0
 		}
 	}
-	if size := shape[attr[0]]; ok && (lo < 0 || hi >= size) {
-		bad := hi
-		if lo < 0 {
-			bad = lo
-		}
-		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, bad, attr[0], size))
+	if lo < 0 {
+		return lo, ok
 	}
+	return hi, ok && hi >= size
 }
 
 // DeviceName prints a device as PyTorch would.

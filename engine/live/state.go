@@ -157,6 +157,8 @@ type State struct {
 	Autocast [2]ir.DType
 	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
+	// RefuseDraws: a draw of random numbers is an error, as in a function that vmap maps without a randomness.
+	RefuseDraws   bool
 	taping        bool // tape is on for the present recording
 	Default       ir.DType
 	DefaultDev    ir.DeviceID
@@ -188,9 +190,9 @@ type State struct {
 	Choose func() ir.DeviceID
 	// Supports tells whether a device stores a dtype.
 	Supports func(ir.DeviceID, ir.DType) bool
-	// IndexRange gives the least and greatest element of an index tensor that came from
-	// the host, so that a bad index raises at the user's line.
-	IndexRange func(value uint32) (lo, hi int64, ok bool)
+	// IndexRange bounds the elements of an index tensor that came from the host, so that a bad index raises at the
+	// user's line: with exact these are the least and the greatest element of the view, else of all its storage.
+	IndexRange func(v *op.Val, exact bool) (lo, hi int64, ok bool)
 }
 
 // New makes an empty state.

@@ -130,6 +130,7 @@ extern struct tl_globals {
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
     int32_t settled; /* see TL_SETTLED */
+    bool refuse_draws; /* mirror of the engine's mode: calls that may draw enter the engine at once */
     PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
 } G;
 

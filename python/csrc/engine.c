@@ -148,6 +148,8 @@ int set_mode(int32_t mode, int64_t value, int64_t *old) {
             G.default_dtype = (uint8_t)value;
         } else if (mode == TL_MODE_DEFAULT_DEVICE) {
             G.default_device = (int)value;
+        } else if (mode == TL_MODE_REFUSE_DRAWS) {
+            G.refuse_draws = value != 0;
         }
     }
     return 0;
@@ -183,6 +185,7 @@ static PyObject *py_set_inference(PyObject *self, PyObject *v) { (void)self; ret
 static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_INFERENCE, NULL); }
 static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
 static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_ALLOW_MUTATION, v); }
+static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_REFUSE_DRAWS, v); }
 static PyObject *py_set_deterministic(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_DETERMINISTIC, v); }
 
 /* _set_autocast(on_gpu, dtype): None turns it off, and without one it only tells. */
@@ -750,6 +753,7 @@ PyMethodDef engine_functions[] = {
     {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
     {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
     {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
+    {"_set_refuse_draws", py_set_refuse_draws, METH_O, "Make draws of random numbers errors; gives the old state."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
     {"_set_autocast", py_set_autocast, METH_VARARGS, "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},

@@ -52,7 +52,7 @@ const tl_queued *queue_take(int32_t *n) {
 /* Writes the key of a call and gives its length; 0 when the call must enter the engine. */
 static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     int32_t n = 0, k = 0;
-    if (G.packer != NULL || b->n_who == 0 || b->n_who > TL_QUEUED_TENSORS || 2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
+    if (G.packer != NULL || G.refuse_draws || b->n_who == 0 || b->n_who > TL_QUEUED_TENSORS || 2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
         return 0;
     }
     key[n++] = (uint64_t)o->def->id | (uint64_t)b->n_in << 16 | (uint64_t)b->n_ints << 32 | (uint64_t)b->n_scalars << 48;

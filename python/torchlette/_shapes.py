@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from math import prod
 
 from torchlette import _C, _selection
-from torchlette.layouts import strided
+from torchlette.layouts import channels_last, channels_last_3d, contiguous_format, strided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,34 +157,54 @@ def _dense_strides(size: Any) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Give the tensor another size, row-major from its first element; elements past the storage's end are zero.
+def _strides_in(size: Any, form: Any) -> tuple[int, ...]:
+    """Return the strides of a tensor without gaps in a memory format."""
+    if form is None or form is contiguous_format:
+        return _dense_strides(size)
+    rank = {channels_last: 4, channels_last_3d: 5}.get(form)
+    if rank is None:
+        raise RuntimeError(f"Unsupported memory format: {form}")
+    if len(size) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {form} format")
+    outer, channels, *inner = size
+    strides = _dense_strides((outer, *inner, channels))
+    return strides[0], strides[-1], *strides[1:-1]
 
-    A tensor that outgrows its storage moves to a new one, which its aliases do not follow.
+
+def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+    """Give the tensor another size: its elements are those of the storage from its first one on, without gaps.
+
+    Without a memory format a tensor of that size stays as it is, whatever its strides. Elements past the storage's end are
+    zero: a tensor that outgrows its storage moves to a new one, which its aliases do not follow.
+
+    Args:
+        size: The sizes, or one sequence of them.
+        memory_format: The order of the elements, row-major without one: ``contiguous_format``, ``channels_last`` or ``channels_last_3d``.
 
     Raises:
-        RuntimeError: The tensor requires grad, or a size is negative.
+        RuntimeError: The tensor requires grad, a size is negative, or the memory format does not fit.
     """
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"resize_: sizes must be non-negative: got {list(sizes)}")
-    wanted, storage = 1, self._meta()["storage"] - self.storage_offset()
-    for n in sizes:
-        wanted *= n
+    if memory_format is None and sizes == tuple(self.shape):
+        return self
+    strides = _strides_in(sizes, memory_format)
+    wanted, storage = prod(sizes), self._meta()["storage"] - self.storage_offset()
     if wanted <= storage:
-        made = self.as_strided(sizes, _dense_strides(sizes), self.storage_offset())
+        made = self.as_strided(sizes, strides, self.storage_offset())
     else:
         old = self.as_strided((storage,), (1,), self.storage_offset())
-        made = _C.cat([old, self.new_zeros(wanted - storage)]).reshape(sizes)
+        made = _C.cat([old, self.new_zeros(wanted - storage)]).as_strided(sizes, strides)
     self._replace(made)
     return self
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Give ``input`` the size of ``the_template``, as ``resize_`` does."""
-    return input.resize_(the_template.shape)
+    return input.resize_(the_template.shape, memory_format=memory_format)
 
 
 def _set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:

@@ -9,7 +9,8 @@ around, or ``backward``, goes on with that history. A result without it requires
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torchlette import _C, _fences, autograd
@@ -399,19 +400,57 @@ def _stacked(results: list[Any], dims: Any) -> Any:
     return first if dims is None else _C.stack(results, dim=dims)
 
 
+def _row_of_none(t: Tensor, dim: int) -> Tensor:
+    """Return a row for a function that is mapped over a dimension of size 0: zeros, which keep the history."""
+    return t.sum(dim) if t.is_floating_point() else t.new_zeros([n for d, n in enumerate(t.shape) if d != dim % t.dim()])
+
+
+def _emptied(stacked: Any, dims: Any) -> Any:
+    """Return nested stacked results without their rows."""
+    if isinstance(stacked, Tensor):
+        return stacked if dims is None else stacked.narrow(dims, 0, 0)
+    if isinstance(stacked, dict):
+        return {key: _emptied(item, dims[key] if isinstance(dims, dict) else dims) for key, item in stacked.items()}
+    parts = dims if isinstance(dims, (list, tuple)) else [dims] * len(stacked)
+    items = [_emptied(item, part) for item, part in zip(stacked, parts, strict=True)]
+    return type(stacked)(*items) if hasattr(stacked, "_fields") else type(stacked)(items)
+
+
+@contextlib.contextmanager
+def _draws(randomness: str) -> Iterator[Callable[[], None]]:
+    """Make draws errors, or give what to call before each row so that all draw the same numbers."""
+    if randomness == "error":
+        former = _C._set_refuse_draws(True)
+        try:
+            yield lambda: None
+        finally:
+            _C._set_refuse_draws(former)
+    else:
+        state = get_rng_state() if randomness == "same" else None
+        yield lambda: None if state is None else set_rng_state(state)
+
+
 def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:
     """Return a function that maps ``func`` over a dimension of its arguments.
 
     ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
-    work is that of a loop. Keyword arguments are given whole.
+    work is that of a loop. Over a dimension of size 0 it is called once, on zeros, for the shapes of its results. Keyword
+    arguments are given whole.
 
     Args:
         func: From tensors, or nested containers of them, to such.
         in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` gives an argument whole.
         out_dims: Where the dim is in the results.
-        randomness: With ``"same"`` each call draws the same numbers; else draws differ, also where PyTorch refuses them (``"error"``).
+        randomness: What random operations in ``func`` do: ``"error"`` raises, ``"same"`` gives each call the same numbers,
+            ``"different"`` gives each its own. Of nested ``vmap`` one that refuses them is enough.
         chunk_size: Accepted for compatibility.
+
+    Raises:
+        RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.
+        ValueError: The dims do not fit the arguments, ``func`` returns something else than tensors, or ``chunk_size`` is not positive.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for `randomness` are 'error', 'different', or 'same'. Got {randomness}.")
 
@@ -428,14 +467,15 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         if len(sizes) > 1:
             raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
         count = sizes.pop()
-        if count == 0:
-            raise NotImplementedError("vmap: the mapped dimension is empty: the shapes of results are not known without a call")
-        columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
-        results, state = [], get_rng_state() if randomness == "same" else None
-        for row in zip(*columns, strict=True):
-            if state is not None:
-                set_rng_state(state)
-            results.append(func(*_like(args, row), **kwargs))
+        with _draws(randomness) as next_row:
+            if count == 0:
+                row = [t if d is None else _row_of_none(t, d) for t, d in zip(tensors, dims, strict=True)]
+                return _emptied(_stacked([func(*_like(args, row), **kwargs)], out_dims), out_dims)
+            columns = [[t] * count if d is None else t.unbind(d) for t, d in zip(tensors, dims, strict=True)]
+            results = []
+            for row in zip(*columns, strict=True):
+                next_row()
+                results.append(func(*_like(args, row), **kwargs))
         return _stacked(results, out_dims)
 
     return wrapper

@@ -33,7 +33,23 @@ func distances(b op.Builder, x, y op.Val, p float64, products bool) op.Val {
 	if k == 0 {
 		p = 1 // of no numbers
 	}
-	return vectorNorm(b, d, p, dimMask([]int64{-1}, len(full)), false)
+	last := dimMask([]int64{-1}, len(full))
+	if math.IsInf(p, 1) && b.NeedsGrad(d) {
+		return largest(b, d, last)
+	}
+	return vectorNorm(b, d, p, last, false)
+}
+
+// largest is the largest size over the marked dims. Each element of that size has the whole gradient, as in PyTorch's distances;
+// a norm divides it among them.
+func largest(b op.Builder, x op.Val, mask []bool) op.Val {
+	size := prim.Abs(b, x)
+	known := b.Detach(size)
+	top := reduceDims(b, prim.Amax, known, mask, true)
+	is := prim.BitwiseAnd(b, prim.Eq(b, known, expand(b, top, x.Shape())), prim.Lt(b, known, op.FloatVal(math.Inf(1))))
+	zero := prim.Where(b, is, prim.Sub(b, size, known), op.FloatVal(0)) // with a gradient
+	y := reduceDims(b, prim.Sum, zero, mask, false)
+	return prim.Add(b, prim.Reshape(b, top, y.Shape()), y)
 }
 
 func init() {

@@ -40,17 +40,39 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 		return total(prim.Amin, prim.Abs(b, x))
 	}
 	narrow := widen(b, x.DType(), &x) // powers leave the range of halves
-	var dead op.Val
-	if p < 0 && b.NeedsGrad(x) { // an element of 0 makes the norm 0, and its gradient
-		dead = reduceDims(b, prim.Amax, prim.Eq(b, b.Detach(x), op.FloatVal(0)), mask, true)
-		x = prim.Where(b, expand(b, dead, x.Shape()), op.FloatVal(1), x)
+	if b.NeedsGrad(x) {
+		return narrow(powerNormFinite(b, x, p, mask, total))
 	}
 	s := total(prim.Sum, prim.Pow(b, prim.Abs(b, x), op.FloatVal(p)))
-	y := prim.Pow(b, s, op.FloatVal(1/p))
-	if dead.IsTensor() {
-		y = prim.Where(b, prim.Reshape(b, dead, y.Shape()), op.FloatVal(0), y)
+	return narrow(prim.Pow(b, s, op.FloatVal(1/p)))
+}
+
+// powerNormFinite is the root of the sum of powers with derivatives of 0 where a power of 0 has none: at a norm of 0, and with
+// p < 2 at an element of 0.
+func powerNormFinite(b op.Builder, x op.Val, p float64, mask []bool, total func(f reduceEmit, v op.Val) op.Val) op.Val {
+	zero, flat := none, none // elements that stay out of the powers; norms of 0
+	if p < 2 {
+		zero = prim.Eq(b, b.Detach(x), op.FloatVal(0))
 	}
-	return narrow(y)
+	if p < 0 { // an element of 0 makes the norm 0
+		flat = reduceDims(b, prim.Amax, zero, mask, true)
+		zero = expand(b, flat, x.Shape())
+	}
+	size := prim.Abs(b, x)
+	if p < 2 {
+		size = prim.Where(b, zero, op.FloatVal(1), size)
+	}
+	powers := prim.Pow(b, size, op.FloatVal(p))
+	if p < 2 {
+		powers = prim.Where(b, zero, op.FloatVal(0), powers)
+	}
+	s := total(prim.Sum, powers)
+	if p < 0 {
+		flat = prim.Reshape(b, flat, s.Shape())
+	} else {
+		flat = prim.Eq(b, b.Detach(s), op.FloatVal(0))
+	}
+	return prim.Where(b, flat, op.FloatVal(0), prim.Pow(b, prim.Where(b, flat, op.FloatVal(1), s), op.FloatVal(1/p)))
 }
 
 func normArgs(a *op.Args, p float64) []op.Val {

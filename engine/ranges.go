@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"unsafe"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// A tensor of integers from the host has known elements until a window writes to its storage. A primitive that
+// takes it, or a view of it, as indices checks these at the call: a bad index raises at the user's line. The bounds
+// of all elements are kept. They answer most checks; where they do not, the elements of the view decide.
+
+// uploaded is what is known of the integers of a storage.
+type uploaded struct {
+	lo, hi int64
+	// data holds the elements where the device's memory is not the host's. It is nil for more than maxKept bytes:
+	// such views are checked by the kernels alone.
+	data  []byte
+	views [4]viewRange // found before, for loops that index with the same view of one tensor
+	next  int
+}
+
+type viewRange struct {
+	layout ir.LayoutID
+	offset int64
+	lo, hi int64
+}
+
+const maxKept = 1 << 20
+
+// noteUpload remembers the integers that were uploaded to a storage.
+func (e *Engine) noteUpload(store uint32, av *ir.Aval, data []byte) {
+	if av.DType != ir.I64 && av.DType != ir.I32 || len(data) == 0 {
+		return
+	}
+	u := &uploaded{}
+	u.lo, u.hi = extent(av.DType, data, av.Layout, 0)
+	if _, ok := e.x.Storage(store).Buf.(device.Mapped); !ok && len(data) <= maxKept {
+		u.data = slices.Clone(data)
+	}
+	e.uploads[store] = u
+}
+
+// indexRange implements live.State.IndexRange.
+func (e *Engine) indexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
+	n := e.s.G.Node(v.Value)
+	if n.Op != ir.OpLeaf {
+		return 0, 0, false
+	}
+	u := e.uploads[n.Store]
+	if u == nil || e.x.Storage(n.Store).Version > 0 {
+		return 0, 0, false // in-place results go on in the storage of an upload
+	}
+	l, av := v.L(), ir.AvalOf(n.Aval)
+	if !exact || l.Numel == av.Layout.Numel && !l.Overlap {
+		return u.lo, u.hi, true
+	}
+	if l.Numel == 0 {
+		return 0, 0, false
+	}
+	for i := range u.views {
+		if r := &u.views[i]; r.layout == v.Layout && r.offset == v.Offset {
+			return r.lo, r.hi, true
+		}
+	}
+	data := u.data
+	if b, ok := e.x.Storage(n.Store).Buf.(device.Mapped); ok {
+		data = unsafe.Slice((*byte)(b.Pointer()), av.Bytes())
+	}
+	if data == nil {
+		return 0, 0, false
+	}
+	lo, hi = extent(av.DType, data, l, v.Offset)
+	u.views[u.next%len(u.views)] = viewRange{v.Layout, v.Offset, lo, hi}
+	u.next++
+	return lo, hi, true
+}
+
+// extent gives the least and greatest element of a view of data that has elements.
+func extent(d ir.DType, data []byte, l *ir.Layout, offset int64) (lo, hi int64) {
+	lo, hi = math.MaxInt64, math.MinInt64
+	row, step, outer := l.Numel, int64(1), 0
+	if !l.Dense {
+		outer = l.Rank() - 1
+		row, step = l.Shape[outer], l.Stride[outer]
+	}
+	size := int64(d.Size())
+	index := make([]int64, outer)
+	for {
+		at := data[offset*size:]
+		for i := int64(0); i < row; i++ {
+			v := integer(d, at[i*step*size:])
+			lo, hi = min(lo, v), max(hi, v)
+		}
+		k := len(index) - 1
+		for ; k >= 0; k-- {
+			offset += l.Stride[k]
+			if index[k]++; index[k] < l.Shape[k] {
+				break
+			}
+			offset -= l.Shape[k] * l.Stride[k]
+			index[k] = 0
+		}
+		if k < 0 {
+			return lo, hi
+		}
+	}
+}
+
+// integer decodes the first element of data.
+func integer(d ir.DType, data []byte) int64 {
+	if d == ir.I64 {
+		return int64(binary.LittleEndian.Uint64(data))
+	}
+	return int64(int32(binary.LittleEndian.Uint32(data)))
+}
