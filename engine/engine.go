@@ -24,6 +24,8 @@ type Config struct {
 	Describe func() []DeviceInfo
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
+	// Debug is what planning prints and leaves out.
+	Debug plan.Debug
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -41,8 +43,11 @@ type Engine struct {
 	cfg   Config
 	s     *live.State
 	x     *exec.Executor
-	w     *plan.Window
+	w     *live.Window
 	cache *plan.Cache
+	debug plan.Debug
+	// verify makes every new plan's program prove that it is well formed and that its text form loses nothing; for tests.
+	verify bool
 	sites siteTable
 
 	args op.Args
@@ -128,8 +133,7 @@ const (
 
 // New makes an engine.
 func New(c Config) *Engine {
-	plan.Init()
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
+	e := &Engine{cfg: c, debug: c.Debug, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
 	e.start()
 	return e
 }
@@ -138,7 +142,7 @@ func New(c Config) *Engine {
 func (e *Engine) start() {
 	e.s = live.New()
 	e.x = exec.New()
-	e.w = plan.NewWindow(e.s)
+	e.w = live.NewWindow(e.s)
 	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
 	e.s.G.OnStoreFree = func(store uint32) {
 		delete(e.ranges, store)
