@@ -24,8 +24,8 @@ type Config struct {
 	Describe func() []DeviceInfo
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
-	// Debug is what planning prints and leaves out.
-	Debug plan.Debug
+	// Debug, which may be nil, gives what planning prints and leaves out; it is asked when the engine is made.
+	Debug func() plan.Debug
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -133,7 +133,10 @@ const (
 
 // New makes an engine.
 func New(c Config) *Engine {
-	e := &Engine{cfg: c, debug: c.Debug, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
+	if c.Debug != nil {
+		e.debug = c.Debug()
+	}
 	e.start()
 	return e
 }

@@ -38,6 +38,34 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	return m, nil
 }
 
+// explainProgram is explain with the program of the window that would compute the tensor, or that did, under "program": the text
+// form, with the line that recorded each node as a comment.
+func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
+	m, err := e.explain(h)
+	if err != nil {
+		return nil, err
+	}
+	x, _ := e.s.Handle(h)
+	value := e.s.Base(x.Base).Value
+	if n := e.s.G.Node(value); n.Op == ir.OpLeaf {
+		if n.Store != 0 {
+			if p := e.cache.Numbered(e.x.Storage(n.Store).Plan); p != nil {
+				m["program"] = e.programText(p.Program)
+			}
+		}
+		return m, nil
+	}
+	if e.w.Collect([]uint32{value}, len(e.s.Effects)) {
+		m["program"] = e.programText(&e.w.Program)
+	}
+	e.w.Clear()
+	return m, nil
+}
+
+func (e *Engine) programText(g *program.Program) string {
+	return g.Format(func(i int) string { return e.SiteString(g.Site(i)) })
+}
+
 // explainWindow adds the window that computed the value, or that would.
 func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 	if n.Op == ir.OpLeaf {

@@ -91,14 +91,14 @@ type Debug struct {
 	Off []string
 }
 
-// CheckDebug reports names that are no passes, or passes that cannot be left out.
-func CheckDebug(dump string, off []string) error {
-	if dump != "" && dump != "all" && !slices.Contains(PassNames(false), dump) {
-		return fmt.Errorf("no pass %q: there are all, %s", dump, strings.Join(PassNames(false), ", "))
+// Check reports names that are no passes, and passes that cannot be left out.
+func (d *Debug) Check() error {
+	if names := PassNames(false); d.Dump != "" && d.Dump != "all" && !slices.Contains(names, d.Dump) {
+		return fmt.Errorf("no pass %q to dump: there are all, %s", d.Dump, strings.Join(names, ", "))
 	}
-	for _, name := range off {
-		if !slices.Contains(PassNames(true), name) {
-			return fmt.Errorf("pass %q cannot be left out: these can: %s", name, strings.Join(PassNames(true), ", "))
+	for _, name := range d.Off {
+		if names := PassNames(true); !slices.Contains(names, name) {
+			return fmt.Errorf("pass %q cannot be left out: these can: %s", name, strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -59,13 +59,18 @@ type scanner struct {
 	p    *Program
 	line int
 	rest string
+	gap  bool // there was space before rest
 }
 
 func (s *scanner) fail(format string, args ...any) {
 	panic(syntaxError(fmt.Sprintf(format, args...)))
 }
 
-func (s *scanner) space() { s.rest = strings.TrimLeft(s.rest, " \t\r") }
+func (s *scanner) space() {
+	n := len(s.rest)
+	s.rest = strings.TrimLeft(s.rest, " \t\r")
+	s.gap = len(s.rest) < n
+}
 
 // try takes tok where it comes next.
 func (s *scanner) try(tok string) bool {
@@ -211,7 +216,7 @@ func (s *scanner) operand() (r Ref, l ir.LayoutID, offset int64) {
 		return r, s.p.Aval(r).Layout.ID, 0
 	}
 	l = s.layout().ID
-	if s.try("+") {
+	if !s.gap && s.try("+") {
 		offset = s.int()
 	}
 	return r, l, offset

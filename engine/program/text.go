@@ -218,7 +218,7 @@ func formatFloat(v float64, d ir.DType) string {
 	if d.ComputeType() == ir.F64 {
 		size = 64
 	}
-	s := strconv.FormatFloat(v, 'g', -1, size)
+	s := strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, size), "+")
 	if !strings.ContainsAny(s, ".eIN") {
 		s += ".0"
 	}

@@ -33,12 +33,14 @@ func (p *Program) Verify() error {
 		if scalar > uint32(len(p.Scalars)) {
 			return p.at(i, "it has more numbers than there are")
 		}
-		if err := p.verifyNode(i); err != nil {
-			return err
-		}
 	}
 	if int(edge) != len(p.Edges) || int(scalar) != len(p.Scalars) {
 		return fmt.Errorf("program: %d operands and %d numbers belong to no node", len(p.Edges)-int(edge), len(p.Scalars)-int(scalar))
+	}
+	for i := range p.Nodes {
+		if err := p.verifyNode(i); err != nil {
+			return err
+		}
 	}
 	if err := p.verifyStores(); err != nil {
 		return err
