@@ -46,7 +46,7 @@ type Engine struct {
 	w     *live.Window
 	cache *plan.Cache
 	debug plan.Debug
-	// verify makes every new plan's program prove that it is well formed and that its text form loses nothing; for tests.
+	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
 	verify bool
 	sites siteTable
 

@@ -146,10 +146,11 @@ func (e *Engine) build() (*plan.Plan, error) {
 			return nil, &exec.ErrAdmission{Err: err}
 		}
 	}
+	g := &e.w.Program
 	if e.verify {
-		proveProgram(&e.w.Program)
+		g = proved(g)
 	}
-	b := plan.Builder{Program: &e.w.Program, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
+	b := plan.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
 	p, err := b.Build()
 	if err != nil {
 		return nil, &exec.ErrAdmission{Err: err}
@@ -163,16 +164,18 @@ func (e *Engine) build() (*plan.Plan, error) {
 	return p, nil
 }
 
-// proveProgram panics unless g is well formed and its text form gives it back.
-func proveProgram(g *program.Program) {
+// proved gives g as its text form gives it back. It panics unless g is well formed and nothing is lost.
+func proved(g *program.Program) *program.Program {
 	if err := g.Verify(); err != nil {
 		panic(fmt.Sprintf("BUG: %v in\n%s", err, g))
 	}
 	text := g.String()
 	again, err := program.Parse(text)
-	if err != nil || !again.Same(g) || again.String() != text || !slices.Equal(again.Offsets, g.Offsets) || !slices.Equal(again.Scalars, g.Scalars) {
+	if err != nil || !again.Same(g) || again.String() != text || !slices.Equal(again.Offsets, g.Offsets) ||
+		!slices.Equal(again.Scalars, g.Scalars) {
 		panic(fmt.Sprintf("BUG: the text form loses something (%v): it is\n%s\nand was\n%s", err, again, text))
 	}
+	return again
 }
 
 // checkLost refuses a window that reads a value that was never computed.
