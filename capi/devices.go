@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/torchlette/torchlette/engine"
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/plan"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/wgpu"
 	"github.com/torchlette/torchlette/kernels/cpu"
@@ -16,9 +18,23 @@ import (
 
 // The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
-	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice})
+	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice, Debug: planDebug})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
 	engine.RegisterOption("autotune", setAutotune, func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
+}
+
+// planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them. A name
+// that is none is reported, and ignored.
+func planDebug() plan.Debug {
+	d := plan.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
+	if v := getenv("TORCHLETTE_DISABLE"); v != "" {
+		d.Off = strings.Split(v, ",")
+	}
+	if err := d.Check(); err != nil {
+		fmt.Fprintf(os.Stderr, "torchlette: %v\n", err)
+		return plan.Debug{}
+	}
+	return d
 }
 
 // pool is the thread pool of the CPU device: its size, 0 for the number of cores, and

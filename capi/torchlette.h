@@ -342,7 +342,7 @@ TL_API int32_t tl_set_mode(int32_t mode, int64_t value, int64_t *old);
 /* TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words. */
 TL_API int32_t tl_rng(int32_t action, uint64_t *state);
 
-/* A JSON text: "devices", "memory_stats", "explain", "stats", "leaks", "ops". Free it with tl_free_text. */
+/* A JSON text: "devices", "memory_stats", "explain", "explain_program", "stats", "leaks", "ops". Free it with tl_free_text. */
 TL_API int32_t tl_info(const char *kind, uint64_t handle, char **json, size_t *bytes);
 
 /* Frees what tl_info returned. */

@@ -24,6 +24,8 @@ type Config struct {
 	Describe func() []DeviceInfo
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
+	// Debug, which may be nil, gives what planning prints and leaves out; it is asked when the engine is made.
+	Debug func() plan.Debug
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -41,8 +43,11 @@ type Engine struct {
 	cfg   Config
 	s     *live.State
 	x     *exec.Executor
-	w     *plan.Window
+	w     *live.Window
 	cache *plan.Cache
+	debug plan.Debug
+	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
+	verify bool
 	sites siteTable
 
 	args op.Args
@@ -130,8 +135,10 @@ const (
 
 // New makes an engine.
 func New(c Config) *Engine {
-	plan.Init()
 	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
+	if c.Debug != nil {
+		e.debug = c.Debug()
+	}
 	e.start()
 	return e
 }
@@ -140,7 +147,7 @@ func New(c Config) *Engine {
 func (e *Engine) start() {
 	e.s = live.New()
 	e.x = exec.New()
-	e.w = plan.NewWindow(e.s)
+	e.w = live.NewWindow(e.s)
 	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
 	e.s.G.OnStoreFree = func(store uint32) {
 		delete(e.uploads, store)

@@ -6,6 +6,7 @@ import (
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/plan"
+	"github.com/torchlette/torchlette/engine/program"
 )
 
 // explain says where a tensor stands: binding, versions, pending work.
@@ -37,6 +38,34 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	return m, nil
 }
 
+// explainProgram is explain with the program of the window that would compute the tensor, or that did, under "program": the text
+// form, with the line that recorded each node as a comment.
+func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
+	m, err := e.explain(h)
+	if err != nil {
+		return nil, err
+	}
+	x, _ := e.s.Handle(h)
+	value := e.s.Base(x.Base).Value
+	if n := e.s.G.Node(value); n.Op == ir.OpLeaf {
+		if n.Store != 0 {
+			if p := e.cache.Numbered(e.x.Storage(n.Store).Plan); p != nil {
+				m["program"] = e.programText(p.Program)
+			}
+		}
+		return m, nil
+	}
+	if e.w.Collect([]uint32{value}, len(e.s.Effects)) {
+		m["program"] = e.programText(&e.w.Program)
+	}
+	e.w.Clear()
+	return m, nil
+}
+
+func (e *Engine) programText(g *program.Program) string {
+	return g.Format(func(i int) string { return e.SiteString(g.Site(i)) })
+}
+
 // explainWindow adds the window that computed the value, or that would.
 func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 	if n.Op == ir.OpLeaf {
@@ -59,11 +88,11 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 		e.w.Clear()
 		return
 	}
-	pending := map[string]any{"nodes": len(e.w.Nodes), "reads": len(e.w.Ext), "stores": len(e.w.Stores)}
-	if p := e.cache.Find(e.w); p != nil {
+	pending := map[string]any{"nodes": len(e.w.Nodes), "reads": len(e.w.Ext), "stores": len(e.w.Program.Stores)}
+	if p := e.cache.Find(&e.w.Program); p != nil {
 		pending["plan"] = e.explainPlan(p)
 	} else {
-		pending["needs_a_plan"] = e.cache.Cause(e.w)
+		pending["needs_a_plan"] = e.cache.Cause(&e.w.Program)
 	}
 	e.w.Clear()
 	m["pending"] = pending
@@ -82,13 +111,13 @@ func (e *Engine) explainPlan(p *plan.Plan) map[string]any {
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			flops, bytes := exec.Cost(st, caps)
-			k := map[string]any{"name": exec.KernelName(st), "op": plan.PrimName(p.Ops[st.Event-1]), "device": live.DeviceName(s.Dev), "flops": flops, "bytes": bytes}
+			k := map[string]any{"name": exec.KernelName(st), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": live.DeviceName(s.Dev), "flops": flops, "bytes": bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}
 			kernels = append(kernels, k)
 		}
 	}
-	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Ops), "kernels": kernels,
+	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Program.Nodes), "kernels": kernels,
 		"bytes_written": p.BytesWritten, "microseconds": float64(p.RunTime.Nanoseconds()) / 1e3 / float64(max(p.Runs, 1))}
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/exec"
@@ -10,6 +12,7 @@ import (
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/plan"
+	"github.com/torchlette/torchlette/engine/program"
 )
 
 // force runs what the values and the first effects entries of the log need. The
@@ -97,7 +100,7 @@ func (e *Engine) window(values []uint32, effects int) error {
 		return nil
 	}
 	w := e.w
-	p := e.cache.Find(w)
+	p := e.cache.Find(&w.Program)
 	e.stats.keyNanos += int64(time.Since(t0))
 	if err := e.checkLost(); err != nil {
 		w.Clear()
@@ -120,7 +123,7 @@ func (e *Engine) window(values []uint32, effects int) error {
 	for i, id := range w.Ext {
 		ext[i] = e.s.G.Node(id).Store
 	}
-	res, err := e.x.Run(p, ext, w.Offsets, w.Scalars, nil)
+	res, err := e.x.Run(p, ext, w.Program.Offsets, w.Program.Scalars, nil)
 	took := time.Since(t1)
 	p.RunTime += took
 	e.stats.runNanos += int64(took)
@@ -143,7 +146,11 @@ func (e *Engine) build() (*plan.Plan, error) {
 			return nil, &exec.ErrAdmission{Err: err}
 		}
 	}
-	b := plan.Builder{W: e.w, S: e.s, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered}
+	g := &e.w.Program
+	if e.verify {
+		g = proved(g)
+	}
+	b := plan.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
 	p, err := b.Build()
 	if err != nil {
 		return nil, &exec.ErrAdmission{Err: err}
@@ -151,10 +158,24 @@ func (e *Engine) build() (*plan.Plan, error) {
 	if err := e.x.Prepare(p); err != nil {
 		return nil, &exec.ErrAdmission{Err: err}
 	}
-	p.Cause = e.cache.Cause(e.w)
+	p.Cause = e.cache.Cause(&e.w.Program)
 	e.cache.Add(p)
 	e.stats.built++
 	return p, nil
+}
+
+// proved gives g as its text form gives it back. It panics unless g is well formed and nothing is lost.
+func proved(g *program.Program) *program.Program {
+	if err := g.Verify(); err != nil {
+		panic(fmt.Sprintf("BUG: %v in\n%s", err, g))
+	}
+	text := g.String()
+	again, err := program.Parse(text)
+	if err != nil || !again.Same(g) || again.String() != text || !slices.Equal(again.Offsets, g.Offsets) ||
+		!slices.Equal(again.Scalars, g.Scalars) {
+		panic(fmt.Sprintf("BUG: the text form loses something (%v): it is\n%s\nand was\n%s", err, again, text))
+	}
+	return again
 }
 
 // checkLost refuses a window that reads a value that was never computed.
@@ -272,7 +293,7 @@ func (e *Engine) remember() {
 	if len(e.recent) >= 64 {
 		e.recent = append(e.recent[:0], e.recent[1:]...)
 	}
-	e.recent = append(e.recent, ranWindow{sites: append([]uint32(nil), e.w.Sites...), ops: ops, attrs: attrs})
+	e.recent = append(e.recent, ranWindow{sites: append([]uint32(nil), e.w.Program.Sites...), ops: ops, attrs: attrs})
 }
 
 // takeFault raises a data error found by a kernel that has run.

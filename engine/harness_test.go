@@ -32,6 +32,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(runtime.UnlockOSThread)
 	r := &rig{t: t, dev: interp.New()}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return r.dev, nil }})
+	r.e.verify = true
 	return r
 }
 

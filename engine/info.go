@@ -170,6 +170,12 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 			return nil, err
 		}
 		v = x
+	case "explain_program":
+		x, err := e.explainProgram(h)
+		if err != nil {
+			return nil, err
+		}
+		v = x
 	case "options":
 		values := map[string]string{}
 		for key, o := range registered {
@@ -183,7 +189,8 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 		}
 		v = names
 	default:
-		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, options or ops", kind)
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, explain_program, "+
+			"options or ops", kind)
 	}
 	b, x := json.Marshal(v)
 	if x != nil {

@@ -114,7 +114,7 @@ func (e *Engine) noteTimings() {
 			if n := e.s.G.Node(e.w.Nodes[i]); n.Op < ir.OpProj {
 				ev.Op = op.PrimOf(op.PrimID(n.Op)).Called(ir.AttrOf(n.Attr))
 			}
-			q := p.place(e.w.Sites[i])
+			q := p.place(e.w.Program.Sites[i])
 			ev.Site, ev.Backward = e.SiteString(q.site), q.backward
 			if q.scope != 0 {
 				ev.Scope = p.scopes[q.scope]

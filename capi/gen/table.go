@@ -125,7 +125,7 @@ var exports = []export{
 	{name: "tl_rng", ret: "int32_t", params: "int32_t action, uint64_t *state",
 		doc: "TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words."},
 	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",
-		doc: "A JSON text: \"devices\", \"memory_stats\", \"explain\", \"stats\", \"leaks\", \"ops\". Free it with tl_free_text."},
+		doc: "A JSON text: \"devices\", \"memory_stats\", \"explain\", \"explain_program\", \"stats\", \"leaks\", \"ops\". Free it with tl_free_text."},
 	{name: "tl_free_text", ret: "void", params: "void *p", inC: true,
 		doc: "Frees what tl_info returned."},
 	{name: "tl_set_option", ret: "int32_t", params: "const char *key, const char *value",

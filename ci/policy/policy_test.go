@@ -38,14 +38,14 @@ engine/autograd < engine/live
 engine/live < engine/transform
 engine/live < engine/stage
 engine/transform < engine/stage
-engine/live < engine/plan
+engine/op/prim < engine/program
+engine/program < engine/live
+engine/program < engine/plan
 kernels/lower < engine/plan
 engine/plan < engine/exec
 engine/device < engine/exec
-engine/exec < engine/program
-engine/transform < engine/program
 engine/stage < engine
-engine/program < engine
+engine/live < engine
 engine/exec < engine
 engine/op/comp < engine
 
@@ -216,6 +216,16 @@ func TestImportsGoOneWay(t *testing.T) {
 			}
 			assert.True(t, allowed[f.dir][own], "%s imports %s: no line of the order allows it", f.path, own)
 			assert.True(t, !testOnly[own] || testOnly[f.dir], "%s imports %s, which is for tests", f.path, own)
+		}
+	}
+}
+
+// A plan is built from a program and what devices can do, so that tests, files and captured functions need no session.
+func TestPlanningKnowsNoSession(t *testing.T) {
+	assert.False(t, below(t)["engine/plan"]["engine/live"], "the order lets engine/plan import engine/live")
+	for _, f := range sources(t) {
+		if f.dir == "engine/plan" {
+			assert.NotContains(t, f.imports(), module+"/engine/live", "%s", f.path)
 		}
 	}
 }

@@ -1,12 +1,23 @@
 package ir
 
-import "sync"
+import (
+	"strconv"
+	"sync"
+)
 
 // DeviceID numbers a device: 0 is the CPU, n+1 is "wgpu:n".
 type DeviceID uint8
 
 // CPU is the device that is always there.
 const CPU DeviceID = 0
+
+// DeviceName prints a device as PyTorch would.
+func DeviceName(d DeviceID) string {
+	if d == CPU {
+		return "cpu"
+	}
+	return "wgpu:" + strconv.Itoa(int(d)-1)
+}
 
 // AvalID numbers an interned Aval; 0 is none.
 type AvalID uint32

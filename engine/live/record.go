@@ -279,12 +279,7 @@ func (s *State) badIndex(p *op.Prim, attr []int64, v *op.Val, size int64, exact 
 }
 
 // DeviceName prints a device as PyTorch would.
-func DeviceName(d ir.DeviceID) string {
-	if d == ir.CPU {
-		return "cpu"
-	}
-	return "wgpu:" + string(rune('0'+d-1))
-}
+func DeviceName(d ir.DeviceID) string { return ir.DeviceName(d) }
 
 // tape notes a primitive whose operands have histories. Results that are no floats have none.
 func (s *State) tape(p *op.Prim, attrID uint32, in, outs []op.Val) {

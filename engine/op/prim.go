@@ -165,6 +165,15 @@ type Prim struct {
 	DataError func(attr []int64, element int64) *ir.Error
 	// Random marks a draw: never merged, never recomputed with a new nonce.
 	Random bool
+	// Seed gives which number of a node with these attributes is the seed of a draw; the next one is its nonce. nil, or ok false:
+	// it draws nothing.
+	Seed func(attr []int64) (number int, ok bool)
+	// Moves: its result is on another device than its operand.
+	Moves bool
+	// LayoutAttrs lists the attributes that are an ir.LayoutID.
+	LayoutAttrs []int
+	// WritesView: output 0 is input 0 with input 1 written through a view: attribute 0 is its layout, the first number its offset.
+	WritesView bool
 	// Reads names, for the in-place rule: input i is read only at the very element that is
 	// written (true for elementwise operands), so output k may share its buffer.
 	InPlace [][2]int // pairs {output, input}; implied {0, i} for Elementwise
@@ -224,6 +233,9 @@ func PrimNamed(name string) *Prim {
 	}
 	return p
 }
+
+// FindPrim returns the primitive of that name, nil when there is none.
+func FindPrim(name string) *Prim { return primByName[name] }
 
 // Prims lists the primitives in order of registration.
 func Prims() []*Prim { return prims[1:] }

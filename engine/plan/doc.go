@@ -1,11 +1,9 @@
-// Package plan turns a window of recorded work into a plan: it collects the
-// closure in record order, makes its key, and, on a miss, decides in-place stores,
-// assigns buffer slots and lowers every node.
+// Package plan turns a program into a plan: passes decide in-place stores, donated buffers and fused nodes, lower every node, and
+// assign buffers.
 //
-// A hit does no more than collect and compare. The plan that a miss builds is what
-// every later hit runs.
+// The passes are a table (passes.go), one file each, with a table of results each; the order is checked at start-up. A plan runs every
+// program that is [program.Program.Same] as the one that it was built of, so a hit of the [Cache] does no more than compare.
 //
-// Key types: [Window] (what is to run now), [Plan] (how, for every window of that
-// key), [Cache]. plan imports ir, op, live, device and kernels/lower; exec and
-// engine import it.
+// Key types: [Builder], [Plan] (how to run a program), [Cache]. plan imports ir, op, program, device and kernels/lower, and never
+// live: a plan can be built from text. exec and engine import it.
 package plan

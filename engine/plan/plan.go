@@ -5,6 +5,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -13,7 +14,7 @@ type SlotKind uint8
 
 // The kinds of slot.
 const (
-	External SlotKind = iota // the storage of Window.Ext[Index]
+	External SlotKind = iota // the storage of input Index of the program
 	Output                   // a new storage; Index counts outputs
 	Temp                     // from the pool for the run; Index counts temps
 )
@@ -31,7 +32,7 @@ type Slot struct {
 
 // Result is a value that outlives the plan.
 type Result struct {
-	Local int // local number of the node
+	Local int // number of the node
 	Slot  int
 }
 
@@ -50,10 +51,10 @@ type Segment struct {
 	FromOff  int // index into the run-time offsets
 }
 
-// Plan is how to run every window of one key.
+// Plan is how to run a program.
 type Plan struct {
-	Key      []uint32
-	Hash     uint64
+	// Program is what the plan computes, with the numbers of the run for which it was made.
+	Program  *program.Program
 	Segments []Segment
 	Slots    []Slot
 	Outputs  int
@@ -66,14 +67,13 @@ type Plan struct {
 	BytesWritten     int64
 	Runs             int64
 	Number           int64         // counts plans in the order in which they were made
-	Ops              []uint16      // primitives by local number
 	Cause            string        // why no earlier plan served
 	RunTime          time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
 	// Tick orders plans by last use.
 	Tick uint64
 }
 
-// Cache finds plans by key, least recently used first out.
+// Cache finds plans by program, least recently used first out.
 type Cache struct {
 	byHash map[uint64][]*Plan
 	max    int
@@ -91,28 +91,16 @@ func NewCache(max int, evict func(*Plan)) *Cache {
 	return &Cache{byHash: map[uint64][]*Plan{}, max: max, OnEvict: evict}
 }
 
-// Find returns the plan whose whole key equals the window's, or nil.
-func (c *Cache) Find(w *Window) *Plan {
-	for _, p := range c.byHash[w.Hash] {
-		if equal(p.Key, w.Key) {
+// Find returns the plan of the sealed program, or nil.
+func (c *Cache) Find(g *program.Program) *Plan {
+	for _, p := range c.byHash[g.Hash] {
+		if p.Program.Same(g) {
 			c.tick++
 			p.Tick = c.tick
 			return p
 		}
 	}
 	return nil
-}
-
-func equal(a, b []uint32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Add enters a plan, evicting the least recently used beyond the limit.
@@ -123,7 +111,7 @@ func (c *Cache) Add(p *Plan) {
 	c.tick++
 	c.added++
 	p.Tick, p.Number = c.tick, c.added
-	c.byHash[p.Hash] = append(c.byHash[p.Hash], p)
+	c.byHash[p.Program.Hash] = append(c.byHash[p.Program.Hash], p)
 	c.n++
 }
 
@@ -136,7 +124,7 @@ func (c *Cache) evict() {
 			}
 		}
 	}
-	list := c.byHash[old.Hash]
+	list := c.byHash[old.Program.Hash]
 	for i, p := range list {
 		if p == old {
 			list = append(list[:i], list[i+1:]...)
@@ -144,9 +132,9 @@ func (c *Cache) evict() {
 		}
 	}
 	if len(list) == 0 {
-		delete(c.byHash, old.Hash)
+		delete(c.byHash, old.Program.Hash)
 	} else {
-		c.byHash[old.Hash] = list
+		c.byHash[old.Program.Hash] = list
 	}
 	c.n--
 	if c.OnEvict != nil {

@@ -266,14 +266,26 @@ def stats() -> dict[str, Any]:
     return _info("stats")
 
 
-def explain(tensor: _C.Tensor) -> dict[str, Any]:
+def explain(tensor: _C.Tensor, *, program: bool = False) -> dict[str, Any]:
     """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it.
 
     A computed tensor has ``window`` and ``plan`` (number, runs, nodes, bytes written, mean microseconds of a run on the
     host, ``kernels`` with FLOPs, bytes and microseconds of the last profiled run, and ``built_because``); a pending one
     has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new one.
+
+    With ``program=True``, ``program`` is the text of that window's program: inputs, one line a primitive with its operands,
+    views, numbers, dtype and shape, the stores, and the source lines as comments. Of a computed tensor it holds the numbers of
+    the run for which the plan was built; data from the host, and values whose plan was evicted, have none.
+
+    >>> import torchlette
+    >>> x = torchlette.ones(2, 3, device="cpu")
+    >>> x.tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    >>> print(*(line.split("  #")[0] for line in torchlette.explain(x * 2, program=True)["program"].splitlines()), sep="\\n")
+    input $0 : f32[2,3]
+    %0 = mul $0 2.0 : f32[2,3] live
     """
-    return _info("explain", tensor)
+    return _info("explain_program" if program else "explain", tensor)
 
 
 class check_leaks:

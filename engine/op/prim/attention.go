@@ -9,9 +9,9 @@ import (
 )
 
 func init() {
-	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored", NIn: -1,
+	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored", NIn: -1, Seed: attentionSeed,
 		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars, Flops: attentionFlops(4)})
-	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask", NIn: -1,
+	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask", NIn: -1, Seed: attentionSeed,
 		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars, Flops: attentionFlops(14)})
 }
 
@@ -46,6 +46,9 @@ func attentionScalars(in []op.Val, _ []op.OutSpec, i int) ir.DType {
 	}
 	return in[0].DType().ComputeType()
 }
+
+// attentionSeed: with dropout the seed is the second number.
+func attentionSeed(attr []int64) (number int, ok bool) { return 1, attr[2] != 0 }
 
 // attentionFlops counts the products: n a score and column.
 func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {

@@ -24,6 +24,7 @@ func init() {
 		}})
 	pStridedScatter = op.RegisterPrim(op.Prim{Name: "strided_scatter", Doc: "base with value written at a view of it", NIn: 3,
 		InPlace: [][2]int{{0, 0}}, Updates: true, Infer: stridedScatterInfer("strided_scatter"), ScalarDType: i64Scalars,
+		LayoutAttrs: []int{0}, WritesView: true,
 		VJP: func(c *op.VJPCall) []op.Val {
 			l, off := ir.LayoutOf(ir.LayoutID(c.Attr[0])), int64(c.In[2].Bits())
 			out := make([]op.Val, 3)
@@ -38,6 +39,7 @@ func init() {
 		}})
 	pStridedScatterAdd = op.RegisterPrim(op.Prim{Name: "strided_scatter_add", Doc: "base with value added at a view of it", NIn: 3,
 		InPlace: [][2]int{{0, 0}}, Updates: true, Unordered: true, Infer: stridedScatterInfer("strided_scatter_add"), ScalarDType: i64Scalars,
+		LayoutAttrs: []int{0},
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[1] {

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/kernels/interp"
+)
+
+// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding the plan.
+// The window has 1,200 nodes of one or two operands, views, numbers and stores.
+func BenchmarkWindowKey(b *testing.B) {
+	dev := interp.New()
+	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
+	var x Out
+	if err := e.FromData(ir.F32, 0, []int64{4, 4}, make([]byte, 64), false, 0, &x); err != nil {
+		b.Fatal(err)
+	}
+	var outs [8]Out
+	run := func(c Call) uint64 {
+		if _, err := e.Op(&c, outs[:]); err != nil {
+			b.Fatal(err)
+		}
+		return outs[0].Handle
+	}
+	add, mul, tr, sum := op.DefNamed("add").ID, op.DefNamed("mul").ID, op.DefNamed("t").ID, op.DefNamed("sum.dim").ID
+	h := x.Handle
+	for i := range 200 {
+		h = run(Call{Op: add, In: []uint64{h, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		v := run(Call{Op: tr, In: []uint64{h}})
+		m := run(Call{Op: mul, In: []uint64{v, operandMarker}, Scalars: []Scalar{{op.ScalarFloat, 0x4000000000000000}}})
+		s := run(Call{Op: sum, In: []uint64{m}, Ints: []int64{1, 0, 1, 0, 0}})
+		h = run(Call{Op: add, In: []uint64{m, s}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		n := run(Call{Op: mul, In: []uint64{h, h}})
+		h = run(Call{Op: add, Mode: 1, In: []uint64{n, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		if i%2 == 0 {
+			e.Release([]uint64{v, m, s})
+		}
+	}
+	hd, err := e.s.Handle(h)
+	if err != nil {
+		b.Fatal(err)
+	}
+	values, effects := []uint32{e.s.Base(hd.Base).Value}, len(e.s.Effects)
+	if !e.w.Collect(values, effects) {
+		b.Fatal("nothing to run")
+	}
+	nodes := len(e.w.Nodes)
+	if _, err := e.build(); err != nil {
+		b.Fatal(err)
+	}
+	e.w.Clear()
+	b.ReportAllocs()
+	for b.Loop() {
+		e.w.Collect(values, effects)
+		if e.cache.Find(&e.w.Program) == nil {
+			b.Fatal("no plan")
+		}
+		e.w.Clear()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
+}

@@ -1,0 +1,419 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+)
+
+// Parse reads the text form. The program is sealed and verified.
+func Parse(text string) (p *Program, err error) {
+	s := &scanner{p: &Program{}}
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case *ir.Error:
+			p, err = nil, fmt.Errorf("program: line %d: %w", s.line, r)
+		case syntaxError:
+			p, err = nil, fmt.Errorf("program: line %d: %s", s.line, r)
+		default:
+			panic(r)
+		}
+	}()
+	for line := range strings.Lines(text) {
+		s.line++
+		s.rest, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), "#")
+		if s.space(); s.rest != "" {
+			s.item()
+			s.end()
+		}
+	}
+	p = s.p
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; n.IsPrim() && p.Prim(i).WritesView && n.Operands >= 2 && len(p.ScalarsOf(i)) > 0 {
+			n.SameView = p.Relate(i)
+		}
+	}
+	p.Seal()
+	return p, p.Verify()
+}
+
+// MustParse is Parse of a text that is part of the source.
+func MustParse(text string) *Program {
+	p, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// syntaxError is what is wrong with a line.
+type syntaxError string
+
+// scanner reads one line.
+type scanner struct {
+	p    *Program
+	line int
+	rest string
+	gap  bool // there was space before rest
+}
+
+func (s *scanner) fail(format string, args ...any) {
+	panic(syntaxError(fmt.Sprintf(format, args...)))
+}
+
+func (s *scanner) space() {
+	n := len(s.rest)
+	s.rest = strings.TrimLeft(s.rest, " \t\r")
+	s.gap = len(s.rest) < n
+}
+
+// try takes tok where it comes next.
+func (s *scanner) try(tok string) bool {
+	rest, ok := strings.CutPrefix(s.rest, tok)
+	if ok {
+		s.rest = rest
+		s.space()
+	}
+	return ok
+}
+
+func (s *scanner) want(tok string) {
+	if !s.try(tok) {
+		s.fail("want %q, got %q", tok, s.rest)
+	}
+}
+
+// word takes the longest beginning of letters, digits and signs that names and numbers have.
+func (s *scanner) word() string {
+	n := 0
+	for n < len(s.rest) && (s.rest[n] >= 'a' && s.rest[n] <= 'z' || s.rest[n] >= 'A' && s.rest[n] <= 'Z' || s.rest[n] >= '0' && s.rest[n] <= '9' ||
+		strings.IndexByte("_.+-", s.rest[n]) >= 0) {
+		n++
+	}
+	w := s.rest[:n]
+	s.rest = s.rest[n:]
+	s.space()
+	return w
+}
+
+// keyword takes a whole word.
+func (s *scanner) keyword(tok string) bool {
+	old := s.rest
+	if s.word() == tok {
+		return true
+	}
+	s.rest = old
+	return false
+}
+
+func (s *scanner) end() {
+	if s.rest != "" {
+		s.fail("unexpected %q", s.rest)
+	}
+}
+
+func (s *scanner) int() int64 {
+	w := s.word()
+	n, err := strconv.ParseInt(w, 10, 64)
+	if err != nil {
+		s.fail("want a number, got %q", w)
+	}
+	return n
+}
+
+// index takes a number of at most limit.
+func (s *scanner) index(limit int64) int {
+	n := s.int()
+	if n < 0 || n > limit {
+		s.fail("number %d is not in [0, %d]", n, limit)
+	}
+	return int(n)
+}
+
+func (s *scanner) ints(open, stop string) []int64 {
+	s.want(open)
+	v := []int64{}
+	for !s.try(stop) {
+		if len(v) > 0 {
+			s.want(",")
+		}
+		v = append(v, s.int())
+	}
+	return v
+}
+
+// maxDims bounds the rank of a value that a text names.
+const maxDims = 64
+
+// sizes takes a shape.
+func (s *scanner) sizes() []int64 {
+	v := s.ints("[", "]")
+	n := int64(1)
+	for _, k := range v {
+		if k < 0 || len(v) > maxDims || k > ir.MaxElements {
+			s.fail("bad shape %v", v)
+		}
+		if n *= max(k, 1); n > ir.MaxElements {
+			s.fail("shape %v is too large", v)
+		}
+		n = max(n, 1)
+	}
+	return v
+}
+
+// layout takes sizes and, where they follow, strides.
+func (s *scanner) layout() *ir.Layout {
+	shape := s.sizes()
+	if !strings.HasPrefix(s.rest, "(") {
+		return ir.DenseLayout(shape)
+	}
+	stride := s.ints("(", ")")
+	if len(stride) != len(shape) {
+		s.fail("%d strides of %d sizes", len(stride), len(shape))
+	}
+	for i, k := range stride {
+		if k < 0 || k > ir.MaxElements/max(shape[i], 1) {
+			s.fail("bad strides %v", stride)
+		}
+	}
+	return ir.InternLayout(shape, stride)
+}
+
+func (s *scanner) aval() ir.AvalID {
+	s.want(":")
+	name := s.word()
+	d := slices.Index(dtypeNames[:], name)
+	if d <= 0 {
+		s.fail("no dtype %q", name)
+	}
+	shape := s.sizes()
+	dev := ir.CPU
+	if s.try("@") {
+		s.want("wgpu:")
+		dev = ir.DeviceID(1 + s.index(200))
+	}
+	return ir.InternAval(ir.DType(d), dev, ir.DenseLayout(shape)).ID
+}
+
+// ref takes a value that is there already.
+func (s *scanner) ref() Ref {
+	if s.try("$") {
+		return InputRef(s.index(int64(len(s.p.Inputs)) - 1))
+	}
+	s.want("%")
+	return NodeRef(s.index(int64(len(s.p.Nodes)) - 1))
+}
+
+// operand takes a value and the view of it that is read.
+func (s *scanner) operand() (r Ref, l ir.LayoutID, offset int64) {
+	r = s.ref()
+	if !strings.HasPrefix(s.rest, "[") {
+		return r, s.p.Aval(r).Layout.ID, 0
+	}
+	l = s.layout().ID
+	if !s.gap && s.try("+") {
+		offset = s.int()
+	}
+	return r, l, offset
+}
+
+// item takes one line.
+func (s *scanner) item() {
+	if strings.HasPrefix(s.rest, "%") {
+		s.node()
+		return
+	}
+	switch w := s.word(); w {
+	case "input", "constant", "state":
+		s.want("$")
+		if n := s.int(); n != int64(len(s.p.Inputs)) {
+			s.fail("input $%d comes where $%d is due", n, len(s.p.Inputs))
+		}
+		in := Input{Aval: s.aval(), Role: Role(slices.Index(roleNames[:], w))}
+		if s.keyword("as") {
+			in.Layout = s.layout().ID
+		}
+		s.p.Inputs = append(s.p.Inputs, in)
+	case "draws":
+		s.p.Drawn = uint32(s.index(1 << 30))
+	case "store":
+		s.store()
+	case "return":
+		for s.rest != "" {
+			r, l, off := s.operand()
+			s.p.Results = append(s.p.Results, Result{r, l, off})
+		}
+	default:
+		s.fail("unknown item %q", w)
+	}
+}
+
+func (s *scanner) store() {
+	st := Store{Value: s.ref()}
+	if s.keyword("over") {
+		st.Prev = s.ref()
+	}
+	if !s.keyword("base") {
+		s.fail("want the store's base, got %q", s.rest)
+	}
+	st.Base = uint32(s.index(1 << 30))
+	if s.keyword("last") {
+		st.Flags |= Last
+	}
+	if s.keyword("exclusive") {
+		st.Flags |= Exclusive
+	}
+	if s.keyword("into") {
+		st.Into = s.ref()
+	}
+	s.p.Stores = append(s.p.Stores, st)
+}
+
+func (s *scanner) node() {
+	p := s.p
+	s.want("%")
+	if n := s.int(); n != int64(len(p.Nodes)) {
+		s.fail("node %%%d comes where %%%d is due", n, len(p.Nodes))
+	}
+	s.want("=")
+	name := s.word()
+	n := Node{Op: ir.OpProj, Outputs: 1, Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
+	if name == "result" {
+		s.want("{")
+		n.Attr = uint32(s.index(1 << 15))
+		s.want("}")
+	} else {
+		prim := op.FindPrim(name)
+		if prim == nil {
+			s.fail("no primitive %q", name)
+		}
+		n.Op = uint16(prim.ID)
+		n.Attr = ir.InternAttr(s.attrs(prim))
+	}
+	numbers := s.operands(&n)
+	n.Aval = s.aval()
+	if s.keyword("live") {
+		n.Live = LiveOutside
+	}
+	p.Nodes = append(p.Nodes, n)
+	s.numbers(len(p.Nodes)-1, numbers)
+}
+
+func (s *scanner) attrs(prim *op.Prim) (attr []int64) {
+	if !s.try("{") {
+		return nil
+	}
+	for k := 0; !s.try("}"); k++ {
+		if k > 0 {
+			s.want(",")
+		}
+		switch {
+		case prim.Variants != nil && k == prim.VariantAt:
+			w := s.word()
+			v := slices.Index(prim.Variants, w)
+			if v < 0 {
+				s.fail("%s has no member %q", prim.Name, w)
+			}
+			attr = append(attr, int64(v))
+		case isLayout(prim, k):
+			attr = append(attr, int64(s.layout().ID))
+		default:
+			attr = append(attr, s.int())
+		}
+	}
+	return attr
+}
+
+// operands takes the operands of n and gives the texts of its numbers.
+func (s *scanner) operands(n *Node) (numbers []string) {
+	p := s.p
+	for !strings.HasPrefix(s.rest, ":") {
+		e, offset := Edge{}, int64(0)
+		taped := s.try("^")
+		if strings.HasPrefix(s.rest, "$") || strings.HasPrefix(s.rest, "%") {
+			e.Value, e.Layout, offset = s.operand()
+			if n.Op == ir.OpProj {
+				e.Layout = 0
+			}
+		} else {
+			w := s.word()
+			if w == "" {
+				s.fail("want an operand, got %q", s.rest)
+			}
+			numbers = append(numbers, w)
+		}
+		if taped && p.History == nil {
+			p.History = make([]bool, len(p.Edges))
+		}
+		p.Edges, p.Offsets = append(p.Edges, e), append(p.Offsets, offset)
+		if n.Operands++; n.Operands == 0 {
+			s.fail("too many operands")
+		}
+		if p.History != nil {
+			p.History = append(p.History, taped)
+		}
+	}
+	return numbers
+}
+
+// numbers encodes the numbers of node i, and counts its results.
+func (s *scanner) numbers(i int, texts []string) {
+	p := s.p
+	n := &p.Nodes[i]
+	at := len(p.Scalars)
+	p.Scalars = append(p.Scalars, make([]uint64, len(texts))...)
+	if !n.IsPrim() {
+		if len(texts) > 0 {
+			s.fail("a further result has no numbers")
+		}
+		return
+	}
+	types, err := p.scalarTypes(i)
+	if err != nil {
+		s.fail("%v", err)
+	}
+	k := 0
+	for j, e := range p.OperandsOf(i) {
+		if e.Value != 0 {
+			continue
+		}
+		slot := uint32(at + k)
+		switch w := texts[k]; {
+		case w == "seed":
+		case strings.HasPrefix(w, "draw+"):
+			v, err := strconv.ParseUint(w[len("draw+"):], 10, 64)
+			if err != nil || k == 0 || texts[k-1] != "seed" {
+				s.fail("bad draw %q", w)
+			}
+			p.Scalars[slot] = v
+			p.Draws = append(p.Draws, Draw{slot})
+		default:
+			bits, ok := parseNumber(w, types[j])
+			if !ok {
+				s.fail("%q is no %s", w, dtypeNames[types[j]])
+			}
+			p.Scalars[slot] = bits
+		}
+		k++
+	}
+	outs, err := p.Infer(i)
+	if err != nil {
+		s.fail("%v", err)
+	}
+	n.Outputs = uint16(len(outs))
+}
+
+// scalarTypes is ScalarTypes of a node that may have the wrong operands.
+func (p *Program) scalarTypes(i int) (types []ir.DType, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: its rule fails: %v", PrimName(p.Nodes[i].Op), r)
+		}
+	}()
+	return p.ScalarTypes(i), nil
+}
