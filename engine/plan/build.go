@@ -8,7 +8,6 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -25,13 +24,13 @@ type node struct {
 	throughSlot int
 	throughScal int // window scalar that holds the view's offset
 	skip        bool
-	// A node with an epilogue applies act to its result, adds residual (the mark of a value, 0 for none), and writes the
-	// value of node writes; the nodes that did so are folded into it, their into being its local number. -1: none.
-	act      kir.Activation
-	residual uint32
-	writes   int
-	into     int
-	heir     int // local number of the value that goes on in this one's buffer; -1 for none
+	// folds are the local numbers of the nodes that this one applies to its result, in order; writes is the last of them, whose value
+	// it stores, and operands how many further values they read. into is, of such a node, the local number of the one that applies
+	// it. -1: none.
+	folds        []int
+	operands     int
+	writes, into int
+	heir         int // local number of the value that goes on in this one's buffer; -1 for none
 	// sums is the local number of the sum that a product makes of operand summed ('a' or 'b') beside its result; with is, of
 	// that sum, the product's. -1: none.
 	sums, with int
@@ -368,8 +367,8 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 	dev := av.Device
 	caps := b.Caps(dev)
 	ln := &b.ln
-	*ln = lower.Node{Prim: p, Attr: x.attrOf(), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
-		InOrder: caps.InOrder, Residual: x.residual != 0, Sums: x.summed}
+	*ln = lower.Node{Prim: p, Attr: ir.AttrOf(x.n.Attr), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
+		InOrder: caps.InOrder, Sums: x.summed}
 	b.slots = b.slots[:0]
 	dts := scalarTypes(p, g, x)
 	for j, e := range x.edges {
@@ -380,10 +379,7 @@ func (b *Builder) lower(i int, x *node, outs []int) error {
 		m := g.Node(e.Value)
 		ln.In = append(ln.In, lower.Operand{DType: ir.AvalOf(m.Aval).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(m.Mark))})
 	}
-	if x.residual != 0 {
-		av := ir.AvalOf(x.n.Aval)
-		ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(x.residual))})
-	}
+	b.lowerFolds(i, x)
 	for k, j := range outs {
 		if j < 0 {
 			av := ir.AvalOf(unheldAval(p, g, x, k))

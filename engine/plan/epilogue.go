@@ -1,34 +1,30 @@
 package plan
 
 import (
-	"slices"
-
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/lower"
 )
 
-// matmulAct is the number of matmul's attribute that names an activation.
-const matmulAct = 1
+// Bounds of a product's epilogue: each form is a program of its own on a GPU, and each operand one of its few bindings.
+const (
+	mostFolds    = 4
+	mostOperands = 1
+)
 
-// activations are the functions that a product applies to its sums before it stores them.
-var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh, "silu": kir.ActSilu}
-
-// foldEpilogues lets a product whose result nothing reads but an activation or the addition of a residual do
-// these before it stores, and the cotangent of a normalized value be added to the one that goes around the layer.
+// foldEpilogues lets a product whose result nothing reads but an elementwise primitive (op.Prim.Folds) apply it before it
+// stores, and the cotangent of a normalized value be added to the one that goes around the layer. Bits stay: a product rounds its
+// result, then evaluates what the primitive alone is lowered to.
 func (b *Builder) foldEpilogues() {
 	for i := range b.nodes {
 		x := &b.nodes[i]
-		if x.n.Op >= ir.OpProj || x.slot >= 0 || len(x.edges) == 0 || len(x.edges) > 2 {
+		if x.n.Op >= ir.OpProj || x.slot >= 0 || len(x.edges) == 0 || len(x.edges) > 2 || !op.PrimOf(op.PrimID(x.n.Op)).Folds {
 			continue
 		}
-		p := op.PrimOf(op.PrimID(x.n.Op))
-		if len(x.edges) == 1 {
-			if act, ok := activations[p.Called(ir.AttrOf(x.n.Attr))]; ok {
-				b.foldActivation(i, act)
+		for j := range x.edges {
+			if b.fold(i, j) {
+				break
 			}
-		} else if p.Name == "add" {
-			_ = b.foldResidual(i, 0) || b.foldResidual(i, 1)
 		}
 	}
 }
@@ -55,37 +51,42 @@ func (b *Builder) maker(e ir.Edge) int {
 	return -1
 }
 
-// foldActivation lets the product that node i alone reads apply act.
-func (b *Builder) foldActivation(i int, act kir.Activation) {
+// fold lets the maker of edge j of node i apply that node, where its other operand is there when the maker runs.
+func (b *Builder) fold(i, j int) bool {
 	x := &b.nodes[i]
-	at := b.maker(x.edges[0])
+	at := b.maker(x.edges[j])
 	if at < 0 {
-		return
+		return false
 	}
-	p := &b.nodes[at]
-	if p.n.Op != matmulOp || p.writes >= 0 || ir.AttrOf(p.n.Attr)[matmulAct] != int64(kir.ActNone) {
-		return
+	p, operands := &b.nodes[at], 0
+	for k, e := range x.edges {
+		if k == j {
+			continue
+		}
+		if !b.thereFor(e, at) || ir.AvalOf(b.S.G.Node(e.Value).Aval).DType != ir.AvalOf(x.n.Aval).DType {
+			return false
+		}
+		operands++
 	}
-	p.act, p.writes, x.into = act, i, at
+	if p.n.Op == layerNormGradOp {
+		// Its sum is part of its kernel, in the compute type: halves would lack a rounding.
+		if d := ir.AvalOf(x.n.Aval).DType; len(p.folds) > 0 || x.n.Op != addOp || d != ir.F32 && d != ir.F64 {
+			return false
+		}
+	} else if b.depth(p) == 0 || len(p.folds) == mostFolds || p.operands+operands > mostOperands {
+		return false
+	}
+	p.folds, p.operands, p.writes, x.into = append(p.folds, i), p.operands+operands, i, at
+	return true
 }
 
-// foldResidual lets the maker of edge j of the addition i add the other operand, where that is there when the maker
-// runs. Half types are left alone: their sums are rounded before they are added.
-func (b *Builder) foldResidual(i, j int) bool {
-	g, x := b.S.G, &b.nodes[i]
-	at, r := b.maker(x.edges[j]), x.edges[1-j]
-	if at < 0 || r.Value == 0 || !wholeEdge(g, r) {
+// thereFor reports that edge e reads all of a dense value that is there before node at runs.
+func (b *Builder) thereFor(e ir.Edge, at int) bool {
+	if e.Value == 0 || !wholeEdge(b.S.G, e) {
 		return false
 	}
-	p, m := &b.nodes[at], g.Node(r.Value)
-	if d := ir.AvalOf(x.n.Aval).DType; p.residual != 0 || d != ir.F32 && d != ir.F64 {
-		return false
-	}
-	if m.Mark&extBit == 0 && b.nodes[m.Mark-1].main >= at || p.n.Op == matmulOp && b.depth(p) == 0 {
-		return false
-	}
-	p.residual, p.writes, x.into = m.Mark, i, at
-	return true
+	m := b.S.G.Node(e.Value).Mark
+	return m&extBit != 0 || b.nodes[m-1].main < at
 }
 
 // depth is the number of terms of a product's sums.
@@ -94,13 +95,27 @@ func (b *Builder) depth(p *node) int64 {
 	return shape[len(shape)-1]
 }
 
-// attrOf gives the attributes of a node as it is lowered.
-func (x *node) attrOf() []int64 {
-	attr := ir.AttrOf(x.n.Attr)
-	if x.act == kir.ActNone {
-		return attr
+// lowerFolds adds what is folded into node i to the node being lowered.
+func (b *Builder) lowerFolds(i int, x *node) {
+	ln, g, last := &b.ln, b.S.G, uint32(i+1)
+	for _, f := range x.folds {
+		y := &b.nodes[f]
+		fold := lower.Fold{Prim: op.PrimOf(op.PrimID(y.n.Op)), Attr: ir.AttrOf(y.n.Attr)}
+		for _, e := range y.edges {
+			m := g.Node(e.Value)
+			if m.Mark == last {
+				fold.In = append(fold.In, -1)
+				continue
+			}
+			fold.In = append(fold.In, len(ln.In))
+			av := ir.AvalOf(m.Aval)
+			ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(m.Mark))})
+		}
+		last = uint32(f + 1)
+		if x.n.Op == layerNormGradOp {
+			ln.Residual = true
+		} else {
+			ln.Folds = append(ln.Folds, fold)
+		}
 	}
-	attr = slices.Clone(attr)
-	attr[matmulAct] = int64(x.act)
-	return attr
 }

@@ -307,7 +307,7 @@ func (w *Window) exclusive(s *Store) bool {
 	return n.Refs == n.Uses+own
 }
 
-var scatterOp, matmulOp, sumOp, layerNormGradOp uint16
+var scatterOp, matmulOp, sumOp, addOp, layerNormGradOp uint16
 
 // relation tells which edges of the producer of a scatter's value read the scatter's
 // base through the very view that is written: a bit an edge.
@@ -362,6 +362,7 @@ func (w *Window) Clear() {
 func Init() {
 	scatterOp = uint16(op.PrimNamed("strided_scatter").ID)
 	matmulOp = uint16(op.PrimNamed("matmul").ID)
+	addOp = uint16(op.PrimNamed("add").ID)
 	sumOp = uint16(op.PrimNamed("sum").ID)
 	layerNormGradOp = uint16(op.PrimNamed("layer_norm_grad").ID)
 }
