@@ -406,7 +406,7 @@ func (d *Device) variant(s *step, params []uint64) variantKey {
 	if s.Kind == device.RunSort {
 		return variantKey{key: fmt.Sprint(*s.Sort), sort: tile.ChooseSort(s.Sort, params, d.tile), pass: s.pass}
 	}
-	return variantKey{key: fmt.Sprint(*s.Gemm), gemm: d.chooseGemm(s.Gemm, params), pass: s.pass}
+	return variantKey{key: s.Gemm.Key(), gemm: d.chooseGemm(s.Gemm, params), pass: s.pass}
 }
 
 // procOf generates the program of one member of s in a form.

@@ -154,6 +154,8 @@ type Prim struct {
 	// Elementwise: one output element depends on the same element of the inputs.
 	// Inputs have the output's shape (broadcast by stride 0).
 	Elementwise bool
+	// Folds: a product whose result only this reads applies it before it stores.
+	Folds bool
 	// IndexInput is the operand (1 or later) that holds indices into dim attr[0] of operand
 	// 0; 0 when there is none. Kernels of such primitives check their indices.
 	IndexInput int

@@ -2,19 +2,19 @@ package plan
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/lower"
 )
 
-// matmulAct is the number of matmul's attribute that names an activation.
-const matmulAct = 1
-
-// activations are the functions that a product applies to its sums before it stores them.
-var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh, "silu": kir.ActSilu}
+// Bounds of a product's epilogue: each form is a kernel text of its own on a GPU, and each operand one of its few bindings.
+const (
+	maxFolds    = 4
+	maxOperands = 1
+)
 
 // The primitives that fusion knows.
 var (
@@ -24,30 +24,31 @@ var (
 	layerNormGradOp = uint16(op.PrimNamed("layer_norm_grad").ID)
 )
 
-// epilogue is what a node does with its result before it stores: it applies act, adds residual (0 for none), and writes the
-// value of node writes.
+// epilogue lists the nodes that a node applies to its result before it stores the value of the last one. They read
+// operands further values.
 type epilogue struct {
-	act      kir.Activation
-	residual program.Ref
-	writes   int
+	folds    []int
+	operands int
 }
 
-// fuseEpilogues lets a product whose result nothing reads but an activation or the addition of a residual do
-// these before it stores, and the cotangent of a normalized value be added to the one that goes around the layer.
+// writes is the node whose value is stored.
+func (e *epilogue) writes() int { return e.folds[len(e.folds)-1] }
+
+// fuseEpilogues lets a product whose result nothing reads but an elementwise primitive (op.Prim.Folds) apply it before
+// it stores, and the cotangent of a normalized value be added to the one that goes around the layer. Bits stay: a
+// product rounds its result, then evaluates what the primitive alone is lowered to.
 func (b *Builder) fuseEpilogues() error {
 	p := b.Program
 	b.epilogues = map[int]*epilogue{}
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		if !n.IsPrim() || b.slots.has(i) || n.Operands == 0 || n.Operands > 2 {
+		if !n.IsPrim() || b.slots.has(i) || n.Operands == 0 || n.Operands > 2 || !p.Prim(i).Folds {
 			continue
 		}
-		if n.Operands == 1 {
-			if act, ok := activations[p.Prim(i).Called(p.Attrs(i))]; ok {
-				b.fuseActivation(i, act)
+		for j := range n.Operands {
+			if b.fold(i, int(j)) {
+				break
 			}
-		} else if n.Op == addOp {
-			_ = b.fuseResidual(i, 0) || b.fuseResidual(i, 1)
 		}
 	}
 	return nil
@@ -61,18 +62,15 @@ func (b *Builder) noteEpilogue(i int) string {
 	if e == nil {
 		return ""
 	}
-	s := fmt.Sprintf("makes %%%d:", e.writes)
-	if e.act != kir.ActNone {
-		s += " activation " + fmt.Sprint(int(e.act))
+	var names []string
+	for _, f := range e.folds {
+		names = append(names, b.Program.Prim(f).Called(b.Program.Attrs(f)))
 	}
-	if e.residual != 0 {
-		s += " residual " + refText(e.residual)
-	}
-	return s
+	return fmt.Sprintf("makes %%%d: epilogue %s", e.writes(), strings.Join(names, ", "))
 }
 
-// maker gives the node with an epilogue that makes operand j of node i, which is read whole there and nowhere else; not one that
-// must be stored.
+// maker gives the node with an epilogue that makes operand j of node i, which is read whole there and nowhere else; not
+// one that must be stored.
 func (b *Builder) maker(i, j int) (at int, ok bool) {
 	p := b.Program
 	r := p.OperandsOf(i)[j].Value
@@ -90,39 +88,47 @@ func (b *Builder) maker(i, j int) (at int, ok bool) {
 	return v, o == matmulOp || o == layerNormGradOp
 }
 
-// fuseActivation lets the product that node i alone reads apply act.
-func (b *Builder) fuseActivation(i int, act kir.Activation) {
-	at, ok := b.maker(i, 0)
-	if !ok || b.Program.Nodes[at].Op != matmulOp || b.epilogues[at] != nil || b.Program.Attrs(at)[matmulAct] != int64(kir.ActNone) {
-		return
-	}
-	b.epilogues[at] = &epilogue{act: act, writes: i}
-	b.folded.set(i, at)
-}
-
-// fuseResidual lets the maker of operand j of the addition i add the other operand, where that is there when the maker
-// runs. Half types are left alone: their sums are rounded before they are added.
-func (b *Builder) fuseResidual(i, j int) bool {
+// fold lets the maker of operand j of node i apply that node, where its other operand is there when the maker runs.
+func (b *Builder) fold(i, j int) bool {
 	p := b.Program
 	at, ok := b.maker(i, j)
-	r := p.OperandsOf(i)[1-j].Value
-	if !ok || r == 0 || !p.Whole(i, 1-j) {
+	if !ok {
 		return false
 	}
-	e := b.epilogues[at]
-	if d := b.aval(i).DType; e != nil && e.residual != 0 || d != ir.F32 && d != ir.F64 {
-		return false
-	}
-	if r.IsNode() && b.uses.main[r.Index()] >= at || p.Nodes[at].Op == matmulOp && b.depth(at) == 0 {
-		return false
-	}
+	e, operands := b.epilogues[at], 0
 	if e == nil {
 		e = &epilogue{}
-		b.epilogues[at] = e
 	}
-	e.residual, e.writes = r, i
+	for k, other := range p.OperandsOf(i) {
+		if k == j {
+			continue
+		}
+		if !b.thereFor(i, k, at) || p.Aval(other.Value).DType != b.aval(i).DType {
+			return false
+		}
+		operands++
+	}
+	if p.Nodes[at].Op == layerNormGradOp {
+		// Its sum is part of its kernel, in the compute type: halves would lack a rounding.
+		if d := b.aval(i).DType; len(e.folds) > 0 || p.Nodes[i].Op != addOp || d != ir.F32 && d != ir.F64 {
+			return false
+		}
+	} else if b.depth(at) == 0 || len(e.folds) == maxFolds || e.operands+operands > maxOperands {
+		return false
+	}
+	e.folds, e.operands = append(e.folds, i), e.operands+operands
+	b.epilogues[at] = e
 	b.folded.set(i, at)
 	return true
+}
+
+// thereFor reports that operand k of node i is all of a dense value that is there before node at runs.
+func (b *Builder) thereFor(i, k, at int) bool {
+	r := b.Program.OperandsOf(i)[k].Value
+	if r == 0 || !b.Program.Whole(i, k) {
+		return false
+	}
+	return !r.IsNode() || b.uses.main[r.Index()] < at
 }
 
 // depth is the number of terms of a product's sums.
@@ -131,16 +137,31 @@ func (b *Builder) depth(product int) int64 {
 	return shape[len(shape)-1]
 }
 
-// attrOf gives the attributes of node i as it is lowered.
-func (b *Builder) attrOf(i int) []int64 {
-	attr := b.Program.Attrs(i)
+// lowerFolds adds what node i applies to its result to the node being lowered.
+func (b *Builder) lowerFolds(i int) {
 	e := b.epilogues[i]
-	if e == nil || e.act == kir.ActNone {
-		return attr
+	if e == nil {
+		return
 	}
-	attr = slices.Clone(attr)
-	attr[matmulAct] = int64(e.act)
-	return attr
+	p, ln, last := b.Program, &b.lowering.node, i
+	for _, f := range e.folds {
+		fold := lower.Fold{Prim: p.Prim(f), Attr: p.Attrs(f)}
+		for _, o := range p.OperandsOf(f) {
+			if o.Value.IsNode() && o.Value.Index() == last {
+				fold.In = append(fold.In, -1)
+				continue
+			}
+			fold.In = append(fold.In, len(ln.In))
+			av := p.Aval(o.Value)
+			ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(o.Value))})
+		}
+		last = f
+		if p.Nodes[i].Op == layerNormGradOp {
+			ln.Residual = true
+		} else {
+			ln.Folds = append(ln.Folds, fold)
+		}
+	}
 }
 
 // refText is r as the text form has it.

@@ -107,8 +107,8 @@ func (b *Builder) noteSteps(i int) string {
 // produce assigns the outputs of node i, or that of the last node that its epilogue stands for, and lowers it.
 func (b *Builder) produce(i int) error {
 	if e := b.epilogues[i]; e != nil {
-		b.assign(e.writes)
-		b.slots[i] = b.slots[e.writes]
+		b.assign(e.writes())
+		b.slots[i] = b.slots[e.writes()]
 	} else {
 		b.assign(i)
 	}
@@ -147,10 +147,8 @@ func (b *Builder) lower(i int, outs []int) error {
 	caps := b.Caps(dev)
 	w := &b.lowering
 	ln := &w.node
-	e := b.epilogues[i]
-	residual := e != nil && e.residual != 0
-	*ln = lower.Node{Prim: p, Attr: b.attrOf(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
-		InOrder: caps.InOrder, Residual: residual, Sums: b.sums[i].operand}
+	*ln = lower.Node{Prim: p, Attr: g.Attrs(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
+		InOrder: caps.InOrder, Sums: b.sums[i].operand}
 	w.slots = w.slots[:0]
 	dts := g.ScalarTypes(i)
 	for j, e := range g.OperandsOf(i) {
@@ -160,9 +158,7 @@ func (b *Builder) lower(i int, outs []int) error {
 		}
 		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value))})
 	}
-	if residual {
-		ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(e.residual))})
-	}
+	b.lowerFolds(i)
 	for k, j := range outs {
 		if j == unheld {
 			av := b.unheldAval(i, k)

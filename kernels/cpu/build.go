@@ -121,7 +121,7 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*form, error) {
 		return f, nil
 	case device.RunGemm:
 		c.kind = C.TL_STEP_GEMM
-		g, err := gemm(&p.mem, s.Gemm, s.Params)
+		g, err := d.gemm(p, s)
 		c.gemm = g
 		return nil, err
 	case device.RunAttention:

@@ -129,8 +129,11 @@ typedef struct {
 	int64_t batch[3], M, N, K;
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
-	int32_t nbatch, type, act, bias, residual, nk, nn;
+	int32_t nbatch, type, bias, nk, nn;
+	int32_t noperand; // buffers that the epilogue reads beside C
+	const tl_kern *epilogue; // a map over the elements of C; NULL for none
 } tl_gemm;
+enum { TL_EPILOGUE_OPERANDS = 4 };
 
 // A run of columns of a panel of B: from column to, of elements that are step apart, the first at from.
 typedef struct { int64_t to, n, from; } tl_piece;
@@ -237,6 +240,11 @@ int tl_kern_link(tl_kern *, int isa);
 // Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does not hold.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times); // NULL, or room for when each step begins and the last ends, in nanoseconds
+// A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of tl_map_bytes, aligned
+// to 64 bytes; tl_map_run works n elements from element at.
+int64_t tl_map_bytes(const tl_kern *);
+void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
+void tl_map_run(tl_ctx *, int64_t at, int64_t n);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
@@ -277,8 +285,8 @@ typedef struct {
 	void (*packturn64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
-	void (*epilogue32)(float *c, const float *bias, int64_t biasn, const float *residual, int64_t n, int act);
-	void (*epilogue64)(double *c, const double *bias, int64_t biasn, const double *residual, int64_t n, int act);
+	void (*bias32)(float *c, const float *bias, int64_t biasn, int64_t n);
+	void (*bias64)(double *c, const double *bias, int64_t biasn, int64_t n);
 	void (*dot32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bn, float *c, int64_t cn);
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);

@@ -100,7 +100,7 @@ var opcodes = map[kir.Op]int{
 	kir.OpAnd: C.TL_AND, kir.OpOr: C.TL_OR, kir.OpXor: C.TL_XOR, kir.OpShl: C.TL_SHL, kir.OpShr: C.TL_SHR, kir.OpNeg: C.TL_NEG,
 	kir.OpAbs: C.TL_ABS, kir.OpNot: C.TL_NOT, kir.OpFloor: C.TL_FLOOR, kir.OpCeil: C.TL_CEIL, kir.OpRound: C.TL_ROUND,
 	kir.OpTrunc: C.TL_TRUNC, kir.OpSqrt: C.TL_SQRT, kir.OpExp: C.TL_EXP, kir.OpLog: C.TL_LOG, kir.OpSin: C.TL_SIN, kir.OpCos: C.TL_COS,
-	kir.OpTanh: C.TL_TANH, kir.OpErf: C.TL_ERF, kir.OpIsNaN: C.TL_ISNAN, kir.OpFma: C.TL_FMA, kir.OpSelect: C.TL_SELECT, kir.OpCast: C.TL_CAST,
+	kir.OpTanh: C.TL_TANH, kir.OpErf: C.TL_ERF, kir.OpIsNaN: C.TL_ISNAN, kir.OpFma: C.TL_FMA, kir.OpSelect: C.TL_SELECT, kir.OpCast: C.TL_CAST, kir.OpNarrow: C.TL_CAST,
 }
 
 var reductions = map[kir.ReduceOp]int{
@@ -328,6 +328,9 @@ func (e *emitter) operands(ex kir.Expr, kind int) instr {
 		ex.A, ex.B = e.oneLast(ex, kind)
 	}
 	switch {
+	case ex.Op == kir.OpNarrow: // a cast to a half type leaves a float
+		i.typ, i.variant = int(ex.Imm), int(ir.F32)
+		i.a = e.as(ex.A, kind, false)
 	case ex.Op == kir.OpCast:
 		i.typ, i.variant = int(ex.Type), int(e.k.Exprs[ex.A].Type)
 		i.a = e.as(ex.A, kind, false)

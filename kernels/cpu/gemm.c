@@ -34,10 +34,14 @@ typedef struct {
 	const tl_gemm *g;
 	tl_pool *pool;
 	int64_t M, N, K;
-	const char *a, *b, *bias, *residual; // the residual is laid out as C
+	const char *a, *b, *bias;
 	char *c;
+	// The epilogue, NULL for none, over buffers of C and of its operands, in all of which the matrix begins at element first.
+	const tl_kern *epilogue;
+	char *maps[1 + TL_EPILOGUE_OPERANDS];
+	int64_t first;
 	int64_t am, ak, bk, bn, biasn, cm, cn;
-	int act, mr, nr;
+	int mr, nr;
 	char *packed; // path L: the block of B of all workers
 	int64_t k0, kc, n0, nc;
 	int64_t kb;             // rows of the block of B
@@ -103,6 +107,23 @@ static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Applies the epilogue to rows [m0, m1) and columns [j0, j1) of a C with these strides, which lie there finished.
+static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1, int64_t cm, int64_t cn) {
+	char room[tl_map_bytes(x->epilogue) + 63];
+	tl_ctx c;
+	const int64_t n = j1 - j0;
+	tl_map_enter(&c, x->epilogue, (char **)x->maps, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
+	if (cn == 1 && cm == n) {
+		tl_map_run(&c, x->first + m0 * cm + j0, (m1 - m0) * n);
+		return;
+	}
+	for (int64_t m = m0; m < m1; m++) {
+		const int64_t at = x->first + m * cm + j0 * cn;
+		if (cn == 1) tl_map_run(&c, at, n);
+		else for (int64_t j = 0; j < n; j++) tl_map_run(&c, at + j * cn, 1);
+	}
+}
+
 #define REAL float
 #define SUF(x) x##32
 #include "gemm_driver.h"
@@ -128,8 +149,8 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 				const T *row = b + k * x->bk; \
 				for (int64_t n = 0; n < x->N; n++) c[n * x->cn] = (T)((U)c[n * x->cn] + v * (U)row[n * x->bn]); \
 			} \
-			if (x->act == 1) for (int64_t n = 0; n < x->N; n++) if (c[n * x->cn] < 0) c[n * x->cn] = 0; \
 		} \
+		if (x->epilogue) map_block(x, begin, end, 0, x->N, x->cm, x->cn); \
 	}
 INT_GEMM(gemm_i32, int32_t, uint32_t)
 INT_GEMM(gemm_i64, int64_t, uint64_t)
@@ -153,8 +174,10 @@ static void batch(gemm *x, int64_t i) {
 	}
 	x->a = x->buf[0] + a * w;
 	x->b = x->buf[1] + b * w;
-	x->c = x->buf[2 + g->bias + g->residual] + c * w;
-	if (g->residual) x->residual = x->buf[2 + g->bias] + c * w;
+	x->maps[0] = x->buf[2 + g->bias + g->noperand];
+	for (int o = 0; o < g->noperand; o++) x->maps[1 + o] = x->buf[2 + g->bias + o];
+	x->first = c;
+	x->c = x->maps[0] + c * w;
 }
 
 static void one(gemm *x, int worker, int parallel) {
@@ -218,7 +241,7 @@ static int take_dims(gemm *x) {
 	x->start = x->row + x->K;
 	elements(x->ks, x->bkd, x->nk, 0, x->K, x->row);
 	elements(x->ns, x->bnd, d, 0, x->nstart, x->start);
-	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && !x->act && !x->g->residual && x->K <= RAW_K;
+	int ordered = x->bnd[d] == 1 && !x->apart && x->cn == 1 && !x->bias && x->K <= RAW_K;
 	for (; d > 0; d--) ordered = ordered && x->bnd[d - 1] >= x->bnd[d] * x->ns[d];
 	int64_t span = x->start[x->nstart - 1] + x->ns[x->nn - 1];
 	if (ordered && span - x->N <= x->N / RAW_WASTE) x->span = span;
@@ -259,7 +282,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	x.bn = par[g->bn];
 	x.cm = g->co >= 0 ? par[g->cm] : x.N;
 	x.cn = g->co >= 0 ? par[g->cn] : 1;
-	x.act = g->act;
+	x.epilogue = g->epilogue;
 	if (g->bias) {
 		x.biasn = par[g->biasn];
 		x.bias = buf[2] + par[g->biaso] * width[g->type];
@@ -300,6 +323,7 @@ static void half_gemm(gemm *x, int64_t n) {
 		if (x->bias) widen(x, x->bias, bias, 1, N, 0, x->biasn);
 		gemm y = *x;
 		y.g = &g;
+		y.epilogue = NULL;
 		y.a = (char *)a;
 		y.am = K;
 		y.ak = 1;
@@ -319,6 +343,7 @@ static void half_gemm(gemm *x, int64_t n) {
 				float v = c[m * N + j];
 				out[m * x->cm + j * x->cn] = x->g->type == TL_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
 			}
+		if (x->epilogue) map_block(x, 0, M, 0, N, x->cm, x->cn);
 	}
 	tl_cpu_free(mem);
 }

@@ -89,7 +89,7 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 }
 
 static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1) {
-	if (!x->bias && !x->act && !x->residual) return;
+	if (!x->bias && !x->epilogue) return;
 	int64_t cm = x->cm, cn = x->cn;
 	if (x->turned) { // rows of the product asked for
 		int64_t a = m0, b = m1;
@@ -97,17 +97,12 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 		cm = x->cn, cn = x->cm;
 	}
 	const REAL *bias = x->bias ? (const REAL *)x->bias + j0 * x->biasn : NULL;
-	for (int64_t m = m0; m < m1; m++) {
-		int64_t at = m * cm + j0 * cn;
-		REAL *c = (REAL *)x->c + at;
-		const REAL *residual = x->residual ? (const REAL *)x->residual + at : NULL;
-		if (cn == 1) {
-			x->t->SUF(epilogue)(c, bias, x->biasn, residual, j1 - j0, x->act);
-			continue;
-		}
-		for (int64_t j = 0; j < j1 - j0; j++)
-			x->t->SUF(epilogue)(c + j * cn, bias ? bias + j * x->biasn : NULL, 1, residual ? residual + j * cn : NULL, 1, x->act);
+	for (int64_t m = m0; bias && m < m1; m++) {
+		REAL *c = (REAL *)x->c + m * cm + j0 * cn;
+		if (cn == 1) x->t->SUF(bias)(c, bias, x->biasn, j1 - j0);
+		else for (int64_t j = 0; j < j1 - j0; j++) c[j * cn] += bias[j * x->biasn];
 	}
+	if (x->epilogue) map_block(x, m0, m1, j0, j1, cm, cn);
 }
 
 // One panel of nn columns and kc rows of B, packed, or B itself where that is as good.

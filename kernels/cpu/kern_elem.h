@@ -151,6 +151,7 @@ TL_SEL(1, uint8_t) TL_SEL(4, uint32_t) TL_SEL(8, uint64_t)
 	TL_UN(cast_##s##_b8, T, uint8_t, x != 0) TL_UN(cast_##s##_i32, T, int32_t, x) TL_UN(cast_##s##_i64, T, int64_t, x) \
 	TL_UN(cast_##s##_f32, T, float, x) TL_UN(cast_##s##_f64, T, double, x)
 TL_CASTS_FROM(b8, uint8_t) TL_CASTS_FROM(i32, int32_t) TL_CASTS_FROM(i64, int64_t)
+TL_UN(narrow_f16, float, float, tl_half_to_float(tl_float_to_half(x))) TL_UN(narrow_bf16, float, float, tl_brain_to_float(tl_float_to_brain(x)))
 TL_CASTS_FROM(u32, uint32_t) TL_CASTS_FROM(f32, float) TL_CASTS_FROM(f64, double)
 TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, x) TL_UN(cast_i64_u32, int64_t, uint32_t, x)
 TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double, uint32_t, (int64_t)x)

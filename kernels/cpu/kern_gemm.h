@@ -243,22 +243,10 @@ static void packturn64(const double *b, const int64_t *col, int64_t kc, int64_t 
 		for (int64_t k = 0; k < kc; k++) d[k * TL_NR64 + j] = b[col[j] + k];
 }
 
-// Activations: the numbers are those of kir.Activation.
-// (1 + tanh(v)) / 2 is 1 / (1 + exp(-2 v)).
-static inline float gelu_tanh32(float x) { return x / (1.0f + tl_expf(x * (-1.5957691f - 0.071354814f * (x * x)))); }
-static inline double gelu_tanh64(double x) { return x / (1.0 + exp(x * (-1.5957691216057308 - 0.07135481627159976 * (x * x)))); }
-
-#define TL_EPILOGUE(s, T, EXP, ERF, GT, HALF_ROOT) \
-	static void epilogue##s(T *c, const T *bias, int64_t bn, const T *residual, int64_t n, int act) { \
-		if (bias && bn == 1) { TL_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
-		else if (bias) for (int64_t i = 0; i < n; i++) c[i] += bias[i * bn]; \
-		switch (act) { \
-		case 1: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = x < 0 ? 0 : x; } break; \
-		case 2: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = (T)0.5 * x * (1 + ERF(x * HALF_ROOT)); } break; \
-		case 3: TL_VEC for (int64_t i = 0; i < n; i++) c[i] = GT(c[i]); break; \
-		case 4: TL_VEC for (int64_t i = 0; i < n; i++) { T x = c[i]; c[i] = x / (1 + EXP(-x)); } break; \
-		} \
-		if (residual) TL_VEC for (int64_t i = 0; i < n; i++) c[i] += residual[i]; \
+#define TL_BIAS(s, T) \
+	static void bias##s(T *c, const T *bias, int64_t bn, int64_t n) { \
+		if (bn == 1) { TL_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
+		else for (int64_t i = 0; i < n; i++) c[i] += bias[i * bn]; \
 	}
-TL_EPILOGUE(32, float, tl_expf, tl_erff, gelu_tanh32, 0.70710678f)
-TL_EPILOGUE(64, double, exp, erf, gelu_tanh64, 0.70710678118654752440)
+TL_BIAS(32, float)
+TL_BIAS(64, double)

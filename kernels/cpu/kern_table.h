@@ -41,7 +41,8 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 		[TL_F16] = {scatter_f16}, [TL_BF16] = {scatter_bf16}, [TL_F32] = {scatter_f32}, [TL_F64] = {scatter_f64},
 		[TL_U8] = {scatter_u8}, [TL_I8] = {scatter_i8}, [TL_I16] = {scatter_i16}},
 	[TL_EXPAND] = {WIDTHS(EXPAND)},
-	[TL_CAST] = {[TL_BOOL] = CAST(b8), [TL_I32] = CAST(i32), [TL_I64] = CAST(i64), [TL_U32] = CAST(u32), [TL_F32] = CAST(f32), [TL_F64] = CAST(f64)},
+	[TL_CAST] = {[TL_BOOL] = CAST(b8), [TL_I32] = CAST(i32), [TL_I64] = CAST(i64), [TL_U32] = CAST(u32), [TL_F32] = CAST(f32), [TL_F64] = CAST(f64),
+		[TL_F16] = {[TL_F32] = narrow_f16}, [TL_BF16] = {[TL_F32] = narrow_bf16}},
 	[TL_ADD] = {NUMBERS(B3, add)}, [TL_SUB] = {NUMBERS(B3, sub)}, [TL_MUL] = {NUMBERS(B3, mul)}, [TL_DIV] = {NUMBERS(B3, div)},
 	[TL_REM] = {NUMBERS(B3, rem)}, [TL_MIN] = {NUMBERS(B3, min)}, [TL_MAX] = {NUMBERS(B3, max)}, [TL_POW] = {NUMBERS(B3, pow)},
 	[TL_LOGADD] = {FLOATS(B3, logadd)}, [TL_LOGSUM] = {FLOATS(B2, logsum)},
@@ -80,6 +81,6 @@ const tl_isa_table TL_TABLE = {
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .gemmrows32 = gemmrows32, .gemmrows64 = gemmrows64, .putruns32 = putruns32, .putruns64 = putruns64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
 	.packturn32 = packturn32, .packturn64 = packturn64, .packa32 = packa32, .packa64 = packa64,
-	.epilogue32 = epilogue32, .epilogue64 = epilogue64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
+	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

@@ -22,7 +22,8 @@ func appendInts(b []byte, v ...int) []byte {
 }
 
 // gemm lays out a product: the numbers of its parameters, -1 for those it lacks.
-func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
+func (d *Device) gemm(p *program, s *device.Step) (*C.tl_gemm, error) {
+	g, params := s.Gemm, s.Params
 	l := g.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
@@ -30,17 +31,14 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if g.CDims || g.KDims > kir.MaxGemmDims || g.NDims > kir.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type, g.KDims, g.NDims)
 	}
-	if g.Residual && g.Type != ir.F32 && g.Type != ir.F64 {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with a residual", g.Type)
-	}
 	if g.Sums != 0 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand")
 	}
-	if g.Type == ir.Bool || g.Batch > 3 || !g.Type.IsFloat() && g.Act > kir.ActRelu {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims and activation %d", g.Type, g.Batch, g.Act)
+	if g.Type == ir.Bool || g.Batch > 3 {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims", g.Type, g.Batch)
 	}
-	c := &array[C.tl_gemm](mem, 1)[0]
-	c.nbatch, c._type, c.act = C.int32_t(g.Batch), C.int32_t(g.Type), C.int32_t(g.Act)
+	c := &array[C.tl_gemm](&p.mem, 1)[0]
+	c.nbatch, c._type = C.int32_t(g.Batch), C.int32_t(g.Type)
 	c.nk, c.nn = C.int32_t(g.KDims), C.int32_t(g.NDims)
 	set := func(to []C.int64_t, from []int) {
 		for i, n := range from {
@@ -64,8 +62,32 @@ func gemm(mem *arena, g *kir.Gemm, params []device.Param) (*C.tl_gemm, error) {
 	if g.Bias {
 		c.bias = 1
 	}
-	if g.Residual {
-		c.residual = 1
+	return c, d.epilogue(p, c, s, &l)
+}
+
+// epilogueSize is the size for which an epilogue is planned: of several full tiles, so that a tile may be of any length.
+const epilogueSize = 8 * mapLanes
+
+// epilogue gives a product the block program of its epilogue: that of the map which would run after it.
+func (d *Device) epilogue(p *program, c *C.tl_gemm, s *device.Step, l *kir.GemmLayout) error {
+	k := s.Gemm.Epilogue
+	if k == nil {
+		return nil
 	}
-	return c, nil
+	if err := s.Gemm.CheckEpilogue(); err != nil {
+		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
+	}
+	if s.Gemm.KDims > 0 || len(l.BufOperands) > C.TL_EPILOGUE_OPERANDS {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", s.Gemm.KDims, len(l.BufOperands))
+	}
+	bufs := []int{s.Bufs[l.BufC]}
+	for _, b := range l.BufOperands {
+		bufs = append(bufs, s.Bufs[b])
+	}
+	f, err := d.formOf(p, &device.Step{Kernel: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
+	if err != nil {
+		return err
+	}
+	c.noperand, c.epilogue = C.int32_t(len(l.BufOperands)), f.kern
+	return nil
 }

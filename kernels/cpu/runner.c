@@ -462,6 +462,24 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	return r.oom;
 }
 
+int64_t tl_map_bytes(const tl_kern *k) { return worker_bytes(k); }
+
+void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, char *mem) {
+	settle(c, k, buf, NULL, mem, NULL);
+	exec(c, &k->uniform);
+	exec(c, &k->wpro);
+	c->chunk[3] = 1;
+}
+
+void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
+	const int64_t most = c->k->outer.chunk;
+	for (; n > 0; at += most, n -= most) {
+		c->opos[0] = at;
+		c->chunk[1] = c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = n < most ? n : most;
+		for (int i = 0; i < c->k->nstage; i++) exec(c, &c->k->stage[i].outer);
+	}
+}
+
 // A chain: maps over one index space, of which each tile needs only that tile of the maps before
 // it. All of them work a tile while it is in the cache.
 typedef struct {

@@ -171,6 +171,14 @@ func (b *Builder) Cast(t ir.DType, x int) int {
 	return b.emit(Expr{Op: OpCast, Type: t.ComputeType(), A: x, B: -1, C: -1})
 }
 
+// Narrow rounds x as a store in t and a load would; types that are computed as they are stored leave it.
+func (b *Builder) Narrow(t ir.DType, x int) int {
+	if t != ir.F16 && t != ir.BF16 {
+		return x
+	}
+	return b.emit(Expr{Op: OpNarrow, Type: ir.F32, A: x, B: -1, C: -1, Imm: uint64(t)})
+}
+
 // Bitcast reinterprets x as a type of the same width.
 func (b *Builder) Bitcast(t ir.DType, x int) int {
 	return b.emit(Expr{Op: OpBitcast, Type: t, A: x, B: -1, C: -1})

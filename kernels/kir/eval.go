@@ -49,6 +49,10 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 		return castBits(at, t, a)
 	case OpBitcast:
 		return a
+	case OpNarrow:
+		var b [2]byte
+		StoreBits(ir.DType(imm), b[:], 0, a)
+		return LoadBits(ir.DType(imm), b[:], 0)
 	case OpSelect:
 		if a != 0 {
 			return b

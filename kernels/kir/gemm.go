@@ -2,7 +2,6 @@ package kir
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/torchlette/torchlette/engine/ir"
 )
@@ -24,15 +23,15 @@ type GemmLayout struct {
 	NSize, BNDim        []int // with NDims
 	CNDim               []int // with CDims
 	Params              []Param
-	BufA, BufB, BufBias int // BufBias is -1 without a bias
-	BufResidual, BufC   int // BufResidual is -1 without a residual
-	BufSums             int // -1 without sums
+	BufA, BufB, BufBias int   // BufBias is -1 without a bias
+	BufC, BufSums       int   // BufSums is -1 without sums
+	BufOperands         []int // of the epilogue: its buffers from 1 on
 	Bufs                []Buf
 }
 
 // Layout gives the parameter and buffer numbers of g.
 func (g *Gemm) Layout() GemmLayout {
-	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufResidual: -1, BufSums: -1}
+	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufSums: -1}
 	one := func(k ParamKind) int {
 		l.Params = append(l.Params, Param{Kind: k, Type: ir.I64})
 		return len(l.Params) - 1
@@ -60,8 +59,11 @@ func (g *Gemm) Layout() GemmLayout {
 		l.BiasN, l.BiasOffset = one(Stride), one(Offset)
 		l.BufBias = buf(Read)
 	}
-	if g.Residual {
-		l.BufResidual = buf(Read)
+	if g.Epilogue != nil {
+		for _, b := range g.Epilogue.Bufs[1:] {
+			l.BufOperands = append(l.BufOperands, buf(Read))
+			l.Bufs[len(l.Bufs)-1].Type = b.Type
+		}
 	}
 	if g.CStrided {
 		l.CBatch = many(Stride)
@@ -93,24 +95,6 @@ func along(params []uint64, size, strides []int, one int, i int64) int64 {
 	return at
 }
 
-// Activate is the value of an activation.
-func Activate(a Activation, x float64) float64 {
-	switch a {
-	case ActRelu:
-		if math.IsNaN(x) {
-			return x
-		}
-		return max(x, 0)
-	case ActGelu:
-		return 0.5 * x * (1 + math.Erf(x*math.Sqrt2/2))
-	case ActGeluTanh:
-		return 0.5 * x * (1 + math.Tanh(GeluTanhScale*(x+GeluTanhCubic*x*x*x)))
-	case ActSilu:
-		return x / (1 + math.Exp(-x))
-	}
-	return x
-}
-
 // The constants of the tanh form of GELU (Hendrycks and Gimpel, 2016): sqrt(2/pi), and the cubic's factor.
 const (
 	GeluTanhScale = 0.7978845608028654
@@ -124,8 +108,8 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
 		return fmt.Errorf("gemm: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
 	}
-	if !g.Type.IsFloat() && g.Act != ActNone && g.Act != ActRelu {
-		return fmt.Errorf("gemm: activation %d of %v", g.Act, g.Type)
+	if err := g.CheckEpilogue(); err != nil {
+		return err
 	}
 	if err := sumOperand(g, &l, params, bufs); err != nil {
 		return fmt.Errorf("gemm: sums: %w", err)
@@ -217,21 +201,27 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 	if err := inside(t, bufs[l.BufC], c); err != nil {
 		return fmt.Errorf("buffer C: %w", err)
 	}
-	sum = Activate(g.Act, sum)
-	if g.Act == ActRelu {
-		isum = max(isum, 0)
-	}
-	if g.Residual {
-		x, err := load(l.BufResidual, c)
-		if err != nil {
-			return err
-		}
-		add(x, one)
-	}
 	if t.IsFloat() {
 		StoreBits(t, bufs[l.BufC], c, ir.EncodeFloat(ct, sum))
+	} else {
+		StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
+	}
+	return finishElement(g, l, bufs, c)
+}
+
+// finishElement applies the epilogue to element c of C.
+func finishElement(g *Gemm, l *GemmLayout, bufs [][]byte, c int64) error {
+	if g.Epilogue == nil {
 		return nil
 	}
-	StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
-	return nil
+	var own [][]byte
+	for i, b := range append([]int{l.BufC}, l.BufOperands...) {
+		t := g.Epilogue.Bufs[i].Type
+		if err := inside(t, bufs[b], c); err != nil {
+			return fmt.Errorf("buffer %d: %w", b, err)
+		}
+		own = append(own, bufs[b][c*int64(t.Size()):])
+	}
+	_, err := Interpret(g.Epilogue, []uint64{1}, own)
+	return err
 }

@@ -190,6 +190,7 @@ const (
 	// Conversions.
 	OpCast    // by value, as PyTorch converts (float to int truncates, unspecified out of range; to Bool: != 0)
 	OpBitcast // same width
+	OpNarrow  // Imm: ir.F16 or ir.BF16: an F32 rounded as a store in that type rounds it, and widened again
 
 	// Arithmetic.
 	OpAdd
@@ -239,7 +240,7 @@ const (
 	NumOps
 )
 
-// Gemm is a batched matrix product C[b,m,n] = act(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
+// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
 // operands in any stride order. Sizes and strides are the launch's parameters, in
 // this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
 // B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
@@ -248,9 +249,8 @@ const (
 // B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
 // and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
 // With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
-// A residual is laid out as C is and is added to what the activation gives. Sums are those of A over k, a dense vector of M, or of
-// B over k, one of N; without batch dims only.
-// Bufs of the step: A, B, [bias], [residual], C, [sums]. Gemm.Layout numbers all of these; strides that are
+// Sums are those of A over k, a dense vector of M, or of B over k, one of N; without batch dims only.
+// Bufs of the step: A, B, [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are
 // units in the text stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
@@ -258,8 +258,10 @@ type Gemm struct {
 	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
 	AUnit, BUnit byte
 	Bias         bool
-	Act          Activation
-	Residual     bool
+	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would run after
+	// the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written, the others are
+	// operands that lie as C does; every access is Linear without offset; one stage with one store. See Gemm.CheckEpilogue.
+	Epilogue     *Kernel
 	CStrided     bool
 	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
 	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
@@ -268,15 +270,3 @@ type Gemm struct {
 
 // MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
 const MaxGemmDims = 4
-
-// Activation is a GEMM's epilogue function.
-type Activation uint8
-
-// The activations.
-const (
-	ActNone Activation = iota
-	ActRelu
-	ActGelu
-	ActGeluTanh
-	ActSilu
-)

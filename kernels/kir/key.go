@@ -87,7 +87,7 @@ func appendStage(b []byte, s *Stage) []byte {
 
 var opNames = [NumOps]string{
 	"invalid", "const", "param", "index", "linear", "load", "load_at", "acc", "acc_idx", "acc_run",
-	"cast", "bitcast",
+	"cast", "bitcast", "narrow",
 	"add", "sub", "mul", "div", "rem", "min", "max", "neg", "abs", "fma", "pow", "log_add",
 	"eq", "ne", "lt", "le", "select", "and", "or", "xor", "not", "shl", "shr",
 	"floor", "ceil", "round", "trunc", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "isnan",

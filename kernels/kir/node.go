@@ -100,6 +100,14 @@ func N(op Op, t ir.DType, args ...*Node) *Node {
 	return &Node{Op: op, Type: t, Width: 1, Args: args}
 }
 
+// NNarrow is x rounded as a store in t rounds it.
+func NNarrow(t ir.DType, x *Node) *Node {
+	if t != ir.F16 && t != ir.BF16 {
+		return x
+	}
+	return &Node{Op: OpNarrow, Type: ir.F32, Width: x.Width, Imm: uint64(t), Args: []*Node{x}}
+}
+
 func isConst(n *Node, v int64) bool {
 	return n.Op == OpConst && n.Imm == ir.EncodeInt(n.Type, v)
 }

@@ -226,6 +226,8 @@ func checkTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 			return fmt.Errorf("from %v to %v", t[0], res)
 		}
 		return nil
+	case OpNarrow:
+		return same(ir.F32, ir.DType(imm) == ir.F16 || ir.DType(imm) == ir.BF16)
 	case OpSelect:
 		if t[0] != ir.Bool || t[1] != t[2] || t[1] != res {
 			return fmt.Errorf("types %v, %v, %v to %v", t[0], t[1], t[2], res)

@@ -25,6 +25,14 @@ type Output struct {
 	Through bool
 }
 
+// Fold is an elementwise primitive that a product applies to its result.
+type Fold struct {
+	Prim *op.Prim
+	Attr []int64
+	// In says of each operand which one of the node it is; -1: the value so far. Operands are dense, and of the result's shape and dtype.
+	In []int
+}
+
 // Node is a primitive to lower.
 type Node struct {
 	Prim *op.Prim
@@ -34,6 +42,8 @@ type Node struct {
 	Bufs int // number of local buffers used by In and Out
 	// Residual: the last operand is dense, has the first output's shape and dtype, and is added to it.
 	Residual bool
+	// Folds are applied to the first output, one after another, each rounded to its dtype.
+	Folds []Fold
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see kir.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.

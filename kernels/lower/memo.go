@@ -45,12 +45,20 @@ func (n *Node) appendKey(k []byte) []byte {
 		}
 		return 0
 	}
-	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.Wide), truth(n.InOrder), truth(n.Residual), int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)))
+	put(int64(n.Prim.ID), int64(n.Bufs), truth(n.GemmDims), truth(n.Wide), truth(n.InOrder), truth(n.Residual), int64(n.Sums), int64(len(n.Attr)), int64(len(n.In)), int64(len(n.Folds)))
 	put(n.Attr...)
 	for i := range n.In {
 		x := &n.In[i]
 		if put(int64(x.DType), truth(x.Scalar)); !x.Scalar {
 			put(int64(x.Layout.ID), int64(x.Buf))
+		}
+	}
+	for i := range n.Folds {
+		f := &n.Folds[i]
+		put(int64(f.Prim.ID), int64(len(f.Attr)))
+		put(f.Attr...)
+		for _, x := range f.In {
+			put(int64(x))
 		}
 	}
 	for i := range n.Out {

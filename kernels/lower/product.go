@@ -13,7 +13,7 @@ func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
 // maxGemmBatch is the number of batch dims a kir.Gemm takes.
 const maxGemmBatch = 3
 
-// lowerMatmul makes one GEMM; attributes: has bias, activation.
+// lowerMatmul makes one GEMM; attribute: has bias.
 func lowerMatmul(p *program) {
 	n := p.n
 	a, b, c := p.in(0), p.in(1), p.out(0)
@@ -39,14 +39,13 @@ func lowerMatmul(p *program) {
 		m *= batch[k]
 		batch, sa, sb, sc = batch[:k], sa[:k], sb[:k], sc[:k]
 	}
-	g := kir.Gemm{Act: kir.Activation(n.Attr[1]),
-		CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
+	g := kir.Gemm{CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
 	var e epilogue
 	if n.Attr[0] != 0 {
 		e.bias = p.in(2)
 	}
-	if n.Residual {
-		e.residual = p.in(len(n.In) - 1)
+	if len(n.Folds) > 0 {
+		g.Epilogue, e.operands = p.fold(c.dtype)
 	}
 	if n.Sums != 0 {
 		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
@@ -67,11 +66,44 @@ func (x *matrix) strides() []Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// epilogue is what is added to a product, and where the sums of an operand go; nil is nothing.
-type epilogue struct{ bias, residual, sums *arg }
+// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go; nil is nothing.
+type epilogue struct {
+	bias, sums *arg
+	operands   []int
+}
 
-// product appends c = act(a @ b + bias) + residual of size[0] rows, size[1] columns and size[2] terms. g
-// says the activation and whether c has strides, which the residual has too; the rest of it follows from the operands.
+// fold makes one map of the node's folds, of type d, by the bodies that lower them alone. It gives the buffers of its operands, too.
+func (p *program) fold(d ir.DType) (*kir.Kernel, []int) {
+	var numbers, bufs []int // of the operands, in the order of the map's buffers
+	for _, f := range p.n.Folds {
+		for _, i := range f.In {
+			if i >= 0 && !slices.Contains(numbers, i) {
+				numbers, bufs = append(numbers, i), append(bufs, p.n.In[i].Buf)
+			}
+		}
+	}
+	b, v, operands, finish := kir.NewEpilogue(d, len(numbers))
+	k := &kernel{Builder: b, p: p}
+	for n, f := range p.n.Folds {
+		if n > 0 {
+			v = b.Narrow(d, v)
+		}
+		var x []int
+		for _, i := range f.In {
+			if i < 0 {
+				x = append(x, v)
+			} else {
+				x = append(x, operands[slices.Index(numbers, i)])
+			}
+		}
+		name := f.Prim.Called(f.Attr)
+		v = k.Cast(d, elementBody(name)(k, d.ComputeType(), x))
+	}
+	return finish(v), bufs
+}
+
+// product appends c = a @ b + bias of size[0] rows, size[1] columns and size[2] terms. g says the epilogue
+// and whether c has strides; the rest of it follows from the operands.
 func (p *program) product(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix) {
 	p.productOver(g, d, batch, size, a, b, e, c, nil)
 }
@@ -105,7 +137,7 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 // productOver ends a product's parameters with rest.
 func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []Param) {
 	rows, cols, depth := size[0], size[1], size[2]
-	g.Type, g.Batch, g.Bias, g.Residual = d, len(batch), e.bias != nil, e.residual != nil
+	g.Type, g.Batch, g.Bias = d, len(batch), e.bias != nil
 	g.AUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm')
 	if g.KDims == 0 {
 		g.BUnit = unitDim(b.col, cols, 'n', b.row, depth, 'k')
@@ -116,10 +148,7 @@ func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int
 		params = append(params, Param{Value: e.bias.stride[0]}, e.bias.offset)
 		bufs = append(bufs, e.bias.buf)
 	}
-	if e.residual != nil {
-		bufs = append(bufs, e.residual.buf)
-	}
-	bufs = append(bufs, c.buf)
+	bufs = append(append(bufs, e.operands...), c.buf)
 	if e.sums != nil {
 		bufs = append(bufs, e.sums.buf)
 	}
@@ -196,7 +225,7 @@ func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
 	return collapse(c.shape[:lead], strides(), 0)
 }
 
-// emptyProduct is a sum of no terms: zero, or the bias, through the activation.
+// emptyProduct is a sum of no terms: zero, or the bias.
 func (p *program) emptyProduct(c *arg) {
 	args := []*arg{c}
 	var bias *arg
@@ -212,16 +241,6 @@ func (p *program) emptyProduct(c *arg) {
 	v := k.Int(t, 0)
 	if bias != nil {
 		v = k.load(bias)
-	}
-	switch kir.Activation(p.n.Attr[1]) {
-	case kir.ActRelu:
-		v = unaryBodies["relu"](k, t, []int{v})
-	case kir.ActGelu:
-		v = floatBodies["gelu"](k, t, []int{v})
-	case kir.ActGeluTanh:
-		v = floatBodies["gelu_tanh"](k, t, []int{v})
-	case kir.ActSilu:
-		v = floatBodies["silu"](k, t, []int{v})
 	}
 	k.store(c, v)
 	k.launch()

@@ -15,7 +15,7 @@ import (
 )
 
 // matmulRef multiplies row-major operands.
-func matmulRef(a, b, bias []float64, batch, m, k, n int64, act func(float64) float64) []float64 {
+func matmulRef(a, b, bias []float64, batch, m, k, n int64) []float64 {
 	out := make([]float64, batch*m*n)
 	for t := range batch {
 		for i := range m {
@@ -27,20 +27,16 @@ func matmulRef(a, b, bias []float64, batch, m, k, n int64, act func(float64) flo
 				if bias != nil {
 					s += bias[j]
 				}
-				out[(t*m+i)*n+j] = act(s)
+				out[(t*m+i)*n+j] = s
 			}
 		}
 	}
 	return out
 }
 
-func identity(x float64) float64 { return x }
-
 func TestMatmul(t *testing.T) {
 	batches := [][]int64{nil, {2}, {2, 3}, {1, 2}, {2, 1, 2, 3}, {0}}
 	sizes := [][3]int64{{2, 3, 4}, {1, 3, 2}, {3, 1, 1}, {2, 0, 3}, {0, 2, 3}, {2, 3, 1}}
-	acts := []func(float64) float64{identity, func(x float64) float64 { return math.Max(x, 0) },
-		func(x float64) float64 { return x * phi(x) }, geluTanh, func(x float64) float64 { return x * sigmoid(x) }}
 	for _, batch := range batches {
 		for _, s := range sizes {
 			m, k, n := s[0], s[1], s[2]
@@ -49,22 +45,20 @@ func TestMatmul(t *testing.T) {
 				a := placements[p].place(e, ir.F32, append(slices.Clone(batch), m, k), source(-1, 1, false))
 				b := placements[(2*p+1)%len(placements)].place(e, ir.F32, append(slices.Clone(batch), k, n), source(-1, 1, false))
 				bias := placements[p%4].place(e, ir.F32, []int64{n}, source(-1, 1, false))
-				for act, f := range acts {
-					plain := matmulRef(e.Floats(a), e.Floats(b), nil, ir.Numel(batch), m, k, n, f)
-					near(t, ir.F32, plain, e.Floats(emit(e, "matmul", []int64{0, int64(act)}, a, b)[0]), batch, s, p)
-					biased := matmulRef(e.Floats(a), e.Floats(b), e.Floats(bias), ir.Numel(batch), m, k, n, f)
-					near(t, ir.F32, biased, e.Floats(emit(e, "matmul", []int64{1, int64(act)}, a, b, bias)[0]), batch, s, p)
-				}
+				plain := matmulRef(e.Floats(a), e.Floats(b), nil, ir.Numel(batch), m, k, n)
+				near(t, ir.F32, plain, e.Floats(emit(e, "matmul", []int64{0}, a, b)[0]), batch, s, p)
+				biased := matmulRef(e.Floats(a), e.Floats(b), e.Floats(bias), ir.Numel(batch), m, k, n)
+				near(t, ir.F32, biased, e.Floats(emit(e, "matmul", []int64{1}, a, b, bias)[0]), batch, s, p)
 			}
 		}
 	}
 	e := optest.New()
 	x := e.Tensor(ir.I64, []int64{2, 2}, 1, 2, 3, 4)
-	near(t, ir.I64, []float64{7, 10, 15, 22}, e.Floats(emit(e, "matmul", []int64{0, 0}, x, x)[0]))
+	near(t, ir.I64, []float64{7, 10, 15, 22}, e.Floats(emit(e, "matmul", []int64{0}, x, x)[0]))
 	for _, d := range []ir.DType{ir.F16, ir.BF16} {
 		h := e.Tensor(d, []int64{1, 2}, 0.5, 2)
 		column := e.View(h, ir.InternLayout([]int64{2, 1}, []int64{1, 1}), 0, op.ViewOp{})
-		near(t, d, []float64{4.25}, e.Floats(emit(e, "matmul", []int64{0, 0}, h, column)[0]))
+		near(t, d, []float64{4.25}, e.Floats(emit(e, "matmul", []int64{0}, h, column)[0]))
 	}
 }
 
@@ -72,12 +66,59 @@ func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []lower.Param) {
 	t.Helper()
 	r := a.Rank()
 	shape := append(slices.Clone(a.Shape[:r-1]), b.Shape[r-1])
-	n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0, 0}, Bufs: 3, Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout(shape), Buf: 2}},
+	n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 3, Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout(shape), Buf: 2}},
 		In: []lower.Operand{{DType: ir.F32, Layout: a}, {DType: ir.F32, Layout: b, Buf: 1}}}
 	res, err := lower.Lower(n)
 	require.NoError(t, err)
 	require.Len(t, res.Launches, 1)
 	return res.Launches[0].Gemm, res.Launches[0].Params
+}
+
+// TestFoldsAreTheKernelsThatWouldRunAlone: in order, each rounded to the result's dtype, as maps of their own would leave the value.
+func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
+	for _, d := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16} {
+		l := ir.DenseLayout([]int64{3, 5})
+		gelu, add := op.PrimNamed("gelu"), op.PrimNamed("add")
+		in := func(buf int) lower.Operand { return lower.Operand{DType: d, Layout: l, Buf: buf} }
+		n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 4, Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
+			In: []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})}, {DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
+			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{-1}}, {Prim: add, In: []int{2, -1}}}}
+		res, err := lower.Lower(n)
+		require.NoError(t, err)
+		require.Len(t, res.Launches, 1)
+		require.Equal(t, []int{0, 1, 2, 3}, res.Launches[0].Bufs)
+		g := res.Launches[0].Gemm
+		require.NoError(t, g.CheckEpilogue())
+		r := source(-3, 3, false)
+		values := func() []byte {
+			b := make([]byte, 15*d.Size())
+			for i := range int64(15) {
+				kir.StoreBits(d, b, i, ir.EncodeFloat(d, r()))
+			}
+			return b
+		}
+		c, x := values(), values()
+		want := slices.Clone(c)
+		for _, alone := range []*lower.Node{
+			{Prim: gelu, Attr: []int64{1}, Bufs: 1, In: []lower.Operand{in(0)}, Out: []lower.Output{{DType: d, Layout: l}}},
+			{Prim: add, Bufs: 2, In: []lower.Operand{in(1), in(0)}, Out: []lower.Output{{DType: d, Layout: l}}},
+		} {
+			one, err := lower.Lower(alone)
+			require.NoError(t, err)
+			bufs := [][]byte{want, x}
+			var own [][]byte
+			for _, b := range one.Launches[0].Bufs {
+				own = append(own, bufs[b])
+			}
+			params := make([]uint64, len(one.Launches[0].Params)) // offsets are 0
+			params[0] = 15
+			_, err = kir.Interpret(one.Launches[0].Kernel, params, own)
+			require.NoError(t, err)
+		}
+		_, err = kir.Interpret(g.Epilogue, []uint64{15}, [][]byte{c, x})
+		require.NoError(t, err)
+		require.Equal(t, want, c, "%v", d)
+	}
 }
 
 // TestGemmForms: transposed operands are read where they lie, and a batch of rows
@@ -110,7 +151,7 @@ func TestMatmulManyBatchDims(t *testing.T) {
 	storage := e.Tensor(ir.F32, []int64{16 * 81}, draw(16*81, source(-1, 1, false))...)
 	a := e.View(storage, ir.InternLayout(append(slices.Clone(batch), 2, 3), []int64{3, 100, 30, 300, 7, 1}), 2, op.ViewOp{})
 	b := e.View(storage, ir.InternLayout(append(slices.Clone(batch), 3, 2), []int64{200, 11, 60, 5, 2, 1}), 9, op.ViewOp{})
-	near(t, ir.F32, matmulRef(e.Floats(a), e.Floats(b), nil, 16, 2, 3, 2, identity), e.Floats(emit(e, "matmul", []int64{0, 0}, a, b)[0]))
+	near(t, ir.F32, matmulRef(e.Floats(a), e.Floats(b), nil, 16, 2, 3, 2), e.Floats(emit(e, "matmul", []int64{0}, a, b)[0]))
 }
 
 func TestSGD(t *testing.T) {

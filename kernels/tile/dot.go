@@ -43,9 +43,11 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 		v[d+1] = b.Stride()
 		bias = b.Load(b.Access(b.Buf(g.Type, kir.Read), b.Offset(), v...))
 	}
-	residualBuf := -1
-	if g.Residual {
-		residualBuf = b.Buf(g.Type, kir.Read)
+	var operands []int
+	if g.Epilogue != nil {
+		for _, x := range g.Epilogue.Bufs[1:] {
+			operands = append(operands, b.Buf(x.Type, kir.Read))
+		}
 	}
 	ofC := func(buf int) int { return b.Linear(buf, -1) }
 	if g.CStrided {
@@ -54,9 +56,8 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 		cOffset := b.Offset()
 		ofC = func(buf int) int { return b.Access(buf, cOffset, cs...) }
 	}
-	residual := -1
-	if g.Residual {
-		residual = b.Load(ofC(residualBuf))
+	for i := range operands {
+		operands[i] = b.Load(ofC(operands[i]))
 	}
 	c := b.Buf(g.Type, kir.Write)
 	b.Each()
@@ -66,9 +67,8 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 	if g.Bias {
 		v = b.Add(v, bias)
 	}
-	v = activation(b, g.Act, v)
-	if g.Residual {
-		v = b.Add(v, residual)
+	if g.Epilogue != nil {
+		v = g.Epilogue.Inline(b, append([]int{b.Narrow(g.Type, v)}, operands...))
 	}
 	b.Store(ofC(c), v)
 	k := b.Kernel()
@@ -76,27 +76,4 @@ func dotKernel(g *kir.Gemm) *kir.Kernel {
 		panic("BUG: tile: the dot kernel's parameters are not the gemm's")
 	}
 	return k
-}
-
-// activation is activate over level 1 expressions.
-func activation(b *kir.Builder, a kir.Activation, x int) int {
-	c := func(v float64) int { return b.Float(b.Type(x), v) }
-	if !b.Type(x).IsFloat() {
-		if a == kir.ActRelu {
-			return b.Max(x, b.Int(b.Type(x), 0))
-		}
-		return x
-	}
-	switch a {
-	case kir.ActRelu:
-		return b.Max(x, c(0))
-	case kir.ActGelu:
-		return b.Mul(b.Mul(c(0.5), x), b.Add(c(1), b.Un(kir.OpErf, b.Mul(x, c(0.7071067811865476)))))
-	case kir.ActGeluTanh:
-		inner := b.Mul(c(kir.GeluTanhScale), b.Add(x, b.Mul(c(kir.GeluTanhCubic), b.Mul(b.Mul(x, x), x))))
-		return b.Mul(b.Mul(c(0.5), x), b.Add(c(1), b.Un(kir.OpTanh, inner)))
-	case kir.ActSilu:
-		return b.Div(x, b.Add(c(1), b.Un(kir.OpExp, b.Neg(x))))
-	}
-	return x
 }

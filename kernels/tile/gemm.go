@@ -40,8 +40,8 @@ func newGemm(g *kir.Gemm, o GemmOptions, threads int) *gemm {
 	}
 	if o.VecC {
 		p.Bufs[l.BufC].Vec = 4
-		if g.Residual {
-			p.Bufs[l.BufResidual].Vec = 4
+		for _, b := range l.BufOperands {
+			p.Bufs[b].Vec = 4
 		}
 	}
 	if o.Parts > 1 {
@@ -515,7 +515,7 @@ func (g *gen) nestedInline(f func()) {
 	*g.out = append(*g.out, g.nested(f)...)
 }
 
-// epilogue adds the bias, applies the activation, adds the residual and stores.
+// epilogue adds the bias, applies the map to the rounded sums, and stores.
 func (m *gemm) epilogue(batch []*kir.Node) {
 	l := m.l
 	base, cm := m.result(batch)
@@ -530,7 +530,7 @@ func (m *gemm) epilogue(batch []*kir.Node) {
 			}
 			body := m.nested(func() {
 				at := m.let(kir.NAdd(base, kir.NMul(row, cm)))
-				m.storeRow(at, col, places, m.finish(m.p.NVar(m.acc4[r][j]), bias))
+				m.storeRow(at, col, places, m.biased(m.p.NVar(m.acc4[r][j]), bias))
 			})
 			m.emit(kir.Stmt{Op: kir.SIf, A: inside, Body: body})
 		}
@@ -555,26 +555,26 @@ func (m *gemm) flat(batch []*kir.Node) *kir.Node {
 	return n
 }
 
-// finish is the sums v with the bias, unless it is nil, and the activation.
-func (m *gemm) finish(v, bias *kir.Node) *kir.Node {
+// biased is the sums v with the bias, unless it is nil.
+func (m *gemm) biased(v, bias *kir.Node) *kir.Node {
 	if bias != nil {
 		v = m.let(kir.NAdd(v, bias))
 	}
-	return m.let(activate(m.g.Act, v))
+	return v
 }
 
 // storeRow stores v as the four columns from col of the row at `at`.
 func (m *gemm) storeRow(at, col *kir.Node, places []*kir.Node, v *kir.Node) {
 	if m.t.VecC {
 		vector := m.let(kir.NDiv(kir.NAdd(at, places[0]), kir.NInt(4)))
-		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: vector, B: m.addResidual(vector, v, 4)})
+		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: vector, B: m.mapped(vector, v, 4)})
 		return
 	}
 	for c := range 4 {
 		x := m.let(kir.NAdd(col, kir.NInt(c)))
 		body := m.nested(func() {
 			element := m.let(kir.NAdd(at, places[c]))
-			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: element, B: m.addResidual(element, kir.NLane(v, c), 1)})
+			m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: element, B: m.mapped(element, kir.NLane(v, c), 1)})
 		})
 		m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(x, m.param(m.l.N)), Body: body})
 	}
@@ -598,12 +598,22 @@ func (m *gemm) places(col *kir.Node) []*kir.Node {
 	return list
 }
 
-// addResidual is v with the residual at an address of C.
-func (m *gemm) addResidual(at, v *kir.Node, width int) *kir.Node {
-	if !m.g.Residual {
+// mapped is v, the sums at an address of C, as the epilogue leaves them: its map, of the value that a store of v would leave.
+func (m *gemm) mapped(at, v *kir.Node, width int) *kir.Node {
+	k := m.g.Epilogue
+	if k == nil {
 		return v
 	}
-	return m.let(kir.NAdd(v, kir.NLoad(m.l.BufResidual, m.work(), width, at)))
+	e := gen{k: k, p: m.p, out: m.out, given: map[int]*kir.Node{}}
+	e.resetValues()
+	for n, a := range k.Access {
+		if a.Buf == 0 {
+			e.given[n] = m.let(kir.NNarrow(m.g.Type, v))
+		} else {
+			e.given[n] = m.let(kir.NLoad(m.l.BufOperands[a.Buf-1], e.typ(k.Bufs[a.Buf].Type.ComputeType()), width, at))
+		}
+	}
+	return e.expr(k.Stages[0].Stores[0].Val)
 }
 
 // bias is the four bias values from column col, nil without a bias.
@@ -618,24 +628,4 @@ func (m *gemm) bias(col *kir.Node) *kir.Node {
 		v = append(v, m.let(kir.NLoad(m.l.BufBias, m.work(), 1, at)))
 	}
 	return m.let(kir.NVec4(v...))
-}
-
-// activate applies the epilogue's function to x.
-func activate(a kir.Activation, x *kir.Node) *kir.Node {
-	c := func(v float64) *kir.Node { return kir.NFloat(ir.F32, v) }
-	f := func(op kir.Op, args ...*kir.Node) *kir.Node { return kir.N(op, x.Type, args...) }
-	switch a {
-	case kir.ActRelu: // the only one of integers
-		return f(kir.OpMax, x, kir.NConst(x.Type, 0))
-	case kir.ActGelu:
-		e := f(kir.OpErf, kir.NMul(x, c(0.7071067811865476)))
-		return kir.NMul(kir.NMul(c(0.5), x), kir.NAdd(c(1), e))
-	case kir.ActGeluTanh:
-		cube := kir.NMul(kir.NMul(x, x), x)
-		inner := kir.NMul(c(kir.GeluTanhScale), kir.NAdd(x, kir.NMul(c(kir.GeluTanhCubic), cube)))
-		return kir.NMul(kir.NMul(c(0.5), x), kir.NAdd(c(1), f(kir.OpTanh, inner)))
-	case kir.ActSilu:
-		return f(kir.OpDiv, x, kir.NAdd(c(1), f(kir.OpExp, f(kir.OpNeg, x))))
-	}
-	return x
 }

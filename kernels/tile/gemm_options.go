@@ -228,7 +228,7 @@ func Align(g *kir.Gemm, o *GemmOptions, params []uint64) {
 func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per) }
 
 func chooseDot(g *kir.Gemm, params []uint64, l *kir.GemmLayout, caps Caps) GemmOptions {
-	k := dotKernel(g)
+	k := dotKernel(g.Plain()) // the epilogue must not change the order of additions
 	row := Choose(k, params, caps)
 	// The larger operand decides which threads sit side by side.
 	row.OuterFast = g.BUnit == 'n'

@@ -84,7 +84,7 @@ func (m *gemm) joinParts() {
 		}
 		base, cm := m.result(m.batchIndex(m.let(kir.NDiv(flat, m.param(l.M)))))
 		row := m.let(kir.NRem(flat, m.param(l.M)))
-		m.storeRow(m.let(kir.NAdd(base, kir.NMul(row, cm))), col, m.places(col), m.finish(sum, m.bias(col)))
+		m.storeRow(m.let(kir.NAdd(base, kir.NMul(row, cm))), col, m.places(col), m.biased(sum, m.bias(col)))
 		m.joinSums(flat, col)
 	})
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NLt(col, m.param(l.N)), Body: body})

@@ -28,7 +28,7 @@ func (m *gemm) stagedEpilogue(batch []*kir.Node) {
 		}
 		m.nestedInline(func() {
 			for j, col := range m.cols {
-				m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.b.array, A: m.let(kir.NDiv(kir.NAdd(mine, col), kir.NInt(4))), B: m.finish(m.p.NVar(m.acc4[r][j]), bias[j])})
+				m.emit(kir.Stmt{Op: kir.SSharedSet, Ref: m.b.array, A: m.let(kir.NDiv(kir.NAdd(mine, col), kir.NInt(4))), B: m.biased(m.p.NVar(m.acc4[r][j]), bias[j])})
 			}
 		})
 		m.barrier()
@@ -51,7 +51,7 @@ func (m *gemm) storeStaged(i, offset int, base, width *kir.Node) {
 	body := m.nested(func() {
 		v := m.let(m.p.NSharedElement(m.b.array, m.let(kir.NAdd(kir.NMul(s, kir.NInt(m.b.row)), c))))
 		at := m.let(kir.NAdd(kir.NAdd(base, kir.NMul(row, width)), col))
-		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: at, B: m.addResidual(at, v, 1)})
+		m.emit(kir.Stmt{Op: kir.SStore, Ref: m.l.BufC, A: at, B: m.mapped(at, v, 1)})
 	})
 	m.emit(kir.Stmt{Op: kir.SIf, A: kir.NAnd(kir.NLt(row, m.param(m.l.M)), kir.NLt(col, m.param(m.l.N))), Body: body})
 }

@@ -96,7 +96,7 @@ func withoutOffsets(l *kir.GemmLayout, params []uint64) []uint64 {
 }
 
 // GemmClass names the products that a tile is chosen for at once: type, layouts of the operands, sizes M x N x K as
-// [roundUp] has them, batch, and what else the text of a tile depends on. "float32 nt 512x3072x768" multiplies by a
+// [roundUp] has them, batch, and what else the text of a tile depends on but the epilogue: with one or without, sums are added in one order. "float32 nt 512x3072x768" multiplies by a
 // transposed second operand.
 func GemmClass(g *kir.Gemm, params []uint64) string {
 	l := g.Layout()
@@ -118,7 +118,7 @@ func GemmClass(g *kir.Gemm, params []uint64) string {
 		is   bool
 		text string
 	}{
-		{!va, " scalar a"}, {!vb, " scalar b"}, {!vc, " scalar c"}, {g.Bias || g.Act != kir.ActNone, " bias"}, {g.Residual, " residual"},
+		{!va, " scalar a"}, {!vb, " scalar b"}, {!vc, " scalar c"}, {g.Bias, " bias"},
 		{g.Sums != 0, " sums " + string(rune(max(g.Sums, ' ')))}, {g.CStrided, " strided"}, {g.CDims, " columns"},
 	} {
 		if c.is {
@@ -250,7 +250,7 @@ func GemmReach(g *kir.Gemm, params []uint64) []uint64 {
 		}
 		result = reach(l.COffset, slices.Concat(l.Batch, []int{l.M}, nCounts), slices.Concat(l.CBatch, []int{l.CM}, nSteps))
 	}
-	if g.Residual {
+	for range l.BufOperands {
 		out = append(out, result)
 	}
 	out = append(out, result)

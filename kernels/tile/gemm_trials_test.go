@@ -137,12 +137,14 @@ func TestClassesOfProducts(t *testing.T) {
 		{"type", false, func(g *kir.Gemm, _ []uint64) { g.Type = ir.F16 }},
 		{"transposed", false, func(g *kir.Gemm, p []uint64) { g.BUnit, p[6], p[7] = 'k', 1, 700 }},
 		{"rows that are no vectors", false, func(_ *kir.Gemm, p []uint64) { p[1], p[6] = 767, 767 }},
-		{"a bias", false, func(g *kir.Gemm, _ []uint64) { g.Act = kir.ActGelu }},
+		{"an epilogue", true, func(g *kir.Gemm, _ []uint64) { g.Epilogue = kirtest.Epilogue(ir.F32, 1, true) }},
 	} {
 		g, params := plain()
 		c.change(g, params)
 		require.Equal(t, c.same, GemmClass(g, params) == base, c.name)
 	}
+	g.Bias = true
+	require.Equal(t, base+" bias", GemmClass(g, append(params, 1, 0)))
 	for _, n := range []uint64{1, 4, 5, 32, 33, 512, 513, 1025, 50257, 1 << 40} {
 		up := roundUp(n)
 		require.Equal(t, up, roundUp(up), "%d", n)

@@ -64,6 +64,8 @@ type gen struct {
 	// the element of the present index in each.
 	tiles  map[int]int
 	tileAt *kir.Node
+	// given are the values of accesses that are known without a load.
+	given map[int]*kir.Node
 }
 
 type sharedKey struct {
@@ -324,6 +326,8 @@ func (g *gen) make(x kir.Expr) *kir.Node {
 		return g.accIdx[int(x.Imm)]
 	case kir.OpPhilox:
 		return kir.NLane(g.philoxBlock(x), int(x.Imm))
+	case kir.OpNarrow:
+		return kir.NNarrow(ir.DType(x.Imm), g.expr(x.A))
 	case kir.OpCast, kir.OpBitcast:
 		a := g.expr(x.A)
 		if a.Type == t {
@@ -402,6 +406,9 @@ func (g *gen) outerBase(n int) *kir.Node {
 
 func (g *gen) load(access int, t ir.DType) *kir.Node {
 	a := g.k.Access[access]
+	if v, ok := g.given[access]; ok {
+		return v
+	}
 	if s, ok := g.tiles[access]; ok && g.tileAt != nil {
 		return g.p.NShared(s, g.tileAt)
 	}

@@ -56,6 +56,8 @@ func (w *writer) expr(n *kir.Node) string {
 		return fmt.Sprintf("%s(vec4<u32>(%s), vec2<u32>(%s))", w.philox(), strings.Join(args[:4], ", "), strings.Join(args[4:], ", "))
 	case kir.OpCast:
 		return w.cast(n, args[0])
+	case kir.OpNarrow:
+		return w.rounded(n, args[0])
 	}
 	return w.operation(n, args)
 }
@@ -179,6 +181,31 @@ func (w *writer) halfBits(t ir.DType) string {
 		return w.helper("half_bits", ir.F32, 1)
 	}
 	return w.helper("brain_bits", ir.F32, 1)
+}
+
+// rounded is a value as a store in a half type leaves it, by the conversion that stores use.
+func (w *writer) rounded(n *kir.Node, a string) string {
+	t := ir.DType(n.Imm)
+	if t == ir.F16 && w.o.F16 {
+		w.halves = true
+		if n.Width == 4 {
+			return fmt.Sprintf("vec4<f32>(vec4<f16>(%s))", a)
+		}
+		return fmt.Sprintf("f32(f16(%s))", a)
+	}
+	if n.Width == 4 {
+		lane := func(c string) string { return w.roundedLane(t, a+"."+c) }
+		return fmt.Sprintf("vec4<f32>(%s, %s, %s, %s)", lane("x"), lane("y"), lane("z"), lane("w"))
+	}
+	return w.roundedLane(t, a)
+}
+
+func (w *writer) roundedLane(t ir.DType, a string) string {
+	bits := fmt.Sprintf("%s(%s)", w.halfBits(t), a)
+	if t == ir.F16 {
+		return fmt.Sprintf("unpack2x16float(%s).x", bits)
+	}
+	return fmt.Sprintf("bitcast<f32>(%s << 16u)", bits)
 }
 
 // shuffle: WGSL has none of bool, and drivers need not have one of 64 bits.

@@ -34,6 +34,7 @@ type writer struct {
 	body    strings.Builder
 	helpers map[string]bool
 	funcs   []string // helper texts in order of first need
+	halves  bool     // arithmetic, not only a buffer, has f16
 	err     error
 }
 
@@ -124,7 +125,7 @@ func (w *writer) fail(format string, args ...any) string {
 // module writes the whole text and fills the binding layout of m.
 func (w *writer) module(m *Module) string {
 	var t strings.Builder
-	if w.o.F16 && w.usesF16() {
+	if w.o.F16 && (w.halves || w.usesF16()) {
 		t.WriteString("enable f16;\n")
 	}
 	for i, b := range w.p.Bufs {

@@ -179,7 +179,7 @@ func goldenGemm(t *testing.T) {
 		{"gemm_32x32", 36, false, tile.Caps{}},
 		{"gemm_ragged", 35, true, tile.Caps{}},
 	} {
-		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Act: kir.ActGelu, Residual: tc.residual}
+		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Epilogue: kirtest.Epilogue(ir.F32, 3, tc.residual)}
 		params := []uint64{40, tc.columns, 20, 20, 1, 0, tc.columns, 1, 0, 1, 0}
 		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, tc.caps))
 		require.NoError(t, err)

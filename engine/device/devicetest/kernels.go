@@ -222,28 +222,31 @@ func (s *suite) gemm(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k, batch int
 		at, bt, bias   bool
-		act            kir.Activation
+		function       int
 		dtype          ir.DType
 		residual       bool
 	}{
-		{8, 8, 8, 0, false, false, false, kir.ActNone, ir.F32, false},
-		{64, 64, 64, 0, false, false, true, kir.ActRelu, ir.F32, false},
-		{33, 17, 29, 0, true, false, false, kir.ActNone, ir.F32, false},
-		{31, 65, 10, 0, false, true, true, kir.ActGelu, ir.F32, false},
-		{5, 3, 70, 3, false, false, false, kir.ActNone, ir.F32, false},
-		{1, 40, 33, 0, false, true, false, kir.ActNone, ir.F32, false},
-		{40, 1, 33, 0, false, false, true, kir.ActSilu, ir.F32, false},
-		{16, 16, 16, 2, true, true, true, kir.ActGeluTanh, ir.F32, false},
-		{12, 20, 9, 0, false, false, false, kir.ActNone, ir.F16, false},
-		{7, 5, 0, 0, false, false, false, kir.ActNone, ir.F32, false},
-		{31, 65, 10, 0, false, true, true, kir.ActSilu, ir.F32, true},
-		{5, 6, 70, 3, true, false, false, kir.ActNone, ir.F32, true},
-		{1, 40, 33, 0, false, true, true, kir.ActNone, ir.F32, true},
-		{40, 1, 33, 0, false, false, true, kir.ActNone, ir.F32, true},
-		{200, 96, 300, 0, false, false, true, kir.ActNone, ir.F32, true},
+		{8, 8, 8, 0, false, false, false, 0, ir.F32, false},
+		{64, 64, 64, 0, false, false, true, 1, ir.F32, false},
+		{33, 17, 29, 0, true, false, false, 0, ir.F32, false},
+		{31, 65, 10, 0, false, true, true, 2, ir.F32, false},
+		{5, 3, 70, 3, false, false, false, 0, ir.F32, false},
+		{1, 40, 33, 0, false, true, false, 0, ir.F32, false},
+		{40, 1, 33, 0, false, false, true, 3, ir.F32, false},
+		{16, 16, 16, 2, true, true, true, 4, ir.F32, false},
+		{12, 20, 9, 0, false, false, false, 0, ir.F16, false},
+		{7, 5, 0, 0, false, false, false, 0, ir.F32, false},
+		{31, 65, 10, 0, false, true, true, 3, ir.F32, true},
+		{5, 6, 70, 3, true, false, false, 0, ir.F32, true},
+		{1, 40, 33, 0, false, true, true, 0, ir.F32, true},
+		{40, 1, 33, 0, false, false, true, 0, ir.F32, true},
+		{200, 96, 300, 0, false, false, true, 0, ir.F32, true},
+		{33, 40, 70, 0, false, false, true, 3, ir.F16, true},
+		{36, 40, 64, 0, false, true, true, 2, ir.F16, true},
+		{3, 40, 33, 2, false, true, false, 2, ir.F16, true},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d_%v_%v_%v", c.m, c.n, c.k, c.at, c.bt, c.dtype), func(t *testing.T) {
-			g := &kir.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Act: c.act, Residual: c.residual}
+			g := &kir.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Epilogue: kirtest.Epilogue(c.dtype, c.function, c.residual)}
 			if c.batch > 0 {
 				g.Batch = 1
 			}
@@ -270,7 +273,7 @@ func (s *suite) gemmSums(t *testing.T) {
 		g       kir.Gemm
 	}{
 		{33, 17, 29, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}},
-		{64, 40, 700, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a', Bias: true, Residual: true, Act: kir.ActRelu}},
+		{64, 40, 700, true, false, kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a', Bias: true, Epilogue: kirtest.Epilogue(ir.F32, 1, true)}},
 		{20, 300, 70, false, true, kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'a'}},
 		{31, 65, 10, false, true, kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'b'}},
 		{96, 200, 300, false, false, kir.Gemm{Type: ir.F16, AUnit: 'k', BUnit: 'n', Sums: 'b'}},
@@ -287,7 +290,7 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 	if g.Bias {
 		sizes = append(sizes, n)
 	}
-	if g.Residual {
+	for range g.Layout().BufOperands {
 		sizes = append(sizes, batch*m*n)
 	}
 	sizes = append(sizes, batch*m*n)

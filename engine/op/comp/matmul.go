@@ -20,7 +20,7 @@ func matrix(b op.Builder, x, y, bias op.Val) op.Val {
 		}
 		unsupported("addmm_impl_cpu_", ir.Bool)
 	}
-	return prim.Matmul(b, x, y, bias, 0)
+	return prim.Matmul(b, x, y, bias)
 }
 
 func sameTypes(x, y op.Val) {

@@ -279,7 +279,7 @@ func adaptiveMean(b op.Builder, x op.Val, in, out []int64) op.Val {
 		v := prim.Transpose(b, x, int64(lead+i), last)
 		s := v.Shape()
 		flat := prim.Reshape(b, v, []int64{ir.Numel(s[:last]), s[last]})
-		v = prim.Matmul(b, flat, prim.Transpose(b, averages(b, x, in[i], out[i]), 0, 1), op.Val{}, 0)
+		v = prim.Matmul(b, flat, prim.Transpose(b, averages(b, x, in[i], out[i]), 0, 1), op.Val{})
 		x = prim.Transpose(b, prim.Reshape(b, v, append(slices.Clone(s[:last]), out[i])), int64(lead+i), last)
 	}
 	return cast(b, x, d)

@@ -151,7 +151,7 @@ func attentionGradVJP(c *op.VJPCall) []op.Val {
 	if mask.IsTensor() && mask.DType() != ir.Bool {
 		mask = wide(b, mask)
 	}
-	scores := Matmul(b, Mul(b, x.q, scale), Transpose(b, x.k, -2, -1), op.Val{}, 0)
+	scores := Matmul(b, Mul(b, x.q, scale), Transpose(b, x.k, -2, -1), op.Val{})
 	x.p = AttentionWeights(b, scores, mask, c.Attr[0] != 0)
 	if drop.on() {
 		x.m = drop.Factors(b, scores.DType(), scores.Device(), scores.Shape())
@@ -205,7 +205,7 @@ func (x *doubleGrad) kept(y op.Val) op.Val {
 // cotangents gives those of q, k, v, g and the scores; hm may have Kind None.
 func (x *doubleGrad) cotangents(hq, hk, hv, hm op.Val) (gq, gk, gv, gg, gs op.Val) {
 	b, p := x.b, x.p
-	mm := func(x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}, 0) }
+	mm := func(x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}) }
 	t := func(x op.Val) op.Val { return Transpose(b, x, -1, -2) }
 	scaled := func(v op.Val) op.Val { return Mul(b, v, x.scale) }
 	dp := x.kept(mm(x.g, t(x.v)))

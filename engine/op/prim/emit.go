@@ -452,20 +452,19 @@ func StridedScatterAdd(b op.Builder, base, value op.Val, l *ir.Layout, offset in
 	return b.Emit(pStridedScatterAdd, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
 }
 
-// Matmul is act(x @ y + bias) over equal leading dims; bias may have Kind None. act
-// is a kir.Activation number: 0 none, 1 relu, 2 gelu, 3 gelu_tanh, 4 silu.
-func Matmul(b op.Builder, x, y, bias op.Val, act int64) op.Val {
+// Matmul is x @ y + bias over equal leading dims; bias may have Kind None.
+func Matmul(b op.Builder, x, y, bias op.Val) op.Val {
 	if d := x.DType(); d.IsNarrow() && d == y.DType() { // sums wrap when they are cast back
 		t := d.ComputeType()
 		if bias.IsTensor() {
 			bias = Cast(b, bias, t)
 		}
-		return Cast(b, Matmul(b, Cast(b, x, t), Cast(b, y, t), bias, act), d)
+		return Cast(b, Matmul(b, Cast(b, x, t), Cast(b, y, t), bias), d)
 	}
 	if bias.IsTensor() {
-		return b.Emit(pMatmul, []int64{1, act}, x, y, bias)
+		return b.Emit(pMatmul, []int64{1}, x, y, bias)
 	}
-	return b.Emit(pMatmul, []int64{0, act}, x, y)
+	return b.Emit(pMatmul, []int64{0}, x, y)
 }
 
 // SGDStep is one step of SGD: the new parameter, and the new momentum buffer where

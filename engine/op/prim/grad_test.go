@@ -232,15 +232,15 @@ func TestIndexGradients(t *testing.T) {
 }
 
 func TestMatmulGradients(t *testing.T) {
-	f := func(b op.Builder, x []op.Val) op.Val { return prim.Matmul(b, x[0], x[1], x[2], 0) }
+	f := func(b op.Builder, x []op.Val) op.Val { return prim.Matmul(b, x[0], x[1], x[2]) }
 	checkGrad(t, f, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 3, 4), spreadOut(-1, 1, 4))
 	batched := func(b op.Builder, x []op.Val) op.Val {
 		y := prim.Expand(b, x[1], []int64{2, 3, 2})
-		return prim.Matmul(b, x[0], prim.Transpose(b, prim.Transpose(b, y, 1, 2), -1, -2), op.Val{}, 0)
+		return prim.Matmul(b, x[0], prim.Transpose(b, prim.Transpose(b, y, 1, 2), -1, -2), op.Val{})
 	}
 	checkGrad(t, batched, true, spreadOut(-1, 1, 2, 2, 3), spreadOut(-1, 1, 3, 2))
 	transposed := func(b op.Builder, x []op.Val) op.Val {
-		return prim.Matmul(b, x[0], prim.Transpose(b, x[1], 0, 1), op.Val{}, 0)
+		return prim.Matmul(b, x[0], prim.Transpose(b, x[1], 0, 1), op.Val{})
 	}
 	checkGrad(t, transposed, true, spreadOut(-1, 1, 2, 3), spreadOut(-1, 1, 4, 3))
 }
@@ -410,7 +410,7 @@ func TestZeroDimGradients(t *testing.T) {
 // TestFactorisationGradients checks first and second derivatives of what factorisations determine: products of factors for
 // those that are unique up to signs.
 func TestFactorisationGradients(t *testing.T) {
-	mul := func(b op.Builder, x, y op.Val) op.Val { return prim.Matmul(b, x, y, op.Val{}, 0) }
+	mul := func(b op.Builder, x, y op.Val) op.Val { return prim.Matmul(b, x, y, op.Val{}) }
 	tr := func(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -1, -2) }
 	heavy := spreadOut(-0.3, 0.4, 2, 3, 3) // far from singular, with eigenvalues apart
 	for i := range heavy.V {

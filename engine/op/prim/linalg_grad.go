@@ -10,7 +10,7 @@ import (
 
 func mT(b op.Builder, x op.Val) op.Val { return Transpose(b, x, -2, -1) }
 
-func mm(b op.Builder, x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}, 0) }
+func mm(b op.Builder, x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}) }
 
 // divideRight is x a^-1 for a triangular a.
 func divideRight(b op.Builder, x, a op.Val, upper bool) op.Val {

@@ -8,12 +8,9 @@ import (
 )
 
 func init() {
-	pMatmul = op.RegisterPrim(op.Prim{Name: "matmul", Doc: "batched matrix product, with bias and activation", NIn: -1, SaveIn: 3, Infer: matmulInfer,
+	pMatmul = op.RegisterPrim(op.Prim{Name: "matmul", Doc: "batched matrix product, with bias", NIn: -1, SaveIn: 3, Infer: matmulInfer,
 		SaveFor: swapped,
 		VJP: func(c *op.VJPCall) []op.Val {
-			if c.Attr[1] != 0 {
-				panic("BUG: matmul: a fused activation has no gradient; emit it as its own primitive")
-			}
 			b, g := c.B, c.Cot[0]
 			out := make([]op.Val, len(c.In))
 			if c.Need[0] {
@@ -41,9 +38,9 @@ func init() {
 func productLike(b op.Builder, like, x, y op.Val) op.Val {
 	st := like.L().Stride
 	if n := len(st); st[n-1] != 1 && st[n-2] == 1 {
-		return Transpose(b, Matmul(b, Transpose(b, y, -1, -2), Transpose(b, x, -1, -2), op.Val{}, 0), -1, -2)
+		return Transpose(b, Matmul(b, Transpose(b, y, -1, -2), Transpose(b, x, -1, -2), op.Val{}), -1, -2)
 	}
-	return Matmul(b, x, y, op.Val{}, 0)
+	return Matmul(b, x, y, op.Val{})
 }
 
 func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {

@@ -313,7 +313,7 @@ func recurrenceVJP(c *op.VJPCall) []op.Val {
 		s := gp.Shape()
 		entering := Slice(b, x.states, 0, flag(x.backwards), s[0]+flag(x.backwards), 1)
 		rows := func(v op.Val) op.Val { return Reshape(b, v, []int64{s[0] * s[1], v.Shape()[2]}) }
-		out[1] = Matmul(b, Transpose(b, rows(gp), 0, 1), rows(entering), op.Val{}, 0)
+		out[1] = Matmul(b, Transpose(b, rows(gp), 0, 1), rows(entering), op.Val{})
 	}
 	if n := len(c.In) - 1; c.Attr[2] != 0 && c.Need[n] {
 		out[n] = Sum(b, gp, []int64{0, 1})
@@ -387,7 +387,7 @@ func (l *layerGrad) elementary() (gx, gp, gh, gc op.Val) {
 		}
 		d := cellGradient(b, l.r, planes, state, h, gc, at(l.gkept, t))
 		xs[t], ps[t] = Unsqueeze(b, Cat(b, d.x, 1), 0), Unsqueeze(b, Cat(b, d.p, 1), 0)
-		gh = Matmul(b, Select(b, ps[t], 0, 0), l.w, op.Val{}, 0)
+		gh = Matmul(b, Select(b, ps[t], 0, 0), l.w, op.Val{})
 		if l.r == op.LSTM {
 			gc = d.state
 		} else {

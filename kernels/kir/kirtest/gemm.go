@@ -21,17 +21,47 @@ func (c *GemmCase) Copy() *GemmCase {
 	return &d
 }
 
+// Epilogue makes one of five functions of a product of type t, and with residual adds an operand to what that gives; nil for neither.
+func Epilogue(t ir.DType, function int, residual bool) *kir.Kernel {
+	if !t.IsFloat() {
+		function %= 2
+	}
+	if function == 0 && !residual {
+		return nil
+	}
+	operands := 0
+	if residual {
+		operands = 1
+	}
+	b, v, x, finish := kir.NewEpilogue(t, operands)
+	ct := t.ComputeType()
+	switch function {
+	case 1:
+		v = b.Max(v, b.Int(ct, 0))
+	case 2: // rounded twice
+		v = b.Mul(b.Narrow(t, b.Mul(v, b.Float(ct, 0.7))), v)
+	case 3:
+		v = b.Div(v, b.Add(b.Float(ct, 1), b.Un(kir.OpExp, b.Neg(v))))
+	case 4:
+		v = b.Fma(v, b.Un(kir.OpErf, v), b.Float(ct, 0.5))
+	}
+	if residual {
+		if function > 0 {
+			v = b.Narrow(t, v)
+		}
+		v = b.Add(v, x[0])
+	}
+	return finish(v)
+}
+
 // RandomGemm is a product of about m x n x k with random stride orders, batch,
-// bias and activation; aligned rounds everything up to multiples of four.
+// bias and epilogue; aligned rounds everything up to multiples of four.
 func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
 	if aligned {
 		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
 	}
-	g := &kir.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0, Residual: r.IntN(3) == 0 && (t == ir.F32 || t == ir.F64)}
-	g.Act = kir.Activation(r.IntN(5))
-	if !t.IsFloat() {
-		g.Act = []kir.Activation{kir.ActNone, kir.ActRelu}[r.IntN(2)]
-	}
+	g := &kir.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0}
+	g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(3) == 0)
 	gen := &gen{r: r, b: kir.NewBuilder("gemm", 0, 0)}
 	c := &GemmCase{Gemm: g}
 	batch := make([]int64, g.Batch)
@@ -89,7 +119,7 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	if g.CStrided {
 		size = matrix(m, n, r.IntN(2) == 0, false, rowCol)
 	}
-	if g.Residual {
+	for range c.Gemm.Layout().BufOperands {
 		gen.fill(t, size)
 	}
 	gen.buffer(t, kir.Write, size)

@@ -18,36 +18,6 @@ struct Params {
 @group(0) @binding(4) var<uniform> P: Params;
 var<workgroup> s0: array<vec4<f32>, 288>;
 var<workgroup> s1: array<vec4<f32>, 544>;
-fn is_nan_f32x4(x: vec4<f32>) -> vec4<bool> {
-  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
-}
-fn our_exp_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let hi = x * vec4<f32>(1.4426950408889634);
-  let lo = fma(x, vec4<f32>(1.925963033500634e-08), fma(x, vec4<f32>(1.4426950408889634), -hi));
-  return exp2(hi) * fma(select(lo, vec4<f32>(0.0), abs(hi) > vec4<f32>(200.0)), vec4<f32>(0.6931471805599453), vec4<f32>(1.0));
-}
-fn erf_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let t = min(abs(x), vec4<f32>(4.0));
-  let s = x * x;
-  var p = vec4<f32>(7.882497448008507e-05);
-  p = fma(p, s, vec4<f32>(-0.0008018855005502701));
-  p = fma(p, s, vec4<f32>(0.005189312156289816));
-  p = fma(p, s, vec4<f32>(-0.02685432881116867));
-  p = fma(p, s, vec4<f32>(0.11283597350120544));
-  p = fma(p, s, vec4<f32>(-0.3761262595653534));
-  p = fma(p, s, vec4<f32>(1.1283791065216064));
-  var q = vec4<f32>(-1.3633129128720611e-05);
-  q = fma(q, t, vec4<f32>(0.0003234540345147252));
-  q = fma(q, t, vec4<f32>(-0.0034814788959920406));
-  q = fma(q, t, vec4<f32>(0.022804604843258858));
-  q = fma(q, t, vec4<f32>(-0.10375356674194336));
-  q = fma(q, t, vec4<f32>(-0.6384937167167664));
-  q = fma(q, t, vec4<f32>(-1.1263688802719116));
-  q = fma(q, t, vec4<f32>(-0.0006221142830327153));
-  let far = vec4<f32>(1.0) - our_exp_f32x4(q);
-  let y = select(select(far, -far, x < vec4<f32>(0.0)), x * p, t < vec4<f32>(1.0));
-  return select(y, x, is_nan_f32x4(x));
-}
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
@@ -270,32 +240,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (((v126 < P.p0) & (v116 < P.p1))) {
     let v127 = (v126 * P.p1);
     let v128 = (v47 + v125);
-    let v129 = ((vec4<f32>(0.5f) * v128) * (vec4<f32>(1f) + erf_f32x4((v128 * vec4<f32>(0.70710677f)))));
-    let v130 = i32(u32((v127 + v116)) / u32(4i));
-    b3[v130] = v129;
+    let v129 = i32(u32((v127 + v116)) / u32(4i));
+    let v130 = (-v128);
+    let v131 = exp(v130);
+    let v132 = (v131 + vec4<f32>(1f));
+    let v133 = (v128 / v132);
+    b3[v129] = v133;
   }
-  let v131 = (v8 + (v15 + 1i));
-  if (((v131 < P.p0) & (v116 < P.p1))) {
-    let v132 = (v131 * P.p1);
-    let v133 = (v48 + v125);
-    let v134 = ((vec4<f32>(0.5f) * v133) * (vec4<f32>(1f) + erf_f32x4((v133 * vec4<f32>(0.70710677f)))));
-    let v135 = i32(u32((v132 + v116)) / u32(4i));
-    b3[v135] = v134;
+  let v134 = (v8 + (v15 + 1i));
+  if (((v134 < P.p0) & (v116 < P.p1))) {
+    let v135 = (v134 * P.p1);
+    let v136 = (v48 + v125);
+    let v137 = i32(u32((v135 + v116)) / u32(4i));
+    let v138 = (-v136);
+    let v139 = exp(v138);
+    let v140 = (v139 + vec4<f32>(1f));
+    let v141 = (v136 / v140);
+    b3[v137] = v141;
   }
-  let v136 = (v8 + (v15 + 2i));
-  if (((v136 < P.p0) & (v116 < P.p1))) {
-    let v137 = (v136 * P.p1);
-    let v138 = (v49 + v125);
-    let v139 = ((vec4<f32>(0.5f) * v138) * (vec4<f32>(1f) + erf_f32x4((v138 * vec4<f32>(0.70710677f)))));
-    let v140 = i32(u32((v137 + v116)) / u32(4i));
-    b3[v140] = v139;
+  let v142 = (v8 + (v15 + 2i));
+  if (((v142 < P.p0) & (v116 < P.p1))) {
+    let v143 = (v142 * P.p1);
+    let v144 = (v49 + v125);
+    let v145 = i32(u32((v143 + v116)) / u32(4i));
+    let v146 = (-v144);
+    let v147 = exp(v146);
+    let v148 = (v147 + vec4<f32>(1f));
+    let v149 = (v144 / v148);
+    b3[v145] = v149;
   }
-  let v141 = (v8 + (v15 + 3i));
-  if (((v141 < P.p0) & (v116 < P.p1))) {
-    let v142 = (v141 * P.p1);
-    let v143 = (v50 + v125);
-    let v144 = ((vec4<f32>(0.5f) * v143) * (vec4<f32>(1f) + erf_f32x4((v143 * vec4<f32>(0.70710677f)))));
-    let v145 = i32(u32((v142 + v116)) / u32(4i));
-    b3[v145] = v144;
+  let v150 = (v8 + (v15 + 3i));
+  if (((v150 < P.p0) & (v116 < P.p1))) {
+    let v151 = (v150 * P.p1);
+    let v152 = (v50 + v125);
+    let v153 = i32(u32((v151 + v116)) / u32(4i));
+    let v154 = (-v152);
+    let v155 = exp(v154);
+    let v156 = (v155 + vec4<f32>(1f));
+    let v157 = (v152 / v156);
+    b3[v153] = v157;
   }
 }

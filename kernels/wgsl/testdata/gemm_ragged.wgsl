@@ -19,36 +19,6 @@ struct Params {
 @group(0) @binding(5) var<uniform> P: Params;
 var<workgroup> s0: array<vec4<f32>, 288>;
 var<workgroup> s1: array<vec4<f32>, 544>;
-fn is_nan_f32x4(x: vec4<f32>) -> vec4<bool> {
-  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
-}
-fn our_exp_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let hi = x * vec4<f32>(1.4426950408889634);
-  let lo = fma(x, vec4<f32>(1.925963033500634e-08), fma(x, vec4<f32>(1.4426950408889634), -hi));
-  return exp2(hi) * fma(select(lo, vec4<f32>(0.0), abs(hi) > vec4<f32>(200.0)), vec4<f32>(0.6931471805599453), vec4<f32>(1.0));
-}
-fn erf_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let t = min(abs(x), vec4<f32>(4.0));
-  let s = x * x;
-  var p = vec4<f32>(7.882497448008507e-05);
-  p = fma(p, s, vec4<f32>(-0.0008018855005502701));
-  p = fma(p, s, vec4<f32>(0.005189312156289816));
-  p = fma(p, s, vec4<f32>(-0.02685432881116867));
-  p = fma(p, s, vec4<f32>(0.11283597350120544));
-  p = fma(p, s, vec4<f32>(-0.3761262595653534));
-  p = fma(p, s, vec4<f32>(1.1283791065216064));
-  var q = vec4<f32>(-1.3633129128720611e-05);
-  q = fma(q, t, vec4<f32>(0.0003234540345147252));
-  q = fma(q, t, vec4<f32>(-0.0034814788959920406));
-  q = fma(q, t, vec4<f32>(0.022804604843258858));
-  q = fma(q, t, vec4<f32>(-0.10375356674194336));
-  q = fma(q, t, vec4<f32>(-0.6384937167167664));
-  q = fma(q, t, vec4<f32>(-1.1263688802719116));
-  q = fma(q, t, vec4<f32>(-0.0006221142830327153));
-  let far = vec4<f32>(1.0) - our_exp_f32x4(q);
-  let y = select(select(far, -far, x < vec4<f32>(0.0)), x * p, t < vec4<f32>(1.0));
-  return select(y, x, is_nan_f32x4(x));
-}
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
@@ -383,45 +353,42 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   let v215 = vec4<f32>(v208, v210, v212, v214);
   let v216 = i32(u32((v205 + v16)) / u32(4i));
   let v217 = (v100 + v215);
-  let v218 = ((vec4<f32>(0.5f) * v217) * (vec4<f32>(1f) + erf_f32x4((v217 * vec4<f32>(0.70710677f)))));
-  s1[v216] = v218;
+  s1[v216] = v217;
   workgroupBarrier();
-  let v219 = i32(u32(lid) / u32(64i));
-  let v220 = i32(u32(lid) % u32(64i));
-  let v221 = (v8 + ((i32(u32(v219) / u32(4i)) * 16i) + (i32(u32(v219) % u32(4i)) * 4i)));
-  let v222 = (v9 + v220);
-  if (((v221 < P.p0) & (v222 < P.p1))) {
-    let v223 = ((v219 * 68i) + v220);
-    let v224 = s1[v223 >> 2u][v223 & 3i];
-    let v225 = ((v221 * P.p1) + v222);
-    let v226 = (v224 + b3[v225]);
-    b4[v225] = v226;
+  let v218 = i32(u32(lid) / u32(64i));
+  let v219 = i32(u32(lid) % u32(64i));
+  let v220 = (v8 + ((i32(u32(v218) / u32(4i)) * 16i) + (i32(u32(v218) % u32(4i)) * 4i)));
+  let v221 = (v9 + v219);
+  if (((v220 < P.p0) & (v221 < P.p1))) {
+    let v222 = ((v218 * 68i) + v219);
+    let v223 = s1[v222 >> 2u][v222 & 3i];
+    let v224 = ((v220 * P.p1) + v221);
+    let v225 = b3[v224];
+    let v226 = (-v223);
+    let v227 = exp(v226);
+    let v228 = (v227 + 1f);
+    let v229 = (v223 / v228);
+    let v230 = (v225 + v229);
+    b4[v224] = v230;
   }
-  let v227 = (lid + 128i);
-  let v228 = i32(u32(v227) / u32(64i));
-  let v229 = i32(u32(v227) % u32(64i));
-  let v230 = (v8 + ((i32(u32(v228) / u32(4i)) * 16i) + (i32(u32(v228) % u32(4i)) * 4i)));
-  let v231 = (v9 + v229);
-  if (((v230 < P.p0) & (v231 < P.p1))) {
-    let v232 = ((v228 * 68i) + v229);
-    let v233 = s1[v232 >> 2u][v232 & 3i];
-    let v234 = ((v230 * P.p1) + v231);
-    let v235 = (v233 + b3[v234]);
-    b4[v234] = v235;
+  let v231 = (lid + 128i);
+  let v232 = i32(u32(v231) / u32(64i));
+  let v233 = i32(u32(v231) % u32(64i));
+  let v234 = (v8 + ((i32(u32(v232) / u32(4i)) * 16i) + (i32(u32(v232) % u32(4i)) * 4i)));
+  let v235 = (v9 + v233);
+  if (((v234 < P.p0) & (v235 < P.p1))) {
+    let v236 = ((v232 * 68i) + v233);
+    let v237 = s1[v236 >> 2u][v236 & 3i];
+    let v238 = ((v234 * P.p1) + v235);
+    let v239 = b3[v238];
+    let v240 = (-v237);
+    let v241 = exp(v240);
+    let v242 = (v241 + 1f);
+    let v243 = (v237 / v242);
+    let v244 = (v239 + v243);
+    b4[v238] = v244;
   }
-  let v236 = (lid + 256i);
-  let v237 = i32(u32(v236) / u32(64i));
-  let v238 = i32(u32(v236) % u32(64i));
-  let v239 = (v8 + ((i32(u32(v237) / u32(4i)) * 16i) + (i32(u32(v237) % u32(4i)) * 4i)));
-  let v240 = (v9 + v238);
-  if (((v239 < P.p0) & (v240 < P.p1))) {
-    let v241 = ((v237 * 68i) + v238);
-    let v242 = s1[v241 >> 2u][v241 & 3i];
-    let v243 = ((v239 * P.p1) + v240);
-    let v244 = (v242 + b3[v243]);
-    b4[v243] = v244;
-  }
-  let v245 = (lid + 384i);
+  let v245 = (lid + 256i);
   let v246 = i32(u32(v245) / u32(64i));
   let v247 = i32(u32(v245) % u32(64i));
   let v248 = (v8 + ((i32(u32(v246) / u32(4i)) * 16i) + (i32(u32(v246) % u32(4i)) * 4i)));
@@ -430,166 +397,245 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
     let v250 = ((v246 * 68i) + v247);
     let v251 = s1[v250 >> 2u][v250 & 3i];
     let v252 = ((v248 * P.p1) + v249);
-    let v253 = (v251 + b3[v252]);
-    b4[v252] = v253;
+    let v253 = b3[v252];
+    let v254 = (-v251);
+    let v255 = exp(v254);
+    let v256 = (v255 + 1f);
+    let v257 = (v251 / v256);
+    let v258 = (v253 + v257);
+    b4[v252] = v258;
+  }
+  let v259 = (lid + 384i);
+  let v260 = i32(u32(v259) / u32(64i));
+  let v261 = i32(u32(v259) % u32(64i));
+  let v262 = (v8 + ((i32(u32(v260) / u32(4i)) * 16i) + (i32(u32(v260) % u32(4i)) * 4i)));
+  let v263 = (v9 + v261);
+  if (((v262 < P.p0) & (v263 < P.p1))) {
+    let v264 = ((v260 * 68i) + v261);
+    let v265 = s1[v264 >> 2u][v264 & 3i];
+    let v266 = ((v262 * P.p1) + v263);
+    let v267 = b3[v266];
+    let v268 = (-v265);
+    let v269 = exp(v268);
+    let v270 = (v269 + 1f);
+    let v271 = (v265 / v270);
+    let v272 = (v267 + v271);
+    b4[v266] = v272;
   }
   workgroupBarrier();
-  let v254 = i32(u32((v205 + v16)) / u32(4i));
-  let v255 = (v101 + v215);
-  let v256 = ((vec4<f32>(0.5f) * v255) * (vec4<f32>(1f) + erf_f32x4((v255 * vec4<f32>(0.70710677f)))));
-  s1[v254] = v256;
+  let v273 = i32(u32((v205 + v16)) / u32(4i));
+  let v274 = (v101 + v215);
+  s1[v273] = v274;
   workgroupBarrier();
-  let v257 = i32(u32(lid) / u32(64i));
-  let v258 = i32(u32(lid) % u32(64i));
-  let v259 = ((v8 + ((i32(u32(v257) / u32(4i)) * 16i) + (i32(u32(v257) % u32(4i)) * 4i))) + 1i);
-  let v260 = (v9 + v258);
-  if (((v259 < P.p0) & (v260 < P.p1))) {
-    let v261 = ((v257 * 68i) + v258);
-    let v262 = s1[v261 >> 2u][v261 & 3i];
-    let v263 = ((v259 * P.p1) + v260);
-    let v264 = (v262 + b3[v263]);
-    b4[v263] = v264;
-  }
-  let v265 = (lid + 128i);
-  let v266 = i32(u32(v265) / u32(64i));
-  let v267 = i32(u32(v265) % u32(64i));
-  let v268 = ((v8 + ((i32(u32(v266) / u32(4i)) * 16i) + (i32(u32(v266) % u32(4i)) * 4i))) + 1i);
-  let v269 = (v9 + v267);
-  if (((v268 < P.p0) & (v269 < P.p1))) {
-    let v270 = ((v266 * 68i) + v267);
-    let v271 = s1[v270 >> 2u][v270 & 3i];
-    let v272 = ((v268 * P.p1) + v269);
-    let v273 = (v271 + b3[v272]);
-    b4[v272] = v273;
-  }
-  let v274 = (lid + 256i);
-  let v275 = i32(u32(v274) / u32(64i));
-  let v276 = i32(u32(v274) % u32(64i));
+  let v275 = i32(u32(lid) / u32(64i));
+  let v276 = i32(u32(lid) % u32(64i));
   let v277 = ((v8 + ((i32(u32(v275) / u32(4i)) * 16i) + (i32(u32(v275) % u32(4i)) * 4i))) + 1i);
   let v278 = (v9 + v276);
   if (((v277 < P.p0) & (v278 < P.p1))) {
     let v279 = ((v275 * 68i) + v276);
     let v280 = s1[v279 >> 2u][v279 & 3i];
     let v281 = ((v277 * P.p1) + v278);
-    let v282 = (v280 + b3[v281]);
-    b4[v281] = v282;
+    let v282 = b3[v281];
+    let v283 = (-v280);
+    let v284 = exp(v283);
+    let v285 = (v284 + 1f);
+    let v286 = (v280 / v285);
+    let v287 = (v282 + v286);
+    b4[v281] = v287;
   }
-  let v283 = (lid + 384i);
-  let v284 = i32(u32(v283) / u32(64i));
-  let v285 = i32(u32(v283) % u32(64i));
-  let v286 = ((v8 + ((i32(u32(v284) / u32(4i)) * 16i) + (i32(u32(v284) % u32(4i)) * 4i))) + 1i);
-  let v287 = (v9 + v285);
-  if (((v286 < P.p0) & (v287 < P.p1))) {
-    let v288 = ((v284 * 68i) + v285);
-    let v289 = s1[v288 >> 2u][v288 & 3i];
-    let v290 = ((v286 * P.p1) + v287);
-    let v291 = (v289 + b3[v290]);
-    b4[v290] = v291;
+  let v288 = (lid + 128i);
+  let v289 = i32(u32(v288) / u32(64i));
+  let v290 = i32(u32(v288) % u32(64i));
+  let v291 = ((v8 + ((i32(u32(v289) / u32(4i)) * 16i) + (i32(u32(v289) % u32(4i)) * 4i))) + 1i);
+  let v292 = (v9 + v290);
+  if (((v291 < P.p0) & (v292 < P.p1))) {
+    let v293 = ((v289 * 68i) + v290);
+    let v294 = s1[v293 >> 2u][v293 & 3i];
+    let v295 = ((v291 * P.p1) + v292);
+    let v296 = b3[v295];
+    let v297 = (-v294);
+    let v298 = exp(v297);
+    let v299 = (v298 + 1f);
+    let v300 = (v294 / v299);
+    let v301 = (v296 + v300);
+    b4[v295] = v301;
   }
-  workgroupBarrier();
-  let v292 = i32(u32((v205 + v16)) / u32(4i));
-  let v293 = (v102 + v215);
-  let v294 = ((vec4<f32>(0.5f) * v293) * (vec4<f32>(1f) + erf_f32x4((v293 * vec4<f32>(0.70710677f)))));
-  s1[v292] = v294;
-  workgroupBarrier();
-  let v295 = i32(u32(lid) / u32(64i));
-  let v296 = i32(u32(lid) % u32(64i));
-  let v297 = ((v8 + ((i32(u32(v295) / u32(4i)) * 16i) + (i32(u32(v295) % u32(4i)) * 4i))) + 2i);
-  let v298 = (v9 + v296);
-  if (((v297 < P.p0) & (v298 < P.p1))) {
-    let v299 = ((v295 * 68i) + v296);
-    let v300 = s1[v299 >> 2u][v299 & 3i];
-    let v301 = ((v297 * P.p1) + v298);
-    let v302 = (v300 + b3[v301]);
-    b4[v301] = v302;
+  let v302 = (lid + 256i);
+  let v303 = i32(u32(v302) / u32(64i));
+  let v304 = i32(u32(v302) % u32(64i));
+  let v305 = ((v8 + ((i32(u32(v303) / u32(4i)) * 16i) + (i32(u32(v303) % u32(4i)) * 4i))) + 1i);
+  let v306 = (v9 + v304);
+  if (((v305 < P.p0) & (v306 < P.p1))) {
+    let v307 = ((v303 * 68i) + v304);
+    let v308 = s1[v307 >> 2u][v307 & 3i];
+    let v309 = ((v305 * P.p1) + v306);
+    let v310 = b3[v309];
+    let v311 = (-v308);
+    let v312 = exp(v311);
+    let v313 = (v312 + 1f);
+    let v314 = (v308 / v313);
+    let v315 = (v310 + v314);
+    b4[v309] = v315;
   }
-  let v303 = (lid + 128i);
-  let v304 = i32(u32(v303) / u32(64i));
-  let v305 = i32(u32(v303) % u32(64i));
-  let v306 = ((v8 + ((i32(u32(v304) / u32(4i)) * 16i) + (i32(u32(v304) % u32(4i)) * 4i))) + 2i);
-  let v307 = (v9 + v305);
-  if (((v306 < P.p0) & (v307 < P.p1))) {
-    let v308 = ((v304 * 68i) + v305);
-    let v309 = s1[v308 >> 2u][v308 & 3i];
-    let v310 = ((v306 * P.p1) + v307);
-    let v311 = (v309 + b3[v310]);
-    b4[v310] = v311;
-  }
-  let v312 = (lid + 256i);
-  let v313 = i32(u32(v312) / u32(64i));
-  let v314 = i32(u32(v312) % u32(64i));
-  let v315 = ((v8 + ((i32(u32(v313) / u32(4i)) * 16i) + (i32(u32(v313) % u32(4i)) * 4i))) + 2i);
-  let v316 = (v9 + v314);
-  if (((v315 < P.p0) & (v316 < P.p1))) {
-    let v317 = ((v313 * 68i) + v314);
-    let v318 = s1[v317 >> 2u][v317 & 3i];
-    let v319 = ((v315 * P.p1) + v316);
-    let v320 = (v318 + b3[v319]);
-    b4[v319] = v320;
-  }
-  let v321 = (lid + 384i);
-  let v322 = i32(u32(v321) / u32(64i));
-  let v323 = i32(u32(v321) % u32(64i));
-  let v324 = ((v8 + ((i32(u32(v322) / u32(4i)) * 16i) + (i32(u32(v322) % u32(4i)) * 4i))) + 2i);
-  let v325 = (v9 + v323);
-  if (((v324 < P.p0) & (v325 < P.p1))) {
-    let v326 = ((v322 * 68i) + v323);
-    let v327 = s1[v326 >> 2u][v326 & 3i];
-    let v328 = ((v324 * P.p1) + v325);
-    let v329 = (v327 + b3[v328]);
-    b4[v328] = v329;
+  let v316 = (lid + 384i);
+  let v317 = i32(u32(v316) / u32(64i));
+  let v318 = i32(u32(v316) % u32(64i));
+  let v319 = ((v8 + ((i32(u32(v317) / u32(4i)) * 16i) + (i32(u32(v317) % u32(4i)) * 4i))) + 1i);
+  let v320 = (v9 + v318);
+  if (((v319 < P.p0) & (v320 < P.p1))) {
+    let v321 = ((v317 * 68i) + v318);
+    let v322 = s1[v321 >> 2u][v321 & 3i];
+    let v323 = ((v319 * P.p1) + v320);
+    let v324 = b3[v323];
+    let v325 = (-v322);
+    let v326 = exp(v325);
+    let v327 = (v326 + 1f);
+    let v328 = (v322 / v327);
+    let v329 = (v324 + v328);
+    b4[v323] = v329;
   }
   workgroupBarrier();
   let v330 = i32(u32((v205 + v16)) / u32(4i));
-  let v331 = (v103 + v215);
-  let v332 = ((vec4<f32>(0.5f) * v331) * (vec4<f32>(1f) + erf_f32x4((v331 * vec4<f32>(0.70710677f)))));
-  s1[v330] = v332;
+  let v331 = (v102 + v215);
+  s1[v330] = v331;
   workgroupBarrier();
-  let v333 = i32(u32(lid) / u32(64i));
-  let v334 = i32(u32(lid) % u32(64i));
-  let v335 = ((v8 + ((i32(u32(v333) / u32(4i)) * 16i) + (i32(u32(v333) % u32(4i)) * 4i))) + 3i);
-  let v336 = (v9 + v334);
-  if (((v335 < P.p0) & (v336 < P.p1))) {
-    let v337 = ((v333 * 68i) + v334);
-    let v338 = s1[v337 >> 2u][v337 & 3i];
-    let v339 = ((v335 * P.p1) + v336);
-    let v340 = (v338 + b3[v339]);
-    b4[v339] = v340;
+  let v332 = i32(u32(lid) / u32(64i));
+  let v333 = i32(u32(lid) % u32(64i));
+  let v334 = ((v8 + ((i32(u32(v332) / u32(4i)) * 16i) + (i32(u32(v332) % u32(4i)) * 4i))) + 2i);
+  let v335 = (v9 + v333);
+  if (((v334 < P.p0) & (v335 < P.p1))) {
+    let v336 = ((v332 * 68i) + v333);
+    let v337 = s1[v336 >> 2u][v336 & 3i];
+    let v338 = ((v334 * P.p1) + v335);
+    let v339 = b3[v338];
+    let v340 = (-v337);
+    let v341 = exp(v340);
+    let v342 = (v341 + 1f);
+    let v343 = (v337 / v342);
+    let v344 = (v339 + v343);
+    b4[v338] = v344;
   }
-  let v341 = (lid + 128i);
-  let v342 = i32(u32(v341) / u32(64i));
-  let v343 = i32(u32(v341) % u32(64i));
-  let v344 = ((v8 + ((i32(u32(v342) / u32(4i)) * 16i) + (i32(u32(v342) % u32(4i)) * 4i))) + 3i);
-  let v345 = (v9 + v343);
-  if (((v344 < P.p0) & (v345 < P.p1))) {
-    let v346 = ((v342 * 68i) + v343);
-    let v347 = s1[v346 >> 2u][v346 & 3i];
-    let v348 = ((v344 * P.p1) + v345);
-    let v349 = (v347 + b3[v348]);
-    b4[v348] = v349;
+  let v345 = (lid + 128i);
+  let v346 = i32(u32(v345) / u32(64i));
+  let v347 = i32(u32(v345) % u32(64i));
+  let v348 = ((v8 + ((i32(u32(v346) / u32(4i)) * 16i) + (i32(u32(v346) % u32(4i)) * 4i))) + 2i);
+  let v349 = (v9 + v347);
+  if (((v348 < P.p0) & (v349 < P.p1))) {
+    let v350 = ((v346 * 68i) + v347);
+    let v351 = s1[v350 >> 2u][v350 & 3i];
+    let v352 = ((v348 * P.p1) + v349);
+    let v353 = b3[v352];
+    let v354 = (-v351);
+    let v355 = exp(v354);
+    let v356 = (v355 + 1f);
+    let v357 = (v351 / v356);
+    let v358 = (v353 + v357);
+    b4[v352] = v358;
   }
-  let v350 = (lid + 256i);
-  let v351 = i32(u32(v350) / u32(64i));
-  let v352 = i32(u32(v350) % u32(64i));
-  let v353 = ((v8 + ((i32(u32(v351) / u32(4i)) * 16i) + (i32(u32(v351) % u32(4i)) * 4i))) + 3i);
-  let v354 = (v9 + v352);
-  if (((v353 < P.p0) & (v354 < P.p1))) {
-    let v355 = ((v351 * 68i) + v352);
-    let v356 = s1[v355 >> 2u][v355 & 3i];
-    let v357 = ((v353 * P.p1) + v354);
-    let v358 = (v356 + b3[v357]);
-    b4[v357] = v358;
-  }
-  let v359 = (lid + 384i);
+  let v359 = (lid + 256i);
   let v360 = i32(u32(v359) / u32(64i));
   let v361 = i32(u32(v359) % u32(64i));
-  let v362 = ((v8 + ((i32(u32(v360) / u32(4i)) * 16i) + (i32(u32(v360) % u32(4i)) * 4i))) + 3i);
+  let v362 = ((v8 + ((i32(u32(v360) / u32(4i)) * 16i) + (i32(u32(v360) % u32(4i)) * 4i))) + 2i);
   let v363 = (v9 + v361);
   if (((v362 < P.p0) & (v363 < P.p1))) {
     let v364 = ((v360 * 68i) + v361);
     let v365 = s1[v364 >> 2u][v364 & 3i];
     let v366 = ((v362 * P.p1) + v363);
-    let v367 = (v365 + b3[v366]);
-    b4[v366] = v367;
+    let v367 = b3[v366];
+    let v368 = (-v365);
+    let v369 = exp(v368);
+    let v370 = (v369 + 1f);
+    let v371 = (v365 / v370);
+    let v372 = (v367 + v371);
+    b4[v366] = v372;
+  }
+  let v373 = (lid + 384i);
+  let v374 = i32(u32(v373) / u32(64i));
+  let v375 = i32(u32(v373) % u32(64i));
+  let v376 = ((v8 + ((i32(u32(v374) / u32(4i)) * 16i) + (i32(u32(v374) % u32(4i)) * 4i))) + 2i);
+  let v377 = (v9 + v375);
+  if (((v376 < P.p0) & (v377 < P.p1))) {
+    let v378 = ((v374 * 68i) + v375);
+    let v379 = s1[v378 >> 2u][v378 & 3i];
+    let v380 = ((v376 * P.p1) + v377);
+    let v381 = b3[v380];
+    let v382 = (-v379);
+    let v383 = exp(v382);
+    let v384 = (v383 + 1f);
+    let v385 = (v379 / v384);
+    let v386 = (v381 + v385);
+    b4[v380] = v386;
+  }
+  workgroupBarrier();
+  let v387 = i32(u32((v205 + v16)) / u32(4i));
+  let v388 = (v103 + v215);
+  s1[v387] = v388;
+  workgroupBarrier();
+  let v389 = i32(u32(lid) / u32(64i));
+  let v390 = i32(u32(lid) % u32(64i));
+  let v391 = ((v8 + ((i32(u32(v389) / u32(4i)) * 16i) + (i32(u32(v389) % u32(4i)) * 4i))) + 3i);
+  let v392 = (v9 + v390);
+  if (((v391 < P.p0) & (v392 < P.p1))) {
+    let v393 = ((v389 * 68i) + v390);
+    let v394 = s1[v393 >> 2u][v393 & 3i];
+    let v395 = ((v391 * P.p1) + v392);
+    let v396 = b3[v395];
+    let v397 = (-v394);
+    let v398 = exp(v397);
+    let v399 = (v398 + 1f);
+    let v400 = (v394 / v399);
+    let v401 = (v396 + v400);
+    b4[v395] = v401;
+  }
+  let v402 = (lid + 128i);
+  let v403 = i32(u32(v402) / u32(64i));
+  let v404 = i32(u32(v402) % u32(64i));
+  let v405 = ((v8 + ((i32(u32(v403) / u32(4i)) * 16i) + (i32(u32(v403) % u32(4i)) * 4i))) + 3i);
+  let v406 = (v9 + v404);
+  if (((v405 < P.p0) & (v406 < P.p1))) {
+    let v407 = ((v403 * 68i) + v404);
+    let v408 = s1[v407 >> 2u][v407 & 3i];
+    let v409 = ((v405 * P.p1) + v406);
+    let v410 = b3[v409];
+    let v411 = (-v408);
+    let v412 = exp(v411);
+    let v413 = (v412 + 1f);
+    let v414 = (v408 / v413);
+    let v415 = (v410 + v414);
+    b4[v409] = v415;
+  }
+  let v416 = (lid + 256i);
+  let v417 = i32(u32(v416) / u32(64i));
+  let v418 = i32(u32(v416) % u32(64i));
+  let v419 = ((v8 + ((i32(u32(v417) / u32(4i)) * 16i) + (i32(u32(v417) % u32(4i)) * 4i))) + 3i);
+  let v420 = (v9 + v418);
+  if (((v419 < P.p0) & (v420 < P.p1))) {
+    let v421 = ((v417 * 68i) + v418);
+    let v422 = s1[v421 >> 2u][v421 & 3i];
+    let v423 = ((v419 * P.p1) + v420);
+    let v424 = b3[v423];
+    let v425 = (-v422);
+    let v426 = exp(v425);
+    let v427 = (v426 + 1f);
+    let v428 = (v422 / v427);
+    let v429 = (v424 + v428);
+    b4[v423] = v429;
+  }
+  let v430 = (lid + 384i);
+  let v431 = i32(u32(v430) / u32(64i));
+  let v432 = i32(u32(v430) % u32(64i));
+  let v433 = ((v8 + ((i32(u32(v431) / u32(4i)) * 16i) + (i32(u32(v431) % u32(4i)) * 4i))) + 3i);
+  let v434 = (v9 + v432);
+  if (((v433 < P.p0) & (v434 < P.p1))) {
+    let v435 = ((v431 * 68i) + v432);
+    let v436 = s1[v435 >> 2u][v435 & 3i];
+    let v437 = ((v433 * P.p1) + v434);
+    let v438 = b3[v437];
+    let v439 = (-v436);
+    let v440 = exp(v439);
+    let v441 = (v440 + 1f);
+    let v442 = (v436 / v441);
+    let v443 = (v438 + v442);
+    b4[v437] = v443;
   }
 }

@@ -18,36 +18,6 @@ struct Params {
 @group(0) @binding(4) var<uniform> P: Params;
 var<workgroup> s0: array<vec4<f32>, 72>;
 var<workgroup> s1: array<vec4<f32>, 72>;
-fn is_nan_f32x4(x: vec4<f32>) -> vec4<bool> {
-  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
-}
-fn our_exp_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let hi = x * vec4<f32>(1.4426950408889634);
-  let lo = fma(x, vec4<f32>(1.925963033500634e-08), fma(x, vec4<f32>(1.4426950408889634), -hi));
-  return exp2(hi) * fma(select(lo, vec4<f32>(0.0), abs(hi) > vec4<f32>(200.0)), vec4<f32>(0.6931471805599453), vec4<f32>(1.0));
-}
-fn erf_f32x4(x: vec4<f32>) -> vec4<f32> {
-  let t = min(abs(x), vec4<f32>(4.0));
-  let s = x * x;
-  var p = vec4<f32>(7.882497448008507e-05);
-  p = fma(p, s, vec4<f32>(-0.0008018855005502701));
-  p = fma(p, s, vec4<f32>(0.005189312156289816));
-  p = fma(p, s, vec4<f32>(-0.02685432881116867));
-  p = fma(p, s, vec4<f32>(0.11283597350120544));
-  p = fma(p, s, vec4<f32>(-0.3761262595653534));
-  p = fma(p, s, vec4<f32>(1.1283791065216064));
-  var q = vec4<f32>(-1.3633129128720611e-05);
-  q = fma(q, t, vec4<f32>(0.0003234540345147252));
-  q = fma(q, t, vec4<f32>(-0.0034814788959920406));
-  q = fma(q, t, vec4<f32>(0.022804604843258858));
-  q = fma(q, t, vec4<f32>(-0.10375356674194336));
-  q = fma(q, t, vec4<f32>(-0.6384937167167664));
-  q = fma(q, t, vec4<f32>(-1.1263688802719116));
-  q = fma(q, t, vec4<f32>(-0.0006221142830327153));
-  let far = vec4<f32>(1.0) - our_exp_f32x4(q);
-  let y = select(select(far, -far, x < vec4<f32>(0.0)), x * p, t < vec4<f32>(1.0));
-  return select(y, x, is_nan_f32x4(x));
-}
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {
   let gid = i32(wg.y * 32768u + wg.x);
@@ -132,32 +102,44 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) l
   if (((v63 < P.p0) & (v53 < P.p1))) {
     let v64 = (v63 * P.p1);
     let v65 = (v36 + v62);
-    let v66 = ((vec4<f32>(0.5f) * v65) * (vec4<f32>(1f) + erf_f32x4((v65 * vec4<f32>(0.70710677f)))));
-    let v67 = i32(u32((v64 + v53)) / u32(4i));
-    b3[v67] = v66;
+    let v66 = i32(u32((v64 + v53)) / u32(4i));
+    let v67 = (-v65);
+    let v68 = exp(v67);
+    let v69 = (v68 + vec4<f32>(1f));
+    let v70 = (v65 / v69);
+    b3[v66] = v70;
   }
-  let v68 = (v8 + (v15 + 1i));
-  if (((v68 < P.p0) & (v53 < P.p1))) {
-    let v69 = (v68 * P.p1);
-    let v70 = (v37 + v62);
-    let v71 = ((vec4<f32>(0.5f) * v70) * (vec4<f32>(1f) + erf_f32x4((v70 * vec4<f32>(0.70710677f)))));
-    let v72 = i32(u32((v69 + v53)) / u32(4i));
-    b3[v72] = v71;
+  let v71 = (v8 + (v15 + 1i));
+  if (((v71 < P.p0) & (v53 < P.p1))) {
+    let v72 = (v71 * P.p1);
+    let v73 = (v37 + v62);
+    let v74 = i32(u32((v72 + v53)) / u32(4i));
+    let v75 = (-v73);
+    let v76 = exp(v75);
+    let v77 = (v76 + vec4<f32>(1f));
+    let v78 = (v73 / v77);
+    b3[v74] = v78;
   }
-  let v73 = (v8 + (v15 + 2i));
-  if (((v73 < P.p0) & (v53 < P.p1))) {
-    let v74 = (v73 * P.p1);
-    let v75 = (v38 + v62);
-    let v76 = ((vec4<f32>(0.5f) * v75) * (vec4<f32>(1f) + erf_f32x4((v75 * vec4<f32>(0.70710677f)))));
-    let v77 = i32(u32((v74 + v53)) / u32(4i));
-    b3[v77] = v76;
+  let v79 = (v8 + (v15 + 2i));
+  if (((v79 < P.p0) & (v53 < P.p1))) {
+    let v80 = (v79 * P.p1);
+    let v81 = (v38 + v62);
+    let v82 = i32(u32((v80 + v53)) / u32(4i));
+    let v83 = (-v81);
+    let v84 = exp(v83);
+    let v85 = (v84 + vec4<f32>(1f));
+    let v86 = (v81 / v85);
+    b3[v82] = v86;
   }
-  let v78 = (v8 + (v15 + 3i));
-  if (((v78 < P.p0) & (v53 < P.p1))) {
-    let v79 = (v78 * P.p1);
-    let v80 = (v39 + v62);
-    let v81 = ((vec4<f32>(0.5f) * v80) * (vec4<f32>(1f) + erf_f32x4((v80 * vec4<f32>(0.70710677f)))));
-    let v82 = i32(u32((v79 + v53)) / u32(4i));
-    b3[v82] = v81;
+  let v87 = (v8 + (v15 + 3i));
+  if (((v87 < P.p0) & (v53 < P.p1))) {
+    let v88 = (v87 * P.p1);
+    let v89 = (v39 + v62);
+    let v90 = i32(u32((v88 + v53)) / u32(4i));
+    let v91 = (-v89);
+    let v92 = exp(v91);
+    let v93 = (v92 + vec4<f32>(1f));
+    let v94 = (v89 / v93);
+    b3[v90] = v94;
   }
 }

@@ -4,12 +4,16 @@ Every program of :mod:`torchlette.testing.programs` runs on each named device, u
 installed, and with ``--interpreter`` through the kernel interpreter. Values, shapes, gradients and the
 class of an error must agree; uniform and integer draws must agree bit for bit among our own devices. A failure is
 shrunk.
+
+With ``--hold`` the models of :mod:`torchlette.testing.holding` run instead: whether an intermediate is held, dropped or
+read early must not change a bit, in any float dtype, on each named device.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import math
 import os
 import subprocess
@@ -17,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import torchlette
+from torchlette.testing import holding
 from torchlette.testing.programs import Outcome, Program, Step, generate, run
 
 __all__ = ["difference", "main", "mismatch", "shrink"]
@@ -157,6 +162,34 @@ def shrink(program: Program, fails: Callable[[Program], bool]) -> Program:
             return program
 
 
+def _shrink_model(model: holding.Model, device: str) -> holding.Model:
+    """Drop layers one by one for as long as bits still differ."""
+    i = len(model.layers)
+    while i > 0 and len(model.layers) > 1:
+        i = min(i, len(model.layers)) - 1
+        gone = model.layers[i]
+        if gone.name == "resize" and any(gone.target in layer.sources for layer in model.layers):
+            continue  # its readers need that width
+        if holding.difference(model.without(i), device):
+            model, i = model.without(i), len(model.layers)
+    return model
+
+
+def _search_held(devices: list[str], programs: int, seed: int, length: int) -> int:
+    """Run random models of every dtype under policies of holding; return the exit status."""
+    print(f"{programs} models of each dtype, held and dropped, on {', '.join(devices)}")
+    failures = 0
+    for i, device in itertools.product(range(programs), devices):
+        for dtype in holding.DTYPES[: 4 if device == "cpu" else 3]:  # float64 is the CPU's
+            model = holding.generate(seed * 1_000_003 + i, dtype, length)
+            if failures < 10 and holding.difference(model, device):
+                failures += 1
+                small = _shrink_model(model, device)
+                print(f"MISMATCH {holding.difference(small, device)} on {device}\n{small}", flush=True)
+    print(f"{failures} mismatches")
+    return 1 if failures else 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m torchlette.testing.fuzz", description=__doc__)
@@ -166,11 +199,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--devices", default="cpu")
     parser.add_argument("--interpreter", action="store_true", help="also run through the kernel interpreter")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--hold", action="store_true", help="hold, drop and read intermediates early: no bit may change")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
         return _serve()
     devices = options.devices.split(",")
+    if options.hold:
+        return _search_held(devices, options.programs, options.seed, options.length)
     others = runners(devices, options.interpreter, not options.no_torch)
     print(f"{options.programs} programs on {devices[0]} against {', '.join(others)}")
     failures = errors = 0
