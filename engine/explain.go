@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/torchlette/torchlette/engine/exec"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
@@ -81,8 +80,9 @@ func (e *Engine) explainPlan(p *plan.Plan) map[string]any {
 		caps := e.x.Places[s.Dev].Dev.Caps()
 		for j := range s.Steps {
 			st := &s.Steps[j]
-			flops, bytes := exec.Cost(st, caps)
-			k := map[string]any{"name": exec.KernelName(st), "op": plan.PrimName(p.Ops[st.Event-1]), "device": live.DeviceName(s.Dev), "flops": flops, "bytes": bytes}
+			cost := st.Op.Cost(st.Constants(), &caps.Storage)
+			k := map[string]any{"name": st.Op.Label(), "op": plan.PrimName(p.Ops[st.Event-1]), "device": live.DeviceName(s.Dev),
+				"flops": cost.Flops, "bytes": cost.Bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}

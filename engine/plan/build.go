@@ -485,28 +485,31 @@ func (b *Builder) steps(i int, x *node, res *lower.Result, dev ir.DeviceID) {
 	b.operandNumbers(x)
 	for k := range res.Launches {
 		l := &res.Launches[k]
-		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1),
-			Bufs: cut(&b.stepBufs, len(l.Bufs)), Params: cut(&b.stepParams, len(l.Params))}
+		st := device.Step{Op: l.Op, Event: uint32(i + 1), Bufs: cut(&b.stepBufs, len(l.Bufs)), Params: cut(&b.stepParams, len(l.Params))}
 		for n, lb := range l.Bufs {
 			st.Bufs[n] = b.slots[lb]
 		}
 		for n, q := range l.Params {
-			dp := device.Const(q.Value)
-			switch q.Kind {
-			case lower.OffsetOf:
-				if q.Index < len(b.offs) {
-					dp.Offset = int32(b.offs[q.Index])
-				} else if o := q.Index - len(b.offs); o == 0 && x.through != nil {
-					dp.Scalar = int32(x.throughScal)
-				}
-			case lower.ScalarOf:
-				dp.Scalar = int32(b.scs[q.Index])
-			}
-			st.Params[n] = dp
+			st.Params[n] = b.param(x, q)
 		}
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
 	}
+}
+
+// param gives a lowered node's parameter the plan's numbers.
+func (b *Builder) param(x *node, q device.Param) device.Param {
+	switch at := int(q.Index); {
+	case q.From == device.Scalar:
+		q.Index = int32(b.scs[at])
+	case q.From == device.Offset && at < len(b.offs):
+		q.Index = int32(b.offs[at])
+	case q.From == device.Offset && at == len(b.offs) && x.through != nil:
+		q.From, q.Index = device.Scalar, int32(x.throughScal)
+	case q.From == device.Offset: // of a result that is no view
+		q.From, q.Index = device.Constant, 0
+	}
+	return q
 }
 
 // cut takes n elements from the front of a block, or from a new one.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
@@ -68,7 +69,7 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []lower.Param) {
+func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []device.Param) {
 	t.Helper()
 	r := a.Rank()
 	shape := append(slices.Clone(a.Shape[:r-1]), b.Shape[r-1])
@@ -77,7 +78,7 @@ func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []lower.Param) {
 	res, err := lower.Lower(n)
 	require.NoError(t, err)
 	require.Len(t, res.Launches, 1)
-	return res.Launches[0].Gemm, res.Launches[0].Params
+	return res.Launches[0].Op.(*kir.Gemm), res.Launches[0].Params
 }
 
 // TestGemmForms: transposed operands are read where they lie, and a batch of rows
@@ -95,12 +96,12 @@ func TestGemmForms(t *testing.T) {
 	require.Zero(t, g.BUnit)
 	g, params := gemmOf(t, ir.DenseLayout([]int64{2, 6, 4, 5}), ir.InternLayout([]int64{2, 6, 5, 3}, []int64{0, 0, 3, 1}))
 	require.Zero(t, g.Batch)
-	require.Equal(t, int64(48), params[0].Value, "rows of the merged product")
+	require.EqualValues(t, 48, params[0].Bits, "rows of the merged product")
 	g, _ = gemmOf(t, ir.DenseLayout([]int64{2, 6, 4, 5}), ir.DenseLayout([]int64{2, 6, 5, 3}))
 	require.Equal(t, 1, g.Batch)
 	g, params = gemmOf(t, ir.DenseLayout([]int64{6, 1, 5}), ir.InternLayout([]int64{6, 5, 3}, []int64{0, 3, 1}))
 	require.Zero(t, g.Batch)
-	require.Equal(t, int64(6), params[0].Value)
+	require.EqualValues(t, 6, params[0].Bits)
 }
 
 // TestMatmulManyBatchDims: more batch dims than a GEMM takes are made dense first.
