@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/torchlette/torchlette/engine/exec"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/live"
 	"github.com/torchlette/torchlette/engine/op"
@@ -110,8 +109,9 @@ func (e *Engine) explainPlan(p *plan.Plan) map[string]any {
 		caps := e.x.Places[s.Dev].Dev.Caps()
 		for j := range s.Steps {
 			st := &s.Steps[j]
-			flops, bytes := exec.Cost(st, caps)
-			k := map[string]any{"name": exec.KernelName(st), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": live.DeviceName(s.Dev), "flops": flops, "bytes": bytes}
+			cost := st.Op.Cost(st.Constants(), &caps.Storage)
+			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": live.DeviceName(s.Dev),
+				"flops": cost.Flops, "bytes": cost.Bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}

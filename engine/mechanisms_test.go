@@ -138,18 +138,18 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 // noting keeps the kernels of the steps it is given.
 type noting struct {
 	*interp.Device
-	kernels map[*kir.Kernel]int
+	kernels map[kir.LaunchOp]int
 }
 
 func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
 	for _, s := range steps {
-		n.kernels[s.Kernel]++
+		n.kernels[s.Op]++
 	}
 	return n.Device.Build(steps, slots)
 }
 
 func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
-	d := &noting{interp.New(), map[*kir.Kernel]int{}}
+	d := &noting{interp.New(), map[kir.LaunchOp]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x, w := r.floats(nil, 1, 2), r.floats(nil, 1.5, 0.5)
@@ -175,7 +175,7 @@ func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
 }
 
 func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
-	d := &noting{interp.New(), map[*kir.Kernel]int{}}
+	d := &noting{interp.New(), map[kir.LaunchOp]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x := r.floats([]int64{3, 2}, 1, 2, 3, 4, 5, 6)
@@ -186,6 +186,6 @@ func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
 	assert.Equal(t, []float32{88, 112, 210, 264}, r.gradOf(w))
 	assert.Equal(t, []float32{24, 54}, r.gradOf(b))
 	for k := range d.kernels {
-		assert.False(t, k != nil && strings.HasPrefix(k.Name, "sum"), "a kernel of its own")
+		assert.False(t, k != nil && strings.HasPrefix(k.Label(), "sum"), "a kernel of its own")
 	}
 }

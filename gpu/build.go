@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -21,14 +21,11 @@ type pipeline struct {
 	words  int // size of the parameter block, in words
 }
 
-// variantKey names a form of a kernel without printing it.
+// variantKey names a form of a launch without printing it.
 type variantKey struct {
-	key       string
-	kernel    tile.Options
-	gemm      tile.GemmOptions
-	attention tile.AttentionOptions
-	sort      tile.SortOptions
-	pass      int
+	key     string
+	options any // of its code
+	pass    int
 	// Of a merged program: the number of members, 0 for none, and which buffers they
 	// share, a bit a buffer of the kernel.
 	members int
@@ -52,6 +49,7 @@ type program struct {
 	epoch        uint64 // of the group cache when groups were last looked up
 	checks       bool
 	timed, waves int // dispatches; and waves of them, which barriers part
+	handed       int // how many steps hand results from pass to pass
 	// scratch
 	bufs    []*Buffer
 	changed []bool
@@ -61,6 +59,11 @@ type program struct {
 // Bufs and Params are then those of [kir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
+	code     code          // nil where it is no dispatch
+	move     move          // of such a step
+	buffers  []kir.Buf     // what Op declares
+	params   []kir.Param   // likewise
+	checks   bool          // it may write the error word
 	index    int           // in the list given to Build
 	indices  []int         // likewise of the members
 	variants [2]variantKey // of the forms
@@ -80,7 +83,7 @@ type step struct {
 	// pass is the program, of those of the kernel, that this dispatch runs; there are passes.
 	// They hand results on in scratch memory number handover.
 	pass, passes, handover int
-	reach                  []int64 // per binding: elements reached, not counting run-time offsets; -1 unknown
+	reach                  []span // by buffer
 }
 
 // patch is a parameter word computed at run time.
@@ -98,27 +101,12 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 	}
 	p := &program{dev: d, slots: slots, last: make([]*Buffer, slots), changed: make([]bool, slots), epoch: math.MaxUint64}
 	list := make([]step, 0, len(steps))
-	reductions := 0
 	for i := range steps {
-		for _, s := range d.windows(steps[i]) {
-			s.index = i
-			passes := d.passes(s)
-			if len(passes) > 1 && s.Kind != device.RunGemm {
-				for n := range passes {
-					passes[n].handover = 1 + reductions%(handovers-1)
-				}
-				reductions++
-			}
-			list = append(list, passes...)
-		}
-	}
-	for i := range list {
-		s := &list[i]
-		s.Bufs = append([]int(nil), s.Bufs...)
-		s.Params = append([]device.Param(nil), s.Params...)
-		if err := d.prepare(p, s); err != nil {
+		parts, err := d.prepare(p, i, steps[i])
+		if err != nil {
 			return nil, err
 		}
+		list = append(list, parts...)
 	}
 	p.steps, p.waves = d.schedule(list, slots)
 	for i := range p.steps {
@@ -144,182 +132,89 @@ func (p *program) Release() {
 }
 
 // launches reports a step that is a dispatch.
-func (s *step) launches() bool {
-	return s.Kind == device.RunKernel || s.Kind == device.RunGemm || s.Kind == device.RunAttention || s.Kind == device.RunSort
-}
+func (s *step) launches() bool { return s.code != nil }
 
-func (d *Device) prepare(p *program, s *step) error {
-	for _, b := range s.Bufs {
+// prepare makes the steps of one step of the list given to Build: one for each part of its tensors and each pass. Passes
+// hand results on in scratch memory: they keep their order, and are not merged with others.
+func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) {
+	for _, b := range st.Bufs {
 		if b < 0 || b >= p.slots {
 			panic(fmt.Sprintf("BUG: gpu: buffer slot %d of %d", b, p.slots))
 		}
 	}
-	switch s.Kind {
-	case device.CopyBytes, device.FillZero:
-		return nil
-	case device.RunKernel, device.RunGemm, device.RunAttention, device.RunSort:
-	default:
-		panic(fmt.Sprintf("BUG: gpu: step kind %d", s.Kind))
+	code, move, err := d.generate(st.Op)
+	if err != nil {
+		return nil, err
 	}
-	params := constants(s.Params)
-	unaligned := constants(s.Params)
+	buffers, params := st.Op.Buffers(), st.Op.Parameters()
+	if len(st.Bufs) != len(buffers) || len(st.Params) != len(params) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: gpu: %s: %d parameters and %d buffers, want %d and %d", st.Op.Label(),
+			len(st.Params), len(st.Bufs), len(params), len(buffers))
+	}
+	st.Bufs = slices.Clone(st.Bufs)
+	if code == nil {
+		return []step{{Step: st, move: move, index: index, buffers: buffers, passes: 1}}, nil
+	}
+	var list []step
+	for _, s := range code.windows(st) {
+		s.Params = slices.Clone(s.Params)
+		s.code, s.index, s.buffers, s.params = code, index, buffers, params
+		programs, err := d.prepareForms(&s)
+		if err != nil {
+			return nil, err
+		}
+		p.checks = p.checks || s.checks
+		if s.passes = len(programs); s.passes > 1 && !code.large() {
+			s.handover = 1 + p.handed%(handovers-1)
+			p.handed++
+		}
+		for pass, proc := range programs {
+			s.pass = pass
+			s.variants[0].pass, s.variants[1].pass = pass, pass
+			s.groups = workgroups(proc, s.Constants())
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// prepareForms decides the forms of s and gives the programs of the first.
+func (d *Device) prepareForms(s *step) ([]*kir.Proc, error) {
+	params, unaligned := s.Constants(), s.Constants()
 	for i, q := range s.Params {
-		if varies(q) && s.paramKind(i) == kir.Offset {
+		if q.Varies() && s.params[i].Kind == kir.Offset {
 			s.offsets = append(s.offsets, q)
 			unaligned[i] |= 1
 		}
 	}
-	s.reach = s.reaches(params)
-	if err := d.checkSizes(s, params); err != nil {
-		return err
+	if s.reach = s.code.reach(&s.Step); s.reach == nil {
+		s.reach = slices.Repeat([]span{{hi: -1}}, len(s.Bufs))
 	}
-	p.checks = p.checks || s.checks()
-	s.variants = [2]variantKey{d.variant(s, params), d.variant(s, unaligned)}
-	proc, err := d.procOf(s, s.variants[0])
-	if err != nil {
-		return err
+	if err := s.code.check(params, s.reach); err != nil {
+		return nil, err
 	}
-	g := proc.Grid(params)
-	s.groups = uint64(g[0]) * uint64(g[1]) * uint64(g[2])
-	return nil
+	key := s.Op.Key()
+	s.variants = [2]variantKey{{key: key, options: s.code.options(params)}, {key: key, options: s.code.options(unaligned)}}
+	programs, err := d.programs(s, s.variants[0])
+	if err == nil {
+		s.checks = programs[0].Checks
+	}
+	return programs, err
 }
 
-// constants gives parameters without what Run adds.
-func constants(list []device.Param) []uint64 {
-	params := make([]uint64, len(list))
-	for i, q := range list {
-		params[i] = q.Bits
-	}
-	return params
+// workgroups is the number of them in a launch of proc.
+func workgroups(proc *kir.Proc, params []uint64) uint64 {
+	g := proc.Grid(params)
+	return uint64(g[0]) * uint64(g[1]) * uint64(g[2])
 }
+
+// writes reports that a step writes its buffer b.
+func (s *step) writes(b int) bool { return s.buffers[b].Access != kir.Read }
 
 // packed gives the values that Pack takes for form f.
-func (s *step) packed(f int) []uint64 { return append(constants(s.Params), s.ends[f]...) }
+func (s *step) packed(f int) []uint64 { return append(s.Constants(), s.ends[f]...) }
 
-// paramKind says what parameter i of a step is; all of a GEMM's are sizes, strides
-// and offsets, of which only offsets vary.
-func (s *step) paramKind(i int) kir.ParamKind {
-	switch s.Kind {
-	case device.RunKernel:
-		return s.Kernel.Params[i].Kind
-	case device.RunAttention:
-		return s.Attention.Layout().Params[i].Kind
-	case device.RunSort:
-		return s.Sort.Layout().Params[i].Kind
-	}
-	return kir.Offset
-}
-
-func (s *step) name() string {
-	switch s.Kind {
-	case device.RunKernel:
-		return s.Kernel.Name
-	case device.RunAttention:
-		return fmt.Sprintf("attention_%s", s.Attention.Type)
-	case device.RunSort:
-		return fmt.Sprintf("sort_%s", s.Sort.Type)
-	}
-	return fmt.Sprintf("gemm_%s", s.Gemm.Type)
-}
-
-// checkSizes refuses launches that 32-bit indices cannot address.
-func (d *Device) checkSizes(s *step, params []uint64) error {
-	if s.Kind == device.RunSort {
-		return d.checkSort(s, params)
-	}
-	if s.Kind != device.RunKernel {
-		return nil
-	}
-	total := int64(1)
-	for _, n := range params[:s.Kernel.Outer+s.Kernel.Inner] {
-		if n != 0 && total > math.MaxInt32/int64(n) {
-			return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got more than %d", s.name(), d.caps.Name, math.MaxInt32)
-		}
-		total *= int64(n)
-	}
-	for _, r := range s.reach {
-		if r > math.MaxInt32 {
-			return ir.Errorf(ir.ErrRuntime, "%s: a tensor has too many elements for %s: got %d, want at most %d", s.name(), d.caps.Name, r, math.MaxInt32)
-		}
-	}
-	return nil
-}
-
-// checkSort refuses operands whose room 32-bit indices cannot address.
-func (d *Device) checkSort(s *step, params []uint64) error {
-	l := s.Sort.Layout()
-	if n := params[l.Outer] * params[l.N] * params[l.Inner]; n > tile.MaxSortElements {
-		return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got %d, want at most %d", s.name(), d.caps.Name, n, tile.MaxSortElements)
-	}
-	return nil
-}
-
-// reaches bounds the elements that a kernel touches in each buffer.
-func (s *step) reaches(params []uint64) []int64 {
-	out := make([]int64, len(s.Bufs))
-	if s.Kind != device.RunKernel {
-		for i := range out {
-			out[i] = -1
-		}
-		return out
-	}
-	k := s.Kernel
-	for _, a := range k.Access {
-		r, base := accessReach(k, &a, params), int64(0)
-		if a.Offset >= 0 {
-			base = int64(params[a.Offset])
-		}
-		if r > 0 && out[a.Buf] >= 0 {
-			out[a.Buf] = max(out[a.Buf], base+r)
-		}
-	}
-	for _, e := range k.Exprs {
-		if e.Op == kir.OpLoadAt {
-			out[e.Imm] = -1
-		}
-	}
-	for i := range k.Stages {
-		for _, st := range k.Stages[i].Stores {
-			if st.Access < 0 {
-				out[st.Buf] = -1
-			}
-		}
-	}
-	return out
-}
-
-func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
-	n, span := int64(1), int64(1)
-	for dim := range k.Outer + k.Inner {
-		size := int64(params[dim])
-		if dim >= k.Outer {
-			size = max(size, 1) // results of empty rows are written
-		}
-		n *= size
-		if a.Linear {
-			continue
-		}
-		stride := int64(0)
-		switch s := a.Stride[dim]; {
-		case s == kir.Unit:
-			stride = 1
-		case s >= 0:
-			stride = int64(params[s])
-		}
-		span += max(0, (size-1)*stride)
-	}
-	if n == 0 {
-		return 0
-	}
-	if a.Linear {
-		return n
-	}
-	return span
-}
-
-// varies reports a parameter that a run sets: an offset, or a scalar (a view written
-// through takes its offset from one).
-func varies(q device.Param) bool { return q.Offset >= 0 || q.Scalar >= 0 }
+func (s *step) name() string { return s.Op.Label() }
 
 // buildForm compiles form f of s: 0 counts on run-time offsets that are multiples
 // of four, 1 does not.
@@ -342,7 +237,7 @@ func (d *Device) buildForm(s *step, f int) error {
 			continue
 		}
 		q := s.Params[w.Param]
-		if varies(q) {
+		if q.Varies() {
 			s.patches[f] = append(s.patches[f], patch{word: i, param: q, high: w.High, signed: w.Signed})
 		}
 	}
@@ -352,28 +247,6 @@ func (d *Device) buildForm(s *step, f int) error {
 // handovers is the number of scratch memories: the first is that of products, whose parts are large; reductions
 // have the others by turns, so that neighbours run side by side.
 const handovers = 4
-
-// passes makes one step of each pass of s. They follow each other in scratch memory: they
-// keep their order, and are not merged with others.
-func (d *Device) passes(s step) []step {
-	s.passes = 1
-	switch s.Kind {
-	case device.RunKernel:
-		s.passes = len(tile.Choose(s.Kernel, constants(s.Params), d.tile).Passes(s.Kernel))
-	case device.RunGemm:
-		o := d.chooseGemm(s.Gemm, constants(s.Params))
-		s.passes = o.Passes(s.Gemm)
-	case device.RunSort:
-		o := tile.ChooseSort(s.Sort, constants(s.Params), d.tile)
-		s.passes = o.Passes()
-	}
-	list := make([]step, s.passes)
-	for i := range list {
-		list[i] = s
-		list[i].pass = i
-	}
-	return list
-}
 
 // needScratch makes scratch memory number i, in which passes hand partial results on, or makes it larger.
 // Submissions under way keep the old one.
@@ -395,61 +268,35 @@ func (d *Device) needScratch(i int, bytes int64) error {
 	return nil
 }
 
-// variant names the form of a step for parameters.
-func (d *Device) variant(s *step, params []uint64) variantKey {
-	switch s.Kind {
-	case device.RunKernel:
-		return variantKey{key: kir.Key(s.Kernel), kernel: tile.Choose(s.Kernel, params, d.tile), pass: s.pass}
-	case device.RunAttention:
-		return variantKey{key: fmt.Sprint(*s.Attention), attention: tile.ChooseAttention(s.Attention, params, d.tile)}
+// programs generates the programs of a form of s, one a pass.
+func (d *Device) programs(s *step, key variantKey) ([]*kir.Proc, error) {
+	key.pass = 0
+	if list := d.procs[key]; list != nil {
+		return list, nil
 	}
-	if s.Kind == device.RunSort {
-		return variantKey{key: fmt.Sprint(*s.Sort), sort: tile.ChooseSort(s.Sort, params, d.tile), pass: s.pass}
-	}
-	return variantKey{key: s.Gemm.Key(), gemm: d.chooseGemm(s.Gemm, params), pass: s.pass}
-}
-
-// procOf generates the program of one member of s in a form.
-func (d *Device) procOf(s *step, key variantKey) (*kir.Proc, error) {
-	if p := d.procs[key]; p != nil {
-		return p, nil
-	}
-	var procs []*kir.Proc
-	var err error
-	switch s.Kind {
-	case device.RunKernel:
-		procs, err = tile.FromKernel(s.Kernel, key.kernel)
-	case device.RunAttention:
-		var p *kir.Proc
-		p, err = tile.FromAttention(s.Attention, key.attention)
-		procs = []*kir.Proc{p}
-	case device.RunSort:
-		procs, err = tile.FromSort(s.Sort, key.sort)
-	default:
-		procs, err = tile.FromGemm(s.Gemm, key.gemm)
-	}
-	if err == nil && len(procs) != s.passes {
-		err = fmt.Errorf("%d passes in this form, want %d", len(procs), s.passes)
-	}
+	list, err := s.code.programs(key.options)
 	if err != nil {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: no program for %s: %v", s.name(), d.caps.Name, err)
 	}
-	proc := procs[s.pass]
-	d.procs[key] = proc
-	return proc, nil
+	d.procs[key] = list
+	return list, nil
 }
 
 // compile gives the pipeline of form f of s, and sets the members' numbers of workgroups.
 func (d *Device) compile(s *step, f int) (*pipeline, error) {
 	key := s.variants[f]
-	proc, err := d.procOf(s, key)
+	programs, err := d.programs(s, key)
 	if err != nil {
 		return nil, err
 	}
+	if len(programs) != s.passes {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: gpu: %s: %d passes in this form, want %d", s.name(), len(programs), s.passes)
+	}
+	proc := programs[s.pass]
 	if len(s.members) > 0 {
 		var params [][]uint64
 		for i := range s.members {
-			params = append(params, constants(s.members[i].Params))
+			params = append(params, s.members[i].Constants())
 		}
 		s.ends[f] = kir.MergedEnds(proc, params)
 		key.members = len(s.members)
@@ -460,11 +307,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 		}
 	}
 	if s.passes > 1 {
-		bytes := int64(tile.ScratchBytes)
-		if s.Kind == device.RunGemm {
-			bytes = int64(key.gemm.ScratchBytes(s.Gemm, constants(s.Params)))
-		}
-		if err := d.needScratch(s.handover, bytes); err != nil {
+		if err := d.needScratch(s.handover, s.code.scratch(key.options, s.Constants())); err != nil {
 			return nil, err
 		}
 	}

@@ -38,14 +38,14 @@ type Device struct {
 	tile    tile.Caps
 	wgsl    wgsl.Options
 
-	pipelines                  map[string]*pipeline     // by WGSL text
-	kernels                    map[variantKey]*pipeline // by kernel and form
-	procs                      map[variantKey]*kir.Proc // likewise, not merged
-	uniforms                   map[*Buffer]bool         // parameter memory of programs
-	groups                     groupCache               // bind groups
-	stages                     staging                  // upload memory
-	reads                      readPool                 // readback memory
-	pending                    []Record                 // copies that the next submission begins with
+	pipelines                  map[string]*pipeline       // by WGSL text
+	kernels                    map[variantKey]*pipeline   // by kernel and form
+	procs                      map[variantKey][]*kir.Proc // likewise, of all passes, not merged
+	uniforms                   map[*Buffer]bool           // parameter memory of programs
+	groups                     groupCache                 // bind groups
+	stages                     staging                    // upload memory
+	reads                      readPool                   // readback memory
+	pending                    []Record                   // copies that the next submission begins with
 	submitted, completed, runs uint64
 	lost                       error
 
@@ -87,7 +87,7 @@ func Open(d Driver, o Options) (*Device, error) {
 		o.WaitTimeout = 2 * time.Minute
 	}
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
-		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey]*kir.Proc{}, uniforms: map[*Buffer]bool{}}
+		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*kir.Proc{}, uniforms: map[*Buffer]bool{}}
 	dev.groups.init()
 	dev.describe()
 	dev.SetAutotune(o.Autotune)

@@ -33,7 +33,7 @@ func increment(n int) device.Step {
 	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Float(ir.F32, 1)))
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}, Event: 7}
+	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}, Event: 7}
 }
 
 func code(t *testing.T, err error, want ir.Code) {
@@ -138,7 +138,7 @@ func other(n int) device.Step {
 	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Sub(b.Load(at), b.Float(ir.F32, 3)))
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
+	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
 }
 
 func TestWaitTimeout(t *testing.T) {
@@ -178,7 +178,7 @@ func towards(n int, number float64) device.Step {
 	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Add(b.Mul(b.Load(at), b.Float(ir.F32, 0.5)), b.Float(ir.F32, number)))
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
+	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
 }
 
 // TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest; the order stays, uploads come first.
@@ -234,7 +234,7 @@ func TestBindGroups(t *testing.T) {
 
 // product multiplies an m x k matrix by a k x n one.
 func product(m, n, k int) device.Step {
-	st := device.Step{Kind: device.RunGemm, Gemm: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
+	st := device.Step{Op: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
 	for _, p := range []int{m, n, k, k, 1, 0, n, 1, 0} {
 		st.Params = append(st.Params, device.Const(int64(p)))
 	}
@@ -329,7 +329,7 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, err, "only what the kernel reaches has to be visible")
 
 	b := kir.NewBuilder("nine", 1, 0)
-	st := device.Step{Kind: device.RunKernel, Params: []device.Param{device.Const(4)}}
+	st := device.Step{Params: []device.Param{device.Const(4)}}
 	sum := -1
 	for i := range 8 {
 		x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
@@ -341,7 +341,7 @@ func TestLimits(t *testing.T) {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
 	b.Map()
 	b.Store(out, sum)
-	st.Kernel, st.Bufs = b.Kernel(), append(st.Bufs, 8)
+	st.Op, st.Bufs = b.Kernel(), append(st.Bufs, 8)
 	_, err = dev.Build([]device.Step{st}, 9)
 	code(t, err, ir.ErrKernelExecution)
 	require.ErrorContains(t, err, "too many buffers")
@@ -363,8 +363,8 @@ func TestWindows(t *testing.T) {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
 	b.Map()
 	b.Store(out, b.Add(b.Mul(x, c), h))
-	p, err := dev.Build([]device.Step{{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1, 2, 3},
-		Params: []device.Param{device.Const(4), device.Const(n / 4), {Offset: 0, Scalar: -1}}}}, 4)
+	p, err := dev.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0, 1, 2, 3},
+		Params: []device.Param{device.Const(4), device.Const(n / 4), {From: device.Offset}}}}, 4)
 	require.NoError(t, err)
 	xs, hs := make([]float32, n+shift), make([]byte, 2*n)
 	for i := range xs {

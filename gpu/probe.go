@@ -131,7 +131,7 @@ func (d *Device) sumsRight(m, n int) (bool, error) {
 	for i := range values {
 		values[i] = int32(i*i + i>>4)
 	}
-	err := d.once(device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(m)), device.Const(int64(n))}},
+	err := d.once(device.Step{Op: k, Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(m)), device.Const(int64(n))}},
 		ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, m)))
 	if err != nil {
 		return false, err
@@ -163,7 +163,7 @@ func (d *Device) comparesWrong() (bool, error) {
 	b.Store(b.Linear(out, -1), sum)
 	values := []int32{-18, -5, -4, 0, 3, 4, 1 << 30, -1 << 31}
 	got := make([]int32, len(values))
-	err := d.once(device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(len(values)))}},
+	err := d.once(device.Step{Op: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(len(values)))}},
 		ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, len(values))))
 	if err != nil {
 		return false, err
@@ -207,7 +207,7 @@ func (d *Device) accuracy() (wgsl.Func, error) {
 func (d *Device) measure() (wgsl.Func, error) {
 	b := kir.NewBuilder("accuracy_probe", 1, 0)
 	xs, ys, out := b.Buf(ir.F32, kir.Read), b.Buf(ir.F32, kir.Read), b.Buf(ir.F32, kir.Write)
-	st := device.Step{Kind: device.RunKernel, Bufs: []int{0, 1, 2}, Params: []device.Param{device.Const(probePoints)}}
+	st := device.Step{Bufs: []int{0, 1, 2}, Params: []device.Param{device.Const(probePoints)}}
 	b.Map()
 	hostX, hostY := make([]float32, 0, len(probeCases)*probePoints), make([]float32, 0, len(probeCases)*probePoints)
 	for i, c := range probeCases {
@@ -220,7 +220,7 @@ func (d *Device) measure() (wgsl.Func, error) {
 			hostY = append(hostY, argument(c.lo2, c.hi2, j, 37))
 		}
 	}
-	st.Kernel = b.Kernel()
+	st.Op = b.Kernel()
 	got := make([]float32, len(hostX))
 	if err := d.once(st, ir.F32, floatBytes(got), floatBytes(hostX), floatBytes(hostY), floatBytes(make([]float32, len(hostX)))); err != nil {
 		return 0, err

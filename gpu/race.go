@@ -47,7 +47,7 @@ type racer struct {
 // device does not take. The pipelines of the fastest stay in the cache.
 func (d *Device) race(g *kir.Gemm, params []uint64, trials []tile.GemmTile) ([]float64, error) {
 	l := g.Layout()
-	step := device.Step{Kind: device.RunGemm, Gemm: g}
+	step := device.Step{Op: g}
 	for i, v := range params {
 		if l.Params[i].Kind == kir.Offset {
 			v &= 3 // what decides on vectors
@@ -71,7 +71,7 @@ func (d *Device) race(g *kir.Gemm, params []uint64, trials []tile.GemmTile) ([]f
 		}
 		d.dropPipelines(pipelines, kept)
 	}()
-	if err := d.scratchOperands(bind, g, constants(step.Params)); err != nil {
+	if err := d.scratchOperands(bind, g, step.Constants()); err != nil {
 		return nil, err
 	}
 	for i := range bind.Bufs {

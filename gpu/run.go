@@ -100,16 +100,10 @@ func (p *program) forget() {
 
 // ready brings the record and parameters of s up to date.
 func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
-	switch s.Kind {
-	case device.CopyBytes:
-		return p.readyCopy(s, bind)
-	case device.FillZero:
-		at, n := runtimeValue(s.Params[0], bind), runtimeValue(s.Params[1], bind)
-		if (at|n)&3 != 0 {
-			return ir.Errorf(ir.ErrKernelExecution, "fill: bytes %d+%d are not whole words", at, n)
-		}
-		p.records[s.record] = Record{Kind: ClearBuffer, A: p.last[s.Bufs[0]].handle, X: uint64(at), Z: uint64(n)}
-		return nil
+	if s.move != nil {
+		r, err := s.move(p, s, bind)
+		p.records[s.record] = r
+		return err
 	}
 	if err := p.checkWindow(s, bind); err != nil {
 		return err
@@ -140,27 +134,7 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 }
 
 func runtimeValue(q device.Param, bind *device.Binding) int64 {
-	v := int64(q.Bits)
-	if q.Scalar >= 0 {
-		v = int64(bind.Scalars[q.Scalar])
-	}
-	if q.Offset >= 0 {
-		v += bind.Offsets[q.Offset]
-	}
-	return v
-}
-
-func (p *program) readyCopy(s *step, bind *device.Binding) error {
-	src, dst := p.last[s.Bufs[0]], p.last[s.Bufs[1]]
-	from, to, n := runtimeValue(s.Params[0], bind), runtimeValue(s.Params[1], bind), runtimeValue(s.Params[2], bind)
-	if src == dst {
-		return ir.Errorf(ir.ErrKernelExecution, "copy: source and destination are one buffer")
-	}
-	if (from|to|n)&3 != 0 {
-		return ir.Errorf(ir.ErrKernelExecution, "copy: bytes %d+%d to %d are not whole words", from, n, to)
-	}
-	p.records[s.record] = Record{Kind: CopyBuffer, A: src.handle, B: dst.handle, X: uint64(from), Y: uint64(to), Z: uint64(n)}
-	return nil
+	return int64(q.Value(bind.Offsets, bind.Scalars))
 }
 
 // chooseForm takes the form for the alignment of this run's offsets, building it
@@ -278,7 +252,7 @@ func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 	if buf.bytes <= d.limits.MaxStorageBinding || s.window.size != 0 {
 		return nil // windows are checked by checkWindow
 	}
-	reach := s.reach[local]
+	reach := s.reach[local].hi
 	t := s.bufType(local)
 	if reach >= 0 && len(s.offsets) == 0 && reach*int64(d.caps.Storage[t]) <= d.limits.MaxStorageBinding {
 		return nil

@@ -132,7 +132,7 @@ func (s *scheduler) depend(slots int) {
 			note(slots+st.handover, touch{hi: math.MaxInt64, write: true})
 		}
 		// The error word keeps the first error: checks stay in order.
-		if st.checks() {
+		if st.checks {
 			if checked >= 0 {
 				before[checked] = true
 			}
@@ -145,61 +145,25 @@ func (s *scheduler) depend(slots int) {
 	}
 }
 
-// checks reports a step that may write the error word.
-func (st *step) checks() bool { return st.Kind == device.RunKernel && st.Kernel.Checks }
-
-// writes reports that a step writes its buffer b.
-func (st *step) writes(b int) bool {
-	switch st.Kind {
-	case device.RunKernel:
-		return st.Kernel.Bufs[b].Access != kir.Read
-	case device.RunGemm:
-		results := 1
-		if st.Gemm.Sums != 0 {
-			results = 2
-		}
-		return b >= len(st.Bufs)-results
-	case device.RunAttention:
-		return st.Attention.Layout().Bufs[b].Access != kir.Read
-	case device.RunSort:
-		return st.Sort.Layout().Bufs[b].Access != kir.Read
-	case device.CopyBytes:
-		return b == 1
-	}
-	return true
-}
-
 // touch bounds what st does to its buffer b: to all of it, where addresses are computed
 // or an offset comes at run time.
 func (st *step) touch(b int, d *Device) touch {
 	all := touch{hi: math.MaxInt64, write: st.writes(b)}
-	if st.Kind != device.RunKernel || st.window.size != 0 || st.reach[b] < 0 {
+	if st.code == nil || st.window.size != 0 || st.reach[b].hi < 0 || st.reach[b].moves {
 		return all
 	}
-	lo := st.reach[b]
-	for _, a := range st.Kernel.Access {
-		switch {
-		case a.Buf != b:
-		case a.Offset < 0:
-			lo = 0
-		case varies(st.Params[a.Offset]):
-			return all
-		default:
-			lo = min(lo, int64(st.Params[a.Offset].Bits))
-		}
-	}
-	width := int64(d.caps.Storage[st.Kernel.Bufs[b].Type])
-	return touch{lo: lo * width, hi: st.reach[b] * width, write: all.write}
+	width := int64(d.caps.Storage[st.buffers[b].Type])
+	return touch{lo: st.reach[b].lo * width, hi: st.reach[b].hi * width, write: all.write}
 }
 
 // enter notes that step i waits for nothing.
 func (s *scheduler) enter(i int) {
 	st := &s.steps[i]
-	if st.groups == 0 || st.checks() || st.window.size != 0 || st.passes > 1 {
+	if st.groups == 0 || st.checks || st.window.size != 0 || st.passes > 1 {
 		return // nothing to launch, or nothing that can be merged
 	}
-	if st.Kind == device.RunAttention || st.Kind == device.RunSort || st.Kind == device.RunGemm && st.groups > uint64(s.d.tile.Units/2) {
-		return // it has work for every compute unit, and its text is long
+	if !st.code.merges(st.groups) {
+		return
 	}
 	s.ready[st.variants] = append(s.ready[st.variants], i)
 }
@@ -244,7 +208,7 @@ const maxMergedStatements = 1536
 // is shared.
 func (s *scheduler) most(i int) int {
 	st := &s.steps[i]
-	p := s.d.procs[st.variants[0]]
+	p := s.d.procs[st.variants[0]][0]
 	words := int64(4 * (2*len(p.Params) + 1)) // a 64-bit scalar takes two
 	n := min(s.d.opts.Merge, maxMergedStatements/max(1, statements(p.Body)))
 	return max(1, min(n, int(s.d.limits.MaxUniformBinding/words)))
@@ -305,7 +269,7 @@ func (b *batch) add(j int) {
 // join makes one step of members. Its parameters are theirs, one member after the other.
 func (s *scheduler) join(members []int) step {
 	lead := &s.steps[members[0]]
-	j := step{Step: device.Step{Kind: lead.Kind, Kernel: lead.Kernel, Gemm: lead.Gemm}, variants: lead.variants, passes: 1, shared: make([]bool, len(lead.Bufs))}
+	j := step{Step: device.Step{Op: lead.Op}, code: lead.code, buffers: lead.buffers, variants: lead.variants, passes: 1, shared: make([]bool, len(lead.Bufs))}
 	for k, slot := range lead.Bufs {
 		j.shared[k] = !slices.ContainsFunc(members, func(m int) bool { return s.steps[m].Bufs[k] != slot })
 	}
@@ -318,10 +282,10 @@ func (s *scheduler) join(members []int) step {
 			switch at := slices.Index(j.Bufs, slot); {
 			case n == 0 || !j.shared[k]:
 				j.Bufs, j.reach = append(j.Bufs, slot), append(j.reach, st.reach[k])
-			case st.reach[k] < 0:
-				j.reach[at] = -1
-			case j.reach[at] >= 0:
-				j.reach[at] = max(j.reach[at], st.reach[k])
+			case st.reach[k].hi < 0:
+				j.reach[at].hi = -1
+			case j.reach[at].hi >= 0:
+				j.reach[at].hi = max(j.reach[at].hi, st.reach[k].hi)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func put(n int, to int64, src, dst int) device.Step {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), b.Offset())
 	b.Map()
 	b.Store(out, x)
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{src, dst}, Params: []device.Param{device.Const(int64(n)), device.Const(to)}}
+	return device.Step{Op: b.Kernel(), Bufs: []int{src, dst}, Params: []device.Param{device.Const(int64(n)), device.Const(to)}}
 }
 
 // checkedStep reads slot 0 at an index from slot 1, into slot 2.
@@ -33,7 +33,7 @@ func checkedStep(event uint32, slots ...int) device.Step {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
 	b.Map()
 	b.Store(out, b.LoadAt(table, b.InBounds(b.Cast(ir.I64, i), b.I64(2))))
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: slots, Params: []device.Param{device.Const(4)}, Event: event}
+	return device.Step{Op: b.Kernel(), Bufs: slots, Params: []device.Param{device.Const(4)}, Event: event}
 }
 
 // dispatches builds steps and counts the dispatches of a run.
@@ -106,7 +106,7 @@ func TestWavesAreFilled(t *testing.T) {
 		{"one chain", chains[:3], 3},
 		{"what reads before a write, and the write", []device.Step{put(4, 0, 0, 1), on(increment(8), 0), on(other(8), 2)}, 2},
 		{"what is merged with a step that waits, waits", []device.Step{on(increment(8), 0), on(other(8), 2), on(other(8), 0)}, 2},
-		{"a fill parts waves", []device.Step{on(increment(8), 0), {Kind: device.FillZero, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
+		{"a fill parts waves", []device.Step{on(increment(8), 0), {Op: kir.Fill{}, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
 	} {
 		for _, merge := range []int{0, 1} {
 			_, dev, _ := dispatches(t, gpu.Options{Merge: merge}, c.steps, 11)
@@ -141,7 +141,7 @@ func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	dev, err := gpu.Open(w, gpu.Options{AllowSoftware: true, NoProbe: true, Merge: 1})
 	require.NoError(t, err)
 	t.Cleanup(dev.Close)
-	move := device.Step{Kind: device.CopyBytes, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
+	move := device.Step{Op: kir.Copy{}, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
 	p, err := dev.Build([]device.Step{on(increment(8), 0), move, on(increment(8), 3)}, 4)
 	require.NoError(t, err)
 	bind := &device.Binding{}
@@ -175,7 +175,7 @@ func TestReductionsInPassesRunSideBySide(t *testing.T) {
 		var steps []device.Step
 		bind := &device.Binding{}
 		for i := range count {
-			steps = append(steps, device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{2 * i, 2*i + 1}, Params: []device.Param{device.Const(1), device.Const(n)}})
+			steps = append(steps, device.Step{Op: k, Bufs: []int{2 * i, 2*i + 1}, Params: []device.Param{device.Const(1), device.Const(n)}})
 			bind.Bufs = append(bind.Bufs, zeros(t, dev, n), zeros(t, dev, 1))
 		}
 		p, err := dev.Build(steps, 2*count)
@@ -215,7 +215,7 @@ func TestUniformBufferIsFilledWhenItChanges(t *testing.T) {
 	b.Store(at, b.Add(b.Load(at), b.Param(by)))
 	d := fake.New()
 	dev := open(t, d, gpu.Options{Core: true})
-	p, err := dev.Build([]device.Step{{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(1), {Offset: -1, Scalar: 0}}}}, 1)
+	p, err := dev.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(1), {From: device.Scalar}}}}, 1)
 	require.NoError(t, err)
 	bind := &device.Binding{Bufs: []device.Buffer{zeros(t, dev, 1)}, Scalars: make([]uint64, 1)}
 	var copies []int
@@ -244,7 +244,7 @@ func replayed(t testing.TB) (*gpu.Device, func()) {
 	k := b.Kernel()
 	var steps []device.Step
 	for i := range 40 {
-		scale := device.Step{Kind: device.RunKernel, Kernel: k, Bufs: []int{i}, Params: []device.Param{device.Const(8), {Scalar: int32(i), Offset: -1}, {Scalar: -1, Offset: 0}}}
+		scale := device.Step{Op: k, Bufs: []int{i}, Params: []device.Param{device.Const(8), {From: device.Scalar, Index: int32(i)}, {From: device.Offset}}}
 		steps = append(steps, scale, on(increment(8), i), on(other(8), i/4))
 	}
 	d := fake.New()

@@ -25,7 +25,7 @@ import (
 // matrices is [product] with A beginning at a run-time offset.
 func matrices(m, n, k int) device.Step {
 	st := product(m, n, k)
-	st.Params[5].Offset = 0
+	st.Params[5].From = device.Offset
 	return st
 }
 
@@ -75,8 +75,8 @@ func trials(t *testing.T) []tile.GemmTile {
 		params[i] = p.Bits
 	}
 	caps := tile.Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 264, MaxBuffers: 16, Subgroup: 32, I64: true}
-	require.Equal(t, class, tile.GemmClass(st.Gemm, params))
-	return tile.GemmTrials(st.Gemm, params, caps)
+	require.Equal(t, class, tile.GemmClass(st.Op.(*kir.Gemm), params))
+	return tile.GemmTrials(st.Op.(*kir.Gemm), params, caps)
 }
 
 // TestTheFastestTileIsChosen: whichever of the trials takes the least time on the device's clock, by timestamps
@@ -316,7 +316,7 @@ func TestNothingIsTimedUnlessAsked(t *testing.T) {
 // refuses memory or programs while it times.
 func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 	integers := matrices(64, 64, 64)
-	integers.Gemm = &kir.Gemm{Type: ir.I64, AUnit: 'k', BUnit: 'n'}
+	integers.Op = &kir.Gemm{Type: ir.I64, AUnit: 'k', BUnit: 'n'}
 	for _, c := range []struct {
 		name   string
 		st     device.Step

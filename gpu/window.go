@@ -21,12 +21,11 @@ type window struct {
 }
 
 // windows splits s where a tensor that it reaches exceeds a binding.
-func (d *Device) windows(s device.Step) []step {
-	whole := []step{{Step: s}}
-	if s.Kind != device.RunKernel || !windowable(s.Kernel) {
+func (c kernelCode) windows(s device.Step) []step {
+	d, k, whole := c.d, c.k, []step{{Step: s}}
+	if !windowable(k) {
 		return whole
 	}
-	k := s.Kernel
 	total, width := int64(1), int64(1)
 	for _, q := range s.Params[:k.Outer] {
 		total *= int64(q.Bits)
@@ -114,7 +113,7 @@ func (p *program) checkWindow(s *step, bind *device.Binding) error {
 		return nil
 	}
 	for i, q := range s.Params {
-		if s.paramKind(i) != kir.Offset {
+		if s.params[i].Kind != kir.Offset {
 			continue
 		}
 		const widest = 8

@@ -30,7 +30,7 @@ func choices(names []string) error {
 		if _, err := p.parse(); err != nil {
 			return err
 		}
-		st := device.Step{Kind: device.RunGemm, Gemm: p.gemm}
+		st := device.Step{Op: p.gemm}
 		for _, v := range p.params {
 			st.Params = append(st.Params, device.Const(int64(v)))
 		}

@@ -54,43 +54,77 @@ type Caps struct {
 	Limits                                                       map[string]int64
 }
 
-// StepKind says which field of a Step counts.
-type StepKind uint8
+// Step is one unit of a program: a launch with its buffers and arguments.
+type Step struct {
+	Op     kir.LaunchOp
+	Bufs   []int   // buffer slot of each of Op.Buffers
+	Params []Param // one for each of Op.Parameters
+	Event  uint32  // number reported in the error word and in profiles
+}
 
-// The kinds of step.
+// Constants gives the parameters of s without what a run adds.
+func (s *Step) Constants() []uint64 {
+	params := make([]uint64, len(s.Params))
+	for i, q := range s.Params {
+		params[i] = q.Bits
+	}
+	return params
+}
+
+// Param computes a parameter of a step at run time: Bits, plus what From says. The zero value is the constant 0.
+type Param struct {
+	Bits  uint64
+	From  Source
+	Index int32 // of the offset or scalar
+}
+
+// Source says what a run adds to a parameter.
+type Source uint8
+
+// The sources. Indices count Binding.Offsets and Binding.Scalars; in a lowered node, its operands.
 const (
-	RunKernel StepKind = iota
-	RunGemm
-	RunAttention
-	RunFactor // on the CPU only
-	RunSort
-	CopyBytes // Bufs {src, dst}, two buffers, Params {srcByte, dstByte, bytes}, multiples of 4
-	FillZero  // Bufs {dst}, Params {byte, bytes}, multiples of 4
+	Constant Source = iota // nothing
+	Offset                 // an offset in elements
+	Scalar                 // the bits of a scalar
 )
 
-// Step is one unit of a program.
-type Step struct {
-	Kind      StepKind
-	Kernel    *kir.Kernel
-	Gemm      *kir.Gemm
-	Attention *kir.Attention
-	Factor    *kir.Factor
-	Sort      *kir.Sort
-	Bufs      []int   // buffer slot of each kernel buffer
-	Params    []Param // one a kernel parameter
-	Event     uint32  // number reported in the error word and in profiles
-}
-
-// Param computes a parameter at run time: Bits, plus a run-time offset or replaced
-// by a scalar slot.
-type Param struct {
-	Bits   uint64
-	Offset int32 // index into Binding.Offsets to add, -1 none
-	Scalar int32 // index into Binding.Scalars to take, -1 none
-}
-
 // Const is a parameter known when the program is built.
-func Const(v int64) Param { return Param{Bits: uint64(v), Offset: -1, Scalar: -1} }
+func Const(v int64) Param { return Param{Bits: uint64(v)} }
+
+// OffsetOf is the run-time offset i.
+func OffsetOf(i int) Param { return Param{From: Offset, Index: int32(i)} }
+
+// ScalarOf is the run-time scalar i.
+func ScalarOf(i int) Param { return Param{From: Scalar, Index: int32(i)} }
+
+// Varies reports a parameter that a run sets.
+func (q Param) Varies() bool { return q.From != Constant }
+
+// Plus is q and n more.
+func (q Param) Plus(n int64) Param {
+	q.Bits += uint64(n)
+	return q
+}
+
+// Value is the parameter in a run over these offsets and scalars.
+func (q Param) Value(offsets []int64, scalars []uint64) uint64 {
+	switch q.From {
+	case Offset:
+		return q.Bits + uint64(offsets[q.Index])
+	case Scalar:
+		return q.Bits + scalars[q.Index]
+	}
+	return q.Bits
+}
+
+// Values gives the parameters of s in a run.
+func (s *Step) Values(bind *Binding) []uint64 {
+	params := make([]uint64, len(s.Params))
+	for i, q := range s.Params {
+		params[i] = q.Value(bind.Offsets, bind.Scalars)
+	}
+	return params
+}
 
 // Binding is what varies from run to run.
 type Binding struct {
@@ -107,8 +141,8 @@ type Fault struct {
 
 // StepTime is when one step of a program ran, on the device's own clock.
 type StepTime struct {
-	Step            int  // its number in the list given to Build
-	Joined          bool // it did the work of the step before it too, which has no time
+	Step            int          // its number in the list given to Build
+	Op              kir.LaunchOp // what ran, where the step was joined with the one before it, which has no time; nil: the step's own
 	Start, Duration time.Duration
 }
 

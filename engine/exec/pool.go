@@ -6,7 +6,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/plan"
 )
 
 // Pool keeps a device's free buffers by size class. A device works in the order of the calls,
@@ -50,7 +49,7 @@ func NewPool(d device.Device, timeout time.Duration) *Pool {
 
 // Acquire gives a buffer of at least bytes.
 func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
-	c := plan.SizeClass(max(bytes, 1))
+	c := device.SizeClass(max(bytes, 1))
 	if p.Limit > 0 && p.Live+c > p.Limit {
 		return nil, ir.Errorf(ir.ErrOutOfMemory, "the memory limit of %d bytes", p.Limit)
 	}
@@ -76,7 +75,7 @@ func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
 
 // Reacquire gives b, which was handed out for as many bytes before, if it is free.
 func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
-	c := plan.SizeClass(max(bytes, 1))
+	c := device.SizeClass(max(bytes, 1))
 	i, ok := p.at[b]
 	if !ok || i >= len(p.free[c]) || p.free[c][i].Buffer != b || p.Limit > 0 && p.Live+c > p.Limit {
 		return false
@@ -159,7 +158,7 @@ func (p *Pool) evictOne() error {
 
 // Release takes a buffer back.
 func (p *Pool) Release(b device.Buffer, bytes int64) {
-	c := plan.SizeClass(max(bytes, 1))
+	c := device.SizeClass(max(bytes, 1))
 	p.Live -= c
 	p.Count--
 	p.Pooled += c

@@ -219,31 +219,36 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID) {
 	seg := b.segment(dev)
 	b.operandNumbers(i)
 	w := &b.lowering
-	view, writesView := b.through[i]
 	for k := range res.Launches {
 		l := &res.Launches[k]
-		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1),
+		st := device.Step{Op: l.Op, Event: uint32(i + 1),
 			Bufs: cut(&w.stepBufs, len(l.Bufs)), Params: cut(&w.stepParams, len(l.Params))}
 		for n, lb := range l.Bufs {
 			st.Bufs[n] = w.slots[lb]
 		}
 		for n, q := range l.Params {
-			dp := device.Const(q.Value)
-			switch q.Kind {
-			case lower.OffsetOf:
-				if q.Index < len(w.offs) {
-					dp.Offset = int32(w.offs[q.Index])
-				} else if o := q.Index - len(w.offs); o == 0 && writesView {
-					dp.Scalar = int32(view.scalar)
-				}
-			case lower.ScalarOf:
-				dp.Scalar = int32(w.scs[q.Index])
-			}
-			st.Params[n] = dp
+			st.Params[n] = b.param(i, q)
 		}
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
 	}
+}
+
+// param gives a parameter of lowered node i the plan's numbers.
+func (b *Builder) param(i int, q device.Param) device.Param {
+	w := &b.lowering
+	view, writesView := b.through[i]
+	switch at := int(q.Index); {
+	case q.From == device.Scalar:
+		q.Index = int32(w.scs[at])
+	case q.From == device.Offset && at < len(w.offs):
+		q.Index = int32(w.offs[at])
+	case q.From == device.Offset && at == len(w.offs) && writesView:
+		q.From, q.Index = device.Scalar, int32(view.scalar)
+	case q.From == device.Offset: // of a result that is no view
+		q.From, q.Index = device.Constant, 0
+	}
+	return q
 }
 
 // cut takes n elements from the front of a block, or from a new one.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/torchlette/torchlette/engine/device"
 
 	"github.com/torchlette/torchlette/engine/ir"
 )
@@ -81,7 +82,7 @@ type freeKey struct {
 	bytes int64
 }
 
-func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, SizeClass(s.Bytes)} }
+func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, device.SizeClass(s.Bytes)} }
 
 // share walks the nodes and gives each temporary, but those of inner, a buffer where it is born, which is free again after the
 // node where it dies, or that of until.
@@ -148,16 +149,3 @@ const (
 	smallTemp = 4 << 10
 	manySmall = 64
 )
-
-// SizeClass rounds a size to the pool's class: 256-byte steps to 4 KiB, then eight
-// classes a power of two, so that rounding wastes an eighth at most.
-func SizeClass(n int64) int64 {
-	if n <= 4096 {
-		return (n + 255) &^ 255
-	}
-	step := int64(512)
-	for step*16 < n {
-		step *= 2
-	}
-	return (n + step - 1) / step * step
-}

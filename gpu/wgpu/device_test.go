@@ -85,8 +85,8 @@ func chain(t testing.TB, d *gpu.Device, n int) (device.Program, *device.Binding)
 	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), off)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Param(by)))
-	st := device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0}, Params: []device.Param{
-		device.Const(64), {Offset: 0, Scalar: -1}, {Offset: -1, Scalar: 0}}}
+	st := device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{
+		device.Const(64), {From: device.Offset}, {From: device.Scalar}}}
 	steps := make([]device.Step, n)
 	for i := range steps {
 		steps[i] = st
@@ -181,7 +181,7 @@ func BenchmarkScale(b *testing.B) {
 	out := k.Linear(k.Buf(ir.F32, kir.Write), -1)
 	k.Map()
 	k.Store(out, k.Mul(x, k.Float(ir.F32, 3)))
-	p, err := d.Build([]device.Step{{Kind: device.RunKernel, Kernel: k.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(n)}}}, 2)
+	p, err := d.Build([]device.Step{{Op: k.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(n)}}}, 2)
 	require.NoError(b, err)
 	bind := &device.Binding{}
 	for range 2 {
@@ -199,7 +199,7 @@ func BenchmarkGemm(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%dx%d", c[0], c[1], c[2]), func(b *testing.B) {
 			d := realDevice(b)
 			m, n, k := c[0], c[1], c[2]
-			st := device.Step{Kind: device.RunGemm, Gemm: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
+			st := device.Step{Op: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
 			for _, v := range []int64{m, n, k, k, 1, 0, n, 1, 0} {
 				st.Params = append(st.Params, device.Const(v))
 			}

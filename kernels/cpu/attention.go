@@ -39,7 +39,10 @@ func attention(mem *arena, a *kir.Attention, params []device.Param) (*C.tl_atten
 	c.q, c.k, c.v, c.m, c.g = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)
 	c.bstats = n(l.Stats)
-	c.out0, c.out1, c.dq = n(l.Out[0]), n(l.Out[len(l.Out)-1]), -1
+	c.out0, c.out1, c.dq = n(l.Out[0]), n(l.Out[min(1, len(l.Out)-1)]), -1
+	if a.Pass == kir.AttentionGradQKV {
+		c.pass, c.dq = C.int32_t(kir.AttentionGradKV), n(l.Out[2])
+	}
 	return c, nil
 }
 
@@ -51,13 +54,15 @@ const (
 )
 
 // joinGradients makes one pass of a gradient of q and the gradient of k and v that follows it with the same operands.
-func joinGradients(p *program, steps []device.Step, list []C.tl_step) {
+func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 	for i := range len(steps) - 1 {
 		s, next := &steps[i], &steps[i+1]
-		if s.Kind != device.RunAttention || next.Kind != device.RunAttention || s.Attention.Pass != kir.AttentionGradQ || next.Attention.Pass != kir.AttentionGradKV {
+		q, ok := s.Op.(*kir.Attention)
+		kv, also := next.Op.(*kir.Attention)
+		if !ok || !also || q.Pass != kir.AttentionGradQ || kv.Pass != kir.AttentionGradKV {
 			continue
 		}
-		l := s.Attention.Layout()
+		l := q.Layout()
 		operands, dq := s.Bufs[:l.Out[0]], s.Bufs[l.Out[0]]
 		if !slices.Equal(operands, next.Bufs[:len(operands)]) || !slices.Equal(s.Params, next.Params) || slices.Contains(next.Bufs, dq) {
 			continue
@@ -69,10 +74,19 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) {
 		for n, b := range append(slices.Clone(next.Bufs), dq) {
 			slots[n] = C.int32_t(b)
 		}
+		joint := *kv
+		joint.Pass = kir.AttentionGradQKV
+		code, err := attention(&p.mem, &joint, next.Params)
+		if err != nil {
+			return err
+		}
 		to := &list[i+1]
-		to.nbuf, to.slot, to.buf = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots)))
-		to.attention.dq = C.int32_t(len(next.Bufs))
+		to.nbuf, to.slot, to.buf, to.attention = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots))), code
 		list[i].attention.pass = C.TL_ATTENTION_NONE
-		p.joined = append(p.joined, i+1)
+		if p.joined == nil {
+			p.joined = map[int]kir.LaunchOp{}
+		}
+		p.joined[i+1] = &joint
 	}
+	return nil
 }

@@ -19,7 +19,7 @@ import (
 // runAttention runs one pass in place on the case's buffers.
 func runAttention(t testing.TB, d *cpu.Device, c *kirtest.AttentionCase) {
 	t.Helper()
-	step := device.Step{Kind: device.RunAttention, Attention: c.Attention}
+	step := device.Step{Op: c.Attention}
 	bind := device.Binding{}
 	for i, b := range c.Bufs {
 		x, err := d.Alloc(int64(len(b)))
@@ -100,7 +100,10 @@ func TestAttentionGradients(t *testing.T) {
 				times := runGradients(t, d, q, kv, got)
 				if n.Keys <= 256 { // one pass, which the profile tells
 					require.Len(t, times, 1)
-					require.Equal(t, device.StepTime{Step: 1, Joined: true, Start: times[0].Start, Duration: times[0].Duration}, times[0])
+					joint := *kv.Attention
+					joint.Pass = kir.AttentionGradQKV
+					require.Equal(t, device.StepTime{Step: 1, Op: &joint, Start: times[0].Start, Duration: times[0].Duration}, times[0])
+					requireJoint(t, &joint, kv.Params, got[:at], append(slices.Clone(wantKV.Bufs[at:]), wantQ.Bufs[at]))
 				} else {
 					require.Len(t, times, 2)
 				}
@@ -113,10 +116,21 @@ func TestAttentionGradients(t *testing.T) {
 	})
 }
 
+// requireJoint holds the reference of a joint pass against the results of the two that it replaces.
+func requireJoint(t testing.TB, a *kir.Attention, params []uint64, operands, want [][]byte) {
+	t.Helper()
+	bufs := slices.Clone(operands)
+	for _, w := range want {
+		bufs = append(bufs, make([]byte, len(w)))
+	}
+	require.NoError(t, kir.InterpretAttention(a, params, bufs))
+	require.Equal(t, want, bufs[len(operands):])
+}
+
 // runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps' times.
 func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, bufs [][]byte) []device.StepTime {
 	t.Helper()
-	steps := []device.Step{{Kind: device.RunAttention, Attention: q.Attention}, {Kind: device.RunAttention, Attention: kv.Attention}}
+	steps := []device.Step{{Op: q.Attention}, {Op: kv.Attention}}
 	bind := device.Binding{}
 	for i, b := range bufs {
 		x, err := d.Alloc(int64(len(b)))

@@ -14,7 +14,7 @@ import (
 // prepared builds l as a program with its binding; scalars and offsets are constants.
 func prepared(t testing.TB, d *cpu.Device, l launch) (device.Program, *device.Binding, func()) {
 	t.Helper()
-	step := device.Step{Kind: device.RunKernel, Kernel: l.k}
+	step := device.Step{Op: l.k}
 	bind := &device.Binding{}
 	for i, b := range l.bufs {
 		x, err := d.Alloc(int64(len(b)))
@@ -130,7 +130,7 @@ func BenchmarkGemm(b *testing.B) {
 				if s.transposed {
 					bk, bn = 1, s.k
 				}
-				step := device.Step{Kind: device.RunGemm, Gemm: &kir.Gemm{Type: ir.F32}, Bufs: []int{0, 1, 2}}
+				step := device.Step{Op: &kir.Gemm{Type: ir.F32}, Bufs: []int{0, 1, 2}}
 				for _, v := range []int64{s.m, s.n, s.k, s.k, 1, 0, bk, bn, 0} {
 					step.Params = append(step.Params, device.Const(v))
 				}

@@ -32,8 +32,9 @@ type program struct {
 	slots []*C.char // the C array of slot addresses
 	steps int
 	forms []*form // of its steps
-	// joined lists the steps that also do the work of the one before them.
-	joined []int
+	// joined has, by step, what it runs where that is the work of the one before it too.
+	joined map[int]kir.LaunchOp
+	calls  []call // the steps that run in Go, in order
 }
 
 func first[T any](s []T) *T {
@@ -49,7 +50,7 @@ func (p *program) Release() {
 		p.dev.forget(f)
 	}
 	p.mem.release()
-	p.forms, p.prog, p.slots = nil, nil, nil
+	p.forms, p.prog, p.slots, p.calls = nil, nil, nil, nil
 }
 
 // Build implements device.Device.
@@ -69,12 +70,14 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 	p.prog.step = first(list)
 	all := make([]*form, len(steps))
 	for i := range steps {
-		if all[i], err = d.step(p, &steps[i], &list[i]); err != nil {
+		if all[i], err = d.step(p, i, &steps[i], &list[i]); err != nil {
 			return nil, err
 		}
 	}
 	p.chain(steps, list, all)
-	joinGradients(p, steps, list)
+	if err := joinGradients(p, steps, list); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -89,8 +92,8 @@ func recovered(err *error) {
 	}
 }
 
-// step lays out one step, and gives the form of a kernel.
-func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*form, error) {
+// step lays out step i, and gives the form of a kernel.
+func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*form, error) {
 	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
 		if b < 0 {
@@ -104,49 +107,48 @@ func (d *Device) step(p *program, s *device.Step, c *C.tl_step) (*form, error) {
 	d.dyn = d.dyn[:0]
 	for i, x := range s.Params {
 		par[i] = C.int64_t(x.Bits)
-		if x.Offset >= 0 || x.Scalar >= 0 {
-			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Offset), scalar: C.int32_t(x.Scalar), bits: C.int64_t(x.Bits)})
+		switch x.From {
+		case device.Offset:
+			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Index), scalar: -1, bits: C.int64_t(x.Bits)})
+		case device.Scalar:
+			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: -1, scalar: C.int32_t(x.Index), bits: C.int64_t(x.Bits)})
 		}
 	}
 	held := array[C.tl_dynpar](&p.mem, len(d.dyn))
 	copy(held, d.dyn)
 	c.ndyn, c.dyn, c.event = C.int32_t(len(held)), first(held), C.uint32_t(s.Event)
-	switch s.Kind {
-	case device.RunKernel:
-		f, err := d.formOf(p, s)
-		if err != nil {
-			return nil, err
+	return d.generate(p, i, s, c)
+}
+
+// generate makes the code of step i: the device's one switch over the kinds of launch.
+func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *form, err error) {
+	switch op := s.Op.(type) {
+	case *kir.Kernel:
+		if f, err = d.formOf(p, op, s); err == nil {
+			c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
 		}
-		c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
-		return f, nil
-	case device.RunGemm:
+	case *kir.Gemm:
 		c.kind = C.TL_STEP_GEMM
-		g, err := d.gemm(p, s)
-		c.gemm = g
-		return nil, err
-	case device.RunAttention:
+		c.gemm, err = d.gemm(p, op, s)
+	case *kir.Attention:
 		c.kind = C.TL_STEP_ATTENTION
-		a, err := attention(&p.mem, s.Attention, s.Params)
-		c.attention = a
-		return nil, err
-	case device.RunFactor:
+		c.attention, err = attention(&p.mem, op, s.Params)
+	case *kir.Factor:
 		c.kind = C.TL_STEP_FACTOR
-		f, err := factor(&p.mem, s)
-		c.factor = f
-		return nil, err
-	case device.RunSort:
+		c.factor, err = factor(&p.mem, op, s)
+	case *kir.Sort:
 		c.kind = C.TL_STEP_SORT
-		x, err := sortRows(&p.mem, s.Sort, s.Params)
-		c.sort = x
-		return nil, err
-	case device.CopyBytes:
+		c.sort, err = sortRows(&p.mem, op, s.Params)
+	case kir.Copy:
 		c.kind = C.TL_STEP_COPY
-	case device.FillZero:
+	case kir.Fill:
 		c.kind = C.TL_STEP_ZERO
+	case Generator:
+		err = p.generateCall(i, op, s)
 	default:
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: step kind %d", s.Kind)
+		err = ir.Errorf(ir.ErrKernelExecution, "cpu: no code for a launch of %T", op)
 	}
-	return nil, nil
+	return f, err
 }
 
 func (e *emitter) layRegisters(mem *arena, k *C.tl_kern, a *allocation) {

@@ -144,10 +144,11 @@ func (d *Device) Chains(steps []device.Step, bytes []int64, inner []bool) (_ []i
 	all := make([]member, len(steps))
 	for i := range steps {
 		s := &steps[i]
-		if !mayLink(s) {
+		k, ok := s.Op.(*kir.Kernel)
+		if !ok || !mayLink(k, s.Params) {
 			continue
 		}
-		f, err := d.formOf(draft, s)
+		f, err := d.formOf(draft, k, s)
 		if err != nil {
 			return nil, err
 		}
@@ -161,12 +162,12 @@ func (d *Device) Chains(steps []device.Step, bytes []int64, inner []bool) (_ []i
 }
 
 // mayLink reports that links need be asked for: of a map of enough elements.
-func mayLink(s *device.Step) bool {
-	if s.Kind != device.RunKernel || s.Kernel.Inner > 0 || len(s.Params) < s.Kernel.Outer {
+func mayLink(k *kir.Kernel, params []device.Param) bool {
+	if k.Inner > 0 || len(params) < k.Outer {
 		return false
 	}
 	n := int64(1)
-	for _, p := range s.Params[:s.Kernel.Outer] {
+	for _, p := range params[:k.Outer] {
 		n *= int64(p.Bits)
 	}
 	return n > (chainLeast-1)*tileLanes

@@ -21,13 +21,13 @@ func mapStep(op kir.Op, from, to ir.DType, n int64, offset, x, y, out int) devic
 	off := -1
 	if offset >= 0 {
 		off = b.Offset()
-		params = append(params, device.Param{Offset: int32(offset), Scalar: -1})
+		params = append(params, device.Param{From: device.Offset, Index: int32(offset)})
 	}
 	v := b.Bin(op, b.Load(b.Linear(b.Buf(from, kir.Read), -1)), b.Load(b.Linear(b.Buf(from, kir.Read), off)))
 	dst := b.Linear(b.Buf(to, kir.Write), -1)
 	b.Map()
 	b.Store(dst, b.Cast(to, v))
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{x, y, out}, Params: params}
+	return device.Step{Op: b.Kernel(), Bufs: []int{x, y, out}, Params: params}
 }
 
 // wideStep is a map whose many registers make its tiles smaller than those of mapStep.
@@ -46,7 +46,7 @@ func wideStep(n int64, x, y, out int) device.Step {
 	}
 	b.Map()
 	b.Store(dst, most)
-	return device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{x, y, out}, Params: []device.Param{device.Const(n)}}
+	return device.Step{Op: b.Kernel(), Bufs: []int{x, y, out}, Params: []device.Param{device.Const(n)}}
 }
 
 // Maps that are worked tile by tile together give what they give one after the other, also
@@ -166,7 +166,7 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 				bytes[s], inner[s] = 4*n, s >= 2 && s <= 5
 			}
 			for _, s := range c.steps { // what a step of half the elements or size writes is as large
-				bytes[s.Bufs[2]] = int64(s.Params[0].Bits) * int64(s.Kernel.Bufs[2].Type.Size())
+				bytes[s.Bufs[2]] = int64(s.Params[0].Bits) * int64(s.Op.(*kir.Kernel).Bufs[2].Type.Size())
 			}
 			if name == "at an offset" {
 				bytes[5] = 4 * n

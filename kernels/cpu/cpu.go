@@ -15,7 +15,6 @@ import "C"
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -250,14 +249,6 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 			x.slots[i] = (*C.char)(b.p)
 		}
 	}
-	var offsets *C.int64_t
-	var scalars *C.uint64_t
-	if len(bind.Offsets) > 0 {
-		offsets = (*C.int64_t)(unsafe.Pointer(&bind.Offsets[0]))
-	}
-	if len(bind.Scalars) > 0 {
-		scalars = (*C.uint64_t)(unsafe.Pointer(&bind.Scalars[0]))
-	}
 	d.fence++
 	d.stats.submits++
 	d.stats.dispatches += int64(x.steps)
@@ -265,16 +256,18 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	if d.profiling {
 		times = make([]C.int64_t, x.steps+1)
 	}
-	if missing := C.tl_run(x.prog, d.pool, d.isa, offsets, scalars, d.fault, first(times)); missing < 0 {
+	if missing, err := d.runAll(x, bind, times); err != nil {
+		return d.fence, err
+	} else if missing < 0 {
 		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a chain whose values have no buffers reads or writes elsewhere")
 	} else if missing > 0 {
 		return d.fence, outOfMemory(int64(missing))
 	}
 	for i := range max(len(times)-1, 0) {
-		if slices.Contains(x.joined, i+1) {
+		if x.joined[i+1] != nil {
 			continue
 		}
-		d.times = append(d.times, device.StepTime{Step: i, Joined: slices.Contains(x.joined, i), Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
+		d.times = append(d.times, device.StepTime{Step: i, Op: x.joined[i], Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
 	}
 	return d.fence, nil
 }

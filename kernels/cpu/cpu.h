@@ -165,6 +165,7 @@ typedef struct {
 enum { TL_CHAIN_MAX = 16 };
 enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_SORT, TL_STEP_COPY, TL_STEP_ZERO };
 
+// A parameter that a run sets: bits, plus an offset or, where that is -1, a scalar.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
 // A value that only a chain knows has no buffer: its tile, of elements of width bytes, is at that byte of a worker's scratch.
@@ -239,7 +240,8 @@ int tl_kern_link(tl_kern *, int isa);
 
 // Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does not hold.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
-	int64_t *times); // NULL, or room for when each step begins and the last ends, in nanoseconds
+	int64_t *times); // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
+int64_t tl_nanoseconds(void); // of a clock that does not go back
 // A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of tl_map_bytes, aligned
 // to 64 bytes; tl_map_run works n elements from element at.
 int64_t tl_map_bytes(const tl_kern *);

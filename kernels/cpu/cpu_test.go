@@ -45,7 +45,7 @@ type launch struct {
 // run runs l on d and gives the buffers and the fault.
 func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
 	t.Helper()
-	step := device.Step{Kind: device.RunKernel, Kernel: l.k, Event: 7}
+	step := device.Step{Op: l.k, Event: 7}
 	bind := device.Binding{}
 	for i, b := range l.bufs {
 		step.Bufs = append(step.Bufs, i)
@@ -56,13 +56,13 @@ func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
 		bind.Bufs = append(bind.Bufs, x)
 	}
 	for i, v := range l.par {
-		p := device.Param{Bits: v, Offset: -1, Scalar: -1}
+		p := device.Param{Bits: v}
 		switch l.k.Params[i].Kind {
 		case kir.Scalar:
-			p.Scalar = int32(len(bind.Scalars))
+			p = device.ScalarOf(len(bind.Scalars))
 			bind.Scalars = append(bind.Scalars, v)
 		case kir.Offset:
-			p = device.Param{Bits: 1, Offset: int32(len(bind.Offsets)), Scalar: -1}
+			p = device.Param{Bits: 1, From: device.Offset, Index: int32(len(bind.Offsets))}
 			bind.Offsets = append(bind.Offsets, int64(v)-1)
 		}
 		step.Params = append(step.Params, p)

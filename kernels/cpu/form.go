@@ -29,9 +29,8 @@ type form struct {
 	users int // programs, counted once a step
 }
 
-// formOf gives the form of s to program p, which holds it until it is released.
-func (d *Device) formOf(p *program, s *device.Step) (*form, error) {
-	k := s.Kernel
+// formOf gives the form of s, a step of k, to program p, which holds it until it is released.
+func (d *Device) formOf(p *program, k *kir.Kernel, s *device.Step) (*form, error) {
 	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
 			len(s.Params), len(s.Bufs), len(k.Params), len(k.Bufs))
@@ -40,7 +39,7 @@ func (d *Device) formOf(p *program, s *device.Step) (*form, error) {
 	for i, x := range k.Params {
 		v := uint64(0)
 		if x.Kind == kir.Size || x.Kind == kir.Stride {
-			if v = s.Params[i].Bits; s.Params[i].Offset >= 0 || s.Params[i].Scalar >= 0 {
+			if v = s.Params[i].Bits; s.Params[i].Varies() {
 				return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", k.Name, i)
 			}
 		}

@@ -54,7 +54,7 @@ func TestStepsOfOneFormShareTheirKernel(t *testing.T) {
 		require.Zero(t, held())
 
 		broken := over(first, n, 0, 1, 2)
-		broken.Params[0].Scalar = 0
+		broken.Params[0].From = device.Scalar
 		_, err := d.Build([]device.Step{first, broken}, len(bind.Bufs))
 		require.ErrorContains(t, err, "size or stride 0 is not constant")
 		require.Zero(t, held(), "a program that cannot be built holds nothing")

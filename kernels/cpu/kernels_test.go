@@ -374,7 +374,7 @@ func TestHalves(t *testing.T) {
 // runGemm runs one product.
 func runGemm(t testing.TB, d *cpu.Device, g *kir.Gemm, par []uint64, bufs [][]byte) []byte {
 	t.Helper()
-	step := device.Step{Kind: device.RunGemm, Gemm: g}
+	step := device.Step{Op: g}
 	bind := device.Binding{}
 	for i, b := range bufs {
 		x, err := d.Alloc(int64(len(b)))

@@ -6,11 +6,11 @@ import "C"
 import (
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // factor lays out a factorisation, whose parameters are in linalg.c's order.
-func factor(mem *arena, s *device.Step) (*C.tl_factor, error) {
-	f := s.Factor
+func factor(mem *arena, f *kir.Factor, s *device.Step) (*C.tl_factor, error) {
 	if want := f.ParamCount(); len(s.Params) != want {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %v: %d parameters, want %d", f.Op, len(s.Params), want)
 	}

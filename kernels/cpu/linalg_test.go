@@ -95,7 +95,7 @@ func (c *factorCase) params() []uint64 {
 
 // onDevice runs the step and gives its results and data error.
 func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fault, bool) {
-	step, bind := device.Step{Kind: device.RunFactor, Factor: &c.f, Event: 7}, device.Binding{}
+	step, bind := device.Step{Op: &c.f, Event: 7}, device.Binding{}
 	out := c.results()
 	all := append(append([][]byte{}, c.in...), out...)
 	for i, b := range all {

@@ -22,8 +22,8 @@ func appendInts(b []byte, v ...int) []byte {
 }
 
 // gemm lays out a product: the numbers of its parameters, -1 for those it lacks.
-func (d *Device) gemm(p *program, s *device.Step) (*C.tl_gemm, error) {
-	g, params := s.Gemm, s.Params
+func (d *Device) gemm(p *program, g *kir.Gemm, s *device.Step) (*C.tl_gemm, error) {
+	params := s.Params
 	l := g.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
@@ -62,29 +62,29 @@ func (d *Device) gemm(p *program, s *device.Step) (*C.tl_gemm, error) {
 	if g.Bias {
 		c.bias = 1
 	}
-	return c, d.epilogue(p, c, s, &l)
+	return c, d.epilogue(p, c, g, s, &l)
 }
 
 // epilogueSize is the size for which an epilogue is planned: of several full tiles, so that a tile may be of any length.
 const epilogueSize = 8 * mapLanes
 
 // epilogue gives a product the block program of its epilogue: that of the map which would run after it.
-func (d *Device) epilogue(p *program, c *C.tl_gemm, s *device.Step, l *kir.GemmLayout) error {
-	k := s.Gemm.Epilogue
+func (d *Device) epilogue(p *program, c *C.tl_gemm, g *kir.Gemm, s *device.Step, l *kir.GemmLayout) error {
+	k := g.Epilogue
 	if k == nil {
 		return nil
 	}
-	if err := s.Gemm.CheckEpilogue(); err != nil {
+	if err := g.CheckEpilogue(); err != nil {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
-	if s.Gemm.KDims > 0 || len(l.BufOperands) > C.TL_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", s.Gemm.KDims, len(l.BufOperands))
+	if g.KDims > 0 || len(l.BufOperands) > C.TL_EPILOGUE_OPERANDS {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", g.KDims, len(l.BufOperands))
 	}
 	bufs := []int{s.Bufs[l.BufC]}
 	for _, b := range l.BufOperands {
 		bufs = append(bufs, s.Bufs[b])
 	}
-	f, err := d.formOf(p, &device.Step{Kernel: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
+	f, err := d.formOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
 	if err != nil {
 		return err
 	}

@@ -493,7 +493,7 @@ typedef struct {
 	char ready[TL_MAX_WORKERS]; // the worker's scratch is laid out
 } chain_run;
 
-static int64_t nanoseconds(void) {
+int64_t tl_nanoseconds(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -542,9 +542,9 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 	int64_t spent[TL_CHAIN_MAX] = {0};
 	for (int64_t t = begin; t < end; t++)
 		for (int i = 0; i < r->n; i++) {
-			const int64_t from = r->spent ? nanoseconds() : 0;
+			const int64_t from = r->spent ? tl_nanoseconds() : 0;
 			member_tile(r, &c[i], i, tiles, t);
-			if (r->spent) spent[i] += nanoseconds() - from;
+			if (r->spent) spent[i] += tl_nanoseconds() - from;
 		}
 	TL_FENCE();
 	if (r->spent)
@@ -567,7 +567,7 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
 	int64_t grain = (int64_t)(1 / claims) + 1;
 	tl_parallel(pool, r.tiles, r.tiles > 2 * grain ? grain : r.tiles, chain_job, &r);
 	if (!times) return r.oom;
-	const double took = (double)(nanoseconds() - times[0]);
+	const double took = (double)(tl_nanoseconds() - times[0]);
 	for (int i = 0; i < r.n; i++) sum += spent[i];
 	for (int i = 1; i < r.n; i++) times[i] = times[i - 1] + (int64_t)(took * (double)spent[i - 1] / (double)(sum ? sum : 1));
 	return r.oom;
@@ -586,14 +586,13 @@ static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, cons
 	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = s->slot[b] < p->nslot ? p->slots[s->slot[b]] : NULL;
 	for (int32_t d = 0; d < s->ndyn; d++) {
 		const tl_dynpar *y = &s->dyn[d];
-		int64_t v = y->scalar >= 0 ? (int64_t)scalars[y->scalar] : y->bits;
-		s->par[y->par] = y->offset >= 0 ? v + offsets[y->offset] : v;
+		s->par[y->par] = y->bits + (y->scalar >= 0 ? (int64_t)scalars[y->scalar] : offsets[y->offset]);
 	}
 }
 
 int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault, int64_t *times) {
 	for (int32_t i = 0; i < p->nstep; i++) {
-		if (times) times[i] = nanoseconds();
+		if (times) times[i] = tl_nanoseconds();
 		tl_step *s = &p->step[i];
 		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
@@ -621,6 +620,6 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		}
 		if (oom) return oom;
 	}
-	if (times) times[p->nstep] = nanoseconds();
+	if (times) times[p->nstep] = tl_nanoseconds();
 	return 0;
 }

@@ -1,12 +1,10 @@
 package interp
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // Faults says which calls fail, counted from 1; 0 never.
@@ -131,8 +129,8 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 		return nil, err
 	}
 	for i := range steps {
-		if k := steps[i].Kernel; k != nil {
-			if err := kir.Verify(k); err != nil {
+		if v, ok := steps[i].Op.(interface{ Verify() error }); ok {
+			if err := v.Verify(); err != nil {
 				return nil, ir.Errorf(ir.ErrInternal, "BUG: step %d: %v", i, err)
 			}
 		}
@@ -168,47 +166,15 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 
 func (d *Device) step(s *device.Step, b *device.Binding) error {
 	d.steps++
-	params := make([]uint64, len(s.Params))
-	for i, p := range s.Params {
-		params[i] = p.Bits
-		if p.Scalar >= 0 {
-			params[i] = b.Scalars[p.Scalar]
-		}
-		if p.Offset >= 0 {
-			params[i] += uint64(b.Offsets[p.Offset])
-		}
-	}
 	bufs := make([][]byte, len(s.Bufs))
 	for i, k := range s.Bufs {
 		bufs[i] = b.Bufs[k].(*Buffer).b
 	}
-	switch s.Kind {
-	case device.RunKernel:
-		f, err := kir.Interpret(s.Kernel, params, bufs)
-		if f.Failed && !d.failed {
-			d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
-		}
-		return err
-	case device.RunGemm:
-		return kir.InterpretGemm(s.Gemm, params, bufs)
-	case device.RunAttention:
-		return kir.InterpretAttention(s.Attention, params, bufs)
-	case device.RunFactor:
-		f, err := kir.InterpretFactor(s.Factor, params, bufs)
-		if f.Failed && !d.failed {
-			d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
-		}
-		return err
-	case device.RunSort:
-		return kir.InterpretSort(s.Sort, params, bufs)
-	case device.CopyBytes:
-		copy(bufs[1][params[1]:params[1]+params[2]], bufs[0][params[0]:params[0]+params[2]])
-	case device.FillZero:
-		clear(bufs[0][params[0] : params[0]+params[1]])
-	default:
-		return fmt.Errorf("unknown step kind %d", s.Kind)
+	f, err := s.Op.Interpret(s.Values(b), bufs)
+	if f.Failed && !d.failed {
+		d.failed, d.fault = true, device.Fault{Event: s.Event, Element: f.Elem}
 	}
-	return nil
+	return err
 }
 
 // Done implements device.Device.

@@ -15,8 +15,9 @@ import (
 //
 // The operands q, k, v, mask and g (the cotangent of out) have any strides; those of a mask are 0 along
 // dims that share it. The rest is dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head,
-// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One
-// buffer, because a device may bind no more than eight.)
+// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which the
+// gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One buffer, because a device may bind no
+// more than eight.)
 type Attention struct {
 	Type   ir.DType // of operands and results; arithmetic, lse and stats are in its compute type
 	Pass   AttentionPass
@@ -34,17 +35,18 @@ type Attention struct {
 type AttentionPass uint8
 
 // The passes. Results of AttentionForward: out, lse; of AttentionGradQ: dq; of AttentionGradKV: dk, dv; of
-// AttentionGradMask: dmask.
+// AttentionGradMask: dmask; of AttentionGradQKV, which a device may make of two passes: dk, dv, dq.
 const (
 	AttentionForward AttentionPass = iota
 	AttentionGradQ
 	AttentionGradKV
 	AttentionGradMask
+	AttentionGradQKV
 )
 
 // String names the pass as kernels are named.
 func (p AttentionPass) String() string {
-	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask"}[p]
+	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask", "attention_grad_qkv"}[p]
 }
 
 // AttentionOperand is an operand of any strides: its buffer, and the first of its five
@@ -107,7 +109,10 @@ func (a *Attention) Layout() AttentionLayout {
 		return l
 	}
 	l.Out = []int{buf(a.Type, Write)}
-	if a.Pass == AttentionGradKV {
+	if a.Pass == AttentionGradKV || a.Pass == AttentionGradQKV {
+		l.Out = append(l.Out, buf(a.Type, Write))
+	}
+	if a.Pass == AttentionGradQKV {
 		l.Out = append(l.Out, buf(a.Type, Write))
 	}
 	return l
@@ -140,10 +145,12 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 		return x.err
 	}
 	for b := range x.batch {
-		if a.Pass == AttentionGradKV {
+		if a.Pass == AttentionGradKV || a.Pass == AttentionGradQKV {
 			for h := range x.heads / x.group {
 				x.gradKV(b, h)
 			}
+		}
+		if a.Pass == AttentionGradKV {
 			continue
 		}
 		for h := range x.heads {
@@ -161,7 +168,7 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 
 func (x *attention) read(buf int, at int64) float64 {
 	t := x.l.Bufs[buf].Type
-	if err := inside(t, x.bufs[buf], at); err != nil {
+	if err := Inside(t, x.bufs[buf], at); err != nil {
 		if x.err == nil {
 			x.err = fmt.Errorf("attention: buffer %d: %w", buf, err)
 		}
@@ -178,7 +185,7 @@ func (x *attention) load(o AttentionOperand, b, h, row, col int64) float64 {
 func (x *attention) write(out int, at int64, v float64) {
 	buf := x.l.Out[out]
 	t := x.l.Bufs[buf].Type
-	if err := inside(t, x.bufs[buf], at); err != nil {
+	if err := Inside(t, x.bufs[buf], at); err != nil {
 		if x.err == nil {
 			x.err = fmt.Errorf("attention: result %d: %w", out, err)
 		}
@@ -299,7 +306,7 @@ func (x *attention) gradQ(b, h, i int64) {
 		for j := range ds {
 			v += ds[j] * x.load(x.l.K, b, h/x.group, int64(j), e)
 		}
-		x.write(0, ((b*x.rows+i)*x.heads+h)*x.e+e, x.scale*v)
+		x.write(len(x.l.Out)-1, ((b*x.rows+i)*x.heads+h)*x.e+e, x.scale*v)
 	}
 }
 

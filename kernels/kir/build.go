@@ -347,3 +347,23 @@ func (b *Builder) InBounds(i, size int) int {
 	b.Check(b.And(b.Le(zero, i), b.Lt(i, size)), i)
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
+
+// Inline appends the expressions of a map of one store to b, with these values of its buffers, and gives the value that it stores.
+func (k *Kernel) Inline(b *Builder, bufs []int) int {
+	num := make([]int, len(k.Exprs))
+	ref := func(n int) int {
+		if n < 0 {
+			return n
+		}
+		return num[n]
+	}
+	for i, e := range k.Exprs {
+		if e.Op == OpLoad {
+			num[i] = bufs[k.Access[e.Imm].Buf]
+			continue
+		}
+		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)
+		num[i] = b.emit(e)
+	}
+	return num[k.Stages[0].Stores[0].Val]
+}

@@ -67,32 +67,3 @@ func (g *Gemm) Plain() *Gemm {
 	p.Epilogue = nil
 	return &p
 }
-
-// Key is a canonical string of everything that determines what g does and how it is printed.
-func (g *Gemm) Key() string {
-	key := fmt.Sprint(*g.Plain())
-	if g.Epilogue != nil {
-		key += Key(g.Epilogue)
-	}
-	return key
-}
-
-// Inline appends the expressions of a [Gemm.Epilogue] to b, with these values of its buffers, and gives the value that it stores.
-func (k *Kernel) Inline(b *Builder, bufs []int) int {
-	num := make([]int, len(k.Exprs))
-	ref := func(n int) int {
-		if n < 0 {
-			return n
-		}
-		return num[n]
-	}
-	for i, e := range k.Exprs {
-		if e.Op == OpLoad {
-			num[i] = bufs[k.Access[e.Imm].Buf]
-			continue
-		}
-		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)
-		num[i] = b.emit(e)
-	}
-	return num[k.Stages[0].Stores[0].Val]
-}

@@ -19,8 +19,8 @@ func (o Op) IsCommutative() bool {
 	return false
 }
 
-// arity is the number of arguments of each operation.
-func (o Op) arity() int {
+// Arity is the number of arguments of each operation.
+func (o Op) Arity() int {
 	switch o {
 	case OpConst, OpParam, OpIndex, OpLinear, OpLoad, OpAcc, OpAccIdx, OpAccRun:
 		return 0
@@ -32,9 +32,9 @@ func (o Op) arity() int {
 	return 1
 }
 
-// isLeaf reports an operation that reads its surroundings.
-func (o Op) isLeaf() bool {
-	return o.arity() == 0 || o == OpLoadAt
+// IsLeaf reports an operation that reads its surroundings.
+func (o Op) IsLeaf() bool {
+	return o.Arity() == 0 || o == OpLoadAt
 }
 
 // EvalOp computes one pure operation on slot bits. t is the result type, at
@@ -46,7 +46,7 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 	case OpConst:
 		return imm
 	case OpCast:
-		return castBits(at, t, a)
+		return CastBits(at, t, a)
 	case OpBitcast:
 		return a
 	case OpNarrow:
@@ -63,7 +63,7 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 			[2]uint32{uint32(c), uint32(c >> 32)})[imm&3])
 	}
 	if op.IsCompare() {
-		return boolBits(compare(op, at, a, b))
+		return boolBits(Compare(op, at, a, b))
 	}
 	switch at {
 	case ir.Bool:
@@ -114,7 +114,8 @@ func evalBool(op Op, a, b uint64) uint64 {
 	panic("BUG: kir: bool " + op.String())
 }
 
-func compare(op Op, t ir.DType, a, b uint64) bool {
+// Compare is x op y of two slots of type t, for a comparison op.
+func Compare(op Op, t ir.DType, a, b uint64) bool {
 	var eq, lt bool
 	switch t {
 	case ir.F32:
@@ -312,9 +313,9 @@ func powInt(a, b int64) int64 {
 	return r
 }
 
-// castBits converts by value. A float outside an integer type's range saturates
+// CastBits converts by value. A float outside an integer type's range saturates
 // and NaN gives 0; consumers may differ there (PyTorch leaves it undefined).
-func castBits(from, to ir.DType, v uint64) uint64 {
+func CastBits(from, to ir.DType, v uint64) uint64 {
 	if to == ir.Bool {
 		switch from {
 		case ir.F32:

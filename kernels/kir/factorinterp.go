@@ -104,7 +104,7 @@ func (x *factoring) ints(which, i int, d ir.DType, v ...int) {
 
 func (x *factoring) report(i, status int) {
 	if x.f.Check && status != 0 && !x.fault.Failed {
-		x.fault = Fault{true, int64(i)<<32 | int64(status)}
+		x.fault = Fault{Failed: true, Elem: int64(i)<<32 | int64(status)}
 	}
 }
 

@@ -6,6 +6,37 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 )
 
+// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
+// operands in any stride order. Sizes and strides are the launch's parameters, in
+// this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
+// B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
+// CStrided, batch strides, m, n stride and offset follow.
+// With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
+// B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
+// With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
+// Sums are those of A over k, a dense vector of M, or of B over k, one of N; without batch dims only.
+// Bufs of the step: A, B, [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are
+// units in the text stay parameters.
+type Gemm struct {
+	Type  ir.DType // of all operands; F16 accumulates in F32
+	Batch int      // batch dims, collapsed: 0 to 3
+	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
+	AUnit, BUnit byte
+	Bias         bool
+	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would run after
+	// the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written, the others are
+	// operands that lie as C does; every access is Linear without offset; one stage with one store. See Gemm.CheckEpilogue.
+	Epilogue     *Kernel
+	CStrided     bool
+	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
+	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
+	CDims        bool
+}
+
+// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
+const MaxGemmDims = 4
+
 // GemmLayout numbers the launch parameters of a Gemm. Every stride is present,
 // also those that AUnit and BUnit say are 1. Bias fields are -1 without a
 // bias, C's stride fields without CStrided.
@@ -131,8 +162,8 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	}
 	p := func(n int) int64 { return int64(params[n]) }
 	index := make([]int64, len(sizes))
-	for b := range count(sizes) {
-		unravel(index, sizes, b)
+	for b := range Count(sizes) {
+		Unravel(index, sizes, b)
 		a0 := p(l.AOffset) + dot(l.ABatch, index)
 		b0 := p(l.BOffset) + dot(l.BBatch, index)
 		for m := range mm {
@@ -168,7 +199,7 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 	var isum int64
 	one := ir.EncodeInt(ct, 1)
 	load := func(buf int, at int64) (uint64, error) {
-		if err := inside(t, bufs[buf], at); err != nil {
+		if err := Inside(t, bufs[buf], at); err != nil {
 			return 0, fmt.Errorf("buffer %d: %w", buf, err)
 		}
 		return LoadBits(t, bufs[buf], at), nil
@@ -177,7 +208,7 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 		if t.IsFloat() {
 			sum += ir.DecodeFloat(ct, x) * ir.DecodeFloat(ct, y)
 		} else {
-			isum += int64(castBits(ct, ir.I64, x)) * int64(castBits(ct, ir.I64, y))
+			isum += int64(CastBits(ct, ir.I64, x)) * int64(CastBits(ct, ir.I64, y))
 		}
 	}
 	for k := range int64(params[l.K]) {
@@ -198,7 +229,7 @@ func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, b
 		}
 		add(x, one)
 	}
-	if err := inside(t, bufs[l.BufC], c); err != nil {
+	if err := Inside(t, bufs[l.BufC], c); err != nil {
 		return fmt.Errorf("buffer C: %w", err)
 	}
 	if t.IsFloat() {
@@ -217,7 +248,7 @@ func finishElement(g *Gemm, l *GemmLayout, bufs [][]byte, c int64) error {
 	var own [][]byte
 	for i, b := range append([]int{l.BufC}, l.BufOperands...) {
 		t := g.Epilogue.Bufs[i].Type
-		if err := inside(t, bufs[b], c); err != nil {
+		if err := Inside(t, bufs[b], c); err != nil {
 			return fmt.Errorf("buffer %d: %w", b, err)
 		}
 		own = append(own, bufs[b][c*int64(t.Size()):])

@@ -24,17 +24,17 @@ func sumOperand(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte) error {
 		var isum int64
 		for k := range int64(params[l.K]) {
 			at := int64(params[from]) + i*int64(params[stride]) + k*int64(params[depth])
-			if err := inside(t, bufs[buf], at); err != nil {
+			if err := Inside(t, bufs[buf], at); err != nil {
 				return fmt.Errorf("buffer %d: %w", buf, err)
 			}
 			v := LoadBits(t, bufs[buf], at)
 			if t.IsFloat() {
 				sum += ir.DecodeFloat(ct, v)
 			} else {
-				isum += int64(castBits(ct, ir.I64, v))
+				isum += int64(CastBits(ct, ir.I64, v))
 			}
 		}
-		if err := inside(t, bufs[l.BufSums], i); err != nil {
+		if err := Inside(t, bufs[l.BufSums], i); err != nil {
 			return fmt.Errorf("buffer %d: %w", l.BufSums, err)
 		}
 		bits := ir.EncodeInt(ct, isum)

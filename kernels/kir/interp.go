@@ -23,10 +23,10 @@ func Interpret(k *Kernel, params []uint64, bufs [][]byte) (Fault, error) {
 			k.Name, len(params), len(bufs), len(k.Params), len(k.Bufs))
 	}
 	m := newMachine(k, params, bufs)
-	outer := count(params[:k.Outer])
+	outer := Count(params[:k.Outer])
 	for i := range outer {
 		m.outer = i
-		unravel(m.index[:k.Outer], params[:k.Outer], i)
+		Unravel(m.index[:k.Outer], params[:k.Outer], i)
 		for s := range k.Stages {
 			if err := m.stage(&k.Stages[s], m.live[s]); err != nil {
 				return m.fault, fmt.Errorf("kernel %s: stage %d: %w", k.Name, s, err)
@@ -65,7 +65,8 @@ func newMachine(k *Kernel, params []uint64, bufs [][]byte) *machine {
 	return m
 }
 
-func count(sizes []uint64) int64 {
+// Count is the number of indices of a space of these sizes.
+func Count(sizes []uint64) int64 {
 	n := int64(1)
 	for _, s := range sizes {
 		n *= int64(s)
@@ -73,8 +74,8 @@ func count(sizes []uint64) int64 {
 	return n
 }
 
-// unravel writes the row-major index number n of a space.
-func unravel(index []int64, sizes []uint64, n int64) {
+// Unravel writes the row-major index number n of a space.
+func Unravel(index []int64, sizes []uint64, n int64) {
 	for d := len(sizes) - 1; d >= 0; d-- {
 		index[d] = n % int64(sizes[d])
 		n /= int64(sizes[d])
@@ -99,9 +100,9 @@ func (m *machine) stage(s *Stage, live []bool) error {
 		}
 	}
 	sizes := m.params[m.k.Outer : m.k.Outer+m.k.Inner]
-	n := count(sizes)
+	n := Count(sizes)
 	for j := range n {
-		unravel(m.index[m.k.Outer:], sizes, j)
+		Unravel(m.index[m.k.Outer:], sizes, j)
 		m.linear = m.outer*n + j
 		if err := m.visit(s, live); err != nil {
 			return err
@@ -149,7 +150,7 @@ func (m *machine) visit(s *Stage, live []bool) error {
 	for _, c := range s.Checks {
 		if m.vals[c.Cond] == 0 && !m.fault.Failed {
 			t := m.k.Exprs[c.Elem].Type
-			m.fault = Fault{true, int64(castBits(t, ir.I64, m.vals[c.Elem]))}
+			m.fault = Fault{true, int64(CastBits(t, ir.I64, m.vals[c.Elem]))}
 		}
 	}
 	// All values are read before anything is written: kernels may work in place.
@@ -172,7 +173,7 @@ func (m *machine) store(st Store) error {
 		at = int64(m.vals[st.Index])
 	}
 	t := m.k.Bufs[buf].Type
-	if err := inside(t, m.bufs[buf], at); err != nil {
+	if err := Inside(t, m.bufs[buf], at); err != nil {
 		return fmt.Errorf("store to buffer %d: %w", buf, err)
 	}
 	v := m.vals[st.Val]
@@ -184,7 +185,8 @@ func (m *machine) store(st Store) error {
 	return nil
 }
 
-func inside(t ir.DType, buf []byte, at int64) error {
+// Inside is an error where element at of type t is not in buf.
+func Inside(t ir.DType, buf []byte, at int64) error {
 	if at < 0 || (at+1)*int64(t.Size()) > int64(len(buf)) {
 		return fmt.Errorf("element %d is outside %d bytes of %v", at, len(buf), t)
 	}
@@ -218,7 +220,7 @@ func (m *machine) eval(live []bool, again bool) error {
 		if !live[i] {
 			continue
 		}
-		if e.Op.isLeaf() {
+		if e.Op.IsLeaf() {
 			if again && (e.Op == OpLoad || e.Op == OpLoadAt) {
 				continue
 			}
@@ -263,7 +265,7 @@ func (m *machine) leaf(e Expr) (uint64, error) {
 		at = int64(m.vals[e.A])
 	}
 	t := m.k.Bufs[buf].Type
-	if err := inside(t, m.bufs[buf], at); err != nil {
+	if err := Inside(t, m.bufs[buf], at); err != nil {
 		return 0, err
 	}
 	return LoadBits(t, m.bufs[buf], at), nil

@@ -151,11 +151,11 @@ const (
 	Multiply
 	Maximize
 	Minimize
-	numStoreModes
+	NumStoreModes // their number
 )
 
 // Op is the operation by which m combines; OpInvalid for Set.
-func (m StoreMode) Op() Op { return [numStoreModes]Op{OpInvalid, OpAdd, OpMul, OpMax, OpMin}[m] }
+func (m StoreMode) Op() Op { return [NumStoreModes]Op{OpInvalid, OpAdd, OpMul, OpMax, OpMin}[m] }
 
 // Expr is one scalar operation. Type is the result type, a compute type
 // (never F16 or BF16: loads widen and stores narrow).
@@ -239,34 +239,3 @@ const (
 
 	NumOps
 )
-
-// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
-// operands in any stride order. Sizes and strides are the launch's parameters, in
-// this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
-// B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
-// CStrided, batch strides, m, n stride and offset follow.
-// With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
-// B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
-// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
-// With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
-// Sums are those of A over k, a dense vector of M, or of B over k, one of N; without batch dims only.
-// Bufs of the step: A, B, [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are
-// units in the text stay parameters.
-type Gemm struct {
-	Type  ir.DType // of all operands; F16 accumulates in F32
-	Batch int      // batch dims, collapsed: 0 to 3
-	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
-	AUnit, BUnit byte
-	Bias         bool
-	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would run after
-	// the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written, the others are
-	// operands that lie as C does; every access is Linear without offset; one stage with one store. See Gemm.CheckEpilogue.
-	Epilogue     *Kernel
-	CStrided     bool
-	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
-	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
-	CDims        bool
-}
-
-// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
-const MaxGemmDims = 4

@@ -120,7 +120,7 @@ func (m *lockstep) stmt(s *Stmt, mask []bool) error {
 				return err
 			}
 			e, err := m.eval(s.B, lane)
-			m.fault = Fault{true, int64(castBits(s.B.Type, ir.I64, e[0]))}
+			m.fault = Fault{true, int64(CastBits(s.B.Type, ir.I64, e[0]))}
 			return err
 		})
 	}
@@ -195,9 +195,9 @@ func (m *lockstep) store(s *Stmt, lane int) error {
 		return err
 	}
 	t := m.p.Bufs[s.Ref].Type
-	first := int64(castBits(s.A.Type, ir.I64, at[0])) * int64(s.B.Width)
+	first := int64(CastBits(s.A.Type, ir.I64, at[0])) * int64(s.B.Width)
 	for i := range s.B.Width {
-		if err := inside(t, m.bufs[s.Ref], first+int64(i)); err != nil {
+		if err := Inside(t, m.bufs[s.Ref], first+int64(i)); err != nil {
 			return fmt.Errorf("store to buffer %d: %w", s.Ref, err)
 		}
 		x := m.adapt(s.B.Type, t.ComputeType(), v[i])
@@ -215,7 +215,7 @@ func (m *lockstep) adapt(from, to ir.DType, v uint64) uint64 {
 	if from == to {
 		return v
 	}
-	return castBits(from, to, v)
+	return CastBits(from, to, v)
 }
 
 // cells are the width elements of an array at index n: of a vector, or one element.
@@ -343,10 +343,10 @@ func (m *lockstep) eval(n *Node, lane int) (value, error) {
 func (m *lockstep) load(n *Node, index uint64) (value, error) {
 	buf := int(n.Imm)
 	t := m.p.Bufs[buf].Type
-	first := int64(castBits(n.Args[0].Type, ir.I64, index)) * int64(n.Width)
+	first := int64(CastBits(n.Args[0].Type, ir.I64, index)) * int64(n.Width)
 	var out value
 	for i := range n.Width {
-		if err := inside(t, m.bufs[buf], first+int64(i)); err != nil {
+		if err := Inside(t, m.bufs[buf], first+int64(i)); err != nil {
 			return out, fmt.Errorf("load from buffer %d: %w", buf, err)
 		}
 		out[i] = m.adapt(t.ComputeType(), n.Type, LoadBits(t, m.bufs[buf], first+int64(i)))

@@ -145,7 +145,7 @@ func (v *procVerifier) store(s *Stmt) error {
 		return fmt.Errorf("buffer %d is not writable", s.Ref)
 	}
 	b := v.p.Bufs[s.Ref]
-	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomic && s.Mode != Set && s.Mode < numStoreModes) != (b.Access == Atomic) {
+	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomic && s.Mode != Set && s.Mode < NumStoreModes) != (b.Access == Atomic) {
 		return fmt.Errorf("buffer %d: width %d into %d, or atomics mixed with stores", s.Ref, s.B.Width, b.Vec)
 	}
 	return v.bufType(s.Ref, s.B.Type)
@@ -208,7 +208,7 @@ func (v *procVerifier) pure(n *Node) error {
 		}
 		return nil
 	}
-	if n.Op >= NumOps || n.Op.isLeaf() || n.Op == OpPhilox || len(n.Args) != n.Op.arity() {
+	if n.Op >= NumOps || n.Op.IsLeaf() || n.Op == OpPhilox || len(n.Args) != n.Op.Arity() {
 		return fmt.Errorf("operation %v with %d arguments is none of level 2", n.Op, len(n.Args))
 	}
 	var t [3]ir.DType
@@ -218,7 +218,7 @@ func (v *procVerifier) pure(n *Node) error {
 			return fmt.Errorf("%v: widths %d and %d", n.Op, a.Width, n.Width)
 		}
 	}
-	if err := checkTypes(n.Op, n.Type, t, n.Imm); err != nil {
+	if err := CheckTypes(n.Op, n.Type, t, n.Imm); err != nil {
 		return fmt.Errorf("%v: %w", n.Op, err)
 	}
 	return nil

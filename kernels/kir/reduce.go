@@ -72,7 +72,7 @@ func Combine(op ReduceOp, t, it ir.DType, a, ai, b, bi uint64) (v, vi uint64) {
 // argBetter reports that (x, xi) beats (y, yi): NaN is the extreme, then the
 // value decides, then the smaller index.
 func argBetter(op ReduceOp, t, it ir.DType, x, xi, y, yi uint64) bool {
-	earlier := compare(OpLt, it, xi, yi)
+	earlier := Compare(OpLt, it, xi, yi)
 	if t.IsFloat() {
 		xn := EvalOp(OpIsNaN, ir.Bool, t, 0, x, 0, 0) != 0
 		yn := EvalOp(OpIsNaN, ir.Bool, t, 0, y, 0, 0) != 0
@@ -80,11 +80,11 @@ func argBetter(op ReduceOp, t, it ir.DType, x, xi, y, yi uint64) bool {
 			return xn && (!yn || earlier)
 		}
 	}
-	if compare(OpEq, t, x, y) {
+	if Compare(OpEq, t, x, y) {
 		return earlier
 	}
 	if op == ArgMax {
-		return compare(OpLt, t, y, x)
+		return Compare(OpLt, t, y, x)
 	}
-	return compare(OpLt, t, x, y)
+	return Compare(OpLt, t, x, y)
 }

@@ -131,7 +131,7 @@ func removeDead(k *Kernel) {
 // simplifyExpr simplifies e, whose arguments are simplified members of xs. It
 // gives either the number of an equal expression (same >= 0) or the form to append.
 func simplifyExpr(xs []Expr, e Expr) (_ Expr, same int) {
-	if e.Op.isLeaf() {
+	if e.Op.IsLeaf() {
 		return e, -1
 	}
 	if e.Op.IsCommutative() && swapOperands(xs, e) {

@@ -59,10 +59,10 @@ func (s *Sort) Layout() SortLayout {
 		l.Params = append(l.Params, Param{Kind: kind, Type: ir.I64})
 	}
 	l.X, l.Values, l.Indices = 0, 1, 2
-	l.Bufs = []Buf{{s.Type, Read}, {s.Type, Write}, {ir.I64, Write}}
+	l.Bufs = []Buf{{Type: s.Type, Access: Read}, {Type: s.Type, Access: Write}, {Type: ir.I64, Access: Write}}
 	if s.Room {
 		l.Room = 3
-		l.Bufs = append(l.Bufs, Buf{ir.U32, ReadWrite})
+		l.Bufs = append(l.Bufs, Buf{Type: ir.U32, Access: ReadWrite})
 	}
 	return l
 }
@@ -80,7 +80,7 @@ func InterpretSort(s *Sort, params []uint64, bufs [][]byte) error {
 		o, i := r/inner, r%inner
 		for j := range n {
 			at := p(l.Offset) + o*p(l.StrideOuter) + j*p(l.Step) + i*p(l.StrideLast)
-			if err := inside(s.Type, bufs[l.X], at); err != nil {
+			if err := Inside(s.Type, bufs[l.X], at); err != nil {
 				return fmt.Errorf("sort: operand: %w", err)
 			}
 			places[j], bits[j] = j, LoadBits(s.Type, bufs[l.X], at)
@@ -93,7 +93,7 @@ func InterpretSort(s *Sort, params []uint64, bufs [][]byte) error {
 		})
 		for j := range keep {
 			at := (o*keep+j)*inner + i
-			if err := inside(ir.I64, bufs[l.Indices], at); err != nil {
+			if err := Inside(ir.I64, bufs[l.Indices], at); err != nil {
 				return fmt.Errorf("sort: result: %w", err)
 			}
 			StoreBits(s.Type, bufs[l.Values], at, bits[places[j]])
@@ -118,9 +118,9 @@ func orderOf(t ir.DType, x, y uint64) int {
 		return cmp.Compare(a, b)
 	}
 	switch {
-	case compare(OpLt, t, x, y):
+	case Compare(OpLt, t, x, y):
 		return -1
-	case compare(OpLt, t, y, x):
+	case Compare(OpLt, t, y, x):
 		return 1
 	}
 	return 0

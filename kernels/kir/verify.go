@@ -120,7 +120,7 @@ func (v *verifier) expr(i int, e Expr) error {
 		return fmt.Errorf("%v is no compute type", e.Type)
 	}
 	args := [...]int{e.A, e.B, e.C}
-	want := e.Op.arity()
+	want := e.Op.Arity()
 	var t [3]ir.DType
 	for n, a := range args {
 		if n >= want {
@@ -134,10 +134,10 @@ func (v *verifier) expr(i int, e Expr) error {
 		}
 		t[n] = v.k.Exprs[a].Type
 	}
-	if e.Op.isLeaf() {
+	if e.Op.IsLeaf() {
 		return v.leaf(e, t[0])
 	}
-	return checkTypes(e.Op, e.Type, t, e.Imm)
+	return CheckTypes(e.Op, e.Type, t, e.Imm)
 }
 
 func (v *verifier) leaf(e Expr, at ir.DType) error {
@@ -201,10 +201,10 @@ func canonicalBits(t ir.DType, b uint64) uint64 {
 	return b
 }
 
-// checkTypes holds argument types against the operation.
-func checkTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
+// CheckTypes holds argument types against the operation.
+func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 	same := func(want ir.DType, ok bool) error {
-		for n := range op.arity() {
+		for n := range op.Arity() {
 			if t[n] != t[0] {
 				return fmt.Errorf("arguments are %v and %v", t[0], t[n])
 			}
@@ -332,7 +332,7 @@ func (v *verifier) acc(a Acc) error {
 
 func (v *verifier) store(st *Stage, r Store) error {
 	k := v.k
-	if r.Val < 0 || r.Mode >= numStoreModes || r.Guard >= 0 && k.Exprs[r.Guard].Type != ir.Bool {
+	if r.Val < 0 || r.Mode >= NumStoreModes || r.Guard >= 0 && k.Exprs[r.Guard].Type != ir.Bool {
 		return errors.New("value, mode or guard")
 	}
 	buf := r.Buf

@@ -49,7 +49,7 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 	}
 	part := func(n int64) *arg {
 		a := *stats
-		a.offset = Param{Value: n}
+		a.offset = device.Const(n)
 		return s.once(a.over(stats.stride[:3]))
 	}
 	first, second := part(0), part(1)
@@ -67,11 +67,11 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 func (p *program) attention(a *kir.Attention, mask, g, stats *arg, outs ...*arg) {
 	q, k, v := p.in(0), p.in(1), p.in(2)
 	a.Type, a.Causal, a.Dropout = q.dtype, p.n.Attr[0] != 0, p.n.Attr[2] != 0
-	l := Launch{Kind: device.RunAttention, Attention: a}
+	l := device.Step{Op: a}
 	l.Params = constants(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3])
-	l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 0})
+	l.Params = append(l.Params, device.ScalarOf(0))
 	if a.Dropout {
-		l.Params = append(l.Params, Param{Kind: ScalarOf, Index: 1}, Param{Kind: ScalarOf, Index: 2}, Param{Kind: ScalarOf, Index: 3})
+		l.Params = append(l.Params, device.ScalarOf(1), device.ScalarOf(2), device.ScalarOf(3))
 	}
 	operand := func(x *arg) {
 		l.Params = append(append(l.Params, constants(x.stride...)...), x.offset)

@@ -3,6 +3,7 @@ package lower
 import (
 	"slices"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/kernels/kir"
 )
@@ -147,7 +148,7 @@ func lowerCat(p *program) {
 			}
 			d := wrap(p.n.Attr[0], len(x.shape))
 			out.shape = x.shape
-			out.offset.Value = at * out.stride[d]
+			out.offset.Bits = uint64(at * out.stride[d])
 			parts, places = append(parts, x), append(places, out)
 			at += x.shape[d]
 		}
@@ -161,7 +162,7 @@ func (p *program) window() (*arg, *ir.Layout) {
 	l := ir.LayoutOf(ir.LayoutID(p.n.Attr[0]))
 	out := p.out(0)
 	out.shape, out.stride = l.Shape, l.Stride
-	out.offset = Param{Kind: ScalarOf, Index: 0}
+	out.offset = device.ScalarOf(0)
 	return out, l
 }
 

@@ -28,9 +28,9 @@ const (
 type arg struct {
 	dtype  ir.DType
 	shape  []int64
-	stride []int64 // of the dims of shape; over replaces it by strides of the kernel's dims
-	buf    int     // local buffer
-	offset Param   // Constant 0 needs no parameter
+	stride []int64      // of the dims of shape; over replaces it by strides of the kernel's dims
+	buf    int          // local buffer
+	offset device.Param // Constant 0 needs no parameter
 	use    use
 	// once: used in stages that run once an outer index; its inner strides are 0.
 	once bool
@@ -49,7 +49,7 @@ type arg struct {
 // in makes an argument of operand i.
 func (p *program) in(i int) *arg {
 	o := &p.n.In[i]
-	return &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, offset: Param{Kind: OffsetOf, Index: i}, use: reads}
+	return &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, offset: device.OffsetOf(i), use: reads}
 }
 
 // out makes an argument of output k.
@@ -57,7 +57,7 @@ func (p *program) out(k int) *arg {
 	o := &p.n.Out[k]
 	a := &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, use: writes}
 	if o.Through {
-		a.offset = Param{Kind: OffsetOf, Index: len(p.n.In) + k}
+		a.offset = device.OffsetOf(len(p.n.In) + k)
 	}
 	return a
 }
@@ -76,7 +76,7 @@ type kernel struct {
 	*kir.Builder
 	p      *program
 	outer  int
-	params []Param
+	params []device.Param
 	bufs   []int
 	moves  []move
 }
@@ -102,10 +102,10 @@ func (p *program) kernel(name string, outer, inner []int64, fixed int, args ...*
 	}
 	k := &kernel{Builder: kir.NewBuilder(name, len(outer), len(inner)), p: p, outer: len(outer)}
 	for _, n := range outer {
-		k.params = append(k.params, Param{Value: n})
+		k.params = append(k.params, device.Const(n))
 	}
 	for _, n := range inner {
-		k.params = append(k.params, Param{Value: n})
+		k.params = append(k.params, device.Const(n))
 	}
 	k.bind(args)
 	for i, a := range args {
@@ -151,7 +151,7 @@ func (k *kernel) place(a *arg, outer, inner, so, si []int64) {
 	if a.at != nil {
 		k.moves = append(k.moves, move{len(k.params), a.at})
 	}
-	if a.at != nil || a.offset != (Param{}) {
+	if a.at != nil || a.offset != (device.Param{}) {
 		a.offParam = k.offset(a.offset)
 	}
 	shape, stride := outer, so
@@ -172,7 +172,7 @@ func (k *kernel) place(a *arg, outer, inner, so, si []int64) {
 		case s == 1:
 			a.params = append(a.params, kir.Unit)
 		default:
-			k.params = append(k.params, Param{Value: s})
+			k.params = append(k.params, device.Const(s))
 			a.params = append(a.params, k.Stride())
 		}
 	}
@@ -182,14 +182,14 @@ func (k *kernel) place(a *arg, outer, inner, so, si []int64) {
 }
 
 // offset adds an offset parameter.
-func (k *kernel) offset(v Param) int {
+func (k *kernel) offset(v device.Param) int {
 	k.params = append(k.params, v)
 	return k.Offset()
 }
 
 // size adds a size parameter and reads it.
 func (k *kernel) size(n int64) int {
-	k.params = append(k.params, Param{Value: n})
+	k.params = append(k.params, device.Const(n))
 	return k.Param(k.Size())
 }
 
@@ -198,13 +198,13 @@ func (k *kernel) number(v int64) int { return k.Cast(ir.I64, k.number32(v)) }
 
 // number32 is number of type I32.
 func (k *kernel) number32(v int64) int {
-	k.params = append(k.params, Param{Value: int64(ir.EncodeInt(ir.I32, v))})
+	k.params = append(k.params, device.Const(int64(ir.EncodeInt(ir.I32, v))))
 	return k.Param(k.Scalar(ir.I32))
 }
 
 // scalar reads scalar operand i as a value of t's compute type.
 func (k *kernel) scalar(i int, t ir.DType) int {
-	k.params = append(k.params, Param{Kind: ScalarOf, Index: k.p.scalar[i]})
+	k.params = append(k.params, device.ScalarOf(k.p.scalar[i]))
 	return k.Cast(t, k.Param(k.Scalar(k.p.n.In[i].DType)))
 }
 
@@ -249,10 +249,10 @@ func (k *kernel) series() (launchAt func(step int64)) {
 		if len(k.moves) > 0 {
 			params = slices.Clone(params)
 			for _, m := range k.moves {
-				params[m.param].Value += m.at(step)
+				params[m.param] = params[m.param].Plus(m.at(step))
 			}
 		}
-		k.p.res.Launches = append(k.p.res.Launches, Launch{Kind: device.RunKernel, Kernel: built, Bufs: k.bufs, Params: params})
+		k.p.res.Launches = append(k.p.res.Launches, device.Step{Op: built, Bufs: k.bufs, Params: params})
 	}
 }
 

@@ -43,14 +43,14 @@ func factor(o kir.FactorOp) lowering {
 			return
 		}
 		f := &kir.Factor{Op: o, Type: x.dtype, Option: p.n.Attr[0], Check: p.n.Attr[1] != 0}
-		l := Launch{Kind: device.RunFactor, Factor: f, Params: constants(batch, m, n, k)}
+		l := device.Step{Op: f, Params: constants(batch, m, n, k)}
 		for i := range o.Inputs() {
 			a := p.in(i)
 			if !dense(a.shape, a.stride) {
 				t := p.temp(a.dtype, a.shape)
 				p.copy(a, t)
 				a = t
-				a.offset = Param{}
+				a.offset = device.Param{}
 			}
 			l.Bufs, l.Params = append(l.Bufs, a.buf), append(l.Params, a.offset)
 		}

@@ -4,7 +4,6 @@ import (
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 // Operand is an input as the kernel sees it.
@@ -21,7 +20,7 @@ type Output struct {
 	DType  ir.DType
 	Layout *ir.Layout
 	Buf    int // may equal an operand's Buf where op.Prim.InPlace allows: the kernel updates in place
-	// Through: the output is a view with a run-time offset (OffsetOf), dense or not.
+	// Through: the output is a view with a run-time offset (device.OffsetOf), dense or not.
 	Through bool
 }
 
@@ -52,43 +51,15 @@ type Node struct {
 	Wide bool
 }
 
-// ParamKind says where a launch parameter's value comes from.
-type ParamKind uint8
-
-// The sources of a parameter.
-const (
-	Constant ParamKind = iota // Value
-	OffsetOf                  // Value + the element offset of operand Index (output k is operand len(In)+k)
-	ScalarOf                  // scalar operand: Index counts scalar operands from 0
-)
-
-// Param is a launch parameter.
-type Param struct {
-	Kind  ParamKind
-	Index int
-	Value int64
-}
-
-// Launch is one device step over local buffers; temporaries are numbered from Node.Bufs up.
-type Launch struct {
-	Kind      device.StepKind
-	Kernel    *kir.Kernel
-	Gemm      *kir.Gemm
-	Attention *kir.Attention
-	Factor    *kir.Factor
-	Sort      *kir.Sort
-	Bufs      []int
-	Params    []Param
-}
-
 // Temp is a temporary buffer that the launches of a node share.
 type Temp struct {
 	DType ir.DType
 	Numel int64
 }
 
-// Result is a lowered node.
+// Result is a lowered node. Its launches are steps over local buffers, temporaries numbered from Node.Bufs up. Their parameters
+// count offsets by operand (output k is operand len(In)+k), scalars by scalar operand.
 type Result struct {
-	Launches []Launch
+	Launches []device.Step
 	Temps    []Temp
 }

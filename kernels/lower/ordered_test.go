@@ -98,10 +98,7 @@ func TestOrderedStoresUseNoAtomics(t *testing.T) {
 		require.NoError(t, err)
 		atomics := false
 		for _, launch := range res.Launches {
-			if launch.Kernel == nil {
-				continue
-			}
-			for _, b := range launch.Kernel.Bufs {
+			for _, b := range launch.Op.Buffers() {
 				atomics = atomics || b.Access == kir.Atomic
 			}
 		}

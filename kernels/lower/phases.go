@@ -116,11 +116,11 @@ func (p *program) convPhase(v *convolution, dims [][]phase, at []int, front []in
 			*list = append(*list, (*ph.win.Lists()[l])[0])
 		}
 		sub.win.Lo[i] = 0
-		x.offset.Value += (front[i] - ph.win.Lo[0]) * x.stride[d]
+		x.offset = x.offset.Plus((front[i] - ph.win.Lo[0]) * x.stride[d])
 		x.shape[d] -= front[i] - ph.win.Lo[0]
-		w.offset.Value += ph.tap * w.stride[d]
+		w.offset = w.offset.Plus(ph.tap * w.stride[d])
 		w.shape[d], w.stride[d] = ph.win.Kernel[0], w.stride[d]*ph.every
-		y.offset.Value += ph.first * y.stride[d]
+		y.offset = y.offset.Plus(ph.first * y.stride[d])
 		y.shape[d], y.stride[d] = ph.win.Out[0], y.stride[d]*ph.period
 	}
 	sub.measure(x.dtype)

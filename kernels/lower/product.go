@@ -58,11 +58,11 @@ type matrix struct {
 	buf      int
 	batch    []int64
 	row, col int64
-	offset   Param
+	offset   device.Param
 }
 
 // strides gives the parameters of a matrix.
-func (x *matrix) strides() []Param {
+func (x *matrix) strides() []device.Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
@@ -135,7 +135,7 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 }
 
 // productOver ends a product's parameters with rest.
-func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []Param) {
+func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []device.Param) {
 	rows, cols, depth := size[0], size[1], size[2]
 	g.Type, g.Batch, g.Bias = d, len(batch), e.bias != nil
 	g.AUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm')
@@ -145,7 +145,7 @@ func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int
 	params := slices.Concat(constants(batch...), constants(size[:]...), a.strides(), b.strides())
 	bufs := []int{a.buf, b.buf}
 	if e.bias != nil {
-		params = append(params, Param{Value: e.bias.stride[0]}, e.bias.offset)
+		params = append(params, device.Const(e.bias.stride[0]), e.bias.offset)
 		bufs = append(bufs, e.bias.buf)
 	}
 	bufs = append(append(bufs, e.operands...), c.buf)
@@ -155,7 +155,7 @@ func (p *program) productOver(g kir.Gemm, d ir.DType, batch []int64, size [3]int
 	if g.CStrided {
 		params = append(params, c.strides()...)
 	}
-	p.res.Launches = append(p.res.Launches, Launch{Kind: device.RunGemm, Gemm: &g, Bufs: bufs, Params: append(params, rest...)})
+	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: append(params, rest...)})
 }
 
 // windowUnit names the dim along which windows are contiguous, where neighbours are best read along it: strides and
@@ -178,10 +178,10 @@ func windowUnit(kStride, kSize, nStride, nSize int64) byte {
 // lineElems is the number of floats in a line of memory.
 const lineElems = 32
 
-func constants(v ...int64) []Param {
-	out := make([]Param, len(v))
+func constants(v ...int64) []device.Param {
+	out := make([]device.Param, len(v))
 	for i, x := range v {
-		out[i] = Param{Value: x}
+		out[i] = device.Const(x)
 	}
 	return out
 }
@@ -220,7 +220,7 @@ func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
 		}
 		t := p.temp(x.dtype, x.shape)
 		p.copy(x, t)
-		x.buf, x.stride, x.offset = t.buf, t.stride, Param{}
+		x.buf, x.stride, x.offset = t.buf, t.stride, device.Param{}
 	}
 	return collapse(c.shape[:lead], strides(), 0)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
@@ -62,7 +63,7 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []lower.Param) {
+func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []device.Param) {
 	t.Helper()
 	r := a.Rank()
 	shape := append(slices.Clone(a.Shape[:r-1]), b.Shape[r-1])
@@ -71,7 +72,7 @@ func gemmOf(t *testing.T, a, b *ir.Layout) (*kir.Gemm, []lower.Param) {
 	res, err := lower.Lower(n)
 	require.NoError(t, err)
 	require.Len(t, res.Launches, 1)
-	return res.Launches[0].Gemm, res.Launches[0].Params
+	return res.Launches[0].Op.(*kir.Gemm), res.Launches[0].Params
 }
 
 // TestFoldsAreTheKernelsThatWouldRunAlone: in order, each rounded to the result's dtype, as maps of their own would leave the value.
@@ -87,7 +88,7 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, res.Launches, 1)
 		require.Equal(t, []int{0, 1, 2, 3}, res.Launches[0].Bufs)
-		g := res.Launches[0].Gemm
+		g := res.Launches[0].Op.(*kir.Gemm)
 		require.NoError(t, g.CheckEpilogue())
 		r := source(-3, 3, false)
 		values := func() []byte {
@@ -112,7 +113,7 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 			}
 			params := make([]uint64, len(one.Launches[0].Params)) // offsets are 0
 			params[0] = 15
-			_, err = kir.Interpret(one.Launches[0].Kernel, params, own)
+			_, err = kir.Interpret(one.Launches[0].Op.(*kir.Kernel), params, own)
 			require.NoError(t, err)
 		}
 		_, err = kir.Interpret(g.Epilogue, []uint64{15}, [][]byte{c, x})
@@ -136,12 +137,12 @@ func TestGemmForms(t *testing.T) {
 	require.Zero(t, g.BUnit)
 	g, params := gemmOf(t, ir.DenseLayout([]int64{2, 6, 4, 5}), ir.InternLayout([]int64{2, 6, 5, 3}, []int64{0, 0, 3, 1}))
 	require.Zero(t, g.Batch)
-	require.Equal(t, int64(48), params[0].Value, "rows of the merged product")
+	require.EqualValues(t, 48, params[0].Bits, "rows of the merged product")
 	g, _ = gemmOf(t, ir.DenseLayout([]int64{2, 6, 4, 5}), ir.DenseLayout([]int64{2, 6, 5, 3}))
 	require.Equal(t, 1, g.Batch)
 	g, params = gemmOf(t, ir.DenseLayout([]int64{6, 1, 5}), ir.InternLayout([]int64{6, 5, 3}, []int64{0, 3, 1}))
 	require.Zero(t, g.Batch)
-	require.Equal(t, int64(6), params[0].Value)
+	require.EqualValues(t, 6, params[0].Bits)
 }
 
 // TestMatmulManyBatchDims: more batch dims than a GEMM takes are made dense first.

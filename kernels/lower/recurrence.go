@@ -34,7 +34,7 @@ func (a *arg) parts(n int64) []*arg {
 		last := len(a.shape) - 1
 		x.shape, x.stride = append([]int64{}, a.shape...), append([]int64{}, a.stride...)
 		x.shape[last] /= n
-		x.offset.Value += int64(i) * x.shape[last] * x.stride[last]
+		x.offset = x.offset.Plus(int64(i) * x.shape[last] * x.stride[last])
 		list[i] = &x
 	}
 	return list
@@ -44,7 +44,7 @@ func (a *arg) parts(n int64) []*arg {
 func (a *arg) member(i int64) *arg {
 	x := *a
 	x.shape, x.stride = append([]int64{}, a.shape[1:]...), append([]int64{}, a.stride[1:]...)
-	x.offset.Value += i * a.stride[0]
+	x.offset = x.offset.Plus(i * a.stride[0])
 	return &x
 }
 
@@ -258,7 +258,7 @@ func inTurns(n int64, place func(int64) int64) func(int64) int64 {
 // still is an argument at one step of a series.
 func (a *arg) still(step int64) *arg {
 	x := *a
-	x.offset.Value += a.at(step)
+	x.offset = x.offset.Plus(a.at(step))
 	x.at = nil
 	return &x
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/kernels/kir"
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
@@ -146,8 +147,8 @@ func TestStepsOfARecurrenceShareOneKernel(t *testing.T) {
 		require.NoError(t, err)
 		kernels := map[any]int{}
 		for _, l := range res.Launches {
-			if l.Kernel != nil {
-				kernels[l.Kernel]++
+			if k, ok := l.Op.(*kir.Kernel); ok {
+				kernels[k]++
 			}
 		}
 		most := 0

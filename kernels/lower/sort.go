@@ -33,7 +33,7 @@ func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 	}
 	n := x.shape[d]
 	s := &kir.Sort{Type: x.dtype, Descending: descending, Room: n > kir.SortBlock}
-	l := Launch{Kind: device.RunSort, Sort: s, Bufs: []int{x.buf, values.buf, indices.buf}}
+	l := device.Step{Op: s, Bufs: []int{x.buf, values.buf, indices.buf}}
 	if s.Room {
 		l.Bufs = append(l.Bufs, p.temp(ir.U32, []int64{kir.SortWords(x.dtype) * ir.Numel(x.shape)}).buf)
 	}

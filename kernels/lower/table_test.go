@@ -8,6 +8,7 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	_ "github.com/torchlette/torchlette/engine/op/prim" // registers the primitives
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 func TestEveryPrimitiveHasALowering(t *testing.T) {
@@ -68,7 +69,7 @@ func TestTextDependsOnClassesOnly(t *testing.T) {
 		res, err := Lower(n)
 		require.NoError(t, err)
 		require.Len(t, res.Launches, 1)
-		return res.Launches[0].Kernel
+		return res.Launches[0].Op.(*kir.Kernel)
 	}
 	dense := build([]int64{2, 3}, []int64{3, 1}, []int64{3, 1})
 	require.Equal(t, dense, build([]int64{7, 1, 5, 2}, []int64{10, 10, 2, 1}, []int64{10, 3, 2, 1}))

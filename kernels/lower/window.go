@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/kernels/kir"
@@ -57,7 +58,7 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		first := max(0, (w.Base[i]-1-w.Lo[i])/w.Base[i])
 		last := min(n-1, ir.FloorDiv(need[d]-1-w.Lo[i], w.Base[i]))
 		src.shape[d] = max(0, last-first+1)
-		src.offset.Value += first * x.stride[d]
+		src.offset = src.offset.Plus(first * x.stride[d])
 		front[d] = w.Lo[i] + first*w.Base[i]
 	}
 	if inside {
@@ -77,7 +78,7 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		dst := &arg{dtype: t.dtype, buf: t.buf, use: writes, shape: src.shape, stride: append([]int64{}, t.stride...)}
 		for i, base := range w.Base {
 			d := lead + i
-			dst.offset.Value += front[d] * t.stride[d]
+			dst.offset = dst.offset.Plus(front[d] * t.stride[d])
 			dst.stride[d] *= base
 		}
 		p.copy(src, dst)
@@ -137,7 +138,7 @@ func readAgain(t *arg, shape, stride []int64) *arg {
 func (p *program) lay(x *arg, from int64, shape, stride []int64, into *arg) {
 	src := readAgain(x, shape, stride)
 	src.offset = x.offset
-	src.offset.Value += from
+	src.offset = src.offset.Plus(from)
 	p.copy(src, &arg{dtype: into.dtype, buf: into.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
 }
 
@@ -277,13 +278,13 @@ func (p *program) sumProducts(name string, s split, x, y, out *arg) {
 
 // convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time.
 func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int64) {
-	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset.Value
+	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset
 	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
 	for at := int64(0); at < v.n; at += v.chunk {
 		m := min(v.chunk, v.n-at)
 		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
 		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
-		c.offset.Value = first + at*v.o*v.places
+		c.offset = first.Plus(at * v.o * v.places)
 		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
 			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{}, c)
 	}
@@ -344,10 +345,10 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 		over.ccols = ir.DenseStrides(over.columns)
 		a := matrix{buf: gy.buf, batch: []int64{m * gy.stride[0], rows * gy.stride[1]}, row: gy.stride[1], offset: gy.offset}
 		b := matrix{buf: x.buf, batch: []int64{m * x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
-		a.offset.Value += from * v.chunk * gy.stride[0]
-		b.offset.Value += from * v.chunk * x.stride[0]
+		a.offset = a.offset.Plus(from * v.chunk * gy.stride[0])
+		b.offset = b.offset.Plus(from * v.chunk * x.stride[0])
 		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b,
-			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1, offset: Param{Value: from * v.o * cols}})
+			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1, offset: device.Const(from * v.o * cols)})
 	}
 	whole := v.n / v.chunk
 	if whole > 0 {
@@ -374,7 +375,7 @@ func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
 		p.product(kir.Gemm{CStrided: true}, x.dtype, []int64{v.groups}, [3]int64{rows, cols, depth},
 			matrix{buf: turned.buf, batch: []int64{rows * depth}, row: depth, col: 1},
 			matrix{buf: laid.buf, batch: []int64{cols * depth}, row: 1, col: depth}, epilogue{},
-			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: Param{Value: i * v.o * cols}})
+			matrix{buf: parts.buf, batch: []int64{rows * cols}, row: cols, col: 1, offset: device.Const(i * v.o * cols)})
 	}
 }
 
@@ -470,7 +471,7 @@ func tapsOf(x *arg, shape, stride, kernel, plane []int64, w *op.Windows) (taps [
 		for d := len(w.Kernel) - 1; d >= 0; d-- {
 			t := rest % w.Kernel[d]
 			rest /= w.Kernel[d]
-			a.offset.Value += t * kernel[d]
+			a.offset = a.offset.Plus(t * kernel[d])
 			distance += t * w.Dilation[d] * plane[d]
 		}
 		taps, far = append(taps, a), append(far, distance)

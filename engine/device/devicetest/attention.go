@@ -29,7 +29,7 @@ func (s *suite) attention(t *testing.T) {
 
 func (s *suite) checkAttention(t *testing.T, c *kirtest.AttentionCase) {
 	l := c.Attention.Layout()
-	st := device.Step{Kind: device.RunAttention, Attention: c.Attention}
+	st := device.Step{Op: c.Attention}
 	var bufs []device.Buffer
 	for i, b := range c.Bufs {
 		if l.Bufs[i].Access == kir.Write {

@@ -303,7 +303,7 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 	}
 	var host [][]byte
 	var bufs []device.Buffer
-	st := device.Step{Kind: device.RunGemm, Gemm: g}
+	st := device.Step{Op: g}
 	for i, size := range sizes {
 		b := make([]byte, size*g.Type.Size())
 		for e := range size {

@@ -80,8 +80,8 @@ func (s *suite) replay(t *testing.T) {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
 	b.Map()
 	b.Store(out, b.Add(b.Mul(x, b.Param(a)), b.Cast(ir.F32, b.Param(c))))
-	st := device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{
-		device.Const(n), {Offset: -1, Scalar: 1}, {Offset: -1, Scalar: 0}}}
+	st := device.Step{Op: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{
+		device.Const(n), {From: device.Scalar, Index: 1}, {From: device.Scalar}}}
 	two := st
 	two.Bufs = []int{1, 2} // the second step reads what the first wrote
 	p, err := s.d.Build([]device.Step{st, two}, 3)
@@ -112,8 +112,8 @@ func (s *suite) offsets(t *testing.T) {
 	out := b.Linear(b.Buf(ir.F32, kir.Write), to)
 	b.Map()
 	b.Store(out, b.Neg(x))
-	st := device.Step{Kind: device.RunKernel, Kernel: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{
-		device.Const(n), {Bits: 4, Offset: 0, Scalar: -1}, {Offset: 1, Scalar: -1}}}
+	st := device.Step{Op: b.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{
+		device.Const(n), {Bits: 4, From: device.Offset}, {From: device.Offset, Index: 1}}}
 	p, err := s.d.Build([]device.Step{st}, 2)
 	require.NoError(t, err)
 	defer p.Release()
@@ -244,7 +244,7 @@ func (s *suite) errors(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, b.Bytes())
 	s.d.Free(b)
-	require.NotNil(t, caught(func() { _, _ = s.d.Build([]device.Step{{Kind: device.FillZero, Bufs: []int{5}}}, 1) }), "a slot that is not there")
+	require.NotNil(t, caught(func() { _, _ = s.d.Build([]device.Step{{Op: kir.Fill{}, Bufs: []int{5}}}, 1) }), "a slot that is not there")
 	after := s.put(t, ir.F32, floats(3, func(i int) float32 { return float32(i) }))
 	require.Equal(t, floats(3, func(i int) float32 { return float32(i) }), s.get(t, after, ir.F32, 3), "the device goes on")
 }

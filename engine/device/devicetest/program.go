@@ -49,7 +49,7 @@ func randomProgram(r *rand.Rand, n int) (steps []device.Step, offsets int) {
 	kernels := stepKernels()
 	runtime := func() device.Param {
 		offsets++
-		return device.Param{Offset: int32(offsets - 1), Scalar: -1}
+		return device.Param{From: device.Offset, Index: int32(offsets - 1)}
 	}
 	for range n {
 		slots := r.Perm(programSlots)
@@ -58,19 +58,19 @@ func randomProgram(r *rand.Rand, n int) (steps []device.Step, offsets int) {
 		var st device.Step
 		switch kind := r.IntN(12); {
 		case kind < 5:
-			st = device.Step{Kernel: kernels[0], Bufs: slots[:3], Params: []device.Param{device.Const(size), runtime(), runtime(), half}}
+			st = device.Step{Op: kernels[0], Bufs: slots[:3], Params: []device.Param{device.Const(size), runtime(), runtime(), half}}
 			st.Bufs[2] %= 2
 			if st.Bufs[0] < 2 || st.Bufs[1] < 2 {
 				continue
 			}
 		case kind < 8:
-			st = device.Step{Kernel: kernels[1], Bufs: slots[:2], Params: []device.Param{device.Const(size), runtime()}}
+			st = device.Step{Op: kernels[1], Bufs: slots[:2], Params: []device.Param{device.Const(size), runtime()}}
 		case kind < 10:
-			st = device.Step{Kernel: kernels[2], Bufs: slots[:2], Params: []device.Param{device.Const(4), device.Const(size / 2), half}}
+			st = device.Step{Op: kernels[2], Bufs: slots[:2], Params: []device.Param{device.Const(4), device.Const(size / 2), half}}
 		case kind < 11:
-			st = device.Step{Kind: device.CopyBytes, Bufs: slots[:2], Params: []device.Param{device.Const(4 * size), device.Const(0), device.Const(16)}}
+			st = device.Step{Op: kir.Copy{}, Bufs: slots[:2], Params: []device.Param{device.Const(4 * size), device.Const(0), device.Const(16)}}
 		default:
-			st = device.Step{Kind: device.FillZero, Bufs: slots[:1], Params: []device.Param{device.Const(4 * size), device.Const(8)}}
+			st = device.Step{Op: kir.Fill{}, Bufs: slots[:1], Params: []device.Param{device.Const(4 * size), device.Const(8)}}
 		}
 		steps = append(steps, st)
 	}
@@ -117,25 +117,11 @@ func (s *suite) programs(t *testing.T) {
 func inOrder(t *testing.T, steps []device.Step, mem [][]byte, offsets []int64) {
 	for i := range steps {
 		st := &steps[i]
-		params := make([]uint64, len(st.Params))
-		for j, q := range st.Params {
-			params[j] = q.Bits
-			if q.Offset >= 0 {
-				params[j] += uint64(offsets[q.Offset])
-			}
+		bufs := make([][]byte, len(st.Bufs))
+		for j, b := range st.Bufs {
+			bufs[j] = mem[b]
 		}
-		switch st.Kind {
-		case device.CopyBytes:
-			copy(mem[st.Bufs[1]][params[1]:params[1]+params[2]], mem[st.Bufs[0]][params[0]:])
-		case device.FillZero:
-			clear(mem[st.Bufs[0]][params[0] : params[0]+params[1]])
-		default:
-			var bufs [][]byte
-			for _, b := range st.Bufs {
-				bufs = append(bufs, mem[b])
-			}
-			_, err := kir.Interpret(st.Kernel, params, bufs)
-			require.NoError(t, err)
-		}
+		_, err := st.Op.Interpret(st.Values(&device.Binding{Offsets: offsets}), bufs)
+		require.NoError(t, err)
 	}
 }

@@ -30,7 +30,7 @@ func (s *suite) sorts(t *testing.T) {
 				c := kirtest.RandomSort(r, d, size[0], size[1], size[2], size[3])
 				values, indices, err := c.Want()
 				require.NoError(t, err)
-				st := device.Step{Kind: device.RunSort, Sort: c.Sort}
+				st := device.Step{Op: c.Sort}
 				var bufs []device.Buffer
 				for i, b := range c.Sort.Layout().Bufs {
 					bufs = append(bufs, s.put(t, b.Type, c.Bufs[i]))

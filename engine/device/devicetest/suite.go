@@ -108,12 +108,12 @@ func (s *suite) get(t *testing.T, b device.Buffer, d ir.DType, n int) []byte {
 
 // kernelStep is a step of k over slots 0, 1, 2, ... with constant parameters.
 func kernelStep(k *kir.Kernel, params []uint64) device.Step {
-	st := device.Step{Kind: device.RunKernel, Kernel: k}
+	st := device.Step{Op: k}
 	for i := range k.Bufs {
 		st.Bufs = append(st.Bufs, i)
 	}
 	for _, p := range params {
-		st.Params = append(st.Params, device.Param{Bits: p, Offset: -1, Scalar: -1})
+		st.Params = append(st.Params, device.Param{Bits: p})
 	}
 	return st
 }

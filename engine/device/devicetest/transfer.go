@@ -11,6 +11,7 @@ import (
 
 	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
 )
 
 func (s *suite) caps(t *testing.T) {
@@ -90,9 +91,9 @@ func (s *suite) copySteps(t *testing.T) {
 	x := canonical(r, ir.U32, n)
 	src, dst := s.put(t, ir.U32, x), s.put(t, ir.U32, bytes.Repeat([]byte{0xEE}, 4*n))
 	s.run(t, []device.Step{
-		{Kind: device.CopyBytes, Bufs: []int{0, 1}, Params: []device.Param{device.Const(40), device.Const(80), device.Const(400)}},
-		{Kind: device.FillZero, Bufs: []int{1}, Params: []device.Param{device.Const(100), device.Const(20)}},
-		{Kind: device.CopyBytes, Bufs: []int{0, 1}, Params: []device.Param{device.Const(0), device.Const(3996), device.Const(4)}},
+		{Op: kir.Copy{}, Bufs: []int{0, 1}, Params: []device.Param{device.Const(40), device.Const(80), device.Const(400)}},
+		{Op: kir.Fill{}, Bufs: []int{1}, Params: []device.Param{device.Const(100), device.Const(20)}},
+		{Op: kir.Copy{}, Bufs: []int{0, 1}, Params: []device.Param{device.Const(0), device.Const(3996), device.Const(4)}},
 	}, src, dst)
 	want := bytes.Repeat([]byte{0xEE}, 4*n)
 	copy(want[80:480], x[40:440])

@@ -30,35 +30,12 @@ func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.F
 		bufs = append(bufs, poison(t.Numel*int64(t.DType.Size())))
 	}
 	for i, l := range res.Launches {
-		params := make([]uint64, len(l.Params))
-		for j, q := range l.Params {
-			params[j] = uint64(q.Value)
-			switch q.Kind {
-			case lower.OffsetOf:
-				params[j] += uint64(offsets[q.Index])
-			case lower.ScalarOf:
-				params[j] = scalars[q.Index]
-			}
-		}
+		params := l.Values(&device.Binding{Offsets: offsets, Scalars: scalars})
 		local := make([][]byte, len(l.Bufs))
 		for j, b := range l.Bufs {
 			local[j] = bufs[b]
 		}
-		var fault kir.Fault
-		switch l.Kind {
-		case device.RunKernel:
-			fault, err = kir.Interpret(l.Kernel, params, local)
-		case device.RunGemm:
-			err = kir.InterpretGemm(l.Gemm, params, local)
-		case device.RunAttention:
-			err = kir.InterpretAttention(l.Attention, params, local)
-		case device.RunFactor:
-			fault, err = kir.InterpretFactor(l.Factor, params, local)
-		case device.RunSort:
-			err = kir.InterpretSort(l.Sort, params, local)
-		default:
-			err = fmt.Errorf("launch of kind %d", l.Kind)
-		}
+		fault, err := l.Op.Interpret(params, local)
 		if err != nil || fault.Failed {
 			return fault, wrapError(n, i, err)
 		}

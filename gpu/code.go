@@ -1,0 +1,91 @@
+package gpu
+
+import (
+	"github.com/torchlette/torchlette/engine/device"
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/tile"
+)
+
+// Generator is a launch of a kind that this package does not know: it brings its own code for GPUs.
+type Generator interface {
+	kir.LaunchOp
+	// GPUOptions decides the form of the program for these parameters, without what varies from run to run but for
+	// the lowest bit of an offset: 1 where it may be no multiple of four. Forms are compared with ==.
+	GPUOptions(params []uint64, caps tile.Caps) any
+	// GPUProgram makes the program of that form. It declares the parameters and buffers of the launch.
+	GPUProgram(options any) (*kir.Proc, error)
+}
+
+// code is what the device asks of the code generator of a launch. Kinds embed plain for what they do like most.
+type code interface {
+	// options decides the form of the programs for these parameters; forms are compared with ==.
+	options(params []uint64) any
+	// programs makes those of a form, one a pass. They follow each other in scratch memory.
+	programs(options any) ([]*kir.Proc, error)
+	// check refuses launches that the programs cannot address.
+	check(params []uint64, reach []span) error
+	// reach bounds, by buffer, what a step touches; nil: nothing is known.
+	reach(s *device.Step) []span
+	// scratch is the bytes of scratch memory that several passes need. Those that need much share one memory.
+	scratch(options any, params []uint64) int64
+	large() bool
+	// merges reports that a launch of so many workgroups may share its dispatch with others.
+	merges(groups uint64) bool
+	// windows splits a step where a tensor that it reaches exceeds a binding.
+	windows(s device.Step) []step
+}
+
+// span bounds the elements of a buffer that a step touches: from lo up to hi, -1 for unknown.
+type span struct {
+	lo, hi int64
+	moves  bool // both are without an offset that comes at run time
+}
+
+// plain is a code of one pass, of which nothing is known.
+type plain struct{}
+
+func (plain) check([]uint64, []span) error { return nil }
+func (plain) reach(*device.Step) []span    { return nil }
+func (plain) scratch(any, []uint64) int64  { return tile.ScratchBytes }
+func (plain) large() bool                  { return false }
+func (plain) merges(uint64) bool           { return false }
+func (plain) windows(s device.Step) []step { return []step{{Step: s}} }
+
+// generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch over the
+// kinds of launch.
+func (d *Device) generate(op kir.LaunchOp) (code, move, error) {
+	switch op := op.(type) {
+	case *kir.Kernel:
+		return kernelCode{d: d, k: op}, nil, nil
+	case *kir.Gemm:
+		return gemmCode{d: d, g: op}, nil, nil
+	case *kir.Attention:
+		if op.Pass != kir.AttentionGradQKV {
+			return attentionCode{d: d, a: op}, nil, nil
+		}
+	case *kir.Sort:
+		return sortCode{d: d, s: op}, nil, nil
+	case kir.Copy:
+		return nil, copyRecord, nil
+	case kir.Fill:
+		return nil, fillRecord, nil
+	case Generator:
+		return foreignCode{d: d, op: op}, nil, nil
+	}
+	return nil, nil, ir.Errorf(ir.ErrKernelExecution, "%s: no code for a launch of %T, %s", d.caps.Name, op, op.Label())
+}
+
+// foreignCode is that of a Generator.
+type foreignCode struct {
+	plain
+	d  *Device
+	op Generator
+}
+
+func (c foreignCode) options(params []uint64) any { return c.op.GPUOptions(params, c.d.tile) }
+
+func (c foreignCode) programs(options any) ([]*kir.Proc, error) { return one(c.op.GPUProgram(options)) }
+
+// one is the list of a single program.
+func one(p *kir.Proc, err error) ([]*kir.Proc, error) { return []*kir.Proc{p}, err }
