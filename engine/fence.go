@@ -69,13 +69,13 @@ func (e *Engine) fenced(born uint64, rebinding bool) *ir.Error {
 		case f.kind == FenceNone:
 			return nil
 		case f.kind == FenceRecomputation:
-			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than its recomputation, "+
-				"which would do the write a second time: write outside of the checkpointed function, "+
+			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than "+
+				"its recomputation, which would do the write a second time: write outside of the checkpointed function, "+
 				"or only where torchlette.utils.checkpoint.is_recomputing() is false")
 		case !rebinding:
-			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "+
-				"that would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly "+
-				"accept the mutated Tensor(s) as inputs.")
+			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to "+
+				"call in-place operation that would mutate a captured Tensor. This is not supported; please rewrite the "+
+				"function being transformed to explicitly accept the mutated Tensor(s) as inputs.")
 		}
 	}
 	return nil
