@@ -19,8 +19,8 @@ const (
 type fence struct {
 	kind     FenceKind
 	thread   int64
-	mark     uint64          // the newest base when the fence began
-	writable map[uint64]bool // older bases that may be written to, by their birth
+	mark     uint64            // live.State.Births when the fence began
+	writable map[uint32]uint32 // older bases that may be written to, and their generations
 }
 
 // Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
@@ -42,40 +42,42 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	case kind == FenceEnd && last >= 0:
 		e.fences = append(e.fences[:last], e.fences[last+1:]...)
 	case kind > FenceQuery:
-		f := fence{kind: kind, thread: id, mark: e.s.Births, writable: map[uint64]bool{}}
+		f := fence{kind: kind, thread: id, mark: e.s.Births(), writable: map[uint32]uint32{}}
 		for _, h := range writable {
 			x, err := e.s.Handle(h)
 			if err != nil {
 				return recomputing, err
 			}
-			f.writable[e.s.Base(x.Base).Born] = true
+			f.writable[x.Base] = e.s.Base(x.Base).Gen
 		}
 		e.fences = append(e.fences, f)
 	}
-	e.s.Fenced = nil
 	if len(e.fences) > 0 {
-		e.s.Fenced = e.fenced
+		e.s.Fence(e.fenced)
+	} else {
+		e.s.Fence(nil)
 	}
 	return recomputing, nil
 }
 
-// fenced implements live.State.Fenced: transforms allow that a tensor's data is rebound.
-func (e *Engine) fenced(born uint64, rebinding bool) *ir.Error {
-	id := threadID()
+// fenced refuses a write to base, for live.State.Fence. Transforms allow that a tensor's data is rebound.
+func (e *Engine) fenced(base uint32, rebinding bool) *ir.Error {
+	id, born := threadID(), e.s.Born(base)
 	for i := len(e.fences) - 1; i >= 0; i-- {
 		f := &e.fences[i]
+		gen, given := f.writable[base]
 		switch {
-		case f.thread != id || born > f.mark && f.kind != FenceNone || f.writable[born]:
+		case f.thread != id || born > f.mark && f.kind != FenceNone || given && gen == e.s.Base(base).Gen:
 		case f.kind == FenceNone:
 			return nil
 		case f.kind == FenceRecomputation:
-			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than its recomputation, "+
-				"which would do the write a second time: write outside of the checkpointed function, "+
+			return ir.Errorf(ir.ErrImpureRegion, "checkpoint: the function writes in place to a tensor that is older than "+
+				"its recomputation, which would do the write a second time: write outside of the checkpointed function, "+
 				"or only where torchlette.utils.checkpoint.is_recomputing() is false")
 		case !rebinding:
-			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "+
-				"that would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to explicitly "+
-				"accept the mutated Tensor(s) as inputs.")
+			return ir.Errorf(ir.ErrRuntime, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to "+
+				"call in-place operation that would mutate a captured Tensor. This is not supported; please rewrite the "+
+				"function being transformed to explicitly accept the mutated Tensor(s) as inputs.")
 		}
 	}
 	return nil

@@ -102,10 +102,10 @@ func (s *State) SelfCopy(hd uint64) *ir.Error {
 
 // mayWrite refuses leaves that require grad, and what a fence is before.
 func (s *State) mayWrite(h *Handle, tape uint32) *ir.Error {
-	if err := s.refuseLeaf(h, tape); err != nil || s.Fenced == nil {
+	if err := s.refuseLeaf(h, tape); err != nil || s.fenced == nil {
 		return err
 	}
-	return s.Fenced(s.bases[h.Base].Born, false)
+	return s.fenced(h.Base, false)
 }
 
 func (s *State) refuseLeaf(h *Handle, tape uint32) *ir.Error {
@@ -250,8 +250,8 @@ func (s *State) SetData(hd, src uint64) *ir.Error {
 	if h.Base == o.Base && h.Layout == o.Layout && h.Offset == o.Offset {
 		return nil
 	}
-	if s.Fenced != nil {
-		if err := s.Fenced(s.bases[h.Base].Born, true); err != nil {
+	if s.fenced != nil {
+		if err := s.fenced(h.Base, true); err != nil {
 			return err
 		}
 	}

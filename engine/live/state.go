@@ -22,8 +22,7 @@ func (k BindingKind) String() string { return [...]string{"ssa", "pending_loc", 
 // Base is an alias identity (BaseId of the spec).
 type Base struct {
 	Gen     uint32
-	Born    uint64 // when it was made, among all bases
-	Pins    int32  // handles that name it
+	Pins    int32 // handles that name it
 	Aval    ir.AvalID
 	Binding BindingKind
 	// Value is the newest value in program order, executed or not; the base holds a
@@ -182,10 +181,10 @@ type State struct {
 	specBuf       []op.OutSpec
 	// PendingBytes estimates what the unexecuted nodes will write.
 	PendingBytes int64
-	// Births counts the bases made so far.
-	Births uint64
-	// Fenced, when given, refuses to write to the base born then; rebinding: to name another base in its place.
-	Fenced func(born uint64, rebinding bool) *ir.Error
+	// fenced, when given, refuses writes; born has what was made since. See Fence.
+	fenced func(base uint32, rebinding bool) *ir.Error
+	born   map[uint32]birth
+	births uint64
 	// Choose finds the default device when it is first needed.
 	Choose func() ir.DeviceID
 	// Supports tells whether a device stores a dtype.
@@ -231,9 +230,12 @@ func (s *State) NewBase(value uint32) uint32 {
 	id := take(&s.bases, &s.freeB)
 	b := &s.bases[id]
 	gen := b.Gen + 1
-	s.Births++
 	*b = Base{}
-	b.Gen, b.Born, b.Value, b.Aval = gen, s.Births, value, s.G.Node(value).Aval
+	b.Gen, b.Value, b.Aval = gen, value, s.G.Node(value).Aval
+	if s.fenced != nil {
+		s.births++
+		s.born[id] = birth{gen, s.births}
+	}
 	s.G.Retain(value)
 	s.LiveBases++
 	return id

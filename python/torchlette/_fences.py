@@ -49,7 +49,7 @@ def transform(writable: Sequence[_C.Tensor]) -> fence:
 
 
 def recomputation() -> fence:
-    """Return the fence around the second run of a checkpointed function, which must not write what the first run wrote."""
+    """Return the fence around the second run of a checkpointed function, which must not repeat the first's writes."""
     return fence(_RECOMPUTATION)
 
 
@@ -59,5 +59,5 @@ def no_fence() -> AbstractContextManager[Any]:
 
 
 def is_recomputing() -> bool:
-    """Return whether a checkpointed function is in its second run: what it keeps beside its result is then kept already."""
+    """Return whether a checkpointed function is in its second run: what it keeps beside its result is kept already."""
     return bool(_open) and _C._fence(_QUERY)

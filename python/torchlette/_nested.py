@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,11 @@ def replaced(value: Any, kind: type, fn: Callable[[Any], Any]) -> Any:
     if isinstance(value, kind):
         return fn(value)
     if isinstance(value, dict):
-        return {k: replaced(v, kind, fn) for k, v in value.items()}
+        items = {k: replaced(v, kind, fn) for k, v in value.items()}
+        return OrderedDict(items) if isinstance(value, OrderedDict) else items
     if isinstance(value, (list, tuple)):
-        items = [replaced(v, kind, fn) for v in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        parts = [replaced(v, kind, fn) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 

@@ -10,6 +10,7 @@ around, or ``backward``, goes on with that history. A result without it requires
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -63,7 +64,9 @@ def _outputs(value: Any, what: str) -> list[Tensor]:
 
     note(value)
     if others:
-        raise RuntimeError(f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(others[0])}")
+        raise RuntimeError(
+            f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(others[0])}"
+        )
     tensors = tensors_in(value)
     if not tensors:
         raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {value!r})")
@@ -95,7 +98,9 @@ class _Transform:
         """Begin a transform; ``what`` names it in errors."""
         self.what = what
         self.recording = autograd.is_grad_enabled()  # no_grad around a transform: its results have no history
-        self.leaves: list[Tensor] = []  # the points that are leaves: they count as outside for transforms that the function calls
+        self.leaves: list[
+            Tensor
+        ] = []  # the points that are leaves: they count as outside for transforms that the function calls
 
     def leaf(self, t: Tensor) -> Tensor:
         """Return a leaf of this transform with the values of ``t``."""
@@ -103,13 +108,15 @@ class _Transform:
         return self.leaves[-1]
 
     def points(self, value: Any) -> Any:
-        """Return nested tensors to differentiate by: views of those with a history, leaves with the values of others."""
+        """Return points for nested tensors: views of those with a history, leaves with the values of others."""
         _check_tensors(value)
         with _recording():
             return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else self.leaf(t))
 
-    def call(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()) -> tuple[Any, Any]:
-        """Return the result of ``func``, and what it returned beside it. Of older tensors it may write to ``given`` alone."""
+    def call(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()
+    ) -> tuple[Any, Any]:
+        """Return the result of ``func``, and what it returned beside it. It may write to new tensors and ``given``."""
         writable = tensors_in(given)
         plain = [t for t in writable if not t.requires_grad]
         try:
@@ -137,9 +144,14 @@ class _Transform:
         return _C._leads_outside(tensors)
 
     def gradients(
-        self, roots: Sequence[Tensor], inputs: Sequence[Tensor], starts: Sequence[Tensor | None], retain: bool = False, create: bool | None = None
+        self,
+        roots: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        starts: Sequence[Tensor | None],
+        retain: bool = False,
+        create: bool | None = None,
     ) -> Sequence[Tensor]:
-        """Return the gradients of ``roots`` by ``inputs``, recorded if ``create``; by default, if anything outside may ask for their history."""
+        """Return the gradients of ``roots`` by ``inputs``, recorded if ``create``, else if history leads outside."""
         pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
         if not pairs:
             return [_C.zeros_like(x, requires_grad=False) for x in inputs]
@@ -147,13 +159,17 @@ class _Transform:
         if create is None:
             create = self.leads_outside([*roots, *(s for s in starts if s is not None)])
         with _recording():
-            return autograd.grad(roots, inputs, starts, retain_graph=retain or create, create_graph=create, materialize_grads=True)
+            return autograd.grad(
+                roots, inputs, starts, retain_graph=retain or create, create_graph=create, materialize_grads=True
+            )
 
     def settled(self, value: Any) -> Any:
         """Return nested results without the history that ends in this transform."""
         tensors = tensors_in(value)
         keeps = self.lead_outside(tensors) if self.recording else [False] * len(tensors)
-        return _like(value, [t if k or not t.requires_grad else t.detach() for t, k in zip(tensors, keeps, strict=True)])
+        return _like(
+            value, [t if k or not t.requires_grad else t.detach() for t, k in zip(tensors, keeps, strict=True)]
+        )
 
 
 class _recording:
@@ -168,14 +184,16 @@ class _recording:
         _C._set_inference_mode(self.inference)
 
 
-def _chosen(transform: _Transform, argnums: Argnums, args: tuple[Any, ...]) -> tuple[dict[int, Any], list[Any], list[Any]]:
+def _chosen(
+    transform: _Transform, argnums: Argnums, args: tuple[Any, ...]
+) -> tuple[dict[int, Any], list[Any], list[Any]]:
     """Return the points by argument number, the arguments with them, and the arguments that are no points."""
     points = {n: transform.points(args[n]) for n in _numbers(argnums, len(args))}
     return points, [points.get(i, a) for i, a in enumerate(args)], [a for i, a in enumerate(args) if i not in points]
 
 
 def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that gives the gradient of ``func``, which returns a tensor of one element without dims, and its value.
+    """Return a function that gives the gradient of ``func``, which returns a tensor without dims, and its value.
 
     Args:
         func: The function; with ``has_aux`` it returns a pair, whose second part is handed on beside the value.
@@ -191,8 +209,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
             raise RuntimeError(f"{here.what}: Expected f(*args) to return a Tensor, got {type(out)}")
         if out.dim() > 0:
             raise RuntimeError(
-                f"{here.what}: Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. Maybe you wanted to use "
-                "the vjp or jacrev APIs instead?"
+                f"{here.what}: Expected f(*args) to return a scalar Tensor, got tensor with {out.dim()} dims. "
+                "Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         wanted = list(points.values())
         grads = tuple(here.settled(_like(wanted, here.gradients([out], tensors_in(wanted), [None]))))
@@ -203,7 +221,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """Return a function that gives the gradient of ``func``; with ``has_aux`` also what ``func`` returned beside its value.
+    """Return a function that gives the gradient of ``func``; with ``has_aux`` also what it returned beside its value.
 
     The arguments are those of :func:`grad_and_value`.
     """
@@ -235,28 +253,39 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
     roots = _outputs(out, here.what)
     for root in roots:
         if not root.is_floating_point():
-            raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {root.dtype}")
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
+                f"with dtype {root.dtype}"
+            )
 
     def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         if _shape_of(cotangents) != _shape_of(out):
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {_shape_of(cotangents)}, primal output: {_shape_of(out)}"
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the "
+                f"function. cotangents: {_shape_of(cotangents)}, primal output: {_shape_of(out)}"
             )
         back = _Transform(here.what)
         back.recording = autograd.is_grad_enabled() if create_graph is None else create_graph
-        return back.settled(_like(points, back.gradients(roots, tensors_in(points), tensors_in(cotangents), retain_graph)))
+        return back.settled(
+            _like(points, back.gradients(roots, tensors_in(points), tensors_in(cotangents), retain_graph))
+        )
 
     value = here.settled(out)
     return (value, pull, here.settled(aux)) if has_aux else (value, pull)
 
 
 def jvp(
-    func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False, has_aux: bool = False
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
 ) -> tuple[Any, ...]:
     """Return the results of ``func`` at ``primals`` and their derivatives along ``tangents``.
 
-    There is no forward mode. The gradient by the points is linear in its cotangents; its derivative by those is the product.
+    There is no forward mode. The gradient by the points is linear in its cotangents; its derivative by those is the
+    product.
 
     Args:
         func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
@@ -270,30 +299,37 @@ def jvp(
         raise RuntimeError(f"{here.what}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     if _shape_of(primals) != _shape_of(tangents):
         raise RuntimeError(
-            f"{here.what}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
-            f"tangents also must be. Got primals with structure {_shape_of(primals)} and tangents with structure {_shape_of(tangents)}"
+            f"{here.what}: Expected primals and tangents to have the same python structure. For example, if primals "
+            f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {_shape_of(primals)} and tangents "
+            f"with structure {_shape_of(tangents)}"
         )
     for p, d in zip(tensors_in(primals), tensors_in(tangents), strict=True):
         if not p.is_floating_point():
             raise ValueError(f"Expected primal to be floating point or complex, but got: {p.dtype}")
         if p.shape != d.shape:
             raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
-                f"Tensor is of size {list(p.shape)} while the given forward gradient is of size {list(d.shape)}."
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+                f"not supported. Tensor is of size {list(p.shape)} while the "
+                f"given forward gradient is of size {list(d.shape)}."
             )
     points = here.points(primals)
     out, aux = here.call(func, points, {}, has_aux)
     results, inputs = _outputs(out, here.what), tensors_in(points)
     moved = [r for r in results if r.requires_grad]
     if strict and len(moved) < len(results):
-        raise RuntimeError(f"{here.what[:-1]}, strict=True): The output of f is independent of the inputs. This is not allowed with strict=True.")
+        raise RuntimeError(
+            f"{here.what[:-1]}, strict=True): The output of f is independent of the inputs. "
+            "This is not allowed with strict=True."
+        )
     slopes = iter(_product(here, moved, inputs, tensors_in(tangents)))
     found = _like(out, [next(slopes) if r.requires_grad else _C.zeros_like(r) for r in results])
     value = here.settled((out, found))
     return (*value, here.settled(aux)) if has_aux else value
 
 
-def _product(here: _Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
+def _product(
+    here: _Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]
+) -> Sequence[Tensor]:
     """Return the products of the Jacobians of ``outs`` by ``inputs`` with ``directions``."""
     if not outs:
         return []
@@ -304,23 +340,34 @@ def _product(here: _Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor],
     return here.gradients(back, duals, directions)
 
 
-def _jacobian(here: _Transform, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
-    """Return all derivatives of the results of ``func`` by the arguments ``argnums``, a row for each element of a result."""
+def _jacobian(
+    here: _Transform, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool
+) -> Any:
+    """Return all derivatives of the results of ``func`` by the arguments ``argnums``, row by row."""
     points, given, others = _chosen(here, argnums, args)
     out, aux = here.call(func, given, {}, has_aux, others)
     wanted = tuple(points.values())
     inputs, parts = tensors_in(wanted), []
     for result in _outputs(out, here.what):
         if not result.is_floating_point() and here.what.startswith("vjp"):
-            raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {result.dtype}")
+            raise RuntimeError(
+                "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
+                f"with dtype {result.dtype}"
+            )
         create = here.leads_outside([result])
-        seeds = _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0) if result.requires_grad else ()
+        seeds = (
+            _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0) if result.requires_grad else ()
+        )
         rows = [here.gradients([result], inputs, [seed.reshape(result.shape)], True, create) for seed in seeds]
         columns = zip(*rows, strict=True) if rows else ((),) * len(inputs)
         blocks = [
             _C.stack(list(column)).reshape((*result.shape, *x.shape))
             if column
-            else _C.zeros((*result.shape, *x.shape), dtype=x.dtype if result.is_floating_point() else result.dtype, device=x.device)
+            else _C.zeros(
+                (*result.shape, *x.shape),
+                dtype=x.dtype if result.is_floating_point() else result.dtype,
+                device=x.device,
+            )
             for column, x in zip(columns, inputs, strict=True)
         ]
         parts.append(_like(wanted[0] if isinstance(argnums, int) else wanted, blocks))
@@ -334,7 +381,8 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of ``func`` by the arguments ``argnums``: shape(out) + shape(in).
 
-    It is nested as the result is and, for each tensor of that, as the arguments are; a tuple of them if ``argnums`` is one.
+    It is nested as the result is and, for each tensor of that, as the arguments are; a tuple of them if ``argnums`` is
+    one.
 
     Args:
         func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
@@ -351,7 +399,9 @@ def jacrev(
     return wrapper
 
 
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
     """Return a function that gives the Jacobian of ``func``, as :func:`jacrev` does: there is no forward mode.
 
     Args:
@@ -382,7 +432,9 @@ def _dims_like(value: Any, dims: Any) -> list[int | None]:
     items = list(value.values()) if isinstance(value, dict) else value
     parts = [dims[key] for key in value] if isinstance(dims, dict) else dims
     if not isinstance(value, (list, tuple, dict)) or len(items) != len(parts):
-        raise ValueError(f"vmap: in_dims is wrong: got {dims!r}, want an int, None or the same containers as the arguments")
+        raise ValueError(
+            f"vmap: in_dims is wrong: got {dims!r}, want an int, None or the same containers as the arguments"
+        )
     return [dim for item, part in zip(items, parts, strict=True) for dim in _dims_like(item, part)]
 
 
@@ -394,7 +446,10 @@ def _stacked(results: list[Any], dims: Any) -> Any:
         columns = [_stacked(list(column), dim) for column, dim in zip(zip(*results, strict=True), parts, strict=True)]
         return type(first)(*columns) if hasattr(first, "_fields") else type(first)(columns)
     if isinstance(first, dict):
-        return {key: _stacked([r[key] for r in results], dims[key] if isinstance(dims, dict) else dims) for key in first}
+        found = {
+            key: _stacked([r[key] for r in results], dims[key] if isinstance(dims, dict) else dims) for key in first
+        }
+        return OrderedDict(found) if isinstance(first, OrderedDict) else found
     if not isinstance(first, Tensor):
         raise ValueError(f"vmap: the function must return tensors, got type {type(first).__name__}")
     return first if dims is None else _C.stack(results, dim=dims)
@@ -430,7 +485,14 @@ def _draws(randomness: str) -> Iterator[Callable[[], None]]:
         yield lambda: None if state is None else set_rng_state(state)
 
 
-def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable[..., Any]:
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """Return a function that maps ``func`` over a dimension of its arguments.
 
     ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
@@ -452,7 +514,9 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for `randomness` are 'error', 'different', or 'same'. Got {randomness}.")
+        raise RuntimeError(
+            f"Only allowed values for `randomness` are 'error', 'different', or 'same'. Got {randomness}."
+        )
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         dims, tensors = _dims_like(args, in_dims), tensors_in(args)
@@ -465,7 +529,9 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
         if not sizes:
             raise ValueError("vmap: no argument is mapped: got in_dims None for all, want one int at least")
         if len(sizes) > 1:
-            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}")
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
+            )
         count = sizes.pop()
         with _draws(randomness) as next_row:
             if count == 0:
@@ -492,6 +558,9 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str,
 
     def stacked(members: str) -> dict[str, Any]:
         tables = [dict(getattr(model, members)()) for model in models]
-        return {name: _C.stack([table[name].detach() for table in tables]).requires_grad_(first.requires_grad) for name, first in tables[0].items()}
+        return {
+            name: _C.stack([table[name].detach() for table in tables]).requires_grad_(first.requires_grad)
+            for name, first in tables[0].items()
+        }
 
     return stacked("named_parameters"), stacked("named_buffers")

@@ -99,3 +99,136 @@ def test_a_function_that_changes_is_found() -> None:
     y = ours.checkpoint(lambda z: z[: next(sizes)] * 2, a, use_reentrant=False)
     with pytest.raises(ours.CheckpointError, match="differ"):
         y.sum().backward()
+
+
+def norms(lib: Any) -> Any:
+    """Return layers that keep something beside their results, in training."""
+    return lib.nn.Sequential(
+        lib.nn.Linear(4, 3),
+        lib.nn.BatchNorm1d(3),
+        lib.nn.Unflatten(1, (3, 1)),
+        lib.nn.BatchNorm1d(3, momentum=None),
+        lib.nn.Flatten(),
+        lib.nn.utils.parametrizations.spectral_norm(lib.nn.Linear(3, 3)),
+        lib.nn.utils.spectral_norm(lib.nn.Linear(3, 2)),
+        lib.nn.Unflatten(1, (1, 2)),
+        lib.nn.InstanceNorm1d(1, track_running_stats=True),
+    )
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_running_statistics_are_updated_once(reentrant: bool, depth: int, device: str) -> None:
+    """Buffers, outputs and gradients are those of the plain call, where PyTorch's statistics move twice."""
+    state = norms(torchlette).to(device).state_dict()
+    x = torchlette.tensor(X, device=device)
+    found = []
+    for checkpointed in (False, True):
+        model = norms(torchlette).to(device)
+        model.load_state_dict(state)
+        run: Callable[..., Any] = model
+        for _ in range(depth if checkpointed else 0):
+            run = lambda z, inner=run: ours.checkpoint(inner, z, use_reentrant=reentrant)  # noqa: E731
+        for _ in range(2):
+            a = x.clone().requires_grad_()
+            run(a * 1).pow(3).sum().backward()
+        found.append({"a": a.grad, **model.state_dict(), **{f"{n}.grad": p.grad for n, p in model.named_parameters()}})
+    plain, again = found
+    assert any(name.endswith("num_batches_tracked") for name in plain)
+    for name in plain:
+        np.testing.assert_allclose(again[name].cpu().numpy(), plain[name].cpu().numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_pytorch_updates_running_statistics_twice() -> None:
+    """The difference that the module's documentation states."""
+    model = torch.nn.BatchNorm1d(4)
+    theirs.checkpoint(model, torch.tensor(X, requires_grad=True), use_reentrant=False).sum().backward()
+    assert int(model.num_batches_tracked) == 2
+
+
+WRITES: dict[str, Callable[[torchlette.Tensor, torchlette.Tensor], Any]] = {
+    "in place": lambda seen, z: seen.add_(1),
+    "through a view": lambda seen, z: seen[1:].mul_(2),
+    "by index": lambda seen, z: seen.__setitem__(0, 7.0),
+    "a result of the body": lambda seen, z: seen.copy_(z.detach()[0]),
+    "into out": lambda seen, z: torchlette.add(z.detach()[0], 1, out=seen),
+    "into a smaller out": lambda seen, z: torchlette.mul(z.detach(), 1, out=seen),
+    "of itself": lambda seen, z: seen.copy_(seen),
+    "another tensor in its place": lambda seen, z: setattr(seen, "data", z.detach()[0] + 1),
+}
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("name", WRITES)
+def test_a_second_write_is_refused(name: str, reentrant: bool, device: str) -> None:
+    """A function that writes to an older tensor raises when it is run again; the tensor has the first run's value."""
+    seen, a = torchlette.zeros(4, device=device), torchlette.tensor(X, device=device, requires_grad=True)
+
+    def body(z: Any) -> Any:
+        with torchlette.no_grad():
+            WRITES[name](seen, z)
+        return z * 2
+
+    y = ours.checkpoint(body, a * 1, use_reentrant=reentrant)
+    once = seen.tolist()
+    with pytest.raises(ours.CheckpointImpureRegionError, match=r"is_recomputing"):
+        y.sum().backward()
+    assert seen.tolist() == once
+    seen.add_(1)  # the fence is gone
+    (a * 2).sum().backward()
+    assert a.grad.tolist() == [[2.0] * 4] * 3
+
+
+def test_what_the_body_makes_may_be_written_to(device: str) -> None:
+    """New tensors, in both runs; and older ones where the function asks which run it is."""
+    count, a = torchlette.zeros((), device=device), torchlette.tensor(X, device=device, requires_grad=True)
+
+    def body(z: Any) -> Any:
+        if not ours.is_recomputing():
+            count.add_(1)
+        y = z * 2
+        y.mul_(z)
+        y[0] = 1.0
+        buffer = torchlette.zeros(4, device=device)
+        buffer += 2
+        return y * buffer
+
+    ours.checkpoint(body, a * 1, use_reentrant=False).sum().backward()
+    assert count.item() == 1
+    want = torch.tensor(X, requires_grad=True)
+    (want * want * 4)[1:].sum().backward()
+    np.testing.assert_allclose(a.grad.cpu().numpy(), want.grad.numpy(), rtol=1e-6)
+    assert not ours.is_recomputing()
+
+
+def test_other_threads_write_while_one_recomputes() -> None:
+    """A fence is of its thread."""
+    import threading
+
+    seen, a = torchlette.zeros(4), torchlette.tensor(X, requires_grad=True)
+    errors: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            seen.add_(1)
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    def body(z: Any) -> Any:
+        if ours.is_recomputing():
+            thread = threading.Thread(target=write)
+            thread.start()
+            thread.join()
+        return z * 2
+
+    ours.checkpoint(body, a * 1, use_reentrant=False).sum().backward()
+    assert not errors
+    assert seen.tolist() == [1.0] * 4
+
+
+def test_error_classes() -> None:
+    """They are this library's, and those that PyTorch users catch."""
+    for kind in (ours.CheckpointError, ours.CheckpointImpureRegionError, torchlette.LeakError, torchlette.GradcheckError):
+        assert issubclass(kind, torchlette.TorchletteError)
+        assert issubclass(kind, RuntimeError)
+    assert issubclass(ours.CheckpointImpureRegionError, ours.CheckpointError)

@@ -87,3 +87,23 @@ def test_a_longer_and_a_shorter_window_are_told_from_their_beginning() -> None:
 
 def test_data_from_the_host_has_no_window() -> None:
     assert "window" not in torchlette.explain(torchlette.tensor([1.0, 2.0]))
+
+
+def test_commits_of_a_replaced_base_are_executed(device: str) -> None:
+    """Writing to a gradient that is a view of its own gives it another base, which goes on with its versions and commits."""
+    a = torchlette.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, requires_grad=True)
+    (g,) = torchlette.autograd.grad(a.t().contiguous().pow(3).sum(), a, create_graph=True)
+    assert not g.is_contiguous()
+    with torchlette.no_grad():
+        g.copy_(g)
+        g.mul_(2)
+    assert g.requires_grad  # the write is none of the history's
+    told = torchlette.explain(g)
+    assert told["commits_scheduled"] == 2
+    torchlette.mark_step()
+    told = torchlette.explain(g)
+    assert told["commits_executed"] == told["commits_scheduled"] == 2
+    assert g._version == 2
+    (second,) = torchlette.autograd.grad(g.sum(), a)
+    assert second.tolist() == [[6.0, 12.0], [18.0, 24.0]]
+    assert g.tolist() == [[6.0, 24.0], [54.0, 96.0]]

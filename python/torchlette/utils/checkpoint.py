@@ -6,7 +6,7 @@ that it saved. The backward pass runs the function again and differentiates that
 
 A function that writes in place to older tensors would do so twice. The second run therefore stands behind a fence: such
 a write raises :class:`CheckpointImpureRegionError`. What the library's layers keep beside their results (running
-statistics, counts of batches, the vectors of spectral norms) is updated by the first run alone; PyTorch updates it twice.
+statistics, counts of batches, vectors of spectral norms) is updated by the first run alone; PyTorch updates it twice.
 """
 
 from __future__ import annotations
