@@ -140,12 +140,14 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 }
 
 // openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads (default: the cores).
-// TORCHLETTE_CPU=interpreter runs everything through the kernel interpreter instead.
+// TORCHLETTE_CPU=interpreter runs everything through the kernel interpreter instead; another value names
+// the instruction set in place of the best one.
 func openCPU() (device.Device, error) {
-	if getenv("TORCHLETTE_CPU") == "interpreter" {
+	isa := getenv("TORCHLETTE_CPU")
+	if isa == "interpreter" {
 		return interp.New(), nil
 	}
-	return cpu.New(cpu.Options{Threads: threads()})
+	return cpu.New(cpu.Options{ISA: isa, Threads: threads()})
 }
 
 // defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names

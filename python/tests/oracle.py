@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,122 @@ def assert_equal(actual: Any, expected: Any, what: str = "", *, rtol: float | No
         assert dtype_name(actual) == dtype_name(expected), what
     else:
         assert actual == expected, f"{what}: got {actual!r}, want {expected!r}"
+
+
+#: Where a result is not within the defaults, ours may be that many times as far from float64's as rounding explains.
+FARTHER = 4
+#: Draws of the rounding errors that operands are given to see how far a result moves.
+SHAKES = 3
+
+
+def tensors(result: Any) -> list[Any]:
+    """Return the tensors that a result holds, in order."""
+    if isinstance(result, (torch.Tensor, torchlette.Tensor)):
+        return [result]
+    if isinstance(result, (tuple, list)):
+        return [t for r in result for t in tensors(r)]
+    return []
+
+
+class Widener:
+    """Maps the arguments of a call to float64, leaves to leaves.
+
+    Args:
+        shake: Each element is changed by a relative error of up to this, as rounding the operands would.
+        seed: Of the changes.
+    """
+
+    def __init__(self, shake: float = 0.0, seed: int = 0) -> None:
+        self.seen: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self.shake = shake
+        self.draws = torch.Generator().manual_seed(seed)
+
+    def __call__(self, x: Any) -> Any:
+        """Widen an argument, and what it holds."""
+        if isinstance(x, torch.Tensor) and x.is_floating_point():
+            if id(x) not in self.seen:
+                wide = x.detach().double().clone()
+                if self.shake:
+                    change = torch.rand(wide.shape, dtype=torch.float64, generator=self.draws) * 2 - 1
+                    wide = wide * (1 + self.shake * change)
+                self.seen[id(x)] = x, wide.requires_grad_(x.requires_grad)
+            return self.seen[id(x)][1]
+        if isinstance(x, torch.dtype) and x.is_floating_point:
+            return torch.float64
+        if type(x) in (list, tuple):
+            return type(x)(self(v) for v in x)
+        if isinstance(x, dict):
+            return {k: self(v) for k, v in x.items()}
+        return x
+
+    def of(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what an argument was widened to."""
+        return self.seen[id(x)][1]
+
+
+_ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def assert_near(got: Any, want: Any, exact: Callable[[Widener], Any], what: str = "", **tolerance: float | None) -> None:
+    """Assert that a result is PyTorch's within the defaults, or as near to the true one as rounding lets it be.
+
+    PyTorch's results in float32 and the half types are rounded themselves, how far depends on the processor. The rule
+    that holds on any: ours is at most :data:`FARTHER` times as far from PyTorch's result in float64 as the farther of
+
+    * PyTorch's own result, and
+    * PyTorch's results in float64 of operands that are changed by one rounding error. This is the condition of the
+      problem: what a good algorithm may lose, also where PyTorch happens to lose nothing.
+
+    Args:
+        got: Our result.
+        want: PyTorch's.
+        exact: Computes PyTorch's result with the operands that a widener gives.
+        what: Names the result in errors.
+        tolerance: ``rtol`` and ``atol`` in place of the defaults.
+    """
+    try:
+        assert_equal(got, want, what, **tolerance)
+    except AssertionError as failure:
+        mine, theirs = tensors(got), tensors(want)
+        apart = [i for i, (g, w) in enumerate(zip(mine, theirs, strict=False)) if not _equal(g, w, **tolerance)]
+        if len(mine) != len(theirs) or not apart or any(theirs[i].dtype not in _ROUNDED for i in apart):
+            raise
+        eps = max(torch.finfo(theirs[i].dtype).eps for i in apart) / 2
+        try:
+            true = tensors(exact(Widener()))
+            moved = [tensors(exact(Widener(eps, seed))) for seed in range(SHAKES)]
+        except Exception:  # not defined in float64, or not beside the operands: there is nothing to go by
+            raise failure from None
+        for i in apart:
+            same_kind(mine[i], theirs[i])
+            _near(failure, to_torch(mine[i]).double(), *(t[i].detach().double() for t in (theirs, true, *moved)))
+
+
+def _equal(got: Any, want: Any, **tolerance: float | None) -> bool:
+    try:
+        assert_equal(got, want, **tolerance)
+    except AssertionError:
+        return False
+    return True
+
+
+def same_kind(got: Any, want: Any) -> None:
+    """Compare shape and dtype alone."""
+    assert tuple(got.shape) == tuple(want.shape), f"got shape {tuple(got.shape)}, want {tuple(want.shape)}"
+    assert dtype_name(got.dtype) == dtype_name(want.dtype), f"got {got.dtype}, want {want.dtype}"
+
+
+def _near(failure: AssertionError, g: torch.Tensor, w: torch.Tensor, e: torch.Tensor, *moved: torch.Tensor) -> None:
+    """Apply the rule of :func:`assert_near` to one tensor; ``failure`` is raised where it does not hold."""
+    finite = torch.isfinite(w) & torch.isfinite(e)
+    for m in moved:
+        finite &= torch.isfinite(m)
+    torch.testing.assert_close(g[~finite], w[~finite], equal_nan=True)
+    if finite.any():
+        errors = [(x - e)[finite].abs().max().item() for x in (w, *moved)]
+        ours, bound = (g - e)[finite].abs().max().item(), FARTHER * max(errors)
+        if not ours <= bound:
+            raise AssertionError(f"{failure}; ours is {ours:.3g} from float64's result, want at most {bound:.3g}")
 
 
 def run_both(program: Any, arrays: Iterable[Array], device: str, *, grad: bool = False) -> tuple[Any, Any]:

@@ -273,8 +273,9 @@ func registerSystems() {
 	}, "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
 	forms(op.Def{
 		Doc: "x of A x = B, or of A' x = B with adjoint, from A's lu_factor; with left=False A is on the right.", Out: true,
-		Samples:      samples("P(3,3), torch.tensor([2, 2, 3], dtype=torch.int32), T(3,2)", "P(3,3), torch.tensor([3, 2, 3], dtype=torch.int32), T(2,3) | left=False, adjoint=True"),
-		ErrorSamples: samples("T(3,2), torch.tensor([1, 2], dtype=torch.int32), T(3,2)"),
+		Samples: samples("P(3,3), torch.tensor([2, 2, 3], dtype=torch.int32), T(3,2)", "P(3,3), torch.tensor([3, 2, 3], dtype=torch.int32), T(2,3) | left=False, adjoint=True"),
+		ErrorSamples: samples("T(3,2), torch.tensor([1, 2], dtype=torch.int32), T(3,2)",
+			"T(2,3,3), torch.tensor([1, 2, 3], dtype=torch.int32), T(2,3,2)", "T(3,3), torch.tensor([1, 2], dtype=torch.int32), T(3,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			lu, pivots, y := a.Val(), a.Val(), a.Val()
 			left, adjoint := a.Bool(), a.Bool()
@@ -298,6 +299,10 @@ func luSolve(b op.Builder, name string, lu, pivots, y op.Val, left, adjoint bool
 	n := squareOf(name, lu).Shape()[len(lu.Shape())-1]
 	if len(y.Shape()) < 2 {
 		matrixSize(name, y)
+	}
+	if p := pivots.Shape(); !slices.Equal(p, lu.Shape()[:len(lu.Shape())-1]) {
+		fail(ir.ErrRuntime, "%s: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape %s instead",
+			name, ir.ShapeString(p))
 	}
 	if !left {
 		return mT(b, luSolve(b, name, lu, pivots, mT(b, y), true, !adjoint))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import oracle
 import torch
+from oracle import tensors
 from torch.testing._internal.common_methods_invocations import op_db
 
 import torchlette
@@ -226,15 +227,6 @@ def theirs_of(op: OpInfo, form: str) -> Callable[..., Any]:
     return op.op
 
 
-def tensors(result: Any) -> list[Any]:
-    """Return the tensors that a result holds, in order."""
-    if isinstance(result, (torch.Tensor, torchlette.Tensor)):
-        return [result]
-    if isinstance(result, (tuple, list)):
-        return [t for r in result for t in tensors(r)]
-    return []
-
-
 def forward(op: OpInfo, sample: Sample, device: str, form: str, *, values: bool = True) -> None:
     """Assert that a call of ours gives PyTorch's result: structure, shape, dtype and, unless it draws, values."""
     torch.manual_seed(SEED)
@@ -242,9 +234,10 @@ def forward(op: OpInfo, sample: Sample, device: str, form: str, *, values: bool 
     convert = Converter(device)
     got = call(counterpart(op, form), sample, convert, form)
     if not values:
-        compare(got, want, values=False)
+        for g, w in zip(tensors(got), tensors(want), strict=True):
+            oracle.same_kind(g, w)
         return
-    close(op, got, want, lambda: call(theirs_of(op, form), sample, Widener(), form))
+    close(op, got, want, lambda widen: call(theirs_of(op, form), sample, widen, form))
     if form == "inplace":
         return
     if form == "function" and op.supports_out and isinstance(want, torch.Tensor):
@@ -262,7 +255,7 @@ def _into_out(op: OpInfo, sample: Sample, device: str, want: torch.Tensor) -> No
     out = torchlette.empty(tuple(want.shape), dtype=convert(want.dtype), device=device)
     f = counterpart(op)
     call(lambda *a, **k: f(*a, **k, out=out), sample, convert, "out")
-    close(op, out, want, lambda: call(op.op, sample, Widener(), "out"))
+    close(op, out, want, lambda widen: call(op.op, sample, widen, "out"))
 
 
 def determined(op: OpInfo, result: Any) -> Any:
@@ -280,65 +273,14 @@ def determined(op: OpInfo, result: Any) -> Any:
     return result
 
 
-def compare(got: Any, want: Any, *, values: bool = True) -> None:
-    """Assert equality at ``assert_close`` defaults, or of shape and dtype alone."""
-    if values:
-        oracle.assert_equal(got, want)
-        return
-    for g, w in zip(tensors(got), tensors(want), strict=True):
-        assert tuple(g.shape) == tuple(w.shape), f"got shape {tuple(g.shape)}, want {tuple(w.shape)}"
-        assert oracle.dtype_name(g.dtype) == oracle.dtype_name(w.dtype), f"got {g.dtype}, want {w.dtype}"
+def close(op: OpInfo, got: Any, want: Any, exact: Callable[[oracle.Widener], Any]) -> None:
+    """Assert that what results determine is equal by the rule of :func:`oracle.assert_near`."""
 
-
-class Widener:
-    """Maps the arguments of a sample to float64, leaves to leaves."""
-
-    def __init__(self) -> None:
-        self.seen: dict[int, torch.Tensor] = {}
-
-    def __call__(self, x: Any) -> Any:
-        """Widen an argument, and what it holds."""
-        if isinstance(x, torch.Tensor) and x.is_floating_point():
-            if id(x) not in self.seen:
-                self.seen[id(x)] = x.detach().double().requires_grad_(x.requires_grad)
-            return self.seen[id(x)]
-        if isinstance(x, torch.dtype) and x.is_floating_point:
-            return torch.float64
-        if type(x) in (list, tuple):
-            return type(x)(self(v) for v in x)
-        if isinstance(x, dict):
-            return {k: self(v) for k, v in x.items()}
-        return x
-
-
-#: Where a result is not within the defaults, ours may be that many times as far from float64 as PyTorch's.
-FARTHER = 4
-
-
-def close(op: OpInfo, got: Any, want: Any, exact: Callable[[], Any]) -> None:
-    """Assert that results are PyTorch's at ``assert_close`` defaults, or about as near to its float64 results as PyTorch's are.
-
-    PyTorch's float32 and half results are themselves rounded, in half precision between steps too; where they lose more digits than
-    the defaults allow, nobody else's rounding agrees with theirs.
-    """
-    _same_or_nearer(determined(op, got), determined(op, want), lambda: determined(op, exact()))
-
-
-def _same_or_nearer(got: Any, want: Any, exact: Callable[[], Any]) -> None:
-    try:
-        compare(got, want)
-    except AssertionError:
-        compare(got, want, values=False)
-        if not all(w.dtype in (torch.float32, torch.float16, torch.bfloat16) for w in tensors(want)) or not tensors(want):
-            raise
+    def reseeded(widen: oracle.Widener) -> Any:
         torch.manual_seed(SEED)
-        for g, w, e in zip(tensors(got), tensors(want), tensors(exact()), strict=True):
-            g, w, e = oracle.to_torch(g).double(), w.detach().double(), e.detach().double()
-            finite = torch.isfinite(w) & torch.isfinite(e)
-            torch.testing.assert_close(g[~finite], w[~finite], equal_nan=True)
-            ours, theirs = (g - e)[finite].abs(), (w - e)[finite].abs()
-            if ours.numel() and not ours.max() <= FARTHER * theirs.max():
-                raise
+        return determined(op, exact(widen))
+
+    oracle.assert_near(determined(op, got), determined(op, want), reseeded)
 
 
 def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") -> bool:
@@ -362,13 +304,13 @@ def gradient(op: OpInfo, sample: Sample, device: str, form: str = "function") ->
         assert (g is None) == (w is None), f"gradient {n} is {'none' if g is None else 'given'}, want the other"
     given = [i for i, w in enumerate(theirs) if w is not None]
 
-    def exact() -> list[torch.Tensor]:
-        widen = Widener()
+    def exact(widen: oracle.Widener) -> list[torch.Tensor]:
+        torch.manual_seed(SEED)
         results = tensors(determined(op, _outputs(op, sample, call(theirs_of(op, form), sample, widen, form))))
-        chosen = [widen.seen[id(leaves[i][0])] for i in given]
+        chosen = [widen.of(leaves[i][0]) for i in given]
         return list(torch.autograd.grad([results[i] for i in roots], chosen, [c.double() for c in cotangents]))
 
-    _same_or_nearer([ours[i] for i in given], [theirs[i] for i in given], exact)
+    oracle.assert_near([ours[i] for i in given], [theirs[i] for i in given], exact)
     return True
 
 

@@ -43,7 +43,6 @@ _TIES = "which of several equal elements is chosen is not specified"
 _FACTOR = "the factor of the sample is no triangle: PyTorch's gradient multiplies by what it does not read; triangles agree"
 _LONG = "float32 products in another order differ by 2e-5; float64 agrees"
 _NONE = "the gradient is 0: ours is there, PyTorch's is None"
-_DEPENDENT = "the rows of an expanded matrix are equal, so that a singular value is a rounding error"
 _LOST_EXP = "PyTorch's polynomial loses small elements in float32 (1e-3 of them) and everything in half types (nan)"
 _GARBAGE = "PyTorch gives memory that it has not written, or NaN as an integer"
 _TWO_WRONGS = "both raise; several things are wrong with the call and the two libraries name different ones"
@@ -115,18 +114,7 @@ CASES: dict[tuple[str, str], str] = {
     ("adaptive_avg_pool3d", "forward bfloat16"): _HALF_STEPS,
     ("batch_norm", "gradient broadcast"): "the deviation of equal elements is a rounding error, and its gradient one over it",
     ("batch_norm", "forward empty"): "PyTorch fails in its own select() of no channels",
-    ("lu_solve", "gradient broadcast"): _DEPENDENT,
-    ("linalg_cholesky_ex", "gradient broadcast"): _DEPENDENT,
-    ("linalg_lu", "gradient broadcast"): _DEPENDENT,
-    ("linalg_lu_factor_ex", "gradient broadcast"): _DEPENDENT,
-    ("linalg_qr", "gradient broadcast"): _DEPENDENT,
-    ("linalg_cond", "gradient broadcast"): _DEPENDENT,
-    ("linalg_pinv", "gradient broadcast"): _DEPENDENT,
-    ("linalg_pinv.rcond", "gradient broadcast"): _DEPENDENT,
-    ("pinverse", "gradient broadcast"): _DEPENDENT,
     ("special_bessel_y1", "forward float64"): "PyTorch's float64 is 4e-7 off; ours is within 4e-13 of SciPy's",
-    ("geqrf", "forward broadcast"): _DEPENDENT,
-    ("linalg_matrix_sqrth", "forward broadcast"): "the rows of an expanded matrix are equal, so that an eigenvalue is a rounding error, of either sign",
     ("ormqr", "gradient broadcast"): _LONG,
     ("ormqr", "gradient empty"): _NONE,
     ("linalg_eigh", "forward"): _SIGNS,
@@ -144,10 +132,6 @@ CASES: dict[tuple[str, str], str] = {
     ("orgqr", "gradient sample2 empty"): _NONE,
     ("cdist", "forward float16"): _HALF_STEPS,
     ("cdist", "forward bfloat16"): _HALF_STEPS,
-    ("linalg_cholesky_ex", "forward broadcast"): "what the factor holds after a failure is not specified",
-    ("linalg_qr", "forward broadcast"): _DEPENDENT,
-    ("linalg_cond", "forward broadcast"): _DEPENDENT,
-    ("pinverse", "forward broadcast"): _DEPENDENT,
     ("kron", "forward transposed"): "PyTorch takes a view of the product that strided operands do not allow, and fails",
     ("linalg_matrix_exp", "forward float16"): _LOST_EXP,
     ("linalg_matrix_exp", "forward bfloat16"): _LOST_EXP,
@@ -158,10 +142,21 @@ CASES: dict[tuple[str, str], str] = {
     ("cumsum", "forward bool_"): "PyTorch adds in bool; we refuse to narrow the sum, as both do for other in-place operators",
 }
 
-#: Operators whose gradient is by definition not the derivative, or is rounded away in float64.
-#: Cases that need their exception on some processors only: where there are instructions for the type, PyTorch rounds once.
-OF_THE_PROCESSOR = {(f"conv_transpose{n}d", "forward bfloat16") for n in (1, 2, 3)}
+#: Operators that factor a matrix. What they give for one whose rows are equal are rounding errors, which differ between
+#: processors: of a sample that is a matrix, the broadcast layout is a batch of equal matrices.
+FACTORED = frozenset(
+    (
+        *("linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_inv", "inverse", "linalg_inv_ex"),
+        *("linalg_tensorinv", "linalg_tensorsolve", "linalg_solve", "linalg_solve_ex", "linalg_lu_solve", "lu_solve"),
+        *("linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "cholesky_solve", "linalg_lu", "linalg_lu_factor"),
+        *("linalg_lu_factor_ex", "linalg_qr", "geqrf", "linalg_eigh", "linalg_eigvalsh", "linalg_matrix_sqrth"),
+        *("linalg_svd", "linalg_svdvals", "svd", "linalg_polar", "linalg_norm.str_ord", "linalg_matrix_norm"),
+        *("linalg_matrix_norm.str_ord", "linalg_cond", "linalg_cond.p_str", "linalg_matrix_rank", "linalg_matrix_rank.tol"),
+        *("linalg_pinv", "linalg_pinv.rcond", "pinverse", "linalg_lstsq", "linalg_matrix_power", "matrix_power"),
+    )
+)
 
+#: Operators whose gradient is by definition not the derivative, or is rounded away in float64.
 GRADCHECK: dict[str, str] = {
     "float": "rounds to float32, so that central differences are noise",
     "half": "rounds to float16, so that central differences are noise",

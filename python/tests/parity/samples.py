@@ -247,9 +247,14 @@ def positive_definite(o: Operand, rng: np.random.Generator, shape: tuple[int, ..
     return stored
 
 
-def relayout(o: Operand, layout: str) -> Operand | None:
-    """Return the operand in another layout, None where it has no such layout."""
+def relayout(o: Operand, layout: str, *, factored: bool = False) -> Operand | None:
+    """Return the operand in another layout, None where it has no such layout.
+
+    With ``factored`` a broadcast matrix is a batch of two equal matrices, not one of equal rows.
+    """
     rank = len(o.shape)
+    if factored and layout == "broadcast" and rank <= 2:
+        return replace(o, shape=(2, *o.shape), layout=layout) if rank == 2 else None
     if layout == "scalar":
         return None if rank == 0 else replace(o, shape=(), layout=layout)
     if layout == "empty":
@@ -290,6 +295,25 @@ class Side:
     lib: Any
     leaves: list[Any]
     call: Call
+
+
+def widened(call: Call, dtype: str, seed: int, widen: Callable[[Any], Any], *, grad: bool) -> Side:
+    """Build PyTorch's operands of :func:`concrete`, and the dtypes of the call, as ``widen`` maps them."""
+    from oracle import theirs
+
+    rng = np.random.default_rng(seed)
+    leaves: list[Any] = []
+
+    def make(o: Operand) -> Any:
+        name = dtype if o.kind in "TP" else {"I": "int64", "B": "bool"}[o.kind]
+        wants = grad and o.kind in "TP" and ("float" in dtype)
+        t = widen(theirs(values(o, dtype, rng, stored_shape(o)), dtype=name, requires_grad=wants))
+        leaves.append(t)
+        return view_of(torch, t, o)
+
+    made = call.map(make).bind(torch, "cpu")
+    walk = lambda x: widen(x) if isinstance(x, torch.dtype) else x  # noqa: E731
+    return Side(torch, leaves, Call(tuple(map(walk, made.args)), {k: walk(v) for k, v in made.kwargs.items()}))
 
 
 def concrete(call: Call, device: str, dtype: str, seed: int, *, grad: bool) -> tuple[Side, Side]:
