@@ -63,7 +63,7 @@ class Maker:
         import torchlette
         import torchlette.torch
 
-        self.np, self.torch, self.ours, self.force = np, torch, torchlette.torch, torchlette._C._force
+        self.np, self.torch, self.ours, self.realize = np, torch, torchlette.torch, torchlette.realize
         self.jax: Any = None
         self.compile_too = compile_too
         if _installed("jax"):
@@ -87,7 +87,7 @@ class Maker:
         """Build our side, which runs and waits for each call, and PyTorch's."""
         mine, theirs = ([self.tensor(a, who) for a in arrays] for who in (False, True))
 
-        sides: Sides = {"ours": lambda: self.force(f(self.ours, *mine)), "torch": lambda: f(self.torch, *theirs)}
+        sides: Sides = {"ours": lambda: self.realize(f(self.ours, *mine)), "torch": lambda: f(self.torch, *theirs)}
         if self.compile_too:
             compiled = self.torch.compile(lambda *a: f(self.torch, *a))
             sides["compile"] = lambda: compiled(*theirs)
@@ -112,7 +112,7 @@ class Maker:
                 f(lib, *held).backward()
                 for leaf in held[:leaves]:
                     if not theirs:
-                        self.force(leaf.grad)
+                        self.realize(leaf.grad)
                     leaf.grad = None
 
             return run

@@ -104,6 +104,12 @@ func tlgo_force(h C.uint64_t, slice C.int64_t) (st C.int32_t) {
 	return sliced(instance().Force(uint64(h), time.Duration(slice)))
 }
 
+//export tlgo_realize
+func tlgo_realize(hs *C.uint64_t, n C.int32_t, slice C.int64_t) (st C.int32_t) {
+	defer guard("tl_realize", 0, &st)
+	return sliced(instance().Realize(view[uint64](unsafe.Pointer(hs), n), time.Duration(slice)))
+}
+
 //export tlgo_read
 func tlgo_read(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t) (st C.int32_t) {
 	defer guard("tl_read", 0, &st)

@@ -51,6 +51,13 @@ int32_t tl_force(uint64_t handle, int64_t slice_ns) {
     return tlgo_force(handle, slice_ns);
 }
 
+int32_t tl_realize(const uint64_t *handles, int32_t n, int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_realize((uint64_t *)handles, n, slice_ns);
+}
+
 int32_t tl_read(uint64_t handle, void *dst, size_t bytes) {
     if (tl_forked) {
         return tl_refuse_fork();

@@ -234,6 +234,9 @@ TL_API int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const i
 /* Computes a value. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_force(uint64_t handle, int64_t slice_ns);
 
+/* Computes values and waits for the devices. TL_PENDING after slice_ns: call again. */
+TL_API int32_t tl_realize(const uint64_t *handles, int32_t n, int64_t slice_ns);
+
 /* Copies a value to dst, dense row-major. */
 TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 

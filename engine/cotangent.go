@@ -35,8 +35,11 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		return op.Val{}, false
 	}
 	attr := ir.AttrOf(n.Attr)
-	switch op.PrimOf(op.PrimID(n.Op)).Name {
+	switch name := op.PrimOf(op.PrimID(n.Op)).Name; name {
 	case "strided_scatter", "strided_scatter_add":
+		if name == "strided_scatter" && ir.LayoutOf(ir.LayoutID(attr[0])).Overlap {
+			return op.Val{}, false // of several values written to one place one stays: they are not added
+		}
 		if sum, ok := joinParts(g, b, x, y); ok {
 			return sum, true
 		}
@@ -74,6 +77,9 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		}
 		parts, rest = append(parts, p), rest-(p.end-p.start)
 		into := g.Edges(n)[0]
+		if !wholeDense(edgeVal(g, into)) {
+			return op.Val{}, false
+		}
 		if n = g.Node(into.Value); rest == 0 && !isZeros(g, into) {
 			return op.Val{}, false
 		}

@@ -122,7 +122,7 @@ func castable(d *op.Def, from, to ir.DType) *ir.Error {
 }
 
 // overlapping refuses an operand that shares some, but not exactly the written
-// elements: PyTorch's partial overlap, with its limits (only gap-free views are judged).
+// elements: PyTorch's partial overlap, with its limits (only gap-free views are judged). Operand t is self; -1: none.
 func overlapping(self op.Val, in []op.Val, t int) *ir.Error {
 	sl := self.L()
 	if sl.Overlap || sl.Span != sl.Numel {
@@ -182,8 +182,17 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 			if err := e.resize(o, v); err != nil {
 				return 0, err
 			}
-		} else if err := e.s.StoreThrough(o, v, prim.StridedScatter); err != nil {
-			return 0, err
+		} else {
+			to, err := e.s.Resolve(o)
+			if err != nil {
+				return 0, err
+			}
+			if err := overlapping(to, e.args.In, -1); err != nil {
+				return 0, err
+			}
+			if err := e.s.StoreThrough(o, v, prim.StridedScatter); err != nil {
+				return 0, err
+			}
 		}
 		e.describe(o, &outs[i])
 		outs[i].Flags |= OutSame

@@ -17,7 +17,9 @@ func (r *rig) uploaded64(shape []int64, v ...int64) T {
 	return r.data(ir.I64, shape, unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 8*len(v)))
 }
 
-func (r *rig) view(x T, shape, stride []int64, offset int) T { return r.do("as_strided", x, shape, stride, offset) }
+func (r *rig) view(x T, shape, stride []int64, offset int) T {
+	return r.do("as_strided", x, shape, stride, offset)
+}
 
 // take calls index_select on ten elements.
 func (r *rig) take(index T) ([]float32, *ir.Error) {

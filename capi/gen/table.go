@@ -49,6 +49,8 @@ var exports = []export{
 		doc:    "A tensor with a copy of dense row-major data. flags: TL_REQUIRES_GRAD."},
 	{name: "tl_force", ret: "int32_t", params: "uint64_t handle, int64_t slice_ns",
 		doc: "Computes a value. TL_PENDING after slice_ns: call again."},
+	{name: "tl_realize", ret: "int32_t", params: "const uint64_t *handles, int32_t n, int64_t slice_ns",
+		doc: "Computes values and waits for the devices. TL_PENDING after slice_ns: call again."},
 	{name: "tl_read", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes",
 		doc: "Copies a value to dst, dense row-major."},
 	{name: "tl_borrow", ret: "int32_t", params: "uint64_t handle, void **data, uint64_t *loan",

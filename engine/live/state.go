@@ -157,28 +157,28 @@ type State struct {
 	// Deterministic: primitives that are op.Prim.Unordered are recorded with op.Deterministic.
 	Deterministic bool
 	// RefuseDraws: a draw of random numbers is an error, as in a function that vmap maps without a randomness.
-	RefuseDraws   bool
-	taping        bool // tape is on for the present recording
-	Default       ir.DType
-	DefaultDev    ir.DeviceID
-	Site          uint32
-	seed          uint64
-	nonce         uint64
-	scopes        [][]uint64
-	Epoch         uint64
-	LiveHandles   int
-	LiveBases     int
-	Recorded      uint64
-	fast          map[fastKey]ir.DType
-	lastFastKey   fastKey
-	lastFastType  ir.DType
-	inBuf         [2]op.Val
-	outBuf        []op.Val
-	recipes       recipes
-	scalarBuf     []uint64
-	edgeBuf       []ir.Edge
-	avalBuf       []ir.AvalID
-	specBuf       []op.OutSpec
+	RefuseDraws  bool
+	taping       bool // tape is on for the present recording
+	Default      ir.DType
+	DefaultDev   ir.DeviceID
+	Site         uint32
+	seed         uint64
+	nonce        uint64
+	scopes       [][]uint64
+	Epoch        uint64
+	LiveHandles  int
+	LiveBases    int
+	Recorded     uint64
+	fast         map[fastKey]ir.DType
+	lastFastKey  fastKey
+	lastFastType ir.DType
+	inBuf        [2]op.Val
+	outBuf       []op.Val
+	recipes      recipes
+	scalarBuf    []uint64
+	edgeBuf      []ir.Edge
+	avalBuf      []ir.AvalID
+	specBuf      []op.OutSpec
 	// PendingBytes estimates what the unexecuted nodes will write.
 	PendingBytes int64
 	// fenced, when given, refuses writes; born has what was made since. See Fence.

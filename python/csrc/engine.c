@@ -102,6 +102,36 @@ int wait_force(uint64_t handle) {
     return check_status(status);
 }
 
+/* _realize(tensors): the list keeps them while the engine computes. */
+static PyObject *py_realize(PyObject *self, PyObject *list) {
+    (void)self;
+    if (!PyList_Check(list)) {
+        return raise_text(TL_TYPE, "_realize(): argument must be a list, not %R", (PyObject *)Py_TYPE(list));
+    }
+    Py_ssize_t n = PyList_Size(list);
+    uint64_t few[8], *handles = n <= 8 ? few : PyMem_Malloc((size_t)n * sizeof *handles);
+    int32_t status = TL_PENDING;
+    if (handles == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *t = PyList_GetItem(list, i);
+        if (!is_tensor(t)) {
+            raise_text(TL_TYPE, "_realize(): want tensors, not %R", (PyObject *)Py_TYPE(t));
+            goto done;
+        }
+        handles[i] = ((Tensor *)t)->handle;
+    }
+    if (drop_flush() == 0) {
+        SLICED(status, tl_realize(handles, (int32_t)n, TL_SLICE_NS));
+    }
+done:
+    if (handles != few) {
+        PyMem_Free(handles);
+    }
+    return status == TL_PENDING ? NULL : none_or_raise(status); /* pending: an exception is set */
+}
+
 static PyObject *py_mark_step(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
     int32_t status;
@@ -122,17 +152,6 @@ static PyObject *py_flush(PyObject *self, PyObject *ignored) {
     status = tl_flush();
     Py_END_ALLOW_THREADS;
     return none_or_raise(status);
-}
-
-static PyObject *py_force(PyObject *self, PyObject *tensor) {
-    (void)self;
-    if (!is_tensor(tensor)) {
-        return raise_text(TL_TYPE, "_force(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
-    }
-    if (wait_force(((Tensor *)tensor)->handle) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
 }
 
 /* Modes. The default dtype and device are mirrored here for the parser. */
@@ -747,7 +766,6 @@ PyMethodDef engine_functions[] = {
     {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
     {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
     {"_set_numbers", py_set_numbers, METH_VARARGS, "Give each of some one-element tensors a number, in place."},
-    {"_force", py_force, METH_O, "Compute a tensor's value now."},
     {"_set_grad_enabled", py_set_grad_enabled, METH_O, "Set gradient recording; gives the old state."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},
     {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
@@ -768,6 +786,7 @@ PyMethodDef engine_functions[] = {
     {"_set_option", py_set_option, METH_VARARGS, "Set an engine option."},
     {"_reset", py_reset, METH_NOARGS, "Start the engine anew."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
+    {"_realize", py_realize, METH_O, "Compute the values of a list of tensors and wait."},
     {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
     {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
     {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},

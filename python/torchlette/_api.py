@@ -61,6 +61,7 @@ __all__ = [
     "no_grad",
     "numel",
     "promote_types",
+    "realize",
     "reset",
     "result_type",
     "seed",
@@ -245,6 +246,40 @@ def keep(value: Any) -> Any:
     for tensor in _tensors_in(value, []):
         tensor.keep()
     return value
+
+
+def realize(*tensors: Any) -> None:
+    """Compute tensors now and wait until their values are there: for timing, and before work outside of the library.
+
+    Programs need no such call: a read computes what it needs. All tensors are computed together, so that what they share is
+    computed once, and nothing is copied to the host.
+
+    Args:
+        tensors: Tensors, nested lists, tuples, sets and dicts of them, and modules, whose parameters and buffers count.
+            Other items of containers are passed over.
+
+    Raises:
+        TypeError: An argument is none of these.
+        IndexError: A kernel met an index out of range, in these values or in work submitted before.
+        OutOfMemoryError: The values do not fit into the device's memory.
+
+    Example:
+        >>> import torchlette
+        >>> x = torchlette.arange(3)
+        >>> y, z = x + 1, x * 2
+        >>> torchlette.realize(y, {"z": z})
+        >>> y.tolist(), z.tolist()
+        ([1, 2, 3], [0, 2, 4])
+    """
+    found: list[Any] = []
+    for value in tensors:
+        if type(value) is _C.Tensor:
+            found.append(value)
+        elif isinstance(value, (_C.Tensor, dict, list, tuple, set)) or hasattr(value, "parameters") and hasattr(value, "buffers"):
+            _tensors_in(value, found)
+        else:
+            raise TypeError(f"realize: got {type(value).__name__}, want tensors, containers of them, or modules")
+    _C._realize(found)
 
 
 def _info(kind: str, *tensor: _C.Tensor) -> Any:

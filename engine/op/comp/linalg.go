@@ -342,6 +342,7 @@ func registerTriangularSystems() {
 			y, x, b := a.Val(), a.Val(), a.B
 			upper, transpose, unit := a.Bool(), a.Bool(), a.Bool()
 			matrixSize("triangular_solve", y)
+			matrixSize("triangular_solve", x)
 			sameBatch(b, &x, &y)
 			t := x
 			if transpose {

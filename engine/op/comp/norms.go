@@ -19,24 +19,23 @@ func needNormType(name string, d ir.DType) {
 func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op.Val {
 	needNormType("linalg.vector_norm", x.DType())
 	total := func(f reduceEmit, v op.Val) op.Val { return reduceDims(b, f, v, mask, keepdim) }
+	for i, m := range mask {
+		if m && x.Shape()[i] == 0 && (p < 0 || math.IsInf(p, 1)) {
+			fail(ir.ErrRuntime, "linalg.vector_norm cannot compute the %v norm on the dimension %d because this dimension is empty and the operation does not have an identity", p, i)
+		}
+	}
 	switch {
 	case p == 2:
 		return sqrtFinite(b, total(prim.SumSquares, x))
 	case p == 1:
 		return total(prim.Sum, prim.Abs(b, x))
 	case p == 0 && b.NeedsGrad(x): // a count with a gradient, which is 0
-		return total(prim.Sum, prim.Abs(b, prim.Sign(b, x)))
+		return total(prim.Sum, prim.Where(b, prim.Ne(b, b.Detach(x), op.FloatVal(0)), op.FloatVal(1), prim.Sign(b, x)))
 	case p == 0:
 		return total(prim.Sum, prim.Cast(b, prim.Ne(b, x, op.FloatVal(0)), x.DType()))
-	case math.IsInf(p, 0):
-		for i, m := range mask {
-			if m && x.Shape()[i] == 0 {
-				fail(ir.ErrRuntime, "linalg.vector_norm cannot compute the inf norm on the dimension %d because this dimension is empty and the operation does not have an identity", i)
-			}
-		}
-		if p > 0 {
-			return total(prim.Amax, prim.Abs(b, x))
-		}
+	case math.IsInf(p, 1):
+		return total(prim.Amax, prim.Abs(b, x))
+	case math.IsInf(p, -1):
 		return total(prim.Amin, prim.Abs(b, x))
 	}
 	narrow := widen(b, x.DType(), &x) // powers leave the range of halves
@@ -50,15 +49,15 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 // powerNormFinite is the root of the sum of powers with derivatives of 0 where a power of 0 has none: at a norm of 0, and with
 // p < 2 at an element of 0.
 func powerNormFinite(b op.Builder, x op.Val, p float64, mask []bool, total func(f reduceEmit, v op.Val) op.Val) op.Val {
+	size := prim.Abs(b, x)
 	zero, flat := none, none // elements that stay out of the powers; norms of 0
 	if p < 2 {
-		zero = prim.Eq(b, b.Detach(x), op.FloatVal(0))
+		zero = prim.Eq(b, b.Detach(size), op.FloatVal(0))
 	}
-	if p < 0 { // an element of 0 makes the norm 0
-		flat = reduceDims(b, prim.Amax, zero, mask, true)
+	if p < 0 { // an element of 0 makes the norm 0, where there is no NaN
+		flat = prim.Eq(b, reduceDims(b, prim.Amin, b.Detach(size), mask, true), op.FloatVal(0))
 		zero = expand(b, flat, x.Shape())
 	}
-	size := prim.Abs(b, x)
 	if p < 2 {
 		size = prim.Where(b, zero, op.FloatVal(1), size)
 	}

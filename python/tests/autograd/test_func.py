@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 import torch
 
@@ -93,6 +94,81 @@ def test_vmap_draws_as_it_is_told() -> None:
     assert len(set(same + torchlette.func.vmap(noisy, randomness="same")(torchlette.zeros(3)).tolist())) == 2
 
 
+EMPTY: dict[str, Callable[[Any], Any]] = {
+    "elementwise": lambda lib: lib.vmap(lambda x: x * 2)(lib.zeros(0, 4)),
+    "results of several shapes": lambda lib: lib.vmap(lambda x: (x.sum(), {"y": x > 2}["y"], lib.stack([x, x])))(lib.zeros(0, 4)),
+    "out_dims": lambda lib: lib.vmap(lambda x: (x, lib.stack([x, x])), out_dims=(0, 1))(lib.zeros(0, 4)),
+    "in_dims": lambda lib: lib.vmap(lambda x, y: y @ x, in_dims=(-1, None), out_dims=-1)(lib.zeros(4, 0), lib.ones(3, 4)),
+    "indices": lambda lib: lib.vmap(lambda i: lib.arange(5.0)[i])(lib.zeros(0, dtype=lib.int64)),
+    "of a gradient": lambda lib: lib.vmap(lib.func.grad(lambda x: (x * x).sum()))(lib.zeros(0, 2)),
+    "of a vmap": lambda lib: lib.vmap(lib.vmap(lambda x: x * 2))(lib.zeros(2, 0, 3)),
+    "a result of no argument": lambda lib: lib.vmap(lambda x: lib.ones(2))(lib.zeros(0, 4)),
+    "history": lambda lib: (lambda x: lib.autograd.grad(lib.vmap(lambda r: r.exp())(x).sum(), x)[0])(lib.zeros(0, 3).requires_grad_()),
+    "draws": lambda lib: lib.vmap(lambda x: lib.rand(3) * x, randomness="different")(lib.zeros(0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_vmap_over_an_empty_dim(name: str) -> None:
+    """The function runs once for the shapes; results, and gradients, have no rows."""
+    oracle.assert_equal(EMPTY[name](torchlette), EMPTY[name](torch))
+
+
+#: Random operations of each kind: they draw with a shape, as another tensor, in place, and inside of a composite.
+DRAWS: dict[str, Callable[[Any, Any], Any]] = {
+    "rand": lambda lib, x: lib.rand(3, device=x.device) + x,
+    "randn_like": lambda lib, x: lib.randn_like(x),
+    "randint": lambda lib, x: lib.randint(0, 4, (3,), device=x.device) + x,
+    "randperm": lambda lib, x: lib.randperm(3, device=x.device) + x,
+    "bernoulli": lambda lib, x: lib.bernoulli(x * 0 + 0.5),
+    "normal_": lambda lib, x: x.clone().normal_(),
+    "multinomial": lambda lib, x: lib.multinomial(x * 0 + 1, 2),
+    "dropout": lambda lib, x: lib.nn.functional.dropout(x, 0.5),
+    "attention": lambda lib, x: lib.nn.functional.scaled_dot_product_attention(*[x.expand(1, 2, 2, 3)] * 3, dropout_p=0.5),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_vmap_refuses_draws_without_a_randomness(device: str, name: str) -> None:
+    """The draw raises at its line, the generator stays where it was, and draws work again afterwards."""
+    x = torchlette.ones(4, 3, device=device)
+    text = "vmap: called random operation while in randomness error mode"
+    with pytest.raises(RuntimeError, match=text):
+        torch.vmap(lambda r: DRAWS[name](torch, r))(torch.ones(4, 3))
+    state = torchlette.get_rng_state()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match=text):
+            torchlette.vmap(lambda r: DRAWS[name](torchlette, r))(x)
+    assert torchlette.get_rng_state() == state
+    with torchlette.tidy():
+        for randomness in ("same", "different"):
+            torchlette.vmap(lambda r: DRAWS[name](torchlette, r), randomness=randomness)(x)
+        for _ in range(4):
+            DRAWS[name](torchlette, x[0]).tolist()
+
+
+def test_vmap_passes_random_operations_that_draw_nothing() -> None:
+    for lib in (torchlette, torch):
+        idle = (lambda r: lib.nn.functional.dropout(r, 0.5, False), lambda r: lib.nn.functional.dropout(r, 0.0))  # noqa: B023
+        assert all(lib.vmap(f)(lib.ones(2, 3)).tolist() == [[1.0] * 3] * 2 for f in idle)
+
+
+@pytest.mark.parametrize("inner", ["error", "same", "different"])
+@pytest.mark.parametrize("outer", ["error", "same", "different"])
+def test_nested_vmap_draws_as_in_pytorch(outer: str, inner: str) -> None:
+    """Which rows and columns have equal numbers is PyTorch's; a level that refuses draws is enough."""
+
+    def outcome(lib: Any) -> Any:
+        noisy = lib.vmap(lambda r: lib.vmap(lambda x: x + lib.rand(()), randomness=inner)(r), randomness=outer)
+        try:
+            found = noisy(lib.zeros(3, 4))
+        except RuntimeError as error:
+            return str(error)[:40]
+        return len(set(found[0].tolist())), len(set(found[:, 0].tolist()))
+
+    assert outcome(torchlette) == outcome(torch)
+
+
 def test_vmap_refuses() -> None:
     """Sizes that differ, nothing mapped, and results that are no tensors are errors of PyTorch's class."""
     for lib in (torch, torchlette):
@@ -102,6 +178,8 @@ def test_vmap_refuses() -> None:
             lambda lib=lib: lib.vmap(lambda a: "x")(lib.ones(2)),
             lambda lib=lib: lib.vmap(lib.neg)(lib.tensor(1.0)),
             lambda lib=lib: lib.vmap(lib.neg, in_dims=2)(lib.ones(2, 3)),
+            lambda lib=lib: lib.vmap(lambda a: 3)(lib.ones(0, 3)),
+            lambda lib=lib: lib.vmap(lib.neg, chunk_size=0)(lib.ones(2)),
         ):
             with pytest.raises(ValueError, match=r"\w"):
                 call()

@@ -61,6 +61,22 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "resize_ keeps": lambda lib: _x(lib, 2).resize_(3)[:2],
     "resize_ of a leaf": lambda lib: _leaf(lib).resize_(2),
     "resize_ negative": lambda lib: _x(lib, 2).resize_(-2),
+    "resize_ of a transpose to less": lambda lib: _x(lib, 3, 4).t().resize_(2, 3),
+    "resize_ of a transpose to its size": lambda lib: (lambda x: (x, x.stride()))(_x(lib, 3, 4).t().resize_(4, 3)),
+    "resize_ of a transpose to as many": lambda lib: _x(lib, 3, 4).t().resize_(3, 4),
+    "resize_ of a transpose to more": lambda lib: _x(lib, 3, 4).t().resize_(5, 4)[:3],
+    "resize_ of a column": lambda lib: _x(lib, 3, 4)[:, 1].resize_(2),
+    "resize_ of a column to its size": lambda lib: _x(lib, 3, 4)[:, 1].resize_(3),
+    "resize_ of a column to more": lambda lib: _x(lib, 3, 4)[:, 1].resize_(5),
+    "resize_ of an expanded tensor to its size": lambda lib: (lambda x: (x, x.stride()))(_x(lib, 3, 1).expand(3, 4).resize_(3, 4)),
+    "resize_ of a view of a view": lambda lib: _x(lib, 4, 6)[::2, 1:].t()[1:].resize_(2, 2),
+    "resize_ writes to its base": lambda lib: (lambda x: (x.t().resize_(2, 2).zero_(), x))(_x(lib, 3, 4)),
+    "resize_ channels_last": lambda lib: (lambda x: (x, x.stride()))(_x(lib, 12).resize_(1, 3, 2, 2, memory_format=lib.channels_last)),
+    "resize_ to its size in channels_last": lambda lib: _x(lib, 1, 3, 2, 2).resize_(1, 3, 2, 2, memory_format=lib.channels_last),
+    "resize_ of a channels_last rank": lambda lib: _x(lib, 12).resize_(3, 4, memory_format=lib.channels_last),
+    "resize_ preserve_format": lambda lib: _x(lib, 12).resize_(3, 4, memory_format=lib.preserve_format),
+    "resize_as_ of a transpose": lambda lib: _x(lib, 3, 4).t().resize_as_(lib.zeros(2, 5)),
+    "as_strided_scatter over one place": lambda lib: lib.as_strided_scatter(_x(lib, 12), _x(lib, 3, 2), (3, 2), (0, 1)),
     "resize_as_": lambda lib: lib.zeros(2).resize_as_(lib.zeros(2, 0)),
     "set_ of nothing": lambda lib: _x(lib, 3).set_(),
     "set_ of another dtype": lambda lib: _x(lib, 3).set_(lib.tensor([1])),
@@ -112,6 +128,33 @@ def test_program(name: str) -> None:
         return
     assert not isinstance(got, Exception), f"got {got!r}"
     oracle.assert_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        lambda x: x,
+        lambda x: x.reshape(4, 6),
+        lambda x: x.reshape(4, 6).t(),
+        lambda x: x.reshape(4, 6)[::2, 1::2],
+        lambda x: x[5:20],
+        lambda x: x.reshape(2, 3, 4).permute(2, 0, 1),
+    ],
+    ids=["vector", "matrix", "transpose", "steps", "offset", "permuted"],
+)
+@pytest.mark.parametrize("geometry", [((3, 2), (4, 1), 0), ((2, 2), (1, 2), 3), ((2, 3), (6, 2), None), ((), (), 7), ((2, 0), (1, 1), 0)], ids=str)
+def test_as_strided_scatter_has_the_gradient_of_what_it_computes(base: Callable[[Any], Any], geometry: Any) -> None:
+    """Both derivatives agree with differences: PyTorch's own gradient of the first operand does not."""
+    size, stride, offset = geometry
+    x = torchlette.arange(24.0, dtype=torchlette.float64).requires_grad_()
+    src = (torchlette.ones(size, dtype=torchlette.float64) * 3).requires_grad_()
+
+    def loss(x: Any, src: Any) -> Any:
+        y = torchlette.as_strided_scatter(base(x * 1), src, size, stride, offset)
+        return (y.pow(2) * torchlette.arange(1.0, y.numel() + 1, dtype=torchlette.float64).reshape(y.shape)).sum()
+
+    assert torchlette.autograd.gradcheck(loss, (x, src))
+    assert torchlette.autograd.gradgradcheck(loss, (x, src))
 
 
 def test_sparse_is_refused() -> None:

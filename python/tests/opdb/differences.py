@@ -37,7 +37,6 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "ormqr": (("gradient",), _NONE),
     "special.bessel_j0": (("forward function float64",), _INEXACT),
     "special.bessel_y1": (("forward function float64",), _INEXACT),
-    "nn.functional.pdist": (("gradient",), "PyTorch's gradient at equal rows is NaN for p below 1 and 0 in float64"),
 }
 
 

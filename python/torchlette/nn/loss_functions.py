@@ -19,7 +19,6 @@ __all__ = [
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "pairwise_distance",
-    "pdist",
     "poisson_nll_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
@@ -48,20 +47,6 @@ def _reduced(loss: Tensor, size_average: bool | None, reduce: bool | None, reduc
 
 
 pairwise_distance = _C.pairwise_distance
-
-
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Return the ``p``-norms of the differences of all pairs of rows of [rows, features], (0, 1), (0, 2) and so on: [pairs]."""
-    if input.dim() != 2:
-        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
-    if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    rows = input.shape[0]
-    pairs = [(i, j) for i in range(rows) for j in range(i + 1, rows)]
-    if not pairs or input.shape[1] == 0:
-        return (input.sum() * 0).expand(len(pairs)).clone()
-    first, second = (_C.tensor(of, dtype=_C.int64, device=input.device) for of in zip(*pairs, strict=True))
-    return _C.norm(input.index_select(0, first) - input.index_select(0, second), p, 1)
 
 
 def ctc_loss(

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+)
+
+// val resolves a tensor without a history.
+func (r *rig) val(x T) op.Val {
+	v, err := r.e.s.Resolve(uint64(x))
+	require.Nil(r.t, err)
+	v.Base = 0
+	return v
+}
+
+// written is base with a value written to a view of it, recorded outside of a call.
+func (r *rig) written(base op.Val, value T, stride []int64, offset int64) op.Val {
+	v := r.val(value)
+	return prim.StridedScatter(r.e.s, base, v, ir.InternLayout(v.Shape(), stride), offset)
+}
+
+func (r *rig) zeros(shape ...int64) op.Val { return prim.Zeros(r.e.s, ir.F32, 0, shape) }
+
+// added reads the sum of two cotangents.
+func (r *rig) added(x, y op.Val) []float32 {
+	sum := addCotangents(r.e.s.G, r.e.s, x, y)
+	return r.read(T(r.e.s.Wrap(&sum, nil)))
+}
+
+// TestPartsOfTransposedZerosAreNotJoined: parts are laid beside each other only where each was written to the very tensor
+// that the one before gave, and not to a view of it.
+func TestPartsOfTransposedZerosAreNotJoined(t *testing.T) {
+	r := newRig(t)
+	var rows [3]T
+	for i := range rows {
+		v := float32(i + 1)
+		rows[i] = r.floats([]int64{1, 3}, v, v, v)
+	}
+	dense := []int64{3, 1}
+	first := r.written(r.zeros(3, 3), rows[0], dense, 6)
+	x := r.written(prim.Permute(r.e.s, first, []int64{1, 0}), rows[1], dense, 3)
+	y := r.written(r.zeros(3, 3), rows[2], dense, 0)
+	require.Equal(t, []float32{3, 3, 4, 2, 2, 2, 0, 0, 1}, r.added(x, y))
+}
+
+// TestOverlappingWriteIsNoSum: of several values written to one place one stays.
+func TestOverlappingWriteIsNoSum(t *testing.T) {
+	r := newRig(t)
+	value, ones := r.floats([]int64{2, 2}, 3, 3, 3, 3), r.floats(nil, 1, 1, 1, 1)
+	require.Equal(t, []float32{1, 4, 4, 4}, r.added(r.val(ones), r.written(r.zeros(4), value, []int64{1, 1}, 1)))
+}

@@ -1,0 +1,61 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/torchlette/torchlette/engine/ir"
+)
+
+// realize waits as capi does.
+func (r *rig) realize(ts ...T) *ir.Error {
+	var hs []uint64
+	for _, t := range ts {
+		hs = append(hs, uint64(t))
+	}
+	for {
+		pending, err := r.e.Realize(hs, time.Millisecond)
+		if err != nil || !pending {
+			return err
+		}
+	}
+}
+
+// TestRealizeRunsOneWindow: values that share work are computed together, views of them without a copy.
+func TestRealizeRunsOneWindow(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2, 3, 4)
+	shared := r.do("neg", x)
+	y, z := r.do("exp", shared), r.view(r.do("mul", shared, 2.0), []int64{2}, []int64{2}, 0)
+	windows := r.e.stats.windows
+	require.Nil(t, r.realize(y, z))
+	require.Equal(t, windows+1, r.e.stats.windows)
+	executed := r.e.stats.executed
+	require.Nil(t, r.realize(x, y, z))
+	require.Equal(t, executed, r.e.stats.executed, "nothing was left to run")
+	require.Equal(t, []float32{-2, -6}, r.read(z))
+}
+
+// TestRealizeRunsWrites: of a base that was written to, the pending stores run too.
+func TestRealizeRunsWrites(t *testing.T) {
+	r := newRig(t)
+	x := r.floats(nil, 1, 2, 3, 4)
+	r.inplace("mul", r.view(x, []int64{2}, []int64{2}, 1), 10.0)
+	require.NotEmpty(t, r.e.s.Effects)
+	require.Nil(t, r.realize(x))
+	require.Empty(t, r.e.s.Effects)
+	require.Equal(t, []float32{1, 20, 3, 40}, r.read(x))
+}
+
+// TestRealizeRaises: data errors and unknown tensors.
+func TestRealizeRaises(t *testing.T) {
+	r := newRig(t)
+	x, i := r.floats(nil, 1, 2), r.do("add", r.ints(5), 0)
+	err := r.realize(r.do("index_select", x, 0, i))
+	require.NotNil(t, err)
+	require.Equal(t, ir.ErrIndex, err.Code)
+	require.Nil(t, r.realize(r.do("neg", x)), "the error was raised once")
+	require.NotNil(t, r.realize(T(1<<40)))
+}

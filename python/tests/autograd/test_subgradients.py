@@ -1,0 +1,115 @@
+"""Derivatives of norms and distances where they have none: at zero, at equal rows, at ties. First and second ones are PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import torch
+
+import torchlette
+
+POINTS = {
+    "zeros": [[0.0] * 4] * 3,
+    "a zero row": [[0.0, 0.0, 0.0], [1.0, -2.0, 0.0], [3.0, 3.0, -3.0]],
+    "equal rows": [[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]],
+    "mostly zero": [[1.0, 0.0], [0.0, 0.0]],
+    "identity": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+}
+ORDERS = (0.5, 1, 1.5, 2, 2.5, 3, 4, math.inf, -math.inf, -1, -2, -0.5)
+MATRIX_ORDERS = ("fro", 1, -1, math.inf, -math.inf)
+FORMS = ((None, False), (0, False), (1, True), ((0, 1), False), ((0, 1), True))
+
+
+def _norms() -> dict[str, Callable[[Any, Any], Any]]:
+    found: dict[str, Callable[[Any, Any], Any]] = {}
+    for p in ORDERS:
+        for dim, keepdim in FORMS:
+            found[f"vector_norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.vector_norm(x, p, dim=d, keepdim=k)
+            found[f"norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.norm(x, p=p, dim=d, keepdim=k)
+            if not isinstance(dim, tuple) and dim is not None:
+                found[f"linalg.norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.norm(x, p, dim=d, keepdim=k)
+    for p in MATRIX_ORDERS:
+        for keepdim in (False, True):
+            found[f"matrix_norm {p} {keepdim}"] = lambda lib, x, p=p, k=keepdim: lib.linalg.matrix_norm(x, p, keepdim=k)
+            found[f"linalg.norm {p} of a matrix {keepdim}"] = lambda lib, x, p=p, k=keepdim: lib.linalg.norm(x, p, dim=(0, 1), keepdim=k)
+    return found
+
+
+def _distances() -> dict[str, Callable[[Any, Any], Any]]:
+    found: dict[str, Callable[[Any, Any], Any]] = {}
+    for p in (0.5, 1, 1.5, 2, 2.5, 3, math.inf):
+        found[f"pdist {p}"] = lambda lib, x, p=p: lib.nn.functional.pdist(x, p)
+        found[f"dist {p}"] = lambda lib, x, p=p: lib.dist(x, x.detach() * 1, p)
+        found[f"pairwise_distance {p}"] = lambda lib, x, p=p: lib.nn.functional.pairwise_distance(x, x.detach().flip(0), p, eps=0.0)
+        for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+            found[f"cdist {p} {mode}"] = lambda lib, x, p=p, m=mode: lib.cdist(x, x.detach() * 1, p, compute_mode=m)
+            found[f"cdist of itself {p} {mode}"] = lambda lib, x, p=p, m=mode: lib.cdist(x, x, p, compute_mode=m)
+    found["normalize"] = lambda lib, x: lib.nn.functional.normalize(x, 3.0)
+    found["renorm"] = lambda lib, x: lib.renorm(x, 2.5, 0, 1.0)
+    return found
+
+
+FUNCTIONS = _norms() | _distances()
+
+
+def _derivatives(lib: Any, f: Callable[[Any, Any], Any], x: Any) -> list[Any]:
+    """Return the value, the gradient and the derivative of a weighted gradient; None where a graph ends before."""
+
+    def weighted(t: Any) -> Any:
+        return (t * lib.arange(1.0, t.numel() + 1, dtype=t.dtype, device=t.device).reshape(t.shape)).sum()
+
+    x.requires_grad_()
+    y = f(lib, x)
+    (first,) = lib.autograd.grad(weighted(y), x, create_graph=True)
+    try:
+        (second,) = lib.autograd.grad(weighted(first), x, allow_unused=True)
+    except RuntimeError:  # no history, or PyTorch has no second derivative here
+        second = None
+    return [t if t is None else oracle.to_torch(t) if lib is torchlette else t.detach() for t in (y, first, second)]
+
+
+def _check(name: str, point: str, device: str) -> None:
+    a = np.array(POINTS[point], dtype="float32")
+    got = _derivatives(torchlette, FUNCTIONS[name], oracle.ours(a, device))
+    want = _derivatives(torch, FUNCTIONS[name], oracle.theirs(a))
+    for what, g, w in zip(("value", "gradient", "second derivative"), got, want, strict=True):
+        if w is None:
+            continue
+        g = torch.zeros_like(w) if g is None else g
+        if what != "value":
+            assert not g.isnan().any(), f"{what} has NaN: {g}"
+        known = w.isfinite() | (torch.tensor(what == "value") & ~w.isnan())  # PyTorch's own derivative may be NaN there
+        torch.testing.assert_close(g[known], w[known], rtol=1e-4, atol=1e-4, msg=lambda m, what=what: f"{what}: {m}")
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_are_those_of_pytorch(name: str, point: str) -> None:
+    _check(name, point, "cpu")
+
+
+@pytest.mark.parametrize("point", ["a zero row", "equal rows"])
+@pytest.mark.parametrize("name", ["vector_norm 0.5 1 True", "vector_norm 3 1 True", "vector_norm -1 1 True", "pdist 1.5", "pdist inf"])
+def test_derivatives_on_the_gpu(device: str, name: str, point: str) -> None:
+    _check(name, point, device)
+
+
+@pytest.mark.parametrize("p", [*ORDERS, 0])
+def test_a_history_changes_no_value(p: float) -> None:
+    """The norm of a tensor that requires grad is bit for bit that of one that does not, also of infinities and NaN."""
+    for rows in ([[0.0, 3.0], [math.inf, 1.0], [math.inf, -math.inf], [math.nan, 0.0], [0.0, 0.0], [1e-30, 1e30]],):
+        x = torchlette.tensor(rows)
+        plain = torchlette.linalg.vector_norm(x, p, dim=1).numpy()
+        taped = torchlette.linalg.vector_norm(x.clone().requires_grad_(), p, dim=1).detach().numpy()
+        np.testing.assert_array_equal(plain, taped)
+        want = torch.linalg.vector_norm(torch.tensor(rows), p, dim=1).numpy()
+        np.testing.assert_allclose(plain, want, rtol=1e-5)
+    y = torchlette.tensor([[1.0, math.inf], [0.0, 2.0]])
+    for q in (1.0, 3.0, math.inf):
+        taped = torchlette.cdist(y.clone().requires_grad_(), y, q).detach().numpy()
+        np.testing.assert_array_equal(torchlette.cdist(y, y, q).numpy(), taped)
