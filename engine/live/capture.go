@@ -33,8 +33,8 @@ func (s *State) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 // Captured is a program with what its constants and states are. It holds references: see Forget.
 type Captured struct {
 	Program *program.Program
-	args    int     // the first inputs are arguments
-	bound   []bound // the other inputs
+	args    int           // the first inputs are arguments
+	bound   []bound       // the other inputs
 	avals   [][]ir.AvalID // by node: of all its outputs, held or not
 	types   [][]ir.DType  // by node: of its numbers' slots
 }
