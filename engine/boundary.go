@@ -200,7 +200,7 @@ func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
 	}
 	if n.Store == 0 {
-		return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+		return e.lost(n)
 	}
 	if len(dst) > 0 {
 		s := e.x.Storage(n.Store)

@@ -48,7 +48,7 @@ type Engine struct {
 	debug plan.Debug
 	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
 	verify bool
-	sites siteTable
+	sites  siteTable
 
 	args op.Args
 

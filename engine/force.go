@@ -178,11 +178,19 @@ func proved(g *program.Program) *program.Program {
 	return again
 }
 
+// lost is the error of reading a leaf without a value: one that was lost, or a placeholder.
+func (e *Engine) lost(n *ir.Node) *ir.Error {
+	if n.Attr == ir.Placeholder {
+		return &ir.Error{Code: ir.ErrRuntime, Site: n.Site, Msg: "a tensor is read while a function of it is captured: it has no value yet"}
+	}
+	return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+}
+
 // checkLost refuses a window that reads a value that was never computed.
 func (e *Engine) checkLost() *ir.Error {
 	for _, id := range e.w.Ext {
 		if n := e.s.G.Node(id); n.Store == 0 {
-			return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+			return e.lost(n)
 		}
 	}
 	return nil

@@ -9,11 +9,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/interp"
 )
 
-// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding the plan.
-// The window has 1,200 nodes of one or two operands, views, numbers and stores.
-func BenchmarkWindowKey(b *testing.B) {
+// window records 1,400 nodes of one or two operands, views, numbers and stores, and gives what to collect.
+func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 	dev := interp.New()
-	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
+	e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
 	var x Out
 	if err := e.FromData(ir.F32, 0, []int64{4, 4}, make([]byte, 64), false, 0, &x); err != nil {
 		b.Fatal(err)
@@ -43,10 +42,16 @@ func BenchmarkWindowKey(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	values, effects := []uint32{e.s.Base(hd.Base).Value}, len(e.s.Effects)
+	values, effects = []uint32{e.s.Base(hd.Base).Value}, len(e.s.Effects)
 	if !e.w.Collect(values, effects) {
 		b.Fatal("nothing to run")
 	}
+	return e, values, effects
+}
+
+// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding the plan.
+func BenchmarkWindowKey(b *testing.B) {
+	e, values, effects := window(b)
 	nodes := len(e.w.Nodes)
 	if _, err := e.build(); err != nil {
 		b.Fatal(err)
@@ -61,4 +66,16 @@ func BenchmarkWindowKey(b *testing.B) {
 		e.w.Clear()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
+}
+
+// BenchmarkBuildPlan times what a window without a plan costs beside: making one.
+func BenchmarkBuildPlan(b *testing.B) {
+	e, _, _ := window(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.build(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.w.Nodes)), "ns/node")
 }

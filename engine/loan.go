@@ -28,7 +28,7 @@ func (e *Engine) Borrow(h uint64) (p unsafe.Pointer, loan uint64, err *ir.Error)
 	}
 	n := e.s.G.Node(value)
 	if n.Op != ir.OpLeaf || n.Store == 0 {
-		return nil, 0, &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+		return nil, 0, e.lost(n)
 	}
 	b, ok := e.x.Storage(n.Store).Buf.(device.Mapped)
 	if !ok {

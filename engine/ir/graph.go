@@ -41,13 +41,14 @@ type Node struct {
 // Graph is the counted slab. It is not safe for concurrent use; the engine's
 // lock guards it.
 type Graph struct {
-	nodes   []Node
-	free    []uint32
-	edges   arena[Edge]
-	scalars arena[uint64]
-	seq     uint64
-	live    int
-	work    []uint32
+	nodes    []Node
+	free     []uint32
+	edges    arena[Edge]
+	scalars  arena[uint64]
+	seq      uint64
+	live     int
+	realized uint64
+	work     []uint32
 	// OnStoreFree is called when the leaf holding a storage goes.
 	OnStoreFree func(store uint32)
 	// Pending lists unexecuted nodes in record order; entries whose Seq no longer
@@ -147,6 +148,22 @@ func (g *Graph) AddLeaf(aval AvalID, store, site uint32) uint32 {
 	return id
 }
 
+// Placeholder is Node.Attr of a leaf that stands for an argument of a function which is captured: it has no storage.
+const Placeholder uint32 = 1
+
+// AddPlaceholder makes a value that stands for an argument, with one reference.
+func (g *Graph) AddPlaceholder(aval AvalID, site uint32) uint32 {
+	id := g.AddLeaf(aval, 0, site)
+	g.nodes[id].Attr = Placeholder
+	return id
+}
+
+// Seq is the number of the newest node in record order.
+func (g *Graph) Seq() uint64 { return g.seq }
+
+// Realized counts values that were computed or lost.
+func (g *Graph) Realized() uint64 { return g.realized }
+
 // Retain adds a reference.
 func (g *Graph) Retain(id uint32) { g.nodes[id].Refs++ }
 
@@ -210,6 +227,7 @@ func (g *Graph) dismantle(id uint32, freeStore bool) {
 // projections must have been realised or freed before.
 func (g *Graph) Realize(id, store uint32) {
 	g.work = g.work[:0]
+	g.realized++
 	g.dismantle(id, true)
 	n := &g.nodes[id]
 	n.Op, n.Store, n.Attr = OpLeaf, store, 0

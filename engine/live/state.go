@@ -37,6 +37,7 @@ type Base struct {
 	Scheduled uint64
 	Committed uint64
 	firstTok  uint64 // no effect names the base before this token
+	born      uint64 // Graph.Seq when it was made
 }
 
 // Role classes a loc.
@@ -231,7 +232,7 @@ func (s *State) NewBase(value uint32) uint32 {
 	b := &s.bases[id]
 	gen := b.Gen + 1
 	*b = Base{}
-	b.Gen, b.Value, b.Aval = gen, value, s.G.Node(value).Aval
+	b.Gen, b.Value, b.Aval, b.born = gen, value, s.G.Node(value).Aval, s.G.Seq()
 	if s.fenced != nil {
 		s.births++
 		s.born[id] = birth{gen, s.births}

@@ -234,19 +234,19 @@ func (s *scanner) item() {
 		if n := s.int(); n != int64(len(s.p.Inputs)) {
 			s.fail("input $%d comes where $%d is due", n, len(s.p.Inputs))
 		}
-		in := Input{Aval: s.aval(), Role: Role(slices.Index(roleNames[:], w))}
-		if s.keyword("as") {
-			in.Layout = s.layout().ID
-		}
-		s.p.Inputs = append(s.p.Inputs, in)
+		s.p.Inputs = append(s.p.Inputs, Input{Aval: s.aval(), Role: Role(slices.Index(roleNames[:], w))})
 	case "draws":
 		s.p.Drawn = uint32(s.index(1 << 30))
 	case "store":
 		s.store()
 	case "return":
 		for s.rest != "" {
-			r, l, off := s.operand()
-			s.p.Results = append(s.p.Results, Result{r, l, off})
+			r := Result{}
+			r.Value, r.Layout, r.Offset = s.operand()
+			if s.try("=") {
+				r.Of = s.ref()
+			}
+			s.p.Results = append(s.p.Results, r)
 		}
 	default:
 		s.fail("unknown item %q", w)

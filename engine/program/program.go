@@ -77,11 +77,8 @@ const (
 
 // Input is a value from outside.
 type Input struct {
-	Aval ir.AvalID // of the stored value
-	// Layout is the view through which an argument was seen when the function was captured, 0 for the whole value; offsets of
-	// operands then count from the first element of the view.
-	Layout ir.LayoutID
-	Role   Role
+	Aval ir.AvalID
+	Role Role
 }
 
 // Store is a write of a value to a base, in program order.
@@ -107,6 +104,10 @@ type Result struct {
 	Value  Ref
 	Layout ir.LayoutID
 	Offset int64
+	// Of is the input of which the result is an alias: the function returned a view of an argument or of a state. 0: it is a
+	// tensor of its own.
+	Of Ref
+	_  uint32
 }
 
 // Draw is a pair of numbers that name a draw: Scalar is the slot of the offset, which counts from the offsets that the call

@@ -44,6 +44,10 @@ func (p *Program) Format(note func(i int) string) string {
 		for _, r := range p.Results {
 			w.WriteByte(' ')
 			w.operand(r.Value, r.Layout, r.Offset)
+			if r.Of != 0 {
+				w.WriteByte('=')
+				w.ref(r.Of)
+			}
 		}
 		w.WriteByte('\n')
 	}
@@ -114,10 +118,6 @@ func (w *printer) input(i int) {
 	w.WriteString(roleNames[in.Role] + " ")
 	w.ref(InputRef(i))
 	w.aval(in.Aval)
-	if in.Layout != 0 {
-		w.WriteString(" as ")
-		w.view(ir.LayoutOf(in.Layout))
-	}
 	w.WriteByte('\n')
 }
 

@@ -18,7 +18,7 @@ const everything = `input $0 : f32[2,3]
 constant $1 : f32[6]
 state $2 : f32[2,3]
 input $3 : i64[4]@wgpu:1
-input $4 : f64[3] as [3](2)
+input $4 : f64[9]
 draws 2
 %0 = add $0 $2 : f32[2,3]
 %1 = mul %0[3,2](1,3) 2.5 : f32[3,2] live
@@ -37,7 +37,7 @@ draws 2
 store %10 over $2 base 0 into $2
 store %11 over $2 base 0 last exclusive into $2
 store $0 base 1 last
-return %10 $0[2](2)+1 %1[6]
+return %10 $0[2](2)+1=$0 %1[6]=$2
 `
 
 func TestATextParsesAndPrintsWithoutLoss(t *testing.T) {

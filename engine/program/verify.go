@@ -98,9 +98,6 @@ func (p *Program) verifyView(e Edge, offset int64) error {
 		return fmt.Errorf("has no layout")
 	}
 	l := ir.LayoutOf(e.Layout)
-	if e.Value.IsInput() && p.Inputs[e.Value.Index()].Layout != 0 {
-		return nil // relative to a view of a storage that is unknown here
-	}
 	if size := p.Aval(e.Value).Layout.Numel; l.Numel > 0 && (offset < 0 || offset+l.Span > size) {
 		return fmt.Errorf("reads element %d of a value of %d", offset+l.Span-1, size)
 	}
@@ -197,6 +194,9 @@ func (p *Program) verifyEnds() error {
 	for k, r := range p.Results {
 		if r.Value == 0 || !p.there(r.Value, len(p.Nodes)) {
 			return fmt.Errorf("program: result %d names a value that is not there", k)
+		}
+		if r.Of != 0 && (!r.Of.IsInput() || r.Of.Index() >= len(p.Inputs)) {
+			return fmt.Errorf("program: result %d is an alias of no input", k)
 		}
 		if err := p.verifyView(Edge{r.Value, r.Layout}, r.Offset); err != nil {
 			return fmt.Errorf("program: result %d %v", k, err)

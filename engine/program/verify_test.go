@@ -68,6 +68,7 @@ func TestVerifyFindsEachViolation(t *testing.T) {
 		{"a store after the last", func(p *Program) { p.Stores = append(p.Stores, p.Stores[0]) }, "had its last store before"},
 		{"a stored value that is not held", func(p *Program) { p.Nodes[3].Live = Dead }, "store 0: the base refers to a value that is not live"},
 		{"a result of nothing", func(p *Program) { p.Results[0].Value = NodeRef(9) }, "result 0 names a value"},
+		{"an alias of a node", func(p *Program) { p.Results[0].Of = NodeRef(0) }, "result 0 is an alias of no input"},
 		{"a result beyond the value", func(p *Program) { p.Results[0].Offset = 1 }, "result 0 reads element 6"},
 		{"a result that is not held", func(p *Program) { p.Nodes[0].Live = Dead }, "result 0 is a value that is not live"},
 		{"a draw beyond the call's", func(p *Program) { p.Drawn = 0 }, "beyond the 0 of a call"},

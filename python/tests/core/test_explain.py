@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import torchlette
 from torchlette.profiler import profile
 
@@ -107,3 +111,75 @@ def test_commits_of_a_replaced_base_are_executed(device: str) -> None:
     (second,) = torchlette.autograd.grad(g.sum(), a)
     assert second.tolist() == [[6.0, 12.0], [18.0, 24.0]]
     assert g.tolist() == [[6.0, 24.0], [54.0, 96.0]]
+
+
+def test_the_program_that_would_compute_a_tensor_and_the_one_that_did(device: str) -> None:
+    torchlette.mark_step()
+    t = program(31, device)
+    dev = "" if device == "cpu" else "@wgpu:0"
+    want = [
+        f"input $0 : f32[31,5]{dev}",
+        f"%0 = mul $0 3.0 : f32[31,5]{dev}",
+        f"%1 = exp %0 : f32[31,5]{dev}",
+        f"%2 = sum{{1}} %1 : f32[31]{dev} live",
+    ]
+    text = torchlette.explain(t, program=True)["program"]
+    assert [line.split("  #")[0] for line in text.splitlines()] == want
+    assert text.count("test_explain.py:") == 3, text
+    assert "pending" in torchlette.explain(t), "looking runs nothing"
+    t.tolist()
+    assert torchlette.explain(t, program=True)["program"] == text
+    assert "program" not in torchlette.explain(t)
+    assert "program" not in torchlette.explain(torchlette.tensor([1.0]), program=True), "data from the host has no program"
+
+
+def test_the_program_shows_views_attributes_and_stores() -> None:
+    torchlette.mark_step()
+    x = torchlette.ones(2, 3, device="cpu")
+    x.tolist()
+    x.t()[1].add_(1.5)
+    lines = [line.split("  #")[0] for line in torchlette.explain(x, program=True)["program"].splitlines()]
+    assert lines == [
+        "input $0 : f32[2,3]",
+        "%0 = add $0[2](3)+1 1.5 : f32[2]",
+        "%1 = strided_scatter{[2](3)} $0 %0 1 : f32[2,3] live",
+        "store %1 over $0 base 0 last exclusive",
+    ]
+
+
+STEP = """
+import torchlette
+x = torchlette.ones(2, 3, device="cpu")
+w = torchlette.ones(3, 3, device="cpu")
+x.tolist(), w.tolist()
+y = x @ w + x
+print(y.tolist()[0][0], len(torchlette.explain(y)["plan"]["kernels"]))
+"""
+
+
+def step(**variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, env=os.environ | variables, check=True)
+
+
+def test_a_dump_shows_what_a_pass_decides() -> None:
+    ran = step(TORCHLETTE_DUMP="fuse_epilogue")
+    before, after = ran.stderr.split("# after fuse_epilogue (2 nodes)")
+    before = before.rsplit("# before fuse_epilogue (2 nodes)", 1)[1]
+    assert "= matmul{0} $0 $1 : f32[2,3]" in before and "makes %1" not in before
+    assert "makes %1: epilogue add" in after and "done by %0" in after
+    everything = step(TORCHLETTE_DUMP="all").stderr
+    for name in ("uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad", "lower", "tiles", "memory"):
+        assert f"# after {name} (2 nodes)" in everything
+    assert step().stderr == ""
+
+
+def test_a_pass_can_be_left_out() -> None:
+    assert step().stdout == "4.0 1\n"
+    assert step(TORCHLETTE_DISABLE="fuse_epilogue,donate").stdout == "4.0 2\n"
+
+
+def test_a_pass_that_there_is_not_is_reported_and_ignored() -> None:
+    ran = step(TORCHLETTE_DISABLE="fusion")
+    assert ran.stdout == "4.0 1\n"
+    assert ran.stderr.startswith('torchlette: pass "fusion" cannot be left out: these can: inplace, ')
+    assert 'no pass "lowering" to dump: there are all, uses, ' in step(TORCHLETTE_DUMP="lowering").stderr
