@@ -35,7 +35,7 @@ def test_models_of_any_seed_do(seed: int, dtype: str, length: int) -> None:
 @pytest.mark.parametrize("dtype", holding.DTYPES)
 @pytest.mark.parametrize("activation", range(4), ids=("relu", "gelu", "gelu_tanh", "silu"))
 def test_an_activation_has_the_bits_that_a_held_product_gives(dtype: str, activation: int) -> None:
-    """Of a product of several blocks of terms, of one row, of one column, and of a batch; a residual comes after the rounding."""
+    """Products of many terms, of one row, of one column, and of a batch; a residual comes after the rounding."""
     f = holding.ACTIVATIONS[activation]
     d = getattr(torchlette, dtype)
     torchlette.manual_seed(activation)
@@ -53,7 +53,7 @@ def test_an_activation_has_the_bits_that_a_held_product_gives(dtype: str, activa
 
 @pytest.mark.parametrize("name", ("pow", "sin", "cos"))
 def test_an_element_does_not_depend_on_its_neighbours(name: str) -> None:
-    """Elements that the fast loops do not take must not send others of their block another way: blocks follow the layouts."""
+    """Arguments that the fast loops do not take leave the others of their block alone: blocks follow layouts."""
     torchlette.manual_seed(0)
     x, e = torchlette.rand(6000, device="cpu") * 50 + 0.5, torchlette.rand(6000, device="cpu") * 3
     e[::3] = 2.0
