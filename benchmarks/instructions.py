@@ -17,7 +17,7 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "kernels" / "cpu" / "kern_base.c"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing"]
 FUNCTIONS = (
-    "gemm32 gemm64 gemmrows32 dot32 axpy32 epilogue32 attention_softmax attention_weights exp_f32_0 log_f32 tanh_f32 erf_f32 "
+    "gemm32 gemm64 gemmrows32 dot32 axpy32 bias32 attention_softmax attention_weights exp_f32_0 log_f32 tanh_f32 erf_f32 "
     "sin_f32 pow_f32_0 max_f32_r_0 max_f64_r_0 sum_f32_0 squares_f32 load_f16 store_f16"
 ).split()
 ARITHMETIC = re.compile(r"f[a-z]+|[us]cvtf")

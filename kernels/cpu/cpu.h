@@ -244,6 +244,7 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 int64_t tl_nanoseconds(void); // of a clock that does not go back
 // A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of tl_map_bytes, aligned
 // to 64 bytes; tl_map_run works n elements from element at.
+enum { TL_MAP_LANES = 512 }; // at once: registers that stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);

@@ -107,20 +107,44 @@ static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
+
+// Rows that the epilogue works one by one; shorter ones are gathered into tiles of TL_MAP_LANES.
+enum { MAP_ROW = 256 };
+
+// Applies the epilogue to rows [m0, m1) of n elements, rows of a C from element at on whose next row is cm elements further: by way
+// of tiles in which they follow one another.
+static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n, int64_t cm) {
+	char tile[1 + TL_EPILOGUE_OPERANDS][TL_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
+	char *buf[1 + TL_EPILOGUE_OPERANDS];
+	const int64_t w = width[x->g->type], each = TL_MAP_LANES / n;
+	for (int b = 0; b <= x->g->noperand; b++) buf[b] = tile[b];
+	c->buf = buf;
+	for (int64_t m = 0; m < rows; m += each) {
+		const int64_t r = least(each, rows - m);
+		for (int b = 0; b <= x->g->noperand; b++)
+			for (int64_t i = 0; i < r; i++) memcpy(tile[b] + i * n * w, x->maps[b] + (at + (m + i) * cm) * w, (size_t)(n * w));
+		tl_map_run(c, 0, r * n);
+		for (int64_t i = 0; i < r; i++) memcpy(x->maps[0] + (at + (m + i) * cm) * w, tile[0] + i * n * w, (size_t)(n * w));
+	}
+	c->buf = (char **)x->maps;
+}
+
 // Applies the epilogue to rows [m0, m1) and columns [j0, j1) of a C with these strides, which lie there finished.
 static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1, int64_t cm, int64_t cn) {
 	char room[tl_map_bytes(x->epilogue) + 63];
 	tl_ctx c;
-	const int64_t n = j1 - j0;
+	const int64_t n = j1 - j0, at = x->first + m0 * cm + j0 * cn, rows = m1 - m0;
 	tl_map_enter(&c, x->epilogue, (char **)x->maps, (char *)(((uintptr_t)room + 63) & ~(uintptr_t)63));
 	if (cn == 1 && cm == n) {
-		tl_map_run(&c, x->first + m0 * cm + j0, (m1 - m0) * n);
-		return;
-	}
-	for (int64_t m = m0; m < m1; m++) {
-		const int64_t at = x->first + m * cm + j0 * cn;
-		if (cn == 1) tl_map_run(&c, at, n);
-		else for (int64_t j = 0; j < n; j++) tl_map_run(&c, at + j * cn, 1);
+		tl_map_run(&c, at, rows * n);
+	} else if (cn == 1 && n < MAP_ROW && rows > 1) {
+		map_gathered(x, &c, at, rows, n, cm);
+	} else {
+		for (int64_t m = 0; m < rows; m++) {
+			if (cn == 1) tl_map_run(&c, at + m * cm, n);
+			else for (int64_t j = 0; j < n; j++) tl_map_run(&c, at + m * cm + j * cn, 1);
+		}
 	}
 }
 
@@ -155,8 +179,6 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 INT_GEMM(gemm_i32, int32_t, uint32_t)
 INT_GEMM(gemm_i64, int64_t, uint64_t)
 INT_GEMM(gemm_u32, uint32_t, uint32_t)
-
-static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 
 // Sets the operands of batch number i.
 static void batch(gemm *x, int64_t i) {

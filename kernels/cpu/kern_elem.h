@@ -77,15 +77,21 @@ static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.6931
 static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))); }
 TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
-// Arguments beyond the reduction's range, and NaN, go to the C library, a block at a time.
+// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop; of the others each
+// element goes its own way, so that no result depends on the neighbours in its block.
+#define TL_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TL_TRIG_MAX))
 #define TL_TRIG(name, shift, slow) \
 	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
 		int bad = 0; \
-		for (int64_t i = 0; i < n; i++) bad |= !(tl_asf(tl_asu(a[i]) & 0x7fffffffu) <= TL_TRIG_MAX); \
-		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = slow(a[i]); return; } \
+		for (int64_t i = 0; i < n; i++) bad |= TL_TRIG_BAD(a[i]); \
+		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = TL_TRIG_BAD(a[i]) ? slow(a[i]) : tl_trigf(a[i], shift); return; } \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_trigf(a[i], shift); }
 TL_TRIG(sin_f32, 0, sinf)
 TL_TRIG(cos_f32, 1, cosf)
+
+// Squares are products, whether the exponent is one lane or many; tl_powf takes what is in its range.
+static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
+static inline int pow_bad(float x, float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }
 
 static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int64_t bs, int64_t n) {
 	if (bs == 0 && *b == 2.0f && as == 1) {
@@ -93,12 +99,12 @@ static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int6
 		return;
 	}
 	int bad = 0;
-	for (int64_t i = 0; i < n; i++) {
-		float x = a[i * as], y = tl_asf(tl_asu(b[i * bs]) & 0x7fffffffu);
-		bad |= !(x > 0.0f) | !(x < __builtin_inff()) | !(y < __builtin_inff());
-	}
+	for (int64_t i = 0; i < n; i++) bad |= pow_bad(a[i * as], b[i * bs]);
 	if (bad) {
-		for (int64_t i = 0; i < n; i++) d[i] = powf(a[i * as], b[i * bs]);
+		for (int64_t i = 0; i < n; i++) {
+			float x = a[i * as], y = b[i * bs];
+			d[i] = y != 2.0f && pow_bad(x, y) ? powf(x, y) : pow_inside(x, y);
+		}
 		return;
 	}
 	if (bs == 0) {
@@ -106,9 +112,9 @@ static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int6
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], y);
 	} else if (as == 0) {
 		float x = *a;
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(x, b[i]);
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(x, b[i]);
 	} else {
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], b[i]);
+		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(a[i], b[i]);
 	}
 }
 TL_ARG pow_f32_0 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); }

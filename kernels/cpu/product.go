@@ -81,7 +81,10 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *kir.Gemm, s *device.Step,
 		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", g.KDims, len(l.BufOperands))
 	}
 	bufs := []int{s.Bufs[l.BufC]}
-	for _, b := range l.BufOperands {
+	for i, b := range l.BufOperands {
+		if t := k.Bufs[i+1].Type; t != s.Gemm.Type {
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v", s.Gemm.Type, t)
+		}
 		bufs = append(bufs, s.Bufs[b])
 	}
 	f, err := d.formOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})

@@ -472,7 +472,7 @@ void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, char *mem) {
 }
 
 void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
-	const int64_t most = c->k->outer.chunk;
+	const int64_t chunk = c->k->outer.chunk, most = chunk < TL_MAP_LANES ? chunk : TL_MAP_LANES;
 	for (; n > 0; at += most, n -= most) {
 		c->opos[0] = at;
 		c->chunk[1] = c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = n < most ? n : most;

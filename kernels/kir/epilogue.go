@@ -6,8 +6,9 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 )
 
-// NewEpilogue begins a map that a product of type t may apply to its elements, with that many operands of type t. It gives the value of
-// an element of C as a store has rounded it, those of the operands, and the function that stores the result and finishes the map.
+// NewEpilogue begins a map that a product of type t may apply to its elements, with that many operands of type t.
+// It gives the value of an element of C as a store has rounded it, those of the operands, and the function that
+// stores the result and finishes the map.
 func NewEpilogue(t ir.DType, operands int) (b *Builder, c int, x []int, finish func(v int) *Kernel) {
 	b = NewBuilder("epilogue_"+t.String(), 1, 0)
 	out := b.Linear(b.Buf(t, ReadWrite), -1)
@@ -32,7 +33,8 @@ func (g *Gemm) CheckEpilogue() error {
 		return nil
 	}
 	switch {
-	case k.Outer != 1 || k.Inner != 0 || len(k.Params) != 1 || k.Checks || len(k.Stages) != 1 || len(k.Stages[0].Stores) != 1:
+	case k.Outer != 1 || k.Inner != 0 || len(k.Params) != 1 || k.Checks,
+		len(k.Stages) != 1 || len(k.Stages[0].Stores) != 1:
 		return fmt.Errorf("gemm: epilogue %s is no map of one store over one dim", k.Name)
 	case len(k.Bufs) == 0 || k.Bufs[0].Type != g.Type || k.Bufs[0].Access != ReadWrite:
 		return fmt.Errorf("gemm: epilogue %s does not begin with a buffer of %v that is read and written", k.Name, g.Type)
@@ -58,7 +60,8 @@ func (g *Gemm) CheckEpilogue() error {
 	return nil
 }
 
-// Plain is g without an epilogue. Choices that decide the order of additions are made for it, so that an epilogue changes no bit.
+// Plain is g without an epilogue. Choices that decide the order of additions are made for it, so that an epilogue
+// changes no bit.
 func (g *Gemm) Plain() *Gemm {
 	if g.Epilogue == nil {
 		return g

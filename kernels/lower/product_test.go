@@ -82,7 +82,7 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 		gelu, add := op.PrimNamed("gelu"), op.PrimNamed("add")
 		in := func(buf int) lower.Operand { return lower.Operand{DType: d, Layout: l, Buf: buf} }
 		n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 4, Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
-			In: []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})}, {DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
+			In:    []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})}, {DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
 			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{-1}}, {Prim: add, In: []int{2, -1}}}}
 		res, err := lower.Lower(n)
 		require.NoError(t, err)

@@ -35,7 +35,7 @@ def test_models_of_any_seed_do(seed: int, dtype: str, length: int) -> None:
 @pytest.mark.parametrize("dtype", holding.DTYPES)
 @pytest.mark.parametrize("activation", range(4), ids=("relu", "gelu", "gelu_tanh", "silu"))
 def test_an_activation_has_the_bits_that_a_held_product_gives(dtype: str, activation: int) -> None:
-    """Of a product of several blocks of terms, of one row, of one column, and of a batch; a residual comes after the rounding."""
+    """Products of many terms, of one row, of one column, and of a batch; a residual comes after the rounding."""
     f = holding.ACTIVATIONS[activation]
     d = getattr(torchlette, dtype)
     torchlette.manual_seed(activation)
@@ -49,6 +49,21 @@ def test_an_activation_has_the_bits_that_a_held_product_gives(dtype: str, activa
         want = bits(applied), bits(applied + r), bits(held + r)
         got = bits(f(F.linear(x, w, b))), bits(f(F.linear(x, w, b)) + r), bits(r + F.linear(x, w, b))
         assert got == want
+
+
+@pytest.mark.parametrize("name", ("pow", "sin", "cos"))
+def test_an_element_does_not_depend_on_its_neighbours(name: str) -> None:
+    """Arguments that the fast loops do not take leave the others of their block alone: blocks follow layouts."""
+    torchlette.manual_seed(0)
+    x, e = torchlette.rand(6000, device="cpu") * 50 + 0.5, torchlette.rand(6000, device="cpu") * 3
+    e[::3] = 2.0
+    f = (lambda v: torchlette.pow(v, e)) if name == "pow" else getattr(torchlette, name)
+    odd = x.clone()
+    odd[17::1000] = -1e9
+    got, want = bits(f(odd)), bits(f(x))
+    assert [i for i, (a, b) in enumerate(zip(got, want, strict=True)) if a != b and i % 1000 != 17] == []
+    if name == "pow":  # one exponent for all, and one an element
+        assert bits(torchlette.pow(x, 2.0)) == bits(torchlette.pow(x, torchlette.full_like(x, 2.0).clone()))
 
 
 @pytest.mark.parametrize("dtype", ("float16", "bfloat16", "float32", "int32"))

@@ -199,7 +199,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--devices", default="cpu")
     parser.add_argument("--interpreter", action="store_true", help="also run through the kernel interpreter")
     parser.add_argument("--no-torch", action="store_true")
-    parser.add_argument("--hold", action="store_true", help="hold, drop and read intermediates early: no bit may change")
+    parser.add_argument("--hold", action="store_true", help="hold or drop intermediates: no bit may change")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:

@@ -85,7 +85,8 @@ class _Run:
         for size in shape:
             count *= size
         flat = [rng.uniform(-1, 1) for _ in range(count)]
-        return torchlette.tensor(flat, dtype=torchlette.float64, device="cpu").to(self.dtype).to(self.device).reshape(shape).detach().clone()
+        exact = torchlette.tensor(flat, dtype=torchlette.float64, device="cpu")
+        return exact.to(self.dtype).to(self.device).reshape(shape).detach().clone()
 
     def parameter(self, layer: Layer, shape: tuple[int, ...], name: str = "weight") -> torchlette.Tensor:
         """Give the parameter of a layer, the same one in every training step."""
