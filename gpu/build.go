@@ -134,8 +134,8 @@ func (p *program) Release() {
 // launches reports a step that is a dispatch.
 func (s *step) launches() bool { return s.code != nil }
 
-// prepare makes the steps of one step of the list given to Build: one for each part of its tensors and each pass. Passes
-// hand results on in scratch memory: they keep their order, and are not merged with others.
+// prepare makes the steps of one step of the list given to Build: one for each part of its tensors and each pass.
+// Passes hand results on in scratch memory: they keep their order, and are not merged with others.
 func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) {
 	for _, b := range st.Bufs {
 		if b < 0 || b >= p.slots {
@@ -227,7 +227,8 @@ func (d *Device) buildForm(s *step, f int) error {
 	params := s.packed(f)
 	s.grid[f] = pipe.proc.Grid(params)
 	if g := s.grid[f]; int64(g[1]) > d.limits.MaxGrid || int64(g[0]) > d.limits.MaxGrid {
-		return ir.Errorf(ir.ErrRuntime, "%s: too many workgroups for %s: got %d x %d, want at most %d a side", s.name(), d.caps.Name, g[0], g[1], d.limits.MaxGrid)
+		return ir.Errorf(ir.ErrRuntime, "%s: too many workgroups for %s: got %d x %d, want at most %d a side",
+			s.name(), d.caps.Name, g[0], g[1], d.limits.MaxGrid)
 	}
 	if err := pipe.module.Pack(make([]byte, 4*pipe.words), params, s.Event); err != nil {
 		return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for %s: %v", s.name(), d.caps.Name, err)
@@ -290,7 +291,8 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 		return nil, err
 	}
 	if len(programs) != s.passes {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: gpu: %s: %d passes in this form, want %d", s.name(), len(programs), s.passes)
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: gpu: %s: %d passes in this form, want %d",
+			s.name(), len(programs), s.passes)
 	}
 	proc := programs[s.pass]
 	if len(s.members) > 0 {
@@ -360,7 +362,8 @@ func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
 		storage++
 	}
 	if storage > d.limits.MaxStorageBuffers {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: too many buffers for %s: got %d, want at most %d", name, d.caps.Name, storage, d.limits.MaxStorageBuffers)
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: too many buffers for %s: got %d, want at most %d",
+			name, d.caps.Name, storage, d.limits.MaxStorageBuffers)
 	}
 	if m.Immediates {
 		sh.ImmediateBytes = m.ParamBytes()

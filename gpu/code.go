@@ -17,7 +17,7 @@ type Generator interface {
 	GPUProgram(options any) (*kir.Proc, error)
 }
 
-// code is what the device asks of the code generator of a launch. Kinds embed plain for what they do like most.
+// code is what the device asks of the code generator of a launch. Kinds embed plain for what they leave as it is.
 type code interface {
 	// options decides the form of the programs for these parameters; forms are compared with ==.
 	options(params []uint64) any
@@ -27,8 +27,9 @@ type code interface {
 	check(params []uint64, reach []span) error
 	// reach bounds, by buffer, what a step touches; nil: nothing is known.
 	reach(s *device.Step) []span
-	// scratch is the bytes of scratch memory that several passes need. Those that need much share one memory.
+	// scratch is the bytes of scratch memory that several passes need.
 	scratch(options any, params []uint64) int64
+	// large: the scratch memory is large; kinds of which this is true share one.
 	large() bool
 	// merges reports that a launch of so many workgroups may share its dispatch with others.
 	merges(groups uint64) bool
@@ -52,8 +53,8 @@ func (plain) large() bool                  { return false }
 func (plain) merges(uint64) bool           { return false }
 func (plain) windows(s device.Step) []step { return []step{{Step: s}} }
 
-// generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch over the
-// kinds of launch.
+// generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch
+// over the kinds of launch.
 func (d *Device) generate(op kir.LaunchOp) (code, move, error) {
 	switch op := op.(type) {
 	case *kir.Kernel:

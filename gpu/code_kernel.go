@@ -29,7 +29,8 @@ func (c kernelCode) check(params []uint64, reach []span) error {
 	total := int64(1)
 	for _, n := range params[:c.k.Outer+c.k.Inner] {
 		if n != 0 && total > math.MaxInt32/int64(n) {
-			return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got more than %d", c.k.Name, c.d.caps.Name, math.MaxInt32)
+			return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got more than %d",
+				c.k.Name, c.d.caps.Name, math.MaxInt32)
 		}
 		total *= int64(n)
 	}

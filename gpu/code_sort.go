@@ -23,7 +23,8 @@ func (c sortCode) programs(o any) ([]*kir.Proc, error) {
 func (c sortCode) check(params []uint64, _ []span) error {
 	l := c.s.Layout()
 	if n := params[l.Outer] * params[l.N] * params[l.Inner]; n > tile.MaxSortElements {
-		return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got %d, want at most %d", c.s.Label(), c.d.caps.Name, n, tile.MaxSortElements)
+		return ir.Errorf(ir.ErrRuntime, "%s: too many elements for %s: got %d, want at most %d",
+			c.s.Label(), c.d.caps.Name, n, tile.MaxSortElements)
 	}
 	return nil
 }

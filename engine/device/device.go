@@ -141,8 +141,9 @@ type Fault struct {
 
 // StepTime is when one step of a program ran, on the device's own clock.
 type StepTime struct {
-	Step            int          // its number in the list given to Build
-	Op              kir.LaunchOp // what ran, where the step was joined with the one before it, which has no time; nil: the step's own
+	Step int // its number in the list given to Build
+	// Op is what ran, where the step did the work of the one before it too, which has no time then; nil: the step's own.
+	Op              kir.LaunchOp
 	Start, Duration time.Duration
 }
 

@@ -4,5 +4,7 @@
 // Key types: [Device], [Step], [Program], [Binding], [Caps]. Implementations are
 // kernels/cpu and gpu; devicetest is the conformance suite that each passes.
 //
+// A [Step] holds a kir.LaunchOp: a new kind of launch is a type with those methods, and code in each device.
+//
 // device imports engine/ir and kernels/kir.
 package device

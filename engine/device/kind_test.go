@@ -20,8 +20,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/tile"
 )
 
-// lookup is a launch of a kind that no other file knows: y[i] = table[x[offset + n-1 - i]], or minus that. An index outside the
-// table is a data error and counts as 0. A kind is its methods: a declaration, a reference, and code for each device.
+// lookup is a launch of a kind that no other file knows: y[i] = table[x[offset + n-1 - i]], or minus that. An index
+// outside the table is a data error and counts as 0. A kind is a declaration, a reference, and code for each device.
 type lookup struct{ Negate bool }
 
 // The numbers of lookup's buffers and parameters.
@@ -161,8 +161,8 @@ func devices(t *testing.T) map[string]device.Device {
 	return list
 }
 
-// lookupSteps makes y = lookup(table, 2*x) + 1 of n elements, with loop kernels before and after the lookup, which takes
-// its offset at run time. Slots: table, x, indices, looked up, y.
+// lookupSteps makes y = lookup(table, 2*x) + 1 of n elements, with loop kernels before and after the lookup, which
+// takes its offset at run time. Slots: table, x, indices, looked up, y.
 func lookupSteps(op *lookup, n, entries int64) []device.Step {
 	b := kir.NewBuilder("double", 1, 0)
 	x, out := b.Linear(b.Buf(ir.I32, kir.Read), -1), b.Linear(b.Buf(ir.I32, kir.Write), -1)
@@ -175,13 +175,14 @@ func lookupSteps(op *lookup, n, entries int64) []device.Step {
 	b.Store(out, b.Add(b.Load(x), b.Float(ir.F32, 1)))
 	return []device.Step{
 		{Op: double, Bufs: []int{1, 2}, Params: []device.Param{device.Const(n + 8)}},
-		{Op: op, Bufs: []int{0, 2, 3}, Params: []device.Param{device.Const(n), device.Const(entries), device.OffsetOf(0)}, Event: 7},
+		{Op: op, Bufs: []int{0, 2, 3}, Event: 7,
+			Params: []device.Param{device.Const(n), device.Const(entries), device.OffsetOf(0)}},
 		{Op: b.Kernel(), Bufs: []int{3, 4}, Params: []device.Param{device.Const(n)}},
 	}
 }
 
-// TestANewKindOfLaunchIsOneType: the kind above runs on every device, between launches that it depends on and that depend on it,
-// with offsets of the run, data errors, times and costs, though no other file names it.
+// TestANewKindOfLaunchIsOneType: the kind above runs on every device, between launches that it depends on and that
+// depend on it, with offsets of the run, data errors, times and costs, though no other file names it.
 func TestANewKindOfLaunchIsOneType(t *testing.T) {
 	const n, entries, room = 200, 64, 208
 	word := binary.LittleEndian
@@ -256,7 +257,8 @@ func requireTimes(t *testing.T, d device.Device, p device.Program, bind *device.
 		require.Nil(t, s.Op)
 		require.GreaterOrEqual(t, s.Duration, time.Duration(0))
 	}
-	require.Equal(t, kir.Cost{Bytes: 200 * 12}, steps[1].Op.Cost(steps[1].Constants(), &[ir.NumDTypes]int{ir.I32: 4, ir.F32: 4}))
+	width := &kir.Widths{ir.I32: 4, ir.F32: 4}
+	require.Equal(t, kir.Cost{Bytes: 200 * 12}, steps[1].Op.Cost(steps[1].Constants(), width))
 }
 
 // TestALaunchWithoutCodeIsRefused: the reference runs what has code nowhere else, and the error names the launch.

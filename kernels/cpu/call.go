@@ -18,7 +18,7 @@ type Generator interface {
 	CPUCode(params []uint64) (Code, error)
 }
 
-// Code runs a launch, between the steps before and after it, over the memory of its buffers, each as long as its allocation.
+// Code runs a launch over the memory of its buffers, each as long as its allocation. The steps before it have ended.
 type Code func(params []uint64, bufs [][]byte) (kir.Fault, error)
 
 // call is a step that runs in Go.

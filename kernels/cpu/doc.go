@@ -9,5 +9,7 @@
 // chosen by the processor's feature bits. Loops are shared by a pool of threads
 // (pool.c); results do not depend on the number of threads or on their timing.
 //
+// A launch of a kind that this package does not know may bring its own code ([Generator]).
+//
 // capi imports this package; it imports engine/device, engine/ir and kernels/kir.
 package cpu

@@ -14,8 +14,8 @@ func (a *Attention) Parameters() []Param { return a.Layout().Params }
 // Key implements LaunchOp.
 func (a *Attention) Key() string { return fmt.Sprintf("attention%+v", *a) }
 
-// Cost implements LaunchOp: the products that the pass cannot do without, over half the pairs where attention is causal,
-// and operands and results once.
+// Cost implements LaunchOp: the products that the pass cannot do without, over half the pairs where attention is
+// causal, and operands and results once.
 func (a *Attention) Cost(params []uint64, width *Widths) (c Cost) {
 	l := a.Layout()
 	size := func(p int) int64 { return int64(params[p]) }

@@ -10,6 +10,8 @@
 // memory, barriers and vector loads. Generators in kernels/tile make them from
 // level 1 kernels and from the descriptors [Gemm], [Attention] and [Sort].
 //
+// What a step of a program runs is a [LaunchOp]: a [Kernel], or a descriptor of another kind.
+//
 // The text of a kernel depends on expressions, dtypes, ranks and access
 // classes; sizes, strides, offsets and scalars are parameters.
 //

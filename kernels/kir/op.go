@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 )
 
-// LaunchOp is a kind of device work with its attributes: what one step of a program runs. A kind is a type with these methods,
-// which are all that plans, profiles and the reference need of it. Devices make code for it; see the packages of each.
+// LaunchOp is a kind of device work with its attributes: what one step of a program runs. A kind is a type with these
+// methods, which are all that plans, profiles and the reference need of it. Each device has code for it.
 type LaunchOp interface {
 	// Label names the launch for people, in profiles and errors; it is no part of its identity.
 	Label() string
@@ -26,10 +26,11 @@ type LaunchOp interface {
 
 var _ = [...]LaunchOp{(*Kernel)(nil), (*Gemm)(nil), (*Attention)(nil), (*Factor)(nil), (*Sort)(nil), Copy{}, Fill{}}
 
-// Copy copies bytes between two different buffers: {source, destination}, from and to byte offsets, number of bytes; all are multiples of 4.
+// Copy copies bytes from its first buffer to its second, which is another. Parameters: byte offsets in both, and the
+// number of bytes; all are multiples of 4.
 type Copy struct{}
 
-// Fill zeroes bytes of a buffer: byte offset, number of bytes; both are multiples of 4.
+// Fill zeroes bytes of a buffer. Parameters: byte offset, and number of bytes; both are multiples of 4.
 type Fill struct{}
 
 // Label implements LaunchOp.

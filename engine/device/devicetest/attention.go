@@ -29,21 +29,16 @@ func (s *suite) attention(t *testing.T) {
 
 func (s *suite) checkAttention(t *testing.T, c *kirtest.AttentionCase) {
 	l := c.Attention.Layout()
-	st := device.Step{Op: c.Attention}
 	var bufs []device.Buffer
 	for i, b := range c.Bufs {
 		if l.Bufs[i].Access == kir.Write {
 			clear(b)
 		}
 		bufs = append(bufs, s.put(t, l.Bufs[i].Type, b))
-		st.Bufs = append(st.Bufs, i)
-	}
-	for _, p := range c.Params {
-		st.Params = append(st.Params, device.Const(int64(p)))
 	}
 	want := c.Copy()
 	require.NoError(t, kir.InterpretAttention(c.Attention, want.Params, want.Bufs))
-	s.run(t, []device.Step{st}, bufs...)
+	s.run(t, []device.Step{launchStep(c.Attention, c.Params)}, bufs...)
 	for _, i := range l.Out {
 		dt := l.Bufs[i].Type
 		n := len(want.Bufs[i]) / dt.Size()

@@ -170,7 +170,7 @@ func (s *suite) functions(t *testing.T) {
 			b.Store(out, b.Un(c.op, x))
 			in := floats(n, func(i int) float32 { return float32(c.lo + (c.hi-c.lo)*float64(i)/(n-1)) })
 			bi, bo := s.put(t, ir.F32, in), s.alloc(t, ir.F32, n)
-			s.run(t, []device.Step{kernelStep(b.Kernel(), []uint64{n})}, bi, bo)
+			s.run(t, []device.Step{launchStep(b.Kernel(), []uint64{n})}, bi, bo)
 			got := s.get(t, bo, ir.F32, n)
 			for i := range n {
 				want := c.f(float64(f32At(in, i)))
@@ -303,7 +303,6 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 	}
 	var host [][]byte
 	var bufs []device.Buffer
-	st := device.Step{Op: g}
 	for i, size := range sizes {
 		b := make([]byte, size*g.Type.Size())
 		for e := range size {
@@ -315,13 +314,9 @@ func (s *suite) checkGemm(t *testing.T, r *rand.Rand, g *kir.Gemm, params []uint
 		}
 		host = append(host, b)
 		bufs = append(bufs, s.put(t, g.Type, b))
-		st.Bufs = append(st.Bufs, i)
-	}
-	for _, p := range params {
-		st.Params = append(st.Params, device.Const(int64(p)))
 	}
 	require.NoError(t, kir.InterpretGemm(g, params, host))
-	s.run(t, []device.Step{st}, bufs...)
+	s.run(t, []device.Step{launchStep(g, params)}, bufs...)
 	tol := 1e-5
 	if g.Type == ir.F16 {
 		tol = 4e-3

@@ -36,7 +36,7 @@ func ints(v ...int32) []byte {
 
 // faults reports the failed check once, with its event and element.
 func (s *suite) faults(t *testing.T) {
-	st := kernelStep(checked(), []uint64{4, 10})
+	st := launchStep(checked(), []uint64{4, 10})
 	st.Event = 41
 	table := s.put(t, ir.F32, floats(10, func(i int) float32 { return float32(i) }))
 	good, bad := s.put(t, ir.I32, ints(0, 9, 3, 3)), s.put(t, ir.I32, ints(1, 2, -7, 4))
@@ -138,11 +138,11 @@ func (s *suite) release(t *testing.T) {
 	k, params := s.affine(100)
 	in := s.put(t, ir.F32, floats(100, func(i int) float32 { return float32(i) }))
 	want := floats(100, func(i int) float32 { return 2*float32(i) + 1 })
-	keep, err := s.d.Build([]device.Step{kernelStep(k, params)}, 2)
+	keep, err := s.d.Build([]device.Step{launchStep(k, params)}, 2)
 	require.NoError(t, err)
 	defer keep.Release()
 	for range 3 {
-		p, err := s.d.Build([]device.Step{kernelStep(k, params)}, 2)
+		p, err := s.d.Build([]device.Step{launchStep(k, params)}, 2)
 		require.NoError(t, err)
 		out, err := s.d.Alloc(400)
 		require.NoError(t, err)
@@ -168,7 +168,7 @@ func (s *suite) bigGrid(t *testing.T) {
 	b.Map()
 	b.Store(out, b.Cast(ir.I32, b.LinearIndex()))
 	buf := s.alloc(t, ir.I32, n)
-	s.run(t, []device.Step{kernelStep(b.Kernel(), []uint64{n})}, buf)
+	s.run(t, []device.Step{launchStep(b.Kernel(), []uint64{n})}, buf)
 	got := s.get(t, buf, ir.I32, n)
 	for i := range n {
 		if v := binary.LittleEndian.Uint32(got[4*i:]); v != uint32(i) {
@@ -182,7 +182,7 @@ func (s *suite) empty(t *testing.T) {
 	k, _ := s.affine(0)
 	out := s.put(t, ir.F32, floats(4, func(int) float32 { return 3 }))
 	in := s.alloc(t, ir.F32, 4)
-	s.run(t, []device.Step{kernelStep(k, []uint64{0})}, in, out)
+	s.run(t, []device.Step{launchStep(k, []uint64{0})}, in, out)
 	require.Equal(t, floats(4, func(int) float32 { return 3 }), s.get(t, out, ir.F32, 4))
 	s.run(t, nil)
 	require.NoError(t, s.d.Upload(out, ir.F32, 0, nil))
@@ -197,7 +197,7 @@ func (s *suite) inFlight(t *testing.T) {
 	at := b.Linear(x, -1)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Float(ir.F32, 1)))
-	p, err := s.d.Build([]device.Step{kernelStep(b.Kernel(), []uint64{n})}, 1)
+	p, err := s.d.Build([]device.Step{launchStep(b.Kernel(), []uint64{n})}, 1)
 	require.NoError(t, err)
 	defer p.Release()
 	buf := s.put(t, ir.F32, floats(n, func(int) float32 { return 0 }))
@@ -219,7 +219,7 @@ func (s *suite) inFlight(t *testing.T) {
 // interrupt ends a wait early, or never has to.
 func (s *suite) interrupt(t *testing.T) {
 	k, params := s.affine(1000)
-	p, err := s.d.Build([]device.Step{kernelStep(k, params)}, 2)
+	p, err := s.d.Build([]device.Step{launchStep(k, params)}, 2)
 	require.NoError(t, err)
 	defer p.Release()
 	bufs := []device.Buffer{s.put(t, ir.F32, make([]byte, 4000)), s.alloc(t, ir.F32, 1000)}

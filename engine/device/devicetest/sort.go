@@ -30,16 +30,11 @@ func (s *suite) sorts(t *testing.T) {
 				c := kirtest.RandomSort(r, d, size[0], size[1], size[2], size[3])
 				values, indices, err := c.Want()
 				require.NoError(t, err)
-				st := device.Step{Op: c.Sort}
 				var bufs []device.Buffer
 				for i, b := range c.Sort.Layout().Bufs {
 					bufs = append(bufs, s.put(t, b.Type, c.Bufs[i]))
-					st.Bufs = append(st.Bufs, i)
 				}
-				for _, p := range c.Params {
-					st.Params = append(st.Params, device.Const(int64(p)))
-				}
-				s.run(t, []device.Step{st}, bufs...)
+				s.run(t, []device.Step{launchStep(c.Sort, c.Params)}, bufs...)
 				require.Equal(t, indices, s.get(t, bufs[2], ir.I64, len(indices)/8))
 				got := s.get(t, bufs[1], d, len(values)/d.Size())
 				for e := range int64(len(values) / d.Size()) {

@@ -106,10 +106,10 @@ func (s *suite) get(t *testing.T, b device.Buffer, d ir.DType, n int) []byte {
 	return out
 }
 
-// kernelStep is a step of k over slots 0, 1, 2, ... with constant parameters.
-func kernelStep(k *kir.Kernel, params []uint64) device.Step {
-	st := device.Step{Op: k}
-	for i := range k.Bufs {
+// launchStep is a step of op over slots 0, 1, 2, ... with constant parameters.
+func launchStep(op kir.LaunchOp, params []uint64) device.Step {
+	st := device.Step{Op: op}
+	for i := range op.Buffers() {
 		st.Bufs = append(st.Bufs, i)
 	}
 	for _, p := range params {
@@ -143,7 +143,7 @@ func (s *suite) check(t *testing.T, c *kirtest.Case, rtol, atol float64) {
 	for i, b := range c.Kernel.Bufs {
 		bufs[i] = s.put(t, b.Type, got.Bufs[i])
 	}
-	s.run(t, []device.Step{kernelStep(c.Kernel, c.Params)}, bufs...)
+	s.run(t, []device.Step{launchStep(c.Kernel, c.Params)}, bufs...)
 	for i, b := range c.Kernel.Bufs {
 		got.Bufs[i] = s.get(t, bufs[i], b.Type, len(want.Bufs[i])/b.Type.Size())
 	}

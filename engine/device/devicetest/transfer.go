@@ -106,7 +106,7 @@ func (s *suite) copySteps(t *testing.T) {
 func (s *suite) ordering(t *testing.T) {
 	const n = 1 << 14
 	k, params := s.affine(n)
-	p, err := s.d.Build([]device.Step{kernelStep(k, params)}, 2)
+	p, err := s.d.Build([]device.Step{launchStep(k, params)}, 2)
 	require.NoError(t, err)
 	defer p.Release()
 	in := s.put(t, ir.F32, floats(n, func(int) float32 { return 0 }))
