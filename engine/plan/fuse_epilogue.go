@@ -14,7 +14,8 @@ import (
 const matmulAct = 1
 
 // activations are the functions that a product applies to its sums before it stores them.
-var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh, "silu": kir.ActSilu}
+var activations = map[string]kir.Activation{"relu": kir.ActRelu, "gelu": kir.ActGelu, "gelu_tanh": kir.ActGeluTanh,
+	"silu": kir.ActSilu}
 
 // The primitives that fusion knows.
 var (
@@ -24,8 +25,8 @@ var (
 	layerNormGradOp = uint16(op.PrimNamed("layer_norm_grad").ID)
 )
 
-// epilogue is what a node does with its result before it stores: it applies act, adds residual (0 for none), and writes the
-// value of node writes.
+// epilogue is what a node does with its result before it stores: it applies act, adds residual (0 for none), and
+// writes the value of node writes.
 type epilogue struct {
 	act      kir.Activation
 	residual program.Ref
@@ -71,8 +72,8 @@ func (b *Builder) noteEpilogue(i int) string {
 	return s
 }
 
-// maker gives the node with an epilogue that makes operand j of node i, which is read whole there and nowhere else; not one that
-// must be stored.
+// maker gives the node with an epilogue that makes operand j of node i, which is read whole there and nowhere else;
+// not one that must be stored.
 func (b *Builder) maker(i, j int) (at int, ok bool) {
 	p := b.Program
 	r := p.OperandsOf(i)[j].Value
@@ -93,7 +94,8 @@ func (b *Builder) maker(i, j int) (at int, ok bool) {
 // fuseActivation lets the product that node i alone reads apply act.
 func (b *Builder) fuseActivation(i int, act kir.Activation) {
 	at, ok := b.maker(i, 0)
-	if !ok || b.Program.Nodes[at].Op != matmulOp || b.epilogues[at] != nil || b.Program.Attrs(at)[matmulAct] != int64(kir.ActNone) {
+	if !ok || b.Program.Nodes[at].Op != matmulOp || b.epilogues[at] != nil ||
+		b.Program.Attrs(at)[matmulAct] != int64(kir.ActNone) {
 		return
 	}
 	b.epilogues[at] = &epilogue{act: act, writes: i}

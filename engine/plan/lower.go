@@ -149,8 +149,9 @@ func (b *Builder) lower(i int, outs []int) error {
 	ln := &w.node
 	e := b.epilogues[i]
 	residual := e != nil && e.residual != 0
-	*ln = lower.Node{Prim: p, Attr: b.attrOf(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
-		InOrder: caps.InOrder, Residual: residual, Sums: b.sums[i].operand}
+	*ln = lower.Node{Prim: p, Attr: b.attrOf(i), In: ln.In[:0], Out: ln.Out[:0], Wide: caps.Wide,
+		GemmDims: slices.Contains(caps.GemmDims, av.DType), InOrder: caps.InOrder, Residual: residual,
+		Sums: b.sums[i].operand}
 	w.slots = w.slots[:0]
 	dts := g.ScalarTypes(i)
 	for j, e := range g.OperandsOf(i) {
@@ -158,7 +159,8 @@ func (b *Builder) lower(i int, outs []int) error {
 			ln.In = append(ln.In, lower.Operand{Scalar: true, DType: dts[j]})
 			continue
 		}
-		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value))})
+		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout),
+			Buf: b.local(b.slotOf(e.Value))})
 	}
 	if residual {
 		ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(e.residual))})
@@ -226,7 +228,8 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID) {
 	view, writesView := b.through[i]
 	for k := range res.Launches {
 		l := &res.Launches[k]
-		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor, Sort: l.Sort, Event: uint32(i + 1),
+		st := device.Step{Kind: l.Kind, Kernel: l.Kernel, Gemm: l.Gemm, Attention: l.Attention, Factor: l.Factor,
+			Sort: l.Sort, Event: uint32(i + 1),
 			Bufs: cut(&w.stepBufs, len(l.Bufs)), Params: cut(&w.stepParams, len(l.Params))}
 		for n, lb := range l.Bufs {
 			st.Bufs[n] = w.slots[lb]
@@ -261,8 +264,8 @@ func cut[T any](block *[]T, n int) []T {
 	return c
 }
 
-// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each number its
-// index into the program's scalars.
+// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each
+// number its index into the program's scalars.
 func (b *Builder) operandNumbers(i int) {
 	w, n := &b.lowering, &b.Program.Nodes[i]
 	w.offs, w.scs = w.offs[:0], w.scs[:0]
@@ -285,7 +288,8 @@ func (b *Builder) transfer(i int) error {
 		return ir.Errorf(ir.ErrInternal, "BUG: to_device of a view that is not dense")
 	}
 	to, _ := b.slots.at(i)
-	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device, From: b.slotOf(e.Value), To: to,
+	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device,
+		From: b.slotOf(e.Value), To: to,
 		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge)})
 	return nil
 }
