@@ -236,7 +236,8 @@ func TestGradientsFlowThroughAnInlinedProgram(t *testing.T) {
 	f := func(x ...T) []T {
 		y := r.do("matmul", r.do("dropout", x[0], 0.5, true), w)
 		z := r.do("mul", y, r.do("expand", r.do("unsqueeze", r.do("select", w, 0, 1), 0), []int64{2, 3}))
-		return []T{r.do("add", r.do("sum", r.do("tanh", z)), r.do("sum", r.do("mul", x[0], r.do("detach", r.do("mul", x[0], x[0])))))}
+		square := r.do("detach", r.do("mul", x[0], x[0]))
+		return []T{r.do("add", r.do("sum", r.do("tanh", z)), r.do("sum", r.do("mul", x[0], square)))}
 	}
 	x := func() T { return r.grad(r.floats([]int64{2, 4}, numbers(8, 2)...)) }
 	c, err := r.capture(f, x())
@@ -272,8 +273,11 @@ func TestAnArgumentThatIsAView(t *testing.T) {
 		return []T{r.do("add", x[0], 1.0), r.do("mul", r.do("t", x[0]), 2.0), r.do("select", r.do("mul", x[0], 3.0), 0, 1)}
 	}
 	big := r.floats([]int64{4, 6}, numbers(24, 3)...)
-	views := []T{r.do("t", r.do("as_strided", big, []int64{4, 2}, []int64{6, 2}, 1)), r.do("as_strided", big, []int64{2, 4}, []int64{4, 1}, 8),
-		r.do("expand", r.do("as_strided", big, []int64{1, 4}, []int64{4, 1}, 2), []int64{2, 4})}
+	views := []T{
+		r.do("t", r.do("as_strided", big, []int64{4, 2}, []int64{6, 2}, 1)),
+		r.do("as_strided", big, []int64{2, 4}, []int64{4, 1}, 8),
+		r.do("expand", r.do("as_strided", big, []int64{1, 4}, []int64{4, 1}, 2), []int64{2, 4}),
+	}
 	for i, v := range views {
 		c, err := r.capture(f, r.do("clone", v))
 		require.Nil(t, err)

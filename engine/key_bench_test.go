@@ -49,7 +49,8 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 	return e, values, effects
 }
 
-// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding the plan.
+// BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding
+// the plan.
 func BenchmarkWindowKey(b *testing.B) {
 	e, values, effects := window(b)
 	nodes := len(e.w.Nodes)

@@ -21,8 +21,8 @@ func (s *State) Mark() Mark {
 	return Mark{seq: s.G.Seq(), realized: s.G.Realized(), token: s.Token(), seed: s.seed, nonce: s.nonce}
 }
 
-// Placeholder makes a value that stands for an argument while a function is captured. It is never computed: reading it, or what is
-// made of it, is an error. It lives until the call's end unless something refers to it.
+// Placeholder makes a value that stands for an argument while a function is captured. It is never computed: reading
+// it, or what is made of it, is an error. It lives until the call's end unless something refers to it.
 func (s *State) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape)).ID
 	id := s.G.AddPlaceholder(av, s.Site)
@@ -48,24 +48,27 @@ type bound struct {
 
 // capture is a Capture in progress.
 type capture struct {
-	s     *State
-	m     Mark
-	c     *Captured
-	p     *program.Program
-	refs  map[uint32]program.Ref // by graph value
-	need  map[uint32]bool        // graph nodes that are part of the program
-	owner map[uint32]uint32      // by graph value: the base of state whose version it was at the mark; 0 when there are two
+	s    *State
+	m    Mark
+	c    *Captured
+	p    *program.Program
+	refs map[uint32]program.Ref // by graph value
+	need map[uint32]bool        // graph nodes that are part of the program
+	// by graph value: the base of state whose version it was at the mark; 0 when there are two
+	owner map[uint32]uint32
 	stays map[uint32]program.Ref // by base: the input that stands for it
 }
 
-// Capture gives what was recorded since the mark as a function from args to results, which are views of recorded values. Values from before the
-// mark are constants, or, of bases that were written, state: each call reads the newest value. Of the stores to each base
-// that is older than the mark, or an argument's, the last one counts. Offsets of draws count from the call's first.
+// Capture gives what was recorded since the mark as a function from args to results, which are views of recorded
+// values. Values from before the mark are constants, or, of bases that were written, state: each call reads the
+// newest value. Of the stores to each base that is older than the mark, or an argument's, the last one counts.
+// Offsets of draws count from the call's first.
 //
-// Each argument is a whole value; a Placeholder, usually. Nothing may have been computed since the mark. The recording itself stays:
-// see Rewind.
+// Each argument is a whole value; a Placeholder, usually. Nothing may have been computed since the mark. The
+// recording itself stays: see Rewind.
 func (s *State) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.Error) {
-	k := &capture{s: s, m: m, c: &Captured{Program: &program.Program{}, args: len(args)}, refs: map[uint32]program.Ref{}, need: map[uint32]bool{},
+	k := &capture{s: s, m: m, c: &Captured{Program: &program.Program{}, args: len(args)}, refs: map[uint32]program.Ref{},
+		need:  map[uint32]bool{},
 		owner: map[uint32]uint32{}, stays: map[uint32]program.Ref{}}
 	k.p = k.c.Program
 	defer func() {
@@ -115,8 +118,8 @@ func (s *State) Forget(c *Captured) {
 	c.bound = nil
 }
 
-// Rewind takes back the stores and draws recorded since the mark, so that the tensors of before hold what they held. Nothing may
-// have been computed since. Tensors made since then are for the caller to release.
+// Rewind takes back the stores and draws recorded since the mark, so that the tensors of before hold what they held.
+// Nothing may have been computed since. Tensors made since then are for the caller to release.
 func (s *State) Rewind(m Mark) {
 	from := int(m.token - s.TokenBase)
 	first, commits := map[uint32]*Effect{}, map[uint32]uint64{}
@@ -267,7 +270,8 @@ func (k *capture) nodes(results []op.Val, stores []*Effect) {
 func (k *capture) node(id uint32) {
 	g, p := k.s.G, k.p
 	n := g.Node(id)
-	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval, Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
+	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval,
+		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
 	for _, e := range g.Edges(n) {
 		edge := program.Edge{Layout: e.Layout}
 		if e.Value != 0 {
@@ -369,7 +373,8 @@ func (k *capture) stores(list []*Effect) {
 			p.Inputs = append(p.Inputs, program.Input{Aval: k.s.bases[e.Base].Aval, Role: program.State})
 			k.c.bound = append(k.c.bound, k.state(e.Base))
 		}
-		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value), Prev: into, Base: uint32(i), Into: into, Flags: program.Last})
+		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value), Prev: into, Base: uint32(i), Into: into,
+			Flags: program.Last})
 	}
 }
 
@@ -386,7 +391,8 @@ func (k *capture) result(v *op.Val) {
 	if !v.IsTensor() {
 		panic(ir.Errorf(ir.ErrRuntime, "capture: a result is no tensor"))
 	}
-	k.p.Results = append(k.p.Results, program.Result{Value: k.held(v.Value), Layout: v.Layout, Offset: v.Offset, Of: k.stays[v.Base]})
+	k.p.Results = append(k.p.Results, program.Result{Value: k.held(v.Value), Layout: v.Layout, Offset: v.Offset,
+		Of: k.stays[v.Base]})
 }
 
 // histories marks the operands through which gradients flow, and keeps the history of what comes from outside.

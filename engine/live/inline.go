@@ -24,8 +24,9 @@ type inlining struct {
 	outs   []op.Val
 }
 
-// Inline records the program again on other arguments, with fresh draws, and gives its results, which are valid until the end of the
-// call. Gradients flow where they flowed when it was captured: each primitive has its step on the tape.
+// Inline records the program again on other arguments, with fresh draws, and gives its results, which are valid until
+// the end of the call. Gradients flow where they flowed when it was captured: each primitive has its step on the
+// tape.
 //
 // An argument that is a view is read through it where the program reads the whole argument, and else copied once.
 func (s *State) Inline(c *Captured, args []op.Val) []op.Val {
@@ -63,7 +64,8 @@ func (k *inlining) bind(args []op.Val) {
 	for i, v := range args {
 		want := ir.AvalOf(k.p.Inputs[i].Aval)
 		if !v.IsTensor() || v.DType() != want.DType || v.Device() != want.Device || !slices.Equal(v.Shape(), want.Shape()) {
-			panic(ir.Errorf(ir.ErrRuntime, "argument %d of the captured function has another dtype, shape or device: want %s of shape %s on %s", i,
+			panic(ir.Errorf(ir.ErrRuntime,
+				"argument %d of the captured function has another dtype, shape or device: want %s of shape %s on %s", i,
 				want.DType, ir.ShapeString(want.Shape()), ir.DeviceName(want.Device)))
 		}
 		k.inputs = append(k.inputs, v)
@@ -237,14 +239,16 @@ func (k *inlining) store(st *program.Store) {
 		panic(ir.Errorf(ir.ErrRuntime, "the captured function writes to an argument that is no tensor of its own"))
 	}
 	if s.taping && (v.Tape != 0 || into.Tape != 0) {
-		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
+		panic(ir.Errorf(ir.ErrNotImplemented,
+			"the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
 	}
 	b := &s.bases[into.Base]
 	av := ir.AvalOf(b.Aval)
 	if !isWhole(into.L(), into.Offset, av) || !isWhole(v.L(), v.Offset, ir.AvalOf(v.Aval)) {
 		if into.L().Overlap {
-			panic(ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory "+
-				"location. Please clone() the tensor before performing the operation."))
+			panic(ir.Errorf(ir.ErrRuntime,
+				"unsupported operation: more than one element of the written-to tensor refers to a single memory "+
+					"location. Please clone() the tensor before performing the operation."))
 		}
 		v.Layout = ir.InternLayout(into.Shape(), ir.DenseStrides(into.Shape())).ID
 		whole := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
@@ -268,7 +272,8 @@ func (k *inlining) result(r *program.Result) op.Val {
 	case of.L().Dense:
 		v.Layout, v.Offset = r.Layout, of.Offset+r.Offset
 	default:
-		panic(ir.Errorf(ir.ErrNotImplemented, "the captured function returns a view of an argument that is a view itself: pass a copy"))
+		panic(ir.Errorf(ir.ErrNotImplemented,
+			"the captured function returns a view of an argument that is a view itself: pass a copy"))
 	}
 	v.Base = of.Base
 	return v

@@ -251,7 +251,8 @@ func (w *Window) stores() {
 	}
 }
 
-// liveness marks the nodes to whose results something outside refers, and the stores whose old version nothing else holds.
+// liveness marks the nodes to whose results something outside refers, and the stores whose old version nothing else
+// holds.
 func (w *Window) liveness() {
 	g, p := w.s.G, &w.Program
 	for i := range p.Stores {
@@ -271,8 +272,8 @@ func (w *Window) liveness() {
 	}
 }
 
-// exclusive reports that the version which store i replaces is held by its loc and the window alone. Of a version made in the
-// window the outside-live bit tells.
+// exclusive reports that the version which store i replaces is held by its loc and the window alone. Of a version
+// made in the window the outside-live bit tells.
 func (w *Window) exclusive(i int) bool {
 	prev := w.Program.Stores[i].Prev
 	if !prev.IsInput() {

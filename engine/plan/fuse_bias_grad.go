@@ -20,8 +20,8 @@ type columnSum struct {
 	operand byte
 }
 
-// fuseBiasGrads lets a product store the sums of an operand along its depth that come after it: the gradient of a bias beside
-// that of the weights.
+// fuseBiasGrads lets a product store the sums of an operand along its depth that come after it: the gradient of a
+// bias beside that of the weights.
 func (b *Builder) fuseBiasGrads() error {
 	p := b.Program
 	b.sums = map[int]columnSum{}
@@ -53,8 +53,8 @@ func (b *Builder) noteColumnSum(i int) string {
 	return ""
 }
 
-// mayBeSummed reports that operand j of product i is all of a dense value, of which a column is summed over, and that the device makes
-// such sums.
+// mayBeSummed reports that operand j of product i is all of a dense value, of which a column is summed over, and that
+// the device makes such sums.
 func (b *Builder) mayBeSummed(i, j int) bool {
 	av, e := b.aval(i), b.Program.OperandsOf(i)[j]
 	least, shape := b.Caps(av.Device).GemmSums, av.Shape()
@@ -78,7 +78,8 @@ func (b *Builder) fuseSum(i int, r reading) {
 	if _, has := b.sums[r.product]; has || b.slots.has(i) || !p.Whole(i, 0) || b.aval(i).DType != b.aval(r.product).DType {
 		return
 	}
-	if dims := p.Attrs(i); len(dims) != last || slices.ContainsFunc(dims, func(d int64) bool { return d == int64(last) || d == -1 }) {
+	dims := p.Attrs(i)
+	if len(dims) != last || slices.Contains(dims, int64(last)) || slices.Contains(dims, -1) {
 		return
 	}
 	if columns := b.aval(r.product).Shape()[r.operand-'a']; l.Shape[last] != columns {

@@ -156,7 +156,8 @@ func (b *Builder) lower(i int, outs []int) error {
 			ln.In = append(ln.In, lower.Operand{Scalar: true, DType: dts[j]})
 			continue
 		}
-		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout), Buf: b.local(b.slotOf(e.Value))})
+		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout),
+			Buf: b.local(b.slotOf(e.Value))})
 	}
 	b.lowerFolds(i)
 	for k, j := range outs {
@@ -262,8 +263,8 @@ func cut[T any](block *[]T, n int) []T {
 	return c
 }
 
-// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each number its
-// index into the program's scalars.
+// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each
+// number its index into the program's scalars.
 func (b *Builder) operandNumbers(i int) {
 	w, n := &b.lowering, &b.Program.Nodes[i]
 	w.offs, w.scs = w.offs[:0], w.scs[:0]
@@ -286,7 +287,8 @@ func (b *Builder) transfer(i int) error {
 		return ir.Errorf(ir.ErrInternal, "BUG: to_device of a view that is not dense")
 	}
 	to, _ := b.slots.at(i)
-	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device, From: b.slotOf(e.Value), To: to,
+	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device,
+		From: b.slotOf(e.Value), To: to,
 		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge)})
 	return nil
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/torchlette/torchlette/engine/ir"
 )
 
-// temporary is a slot that does not outlive the plan, with the node that makes it and the one that reads it last. While nodes
-// are lowered each has a number of its own; when the steps are known, the pass "memory" gives buffers to those that need any.
+// temporary is a slot that does not outlive the plan, with the node that makes it and the one that reads it last.
+// While nodes are lowered each has a number of its own; when the steps are known, the pass "memory" gives buffers to
+// those that need any.
 type temporary struct{ slot, born, dies int }
 
 // memory is the table of the pass "memory": by number that a slot had before, its number in the plan.
 type memory struct{ to []int }
 
-// assignMemory gives each temporary that needs memory a buffer, that of an earlier one which is dead where there is one, and numbers
-// the steps' slots anew.
+// assignMemory gives each temporary that needs memory a buffer, that of an earlier one which is dead where there is
+// one, and numbers the steps' slots anew.
 func (b *Builder) assignMemory() error {
 	var inner []bool
 	if b.tiles != nil {
@@ -23,7 +24,8 @@ func (b *Builder) assignMemory() error {
 	}
 	p := b.share(inner, nil)
 	if inner != nil {
-		// Steps that share a buffer may part where they did not before, and then what is made and read between them had no place.
+		// Steps that share a buffer may part where they did not before, and then what is made and read between them had no
+		// place.
 		held, err := b.tiles.hold(p.to)
 		if err != nil {
 			return err
@@ -59,7 +61,8 @@ func (b *Builder) noteMemory(i int) string {
 		return "no buffer"
 	}
 	s := &b.p.Slots[n]
-	return fmt.Sprintf("%s %d: %d bytes", [...]string{External: "input", Output: "output", Temp: "buffer"}[s.Kind], s.Index, s.Bytes)
+	return fmt.Sprintf("%s %d: %d bytes", [...]string{External: "input", Output: "output", Temp: "buffer"}[s.Kind],
+		s.Index, s.Bytes)
 }
 
 func renumber(slots, to []int) {
@@ -84,8 +87,8 @@ type freeKey struct {
 
 func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, device.SizeClass(s.Bytes)} }
 
-// share walks the nodes and gives each temporary, but those of inner, a buffer where it is born, which is free again after the
-// node where it dies, or that of until.
+// share walks the nodes and gives each temporary, but those of inner, a buffer where it is born, which is free again
+// after the node where it dies, or that of until.
 func (b *Builder) share(inner []bool, until []int) *placement {
 	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{}}
 	for n := range b.p.Slots {

@@ -19,7 +19,8 @@ func (c *Cache) Numbered(n int64) *Plan {
 	return nil
 }
 
-// Cause says why no plan of c serves program g: where it leaves that of the plan with which it has the longest beginning in common.
+// Cause says why no plan of c serves program g: where it leaves that of the plan with which it has the longest
+// beginning in common.
 func (c *Cache) Cause(g *program.Program) string {
 	var near *Plan
 	var at place
@@ -40,7 +41,8 @@ func (c *Cache) Cause(g *program.Program) string {
 	return fmt.Sprintf("nearest is plan %d: %s", near.Number, difference(near.Program, g, at))
 }
 
-// place is where two programs differ: part counts within the node, or, past the last common node, within what follows the nodes.
+// place is where two programs differ: part counts within the node, or, past the last common node, within what follows
+// the nodes.
 type place struct{ node, part int }
 
 func (p place) before(q place) bool { return p.node < q.node || p.node == q.node && p.part < q.part }
@@ -116,7 +118,8 @@ func difference(was, is *program.Program, at place) string {
 		return fmt.Sprintf("%d values are read from outside, were %d", len(is.Inputs), len(was.Inputs))
 	case part < 2+len(is.Inputs):
 		j := part - 2
-		return fmt.Sprintf("value %d read from outside is %s, was %s", j, avalText(is.Inputs[j].Aval), avalText(was.Inputs[j].Aval))
+		return fmt.Sprintf("value %d read from outside is %s, was %s", j, avalText(is.Inputs[j].Aval),
+			avalText(was.Inputs[j].Aval))
 	case part == 2+len(is.Inputs):
 		return fmt.Sprintf("%d stores, were %d", len(is.Stores), len(was.Stores))
 	case part < 3+len(is.Inputs)+len(is.Stores):

@@ -12,7 +12,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/lower"
 )
 
-// pass is one step of planning. Each fills its own side table and reads those of the passes before it; none changes the program.
+// pass is one step of planning. Each fills its own side table and reads those of the passes before it; none changes
+// the program.
 type pass struct {
 	name string
 	run  func(*Builder) error
@@ -27,25 +28,42 @@ type pass struct {
 
 // passes are all passes in the order in which they run.
 var passes = []pass{
-	{name: "uses", run: (*Builder).countUses,
-		reason: "every other pass asks who reads a value, and when for the last time", note: (*Builder).noteUses},
-	{name: "inplace", run: (*Builder).storeInPlace, requires: []string{"uses"}, optional: true,
-		reason: "a store may write over the version before when nothing reads that later; it goes first because a store's place is not a choice",
-		note:   (*Builder).noteInPlace},
-	{name: "donate", run: (*Builder).donate, requires: []string{"uses", "inplace"}, optional: true,
-		reason: "a value that a store has placed is donated to nobody", note: (*Builder).noteDonated},
-	{name: "write_through", run: (*Builder).writeThrough, requires: []string{"inplace", "donate"}, optional: true,
-		reason: "only a store that is in place has a view to write through, and a donated buffer is taken", note: (*Builder).noteThrough},
-	{name: "fuse_epilogue", run: (*Builder).fuseEpilogues, requires: []string{"inplace", "donate", "write_through"}, optional: true,
-		reason: "a value that has a place already is written there by its own node", note: (*Builder).noteEpilogue},
-	{name: "fuse_bias_grad", run: (*Builder).fuseBiasGrads, requires: []string{"inplace", "fuse_epilogue"}, optional: true,
-		reason: "a sum that is added to a gradient in place is made there, not beside a product", note: (*Builder).noteColumnSum},
-	{name: "lower", run: (*Builder).lowerNodes, requires: []string{"write_through", "fuse_epilogue", "fuse_bias_grad"},
-		reason: "which node makes which values, and where, is decided", note: (*Builder).noteSteps},
-	{name: "tiles", run: (*Builder).findTiles, requires: []string{"lower"}, optional: true,
-		reason: "devices say of steps which ones they work tile by tile", note: (*Builder).noteTiles},
-	{name: "memory", run: (*Builder).assignMemory, requires: []string{"lower", "tiles"},
-		reason: "temporaries that live within a tile need no buffer", note: (*Builder).noteMemory},
+	{
+		name: "uses", run: (*Builder).countUses, note: (*Builder).noteUses,
+		reason: "every other pass asks who reads a value, and when for the last time",
+	}, {
+		name: "inplace", run: (*Builder).storeInPlace, note: (*Builder).noteInPlace, optional: true,
+		requires: []string{"uses"},
+		reason:   "a store may write over the version before when nothing reads that later",
+	}, {
+		name: "donate", run: (*Builder).donate, note: (*Builder).noteDonated, optional: true,
+		requires: []string{"uses", "inplace"},
+		reason:   "a value that a store has placed is donated to nobody",
+	}, {
+		name: "write_through", run: (*Builder).writeThrough, note: (*Builder).noteThrough, optional: true,
+		requires: []string{"uses", "inplace", "donate"},
+		reason:   "only a store that is in place has a view to write through, and a donated buffer is taken",
+	}, {
+		name: "fuse_epilogue", run: (*Builder).fuseEpilogues, note: (*Builder).noteEpilogue, optional: true,
+		requires: []string{"uses", "inplace", "donate", "write_through"},
+		reason:   "a value that has a place already is written there by its own node",
+	}, {
+		name: "fuse_bias_grad", run: (*Builder).fuseBiasGrads, note: (*Builder).noteColumnSum, optional: true,
+		requires: []string{"inplace", "fuse_epilogue"},
+		reason:   "a sum that is added to a gradient in place is made there, not beside a product",
+	}, {
+		name: "lower", run: (*Builder).lowerNodes, note: (*Builder).noteSteps,
+		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad"},
+		reason:   "which node makes which values, and where, must be decided",
+	}, {
+		name: "tiles", run: (*Builder).findTiles, note: (*Builder).noteTiles, optional: true,
+		requires: []string{"lower"},
+		reason:   "devices say of steps which ones they work tile by tile",
+	}, {
+		name: "memory", run: (*Builder).assignMemory, note: (*Builder).noteMemory,
+		requires: []string{"lower", "tiles"},
+		reason:   "temporaries that live within a tile need no buffer",
+	},
 }
 
 func init() {
@@ -104,8 +122,8 @@ func (d *Debug) Check() error {
 	return nil
 }
 
-// Builder makes the plan of Program. Caps gives a device's description; Chainer, which may be nil, gives what finds its tiles, nil
-// for none; Lowered keeps what nodes become.
+// Builder makes the plan of Program. Caps gives a device's description; Chainer, which may be nil, gives what finds
+// its tiles, nil for none; Lowered keeps what nodes become.
 type Builder struct {
 	Program *program.Program
 	Caps    func(ir.DeviceID) *device.Caps

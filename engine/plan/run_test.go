@@ -36,7 +36,8 @@ func tryBuild(d device.Device, p *program.Program, debug plan.Debug) (pl *plan.P
 			err = fmt.Errorf("%v", r)
 		}
 	}()
-	b := plan.Builder{Program: p, Caps: func(ir.DeviceID) *device.Caps { return d.Caps() }, Lowered: &lower.Memo{}, Debug: debug,
+	b := plan.Builder{Program: p, Caps: func(ir.DeviceID) *device.Caps { return d.Caps() }, Lowered: &lower.Memo{},
+		Debug: debug,
 		Chainer: func(ir.DeviceID) device.Chainer {
 			c, _ := d.(device.Chainer)
 			return c
@@ -171,18 +172,19 @@ func TestStoresInPlace(t *testing.T) {
 		text string
 		want int
 	}{
-		"alone":               {"%0 = add $0 1.0 : f32[2,3] live\n" + over, 1},
-		"held elsewhere":      {"%0 = add $0 1.0 : f32[2,3] live\nstore %0 over $0 base 0 last\n", 0},
-		"read later":          {"%0 = add $0 1.0 : f32[2,3] live\n%1 = neg $0 : f32[2,3] live\n" + over, 0},
-		"read before":         {"%0 = neg $0 : f32[2,3] live\n%1 = add $0 1.0 : f32[2,3] live\nstore %1 over $0 base 0 last exclusive\n", 1},
+		"alone":          {"%0 = add $0 1.0 : f32[2,3] live\n" + over, 1},
+		"held elsewhere": {"%0 = add $0 1.0 : f32[2,3] live\nstore %0 over $0 base 0 last\n", 0},
+		"read later":     {"%0 = add $0 1.0 : f32[2,3] live\n%1 = neg $0 : f32[2,3] live\n" + over, 0},
+		"read before": {"%0 = neg $0 : f32[2,3] live\n%1 = add $0 1.0 : f32[2,3] live\n" +
+			"store %1 over $0 base 0 last exclusive\n", 1},
 		"read transposed":     {"%0 = add $0 $0[2,3](1,2) : f32[2,3] live\n" + over, 0},
 		"read expanded":       {"%0 = add $0 $0[2,3](3,0) : f32[2,3] live\n" + over, 0},
 		"a product":           {"%0 = matmul{0,0} $0 $0[3,3](0,1) : f32[2,3] live\n" + over, 0},
 		"the version is gone": {"%0 = add $0 1.0 : f32[2,3] live\nstore %0 base 0 last\n", 0},
 		"twice": {"%0 = add $0 1.0 : f32[2,3]\n%1 = mul %0 2.0 : f32[2,3] live\nstore %0 over $0 base 0 exclusive\n" +
 			"store %1 over %0 base 0 last exclusive\n", 2},
-		"a value from before": {"%0 = neg $1 : f32[2,3] live\n%1 = add $0 1.0 : f32[2,3]\nstore %1 over $0 base 0 exclusive\n" +
-			"store %0 over %1 base 0 last exclusive\n", 1},
+		"a value from before": {"%0 = neg $1 : f32[2,3] live\n%1 = add $0 1.0 : f32[2,3]\n" +
+			"store %1 over $0 base 0 exclusive\nstore %0 over %1 base 0 last exclusive\n", 1},
 	} {
 		p := program.MustParse("input $0 : f32[2,3]\ninput $1 : f32[2,3]\n" + c.text)
 		d := interp.New()
@@ -227,7 +229,8 @@ func scribble(r *rand.Rand) string {
 		case 4:
 			lines = append(lines, fmt.Sprintf("%s = relu %s : f32[3,3]%s", name, pick(), live))
 		case 5:
-			lines = append(lines, fmt.Sprintf("%s = strided_scatter{[3](3)} %s %s[3]+%d %d : f32[3,3]%s", name, pick(), strings.SplitN(pick(), "[", 2)[0],
+			row, _, _ := strings.Cut(pick(), "[")
+			lines = append(lines, fmt.Sprintf("%s = strided_scatter{[3](3)} %s %s[3]+%d %d : f32[3,3]%s", name, pick(), row,
 				r.Intn(6), r.Intn(3), live))
 		case 6:
 			lines = append(lines, fmt.Sprintf("%s = add %s %s : f32[3,3]", name, version, pick()))

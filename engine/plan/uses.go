@@ -19,7 +19,8 @@ type useTable struct {
 // countUses walks all operands once.
 func (b *Builder) countUses() error {
 	p, n := b.Program, len(b.Program.Nodes)
-	u := useTable{last: make([]int, n), input: make([]int, len(p.Inputs)), count: make([]int, n), main: make([]int, n), results: map[int]links{}}
+	u := useTable{last: make([]int, n), input: make([]int, len(p.Inputs)), count: make([]int, n), main: make([]int, n),
+		results: map[int]links{}}
 	for i := range p.Nodes {
 		u.last[i], u.main[i] = i, i
 		x := &p.Nodes[i]

@@ -14,8 +14,8 @@ type through struct {
 	scalar int
 }
 
-// writeThrough lets the elementwise maker of a value that an in-place store writes through a view write that view itself: copy,
-// scatter and store are one kernel.
+// writeThrough lets the elementwise maker of a value that an in-place store writes through a view write that view
+// itself: copy, scatter and store are one kernel.
 func (b *Builder) writeThrough() error {
 	p := b.Program
 	b.through, b.elided = map[int]through{}, map[int]bool{}
@@ -61,8 +61,8 @@ func (b *Builder) noteThrough(i int) string {
 // mayWriteView reports that node v makes element by element what nothing else reads, in the shape of the view.
 func (b *Builder) mayWriteView(v int, view *ir.Layout) bool {
 	n := &b.Program.Nodes[v]
-	return n.IsPrim() && b.uses.count[v] == 1 && !b.live(v) && !b.slots.has(v) && n.Outputs == 1 && b.Program.Prim(v).Elementwise &&
-		slices.Equal(view.Shape, b.aval(v).Shape())
+	return n.IsPrim() && b.uses.count[v] == 1 && !b.live(v) && !b.slots.has(v) && n.Outputs == 1 &&
+		b.Program.Prim(v).Elementwise && slices.Equal(view.Shape, b.aval(v).Shape())
 }
 
 // readsOnlyView reports that v reads the base through nothing but the view that node i writes.

@@ -1,11 +1,12 @@
-// Package program is the engine's programs as data: a closed graph of primitives with its operands' views, numbers, inputs,
-// stores, results and draws.
+// Package program is the engine's programs as data: a closed graph of primitives with its operands' views, numbers,
+// inputs, stores, results and draws.
 //
-// One type serves every use: the window that the planner turns into a plan, a function captured from a recording, and the text
-// that tests and dumps read. A [Program] holds no pointer into a session.
+// One type serves every use: the window that the planner turns into a plan, a function captured from a recording, and
+// the text that tests and dumps read. A [Program] holds no pointer into a session.
 //
-// What identifies a program are its nodes, operands, inputs, stores, results and draws ([Program.Same], [Program.Hash]). Offsets
-// of views and numbers vary from run to run and are no part of it; call sites are for messages only.
+// What identifies a program are its nodes, operands, inputs, stores, results and draws ([Program.Same],
+// [Program.Hash]). Offsets of views and numbers vary from run to run and are no part of it; call sites are for
+// messages only.
 //
 // Text form: [Program.String] and [Parse] are inverses. One line is one item:
 //
@@ -20,5 +21,6 @@
 //
 // A number is written as the dtype of its slot says, or by its bits (0x...). Text after # is a comment.
 //
-// program imports ir, op and op/prim; live (which collects and captures programs) and plan (which plans them) import it.
+// program imports ir, op and op/prim; live (which collects and captures programs) and plan (which plans them) import
+// it.
 package program

@@ -19,8 +19,9 @@ func (p *Program) Seal() {
 
 // Same reports that p and q are one program: a plan of one runs the other. Both are sealed.
 func (p *Program) Same(q *Program) bool {
-	return p.Hash == q.Hash && p.Drawn == q.Drawn && equal(p.Nodes, q.Nodes) && equal(p.Edges, q.Edges) && equal(p.Inputs, q.Inputs) &&
-		equal(p.Stores, q.Stores) && equal(p.Results, q.Results) && equal(p.Draws, q.Draws) && slices.Equal(p.History, q.History)
+	return p.Hash == q.Hash && p.Drawn == q.Drawn && equal(p.Nodes, q.Nodes) && equal(p.Edges, q.Edges) &&
+		equal(p.Inputs, q.Inputs) && equal(p.Stores, q.Stores) && equal(p.Results, q.Results) &&
+		equal(p.Draws, q.Draws) && slices.Equal(p.History, q.History)
 }
 
 // record is a fixed number of 32-bit words without padding, all of which count.

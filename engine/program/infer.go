@@ -19,8 +19,8 @@ func PrimName(o uint16) string {
 	return op.PrimOf(op.PrimID(o)).Name
 }
 
-// ScalarTypes gives, by operand of node i, the dtype of the slot of a number; nil when the node has none. The rule is that of
-// recording.
+// ScalarTypes gives, by operand of node i, the dtype of the slot of a number; nil when the node has none. The rule is
+// that of recording.
 func (p *Program) ScalarTypes(i int) []ir.DType {
 	edges := p.OperandsOf(i)
 	if len(p.ScalarsOf(i)) == 0 {

@@ -91,14 +91,17 @@ func (s *scanner) want(tok string) {
 // word takes the longest beginning of letters, digits and signs that names and numbers have.
 func (s *scanner) word() string {
 	n := 0
-	for n < len(s.rest) && (s.rest[n] >= 'a' && s.rest[n] <= 'z' || s.rest[n] >= 'A' && s.rest[n] <= 'Z' || s.rest[n] >= '0' && s.rest[n] <= '9' ||
-		strings.IndexByte("_.+-", s.rest[n]) >= 0) {
+	for n < len(s.rest) && inWord(s.rest[n]) {
 		n++
 	}
 	w := s.rest[:n]
 	s.rest = s.rest[n:]
 	s.space()
 	return w
+}
+
+func inWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.+-", c) >= 0
 }
 
 // keyword takes a whole word.

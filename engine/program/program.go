@@ -37,8 +37,8 @@ type Node struct {
 	Operands uint16
 	Outputs  uint16 // results of the primitive, held or not; 1 for a further result
 	Live     Live
-	// SameView is of a node that writes through a view of its first operand: bit j says that operand j of the node that makes
-	// the written value reads the first operand through that very view. See Program.Relate.
+	// SameView is of a node that writes through a view of its first operand: bit j says that operand j of the node that
+	// makes the written value reads the first operand through that very view. See Program.Relate.
 	SameView uint8
 	Attr     uint32 // interned attributes; of a further result its number
 	Aval     ir.AvalID
@@ -58,8 +58,8 @@ const (
 	LiveOutside
 )
 
-// Edge is one operand: a view of a value; Value 0 marks a number, which takes the node's next scalar slot. Its offset is
-// in Program.Offsets. The operand of a further result has no layout.
+// Edge is one operand: a view of a value; Value 0 marks a number, which takes the node's next scalar slot. Its offset
+// is in Program.Offsets. The operand of a further result has no layout.
 type Edge struct {
 	Value  Ref
 	Layout ir.LayoutID
@@ -95,8 +95,9 @@ type StoreFlags uint32
 
 // The facts.
 const (
-	Last      StoreFlags = 1 << iota // no later store goes to the same base
-	Exclusive                        // nothing but the base and the program refers to the version before: it may be written over
+	Last StoreFlags = 1 << iota // no later store goes to the same base
+	// nothing but the base and the program refers to the version before: it may be written over
+	Exclusive
 )
 
 // Result is a view of a value that a function returns.
@@ -104,14 +105,14 @@ type Result struct {
 	Value  Ref
 	Layout ir.LayoutID
 	Offset int64
-	// Of is the input of which the result is an alias: the function returned a view of an argument or of a state. 0: it is a
-	// tensor of its own.
+	// Of is the input of which the result is an alias: the function returned a view of an argument or of a state. 0: it
+	// is a tensor of its own.
 	Of Ref
 	_  uint32
 }
 
-// Draw is a pair of numbers that name a draw: Scalar is the slot of the offset, which counts from the offsets that the call
-// takes; the slot before it takes the seed.
+// Draw is a pair of numbers that name a draw: Scalar is the slot of the offset, which counts from the offsets that
+// the call takes; the slot before it takes the seed.
 type Draw struct{ Scalar uint32 }
 
 // Program is a closed graph as data. The zero Program is empty. Its slices are reused by Reset.
@@ -205,8 +206,8 @@ func (p *Program) Whole(i, j int) bool {
 // maxRelated is the number of operands that Node.SameView has bits for.
 const maxRelated = 8
 
-// Relate gives Node.SameView of node i, which writes through a view: attribute 0 is the view's layout, its first number the
-// offset.
+// Relate gives Node.SameView of node i, which writes through a view: attribute 0 is the view's layout, its first
+// number the offset.
 func (p *Program) Relate(i int) uint8 {
 	es := p.OperandsOf(i)
 	base, value := es[0].Value, es[1].Value

@@ -10,8 +10,9 @@ import (
 )
 
 // dtypeNames are the dtypes of the text form.
-var dtypeNames = [ir.NumDTypes]string{ir.Bool: "bool", ir.I32: "i32", ir.I64: "i64", ir.U32: "u32", ir.F16: "f16", ir.BF16: "bf16",
-	ir.F32: "f32", ir.F64: "f64", ir.U8: "u8", ir.I8: "i8", ir.I16: "i16"}
+var dtypeNames = [ir.NumDTypes]string{ir.Bool: "bool", ir.I32: "i32", ir.I64: "i64", ir.U32: "u32", ir.F16: "f16",
+	ir.BF16: "bf16",
+	ir.F32:  "f32", ir.F64: "f64", ir.U8: "u8", ir.I8: "i8", ir.I16: "i16"}
 
 var roleNames = [...]string{Argument: "input", Constant: "constant", State: "state"}
 
@@ -185,8 +186,8 @@ func isLayout(prim *op.Prim, attr int) bool {
 	return false
 }
 
-// number writes the number of a slot: seed and draw+n, or the value in the slot's dtype, or its bits where that does not
-// give them back.
+// number writes the number of a slot: seed and draw+n, or the value in the slot's dtype, or its bits where that does
+// not give them back.
 func (w *printer) number(slot int, d ir.DType, bits uint64) string {
 	for _, x := range w.p.Draws {
 		if int(x.Scalar) == slot {

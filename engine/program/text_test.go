@@ -56,7 +56,8 @@ func TestNumbersAreNoPartOfAProgramsIdentity(t *testing.T) {
 	p, q := MustParse(text), MustParse(strings.NewReplacer("2.0", "3.0", "]+1", "]+2").Replace(text))
 	assert.True(t, p.Same(q))
 	for _, other := range []string{
-		strings.Replace(text, " live", "", 1), strings.Replace(text, "mul", "add", 1), strings.Replace(text, "[2]+1", "[2](2)+1", 1),
+		strings.Replace(text, " live", "", 1), strings.Replace(text, "mul", "add", 1),
+		strings.Replace(text, "[2]+1", "[2](2)+1", 1),
 		strings.ReplaceAll(text, "f32", "f16"), strings.Replace(text, "$0[2]+1 2.0", "2.0 $0[2]+1", 1),
 		strings.Replace(text, "input", "state", 1), text + "return %0\n", text + "store %0 base 0 last\n", "draws 1\n" + text,
 	} {
@@ -68,7 +69,8 @@ func TestNumbersAreNoPartOfAProgramsIdentity(t *testing.T) {
 func generate(r *rand.Rand) *Program {
 	p := &Program{}
 	for range 1 + r.Intn(3) {
-		p.Inputs = append(p.Inputs, Input{Aval: ir.InternAval(ir.F32, 0, ir.DenseLayout([]int64{2, 3})).ID, Role: Role(r.Intn(3))})
+		p.Inputs = append(p.Inputs, Input{Aval: ir.InternAval(ir.F32, 0, ir.DenseLayout([]int64{2, 3})).ID,
+			Role: Role(r.Intn(3))})
 	}
 	values := func() Ref {
 		if k := r.Intn(len(p.Inputs) + len(p.Nodes)); k >= len(p.Inputs) && p.Aval(NodeRef(k-len(p.Inputs))).DType == ir.F32 {

@@ -35,7 +35,8 @@ func (p *Program) Verify() error {
 		}
 	}
 	if int(edge) != len(p.Edges) || int(scalar) != len(p.Scalars) {
-		return fmt.Errorf("program: %d operands and %d numbers belong to no node", len(p.Edges)-int(edge), len(p.Scalars)-int(scalar))
+		return fmt.Errorf("program: %d operands and %d numbers belong to no node", len(p.Edges)-int(edge),
+			len(p.Scalars)-int(scalar))
 	}
 	for i := range p.Nodes {
 		if err := p.verifyNode(i); err != nil {
@@ -113,7 +114,8 @@ func (p *Program) verifyFurther(i int) error {
 	}
 	main := es[0].Value.Index()
 	if n.Attr == 0 || n.Attr >= uint32(p.Nodes[main].Outputs) || n.Outputs != 1 {
-		return p.at(i, "%s has %d results, there is none of number %d", PrimName(p.Nodes[main].Op), p.Nodes[main].Outputs, n.Attr)
+		return p.at(i, "%s has %d results, there is none of number %d", PrimName(p.Nodes[main].Op), p.Nodes[main].Outputs,
+			n.Attr)
 	}
 	outs, err := p.Infer(main)
 	if err != nil {
@@ -169,7 +171,8 @@ func (p *Program) verifyStores() error {
 			return bad("it names a value that is not there")
 		}
 		if s.Prev != 0 {
-			if a, b := p.Aval(s.Prev), p.Aval(s.Value); a.DType != b.DType || a.Device != b.Device || a.Layout.Numel != b.Layout.Numel {
+			if a, b := p.Aval(s.Prev), p.Aval(s.Value); a.DType != b.DType || a.Device != b.Device ||
+				a.Layout.Numel != b.Layout.Numel {
 				return bad("the version before has another dtype, size or device")
 			}
 		}

@@ -82,8 +82,8 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *kir.Gemm, s *device.Step,
 	}
 	bufs := []int{s.Bufs[l.BufC]}
 	for i, b := range l.BufOperands {
-		if t := k.Bufs[i+1].Type; t != s.Gemm.Type {
-			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v", s.Gemm.Type, t)
+		if t := k.Bufs[i+1].Type; t != g.Type {
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v", g.Type, t)
 		}
 		bufs = append(bufs, s.Bufs[b])
 	}
