@@ -1,7 +1,7 @@
 """The machine code of a GPU's kernels, counted: the loop of each listing that has the most multiply-adds.
 
 NVIDIA's driver keeps what it compiles in a cache. ``__GL_SHADER_DISK_CACHE=1 __GL_SHADER_DISK_CACHE_PATH=DIR`` before a program, here
-``benchmarks/gemm_tiles``, names its place; the public tools nvcachetools (``nvcachedec``, ``nvucdump``) take the programs out of it, in the
+``cmd/gemmtiles``, names its place; the public tools nvcachetools (``nvcachedec``, ``nvucdump``) take the programs out of it, in the
 order in which they were compiled, and CUDA's ``nvdisasm --binary SM90`` lists the largest section of each. Then
 ``python benchmarks/machine_code.py LISTING ...``; listings of CUDA's own libraries, by ``cuobjdump -sass``, can stand beside them.
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/torchlette/torchlette/engine"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/plan"
+	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/wgpu"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/interp"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // The environment is read here and nowhere else; docs/environment.md lists it.
@@ -25,14 +25,14 @@ func init() {
 
 // planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them. A name
 // that is none is reported, and ignored.
-func planDebug() plan.Debug {
-	d := plan.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
+func planDebug() compile.Debug {
+	d := compile.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
 	if v := getenv("TORCHLETTE_DISABLE"); v != "" {
 		d.Off = strings.Split(v, ",")
 	}
 	if err := d.Check(); err != nil {
 		fmt.Fprintf(os.Stderr, "torchlette: %v\n", err)
-		return plan.Debug{}
+		return compile.Debug{}
 	}
 	return d
 }
@@ -145,7 +145,7 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 func openCPU() (device.Device, error) {
 	isa := getenv("TORCHLETTE_CPU")
 	if isa == "interpreter" {
-		return interp.New(), nil
+		return reference.New(), nil
 	}
 	return cpu.New(cpu.Options{ISA: isa, Threads: threads()})
 }

@@ -11,7 +11,7 @@
 // A status is 0, TL_PENDING (call again; used to slice waits) or a code of ir.Code, and
 // then tl_last_error describes the failure; that record is local to the thread.
 //
-// torchlette.h and exports_gen.c come from one table in capi/gen. The structs of
+// torchlette.h and exports_gen.c come from one table in cmd/abigen. The structs of
 // the hot path (tl_scalar, tl_out, tl_event) have the memory layout of their Go
 // counterparts, which layout.go checks at compile time: arrays cross without copying.
 //

@@ -12,8 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/torchlette/torchlette/engine"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 func main() {}
@@ -61,15 +61,15 @@ func tlgo_op_find(name *C.char, id *C.uint16_t) (st C.int32_t) {
 func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
 	defer guard("tl_op", op.OpID(c.op), &st)
 	d := call{ // stays on the stack: Op does not keep it
-		Op:      op.OpID(c.op),
-		Mode:    uint8(c.mode),
-		Site:    uint32(c.site),
-		In:      view[uint64](unsafe.Pointer(c.in), c.n_in),
-		Ints:    view[int64](unsafe.Pointer(c.ints), c.n_ints),
-		Scalars: view[scalar](unsafe.Pointer(c.scalars), c.n_scalars),
-		Outs:    view[uint64](unsafe.Pointer(c.outs), c.n_outs),
-		Drop:    view[uint64](unsafe.Pointer(c.drop), c.n_drop),
-		Queued:  view[queued](unsafe.Pointer(c.queued), c.n_queued),
+		Op:       op.OpID(c.op),
+		Mode:     uint8(c.mode),
+		SourceLoc:     uint32(c.source_loc),
+		In:       view[uint64](unsafe.Pointer(c.in), c.n_in),
+		Ints:     view[int64](unsafe.Pointer(c.ints), c.n_ints),
+		Scalars:  view[scalar](unsafe.Pointer(c.scalars), c.n_scalars),
+		Outs:     view[uint64](unsafe.Pointer(c.outs), c.n_outs),
+		Drop:     view[uint64](unsafe.Pointer(c.drop), c.n_drop),
+		Deferred: view[queued](unsafe.Pointer(c.queued), c.n_queued),
 	}
 	k, err := instance().Op(&d, view[result](unsafe.Pointer(out), limit))
 	*n = C.int32_t(k)
@@ -84,7 +84,7 @@ func tlgo_reserve(hs *C.uint64_t, n C.int32_t) (st C.int32_t) {
 }
 
 //export tlgo_record
-func tlgo_record(calls *C.tl_queued, n C.int32_t, drop *C.uint64_t, nDrop C.int32_t) (st C.int32_t) {
+func tlgo_record(calls *C.tl_deferred, n C.int32_t, drop *C.uint64_t, nDrop C.int32_t) (st C.int32_t) {
 	defer guard("tl_record", 0, &st)
 	instance().Record(view[queued](unsafe.Pointer(calls), n), view[uint64](unsafe.Pointer(drop), nDrop))
 	return 0
@@ -92,10 +92,10 @@ func tlgo_record(calls *C.tl_queued, n C.int32_t, drop *C.uint64_t, nDrop C.int3
 
 //export tlgo_from_data
 func tlgo_from_data(dtype, device C.uint8_t, rank C.int32_t, shape *C.int64_t, data unsafe.Pointer, bytes C.size_t,
-	flags, site C.uint32_t, out *C.tl_out) (st C.int32_t) {
+	flags, sourceLoc C.uint32_t, out *C.tl_out) (st C.int32_t) {
 	defer guard("tensor", 0, &st)
 	return failed(instance().FromData(ir.DType(dtype), ir.DeviceID(device), view[int64](unsafe.Pointer(shape), rank),
-		view[byte](data, bytes), flags&C.TL_REQUIRES_GRAD != 0, uint32(site), (*result)(unsafe.Pointer(out))))
+		view[byte](data, bytes), flags&C.TL_REQUIRES_GRAD != 0, uint32(sourceLoc), (*result)(unsafe.Pointer(out))))
 }
 
 //export tlgo_force
@@ -116,18 +116,18 @@ func tlgo_read(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t) (st C.int32_t) 
 	return failed(instance().Read(uint64(h), view[byte](dst, bytes)))
 }
 
-//export tlgo_borrow
-func tlgo_borrow(h C.uint64_t, data *unsafe.Pointer, loan *C.uint64_t) (st C.int32_t) {
+//export tlgo_export_buffer
+func tlgo_export_buffer(h C.uint64_t, data *unsafe.Pointer, export *C.uint64_t) (st C.int32_t) {
 	defer guard("__dlpack__", 0, &st)
-	p, id, err := instance().Borrow(uint64(h))
-	*data, *loan = p, C.uint64_t(id)
+	p, id, err := instance().ExportBuffer(uint64(h))
+	*data, *export = p, C.uint64_t(id)
 	return failed(err)
 }
 
-//export tlgo_return
-func tlgo_return(loan C.uint64_t) (st C.int32_t) {
+//export tlgo_release_export
+func tlgo_release_export(export C.uint64_t) (st C.int32_t) {
 	defer guard("__dlpack__", 0, &st)
-	instance().Return(uint64(loan))
+	instance().ReleaseExport(uint64(export))
 	return 0
 }
 
@@ -159,7 +159,7 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 		return failed(err)
 	}
 	m.dtype, m.device, m.rank = C.uint8_t(g.DType), C.uint8_t(g.Device), C.uint8_t(len(g.Shape))
-	m.flags, m.site, m.on_host = C.uint32_t(g.Flags), C.uint32_t(g.Site), 0
+	m.flags, m.source_loc, m.on_host = C.uint32_t(g.Flags), C.uint32_t(g.SourceLoc), 0
 	if g.OnHost {
 		m.on_host = 1
 	}
@@ -213,13 +213,13 @@ func tlgo_keep(h C.uint64_t) (st C.int32_t) {
 func tlgo_site(file, fn *C.char, line C.int32_t) C.uint32_t {
 	var st C.int32_t
 	defer guard("tl_site", 0, &st)
-	return C.uint32_t(instance().Site(C.GoString(file), C.GoString(fn), int(line)))
+	return C.uint32_t(instance().SourceLoc(C.GoString(file), C.GoString(fn), int(line)))
 }
 
 //export tlgo_site_string
-func tlgo_site_string(site C.uint32_t, dst *C.char, capacity C.size_t) (st C.int32_t) {
+func tlgo_site_string(sourceLoc C.uint32_t, dst *C.char, capacity C.size_t) (st C.int32_t) {
 	defer guard("tl_site_string", 0, &st)
-	writeString(view[byte](unsafe.Pointer(dst), capacity), instance().SiteString(uint32(site)))
+	writeString(view[byte](unsafe.Pointer(dst), capacity), instance().SourceLocString(uint32(sourceLoc)))
 	return 0
 }
 

@@ -127,14 +127,14 @@ func tlgo_function_scope(name *C.char) (st C.int32_t) {
 	return 0
 }
 
-//export tlgo_next_pack
-func tlgo_next_pack(handles *C.uint64_t, n C.int32_t, out *C.tl_out, operand *C.int32_t, hook *C.uint64_t) (st C.int32_t) {
+//export tlgo_next_pack_hook
+func tlgo_next_pack_hook(handles *C.uint64_t, n C.int32_t, out *C.tl_out, operand *C.int32_t, hook *C.uint64_t) (st C.int32_t) {
 	defer guard("saved_tensors_hooks", 0, &st)
 	if n < 0 {
-		instance().SkipPacks()
+		instance().SkipPackHooks()
 		return 0
 	}
-	id, k, err := instance().NextPack(view[uint64](unsafe.Pointer(handles), n), (*result)(unsafe.Pointer(out)))
+	id, k, err := instance().NextPackHook(view[uint64](unsafe.Pointer(handles), n), (*result)(unsafe.Pointer(out)))
 	*hook, *operand = C.uint64_t(id), C.int32_t(k)
 	return failed(err)
 }
@@ -145,10 +145,10 @@ func tlgo_saved(id C.uint64_t, i, action C.int32_t, info *C.tl_saved_info, out *
 	return failed(instance().Saved(uint64(id), int(i), int32(action), (*savedInfo)(unsafe.Pointer(info)), (*result)(unsafe.Pointer(out))))
 }
 
-//export tlgo_graft
-func tlgo_graft(h, id C.uint64_t, i C.int32_t, out *C.tl_out) (st C.int32_t) {
+//export tlgo_attach_history
+func tlgo_attach_history(h, id C.uint64_t, i C.int32_t, out *C.tl_out) (st C.int32_t) {
 	defer guard("grad_fn", 0, &st)
-	return failed(instance().Graft(uint64(h), uint64(id), int(i), (*result)(unsafe.Pointer(out))))
+	return failed(instance().AttachHistory(uint64(h), uint64(id), int(i), (*result)(unsafe.Pointer(out))))
 }
 
 //export tlgo_leads_outside

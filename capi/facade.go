@@ -8,7 +8,7 @@ type (
 	call      = engine.Call
 	scalar    = engine.Scalar
 	result    = engine.Out
-	queued    = engine.Queued
+	queued    = engine.DeferredCall
 	gradEvent = engine.BackwardEvent
 	function  = engine.Function
 	savedInfo = engine.SavedInfo

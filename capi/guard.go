@@ -13,8 +13,8 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // guard is deferred by every export: a panic becomes a status. what names the
@@ -30,7 +30,7 @@ func caught(r any, what string, id op.OpID) ir.Code {
 	if e, ok := r.(error); ok {
 		var known *ir.Error
 		if errors.As(e, &known) {
-			fail(known.Code, known.Site, known.Msg)
+			fail(known.Code, known.SourceLoc, known.Msg)
 			return known.Code
 		}
 	}
@@ -40,7 +40,7 @@ func caught(r any, what string, id op.OpID) ir.Code {
 	msg := fmt.Sprintf("%s: internal error: %v", what, r)
 	if getenv("TORCHLETTE_DEBUG") != "" {
 		msg += "\n" + string(debug.Stack())
-	} else if file, line, ok := panicSite(); ok {
+	} else if file, line, ok := panicLocation(); ok {
 		msg += fmt.Sprintf(" (at %s:%d)", file, line)
 	}
 	fail(ir.ErrInternal, 0, msg)
@@ -49,7 +49,7 @@ func caught(r any, what string, id op.OpID) ir.Code {
 
 // panicSite finds the line that panicked: the first frame below the guard that is not
 // the runtime's.
-func panicSite() (file string, line int, ok bool) {
+func panicLocation() (file string, line int, ok bool) {
 	const guards = 4 // Callers, panicSite, caught, guard
 	var pcs [24]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(guards, pcs[:])])
@@ -69,7 +69,7 @@ func failed(err *ir.Error) C.int32_t {
 	if err == nil {
 		return 0
 	}
-	return fail(err.Code, err.Site, err.Msg)
+	return fail(err.Code, err.SourceLoc, err.Msg)
 }
 
 // sliced is failed for calls that may still be at work.
@@ -86,7 +86,7 @@ func lastError() (code ir.Code, msg string) {
 	return ir.Code(e.code), C.GoString(e.message)
 }
 
-func fail(code ir.Code, site uint32, msg string) C.int32_t {
-	C.tlgo_fail(C.int32_t(code), C.uint32_t(site), (*C.char)(unsafe.Pointer(unsafe.StringData(msg))), C.size_t(len(msg)))
+func fail(code ir.Code, sourceLoc uint32, msg string) C.int32_t {
+	C.tlgo_fail(C.int32_t(code), C.uint32_t(sourceLoc), (*C.char)(unsafe.Pointer(unsafe.StringData(msg))), C.size_t(len(msg)))
 	return C.int32_t(code)
 }

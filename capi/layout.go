@@ -20,12 +20,12 @@ var (
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.flags)-unsafe.Offsetof(result{}.Flags)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.numel)-unsafe.Offsetof(result{}.Numel)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.layout)-unsafe.Offsetof(result{}.Layout)]
-	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.promise)-unsafe.Offsetof(result{}.Promise)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.defer_id)-unsafe.Offsetof(result{}.DeferID)]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_out{}.shape)-unsafe.Offsetof(result{}.Shape)]
 
-	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_queued{})-unsafe.Sizeof(queued{})]
-	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_queued{}.handle)-unsafe.Offsetof(queued{}.Handle)]
-	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_queued{}.in)-unsafe.Offsetof(queued{}.In)]
+	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_deferred{})-unsafe.Sizeof(queued{})]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_deferred{}.handle)-unsafe.Offsetof(queued{}.Handle)]
+	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_deferred{}.in)-unsafe.Offsetof(queued{}.In)]
 
 	_ = [1]struct{}{}[unsafe.Sizeof(C.tl_event{})-unsafe.Sizeof(gradEvent{})]
 	_ = [1]struct{}{}[unsafe.Offsetof(C.tl_event{}.hook)-unsafe.Offsetof(gradEvent{}.Hook)]

@@ -1,3 +1,3 @@
 package main
 
-import _ "github.com/torchlette/torchlette/engine/op/comp" // registers the operators
+import _ "github.com/torchlette/torchlette/engine/op/composite" // registers the operators

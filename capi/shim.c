@@ -42,7 +42,7 @@ static record *own_record(void) {
 
 int tl_forked = 0;
 
-void tlgo_fail(int32_t code, uint32_t site, char *message, size_t bytes) {
+void tlgo_fail(int32_t code, uint32_t source_loc, char *message, size_t bytes) {
     if (bytes >= TL_MESSAGE_BYTES) {
         bytes = TL_MESSAGE_BYTES - 1;
         // Cut between characters of UTF-8.
@@ -56,7 +56,7 @@ void tlgo_fail(int32_t code, uint32_t site, char *message, size_t bytes) {
     }
     memcpy(r->message, message, bytes);
     r->message[bytes] = 0;
-    r->error = (tl_error){code, site, r->message};
+    r->error = (tl_error){code, source_loc, r->message};
 }
 
 void tlgo_free_c(void *p) { free(p); }

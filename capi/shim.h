@@ -13,7 +13,7 @@ extern int tl_forked;
 int32_t tl_refuse_fork(void);
 
 // tlgo_fail records a failure of the calling thread; Go's failure path calls it.
-void tlgo_fail(int32_t code, uint32_t site, char *message, size_t bytes);
+void tlgo_fail(int32_t code, uint32_t source_loc, char *message, size_t bytes);
 
 // tlgo_free_c frees memory of the C heap.
 void tlgo_free_c(void *p);

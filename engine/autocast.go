@@ -3,9 +3,9 @@ package engine
 import (
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // What autocast does with an operator's float32 and half operands. Float64 is never cast.
@@ -56,7 +56,7 @@ var autocastPolicies = func() (table [2]map[string]castPolicy) {
 // autocast gives the operands that the rule of d sees: in themselves, or those that the present context casts. Forms
 // that write into a tensor keep its dtype, and so are not cast.
 func (e *Engine) autocast(c *Call, d *op.Def, in []op.Val) []op.Val {
-	if e.s.Autocast == [2]ir.DType{} || c.Mode != ModeFunctional || d.InPlaceOnly {
+	if e.session.Autocast == [2]ir.DType{} || c.Mode != ModeFunctional || d.InPlaceOnly {
 		return in
 	}
 	which := func(v op.Val) int { return min(int(v.Device()), 1) }
@@ -66,13 +66,13 @@ func (e *Engine) autocast(c *Call, d *op.Def, in []op.Val) []op.Val {
 		full = full || in[i].IsTensor() && in[i].DType() == ir.F32
 	}
 	for i, v := range in {
-		if !v.IsTensor() || !v.DType().IsFloat() || v.DType() == ir.F64 || e.s.Autocast[which(v)] == ir.InvalidDType {
+		if !v.IsTensor() || !v.DType().IsFloat() || v.DType() == ir.F64 || e.session.Autocast[which(v)] == ir.InvalidDType {
 			continue
 		}
 		to := v.DType()
 		switch autocastPolicies[which(v)][d.Parsed.Name] {
 		case castLower:
-			to = e.s.Autocast[which(v)]
+			to = e.session.Autocast[which(v)]
 		case castFull:
 			to = ir.F32
 		case castWidest:
@@ -86,7 +86,7 @@ func (e *Engine) autocast(c *Call, d *op.Def, in []op.Val) []op.Val {
 		if out == nil {
 			out = append(out, in...)
 		}
-		out[i] = prim.Cast(e.s, v, to)
+		out[i] = prim.Cast(e.session, v, to)
 	}
 	if out == nil {
 		return in

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"github.com/torchlette/torchlette/engine/autograd"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Flags of Backward.
@@ -22,7 +22,7 @@ const (
 // gradient's index and Site the line that recorded the function Name.
 type BackwardEvent struct {
 	Kind uint32
-	Site uint32
+	SourceLoc uint32
 	Hook uint64
 	Grad Out
 	Name [64]byte
@@ -33,7 +33,7 @@ const maxNested = 100
 
 // session is a backward walk between calls.
 type session struct {
-	w      *autograd.Session
+	w      *autograd.Walk
 	flags  uint32
 	inputs int
 }
@@ -58,7 +58,7 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if e.inBackward >= maxNested {
 		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside of %d backward walks, each from a hook of the last", e.inBackward)
 	}
-	s := e.s
+	s := e.session
 	old := s.Taping(flags&CreateGraph != 0)
 	defer s.Taping(old)
 	rv, cv, err := e.roots(roots, grads)
@@ -76,23 +76,23 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 		}
 		o.Inputs = append(o.Inputs, v.Tape)
 	}
-	sink := live.GradSink{S: s, Create: o.CreateGraph,
-		Add:   func(x, y op.Val) op.Val { return addCotangents(s.G, s, x, y) },
+	sink := lazy.GradSink{S: s, Create: o.CreateGraph,
+		Add:   func(x, y op.Val) op.Val { return addCotangents(s.Graph, s, x, y) },
 		Dense: func(v op.Val) op.Val { return denseGrad(s, v) }}
-	if e.x.Profiling {
-		o.Enter = func(site uint32) { s.Site = e.profile.backward(site) }
+	if e.runtime.Profiling {
+		o.Enter = func(sourceLoc uint32) { s.SourceLoc = e.profile.backward(sourceLoc) }
 	}
 	e.nextID++
 	id = e.nextID
-	add := func(b op.Builder, x, y op.Val) op.Val { return addCotangents(s.G, b, x, y) }
-	e.sessions[id] = &session{w: s.T.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
+	add := func(b op.Builder, x, y op.Val) op.Val { return addCotangents(s.Graph, b, x, y) }
+	e.sessions[id] = &session{w: s.Tape.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
 	e.inBackward++
 	ok = true
 	return id, nil
 }
 
 // denseGrad copies a cotangent that is a view.
-func denseGrad(s *live.State, v op.Val) op.Val {
+func denseGrad(s *lazy.Session, v op.Val) op.Val {
 	if wholeDense(v) {
 		return v
 	}
@@ -105,7 +105,7 @@ func viewCot(b op.Builder, step op.ViewOp, cot, in, out op.Val) op.Val {
 
 // roots resolves the starting values and their cotangents.
 func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
-	s := e.s
+	s := e.session
 	for i, h := range roots {
 		v, err := s.Resolve(h)
 		if err != nil {
@@ -152,7 +152,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 		}
 	}()
 	defer catch(&err)
-	s := e.s
+	s := e.session
 	var r op.Val
 	if replacement != 0 {
 		if r, err = s.Resolve(replacement); err != nil {
@@ -162,7 +162,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	}
 	old := s.Taping(ss.flags&CreateGraph != 0)
 	defer s.Taping(old)
-	s.T.From = autograd.Source{}
+	s.Tape.From = autograd.Source{}
 	next, x := ss.w.Next(r)
 	if x != nil {
 		return asError(x)
@@ -175,8 +175,8 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 		}
 		return nil
 	case autograd.Inspect:
-		ev.Hook, ev.Site = uint64(next.Index), s.T.Node(next.From).Site
-		copy(ev.Name[:len(ev.Name)-1], s.T.Name(next.From))
+		ev.Hook, ev.SourceLoc = uint64(next.Index), s.Tape.Node(next.From).SourceLoc
+		copy(ev.Name[:len(ev.Name)-1], s.Tape.Name(next.From))
 	}
 	if next.Grad.IsTensor() {
 		next.Grad.Base = 0
@@ -222,11 +222,11 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 			if ss.flags&CreateGraph == 0 {
 				v.Tape = 0
 			}
-			e.describe(e.s.Wrap(&v, nil), &outs[i])
+			e.describe(e.session.Wrap(&v, nil), &outs[i])
 		} else if ss.flags&AllowUnused == 0 {
 			for k := 0; k < i; k++ {
 				if has[k] {
-					e.s.Release(outs[k].Handle)
+					e.session.Release(outs[k].Handle)
 				}
 			}
 			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
@@ -240,7 +240,7 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 	e.enter()
 	defer e.leave()
-	v, err := e.s.Resolve(h)
+	v, err := e.session.Resolve(h)
 	if err != nil {
 		return 0, err
 	}
@@ -248,7 +248,7 @@ func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
 	}
 	e.nextID++
-	n := e.s.T.Node(v.Tape)
+	n := e.session.Tape.Node(v.Tape)
 	switch {
 	case !post:
 		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
@@ -277,7 +277,7 @@ func (e *Engine) OwnsHook(h, id uint64) bool {
 	e.enter()
 	defer e.leave()
 	p, ok := e.hooks[id]
-	return ok && e.s.T.Node(p.edge).Seq == p.seq && e.s.OwnsStep(h, p.edge)
+	return ok && e.session.Tape.Node(p.edge).Seq == p.seq && e.session.OwnsStep(h, p.edge)
 }
 
 // RemoveHook takes a hook off; unknown ones are ignored.
@@ -289,7 +289,7 @@ func (e *Engine) RemoveHook(id uint64) {
 		return
 	}
 	delete(e.hooks, id)
-	n := e.s.T.Node(p.edge)
+	n := e.session.Tape.Node(p.edge)
 	if n.Seq != p.seq {
 		return
 	}

@@ -3,15 +3,15 @@ package engine
 import (
 	"testing"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/interp"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // addition gives an engine, and the call a+a of four floats.
 func addition(b *testing.B) (*Engine, Call) {
-	dev := interp.New()
+	dev := reference.New()
 	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
 	var x Out
 	if err := e.FromData(ir.F32, 0, []int64{4}, make([]byte, 16), false, 0, &x); err != nil {
@@ -20,18 +20,18 @@ func addition(b *testing.B) (*Engine, Call) {
 	return e, Call{Op: op.DefNamed("add").ID, In: []uint64{x.Handle, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}}
 }
 
-// BenchmarkRecordPromised times the same as a promised call, in batches of 128.
+// BenchmarkRecordPromised times the same as a deferred call, in batches of 128.
 func BenchmarkRecordPromised(b *testing.B) {
 	e, c := addition(b)
 	var outs [1]Out
-	for outs[0].Promise == 0 {
+	for outs[0].DeferID == 0 {
 		if _, err := e.Op(&c, outs[:]); err != nil {
 			b.Fatal(err)
 		}
 		e.Release([]uint64{outs[0].Handle})
 	}
-	in := [MaxQueuedTensors]uint64{c.In[0], c.In[1]}
-	calls, drop := make([]Queued, 128), make([]uint64, 128)
+	in := [MaxDeferredTensors]uint64{c.In[0], c.In[1]}
+	calls, drop := make([]DeferredCall, 128), make([]uint64, 128)
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
 		if n%len(calls) != 0 {
@@ -39,7 +39,7 @@ func BenchmarkRecordPromised(b *testing.B) {
 		}
 		e.Reserve(drop)
 		for i := range calls {
-			calls[i] = Queued{Promise: outs[0].Promise, Handle: drop[i], In: in}
+			calls[i] = DeferredCall{DeferID: outs[0].DeferID, Handle: drop[i], In: in}
 		}
 		e.Record(calls, drop)
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
 )
 
 type function func(x ...T) []T
 
 // capture records f on placeholders like args, captures it, and takes the recording back.
-func (r *rig) capture(f function, args ...T) (*live.Captured, *ir.Error) {
-	s := r.e.s
+func (r *rig) capture(f function, args ...T) (*lazy.Captured, *ir.Error) {
+	s := r.e.session
 	m := s.Mark()
 	r.e.TidyBegin()
 	defer func() {
@@ -71,8 +71,8 @@ func (r *rig) alone(f function, args ...T) []T {
 }
 
 // inline calls a captured function.
-func (r *rig) inline(c *live.Captured, args ...T) (outs []T, err *ir.Error) {
-	s := r.e.s
+func (r *rig) inline(c *lazy.Captured, args ...T) (outs []T, err *ir.Error) {
+	s := r.e.session
 	defer func() {
 		if x := recover(); x != nil {
 			e, ok := x.(*ir.Error)
@@ -359,7 +359,7 @@ func TestCapturingLeavesNothingBehind(t *testing.T) {
 	outs, err := r.inline(c, x)
 	require.Nil(t, err)
 	r.drop(outs...)
-	r.e.s.Forget(c)
+	r.e.session.Forget(c)
 	assert.Equal(t, before, live())
 	assert.Equal(t, []float32{5, 7}, r.read(state))
 }

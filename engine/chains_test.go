@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // chainLength is enough for the CPU to work maps tile by tile.
@@ -33,7 +33,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 
 // peak gives the most bytes in use since the last call, in tensors of chainLength floats.
 func (r *rig) peak() float64 {
-	p := r.e.x.Places[0].Pool
+	p := r.e.runtime.Devices[0].Pool
 	defer p.ResetPeak()
 	return float64(p.Peak) / (4 * chainLength)
 }

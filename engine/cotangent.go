@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // addCotangents is x + y. The cotangent of a slice, a gather or an embedding is zeros with a part
@@ -27,7 +27,7 @@ func addCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 // addPart adds to x what y has beside its zeros.
 func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	n := g.Node(y.Value)
-	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || n.Op >= ir.OpProj || n.Op == ir.OpFree || !op.PrimOf(op.PrimID(n.Op)).Updates {
+	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || n.Op >= ir.OpProj || n.Op == ir.OpFree || !op.PrimOf(op.PrimID(n.Op)).UpdatesInput {
 		return op.Val{}, false
 	}
 	e := g.Edges(n)

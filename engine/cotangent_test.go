@@ -5,14 +5,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // val resolves a tensor without a history.
 func (r *rig) val(x T) op.Val {
-	v, err := r.e.s.Resolve(uint64(x))
+	v, err := r.e.session.Resolve(uint64(x))
 	require.Nil(r.t, err)
 	v.Base = 0
 	return v
@@ -21,15 +21,15 @@ func (r *rig) val(x T) op.Val {
 // written is base with a value written to a view of it, recorded outside of a call.
 func (r *rig) written(base op.Val, value T, stride []int64, offset int64) op.Val {
 	v := r.val(value)
-	return prim.StridedScatter(r.e.s, base, v, ir.InternLayout(v.Shape(), stride), offset)
+	return prim.StridedScatter(r.e.session, base, v, ir.InternLayout(v.Shape(), stride), offset)
 }
 
-func (r *rig) zeros(shape ...int64) op.Val { return prim.Zeros(r.e.s, ir.F32, 0, shape) }
+func (r *rig) zeros(shape ...int64) op.Val { return prim.Zeros(r.e.session, ir.F32, 0, shape) }
 
 // added reads the sum of two cotangents.
 func (r *rig) added(x, y op.Val) []float32 {
-	sum := addCotangents(r.e.s.G, r.e.s, x, y)
-	return r.read(T(r.e.s.Wrap(&sum, nil)))
+	sum := addCotangents(r.e.session.Graph, r.e.session, x, y)
+	return r.read(T(r.e.session.Wrap(&sum, nil)))
 }
 
 // TestPartsOfTransposedZerosAreNotJoined: parts are laid beside each other only where each was written to the very tensor
@@ -43,7 +43,7 @@ func TestPartsOfTransposedZerosAreNotJoined(t *testing.T) {
 	}
 	dense := []int64{3, 1}
 	first := r.written(r.zeros(3, 3), rows[0], dense, 6)
-	x := r.written(prim.Permute(r.e.s, first, []int64{1, 0}), rows[1], dense, 3)
+	x := r.written(prim.Permute(r.e.session, first, []int64{1, 0}), rows[1], dense, 3)
 	y := r.written(r.zeros(3, 3), rows[2], dense, 0)
 	require.Equal(t, []float32{3, 3, 4, 2, 2, 2, 0, 0, 1}, r.added(x, y))
 }

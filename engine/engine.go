@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/torchlette/torchlette/engine/autograd"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/exec"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
-	"github.com/torchlette/torchlette/engine/plan"
+	"github.com/torchlette/torchlette/engine/runtime"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // Config is what the engine cannot know: how devices are opened.
@@ -25,7 +25,7 @@ type Config struct {
 	// DefaultDevice chooses the device of new tensors at start.
 	DefaultDevice func() ir.DeviceID
 	// Debug, which may be nil, gives what planning prints and leaves out; it is asked when the engine is made.
-	Debug func() plan.Debug
+	Debug func() compile.Debug
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -38,17 +38,17 @@ type DeviceInfo struct {
 
 // Engine is one runtime. All methods may be called from any thread.
 type Engine struct {
-	mu    sync.Mutex
-	lock  execLock
-	cfg   Config
-	s     *live.State
-	x     *exec.Executor
-	w     *live.Window
-	cache *plan.Cache
-	debug plan.Debug
+	mu      sync.Mutex
+	lock    execLock
+	cfg     Config
+	session *lazy.Session
+	runtime *runtime.Executor
+	window  *lazy.Window
+	cache   *compile.Cache
+	debug   compile.Debug
 	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
 	verify bool
-	sites  siteTable
+	sourceLocs  sourceLocTable
 
 	args op.Args
 
@@ -56,33 +56,33 @@ type Engine struct {
 	finalize []uint64
 	queued   atomic.Bool // finalize is not empty
 
-	poison     *ir.Error
-	lostCause  string
-	sessions   map[uint64]*session
-	nodes      map[uint64]*heldNode // by the step's Seq
-	loans      map[uint64]uint32    // values that Borrow holds
-	calls      uint64               // operator calls and labelled blocks so far
-	label      []autograd.Source    // of the labelled blocks around, the innermost last
-	nextID     uint64
-	hooks      map[uint64]hookPlace
-	deadHooks  []uint64 // hooks whose step is gone, until DeadHooks tells them
-	job        *job
-	read       readCache
-	word       [8]byte   // the bytes of one number; see Numbers
-	deferred   *ir.Error // a data error or failure of a flushed window, raised at the next boundary
-	recent     []ranWindow
-	uploads    map[uint32]*uploaded // integers from the host, by storage
-	netAt      int
-	byteBudget int64
-	inBackward int
-	stats      counters
-	profile    profile
-	defaultSet bool
-	promises   promises
-	fences     []fence // of all threads, the innermost of each last
-	factories  []int   // by operator: its requires_grad parameter, -1 for none
-	decodings  [][]decoding
-	unread     []uint32 // by operator: its numbers that Eval only passes on
+	poison        *ir.Error
+	lostCause     string
+	sessions      map[uint64]*session
+	nodes         map[uint64]*heldNode // by the step's Seq
+	exports       map[uint64]uint32    // values that Borrow holds
+	calls         uint64               // operator calls and labelled blocks so far
+	label         []autograd.Source    // of the labelled blocks around, the innermost last
+	nextID        uint64
+	hooks         map[uint64]hookPlace
+	deadHooks     []uint64 // hooks whose step is gone, until DeadHooks tells them
+	job           *job
+	read          readCache
+	word          [8]byte   // the bytes of one number; see Numbers
+	pendingError  *ir.Error // a data error or failure of a flushed window, raised at the next boundary
+	recentWindows []ranWindow
+	uploads       map[uint32]*uploaded // integers from the host, by storage
+	autoFlushAt   int
+	byteBudget    int64
+	inBackward    int
+	stats         counters
+	profile       profile
+	defaultSet    bool
+	deferredCalls deferredCalls
+	fences        []fence // of all threads, the innermost of each last
+	factories     []int   // by operator: its requires_grad parameter, -1 for none
+	decodings     [][]decoding
+	passThrough   []uint32 // by operator: its numbers that Eval only passes on
 }
 
 // counters feed Info("stats").
@@ -93,7 +93,7 @@ type counters struct {
 
 // ranWindow remembers what a fault's event number meant.
 type ranWindow struct {
-	sites []uint32
+	sourceLocs []uint32
 	ops   []uint16
 	attrs []uint32
 }
@@ -128,14 +128,14 @@ func Default() *Engine {
 }
 
 const (
-	netNodes     = 16384
-	maxPlans     = 256
-	defaultBytes = 8 << 30
+	autoFlushNodes = 16384
+	maxPlans       = 256
+	defaultBytes   = 8 << 30
 )
 
 // New makes an engine.
 func New(c Config) *Engine {
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), unread: unreadNumbers()}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), passThrough: passThroughNumbers()}
 	if c.Debug != nil {
 		e.debug = c.Debug()
 	}
@@ -145,34 +145,34 @@ func New(c Config) *Engine {
 
 // start makes the parts that Reset makes anew.
 func (e *Engine) start() {
-	e.s = live.New()
-	e.x = exec.New()
-	e.w = live.NewWindow(e.s)
-	e.cache = plan.NewCache(maxPlans, e.x.ReleasePlan)
-	e.s.G.OnStoreFree = func(store uint32) {
+	e.session = lazy.New()
+	e.runtime = runtime.New()
+	e.window = lazy.NewWindow(e.session)
+	e.cache = compile.NewCache(maxPlans, e.runtime.ReleasePlan)
+	e.session.Graph.OnStoreFree = func(store uint32) {
 		delete(e.uploads, store)
-		e.x.Drop(store)
+		e.runtime.Drop(store)
 	}
-	e.s.IndexRange = e.indexRange
-	e.s.T.OnHookFree = func(id uint64) {
+	e.session.IndexRange = e.indexRange
+	e.session.Tape.OnHookFree = func(id uint64) {
 		delete(e.hooks, id)
 		e.deadHooks = append(e.deadHooks, id)
 	}
-	e.s.Supports = func(dev ir.DeviceID, d ir.DType) bool { return e.caps(dev).Storage[d] > 0 }
-	e.s.Choose = func() ir.DeviceID {
+	e.session.Supports = func(dev ir.DeviceID, d ir.DType) bool { return e.caps(dev).Storage[d] > 0 }
+	e.session.Choose = func() ir.DeviceID {
 		e.chooseDefault()
-		return e.s.DefaultDev
+		return e.session.DefaultDev
 	}
 	e.abandonWalks()
 	e.hooks = map[uint64]hookPlace{}
 	e.nodes = map[uint64]*heldNode{}
-	e.loans = map[uint64]uint32{}
+	e.exports = map[uint64]uint32{}
 	e.uploads = map[uint32]*uploaded{}
-	e.netAt = netNodes
-	e.recent, e.deferred, e.poison, e.fences = nil, nil, nil, nil
-	e.promises.forget()
+	e.autoFlushAt = autoFlushNodes
+	e.recentWindows, e.pendingError, e.poison, e.fences = nil, nil, nil, nil
+	e.deferredCalls.forget()
 	e.defaultSet = false
-	e.s.Seed(0x5DEECE66D)
+	e.session.Seed(0x5DEECE66D)
 }
 
 // Scalar is a number in a call.
@@ -183,15 +183,15 @@ type Scalar struct {
 
 // Call is one operator call; capi decodes tl_call into it without copying.
 type Call struct {
-	Op      op.OpID
-	Mode    uint8 // 0 functional, 1 in place, 2 out=
-	Site    uint32
-	In      []uint64
-	Ints    []int64
-	Scalars []Scalar
-	Outs    []uint64
-	Drop    []uint64
-	Queued  []Queued // promised calls made before this one
+	Op       op.OpID
+	Mode     uint8 // 0 functional, 1 in place, 2 out=
+	SourceLoc     uint32
+	In       []uint64
+	Ints     []int64
+	Scalars  []Scalar
+	Outs     []uint64
+	Drop     []uint64
+	Deferred []DeferredCall // deferred calls made before this one
 }
 
 // The modes of a Call.
@@ -208,7 +208,7 @@ const MaxRank = 16
 const (
 	OutRequiresGrad = 1
 	OutLeaf         = 2
-	OutSame         = 4
+	OutIsInput      = 4
 )
 
 // Out describes a result; it has the memory layout of tl_out.
@@ -217,7 +217,7 @@ type Out struct {
 	DType, Device, Rank, Flags uint8
 	Layout                     ir.LayoutID // sizes and strides; 0 in no tensor
 	Numel                      int64
-	Promise                    uint32 // not 0: what Record can do again; see Queued
+	DeferID                    uint32 // not 0: what Record can do again; see Queued
 	_                          uint32
 	Shape                      [MaxRank]int64
 }
@@ -242,7 +242,7 @@ func (e *Engine) drain() {
 	e.queued.Store(false)
 	e.finMu.Unlock()
 	for _, h := range q {
-		e.s.Release(h)
+		e.session.Release(h)
 	}
 	if q != nil {
 		e.finMu.Lock()
@@ -255,7 +255,7 @@ func (e *Engine) drain() {
 
 // leave ends a call: what it held goes.
 func (e *Engine) leave() {
-	e.s.Drain()
+	e.session.Drain()
 	e.mu.Unlock()
 }
 
@@ -269,17 +269,17 @@ func (e *Engine) poisoned() *ir.Error {
 // Op records an operator.
 func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
 	e.enter()
-	if len(c.Queued) > 0 {
-		e.record(c.Queued)
+	if len(c.Deferred) > 0 {
+		e.record(c.Deferred)
 	}
-	defer e.finish(c.Site, &err)
+	defer e.finish(c.SourceLoc, &err)
 	return e.op(c, outs)
 }
 
 // op is Op inside the lock.
 func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	for _, h := range c.Drop {
-		e.s.Release(h)
+		e.session.Release(h)
 	}
 	if e.poison != nil {
 		return 0, e.poisoned()
@@ -288,26 +288,26 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if d == nil {
 		return 0, ir.Errorf(ir.ErrHandle, "operator number %d: want 1 to %d", c.Op, len(op.Defs()))
 	}
-	e.atSite(c.Site)
+	e.atSourceLoc(c.SourceLoc)
 	if err := e.decode(c, d); err != nil {
 		return 0, err
 	}
-	e.s.Taping(e.s.GradMode && !e.s.Inference)
+	e.session.Taping(e.session.GradMode && !e.session.Inference)
 	if numbersOnly(c.In) {
 		switch {
-		case d.OfNumbers && c.Mode != ModeInPlace:
-			e.args.In[0] = prim.Fill(e.s, e.args.In[0], numberDType(e.s, e.args.In[0]), e.s.DefaultDevice(), nil)
+		case d.ScalarOverload && c.Mode != ModeInPlace:
+			e.args.In[0] = prim.Fill(e.session, e.args.In[0], numberDType(e.session, e.args.In[0]), e.session.DefaultDevice(), nil)
 		case d.Where&op.Hidden == 0:
 			return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
 		}
 	}
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
-	e.s.T.From = e.source(c, inPlace)
+	e.session.Tape.From = e.source(c, inPlace)
 	if inPlace && len(e.args.In) > 0 {
 		if e.args.In[0].IsScalar() {
 			return 0, ir.Errorf(ir.ErrType, "%s(): argument 'input' (position 1) must be Tensor, not a number", d.Parsed.Name)
 		}
-		e.args.In[0].Replaced = true
+		e.args.In[0].Overwritten = true
 	}
 	vals := e.eval(c, d)
 	switch {
@@ -319,38 +319,38 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if len(vals) > len(outs) {
 		return len(vals), ir.Errorf(ir.ErrValue, "%s: results: got room for %d, want %d", d.Parsed.Name, len(outs), len(vals))
 	}
-	promise := e.promise(c, d)
+	promise := e.deferCall(c, d)
 	for i := range vals {
-		if vals[i].Base != 0 && e.handedThrough(d, &vals[i]) {
+		if vals[i].Base != 0 && e.returnsInput(d, &vals[i]) {
 			e.describe(c.In[0], &outs[i])
-			outs[i].Flags |= OutSame
+			outs[i].Flags |= OutIsInput
 			continue
 		}
-		hd := e.s.Wrap(&vals[i], c.In)
+		hd := e.session.Wrap(&vals[i], c.In)
 		if e.factories[d.ID] >= 0 {
 			if err := e.applyRequiresGrad(c, d, hd); err != nil {
-				e.s.Release(hd)
+				e.session.Release(hd)
 				return 0, err
 			}
 		}
 		e.describe(hd, &outs[i])
-		outs[i].Promise = promise
+		outs[i].DeferID = promise
 	}
 	return len(vals), nil
 }
 
 // atSite makes site the line that records.
-func (e *Engine) atSite(site uint32) {
-	e.s.Site = site
-	if e.x.Profiling {
-		e.s.Site = e.profile.forward(site)
+func (e *Engine) atSourceLoc(sourceLoc uint32) {
+	e.session.SourceLoc = sourceLoc
+	if e.runtime.Profiling {
+		e.session.SourceLoc = e.profile.forward(sourceLoc)
 	}
 }
 
 // eval calls the operator's rule, or does again what it recorded for equal operands.
 func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
-	a, unread := &e.args, e.unread[d.ID]
-	key := e.s.Key(uint64(d.ID) | uint64(len(a.In))<<16 | uint64(len(c.Ints))<<32)
+	a, unread := &e.args, e.passThrough[d.ID]
+	key := e.session.Key(uint64(d.ID) | uint64(len(a.In))<<16 | uint64(len(c.Ints))<<32)
 	for i := range a.In {
 		key = op.AppendOperand(key, &a.In[i], false)
 	}
@@ -360,16 +360,16 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	for i := range a.Scalars {
 		key = op.AppendOperand(key, &a.Scalars[i], unread>>i&1 != 0)
 	}
-	vals, ok := e.s.Recall(key, a.In, a.Scalars)
+	vals, ok := e.session.Lookup(key, a.In, a.Scalars)
 	if ok {
 		return vals
 	}
-	e.s.Watch(a.In, a.Scalars, unread)
+	e.session.BeginCapture(a.In, a.Scalars, unread)
 	in := a.In
 	a.In = e.autocast(c, d, in)
 	vals = d.Eval(a)
 	a.In = in
-	e.s.Learn(vals)
+	e.session.EndCapture(vals)
 	return vals
 }
 
@@ -387,7 +387,7 @@ var aliases = func() map[string]bool {
 
 // handedThrough reports a result that is the first operand itself: the caller returns the
 // operand. A view operator's result is another tensor all the same, with a step on the tape.
-func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
+func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	if len(e.args.In) == 0 {
 		return false
 	}
@@ -399,7 +399,7 @@ func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
 		return true
 	}
 	if v.Tape != 0 {
-		*v = e.s.View(*v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
+		*v = e.session.View(*v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
 	return false
 }
@@ -408,7 +408,7 @@ func (e *Engine) handedThrough(d *op.Def, v *op.Val) bool {
 func (e *Engine) recovered(r any) *ir.Error {
 	x, ok := r.(*ir.Error)
 	if !ok {
-		e.s.Drain()
+		e.session.Drain()
 		e.mu.Unlock()
 		panic(r)
 	}
@@ -416,22 +416,22 @@ func (e *Engine) recovered(r any) *ir.Error {
 }
 
 // finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
-func (e *Engine) finish(site uint32, err **ir.Error) {
-	e.s.T.From = autograd.Source{}
+func (e *Engine) finish(sourceLoc uint32, err **ir.Error) {
+	e.session.Tape.From = autograd.Source{}
 	if r := recover(); r != nil {
 		*err = e.recovered(r)
 	}
-	if *err != nil && (*err).Site == 0 {
-		(*err).Site = site
+	if *err != nil && (*err).SourceLoc == 0 {
+		(*err).SourceLoc = sourceLoc
 	}
-	e.s.Drain()
-	e.netAndUnlock()
+	e.session.Drain()
+	e.autoFlushAndUnlock()
 }
 
 // netAndUnlock ends a call that recorded: the safety net runs what is pending when that is much.
-func (e *Engine) netAndUnlock() {
-	if len(e.s.G.Pending) >= e.netAt || e.s.PendingBytes > e.byteBudget/2 {
-		e.net()
+func (e *Engine) autoFlushAndUnlock() {
+	if len(e.session.Graph.Pending) >= e.autoFlushAt || e.session.PendingBytes > e.byteBudget/2 {
+		e.autoFlush()
 	}
 	e.mu.Unlock()
 }
@@ -488,13 +488,13 @@ func decodings() [][]decoding {
 }
 
 // unreadNumbers finds, by operator, which of its Scalar parameters Def.Unread names.
-func unreadNumbers() []uint32 {
+func passThroughNumbers() []uint32 {
 	out := make([]uint32, len(op.Defs())+1)
 	for _, d := range op.Defs() {
 		k := 0
 		for i := range d.Parsed.Params {
 			if p := &d.Parsed.Params[i]; p.Type == "float" || p.Type == "Scalar" {
-				if slices.Contains(d.Unread, p.Name) {
+				if slices.Contains(d.PassThrough, p.Name) {
 					out[d.ID] |= 1 << k
 				}
 				k++
@@ -508,7 +508,7 @@ func unreadNumbers() []uint32 {
 // parameters share the list of scalars, in the signature's order.
 func (e *Engine) decode(c *Call, d *op.Def) *ir.Error {
 	a := &e.args
-	a.B, a.Op = e.s, d
+	a.B, a.Op = e.session, d
 	a.In, a.Scalars, a.Ints = a.In[:0], a.Scalars[:0], c.Ints
 	a.Reset()
 	si, ti := 0, 0
@@ -565,7 +565,7 @@ func (e *Engine) operand(c *Call, d *op.Def, ti, si *int) *ir.Error {
 		*si++
 	default:
 		a.In = append(a.In, op.Val{})
-		return e.s.ResolveTo(h, &a.In[len(a.In)-1])
+		return e.session.ResolveTo(h, &a.In[len(a.In)-1])
 	}
 	return nil
 }
@@ -603,7 +603,7 @@ func intIndex(c *Call, d *op.Def, i int) int {
 // applyRequiresGrad, for operators that have the parameter, honours a factory's requires_grad argument.
 func (e *Engine) applyRequiresGrad(c *Call, d *op.Def, hd uint64) *ir.Error {
 	if k := intIndex(c, d, e.factories[d.ID]); k >= 0 && c.Ints[k] != 0 {
-		return e.s.SetRequiresGrad(hd, true)
+		return e.session.SetRequiresGrad(hd, true)
 	}
 	return nil
 }
@@ -626,55 +626,55 @@ func factoryParams() []int {
 
 // describe fills an Out for a handle.
 func (e *Engine) describe(hd uint64, o *Out) {
-	h, err := e.s.Handle(hd)
+	h, err := e.session.Handle(hd)
 	if err != nil {
 		panic(err)
 	}
-	av := ir.AvalOf(e.s.Base(h.Base).Aval)
+	av := ir.AvalOf(e.session.Base(h.Base).Aval)
 	l := ir.LayoutOf(h.Layout)
 	if len(l.Shape) > MaxRank {
-		e.s.Release(hd)
+		e.session.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "tensors have at most %d dims, got %d", MaxRank, len(l.Shape)))
 	}
 	if slices.ContainsFunc(l.Shape, func(n int64) bool { return n < 0 }) {
-		e.s.Release(hd)
+		e.session.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "a shape is too large: its sizes overflow: got %s", ir.ShapeString(l.Shape)))
 	}
 	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
-	o.Promise = 0
+	o.DeferID = 0
 	copy(o.Shape[:], l.Shape)
-	if e.s.RequiresGrad(h) {
+	if e.session.RequiresGrad(h) {
 		o.Flags |= OutRequiresGrad
-		if !e.s.IsLeaf(h) {
+		if !e.session.IsLeaf(h) {
 			o.Flags &^= OutLeaf
 		}
 	}
 }
 
 // gradName gives the name of a handle's grad_fn, "" for leaves.
-func (e *Engine) gradName(h *live.Handle) string {
-	if e.s.IsLeaf(h) {
+func (e *Engine) gradName(h *lazy.Handle) string {
+	if e.session.IsLeaf(h) {
 		return ""
 	}
-	return e.s.T.Name(h.Tape)
+	return e.session.Tape.Name(h.Tape)
 }
 
 // ensureDevice opens a device that is named for the first time.
 func (e *Engine) ensureDevice(id ir.DeviceID) *ir.Error {
-	if e.x.Places[id] != nil {
+	if e.runtime.Devices[id] != nil {
 		return nil
 	}
 	if e.cfg.Open == nil {
-		return ir.Errorf(ir.ErrRuntime, "no device %s: this engine was made without devices", live.DeviceName(id))
+		return ir.Errorf(ir.ErrRuntime, "no device %s: this engine was made without devices", lazy.DeviceName(id))
 	}
 	d, err := e.cfg.Open(id)
 	if err != nil {
 		if x, ok := err.(*ir.Error); ok {
 			return x
 		}
-		return ir.Errorf(ir.ErrRuntime, "device %s: %v", live.DeviceName(id), err)
+		return ir.Errorf(ir.ErrRuntime, "device %s: %v", lazy.DeviceName(id), err)
 	}
-	e.x.AddPlace(id, d)
+	e.runtime.AddDevice(id, d)
 	return nil
 }
 
@@ -683,11 +683,11 @@ func (e *Engine) caps(id ir.DeviceID) *device.Caps {
 	if err := e.ensureDevice(id); err != nil {
 		panic(err)
 	}
-	return e.x.Places[id].Dev.Caps()
+	return e.runtime.Devices[id].Dev.Caps()
 }
 
 // chainer gives a device that works steps together, nil for another.
-func (e *Engine) chainer(id ir.DeviceID) device.Chainer {
-	c, _ := e.x.Places[id].Dev.(device.Chainer)
+func (e *Engine) chainer(id ir.DeviceID) device.TileFuser {
+	c, _ := e.runtime.Devices[id].Dev.(device.TileFuser)
 	return c
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 func TestValuesOfAChainAreRight(t *testing.T) {
@@ -179,24 +179,24 @@ func TestABadIndexRaisesAtTheUsersLine(t *testing.T) {
 func TestABadIndexFromTheDeviceRaisesAtTheBoundary(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2, 3)
-	r.site = r.e.Site("user.py", "f", 7)
+	r.sourceLoc = r.e.SourceLoc("user.py", "f", 7)
 	i := r.do("add", r.ints(0, 2), 1)
 	y := r.do("index_select", x, 0, i)
 	_, err := r.tryRead(y)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrIndex, err.Code)
-	assert.Equal(t, r.site, err.Site)
+	assert.Equal(t, r.sourceLoc, err.SourceLoc)
 	assert.Equal(t, []float32{2, 4, 6}, r.read(r.do("add", x, x)), "the engine goes on")
 }
 
 func TestTheSafetyNetRunsALongLoopInLikeWindows(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1)
-	s1, s2 := r.e.Site("u.py", "f", 1), r.e.Site("u.py", "f", 2)
+	s1, s2 := r.e.SourceLoc("u.py", "f", 1), r.e.SourceLoc("u.py", "f", 2)
 	for i := 0; i < 40000; i++ {
-		r.site = s1
+		r.sourceLoc = s1
 		y := r.do("mul", x, 0.5)
-		r.site = s2
+		r.sourceLoc = s2
 		z := r.do("add", y, 1.0)
 		r.drop(x, y)
 		x = z
@@ -223,9 +223,9 @@ func TestADetachedAliasHasAHistoryOfItsOwn(t *testing.T) {
 	plain := r.floats(nil, 5, 5)
 	d := r.do("detach", plain)
 	r.inplace("sub", d, w)
-	h, err := r.e.s.Handle(uint64(plain))
+	h, err := r.e.session.Handle(uint64(plain))
 	require.Nil(t, err)
-	assert.False(t, r.e.s.RequiresGrad(h), "the original stays off the tape")
+	assert.False(t, r.e.session.RequiresGrad(h), "the original stays off the tape")
 	require.Nil(t, r.backward(r.do("sum", d), 0))
 	assert.Equal(t, []float32{-1, -1}, r.gradOf(w))
 }
@@ -235,9 +235,9 @@ func TestCopyOfALeafIsAStepOnTheTape(t *testing.T) {
 	w := r.grad(r.floats(nil, 1, 2))
 	y := r.do("mul", r.floats(nil, 0, 0), 1.0)
 	r.inplace("copy_", y, w)
-	h, err := r.e.s.Handle(uint64(y))
+	h, err := r.e.session.Handle(uint64(y))
 	require.Nil(t, err)
-	assert.False(t, r.e.s.IsLeaf(h))
+	assert.False(t, r.e.session.IsLeaf(h))
 	require.Nil(t, r.backward(r.do("sum", y), 0))
 	assert.Equal(t, []float32{1, 1}, r.gradOf(w))
 }

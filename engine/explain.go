@@ -1,36 +1,36 @@
 package engine
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/plan"
 	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // explain says where a tensor stands: binding, versions, pending work.
 func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
-	x, err := e.s.Handle(h)
+	x, err := e.session.Handle(h)
 	if err != nil {
 		return nil, err
 	}
-	b := e.s.Base(x.Base)
-	n := e.s.G.Node(b.Value)
+	b := e.session.Base(x.Base)
+	n := e.session.Graph.Node(b.Value)
 	av := ir.AvalOf(b.Aval)
 	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion, "logical_version": b.LogicalVersion,
 		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0, "lost": n.Op == ir.OpLeaf && n.Store == 0,
-		"site": e.SiteString(x.Site), "dtype": av.DType.String(), "device": live.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
+		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": lazy.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
 	switch {
 	case n.Op < ir.OpProj && n.Op != ir.OpFree:
-		m["op"] = op.PrimOf(op.PrimID(n.Op)).Called(ir.AttrOf(n.Attr))
-		m["op_site"] = e.SiteString(n.Site)
+		m["op"] = op.PrimOf(op.PrimID(n.Op)).NameFor(ir.AttrOf(n.Attr))
+		m["op_site"] = e.SourceLocString(n.SourceLoc)
 	case n.Op == ir.OpLeaf && n.Store != 0:
-		m["storage_version"] = e.x.Storage(n.Store).Version
-		m["bytes"] = e.x.Storage(n.Store).Bytes
+		m["storage_version"] = e.runtime.Storage(n.Store).Version
+		m["bytes"] = e.runtime.Storage(n.Store).Bytes
 	}
 	if b.Loc != 0 {
-		l := e.s.Loc(b.Loc)
+		l := e.session.Loc(b.Loc)
 		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical, "has_value": l.HasValue}
 	}
 	e.explainWindow(m, b.Value, n)
@@ -44,25 +44,25 @@ func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 	if err != nil {
 		return nil, err
 	}
-	x, _ := e.s.Handle(h)
-	value := e.s.Base(x.Base).Value
-	if n := e.s.G.Node(value); n.Op == ir.OpLeaf {
+	x, _ := e.session.Handle(h)
+	value := e.session.Base(x.Base).Value
+	if n := e.session.Graph.Node(value); n.Op == ir.OpLeaf {
 		if n.Store != 0 {
-			if p := e.cache.Numbered(e.x.Storage(n.Store).Plan); p != nil {
+			if p := e.cache.Numbered(e.runtime.Storage(n.Store).Plan); p != nil {
 				m["program"] = e.programText(p.Program)
 			}
 		}
 		return m, nil
 	}
-	if e.w.Collect([]uint32{value}, len(e.s.Effects)) {
-		m["program"] = e.programText(&e.w.Program)
+	if e.window.Collect([]uint32{value}, len(e.session.Effects)) {
+		m["program"] = e.programText(&e.window.Program)
 	}
-	e.w.Clear()
+	e.window.Clear()
 	return m, nil
 }
 
 func (e *Engine) programText(g *program.Program) string {
-	return g.Format(func(i int) string { return e.SiteString(g.Site(i)) })
+	return g.Format(func(i int) string { return e.SourceLocString(g.SourceLoc(i)) })
 }
 
 // explainWindow adds the window that computed the value, or that would.
@@ -71,7 +71,7 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 		if n.Store == 0 {
 			return
 		}
-		st := e.x.Storage(n.Store)
+		st := e.runtime.Storage(n.Store)
 		if st.Plan == 0 {
 			return // data from the host
 		}
@@ -83,34 +83,34 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 		}
 		return
 	}
-	if !e.w.Collect([]uint32{value}, len(e.s.Effects)) {
-		e.w.Clear()
+	if !e.window.Collect([]uint32{value}, len(e.session.Effects)) {
+		e.window.Clear()
 		return
 	}
-	pending := map[string]any{"nodes": len(e.w.Nodes), "reads": len(e.w.Ext), "stores": len(e.w.Program.Stores)}
-	if p := e.cache.Find(&e.w.Program); p != nil {
+	pending := map[string]any{"nodes": len(e.window.Nodes), "reads": len(e.window.Ext), "stores": len(e.window.Program.Stores)}
+	if p := e.cache.Find(&e.window.Program); p != nil {
 		pending["plan"] = e.explainPlan(p)
 	} else {
-		pending["needs_a_plan"] = e.cache.Cause(&e.w.Program)
+		pending["needs_a_plan"] = e.cache.MissReason(&e.window.Program)
 	}
-	e.w.Clear()
+	e.window.Clear()
 	m["pending"] = pending
 }
 
 // explainPlan lists a plan's kernels. Microseconds of a kernel are those of the last profiled run.
-func (e *Engine) explainPlan(p *plan.Plan) map[string]any {
+func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 	kernels := make([]map[string]any, 0, p.Kernels)
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		if s.Transfer {
-			kernels = append(kernels, map[string]any{"name": "transfer", "device": live.DeviceName(s.Dev), "bytes": s.Numel * int64(s.DType.Size())})
+			kernels = append(kernels, map[string]any{"name": "transfer", "device": lazy.DeviceName(s.Dev), "bytes": s.Numel * int64(s.DType.Size())})
 			continue
 		}
-		caps := e.x.Places[s.Dev].Dev.Caps()
+		caps := e.runtime.Devices[s.Dev].Dev.Caps()
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
-			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": live.DeviceName(s.Dev),
+			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": lazy.DeviceName(s.Dev),
 				"flops": cost.Flops, "bytes": cost.Bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3

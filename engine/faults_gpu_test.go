@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/fake"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // gpuTarget is the GPU device over a driver in memory.

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/interp"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // target is a device that can be told to fail at the n-th call of a kind.
@@ -26,18 +26,18 @@ type target interface {
 
 // hostTarget is the interpreter device.
 type hostTarget struct {
-	*interp.Device
+	*reference.Device
 	seen map[string]int
 }
 
 func newHost(lag bool) target {
-	h := &hostTarget{Device: interp.New(), seen: map[string]int{}}
+	h := &hostTarget{Device: reference.New(), seen: map[string]int{}}
 	h.Lag = lag
 	return h
 }
 
 func (h *hostTarget) arm(kind string, at int) {
-	h.Faults = map[string]interp.Faults{
+	h.Faults = map[string]reference.Faults{
 		"": {}, "alloc": {Alloc: at}, "upload": {Upload: at}, "build": {Build: at}, "run": {Run: at}, "lose": {Run: at, Lose: true},
 	}[kind]
 }

@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/torchlette/torchlette/engine/ir"
+import "github.com/torchlette/torchlette/ir"
 
 // FenceKind says whose function a fence is around.
 type FenceKind int32
@@ -42,32 +42,32 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	case kind == FenceEnd && last >= 0:
 		e.fences = append(e.fences[:last], e.fences[last+1:]...)
 	case kind > FenceQuery:
-		f := fence{kind: kind, thread: id, mark: e.s.Births(), writable: map[uint32]uint32{}}
+		f := fence{kind: kind, thread: id, mark: e.session.Births(), writable: map[uint32]uint32{}}
 		for _, h := range writable {
-			x, err := e.s.Handle(h)
+			x, err := e.session.Handle(h)
 			if err != nil {
 				return recomputing, err
 			}
-			f.writable[x.Base] = e.s.Base(x.Base).Gen
+			f.writable[x.Base] = e.session.Base(x.Base).Gen
 		}
 		e.fences = append(e.fences, f)
 	}
 	if len(e.fences) > 0 {
-		e.s.Fence(e.fenced)
+		e.session.Fence(e.fenced)
 	} else {
-		e.s.Fence(nil)
+		e.session.Fence(nil)
 	}
 	return recomputing, nil
 }
 
 // fenced refuses a write to base, for live.State.Fence. Transforms allow that a tensor's data is rebound.
 func (e *Engine) fenced(base uint32, rebinding bool) *ir.Error {
-	id, born := threadID(), e.s.Born(base)
+	id, born := threadID(), e.session.Born(base)
 	for i := len(e.fences) - 1; i >= 0; i-- {
 		f := &e.fences[i]
 		gen, given := f.writable[base]
 		switch {
-		case f.thread != id || born > f.mark && f.kind != FenceNone || given && gen == e.s.Base(base).Gen:
+		case f.thread != id || born > f.mark && f.kind != FenceNone || given && gen == e.session.Base(base).Gen:
 		case f.kind == FenceNone:
 			return nil
 		case f.kind == FenceRecomputation:

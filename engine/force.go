@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/exec"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/engine/plan"
 	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/engine/runtime"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // force runs what the values and the first effects entries of the log need. The
@@ -22,12 +22,12 @@ func (e *Engine) force(values []uint32, effects int) *ir.Error {
 	if err := e.poisoned(); err != nil {
 		return err
 	}
-	err := e.window(values, effects)
-	var adm *exec.ErrAdmission
+	err := e.runWindow(values, effects)
+	var adm *runtime.ErrAdmission
 	if err == nil || !errors.As(err, &adm) {
 		return e.fail(err)
 	}
-	for _, pl := range e.x.Places {
+	for _, pl := range e.runtime.Devices {
 		if t := pl.Pool.Trim(); t != nil {
 			return e.fail(t)
 		}
@@ -47,7 +47,7 @@ func (e *Engine) force(values []uint32, effects int) *ir.Error {
 func (e *Engine) split(values []uint32, effects int) error {
 	for effects > 0 {
 		k := 0
-		for k < effects && !isStore(e.s.Effects[k].Kind) {
+		for k < effects && !isStore(e.session.Effects[k].Kind) {
 			k++
 		}
 		if k == effects {
@@ -55,18 +55,18 @@ func (e *Engine) split(values []uint32, effects int) error {
 		}
 		// The store's commit follows it in the log.
 		k++
-		for k < effects && e.s.Effects[k].Kind == live.Commit {
+		for k < effects && e.session.Effects[k].Kind == lazy.Commit {
 			k++
 		}
-		if err := e.window(nil, k); err != nil {
+		if err := e.runWindow(nil, k); err != nil {
 			return err
 		}
 		effects -= k
 	}
-	return e.window(values, effects)
+	return e.runWindow(values, effects)
 }
 
-func isStore(k live.EffectKind) bool { return k == live.StoreSemantic || k == live.StoreMaterialize }
+func isStore(k lazy.EffectKind) bool { return k == lazy.StoreSemantic || k == lazy.StoreMaterialize }
 
 func asError(err error) *ir.Error {
 	var x *ir.Error
@@ -92,14 +92,14 @@ func (e *Engine) fail(err error) *ir.Error {
 }
 
 // window collects, plans and runs one window, and commits it.
-func (e *Engine) window(values []uint32, effects int) error {
+func (e *Engine) runWindow(values []uint32, effects int) error {
 	t0 := time.Now()
-	if !e.w.Collect(values, effects) {
-		e.w.Clear()
+	if !e.window.Collect(values, effects) {
+		e.window.Clear()
 		e.truncate(effects)
 		return nil
 	}
-	w := e.w
+	w := e.window
 	p := e.cache.Find(&w.Program)
 	e.stats.keyNanos += int64(time.Since(t0))
 	if err := e.checkLost(); err != nil {
@@ -121,9 +121,9 @@ func (e *Engine) window(values []uint32, effects int) error {
 	t1 := time.Now()
 	ext := make([]uint32, len(w.Ext))
 	for i, id := range w.Ext {
-		ext[i] = e.s.G.Node(id).Store
+		ext[i] = e.session.Graph.Node(id).Store
 	}
-	res, err := e.x.Run(p, ext, w.Program.Offsets, w.Program.Scalars, nil)
+	res, err := e.runtime.Run(p, ext, w.Program.Offsets, w.Program.Scalars, nil)
 	took := time.Since(t1)
 	p.RunTime += took
 	e.stats.runNanos += int64(took)
@@ -140,25 +140,25 @@ func (e *Engine) window(values []uint32, effects int) error {
 }
 
 // build makes, prepares and caches the plan of the collected window.
-func (e *Engine) build() (*plan.Plan, error) {
-	for _, id := range e.w.Nodes {
-		if err := e.ensureDevice(ir.AvalOf(e.s.G.Node(id).Aval).Device); err != nil {
-			return nil, &exec.ErrAdmission{Err: err}
+func (e *Engine) build() (*compile.Plan, error) {
+	for _, id := range e.window.Nodes {
+		if err := e.ensureDevice(ir.AvalOf(e.session.Graph.Node(id).Aval).Device); err != nil {
+			return nil, &runtime.ErrAdmission{Err: err}
 		}
 	}
-	g := &e.w.Program
+	g := &e.window.Program
 	if e.verify {
 		g = proved(g)
 	}
-	b := plan.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
+	b := compile.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
 	p, err := b.Build()
 	if err != nil {
-		return nil, &exec.ErrAdmission{Err: err}
+		return nil, &runtime.ErrAdmission{Err: err}
 	}
-	if err := e.x.Prepare(p); err != nil {
-		return nil, &exec.ErrAdmission{Err: err}
+	if err := e.runtime.Prepare(p); err != nil {
+		return nil, &runtime.ErrAdmission{Err: err}
 	}
-	p.Cause = e.cache.Cause(&e.w.Program)
+	p.Cause = e.cache.MissReason(&e.window.Program)
 	e.cache.Add(p)
 	e.stats.built++
 	return p, nil
@@ -181,15 +181,15 @@ func proved(g *program.Program) *program.Program {
 // lost is the error of reading a leaf without a value: one that was lost, or a placeholder.
 func (e *Engine) lost(n *ir.Node) *ir.Error {
 	if n.Attr == ir.Placeholder {
-		return &ir.Error{Code: ir.ErrRuntime, Site: n.Site, Msg: "a tensor is read while a function of it is captured: it has no value yet"}
+		return &ir.Error{Code: ir.ErrRuntime, SourceLoc: n.SourceLoc, Msg: "a tensor is read while a function of it is captured: it has no value yet"}
 	}
-	return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+	return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
 }
 
 // checkLost refuses a window that reads a value that was never computed.
 func (e *Engine) checkLost() *ir.Error {
-	for _, id := range e.w.Ext {
-		if n := e.s.G.Node(id); n.Store == 0 {
+	for _, id := range e.window.Ext {
+		if n := e.session.Graph.Node(id); n.Store == 0 {
 			return e.lost(n)
 		}
 	}
@@ -197,23 +197,23 @@ func (e *Engine) checkLost() *ir.Error {
 }
 
 // commit makes the results leaves, persists versions and drops the effects that ran.
-func (e *Engine) commit(p *plan.Plan, res []uint32) {
-	g := e.s.G
+func (e *Engine) commit(p *compile.Plan, res []uint32) {
+	g := e.session.Graph
 	for _, r := range p.Results {
-		g.Retain(e.w.Nodes[r.Local])
+		g.Retain(e.window.Nodes[r.Local])
 	}
 	for i, r := range p.Results {
-		g.Realize(e.w.Nodes[r.Local], res[i])
+		g.Realize(e.window.Nodes[r.Local], res[i])
 	}
-	e.truncate(e.w.Effects)
+	e.truncate(e.window.Effects)
 	for _, r := range p.Results {
-		g.Release(e.w.Nodes[r.Local])
+		g.Release(e.window.Nodes[r.Local])
 	}
 	g.CompactPending()
-	e.s.PendingBytes = 0
-	e.netAt = netNodes
-	if n := len(g.Pending); n > netNodes/2 {
-		e.netAt = n + netNodes/2
+	e.session.PendingBytes = 0
+	e.autoFlushAt = autoFlushNodes
+	if n := len(g.Pending); n > autoFlushNodes/2 {
+		e.autoFlushAt = n + autoFlushNodes/2
 	}
 }
 
@@ -222,18 +222,18 @@ func (e *Engine) truncate(n int) {
 	if n == 0 {
 		return
 	}
-	s := e.s
+	s := e.session
 	for i := 0; i < n; i++ {
 		ef := s.Effects[i]
 		switch ef.Kind {
-		case live.StoreSemantic, live.StoreMaterialize:
+		case lazy.StoreSemantic, lazy.StoreMaterialize:
 			l := s.Loc(ef.Loc)
 			l.Version++
 			l.HasValue = true
 			old := l.Committed
 			l.Committed = ef.Value // the effect's reference moves to the loc
-			s.G.Release(old)
-		case live.Commit:
+			s.Graph.Release(old)
+		case lazy.Commit:
 			if b := s.Base(ef.Base); b.Gen == ef.Gen {
 				b.Committed++
 			}
@@ -246,14 +246,14 @@ func (e *Engine) truncate(n int) {
 // rollback drops every pending effect: bases keep their last committed version, and
 // what was never computed is lost.
 func (e *Engine) rollback(values []uint32, cause *ir.Error) {
-	s := e.s
+	s := e.session
 	e.lostCause = cause.Msg
 	n := len(s.Effects)
-	e.w.Collect(values, n)
-	nodes := append([]uint32(nil), e.w.Nodes...)
-	e.w.Clear()
+	e.window.Collect(values, n)
+	nodes := append([]uint32(nil), e.window.Nodes...)
+	e.window.Clear()
 	for _, id := range nodes {
-		s.G.Retain(id)
+		s.Graph.Retain(id)
 	}
 	for i := 0; i < n; i++ {
 		ef := &s.Effects[i]
@@ -262,83 +262,83 @@ func (e *Engine) rollback(values []uint32, cause *ir.Error) {
 		}
 		b, l := s.Base(ef.Base), s.Loc(ef.Loc)
 		if l.Committed != 0 && b.Value != l.Committed {
-			s.G.Retain(l.Committed)
-			s.G.Release(b.Value)
+			s.Graph.Retain(l.Committed)
+			s.Graph.Release(b.Value)
 			b.Value = l.Committed
 		}
-		s.G.Release(ef.Value)
+		s.Graph.Release(ef.Value)
 	}
 	s.TokenBase += uint64(n)
 	s.Effects = s.Effects[:0]
 	for i := len(nodes) - 1; i >= 0; i-- {
-		if s.G.Node(nodes[i]).Op != ir.OpLeaf {
-			s.G.Realize(nodes[i], 0)
+		if s.Graph.Node(nodes[i]).Op != ir.OpLeaf {
+			s.Graph.Realize(nodes[i], 0)
 		}
 	}
 	for _, id := range nodes {
-		s.G.Release(id)
+		s.Graph.Release(id)
 	}
-	s.G.CompactPending()
+	s.Graph.CompactPending()
 	s.PendingBytes = 0
 }
 
 // remember keeps what a later fault's event number means.
 func (e *Engine) remember() {
-	ops := make([]uint16, 0, len(e.w.Nodes))
-	attrs := make([]uint32, 0, len(e.w.Nodes))
+	ops := make([]uint16, 0, len(e.window.Nodes))
+	attrs := make([]uint32, 0, len(e.window.Nodes))
 	checks := false
-	for _, id := range e.w.Nodes {
-		o := e.s.G.Node(id).Op
-		if o < ir.OpProj && op.PrimOf(op.PrimID(o)).Faults() {
+	for _, id := range e.window.Nodes {
+		o := e.session.Graph.Node(id).Op
+		if o < ir.OpProj && op.PrimOf(op.PrimID(o)).MayFail() {
 			checks = true
 		}
 		ops = append(ops, o)
-		attrs = append(attrs, e.s.G.Node(id).Attr)
+		attrs = append(attrs, e.session.Graph.Node(id).Attr)
 	}
 	if !checks {
 		return
 	}
-	if len(e.recent) >= 64 {
-		e.recent = append(e.recent[:0], e.recent[1:]...)
+	if len(e.recentWindows) >= 64 {
+		e.recentWindows = append(e.recentWindows[:0], e.recentWindows[1:]...)
 	}
-	e.recent = append(e.recent, ranWindow{sites: append([]uint32(nil), e.w.Program.Sites...), ops: ops, attrs: attrs})
+	e.recentWindows = append(e.recentWindows, ranWindow{sourceLocs: append([]uint32(nil), e.window.Program.SourceLocs...), ops: ops, attrs: attrs})
 }
 
 // takeFault raises a data error found by a kernel that has run.
 func (e *Engine) takeFault() *ir.Error {
-	f, ok, err := e.x.TakeFault()
+	f, ok, err := e.runtime.TakeFault()
 	if err != nil {
 		return e.fail(err)
 	}
 	if !ok {
-		e.recent = e.recent[:0]
+		e.recentWindows = e.recentWindows[:0]
 		return nil
 	}
 	e.stats.faults++
 	x := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", f.Element)
-	for _, r := range e.recent {
-		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree && op.PrimOf(op.PrimID(r.ops[i])).Faults() {
+	for _, r := range e.recentWindows {
+		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree && op.PrimOf(op.PrimID(r.ops[i])).MayFail() {
 			p := op.PrimOf(op.PrimID(r.ops[i]))
 			if p.DataError != nil {
 				x = p.DataError(ir.AttrOf(r.attrs[i]), f.Element)
 			} else {
 				x.Msg = p.Name + ": " + x.Msg
 			}
-			x.Site = r.sites[i]
+			x.SourceLoc = r.sourceLocs[i]
 			break
 		}
 	}
-	e.recent = e.recent[:0]
+	e.recentWindows = e.recentWindows[:0]
 	return x
 }
 
 // netPrefix gives the pending nodes up to the threshold. Those past it, of which there are some when calls come in
 // batches, wait: where a loop's windows are cut must not depend on the batches.
 func (e *Engine) netPrefix() []ir.PendingRef {
-	g := e.s.G
+	g := e.session.Graph
 	limit := uint64(math.MaxUint64)
-	if len(g.Pending) > e.netAt {
-		limit = g.Pending[e.netAt-1].Seq
+	if len(g.Pending) > e.autoFlushAt {
+		limit = g.Pending[e.autoFlushAt-1].Seq
 	}
 	g.CompactPending()
 	n := len(g.Pending)
@@ -349,30 +349,30 @@ func (e *Engine) netPrefix() []ir.PendingRef {
 }
 
 // net is the safety net: it runs a prefix of the pending nodes, cut at the last node
-// recorded at the call site of the first, so that a loop's windows are alike.
-func (e *Engine) net() {
-	g := e.s.G
+// recorded at the source location of the first, so that a loop's windows are alike.
+func (e *Engine) autoFlush() {
+	g := e.session.Graph
 	pending := e.netPrefix()
 	if len(g.Pending) == 0 {
-		e.s.PendingBytes = 0
+		e.session.PendingBytes = 0
 		return
 	}
-	if len(pending) < netNodes*3/4 && e.s.PendingBytes <= e.byteBudget/2 {
-		e.netAt = netNodes
-		if len(g.Pending) > netNodes/2 {
-			e.netAt = len(g.Pending) + netNodes/2
+	if len(pending) < autoFlushNodes*3/4 && e.session.PendingBytes <= e.byteBudget/2 {
+		e.autoFlushAt = autoFlushNodes
+		if len(g.Pending) > autoFlushNodes/2 {
+			e.autoFlushAt = len(g.Pending) + autoFlushNodes/2
 		}
 		return
 	}
 	if e.inBackward > 0 || e.poison != nil || !e.lock.tryAcquire(threadID()) {
-		e.netAt = len(g.Pending) + netNodes/4
+		e.autoFlushAt = len(g.Pending) + autoFlushNodes/4
 		return
 	}
 	defer e.lock.release()
 	cut := len(pending)
-	first := g.Node(pending[0].ID).Site
+	first := g.Node(pending[0].ID).SourceLoc
 	for i := len(pending) - 1; i > 0; i-- {
-		if g.Node(pending[i].ID).Site == first {
+		if g.Node(pending[i].ID).SourceLoc == first {
 			cut = i
 			break
 		}
@@ -386,14 +386,14 @@ func (e *Engine) net() {
 	}
 	last := pending[cut-1].Seq
 	effects := 0
-	for effects < len(e.s.Effects) {
-		ef := &e.s.Effects[effects]
+	for effects < len(e.session.Effects) {
+		ef := &e.session.Effects[effects]
 		if isStore(ef.Kind) && g.Node(ef.Value).Seq > last {
 			break
 		}
 		effects++
 	}
-	if err := e.force(values, effects); err != nil && e.deferred == nil {
-		e.deferred = err
+	if err := e.force(values, effects); err != nil && e.pendingError == nil {
+		e.pendingError = err
 	}
 }

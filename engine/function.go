@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/autograd"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Function describes a node of the graph that autograd shows: what made a tensor.
@@ -13,7 +13,7 @@ type Function struct {
 	ID   uint64 // 0: there is none
 	Name [64]byte
 	// Output is the result that the edge leads to.
-	Output, Site uint32
+	Output, SourceLoc uint32
 }
 
 // heldNode is a step that users of the engine refer to.
@@ -57,8 +57,8 @@ func (e *Engine) EndFunction() {
 func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
 	e.enter()
 	defer e.leave()
-	v, err := e.s.Resolve(h)
-	if err != nil || v.Tape == 0 || !leaf && e.s.T.Node(v.Tape).Kind == autograd.KindLeaf {
+	v, err := e.session.Resolve(h)
+	if err != nil || v.Tape == 0 || !leaf && e.session.Tape.Node(v.Tape).Kind == autograd.KindLeaf {
 		return f, err
 	}
 	return e.hold(v.Tape), nil
@@ -73,7 +73,7 @@ func (e *Engine) NextFunctions(id uint64, out []Function) (n int, err *ir.Error)
 	if h == nil {
 		return 0, ir.Errorf(ir.ErrHandle, "function %d is not held", id)
 	}
-	next := e.s.T.Next(h.edge)
+	next := e.session.Tape.Next(h.edge)
 	if len(next) <= len(out) {
 		for i, edge := range next {
 			out[i] = e.hold(edge)
@@ -86,16 +86,16 @@ func (e *Engine) hold(edge uint32) (f Function) {
 	if edge == 0 {
 		return f
 	}
-	n, k := e.s.T.Node(edge), edge&15
+	n, k := e.session.Tape.Node(edge), edge&15
 	h := e.nodes[n.Seq]
 	if h == nil {
 		h = &heldNode{edge: edge}
 		e.nodes[n.Seq] = h
-		e.s.T.Retain(edge)
+		e.session.Tape.Retain(edge)
 	}
 	h.count++
-	f.ID, f.Output, f.Site = n.Seq, k, n.Site
-	copy(f.Name[:len(f.Name)-1], e.s.T.Name(edge))
+	f.ID, f.Output, f.SourceLoc = n.Seq, k, n.SourceLoc
+	copy(f.Name[:len(f.Name)-1], e.session.Tape.Name(edge))
 	return f
 }
 
@@ -106,7 +106,7 @@ func (e *Engine) ReleaseFunction(id uint64) {
 	if h := e.nodes[id]; h != nil {
 		if h.count--; h.count == 0 {
 			delete(e.nodes, id)
-			e.s.T.Release(h.edge)
+			e.session.Tape.Release(h.edge)
 		}
 	}
 }
@@ -118,20 +118,20 @@ func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 	defer e.leave()
 	var roots []uint32
 	for _, h := range hs {
-		v, err := e.s.Resolve(h)
+		v, err := e.session.Resolve(h)
 		if err != nil {
 			return 0, err
 		}
 		roots = append(roots, v.Tape)
 	}
-	found := e.s.T.Leaves(roots)
+	found := e.session.Tape.Leaves(roots)
 	found = slices.DeleteFunc(found, func(h uint64) bool {
-		_, err := e.s.Handle(h)
+		_, err := e.session.Handle(h)
 		return err != nil
 	})
 	if len(found) <= len(out) {
 		for i, h := range found {
-			e.describe(e.s.Dup(h), &out[i])
+			e.describe(e.session.Dup(h), &out[i])
 		}
 	}
 	return len(found), nil
@@ -143,13 +143,13 @@ func (e *Engine) LeadsOutside(hs []uint64, outside []bool) *ir.Error {
 	defer e.leave()
 	edges := make([]uint32, 0, len(hs))
 	for _, h := range hs {
-		v, err := e.s.Resolve(h)
+		v, err := e.session.Resolve(h)
 		if err != nil {
 			return err
 		}
 		edges = append(edges, v.Tape)
 	}
-	copy(outside, e.s.T.LeadsOutside(edges))
+	copy(outside, e.session.Tape.LeadsOutside(edges))
 	return nil
 }
 
@@ -158,12 +158,12 @@ func (e *Engine) CloseLeaves(hs []uint64) *ir.Error {
 	e.enter()
 	defer e.leave()
 	for _, h := range hs {
-		v, err := e.s.Resolve(h)
+		v, err := e.session.Resolve(h)
 		if err != nil {
 			return err
 		}
 		if v.Tape != 0 {
-			e.s.T.Close(v.Tape)
+			e.session.Tape.Close(v.Tape)
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Meta describes a tensor.
@@ -15,7 +15,7 @@ type Meta struct {
 	Base           uint64
 	Commits, Flags uint64
 	GradFn         string
-	Site           uint32
+	SourceLoc           uint32
 	OnHost         bool
 }
 
@@ -32,22 +32,22 @@ const (
 func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	e.enter()
 	defer e.leave()
-	x, err := e.s.Handle(h)
+	x, err := e.session.Handle(h)
 	if err != nil {
 		return m, err
 	}
-	b := e.s.Base(x.Base)
+	b := e.session.Base(x.Base)
 	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
-	n := e.s.G.Node(b.Value)
+	n := e.session.Graph.Node(b.Value)
 	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset, Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: b.Scheduled,
-		Site: x.Site, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 && (b.Binding == live.SSA || len(e.s.Effects) == 0)}
-	if e.s.RequiresGrad(x) {
+		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 && (b.Binding == lazy.SSA || len(e.session.Effects) == 0)}
+	if e.session.RequiresGrad(x) {
 		m.Flags |= MetaRequiresGrad
 	}
-	if e.s.IsLeaf(x) {
+	if e.session.IsLeaf(x) {
 		m.Flags |= MetaLeaf
 	}
-	if x.Flags&live.FlagRetain != 0 {
+	if x.Flags&lazy.FlagRetain != 0 {
 		m.Flags |= MetaRetainsGrad
 	}
 	if l.Numel != av.Layout.Numel || x.Offset != 0 {
@@ -75,7 +75,7 @@ func (e *Engine) Release(hs []uint64) {
 // Dispose ends what h refers to, even while the engine is busy or poisoned.
 func (e *Engine) Dispose(h uint64) {
 	e.enter()
-	e.s.Dispose(h)
+	e.session.Dispose(h)
 	e.leave()
 }
 
@@ -83,20 +83,20 @@ func (e *Engine) Dispose(h uint64) {
 func (e *Engine) Keep(h uint64) *ir.Error {
 	e.enter()
 	defer e.leave()
-	return e.s.Keep(h)
+	return e.session.Keep(h)
 }
 
 // TidyBegin opens a scope.
 func (e *Engine) TidyBegin() {
 	e.enter()
-	e.s.TidyBegin()
+	e.session.TidyBegin()
 	e.leave()
 }
 
 // TidyEnd closes it; see live.State.TidyEnd.
 func (e *Engine) TidyEnd(returned []uint64) {
 	e.enter()
-	e.s.TidyEnd(returned)
+	e.session.TidyEnd(returned)
 	e.leave()
 }
 
@@ -104,25 +104,25 @@ func (e *Engine) TidyEnd(returned []uint64) {
 func (e *Engine) SetRequiresGrad(h uint64, v bool) *ir.Error {
 	e.enter()
 	defer e.leave()
-	return e.s.SetRequiresGrad(h, v)
+	return e.session.SetRequiresGrad(h, v)
 }
 
 // RetainGrad asks a non-leaf to keep its grad.
 func (e *Engine) RetainGrad(h uint64) *ir.Error {
 	e.enter()
 	defer e.leave()
-	return e.s.RetainGrad(h)
+	return e.session.RetainGrad(h)
 }
 
 // Grad gives a new handle of h's grad.
 func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 	e.enter()
 	defer e.leave()
-	g, err := e.s.Grad(h)
+	g, err := e.session.Grad(h)
 	if err != nil || g == 0 {
 		return false, err
 	}
-	e.describe(e.s.Dup(g), out)
+	e.describe(e.session.Dup(g), out)
 	return true, nil
 }
 
@@ -130,12 +130,12 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 func (e *Engine) SetGrad(h, grad uint64) *ir.Error {
 	e.enter()
 	defer e.leave()
-	return e.s.SetGrad(h, grad)
+	return e.session.SetGrad(h, grad)
 }
 
 // SetData implements tensor.data = src.
 func (e *Engine) SetData(h, src uint64) *ir.Error {
 	e.enter()
 	defer e.leave()
-	return e.s.SetData(h, src)
+	return e.session.SetData(h, src)
 }

@@ -9,19 +9,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	_ "github.com/torchlette/torchlette/engine/op/comp"
-	"github.com/torchlette/torchlette/kernels/interp"
+	_ "github.com/torchlette/torchlette/engine/op/composite"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // rig is an engine on the interpreter device, called the way capi calls it.
 type rig struct {
 	t    *testing.T
 	e    *Engine
-	dev  *interp.Device
-	site uint32
+	dev  *reference.Device
+	sourceLoc uint32
 }
 
 // T is a tensor of a rig.
@@ -30,7 +30,7 @@ type T uint64
 func newRig(t *testing.T) *rig {
 	runtime.LockOSThread() // the execution lock knows callers by their thread
 	t.Cleanup(runtime.UnlockOSThread)
-	r := &rig{t: t, dev: interp.New()}
+	r := &rig{t: t, dev: reference.New()}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return r.dev, nil }})
 	r.e.verify = true
 	return r
@@ -108,7 +108,7 @@ func (r *rig) inplace(full string, args ...any) {
 // ones take their defaults.
 func (r *rig) call(mode uint8, full string, args ...any) ([]T, *ir.Error) {
 	d := op.DefNamed(full)
-	c := Call{Op: d.ID, Mode: mode, Site: r.site}
+	c := Call{Op: d.ID, Mode: mode, SourceLoc: r.sourceLoc}
 	for i := range d.Parsed.Params {
 		p := &d.Parsed.Params[i]
 		var a any

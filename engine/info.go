@@ -5,22 +5,22 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // siteTable interns call sites.
-type siteTable struct {
+type sourceLocTable struct {
 	mu    sync.Mutex
 	byKey map[string]uint32
 	list  []string
 }
 
-// Site interns a call site; 0 is unknown.
-func (e *Engine) Site(file, fn string, line int) uint32 {
+// Site interns a source location; 0 is unknown.
+func (e *Engine) SourceLoc(file, fn string, line int) uint32 {
 	k := file + ":" + strconv.Itoa(line) + " in " + fn
-	t := &e.sites
+	t := &e.sourceLocs
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id, ok := t.byKey[k]; ok {
@@ -36,12 +36,12 @@ func (e *Engine) Site(file, fn string, line int) uint32 {
 }
 
 // SiteString gives "file:line in function".
-func (e *Engine) SiteString(id uint32) string {
-	id = e.profile.site(id)
-	e.sites.mu.Lock()
-	defer e.sites.mu.Unlock()
-	if int(id) < len(e.sites.list) {
-		return e.sites.list[id]
+func (e *Engine) SourceLocString(id uint32) string {
+	id = e.profile.sourceLoc(id)
+	e.sourceLocs.mu.Lock()
+	defer e.sourceLocs.mu.Unlock()
+	if int(id) < len(e.sourceLocs.list) {
+		return e.sourceLocs.list[id]
 	}
 	return ""
 }
@@ -60,7 +60,7 @@ const (
 	ModeAutocastCPU
 	ModeAutocastGPU
 	ModeAllowMutation
-	ModePacking
+	ModeSavedTensorHooks
 	ModeRefuseDraws
 )
 
@@ -80,35 +80,35 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	}
 	switch m {
 	case ModeGrad:
-		return set(&e.s.GradMode)
+		return set(&e.session.GradMode)
 	case ModeInference:
-		return set(&e.s.Inference)
+		return set(&e.session.Inference)
 	case ModeBusyWait:
 		return set(&e.lock.wait)
 	case ModeDeterministic:
-		return set(&e.s.Deterministic)
+		return set(&e.session.Deterministic)
 	case ModeAllowMutation:
-		return set(&e.s.T.AllowMutation)
+		return set(&e.session.Tape.AllowMutation)
 	case ModeRefuseDraws:
-		return set(&e.s.RefuseDraws)
-	case ModePacking:
-		return set(&e.s.T.Packing)
+		return set(&e.session.RefuseDraws)
+	case ModeSavedTensorHooks:
+		return set(&e.session.Tape.Packing)
 	case ModeAutocastCPU, ModeAutocastGPU:
-		to := &e.s.Autocast[m-ModeAutocastCPU]
+		to := &e.session.Autocast[m-ModeAutocastCPU]
 		old = int64(*to)
 		if d := ir.DType(v); v == 0 || v > 0 && (d == ir.F16 || d == ir.BF16) {
 			*to = d
 		}
 	case ModeDefaultDType:
-		old = int64(e.s.Default)
+		old = int64(e.session.Default)
 		if v > 0 && ir.DType(v).IsFloat() {
-			e.s.Default = ir.DType(v)
+			e.session.Default = ir.DType(v)
 		}
 	case ModeDefaultDevice:
 		e.chooseDefault()
-		old = int64(e.s.DefaultDev)
+		old = int64(e.session.DefaultDev)
 		if v >= 0 {
-			e.s.DefaultDev = ir.DeviceID(v)
+			e.session.DefaultDev = ir.DeviceID(v)
 		}
 	}
 	return old
@@ -119,7 +119,7 @@ func (e *Engine) chooseDefault() {
 	if !e.defaultSet {
 		e.defaultSet = true
 		if e.cfg.DefaultDevice != nil {
-			e.s.DefaultDev = e.cfg.DefaultDevice()
+			e.session.DefaultDev = e.cfg.DefaultDevice()
 		}
 	}
 }
@@ -127,14 +127,14 @@ func (e *Engine) chooseDefault() {
 // Seed starts the random generator anew.
 func (e *Engine) Seed(seed int64) {
 	e.enter()
-	e.s.Seed(uint64(seed))
+	e.session.Seed(uint64(seed))
 	e.leave()
 }
 
 // RNGState gives what SetRNGState restores.
 func (e *Engine) RNGState() (v [4]uint64) {
 	e.enter()
-	v = e.s.RNGState()
+	v = e.session.RNGState()
 	e.leave()
 	return v
 }
@@ -142,7 +142,7 @@ func (e *Engine) RNGState() (v [4]uint64) {
 // SetRNGState restores a state.
 func (e *Engine) SetRNGState(v [4]uint64) {
 	e.enter()
-	e.s.SetRNGState(v)
+	e.session.SetRNGState(v)
 	e.leave()
 }
 
@@ -201,7 +201,7 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 
 func (e *Engine) memoryStats() map[string]map[string]int64 {
 	out := map[string]map[string]int64{}
-	for _, pl := range e.x.Places {
+	for _, pl := range e.runtime.Devices {
 		p := pl.Pool
 		out[pl.Dev.Caps().Name] = map[string]int64{"live_bytes": p.Live, "pool_bytes": p.Pooled, "peak_bytes": p.Peak, "live_buffers": int64(p.Count),
 			"pool_hits": p.Hits, "pool_misses": p.Misses}
@@ -211,12 +211,12 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 
 func (e *Engine) counts() map[string]int64 {
 	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
-		"nodes_recorded": int64(e.s.Recorded), "rules_recalled": e.s.Recalled(), "calls_promised": e.promises.kept, "nodes_executed": e.stats.executed, "kernels_run": e.x.Kernels, "bytes_written": e.x.Bytes,
-		"live_handles": int64(e.s.LiveHandles), "live_bases": int64(e.s.LiveBases), "live_nodes": int64(e.s.G.Live()), "tape_nodes": int64(e.s.T.Live()),
-		"live_storages": int64(e.x.LiveStorages), "effects_logged": int64(e.s.Token()), "effects_pending": int64(len(e.s.Effects)), "nodes_pending": int64(len(e.s.G.Pending)),
-		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.s.Epoch), "faults": e.stats.faults,
+		"nodes_recorded": int64(e.session.Recorded), "rules_recalled": e.session.Replayed(), "calls_deferred": e.deferredCalls.replayed, "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels, "bytes_written": e.runtime.Bytes,
+		"live_handles": int64(e.session.LiveHandles), "live_bases": int64(e.session.LiveBases), "live_nodes": int64(e.session.Graph.Live()), "tape_nodes": int64(e.session.Tape.Live()),
+		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.Token()), "effects_pending": int64(len(e.session.Effects)), "nodes_pending": int64(len(e.session.Graph.Pending)),
+		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.session.Epoch), "faults": e.stats.faults,
 		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0, "pool_bytes": 0}
-	for _, pl := range e.x.Places {
+	for _, pl := range e.runtime.Devices {
 		p := pl.Pool
 		m["live_buffers"] += int64(p.Count)
 		m["live_bytes"] += p.Live
@@ -232,9 +232,9 @@ func (e *Engine) counts() map[string]int64 {
 // leaks lists the live handles by the line that made them.
 func (e *Engine) leaks() map[string]int {
 	out := map[string]int{}
-	e.s.EachHandle(func(_ uint64, h *live.Handle) {
-		if h.Flags&live.FlagInternal == 0 {
-			out[e.SiteString(h.Site)]++
+	e.session.EachHandle(func(_ uint64, h *lazy.Handle) {
+		if h.Flags&lazy.FlagInternal == 0 {
+			out[e.SourceLocString(h.SourceLoc)]++
 		}
 	})
 	return out
@@ -260,12 +260,12 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 		if x != nil || n < 0 {
 			return bad()
 		}
-		for _, pl := range e.x.Places {
+		for _, pl := range e.runtime.Devices {
 			pl.Pool.Limit = n
 		}
-		e.x.Limit = n
+		e.runtime.Limit = n
 	case "reset_peak":
-		for _, pl := range e.x.Places {
+		for _, pl := range e.runtime.Devices {
 			pl.Pool.ResetPeak()
 		}
 	case "clear_plans":
@@ -306,13 +306,13 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 func (e *Engine) Reset() *ir.Error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, pl := range e.x.Places {
+	for _, pl := range e.runtime.Devices {
 		pl.Dev.Close()
 	}
-	old := e.s
+	old := e.session
 	e.start()
-	e.s.Outdate(old)
-	e.s.T.Continue(old.T)
+	e.session.Outdate(old)
+	e.session.Tape.Continue(old.Tape)
 	e.label = nil
 	return nil
 }

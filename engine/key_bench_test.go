@@ -3,15 +3,15 @@ package engine
 import (
 	"testing"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/interp"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // window records 1,400 nodes of one or two operands, views, numbers and stores, and gives what to collect.
 func window(b *testing.B) (e *Engine, values []uint32, effects int) {
-	dev := interp.New()
+	dev := reference.New()
 	e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
 	var x Out
 	if err := e.FromData(ir.F32, 0, []int64{4, 4}, make([]byte, 64), false, 0, &x); err != nil {
@@ -38,12 +38,12 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 			e.Release([]uint64{v, m, s})
 		}
 	}
-	hd, err := e.s.Handle(h)
+	hd, err := e.session.Handle(h)
 	if err != nil {
 		b.Fatal(err)
 	}
-	values, effects = []uint32{e.s.Base(hd.Base).Value}, len(e.s.Effects)
-	if !e.w.Collect(values, effects) {
+	values, effects = []uint32{e.session.Base(hd.Base).Value}, len(e.session.Effects)
+	if !e.window.Collect(values, effects) {
 		b.Fatal("nothing to run")
 	}
 	return e, values, effects
@@ -53,18 +53,18 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 // the plan.
 func BenchmarkWindowKey(b *testing.B) {
 	e, values, effects := window(b)
-	nodes := len(e.w.Nodes)
+	nodes := len(e.window.Nodes)
 	if _, err := e.build(); err != nil {
 		b.Fatal(err)
 	}
-	e.w.Clear()
+	e.window.Clear()
 	b.ReportAllocs()
 	for b.Loop() {
-		e.w.Collect(values, effects)
-		if e.cache.Find(&e.w.Program) == nil {
+		e.window.Collect(values, effects)
+		if e.cache.Find(&e.window.Program) == nil {
 			b.Fatal("no plan")
 		}
-		e.w.Clear()
+		e.window.Clear()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
 }
@@ -78,5 +78,5 @@ func BenchmarkBuildPlan(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.w.Nodes)), "ns/node")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.window.Nodes)), "ns/node")
 }

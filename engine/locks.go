@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // execLock serialises what runs work: one owner thread, nested entry counted.

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/interp"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/reference"
 )
 
 // Tests that ci/ablate names: each fails when its mechanism is switched off.
@@ -82,7 +82,7 @@ func TestNumbersAreNotInTheKey(t *testing.T) {
 // fenced notes which submission used each buffer last, and complains about a buffer
 // that is freed while that submission is in flight.
 type fenced struct {
-	*interp.Device
+	*reference.Device
 	last  map[device.Buffer]device.Fence
 	early int
 }
@@ -103,7 +103,7 @@ func (f *fenced) Free(b device.Buffer) {
 }
 
 func TestNoBufferIsFreedBeforeItsFence(t *testing.T) {
-	d := &fenced{Device: interp.New(), last: map[device.Buffer]device.Fence{}}
+	d := &fenced{Device: reference.New(), last: map[device.Buffer]device.Fence{}}
 	d.Lag = true
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
@@ -127,7 +127,7 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 	y := r.do("add", x, 1.0)
 	r.e.mu.Lock() // a call is under way, as when Python collects garbage inside one
 	r.e.Release([]uint64{uint64(y)})
-	held := r.e.s.LiveHandles
+	held := r.e.session.LiveHandles
 	r.e.mu.Unlock()
 	assert.Equal(t, 2, held, "the finalizer changes nothing while the engine is locked")
 	r.drop(x)
@@ -137,8 +137,8 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 
 // noting keeps the kernels of the steps it is given.
 type noting struct {
-	*interp.Device
-	kernels map[kir.LaunchOp]int
+	*reference.Device
+	kernels map[launch.LaunchOp]int
 }
 
 func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
@@ -149,7 +149,7 @@ func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
 }
 
 func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
-	d := &noting{interp.New(), map[kir.LaunchOp]int{}}
+	d := &noting{reference.New(), map[launch.LaunchOp]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x, w := r.floats(nil, 1, 2), r.floats(nil, 1.5, 0.5)
@@ -175,7 +175,7 @@ func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
 }
 
 func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
-	d := &noting{interp.New(), map[kir.LaunchOp]int{}}
+	d := &noting{reference.New(), map[launch.LaunchOp]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x := r.floats([]int64{3, 2}, 1, 2, 3, 4, 5, 6)

@@ -1,10 +1,10 @@
 package engine
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // storeInPlace ends an in-place call: each result is stored through its operand.
@@ -30,7 +30,7 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 		return 0, nil
 	}
 	e.describe(c.In[targets[0]], &outs[0])
-	outs[0].Flags |= OutSame
+	outs[0].Flags |= OutIsInput
 	return 1, nil
 }
 
@@ -39,13 +39,13 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.args.In[t]
 	name := d.Parsed.Name
 	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset && (named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
-		return e.s.SelfCopy(c.In[t])
+		return e.session.SelfCopy(c.In[t])
 	}
 	if !sameShape(v.Shape(), self.Shape()) {
 		if !expandable(v.Shape(), self.Shape()) {
 			return ir.Errorf(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
 		}
-		v = prim.Expand(e.s, v, self.Shape())
+		v = prim.Expand(e.session, v, self.Shape())
 	}
 	if err := castable(d, v.DType(), self.DType()); err != nil && name != "copy_" && !d.InPlaceOnly {
 		return err
@@ -54,20 +54,20 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		return err
 	}
 	if v.Device() != self.Device() {
-		v = toDevice(e.s, v, self.Device())
+		v = toDevice(e.session, v, self.Device())
 	}
 	if v.DType() != self.DType() {
-		v = prim.Cast(e.s, v, self.DType())
+		v = prim.Cast(e.session, v, self.DType())
 	}
-	if name == "copy_" && e.s.NeedsGrad(self) && e.s.NeedsGrad(v) {
+	if name == "copy_" && e.session.NeedsGrad(self) && e.session.NeedsGrad(v) {
 		// The history that is written over is walked all the same, with zeros.
-		v = prim.StridedScatter(e.s, prim.Contiguous(e.s, self), v, ir.DenseLayout(self.Shape()), 0)
+		v = prim.StridedScatter(e.session, prim.Contiguous(e.session, self), v, ir.DenseLayout(self.Shape()), 0)
 	}
 	if v.Base != 0 && v.Tape != 0 {
 		// The operand itself (copy_): its history is not the target's.
-		v = e.s.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
+		v = e.session.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
-	return e.s.StoreThrough(c.In[t], v, prim.StridedScatter)
+	return e.session.StoreThrough(c.In[t], v, prim.StridedScatter)
 }
 
 // named reports that another operand is the very tensor t: an alias does not count.
@@ -81,7 +81,7 @@ func named(in []uint64, t int) bool {
 }
 
 // toDevice records a transfer of a dense value.
-func toDevice(s *live.State, v op.Val, dev ir.DeviceID) op.Val {
+func toDevice(s *lazy.Session, v op.Val, dev ir.DeviceID) op.Val {
 	return prim.ToDevice(s, prim.Contiguous(s, v), dev)
 }
 
@@ -155,55 +155,55 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 		return 0, ir.Errorf(ir.ErrType, "%s: out: got %d tensors, want %d", d.Parsed.Name, len(c.Outs), len(vals))
 	}
 	for i, o := range c.Outs {
-		h, err := e.s.Handle(o)
+		h, err := e.session.Handle(o)
 		if err != nil {
 			return 0, err
 		}
 		for k := range e.args.In {
-			if e.s.GradMode && e.args.In[k].Tape != 0 {
+			if e.session.GradMode && e.args.In[k].Tape != 0 {
 				return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", d.Parsed.Name)
 			}
 		}
-		dt := ir.AvalOf(e.s.Base(h.Base).Aval).DType
+		dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType
 		if err := castable(d, vals[i].DType(), dt); err != nil {
 			return 0, err
 		}
 		v := vals[i]
 		if v.DType() != dt {
-			v = prim.Cast(e.s, v, dt)
+			v = prim.Cast(e.session, v, dt)
 		}
 		if !sameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
 			// A resize gives the handle new storage of the result's shape, as PyTorch's does.
 			v.Base = 0
-			v = prim.Contiguous(e.s, v)
+			v = prim.Contiguous(e.session, v)
 			if v.Base != 0 || !v.L().Dense || v.Offset != 0 {
-				v = prim.Copy(e.s, v)
+				v = prim.Copy(e.session, v)
 			}
 			if err := e.resize(o, v); err != nil {
 				return 0, err
 			}
 		} else {
-			to, err := e.s.Resolve(o)
+			to, err := e.session.Resolve(o)
 			if err != nil {
 				return 0, err
 			}
 			if err := overlapping(to, e.args.In, -1); err != nil {
 				return 0, err
 			}
-			if err := e.s.StoreThrough(o, v, prim.StridedScatter); err != nil {
+			if err := e.session.StoreThrough(o, v, prim.StridedScatter); err != nil {
 				return 0, err
 			}
 		}
 		e.describe(o, &outs[i])
-		outs[i].Flags |= OutSame
+		outs[i].Flags |= OutIsInput
 	}
 	return len(vals), nil
 }
 
 // resize makes handle hd an owner of a new base that holds v.
 func (e *Engine) resize(hd uint64, v op.Val) *ir.Error {
-	n := e.s.Wrap(&v, nil)
-	err := e.s.SetData(hd, n)
-	e.s.Release(n)
+	n := e.session.Wrap(&v, nil)
+	err := e.session.SetData(hd, n)
+	e.session.Release(n)
 	return err
 }

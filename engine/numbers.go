@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Modes of Numbers.
@@ -26,7 +26,7 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
 	}
 	for i, hd := range hs {
-		h, err := e.s.Handle(hd)
+		h, err := e.session.Handle(hd)
 		if err != nil {
 			return i, err
 		}
@@ -52,33 +52,33 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 }
 
 // hostNumber reports a floating tensor of one element that is computed and lies in host memory.
-func (e *Engine) hostNumber(h *live.Handle) bool {
-	b := e.s.Base(h.Base)
-	av, n := ir.AvalOf(b.Aval), e.s.G.Node(b.Value)
+func (e *Engine) hostNumber(h *lazy.Handle) bool {
+	b := e.session.Base(h.Base)
+	av, n := ir.AvalOf(b.Aval), e.session.Graph.Node(b.Value)
 	one := av.Layout.Numel == 1 && ir.LayoutOf(h.Layout).Numel == 1
 	return one && (av.DType == ir.F32 || av.DType == ir.F64) && av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0
 }
 
 // ownsNumber reports that only the base of h, and the loc it is bound to, hold its version, and that h requires no gradient.
-func (e *Engine) ownsNumber(h *live.Handle) bool {
-	b := e.s.Base(h.Base)
-	n, holds := e.s.G.Node(b.Value), int32(1)
-	if b.Binding != live.SSA {
-		if e.s.Loc(b.Loc).Committed != b.Value || b.Committed != b.Scheduled {
+func (e *Engine) ownsNumber(h *lazy.Handle) bool {
+	b := e.session.Base(h.Base)
+	n, holds := e.session.Graph.Node(b.Value), int32(1)
+	if b.Binding != lazy.SSA {
+		if e.session.Loc(b.Loc).Committed != b.Value || b.Committed != b.Scheduled {
 			return false
 		}
 		holds = 2
 	}
-	return n.Refs == holds && e.x.Storage(n.Store).Refs == 1 && !e.s.RequiresGrad(h)
+	return n.Refs == holds && e.runtime.Storage(n.Store).Refs == 1 && !e.session.RequiresGrad(h)
 }
 
 // readNumber reads the number of h from its buffer.
-func (e *Engine) readNumber(h *live.Handle) (float64, *ir.Error) {
-	b := e.s.Base(h.Base)
+func (e *Engine) readNumber(h *lazy.Handle) (float64, *ir.Error) {
+	b := e.session.Base(h.Base)
 	dt := ir.AvalOf(b.Aval).DType
-	s := e.x.Storage(e.s.G.Node(b.Value).Store)
+	s := e.runtime.Storage(e.session.Graph.Node(b.Value).Store)
 	word := e.word[:dt.Size()]
-	if err := e.x.Places[s.Dev].Dev.Read(s.Buf, dt, 0, word); err != nil {
+	if err := e.runtime.Devices[s.Dev].Dev.Read(s.Buf, dt, 0, word); err != nil {
 		return 0, e.fail(err)
 	}
 	if dt == ir.F32 {
@@ -88,24 +88,24 @@ func (e *Engine) readNumber(h *live.Handle) (float64, *ir.Error) {
 }
 
 // writeNumber writes v to the buffer of h, as a committed version.
-func (e *Engine) writeNumber(h *live.Handle, v float64) *ir.Error {
-	b := e.s.Base(h.Base)
+func (e *Engine) writeNumber(h *lazy.Handle, v float64) *ir.Error {
+	b := e.session.Base(h.Base)
 	dt := ir.AvalOf(b.Aval).DType
-	s := e.x.Storage(e.s.G.Node(b.Value).Store)
+	s := e.runtime.Storage(e.session.Graph.Node(b.Value).Store)
 	word := e.word[:dt.Size()]
 	if dt == ir.F32 {
 		binary.LittleEndian.PutUint32(word, math.Float32bits(float32(v)))
 	} else {
 		binary.LittleEndian.PutUint64(word, math.Float64bits(v))
 	}
-	if err := e.x.Places[s.Dev].Dev.Upload(s.Buf, dt, 0, word); err != nil {
+	if err := e.runtime.Devices[s.Dev].Dev.Upload(s.Buf, dt, 0, word); err != nil {
 		return e.fail(err)
 	}
 	s.Version++
 	b.Scheduled++
 	b.Committed++
-	if b.Binding != live.SSA {
-		l := e.s.Loc(b.Loc)
+	if b.Binding != lazy.SSA {
+		l := e.session.Loc(b.Loc)
 		l.Version++
 		l.Logical++
 	}

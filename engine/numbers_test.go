@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // numbers calls Numbers for all of hs and wants that many done.

@@ -3,12 +3,12 @@ package engine
 import (
 	"sync"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // profile keeps what was timed, and under which names it was recorded. While profiling,
-// a node's site stands for a call site together with the scope it was recorded in.
+// a node's site stands for a source location together with the scope it was recorded in.
 type profile struct {
 	scopes []string // by number; 0 is none
 	byName map[string]uint32
@@ -22,7 +22,7 @@ type profile struct {
 
 // place is where an operation was recorded.
 type place struct {
-	site, scope uint32
+	sourceLoc, scope uint32
 	backward    bool
 }
 
@@ -36,7 +36,7 @@ type profileEvent struct {
 	Device   string `json:"device"`
 	Scope    string `json:"scope"`
 	Backward bool   `json:"backward"`
-	Site     string `json:"site"`
+	SourceLoc     string `json:"site"`
 	Start    int64  `json:"start_ns"` // of the Unix epoch
 	Duration int64  `json:"duration_ns"`
 	Flops    int64  `json:"flops"`
@@ -58,11 +58,11 @@ func (p *profile) enter(name string) {
 }
 
 // forward gives the site number of an operation called at site.
-func (p *profile) forward(site uint32) uint32 { return p.at(place{site: site, scope: p.scope}) }
+func (p *profile) forward(sourceLoc uint32) uint32 { return p.at(place{sourceLoc: sourceLoc, scope: p.scope}) }
 
 // backward gives the site number of the gradient of an operation recorded at site.
-func (p *profile) backward(site uint32) uint32 {
-	q := p.place(site)
+func (p *profile) backward(sourceLoc uint32) uint32 {
+	q := p.place(sourceLoc)
 	q.backward = true
 	return p.at(q)
 }
@@ -82,21 +82,21 @@ func (p *profile) at(q place) uint32 {
 	return id
 }
 
-func (p *profile) place(site uint32) place {
-	if site&placed != 0 {
+func (p *profile) place(sourceLoc uint32) place {
+	if sourceLoc&placed != 0 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.places[site&^placed]
+		return p.places[sourceLoc&^placed]
 	}
-	return place{site: site}
+	return place{sourceLoc: sourceLoc}
 }
 
-// site is the call site that a site number stands for.
-func (p *profile) site(id uint32) uint32 { return p.place(id).site }
+// site is the source location that a site number stands for.
+func (p *profile) sourceLoc(id uint32) uint32 { return p.place(id).sourceLoc }
 
 // setProfiling starts or ends timing; what was recorded before belongs to neither.
 func (e *Engine) setProfiling(on bool) {
-	e.x.SetProfiling(on)
+	e.runtime.SetProfiling(on)
 	if on {
 		e.profile.events = nil
 	}
@@ -104,25 +104,25 @@ func (e *Engine) setProfiling(on bool) {
 
 // noteTimings gives the steps of the window that ran their names.
 func (e *Engine) noteTimings() {
-	if len(e.x.Timings) == 0 {
+	if len(e.runtime.Timings) == 0 {
 		return
 	}
 	p := &e.profile
-	for _, t := range e.x.Timings {
+	for _, t := range e.runtime.Timings {
 		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration), Flops: t.Flops, Bytes: t.Bytes}
-		if i := int(t.Event) - 1; i >= 0 && i < len(e.w.Nodes) {
-			if n := e.s.G.Node(e.w.Nodes[i]); n.Op < ir.OpProj {
-				ev.Op = op.PrimOf(op.PrimID(n.Op)).Called(ir.AttrOf(n.Attr))
+		if i := int(t.Event) - 1; i >= 0 && i < len(e.window.Nodes) {
+			if n := e.session.Graph.Node(e.window.Nodes[i]); n.Op < ir.OpProj {
+				ev.Op = op.PrimOf(op.PrimID(n.Op)).NameFor(ir.AttrOf(n.Attr))
 			}
-			q := p.place(e.w.Program.Sites[i])
-			ev.Site, ev.Backward = e.SiteString(q.site), q.backward
+			q := p.place(e.window.Program.SourceLocs[i])
+			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward
 			if q.scope != 0 {
 				ev.Scope = p.scopes[q.scope]
 			}
 		}
 		p.events = append(p.events, ev)
 	}
-	e.x.Timings = e.x.Timings[:0]
+	e.runtime.Timings = e.runtime.Timings[:0]
 }
 
 // takeProfile gives and forgets the events.

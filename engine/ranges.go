@@ -6,9 +6,9 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // A tensor of integers from the host has known elements until a window writes to its storage. A primitive that
@@ -40,7 +40,7 @@ func (e *Engine) noteUpload(store uint32, av *ir.Aval, data []byte) {
 	}
 	u := &uploaded{}
 	u.lo, u.hi = extent(av.DType, data, av.Layout, 0)
-	if _, ok := e.x.Storage(store).Buf.(device.Mapped); !ok && len(data) <= maxKept {
+	if _, ok := e.runtime.Storage(store).Buf.(device.Mapped); !ok && len(data) <= maxKept {
 		u.data = slices.Clone(data)
 	}
 	e.uploads[store] = u
@@ -48,12 +48,12 @@ func (e *Engine) noteUpload(store uint32, av *ir.Aval, data []byte) {
 
 // indexRange implements live.State.IndexRange.
 func (e *Engine) indexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
-	n := e.s.G.Node(v.Value)
+	n := e.session.Graph.Node(v.Value)
 	if n.Op != ir.OpLeaf {
 		return 0, 0, false
 	}
 	u := e.uploads[n.Store]
-	if u == nil || e.x.Storage(n.Store).Version > 0 {
+	if u == nil || e.runtime.Storage(n.Store).Version > 0 {
 		return 0, 0, false // in-place results go on in the storage of an upload
 	}
 	l, av := v.L(), ir.AvalOf(n.Aval)
@@ -69,7 +69,7 @@ func (e *Engine) indexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
 		}
 	}
 	data := u.data
-	if b, ok := e.x.Storage(n.Store).Buf.(device.Mapped); ok {
+	if b, ok := e.runtime.Storage(n.Store).Buf.(device.Mapped); ok {
 		data = unsafe.Slice((*byte)(b.Pointer()), av.Bytes())
 	}
 	if data == nil {

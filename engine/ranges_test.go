@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // uploaded64 makes an int64 tensor.
@@ -35,7 +35,7 @@ func (r *rig) take(index T) ([]float32, *ir.Error) {
 func TestViewOfUploadIsCheckedByItsOwnElements(t *testing.T) {
 	r := newRig(t)
 	p := r.uploaded64([]int64{3, 2}, 1, 77, 2, 80, -3, 9)
-	for range 3 { // by the rule, by the rule as it is watched, and by its recipe
+	for range 3 { // by the rule, by the rule as it is watched, and by its cached trace
 		for offset, want := range map[int][]float32{0: {1, 2}, 2: {2}, 5: {9}} {
 			got, err := r.take(r.view(p, []int64{int64(len(want))}, []int64{2}, offset))
 			require.Nil(t, err)

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/engine/live"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Realize computes the values of tensors in one window and waits until the devices are done. It reports pending when
@@ -40,11 +40,11 @@ func (e *Engine) Realize(hs []uint64, slice time.Duration) (pending bool, err *i
 // async reports a tensor on a device that runs behind: to wait for it takes time.
 func (e *Engine) async(hs []uint64) bool {
 	return slices.ContainsFunc(hs, func(h uint64) bool {
-		hv, err := e.s.Handle(h)
+		hv, err := e.session.Handle(h)
 		if err != nil {
 			return false
 		}
-		pl := e.x.Places[ir.AvalOf(e.s.Base(hv.Base).Aval).Device]
+		pl := e.runtime.Devices[ir.AvalOf(e.session.Base(hv.Base).Aval).Device]
 		return pl != nil && pl.Dev.Caps().Async
 	})
 }
@@ -57,16 +57,16 @@ func (e *Engine) realize(hs []uint64) (err *ir.Error) {
 	var all, pending []uint32
 	effects := 0
 	for _, h := range hs {
-		v, err := e.s.Resolve(h)
+		v, err := e.session.Resolve(h)
 		if err != nil {
 			return err
 		}
 		all = append(all, v.Value)
-		if e.s.G.Node(v.Value).Op != ir.OpLeaf {
+		if e.session.Graph.Node(v.Value).Op != ir.OpLeaf {
 			pending = append(pending, v.Value)
 		}
-		if e.s.Base(v.Base).Binding != live.SSA {
-			effects = len(e.s.Effects)
+		if e.session.Base(v.Base).Binding != lazy.SSA {
+			effects = len(e.session.Effects)
 		}
 	}
 	if len(pending) > 0 || effects > 0 {
@@ -75,12 +75,12 @@ func (e *Engine) realize(hs []uint64) (err *ir.Error) {
 		}
 	}
 	for _, v := range all {
-		if n := e.s.G.Node(v); n.Store == 0 {
-			return &ir.Error{Code: ir.ErrValueLost, Site: n.Site, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+		if n := e.session.Graph.Node(v); n.Store == 0 {
+			return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
 		}
 	}
 	if e.async(hs) {
-		if x := e.x.Wait(nil); x != nil {
+		if x := e.runtime.Wait(nil); x != nil {
 			return e.fail(x)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // realize waits as capi does.
@@ -43,9 +43,9 @@ func TestRealizeRunsWrites(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2, 3, 4)
 	r.inplace("mul", r.view(x, []int64{2}, []int64{2}, 1), 10.0)
-	require.NotEmpty(t, r.e.s.Effects)
+	require.NotEmpty(t, r.e.session.Effects)
 	require.Nil(t, r.realize(x))
-	require.Empty(t, r.e.s.Effects)
+	require.Empty(t, r.e.session.Effects)
 	require.Equal(t, []float32{1, 20, 3, 40}, r.read(x))
 }
 

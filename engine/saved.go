@@ -2,23 +2,23 @@ package engine
 
 import (
 	"github.com/torchlette/torchlette/engine/autograd"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // NextPack gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that there
 // is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
-func (e *Engine) NextPack(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
+func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
 	e.enter()
 	defer e.leave()
 	defer catch(&err)
-	v, compact, ok := e.s.T.NextPack(e.nextID + 1)
+	v, compact, ok := e.session.Tape.NextPackHook(e.nextID + 1)
 	if !ok {
 		return 0, -1, nil
 	}
 	e.nextID++
-	defer e.s.G.Release(v.Value)
+	defer e.session.Graph.Release(v.Value)
 	for i, h := range handles {
-		x, err := e.s.Resolve(h)
+		x, err := e.session.Resolve(h)
 		if err != nil || v.Base == 0 || x.Value != v.Value || x.Base != v.Base || x.Offset != v.Offset || x.Tape != v.Tape && x.Tape != compact.Tape {
 			continue
 		}
@@ -26,14 +26,14 @@ func (e *Engine) NextPack(handles []uint64, out *Out) (id uint64, operand int, e
 			return e.nextID, i, nil
 		}
 	}
-	e.describe(e.s.Wrap(&compact, nil), out)
+	e.describe(e.session.Wrap(&compact, nil), out)
 	return e.nextID, -1, nil
 }
 
 // SkipPacks lets the saved values that wait for a hook stay where they are.
-func (e *Engine) SkipPacks() {
+func (e *Engine) SkipPackHooks() {
 	e.enter()
-	e.s.T.SkipPacks()
+	e.session.Tape.SkipPackHooks()
 	e.leave()
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 	if h == nil {
 		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
 	}
-	state, name, hook := e.s.T.SavedValue(h.edge, i)
+	state, name, hook := e.session.Tape.SavedValue(h.edge, i)
 	info.State, info.Hook = uint32(state), hook
 	copy(info.Name[:len(info.Name)-1], name)
 	if state != autograd.SavedHeld {
@@ -69,32 +69,32 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 	}
 	switch action {
 	case SavedRead:
-		v, err := e.s.T.ReadSaved(h.edge, i)
+		v, err := e.session.Tape.ReadSaved(h.edge, i)
 		if err != nil {
 			return asError(err)
 		}
-		e.describe(e.s.Wrap(&v, nil), out)
+		e.describe(e.session.Wrap(&v, nil), out)
 	case SavedPack:
-		e.s.T.Repack(h.edge, i)
+		e.session.Tape.Repack(h.edge, i)
 	}
 	return nil
 }
 
 // Graft makes a tensor with the values of h and the history of saved value i of function id, or, with i below 0, of its
 // result -1-i.
-func (e *Engine) Graft(h, id uint64, i int, out *Out) (err *ir.Error) {
+func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
 	e.enter()
 	defer e.leave()
 	defer catch(&err)
 	n := e.nodes[id]
-	v, err := e.s.Resolve(h)
+	v, err := e.session.Resolve(h)
 	if err != nil {
 		return err
 	}
 	if n == nil {
 		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
 	}
-	v.Base, v.Tape = 0, e.s.T.HistoryOf(n.edge, i)
-	e.describe(e.s.Wrap(&v, nil), out)
+	v.Base, v.Tape = 0, e.session.Tape.HistoryOf(n.edge, i)
+	e.describe(e.session.Wrap(&v, nil), out)
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Options choose and shape a device. The zero value takes the best real GPU.

@@ -6,9 +6,10 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -16,7 +17,7 @@ import (
 type pipeline struct {
 	Pipeline
 	module *wgsl.Module
-	proc   *kir.Proc
+	proc   *gpuir.Program
 	name   string
 	words  int // size of the parameter block, in words
 }
@@ -59,18 +60,18 @@ type program struct {
 // Bufs and Params are then those of [kir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
-	code     code          // nil where it is no dispatch
-	move     move          // of such a step
-	buffers  []kir.Buf     // what Op declares
-	params   []kir.Param   // likewise
-	checks   bool          // it may write the error word
-	index    int           // in the list given to Build
-	indices  []int         // likewise of the members
-	variants [2]variantKey // of the forms
-	groups   uint64        // workgroups of form 0, before merging
-	members  []device.Step // that were merged, nil for one step
-	shared   []bool        // by buffer of the kernel: the members have one slot there
-	ends     [2][]uint64   // of the forms: workgroups of the members up to each
+	code     code           // nil where it is no dispatch
+	move     move           // of such a step
+	buffers  []loopir.Buf   // what Op declares
+	params   []loopir.Param // likewise
+	checks   bool           // it may write the error word
+	index    int            // in the list given to Build
+	indices  []int          // likewise of the members
+	variants [2]variantKey  // of the forms
+	groups   uint64         // workgroups of form 0, before merging
+	members  []device.Step  // that were merged, nil for one step
+	shared   []bool         // by buffer of the kernel: the members have one slot there
+	ends     [2][]uint64    // of the forms: workgroups of the members up to each
 	record   int
 	forms    [2]*pipeline // aligned: run-time offsets are multiples of four; and not
 	form     int
@@ -179,10 +180,10 @@ func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) 
 }
 
 // prepareForms decides the forms of s and gives the programs of the first.
-func (d *Device) prepareForms(s *step) ([]*kir.Proc, error) {
+func (d *Device) prepareForms(s *step) ([]*gpuir.Program, error) {
 	params, unaligned := s.Constants(), s.Constants()
 	for i, q := range s.Params {
-		if q.Varies() && s.params[i].Kind == kir.Offset {
+		if q.Varies() && s.params[i].Kind == loopir.Offset {
 			s.offsets = append(s.offsets, q)
 			unaligned[i] |= 1
 		}
@@ -203,13 +204,13 @@ func (d *Device) prepareForms(s *step) ([]*kir.Proc, error) {
 }
 
 // workgroups is the number of them in a launch of proc.
-func workgroups(proc *kir.Proc, params []uint64) uint64 {
+func workgroups(proc *gpuir.Program, params []uint64) uint64 {
 	g := proc.Grid(params)
 	return uint64(g[0]) * uint64(g[1]) * uint64(g[2])
 }
 
 // writes reports that a step writes its buffer b.
-func (s *step) writes(b int) bool { return s.buffers[b].Access != kir.Read }
+func (s *step) writes(b int) bool { return s.buffers[b].Access != loopir.Read }
 
 // packed gives the values that Pack takes for form f.
 func (s *step) packed(f int) []uint64 { return append(s.Constants(), s.ends[f]...) }
@@ -270,7 +271,7 @@ func (d *Device) needScratch(i int, bytes int64) error {
 }
 
 // programs generates the programs of a form of s, one a pass.
-func (d *Device) programs(s *step, key variantKey) ([]*kir.Proc, error) {
+func (d *Device) programs(s *step, key variantKey) ([]*gpuir.Program, error) {
 	key.pass = 0
 	if list := d.procs[key]; list != nil {
 		return list, nil
@@ -300,7 +301,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 		for i := range s.members {
 			params = append(params, s.members[i].Constants())
 		}
-		s.ends[f] = kir.MergedEnds(proc, params)
+		s.ends[f] = gpuir.MergedEnds(proc, params)
 		key.members = len(s.members)
 		for b, one := range s.shared {
 			if one {
@@ -318,7 +319,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 		return p, nil
 	}
 	if len(s.members) > 0 {
-		proc = kir.Merge(proc, len(s.members), s.shared)
+		proc = gpuir.Merge(proc, len(s.members), s.shared)
 	}
 	p, err := d.pipelineOf(proc.Name, proc)
 	if err != nil {
@@ -329,7 +330,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 }
 
 // pipelineOf prints and compiles proc, once per text.
-func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
+func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error) {
 	m, err := d.print(name, proc)
 	if err != nil {
 		return nil, err
@@ -379,7 +380,7 @@ func (d *Device) pipelineOf(name string, proc *kir.Proc) (*pipeline, error) {
 }
 
 // print takes immediates when the parameters fit them.
-func (d *Device) print(name string, proc *kir.Proc) (*wgsl.Module, error) {
+func (d *Device) print(name string, proc *gpuir.Program) (*wgsl.Module, error) {
 	m, err := wgsl.Print(proc, d.wgsl)
 	if err == nil && m.Immediates && m.ParamBytes() > d.limits.MaxImmediateBytes {
 		o := d.wgsl

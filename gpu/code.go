@@ -1,20 +1,22 @@
 package gpu
 
 import (
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // Generator is a launch of a kind that this package does not know: it brings its own code for GPUs.
 type Generator interface {
-	kir.LaunchOp
+	launch.LaunchOp
 	// GPUOptions decides the form of the program for these parameters, without what varies from run to run but for
 	// the lowest bit of an offset: 1 where it may be no multiple of four. Forms are compared with ==.
-	GPUOptions(params []uint64, caps tile.Caps) any
+	GPUOptions(params []uint64, caps gpucode.Caps) any
 	// GPUProgram makes the program of that form. It declares the parameters and buffers of the launch.
-	GPUProgram(options any) (*kir.Proc, error)
+	GPUProgram(options any) (*gpuir.Program, error)
 }
 
 // code is what the device asks of the code generator of a launch. Kinds embed plain for what they leave as it is.
@@ -22,7 +24,7 @@ type code interface {
 	// options decides the form of the programs for these parameters; forms are compared with ==.
 	options(params []uint64) any
 	// programs makes those of a form, one a pass. They follow each other in scratch memory.
-	programs(options any) ([]*kir.Proc, error)
+	programs(options any) ([]*gpuir.Program, error)
 	// check refuses launches that the programs cannot address.
 	check(params []uint64, reach []span) error
 	// reach bounds, by buffer, what a step touches; nil: nothing is known.
@@ -48,28 +50,28 @@ type plain struct{}
 
 func (plain) check([]uint64, []span) error { return nil }
 func (plain) reach(*device.Step) []span    { return nil }
-func (plain) scratch(any, []uint64) int64  { return tile.ScratchBytes }
+func (plain) scratch(any, []uint64) int64  { return gpucode.ScratchBytes }
 func (plain) large() bool                  { return false }
 func (plain) merges(uint64) bool           { return false }
 func (plain) windows(s device.Step) []step { return []step{{Step: s}} }
 
 // generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch
 // over the kinds of launch.
-func (d *Device) generate(op kir.LaunchOp) (code, move, error) {
+func (d *Device) generate(op launch.LaunchOp) (code, move, error) {
 	switch op := op.(type) {
-	case *kir.Kernel:
+	case *loopir.Kernel:
 		return kernelCode{d: d, k: op}, nil, nil
-	case *kir.Gemm:
+	case *launch.Gemm:
 		return gemmCode{d: d, g: op}, nil, nil
-	case *kir.Attention:
-		if op.Pass != kir.AttentionGradQKV {
+	case *launch.Attention:
+		if op.Pass != launch.AttentionGradQKV {
 			return attentionCode{d: d, a: op}, nil, nil
 		}
-	case *kir.Sort:
+	case *launch.Sort:
 		return sortCode{d: d, s: op}, nil, nil
-	case kir.Copy:
+	case launch.Copy:
 		return nil, copyRecord, nil
-	case kir.Fill:
+	case launch.Fill:
 		return nil, fillRecord, nil
 	case Generator:
 		return foreignCode{d: d, op: op}, nil, nil
@@ -86,7 +88,9 @@ type foreignCode struct {
 
 func (c foreignCode) options(params []uint64) any { return c.op.GPUOptions(params, c.d.tile) }
 
-func (c foreignCode) programs(options any) ([]*kir.Proc, error) { return one(c.op.GPUProgram(options)) }
+func (c foreignCode) programs(options any) ([]*gpuir.Program, error) {
+	return one(c.op.GPUProgram(options))
+}
 
 // one is the list of a single program.
-func one(p *kir.Proc, err error) ([]*kir.Proc, error) { return []*kir.Proc{p}, err }
+func one(p *gpuir.Program, err error) ([]*gpuir.Program, error) { return []*gpuir.Program{p}, err }

@@ -1,21 +1,22 @@
 package gpu
 
 import (
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // attentionCode is the code of the passes of attention.
 type attentionCode struct {
 	plain
 	d *Device
-	a *kir.Attention
+	a *launch.Attention
 }
 
 func (c attentionCode) options(params []uint64) any {
-	return tile.ChooseAttention(c.a, params, c.d.tile)
+	return gpucode.ChooseAttention(c.a, params, c.d.tile)
 }
 
-func (c attentionCode) programs(o any) ([]*kir.Proc, error) {
-	return one(tile.FromAttention(c.a, o.(tile.AttentionOptions)))
+func (c attentionCode) programs(o any) ([]*gpuir.Program, error) {
+	return one(gpucode.FromAttention(c.a, o.(gpucode.AttentionOptions)))
 }

@@ -3,23 +3,24 @@ package gpu
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // kernelCode is the code of loop kernels.
 type kernelCode struct {
 	plain
 	d *Device
-	k *kir.Kernel
+	k *loopir.Kernel
 }
 
-func (c kernelCode) options(params []uint64) any { return tile.Choose(c.k, params, c.d.tile) }
+func (c kernelCode) options(params []uint64) any { return gpucode.Choose(c.k, params, c.d.tile) }
 
-func (c kernelCode) programs(o any) ([]*kir.Proc, error) {
-	return tile.FromKernel(c.k, o.(tile.Options))
+func (c kernelCode) programs(o any) ([]*gpuir.Program, error) {
+	return gpucode.FromKernel(c.k, o.(gpucode.Options))
 }
 
 func (c kernelCode) merges(uint64) bool { return true }
@@ -65,7 +66,7 @@ func (c kernelCode) reach(s *device.Step) []span {
 		out[i].lo = min(out[i].lo, out[i].hi)
 	}
 	for _, e := range k.Exprs {
-		if e.Op == kir.OpLoadAt {
+		if e.Op == loopir.OpLoadAt {
 			out[e.Imm].hi = -1
 		}
 	}
@@ -80,7 +81,7 @@ func (c kernelCode) reach(s *device.Step) []span {
 }
 
 // accessReach is the number of elements, from its first, that an access reaches over.
-func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
+func accessReach(k *loopir.Kernel, a *loopir.Access, params []uint64) int64 {
 	n, span := int64(1), int64(1)
 	for dim := range k.Outer + k.Inner {
 		size := int64(params[dim])
@@ -93,7 +94,7 @@ func accessReach(k *kir.Kernel, a *kir.Access, params []uint64) int64 {
 		}
 		stride := int64(0)
 		switch s := a.Stride[dim]; {
-		case s == kir.Unit:
+		case s == loopir.Unit:
 			stride = 1
 		case s >= 0:
 			stride = int64(params[s])

@@ -1,8 +1,8 @@
 package gpu
 
 import (
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // move makes the record of a launch that is no dispatch, for a run.

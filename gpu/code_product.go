@@ -1,25 +1,26 @@
 package gpu
 
 import (
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // gemmCode is the code of matrix products.
 type gemmCode struct {
 	plain
 	d *Device
-	g *kir.Gemm
+	g *launch.Gemm
 }
 
 func (c gemmCode) options(params []uint64) any { return c.d.chooseGemm(c.g, params) }
 
-func (c gemmCode) programs(o any) ([]*kir.Proc, error) {
-	return tile.FromGemm(c.g, o.(tile.GemmOptions))
+func (c gemmCode) programs(o any) ([]*gpuir.Program, error) {
+	return gpucode.FromGemm(c.g, o.(gpucode.GemmOptions))
 }
 
 func (c gemmCode) scratch(o any, params []uint64) int64 {
-	options := o.(tile.GemmOptions)
+	options := o.(gpucode.GemmOptions)
 	return int64(options.ScratchBytes(c.g, params))
 }
 

@@ -6,8 +6,8 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // storageBytes is the width of an element of t in device memory; 0: t is not
@@ -60,7 +60,7 @@ func toStorage(t ir.DType, width int, dst, src []byte) error {
 	}
 	if t.IsNarrow() {
 		for i := range len(src) / t.Size() {
-			binary.LittleEndian.PutUint32(dst[4*i:], uint32(kir.LoadBits(t, src, int64(i))))
+			binary.LittleEndian.PutUint32(dst[4*i:], uint32(loopir.LoadBits(t, src, int64(i))))
 		}
 		return nil
 	}
@@ -90,7 +90,7 @@ func fromStorage(t ir.DType, width int, dst, src []byte) {
 	}
 	if t.IsNarrow() {
 		for i := range len(dst) / t.Size() {
-			kir.StoreBits(t, dst, int64(i), uint64(binary.LittleEndian.Uint32(src[4*i:])))
+			loopir.StoreBits(t, dst, int64(i), uint64(binary.LittleEndian.Uint32(src[4*i:])))
 		}
 		return
 	}

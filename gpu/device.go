@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -35,17 +35,17 @@ type Device struct {
 	caps    device.Caps
 	limits  Limits
 	feat    Features
-	tile    tile.Caps
+	tile    gpucode.Caps
 	wgsl    wgsl.Options
 
-	pipelines                  map[string]*pipeline       // by WGSL text
-	kernels                    map[variantKey]*pipeline   // by kernel and form
-	procs                      map[variantKey][]*kir.Proc // likewise, of all passes, not merged
-	uniforms                   map[*Buffer]bool           // parameter memory of programs
-	groups                     groupCache                 // bind groups
-	stages                     staging                    // upload memory
-	reads                      readPool                   // readback memory
-	pending                    []Record                   // copies that the next submission begins with
+	pipelines                  map[string]*pipeline            // by WGSL text
+	kernels                    map[variantKey]*pipeline        // by kernel and form
+	procs                      map[variantKey][]*gpuir.Program // likewise, of all passes, not merged
+	uniforms                   map[*Buffer]bool                // parameter memory of programs
+	groups                     groupCache                      // bind groups
+	stages                     staging                         // upload memory
+	reads                      readPool                        // readback memory
+	pending                    []Record                        // copies that the next submission begins with
 	submitted, completed, runs uint64
 	lost                       error
 
@@ -55,7 +55,7 @@ type Device struct {
 	handover [handovers]*Buffer
 	faults   faultState
 	profile  profiler
-	tune     tuner
+	tune     autotuner
 	scratch  []Record
 	bindings []BufferBinding
 	stats    counters
@@ -87,7 +87,7 @@ func Open(d Driver, o Options) (*Device, error) {
 		o.WaitTimeout = 2 * time.Minute
 	}
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
-		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*kir.Proc{}, uniforms: map[*Buffer]bool{}}
+		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*gpuir.Program{}, uniforms: map[*Buffer]bool{}}
 	dev.groups.init()
 	dev.describe()
 	dev.SetAutotune(o.Autotune)
@@ -119,7 +119,7 @@ func (d *Device) describe() {
 		Software: software, MaxBinding: l.MaxStorageBinding, MaxBuffer: l.MaxBufferSize,
 		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid, Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
-		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: tile.LeastSums,
+		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: gpucode.LeastSums,
 		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
 	if !f.I64 { // also when the probe found it wanting
@@ -135,7 +135,7 @@ func (d *Device) describe() {
 	if d.opts.Merge == 0 {
 		d.opts.Merge = merge
 	}
-	d.tile = tile.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
+	d.tile = gpucode.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
 		MaxBuffers: l.MaxStorageBuffers, Units: units, I64: f.I64, Software: small}
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize

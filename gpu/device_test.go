@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/fake"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func open(t *testing.T, d *fake.Driver, o gpu.Options) *gpu.Device {
@@ -29,8 +30,8 @@ func open(t *testing.T, d *fake.Driver, o gpu.Options) *gpu.Device {
 
 // increment adds 1 to n floats in place.
 func increment(n int) device.Step {
-	b := kir.NewBuilder("increment", 1, 0)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b := loopir.NewBuilder("increment", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Float(ir.F32, 1)))
 	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}, Event: 7}
@@ -134,8 +135,8 @@ func TestInjectedFaults(t *testing.T) {
 }
 
 func other(n int) device.Step {
-	b := kir.NewBuilder("other", 1, 0)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b := loopir.NewBuilder("other", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Sub(b.Load(at), b.Float(ir.F32, 3)))
 	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
@@ -174,8 +175,8 @@ func TestBackpressure(t *testing.T) {
 
 // towards halves n floats in place and adds a number.
 func towards(n int, number float64) device.Step {
-	b := kir.NewBuilder("towards", 1, 0)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	b := loopir.NewBuilder("towards", 1, 0)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Add(b.Mul(b.Load(at), b.Float(ir.F32, 0.5)), b.Float(ir.F32, number)))
 	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
@@ -234,7 +235,7 @@ func TestBindGroups(t *testing.T) {
 
 // product multiplies an m x k matrix by a k x n one.
 func product(m, n, k int) device.Step {
-	st := device.Step{Op: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
+	st := device.Step{Op: &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
 	for _, p := range []int{m, n, k, k, 1, 0, n, 1, 0} {
 		st.Params = append(st.Params, device.Const(int64(p)))
 	}
@@ -262,7 +263,7 @@ func TestScratchGrows(t *testing.T) {
 		_, err = dev.Run(p, &device.Binding{Bufs: bufs})
 		require.NoError(t, err)
 		require.NoError(t, dev.Read(bufs[2], ir.F32, 0, raw[:4*m*n]))
-		assert.InDelta(t, k, ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, raw, m*n-1)), 0)
+		assert.InDelta(t, k, ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, raw, m*n-1)), 0)
 		groups[i] = dev.Stats()["bind_group_misses"]
 		_, err = dev.Build([]device.Step{product(3072, 768, 2048)}, 3) // parts of 9 MiB each
 		require.NoError(t, err)
@@ -287,7 +288,7 @@ func TestRunAfterFailure(t *testing.T) {
 	for _, buf := range []device.Buffer{a, b} {
 		raw := make([]byte, 4)
 		require.NoError(t, dev.Read(buf, ir.F32, 0, raw))
-		assert.InDelta(t, -2, ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, raw, 0)), 0)
+		assert.InDelta(t, -2, ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, raw, 0)), 0)
 	}
 }
 
@@ -328,17 +329,17 @@ func TestLimits(t *testing.T) {
 	_, err = dev.Run(p, &device.Binding{Bufs: []device.Buffer{zeros(t, dev, 300)}})
 	require.NoError(t, err, "only what the kernel reaches has to be visible")
 
-	b := kir.NewBuilder("nine", 1, 0)
+	b := loopir.NewBuilder("nine", 1, 0)
 	st := device.Step{Params: []device.Param{device.Const(4)}}
 	sum := -1
 	for i := range 8 {
-		x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+		x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
 		if st.Bufs = append(st.Bufs, i); sum >= 0 {
 			x = b.Add(sum, x)
 		}
 		sum = x
 	}
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, sum)
 	st.Op, st.Bufs = b.Kernel(), append(st.Bufs, 8)
@@ -355,12 +356,12 @@ func TestLimits(t *testing.T) {
 func TestWindows(t *testing.T) {
 	dev := open(t, fake.New(), gpu.Options{MaxBinding: 64 << 10})
 	const n, shift = 40000, 12
-	b := kir.NewBuilder("scaled_sum", 2, 0)
+	b := loopir.NewBuilder("scaled_sum", 2, 0)
 	off := b.Offset()
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), off))
-	h := b.Load(b.Linear(b.Buf(ir.F16, kir.Read), -1))
-	c := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), off))
+	h := b.Load(b.Linear(b.Buf(ir.F16, loopir.Read), -1))
+	c := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, b.Add(b.Mul(x, c), h))
 	p, err := dev.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0, 1, 2, 3},
@@ -371,7 +372,7 @@ func TestWindows(t *testing.T) {
 		xs[i] = float32(i)
 	}
 	for i := range int64(n) {
-		kir.StoreBits(ir.F16, hs, i, ir.EncodeFloat(ir.F16, float64(i%5)))
+		loopir.StoreBits(ir.F16, hs, i, ir.EncodeFloat(ir.F16, float64(i%5)))
 	}
 	raw, err := binary.Append(nil, binary.LittleEndian, xs)
 	require.NoError(t, err)
@@ -394,7 +395,7 @@ func TestWindows(t *testing.T) {
 	require.NoError(t, dev.Read(bind.Bufs[3], ir.F32, 0, got))
 	for i := range int64(n) {
 		want := float32(2*(i+shift) + i%5)
-		if v := float32(ir.DecodeFloat(ir.F32, kir.LoadBits(ir.F32, got, i))); v != want {
+		if v := float32(ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, got, i))); v != want {
 			require.Equal(t, want, v, "element %d", i)
 		}
 	}

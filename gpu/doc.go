@@ -1,4 +1,4 @@
-// Package gpu is the WebGPU device: it implements engine/device.Device over a
+// Package gpu is the WebGPU device: it implements kernels/device.Device over a
 // [Driver], which is WebGPU reduced to what a tensor engine needs.
 //
 // A program is translated once, at Build, into records that a driver encodes in
@@ -20,6 +20,6 @@
 // gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject and a clock to set).
 // Nothing here touches an adapter before [Adapters] or [Open] is called.
 //
-// gpu imports engine/device, engine/ir and kernels; engine/exec's callers import
+// gpu imports kernels/device, ir and kernels; engine/runtime's callers import
 // it to open devices.
 package gpu

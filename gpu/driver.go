@@ -1,7 +1,7 @@
 package gpu
 
 import (
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -101,7 +101,7 @@ type Shader struct {
 	UniformBytes   int
 	ImmediateBytes int
 	// Proc is the same program, and Module its layout, for drivers that interpret it.
-	Proc   *kir.Proc
+	Proc   *gpuir.Program
 	Module *wgsl.Module
 }
 

@@ -7,9 +7,9 @@ import (
 	"math"
 	"os"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -24,7 +24,7 @@ type probeCase struct {
 	lo, hi     float64 // of the first argument
 	lo2, hi2   float64 // of the second
 	rtol, atol float64
-	build      func(b *kir.Builder, x, y int) int
+	build      func(b *loopir.Builder, x, y int) int
 	want       func(x, y float64) float64
 }
 
@@ -32,23 +32,23 @@ type probeCase struct {
 // (rtol 1.3e-6, atol 1e-5) allows; sqrt and division are correctly rounded in
 // PyTorch and may be off by 2.5 ulp here, as WGSL says of division.
 var probeCases = []probeCase{
-	{wgsl.FuncSin, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(kir.OpSin), func(x, _ float64) float64 { return math.Sin(x) }},
-	{wgsl.FuncCos, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(kir.OpCos), func(x, _ float64) float64 { return math.Cos(x) }},
-	{wgsl.FuncExp, -80, 80, 0, 0, 6e-7, 0, ofOne(kir.OpExp), func(x, _ float64) float64 { return math.Exp(x) }},
-	{wgsl.FuncLog, 1e-3, 4, 0, 0, 6e-7, 3e-7, ofOne(kir.OpLog), func(x, _ float64) float64 { return math.Log(x) }},
+	{wgsl.FuncSin, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpSin), func(x, _ float64) float64 { return math.Sin(x) }},
+	{wgsl.FuncCos, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpCos), func(x, _ float64) float64 { return math.Cos(x) }},
+	{wgsl.FuncExp, -80, 80, 0, 0, 6e-7, 0, ofOne(loopir.OpExp), func(x, _ float64) float64 { return math.Exp(x) }},
+	{wgsl.FuncLog, 1e-3, 4, 0, 0, 6e-7, 3e-7, ofOne(loopir.OpLog), func(x, _ float64) float64 { return math.Log(x) }},
 	// Some drivers give NaN for large arguments.
-	{wgsl.FuncTanh, -100, 100, 0, 0, 6e-7, 3e-7, ofOne(kir.OpTanh), func(x, _ float64) float64 { return math.Tanh(x) }},
-	{wgsl.FuncPow, 0.05, 20, -4, 4, 6e-7, 0, ofTwo(kir.OpPow), math.Pow},
-	{wgsl.FuncSqrt, 0, 1e4, 0, 0, 3e-7, 0, ofOne(kir.OpSqrt), func(x, _ float64) float64 { return math.Sqrt(x) }},
-	{wgsl.FuncDiv, -1e3, 1e3, 0.1, 1e3, 3e-7, 0, ofTwo(kir.OpDiv), func(x, y float64) float64 { return x / y }},
+	{wgsl.FuncTanh, -100, 100, 0, 0, 6e-7, 3e-7, ofOne(loopir.OpTanh), func(x, _ float64) float64 { return math.Tanh(x) }},
+	{wgsl.FuncPow, 0.05, 20, -4, 4, 6e-7, 0, ofTwo(loopir.OpPow), math.Pow},
+	{wgsl.FuncSqrt, 0, 1e4, 0, 0, 3e-7, 0, ofOne(loopir.OpSqrt), func(x, _ float64) float64 { return math.Sqrt(x) }},
+	{wgsl.FuncDiv, -1e3, 1e3, 0.1, 1e3, 3e-7, 0, ofTwo(loopir.OpDiv), func(x, y float64) float64 { return x / y }},
 }
 
-func ofOne(op kir.Op) func(b *kir.Builder, x, y int) int {
-	return func(b *kir.Builder, x, _ int) int { return b.Un(op, x) }
+func ofOne(op loopir.Op) func(b *loopir.Builder, x, y int) int {
+	return func(b *loopir.Builder, x, _ int) int { return b.Un(op, x) }
 }
 
-func ofTwo(op kir.Op) func(b *kir.Builder, x, y int) int {
-	return func(b *kir.Builder, x, y int) int { return b.Bin(op, x, y) }
+func ofTwo(op loopir.Op) func(b *loopir.Builder, x, y int) int {
+	return func(b *loopir.Builder, x, y int) int { return b.Bin(op, x, y) }
 }
 
 // argument gives point i of a range; the low bits are irregular on purpose.
@@ -118,11 +118,11 @@ func (d *Device) subgroupSize() (int, error) {
 
 // sumsRight reports that the sums of m rows of n integers are right.
 func (d *Device) sumsRight(m, n int) (bool, error) {
-	b := kir.NewBuilder("subgroup_probe", 1, 1)
-	x := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.I32, kir.Write), -1)
+	b := loopir.NewBuilder("subgroup_probe", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.I32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.I32, loopir.Write), -1)
 	b.Each()
-	sum := b.Reduce(kir.Sum, x)
+	sum := b.Reduce(loopir.Sum, x)
 	b.Map()
 	b.Store(out, b.Acc(sum))
 	k := b.Kernel()
@@ -152,8 +152,8 @@ func (d *Device) sumsRight(m, n int) (bool, error) {
 // comparisons of a widened 32-bit integer with a constant wrong; a device with
 // such a compiler counts as one without 64-bit integers.
 func (d *Device) comparesWrong() (bool, error) {
-	b := kir.NewBuilder("int64_probe", 1, 0)
-	in, out := b.Buf(ir.I32, kir.Read), b.Buf(ir.I32, kir.Write)
+	b := loopir.NewBuilder("int64_probe", 1, 0)
+	in, out := b.Buf(ir.I32, loopir.Read), b.Buf(ir.I32, loopir.Write)
 	x := b.Cast(ir.I64, b.Load(b.Linear(in, -1)))
 	wide := b.Add(x, b.I64(1<<40))
 	b.Map()
@@ -205,8 +205,8 @@ func (d *Device) accuracy() (wgsl.Func, error) {
 
 // measure runs every case in one kernel.
 func (d *Device) measure() (wgsl.Func, error) {
-	b := kir.NewBuilder("accuracy_probe", 1, 0)
-	xs, ys, out := b.Buf(ir.F32, kir.Read), b.Buf(ir.F32, kir.Read), b.Buf(ir.F32, kir.Write)
+	b := loopir.NewBuilder("accuracy_probe", 1, 0)
+	xs, ys, out := b.Buf(ir.F32, loopir.Read), b.Buf(ir.F32, loopir.Read), b.Buf(ir.F32, loopir.Write)
 	st := device.Step{Bufs: []int{0, 1, 2}, Params: []device.Param{device.Const(probePoints)}}
 	b.Map()
 	hostX, hostY := make([]float32, 0, len(probeCases)*probePoints), make([]float32, 0, len(probeCases)*probePoints)

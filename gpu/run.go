@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/gpuir"
 )
 
 // touch is what a step does to a range of bytes of a slot.
@@ -214,7 +214,7 @@ func (s *scheduler) most(i int) int {
 	return max(1, min(n, int(s.d.limits.MaxUniformBinding/words)))
 }
 
-func statements(body []kir.Stmt) int {
+func statements(body []gpuir.Stmt) int {
 	n := len(body)
 	for i := range body {
 		n += statements(body[i].Body) + statements(body[i].Else)

@@ -8,18 +8,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/fake"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // put copies n floats from slot 0 of the step to offset to of slot 1.
 func put(n int, to int64, src, dst int) device.Step {
-	b := kir.NewBuilder("put", 1, 0)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), b.Offset())
+	b := loopir.NewBuilder("put", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), b.Offset())
 	b.Map()
 	b.Store(out, x)
 	return device.Step{Op: b.Kernel(), Bufs: []int{src, dst}, Params: []device.Param{device.Const(int64(n)), device.Const(to)}}
@@ -27,10 +28,10 @@ func put(n int, to int64, src, dst int) device.Step {
 
 // checkedStep reads slot 0 at an index from slot 1, into slot 2.
 func checkedStep(event uint32, slots ...int) device.Step {
-	b := kir.NewBuilder("lookup", 1, 0)
-	i := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
-	table := b.Buf(ir.F32, kir.Read)
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b := loopir.NewBuilder("lookup", 1, 0)
+	i := b.Load(b.Linear(b.Buf(ir.I32, loopir.Read), -1))
+	table := b.Buf(ir.F32, loopir.Read)
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, b.LoadAt(table, b.InBounds(b.Cast(ir.I64, i), b.I64(2))))
 	return device.Step{Op: b.Kernel(), Bufs: slots, Params: []device.Param{device.Const(4)}, Event: event}
@@ -106,7 +107,7 @@ func TestWavesAreFilled(t *testing.T) {
 		{"one chain", chains[:3], 3},
 		{"what reads before a write, and the write", []device.Step{put(4, 0, 0, 1), on(increment(8), 0), on(other(8), 2)}, 2},
 		{"what is merged with a step that waits, waits", []device.Step{on(increment(8), 0), on(other(8), 2), on(other(8), 0)}, 2},
-		{"a fill parts waves", []device.Step{on(increment(8), 0), {Op: kir.Fill{}, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
+		{"a fill parts waves", []device.Step{on(increment(8), 0), {Op: launch.Fill{}, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
 	} {
 		for _, merge := range []int{0, 1} {
 			_, dev, _ := dispatches(t, gpu.Options{Merge: merge}, c.steps, 11)
@@ -141,7 +142,7 @@ func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	dev, err := gpu.Open(w, gpu.Options{AllowSoftware: true, NoProbe: true, Merge: 1})
 	require.NoError(t, err)
 	t.Cleanup(dev.Close)
-	move := device.Step{Op: kir.Copy{}, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
+	move := device.Step{Op: launch.Copy{}, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
 	p, err := dev.Build([]device.Step{on(increment(8), 0), move, on(increment(8), 3)}, 4)
 	require.NoError(t, err)
 	bind := &device.Binding{}
@@ -162,11 +163,11 @@ func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 // waits for that of the first.
 func TestReductionsInPassesRunSideBySide(t *testing.T) {
 	const n = 1 << 18
-	b := kir.NewBuilder("total", 1, 1)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Access(b.Buf(ir.F32, kir.Write), -1, kir.Unit, kir.Broadcast)
+	b := loopir.NewBuilder("total", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Access(b.Buf(ir.F32, loopir.Write), -1, loopir.Unit, loopir.Broadcast)
 	b.Each()
-	sum := b.Reduce(kir.Sum, x)
+	sum := b.Reduce(loopir.Sum, x)
 	b.Map()
 	b.Store(out, b.Acc(sum))
 	k := b.Kernel()
@@ -208,9 +209,9 @@ func TestChecksKeepTheirOrder(t *testing.T) {
 
 // TestUniformBufferIsFilledWhenItChanges: a replay with equal scalars copies no parameters.
 func TestUniformBufferIsFilledWhenItChanges(t *testing.T) {
-	b := kir.NewBuilder("scale", 1, 0)
+	b := loopir.NewBuilder("scale", 1, 0)
 	by := b.Scalar(ir.F32)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), -1)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Param(by)))
 	d := fake.New()
@@ -236,9 +237,9 @@ func TestUniformBufferIsFilledWhenItChanges(t *testing.T) {
 // replayed is a program of merged and single steps whose scalars change from run to run.
 func replayed(t testing.TB) (*gpu.Device, func()) {
 	t.Helper()
-	b := kir.NewBuilder("scale", 1, 0)
+	b := loopir.NewBuilder("scale", 1, 0)
 	by := b.Scalar(ir.F32)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), b.Offset())
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), b.Offset())
 	b.Map()
 	b.Store(at, b.Mul(b.Load(at), b.Param(by)))
 	k := b.Kernel()

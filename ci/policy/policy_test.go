@@ -23,58 +23,58 @@ const module = "github.com/torchlette/torchlette"
 // order is the direction of imports. A line "a < b" lets b import a and all that a may
 // import; names are paths below the module. Test files may import more, see testOnly.
 const order = `
-engine/ir < engine/op
+ir < engine/op
 engine/op < engine/op/prim
-engine/op/prim < engine/op/comp
-engine/op/comp < engine/op/gen
+engine/op/prim < engine/op/composite
+engine/op/composite < cmd/opgen
 engine/op/prim < engine/op/samples
-engine/op/samples < engine/op/gen
+engine/op/samples < cmd/opgen
 engine/op < engine/op/optest
-kernels/lower < engine/op/optest
+engine/lower < engine/op/optest
 
 engine/op < engine/autograd
 engine/op/prim < engine/autograd
-engine/autograd < engine/live
-engine/live < engine/transform
-engine/live < engine/stage
+engine/autograd < engine/lazy
+engine/lazy < engine/transform
+engine/lazy < engine/stage
 engine/transform < engine/stage
 engine/op/prim < engine/program
-engine/program < engine/live
-engine/program < engine/plan
-kernels/lower < engine/plan
-engine/plan < engine/exec
-engine/device < engine/exec
+engine/program < engine/lazy
+engine/program < engine/compile
+engine/lower < engine/compile
+engine/compile < engine/runtime
+kernels/device < engine/runtime
 engine/stage < engine
-engine/live < engine
-engine/exec < engine
-engine/op/comp < engine
+engine/lazy < engine
+engine/runtime < engine
+engine/op/composite < engine
 
-engine/ir < kernels/kir
-kernels/kir < kernels/kir/kirtest
-kernels/kir/kirtest < engine/device/devicetest
-kernels/kir < engine/device
-engine/device < engine/device/devicetest
-kernels/kir < kernels/tile
-kernels/kir < kernels/lower
-engine/op < kernels/lower
-engine/device < kernels/lower
-kernels/tile < kernels/wgsl
-engine/device < kernels/cpu
-engine/device < kernels/interp
-engine/device < gpu
+ir < kernels/loopir
+kernels/loopir < kernels/kerneltest
+kernels/kerneltest < kernels/device/devicetest
+kernels/loopir < kernels/device
+kernels/device < kernels/device/devicetest
+kernels/loopir < kernels/gpucode
+kernels/loopir < engine/lower
+engine/op < engine/lower
+kernels/device < engine/lower
+kernels/gpucode < kernels/wgsl
+kernels/device < kernels/cpu
+kernels/device < kernels/reference
+kernels/device < gpu
 kernels/wgsl < gpu
 gpu < gpu/wgpu
 gpu < gpu/fake
-gpu/wgpu < benchmarks/trial
-benchmarks/trial < benchmarks/gemm_tiles
-benchmarks/trial < benchmarks/attention_tiles
+gpu/wgpu < cmd/internal/trial
+cmd/internal/trial < cmd/gemmtiles
+cmd/internal/trial < cmd/attentiontiles
 
 engine < capi
 kernels/cpu < capi
-kernels/interp < capi
+kernels/reference < capi
 gpu/wgpu < capi
 gpu/fake < capi
-engine/op/comp < capi/gen
+engine/op/composite < cmd/abigen
 `
 
 // cgo lists the packages that may import "C".
@@ -85,11 +85,11 @@ var cgo = map[string]bool{"capi": true, "gpu/wgpu": true, "kernels/cpu": true}
 var modules = map[string][]string{
 	"github.com/oliverbestmann/webgpu": {"gpu/wgpu"},
 	"github.com/cogentcore/webgpu":     {"gpu/wgpu"},
-	"github.com/stretchr/testify":      {"engine/device/devicetest", "engine/op/optest", "kernels/kir/kirtest"},
+	"github.com/stretchr/testify":      {"kernels/device/devicetest", "engine/op/optest", "kernels/kerneltest"},
 }
 
 // testOnly names packages that only tests may import.
-var testOnly = map[string]bool{"engine/device/devicetest": true, "engine/op/optest": true, "kernels/kir/kirtest": true}
+var testOnly = map[string]bool{"kernels/device/devicetest": true, "engine/op/optest": true, "kernels/kerneltest": true}
 
 // noNames are package names that say nothing.
 var noNames = regexp.MustCompile(`^(utils?|helpers?|common|misc|shared|base)$`)
@@ -222,9 +222,9 @@ func TestImportsGoOneWay(t *testing.T) {
 
 // A plan is built from a program and what devices can do, so that tests, files and captured functions need no session.
 func TestPlanningKnowsNoSession(t *testing.T) {
-	assert.False(t, below(t)["engine/plan"]["engine/live"], "the order lets engine/plan import engine/live")
+	assert.False(t, below(t)["engine/compile"]["engine/lazy"], "the order lets engine/compile import engine/lazy")
 	for _, f := range sources(t) {
-		if f.dir == "engine/plan" {
+		if f.dir == "engine/compile" {
 			assert.NotContains(t, f.imports(), module+"/engine/live", "%s", f.path)
 		}
 	}

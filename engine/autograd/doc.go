@@ -6,5 +6,5 @@
 // the commit count of its base when it was saved.
 //
 // Key types: [Tape], [Saved], [Session]. A tape edge is a uint32: node<<4 | output;
-// 0 is no gradient. autograd imports ir and op; engine/live drives it.
+// 0 is no gradient. autograd imports ir and op; engine/lazy drives it.
 package autograd

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Name is the name of the function that made edge e: PyTorch's, where it has one.
@@ -24,7 +24,7 @@ func (t *Tape) Name(e uint32) string {
 	case n.Kind == KindView:
 		return [...]string{"AsStridedBackward0", "ViewBackward0", "PermuteBackward0", "ExpandBackward0"}[n.View.Kind]
 	}
-	return camel(op.PrimOf(n.Prim).Called(ir.AttrOf(n.Attr))) + "Backward0"
+	return camel(op.PrimOf(n.Prim).NameFor(ir.AttrOf(n.Attr))) + "Backward0"
 }
 
 // functionName is what PyTorch calls the function of an operator: it numbers the derivatives of the
@@ -286,7 +286,7 @@ func (t *Tape) leadsOutside(edge uint32, inside map[uint32]bool) bool {
 
 // modified is the error of a saved value that was written to since; producer is the edge of what made it, 0 for
 // a leaf, and site the line that recorded the step that needs it.
-func (t *Tape) modified(v *Saved, producer uint32, now uint64, site uint32) error {
+func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32) error {
 	from := ""
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {
 		from = ", which is output " + string('0'+rune(producer&15)) + " of " + t.Name(producer) + ","
@@ -294,6 +294,6 @@ func (t *Tape) modified(v *Saved, producer uint32, now uint64, site uint32) erro
 	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s %s]%s is at version %d; "+
 		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
 		v.Val.DType().ScalarType()+"Tensor", ir.ShapeString(v.Val.Shape()), from, now, v.Commit)
-	err.Site = site
+	err.SourceLoc = sourceLoc
 	return err
 }

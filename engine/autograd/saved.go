@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // place names a saved value: of the step of an edge, number i of its operands and then its results.
@@ -121,7 +121,7 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 // NextPack takes the next value that waits for its hook, which will be known as id, and with it the step's reference to it:
 // as it was saved, and as it was before the step's call broadcast it. The value is that of an operand with its history or of a
 // result without: that would hold the step which holds the hook. ok is false at the end.
-func (t *Tape) NextPack(id uint64) (v, compact op.Val, ok bool) {
+func (t *Tape) NextPackHook(id uint64) (v, compact op.Val, ok bool) {
 	for len(t.pending) > 0 && !ok {
 		p := t.pending[0]
 		t.pending = t.pending[1:]
@@ -142,7 +142,7 @@ func (t *Tape) NextPack(id uint64) (v, compact op.Val, ok bool) {
 }
 
 // SkipPacks lets values that wait for their hooks stay where they are.
-func (t *Tape) SkipPacks() {
+func (t *Tape) SkipPackHooks() {
 	for _, p := range t.pending {
 		t.Release(p.edge)
 	}
@@ -196,7 +196,7 @@ func (t *Tape) SavedValue(e uint32, i int) (state SavedState, name string, hook 
 func (t *Tape) ReadSaved(e uint32, i int) (op.Val, error) {
 	n := t.Node(e)
 	s := n.saved(i)
-	if err := t.check(s, t.HistoryOf(e, i), n.Site); err != nil {
+	if err := t.check(s, t.HistoryOf(e, i), n.SourceLoc); err != nil {
 		return op.Val{}, err
 	}
 	v := s.Val
@@ -226,7 +226,7 @@ func (t *Tape) HistoryOf(e uint32, i int) uint32 {
 }
 
 // unpack stops the walk for each packed value of the step in turn.
-func (s *Session) unpack(n *Node) (ev Event, more bool) {
+func (s *Walk) unpack(n *Node) (ev Event, more bool) {
 	if s.packed == nil {
 		s.packed = s.t.order(Edge(s.cur, 0), func(v *Saved) bool { return v.Hook != 0 })
 		s.unpacked = make([]op.Val, len(n.In)+len(n.Out))
@@ -239,7 +239,7 @@ func (s *Session) unpack(n *Node) (ev Event, more bool) {
 }
 
 // unpackedAs takes what a hook gave for the value in turn.
-func (s *Session) unpackedAs(v op.Val) error {
+func (s *Walk) unpackedAs(v op.Val) error {
 	i := s.packed[0]
 	s.packed = s.packed[1:]
 	want := s.t.nodes[s.cur].saved(i).Val
@@ -260,7 +260,7 @@ func (s *Session) unpackedAs(v op.Val) error {
 }
 
 // dropUnpacked lets go of what hooks gave for the step in turn.
-func (s *Session) dropUnpacked() {
+func (s *Walk) dropUnpacked() {
 	for _, v := range s.unpacked {
 		s.drop(v)
 	}

@@ -1,8 +1,8 @@
 package autograd
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Kind tells the three sorts of tape node.
@@ -40,7 +40,7 @@ type Node struct {
 	Closed bool
 	Prim   op.PrimID
 	Attr   uint32
-	Site   uint32
+	SourceLoc   uint32
 	View   op.ViewOp
 	Leaf   uint64 // KindLeaf: handle that accumulates
 	In     []Saved
@@ -130,7 +130,7 @@ func Split(e uint32) (n uint32, k int) { return e >> 4, int(e & 15) }
 // Node gives the node of edge e.
 func (t *Tape) Node(e uint32) *Node { return t.nodes[e>>4] }
 
-func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
+func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 	t.live++
 	t.seq++
 	var id uint32
@@ -142,14 +142,14 @@ func (t *Tape) alloc(k Kind, site uint32) (uint32, *Node) {
 		t.nodes = append(t.nodes, &Node{})
 	}
 	n := t.nodes[id]
-	*n = Node{Seq: t.seq, Refs: 1, Kind: k, Site: site, From: t.From, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, From: t.From, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
 	return id, n
 }
 
 // save makes an entry for v; held entries keep the value alive.
 func (t *Tape) save(v op.Val, held bool) Saved {
 	s := Saved{Val: v, Held: held && v.IsTensor()}
-	if v.Replaced || t.AllowMutation {
+	if v.Overwritten || t.AllowMutation {
 		s.Val.Base = 0
 	} else if v.Base != 0 {
 		s.BaseGen, s.Commit = t.Bases.Commit(v.Base)
@@ -164,8 +164,8 @@ func (t *Tape) save(v op.Val, held bool) Saved {
 
 // Record notes a primitive step with one reference, held by the caller, and
 // returns its number. Parents are the Tape fields of in.
-func (t *Tape) Record(p *op.Prim, attr, site uint32, in, out []op.Val) uint32 {
-	id, n := t.alloc(KindPrim, site)
+func (t *Tape) Record(p *op.Prim, attr, sourceLoc uint32, in, out []op.Val) uint32 {
+	id, n := t.alloc(KindPrim, sourceLoc)
 	n.Prim, n.Attr = p.ID, attr
 	saveIn := p.SaveIn
 	if p.SaveFor != nil {
@@ -191,8 +191,8 @@ func (t *Tape) Record(p *op.Prim, attr, site uint32, in, out []op.Val) uint32 {
 }
 
 // RecordView notes a view step from in to out with one reference.
-func (t *Tape) RecordView(step op.ViewOp, site uint32, in, out op.Val) uint32 {
-	id, n := t.alloc(KindView, site)
+func (t *Tape) RecordView(step op.ViewOp, sourceLoc uint32, in, out op.Val) uint32 {
+	id, n := t.alloc(KindView, sourceLoc)
 	n.View = step
 	n.View.Dims = append([]int64(nil), step.Dims...)
 	n.In = append(n.In, t.save(in, false))

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // OpID numbers an operator; it is the first argument of tl_op.
 type OpID uint16
 
-// Builder records primitives. engine/live implements it: eagerly for user
+// Builder records primitives. engine/lazy implements it: eagerly for user
 // calls, with or without tape for VJPs.
 type Builder interface {
 	// Emit records primitive p. Tensor inputs must agree on the device. attr is
@@ -27,8 +27,8 @@ type Builder interface {
 	View(v Val, l *ir.Layout, offset int64, backward ViewOp) Val
 	// Detach returns v without its place on the tape.
 	Detach(v Val) Val
-	// RNG reserves n draws and returns (seed, nonce) as scalar operands.
-	RNG() (seed, nonce Val)
+	// RNG reserves n draws and returns (seed, Philox offset) as scalar operands.
+	RNG() (seed, drawOffset Val)
 	// DefaultDType is torch.get_default_dtype().
 	DefaultDType() ir.DType
 	// DefaultDevice is where creation without device= puts its result.
@@ -177,7 +177,7 @@ type Def struct {
 	// zero_, _sgd_step, ...): Eval gives the new value.
 	InPlaceOnly bool
 	// OfNumbers: of numbers alone the first is taken as a tensor without dims.
-	OfNumbers bool
+	ScalarOverload bool
 	// Stores, of an in-place-only operator: result i is stored through tensor input Stores[i].
 	// nil means {0}. Absent inputs have no result.
 	Stores []int
@@ -187,7 +187,7 @@ type Def struct {
 	ExactOut bool
 	// Unread names the number parameters that Eval hands to primitives as they are, so that calls which
 	// differ in them alone are alike: step sizes of optimizers and the like.
-	Unread []string
+	PassThrough []string
 	// Samples and ErrorSamples drive the generated parity, gradient and error tests.
 	Samples      []Sample
 	ErrorSamples []Sample

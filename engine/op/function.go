@@ -1,7 +1,7 @@
 package op
 
 // Fn is the attribute of primitive special: which function it computes. The
-// number's table of values stands in kernels/lower, that of derivatives in
+// number's table of values stands in engine/lower, that of derivatives in
 // engine/op/prim.
 type Fn int64
 

@@ -3,7 +3,7 @@ package op
 import (
 	"fmt"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // PrimID numbers a primitive; 0 is none.
@@ -23,8 +23,8 @@ type Val struct {
 	Detached bool
 	// Replaced: an in-place operation's own operand, of which it saves the old version: the
 	// write cannot touch that.
-	Replaced bool
-	Src      uint8 // register of the value while a rule is watched; see engine/live's recipes
+	Overwritten bool
+	CaptureReg  uint8 // register of the value while a rule is watched; see engine/lazy's cached traces
 }
 
 // Number makes a scalar operand: bits of a float64 for ScalarFloat, else of an int64.
@@ -95,7 +95,7 @@ func AppendOperand(key []uint64, v *Val, opaque bool) []uint64 {
 	if v.Detached {
 		flags |= 1 << 9
 	}
-	if v.Replaced {
+	if v.Overwritten {
 		flags |= 1 << 10
 	}
 	if v.Base != 0 {
@@ -165,9 +165,9 @@ type Prim struct {
 	// DataError gives the error of data that a kernel refuses, from the attributes and the element that it reports; nil: an
 	// index out of range.
 	DataError func(attr []int64, element int64) *ir.Error
-	// Random marks a draw: never merged, never recomputed with a new nonce.
+	// Random marks a draw: never merged, never recomputed with a new Philox offset.
 	Random bool
-	// Seed gives which number of a node with these attributes is the seed of a draw; the next one is its nonce. nil, or ok false:
+	// Seed gives which number of a node with these attributes is the seed of a draw; the next one is its Philox offset. nil, or ok false:
 	// it draws nothing.
 	Seed func(attr []int64) (number int, ok bool)
 	// Moves: its result is on another device than its operand.
@@ -180,14 +180,14 @@ type Prim struct {
 	// written (true for elementwise operands), so output k may share its buffer.
 	InPlace [][2]int // pairs {output, input}; implied {0, i} for Elementwise
 	// Updates: output 0 is input 0 changed in part, in place where the planner can, and else after a copy.
-	Updates bool
+	UpdatesInput bool
 	// Unordered: a device may add, multiply or write elements of one place in the order in which its threads meet. Under
 	// deterministic algorithms the primitive is recorded with Deterministic after its attributes.
 	Unordered bool
 	// ScalarDType gives the type of scalar operand i. nil: the type of the first tensor
 	// input, or without one the first output's.
 	ScalarDType func(in []Val, out []OutSpec, i int) ir.DType
-	Flops       func(in []Val, out []OutSpec) int64
+	FLOPs       func(in []Val, out []OutSpec) int64
 }
 
 // Deterministic is the attribute of a primitive whose result must not depend on the order of threads.
@@ -199,10 +199,10 @@ var (
 )
 
 // Faults reports that kernels of p may refuse their data.
-func (p *Prim) Faults() bool { return p.IndexInput > 0 || p.DataError != nil }
+func (p *Prim) MayFail() bool { return p.IndexInput > 0 || p.DataError != nil }
 
 // Called is the name of p with these attributes: of a family, the member's.
-func (p *Prim) Called(attr []int64) string {
+func (p *Prim) NameFor(attr []int64) string {
 	if p.Variants == nil {
 		return p.Name
 	}

@@ -3,9 +3,9 @@ package program
 import (
 	"fmt"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	_ "github.com/torchlette/torchlette/engine/op/prim" // registers the primitives
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Prim gives the primitive of node i.

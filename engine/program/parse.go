@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Parse reads the text form. The program is sealed and verified.

@@ -3,7 +3,7 @@ package program
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Ref names a value of a program: the result of a node, or an input. 0 names none.
@@ -129,7 +129,7 @@ type Program struct {
 	Scalars []uint64
 	// History marks the edges through which gradients flow; nil when nothing was taped.
 	History []bool
-	Sites   []uint32 // by node: the call site that recorded it; may be empty
+	SourceLocs   []uint32 // by node: the source location that recorded it; may be empty
 	Hash    uint64   // see Seal
 }
 
@@ -137,7 +137,7 @@ type Program struct {
 func (p *Program) Reset() {
 	p.Nodes, p.Edges, p.Inputs, p.Stores = p.Nodes[:0], p.Edges[:0], p.Inputs[:0], p.Stores[:0]
 	p.Results, p.Draws, p.Drawn = p.Results[:0], p.Draws[:0], 0
-	p.Offsets, p.Scalars, p.History, p.Sites = p.Offsets[:0], p.Scalars[:0], nil, p.Sites[:0]
+	p.Offsets, p.Scalars, p.History, p.SourceLocs = p.Offsets[:0], p.Scalars[:0], nil, p.SourceLocs[:0]
 	p.Hash = 0
 }
 
@@ -146,7 +146,7 @@ func (p *Program) Clone() *Program {
 	return &Program{Nodes: slices.Clone(p.Nodes), Edges: slices.Clone(p.Edges), Inputs: slices.Clone(p.Inputs),
 		Stores: slices.Clone(p.Stores), Results: slices.Clone(p.Results), Draws: slices.Clone(p.Draws), Drawn: p.Drawn,
 		Offsets: slices.Clone(p.Offsets), Scalars: slices.Clone(p.Scalars), History: slices.Clone(p.History),
-		Sites: slices.Clone(p.Sites), Hash: p.Hash}
+		SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
 }
 
 // OperandsOf gives the operands of node i.
@@ -184,10 +184,10 @@ func (p *Program) AvalID(r Ref) ir.AvalID {
 // Aval is the abstract value of the stored value that r names.
 func (p *Program) Aval(r Ref) *ir.Aval { return ir.AvalOf(p.AvalID(r)) }
 
-// Site is the call site that recorded node i, 0 when unknown.
-func (p *Program) Site(i int) uint32 {
-	if i < len(p.Sites) {
-		return p.Sites[i]
+// Site is the source location that recorded node i, 0 when unknown.
+func (p *Program) SourceLoc(i int) uint32 {
+	if i < len(p.SourceLocs) {
+		return p.SourceLocs[i]
 	}
 	return 0
 }

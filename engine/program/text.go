@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // dtypeNames are the dtypes of the text form.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Verify reports the first thing in p that no recording gives: what follows may rely on the rest.

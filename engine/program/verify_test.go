@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // sample has two further results, a number, a view that is written, a draw, a store and a result.

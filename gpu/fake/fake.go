@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
@@ -337,7 +338,7 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 	if grid := s.Proc.Grid(params); grid != [3]uint32{uint32(r.X), uint32(r.Y), uint32(r.Z)} {
 		return fmt.Errorf("%s: grid %d %d %d, want %v", s.Name, r.X, r.Y, r.Z, grid)
 	}
-	fault, err := kir.InterpretProc(s.Proc, params, bufs)
+	fault, err := gpuir.InterpretProc(s.Proc, params, bufs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
@@ -375,7 +376,7 @@ func (c *context) canonical(t ir.DType, mem []byte) []byte {
 		case width == 8:
 			binary.LittleEndian.PutUint64(out[8*i:], uint64(int64(int32(x))))
 		case t.IsNarrow():
-			kir.StoreBits(t, out, int64(i), uint64(x))
+			loopir.StoreBits(t, out, int64(i), uint64(x))
 		case x != 0:
 			out[i] = 1
 		}
@@ -390,7 +391,7 @@ func (c *context) store(t ir.DType, mem, host []byte) {
 		case width == 8:
 			copy(mem[4*i:4*i+4], host[8*i:])
 		case width > 0:
-			binary.LittleEndian.PutUint32(mem[4*i:], uint32(kir.LoadBits(t, host, int64(i))))
+			binary.LittleEndian.PutUint32(mem[4*i:], uint32(loopir.LoadBits(t, host, int64(i))))
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/device/devicetest"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/fake"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/device/devicetest"
 )
 
 func TestConformance(t *testing.T) {

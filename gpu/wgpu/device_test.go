@@ -7,12 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/device/devicetest"
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/gpu"
 	"github.com/torchlette/torchlette/gpu/wgpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/device/devicetest"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // open makes a device of whatever adapter there is; a machine without one skips.
@@ -80,9 +81,9 @@ func TestInvalidShader(t *testing.T) {
 // chain is a program of n steps over one small buffer.
 func chain(t testing.TB, d *gpu.Device, n int) (device.Program, *device.Binding) {
 	t.Helper()
-	b := kir.NewBuilder("increment", 1, 0)
+	b := loopir.NewBuilder("increment", 1, 0)
 	off, by := b.Offset(), b.Scalar(ir.F32)
-	at := b.Linear(b.Buf(ir.F32, kir.ReadWrite), off)
+	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), off)
 	b.Map()
 	b.Store(at, b.Add(b.Load(at), b.Param(by)))
 	st := device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{
@@ -176,9 +177,9 @@ func timeRuns(b *testing.B, d *gpu.Device, p device.Program, bind *device.Bindin
 func BenchmarkScale(b *testing.B) {
 	d := realDevice(b)
 	const n = 128 << 20
-	k := kir.NewBuilder("scale", 1, 0)
-	x := k.Load(k.Linear(k.Buf(ir.F32, kir.Read), -1))
-	out := k.Linear(k.Buf(ir.F32, kir.Write), -1)
+	k := loopir.NewBuilder("scale", 1, 0)
+	x := k.Load(k.Linear(k.Buf(ir.F32, loopir.Read), -1))
+	out := k.Linear(k.Buf(ir.F32, loopir.Write), -1)
 	k.Map()
 	k.Store(out, k.Mul(x, k.Float(ir.F32, 3)))
 	p, err := d.Build([]device.Step{{Op: k.Kernel(), Bufs: []int{0, 1}, Params: []device.Param{device.Const(n)}}}, 2)
@@ -199,7 +200,7 @@ func BenchmarkGemm(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%dx%d", c[0], c[1], c[2]), func(b *testing.B) {
 			d := realDevice(b)
 			m, n, k := c[0], c[1], c[2]
-			st := device.Step{Op: &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
+			st := device.Step{Op: &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, Bufs: []int{0, 1, 2}}
 			for _, v := range []int64{m, n, k, k, 1, 0, n, 1, 0} {
 				st.Params = append(st.Params, device.Const(v))
 			}

@@ -173,7 +173,7 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 
 // The factors of dropout of a tile; kir.Attention.Dropout gives their numbers. swapped: rows are keys.
 static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep, int swapped) {
-	uint64_t seed = (uint64_t)x->par[x->a->seed], nonce = (uint64_t)x->par[x->a->nonce];
+	uint64_t seed = (uint64_t)x->par[x->a->seed], draw_offset = (uint64_t)x->par[x->a->draw_offset];
 	int64_t queries = swapped ? n : rows, keys = swapped ? rows : n, q0 = swapped ? c0 : r0, k0 = swapped ? r0 : c0;
 	int64_t rs = swapped ? 1 : COLS, cs = swapped ? COLS : 1, fours = (x->keys + 3) / 4;
 	float scale = 1 / (1 - x->rate);
@@ -181,7 +181,7 @@ static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t r
 		int64_t row = (b * x->heads + h) * x->queries + q0 + i;
 		for (int64_t j = 0; j < keys; j += 4) { // k0 is a multiple of four
 			uint32_t w[4];
-			tl_random_block((uint64_t)(row * fours + (k0 + j) / 4), nonce, seed, w);
+			tl_random_block((uint64_t)(row * fours + (k0 + j) / 4), draw_offset, seed, w);
 			for (int64_t l = 0; l < 4 && j + l < keys; l++)
 				keep[i * rs + (j + l) * cs] = (float)(w[l] >> 8) * 0x1p-24f < x->rate ? 0 : scale;
 		}

@@ -6,16 +6,16 @@ import "C"
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // maxAttentionWidth is WIDTH of attention.c: the columns of a head for which workers have room.
 const maxAttentionWidth = 256
 
 // attention lays out a pass: the numbers of its parameters and buffers.
-func attention(mem *arena, a *kir.Attention, params []device.Param) (*C.tl_attention, error) {
+func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_attention, error) {
 	l := a.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: attention: %d parameters, want %d", len(params), len(l.Params))
@@ -35,13 +35,13 @@ func attention(mem *arena, a *kir.Attention, params []device.Param) (*C.tl_atten
 		}
 	}
 	c.batch, c.heads, c.keyheads, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.KeyHeads), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
-	c.scale, c.seed, c.nonce, c.rate = n(l.Scale), n(l.Seed), n(l.Nonce), n(l.Rate)
+	c.scale, c.seed, c.draw_offset, c.rate = n(l.Scale), n(l.Seed), n(l.DrawOffset), n(l.Rate)
 	c.q, c.k, c.v, c.m, c.g = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)
 	c.bstats = n(l.Stats)
 	c.out0, c.out1, c.dq = n(l.Out[0]), n(l.Out[min(1, len(l.Out)-1)]), -1
-	if a.Pass == kir.AttentionGradQKV {
-		c.pass, c.dq = C.int32_t(kir.AttentionGradKV), n(l.Out[2])
+	if a.Pass == launch.AttentionGradQKV {
+		c.pass, c.dq = C.int32_t(launch.AttentionGradKV), n(l.Out[2])
 	}
 	return c, nil
 }
@@ -57,9 +57,9 @@ const (
 func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 	for i := range len(steps) - 1 {
 		s, next := &steps[i], &steps[i+1]
-		q, ok := s.Op.(*kir.Attention)
-		kv, also := next.Op.(*kir.Attention)
-		if !ok || !also || q.Pass != kir.AttentionGradQ || kv.Pass != kir.AttentionGradKV {
+		q, ok := s.Op.(*launch.Attention)
+		kv, also := next.Op.(*launch.Attention)
+		if !ok || !also || q.Pass != launch.AttentionGradQ || kv.Pass != launch.AttentionGradKV {
 			continue
 		}
 		l := q.Layout()
@@ -75,7 +75,7 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 			slots[n] = C.int32_t(b)
 		}
 		joint := *kv
-		joint.Pass = kir.AttentionGradQKV
+		joint.Pass = launch.AttentionGradQKV
 		code, err := attention(&p.mem, &joint, next.Params)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 		to.nbuf, to.slot, to.buf, to.attention = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots))), code
 		list[i].attention.pass = C.TL_ATTENTION_NONE
 		if p.joined == nil {
-			p.joined = map[int]kir.LaunchOp{}
+			p.joined = map[int]launch.LaunchOp{}
 		}
 		p.joined[i+1] = &joint
 	}

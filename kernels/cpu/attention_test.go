@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/kir/kirtest"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/kerneltest"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // runAttention runs one pass in place on the case's buffers.
-func runAttention(t testing.TB, d *cpu.Device, c *kirtest.AttentionCase) {
+func runAttention(t testing.TB, d *cpu.Device, c *kerneltest.AttentionCase) {
 	t.Helper()
 	step := device.Step{Op: c.Attention}
 	bind := device.Binding{}
@@ -41,12 +41,12 @@ func runAttention(t testing.TB, d *cpu.Device, c *kirtest.AttentionCase) {
 	}
 }
 
-var passes = []kir.AttentionPass{kir.AttentionForward, kir.AttentionGradQ, kir.AttentionGradKV, kir.AttentionGradMask}
+var passes = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV, launch.AttentionGradMask}
 
 func TestAttention(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))
-	var cases, want []*kirtest.AttentionCase
-	for _, n := range []kirtest.AttentionSize{
+	var cases, want []*kerneltest.AttentionCase
+	for _, n := range []kerneltest.AttentionSize{
 		{Batch: 1, Heads: 1, Group: 1, Queries: 1, Keys: 1, Width: 1, WidthV: 1},
 		{Batch: 2, Heads: 2, Group: 1, Queries: 5, Keys: 7, Width: 3, WidthV: 4},
 		{Batch: 1, Heads: 4, Group: 2, Queries: 70, Keys: 33, Width: 17, WidthV: 40},
@@ -56,9 +56,9 @@ func TestAttention(t *testing.T) {
 		for range 4 {
 			for _, pass := range passes {
 				for _, dt := range []ir.DType{ir.F32, ir.F16} {
-					c := kirtest.RandomAttention(r, dt, pass, n)
+					c := kerneltest.RandomAttention(r, dt, pass, n)
 					w := c.Copy()
-					require.NoError(t, kir.InterpretAttention(w.Attention, w.Params, w.Bufs))
+					require.NoError(t, launch.InterpretAttention(w.Attention, w.Params, w.Bufs))
 					cases, want = append(cases, c), append(want, w)
 				}
 			}
@@ -81,27 +81,27 @@ func TestAttention(t *testing.T) {
 func TestAttentionGradients(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 3))
 	each(t, func(t *testing.T, d *cpu.Device) {
-		for _, n := range []kirtest.AttentionSize{
+		for _, n := range []kerneltest.AttentionSize{
 			{Batch: 2, Heads: 4, Group: 2, Queries: 150, Keys: 70, Width: 17, WidthV: 40},
 			{Batch: 1, Heads: 2, Group: 1, Queries: 64, Keys: 64, Width: 32, WidthV: 32, Aligned: true},
 			{Batch: 1, Heads: 1, Group: 1, Queries: 3, Keys: 260, Width: 4, WidthV: 4},
 		} {
 			for _, dt := range []ir.DType{ir.F32, ir.F16} {
-				kv := kirtest.RandomAttention(r, dt, kir.AttentionGradKV, n)
+				kv := kerneltest.RandomAttention(r, dt, launch.AttentionGradKV, n)
 				pass := *kv.Attention
-				pass.Pass = kir.AttentionGradQ
+				pass.Pass = launch.AttentionGradQ
 				at := pass.Layout().Out[0]
 				dq := make([]byte, n.Batch*n.Heads*n.Queries*n.Width*int64(dt.Size()))
-				q := &kirtest.AttentionCase{Attention: &pass, Params: kv.Params, Bufs: append(slices.Clone(kv.Bufs[:at]), dq)}
+				q := &kerneltest.AttentionCase{Attention: &pass, Params: kv.Params, Bufs: append(slices.Clone(kv.Bufs[:at]), dq)}
 				wantQ, wantKV := q.Copy(), kv.Copy()
-				require.NoError(t, kir.InterpretAttention(wantQ.Attention, wantQ.Params, wantQ.Bufs))
-				require.NoError(t, kir.InterpretAttention(wantKV.Attention, wantKV.Params, wantKV.Bufs))
+				require.NoError(t, launch.InterpretAttention(wantQ.Attention, wantQ.Params, wantQ.Bufs))
+				require.NoError(t, launch.InterpretAttention(wantKV.Attention, wantKV.Params, wantKV.Bufs))
 				got := append(slices.Clone(kv.Bufs), dq)
 				times := runGradients(t, d, q, kv, got)
 				if n.Keys <= 256 { // one pass, which the profile tells
 					require.Len(t, times, 1)
 					joint := *kv.Attention
-					joint.Pass = kir.AttentionGradQKV
+					joint.Pass = launch.AttentionGradQKV
 					require.Equal(t, device.StepTime{Step: 1, Op: &joint, Start: times[0].Start, Duration: times[0].Duration}, times[0])
 					requireJoint(t, &joint, kv.Params, got[:at], append(slices.Clone(wantKV.Bufs[at:]), wantQ.Bufs[at]))
 				} else {
@@ -117,18 +117,18 @@ func TestAttentionGradients(t *testing.T) {
 }
 
 // requireJoint holds the reference of a joint pass against the results of the two that it replaces.
-func requireJoint(t testing.TB, a *kir.Attention, params []uint64, operands, want [][]byte) {
+func requireJoint(t testing.TB, a *launch.Attention, params []uint64, operands, want [][]byte) {
 	t.Helper()
 	bufs := slices.Clone(operands)
 	for _, w := range want {
 		bufs = append(bufs, make([]byte, len(w)))
 	}
-	require.NoError(t, kir.InterpretAttention(a, params, bufs))
+	require.NoError(t, launch.InterpretAttention(a, params, bufs))
 	require.Equal(t, want, bufs[len(operands):])
 }
 
 // runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps' times.
-func runGradients(t testing.TB, d *cpu.Device, q, kv *kirtest.AttentionCase, bufs [][]byte) []device.StepTime {
+func runGradients(t testing.TB, d *cpu.Device, q, kv *kerneltest.AttentionCase, bufs [][]byte) []device.StepTime {
 	t.Helper()
 	steps := []device.Step{{Op: q.Attention}, {Op: kv.Attention}}
 	bind := device.Binding{}
@@ -175,7 +175,7 @@ func TestAttentionSpecialValues(t *testing.T) {
 		}
 		return b
 	}
-	c := &kirtest.AttentionCase{Attention: &kir.Attention{Type: ir.F32, Mask: ir.F32}, Params: []uint64{1, 1, 1, 5, 3, 1, 1, ir.EncodeFloat(ir.F32, 1)}}
+	c := &kerneltest.AttentionCase{Attention: &launch.Attention{Type: ir.F32, Mask: ir.F32}, Params: []uint64{1, 1, 1, 5, 3, 1, 1, ir.EncodeFloat(ir.F32, 1)}}
 	for _, strides := range [][]uint64{{0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 3, 1, 0}} {
 		c.Params = append(c.Params, strides...)
 	}
@@ -195,7 +195,7 @@ func TestAttentionSpecialValues(t *testing.T) {
 func TestAttentionDoesNotDependOnThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 2))
 	for _, pass := range passes {
-		c := kirtest.RandomAttention(r, ir.F32, pass, kirtest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 200, Keys: 180, Width: 16, WidthV: 16})
+		c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 200, Keys: 180, Width: 16, WidthV: 16})
 		one, many := c.Copy(), c.Copy()
 		runAttention(t, newDevice(t, cpu.Options{Threads: 1}), one)
 		runAttention(t, newDevice(t, cpu.Options{Threads: 4}), many)

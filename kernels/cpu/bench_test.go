@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // prepared builds l as a program with its binding; scalars and offsets are constants.
-func prepared(t testing.TB, d *cpu.Device, l launch) (device.Program, *device.Binding, func()) {
+func prepared(t testing.TB, d *cpu.Device, l launchOne) (device.Program, *device.Binding, func()) {
 	t.Helper()
 	step := device.Step{Op: l.k}
 	bind := &device.Binding{}
@@ -35,30 +36,30 @@ func prepared(t testing.TB, d *cpu.Device, l launch) (device.Program, *device.Bi
 	}
 }
 
-func unaryMap(n int64, f func(b *kir.Builder, x int) int) launch {
-	b := kir.NewBuilder("unary", 1, 0)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+func unaryMap(n int64, f func(b *loopir.Builder, x int) int) launchOne {
+	b := loopir.NewBuilder("unary", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, f(b, x))
-	return launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), make([]byte, 4*n)}}
+	return launchOne{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), make([]byte, 4*n)}}
 }
 
-func addMap(n int64) launch {
-	b := kir.NewBuilder("add", 1, 0)
-	x, y := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+func addMap(n int64) launchOne {
+	b := loopir.NewBuilder("add", 1, 0)
+	x, y := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, b.Add(x, y))
-	return launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), data(ir.F32, n), make([]byte, 4*n)}}
+	return launchOne{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), data(ir.F32, n), make([]byte, 4*n)}}
 }
 
-func un(op kir.Op) func(*kir.Builder, int) int {
-	return func(b *kir.Builder, x int) int { return b.Un(op, x) }
+func un(op loopir.Op) func(*loopir.Builder, int) int {
+	return func(b *loopir.Builder, x int) int { return b.Un(op, x) }
 }
 
 // chain is the eight-operation chain of the performance notes.
-func chain(b *kir.Builder, x int) int {
+func chain(b *loopir.Builder, x int) int {
 	v := x
 	for i := range 4 {
 		v = b.Add(b.Mul(v, b.Float(ir.F32, 1.01+float64(i))), x)
@@ -67,38 +68,38 @@ func chain(b *kir.Builder, x int) int {
 }
 
 // normKernel is layer norm over rows with a factor and a term a column.
-func normKernel(n0, n1 int64) launch {
-	b := kir.NewBuilder("norm", 1, 1)
-	x, y := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1)), b.Linear(b.Buf(ir.F32, kir.Write), -1)
-	w, c := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Broadcast, kir.Unit)), b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Broadcast, kir.Unit))
+func normKernel(n0, n1 int64) launchOne {
+	b := loopir.NewBuilder("norm", 1, 1)
+	x, y := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Linear(b.Buf(ir.F32, loopir.Write), -1)
+	w, c := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit)), b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit))
 	n := b.Cast(ir.F32, b.Param(1))
 	b.Each()
-	centred := b.Sub(x, b.Div(b.Acc(b.Reduce(kir.Sum, x)), n))
+	centred := b.Sub(x, b.Div(b.Acc(b.Reduce(loopir.Sum, x)), n))
 	b.Each()
-	variance := b.Div(b.Acc(b.Reduce(kir.Sum, b.Mul(centred, centred))), n)
-	r := b.Div(b.Float(ir.F32, 1), b.Un(kir.OpSqrt, b.Add(variance, b.Float(ir.F32, 1e-5))))
+	variance := b.Div(b.Acc(b.Reduce(loopir.Sum, b.Mul(centred, centred))), n)
+	r := b.Div(b.Float(ir.F32, 1), b.Un(loopir.OpSqrt, b.Add(variance, b.Float(ir.F32, 1e-5))))
 	b.Each()
 	b.Store(y, b.Fma(b.Mul(centred, r), w, c))
-	return launch{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(ir.F32, n0*n1), make([]byte, 4*n0*n1), data(ir.F32, n1), data(ir.F32, n1)}, tol: 1e-5}
+	return launchOne{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(ir.F32, n0*n1), make([]byte, 4*n0*n1), data(ir.F32, n1), data(ir.F32, n1)}, tol: 1e-5}
 }
 
 func BenchmarkKernels(b *testing.B) {
 	for _, threads := range []int{1, 2} {
 		for _, c := range []struct {
 			name string
-			l    launch
+			l    launchOne
 		}{
 			{"add4", addMap(4)}, {"add1K", addMap(1024)}, {"add256K", addMap(1 << 18)}, {"add16M", addMap(1 << 24)},
-			{"exp256K", unaryMap(1<<18, un(kir.OpExp))}, {"log256K", unaryMap(1<<18, un(kir.OpLog))}, {"tanh256K", unaryMap(1<<18, un(kir.OpTanh))},
-			{"erf256K", unaryMap(1<<18, un(kir.OpErf))}, {"sin256K", unaryMap(1<<18, un(kir.OpSin))}, {"chain256K", unaryMap(1<<18, chain)}, {"chain4K", unaryMap(1<<12, chain)},
+			{"exp256K", unaryMap(1<<18, un(loopir.OpExp))}, {"log256K", unaryMap(1<<18, un(loopir.OpLog))}, {"tanh256K", unaryMap(1<<18, un(loopir.OpTanh))},
+			{"erf256K", unaryMap(1<<18, un(loopir.OpErf))}, {"sin256K", unaryMap(1<<18, un(loopir.OpSin))}, {"chain256K", unaryMap(1<<18, chain)}, {"chain4K", unaryMap(1<<12, chain)},
 			{"softmax1024x768", softmaxKernel(1024, 768, false, false)}, {"softmax64Kx8", softmaxKernel(1<<16, 8, false, false)},
-			{"sumrows1024x1024", reduceKernel(kir.Sum, ir.F32, "rows", 1024, 1024)}, {"sumrows256Kx4", reduceKernel(kir.Sum, ir.F32, "rows", 1<<18, 4)},
-			{"sumcols1024x1024", reduceKernel(kir.Sum, ir.F32, "columns", 1024, 1024)}, {"sumcols8x128K", reduceKernel(kir.Sum, ir.F32, "columns", 8, 1<<17)},
-			{"sum16M", reduceKernel(kir.Sum, ir.F32, "rows", 1, 1<<24)}, {"argmax1024x1024", reduceKernel(kir.ArgMax, ir.F32, "rows", 1024, 1024)},
-			{"maxrows4Kx4K", reduceKernel(kir.Max, ir.F32, "rows", 4096, 4096)}, {"sumrows4Kx4K", reduceKernel(kir.Sum, ir.F32, "rows", 4096, 4096)},
-			{"argmaxcols4Kx4K", reduceKernel(kir.ArgMax, ir.F32, "columns", 4096, 4096)}, {"norm256x768", normKernel(256, 768)}, {"norm4096x768", normKernel(4096, 768)},
-			{"cumsum1M", scanKernel(kir.Sum, ir.F32, 1, 1<<20)}, {"cummax1M", scanKernel(kir.Max, ir.F32, 1, 1<<20)},
-			{"cummax1M_i64", scanKernel(kir.Max, ir.I64, 1, 1<<20)}, {"logcumsumexp1M", scanKernel(kir.LogSum, ir.F32, 1, 1<<20)},
+			{"sumrows1024x1024", reduceKernel(loopir.Sum, ir.F32, "rows", 1024, 1024)}, {"sumrows256Kx4", reduceKernel(loopir.Sum, ir.F32, "rows", 1<<18, 4)},
+			{"sumcols1024x1024", reduceKernel(loopir.Sum, ir.F32, "columns", 1024, 1024)}, {"sumcols8x128K", reduceKernel(loopir.Sum, ir.F32, "columns", 8, 1<<17)},
+			{"sum16M", reduceKernel(loopir.Sum, ir.F32, "rows", 1, 1<<24)}, {"argmax1024x1024", reduceKernel(loopir.ArgMax, ir.F32, "rows", 1024, 1024)},
+			{"maxrows4Kx4K", reduceKernel(loopir.Max, ir.F32, "rows", 4096, 4096)}, {"sumrows4Kx4K", reduceKernel(loopir.Sum, ir.F32, "rows", 4096, 4096)},
+			{"argmaxcols4Kx4K", reduceKernel(loopir.ArgMax, ir.F32, "columns", 4096, 4096)}, {"norm256x768", normKernel(256, 768)}, {"norm4096x768", normKernel(4096, 768)},
+			{"cumsum1M", scanKernel(loopir.Sum, ir.F32, 1, 1<<20)}, {"cummax1M", scanKernel(loopir.Max, ir.F32, 1, 1<<20)},
+			{"cummax1M_i64", scanKernel(loopir.Max, ir.I64, 1, 1<<20)}, {"logcumsumexp1M", scanKernel(loopir.LogSum, ir.F32, 1, 1<<20)},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, threads), func(b *testing.B) {
 				d := newDevice(b, cpu.Options{Threads: threads})
@@ -130,7 +131,7 @@ func BenchmarkGemm(b *testing.B) {
 				if s.transposed {
 					bk, bn = 1, s.k
 				}
-				step := device.Step{Op: &kir.Gemm{Type: ir.F32}, Bufs: []int{0, 1, 2}}
+				step := device.Step{Op: &launch.Gemm{Type: ir.F32}, Bufs: []int{0, 1, 2}}
 				for _, v := range []int64{s.m, s.n, s.k, s.k, 1, 0, bk, bn, 0} {
 					step.Params = append(step.Params, device.Const(v))
 				}

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 const (
@@ -31,9 +32,9 @@ type program struct {
 	prog  *C.tl_prog
 	slots []*C.char // the C array of slot addresses
 	steps int
-	forms []*form // of its steps
+	forms []*kernelCode // of its steps
 	// joined has, by step, what it runs where that is the work of the one before it too.
-	joined map[int]kir.LaunchOp
+	joined map[int]launch.LaunchOp
 	calls  []call // the steps that run in Go, in order
 }
 
@@ -68,7 +69,7 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 	p.prog.nstep, p.prog.nslot, p.prog.slots = C.int32_t(len(steps)), C.int32_t(slots), first(p.slots)
 	list := array[C.tl_step](&p.mem, len(steps))
 	p.prog.step = first(list)
-	all := make([]*form, len(steps))
+	all := make([]*kernelCode, len(steps))
 	for i := range steps {
 		if all[i], err = d.step(p, i, &steps[i], &list[i]); err != nil {
 			return nil, err
@@ -93,7 +94,7 @@ func recovered(err *error) {
 }
 
 // step lays out step i, and gives the form of a kernel.
-func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*form, error) {
+func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelCode, error) {
 	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
 		if b < 0 {
@@ -121,27 +122,27 @@ func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*form, e
 }
 
 // generate makes the code of step i: the device's one switch over the kinds of launch.
-func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *form, err error) {
+func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *kernelCode, err error) {
 	switch op := s.Op.(type) {
-	case *kir.Kernel:
+	case *loopir.Kernel:
 		if f, err = d.formOf(p, op, s); err == nil {
 			c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
 		}
-	case *kir.Gemm:
+	case *launch.Gemm:
 		c.kind = C.TL_STEP_GEMM
 		c.gemm, err = d.gemm(p, op, s)
-	case *kir.Attention:
+	case *launch.Attention:
 		c.kind = C.TL_STEP_ATTENTION
 		c.attention, err = attention(&p.mem, op, s.Params)
-	case *kir.Factor:
+	case *launch.Factor:
 		c.kind = C.TL_STEP_FACTOR
 		c.factor, err = factor(&p.mem, op, s)
-	case *kir.Sort:
+	case *launch.Sort:
 		c.kind = C.TL_STEP_SORT
 		c.sort, err = sortRows(&p.mem, op, s.Params)
-	case kir.Copy:
+	case launch.Copy:
 		c.kind = C.TL_STEP_COPY
-	case kir.Fill:
+	case launch.Fill:
 		c.kind = C.TL_STEP_ZERO
 	case Generator:
 		err = p.generateCall(i, op, s)
@@ -228,9 +229,9 @@ func (e *emitter) layAccs(mem *arena, k *C.tl_kern) {
 		t := e.k.Exprs[a.Val].Type
 		op, bytes := reductions[a.Op], t.Size()
 		switch {
-		case a.Op == kir.Sum || a.Op == kir.Prod || a.Op == kir.LogSum:
+		case a.Op == loopir.Sum || a.Op == loopir.Prod || a.Op == loopir.LogSum:
 			bytes = 8
-		case hidden && a.Op == kir.ArgMax:
+		case hidden && a.Op == loopir.ArgMax:
 			op = C.TL_AMAX
 		case hidden:
 			op = C.TL_AMIN
@@ -241,7 +242,7 @@ func (e *emitter) layAccs(mem *arena, k *C.tl_kern) {
 			accs[i].itype = C.uint8_t(e.k.Exprs[a.Idx].Type)
 			state += (lanes*8 + 63) &^ 63
 		}
-		if a.Op == kir.Sum && t == ir.F32 {
+		if a.Op == loopir.Sum && t == ir.F32 {
 			state += (lanes*4 + 63) &^ 63
 		}
 	}
@@ -301,8 +302,8 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 
 // whole reports a stage whose inner space is not cut into chunks: running values over columns, and those of an
 // operation so dear that making the chunks' totals first costs more than a second thread gives.
-func (e *emitter) whole(st *kir.Stage) bool {
-	return st.Prefix && (e.columns || slices.ContainsFunc(st.Accs, func(a kir.Acc) bool { return a.Op == kir.LogSum }))
+func (e *emitter) whole(st *loopir.Stage) bool {
+	return st.Prefix && (e.columns || slices.ContainsFunc(st.Accs, func(a loopir.Acc) bool { return a.Op == loopir.LogSum }))
 }
 
 // Lane operations that are worth a claim from the thread pool, and the number from

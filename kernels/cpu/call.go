@@ -6,20 +6,21 @@ import "C"
 import (
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // Generator is a launch of a kind that this package does not know: it brings its own code for the CPU.
 type Generator interface {
-	kir.LaunchOp
+	launch.LaunchOp
 	// CPUCode makes the code of a launch with these parameters, without what varies from run to run.
 	CPUCode(params []uint64) (Code, error)
 }
 
 // Code runs a launch over the memory of its buffers, each as long as its allocation. The steps before it have ended.
-type Code func(params []uint64, bufs [][]byte) (kir.Fault, error)
+type Code func(params []uint64, bufs [][]byte) (loopir.Fault, error)
 
 // call is a step that runs in Go.
 type call struct {

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/device/devicetest"
 	"github.com/torchlette/torchlette/kernels/cpu"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/device/devicetest"
 )
 
 func TestConformance(t *testing.T) {

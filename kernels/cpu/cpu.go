@@ -18,8 +18,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // Options configures the device; the zero value takes the defaults.
@@ -46,8 +46,8 @@ type Device struct {
 	held   int64 // bytes in cached
 	stats  struct{ submits, dispatches, allocs, reused int64 }
 
-	forms map[formKey]*form
-	draft *program // holds the forms that Chains made
+	kernels map[kernelKey]*kernelCode
+	draft   *program // holds the forms that Chains made
 	// Scratch of Build.
 	sizes, shared []byte
 	dyn           []C.tl_dynpar
@@ -81,7 +81,7 @@ func New(opts Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{limit: opts.MemoryLimit, isa: isa, forms: map[formKey]*form{}}
+	d := &Device{limit: opts.MemoryLimit, isa: isa, kernels: map[kernelKey]*kernelCode{}}
 	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
 	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47, MaxBuffer: 1 << 47,
@@ -307,7 +307,7 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "kernels": int64(len(d.forms)), "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. Buffers and programs must be gone.

@@ -33,7 +33,7 @@ enum {
 	TL_FMA,    // var: as TL_SELECT; 4: (a - x) * y for a; 5: (a - x) * y + (b * z + w); x, y, z and w: registers of one lane listed from aux in kern.extra
 	TL_SHIFTED, // (a - b) * c, b and c one lane
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
-	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, nonce, key
+	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, Philox offset, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
 	// Of SUM, in rows of a tile: 3 the products of a and b, 4 the squares of a - b, b one lane, 5 the products of a and b - c, c one
 	// lane; and of a tile that is one row of columns: 6 the products of a and (b - c) * z, c and z one lane, imm the place of z in kern.extra.
@@ -145,7 +145,7 @@ enum { TL_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
 	int32_t sum[4]; // of the gradient of the mask: kir.Attention.Sum
-	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale, seed, nonce, rate;
+	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale, seed, draw_offset, rate;
 	int32_t q, k, v, m, g;
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1, dq;
 } tl_attention;
@@ -260,7 +260,7 @@ float tl_widen_f16(uint16_t);
 float tl_widen_bf16(uint16_t);
 uint16_t tl_narrow_f16(float);
 uint16_t tl_narrow_bf16(float);
-void tl_random_block(uint64_t counter, uint64_t nonce, uint64_t seed, uint32_t out[4]); // Philox
+void tl_random_block(uint64_t counter, uint64_t draw_offset, uint64_t seed, uint32_t out[4]); // Philox
 
 void *tl_alloc(int64_t bytes);
 void tl_cpu_free(void *);

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 func newDevice(t testing.TB, o cpu.Options) *cpu.Device {
@@ -35,15 +35,15 @@ func instructionSets() []string {
 }
 
 // launch is a kernel with its parameters and the contents of its buffers.
-type launch struct {
-	k    *kir.Kernel
+type launchOne struct {
+	k    *loopir.Kernel
 	par  []uint64
 	bufs [][]byte
 	tol  float64 // relative, of floats; 0 asks for equal bits
 }
 
 // run runs l on d and gives the buffers and the fault.
-func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
+func run(t testing.TB, d *cpu.Device, l launchOne) ([][]byte, device.Fault, bool) {
 	t.Helper()
 	step := device.Step{Op: l.k, Event: 7}
 	bind := device.Binding{}
@@ -58,10 +58,10 @@ func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
 	for i, v := range l.par {
 		p := device.Param{Bits: v}
 		switch l.k.Params[i].Kind {
-		case kir.Scalar:
+		case loopir.Scalar:
 			p = device.ScalarOf(len(bind.Scalars))
 			bind.Scalars = append(bind.Scalars, v)
-		case kir.Offset:
+		case loopir.Offset:
 			p = device.Param{Bits: 1, From: device.Offset, Index: int32(len(bind.Offsets))}
 			bind.Offsets = append(bind.Offsets, int64(v)-1)
 		}
@@ -83,16 +83,16 @@ func run(t testing.TB, d *cpu.Device, l launch) ([][]byte, device.Fault, bool) {
 }
 
 // check holds the devices against the interpreter, which runs once.
-func check(t *testing.T, launches ...launch) {
+func check(t *testing.T, launches ...launchOne) {
 	t.Helper()
 	type result struct {
 		bufs  [][]byte
-		fault kir.Fault
+		fault loopir.Fault
 	}
 	want := make([]result, len(launches))
 	for i, l := range launches {
 		bufs := copies(l.bufs)
-		f, err := kir.Interpret(l.k, l.par, bufs)
+		f, err := loopir.Interpret(l.k, l.par, bufs)
 		require.NoError(t, err)
 		want[i] = result{bufs, f}
 	}
@@ -122,7 +122,7 @@ func same(t testing.TB, dt ir.DType, want, got []byte, tol float64, what string)
 	t.Helper()
 	ct := dt.ComputeType()
 	for i := range int64(len(want) / dt.Size()) {
-		w, g := kir.LoadBits(dt, want, i), kir.LoadBits(dt, got, i)
+		w, g := loopir.LoadBits(dt, want, i), loopir.LoadBits(dt, got, i)
 		if w == g {
 			continue
 		}
@@ -154,11 +154,11 @@ func data(t ir.DType, n int64) []byte {
 	for i := range n {
 		switch {
 		case t.IsFloat():
-			kir.StoreBits(t, b, i, ir.EncodeFloat(t, rng.NormFloat64()))
+			loopir.StoreBits(t, b, i, ir.EncodeFloat(t, rng.NormFloat64()))
 		case t == ir.Bool:
-			kir.StoreBits(t, b, i, uint64(rng.IntN(2)))
+			loopir.StoreBits(t, b, i, uint64(rng.IntN(2)))
 		default:
-			kir.StoreBits(t, b, i, ir.EncodeInt(t, int64(rng.IntN(19))-6*int64(rng.IntN(2))*boolInt(t != ir.U32)))
+			loopir.StoreBits(t, b, i, ir.EncodeInt(t, int64(rng.IntN(19))-6*int64(rng.IntN(2))*boolInt(t != ir.U32)))
 		}
 	}
 	return b
@@ -190,9 +190,9 @@ func each(t *testing.T, f func(t *testing.T, d *cpu.Device)) {
 var numbers = []ir.DType{ir.I32, ir.I64, ir.U32, ir.F16, ir.BF16, ir.F32, ir.F64, ir.U8, ir.I8, ir.I16}
 
 // binary makes a map of two operands over two dims, the second one with strides st.
-func binaryMap(op kir.Op, t ir.DType, n0, n1 int64, scalar bool) launch {
-	b := kir.NewBuilder(fmt.Sprintf("map_%v_%v", op, t), 2, 0)
-	x := b.Load(b.Access(b.Buf(t, kir.Read), b.Offset(), b.Stride(), kir.Unit))
+func binaryMap(op loopir.Op, t ir.DType, n0, n1 int64, scalar bool) launchOne {
+	b := loopir.NewBuilder(fmt.Sprintf("map_%v_%v", op, t), 2, 0)
+	x := b.Load(b.Access(b.Buf(t, loopir.Read), b.Offset(), b.Stride(), loopir.Unit))
 	par := sizes(n0, n1, 3, n1+2)
 	bufs := [][]byte{data(t, 3+n0*(n1+2))}
 	var y int
@@ -200,7 +200,7 @@ func binaryMap(op kir.Op, t ir.DType, n0, n1 int64, scalar bool) launch {
 		y = b.Param(b.Scalar(t))
 		par = append(par, ir.EncodeInt(t.ComputeType(), 3))
 	} else {
-		y = b.Load(b.Access(b.Buf(t, kir.Read), -1, kir.Unit, b.Stride()))
+		y = b.Load(b.Access(b.Buf(t, loopir.Read), -1, loopir.Unit, b.Stride()))
 		par = append(par, uint64(n0))
 		bufs = append(bufs, data(t, n0*n1))
 	}
@@ -209,36 +209,36 @@ func binaryMap(op kir.Op, t ir.DType, n0, n1 int64, scalar bool) launch {
 	if op.IsCompare() {
 		rt = ir.Bool
 	}
-	out := b.Linear(b.Buf(rt, kir.Write), -1)
+	out := b.Linear(b.Buf(rt, loopir.Write), -1)
 	b.Map()
 	b.Store(out, v)
-	return launch{k: b.Kernel(), par: par, bufs: append(bufs, make([]byte, n0*n1*int64(rt.Size()))), tol: 2e-6}
+	return launchOne{k: b.Kernel(), par: par, bufs: append(bufs, make([]byte, n0*n1*int64(rt.Size()))), tol: 2e-6}
 }
 
 func TestBinaryMaps(t *testing.T) {
-	var list []launch
+	var list []launchOne
 	for _, dt := range numbers {
-		for _, op := range []kir.Op{kir.OpAdd, kir.OpSub, kir.OpMul, kir.OpDiv, kir.OpRem, kir.OpMin, kir.OpMax, kir.OpEq, kir.OpNe, kir.OpLt, kir.OpLe} {
+		for _, op := range []loopir.Op{loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax, loopir.OpEq, loopir.OpNe, loopir.OpLt, loopir.OpLe} {
 			list = append(list, binaryMap(op, dt, 7, 33, false), binaryMap(op, dt, 2, 1500, true))
 		}
 	}
 	for _, dt := range []ir.DType{ir.I32, ir.I64, ir.U32} {
-		for _, op := range []kir.Op{kir.OpAnd, kir.OpOr, kir.OpXor, kir.OpPow} {
+		for _, op := range []loopir.Op{loopir.OpAnd, loopir.OpOr, loopir.OpXor, loopir.OpPow} {
 			list = append(list, binaryMap(op, dt, 3, 70, false))
 		}
 	}
-	check(t, append(list, binaryMap(kir.OpAdd, ir.F32, 300, 700, false))...)
+	check(t, append(list, binaryMap(loopir.OpAdd, ir.F32, 300, 700, false))...)
 }
 
-func reduceKernel(op kir.ReduceOp, t ir.DType, along string, n0, n1 int64) launch {
-	b := kir.NewBuilder(fmt.Sprintf("reduce_%d_%v_%s", op, t, along), 1, 1)
-	buf := b.Buf(t, kir.Read)
+func reduceKernel(op loopir.ReduceOp, t ir.DType, along string, n0, n1 int64) launchOne {
+	b := loopir.NewBuilder(fmt.Sprintf("reduce_%d_%v_%s", op, t, along), 1, 1)
+	buf := b.Buf(t, loopir.Read)
 	var x, acc, total int
 	par := sizes(n0, n1)
 	if along == "rows" {
 		x = b.Load(b.Linear(buf, -1))
 	} else {
-		x = b.Load(b.Access(buf, -1, kir.Unit, b.Stride()))
+		x = b.Load(b.Access(buf, -1, loopir.Unit, b.Stride()))
 		par = append(par, uint64(n0))
 	}
 	rt := t
@@ -250,34 +250,34 @@ func reduceKernel(op kir.ReduceOp, t ir.DType, along string, n0, n1 int64) launc
 		acc = b.Reduce(op, x)
 		total = b.Acc(acc)
 	}
-	out := b.Linear(b.Buf(rt, kir.Write), -1)
+	out := b.Linear(b.Buf(rt, loopir.Write), -1)
 	b.Map()
 	b.Store(out, total)
-	return launch{k: b.Kernel(), par: par, bufs: [][]byte{data(t, n0*n1), make([]byte, n0*int64(rt.Size()))}, tol: 3e-5}
+	return launchOne{k: b.Kernel(), par: par, bufs: [][]byte{data(t, n0*n1), make([]byte, n0*int64(rt.Size()))}, tol: 3e-5}
 }
 
 func TestReductions(t *testing.T) {
-	var list []launch
+	var list []launchOne
 	for _, along := range []string{"rows", "columns"} {
 		for _, s := range [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {600, 70}, {1500, 20}, {2000, 5}, {40, 0}} {
-			for _, op := range []kir.ReduceOp{kir.Sum, kir.Max, kir.Min, kir.ArgMax, kir.ArgMin} {
+			for _, op := range []loopir.ReduceOp{loopir.Sum, loopir.Max, loopir.Min, loopir.ArgMax, loopir.ArgMin} {
 				for _, dt := range numbers {
-					if n := s[0] * s[1]; n <= 10000 || dt == ir.F32 && (op == kir.Sum || n < 50000) {
+					if n := s[0] * s[1]; n <= 10000 || dt == ir.F32 && (op == loopir.Sum || n < 50000) {
 						list = append(list, reduceKernel(op, dt, along, s[0], s[1]))
 					}
 				}
 			}
-			list = append(list, reduceKernel(kir.Any, ir.Bool, along, s[0], min(s[1], 900)), reduceKernel(kir.All, ir.Bool, along, s[0], min(s[1], 3)),
-				reduceKernel(kir.Prod, ir.I64, along, s[0], min(s[1], 900)), reduceKernel(kir.Prod, ir.F64, along, s[0], min(s[1], 12)))
+			list = append(list, reduceKernel(loopir.Any, ir.Bool, along, s[0], min(s[1], 900)), reduceKernel(loopir.All, ir.Bool, along, s[0], min(s[1], 3)),
+				reduceKernel(loopir.Prod, ir.I64, along, s[0], min(s[1], 900)), reduceKernel(loopir.Prod, ir.F64, along, s[0], min(s[1], 12)))
 		}
 	}
 	check(t, list...)
 }
 
 func TestExtremesTakeNaN(t *testing.T) {
-	var list []launch
+	var list []launchOne
 	for _, along := range []string{"rows", "columns"} {
-		for _, op := range []kir.ReduceOp{kir.Max, kir.Min, kir.ArgMax, kir.ArgMin} {
+		for _, op := range []loopir.ReduceOp{loopir.Max, loopir.Min, loopir.ArgMax, loopir.ArgMin} {
 			for _, n := range []int64{3, 50, 200, 3000} {
 				l := reduceKernel(op, ir.F32, along, 6, n)
 				for range 4 {

@@ -11,5 +11,5 @@
 //
 // A launch of a kind that this package does not know may bring its own code ([Generator]).
 //
-// capi imports this package; it imports engine/device, engine/ir and kernels/kir.
+// capi imports this package; it imports kernels/device, ir and kernels/loopir.
 package cpu

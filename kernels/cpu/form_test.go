@@ -5,10 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // over gives a step of the same kernel on other buffers, of n elements.
@@ -19,7 +19,7 @@ func over(s device.Step, n int64, bufs ...int) device.Step {
 
 func TestStepsOfOneFormShareTheirKernel(t *testing.T) {
 	const n = 1000
-	first := mapStep(kir.OpAdd, ir.F32, ir.F32, n, -1, 0, 1, 2)
+	first := mapStep(loopir.OpAdd, ir.F32, ir.F32, n, -1, 0, 1, 2)
 	each(t, func(t *testing.T, d *cpu.Device) {
 		bind := &device.Binding{}
 		for range 5 {

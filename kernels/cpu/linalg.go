@@ -4,13 +4,13 @@ package cpu
 import "C"
 
 import (
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // factor lays out a factorisation, whose parameters are in linalg.c's order.
-func factor(mem *arena, f *kir.Factor, s *device.Step) (*C.tl_factor, error) {
+func factor(mem *arena, f *launch.Factor, s *device.Step) (*C.tl_factor, error) {
 	if want := f.ParamCount(); len(s.Params) != want {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %v: %d parameters, want %d", f.Op, len(s.Params), want)
 	}

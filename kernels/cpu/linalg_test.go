@@ -6,15 +6,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // factorCase is a step with its operands and room for its results.
 type factorCase struct {
-	f        kir.Factor
+	f        launch.Factor
 	sizes    [4]int64 // matrices, m, n, k
 	in, out  [][]byte
 	outTypes []ir.DType
@@ -29,7 +30,7 @@ func (c *factorCase) results() [][]byte {
 }
 
 // newFactor draws the operands; heavy adds to the diagonal, so that no pivot is small.
-func newFactor(r *rand.Rand, f kir.Factor, batch, m, n, k int64, heavy float64) *factorCase {
+func newFactor(r *rand.Rand, f launch.Factor, batch, m, n, k int64, heavy float64) *factorCase {
 	c := &factorCase{f: f, sizes: [4]int64{batch, m, n, k}}
 	draw := func(rows, cols int64, heavy float64) []byte {
 		b := make([]byte, batch*rows*cols*int64(f.Type.Size()))
@@ -38,7 +39,7 @@ func newFactor(r *rand.Rand, f kir.Factor, batch, m, n, k int64, heavy float64) 
 			if i/cols%rows == i%cols {
 				v += heavy
 			}
-			kir.StoreBits(f.Type, b, i, ir.EncodeFloat(f.Type, v))
+			loopir.StoreBits(f.Type, b, i, ir.EncodeFloat(f.Type, v))
 		}
 		return b
 	}
@@ -48,36 +49,36 @@ func newFactor(r *rand.Rand, f kir.Factor, batch, m, n, k int64, heavy float64) 
 	least := min(m, n)
 	c.in = append(c.in, draw(m, n, heavy))
 	switch f.Op {
-	case kir.FactorCholesky:
+	case launch.FactorCholesky:
 		room(f.Type, n*n)
 		room(ir.I32, 1)
-	case kir.FactorLU:
+	case launch.FactorLU:
 		room(f.Type, m*n)
 		room(ir.I32, least)
 		room(ir.I32, 1)
-	case kir.FactorSolve:
+	case launch.FactorSolve:
 		c.in = append(c.in, draw(n, k, 0))
 		room(f.Type, n*k)
 		room(f.Type, n*n)
 		room(ir.I32, n)
 		room(ir.I32, 1)
-	case kir.FactorTriangular:
+	case launch.FactorTriangular:
 		c.in = append(c.in, draw(n, k, 0))
 		room(f.Type, n*k)
-	case kir.FactorQR:
+	case launch.FactorQR:
 		room(f.Type, m*least)
 		room(f.Type, least*n)
-	case kir.FactorPinv:
+	case launch.FactorPinv:
 		c.in = append(c.in, draw(1, 1, 0), draw(1, 1, 0))
 		clear(c.in[1])
 		clear(c.in[2])
 		room(f.Type, n*m)
-	case kir.FactorExp:
+	case launch.FactorExp:
 		room(f.Type, n*n)
-	case kir.FactorEigh:
+	case launch.FactorEigh:
 		room(f.Type, n)
 		room(f.Type, n*n)
-	case kir.FactorSVD:
+	case launch.FactorSVD:
 		room(f.Type, m*least)
 		room(f.Type, least)
 		room(f.Type, least*n)
@@ -126,7 +127,7 @@ func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool
 	t.Helper()
 	n, top := int64(len(want)/d.Size()), 0.0
 	at := func(b []byte, i int64) float64 {
-		v := ir.DecodeFloat(d, kir.LoadBits(d, b, i))
+		v := ir.DecodeFloat(d, loopir.LoadBits(d, b, i))
 		if !signs {
 			v = math.Abs(v)
 		}
@@ -147,33 +148,33 @@ func TestFactors(t *testing.T) {
 	var cases []*factorCase
 	for _, d := range []ir.DType{ir.F64, ir.F32} {
 		for _, n := range []int64{1, 2, 5, 60} {
-			square := func(o kir.FactorOp, option int64, k int64, heavy float64) {
-				cases = append(cases, newFactor(r, kir.Factor{Op: o, Type: d, Option: option}, 3, n, n, k, heavy))
+			square := func(o launch.FactorOp, option int64, k int64, heavy float64) {
+				cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: d, Option: option}, 3, n, n, k, heavy))
 			}
-			square(kir.FactorCholesky, 0, 0, float64(3*n))
-			square(kir.FactorSolve, 0, 3, 4)
+			square(launch.FactorCholesky, 0, 0, float64(3*n))
+			square(launch.FactorSolve, 0, 3, 4)
 			for option := range int64(4) {
-				square(kir.FactorTriangular, option, n, float64(3*n))
+				square(launch.FactorTriangular, option, n, float64(3*n))
 			}
-			square(kir.FactorExp, 0, 0, 0)
+			square(launch.FactorExp, 0, 0, 0)
 			if n < 60 {
-				square(kir.FactorEigh, 0, 0, 0)
-				square(kir.FactorEigh, kir.FactorUpper, 0, 0)
+				square(launch.FactorEigh, 0, 0, 0)
+				square(launch.FactorEigh, launch.FactorUpper, 0, 0)
 			}
 			for _, m := range []int64{n, 2*n + 1, (n + 1) / 2} {
-				for _, o := range []kir.FactorOp{kir.FactorLU, kir.FactorQR, kir.FactorSVD, kir.FactorPinv} {
-					if n < 60 || o == kir.FactorLU || o == kir.FactorQR {
-						cases = append(cases, newFactor(r, kir.Factor{Op: o, Type: d}, 2, m, n, 0, 3))
+				for _, o := range []launch.FactorOp{launch.FactorLU, launch.FactorQR, launch.FactorSVD, launch.FactorPinv} {
+					if n < 60 || o == launch.FactorLU || o == launch.FactorQR {
+						cases = append(cases, newFactor(r, launch.Factor{Op: o, Type: d}, 2, m, n, 0, 3))
 					}
 				}
 			}
 		}
-		cases = append(cases, newFactor(r, kir.Factor{Op: kir.FactorSolve, Type: d}, 1, 170, 170, 20, 4), newFactor(r, kir.Factor{Op: kir.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
+		cases = append(cases, newFactor(r, launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 170, 170, 20, 4), newFactor(r, launch.Factor{Op: launch.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
 	}
 	each(t, func(t *testing.T, d *cpu.Device) {
 		for _, c := range cases {
 			want := c.results()
-			_, err := kir.InterpretFactor(&c.f, c.params(), append(append([][]byte{}, c.in...), want...))
+			_, err := launch.InterpretFactor(&c.f, c.params(), append(append([][]byte{}, c.in...), want...))
 			require.NoError(t, err)
 			got, _, _ := c.onDevice(t, d)
 			for i := range want {
@@ -182,7 +183,7 @@ func TestFactors(t *testing.T) {
 					continue
 				}
 				tol := map[ir.DType]float64{ir.F64: 1e-8, ir.F32: 1e-4}[c.f.Type]
-				closeTo(t, c.f.Type, want[i], got[i], tol, c.f.Op != kir.FactorEigh && c.f.Op != kir.FactorSVD)
+				closeTo(t, c.f.Type, want[i], got[i], tol, c.f.Op != launch.FactorEigh && c.f.Op != launch.FactorSVD)
 			}
 		}
 	})
@@ -192,16 +193,16 @@ func TestFactors(t *testing.T) {
 func TestFactorFaults(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	each(t, func(t *testing.T, d *cpu.Device) {
-		for _, o := range []kir.FactorOp{kir.FactorCholesky, kir.FactorLU, kir.FactorSolve, kir.FactorEigh} {
-			c := newFactor(r, kir.Factor{Op: o, Type: ir.F64, Check: true}, 4, 3, 3, 1, 20)
+		for _, o := range []launch.FactorOp{launch.FactorCholesky, launch.FactorLU, launch.FactorSolve, launch.FactorEigh} {
+			c := newFactor(r, launch.Factor{Op: o, Type: ir.F64, Check: true}, 4, 3, 3, 1, 20)
 			status := int64(3)
 			for i := range int64(6) { // the last two matrices lose their last row and column
 				v := 0.0
-				if o == kir.FactorEigh {
-					v, status = math.NaN(), kir.NotFinite
+				if o == launch.FactorEigh {
+					v, status = math.NaN(), launch.NotFinite
 				}
-				kir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+6+i%3, ir.EncodeFloat(ir.F64, v))
-				kir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+2+3*(i%3), ir.EncodeFloat(ir.F64, v))
+				loopir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+6+i%3, ir.EncodeFloat(ir.F64, v))
+				loopir.StoreBits(ir.F64, c.in[0], 18+9*(i/3)+2+3*(i%3), ir.EncodeFloat(ir.F64, v))
 			}
 			_, f, found := c.onDevice(t, d)
 			require.True(t, found, o)

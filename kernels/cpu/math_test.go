@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // ulps is the distance of got from the exact want in units of f32's last place there.
@@ -34,7 +34,7 @@ func everyNth(n int) []byte {
 	}
 	out := make([]byte, 4*len(v))
 	for i, b := range v {
-		kir.StoreBits(ir.F32, out, int64(i), uint64(b))
+		loopir.StoreBits(ir.F32, out, int64(i), uint64(b))
 	}
 	return out
 }
@@ -45,12 +45,12 @@ func TestMathAccuracy(t *testing.T) {
 	in := everyNth(4391)
 	n := int64(len(in) / 4)
 	for _, c := range []struct {
-		op    kir.Op
+		op    loopir.Op
 		f     func(float64) float64
 		bound float64
 	}{
-		{kir.OpExp, math.Exp, 1.1}, {kir.OpLog, math.Log, 1.0}, {kir.OpTanh, math.Tanh, 1.4}, {kir.OpErf, math.Erf, 1.2},
-		{kir.OpSin, math.Sin, 0.57}, {kir.OpCos, math.Cos, 0.57}, {kir.OpSqrt, math.Sqrt, 0.5},
+		{loopir.OpExp, math.Exp, 1.1}, {loopir.OpLog, math.Log, 1.0}, {loopir.OpTanh, math.Tanh, 1.4}, {loopir.OpErf, math.Erf, 1.2},
+		{loopir.OpSin, math.Sin, 0.57}, {loopir.OpCos, math.Cos, 0.57}, {loopir.OpSqrt, math.Sqrt, 0.5},
 	} {
 		l := unaryMap(n, un(c.op))
 		l.bufs[0] = in
@@ -61,8 +61,8 @@ func TestMathAccuracy(t *testing.T) {
 			out, _, _ := run(t, d, l)
 			worst, at := 0.0, float32(0)
 			for i := range n {
-				x := math.Float32frombits(uint32(kir.LoadBits(ir.F32, in, i)))
-				y := math.Float32frombits(uint32(kir.LoadBits(ir.F32, out[1], i)))
+				x := math.Float32frombits(uint32(loopir.LoadBits(ir.F32, in, i)))
+				y := math.Float32frombits(uint32(loopir.LoadBits(ir.F32, out[1], i)))
 				if u := ulps(y, c.f(float64(x))); u > worst {
 					worst, at = u, x
 				}
@@ -86,21 +86,21 @@ func TestPowAccuracy(t *testing.T) {
 			v := []float32{0, -0.5, -2, 1, float32(math.Inf(1)), float32(math.Inf(-1)), 3, -3, float32(math.NaN()), float32(math.Copysign(0, -1))}
 			a, b = v[rng.IntN(len(v))], v[rng.IntN(len(v))]
 		}
-		kir.StoreBits(ir.F32, x, i, uint64(math.Float32bits(a)))
-		kir.StoreBits(ir.F32, y, i, uint64(math.Float32bits(b)))
+		loopir.StoreBits(ir.F32, x, i, uint64(math.Float32bits(a)))
+		loopir.StoreBits(ir.F32, y, i, uint64(math.Float32bits(b)))
 	}
-	b := kir.NewBuilder("pow", 1, 0)
-	p, q := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	b := loopir.NewBuilder("pow", 1, 0)
+	p, q := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	b.Store(out, b.Pow(p, q))
-	l := launch{k: b.Kernel(), par: sizes(n), bufs: [][]byte{x, y, make([]byte, 4*n)}}
+	l := launchOne{k: b.Kernel(), par: sizes(n), bufs: [][]byte{x, y, make([]byte, 4*n)}}
 	each(t, func(t *testing.T, d *cpu.Device) {
 		got, _, _ := run(t, d, l)
 		for i := range n {
-			a, b := kir.LoadBits(ir.F32, x, i), kir.LoadBits(ir.F32, y, i)
+			a, b := loopir.LoadBits(ir.F32, x, i), loopir.LoadBits(ir.F32, y, i)
 			want := math.Pow(ir.DecodeFloat(ir.F32, a), ir.DecodeFloat(ir.F32, b))
-			g := math.Float32frombits(uint32(kir.LoadBits(ir.F32, got[2], i)))
+			g := math.Float32frombits(uint32(loopir.LoadBits(ir.F32, got[2], i)))
 			require.LessOrEqual(t, ulps(g, want), 0.51+boolFloat(i < 3000), "%v ^ %v", ir.DecodeFloat(ir.F32, a), ir.DecodeFloat(ir.F32, b))
 		}
 	})

@@ -6,9 +6,9 @@ import "C"
 import (
 	"strconv"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 func appendInts(b []byte, v ...int) []byte {
@@ -22,13 +22,13 @@ func appendInts(b []byte, v ...int) []byte {
 }
 
 // gemm lays out a product: the numbers of its parameters, -1 for those it lacks.
-func (d *Device) gemm(p *program, g *kir.Gemm, s *device.Step) (*C.tl_gemm, error) {
+func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, error) {
 	params := s.Params
 	l := g.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
 	}
-	if g.CDims || g.KDims > kir.MaxGemmDims || g.NDims > kir.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
+	if g.CDims || g.KDims > launch.MaxGemmDims || g.NDims > launch.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type, g.KDims, g.NDims)
 	}
 	if g.Sums != 0 {
@@ -69,7 +69,7 @@ func (d *Device) gemm(p *program, g *kir.Gemm, s *device.Step) (*C.tl_gemm, erro
 const epilogueSize = 8 * mapLanes
 
 // epilogue gives a product the block program of its epilogue: that of the map which would run after it.
-func (d *Device) epilogue(p *program, c *C.tl_gemm, g *kir.Gemm, s *device.Step, l *kir.GemmLayout) error {
+func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) error {
 	k := g.Epilogue
 	if k == nil {
 		return nil

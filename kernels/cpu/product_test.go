@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/cpu"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // Rows of the second operand that are read where they lie: in several blocks of the depth, whole,
@@ -19,12 +19,12 @@ func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 			{1, 301, 768, 0}, {1, 70, 1000, 30}, {1, 9, 5000, 0}, {1, 6, 13, 1},
 		} {
 			what := fmt.Sprintf("%v %+v", dt, s)
-			g := &kir.Gemm{Type: dt}
+			g := &launch.Gemm{Type: dt}
 			stride := s.k + s.apart
 			bufs := [][]byte{data(dt, s.m*s.k), data(dt, s.n*stride), make([]byte, s.m*s.n*int64(dt.Size()))}
 			par := sizes(s.m, s.n, s.k, s.k, 1, 0, 1, stride, 0)
 			want := copies(bufs)
-			require.NoError(t, kir.InterpretGemm(g, par, want))
+			require.NoError(t, launch.InterpretGemm(g, par, want))
 			for _, isa := range instructionSets() {
 				one := runGemm(t, newDevice(t, cpu.Options{ISA: isa, Threads: 1}), g, par, bufs)
 				same(t, dt, want[2], one, map[ir.DType]float64{ir.F32: 1e-4, ir.F64: 1e-12}[dt], what+" "+isa)

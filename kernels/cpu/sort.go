@@ -6,13 +6,13 @@ import "C"
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
 )
 
 // sortRows lays out a sort: the numbers of its parameters and buffers.
-func sortRows(mem *arena, s *kir.Sort, params []device.Param) (*C.tl_sort, error) {
+func sortRows(mem *arena, s *launch.Sort, params []device.Param) (*C.tl_sort, error) {
 	l := s.Layout()
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: sort: %d parameters, want %d", len(params), len(l.Params))

@@ -4,5 +4,5 @@
 // byte-stable: equal programs and options give equal text, so that it can key
 // pipeline caches.
 //
-// wgsl imports kernels/kir and engine/ir; gpu imports wgsl.
+// wgsl imports kernels/loopir and ir; gpu imports wgsl.
 package wgsl

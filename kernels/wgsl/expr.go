@@ -6,31 +6,32 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-func (w *writer) expr(n *kir.Node) string {
+func (w *writer) expr(n *gpuir.Node) string {
 	switch n.Op {
-	case kir.OpConst:
+	case loopir.OpConst:
 		return w.constant(n.Type, n.Imm)
-	case kir.OpParam:
+	case loopir.OpParam:
 		return w.param(n)
-	case kir.PHalf:
+	case gpuir.PHalf:
 		p := n.Imm >> 1
 		if n.Imm&1 != 0 {
 			return fmt.Sprintf("P.p%dh", p)
 		}
 		return fmt.Sprintf("P.p%d", p)
-	case kir.PVar:
+	case gpuir.PVar:
 		return fmt.Sprintf("v%d", n.Imm)
-	case kir.PLocalID:
+	case gpuir.PLocalID:
 		return "lid"
-	case kir.PGroupID:
+	case gpuir.PGroupID:
 		return "gid"
-	case kir.PLoad:
+	case gpuir.PLoad:
 		return w.load(n)
-	case kir.PShared:
+	case gpuir.PShared:
 		s := w.sharedPlace(int(n.Imm), w.expr(n.Args[0]), n.Width)
 		if n.Type == ir.Bool {
 			return "(" + s + " != 0u)"
@@ -42,31 +43,31 @@ func (w *writer) expr(n *kir.Node) string {
 		args[i] = w.expr(a)
 	}
 	switch n.Op {
-	case kir.PSplat, kir.PVec:
+	case gpuir.PSplat, gpuir.PVec:
 		return fmt.Sprintf("%s(%s)", typeName(n.Type, 4), strings.Join(args, ", "))
-	case kir.PLane:
+	case gpuir.PLane:
 		return args[0] + "." + string("xyzw"[n.Imm])
-	case kir.PIndexDiv:
+	case gpuir.PIndexDiv:
 		return fmt.Sprintf("i32(u32(%s) / u32(%s))", args[0], args[1])
-	case kir.PIndexRem:
+	case gpuir.PIndexRem:
 		return fmt.Sprintf("i32(u32(%s) %% u32(%s))", args[0], args[1])
-	case kir.PShuffle:
+	case gpuir.PShuffle:
 		return w.shuffle(n, args[0])
-	case kir.PPhilox:
+	case gpuir.PPhilox:
 		return fmt.Sprintf("%s(vec4<u32>(%s), vec2<u32>(%s))", w.philox(), strings.Join(args[:4], ", "), strings.Join(args[4:], ", "))
-	case kir.OpCast:
+	case loopir.OpCast:
 		return w.cast(n, args[0])
-	case kir.OpNarrow:
+	case loopir.OpNarrow:
 		return w.rounded(n, args[0])
 	}
 	return w.operation(n, args)
 }
 
-func (w *writer) param(n *kir.Node) string {
+func (w *writer) param(n *gpuir.Node) string {
 	p := w.p.Params[n.Imm]
 	name := fmt.Sprintf("P.p%d", n.Imm)
 	switch {
-	case p.Kind != kir.Scalar:
+	case p.Kind != loopir.Scalar:
 		if n.Type == ir.I64 {
 			return "i64(" + name + ")"
 		}
@@ -117,7 +118,7 @@ func intLiteral(v, lowest int64, suffix string) string {
 	return strconv.FormatInt(v, 10) + suffix
 }
 
-func (w *writer) load(n *kir.Node) string {
+func (w *writer) load(n *gpuir.Node) string {
 	buf := int(n.Imm)
 	b, f := w.p.Bufs[buf], w.bufs[buf]
 	at := w.expr(n.Args[0])
@@ -149,7 +150,7 @@ func (w *writer) load(n *kir.Node) string {
 	return s
 }
 
-func (w *writer) loadPacked(n *kir.Node, t ir.DType, f bufForm, at string) string {
+func (w *writer) loadPacked(n *gpuir.Node, t ir.DType, f bufForm, at string) string {
 	buf := fmt.Sprintf("b%d", n.Imm)
 	if n.Width == 4 {
 		word := fmt.Sprintf("%s[%s]", buf, at)
@@ -184,7 +185,7 @@ func (w *writer) halfBits(t ir.DType) string {
 }
 
 // rounded is a value as a store in a half type leaves it, by the conversion that stores use.
-func (w *writer) rounded(n *kir.Node, a string) string {
+func (w *writer) rounded(n *gpuir.Node, a string) string {
 	t := ir.DType(n.Imm)
 	if t == ir.F16 && w.o.F16 {
 		w.halves = true
@@ -209,7 +210,7 @@ func (w *writer) roundedLane(t ir.DType, a string) string {
 }
 
 // shuffle: WGSL has none of bool, and drivers need not have one of 64 bits.
-func (w *writer) shuffle(n *kir.Node, a string) string {
+func (w *writer) shuffle(n *gpuir.Node, a string) string {
 	switch n.Type {
 	case ir.Bool:
 		return fmt.Sprintf("(subgroupShuffleXor(u32(%s), %du) != 0u)", a, n.Imm)
@@ -219,7 +220,7 @@ func (w *writer) shuffle(n *kir.Node, a string) string {
 	return fmt.Sprintf("subgroupShuffleXor(%s, %du)", a, n.Imm)
 }
 
-func (w *writer) cast(n *kir.Node, a string) string {
+func (w *writer) cast(n *gpuir.Node, a string) string {
 	from, to := n.Args[0].Type, n.Type
 	t := typeName(to, n.Width)
 	switch {
@@ -251,22 +252,22 @@ func zero(t ir.DType) string {
 }
 
 // infix are the operations that WGSL spells the same for every type they are defined on.
-var infix = map[kir.Op]string{
-	kir.OpAdd: "+", kir.OpSub: "-", kir.OpMul: "*", kir.OpAnd: "&", kir.OpOr: "|",
-	kir.OpEq: "==", kir.OpLt: "<", kir.OpLe: "<=",
+var infix = map[loopir.Op]string{
+	loopir.OpAdd: "+", loopir.OpSub: "-", loopir.OpMul: "*", loopir.OpAnd: "&", loopir.OpOr: "|",
+	loopir.OpEq: "==", loopir.OpLt: "<", loopir.OpLe: "<=",
 }
 
 // builtin are the functions taken from WGSL unless Options.Poly names them.
-var builtin = map[kir.Op]struct {
+var builtin = map[loopir.Op]struct {
 	name string
 	poly Func
 }{
-	kir.OpAbs: {"abs", 0}, kir.OpFma: {"fma", 0}, kir.OpFloor: {"floor", 0}, kir.OpCeil: {"ceil", 0},
-	kir.OpRound: {"round", 0}, kir.OpTrunc: {"trunc", 0}, kir.OpSqrt: {"sqrt", FuncSqrt},
-	kir.OpExp: {"exp", FuncExp}, kir.OpLog: {"log", FuncLog}, kir.OpSin: {"sin", FuncSin}, kir.OpCos: {"cos", FuncCos},
+	loopir.OpAbs: {"abs", 0}, loopir.OpFma: {"fma", 0}, loopir.OpFloor: {"floor", 0}, loopir.OpCeil: {"ceil", 0},
+	loopir.OpRound: {"round", 0}, loopir.OpTrunc: {"trunc", 0}, loopir.OpSqrt: {"sqrt", FuncSqrt},
+	loopir.OpExp: {"exp", FuncExp}, loopir.OpLog: {"log", FuncLog}, loopir.OpSin: {"sin", FuncSin}, loopir.OpCos: {"cos", FuncCos},
 }
 
-func (w *writer) operation(n *kir.Node, a []string) string {
+func (w *writer) operation(n *gpuir.Node, a []string) string {
 	t := n.Args[0].Type
 	call := func(name string) string { return fmt.Sprintf("%s(%s)", name, strings.Join(a, ", ")) }
 	own := func(name string) string { return call(w.helper(name, t, n.Width)) }
@@ -275,7 +276,7 @@ func (w *writer) operation(n *kir.Node, a []string) string {
 	}
 	if b, ok := builtin[n.Op]; ok {
 		switch {
-		case t == ir.U32 && n.Op == kir.OpAbs:
+		case t == ir.U32 && n.Op == loopir.OpAbs:
 			return a[0]
 		case w.o.Poly&b.poly != 0:
 			return own("our_" + b.name)
@@ -283,9 +284,9 @@ func (w *writer) operation(n *kir.Node, a []string) string {
 		return call(b.name)
 	}
 	switch n.Op {
-	case kir.OpNe:
+	case loopir.OpNe:
 		return notEqual(t, a[0], a[1])
-	case kir.OpDiv:
+	case loopir.OpDiv:
 		switch {
 		case t != ir.F32:
 			return own("div_int")
@@ -293,59 +294,59 @@ func (w *writer) operation(n *kir.Node, a []string) string {
 			return own("our_div")
 		}
 		return fmt.Sprintf("(%s / %s)", a[0], a[1])
-	case kir.OpRem:
+	case loopir.OpRem:
 		if t == ir.F32 {
 			return own("rem_float")
 		}
 		return own("rem_int")
-	case kir.OpMin, kir.OpMax:
+	case loopir.OpMin, loopir.OpMax:
 		if t == ir.F32 {
 			return own(n.Op.String() + "_nan")
 		}
 		return call(n.Op.String())
-	case kir.OpNeg:
+	case loopir.OpNeg:
 		if t == ir.U32 {
 			return fmt.Sprintf("(~%s + %s(1u))", a[0], typeName(t, n.Width))
 		}
 		return fmt.Sprintf("(-%s)", a[0])
-	case kir.OpPow:
+	case loopir.OpPow:
 		if t == ir.F32 {
 			return own("pow_float")
 		}
 		return w.lanes(n, a, "pow_int")
-	case kir.OpLogAdd:
+	case loopir.OpLogAdd:
 		return own("log_add")
-	case kir.OpSelect:
+	case loopir.OpSelect:
 		return fmt.Sprintf("select(%s, %s, %s)", a[2], a[1], a[0])
-	case kir.OpXor:
+	case loopir.OpXor:
 		if t == ir.Bool {
 			return fmt.Sprintf("(%s != %s)", a[0], a[1])
 		}
 		return fmt.Sprintf("(%s ^ %s)", a[0], a[1])
-	case kir.OpNot:
+	case loopir.OpNot:
 		if t == ir.Bool {
 			return fmt.Sprintf("(!%s)", a[0])
 		}
 		return fmt.Sprintf("(~%s)", a[0])
-	case kir.OpShl, kir.OpShr:
+	case loopir.OpShl, loopir.OpShr:
 		return w.shift(n, a)
-	case kir.OpTanh:
+	case loopir.OpTanh:
 		if w.o.Poly&FuncTanh != 0 {
 			return own("our_tanh")
 		}
 		return own("tanh_safe")
-	case kir.OpErf:
+	case loopir.OpErf:
 		return own("erf")
-	case kir.OpIsNaN:
+	case loopir.OpIsNaN:
 		return own("is_nan")
-	case kir.OpBitcast:
+	case loopir.OpBitcast:
 		return fmt.Sprintf("bitcast<%s>(%s)", typeName(n.Type, n.Width), a[0])
 	}
 	return w.fail("operation %v", n.Op)
 }
 
 // lanes applies a scalar helper to each lane.
-func (w *writer) lanes(n *kir.Node, a []string, name string) string {
+func (w *writer) lanes(n *gpuir.Node, a []string, name string) string {
 	f := w.helper(name, n.Args[0].Type, 1)
 	if n.Width == 1 {
 		return fmt.Sprintf("%s(%s)", f, strings.Join(a, ", "))
@@ -362,16 +363,16 @@ func (w *writer) lanes(n *kir.Node, a []string, name string) string {
 }
 
 // shift: WGSL takes the count modulo the width; ours shifts everything out.
-func (w *writer) shift(n *kir.Node, a []string) string {
+func (w *writer) shift(n *gpuir.Node, a []string) string {
 	op := "<<"
-	if n.Op == kir.OpShr {
+	if n.Op == loopir.OpShr {
 		op = ">>"
 	}
 	c := n.Args[1]
-	if c.Op == kir.PSplat {
+	if c.Op == gpuir.PSplat {
 		c = c.Args[0]
 	}
-	if c.Op == kir.OpConst && c.Imm < uint64(8*n.Type.Size()) {
+	if c.Op == loopir.OpConst && c.Imm < uint64(8*n.Type.Size()) {
 		return fmt.Sprintf("(%s %s %s(%du))", a[0], op, typeName(ir.U32, n.Width), c.Imm)
 	}
 	return fmt.Sprintf("%s(%s, %s)", w.helper(n.Op.String()+"_int", n.Type, n.Width), a[0], a[1])

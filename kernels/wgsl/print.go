@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // Print makes the module of p.
-func Print(p *kir.Proc, o Options) (*Module, error) {
-	if err := kir.VerifyProc(p); err != nil {
+func Print(p *gpuir.Program, o Options) (*Module, error) {
+	if err := gpuir.VerifyProc(p); err != nil {
 		return nil, fmt.Errorf("wgsl: %s: %w", p.Name, err)
 	}
 	w := &writer{p: p, o: o, helpers: map[string]bool{}}
@@ -28,7 +29,7 @@ func Print(p *kir.Proc, o Options) (*Module, error) {
 
 // writer collects the body, and on the way the helper functions it needs.
 type writer struct {
-	p       *kir.Proc
+	p       *gpuir.Program
 	o       Options
 	bufs    []bufForm
 	body    strings.Builder
@@ -51,16 +52,16 @@ type bufForm struct {
 func (w *writer) planBuffers() error {
 	narrow := make([]bool, len(w.p.Bufs)) // stored element by element
 	words := make([]bool, len(w.p.Bufs))
-	walk(w.p.Body, func(s *kir.Stmt) {
-		if s.Op == kir.SStore && s.B.Width == 1 {
+	walk(w.p.Body, func(s *gpuir.Stmt) {
+		if s.Op == gpuir.SStore && s.B.Width == 1 {
 			narrow[s.Ref] = true
 		}
-		if s.Op == kir.SAtomic && (s.Mode != kir.Add || !w.o.F32Atomics) {
+		if s.Op == gpuir.SAtomic && (s.Mode != loopir.Add || !w.o.F32Atomics) {
 			words[s.Ref] = true
 		}
 	})
 	for i, b := range w.p.Bufs {
-		f := bufForm{vec: b.Vec, atomic: b.Access == kir.Atomic, words: words[i] && b.Type == ir.F32}
+		f := bufForm{vec: b.Vec, atomic: b.Access == loopir.Atomic, words: words[i] && b.Type == ir.F32}
 		half := b.Type == ir.F16 || b.Type == ir.BF16
 		f.packed = half && (f.atomic || b.Type == ir.BF16 || !w.o.F16)
 		if f.packed && narrow[i] {
@@ -107,7 +108,7 @@ func (w *writer) elem(t ir.DType, f bufForm) string {
 }
 
 // walk visits every statement.
-func walk(body []kir.Stmt, f func(*kir.Stmt)) {
+func walk(body []gpuir.Stmt, f func(*gpuir.Stmt)) {
 	for i := range body {
 		f(&body[i])
 		walk(body[i].Body, f)
@@ -133,7 +134,7 @@ func (w *writer) module(m *Module) string {
 		if b.Scratch {
 			kind, buf = BindScratch, -1
 		}
-		if b.Access == kir.Read {
+		if b.Access == loopir.Read {
 			mode, readOnly = "read", true
 		}
 		fmt.Fprintf(&t, "@group(0) @binding(%d) var<storage, %s> b%d: array<%s>;\n", len(m.Bindings), mode, i, w.bufs[i].elem)
@@ -161,7 +162,7 @@ func (w *writer) module(m *Module) string {
 	}
 	fmt.Fprintf(&t, "@compute @workgroup_size(%d)\n", w.p.Workgroup)
 	t.WriteString("fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(local_invocation_index) local: u32) {\n")
-	fmt.Fprintf(&t, "  let gid = i32(wg.y * %du + wg.x);\n  let lid = i32(local);\n", kir.GridFold)
+	fmt.Fprintf(&t, "  let gid = i32(wg.y * %du + wg.x);\n  let lid = i32(local);\n", gpuir.GridFold)
 	t.WriteString(w.body.String())
 	t.WriteString("}\n")
 	return t.String()
@@ -180,9 +181,9 @@ func (w *writer) usesF16() bool {
 func (w *writer) words(m *Module) string {
 	var t strings.Builder
 	for i, p := range w.p.Params {
-		m.Words = append(m.Words, Word{Param: i, Signed: p.Kind != kir.Scalar})
+		m.Words = append(m.Words, Word{Param: i, Signed: p.Kind != loopir.Scalar})
 		switch {
-		case p.Kind != kir.Scalar:
+		case p.Kind != loopir.Scalar:
 			fmt.Fprintf(&t, "  p%d: i32,\n", i)
 		case p.Type == ir.I64:
 			fmt.Fprintf(&t, "  p%d: u32,\n  p%dh: u32,\n", i, i)
@@ -223,25 +224,25 @@ func (w *writer) line(depth int, format string, args ...any) {
 	fmt.Fprintf(&w.body, format+"\n", args...)
 }
 
-func (w *writer) block(body []kir.Stmt, depth int) {
+func (w *writer) block(body []gpuir.Stmt, depth int) {
 	for i := range body {
 		w.stmt(&body[i], depth)
 	}
 }
 
-func (w *writer) stmt(s *kir.Stmt, d int) {
+func (w *writer) stmt(s *gpuir.Stmt, d int) {
 	switch s.Op {
-	case kir.SLet:
+	case gpuir.SLet:
 		w.line(d, "let v%d = %s;", s.Var, w.expr(s.A))
-	case kir.SVar:
+	case gpuir.SVar:
 		w.line(d, "var v%d: %s = %s;", s.Var, typeName(s.A.Type, s.A.Width), w.expr(s.A))
-	case kir.SAssign:
+	case gpuir.SAssign:
 		w.line(d, "v%d = %s;", s.Var, w.expr(s.A))
-	case kir.SFor:
+	case gpuir.SFor:
 		w.line(d, "for (var v%d: i32 = %s; v%d < %s; v%d += %s) {", s.Var, w.expr(s.A), s.Var, w.expr(s.B), s.Var, w.expr(s.C))
 		w.block(s.Body, d+1)
 		w.line(d, "}")
-	case kir.SIf:
+	case gpuir.SIf:
 		w.line(d, "if (%s) {", w.expr(s.A))
 		w.block(s.Body, d+1)
 		if len(s.Else) > 0 {
@@ -249,13 +250,13 @@ func (w *writer) stmt(s *kir.Stmt, d int) {
 			w.block(s.Else, d+1)
 		}
 		w.line(d, "}")
-	case kir.SBarrier:
+	case gpuir.SBarrier:
 		w.line(d, "workgroupBarrier();")
-	case kir.SStore:
+	case gpuir.SStore:
 		w.store(s, d)
-	case kir.SAtomic:
+	case gpuir.SAtomic:
 		w.atomic(s, d)
-	case kir.SSharedSet:
+	case gpuir.SSharedSet:
 		v := w.expr(s.B)
 		if s.B.Type == ir.Bool {
 			v = "u32(" + v + ")"
@@ -265,13 +266,13 @@ func (w *writer) stmt(s *kir.Stmt, d int) {
 			to = fmt.Sprintf("s%d[%s][%s]", s.Ref, w.expr(s.A), w.expr(s.C))
 		}
 		w.line(d, "%s = %s;", to, v)
-	case kir.SFault:
+	case gpuir.SFault:
 		w.fault(s, d)
 	}
 }
 
 // fault: the first writer takes word 0. The exchange may fail for no reason, hence the loop.
-func (w *writer) fault(s *kir.Stmt, d int) {
+func (w *writer) fault(s *gpuir.Stmt, d int) {
 	w.line(d, "if (%s) {", w.expr(s.A))
 	e := w.expr(s.B)
 	lo, hi := "bitcast<u32>("+e+")", "bitcast<u32>("+e+" >> 31u)"
@@ -292,7 +293,7 @@ func (w *writer) fault(s *kir.Stmt, d int) {
 	w.line(d, "}")
 }
 
-func (w *writer) store(s *kir.Stmt, d int) {
+func (w *writer) store(s *gpuir.Stmt, d int) {
 	b, f := w.p.Bufs[s.Ref], w.bufs[s.Ref]
 	v := w.expr(s.B)
 	at := w.expr(s.A)
@@ -348,12 +349,12 @@ func (w *writer) sharedPlace(array int, at string, width int) string {
 }
 
 // atomic combines an element with a value: natively where WGSL can, else by exchange of the word it lies in.
-func (w *writer) atomic(s *kir.Stmt, d int) {
+func (w *writer) atomic(s *gpuir.Stmt, d int) {
 	b := w.p.Bufs[s.Ref]
 	at, v := w.expr(s.A), w.expr(s.B)
 	name := fmt.Sprintf("b%d", s.Ref)
 	combined := func(old string) string {
-		return w.operation(&kir.Node{Op: s.Mode.Op(), Type: s.B.Type, Width: 1, Args: []*kir.Node{s.B, s.B}}, []string{old, "x"})
+		return w.operation(&gpuir.Node{Op: s.Mode.Op(), Type: s.B.Type, Width: 1, Args: []*gpuir.Node{s.B, s.B}}, []string{old, "x"})
 	}
 	switch {
 	case w.bufs[s.Ref].packed:
@@ -371,7 +372,7 @@ func (w *writer) atomic(s *kir.Stmt, d int) {
 		w.line(d+1, "let x = %s;", v)
 		w.exchange(d+1, name+"[at]", fmt.Sprintf("bitcast<u32>(%s)", combined("bitcast<f32>(old)")))
 		w.line(d, "}")
-	case b.Type == ir.I64 && w.o.I64 && s.Mode != kir.Add:
+	case b.Type == ir.I64 && w.o.I64 && s.Mode != loopir.Add:
 		w.fail("only sums of 64-bit integers are atomic")
 	case b.Type == ir.I64 && w.o.I64:
 		// Each addition carries into the high word once: the sum is right when all are done.
@@ -382,14 +383,14 @@ func (w *writer) atomic(s *kir.Stmt, d int) {
 		w.line(d+1, "let old = atomicAdd(&%s[at], lo);", name)
 		w.line(d+1, "atomicAdd(&%s[at + 1i], u32(x >> 32u) + u32(old + lo < lo));", name)
 		w.line(d, "}")
-	case s.Mode == kir.Multiply:
+	case s.Mode == loopir.Multiply:
 		w.line(d, "{")
 		w.line(d+1, "let at = %s;", at)
 		w.line(d+1, "let x = %s;", v)
 		w.exchange(d+1, name+"[at]", "old * x")
 		w.line(d, "}")
 	default:
-		native := map[kir.StoreMode]string{kir.Add: "atomicAdd", kir.Maximize: "atomicMax", kir.Minimize: "atomicMin"}[s.Mode]
+		native := map[loopir.StoreMode]string{loopir.Add: "atomicAdd", loopir.Maximize: "atomicMax", loopir.Minimize: "atomicMin"}[s.Mode]
 		w.line(d, "%s(&%s[%s], %s);", native, name, at, v)
 	}
 }

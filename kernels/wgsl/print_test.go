@@ -12,116 +12,118 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/kir/kirtest"
-	"github.com/torchlette/torchlette/kernels/tile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpucode"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/kerneltest"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // add is x + y*s over contiguous operands, one of them half precision.
-func add() *kir.Kernel {
-	b := kir.NewBuilder("map_axpy", 1, 0)
+func add() *loopir.Kernel {
+	b := loopir.NewBuilder("map_axpy", 1, 0)
 	s := b.Scalar(ir.F32)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	y := b.Load(b.Linear(b.Buf(ir.F16, kir.Read), b.Offset()))
-	out := b.Linear(b.Buf(ir.F16, kir.Write), -1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	y := b.Load(b.Linear(b.Buf(ir.F16, loopir.Read), b.Offset()))
+	out := b.Linear(b.Buf(ir.F16, loopir.Write), -1)
 	b.Map()
 	b.Store(out, b.Fma(y, b.Param(s), x))
 	return b.Kernel()
 }
 
-func softmax() *kir.Kernel {
-	b := kir.NewBuilder("softmax", 1, 1)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+func softmax() *loopir.Kernel {
+	b := loopir.NewBuilder("softmax", 1, 1)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Each()
-	m := b.Reduce(kir.Max, x)
+	m := b.Reduce(loopir.Max, x)
 	b.Each()
-	e := b.Un(kir.OpExp, b.Sub(x, b.Acc(m)))
-	s := b.Reduce(kir.Sum, e)
+	e := b.Un(loopir.OpExp, b.Sub(x, b.Acc(m)))
+	s := b.Reduce(loopir.Sum, e)
 	b.Each()
 	b.Store(out, b.Div(e, b.Acc(s)))
 	return b.Kernel()
 }
 
 // gather reads checked rows and counts them with atomics.
-func gather(count ir.DType) *kir.Kernel {
-	b := kir.NewBuilder("gather", 2, 0)
+func gather(count ir.DType) *loopir.Kernel {
+	b := loopir.NewBuilder("gather", 2, 0)
 	size := b.Size()
-	table := b.Buf(ir.BF16, kir.Read)
-	i := b.Load(b.Access(b.Buf(ir.I64, kir.Read), -1, kir.Unit))
-	hits := b.Buf(count, kir.Atomic)
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+	table := b.Buf(ir.BF16, loopir.Read)
+	i := b.Load(b.Access(b.Buf(ir.I64, loopir.Read), -1, loopir.Unit))
+	hits := b.Buf(count, loopir.Atomic)
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
 	at := b.InBounds(i, b.Param(size))
 	b.Store(out, b.LoadAt(table, b.Add(b.Mul(at, b.Param(1)), b.Index(1))))
-	b.StoreAt(b.Eq(b.Index(1), b.I64(0)), hits, at, b.Int(count, 1), kir.Add)
+	b.StoreAt(b.Eq(b.Index(1), b.I64(0)), hits, at, b.Int(count, 1), loopir.Add)
 	return b.Kernel()
 }
 
 // functions uses every helper and the values that have no literals.
-func functions() *kir.Kernel {
-	b := kir.NewBuilder("functions", 1, 0)
-	x := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-	n := b.Load(b.Linear(b.Buf(ir.I32, kir.Read), -1))
-	out, ints := b.Linear(b.Buf(ir.F32, kir.Write), -1), b.Linear(b.Buf(ir.I32, kir.Write), -1)
+func functions() *loopir.Kernel {
+	b := loopir.NewBuilder("functions", 1, 0)
+	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+	n := b.Load(b.Linear(b.Buf(ir.I32, loopir.Read), -1))
+	out, ints := b.Linear(b.Buf(ir.F32, loopir.Write), -1), b.Linear(b.Buf(ir.I32, loopir.Write), -1)
 	b.Map()
-	v := b.Un(kir.OpErf, b.Un(kir.OpTanh, b.Pow(x, b.Float(ir.F32, -0.5))))
-	for _, op := range []kir.Op{kir.OpSin, kir.OpCos, kir.OpLog, kir.OpExp, kir.OpSqrt, kir.OpRound} {
+	v := b.Un(loopir.OpErf, b.Un(loopir.OpTanh, b.Pow(x, b.Float(ir.F32, -0.5))))
+	for _, op := range []loopir.Op{loopir.OpSin, loopir.OpCos, loopir.OpLog, loopir.OpExp, loopir.OpSqrt, loopir.OpRound} {
 		v = b.Un(op, v)
 	}
-	v = b.Max(b.Rem(v, x), b.Select(b.Un(kir.OpIsNaN, x), b.Float(ir.F32, math.Inf(-1)), b.Float(ir.F32, math.NaN())))
+	v = b.Max(b.Rem(v, x), b.Select(b.Un(loopir.OpIsNaN, x), b.Float(ir.F32, math.Inf(-1)), b.Float(ir.F32, math.NaN())))
 	b.Store(out, b.Min(v, b.Div(x, v)))
 	w := b.Pow(b.Div(n, b.Int(ir.I32, math.MinInt32)), b.Rem(n, b.Int(ir.I32, 7)))
-	b.Store(ints, b.Bin(kir.OpShl, b.Bin(kir.OpShr, w, n), b.Int(ir.I32, 3)))
+	b.Store(ints, b.Bin(loopir.OpShl, b.Bin(loopir.OpShr, w, n), b.Int(ir.I32, 3)))
 	return b.Kernel()
 }
 
-func scan() *kir.Kernel {
-	b := kir.NewBuilder("cumsum", 1, 1)
-	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, b.Stride(), kir.Unit))
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+func scan() *loopir.Kernel {
+	b := loopir.NewBuilder("cumsum", 1, 1)
+	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, b.Stride(), loopir.Unit))
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Scan()
-	s := b.Reduce(kir.Sum, x)
+	s := b.Reduce(loopir.Sum, x)
 	b.Store(out, b.AccRun(s))
 	return b.Kernel()
 }
 
-func argmax() *kir.Kernel {
-	b := kir.NewBuilder("argmax", 1, 1)
-	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), -1, kir.Unit, b.Stride()))
-	out := b.Linear(b.Buf(ir.I64, kir.Write), -1)
+func argmax() *loopir.Kernel {
+	b := loopir.NewBuilder("argmax", 1, 1)
+	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Unit, b.Stride()))
+	out := b.Linear(b.Buf(ir.I64, loopir.Write), -1)
 	b.Each()
-	a := b.ReduceIdx(kir.ArgMax, x, b.Index(1))
+	a := b.ReduceIdx(loopir.ArgMax, x, b.Index(1))
 	b.Map()
 	b.Store(out, b.AccIdx(a))
 	return b.Kernel()
 }
 
-func draw() *kir.Kernel {
-	b := kir.NewBuilder("rand", 1, 0)
-	seed, nonce := b.Scalar(ir.I64), b.Scalar(ir.I64)
-	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+func draw() *loopir.Kernel {
+	b := loopir.NewBuilder("rand", 1, 0)
+	seed, drawOffset := b.Scalar(ir.I64), b.Scalar(ir.I64)
+	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 	b.Map()
-	w := b.Philox(b.LinearIndex(), b.Param(nonce), b.Param(seed), 2)
-	b.Store(out, b.Mul(b.Cast(ir.F32, b.Bin(kir.OpShr, w, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24))))
+	w := b.Philox(b.LinearIndex(), b.Param(drawOffset), b.Param(seed), 2)
+	b.Store(out, b.Mul(b.Cast(ir.F32, b.Bin(loopir.OpShr, w, b.Int(ir.U32, 8))), b.Float(ir.F32, 1.0/(1<<24))))
 	return b.Kernel()
 }
 
 func TestGolden(t *testing.T) {
-	plain := tile.Options{Workgroup: 64, Vec: 1, Lanes: 1}
-	vec := tile.Options{Workgroup: 256, Vec: 4, Lanes: 1}
-	lanes := tile.Options{Workgroup: 64, Vec: 1, Lanes: 16}
-	columns := tile.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, I64: true}
-	held := tile.Options{Workgroup: 128, Vec: 4, Lanes: 64, Hold: 2, Subgroup: 32}
-	parts := tile.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, Unroll: 2, Parts: 4, I64: true}
-	wide := tile.Options{Workgroup: 64, Vec: 1, Lanes: 1, I64: true}
+	plain := gpucode.Options{Workgroup: 64, Vec: 1, Lanes: 1}
+	vec := gpucode.Options{Workgroup: 256, Vec: 4, Lanes: 1}
+	lanes := gpucode.Options{Workgroup: 64, Vec: 1, Lanes: 16}
+	columns := gpucode.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, I64: true}
+	held := gpucode.Options{Workgroup: 128, Vec: 4, Lanes: 64, Hold: 2, Subgroup: 32}
+	parts := gpucode.Options{Workgroup: 64, Vec: 1, Lanes: 8, OuterFast: true, Unroll: 2, Parts: 4, I64: true}
+	wide := gpucode.Options{Workgroup: 64, Vec: 1, Lanes: 1, I64: true}
 	for _, tc := range []struct {
 		name string
-		k    *kir.Kernel
-		tile tile.Options
+		k    *loopir.Kernel
+		tile gpucode.Options
 		o    Options
 	}{
 		{"axpy_vec4_packed", add(), vec, Options{}},
@@ -143,7 +145,7 @@ func TestGolden(t *testing.T) {
 		{"rand", draw(), plain, Options{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, err := tile.FromKernel(tc.k, tc.tile)
+			p, err := gpucode.FromKernel(tc.k, tc.tile)
 			require.NoError(t, err)
 			for i, pass := range p {
 				name := tc.name
@@ -154,12 +156,12 @@ func TestGolden(t *testing.T) {
 			}
 		})
 	}
-	p, err := tile.FromKernel(softmax(), lanes)
+	p, err := gpucode.FromKernel(softmax(), lanes)
 	require.NoError(t, err)
-	golden(t, "softmax_lanes_x3", kir.Merge(p[0], 3, []bool{true, false}), Options{})
+	golden(t, "softmax_lanes_x3", gpuir.Merge(p[0], 3, []bool{true, false}), Options{})
 	goldenGemm(t)
-	sums := &kir.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}
-	p, err = tile.FromGemm(sums, tile.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true, VecA: true, VecB: true, Parts: 2})
+	sums := &launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}
+	p, err = gpucode.FromGemm(sums, gpucode.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true, VecA: true, VecB: true, Parts: 2})
 	require.NoError(t, err)
 	golden(t, "gemm_sums_pass0", p[0], Options{})
 	golden(t, "gemm_sums_pass1", p[1], Options{})
@@ -173,15 +175,15 @@ func goldenGemm(t *testing.T) {
 		name     string
 		columns  uint64
 		residual bool
-		caps     tile.Caps
+		caps     gpucode.Caps
 	}{
-		{"gemm_rolled", 36, false, tile.Caps{Software: true}},
-		{"gemm_32x32", 36, false, tile.Caps{}},
-		{"gemm_ragged", 35, true, tile.Caps{}},
+		{"gemm_rolled", 36, false, gpucode.Caps{Software: true}},
+		{"gemm_32x32", 36, false, gpucode.Caps{}},
+		{"gemm_ragged", 35, true, gpucode.Caps{}},
 	} {
-		g := &kir.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Epilogue: kirtest.Epilogue(ir.F32, 3, tc.residual)}
+		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Epilogue: kerneltest.Epilogue(ir.F32, 3, tc.residual)}
 		params := []uint64{40, tc.columns, 20, 20, 1, 0, tc.columns, 1, 0, 1, 0}
-		p, err := tile.FromGemm(g, tile.ChooseGemm(g, params, tc.caps))
+		p, err := gpucode.FromGemm(g, gpucode.ChooseGemm(g, params, tc.caps))
 		require.NoError(t, err)
 		golden(t, tc.name, p[0], Options{})
 	}
@@ -189,21 +191,21 @@ func goldenGemm(t *testing.T) {
 
 // goldenAttention prints each pass in the small form; a mask, causality and dropout are in one each.
 func goldenAttention(t *testing.T) {
-	for name, a := range map[string]*kir.Attention{
+	for name, a := range map[string]*launch.Attention{
 		"attention":           {Type: ir.F32, Causal: true},
-		"attention_grad_q":    {Type: ir.F32, Pass: kir.AttentionGradQ, Mask: ir.Bool},
-		"attention_grad_kv":   {Type: ir.F32, Pass: kir.AttentionGradKV, Causal: true},
-		"attention_grad_mask": {Type: ir.F32, Pass: kir.AttentionGradMask, Mask: ir.F32, Dropout: true, Sum: [4]bool{true, false, true, false}},
+		"attention_grad_q":    {Type: ir.F32, Pass: launch.AttentionGradQ, Mask: ir.Bool},
+		"attention_grad_kv":   {Type: ir.F32, Pass: launch.AttentionGradKV, Causal: true},
+		"attention_grad_mask": {Type: ir.F32, Pass: launch.AttentionGradMask, Mask: ir.F32, Dropout: true, Sum: [4]bool{true, false, true, false}},
 	} {
 		params := make([]uint64, len(a.Layout().Params))
 		copy(params, []uint64{1, 2, 2, 9, 9, 8, 8})
-		p, err := tile.FromAttention(a, tile.ChooseAttention(a, params, tile.Caps{Software: true}))
+		p, err := gpucode.FromAttention(a, gpucode.ChooseAttention(a, params, gpucode.Caps{Software: true}))
 		require.NoError(t, err)
 		golden(t, name, p, Options{})
 	}
 }
 
-func golden(t *testing.T, name string, p *kir.Proc, o Options) {
+func golden(t *testing.T, name string, p *gpuir.Program, o Options) {
 	t.Helper()
 	m, err := Print(p, o)
 	require.NoError(t, err)
@@ -220,7 +222,7 @@ func golden(t *testing.T, name string, p *kir.Proc, o Options) {
 }
 
 func TestBindingsAndParameters(t *testing.T) {
-	p, err := tile.FromKernel(gather(ir.I32), tile.Options{Workgroup: 64, Vec: 1})
+	p, err := gpucode.FromKernel(gather(ir.I32), gpucode.Options{Workgroup: 64, Vec: 1})
 	require.NoError(t, err)
 	m, err := Print(p[0], Options{})
 	require.NoError(t, err)
@@ -243,7 +245,7 @@ func TestBindingsAndParameters(t *testing.T) {
 }
 
 func TestScalarsOf64BitsTakeTwoWords(t *testing.T) {
-	p, err := tile.FromKernel(draw(), tile.Options{Workgroup: 64, Vec: 1})
+	p, err := gpucode.FromKernel(draw(), gpucode.Options{Workgroup: 64, Vec: 1})
 	require.NoError(t, err)
 	m, err := Print(p[0], Options{})
 	require.NoError(t, err)
@@ -259,8 +261,8 @@ func TestNo64BitTextWithoutTheFeature(t *testing.T) {
 	wide := regexp.MustCompile(`[iu]64|[0-9]li\b`)
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		c := kirtest.Random(r, kirtest.Limits{})
-		p, err := tile.FromKernel(c.Kernel, tile.Choose(c.Kernel, c.Params, tile.Caps{}))
+		c := kerneltest.Random(r, kerneltest.Limits{})
+		p, err := gpucode.FromKernel(c.Kernel, gpucode.Choose(c.Kernel, c.Params, gpucode.Caps{}))
 		require.NoError(t, err)
 		for _, pass := range p {
 			m, err := Print(pass, Options{F16: r.IntN(2) == 0})

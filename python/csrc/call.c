@@ -23,9 +23,9 @@ void drop_handle(uint64_t handle) {
     dead.handles[dead.n++] = handle;
 }
 
-int32_t queue_settle(void) {
+int32_t queue_flush(void) {
     int32_t n, n_dead = dead.n;
-    const tl_queued *calls = queue_take(&n);
+    const tl_deferred *calls = queue_take(&n);
     if (n == 0 && n_dead == 0) {
         return TL_OK;
     }
@@ -41,7 +41,7 @@ int drop_flush(void) {
         return 0;
     }
     do {
-        if (check_status(queue_settle()) < 0) {
+        if (check_status(queue_flush()) < 0) {
             return -1;
         }
         if (forget_hooks() < 0) { /* may drop tensors that the hooks held */
@@ -59,7 +59,7 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
     tl_call c = {
         .op = o->def->id,
         .mode = mode,
-        .site = call_site(),
+        .source_loc = call_source_loc(),
         .in = b->in,
         .ints = b->ints,
         .scalars = b->scalars,
@@ -79,8 +79,8 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
     if (check_status(status) < 0) {
         return -1;
     }
-    for (int i = 0; i < b->n_who && i < TL_QUEUED_TENSORS; i++) {
-        b->who[i]->epoch = G.epoch;
+    for (int i = 0; i < b->n_tensors && i < TL_DEFERRED_TENSORS; i++) {
+        b->tensors[i]->epoch = G.epoch;
     }
     if (G.packer == NULL || pack_saved(b) == 0) {
         return 0;
@@ -110,10 +110,10 @@ static int list_bound(const argbuf *b, PyObject *first) {
     return bound < 1 << 20 ? (int)bound + 1 : 1 << 20;
 }
 
-static PyObject *wrap_all(overload *o, const tl_out *out, int n, uint8_t door) {
+static PyObject *wrap_all(overload *o, const tl_out *out, int n, uint8_t api) {
     PyObject *tuple = o->result_type != NULL ? PyStructSequence_New(o->result_type) : PyTuple_New(n);
     for (int i = 0; i < n; i++) {
-        PyObject *t = tuple != NULL ? tensor_wrap(G.tensor, &out[i], door) : NULL;
+        PyObject *t = tuple != NULL ? tensor_wrap(G.tensor, &out[i], api) : NULL;
         if (t == NULL) {
             for (int k = i + (tuple != NULL); k < n; k++) {
                 drop_handle(out[k].handle);
@@ -130,41 +130,41 @@ static PyObject *wrap_all(overload *o, const tl_out *out, int n, uint8_t door) {
     return tuple;
 }
 
-static PyObject *call_list(overload *o, argbuf *b, PyObject *first, uint8_t door) {
+static PyObject *call_list(overload *o, argbuf *b, PyObject *first, uint8_t api) {
     int n = 0, max = list_bound(b, first);
     tl_out *out = PyMem_Malloc((size_t)max * sizeof *out);
     if (out == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *r = engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, max, &n) < 0 ? NULL : wrap_all(o, out, n, door);
+    PyObject *r = engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, max, &n) < 0 ? NULL : wrap_all(o, out, n, api);
     PyMem_Free(out);
     return r;
 }
 
-PyObject *call_overload(overload *o, argbuf *b, uint8_t door) {
+PyObject *call_overload(overload *o, argbuf *b, uint8_t api) {
     tl_out out[8];
     int n = 0;
-    door |= b->door;
-    lesson l;
+    api |= b->api;
+    call_key l;
     bool known;
-    PyObject *promised = queue_call(o, b, door, &l, &known);
+    PyObject *cached_call = queue_call(o, b, api, &l, &known);
     if (known) {
-        return promised;
+        return cached_call;
     }
     if (engine_op(o, b, TL_FUNCTIONAL, NULL, 0, out, 8, &n) < 0) {
         return NULL;
     }
     if (o->def->nresults == 1 && n == 1) {
-        queue_learn(&l, b, &out[0]);
+        queue_insert(&l, b, &out[0]);
         if ((out[0].flags & TL_SAME_HANDLE) != 0 && b->first != NULL) {
             return Py_NewRef(b->first); /* contiguous() of a dense tensor and the like */
         }
-        return tensor_wrap(G.tensor, &out[0], door);
+        return tensor_wrap(G.tensor, &out[0], api);
     }
     if (o->def->nresults == 0) {
         Py_RETURN_NONE;
     }
-    return wrap_all(o, out, n, door);
+    return wrap_all(o, out, n, api);
 }
 
 PyObject *call_in_place(overload *o, argbuf *b, PyObject *self) {
@@ -185,7 +185,7 @@ PyObject *call_in_place(overload *o, argbuf *b, PyObject *self) {
             break;
         }
     }
-    t->door |= b->door;
+    t->api |= b->api;
     return Py_NewRef(self);
 }
 
@@ -267,7 +267,7 @@ static int restore_words(PyObject *generator, uint64_t outer[4]) {
     return failed ? -1 : 0;
 }
 
-PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+PyObject *call_group(group *g, uint8_t api, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     argbuf b;
     extras x = {0};
     argbuf_init(&b);
@@ -277,17 +277,17 @@ PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *ar
     int swapped = o != NULL && x.generator != NULL ? swap_words(x.generator, outer) : 0;
     if (o != NULL && swapped >= 0) {
         PyObject *first = self != NULL ? self : nargs > 0 ? args[0] : NULL;
-        if (door == TL_DOOR_CORE && b.n_who == 0) {
-            door = maker_door();
+        if (api == TL_API_CORE && b.n_tensors == 0) {
+            api = creation_api();
         }
         if (g->mode == TL_IN_PLACE) {
             r = call_in_place(o, &b, first != NULL && is_tensor(first) ? first : NULL);
         } else if (x.out != NULL) {
             r = call_out(o, &b, x.out);
         } else if (o->list_result) {
-            r = call_list(o, &b, first != NULL && is_tensor(first) ? first : NULL, door | b.door);
+            r = call_list(o, &b, first != NULL && is_tensor(first) ? first : NULL, api | b.api);
         } else {
-            r = call_overload(o, &b, door);
+            r = call_overload(o, &b, api);
         }
         if (r != NULL && x.requires_grad && is_tensor(r) && apply_requires_grad(r) < 0) {
             Py_CLEAR(r);
@@ -305,14 +305,14 @@ PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs) {
     if (g == NULL) {
         return raise_text(TL_NOT_IMPLEMENTED, "there is no operator %s", name);
     }
-    return call_group(g, TL_DOOR_CORE, NULL, args, nargs, NULL);
+    return call_group(g, TL_API_CORE, NULL, args, nargs, NULL);
 }
 
-/* Functions: builtin objects whose self says which group, and through which door. */
+/* Functions: builtin objects whose self says which group, and through which API flavour. */
 typedef struct {
     PyObject_HEAD
     group *g;
-    uint8_t door;
+    uint8_t api;
 } Binding;
 
 static PyTypeObject *binding_type;
@@ -333,7 +333,7 @@ static PyType_Spec binding_spec = {
 
 static PyObject *function_entry(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     Binding *bound = (Binding *)self;
-    return call_group(bound->g, bound->door, NULL, args, nargs, kwnames);
+    return call_group(bound->g, bound->api, NULL, args, nargs, kwnames);
 }
 
 /* Documentation of a name: its signatures, then the first line of the first. */
@@ -356,13 +356,13 @@ static char *doc_of(const group *g) {
     return doc;
 }
 
-static PyObject *make_function(PyMethodDef *def, group *g, uint8_t door, PyObject *module_name) {
+static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject *module_name) {
     Binding *bound = (Binding *)((allocfunc)PyType_GetSlot(binding_type, Py_tp_alloc))(binding_type, 0);
     if (bound == NULL) {
         return NULL;
     }
     bound->g = g;
-    bound->door = door;
+    bound->api = api;
     PyObject *f = PyCFunction_NewEx(def, (PyObject *)bound, module_name);
     Py_DECREF(bound);
     return f;
@@ -372,7 +372,7 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t door, PyObjec
  * group has an entry of its own. */
 #define ENTRY(i) \
     static PyObject *method_##i(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) { \
-        return call_group(method_groups[0x##i], TL_DOOR_CORE, self, args, nargs, kwnames); \
+        return call_group(method_groups[0x##i], TL_API_CORE, self, args, nargs, kwnames); \
     }
 #define ADDRESS(i) method_##i,
 #define ROW(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)
@@ -413,8 +413,8 @@ static int add_functions(PyObject *module, PyObject *facade, group *g, const cha
         return -1;
     }
     *def = (PyMethodDef){g->name, (PyCFunction)(void (*)(void))function_entry, METH_FASTCALL | METH_KEYWORDS, doc};
-    PyObject *core = make_function(def, g, TL_DOOR_CORE, names[0]);
-    PyObject *torch = make_function(def, g, TL_DOOR_TORCH, names[1]);
+    PyObject *core = make_function(def, g, TL_API_CORE, names[0]);
+    PyObject *torch = make_function(def, g, TL_API_TORCH, names[1]);
     int failed = core == NULL || torch == NULL || PyObject_SetAttrString(module, g->name, core) < 0 ||
                  PyDict_SetItemString(facade, g->name, torch) < 0;
     Py_XDECREF(core);

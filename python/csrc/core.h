@@ -38,8 +38,8 @@ enum { TL_INLINE_RANK = 4, TL_KEY_WORDS = 24, TL_NUM_DTYPES = TL_INT16 + 1, TL_N
 /* Waits are cut into slices of this length so that signals are seen. */
 #define TL_SLICE_NS 50000000
 
-/* Through which module a tensor came: see door in Tensor. */
-enum { TL_DOOR_CORE = 0, TL_DOOR_TORCH = 1 };
+/* Through which module a tensor came: see API flavour in Tensor. */
+enum { TL_API_CORE = 0, TL_API_TORCH = 1 };
 
 typedef struct {
     PyObject_HEAD
@@ -52,7 +52,7 @@ typedef struct {
     int64_t *shape; /* inline_shape, or a block of its own */
     uint8_t dtype, device, rank;
     uint8_t flags; /* TL_REQUIRES_GRAD, TL_LEAF */
-    uint8_t door;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
+    uint8_t api;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
     uint32_t layout; /* of tl_out */
     uint32_t epoch;  /* the engine is known to have the handle while this is G.epoch */
     int64_t inline_shape[TL_INLINE_RANK];
@@ -77,11 +77,11 @@ typedef struct {
     tl_scalar *scalars;
     int32_t n_in, n_ints, n_scalars;
     int32_t cap_in, cap_ints, cap_scalars;
-    uint8_t door;
+    uint8_t api;
     uint64_t in0[16];
     PyObject *first; /* borrowed: the first operand when it is a tensor */
-    Tensor *who[TL_QUEUED_TENSORS]; /* borrowed: the first tensors among the operands */
-    int32_t n_who;                  /* how many tensors there are */
+    Tensor *tensors[TL_DEFERRED_TENSORS]; /* borrowed: the first tensors among the operands */
+    int32_t n_tensors;                  /* how many tensors there are */
     int64_t ints0[48];
     tl_scalar scalars0[12];
 } argbuf;
@@ -129,7 +129,7 @@ extern struct tl_globals {
     uint64_t modes; /* a byte for each mode that was set */
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
-    int32_t settled; /* see TL_SETTLED */
+    int32_t flush_status; /* see TL_SETTLED */
     bool refuse_draws; /* mirror of the engine's mode: calls that may draw enter the engine at once */
     PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
 } G;
@@ -159,9 +159,9 @@ int tensor_init(PyObject *module);
 static inline bool is_tensor(PyObject *o) {
     return Py_TYPE(o) == G.tensor || PyType_IsSubtype(Py_TYPE(o), G.tensor);
 }
-PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t door);
+PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t api);
 int tensor_update(Tensor *t, const tl_out *out);
-PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t door); /* a subclass of Tensor */
+PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t api); /* a subclass of Tensor */
 tl_out tensor_out(const Tensor *t); /* what tensor_update takes to make another tensor the same */
 extern PyMethodDef tensor_methods[];    /* methods.c */
 extern PyGetSetDef tensor_getset[];     /* methods.c */
@@ -173,8 +173,8 @@ PyObject *tensor_item(Tensor *t);
 PyObject *tensor_tolist(PyObject *self, PyObject *ignored);
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
-PyObject *scalar_tensor(PyObject *number, uint8_t dtype, uint8_t device, uint8_t door);
-PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t door);
+PyObject *scalar_tensor(PyObject *number, uint8_t dtype, uint8_t device, uint8_t api);
+PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t api);
 PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_from_numpy(PyObject *self, PyObject *array);
@@ -234,61 +234,61 @@ int call_methods(PyObject *type);
 void drop_handle(uint64_t handle);
 int drop_flush(void);
 int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n_outs, tl_out *out, int max, int *n);
-PyObject *call_overload(overload *o, argbuf *b, uint8_t door);
+PyObject *call_overload(overload *o, argbuf *b, uint8_t api);
 PyObject *call_in_place(overload *o, argbuf *b, PyObject *self);
-PyObject *call_group(group *g, uint8_t door, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *call_group(group *g, uint8_t api, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *call_name(const char *name, PyObject *const *args, Py_ssize_t nargs); /* by Python name */
 
 /* queue.c */
 typedef struct {
     uint64_t key[TL_KEY_WORDS];
     int32_t n; /* 0: the call cannot be promised */
-} lesson;
-PyObject *queue_call(overload *o, argbuf *b, uint8_t door, lesson *l, bool *known);
-void queue_learn(const lesson *l, const argbuf *b, const tl_out *out);
-const tl_queued *queue_take(int32_t *n); /* for the engine, which must record them next */
+} call_key;
+PyObject *queue_call(overload *o, argbuf *b, uint8_t api, call_key *l, bool *known);
+void queue_insert(const call_key *l, const argbuf *b, const tl_out *out);
+const tl_deferred *queue_take(int32_t *n); /* for the engine, which must record them next */
 void queue_forget(void);
 void queue_reset(void);
-int32_t queue_settle(void); /* call.c: records what is queued, drops what is dead; a status */
+int32_t queue_flush(void); /* call.c: records what is queued, drops what is dead; a status */
 
 /* Whatever looks at the engine's state settles the queue before. Calls made without the GIL are not here: they
  * follow drop_flush. */
-#define TL_SETTLED(call) ((G.settled = queue_settle()) != TL_OK ? G.settled : (call))
-#define tl_from_data(...) TL_SETTLED(tl_from_data(__VA_ARGS__))
-#define tl_numbers(...) TL_SETTLED(tl_numbers(__VA_ARGS__))
-#define tl_meta_of(...) TL_SETTLED(tl_meta_of(__VA_ARGS__))
-#define tl_dispose(...) TL_SETTLED(tl_dispose(__VA_ARGS__))
-#define tl_tidy(...) TL_SETTLED(tl_tidy(__VA_ARGS__))
-#define tl_keep(...) TL_SETTLED(tl_keep(__VA_ARGS__))
-#define tl_requires_grad(...) TL_SETTLED(tl_requires_grad(__VA_ARGS__))
-#define tl_grad(...) TL_SETTLED(tl_grad(__VA_ARGS__))
-#define tl_set_grad(...) TL_SETTLED(tl_set_grad(__VA_ARGS__))
-#define tl_set_data(...) TL_SETTLED(tl_set_data(__VA_ARGS__))
-#define tl_backward(...) TL_SETTLED(tl_backward(__VA_ARGS__))
-#define tl_backward_next(...) TL_SETTLED(tl_backward_next(__VA_ARGS__))
-#define tl_backward_results(...) TL_SETTLED(tl_backward_results(__VA_ARGS__))
-#define tl_hook(...) TL_SETTLED(tl_hook(__VA_ARGS__))
-#define tl_function(...) TL_SETTLED(tl_function(__VA_ARGS__))
-#define tl_next_pack(...) TL_SETTLED(tl_next_pack(__VA_ARGS__))
-#define tl_saved(...) TL_SETTLED(tl_saved(__VA_ARGS__))
-#define tl_graft(...) TL_SETTLED(tl_graft(__VA_ARGS__))
-#define tl_function_next(...) TL_SETTLED(tl_function_next(__VA_ARGS__))
-#define tl_function_release(...) TL_SETTLED(tl_function_release(__VA_ARGS__))
-#define tl_leads_outside(...) TL_SETTLED(tl_leads_outside(__VA_ARGS__))
-#define tl_close_leaves(...) TL_SETTLED(tl_close_leaves(__VA_ARGS__))
-#define tl_fence(...) TL_SETTLED(tl_fence(__VA_ARGS__))
-#define tl_leaves(...) TL_SETTLED(tl_leaves(__VA_ARGS__))
-#define tl_function_scope(...) TL_SETTLED(tl_function_scope(__VA_ARGS__))
-#define tl_set_mode(...) TL_SETTLED(tl_set_mode(__VA_ARGS__))
-#define tl_set_option(...) TL_SETTLED(tl_set_option(__VA_ARGS__))
-#define tl_rng(...) TL_SETTLED(tl_rng(__VA_ARGS__))
+#define TL_FLUSHED(call) ((G.flush_status = queue_flush()) != TL_OK ? G.flush_status : (call))
+#define tl_from_data(...) TL_FLUSHED(tl_from_data(__VA_ARGS__))
+#define tl_numbers(...) TL_FLUSHED(tl_numbers(__VA_ARGS__))
+#define tl_meta_of(...) TL_FLUSHED(tl_meta_of(__VA_ARGS__))
+#define tl_dispose(...) TL_FLUSHED(tl_dispose(__VA_ARGS__))
+#define tl_tidy(...) TL_FLUSHED(tl_tidy(__VA_ARGS__))
+#define tl_keep(...) TL_FLUSHED(tl_keep(__VA_ARGS__))
+#define tl_requires_grad(...) TL_FLUSHED(tl_requires_grad(__VA_ARGS__))
+#define tl_grad(...) TL_FLUSHED(tl_grad(__VA_ARGS__))
+#define tl_set_grad(...) TL_FLUSHED(tl_set_grad(__VA_ARGS__))
+#define tl_set_data(...) TL_FLUSHED(tl_set_data(__VA_ARGS__))
+#define tl_backward(...) TL_FLUSHED(tl_backward(__VA_ARGS__))
+#define tl_backward_next(...) TL_FLUSHED(tl_backward_next(__VA_ARGS__))
+#define tl_backward_results(...) TL_FLUSHED(tl_backward_results(__VA_ARGS__))
+#define tl_hook(...) TL_FLUSHED(tl_hook(__VA_ARGS__))
+#define tl_function(...) TL_FLUSHED(tl_function(__VA_ARGS__))
+#define tl_next_pack_hook(...) TL_FLUSHED(tl_next_pack_hook(__VA_ARGS__))
+#define tl_saved(...) TL_FLUSHED(tl_saved(__VA_ARGS__))
+#define tl_attach_history(...) TL_FLUSHED(tl_attach_history(__VA_ARGS__))
+#define tl_function_next(...) TL_FLUSHED(tl_function_next(__VA_ARGS__))
+#define tl_function_release(...) TL_FLUSHED(tl_function_release(__VA_ARGS__))
+#define tl_leads_outside(...) TL_FLUSHED(tl_leads_outside(__VA_ARGS__))
+#define tl_close_leaves(...) TL_FLUSHED(tl_close_leaves(__VA_ARGS__))
+#define tl_fence(...) TL_FLUSHED(tl_fence(__VA_ARGS__))
+#define tl_leaves(...) TL_FLUSHED(tl_leaves(__VA_ARGS__))
+#define tl_function_scope(...) TL_FLUSHED(tl_function_scope(__VA_ARGS__))
+#define tl_set_mode(...) TL_FLUSHED(tl_set_mode(__VA_ARGS__))
+#define tl_set_option(...) TL_FLUSHED(tl_set_option(__VA_ARGS__))
+#define tl_rng(...) TL_FLUSHED(tl_rng(__VA_ARGS__))
 
 /* site.c */
-uint32_t call_site(void);
+uint32_t call_source_loc(void);
 PyObject *set_package(PyObject *self, PyObject *folder);
 bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
-bool site_in_facade(void);                 /* the code running now did */
-uint8_t maker_door(void);                  /* the door of what this package makes of no tensor: that of the code outside for which it does */
+bool caller_in_facade(void);                 /* the code running now did */
+uint8_t creation_api(void);                  /* the API flavour of what this package makes of no tensor: that of the code outside for which it does */
 
 /* nnmodule.c */
 int nnmodule_init(PyObject *module);

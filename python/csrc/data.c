@@ -281,14 +281,14 @@ static int store(uint8_t dtype, void *p, const number *n) {
     return 0;
 }
 
-static PyObject *make(uint8_t dtype, uint8_t device, int rank, const int64_t *shape, const void *data, size_t bytes, bool requires_grad, uint8_t door) {
+static PyObject *make(uint8_t dtype, uint8_t device, int rank, const int64_t *shape, const void *data, size_t bytes, bool requires_grad, uint8_t api) {
     if (requires_grad && !dtype_is_float(dtype)) {
         set_error(TL_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
         return NULL;
     }
     tl_out out;
-    int32_t status = tl_from_data(dtype, device, rank, shape, data, bytes, requires_grad ? TL_REQUIRES_GRAD : 0, call_site(), &out);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, door == TL_DOOR_CORE ? maker_door() : door);
+    int32_t status = tl_from_data(dtype, device, rank, shape, data, bytes, requires_grad ? TL_REQUIRES_GRAD : 0, call_source_loc(), &out);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api == TL_API_CORE ? creation_api() : api);
 }
 
 static int to_number(PyObject *o, number *n) {
@@ -305,13 +305,13 @@ static int to_number(PyObject *o, number *n) {
     return 1;
 }
 
-PyObject *scalar_tensor(PyObject *o, uint8_t dtype, uint8_t device, uint8_t door) {
+PyObject *scalar_tensor(PyObject *o, uint8_t dtype, uint8_t device, uint8_t api) {
     number n;
     char v[8];
     if (to_number(o, &n) != 1 || store(dtype, v, &n) < 0) {
         return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "expected a number, got %R", (PyObject *)Py_TYPE(o));
     }
-    return make(dtype, device, 0, NULL, v, dtype_size(dtype), false, door);
+    return make(dtype, device, 0, NULL, v, dtype_size(dtype), false, api);
 }
 
 /* Nested sequences. */
@@ -483,7 +483,7 @@ static int fill(PyObject *o, int dim, const survey *s, uint8_t dtype, char **p) 
     return 0;
 }
 
-static PyObject *from_sequence(PyObject *data, int dtype, uint8_t device, bool requires_grad, uint8_t door) {
+static PyObject *from_sequence(PyObject *data, int dtype, uint8_t device, bool requires_grad, uint8_t api) {
     survey s = {.kind = -1};
     if (find_shape(data, &s) < 0 || walk_kinds(data, 0, &s) < 0) {
         return NULL;
@@ -501,7 +501,7 @@ static PyObject *from_sequence(PyObject *data, int dtype, uint8_t device, bool r
     if (block == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *r = fill(data, 0, &s, (uint8_t)dtype, &p) < 0 ? NULL : make((uint8_t)dtype, device, s.rank, s.shape, block, bytes, requires_grad, door);
+    PyObject *r = fill(data, 0, &s, (uint8_t)dtype, &p) < 0 ? NULL : make((uint8_t)dtype, device, s.rank, s.shape, block, bytes, requires_grad, api);
     PyMem_Free(block);
     return r;
 }
@@ -580,7 +580,7 @@ static void load(char code, const char *p, number *n) {
 }
 
 static PyObject *convert_buffer(const char *raw, Py_ssize_t count, Py_ssize_t itemsize, char code, uint8_t dtype, uint8_t device, int rank,
-                                const int64_t *shape, bool requires_grad, uint8_t door) {
+                                const int64_t *shape, bool requires_grad, uint8_t api) {
     size_t size = dtype_size(dtype), bytes = (size_t)count * size;
     char *block = PyMem_Malloc(bytes + 8);
     if (block == NULL) {
@@ -594,7 +594,7 @@ static PyObject *convert_buffer(const char *raw, Py_ssize_t count, Py_ssize_t it
             goto done;
         }
     }
-    r = make(dtype, device, rank, shape, block, bytes, requires_grad, door);
+    r = make(dtype, device, rank, shape, block, bytes, requires_grad, api);
 done:
     PyMem_Free(block);
     return r;
@@ -602,7 +602,7 @@ done:
 
 /* data's elements through the buffer protocol; NULL without exception when it has no
  * usable buffer. */
-static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool requires_grad, uint8_t door) {
+static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool requires_grad, uint8_t api) {
     Py_buffer v;
     if (PyObject_GetBuffer(data, &v, PyBUF_FULL_RO) < 0) {
         PyErr_Clear();
@@ -640,9 +640,9 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
         dense = raw;
     }
     if (dtype < 0 || dtype == own) {
-        r = make(own, device, v.ndim, shape, dense, (size_t)v.len, requires_grad, door);
+        r = make(own, device, v.ndim, shape, dense, (size_t)v.len, requires_grad, api);
     } else {
-        r = convert_buffer(dense, count, v.itemsize, code, (uint8_t)dtype, device, v.ndim, shape, requires_grad, door);
+        r = convert_buffer(dense, count, v.itemsize, code, (uint8_t)dtype, device, v.ndim, shape, requires_grad, api);
     }
 done:
     PyMem_Free(raw);
@@ -666,7 +666,7 @@ static PyObject *from_tensor(PyObject *t, int dtype, int device, bool requires_g
     return copy;
 }
 
-PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t door) {
+PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t api) {
     if (is_tensor(data)) {
         return from_tensor(data, dtype, device, requires_grad);
     }
@@ -676,17 +676,17 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
     }
     bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) || PyTuple_Check(data) || PyUnicode_Check(data);
     if (!plain) {
-        PyObject *r = from_buffer(data, dtype, dev, requires_grad, door);
+        PyObject *r = from_buffer(data, dtype, dev, requires_grad, api);
         if (r == NULL && !PyErr_Occurred() && PyObject_HasAttrString(data, "__array__")) {
             PyObject *array = PyObject_CallMethod(data, "__array__", NULL);
-            r = array != NULL ? from_buffer(array, dtype, dev, requires_grad, door) : NULL;
+            r = array != NULL ? from_buffer(array, dtype, dev, requires_grad, api) : NULL;
             Py_XDECREF(array);
         }
         if (r != NULL || PyErr_Occurred()) {
             return r;
         }
     }
-    return from_sequence(data, dtype, dev, requires_grad, door);
+    return from_sequence(data, dtype, dev, requires_grad, api);
 }
 
 static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
@@ -717,7 +717,7 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
 }
 
 /* self is None, or True for the functions of torchlette.torch. */
-static uint8_t door_of(PyObject *self) { return self == Py_True ? TL_DOOR_TORCH : TL_DOOR_CORE; }
+static uint8_t door_of(PyObject *self) { return self == Py_True ? TL_API_TORCH : TL_API_CORE; }
 
 PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};

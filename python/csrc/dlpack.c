@@ -41,19 +41,19 @@ static const struct {
     [TL_UINT8] = {CODE_UINT, 8},     [TL_INT8] = {CODE_INT, 8},         [TL_INT16] = {CODE_INT, 16},
 };
 
-/* An export: the struct handed out, and the engine's loan that keeps the memory. */
+/* An export: the struct handed out, and the engine's export that keeps the memory. */
 typedef struct {
     union {
         managed old;
         versioned new;
     } u;
-    uint64_t loan;
+    uint64_t export_id;
     int64_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
-} loan;
+} export_id;
 
 /* The consumer's call when it is done, from any thread. */
-static void end_loan(loan *l) {
-    tl_return(l->loan);
+static void end_loan(export_id *l) {
+    tl_release_export(l->export_id);
     free(l);
 }
 
@@ -80,12 +80,12 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
         return NULL;
     }
     Tensor *t = (Tensor *)tensor;
-    loan *l = calloc(1, sizeof *l);
+    export_id *l = calloc(1, sizeof *l);
     void *data;
     if (l == NULL) {
         return PyErr_NoMemory();
     }
-    if (wait_force(t->handle) < 0 || check_status(tl_borrow(t->handle, &data, &l->loan)) < 0) {
+    if (wait_force(t->handle) < 0 || check_status(tl_export_buffer(t->handle, &data, &l->export_id)) < 0) {
         free(l);
         return NULL;
     }
@@ -131,7 +131,7 @@ static char *densify(const array *a, int dim, const char *from, size_t width, ch
     return to;
 }
 
-static PyObject *copy_in(const array *a, uint8_t door) {
+static PyObject *copy_in(const array *a, uint8_t api) {
     uint8_t dtype = 0;
     for (uint8_t d = 1; d < TL_NUM_DTYPES; d++) {
         if (codes[d].code == a->dtype.code && codes[d].bits == a->dtype.bits && a->dtype.lanes == 1) {
@@ -158,17 +158,17 @@ static PyObject *copy_in(const array *a, uint8_t door) {
         densify(a, 0, (const char *)a->data + a->byte_offset, width, PyBytes_AsString(block));
     }
     tl_out out;
-    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_site(), &out);
+    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_source_loc(), &out);
     Py_DECREF(block);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, door);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api);
 }
 
 /* _from_dlpack(capsule): a tensor with a copy; the capsule is used up. */
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
-    uint8_t door = self == Py_True ? TL_DOOR_TORCH : TL_DOOR_CORE;
+    uint8_t api = self == Py_True ? TL_API_TORCH : TL_API_CORE;
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-        PyObject *t = copy_in(&m->tensor, door);
+        PyObject *t = copy_in(&m->tensor, api);
         if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor") == 0 && m->deleter != NULL) {
             m->deleter(m);
         }
@@ -183,7 +183,7 @@ PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
         PyErr_Format(PyExc_BufferError, "from_dlpack: got DLPack version %u, want 1", (unsigned)m->version.major);
         return NULL;
     }
-    PyObject *t = copy_in(&m->tensor, door);
+    PyObject *t = copy_in(&m->tensor, api);
     if (t != NULL && PyCapsule_SetName(capsule, "used_dltensor_versioned") == 0 && m->deleter != NULL) {
         m->deleter(m);
     }

@@ -32,12 +32,12 @@ PyObject *raise_text(int code, const char *format, ...) {
 
 /* Adds the line that recorded the failing operator as a note, when the failure
  * shows up elsewhere. */
-static void note_site(PyObject *exception, uint32_t site) {
-    if (site == 0 || site == call_site()) {
+static void note_site(PyObject *exception, uint32_t source_loc) {
+    if (source_loc == 0 || source_loc == call_source_loc()) {
         return;
     }
     char where[512];
-    if (tl_site_string(site, where, sizeof where) != TL_OK || where[0] == 0) {
+    if (tl_site_string(source_loc, where, sizeof where) != TL_OK || where[0] == 0) {
         return;
     }
     PyObject *r = PyObject_CallMethod(exception, "add_note", "N", PyUnicode_FromFormat("recorded at %s", where));
@@ -52,12 +52,12 @@ PyObject *raise_status(int32_t status) {
     }
     const tl_error *e = tl_last_error();
     PyObject *class = class_of(status);
-    uint32_t site = e->site;
+    uint32_t source_loc = e->source_loc;
     PyObject *exception = PyObject_CallFunction(class, "s", e->message);
     if (exception == NULL) {
         return NULL;
     }
-    note_site(exception, site);
+    note_site(exception, source_loc);
     PyErr_SetObject(class, exception);
     Py_DECREF(exception);
     return NULL;
@@ -422,7 +422,7 @@ static PyObject *py_tidy(PyObject *self, PyObject *args) {
 static int run_hook(const tl_event *event, PyObject **replacement) {
     bool post = event->kind == TL_RUN_POST_HOOK;
     *replacement = NULL;
-    PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
+    PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(G.tensor, &event->grad, TL_API_CORE);
     PyObject *fn = grad != NULL ? hook_function(event->hook) : NULL;
     if (fn == NULL) { /* removed meanwhile */
         Py_XDECREF(grad);
@@ -452,10 +452,10 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
  * recorded that. */
 static int inspect_grad(const tl_event *event, PyObject *inspector) {
     char where[512] = "";
-    if (event->site != 0 && check_status(tl_site_string(event->site, where, sizeof where)) < 0) {
+    if (event->source_loc != 0 && check_status(tl_site_string(event->source_loc, where, sizeof where)) < 0) {
         return -1;
     }
-    PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_DOOR_CORE);
+    PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_API_CORE);
     PyObject *result = grad != NULL ? PyObject_CallFunction(inspector, "sisO", event->name, (int)event->hook, where, grad) : NULL;
     Py_XDECREF(grad);
     Py_XDECREF(result);
@@ -518,7 +518,7 @@ static PyObject *collect(uint64_t session, Py_ssize_t n) {
     } else if (check_status(tl_backward_results(session, outs, has, (int32_t)n)) == 0) {
         tuple = PyTuple_New(n);
         for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
-            PyObject *g = has[i] ? tensor_wrap(G.tensor, &outs[i], TL_DOOR_CORE) : Py_NewRef(Py_None);
+            PyObject *g = has[i] ? tensor_wrap(G.tensor, &outs[i], TL_API_CORE) : Py_NewRef(Py_None);
             if (g == NULL || PyTuple_SetItem(tuple, i, g) < 0) {
                 Py_CLEAR(tuple);
             }
@@ -589,7 +589,7 @@ static PyObject *function_tuple(const tl_function_info *f) {
     if (f->id == 0) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("(KsII)", (unsigned long long)f->id, f->name, (unsigned int)f->output, (unsigned int)f->site);
+    return Py_BuildValue("(KsII)", (unsigned long long)f->id, f->name, (unsigned int)f->output, (unsigned int)f->source_loc);
 }
 
 static PyObject *py_function(PyObject *self, PyObject *args) {
@@ -664,7 +664,7 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
     PyMem_Free(roots);
     PyObject *tuple = status == TL_OK ? PyTuple_New(n) : out == NULL && room > 0 ? PyErr_NoMemory() : raise_status(status);
     for (int32_t i = 0; tuple != NULL && i < n; i++) {
-        PyObject *t = tensor_wrap(G.tensor, &out[i], TL_DOOR_CORE);
+        PyObject *t = tensor_wrap(G.tensor, &out[i], TL_API_CORE);
         if (t == NULL || PyTuple_SetItem(tuple, i, t) < 0) {
             Py_CLEAR(tuple);
         }
@@ -750,10 +750,10 @@ static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
     Py_RETURN_NONE;
 }
 
-static PyObject *py_site_string(PyObject *self, PyObject *site) {
+static PyObject *py_site_string(PyObject *self, PyObject *source_loc) {
     (void)self;
     char where[512];
-    unsigned long id = PyLong_AsUnsignedLong(site);
+    unsigned long id = PyLong_AsUnsignedLong(source_loc);
     if (PyErr_Occurred() || check_status(tl_site_string((uint32_t)id, where, sizeof where)) < 0) {
         return NULL;
     }

@@ -175,26 +175,26 @@ static int pack_one(uint64_t id, PyObject *value) {
 }
 
 int pack_saved(const argbuf *b) {
-    uint64_t handles[TL_QUEUED_TENSORS], id;
+    uint64_t handles[TL_DEFERRED_TENSORS], id;
     int32_t n = 0, operand = -1;
-    for (; b != NULL && n < b->n_who && n < TL_QUEUED_TENSORS; n++) {
-        handles[n] = b->who[n]->handle;
+    for (; b != NULL && n < b->n_tensors && n < TL_DEFERRED_TENSORS; n++) {
+        handles[n] = b->tensors[n]->handle;
     }
     while (G.packer != NULL) {
         tl_out out = {0};
-        if (check_status(tl_next_pack(handles, n, &out, &operand, &id)) < 0) {
+        if (check_status(tl_next_pack_hook(handles, n, &out, &operand, &id)) < 0) {
             return -1;
         }
         if (id == 0) {
             return 0;
         }
-        PyObject *value = operand >= 0 ? Py_NewRef((PyObject *)b->who[operand]) : tensor_wrap(G.tensor, &out, b != NULL ? b->door : TL_DOOR_CORE);
+        PyObject *value = operand >= 0 ? Py_NewRef((PyObject *)b->tensors[operand]) : tensor_wrap(G.tensor, &out, b != NULL ? b->api : TL_API_CORE);
         int failed = value == NULL ? -1 : pack_one(id, value);
         Py_XDECREF(value);
         if (failed < 0) {
             PyObject *type, *error, *trace;
             PyErr_Fetch(&type, &error, &trace);
-            tl_next_pack(NULL, -1, NULL, NULL, NULL);
+            tl_next_pack_hook(NULL, -1, NULL, NULL, NULL);
             PyErr_Restore(type, error, trace);
             return -1;
         }
@@ -221,7 +221,7 @@ static PyObject *py_set_packer(PyObject *self, PyObject *packer) {
     if (former == packer) {
         return G.packer != NULL ? Py_NewRef(former) : former;
     }
-    if (join_collector() < 0 || set_mode(TL_MODE_PACKING, packer != Py_None, &old) < 0) {
+    if (join_collector() < 0 || set_mode(TL_MODE_SAVED_TENSOR_HOOKS, packer != Py_None, &old) < 0) {
         return NULL;
     }
     G.packer = packer != Py_None ? Py_NewRef(packer) : NULL;
@@ -247,22 +247,22 @@ static PyObject *py_saved(PyObject *self, PyObject *args) {
     if (action == TL_SAVED_PACK && pack_saved(NULL) < 0) {
         return NULL;
     }
-    PyObject *value = out.handle != 0 ? tensor_wrap(G.tensor, &out, TL_DOOR_CORE) : Py_NewRef(Py_None);
+    PyObject *value = out.handle != 0 ? tensor_wrap(G.tensor, &out, TL_API_CORE) : Py_NewRef(Py_None);
     return value == NULL ? NULL : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name, (unsigned long long)info.hook, value);
 }
 
 /* _graft(tensor, function, i): its values with the history of a saved value. */
-static PyObject *py_graft(PyObject *self, PyObject *args) {
+static PyObject *py_attach_history(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor;
     unsigned long long id;
     int i;
     tl_out out = {0};
-    if (!PyArg_ParseTuple(args, "O!Ki:_graft", (PyObject *)G.tensor, &tensor, &id, &i) ||
-        check_status(tl_graft(((Tensor *)tensor)->handle, id, i, &out)) < 0) {
+    if (!PyArg_ParseTuple(args, "O!Ki:_attach_history", (PyObject *)G.tensor, &tensor, &id, &i) ||
+        check_status(tl_attach_history(((Tensor *)tensor)->handle, id, i, &out)) < 0) {
         return NULL;
     }
-    return tensor_wrap(G.tensor, &out, ((Tensor *)tensor)->door);
+    return tensor_wrap(G.tensor, &out, ((Tensor *)tensor)->api);
 }
 
 static PyObject *py_add_hook(PyObject *self, PyObject *args) {
@@ -303,7 +303,7 @@ PyMethodDef hook_functions[] = {
     {"_set_packer", py_set_packer, METH_O, "Name the function that saved tensors are given to, or None; gives the former."},
     {"_unpack_saved", py_unpack_saved, METH_O, "The saved tensor that a hook gives."},
     {"_saved", py_saved, METH_VARARGS, "Describe a saved value of a function, make it a tensor, or give it to the packer."},
-    {"_graft", py_graft, METH_VARARGS, "The values of a tensor with the history of a saved value."},
+    {"_attach_history", py_attach_history, METH_VARARGS, "The values of a tensor with the history of a saved value."},
     {0},
 };
 

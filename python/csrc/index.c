@@ -6,7 +6,7 @@
  * reads it; assigning one value under a mask does not. */
 #include "core.h"
 
-/* Items of the spec of _index: a tag and its numbers, as in engine/op/comp. */
+/* Items of the spec of _index: a tag and its numbers, as in engine/op/composite. */
 enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
 
 typedef struct {
@@ -118,8 +118,8 @@ static int read_mask(Tensor *mask, PyObject **tensors) {
             }
         }
         tl_out out;
-        if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0, call_site(), &out)) < 0 ||
-            (tensors[made] = tensor_wrap(G.tensor, &out, TL_DOOR_CORE)) == NULL) {
+        if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0, call_source_loc(), &out)) < 0 ||
+            (tensors[made] = tensor_wrap(G.tensor, &out, TL_API_CORE)) == NULL) {
             goto done;
         }
     }
@@ -175,10 +175,10 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
 static int add_bool(plan *p, bool value, uint8_t device) {
     int64_t n = value, zero = 0;
     tl_out out;
-    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_site(), &out)) < 0) {
+    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
         return -1;
     }
-    PyObject *t = tensor_wrap(G.tensor, &out, TL_DOOR_CORE);
+    PyObject *t = tensor_wrap(G.tensor, &out, TL_API_CORE);
     if (t == NULL) {
         return -1;
     }
@@ -233,9 +233,9 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
 
 /* A list, an array or another sequence, as an index tensor. */
 static int add_sequence(plan *p, Tensor *self, PyObject *o, int *in_dim) {
-    PyObject *t = data_tensor(o, -1, self->device, false, TL_DOOR_CORE);
+    PyObject *t = data_tensor(o, -1, self->device, false, TL_API_CORE);
     if (t != NULL && ((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL && ((Tensor *)t)->dtype != TL_INT64) {
-        TL_SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_DOOR_CORE)); /* [] has no dtype of its own */
+        TL_SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* [] has no dtype of its own */
     }
     int r = t != NULL ? add_tensor(p, self, t, in_dim) : -1;
     Py_XDECREF(t);
@@ -341,7 +341,7 @@ static PyObject *view_of(plan *p, PyObject *self) {
     for (int i = 0; !failed && i < p->spec.n_ints; i++) {
         failed = put_int(&b, p->spec.ints[i]) < 0;
     }
-    PyObject *r = failed ? NULL : call_overload(op_index, &b, TL_DOOR_CORE);
+    PyObject *r = failed ? NULL : call_overload(op_index, &b, TL_API_CORE);
     argbuf_clear(&b);
     return r;
 }
@@ -375,7 +375,7 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
         if (r != NULL && p.n_advanced > 0) {
             argbuf b;
             argbuf_init(&b);
-            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL : call_overload(op_get, &b, TL_DOOR_CORE));
+            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL : call_overload(op_get, &b, TL_API_CORE));
             argbuf_clear(&b);
         }
     }

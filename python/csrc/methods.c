@@ -117,7 +117,7 @@ static PyObject *get_grad(PyObject *self, void *c) {
             return same < 0 || tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
         }
     }
-    PyObject *grad = tensor_wrap(G.tensor, &out, t->door);
+    PyObject *grad = tensor_wrap(G.tensor, &out, t->api);
     if (grad == NULL) {
         return NULL;
     }
@@ -281,7 +281,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     Tensor *a = (Tensor *)alias;
     tl_out out = tensor_out(a);
     a->handle = 0; /* moves to the new object */
-    PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->door);
+    PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->api);
     Py_DECREF(alias);
     if (made != NULL && grad && require_grad((Tensor *)made, true) < 0) {
         Py_CLEAR(made);
@@ -315,11 +315,11 @@ static PyObject *meta(PyObject *self, PyObject *n) {
         return NULL;
     }
     return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True : Py_False, "base",
-                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.site, "offset", (long long)m.offset, "storage",
+                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.source_loc, "offset", (long long)m.offset, "storage",
                          (long long)m.storage);
 }
 
-static PyObject *get_door(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->door); }
+static PyObject *get_door(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->api); }
 
 static int set_door(PyObject *self, PyObject *v, void *c) {
     (void)c;
@@ -327,7 +327,7 @@ static int set_door(PyObject *self, PyObject *v, void *c) {
     if (truth < 0) {
         return -1;
     }
-    ((Tensor *)self)->door = truth ? TL_DOOR_TORCH : TL_DOOR_CORE;
+    ((Tensor *)self)->api = truth ? TL_API_TORCH : TL_API_CORE;
     return 0;
 }
 

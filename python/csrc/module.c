@@ -5,7 +5,7 @@ struct tl_globals G;
 
 static PyObject *py_where(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
-    return PyLong_FromUnsignedLong(call_site());
+    return PyLong_FromUnsignedLong(call_source_loc());
 }
 
 static PyObject *py_in_facade(PyObject *self, PyObject *globals) {

@@ -99,7 +99,7 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
         for (int32_t i = 0; i < op->rest.n_scalars; i++) {
             b.scalars[b.n_scalars++] = op->rest.scalars[i];
         }
-        r = mode == TL_IN_PLACE ? call_in_place(op->o, &b, x) : call_overload(op->o, &b, TL_DOOR_CORE);
+        r = mode == TL_IN_PLACE ? call_in_place(op->o, &b, x) : call_overload(op->o, &b, TL_API_CORE);
     }
     argbuf_clear(&b);
     return r;
@@ -138,7 +138,7 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
     uint8_t dtype = PyBool_Check(number)   ? TL_BOOL
                     : PyLong_Check(number) ? (dtype_is_int(t->dtype) || dtype_is_float(t->dtype) ? t->dtype : TL_INT64)
                                            : (dtype_is_float(t->dtype) ? t->dtype : G.default_dtype);
-    PyObject *zero_dim = scalar_tensor(number, dtype, t->device, t->door);
+    PyObject *zero_dim = scalar_tensor(number, dtype, t->device, t->api);
     PyObject *r = zero_dim != NULL ? run_binary(op, zero_dim, tensor, TL_FUNCTIONAL) : NULL;
     Py_XDECREF(zero_dim);
     return r;
@@ -219,7 +219,7 @@ PyObject *coercion_text(PyObject *what) {
 }
 
 int coercion_allowed(Tensor *t, const char *what) {
-    if (t->door == TL_DOOR_TORCH || site_in_facade()) {
+    if (t->api == TL_API_TORCH || caller_in_facade()) {
         return 1;
     }
     PyObject *name = PyUnicode_FromString(what), *text = name != NULL ? coercion_text(name) : NULL;

@@ -1,4 +1,4 @@
-/* Types of the operator table in ops_table.inc, which engine/op/gen writes.
+/* Types of the operator table in ops_table.inc, which cmd/opgen writes.
  *
  * The table is data only: the argument parser (parser.c) compiles it once, at
  * import. Defaults stay Python literals ("None", "True", "1e-5", "'mean'",

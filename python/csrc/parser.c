@@ -37,8 +37,8 @@ void argbuf_init(argbuf *b) {
     b->cap_ints = (int32_t)(sizeof b->ints0 / sizeof *b->ints0);
     b->cap_scalars = (int32_t)(sizeof b->scalars0 / sizeof *b->scalars0);
     b->first = NULL;
-    b->n_who = 0;
-    b->door = TL_DOOR_CORE;
+    b->n_tensors = 0;
+    b->api = TL_API_CORE;
 }
 
 void argbuf_clear(argbuf *b) {
@@ -112,12 +112,12 @@ int put_float(argbuf *b, double v) {
 }
 
 int put_tensor(argbuf *b, PyObject *tensor) {
-    b->door |= ((Tensor *)tensor)->door;
+    b->api |= ((Tensor *)tensor)->api;
     if (b->n_in == 0) {
         b->first = tensor;
     }
-    if (b->n_who++ < TL_QUEUED_TENSORS) {
-        b->who[b->n_who - 1] = (Tensor *)tensor;
+    if (b->n_tensors++ < TL_DEFERRED_TENSORS) {
+        b->tensors[b->n_tensors - 1] = (Tensor *)tensor;
     }
     return put_in(b, ((Tensor *)tensor)->handle);
 }
@@ -574,7 +574,7 @@ static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ss
     x->requires_grad = false;
     b->n_in = b->n_ints = b->n_scalars = 0;
     b->first = NULL;
-    b->door = TL_DOOR_CORE;
+    b->api = TL_API_CORE;
     int ok = bind_positional(a, self, args, nargs);
     if (ok == 1) {
         ok = bind_keywords(a, self != NULL, args + nargs, kwnames, x);

@@ -59,14 +59,14 @@ tl_out tensor_out(const Tensor *t) {
     return out;
 }
 
-static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint8_t door) {
+static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint8_t api) {
     Tensor *t = (Tensor *)alloc(type, 0); /* zeroed */
     if (t == NULL) {
         drop_handle(out->handle);
         return NULL;
     }
     t->handle = out->handle;
-    t->door = door;
+    t->api = api;
     t->shape = t->inline_shape;
     if (tensor_update(t, out) < 0) {
         Py_CLEAR(t);
@@ -74,12 +74,12 @@ static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint
     return t;
 }
 
-PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t door) {
-    return (PyObject *)wrap(type, tensor_alloc, out, door);
+PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t api) {
+    return (PyObject *)wrap(type, tensor_alloc, out, api);
 }
 
-PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t door) {
-    return (PyObject *)wrap(type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), out, door);
+PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t api) {
+    return (PyObject *)wrap(type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), out, api);
 }
 
 static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -135,7 +135,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     Py_ssize_t n = PyTuple_Size(args);
     PyObject *made;
     if (n == 1 && !PyLong_Check(PyTuple_GetItem(args, 0))) {
-        made = data_tensor(PyTuple_GetItem(args, 0), G.default_dtype, -1, false, TL_DOOR_CORE);
+        made = data_tensor(PyTuple_GetItem(args, 0), G.default_dtype, -1, false, TL_API_CORE);
     } else {
         PyObject *sizes = n == 0 ? Py_BuildValue("(i)", 0) : Py_NewRef(args);
         if (sizes == NULL) {

@@ -3,9 +3,9 @@ package optest
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
+	"github.com/torchlette/torchlette/engine/lower"
 	"github.com/torchlette/torchlette/engine/op"
-	"github.com/torchlette/torchlette/kernels/lower"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Eager is an op.Builder over host memory. Values live as long as it does.
@@ -21,7 +21,7 @@ type Eager struct {
 	data    [][]byte // by value number; 0 is none
 	tape    []node   // by tape number; 0 is none
 	off     bool     // taping is off
-	nonce   int64
+	drawOffset   int64
 }
 
 // ViewRule gives the cotangent of a view step's input.
@@ -228,9 +228,9 @@ func (e *Eager) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Va
 func (e *Eager) Detach(v op.Val) op.Val { v.Tape = 0; return v }
 
 // RNG implements op.Builder.
-func (e *Eager) RNG() (seed, nonce op.Val) {
-	e.nonce++
-	return op.IntVal(1234), op.IntVal(e.nonce)
+func (e *Eager) RNG() (seed, drawOffset op.Val) {
+	e.drawOffset++
+	return op.IntVal(1234), op.IntVal(e.drawOffset)
 }
 
 // DefaultDType implements op.Builder.

@@ -3,10 +3,10 @@ package optest
 import (
 	"fmt"
 
-	"github.com/torchlette/torchlette/engine/device"
-	"github.com/torchlette/torchlette/engine/ir"
-	"github.com/torchlette/torchlette/kernels/kir"
-	"github.com/torchlette/torchlette/kernels/lower"
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
 // poison fills memory that a kernel must write before it is read.
@@ -20,10 +20,10 @@ func poison(n int64) []byte {
 
 // Run executes n on buffers in canonical form: bufs are the node's local buffers,
 // offsets one an operand and then one an output, scalars one a scalar operand.
-func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.Fault, error) {
+func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (loopir.Fault, error) {
 	res, err := lower.Lower(n)
 	if err != nil {
-		return kir.Fault{}, err
+		return loopir.Fault{}, err
 	}
 	bufs = bufs[:n.Bufs:n.Bufs]
 	for _, t := range res.Temps {
@@ -40,14 +40,14 @@ func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (kir.F
 			return fault, wrapError(n, i, err)
 		}
 	}
-	return kir.Fault{}, nil
+	return loopir.Fault{}, nil
 }
 
-func wrapError(n *lower.Node, launch int, err error) error {
+func wrapError(n *lower.Node, step int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: launch %d: %w", n.Prim.Name, launch, err)
+	return fmt.Errorf("%s: launch %d: %w", n.Prim.Name, step, err)
 }
 
 // Encode writes numbers as elements of d.
@@ -55,9 +55,9 @@ func Encode(d ir.DType, v []float64) []byte {
 	b := make([]byte, len(v)*d.Size())
 	for i, x := range v {
 		if d.IsFloat() || d == ir.Bool {
-			kir.StoreBits(d, b, int64(i), ir.EncodeFloat(d, x))
+			loopir.StoreBits(d, b, int64(i), ir.EncodeFloat(d, x))
 		} else {
-			kir.StoreBits(d, b, int64(i), ir.EncodeInt(d, int64(x)))
+			loopir.StoreBits(d, b, int64(i), ir.EncodeInt(d, int64(x)))
 		}
 	}
 	return b
@@ -73,7 +73,7 @@ func Decode(d ir.DType, b []byte, l *ir.Layout, offset int64) []float64 {
 			index[k] = r % l.Shape[k]
 			r /= l.Shape[k]
 		}
-		out[n] = ir.DecodeFloat(d, kir.LoadBits(d, b, offset+l.Element(index)))
+		out[n] = ir.DecodeFloat(d, loopir.LoadBits(d, b, offset+l.Element(index)))
 	}
 	return out
 }

@@ -4,19 +4,19 @@ import (
 	"math"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
-func init() {
+func registerAttentionPrims() {
 	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored", NIn: -1, Seed: attentionSeed,
-		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars, Flops: attentionFlops(4)})
+		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars, FLOPs: attentionFlops(4)})
 	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask", NIn: -1, Seed: attentionSeed,
-		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars, Flops: attentionFlops(14)})
+		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars, FLOPs: attentionFlops(14)})
 }
 
 // Dropping is the draw of attention's dropout; Kind None of all: none.
-type Dropping struct{ Seed, Nonce, Rate op.Val }
+type Dropping struct{ Seed, DrawOffset, Rate op.Val }
 
 // on reports that there is dropout.
 func (d Dropping) on() bool { return d.Rate.Kind != op.None }
@@ -24,7 +24,7 @@ func (d Dropping) on() bool { return d.Rate.Kind != op.None }
 // append adds the draw to the operands of a primitive.
 func (d Dropping) append(in []op.Val) []op.Val {
 	if d.on() {
-		in = append(in, d.Seed, d.Nonce, d.Rate)
+		in = append(in, d.Seed, d.DrawOffset, d.Rate)
 	}
 	return in
 }
@@ -35,11 +35,11 @@ func (d Dropping) Factors(b op.Builder, t ir.DType, dev ir.DeviceID, shape []int
 	last := len(shape) - 1
 	wide := slices.Clone(shape)
 	wide[last] = (wide[last] + 3) &^ 3
-	f := Dropout(b, Fill(b, num(1), t, dev, wide), d.Seed, d.Nonce, d.Rate)
+	f := Dropout(b, Fill(b, num(1), t, dev, wide), d.Seed, d.DrawOffset, d.Rate)
 	return Slice(b, f, int64(last), 0, shape[last], 1)
 }
 
-// attentionScalars: seed and nonce, the second and third number, have 64 bits; scale and rate are of the compute type.
+// attentionScalars: seed and Philox offset, the second and third number, have 64 bits; scale and rate are of the compute type.
 func attentionScalars(in []op.Val, _ []op.OutSpec, i int) ir.DType {
 	if in[i-1].IsScalar() && i < len(in)-1 {
 		return ir.I64
@@ -59,7 +59,7 @@ func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {
 }
 
 // attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s] with 1 in dims that share it,
-// scale, and for dropout seed, nonce and rate; attributes: causal, has mask, has dropout. Results: out [b, l, h, ev], lse [b, h, l].
+// scale, and for dropout seed, Philox offset and rate; attributes: causal, has mask, has dropout. Results: out [b, l, h, ev], lse [b, h, l].
 func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	q, k, v := in[0].Shape(), in[1].Shape(), in[2].Shape()
 	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || k[1] == 0 || q[1]%k[1] != 0 || q[3] != k[3] || !slices.Equal(k[:3], v[:3]) {

@@ -3,13 +3,13 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 var pBatchNorm, pBatchNormGrad op.PrimID
 
-func init() {
+func registerBatchnormPrims() {
 	pBatchNorm = op.RegisterPrim(op.Prim{Name: "batch_norm", Doc: "(x-mean)*rstd*w+b with the statistics of each channel, which is dim 1", NIn: -1,
 		SaveIn: 1 | 2, SaveOut: 2 | 4, InPlace: [][2]int{{0, 0}}, Infer: batchNormInfer, VJP: batchNormVJP})
 	pBatchNormGrad = op.RegisterPrim(op.Prim{Name: "batch_norm_grad", Doc: "cotangents of batch_norm's x, weight and bias", NIn: -1,

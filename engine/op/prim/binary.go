@@ -3,11 +3,11 @@ package prim
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
-func init() {
+func registerBinaryPrims() {
 	registerFieldOps()
 	registerRoundingOps()
 	registerExtrema()

@@ -1,8 +1,8 @@
 package prim
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // The distributions of random, its third attribute.
@@ -17,7 +17,7 @@ func firstNumber([]int64) (number int, ok bool) { return 0, true }
 
 const noInputs = op.NotDifferentiable("it has no tensor input")
 
-func init() {
+func registerCreatePrims() {
 	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs, Infer: createInfer("fill", all)})
 	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs, Infer: createInfer("arange", numbers)})
 	draws := []string{"rand_uniform", "rand_normal", "rand_int"}

@@ -3,9 +3,9 @@
 //
 // One family a file: unary.go, binary.go, create.go, reduce.go, rows.go, index.go,
 // move.go, product.go, optim.go. emit.go has a Go function for each primitive, for
-// use in VJP rules and in engine/op/comp; views.go the view steps and their
+// use in VJP rules and in engine/op/composite; views.go the view steps and their
 // cotangents. VJPs are made of primitives, so that a gradient has a gradient.
 //
-// prim imports engine/ir and engine/op; engine/op/comp, kernels/lower's tests and the
+// prim imports ir and engine/op; engine/op/composite, engine/lower's tests and the
 // engine import it.
 package prim

@@ -1,8 +1,8 @@
 package prim
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // The numbers of the primitives, set as each family registers.
@@ -233,24 +233,24 @@ func draw(d ir.DType, dev ir.DeviceID, distribution int64, shape []int64) []int6
 	return append([]int64{int64(d), int64(dev), distribution}, shape...)
 }
 
-// RandUniform draws from [0, 1); seed and nonce come from Builder.RNG.
-func RandUniform(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandom, draw(d, dev, randUniform, shape), seed, nonce)
+// RandUniform draws from [0, 1); seed and Philox offset come from Builder.RNG.
+func RandUniform(b op.Builder, seed, drawOffset op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandom, draw(d, dev, randUniform, shape), seed, drawOffset)
 }
 
 // RandNormal draws from the standard normal distribution.
-func RandNormal(b op.Builder, seed, nonce op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandom, draw(d, dev, randNormal, shape), seed, nonce)
+func RandNormal(b op.Builder, seed, drawOffset op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandom, draw(d, dev, randNormal, shape), seed, drawOffset)
 }
 
 // RandInt draws integers from [low, high).
-func RandInt(b op.Builder, seed, nonce, low, high op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
-	return b.Emit(pRandom, draw(d, dev, randInt, shape), seed, nonce, low, high)
+func RandInt(b op.Builder, seed, drawOffset, low, high op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	return b.Emit(pRandom, draw(d, dev, randInt, shape), seed, drawOffset, low, high)
 }
 
 // Dropout zeroes elements with probability p (below 1) and scales the rest by 1/(1-p).
-func Dropout(b op.Builder, x, seed, nonce, p op.Val) op.Val {
-	return b.Emit(pDropout, nil, x, seed, nonce, p)
+func Dropout(b op.Builder, x, seed, drawOffset, p op.Val) op.Val {
+	return b.Emit(pDropout, nil, x, seed, drawOffset, p)
 }
 
 // Sum adds over dims, which go; no dims gives x itself.

@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/optest"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // spreadOut gives n distinct numbers in (lo, hi), no two close, in scrambled order.
@@ -273,7 +273,7 @@ func TestAttentionGradients(t *testing.T) {
 		checkGrad(t, attention(true, false, group), true, q, k, v)
 		checkGrad(t, attention(false, true, group), true, q, k, v)
 	}
-	drop := prim.Dropping{Seed: op.IntVal(5), Nonce: op.IntVal(1 << 40), Rate: op.FloatVal(0.3)}
+	drop := prim.Dropping{Seed: op.IntVal(5), DrawOffset: op.IntVal(1 << 40), Rate: op.FloatVal(0.3)}
 	k, v := spreadOut(-1.5, 1, 2, 4, 4), spreadOut(-1, 2, 2, 4, 6)
 	for _, mask := range [][]int64{{2, 2, 3, 4}, {1, 2, 3, 4}, {2, 1, 1, 4}, {1, 1, 3, 1}} {
 		checkGrad(t, biased(prim.Dropping{}), true, q, k, v, spreadOut(-1, 1, mask...))

@@ -3,11 +3,11 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
-func init() {
+func registerIndexPrims() {
 	registerGathers()
 	registerScatters()
 }
@@ -143,7 +143,7 @@ const (
 
 func registerScatters() {
 	base := [][2]int{{0, 0}}
-	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, Updates: true, Unordered: true, Infer: scatterInfer,
+	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, UpdatesInput: true, Unordered: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[0] && c.Attr[1] == ScatterSet {
@@ -155,7 +155,7 @@ func registerScatters() {
 			return out
 		}})
 	pScatterReduce = op.RegisterPrim(op.Prim{Name: "scatter_reduce", IndexInput: 1, Doc: "x with src multiplied, or its maximum or minimum taken, at indices along a dim",
-		NIn: 3, SaveIn: 7, SaveOut: 1, InPlace: base, Updates: true, Unordered: true, Infer: scatterInfer,
+		NIn: 3, SaveIn: 7, SaveOut: 1, InPlace: base, UpdatesInput: true, Unordered: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			if c.Attr[1] == ScatterProd {
 				return scatterProdVJP(c)

@@ -3,8 +3,8 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 type inferFunc = func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)

@@ -3,11 +3,11 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
-func init() {
+func registerLayernormPrims() {
 	pLayerNorm = op.RegisterPrim(op.Prim{Name: "layer_norm", Doc: "(x-mean)*rstd*w+b over the last dims, or x*rstd*w about a mean of 0", NIn: -1,
 		SaveIn: 1 | 2, SaveOut: 2 | 4, InPlace: [][2]int{{0, 0}}, Infer: layerNormInfer, VJP: layerNormVJP})
 	pLayerNormGrad = op.RegisterPrim(op.Prim{Name: "layer_norm_grad", Doc: "cotangent of layer_norm's x", NIn: -1,

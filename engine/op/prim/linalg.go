@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // The factorisations of the matrices in the last two dims. They run on the CPU: operands of another device are copied
@@ -107,7 +107,7 @@ func factorInfer(kernel string, results func(x matrices, in []op.Val, option int
 	}
 }
 
-func init() {
+func registerLinalgPrims() {
 	register := func(p op.Prim) op.PrimID {
 		p.DataError = factorError
 		return op.RegisterPrim(p)

@@ -1,8 +1,8 @@
 package prim
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // The cotangents of the factorisations. Sources: M. Giles, "Collected matrix derivative results for forward and reverse mode

@@ -3,11 +3,11 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
-func init() {
+func registerLossPrims() {
 	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, IgnoredIndex: 1, Doc: "-log(probability) of a class along a dim, 0 where it is the ignored one; whether it is not; the maximum and log(sum(exp(x-maximum)))", NIn: 2,
 		SaveIn: 3, SaveOut: 4 | 8, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
 	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: g*(softmax(x) - onehot), 0 where the class is ignored", NIn: 5,

@@ -1,13 +1,13 @@
 package prim
 
 import (
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 const optimizerStep = op.NotDifferentiable("an optimizer's step is an update, not a function to differentiate")
 
-func init() {
+func registerOptimPrims() {
 	// Attributes: sgd nesterov, maximize, has buf; adam decoupled, amsgrad, maximize.
 	pSGDStep = op.RegisterPrim(op.Prim{Name: "sgd_step", Doc: "one step of SGD: p, buf?", NIn: -1, NoVJP: optimizerStep,
 		InPlace: [][2]int{{0, 0}, {1, 2}}, Infer: stepInfer("sgd_step", func(attr []int64) (tensors int, state []int) {

@@ -3,8 +3,8 @@ package prim
 import (
 	"slices"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 func named(suffix string) []string {
@@ -17,15 +17,15 @@ func named(suffix string) []string {
 
 const noAgain op.NotDifferentiable = "where it is differentiated again, the rule of the recurrence records elementary primitives"
 
-func init() {
+func registerRecurrencePrims() {
 	pCell = op.RegisterPrim(op.Prim{Name: "cell", Variants: named("_cell"), Doc: "the elementwise part of a recurrent step", NIn: -1,
 		SaveIn: 4, SaveOut: 1, Infer: cellInfer, VJP: cellVJP})
 	pCellGrad = op.RegisterPrim(op.Prim{Name: "cell_grad", Variants: named("_cell_grad"), Doc: "cotangents of cell's operands", NIn: -1,
 		Infer: cellGradInfer, NoVJP: noAgain})
 	pRecurrence = op.RegisterPrim(op.Prim{Name: "recurrence", Variants: op.RecurrenceNames, Doc: "one direction of a recurrent layer over all steps", NIn: -1,
-		SaveIn: 2, SaveOut: 2 | 4 | 8, Infer: recurrenceInfer, VJP: recurrenceVJP, Flops: recurrenceFlops})
+		SaveIn: 2, SaveOut: 2 | 4 | 8, Infer: recurrenceInfer, VJP: recurrenceVJP, FLOPs: recurrenceFlops})
 	pRecurrenceGrad = op.RegisterPrim(op.Prim{Name: "recurrence_grad", Variants: named("_grad"), NIn: -1,
-		Doc: "cotangents of recurrence's input, first states and products", Infer: recurrenceGradInfer, NoVJP: noAgain, Flops: recurrenceFlops})
+		Doc: "cotangents of recurrence's input, first states and products", Infer: recurrenceGradInfer, NoVJP: noAgain, FLOPs: recurrenceFlops})
 }
 
 // recurrenceFlops counts the products with the state, of the gates [T, B, gates*H] or the states [T, B, H] of operand 0 with the weight of operand 1.

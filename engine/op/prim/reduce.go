@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-func init() {
+func registerReducePrims() {
 	registerSums()
 	registerExtremaOver()
 	registerMoments()

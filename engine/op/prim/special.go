@@ -3,8 +3,8 @@ package prim
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 var pSpecial op.PrimID
@@ -14,7 +14,7 @@ func Special(b op.Builder, f op.Fn, in ...op.Val) op.Val {
 	return b.Emit(pSpecial, []int64{int64(f)}, in...)
 }
 
-func init() {
+func registerSpecialPrims() {
 	pSpecial = op.RegisterPrim(op.Prim{Name: "special", Doc: "the special function that the attribute names", NIn: -1, Elementwise: true, SaveIn: saveX | saveY,
 		Variants: op.FnNames(),
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {

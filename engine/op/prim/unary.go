@@ -3,8 +3,8 @@ package prim
 import (
 	"math"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 const (
@@ -26,7 +26,7 @@ func unary(name, doc string, a accepts, saveIn, saveOut uint32, rule unaryRule) 
 		}})
 }
 
-func init() {
+func registerUnaryPrims() {
 	registerArithmetic()
 	registerExponential()
 	registerTrigonometric()

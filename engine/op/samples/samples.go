@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/torchlette/torchlette/engine/ir"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
 )
 
 // Builder is what a sample's operands are made with.

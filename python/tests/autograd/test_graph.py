@@ -162,7 +162,7 @@ def test_saved_values_may_be_written_to_where_that_is_allowed() -> None:
     results = []
     for lib in (torch, torchlette):
         a = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
-        for _ in range(4):  # later calls are recorded from recipes
+        for _ in range(4):  # later calls are recorded from cached traces
             with lib.autograd.graph.allow_mutation_on_saved_tensors():
                 b = a.clone()
                 y = (b**2).sum() + b.exp().sum()

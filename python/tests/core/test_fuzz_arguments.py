@@ -163,13 +163,13 @@ def test_forged_handles(handle: int) -> None:
         lambda: library.tl_grad(forged, block, block),
         lambda: library.tl_requires_grad(forged, 1),
         lambda: library.tl_set_grad(forged, forged),
-        lambda: library.tl_borrow(forged, block, block),
+        lambda: library.tl_export_buffer(forged, block, block),
         lambda: library.tl_function_next(forged, block, 1, block),
         lambda: library.tl_saved(forged, 0, 1, block, block),
-        lambda: library.tl_graft(forged, forged, 0, block),
+        lambda: library.tl_attach_history(forged, forged, 0, block),
     ):
         assert refuse() != 0
     library.tl_release(ctypes.byref(forged), 1)
     library.tl_function_release(forged)
-    library.tl_return(forged)
+    library.tl_release_export(forged)
     library.tl_dispose(forged)

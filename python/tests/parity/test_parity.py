@@ -98,7 +98,7 @@ def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
 def rehearse(use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool) -> None:
     """Use the operator twice on like operands: what comes after follows the engine's recipe of it."""
     if device != "cpu":
-        return  # recipes know no device
+        return  # cached traces know no device
     for _ in range(2):
         with contextlib.suppress(Exception), warnings.catch_warnings():  # what is wrong shows in the call that counts
             warnings.simplefilter("ignore")

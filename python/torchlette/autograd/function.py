@@ -90,7 +90,7 @@ class _Saved:
         if self.hook is not None:
             value = self.hook()
             if self.edge is not None:
-                return _C._graft(value, self.edge.node._id, -1 - self.edge.output_nr)
+                return _C._attach_history(value, self.edge.node._id, -1 - self.edge.output_nr)
             return value if self.rejoin is None or not _C.is_grad_enabled() else self.rejoin(value)
         if self.tensor is None:
             return None

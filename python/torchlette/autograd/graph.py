@@ -33,12 +33,12 @@ class Node:
     held, so is the graph before it.
     """
 
-    __slots__ = ("__weakref__", "_id", "_site", "metadata")
+    __slots__ = ("__weakref__", "_id", "_source_loc", "metadata")
 
     def __init__(self, number: int, site: int) -> None:
         """Take over the hold on the engine's function ``number``."""
         self._id = number
-        self._site = site
+        self._source_loc = site
         self.metadata: dict[Any, Any] = {}
 
     def __del__(self) -> None:
@@ -77,7 +77,7 @@ class Node:
         state, _, hook, value = _C._saved(self._id, place, _READ)
         if state == _FREED:
             raise RuntimeError(_FREED_TEXT)
-        return _C._graft(_C._unpack_saved(hook), self._id, place) if state == _PACKED else value
+        return _C._attach_history(_C._unpack_saved(hook), self._id, place) if state == _PACKED else value
 
     def __getattr__(self, name: str) -> Any:
         """Give ``_saved_x``, the tensor that the function saved as ``x``, and ``_raw_saved_x``, which takes hooks."""

@@ -1,5 +1,0 @@
-// Command gen writes capi's torchlette.h and exports_gen.c
-// from the tables in table.go and the registry of operators.
-//
-// Nothing imports it; it imports engine/op and engine/ir.
-package main

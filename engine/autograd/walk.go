@@ -1,0 +1,540 @@
+package autograd
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Sink is where a backward walk delivers.
+type Sink interface {
+	// Accumulate adds cot to the grad of a leaf's handle.
+	Accumulate(handle uint64, cot op.Val)
+	// SetRetained stores cot as the grad of a non-leaf handle.
+	SetRetained(handle uint64, cot op.Val)
+}
+
+// Builder records what rules emit, and remembers what rules emitted for like operands: Recall
+// does it again, else the rule is called between Watch and Learn. See engine/lazy's cached traces.
+type Builder interface {
+	op.Builder
+	Key(what uint64) []uint64
+	Lookup(key []uint64, operands, numbers []op.Val) (outs []op.Val, ok bool)
+	BeginCapture(operands, numbers []op.Val, unread uint32)
+	EndCapture(outs []op.Val)
+}
+
+// Options of a backward walk.
+type Options struct {
+	RetainGraph bool
+	CreateGraph bool
+	Accumulate  bool     // deliver to leaves and retained grads
+	Inputs      []uint32 // when given: edges whose cotangents are wanted; only paths to them are walked
+	// Enter, when given, is told where the operation was recorded whose rule comes next.
+	Enter func(sourceLoc uint32)
+	// Inspect: the walk stops at each gradient that a function hands to another.
+	Inspect bool
+	// NoLeafHooks: hooks of leaves do not run.
+	NoLeafHooks bool
+}
+
+// EventKind says what a walk stops for.
+type EventKind uint32
+
+// The events.
+const (
+	Done    EventKind = iota
+	RunHook           // a tensor hook, whose answer may replace Grad
+	RunPost           // a hook of a leaf that has accumulated
+	Inspect           // Grad is gradient Index of the function of edge From
+	Unpack            // Hook, whose answer is a saved value
+	Pack              // saved values wait for NextPack
+)
+
+// Event is what a walk stops for.
+type Event struct {
+	Kind  EventKind
+	Hook  uint64
+	Grad  op.Val
+	From  uint32
+	Index int
+}
+
+// Session is a backward walk in progress. It stops where a tensor hook must run and
+// goes on with the hook's answer. Cotangents hold references to values and, under
+// CreateGraph, to tape nodes. A hook may begin another walk, which ends before this one goes on.
+type Walk struct {
+	t    *Tape
+	b    Builder
+	sink Sink
+	o    Options
+	id   uint32
+	heap seqHeap
+	// the step whose hooks are running
+	cur   uint32
+	hook  int
+	phase bool
+	asked EventKind // what the answer is for: RunHook, with the cotangent at hook, Unpack, or Done for nothing
+	queue []Event   // what the last step makes the walk stop for; gradients among it are held
+	given op.Val    // the gradient of the queue's event in progress, held
+	// packed lists the values of the step in turn that hooks have still to give; unpacked has those they gave, held.
+	packed   []int
+	unpacked []op.Val
+	// shadowed is what an outer walk had noted on the nodes that this one visits too.
+	shadowed []shadow
+	// Results holds the cotangents of o.Inputs.
+	Results []op.Val
+	// AddVJP sums cotangents and ViewVJP reverses a view step, by primitives.
+	add  func(b op.Builder, x, y op.Val) op.Val
+	view ViewRule
+	all  []uint32 // visited nodes, retained for the session's life
+	// scratch of prim and view
+	vals []op.Val
+	need []bool
+}
+
+// shadow is an outer walk's state of a node.
+type shadow struct {
+	id      uint32
+	session uint32
+	wanted  bool
+	cot     []op.Val
+}
+
+// ViewRule gives the cotangent of a view step's input.
+type ViewRule func(b op.Builder, step op.ViewOp, cot op.Val, in, out op.Val) op.Val
+
+// seqHeap orders node numbers by descending Seq. A parent's Seq is always smaller
+// than its child's, so a popped node has all its cotangents.
+type seqHeap struct {
+	t  *Tape
+	id []uint32
+}
+
+func (h seqHeap) Len() int           { return len(h.id) }
+func (h seqHeap) Less(i, j int) bool { return h.t.nodes[h.id[i]].Seq > h.t.nodes[h.id[j]].Seq }
+func (h seqHeap) Swap(i, j int)      { h.id[i], h.id[j] = h.id[j], h.id[i] }
+func (h *seqHeap) Push(x any)        { h.id = append(h.id, x.(uint32)) }
+func (h *seqHeap) Pop() any {
+	x := h.id[len(h.id)-1]
+	h.id = h.id[:len(h.id)-1]
+	return x
+}
+
+// Begin starts a walk from roots (values with a Tape edge) with their cotangents.
+func (t *Tape) Begin(b Builder, sink Sink, roots, cots []op.Val, o Options,
+	add func(b op.Builder, x, y op.Val) op.Val, view ViewRule) *Walk {
+	t.sess++
+	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view, Results: make([]op.Val, len(o.Inputs))}
+	if len(o.Inputs) > 0 {
+		s.markWanted(roots)
+	}
+	for i, r := range roots {
+		s.deliver(r.Tape, cots[i])
+	}
+	return s
+}
+
+// markWanted marks the nodes on a path from a root to an input.
+func (s *Walk) markWanted(roots []op.Val) {
+	target := map[uint32]bool{}
+	for _, e := range s.o.Inputs {
+		target[e>>4] = true
+	}
+	seen := map[uint32]bool{}
+	type frame struct {
+		id   uint32
+		next int
+	}
+	want := map[uint32]bool{}
+	for _, r := range roots {
+		if seen[r.Tape>>4] {
+			continue
+		}
+		stack := []frame{{id: r.Tape >> 4}}
+		seen[r.Tape>>4] = true
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			n := s.t.nodes[f.id]
+			if f.next < len(n.In) {
+				e := n.In[f.next].Val.Tape
+				f.next++
+				if e != 0 && !seen[e>>4] {
+					seen[e>>4] = true
+					stack = append(stack, frame{id: e >> 4})
+				}
+				continue
+			}
+			w := target[f.id]
+			for i := range n.In {
+				if e := n.In[i].Val.Tape; e != 0 && want[e>>4] {
+					w = true
+				}
+			}
+			if w {
+				want[f.id] = true
+			}
+			stack = stack[:len(stack)-1]
+		}
+	}
+	for id := range want {
+		n := s.t.nodes[id]
+		s.visit(id, n)
+		n.wanted = true
+	}
+}
+
+func (s *Walk) visit(id uint32, n *Node) {
+	if n.session == s.id {
+		return
+	}
+	if n.session != 0 {
+		s.shadowed = append(s.shadowed, shadow{id, n.session, n.wanted, n.cot})
+		n.cot = nil
+	}
+	n.session = s.id
+	n.wanted = len(s.o.Inputs) == 0
+	n.Refs++
+	s.all = append(s.all, id)
+	n.cot = n.cot[:0]
+	for range n.Out {
+		n.cot = append(n.cot, op.Val{})
+	}
+}
+
+// hold takes the references that a stored cotangent owns.
+func (s *Walk) hold(v op.Val) op.Val {
+	s.t.G.Retain(v.Value)
+	s.t.Retain(v.Tape)
+	return v
+}
+
+func (s *Walk) drop(v op.Val) {
+	if v.IsTensor() {
+		s.t.G.Release(v.Value)
+		s.t.Release(v.Tape)
+	}
+}
+
+// deliver adds cot to the cotangent of edge e and schedules its node.
+func (s *Walk) deliver(e uint32, cot op.Val) {
+	id, k := Split(e)
+	n := s.t.nodes[id]
+	fresh := n.session != s.id
+	s.visit(id, n)
+	if !n.wanted {
+		return
+	}
+	if fresh || !s.scheduled(n) {
+		heap.Push(&s.heap, id)
+	}
+	if n.cot[k].Kind == op.None {
+		n.cot[k] = s.hold(cot)
+		return
+	}
+	sum := s.hold(s.add(s.b, n.cot[k], cot))
+	s.drop(n.cot[k])
+	n.cot[k] = sum
+}
+
+// scheduled reports whether n already has a cotangent, hence a place in the heap.
+func (s *Walk) scheduled(n *Node) bool {
+	for i := range n.cot {
+		if n.cot[i].Kind != op.None {
+			return true
+		}
+	}
+	return false
+}
+
+// Next walks until an event or the end. replacement is the answer of the hook that the last
+// event named, Kind None for unchanged.
+func (s *Walk) Next(replacement op.Val) (Event, error) {
+	s.drop(s.given)
+	s.given = op.Val{}
+	asked := s.asked
+	s.asked = Done
+	switch asked {
+	case RunHook:
+		s.replace(replacement)
+	case Unpack:
+		if err := s.unpackedAs(replacement); err != nil {
+			return Event{}, err
+		}
+	}
+	for {
+		if s.t.Awaits() {
+			return Event{Kind: Pack}, nil
+		}
+		if len(s.queue) > 0 {
+			ev := s.queue[0]
+			s.queue = s.queue[1:]
+			s.given = ev.Grad
+			return ev, nil
+		}
+		if !s.phase {
+			if len(s.heap.id) == 0 {
+				return Event{}, nil
+			}
+			s.cur = heap.Pop(&s.heap).(uint32)
+			s.hook, s.phase = 0, true
+		}
+		n := s.t.nodes[s.cur]
+		for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
+			h := n.Hooks[s.hook]
+			if h.ID != 0 && n.cot[h.Out].Kind != op.None {
+				s.asked = RunHook
+				return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, nil
+			}
+			s.hook++
+		}
+		if n.Packed {
+			if ev, more := s.unpack(n); more {
+				return ev, nil
+			}
+		}
+		s.phase = false
+		if err := s.step(n); err != nil {
+			return Event{}, err
+		}
+	}
+}
+
+// replace takes the answer of the hook in turn and goes on to the next.
+func (s *Walk) replace(answer op.Val) {
+	n := s.t.nodes[s.cur]
+	k := n.Hooks[s.hook].Out
+	if answer.IsTensor() {
+		r := s.hold(answer)
+		s.drop(n.cot[k])
+		n.cot[k] = r
+	}
+	s.hook++
+}
+
+// step runs the rule of one node and delivers to its parents.
+func (s *Walk) step(n *Node) error {
+	for i, e := range s.o.Inputs {
+		if id, k := Split(e); s.t.nodes[id] == n && n.cot[k].Kind != op.None {
+			s.Results[i] = s.hold(n.cot[k])
+		}
+	}
+	if s.o.Accumulate {
+		for _, r := range n.Retain {
+			if n.cot[r.Out].Kind != op.None {
+				s.sink.SetRetained(r.Handle, n.cot[r.Out])
+			}
+		}
+	}
+	var err error
+	switch n.Kind {
+	case KindLeaf:
+		if s.o.Accumulate {
+			s.sink.Accumulate(n.Leaf, n.cot[0])
+			for _, id := range n.Post {
+				s.queue = append(s.queue, Event{Kind: RunPost, Hook: id})
+			}
+		}
+	case KindView:
+		if in := n.In[0].Val; s.wants(in.Tape) {
+			s.deliver(in.Tape, s.undo(n))
+		}
+	case KindPrim:
+		err = s.prim(n)
+	}
+	for i := range n.cot {
+		s.drop(n.cot[i])
+		n.cot[i] = op.Val{}
+	}
+	return err
+}
+
+func (s *Walk) wants(e uint32) bool {
+	if e == 0 {
+		return false
+	}
+	if len(s.o.Inputs) == 0 {
+		return true
+	}
+	n := s.t.nodes[e>>4]
+	return n.session == s.id && n.wanted
+}
+
+func (s *Walk) prim(n *Node) error {
+	p := op.PrimOf(n.Prim)
+	if n.Freed {
+		return &ir.Error{Code: ir.ErrGraphFreed, SourceLoc: n.SourceLoc, Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). " +
+			"Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."}
+	}
+	if p.VJP == nil {
+		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)
+	}
+	if err := s.gather(n); err != nil {
+		return err
+	}
+	if s.o.Enter != nil {
+		s.o.Enter(n.SourceLoc)
+	}
+	ni, no := len(n.In), len(n.Out)
+	key := s.b.Key(ruleVJP | uint64(n.Prim) | uint64(n.Attr)<<16)
+	mask := uint64(0)
+	for i, wanted := range s.need {
+		if wanted {
+			mask |= 1 << (i & 63)
+		}
+		if i&63 == 63 {
+			key, mask = append(key, mask), 0
+		}
+	}
+	key = append(key, mask)
+	for i := range s.vals {
+		key = op.AppendOperand(key, &s.vals[i], false)
+	}
+	cots, ok := s.b.Lookup(key, s.vals, nil)
+	if !ok {
+		s.b.BeginCapture(s.vals, nil, 0)
+		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no], Cot: s.vals[ni+no:], Need: s.need})
+		s.b.EndCapture(cots)
+	}
+	for i, v := range cots {
+		if s.need[i] && v.Kind != op.None {
+			s.deliver(n.In[i].Val.Tape, v)
+			if s.o.Inspect && (n.From.Call == 0 || s.t.Node(n.In[i].Val.Tape).From.Call != n.From.Call) {
+				s.queue = append(s.queue, Event{Kind: Inspect, Grad: s.hold(v), From: Edge(s.cur, 0), Index: i})
+			}
+		}
+	}
+	s.dropUnpacked()
+	if !s.o.RetainGraph {
+		s.t.freeSaved(n)
+	}
+	return nil
+}
+
+// The sorts of rules in a key, apart from operators.
+const (
+	ruleVJP  = 1 << 63
+	ruleView = 1 << 62
+)
+
+// gather lays the saved operands, results and cotangents of n side by side in s.vals, as its rule
+// sees them, and which operands want a gradient in s.need.
+func (s *Walk) gather(n *Node) error {
+	s.vals, s.need = s.vals[:0], s.need[:0]
+	for i := range n.In {
+		if err := s.t.check(&n.In[i], n.In[i].Val.Tape, n.SourceLoc); err != nil {
+			return err
+		}
+		v := s.t.value(&n.In[i])
+		if n.In[i].Hook != 0 {
+			v = s.unpacked[i]
+		}
+		s.need = append(s.need, s.wants(v.Tape))
+		if !s.o.CreateGraph {
+			v.Tape = 0
+		}
+		s.vals = append(s.vals, v)
+	}
+	for i := range n.Out {
+		if err := s.t.check(&n.Out[i], Edge(s.cur, i), n.SourceLoc); err != nil {
+			return err
+		}
+		v := s.t.value(&n.Out[i])
+		if n.Out[i].Hook != 0 {
+			v = s.unpacked[len(n.In)+i]
+		}
+		if s.o.CreateGraph {
+			v.Tape = Edge(s.cur, i)
+		}
+		s.vals = append(s.vals, v)
+	}
+	s.vals = append(s.vals, n.cot...)
+	return nil
+}
+
+// undo gives the cotangent of a view step's input.
+func (s *Walk) undo(n *Node) op.Val {
+	in, out := n.In[0].Val, n.Out[0].Val
+	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset), uint64(out.Offset))
+	for _, d := range n.View.Dims {
+		key = append(key, uint64(d))
+	}
+	s.vals = append(s.vals[:0], n.cot[0])
+	key = op.AppendOperand(key, &s.vals[0], false)
+	if r, ok := s.b.Lookup(key, s.vals, nil); ok {
+		return r[0]
+	}
+	s.b.BeginCapture(s.vals, nil, 0)
+	s.vals[0] = s.view(s.b, n.View, s.vals[0], in, out)
+	s.b.EndCapture(s.vals)
+	return s.vals[0]
+}
+
+// check compares a saved value's commit count with its base's; producer is the edge of what made it and
+// site the line that recorded the step.
+func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
+	if !v.Held || v.Val.Base == 0 {
+		return nil
+	}
+	gen, commits := t.Bases.Commit(v.Val.Base)
+	if gen != v.BaseGen || commits == v.Commit {
+		return nil
+	}
+	return t.modified(v, producer, commits, sourceLoc)
+}
+
+// value is what v saved, for a rule. A base that was freed since has no claim on it: another tensor may have its number.
+func (t *Tape) value(v *Saved) op.Val {
+	val := v.Val
+	if val.Base != 0 {
+		if gen, _ := t.Bases.Commit(val.Base); gen != v.BaseGen {
+			val.Base = 0
+		}
+	}
+	return val
+}
+
+// Close releases what the walk still holds; Results are released too.
+func (s *Walk) Close() {
+	for _, id := range s.all {
+		n := s.t.nodes[id]
+		for i := range n.cot {
+			s.drop(n.cot[i])
+			n.cot[i] = op.Val{}
+		}
+		n.session = 0
+	}
+	for _, o := range s.shadowed {
+		n := s.t.nodes[o.id]
+		n.session, n.wanted, n.cot = o.session, o.wanted, o.cot
+	}
+	for i := range s.queue {
+		s.drop(s.queue[i].Grad)
+	}
+	s.drop(s.given)
+	s.given = op.Val{}
+	s.dropUnpacked()
+	for _, id := range s.all {
+		s.t.Release(Edge(id, 0))
+	}
+	s.all, s.queue, s.shadowed = nil, nil, nil
+	for i := range s.Results {
+		s.drop(s.Results[i])
+		s.Results[i] = op.Val{}
+	}
+}
+
+// RemoveHook takes hook id off the step. While a walk visits the step, its place stays.
+func (n *Node) RemoveHook(id uint64) {
+	n.Post = slices.DeleteFunc(n.Post, func(p uint64) bool { return p == id })
+	for i := range n.Hooks {
+		if n.Hooks[i].ID == id {
+			n.Hooks[i].ID = 0
+		}
+	}
+	if n.session == 0 {
+		n.Hooks = slices.DeleteFunc(n.Hooks, func(h Hook) bool { return h.ID == 0 })
+	}
+}

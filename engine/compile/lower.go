@@ -1,0 +1,294 @@
+package compile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// lowering is the state of the pass "lower".
+type lowering struct {
+	at    int         // the node being produced
+	temps []temporary // in the order in which they are made
+	// Of the node being lowered: itself, the slots of its local buffers, and its operands' offsets and numbers.
+	node       lower.Node
+	slots      []int
+	offs, scs  []int
+	stepBufs   []int          // of the plan's steps, which take their lists from here
+	stepParams []device.Param // likewise
+}
+
+// bytes is the size of a value on its device.
+func (b *Builder) bytes(av *ir.Aval) int64 {
+	c := b.Caps(av.Device)
+	w := int64(c.Storage[av.DType])
+	if w == 0 && av.DType != ir.InvalidDType {
+		panic(ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", av.DType,
+			ir.DeviceName(av.Device)))
+	}
+	return max(w*av.Layout.Numel, 1)
+}
+
+func (b *Builder) slot(s Slot) int {
+	b.p.Slots = append(b.p.Slots, s)
+	return len(b.p.Slots) - 1
+}
+
+func (b *Builder) outputSlot(i int) int {
+	av := b.aval(i)
+	b.p.Outputs++
+	return b.slot(Slot{Kind: Output, Index: b.p.Outputs - 1, Bytes: b.bytes(av), Dev: av.Device})
+}
+
+// assign gives value i a slot when it has none.
+func (b *Builder) assign(i int) {
+	if b.live(i) {
+		if !b.slots.has(i) {
+			b.slots.set(i, b.outputSlot(i))
+		}
+		slot, _ := b.slots.at(i)
+		b.p.Results = append(b.p.Results, Result{Local: i, Slot: slot})
+		return
+	}
+	if b.slots.has(i) {
+		return
+	}
+	last := i
+	for heir, ok := b.heirs.at(last); ok; heir, ok = b.heirs.at(last) {
+		last = heir
+	}
+	av := b.aval(i)
+	slot := b.temp(av.Device, b.bytes(av), max(b.uses.last[last], last))
+	b.slots.set(i, slot)
+	for heir, ok := b.heirs.at(i); ok; heir, ok = b.heirs.at(heir) {
+		b.slots.set(heir, slot)
+	}
+}
+
+// temp makes a temporary that node dies reads last.
+func (b *Builder) temp(dev ir.DeviceID, bytes int64, dies int) int {
+	s := b.slot(Slot{Kind: Temp, Bytes: bytes, Dev: dev})
+	b.lowering.temps = append(b.lowering.temps, temporary{slot: s, born: b.lowering.at, dies: dies})
+	return s
+}
+
+// lowerNodes turns every node that no other one does into steps.
+func (b *Builder) lowerNodes() error {
+	for i := range b.Program.Nodes {
+		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) {
+			continue // assigned with its main node, or made by another one
+		}
+		b.lowering.at = i
+		if err := b.produce(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Builder) noteSteps(i int) string {
+	n := 0
+	for k := range b.p.Segments {
+		for _, st := range b.p.Segments[k].Steps {
+			if int(st.Event) == i+1 {
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("steps: %d", n)
+}
+
+// produce assigns the outputs of node i, or that of the last node that its epilogue stands for, and lowers it.
+func (b *Builder) produce(i int) error {
+	if e := b.epilogues[i]; e != nil {
+		b.assign(e.writes())
+		b.slots[i] = b.slots[e.writes()]
+	} else {
+		b.assign(i)
+	}
+	outs := []int{i}
+	for k := 1; k < int(b.Program.Nodes[i].Outputs); k++ {
+		j, held := b.uses.results[i].at(k)
+		if !held {
+			outs = append(outs, unheld)
+			continue
+		}
+		b.assign(j)
+		outs = append(outs, j)
+	}
+	if s, ok := b.sums[i]; ok {
+		b.assign(s.node)
+		outs = append(outs, s.node)
+	}
+	if b.elided[i] {
+		return nil
+	}
+	return b.lower(i, outs)
+}
+
+// unheld stands for an output that nobody holds in a list of outputs by node.
+const unheld = -1
+
+// lower turns node i into steps of the current segment.
+func (b *Builder) lower(i int, outs []int) error {
+	g := b.Program
+	p := g.Prim(i)
+	if p.Moves {
+		return b.transfer(i)
+	}
+	av := b.aval(i)
+	dev := av.Device
+	caps := b.Caps(dev)
+	w := &b.lowering
+	ln := &w.node
+	*ln = lower.Node{Prim: p, Attr: g.Attrs(i), In: ln.In[:0], Out: ln.Out[:0], GemmDims: slices.Contains(caps.GemmDims, av.DType), Wide: caps.Wide,
+		InOrder: caps.InOrder, Sums: b.sums[i].operand}
+	w.slots = w.slots[:0]
+	dts := g.ScalarTypes(i)
+	for j, e := range g.OperandsOf(i) {
+		if e.Value == 0 {
+			ln.In = append(ln.In, lower.Operand{Scalar: true, DType: dts[j]})
+			continue
+		}
+		ln.In = append(ln.In, lower.Operand{DType: g.Aval(e.Value).DType, Layout: ir.LayoutOf(e.Layout),
+			Buf: b.local(b.slotOf(e.Value))})
+	}
+	b.lowerFolds(i)
+	for k, j := range outs {
+		if j == unheld {
+			av := b.unheldAval(i, k)
+			s := b.temp(av.Device, b.bytes(av), i)
+			ln.Out = append(ln.Out, lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(s)})
+			continue
+		}
+		av := b.aval(j)
+		slot, _ := b.slots.at(j)
+		o := lower.Output{DType: av.DType, Layout: av.Layout, Buf: b.local(slot)}
+		if t, ok := b.through[j]; ok {
+			o.Layout, o.Through = t.layout, true
+		}
+		b.p.BytesWritten += o.Layout.Numel * int64(caps.Storage[av.DType])
+		ln.Out = append(ln.Out, o)
+	}
+	ln.Bufs = len(w.slots)
+	res, err := b.Lowered.Lower(ln)
+	if err != nil {
+		return err
+	}
+	for _, t := range res.Temps {
+		w.slots = append(w.slots, b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1), i))
+	}
+	b.steps(i, res, dev)
+	return nil
+}
+
+// local numbers a slot among those of the node being lowered.
+func (b *Builder) local(slot int) int {
+	if l := slices.Index(b.lowering.slots, slot); l >= 0 {
+		return l
+	}
+	b.lowering.slots = append(b.lowering.slots, slot)
+	return len(b.lowering.slots) - 1
+}
+
+// unheldAval is the abstract value of output k of node i, which nobody holds: the primitive's rule gives it again.
+func (b *Builder) unheldAval(i, k int) *ir.Aval {
+	outs, err := b.Program.Infer(i)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: %s inferred once and fails now: %v", b.Program.Prim(i).Name, err))
+	}
+	return ir.InternAval(outs[k].DType, b.aval(i).Device, ir.DenseLayout(outs[k].Shape))
+}
+
+// segment gives the open segment of a device.
+func (b *Builder) segment(dev ir.DeviceID) *Segment {
+	if n := len(b.p.Segments); n > 0 && !b.p.Segments[n-1].Transfer && b.p.Segments[n-1].Dev == dev {
+		return &b.p.Segments[n-1]
+	}
+	b.p.Segments = append(b.p.Segments, Segment{Dev: dev})
+	return &b.p.Segments[len(b.p.Segments)-1]
+}
+
+// steps maps a lowered node's local buffers, offsets and scalars to the plan's.
+func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID) {
+	seg := b.segment(dev)
+	b.operandNumbers(i)
+	w := &b.lowering
+	for k := range res.Launches {
+		l := &res.Launches[k]
+		st := device.Step{Op: l.Op, Event: uint32(i + 1),
+			Bufs: cut(&w.stepBufs, len(l.Bufs)), Params: cut(&w.stepParams, len(l.Params))}
+		for n, lb := range l.Bufs {
+			st.Bufs[n] = w.slots[lb]
+		}
+		for n, q := range l.Params {
+			st.Params[n] = b.param(i, q)
+		}
+		seg.Steps = append(seg.Steps, st)
+		b.p.Kernels++
+	}
+}
+
+// param gives a parameter of lowered node i the plan's numbers.
+func (b *Builder) param(i int, q device.Param) device.Param {
+	w := &b.lowering
+	view, writesView := b.through[i]
+	switch at := int(q.Index); {
+	case q.From == device.Scalar:
+		q.Index = int32(w.scs[at])
+	case q.From == device.Offset && at < len(w.offs):
+		q.Index = int32(w.offs[at])
+	case q.From == device.Offset && at == len(w.offs) && writesView:
+		q.From, q.Index = device.Scalar, int32(view.scalar)
+	case q.From == device.Offset: // of a result that is no view
+		q.From, q.Index = device.Constant, 0
+	}
+	return q
+}
+
+// cut takes n elements from the front of a block, or from a new one.
+func cut[T any](block *[]T, n int) []T {
+	const size = 1024
+	if len(*block) < n {
+		*block = make([]T, max(n, size))
+	}
+	c := (*block)[:n:n]
+	*block = (*block)[n:]
+	return c
+}
+
+// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each
+// number its index into the program's scalars.
+func (b *Builder) operandNumbers(i int) {
+	w, n := &b.lowering, &b.Program.Nodes[i]
+	w.offs, w.scs = w.offs[:0], w.scs[:0]
+	for j, e := range b.Program.OperandsOf(i) {
+		if e.Value != 0 {
+			w.offs = append(w.offs, int(n.Edge)+j)
+			continue
+		}
+		w.offs = append(w.offs, -1)
+		w.scs = append(w.scs, int(n.Scalar)+len(w.scs))
+	}
+}
+
+// transfer cuts the plan: the source is read back and uploaded.
+func (b *Builder) transfer(i int) error {
+	g := b.Program
+	e := g.OperandsOf(i)[0]
+	src, dst := g.Aval(e.Value), b.aval(i)
+	if l := ir.LayoutOf(e.Layout); !l.Dense {
+		return ir.Errorf(ir.ErrInternal, "BUG: to_device of a view that is not dense")
+	}
+	to, _ := b.slots.at(i)
+	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device,
+		From: b.slotOf(e.Value), To: to,
+		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge)})
+	return nil
+}

@@ -1,0 +1,222 @@
+package compile
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// pass is one step of planning. Each fills its own side table and reads those of the passes before it; none changes
+// the program.
+type pass struct {
+	name string
+	run  func(*Builder) error
+	// requires lists the passes that must run before, reason says why.
+	requires []string
+	reason   string
+	// note says what the pass's table holds of a node; "" for nothing.
+	note func(b *Builder, i int) string
+	// optional: without it a plan is larger or slower, and computes the same.
+	optional bool
+}
+
+// passes are all passes in the order in which they run.
+var passes = []pass{
+	{
+		name: "uses", run: (*Builder).countUses, note: (*Builder).noteUses,
+		reason: "every other pass asks who reads a value, and when for the last time",
+	}, {
+		name: "inplace", run: (*Builder).storeInPlace, note: (*Builder).noteInPlace, optional: true,
+		requires: []string{"uses"},
+		reason:   "a store may write over the version before when nothing reads that later",
+	}, {
+		name: "donate", run: (*Builder).donate, note: (*Builder).noteDonated, optional: true,
+		requires: []string{"uses", "inplace"},
+		reason:   "a value that a store has placed is donated to nobody",
+	}, {
+		name: "write_through", run: (*Builder).writeThrough, note: (*Builder).noteThrough, optional: true,
+		requires: []string{"uses", "inplace", "donate"},
+		reason:   "only a store that is in place has a view to write through, and a donated buffer is taken",
+	}, {
+		name: "fuse_epilogue", run: (*Builder).fuseEpilogues, note: (*Builder).noteEpilogue, optional: true,
+		requires: []string{"uses", "inplace", "donate", "write_through"},
+		reason:   "a value that has a place already is written there by its own node",
+	}, {
+		name: "fuse_bias_grad", run: (*Builder).fuseBiasGrads, note: (*Builder).noteColumnSum, optional: true,
+		requires: []string{"inplace", "fuse_epilogue"},
+		reason:   "a sum that is added to a gradient in place is made there, not beside a product",
+	}, {
+		name: "lower", run: (*Builder).lowerNodes, note: (*Builder).noteSteps,
+		requires: []string{"uses", "write_through", "fuse_epilogue", "fuse_bias_grad"},
+		reason:   "which node makes which values, and where, must be decided",
+	}, {
+		name: "tiles", run: (*Builder).findTiles, note: (*Builder).noteTiles, optional: true,
+		requires: []string{"lower"},
+		reason:   "devices say of steps which ones they work tile by tile",
+	}, {
+		name: "memory", run: (*Builder).assignMemory, note: (*Builder).noteMemory,
+		requires: []string{"lower", "tiles"},
+		reason:   "temporaries that live within a tile need no buffer",
+	},
+}
+
+func init() {
+	if err := checkOrder(passes); err != nil {
+		panic("BUG: " + err.Error())
+	}
+}
+
+// checkOrder reports a pass that runs before one that it requires, or is there twice.
+func checkOrder(list []pass) error {
+	ran := map[string]bool{}
+	for _, p := range list {
+		if ran[p.name] {
+			return fmt.Errorf("pass %s runs twice", p.name)
+		}
+		for _, r := range p.requires {
+			if !ran[r] {
+				return fmt.Errorf("pass %s runs before %s, which it requires: %s", p.name, r, p.reason)
+			}
+		}
+		ran[p.name] = true
+	}
+	return nil
+}
+
+// PassNames lists the passes in order; only the optional ones on request.
+func PassNames(optional bool) []string {
+	var names []string
+	for _, p := range passes {
+		if p.optional || !optional {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// Debug chooses what planning prints and leaves out.
+type Debug struct {
+	// Dump names the pass before and after which the program is printed to Out, "all" for every one.
+	Dump string
+	Out  io.Writer
+	// Off names optional passes that do not run.
+	Off []string
+}
+
+// Check reports names that are no passes, and passes that cannot be left out.
+func (d *Debug) Check() error {
+	if names := PassNames(false); d.Dump != "" && d.Dump != "all" && !slices.Contains(names, d.Dump) {
+		return fmt.Errorf("no pass %q to dump: there are all, %s", d.Dump, strings.Join(names, ", "))
+	}
+	for _, name := range d.Off {
+		if names := PassNames(true); !slices.Contains(names, name) {
+			return fmt.Errorf("pass %q cannot be left out: these can: %s", name, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
+// Builder makes the plan of Program. Caps gives a device's description; Chainer, which may be nil, gives what finds
+// its tiles, nil for none; Lowered keeps what nodes become.
+type Builder struct {
+	Program *program.Program
+	Caps    func(ir.DeviceID) *device.Caps
+	Chainer func(ir.DeviceID) device.TileFuser
+	Lowered *lower.Memo
+	Debug   Debug
+
+	p     *Plan
+	slots links // by node: the slot of its value, once it has one
+
+	// The passes' tables.
+	uses      useTable
+	heirs     links           // donate: by node, the node that gets its buffer
+	through   map[int]through // write_through: by node
+	elided    map[int]bool    // write_through: nodes that another one does
+	epilogues map[int]*epilogue
+	folded    links // fuse_epilogue: by node, the node that does it
+	sums      map[int]columnSum
+	summed    links // fuse_bias_grad: by node, the product that makes it
+	lowering  lowering
+	tiles     *tileTable
+	memory    memory
+}
+
+// Build makes the plan.
+func (b *Builder) Build() (p *Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*ir.Error)
+			if !ok {
+				panic(r)
+			}
+			err = e
+		}
+	}()
+	b.p = &Plan{Program: b.Program.Clone()}
+	b.slots, b.heirs = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
+	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
+	for j := range b.Program.Inputs {
+		av := ir.AvalOf(b.Program.Inputs[j].Aval)
+		b.slot(Slot{Kind: External, Index: j, Bytes: b.bytes(av), Dev: av.Device})
+	}
+	for k := range passes {
+		if slices.Contains(b.Debug.Off, passes[k].name) {
+			continue
+		}
+		if err := b.pass(k); err != nil {
+			return nil, err
+		}
+	}
+	return b.p, nil
+}
+
+// pass runs pass k, between dumps where they are asked for.
+func (b *Builder) pass(k int) error {
+	p := &passes[k]
+	dump := b.Debug.Out != nil && (b.Debug.Dump == "all" || b.Debug.Dump == p.name)
+	if dump && (b.Debug.Dump != "all" || k == 0) {
+		b.dump("before", k)
+	}
+	err := p.run(b)
+	if dump && err == nil {
+		b.dump("after", k+1)
+	}
+	return err
+}
+
+// dump prints the program, beside each node what the tables of the first k passes hold of it.
+func (b *Builder) dump(when string, k int) {
+	text := b.Program.Format(func(i int) string {
+		var notes []string
+		for _, p := range passes[:k] {
+			if slices.Contains(b.Debug.Off, p.name) {
+				continue
+			}
+			if s := p.note(b, i); s != "" {
+				notes = append(notes, s)
+			}
+		}
+		return strings.Join(notes, "; ")
+	})
+	name := passes[max(k-1, 0)].name
+	if when == "before" {
+		name = passes[k].name
+	}
+	fmt.Fprintf(b.Debug.Out, "# %s %s (%d nodes)\n%s\n", when, name, len(b.Program.Nodes), text)
+}
+
+// links is a table from nodes to numbers that some of them have: 1 + the number, 0 for none.
+type links []int32
+
+func (l links) set(i, to int) { l[i] = int32(to + 1) }
+
+func (l links) has(i int) bool { return l[i] != 0 }
+
+func (l links) at(i int) (to int, ok bool) { return int(l[i]) - 1, l[i] != 0 }

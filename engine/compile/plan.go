@@ -1,0 +1,151 @@
+package compile
+
+import (
+	"time"
+
+	"github.com/torchlette/torchlette/engine/lower"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// SlotKind says where a slot's buffer comes from.
+type SlotKind uint8
+
+// The kinds of slot.
+const (
+	External SlotKind = iota // the storage of input Index of the program
+	Output                   // a new storage; Index counts outputs
+	Temp                     // from the pool for the run; Index counts temps
+)
+
+// Slot is one buffer of a plan.
+type Slot struct {
+	Kind  SlotKind
+	Index int
+	Bytes int64
+	Dev   ir.DeviceID
+	// Last holds the buffers of the last two runs, the older first: a run that gets one of
+	// them finds what the device keeps for it. Two, because two windows may be in flight.
+	Last [2]device.Buffer
+}
+
+// Result is a value that outlives the plan.
+type Result struct {
+	Local int // number of the node
+	Slot  int
+}
+
+// Segment is a run of steps on one device, or a transfer between two.
+type Segment struct {
+	Dev     ir.DeviceID
+	Steps   []device.Step
+	Program device.Program  // set by exec
+	Times   []time.Duration // of each step when it was last profiled; nil before
+	// A transfer copies slot From on device FromDev to slot To on Dev.
+	Transfer bool
+	FromDev  ir.DeviceID
+	From, To int
+	DType    ir.DType
+	Numel    int64
+	FromOff  int // index into the run-time offsets
+}
+
+// Plan is how to run a program.
+type Plan struct {
+	// Program is what the plan computes, with the numbers of the run for which it was made.
+	Program  *program.Program
+	Segments []Segment
+	Slots    []Slot
+	Outputs  int
+	Temps    int
+	Results  []Result
+	// InPlace counts stores that write the version before's storage; of those, Through
+	// counts producers that write through a view.
+	InPlace, Through int
+	Kernels          int
+	BytesWritten     int64
+	Runs             int64
+	Number           int64         // counts plans in the order in which they were made
+	Cause            string        // why no earlier plan served
+	RunTime          time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
+	// Tick orders plans by last use.
+	Tick uint64
+}
+
+// Cache finds plans by program, least recently used first out.
+type Cache struct {
+	byHash map[uint64][]*Plan
+	max    int
+	n      int
+	tick   uint64
+	added  int64
+	// OnEvict releases what a plan holds on devices.
+	OnEvict func(*Plan)
+	// Lowered outlives plans: the next one has nodes like theirs.
+	Lowered lower.Memo
+}
+
+// NewCache makes a cache of at most max plans.
+func NewCache(max int, evict func(*Plan)) *Cache {
+	return &Cache{byHash: map[uint64][]*Plan{}, max: max, OnEvict: evict}
+}
+
+// Find returns the plan of the sealed program, or nil.
+func (c *Cache) Find(g *program.Program) *Plan {
+	for _, p := range c.byHash[g.Hash] {
+		if p.Program.Same(g) {
+			c.tick++
+			p.Tick = c.tick
+			return p
+		}
+	}
+	return nil
+}
+
+// Add enters a plan, evicting the least recently used beyond the limit.
+func (c *Cache) Add(p *Plan) {
+	if c.n >= c.max {
+		c.evict()
+	}
+	c.tick++
+	c.added++
+	p.Tick, p.Number = c.tick, c.added
+	c.byHash[p.Program.Hash] = append(c.byHash[p.Program.Hash], p)
+	c.n++
+}
+
+func (c *Cache) evict() {
+	var old *Plan
+	for _, list := range c.byHash {
+		for _, p := range list {
+			if old == nil || p.Tick < old.Tick {
+				old = p
+			}
+		}
+	}
+	list := c.byHash[old.Program.Hash]
+	for i, p := range list {
+		if p == old {
+			list = append(list[:i], list[i+1:]...)
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(c.byHash, old.Program.Hash)
+	} else {
+		c.byHash[old.Program.Hash] = list
+	}
+	c.n--
+	if c.OnEvict != nil {
+		c.OnEvict(old)
+	}
+}
+
+// Clear evicts every plan.
+func (c *Cache) Clear() {
+	c.Lowered = lower.Memo{}
+	for c.n > 0 {
+		c.evict()
+	}
+}

@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// Borrow computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
+// stay as they are until Return: a later write to the tensor makes a new version elsewhere.
+func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
+	if err := e.enterExec(); err != nil {
+		return nil, 0, err
+	}
+	defer e.leaveExec()
+	if err := e.prepareRead(h); err != nil {
+		return nil, 0, err
+	}
+	defer e.dropRead()
+	hv, err := e.session.Handle(h)
+	if err != nil {
+		return nil, 0, err
+	}
+	value, off := e.session.Base(hv.Base).Value, hv.Offset
+	if e.read.value != 0 {
+		value, off = e.read.value, 0
+	}
+	n := e.session.Graph.Node(value)
+	if n.Op != ir.OpLeaf || n.Store == 0 {
+		return nil, 0, e.lost(n)
+	}
+	b, ok := e.runtime.Storage(n.Store).Buf.(device.Mapped)
+	if !ok {
+		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
+	}
+	e.nextID++
+	e.exports[e.nextID] = value
+	e.session.Graph.Retain(value)
+	return unsafe.Add(b.Pointer(), off*int64(ir.AvalOf(n.Aval).DType.Size())), e.nextID, e.takeFault()
+}
+
+// Return ends an export; unknown ones are ignored.
+func (e *Engine) ReleaseExport(export uint64) {
+	e.enter()
+	defer e.leave()
+	if v, ok := e.exports[export]; ok {
+		delete(e.exports, export)
+		e.session.Graph.Release(v)
+	}
+}

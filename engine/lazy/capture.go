@@ -1,0 +1,461 @@
+package lazy
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Mark is a moment of recording: what comes after it can be captured.
+type Mark struct {
+	seq, realized uint64
+	token         uint64
+	seed, drawOffset   uint64
+}
+
+// Mark gives the present moment.
+func (s *Session) Mark() Mark {
+	return Mark{seq: s.Graph.Seq(), realized: s.Graph.Realized(), token: s.Token(), seed: s.seed, drawOffset: s.drawOffset}
+}
+
+// Placeholder makes a value that stands for an argument while a function is captured. It is never computed: reading
+// it, or what is made of it, is an error. It lives until the call's end unless something refers to it.
+func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
+	av := ir.InternAval(d, dev, ir.DenseLayout(shape)).ID
+	id := s.Graph.AddPlaceholder(av, s.SourceLoc)
+	s.scratchV = append(s.scratchV, id)
+	return s.value(id, av)
+}
+
+// Captured is a program with what its constants and states are. It holds references: see Forget.
+type Captured struct {
+	Program *program.Program
+	args    int           // the first inputs are arguments
+	bound   []bound       // the other inputs
+	avals   [][]ir.AvalID // by node: of all its outputs, held or not
+	types   [][]ir.DType  // by node: of its numbers' slots
+}
+
+// bound is what an input that is no argument stands for.
+type bound struct {
+	value  uint32 // of a constant
+	handle uint64 // of a state: an internal handle, which keeps its base
+	tape   uint32 // history of what was read, 0 for none; owned
+}
+
+// capture is a Capture in progress.
+type capture struct {
+	s    *Session
+	m    Mark
+	c    *Captured
+	p    *program.Program
+	refs map[uint32]program.Ref // by graph value
+	need map[uint32]bool        // graph nodes that are part of the program
+	// by graph value: the base of state whose version it was at the mark; 0 when there are two
+	owner map[uint32]uint32
+	stays map[uint32]program.Ref // by base: the input that stands for it
+}
+
+// Capture gives what was recorded since the mark as a function from args to results, which are views of recorded
+// values. Values from before the mark are constants, or, of bases that were written, state: each call reads the
+// newest value. Of the stores to each base that is older than the mark, or an argument's, the last one counts.
+// Offsets of draws count from the call's first.
+//
+// Each argument is a whole value; a Placeholder, usually. Nothing may have been computed since the mark. The
+// recording itself stays: see Rewind.
+func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.Error) {
+	k := &capture{s: s, m: m, c: &Captured{Program: &program.Program{}, args: len(args)}, refs: map[uint32]program.Ref{},
+		need:  map[uint32]bool{},
+		owner: map[uint32]uint32{}, stays: map[uint32]program.Ref{}}
+	k.p = k.c.Program
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*ir.Error)
+			if !ok {
+				panic(r)
+			}
+			s.Forget(k.c)
+			c, err = nil, e
+		}
+	}()
+	if s.Graph.Realized() != m.realized || s.TokenBase > m.token {
+		return nil, ir.Errorf(ir.ErrRuntime, "capture: a value was computed inside of the function: its inputs are gone")
+	}
+	if s.seed != m.seed || s.drawOffset < m.drawOffset {
+		return nil, ir.Errorf(ir.ErrRuntime, "capture: the random generator was seeded inside of the function")
+	}
+	for i := range args {
+		k.argument(&args[i])
+	}
+	k.owners()
+	stores := k.lastStores()
+	k.nodes(results, stores)
+	k.stores(stores)
+	for i := range results {
+		k.result(&results[i])
+	}
+	k.histories(results, stores)
+	k.p.Drawn = uint32(s.drawOffset - m.drawOffset)
+	k.p.Seal()
+	if err := k.p.Verify(); err != nil {
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %v", err))
+	}
+	return k.c, nil
+}
+
+// Forget releases what c refers to.
+func (s *Session) Forget(c *Captured) {
+	for _, b := range c.bound {
+		s.Graph.Release(b.value)
+		if b.handle != 0 {
+			s.Release(b.handle)
+		}
+		s.Tape.Release(b.tape)
+	}
+	c.bound = nil
+}
+
+// Rewind takes back the stores and draws recorded since the mark, so that the tensors of before hold what they held.
+// Nothing may have been computed since. Tensors made since then are for the caller to release.
+func (s *Session) Rewind(m Mark) {
+	from := int(m.token - s.TokenBase)
+	first, commits := map[uint32]*Effect{}, map[uint32]uint64{}
+	for i := from; i < len(s.Effects); i++ {
+		e := &s.Effects[i]
+		if e.Kind == Dropped || e.Base == 0 || s.bases[e.Base].Gen != e.Gen || s.bases[e.Base].born > m.seq {
+			continue
+		}
+		switch {
+		case e.Kind == StoreSemantic && first[e.Base] == nil:
+			first[e.Base] = e
+		case e.Kind == Commit:
+			commits[e.Base]++
+		}
+	}
+	for id, e := range first {
+		// An older effect, or the loc's committed value, holds the version before.
+		b := &s.bases[id]
+		s.Graph.Retain(e.Prev)
+		s.Graph.Release(b.Value)
+		b.Value = e.Prev
+	}
+	for id, n := range commits {
+		s.bases[id].Scheduled -= n
+	}
+	for i := from; i < len(s.Effects); i++ {
+		if e := &s.Effects[i]; isStore(e.Kind) {
+			if l := &s.locs[e.Loc]; e.Kind == StoreSemantic {
+				l.Logical--
+			}
+			s.Graph.Release(e.Value)
+		}
+	}
+	s.Effects = s.Effects[:from]
+	for id := range s.bases {
+		b := &s.bases[id]
+		b.firstTok = min(b.firstTok, m.token)
+		if b.InitTok > m.token {
+			b.InitTok = 0
+		}
+	}
+	s.drawOffset = m.drawOffset
+}
+
+func (k *capture) argument(v *op.Val) {
+	av := ir.AvalOf(v.Aval)
+	if !v.IsTensor() || !isWhole(v.L(), v.Offset, av) {
+		panic(ir.Errorf(ir.ErrRuntime, "capture: an argument is a view or a number"))
+	}
+	if k.refs[v.Value] != 0 {
+		panic(ir.Errorf(ir.ErrRuntime, "capture: two arguments are one value"))
+	}
+	ref := program.InputRef(len(k.p.Inputs))
+	k.p.Inputs = append(k.p.Inputs, program.Input{Aval: v.Aval, Role: program.Argument})
+	k.refs[v.Value] = ref
+	if v.Base != 0 {
+		k.stays[v.Base] = ref
+	}
+}
+
+// owners finds the bases of state, and their versions at the mark.
+func (k *capture) owners() {
+	s := k.s
+	first := map[uint32]*Effect{} // by base: its first store since the mark
+	for i := k.m.token - s.TokenBase; i < uint64(len(s.Effects)); i++ {
+		if e := &s.Effects[i]; isStore(e.Kind) && first[e.Base] == nil {
+			first[e.Base] = e
+		}
+	}
+	for id := range s.bases {
+		b := &s.bases[id]
+		if id == 0 || b.Pins == 0 || b.Binding == SSA || b.born > k.m.seq {
+			continue
+		}
+		value := b.Value
+		if e := first[uint32(id)]; e != nil && e.Prev != 0 {
+			value = e.Prev
+		}
+		if _, several := k.owner[value]; several {
+			k.owner[value] = 0
+		} else {
+			k.owner[value] = uint32(id)
+		}
+	}
+}
+
+// lastStores gives the last store since the mark to each base that the caller can see.
+func (k *capture) lastStores() []*Effect {
+	s := k.s
+	last := map[uint32]*Effect{}
+	var order []uint32
+	for i := k.m.token - s.TokenBase; i < uint64(len(s.Effects)); i++ {
+		e := &s.Effects[i]
+		if !isStore(e.Kind) || s.bases[e.Base].born > k.m.seq && k.stays[e.Base] == 0 {
+			continue
+		}
+		if last[e.Base] == nil {
+			order = append(order, e.Base)
+		}
+		last[e.Base] = e
+	}
+	var out []*Effect
+	for _, b := range order {
+		out = append(out, last[b])
+	}
+	return out
+}
+
+// inside reports a node that the function recorded.
+func (k *capture) inside(id uint32) bool {
+	n := k.s.Graph.Node(id)
+	return n.Seq > k.m.seq && n.Op != ir.OpLeaf && k.refs[id] == 0
+}
+
+// nodes adds what results and stores need, in record order.
+func (k *capture) nodes(results []op.Val, stores []*Effect) {
+	g := k.s.Graph
+	want := func(id uint32) {
+		if id != 0 && k.inside(id) {
+			k.need[id] = true
+		}
+	}
+	for i := range results {
+		want(results[i].Value)
+	}
+	for _, e := range stores {
+		want(e.Value)
+	}
+	var reverse []uint32
+	for i := len(g.Pending) - 1; i >= 0 && g.Pending[i].Seq > k.m.seq; i-- {
+		id := g.Pending[i].ID
+		n := g.Node(id)
+		if n.Seq != g.Pending[i].Seq || !k.need[id] {
+			continue
+		}
+		reverse = append(reverse, id)
+		for _, e := range g.Edges(n) {
+			want(e.Value)
+		}
+	}
+	slices.Reverse(reverse)
+	for _, id := range reverse {
+		k.node(id)
+	}
+}
+
+// node adds one node.
+func (k *capture) node(id uint32) {
+	g, p := k.s.Graph, k.p
+	n := g.Node(id)
+	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval,
+		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
+	for _, e := range g.Edges(n) {
+		edge := program.Edge{Layout: e.Layout}
+		if e.Value != 0 {
+			edge.Value = k.ref(e.Value)
+		}
+		p.Edges, p.Offsets = append(p.Edges, edge), append(p.Offsets, e.Offset)
+	}
+	p.Scalars = append(p.Scalars, g.Scalars(n)...)
+	p.SourceLocs = append(p.SourceLocs, n.SourceLoc)
+	p.Nodes = append(p.Nodes, x)
+	i := len(p.Nodes) - 1
+	k.refs[id] = program.NodeRef(i)
+	k.draw(i)
+	if n.Op == viewWriter {
+		p.Nodes[i].SameView = p.Relate(i)
+	}
+	k.c.avals = append(k.c.avals, k.outputs(i))
+	var types []ir.DType
+	if p.Nodes[i].IsPrim() {
+		types = p.ScalarTypes(i)
+	}
+	k.c.types = append(k.c.types, types)
+}
+
+// outputs gives the abstract values of all outputs of node i, held or not.
+func (k *capture) outputs(i int) []ir.AvalID {
+	x := &k.p.Nodes[i]
+	if x.Outputs == 1 {
+		return []ir.AvalID{x.Aval}
+	}
+	outs, err := k.p.Infer(i)
+	if err != nil {
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %v", err))
+	}
+	var avals []ir.AvalID
+	for _, o := range outs {
+		avals = append(avals, ir.InternAval(o.DType, ir.AvalOf(x.Aval).Device, ir.DenseLayout(o.Shape)).ID)
+	}
+	return avals
+}
+
+// draw makes the offset of a draw relative to the function's first.
+func (k *capture) draw(i int) {
+	x := &k.p.Nodes[i]
+	if !x.IsPrim() || k.p.Prim(i).Seed == nil {
+		return
+	}
+	number, ok := k.p.Prim(i).Seed(k.p.Attrs(i))
+	if !ok {
+		return
+	}
+	at := int(x.Scalar) + number
+	if drawOffset := k.p.Scalars[at+1]; drawOffset > k.m.drawOffset && drawOffset <= k.s.drawOffset && k.p.Scalars[at] == k.m.seed {
+		k.p.Scalars[at], k.p.Scalars[at+1] = 0, drawOffset-k.m.drawOffset-1
+		k.p.Draws = append(k.p.Draws, program.Draw{Scalar: uint32(at + 1)})
+	}
+}
+
+// ref names a value; one from outside becomes an input.
+func (k *capture) ref(id uint32) program.Ref {
+	if r, ok := k.refs[id]; ok {
+		return r
+	}
+	r := program.InputRef(len(k.p.Inputs))
+	in, b := program.Input{Aval: k.s.Graph.Node(id).Aval, Role: program.Constant}, bound{}
+	switch base, state := k.owner[id]; {
+	case !state:
+		b.value = id
+		k.s.Graph.Retain(id)
+	case base == 0:
+		panic(ir.Errorf(ir.ErrRuntime, "capture: the function reads a value that is the state of two tensors"))
+	default:
+		if old := k.stays[base]; old != 0 {
+			return old
+		}
+		k.stays[base] = r
+		in.Role, b = program.State, k.state(base)
+	}
+	k.p.Inputs = append(k.p.Inputs, in)
+	k.c.bound = append(k.c.bound, b)
+	k.refs[id] = r
+	return r
+}
+
+// state holds a base by an internal handle over all of it.
+func (k *capture) state(base uint32) bound {
+	av := ir.AvalOf(k.s.bases[base].Aval)
+	return bound{handle: k.s.NewHandle(base, av.Layout.ID, 0, FlagInternal)}
+}
+
+// stores adds the stores; a base that is only written becomes an input too.
+func (k *capture) stores(list []*Effect) {
+	p := k.p
+	for i, e := range list {
+		into := k.stays[e.Base]
+		if into == 0 {
+			into = program.InputRef(len(p.Inputs))
+			k.stays[e.Base] = into
+			p.Inputs = append(p.Inputs, program.Input{Aval: k.s.bases[e.Base].Aval, Role: program.State})
+			k.c.bound = append(k.c.bound, k.state(e.Base))
+		}
+		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value), Prev: into, Base: uint32(i), Into: into,
+			Flags: program.Last})
+	}
+}
+
+// held names a value that outlives a call.
+func (k *capture) held(id uint32) program.Ref {
+	r := k.ref(id)
+	if r.IsNode() {
+		k.p.Nodes[r.Index()].Live = program.LiveOutside
+	}
+	return r
+}
+
+func (k *capture) result(v *op.Val) {
+	if !v.IsTensor() {
+		panic(ir.Errorf(ir.ErrRuntime, "capture: a result is no tensor"))
+	}
+	k.p.Results = append(k.p.Results, program.Result{Value: k.held(v.Value), Layout: v.Layout, Offset: v.Offset,
+		Of: k.stays[v.Base]})
+}
+
+// histories marks the operands through which gradients flow, and keeps the history of what comes from outside.
+func (k *capture) histories(results []op.Val, stores []*Effect) {
+	k.p.History = make([]bool, len(k.p.Edges))
+	seen := map[uint32]bool{}
+	for i := range results {
+		k.history(results[i].Value, results[i].Tape, seen)
+	}
+	for _, e := range stores {
+		k.s.EachHandle(func(_ uint64, h *Handle) {
+			if h.Base == e.Base {
+				k.history(e.Value, k.s.tapeOf(h), seen)
+			}
+		})
+	}
+	if !slices.Contains(k.p.History, true) {
+		k.p.History = nil
+	}
+}
+
+// history walks the tape from an edge that makes a value.
+func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
+	for edge != 0 {
+		n := k.s.Tape.Node(edge)
+		if n.Kind != autograd.KindView {
+			break
+		}
+		edge = n.In[0].Val.Tape
+	}
+	r := k.refs[value]
+	if edge == 0 || r == 0 {
+		return
+	}
+	if r.IsInput() {
+		if i := r.Index() - k.c.args; i >= 0 && k.c.bound[i].tape == 0 {
+			k.s.Tape.Retain(edge)
+			k.c.bound[i].tape = edge
+		}
+		return
+	}
+	i := r.Index()
+	if x := &k.p.Nodes[i]; !x.IsPrim() {
+		i = k.p.OperandsOf(i)[0].Value.Index()
+		value = k.s.Graph.Edges(k.s.Graph.Node(value))[0].Value
+	}
+	n := k.s.Tape.Node(edge)
+	if n.Kind == autograd.KindLeaf || seen[edge>>4] {
+		return
+	}
+	if uint16(n.Prim) != k.p.Nodes[i].Op {
+		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
+	}
+	seen[edge>>4] = true
+	edges, j := k.s.Graph.Edges(k.s.Graph.Node(value)), 0
+	for _, in := range n.In {
+		if in.Val.Kind == op.None {
+			continue
+		}
+		if in.Val.Tape != 0 && j < len(edges) {
+			k.p.History[int(k.p.Nodes[i].Edge)+j] = true
+			k.history(edges[j].Value, in.Val.Tape, seen)
+		}
+		j++
+	}
+}

@@ -1,0 +1,280 @@
+package lazy
+
+import (
+	"math"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// inlining is an Inline in progress.
+type inlining struct {
+	s      *Session
+	c      *Captured
+	p      *program.Program
+	inputs []op.Val
+	dense  []op.Val // by input: its dense copy, once one was needed
+	nodes  []op.Val
+	first  uint64 // offset of the call's first draw
+	in     []op.Val
+	outs   []op.Val
+}
+
+// Inline records the program again on other arguments, with fresh draws, and gives its results, which are valid until
+// the end of the call. Gradients flow where they flowed when it was captured: each primitive has its step on the
+// tape.
+//
+// An argument that is a view is read through it where the program reads the whole argument, and else copied once.
+func (s *Session) Inline(c *Captured, args []op.Val) []op.Val {
+	k := &inlining{s: s, c: c, p: c.Program, first: s.drawOffset + 1}
+	if s.traces.capture != nil {
+		s.traces.uncacheable = true
+	}
+	k.bind(args)
+	for range k.p.Drawn {
+		s.RNG()
+	}
+	k.nodes = make([]op.Val, len(k.p.Nodes))
+	for i := range k.p.Nodes {
+		if k.p.Nodes[i].IsPrim() {
+			k.emit(i)
+		}
+	}
+	// Results are made before the stores: a view of what an argument held is not one of what it holds.
+	outs := make([]op.Val, len(k.p.Results))
+	for i := range k.p.Results {
+		outs[i] = k.result(&k.p.Results[i])
+	}
+	for i := range k.p.Stores {
+		k.store(&k.p.Stores[i])
+	}
+	return outs
+}
+
+// bind finds the values of all inputs.
+func (k *inlining) bind(args []op.Val) {
+	if len(args) != k.c.args {
+		panic(ir.Errorf(ir.ErrRuntime, "the captured function takes %d arguments, got %d", k.c.args, len(args)))
+	}
+	k.dense = make([]op.Val, len(k.p.Inputs))
+	for i, v := range args {
+		want := ir.AvalOf(k.p.Inputs[i].Aval)
+		if !v.IsTensor() || v.DType() != want.DType || v.Device() != want.Device || !slices.Equal(v.Shape(), want.Shape()) {
+			panic(ir.Errorf(ir.ErrRuntime,
+				"argument %d of the captured function has another dtype, shape or device: want %s of shape %s on %s", i,
+				want.DType, ir.ShapeString(want.Shape()), ir.DeviceName(want.Device)))
+		}
+		k.inputs = append(k.inputs, v)
+	}
+	for i := range k.c.bound {
+		k.inputs = append(k.inputs, k.bound(&k.c.bound[i]))
+	}
+}
+
+// bound gives the present value of a constant or a state, with its history.
+func (k *inlining) bound(b *bound) op.Val {
+	s := k.s
+	var v op.Val
+	if b.handle == 0 {
+		v = s.value(b.value, s.Graph.Node(b.value).Aval)
+	} else if err := s.ResolveTo(b.handle, &v); err != nil {
+		panic(err)
+	}
+	if b.tape == 0 {
+		return v
+	}
+	// The history is that of a view of the value, or of the whole.
+	n, o := autograd.Split(b.tape)
+	root := &s.Tape.Node(autograd.Edge(n, o)).Out[o].Val
+	v.Tape = b.tape
+	if root.Layout != v.Layout || root.Offset != v.Offset {
+		whole := v
+		v.Layout, v.Offset = root.Layout, root.Offset
+		v = s.View(v, whole.L(), whole.Offset, viewStep(v.L(), whole.L()))
+	}
+	return v
+}
+
+// value gives what r names.
+func (k *inlining) value(r program.Ref) op.Val {
+	if r.IsInput() {
+		return k.inputs[r.Index()]
+	}
+	return k.nodes[r.Index()]
+}
+
+// view gives a view of what r names: layout and offset count from the beginning of the whole value.
+func (k *inlining) view(r program.Ref, id ir.LayoutID, offset int64, history bool) op.Val {
+	v := k.value(r)
+	whole := ir.AvalOf(k.p.AvalID(r)).Layout
+	if id == whole.ID && offset == 0 {
+		if !history {
+			v.Tape = 0
+		}
+		return v
+	}
+	if !v.L().Dense {
+		d := &k.dense[r.Index()] // only arguments are views
+		if d.Kind == op.None {
+			*d = prim.Copy(k.s, v)
+		}
+		v = *d
+	}
+	if !history {
+		v.Tape = 0
+	}
+	l := ir.LayoutOf(id)
+	if v.Tape == 0 {
+		v.Layout, v.Offset = id, v.Offset+offset
+		return v
+	}
+	return k.s.View(v, l, v.Offset+offset, viewStep(v.L(), l))
+}
+
+// viewStep finds the simplest inverse of a view.
+func viewStep(from, to *ir.Layout) op.ViewOp {
+	if from.Dense && to.Dense && from.Numel == to.Numel {
+		return op.ViewOp{Kind: op.ViewReshape}
+	}
+	if l, ok := ir.ExpandLayout(from, to.Shape); ok && l.ID == to.ID {
+		return op.ViewOp{Kind: op.ViewExpand}
+	}
+	if dims, ok := permutation(from, to); ok {
+		return op.ViewOp{Kind: op.ViewPermute, Dims: dims}
+	}
+	return op.ViewOp{Kind: op.ViewStrided}
+}
+
+// permutation finds dims of from that make to.
+func permutation(from, to *ir.Layout) (dims []int64, ok bool) {
+	if from.Rank() != to.Rank() {
+		return nil, false
+	}
+	for i := range to.Shape {
+		at := -1
+		for j := range from.Shape {
+			if from.Shape[j] == to.Shape[i] && from.Stride[j] == to.Stride[i] && !slices.Contains(dims, int64(j)) {
+				at = j
+				break
+			}
+		}
+		if at < 0 {
+			return nil, false
+		}
+		dims = append(dims, int64(at))
+	}
+	return dims, true
+}
+
+// emit records node i, with its step on the tape where an operand has a history.
+func (k *inlining) emit(i int) {
+	s, p := k.s, k.p
+	x, prm := &p.Nodes[i], p.Prim(i)
+	types, sc, taped := k.c.types[i], int(x.Scalar), false
+	k.in = k.in[:0]
+	for j, e := range p.OperandsOf(i) {
+		if e.Value == 0 {
+			k.in = append(k.in, k.number(sc, types[j]))
+			sc++
+			continue
+		}
+		at := int(x.Edge) + j
+		v := k.view(e.Value, e.Layout, p.Offsets[at], p.History != nil && p.History[at])
+		taped = taped || v.Tape != 0
+		k.in = append(k.in, v)
+	}
+	if prm.IndexInput > 0 {
+		s.checkIndex(prm, p.Attrs(i), k.in)
+	}
+	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
+	for j, v := range k.in {
+		if v.IsTensor() {
+			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
+			continue
+		}
+		s.edgeBuf, s.scalarBuf = append(s.edgeBuf, ir.Edge{}), append(s.scalarBuf, encode(types[j], v))
+	}
+	outs := s.add(k.outs[:0], prm, x.Attr, k.c.avals[i])
+	k.outs = outs
+	if taped && s.taping && prm.VJP != nil {
+		s.tape(prm, x.Attr, k.in, outs)
+	}
+	k.nodes[i] = outs[0]
+	for j := i + 1; j < len(p.Nodes) && !p.Nodes[j].IsPrim(); j++ {
+		if p.OperandsOf(j)[0].Value == program.NodeRef(i) {
+			k.nodes[j] = outs[p.Nodes[j].Attr]
+		}
+	}
+}
+
+// number gives the number of a slot: that of a draw counts on from the call's first.
+func (k *inlining) number(slot int, d ir.DType) op.Val {
+	bits := k.p.Scalars[slot]
+	for _, x := range k.p.Draws {
+		if int(x.Scalar) == slot {
+			return op.IntVal(int64(k.first + bits))
+		}
+		if int(x.Scalar) == slot+1 {
+			return op.IntVal(int64(k.s.seed))
+		}
+	}
+	switch {
+	case d.IsFloat():
+		return op.Number(op.ScalarFloat, math.Float64bits(ir.DecodeFloat(d, bits)))
+	case d == ir.I64:
+		return op.Number(op.ScalarInt, bits)
+	}
+	return op.Number(op.ScalarInt, uint64(int64(ir.DecodeFloat(d, bits))))
+}
+
+// store writes a value to the base of an input.
+func (k *inlining) store(st *program.Store) {
+	s := k.s
+	into, v := k.value(st.Into), k.value(st.Value)
+	if into.Base == 0 {
+		panic(ir.Errorf(ir.ErrRuntime, "the captured function writes to an argument that is no tensor of its own"))
+	}
+	if s.taping && (v.Tape != 0 || into.Tape != 0) {
+		panic(ir.Errorf(ir.ErrNotImplemented,
+			"the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
+	}
+	b := &s.bases[into.Base]
+	av := ir.AvalOf(b.Aval)
+	if !isWhole(into.L(), into.Offset, av) || !isWhole(v.L(), v.Offset, ir.AvalOf(v.Aval)) {
+		if into.L().Overlap {
+			panic(ir.Errorf(ir.ErrRuntime,
+				"unsupported operation: more than one element of the written-to tensor refers to a single memory "+
+					"location. Please clone() the tensor before performing the operation."))
+		}
+		v.Layout = ir.InternLayout(into.Shape(), ir.DenseStrides(into.Shape())).ID
+		whole := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
+		v = prim.StridedScatter(s, whole, v, into.L(), into.Offset)
+	}
+	s.baseStore(into.Base, v.Value)
+}
+
+// result gives a result: a tensor of its own, or an alias of an input.
+func (k *inlining) result(r *program.Result) op.Val {
+	v := k.view(r.Value, r.Layout, r.Offset, true)
+	v.Base = 0
+	if r.Of == 0 {
+		return v
+	}
+	of := k.value(r.Of)
+	whole := ir.AvalOf(k.p.AvalID(r.Of)).Layout
+	switch {
+	case r.Layout == whole.ID && r.Offset == 0:
+		v.Layout, v.Offset = of.Layout, of.Offset
+	case of.L().Dense:
+		v.Layout, v.Offset = r.Layout, of.Offset+r.Offset
+	default:
+		panic(ir.Errorf(ir.ErrNotImplemented,
+			"the captured function returns a view of an argument that is a view itself: pass a copy"))
+	}
+	v.Base = of.Base
+	return v
+}

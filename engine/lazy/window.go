@@ -1,0 +1,302 @@
+package lazy
+
+import (
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// needed is Node.Mark of a node in the closure that has no number yet. A numbered node's mark is its program.Ref.
+const needed = 0x7FFFFFFF
+
+// Window is work to run: a program, and what its nodes and inputs are in the graph. Its slices are reused.
+type Window struct {
+	// Program is what is to run. Nodes are live outside where something else refers to their results.
+	Program program.Program
+	Nodes   []uint32 // by node of Program: its graph id
+	Ext     []uint32 // by input of Program: the leaf that is read
+	Effects int      // length of the effect prefix that the window runs
+
+	s       *Session
+	reverse []uint32
+	bases   map[uint32]uint32
+	lastOf  map[uint32]int
+	// stored names by store its effect in State.Effects.
+	stored []int
+}
+
+// NewWindow makes an empty window over s.
+func NewWindow(s *Session) *Window {
+	return &Window{s: s, bases: map[uint32]uint32{}, lastOf: map[uint32]int{}}
+}
+
+// Collect gathers what the values and the first effects entries of the log need.
+// It reports false when nothing is left to run and no store is pending.
+func (w *Window) Collect(values []uint32, effects int) bool {
+	g := w.s.Graph
+	w.reset(effects)
+	need := 0
+	mark := func(id uint32) {
+		if n := g.Node(id); n.Op != ir.OpLeaf && n.Mark == 0 {
+			n.Mark = needed
+			need++
+		}
+	}
+	for _, v := range values {
+		mark(v)
+	}
+	for i := 0; i < effects; i++ {
+		if e := &w.s.Effects[i]; isStore(e.Kind) {
+			mark(e.Value)
+			w.lastOf[e.Loc] = i
+		}
+	}
+	w.close(need)
+	w.adoptReaders()
+	w.number()
+	w.stores()
+	w.liveness()
+	w.Program.Seal()
+	return len(w.Nodes) > 0 || len(w.Program.Stores) > 0
+}
+
+func isStore(k EffectKind) bool { return k == StoreSemantic || k == StoreMaterialize }
+
+func (w *Window) reset(effects int) {
+	w.Program.Reset()
+	w.Nodes, w.Ext, w.reverse, w.stored = w.Nodes[:0], w.Ext[:0], w.reverse[:0], w.stored[:0]
+	w.Effects = effects
+	clear(w.bases)
+	clear(w.lastOf)
+}
+
+// close walks the pending list backward: inputs always precede their consumers.
+func (w *Window) close(need int) {
+	g := w.s.Graph
+	for i := len(g.Pending) - 1; i >= 0 && need > 0; i-- {
+		p := g.Pending[i]
+		n := g.Node(p.ID)
+		if n.Seq != p.Seq || n.Mark != needed {
+			continue
+		}
+		need--
+		w.visit(p.ID, &need)
+	}
+	if need != 0 {
+		panic("BUG: the closure reaches a node that is not pending")
+	}
+}
+
+// visit appends a node, after its further outputs that nobody asked for but someone holds.
+func (w *Window) visit(id uint32, need *int) {
+	g := w.s.Graph
+	n := g.Node(id)
+	pr := g.Projs(n)
+	for k := len(pr) - 1; k >= 0; k-- {
+		if v := pr[k].Value; v != 0 {
+			if m := g.Node(v); m.Mark == 0 {
+				m.Mark = needed
+				w.reverse = append(w.reverse, v)
+			}
+		}
+	}
+	w.reverse = append(w.reverse, id)
+	for _, e := range g.Edges(n) {
+		if e.Value == 0 {
+			continue
+		}
+		if m := g.Node(e.Value); m.Op != ir.OpLeaf && m.Mark == 0 {
+			m.Mark = needed
+			*need++
+		}
+	}
+}
+
+// adoptReaders lets unexecuted pure readers of a version that a store replaces join
+// the window, so that they do not pin the old version.
+func (w *Window) adoptReaders() {
+	g := w.s.Graph
+	if len(g.Pending) <= len(w.reverse) {
+		return
+	}
+	var prevs map[uint32]bool
+	for i := 0; i < w.Effects; i++ {
+		e := &w.s.Effects[i]
+		if e.Kind == StoreSemantic && e.Prev != 0 {
+			if p := g.Node(e.Prev); p.Seq == e.PrevSeq {
+				if prevs == nil {
+					prevs = map[uint32]bool{}
+				}
+				prevs[e.Prev] = true
+			}
+		}
+	}
+	if prevs == nil {
+		return
+	}
+	found := false
+	for i := len(g.Pending) - 1; i >= 0; i-- {
+		p := g.Pending[i]
+		n := g.Node(p.ID)
+		if n.Seq != p.Seq || n.Mark != 0 || n.Op == ir.OpLeaf {
+			continue
+		}
+		for _, e := range g.Edges(n) {
+			if e.Value != 0 && prevs[e.Value] {
+				n.Mark = needed
+				found = true
+				break
+			}
+		}
+	}
+	if !found {
+		return
+	}
+	// Collect anew with the readers as further roots.
+	for _, id := range w.reverse {
+		g.Node(id).Mark = needed
+	}
+	w.reverse = w.reverse[:0]
+	count := 0
+	for _, p := range g.Pending {
+		if n := g.Node(p.ID); n.Seq == p.Seq && n.Mark == needed {
+			count++
+		}
+	}
+	w.close(count)
+}
+
+// viewWriter is the primitive that writes through a view; see program.Node.SameView.
+var viewWriter = func() uint16 {
+	for _, p := range op.Prims() {
+		if p.WritesView {
+			return uint16(p.ID)
+		}
+	}
+	panic("BUG: no primitive writes through a view")
+}()
+
+// number makes the program's nodes in record order, and counts uses inside the window: all in one walk over the edges.
+func (w *Window) number() {
+	g, p := w.s.Graph, &w.Program
+	nodes, edges, offsets := p.Nodes, p.Edges, p.Offsets
+	for i := len(w.reverse) - 1; i >= 0; i-- {
+		id := w.reverse[i]
+		n := g.Node(id)
+		w.Nodes = append(w.Nodes, id)
+		n.Mark, n.Uses = uint32(len(w.Nodes)), 0
+		p.SourceLocs = append(p.SourceLocs, n.SourceLoc)
+		nodes = append(nodes, program.Node{})
+		x := &nodes[len(nodes)-1]
+		x.Op, x.Operands, x.Outputs, x.Attr, x.Aval = n.Op, n.NEdge, n.NProj+1, n.Attr, n.Aval
+		x.Edge, x.Scalar = uint32(len(edges)), uint32(len(p.Scalars))
+		for _, e := range g.Edges(n) {
+			if e.Value == 0 {
+				edges, offsets = append(edges, program.Edge{}), append(offsets, 0)
+				continue
+			}
+			m := w.ref(e.Value)
+			m.Uses++
+			edges = append(edges, program.Edge{Value: program.Ref(m.Mark), Layout: e.Layout})
+			offsets = append(offsets, e.Offset)
+		}
+		p.Scalars = append(p.Scalars, g.Scalars(n)...)
+		if n.Op == viewWriter {
+			p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
+			x.SameView = p.Relate(len(nodes) - 1)
+		}
+	}
+	p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
+}
+
+// ref numbers an external at first touch.
+func (w *Window) ref(id uint32) *ir.Node {
+	m := w.s.Graph.Node(id)
+	if m.Mark == 0 {
+		m.Mark, m.Uses = uint32(program.InputRef(len(w.Ext))), 0
+		w.Ext = append(w.Ext, id)
+		w.Program.Inputs = append(w.Program.Inputs, program.Input{Aval: m.Aval})
+	}
+	return m
+}
+
+// stores lists the window's store effects. The log's own reference counts as a use.
+func (w *Window) stores() {
+	g, p := w.s.Graph, &w.Program
+	for i := 0; i < w.Effects; i++ {
+		e := &w.s.Effects[i]
+		if !isStore(e.Kind) {
+			continue
+		}
+		m := w.ref(e.Value)
+		m.Uses++
+		ord, ok := w.bases[e.Base]
+		if !ok {
+			ord = uint32(len(w.bases))
+			w.bases[e.Base] = ord
+		}
+		st := program.Store{Value: program.Ref(m.Mark), Base: ord}
+		if w.lastOf[e.Loc] == i {
+			st.Flags = program.Last
+		}
+		if e.Prev != 0 {
+			if v := g.Node(e.Prev); v.Seq == e.PrevSeq && v.Mark != 0 {
+				st.Prev = program.Ref(v.Mark)
+			} else if v.Seq == e.PrevSeq && v.Op == ir.OpLeaf {
+				st.Prev = program.Ref(w.ref(e.Prev).Mark)
+			}
+		}
+		w.stored = append(w.stored, i)
+		p.Stores = append(p.Stores, st)
+	}
+}
+
+// liveness marks the nodes to whose results something outside refers, and the stores whose old version nothing else
+// holds.
+func (w *Window) liveness() {
+	g, p := w.s.Graph, &w.Program
+	for i := range p.Stores {
+		if st := &p.Stores[i]; st.Flags&program.Last != 0 && st.Value.IsNode() {
+			p.Nodes[st.Value.Index()].Live = program.LiveOutside
+		}
+	}
+	for i, id := range w.Nodes {
+		if n := g.Node(id); n.Refs > n.Uses {
+			p.Nodes[i].Live = program.LiveOutside
+		}
+	}
+	for i := range p.Stores {
+		if w.exclusive(i) {
+			p.Stores[i].Flags |= program.Exclusive
+		}
+	}
+}
+
+// exclusive reports that the version which store i replaces is held by its loc and the window alone. Of a version
+// made in the window the outside-live bit tells.
+func (w *Window) exclusive(i int) bool {
+	prev := w.Program.Stores[i].Prev
+	if !prev.IsInput() {
+		return true
+	}
+	id := w.Ext[prev.Index()]
+	n := w.s.Graph.Node(id)
+	own := int32(0)
+	if w.s.Loc(w.s.Effects[w.stored[i]].Loc).Committed == id {
+		own = 1
+	}
+	return n.Refs == n.Uses+own
+}
+
+// Clear takes the window's marks off the graph.
+func (w *Window) Clear() {
+	g := w.s.Graph
+	for _, id := range w.Nodes {
+		n := g.Node(id)
+		n.Mark, n.Uses = 0, 0
+	}
+	for _, id := range w.Ext {
+		n := g.Node(id)
+		n.Mark, n.Uses = 0, 0
+	}
+}

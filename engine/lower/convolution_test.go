@@ -1,0 +1,120 @@
+package lower_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/optest"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// TestConvInPlace: windows read where they lie give what windows laid out as columns give, and so does the
+// weight's cotangent, for a batch that does not divide into parts.
+func TestConvInPlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 8))
+	for i := range 30 {
+		dims := 1 + i%2
+		win := op.Windows{}
+		groups := 1 + r.Int64N(2)
+		n, c, o := 1+r.Int64N(70), groups*(1+r.Int64N(3)), groups*(1+r.Int64N(4))
+		in, kernel := []int64{n, c}, []int64{o, c / groups}
+		for range dims {
+			size, k := 4+r.Int64N(4), 1+r.Int64N(3)
+			win.Kernel, win.Stride, win.Dilation = append(win.Kernel, k), append(win.Stride, 1+r.Int64N(2)), append(win.Dilation, 1)
+			win.Lo, win.Base = append(win.Lo, r.Int64N(k)), append(win.Base, 1)
+			win.Out = append(win.Out, (size+win.Lo[len(win.Lo)-1]-k)/win.Stride[len(win.Stride)-1]+1)
+			in, kernel = append(in, size), append(kernel, k)
+		}
+		attr := append(win.Attr(), groups)
+		cotangent := append([]int64{n, o}, win.Out...)
+		x, w, gy := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false)), draw(ir.Numel(cotangent), source(-1, 1, false))
+		var y, dw [3][]float64
+		for form := range y {
+			e := optest.New()
+			e.GemmDims, e.Wide = form > 0, form == 2
+			image := e.Tensor(ir.F64, in, x...)
+			y[form] = e.Floats(emit(e, "conv", attr, image, e.Tensor(ir.F64, kernel, w...))[0])
+			dw[form] = e.Floats(emit(e, "conv_weight_grad", attr, image, e.Tensor(ir.F64, cotangent, gy...))[0])
+		}
+		for form := 1; form < len(y); form++ {
+			near(t, ir.F64, y[0], y[form], win, groups)
+			near(t, ir.F64, dw[0], dw[form], win, groups)
+		}
+	}
+}
+
+// TestConvPhases: a convolution with zeros between the input's elements is its definition, however zeros, positions and
+// taps meet; cropped inputs too.
+func TestConvPhases(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 8))
+	phases := 0
+	for i := range 300 {
+		win := op.Windows{}
+		in, kernel := []int64{2, 2}, []int64{3, 2}
+		dims, base := 1+i%2, int64(5)
+		if i%60 == 0 {
+			dims = 3 // too many phases, where all of them have that base
+		}
+		for range dims {
+			size, k := 1+r.Int64N(6), 1+r.Int64N(5)
+			add := func(l *[]int64, v int64) { *l = append(*l, v) }
+			add(&win.Kernel, k)
+			add(&win.Stride, 1+r.Int64N(3))
+			add(&win.Lo, r.Int64N(k+3)-2)
+			add(&win.Dilation, 1+r.Int64N(3))
+			if dims < 3 {
+				base = 1 + r.Int64N(5)
+			}
+			add(&win.Base, base)
+			add(&win.Out, 1+r.Int64N(9))
+			in, kernel = append(in, size), append(kernel, k)
+			if base > 1 {
+				phases++
+			}
+		}
+		x, w := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false))
+		want := convolved(x, w, in, kernel, &win)
+		for form := range 3 {
+			e := optest.New()
+			e.GemmDims, e.Wide = form > 0, form == 2
+			y := emit(e, "conv", append(win.Attr(), 1), e.Tensor(ir.F64, in, x...), e.Tensor(ir.F64, kernel, w...))
+			near(t, ir.F64, want, e.Floats(y[0]), win, in, form)
+		}
+	}
+	require.Greater(t, phases, 200)
+}
+
+// convolved is a convolution by its definition.
+func convolved(x, w []float64, in, kernel []int64, win *op.Windows) []float64 {
+	var y []float64
+	digits := func(n int64, size []int64) []int64 {
+		d := make([]int64, len(size))
+		for i := len(size) - 1; i >= 0; i-- {
+			d[i], n = n%size[i], n/size[i]
+		}
+		return d
+	}
+	for b := range in[0] {
+		for o := range kernel[0] {
+			for place := range ir.Numel(win.Out) {
+				p, sum := digits(place, win.Out), 0.0
+				for k := range ir.Numel(kernel[1:]) {
+					tap := digits(k, kernel[1:])
+					at, inside := b*in[1]+tap[0], true
+					for d, q := range p {
+						e := q*win.Stride[d] + tap[1+d]*win.Dilation[d] - win.Lo[d]
+						inside = inside && e >= 0 && e%win.Base[d] == 0 && e/win.Base[d] < in[2+d]
+						at = at*in[2+d] + e/win.Base[d]
+					}
+					if inside {
+						sum += x[at] * w[o*ir.Numel(kernel[1:])+k]
+					}
+				}
+				y = append(y, sum)
+			}
+		}
+	}
+	return y
+}

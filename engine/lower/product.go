@@ -1,0 +1,248 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
+
+// maxGemmBatch is the number of batch dims a kir.Gemm takes.
+const maxGemmBatch = 3
+
+// lowerMatmul makes one GEMM; attribute: has bias.
+func lowerMatmul(p *program) {
+	n := p.n
+	a, b, c := p.in(0), p.in(1), p.out(0)
+	if ir.Numel(c.shape) == 0 {
+		return
+	}
+	r := len(c.shape)
+	m, cols, depth := c.shape[r-2], c.shape[r-1], a.shape[r-1]
+	if depth == 0 {
+		p.emptyProduct(c)
+		return
+	}
+	batch, st := p.batchDims(a, b, c)
+	sa, sb, sc := st[0], st[1], st[2]
+	am, ak := a.stride[r-2], a.stride[r-1]
+	bk, bn := b.stride[r-2], b.stride[r-1]
+	cm, cn := c.stride[r-2], c.stride[r-1]
+	// A batch of rows against one matrix is a taller product.
+	for k := len(batch) - 1; k >= 0 && sb[k] == 0 && (m == 1 || sa[k] == m*am && sc[k] == m*cm); k-- {
+		if m == 1 {
+			am, cm = sa[k], sc[k]
+		}
+		m *= batch[k]
+		batch, sa, sb, sc = batch[:k], sa[:k], sb[:k], sc[:k]
+	}
+	g := launch.Gemm{CStrided: n.Out[0].Through || !dense(concat(batch, []int64{m, cols}), concat(sc, []int64{cm, cn}))}
+	var e epilogue
+	if n.Attr[0] != 0 {
+		e.bias = p.in(2)
+	}
+	if len(n.Folds) > 0 {
+		g.Epilogue, e.operands = p.fold(c.dtype)
+	}
+	if n.Sums != 0 {
+		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
+	}
+	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
+}
+
+// matrix is an operand of product: strides of its batch dims, rows and columns.
+type matrix struct {
+	buf      int
+	batch    []int64
+	row, col int64
+	offset   device.Param
+}
+
+// strides gives the parameters of a matrix.
+func (x *matrix) strides() []device.Param {
+	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
+}
+
+// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go; nil is nothing.
+type epilogue struct {
+	bias, sums *arg
+	operands   []int
+}
+
+// fold makes one map of the node's folds, of type d, by the bodies that lower them alone. It gives the buffers of its operands, too.
+func (p *program) fold(d ir.DType) (*loopir.Kernel, []int) {
+	var numbers, bufs []int // of the operands, in the order of the map's buffers
+	for _, f := range p.n.Folds {
+		for _, i := range f.In {
+			if i >= 0 && !slices.Contains(numbers, i) {
+				numbers, bufs = append(numbers, i), append(bufs, p.n.In[i].Buf)
+			}
+		}
+	}
+	b, v, operands, finish := launch.NewEpilogue(d, len(numbers))
+	k := &kernel{Builder: b, p: p}
+	for n, f := range p.n.Folds {
+		if n > 0 {
+			v = b.Narrow(d, v)
+		}
+		var x []int
+		for _, i := range f.In {
+			if i < 0 {
+				x = append(x, v)
+			} else {
+				x = append(x, operands[slices.Index(numbers, i)])
+			}
+		}
+		name := f.Prim.NameFor(f.Attr)
+		v = k.Cast(d, elementBody(name)(k, d.ComputeType(), x))
+	}
+	return finish(v), bufs
+}
+
+// product appends c = a @ b + bias of size[0] rows, size[1] columns and size[2] terms. g says the epilogue
+// and whether c has strides; the rest of it follows from the operands.
+func (p *program) product(g launch.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix) {
+	p.productOver(g, d, batch, size, a, b, e, c, nil)
+}
+
+// axes are the dims that the depth and the columns of a product are made of.
+type axes struct {
+	depth, a, b    []int64 // sizes, strides of both operands
+	columns, bcols []int64 // sizes, strides of the second
+	ccols          []int64 // strides of the result
+}
+
+// productAlong is a product whose depth and columns are several dims; neighbours that operands walk as one
+// become one, and where one of each is left it is a plain product.
+func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b, c matrix) {
+	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
+	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
+	a.col, b.row, b.col, c.col = st[0][len(depth)-1], st[1][len(depth)-1], bc[0][len(columns)-1], bc[1][len(columns)-1]
+	size := [3]int64{rows, ir.Numel(columns), ir.Numel(depth)}
+	if len(depth) == 1 && len(columns) == 1 {
+		p.product(launch.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
+		return
+	}
+	g := launch.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
+	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
+	if g.CDims = !dense(columns, bc[1]); g.CDims {
+		rest = append(rest, bc[1]...)
+	}
+	p.productOver(g, d, batch, size, a, b, epilogue{}, c, constants(rest...))
+}
+
+// productOver ends a product's parameters with rest.
+func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []device.Param) {
+	rows, cols, depth := size[0], size[1], size[2]
+	g.Type, g.Batch, g.Bias = d, len(batch), e.bias != nil
+	g.AUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm')
+	if g.KDims == 0 {
+		g.BUnit = unitDim(b.col, cols, 'n', b.row, depth, 'k')
+	}
+	params := slices.Concat(constants(batch...), constants(size[:]...), a.strides(), b.strides())
+	bufs := []int{a.buf, b.buf}
+	if e.bias != nil {
+		params = append(params, device.Const(e.bias.stride[0]), e.bias.offset)
+		bufs = append(bufs, e.bias.buf)
+	}
+	bufs = append(append(bufs, e.operands...), c.buf)
+	if e.sums != nil {
+		bufs = append(bufs, e.sums.buf)
+	}
+	if g.CStrided {
+		params = append(params, c.strides()...)
+	}
+	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: append(params, rest...)})
+}
+
+// windowUnit names the dim along which windows are contiguous, where neighbours are best read along it: strides and
+// sizes of the last dims of depth and columns. A load of 8 along the depth, or one of 32 along the columns, touches a
+// line of memory more wherever its run ends.
+func windowUnit(kStride, kSize, nStride, nSize int64) byte {
+	apart := func(stride, size, most int64) float64 {
+		run := min(size, most)
+		return float64((run-1)*stride+lineElems) / float64(run)
+	}
+	switch {
+	case apart(kStride, kSize, 8) < apart(nStride, nSize, 32) && kStride == 1:
+		return 'k'
+	case nStride == 1:
+		return 'n'
+	}
+	return 0
+}
+
+// lineElems is the number of floats in a line of memory.
+const lineElems = 32
+
+func constants(v ...int64) []device.Param {
+	out := make([]device.Param, len(v))
+	for i, x := range v {
+		out[i] = device.Const(x)
+	}
+	return out
+}
+
+// unitDim names the dim along which an operand is contiguous, 0 for none. The stride
+// of a dim of size 1 is free.
+func unitDim(s0, n0 int64, name0 byte, s1, n1 int64, name1 byte) byte {
+	switch {
+	case s0 == 1:
+		return name0
+	case s1 == 1:
+		return name1
+	case n0 == 1:
+		return name0
+	case n1 == 1:
+		return name1
+	}
+	return 0
+}
+
+// batchDims merges the batch dims of a product; operands that keep more than a GEMM
+// takes are copied first, which makes them one dim.
+func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
+	lead := len(c.shape) - 2
+	strides := func() [][]int64 { return [][]int64{a.stride[:lead], b.stride[:lead], c.stride[:lead]} }
+	if ir.Numel(c.shape[:lead]) == 1 {
+		return nil, [][]int64{nil, nil, nil}
+	}
+	batch, st := collapse(c.shape[:lead], strides(), 0)
+	if len(batch) <= maxGemmBatch {
+		return batch, st
+	}
+	for _, x := range []*arg{a, b} {
+		if dense(x.shape, x.stride) {
+			continue
+		}
+		t := p.temp(x.dtype, x.shape)
+		p.copy(x, t)
+		x.buf, x.stride, x.offset = t.buf, t.stride, device.Param{}
+	}
+	return collapse(c.shape[:lead], strides(), 0)
+}
+
+// emptyProduct is a sum of no terms: zero, or the bias.
+func (p *program) emptyProduct(c *arg) {
+	args := []*arg{c}
+	var bias *arg
+	if p.n.Attr[0] != 0 {
+		bias = p.in(2)
+		st := make([]int64, len(c.shape))
+		st[len(st)-1] = bias.stride[0]
+		args = append(args, bias.over(st))
+	}
+	k := p.kernel("matmul_empty_"+c.dtype.String(), c.shape, nil, 0, args...)
+	k.Map()
+	t := c.dtype.ComputeType()
+	v := k.Int(t, 0)
+	if bias != nil {
+		v = k.load(bias)
+	}
+	k.store(c, v)
+	k.launch()
+}

@@ -1,0 +1,36 @@
+package lower
+
+import "github.com/torchlette/torchlette/ir"
+
+// lowering appends a node's launches to its program.
+type lowering func(p *program)
+
+// table has an entry for each primitive, and each member of a family, but to_device, which the executor performs.
+var table = map[string]lowering{}
+
+func register(rules map[string]lowering) {
+	for name, f := range rules {
+		if table[name] != nil {
+			panic("BUG: two lowerings for " + name)
+		}
+		table[name] = f
+	}
+}
+
+// Lower gives the launches of a node. Empty outputs need none.
+func Lower(n *Node) (*Result, error) {
+	f := table[n.Prim.NameFor(n.Attr)]
+	if f == nil {
+		return nil, ir.Errorf(ir.ErrInternal, "lower: no lowering for primitive %s", n.Prim.NameFor(n.Attr))
+	}
+	p := &program{n: n, scalar: make([]int, len(n.In))}
+	next := 0
+	for i := range n.In {
+		if n.In[i].Scalar {
+			p.scalar[i] = next
+			next++
+		}
+	}
+	f(p)
+	return &p.res, nil
+}

@@ -1,0 +1,325 @@
+package composite
+
+import (
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// fail raises a record-time error; the engine's entry points recover it.
+func fail(c ir.Code, format string, args ...any) {
+	panic(ir.Errorf(c, format, args...))
+}
+
+func typeName(d ir.DType) string { return d.ScalarType() }
+
+// cName is the C++ name of a dtype, as some messages print it.
+func cName(d ir.DType) string {
+	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double", "unsigned char", "signed char", "short"}[d]
+}
+
+// combine merges the types of a category of higher priority (dimensioned tensors
+// before 0-dim tensors before numbers) with those of a lower one: the lower counts
+// only when it is of a higher kind (bool < int < float). InvalidDType is "none".
+func combine(higher, lower ir.DType) ir.DType {
+	switch {
+	case higher == ir.InvalidDType:
+		return lower
+	case lower == ir.InvalidDType, higher.IsFloat():
+		return higher
+	case higher == ir.Bool, lower.IsFloat():
+		return ir.Promote(higher, lower)
+	}
+	return higher
+}
+
+func join(a, b ir.DType) ir.DType {
+	if a == ir.InvalidDType {
+		return b
+	}
+	return ir.Promote(a, b)
+}
+
+// resultType is torch.result_type of the operands.
+func resultType(b op.Builder, vals ...op.Val) ir.DType {
+	var dim, zero, number ir.DType
+	for i := range vals {
+		v := &vals[i]
+		switch {
+		case v.Kind == op.None:
+		case v.IsScalar():
+			number = join(number, numberType(b, *v))
+		case len(v.Shape()) == 0:
+			zero = join(zero, v.DType())
+		default:
+			dim = join(dim, v.DType())
+		}
+	}
+	return combine(dim, combine(zero, number))
+}
+
+// numberType is the dtype of a tensor made from a Python number.
+func numberType(b op.Builder, v op.Val) ir.DType {
+	if v.Kind == op.ScalarFloat {
+		return b.DefaultDType()
+	}
+	return v.DType()
+}
+
+// cast converts a tensor when it has another dtype; numbers pass, for their slot is
+// encoded in the dtype that the primitive computes in.
+func cast(b op.Builder, v op.Val, d ir.DType) op.Val {
+	if !v.IsTensor() || v.DType() == d {
+		return v
+	}
+	return prim.Cast(b, v, d)
+}
+
+// floating gives an integer or bool tensor the default dtype.
+func floating(b op.Builder, v op.Val) op.Val {
+	if v.DType().IsFloat() {
+		return v
+	}
+	return prim.Cast(b, v, b.DefaultDType())
+}
+
+// floatType is the dtype of an operation that always gives floats.
+func floatType(b op.Builder, d ir.DType) ir.DType {
+	if d.IsFloat() {
+		return d
+	}
+	return b.DefaultDType()
+}
+
+// tensor makes a 0-dim tensor of a number; tensors pass.
+func tensor(b op.Builder, v op.Val, dev ir.DeviceID) op.Val {
+	if v.IsTensor() {
+		return v
+	}
+	return prim.Fill(b, v, numberType(b, v), dev, nil)
+}
+
+// sameShape reports equal sizes.
+func sameShape(x, y []int64) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// broadcastShape joins two shapes, or raises PyTorch's error.
+func broadcastShape(x, y []int64) []int64 {
+	if sameShape(x, y) {
+		return x
+	}
+	n := max(len(x), len(y))
+	out := make([]int64, n)
+	for i := 0; i < n; i++ {
+		p, q := int64(1), int64(1)
+		if k := len(x) - n + i; k >= 0 {
+			p = x[k]
+		}
+		if k := len(y) - n + i; k >= 0 {
+			q = y[k]
+		}
+		switch {
+		case p == q || q == 1:
+			out[i] = p
+		case p == 1:
+			out[i] = q
+		default:
+			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d", p, q, i)
+		}
+	}
+	return out
+}
+
+// expand views v in shape; v broadcasts to it.
+func expand(b op.Builder, v op.Val, shape []int64) op.Val {
+	if !v.IsTensor() || sameShape(v.Shape(), shape) {
+		return v
+	}
+	return prim.Expand(b, v, shape)
+}
+
+// commonDevice is the device of the operation: of the first tensor with dims, else of
+// the first tensor, else the default.
+func commonDevice(b op.Builder, vals []op.Val) ir.DeviceID {
+	dev, found := b.DefaultDevice(), false
+	for i := range vals {
+		if !vals[i].IsTensor() {
+			continue
+		}
+		if len(vals[i].Shape()) > 0 {
+			return vals[i].Device()
+		}
+		if !found || dev == ir.CPU {
+			dev, found = vals[i].Device(), true
+		}
+	}
+	return dev
+}
+
+// align prepares operands of an elementwise operation in place: 0-dim CPU tensors
+// move to the common device, tensors are cast to d (InvalidDType: left) and
+// broadcast; when every operand is a number the first becomes a tensor. It returns
+// the common shape.
+func align(b op.Builder, d ir.DType, vals ...*op.Val) []int64 {
+	var buf [4]op.Val
+	flat := buf[:0]
+	tensors := 0
+	for _, v := range vals {
+		flat = append(flat, *v)
+		if v.IsTensor() {
+			tensors++
+		}
+	}
+	dev := commonDevice(b, flat)
+	if tensors == 0 {
+		*vals[0] = tensor(b, *vals[0], dev)
+	}
+	var shape []int64
+	first := true
+	for _, v := range vals {
+		if !v.IsTensor() {
+			continue
+		}
+		if len(v.Shape()) == 0 && v.Device() != dev && v.Device() == ir.CPU {
+			*v = prim.ToDevice(b, *v, dev)
+		}
+		if d != ir.InvalidDType {
+			*v = cast(b, *v, d)
+		}
+		if first {
+			shape, first = v.Shape(), false
+		} else {
+			shape = broadcastShape(shape, v.Shape())
+		}
+	}
+	for _, v := range vals {
+		*v = expand(b, *v, shape)
+	}
+	return shape
+}
+
+// promote aligns two operands in their common dtype, which it returns.
+func promote(b op.Builder, x, y *op.Val) ir.DType {
+	if x.Kind == op.Tensor && y.Kind == op.Tensor && x.Aval == y.Aval && x.Layout == y.Layout {
+		return x.DType()
+	}
+	d := resultType(b, *x, *y)
+	if x.IsTensor() && y.IsScalar() && x.DType() == d || y.IsTensor() && x.IsScalar() && y.DType() == d {
+		return d // a tensor and a number: nothing to cast or expand
+	}
+	align(b, d, x, y)
+	return d
+}
+
+// wrapDim turns a dim in [-rank, rank) into one in [0, rank); 0-dim tensors accept
+// -1 and 0.
+func wrapDim(dim int64, rank int) int {
+	n := int64(max(rank, 1))
+	if dim < -n || dim >= n {
+		fail(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, dim)
+	}
+	if dim < 0 {
+		dim += n
+	}
+	return int(dim)
+}
+
+// dimMask marks the dims of a list; an absent or empty list marks all of them.
+func dimMask(dims []int64, rank int) []bool {
+	mask := make([]bool, max(rank, 1))
+	if len(dims) == 0 {
+		for i := range mask {
+			mask[i] = true
+		}
+		return mask[:rank]
+	}
+	for _, d := range dims {
+		k := wrapDim(d, rank)
+		if mask[k] {
+			fail(ir.ErrRuntime, "dim %d appears multiple times in the list of dims", k)
+		}
+		mask[k] = true
+	}
+	return mask[:rank]
+}
+
+// maskedDims lists the marked dims and gives the shape with them as 1.
+func maskedDims(mask []bool, shape []int64) (dims, kept []int64) {
+	kept = append([]int64(nil), shape...)
+	for i, m := range mask {
+		if m {
+			dims = append(dims, int64(i))
+			kept[i] = 1
+		}
+	}
+	return dims, kept
+}
+
+// widen casts operands of a half dtype d to the type that PyTorch computes in, and
+// gives the way back: several steps round once, at the end.
+func widen(b op.Builder, d ir.DType, vals ...*op.Val) (narrow func(op.Val) op.Val) {
+	if d.ComputeType() == d {
+		return func(y op.Val) op.Val { return y }
+	}
+	for _, v := range vals {
+		if v.IsTensor() && v.DType() == d {
+			*v = prim.Cast(b, *v, d.ComputeType())
+		}
+	}
+	return func(y op.Val) op.Val { return prim.Cast(b, y, d) }
+}
+
+// needDim raises PyTorch's error for the size of a dim of a 0-dim tensor.
+func needDim(x op.Val, dim int) {
+	if len(x.Shape()) == 0 {
+		fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
+	}
+}
+
+// unsupported raises PyTorch's error for an operator without a kernel for d.
+func unsupported(name string, d ir.DType) {
+	fail(ir.ErrNotImplemented, "%q not implemented for '%s'", name, typeName(d))
+}
+
+func needFloat(name string, v op.Val) {
+	if !v.DType().IsFloat() {
+		unsupported(name, v.DType())
+	}
+}
+
+func samples(args ...string) []op.Sample {
+	out := make([]op.Sample, len(args))
+	for i, a := range args {
+		out[i] = sample(a)
+	}
+	return out
+}
+
+// sample splits "positional | keywords".
+func sample(s string) op.Sample {
+	for i := range s {
+		if s[i] == '|' {
+			return op.Sample{Args: trim(s[:i]), Kwargs: trim(s[i+1:])}
+		}
+	}
+	return op.Sample{Args: trim(s)}
+}
+
+func trim(s string) string {
+	for len(s) > 0 && s[0] == ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] == ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+package prim
+
+import (
+	"math"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// The operations of the scan primitive: its second attribute.
+const (
+	ScanSum int64 = iota
+	ScanProd
+	ScanMax // NaN wins; without gradient
+	ScanMin
+	ScanLogSum // log(sum(exp(x)))
+)
+
+func registerOrderPrims() {
+	registerScan()
+	registerSort()
+	pSearch = op.RegisterPrim(op.Prim{Name: "search", Doc: "how many elements of a row in order are below a value, or, to the right, not above it", NIn: 2, NoVJP: noTape, Infer: searchInfer})
+}
+
+func registerScan() {
+	pScan = op.RegisterPrim(op.Prim{Name: "scan", Doc: "running sum, product, extremum or logarithm of a sum of exponentials along a dim", NIn: 1, SaveIn: 1, SaveOut: 1,
+		InPlace: [][2]int{{0, 0}},
+		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			if attr[1] == ScanLogSum {
+				return rowInfer("logcumsumexp", floats)(in, attr, out)
+			}
+			return rowInfer("scan", numbers)(in, attr, out)
+		},
+		VJP: func(c *op.VJPCall) []op.Val {
+			b, g, dim := c.B, c.Cot[0], c.Attr[0]
+			switch c.Attr[1] {
+			case ScanSum:
+				return []op.Val{sumFrom(b, g, dim)}
+			case ScanProd:
+				return []op.Val{cumprodGrad(b, g, c.In[0], c.Out[0], dim)}
+			case ScanLogSum:
+				return []op.Val{logcumsumexpGrad(b, g, c.In[0], c.Out[0], dim)}
+			}
+			panic(ir.Errorf(ir.ErrInternal, "BUG: scan: a running extremum on the tape"))
+		}})
+}
+
+// sumFrom is the sum from an element on: all, less those up to it, with it.
+func sumFrom(b op.Builder, g op.Val, dim int64) op.Val {
+	return Add(b, Sub(b, sumSpread(b, g, dim), Scan(b, g, dim, ScanSum)), g)
+}
+
+// cumprodGrad: before the first zero of a row the gradient is that sum of gy*y over x; at the
+// zero it is the like sum of products without it; after it, nothing.
+func cumprodGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
+	zero := Eq(b, x, num(0))
+	zeros := Scan(b, Cast(b, zero, ir.I32), dim, ScanSum)
+	before := Eq(b, zeros, op.IntVal(0))
+	first := BitwiseAnd(b, zero, Eq(b, zeros, op.IntVal(1)))
+	direct := Div(b, sumFrom(b, Mul(b, g, y), dim), Where(b, zero, num(1), x))
+	others := Scan(b, Where(b, first, num(1), x), dim, ScanProd)
+	atZero := sumFrom(b, Where(b, before, num(0), Mul(b, g, others)), dim)
+	return Where(b, before, direct, Where(b, first, atZero, num(0)))
+}
+
+// logcumsumexpGrad is exp(x) times the sum from the element on of g*exp(-y), in logarithms, for
+// the positive and the negative cotangents by themselves.
+func logcumsumexpGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
+	none := num(-Largest(x.DType()))
+	part := func(sign op.Val) op.Val {
+		has := Gt(b, sign, num(0))
+		size := Where(b, has, Log(b, Where(b, has, sign, num(1))), none)
+		sum := Flip(b, Scan(b, Flip(b, Sub(b, size, y), dim), dim, ScanLogSum), dim)
+		return Exp(b, Add(b, sum, x))
+	}
+	return Sub(b, part(g), part(Neg(b, g)))
+}
+
+// Largest is the greatest finite value of a float dtype.
+func Largest(d ir.DType) float64 {
+	switch d {
+	case ir.F16:
+		return 65504
+	case ir.BF16:
+		return math.Ldexp(2-math.Ldexp(1, -7), 127)
+	case ir.F64:
+		return math.MaxFloat64
+	}
+	return math.MaxFloat32
+}
+
+func registerSort() {
+	pSort = op.RegisterPrim(op.Prim{Name: "sort", Doc: "the first k elements along a dim in stable order, NaN above all, and their indices", NIn: 1, SaveOut: 2,
+		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+			x := in[0]
+			d, err := checkDim(attr[1], len(x.Shape()))
+			if err != nil {
+				return nil, err
+			}
+			if attr[0] < 0 || attr[0] > sizeAt(x, d) {
+				return nil, ir.Errorf(ir.ErrRuntime, "selected index k out of range")
+			}
+			shape := slices.Clone(x.Shape())
+			if len(shape) > 0 {
+				shape[d] = attr[0]
+			}
+			return append(out, op.OutSpec{DType: x.DType(), Shape: shape}, op.OutSpec{DType: ir.I64, Shape: shape}), nil
+		},
+		VJP: func(c *op.VJPCall) []op.Val {
+			g, shape := c.Cot[0], c.In[0].Shape()
+			if g.Kind == op.None || len(shape) == 0 {
+				return []op.Val{g}
+			}
+			return []op.Val{Scatter(c.B, Zeros(c.B, g.DType(), g.Device(), shape), c.Out[1], g, c.Attr[1])}
+		}})
+}
+
+// searchInfer: rows [..., n] and values [..., m] with the same leading dims, of one dtype.
+func searchInfer(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
+	rows, v := in[0].Shape(), in[1].Shape()
+	if in[0].DType() != in[1].DType() || len(rows) == 0 || len(rows) != len(v) || !slices.Equal(rows[:len(rows)-1], v[:len(v)-1]) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: search: rows %v%s, values %v%s", in[0].DType(), ir.ShapeString(rows), in[1].DType(), ir.ShapeString(v))
+	}
+	return append(out, op.OutSpec{DType: ir.I64, Shape: v}), nil
+}

@@ -1,0 +1,367 @@
+package runtime
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// Storage is memory that holds a value beyond a plan. Leaves of the graph count as
+// references; several versions may pass through one storage, one after the other.
+type DeviceStorage struct {
+	Buf     device.Buffer
+	Dev     ir.DeviceID
+	Bytes   int64
+	Refs    int32
+	Version uint64 // in-place stores committed to it
+	Plan    int64  // number of the plan that wrote it last, 0 for none
+	Window  int64  // and of that run, counted over all plans
+}
+
+// Place is a device with its pool.
+type DeviceState struct {
+	Dev    device.Device
+	Pool   *Pool
+	fences []device.Fence // windows in flight
+}
+
+// Executor runs plans on places.
+type Executor struct {
+	Devices  map[ir.DeviceID]*DeviceState
+	storages []DeviceStorage
+	free     []uint32
+	bind     device.Binding
+	outs     []device.Buffer
+	temps    []device.Buffer
+	made     []uint32
+	Timeout  time.Duration
+	Limit    int64 // of each pool; 0 for none
+	// Profiling makes Run note in Timings when each step ran.
+	Profiling bool
+	Timings   []Timing
+	// Counters.
+	Kernels, Bytes, Runs int64
+	LiveStorages         int
+}
+
+// maxInFlight windows may run ahead on an asynchronous device.
+const maxInFlight = 2
+
+// New makes an executor without places.
+func New() *Executor {
+	return &Executor{Devices: map[ir.DeviceID]*DeviceState{}, storages: make([]DeviceStorage, 1), Timeout: 120 * time.Second}
+}
+
+// AddPlace enters a device.
+func (x *Executor) AddDevice(id ir.DeviceID, d device.Device) *DeviceState {
+	p := &DeviceState{Dev: d, Pool: NewPool(d, x.Timeout)}
+	p.Pool.Limit = x.Limit
+	x.Devices[id] = p
+	x.profile(d)
+	return p
+}
+
+// Storage gives entry id.
+func (x *Executor) Storage(id uint32) *DeviceStorage { return &x.storages[id] }
+
+// NewStorage enters a buffer with one reference.
+func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) uint32 {
+	x.LiveStorages++
+	s := DeviceStorage{Buf: buf, Dev: dev, Bytes: bytes, Refs: 1}
+	if k := len(x.free); k > 0 {
+		id := x.free[k-1]
+		x.free = x.free[:k-1]
+		x.storages[id] = s
+		return id
+	}
+	x.storages = append(x.storages, s)
+	return uint32(len(x.storages) - 1)
+}
+
+// Retain adds a reference.
+func (x *Executor) Retain(id uint32) { x.storages[id].Refs++ }
+
+// Drop takes one away; the last returns the buffer to the pool.
+func (x *Executor) Drop(id uint32) {
+	s := &x.storages[id]
+	if s.Refs--; s.Refs > 0 {
+		return
+	}
+	x.Devices[s.Dev].Pool.Release(s.Buf, s.Bytes)
+	*s = DeviceStorage{}
+	x.LiveStorages--
+	x.free = append(x.free, id)
+}
+
+// Allocate gives a new storage of that many bytes.
+func (x *Executor) Allocate(dev ir.DeviceID, bytes int64) (uint32, error) {
+	pl := x.Devices[dev]
+	b, err := pl.Pool.Acquire(bytes)
+	if err != nil {
+		return 0, x.wrap(pl, bytes, err)
+	}
+	return x.NewStorage(b, dev, bytes), nil
+}
+
+func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
+	var e *ir.Error
+	if errors.As(err, &e) && e.Code != ir.ErrOutOfMemory {
+		return e
+	}
+	return outOfMemory(pl.Dev, bytes, pl.Pool, err)
+}
+
+// Prepare builds the device programs of a new plan.
+func (x *Executor) Prepare(p *compile.Plan) error {
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Transfer || s.Program != nil {
+			continue
+		}
+		prog, err := x.Devices[s.Dev].Dev.Build(s.Steps, len(p.Slots))
+		if err != nil {
+			x.ReleasePlan(p)
+			return err
+		}
+		s.Program = prog
+	}
+	return nil
+}
+
+// ReleasePlan gives back the device programs of p.
+func (x *Executor) ReleasePlan(p *compile.Plan) {
+	for i := range p.Segments {
+		if s := &p.Segments[i]; s.Program != nil {
+			s.Program.Release()
+			s.Program = nil
+		}
+	}
+}
+
+// ErrAdmission marks a failure before the first submit: nothing has run.
+type ErrAdmission struct{ Err error }
+
+// Error gives the cause's text.
+func (e *ErrAdmission) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *ErrAdmission) Unwrap() error { return e.Err }
+
+// Run runs p over the externals' storages and returns the storages of its results, in
+// their order; each result owns one reference. A failure before the first submit is an
+// *ErrAdmission and leaves everything as it was.
+func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32, error) {
+	if err := x.admit(p); err != nil {
+		return nil, &ErrAdmission{err}
+	}
+	b := &x.bind
+	b.Offsets, b.Scalars = offsets, scalars
+	b.Bufs = b.Bufs[:0]
+	for i := range p.Slots {
+		switch s := &p.Slots[i]; s.Kind {
+		case compile.External:
+			b.Bufs = append(b.Bufs, x.storages[ext[s.Index]].Buf)
+		case compile.Output:
+			b.Bufs = append(b.Bufs, x.outs[s.Index])
+		default:
+			b.Bufs = append(b.Bufs, x.temps[s.Index])
+		}
+	}
+	err := x.segments(p)
+	x.giveBack(p, compile.Temp)
+	if err != nil {
+		x.giveBack(p, compile.Output)
+		return nil, err
+	}
+	x.Runs++
+	x.Kernels += int64(p.Kernels)
+	x.Bytes += p.BytesWritten
+	return x.settle(p, ext, results), nil
+}
+
+// settle makes storages of the outputs that results name; the rest return to the pool.
+func (x *Executor) settle(p *compile.Plan, ext, results []uint32) []uint32 {
+	x.made = append(x.made[:0], make([]uint32, p.Outputs)...) // by output: its storage, 0 for none
+	for _, r := range p.Results {
+		s := &p.Slots[r.Slot]
+		if s.Kind == compile.External {
+			id := ext[s.Index]
+			x.Retain(id)
+			x.storages[id].Version++
+			x.wrote(id, p)
+			results = append(results, id)
+			continue
+		}
+		if id := x.made[s.Index]; id != 0 {
+			x.Retain(id)
+			results = append(results, id)
+			continue
+		}
+		id := x.NewStorage(x.outs[s.Index], s.Dev, s.Bytes)
+		x.made[s.Index], x.outs[s.Index] = id, nil
+		x.wrote(id, p)
+		results = append(results, id)
+	}
+	x.giveBack(p, compile.Output)
+	return results
+}
+
+// wrote notes which run made the value of a storage.
+func (x *Executor) wrote(id uint32, p *compile.Plan) {
+	s := &x.storages[id]
+	s.Plan, s.Window = p.Number, x.Runs
+}
+
+// admit acquires every buffer of the plan, or none.
+func (x *Executor) admit(p *compile.Plan) error {
+	x.outs, x.temps = cleared(x.outs, p.Outputs), cleared(x.temps, p.Temps)
+	x.again(p)
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind == compile.External {
+			continue
+		}
+		b := x.held(s)
+		if *b == nil {
+			var err error
+			pl := x.Devices[s.Dev]
+			if *b, err = pl.Pool.Acquire(s.Bytes); err != nil {
+				*b = nil
+				x.giveBack(p, compile.Output)
+				x.giveBack(p, compile.Temp)
+				return x.wrap(pl, s.Bytes, err)
+			}
+		}
+	}
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Kind != compile.External && *x.held(s) != s.Last[1] {
+			s.Last = [2]device.Buffer{s.Last[1], *x.held(s)}
+		}
+	}
+	return nil
+}
+
+// again gives slots the buffers that they had before, as far as those are free: the
+// device keeps bind groups for them.
+func (x *Executor) again(p *compile.Plan) {
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind == compile.External {
+			continue
+		}
+		for _, b := range s.Last {
+			if b != nil && x.Devices[s.Dev].Pool.Reacquire(b, s.Bytes) {
+				*x.held(s) = b
+				break
+			}
+		}
+	}
+}
+
+// cleared gives n empty entries in the memory of list.
+func cleared(list []device.Buffer, n int) []device.Buffer {
+	list = slices.Grow(list[:0], n)[:n]
+	clear(list)
+	return list
+}
+
+// held is where the buffer of an output or a temporary is kept during a run.
+func (x *Executor) held(s *compile.Slot) *device.Buffer {
+	if s.Kind == compile.Output {
+		return &x.outs[s.Index]
+	}
+	return &x.temps[s.Index]
+}
+
+// giveBack returns the buffers of one kind that the run holds.
+func (x *Executor) giveBack(p *compile.Plan, kind compile.SlotKind) {
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if s.Kind != kind {
+			continue
+		}
+		if b := x.held(s); *b != nil {
+			x.Devices[s.Dev].Pool.Release(*b, s.Bytes)
+			*b = nil
+		}
+	}
+}
+
+// segments runs the plan's parts in order.
+func (x *Executor) segments(p *compile.Plan) error {
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		if s.Transfer {
+			if err := x.transfer(s); err != nil {
+				return err
+			}
+			continue
+		}
+		pl := x.Devices[s.Dev]
+		if err := x.throttle(pl); err != nil {
+			return err
+		}
+		began := time.Now()
+		f, err := pl.Dev.Run(s.Program, &x.bind)
+		if err != nil {
+			return err
+		}
+		if x.Profiling {
+			x.note(s, pl.Dev, began)
+		}
+		if pl.Dev.Caps().Async {
+			pl.fences = append(pl.fences, f)
+		}
+	}
+	return nil
+}
+
+// throttle waits until fewer than maxInFlight windows run.
+func (x *Executor) throttle(pl *DeviceState) error {
+	for len(pl.fences) > 0 && pl.Dev.Done(pl.fences[0]) {
+		pl.fences = append(pl.fences[:0], pl.fences[1:]...)
+	}
+	if len(pl.fences) < maxInFlight {
+		return nil
+	}
+	err := pl.Dev.Wait(pl.fences[0], x.Timeout, nil)
+	pl.fences = append(pl.fences[:0], pl.fences[1:]...)
+	return err
+}
+
+func (x *Executor) transfer(s *compile.Segment) error {
+	n := s.Numel
+	if n == 0 {
+		return nil
+	}
+	data := make([]byte, n*int64(s.DType.Size()))
+	if err := x.Devices[s.FromDev].Dev.Read(x.bind.Bufs[s.From], s.DType, x.bind.Offsets[s.FromOff], data); err != nil {
+		return err
+	}
+	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
+}
+
+// Wait blocks until every device is idle; interrupt is polled.
+func (x *Executor) Wait(interrupt func() bool) error {
+	for _, pl := range x.Devices {
+		if err := pl.Dev.Wait(pl.Dev.Submitted(), x.Timeout, interrupt); err != nil {
+			return err
+		}
+		pl.fences = pl.fences[:0]
+	}
+	return nil
+}
+
+// TakeFault returns a data error of the completed runs of any device.
+func (x *Executor) TakeFault() (device.Fault, bool, error) {
+	for _, pl := range x.Devices {
+		if f, ok, err := pl.Dev.TakeFault(); ok || err != nil {
+			return f, ok, err
+		}
+	}
+	return device.Fault{}, false, nil
+}

@@ -1,0 +1,187 @@
+package runtime
+
+import (
+	"math"
+	"time"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// Pool keeps a device's free buffers by size class. A device works in the order of the calls,
+// so a buffer can be handed out again while its last user still runs; only to free it is a
+// wait for that.
+//
+// Invariant: pooled + live bytes <= peak, the high-water mark of live bytes since
+// the last reset. A miss that would break it evicts first.
+type Pool struct {
+	dev  device.Device
+	free map[int64][]freeBuffer
+	// at is the place of a free buffer in its list; nil where runs end before the next begins:
+	// the last buffer to come back is then the best.
+	at      map[device.Buffer]int
+	done    device.Fence // the last that is known to have completed
+	Live    int64        // bytes handed out
+	Pooled  int64        // bytes kept
+	Peak    int64
+	Count   int // buffers handed out
+	Hits    int64
+	Misses  int64
+	timeout time.Duration
+	// Limit, when not 0, bounds the live bytes: beyond it Acquire fails as a full device would.
+	Limit int64
+}
+
+// freeBuffer is a buffer with the fence of its last user.
+type freeBuffer struct {
+	device.Buffer
+	fence device.Fence
+}
+
+// NewPool makes an empty pool on d.
+func NewPool(d device.Device, timeout time.Duration) *Pool {
+	p := &Pool{dev: d, free: map[int64][]freeBuffer{}, timeout: timeout}
+	if d.Caps().Async {
+		p.at = map[device.Buffer]int{}
+	}
+	return p
+}
+
+// Acquire gives a buffer of at least bytes.
+func (p *Pool) Acquire(bytes int64) (device.Buffer, error) {
+	c := device.SizeClass(max(bytes, 1))
+	if p.Limit > 0 && p.Live+c > p.Limit {
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "the memory limit of %d bytes", p.Limit)
+	}
+	if b := p.take(c); b != nil {
+		return b, nil
+	}
+	p.Misses++
+	if err := p.makeRoom(c); err != nil {
+		return nil, err
+	}
+	b, err := p.dev.Alloc(c)
+	if err != nil {
+		if e := p.Trim(); e != nil {
+			return nil, e
+		}
+		if b, err = p.dev.Alloc(c); err != nil {
+			return nil, err
+		}
+	}
+	p.handOut(c)
+	return b, nil
+}
+
+// Reacquire gives b, which was handed out for as many bytes before, if it is free.
+func (p *Pool) Reacquire(b device.Buffer, bytes int64) bool {
+	c := device.SizeClass(max(bytes, 1))
+	i, ok := p.at[b]
+	if !ok || i >= len(p.free[c]) || p.free[c][i].Buffer != b || p.Limit > 0 && p.Live+c > p.Limit {
+		return false
+	}
+	p.remove(c, i)
+	p.Hits++
+	p.handOut(c)
+	return true
+}
+
+// remove takes entry i out of a free list.
+func (p *Pool) remove(c int64, i int) device.Buffer {
+	f := p.free[c]
+	b, last := f[i].Buffer, f[len(f)-1]
+	f[i] = last
+	p.free[c] = f[:len(f)-1]
+	if p.at != nil {
+		p.at[last.Buffer] = i
+		delete(p.at, b)
+	}
+	p.Pooled -= c
+	return b
+}
+
+func (p *Pool) take(c int64) device.Buffer {
+	n := len(p.free[c])
+	if n == 0 {
+		return nil
+	}
+	b := p.remove(c, n-1)
+	p.Hits++
+	p.handOut(c)
+	return b
+}
+
+func (p *Pool) handOut(c int64) {
+	p.Live += c
+	p.Count++
+	p.Peak = max(p.Peak, p.Live)
+}
+
+// makeRoom evicts free buffers until c more bytes keep the invariant.
+func (p *Pool) makeRoom(c int64) error {
+	limit := max(p.Peak, p.Live+c)
+	for p.Live+p.Pooled+c > limit && p.Pooled > 0 {
+		if err := p.evictOne(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evictOne frees one buffer of the largest class that has one whose last user has ended, or else waits for the first that
+// will end.
+func (p *Pool) evictOne() error {
+	if f := p.dev.Submitted(); p.dev.Done(f) {
+		p.done = f
+	}
+	class, at := int64(-1), 0
+	next := device.Fence(math.MaxUint64)
+	for c, list := range p.free {
+		for i := range list {
+			if f := list[i].fence; f > p.done {
+				next = min(next, f)
+			} else if c > class {
+				class, at = c, i
+			}
+		}
+	}
+	if class >= 0 {
+		p.dev.Free(p.remove(class, at))
+		return nil
+	}
+	if err := p.dev.Wait(next, p.timeout, nil); err != nil {
+		return err
+	}
+	p.done = next
+	return nil
+}
+
+// Release takes a buffer back.
+func (p *Pool) Release(b device.Buffer, bytes int64) {
+	c := device.SizeClass(max(bytes, 1))
+	p.Live -= c
+	p.Count--
+	p.Pooled += c
+	if p.at != nil {
+		p.at[b] = len(p.free[c])
+	}
+	p.free[c] = append(p.free[c], freeBuffer{b, p.dev.Submitted()})
+}
+
+// Trim waits for the last users of the free buffers and frees every one.
+func (p *Pool) Trim() error {
+	for p.Pooled > 0 {
+		if err := p.evictOne(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ResetPeak starts the high-water mark anew.
+func (p *Pool) ResetPeak() { p.Peak = p.Live }
+
+// outOfMemory is the text of an allocation failure.
+func outOfMemory(d device.Device, bytes int64, p *Pool, cause error) *ir.Error {
+	return ir.Errorf(ir.ErrOutOfMemory, "out of memory on %s: got a request of %d bytes with %d in use, want less (%v)", d.Caps().Name, bytes, p.Live, cause)
+}

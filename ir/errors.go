@@ -1,0 +1,51 @@
+package ir
+
+import "fmt"
+
+// Code classes an error; Python maps each to a class that derives from
+// TorchletteError and from the built-in that PyTorch raises.
+type Code int32
+
+// The error codes. The numbering is part of the C ABI.
+const (
+	OK                 Code = iota
+	ErrRuntime              // RuntimeError
+	ErrType                 // TypeError
+	ErrValue                // ValueError
+	ErrIndex                // IndexError
+	ErrNotImplemented       // NotImplementedError
+	ErrOutOfMemory          // OutOfMemoryError
+	ErrValueLost            // ValueLostError
+	ErrPoisoned             // PoisonedEngineError
+	ErrBusy                 // EngineBusyError
+	ErrDisposed             // DisposedTensorError
+	ErrHandle               // InvalidHandleError: stale or forged
+	ErrHostCoercion         // TensorHostCoercionError
+	ErrSavedModified        // SavedTensorModifiedError
+	ErrGraphFreed           // BackwardGraphFreedError
+	ErrNonReentrant         // NonReentrantBackwardError
+	ErrImpureRegion         // CheckpointImpureRegionError
+	ErrDeviceLost           // DeviceLostError
+	ErrLinAlg               // LinAlgError
+	ErrInterrupted          // KeyboardInterrupt
+	ErrInternal             // InternalError: a bug
+	ErrKernelExecution      // KernelExecutionError
+	ErrOverflow             // OverflowError
+	NumCodes
+)
+
+// Error is what every fallible engine call returns. Msg has the form
+// "op: what is wrong: got X, want Y".
+type Error struct {
+	Code Code
+	Msg  string
+	SourceLoc uint32 // source location that recorded the failing op; 0 when unknown
+}
+
+// Error gives the message.
+func (e *Error) Error() string { return e.Msg }
+
+// Errorf makes an Error of class c.
+func Errorf(c Code, format string, args ...any) *Error {
+	return &Error{Code: c, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,108 @@
+package cpu
+
+// #include "cpu.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// formKey names what a kernel's program depends on: the steps of many layers, and of every
+// moment of a recurrence, are of one form.
+type kernelKey struct {
+	kernel *loopir.Kernel // the plan builder gives like steps one kernel
+	sizes  string         // and strides: 8 bytes a parameter, 0 for those of other kinds
+	shared string         // of each buffer, in 8 bytes, the first that has the same slot
+}
+
+// form is a kernel laid out in C memory, for all steps of its key.
+type kernelCode struct {
+	key   kernelKey
+	mem   arena
+	kern  *C.tl_kern
+	links *links
+	users int // programs, counted once a step
+}
+
+// formOf gives the form of s, a step of k, to program p, which holds it until it is released.
+func (d *Device) formOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
+	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
+			len(s.Params), len(s.Bufs), len(k.Params), len(k.Bufs))
+	}
+	d.sizes, d.shared = d.sizes[:0], d.shared[:0]
+	for i, x := range k.Params {
+		v := uint64(0)
+		if x.Kind == loopir.Size || x.Kind == loopir.Stride {
+			if v = s.Params[i].Bits; s.Params[i].Varies() {
+				return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: size or stride %d is not constant", k.Name, i)
+			}
+		}
+		d.sizes = binary.LittleEndian.AppendUint64(d.sizes, v)
+	}
+	for _, b := range s.Bufs {
+		d.shared = binary.LittleEndian.AppendUint64(d.shared, uint64(slices.Index(s.Bufs, b)))
+	}
+	f := d.kernels[kernelKey{k, string(d.sizes), string(d.shared)}]
+	made := f == nil
+	if made {
+		f = &kernelCode{key: kernelKey{k, string(d.sizes), string(d.shared)}}
+		d.kernels[f.key] = f
+	}
+	f.users++
+	p.forms = append(p.forms, f) // which gives it back if it cannot be built
+	if made {
+		sizes := make([]int64, len(k.Params))
+		for i := range sizes {
+			sizes[i] = int64(binary.LittleEndian.Uint64(d.sizes[8*i:]))
+		}
+		return f, f.build(d.isa, sizes, s.Bufs)
+	}
+	return f, nil
+}
+
+// forget takes a user away; the last frees the form.
+func (d *Device) forget(f *kernelCode) {
+	if f.users--; f.users == 0 {
+		delete(d.kernels, f.key)
+		f.mem.release()
+	}
+}
+
+// build plans and lays out the kernel; of slots only matters which are equal.
+func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
+	name := f.key.kernel.Name
+	pl, err := newPlan(f.key.kernel, sizes, slots, mapLanes)
+	if err != nil {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+	}
+	e := emit(pl)
+	a := e.allocate()
+	if pl.passes == 0 && a.arena > mapRegisters {
+		if pl, err = newPlan(f.key.kernel, sizes, slots, tileLanes); err != nil {
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: %v", err)
+		}
+		e = emit(pl)
+		a = e.allocate()
+	}
+	if a.overflow {
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: kernel %s needs more than 4 GiB of registers", name)
+	}
+	k := &array[C.tl_kern](&f.mem, 1)[0]
+	e.layRegisters(&f.mem, k, &a)
+	e.laySpaces(k)
+	e.layMaps(&f.mem, k)
+	e.layAccs(&f.mem, k)
+	e.layCode(&f.mem, k, &a)
+	e.laySchedule(k)
+	if n := C.tl_kern_link(k, isa); n > 0 {
+		return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", name, int(n), e.missing(k))
+	}
+	f.kern, f.links = k, e.links()
+	return nil
+}

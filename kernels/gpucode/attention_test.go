@@ -1,0 +1,197 @@
+package gpucode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/kerneltest"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+var attentionPasses = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV, launch.AttentionGradMask}
+
+func checkAttention(t *testing.T, c *kerneltest.AttentionCase, o AttentionOptions) {
+	t.Helper()
+	want, got := c.Copy(), c.Copy()
+	require.NoError(t, launch.InterpretAttention(c.Attention, want.Params, want.Bufs))
+	p, err := FromAttention(c.Attention, o)
+	require.NoError(t, err)
+	_, err = gpuir.InterpretProc(p, got.Params, got.Bufs)
+	require.NoError(t, err, "%+v %+v %v", *c.Attention, o, c.Params)
+	k := &loopir.Kernel{Bufs: c.Attention.Layout().Bufs}
+	require.NoError(t, kerneltest.Close(k, got.Bufs, want.Bufs, 1e-4, 1e-4), "%+v %+v %v", *c.Attention, o, c.Params)
+}
+
+func TestEveryTileAttends(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 256}
+	for _, pass := range attentionPasses {
+		tiles := []AttentionOptions{rolledAttention, smallAttention}
+		for _, c := range attentionTiles[pass] {
+			tiles = append(tiles, c.AttentionOptions)
+		}
+		for i, tile := range tiles {
+			t.Run(fmt.Sprintf("%d_%dx%d", pass, tile.Rows, tile.Cols), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(uint64(i), uint64(pass)))
+				n := kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) + 5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
+				c := kerneltest.RandomAttention(r, ir.F32, pass, n)
+				o := tile
+				o.Vec, o.MaxWorkgroupBytes = ChooseAttention(c.Attention, c.Params, caps).Vec, caps.MaxWorkgroupBytes
+				unit := 4 * o.Lanes
+				if o.Chunk > 0 {
+					unit = max(unit, 4*o.threads()/o.ChunkRows)
+				}
+				o.Width, o.WidthV = padded(32, unit), padded(12, unit)
+				checkAttention(t, c, o)
+			})
+		}
+	}
+}
+
+func TestRandomAttentionAsChosen(t *testing.T) {
+	vecs, exact, masks, causal, drops, sums := 0, 0, 0, 0, 0, 0
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		group := int64(1 + r.IntN(2))
+		n := kerneltest.AttentionSize{Batch: int64(1 + r.IntN(2)), Heads: 2, Group: group, Queries: int64(1 + r.IntN(20)), Keys: int64(1 + r.IntN(20)),
+			Width: int64(1 + r.IntN(34)), WidthV: int64(1 + r.IntN(34)), Aligned: r.IntN(2) == 0}
+		if n.Aligned {
+			n.Width, n.WidthV = 16*int64(1+r.IntN(2)), 4*int64(1+r.IntN(8))
+		}
+		if r.IntN(2) == 0 {
+			n.WidthV = n.Width
+		}
+		c := kerneltest.RandomAttention(r, []ir.DType{ir.F32, ir.F32, ir.F16}[r.IntN(3)], attentionPasses[r.IntN(4)], n)
+		o := ChooseAttention(c.Attention, c.Params, Caps{MaxWorkgroupBytes: 32 << 10, Software: r.IntN(4) > 0})
+		checkAttention(t, c, o)
+		for _, s := range []struct {
+			n  *int
+			on bool
+		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal}, {&drops, c.Attention.Dropout}, {&sums, c.Attention.Sum != [4]bool{}}} {
+			if s.on {
+				*s.n++
+			}
+		}
+	}
+	for _, n := range []int{vecs, exact, masks, causal, drops, sums} {
+		require.Greater(t, n, 10)
+	}
+}
+
+func TestAttentionInChunks(t *testing.T) {
+	for i, o := range []AttentionOptions{
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 4, Chunk: 16, ChunkRows: 8, Unroll: 2},
+		{Rows: 16, Cols: 8, RowThreads: 4, Lanes: 4, Chunk: 8, ChunkRows: 8, Unroll: 1},
+		{Rows: 32, Cols: 16, RowThreads: 8, Lanes: 8, Chunk: 32, ChunkRows: 16, Unroll: 2},
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 4, Chunk: 8, ChunkRows: 8, Double: true, Unroll: 2},
+		{Rows: 16, Cols: 16, RowThreads: 4, Lanes: 8, Chunk: 32, ChunkRows: 16, Double: true, Unroll: 2},
+	} {
+		for _, pass := range attentionPasses[:3] {
+			for seed := range uint64(4) {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: int64(1 + seed%2), Queries: 37, Keys: 35, Width: 28, WidthV: 24, Aligned: seed%2 == 0})
+				o.Width, o.WidthV, o.Vec = 32, 32, attentionVectors(c.Attention, c.Params, &[]launch.AttentionLayout{c.Attention.Layout()}[0])
+				o.MaxWorkgroupBytes = 48 << 10
+				checkAttention(t, c, o)
+			}
+		}
+	}
+}
+
+// TestMaskGradientSums goes through all ways in which dims may share a mask.
+func TestMaskGradientSums(t *testing.T) {
+	for shared := range 16 {
+		r := rand.New(rand.NewPCG(uint64(shared), 6))
+		c := kerneltest.RandomAttention(r, ir.F32, launch.AttentionGradMask, kerneltest.AttentionSize{Batch: 2, Heads: 2, Group: 1, Queries: 19, Keys: 10, Width: 3, WidthV: 4})
+		size := []int64{2, 2, 19, 10}
+		for d := range size {
+			if c.Attention.Sum[d] = shared>>d&1 == 1; c.Attention.Sum[d] {
+				size[d] = 1
+			}
+		}
+		c.Bufs[len(c.Bufs)-1] = make([]byte, ir.Numel(size)*int64(c.Attention.Mask.Size()))
+		o := ChooseAttention(c.Attention, c.Params, Caps{MaxWorkgroupBytes: 32 << 10, Software: shared%2 == 0})
+		checkAttention(t, c, o)
+	}
+}
+
+// TestWideProduct: the counters of random blocks have 64 bits where products have 32.
+func TestWideProduct(t *testing.T) {
+	a := &launch.Attention{Type: ir.F32, Dropout: true}
+	l := a.Layout()
+	p := &gpuir.Program{Name: "product", Params: l.Params, Workgroup: 1, Bufs: []gpuir.ProcBuf{{Type: ir.U32, Access: loopir.Write, Vec: 1}},
+		Groups: []gpuir.GroupFactor{{Params: []int{l.Batch}, Per: 1}}}
+	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, l: l}
+	m.resetValues()
+	values := []uint32{0, 3, 0x10000, 0x7fffffff, 0xfffffffe}
+	var want []byte
+	at := 0
+	for _, x := range values {
+		for _, y := range values {
+			n := func(v uint32) *gpuir.Node { return gpuir.NConst(ir.U32, uint64(v)) }
+			lo, hi := m.wideProduct(n(x), n(y), n(x))
+			for _, w := range []*gpuir.Node{lo, hi} {
+				m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: 0, A: gpuir.NInt(at), B: w})
+				at++
+			}
+			want = binary.LittleEndian.AppendUint64(want, uint64(x)*uint64(y)+uint64(x))
+		}
+	}
+	got, params := make([]byte, len(want)), make([]uint64, len(l.Params))
+	params[l.Batch] = 1
+	_, err := gpuir.InterpretProc(p, params, [][]byte{got})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// TestAttentionRespectsWorkgroupMemory: heads of every width find a tile on every device.
+func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 5))
+	for _, pass := range attentionPasses {
+		for _, width := range [][2]int64{{8, 8}, {64, 64}, {128, 128}, {256, 256}, {256, 64}, {20, 256}} {
+			c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2, Keys: 2, Width: width[0], WidthV: width[1], Aligned: true})
+			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10}, {MaxWorkgroupBytes: 48 << 10, Units: 1}, {Software: true}} {
+				o := ChooseAttention(c.Attention, c.Params, caps)
+				p, err := FromAttention(c.Attention, o)
+				require.NoError(t, err)
+				require.Equal(t, o.sharedBytes(c.Attention), p.SharedBytes())
+			}
+		}
+	}
+}
+
+func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
+	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
+	for _, tc := range []struct {
+		pass              launch.AttentionPass
+		batch, heads, n   int64
+		width             int64
+		rows, cols, lanes int
+	}{
+		{launch.AttentionForward, 4, 12, 1024, 64, 64, 64, 16},
+		{launch.AttentionForward, 4, 12, 1024, 32, 64, 48, 8},
+		{launch.AttentionForward, 1, 12, 512, 64, 32, 64, 16},
+		{launch.AttentionForward, 1, 16, 4096, 128, 64, 64, 16},
+		{launch.AttentionForward, 1, 16, 4096, 256, 64, 64, 16},
+		{launch.AttentionForward, 1, 1, 64, 32, 64, 48, 8},
+		{launch.AttentionGradQ, 4, 12, 1024, 64, 64, 64, 16},
+		{launch.AttentionGradQ, 1, 12, 512, 64, 32, 32, 16},
+		{launch.AttentionGradKV, 1, 16, 4096, 128, 64, 64, 16},
+		{launch.AttentionGradMask, 1, 16, 4096, 128, 32, 16, 16},
+		{launch.AttentionGradKV, 1, 16, 4096, 96, 32, 16, 8},
+	} {
+		a := &launch.Attention{Type: ir.F32, Pass: tc.pass, Causal: true}
+		params := []uint64{uint64(tc.batch), uint64(tc.heads), uint64(tc.heads), uint64(tc.n), uint64(tc.n), uint64(tc.width), uint64(tc.width), 0}
+		for range 4 {
+			params = append(params, 0, 0, uint64(tc.width), 1, 0)
+		}
+		o := ChooseAttention(a, params, caps)
+		require.Equal(t, []int{tc.rows, tc.cols, tc.lanes}, []int{o.Rows, o.Cols, o.Lanes}, "%+v", tc)
+		require.True(t, o.Vec && o.Exact)
+	}
+}

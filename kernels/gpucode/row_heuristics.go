@@ -1,0 +1,188 @@
+package gpucode
+
+import "github.com/torchlette/torchlette/kernels/loopir"
+
+// ScratchBytes is the scratch memory that the passes of one kernel may count on; those of a
+// product may ask for more: see [GemmOptions.ScratchBytes].
+const ScratchBytes = 16 << 20
+
+const (
+	// fewest is the least number of inner steps a lane should have in a loop.
+	fewest = 4
+	// heldFloats is the number of registers that a lane spends on the row it holds:
+	// with those of the arithmetic, two workgroups of 256 threads fit a compute unit.
+	heldFloats = 64
+	// unroll is the number of loads of each operand that a lane has in flight: of
+	// vectors; of single elements it has as many bytes in flight.
+	unroll = 4
+	// splitFrom is the number of elements from which a second pass pays: a workgroup
+	// reads as many in the time that a dispatch takes to follow another.
+	splitFrom = 128 << 10
+)
+
+// chooseRow decides how the threads share the rows of k.
+func (o *Options) chooseRow(k *loopir.Kernel, params []uint64, caps Caps) {
+	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
+	o.Workgroup, o.Lanes = rowWorkgroup(caps), 1
+	if caps.Subgroup > 1 && o.Workgroup%caps.Subgroup == 0 {
+		o.Subgroup = caps.Subgroup
+	}
+	if !caps.Software && !hasPrefix(k) {
+		o.Unroll = max(unroll, 4*unroll/(o.Vec*max(1, innerLoads(k))))
+	}
+	columns := o.columns(outer, caps)
+	peel := func() {
+		o.Prologue = !caps.Software && o.Vec == 1 && !o.OuterFast && o.Lanes >= line && inner%8 != 0 && peels(k)
+	}
+	if o.Parts = o.parts(k, outer, inner, columns, caps); o.Parts > 1 {
+		o.Lanes = o.Workgroup / columns
+		peel()
+		return
+	}
+	steps := inner / uint64(o.Vec)
+	if !caps.Software && !hasPrefix(k) && !ordered(k) && o.hold(k, outer, steps, columns, caps) {
+		return
+	}
+	o.chooseLanes(outer, steps, columns, caps)
+	peel()
+}
+
+// columns is the number of rows that consecutive threads work on: a whole cache line of
+// them where they are contiguous in memory, else one.
+func (o *Options) columns(outer uint64, caps Caps) int {
+	if !o.OuterFast {
+		return 1
+	}
+	n := line
+	if caps.Software {
+		n = 8
+	}
+	for n > 1 && uint64(n/2) >= outer {
+		n /= 2
+	}
+	return n
+}
+
+// parts is the number of workgroups that share a row. It must not depend on the
+// alignment of views: the passes of a kernel agree on it.
+func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps Caps) int {
+	if caps.Software || outer == 0 || outer*inner < splitFrom || !splits(k) {
+		return 1
+	}
+	if !accumulates(k) {
+		return o.sharers(outer, inner, caps)
+	}
+	bindings := len(k.Bufs) + 1 // and scratch memory
+	if k.Checks {
+		bindings++
+	}
+	if bindings > caps.MaxBuffers {
+		return 1
+	}
+	groups, each := outer, uint64(4*o.Workgroup)
+	if o.OuterFast {
+		groups, each = ceil(outer, columns), uint64(o.Workgroup/columns)
+	} else if groups > uint64(caps.Units/3) {
+		return 1 // one workgroup of many threads a row fills the device
+	}
+	n := uint64(1)
+	for groups*n*2 <= uint64(4*caps.Units) && inner >= 2*n*each*2*fewest {
+		n *= 2
+	}
+	for n > 1 && n*outer*scratchWords(k)*4 > ScratchBytes {
+		n /= 2
+	}
+	return int(n)
+}
+
+// sharers is the number of workgroups that share a row where they need not meet: as many as fill the device.
+func (o *Options) sharers(outer, inner uint64, caps Caps) int {
+	n := uint64(1)
+	for !o.OuterFast && outer*n*2 <= uint64(8*caps.Units) && inner >= 2*n*uint64(o.Workgroup)*fewest {
+		n *= 2
+	}
+	return int(n)
+}
+
+// hold lets lanes keep their rows in registers, if those are short enough.
+func (o *Options) hold(k *loopir.Kernel, outer, steps uint64, columns int, caps Caps) bool {
+	if steps == 0 {
+		return false
+	}
+	most := caps.MaxThreads / columns
+	for 4*4*most*columns > o.MaxWorkgroupBytes {
+		most /= 2
+	}
+	most = min(most, 1024)
+	loads := max(1, innerLoads(k))
+	fits := func(lanes, budget int) bool {
+		return ceil(steps, lanes)*uint64(o.Vec*loads) <= uint64(budget)
+	}
+	s := o.Subgroup
+	// Four loads at a time keep memory busy; of single elements, four times as many.
+	held := uint64(4 * fewest / o.Vec)
+	switch {
+	case columns == 1 && s > 1 && steps > uint64(s) && steps <= 2*held*uint64(s) && fits(s, heldFloats) && outer*uint64(s) >= uint64(256*caps.Units):
+		o.Lanes = s // no barrier
+	default:
+		for o.Lanes < most && (ceil(steps, o.Lanes) > held || !fits(o.Lanes, heldFloats) ||
+			outer*uint64(o.Lanes) < uint64(128*caps.Units) && steps > uint64(o.Lanes)) {
+			o.Lanes *= 2
+		}
+		budget := heldFloats
+		if o.Lanes*columns > 512 {
+			budget /= 2
+		}
+		if !fits(o.Lanes, budget) || ceil(steps, o.Lanes) > 2*held {
+			o.Lanes = 1
+			return false
+		}
+	}
+	o.Hold, o.Unroll = int(ceil(steps, o.Lanes)), 0
+	o.Full = uint64(o.Hold*o.Lanes) == steps
+	for o.Workgroup > max(64, s) && outer*uint64(o.Lanes) < uint64(o.Workgroup*caps.Units) {
+		o.Workgroup /= 2
+	}
+	o.Workgroup = max(o.Workgroup, o.Lanes*columns)
+	return true
+}
+
+// innerLoads counts the values of a row that stages read.
+func innerLoads(k *loopir.Kernel) int {
+	n := 0
+	for i, in := range innerExprs(k) {
+		if in && k.Exprs[i].Op == loopir.OpLoad {
+			n++
+		}
+	}
+	return n
+}
+
+// chooseLanes spreads each row over threads that loop: over as many as leave each lane a
+// few steps when consecutive threads take consecutive inner elements; over as
+// many as fill the device when they take consecutive outer ones, since the
+// lanes of a row are then far apart in memory.
+func (o *Options) chooseLanes(outer, steps uint64, columns int, caps Caps) {
+	most := o.Workgroup
+	if !caps.Software {
+		most = min(1024, caps.MaxThreads)
+	}
+	for 4*4*most > o.MaxWorkgroupBytes { // room for a few accumulators a thread
+		most /= 2
+	}
+	if !o.OuterFast {
+		limit := o.Workgroup
+		if outer < uint64(caps.Units) {
+			limit = most
+		}
+		for o.Lanes < limit && steps >= uint64(2*o.Lanes)*fewest {
+			o.Lanes *= 2
+		}
+		o.Workgroup = max(min(o.Workgroup, most), o.Lanes)
+		return
+	}
+	for o.Lanes < most/columns && outer*uint64(o.Lanes) < uint64(caps.Units)*512 && steps >= uint64(2*o.Lanes)*fewest {
+		o.Lanes *= 2
+	}
+	o.Workgroup = max(min(o.Workgroup, most), o.Lanes*columns)
+}

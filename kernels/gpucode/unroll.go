@@ -1,0 +1,131 @@
+package gpucode
+
+import (
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/gpuir"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// slot is one inner index that a lane works on, with the values computed at it. A
+// row that is held keeps its slots from stage to stage; others live for one round of a loop.
+type slot struct {
+	here   *gpuir.Node // whether the index exists, nil: it does
+	index  []*gpuir.Node
+	linear *gpuir.Node
+	vals   map[int]*gpuir.Node
+	philox map[[3]int]*gpuir.Node
+}
+
+// open makes the slot of inner index number j.
+func (g *gen) open(rowStart, j, here *gpuir.Node) *slot {
+	g.enter(rowStart, j)
+	return &slot{here: here, linear: g.linear, index: append([]*gpuir.Node(nil), g.index[g.k.Outer:]...),
+		vals: map[int]*gpuir.Node{}, philox: map[[3]int]*gpuir.Node{}}
+}
+
+// at runs f at slot s.
+func (g *gen) at(s *slot, f func()) {
+	g.slot, g.linear = s, s.linear
+	copy(g.index[g.k.Outer:], s.index)
+	f()
+	g.slot = nil
+}
+
+// work runs stage s at the slots. All loads are issued first: a store between them
+// would keep the compiler from having several in flight.
+func (g *gen) work(s *loopir.Stage, slots []*slot, accs []accum, first int) {
+	if len(slots) > 1 {
+		uses := g.k.Uses(s)
+		for _, sl := range slots {
+			g.at(sl, func() {
+				for i, used := range uses {
+					if used && g.isInner[i] && g.k.Exprs[i].Op == loopir.OpLoad {
+						g.expr(i)
+					}
+				}
+			})
+		}
+	}
+	for _, sl := range slots {
+		g.at(sl, func() {
+			g.accumulate(accs, sl.here)
+			if s.Prefix {
+				for i, a := range accs {
+					g.acc[first+i] = a.val
+				}
+			}
+			guard := g.active
+			if sl.here != nil && len(s.Stores)+len(s.Checks) > 0 {
+				guard = g.let(gpuir.NAnd(g.active, sl.here))
+			}
+			g.effects(s, guard)
+		})
+	}
+}
+
+// heldSlots are the slots of a row that each lane holds whole.
+func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
+	if g.held != nil {
+		return g.held
+	}
+	last := g.let(gpuir.NSub(g.to, gpuir.NInt(1)))
+	for n := range g.o.Hold {
+		j := g.let(gpuir.NAdd(g.from, gpuir.NAdd(g.lane, gpuir.NInt(n*g.o.Lanes))))
+		var here *gpuir.Node
+		if !g.o.Full {
+			// Lanes beyond the row read its last element and do not count it.
+			here = g.let(gpuir.NLt(j, g.to))
+			j = g.let(gpuir.N(loopir.OpMin, ir.I32, j, last))
+		}
+		g.held = append(g.held, g.open(rowStart, j, here))
+	}
+	return g.held
+}
+
+// stride visits this lane's inner indices from `from` (the same for all lanes) up to `to`,
+// Unroll at a time as long as there are so many.
+func (g *gen) stride(from, to *gpuir.Node, body func(js []*gpuir.Node)) {
+	lanes := gpuir.NInt(g.o.Lanes)
+	one := func(j *gpuir.Node) { body([]*gpuir.Node{j}) }
+	if g.o.Unroll <= 1 {
+		g.loop(g.let(gpuir.NAdd(from, g.lane)), to, lanes, one)
+		return
+	}
+	span := gpuir.NInt(g.o.Lanes * g.o.Unroll)
+	whole := g.let(gpuir.NAdd(from, gpuir.NMul(gpuir.NDiv(gpuir.NSub(to, from), span), span)))
+	g.loop(g.let(gpuir.NAdd(from, g.lane)), whole, span, func(j *gpuir.Node) {
+		js := []*gpuir.Node{j}
+		for n := 1; n < g.o.Unroll; n++ {
+			js = append(js, g.let(gpuir.NAdd(j, gpuir.NInt(n*g.o.Lanes))))
+		}
+		body(js)
+	})
+	g.loop(g.let(gpuir.NAdd(whole, g.lane)), to, lanes, one)
+}
+
+// line is the number of elements of 32 bits in a line of a cache.
+const line = 32
+
+// peel visits this workgroup's inner indices up to the first that begins a line of memory, and gives that
+// index. Threads that write part of a line each would make memory fetch it first.
+func (g *gen) peel(rowStart *gpuir.Node, body func(js []*gpuir.Node)) *gpuir.Node {
+	short := gpuir.NRem(gpuir.NSub(gpuir.NInt(line), gpuir.NRem(gpuir.NAdd(rowStart, g.from), gpuir.NInt(line))), gpuir.NInt(line))
+	end := g.let(gpuir.N(loopir.OpMin, ir.I32, g.to, gpuir.NAdd(g.from, short)))
+	g.loop(g.let(gpuir.NAdd(g.from, g.lane)), end, gpuir.NInt(g.o.Lanes), func(j *gpuir.Node) { body([]*gpuir.Node{j}) })
+	return end
+}
+
+// peels reports a kernel with inner stages that write rows as they lie in memory.
+func peels(k *loopir.Kernel) bool {
+	for s := range k.Stages {
+		if !k.Stages[s].OverInner || k.Stages[s].Prefix {
+			continue
+		}
+		for _, r := range k.Stages[s].Stores {
+			if r.Access >= 0 && k.Access[r.Access].Linear {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,166 @@
+package gpucode
+
+import (
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// CanVec reports that the four-element form of k is right for these launch
+// parameters: the elements of a map, or the inner dim, are a multiple of four,
+// and so are the offsets and strides that four-element accesses begin at.
+func CanVec(k *loopir.Kernel, params []uint64) bool {
+	if !vecForm(k) {
+		return false
+	}
+	n := product(params[:k.Outer])
+	if k.Inner > 0 {
+		n = params[k.Outer]
+	}
+	if n%4 != 0 {
+		return false
+	}
+	for i, wide := range wideAccesses(k) {
+		a := k.Access[i]
+		if !wide {
+			continue
+		}
+		if a.Offset >= 0 && params[a.Offset]%4 != 0 {
+			return false
+		}
+		if a.Linear {
+			continue
+		}
+		for _, s := range a.Stride[:k.Outer] {
+			if s == loopir.Unit || s >= 0 && params[s]%4 != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// wideAccesses marks the accesses that are of four elements in the
+// four-element form: all linear ones of a map, in row programs those that move along the inner dim.
+func wideAccesses(k *loopir.Kernel) []bool {
+	wide := make([]bool, len(k.Access))
+	for s := range k.Stages {
+		st := &k.Stages[s]
+		if k.Inner > 0 && !st.OverInner {
+			continue
+		}
+		for i, used := range k.Uses(st) {
+			if e := k.Exprs[i]; used && e.Op == loopir.OpLoad {
+				a := k.Access[e.Imm]
+				wide[e.Imm] = a.Linear || accessMoves(k, a)
+			}
+		}
+		for _, r := range st.Stores {
+			if r.Access >= 0 {
+				a := k.Access[r.Access]
+				wide[r.Access] = a.Linear || accessMoves(k, a)
+			}
+		}
+	}
+	return wide
+}
+
+// vecForm reports that k's text allows the four-element form.
+func vecForm(k *loopir.Kernel) bool {
+	if k.NoVec || k.Checks || k.Inner > 1 || k.Inner == 0 && k.Outer == 0 {
+		return false
+	}
+	inner := innerExprs(k)
+	for s := range k.Stages {
+		st := &k.Stages[s]
+		if k.Inner > 0 && !st.OverInner {
+			continue
+		}
+		if !vecStage(k, st, inner) {
+			return false
+		}
+	}
+	return vecBuffers(k)
+}
+
+// vecStage looks at one stage that would work four elements at a time.
+func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
+	if st.Prefix {
+		return false
+	}
+	for _, a := range st.Accs {
+		if a.Op.IsArg() || k.Exprs[a.Val].Type == ir.I64 {
+			return false
+		}
+	}
+	for i, used := range k.Uses(st) {
+		if !used || k.Inner > 0 && !inner[i] {
+			continue
+		}
+		e := k.Exprs[i]
+		switch e.Op {
+		case loopir.OpLoadAt, loopir.OpIndex, loopir.OpLinear, loopir.OpPhilox:
+			return false
+		case loopir.OpLoad:
+			if a := k.Access[e.Imm]; !contiguous(k, a) && (k.Inner > 0 || !constant(a)) {
+				return false
+			}
+		}
+		if k.Inner > 0 && e.Type == ir.I64 {
+			return false
+		}
+	}
+	for _, r := range st.Stores {
+		if r.Access < 0 || r.Mode != loopir.Set || r.Guard >= 0 || !contiguous(k, k.Access[r.Access]) {
+			return false
+		}
+	}
+	return true
+}
+
+// contiguous reports consecutive elements for consecutive indices.
+func contiguous(k *loopir.Kernel, a loopir.Access) bool {
+	return a.Linear || k.Inner == 1 && a.Stride[k.Outer] == loopir.Unit
+}
+
+// constant reports an access to one element only.
+func constant(a loopir.Access) bool {
+	if a.Linear {
+		return false
+	}
+	for _, s := range a.Stride {
+		if s != loopir.Broadcast {
+			return false
+		}
+	}
+	return true
+}
+
+// vecBuffers refuses vectors of I64, and buffers stored both by vectors and by elements.
+func vecBuffers(k *loopir.Kernel) bool {
+	wide := make([]bool, len(k.Bufs))
+	for i, w := range wideAccesses(k) {
+		if w {
+			wide[k.Access[i].Buf] = true
+		}
+	}
+	for i, b := range k.Bufs {
+		if wide[i] && b.Type == ir.I64 {
+			return false
+		}
+	}
+	for s := range k.Stages {
+		if k.Inner == 0 || k.Stages[s].OverInner {
+			continue
+		}
+		for _, r := range k.Stages[s].Stores {
+			buf := r.Buf
+			if r.Access >= 0 {
+				buf = k.Access[r.Access].Buf
+			}
+			if wide[buf] {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,267 @@
+package kerneltest
+
+import (
+	"math/rand/v2"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/launch"
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// GemmCase is a product with a launch.
+type GemmCase struct {
+	Gemm   *launch.Gemm
+	Params []uint64
+	Bufs   [][]byte
+}
+
+// Copy gives a case with its own buffers.
+func (c *GemmCase) Copy() *GemmCase {
+	d := *c
+	d.Bufs = (&Case{Bufs: c.Bufs}).Copy().Bufs
+	return &d
+}
+
+// Epilogue makes one of five functions of a product of type t, and with residual adds an operand to what that gives; nil for neither.
+func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
+	if !t.IsFloat() {
+		function %= 2
+	}
+	if function == 0 && !residual {
+		return nil
+	}
+	operands := 0
+	if residual {
+		operands = 1
+	}
+	b, v, x, finish := launch.NewEpilogue(t, operands)
+	ct := t.ComputeType()
+	switch function {
+	case 1:
+		v = b.Max(v, b.Int(ct, 0))
+	case 2: // rounded twice
+		v = b.Mul(b.Narrow(t, b.Mul(v, b.Float(ct, 0.7))), v)
+	case 3:
+		v = b.Div(v, b.Add(b.Float(ct, 1), b.Un(loopir.OpExp, b.Neg(v))))
+	case 4:
+		v = b.Fma(v, b.Un(loopir.OpErf, v), b.Float(ct, 0.5))
+	}
+	if residual {
+		if function > 0 {
+			v = b.Narrow(t, v)
+		}
+		v = b.Add(v, x[0])
+	}
+	return finish(v)
+}
+
+// RandomGemm is a product of about m x n x k with random stride orders, batch,
+// bias and epilogue; aligned rounds everything up to multiples of four.
+func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
+	if aligned {
+		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
+	}
+	g := &launch.Gemm{Type: t, Batch: r.IntN(3), Bias: r.IntN(2) == 0, CStrided: r.IntN(4) == 0}
+	g.Epilogue = Epilogue(t, r.IntN(5), r.IntN(3) == 0)
+	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
+	c := &GemmCase{Gemm: g}
+	batch := make([]int64, g.Batch)
+	for i := range batch {
+		batch[i] = int64(1 + r.IntN(3))
+		c.Params = append(c.Params, uint64(batch[i]))
+	}
+	c.Params = append(c.Params, uint64(m), uint64(n), uint64(k))
+	offset := func() int64 {
+		if aligned {
+			return 4 * int64(r.IntN(2))
+		}
+		return int64(r.IntN(3))
+	}
+	// matrix appends strides of a rows x cols matrix with the rows or the columns contiguous.
+	matrix := func(rows, cols int64, transposed, broadcast bool, order func(row, col int64) []uint64) int64 {
+		rs, cs := cols, int64(1)
+		if transposed {
+			rs, cs = 1, rows
+		}
+		step := rows * cols
+		strides := make([]uint64, len(batch))
+		for i := len(batch) - 1; i >= 0; i-- {
+			if broadcast && r.IntN(2) == 0 {
+				continue
+			}
+			strides[i] = uint64(step)
+			step *= batch[i]
+		}
+		off := offset()
+		c.Params = append(c.Params, strides...)
+		c.Params = append(c.Params, order(rs, cs)...)
+		c.Params = append(c.Params, uint64(off))
+		return step + off
+	}
+	rowCol := func(row, col int64) []uint64 { return []uint64{uint64(row), uint64(col)} }
+	at, bt := r.IntN(2) == 0, r.IntN(2) == 0
+	g.AUnit, g.BUnit = 'k', 'n'
+	if at {
+		g.AUnit = 'm'
+	}
+	if bt {
+		g.BUnit = 'k'
+	}
+	gen.fill(t, matrix(m, k, at, true, rowCol))
+	gen.fill(t, matrix(k, n, bt, true, rowCol))
+	if g.Bias {
+		c.Params = append(c.Params, 1, 2)
+		gen.fill(t, n+2)
+	}
+	size := m * n
+	for _, b := range batch {
+		size *= b
+	}
+	if g.CStrided {
+		size = matrix(m, n, r.IntN(2) == 0, false, rowCol)
+	}
+	for range c.Gemm.Layout().BufOperands {
+		gen.fill(t, size)
+	}
+	gen.buffer(t, loopir.Write, size)
+	c.Bufs = gen.bufs
+	if t.IsFloat() && !at && r.IntN(4) == 0 {
+		g.AUnit = 0 // the text may not know
+	}
+	return c
+}
+
+// RandomGemmSums is like [RandomGemm] without batch dims, and leaves the sums of operand 'a' or 'b' too.
+func RandomGemmSums(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
+	c := RandomGemm(r, t, m, n, k, aligned)
+	for c.Gemm.Batch > 0 {
+		c = RandomGemm(r, t, m, n, k, aligned)
+	}
+	l, size := c.Gemm.Layout(), 0
+	c.Gemm.Sums, size = 'a', l.M
+	if r.IntN(2) == 0 {
+		c.Gemm.Sums, size = 'b', l.N
+	}
+	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0), bufs: c.Bufs}
+	gen.buffer(t, loopir.Write, int64(c.Params[size]))
+	c.Bufs = gen.bufs
+	return c
+}
+
+// dims draws sizes and strides; aligned ones allow vectors of four.
+type dims struct {
+	r       *rand.Rand
+	aligned bool
+}
+
+func (d dims) up(n int64) int64 {
+	if d.aligned {
+		return (n + 3) / 4 * 4
+	}
+	return n
+}
+
+func (d dims) sizes(n int) (s []int64) {
+	for range n {
+		s = append(s, 1+d.r.Int64N(3))
+	}
+	s[n-1] = d.up(s[n-1] + d.r.Int64N(20))
+	return s
+}
+
+// strides gives those over dims of the sizes, and how far they reach.
+func (d dims) strides(size []int64, first int64, dense bool) (v []int64, reach int64) {
+	v = make([]int64, len(size))
+	for i := len(size) - 1; i >= 0; i-- {
+		v[i] = first
+		reach += (size[i] - 1) * first
+		first *= size[i]
+		if !dense {
+			first += d.r.Int64N(5)
+		}
+		first = d.up(first)
+	}
+	return v, reach
+}
+
+// RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places;
+// aligned ones may be read by vectors of four. With cdims its result's columns are of several dims too.
+func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *GemmCase {
+	g := &launch.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, CDims: cdims, KDims: 1 + r.IntN(launch.MaxGemmDims), NDims: 1 + r.IntN(launch.MaxGemmDims)}
+	c, batch := &GemmCase{Gemm: g}, int64(1)
+	add := func(v ...int64) {
+		for _, x := range v {
+			c.Params = append(c.Params, uint64(x))
+		}
+	}
+	d := dims{r, aligned}
+	depth, columns := d.sizes(g.KDims), d.sizes(g.NDims)
+	k, n := ir.Numel(depth), ir.Numel(columns)
+	ak, areach := d.strides(depth, 1, r.IntN(2) == 0)
+	kUnit, nUnit := 1+r.Int64N(2), 1+r.Int64N(2)
+	if aligned { // along one of them
+		kUnit, nUnit = 1, 4
+		if r.IntN(2) == 0 {
+			kUnit, nUnit = nUnit, kUnit
+		}
+	}
+	bk, breach := d.strides(depth, kUnit, false)
+	bn, creach := d.strides(columns, nUnit, false)
+	switch {
+	case nUnit == 1 && (kUnit != 1 || r.IntN(2) == 0):
+		g.BUnit = 'n'
+	case kUnit == 1:
+		g.BUnit = 'k'
+	}
+	offset := int64(1)
+	if aligned {
+		offset = 0
+	}
+	if g.Batch > 0 {
+		batch = 1 + r.Int64N(9)
+		add(batch)
+	}
+	matrix := func(step, row, col int64) {
+		if g.Batch > 0 {
+			add(step)
+		}
+		add(row, col, offset)
+	}
+	asize, bsize := m*(areach+4)/4*4, (breach+creach+4)/4*4
+	add(m, n, k)
+	matrix(asize, (areach+4)/4*4, 0)
+	matrix(bsize, 0, 0)
+	inner := n
+	if cdims { // rows between the first dim of the columns and the others
+		inner = n / columns[0]
+	}
+	matrix(m*n, inner, 1)
+	cn := ir.DenseStrides(columns)
+	cn[0] = m * inner
+	lists := [][]int64{depth, ak, bk, columns, bn}
+	if cdims {
+		lists = append(lists, cn)
+	}
+	for _, list := range lists {
+		add(list...)
+	}
+	gen := &gen{r: r, b: loopir.NewBuilder("gemm", 0, 0)}
+	gen.fill(t, batch*asize+1)
+	gen.fill(t, batch*bsize+1)
+	gen.buffer(t, loopir.Write, batch*m*n+1)
+	c.Bufs = gen.bufs
+	return c
+}
+
+// fill adds an operand of small values, so that sums are well conditioned.
+func (g *gen) fill(t ir.DType, n int64) {
+	data := make([]byte, n*int64(t.Size()))
+	for i := range n {
+		v := ir.EncodeInt(t, int64(g.r.IntN(9)-4))
+		if t.IsFloat() {
+			v = ir.EncodeFloat(t, g.r.Float64()-0.5)
+		}
+		loopir.StoreBits(t, data, i, v)
+	}
+	g.bufs = append(g.bufs, data)
+}

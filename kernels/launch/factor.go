@@ -1,0 +1,61 @@
+package launch
+
+import "github.com/torchlette/torchlette/ir"
+
+// Factor factors each matrix of a batch. Operands and results are dense; elements are of Type (F32 or F64), pivots and
+// status numbers int32, permutations int64. The parameters are sizes: matrices, rows m, columns n, columns k of a right-hand side;
+// then the element offset of each input. Only the CPU runs it: loops over columns, each of which waits for the one
+// before, are no work for a GPU's lanes.
+type Factor struct {
+	Op     FactorOp
+	Type   ir.DType
+	Option int64 // FactorUpper and so on, by Op
+	// Check makes a matrix that cannot be factored a data error, with element matrix<<32 | status.
+	Check bool
+}
+
+// FactorOp says what a Factor computes.
+type FactorOp uint8
+
+// The factorisations. least is the smaller of m and n.
+const (
+	FactorCholesky    FactorOp = iota // a (the lower triangle is read) -> lower factor, status
+	FactorLU                          // a -> L and U in one [m,n], pivots from 1 [least], status: the first zero pivot, from 1
+	FactorPermutation                 // pivots [n] of a matrix of m rows -> the rows of a in the order of L U's rows [m]
+	FactorSolve                       // a, b [n,k] -> x, L and U, pivots, status
+	FactorTriangular                  // a, b [n,k] -> x; options FactorUpper, FactorUnit
+	FactorQR                          // a -> q [m,least], r [least,n]; option FactorFull: q [m,m], r [m,n]
+	FactorEigh                        // a, symmetric, of which one triangle is read -> values ascending [n], vectors in columns; option FactorUpper
+	FactorSVD                         // a -> u [m,least], s [least] descending, vt [least,n]; option FactorFull: u [m,m], vt [n,n]
+	FactorPinv                        // a, least singular value kept: absolute and relative to the largest, one each a matrix -> [n,m]; option FactorHermitian
+	FactorExp                         // a -> its exponential
+)
+
+// Options of a Factor.
+const (
+	FactorUpper     = 1 // the upper triangle is read
+	FactorUnit      = 2 // the diagonal counts as ones
+	FactorFull      = 1 // all of the orthogonal matrices
+	FactorHermitian = 1 // the lower triangle is read
+)
+
+// NotFinite is the status of a matrix with an infinity or a NaN, where the algorithm would not end.
+const NotFinite = 1<<32 - 1
+
+func (o FactorOp) String() string {
+	return [...]string{"cholesky", "lu", "lu_permutation", "solve", "triangular", "qr", "eigh", "svd", "pinv", "matrix_exp"}[o]
+}
+
+// Inputs is the number of operands.
+func (o FactorOp) Inputs() int {
+	switch o {
+	case FactorSolve, FactorTriangular:
+		return 2
+	case FactorPinv:
+		return 3
+	}
+	return 1
+}
+
+// ParamCount is the number of launch parameters.
+func (f *Factor) ParamCount() int { return 4 + f.Op.Inputs() }

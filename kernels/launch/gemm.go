@@ -1,0 +1,260 @@
+package launch
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/ir"
+
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
+// operands in any stride order. Sizes and strides are the launch's parameters, in
+// this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
+// B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
+// CStrided, batch strides, m, n stride and offset follow.
+// With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
+// B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
+// With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
+// Sums are those of A over k, a dense vector of M, or of B over k, one of N; without batch dims only.
+// Bufs of the step: A, B, [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are
+// units in the text stay parameters.
+type Gemm struct {
+	Type  ir.DType // of all operands; F16 accumulates in F32
+	Batch int      // batch dims, collapsed: 0 to 3
+	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
+	AUnit, BUnit byte
+	Bias         bool
+	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would run after
+	// the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written, the others are
+	// operands that lie as C does; every access is Linear without offset; one stage with one store. See Gemm.CheckEpilogue.
+	Epilogue     *loopir.Kernel
+	CStrided     bool
+	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
+	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
+	CDims        bool
+}
+
+// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
+const MaxGemmDims = 4
+
+// GemmLayout numbers the launch parameters of a Gemm. Every stride is present,
+// also those that AUnit and BUnit say are 1. Bias fields are -1 without a
+// bias, C's stride fields without CStrided.
+type GemmLayout struct {
+	Batch               []int
+	M, N, K             int
+	ABatch              []int
+	AM, AK, AOffset     int
+	BBatch              []int
+	BK, BN, BOffset     int
+	BiasN, BiasOffset   int
+	CBatch              []int
+	CM, CN, COffset     int
+	KSize, AKDim, BKDim []int // with KDims
+	NSize, BNDim        []int // with NDims
+	CNDim               []int // with CDims
+	Params              []loopir.Param
+	BufA, BufB, BufBias int   // BufBias is -1 without a bias
+	BufC, BufSums       int   // BufSums is -1 without sums
+	BufOperands         []int // of the epilogue: its buffers from 1 on
+	Bufs                []loopir.Buf
+}
+
+// Layout gives the parameter and buffer numbers of g.
+func (g *Gemm) Layout() GemmLayout {
+	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufSums: -1}
+	one := func(k loopir.ParamKind) int {
+		l.Params = append(l.Params, loopir.Param{Kind: k, Type: ir.I64})
+		return len(l.Params) - 1
+	}
+	several := func(n int, k loopir.ParamKind) []int {
+		var v []int
+		for range n {
+			v = append(v, one(k))
+		}
+		return v
+	}
+	many := func(k loopir.ParamKind) []int { return several(g.Batch, k) }
+	buf := func(a loopir.BufAccess) int {
+		l.Bufs = append(l.Bufs, loopir.Buf{Type: g.Type, Access: a})
+		return len(l.Bufs) - 1
+	}
+	l.Batch = many(loopir.Size)
+	l.M, l.N, l.K = one(loopir.Size), one(loopir.Size), one(loopir.Size)
+	l.ABatch = many(loopir.Stride)
+	l.AM, l.AK, l.AOffset = one(loopir.Stride), one(loopir.Stride), one(loopir.Offset)
+	l.BBatch = many(loopir.Stride)
+	l.BK, l.BN, l.BOffset = one(loopir.Stride), one(loopir.Stride), one(loopir.Offset)
+	l.BufA, l.BufB = buf(loopir.Read), buf(loopir.Read)
+	if g.Bias {
+		l.BiasN, l.BiasOffset = one(loopir.Stride), one(loopir.Offset)
+		l.BufBias = buf(loopir.Read)
+	}
+	if g.Epilogue != nil {
+		for _, b := range g.Epilogue.Bufs[1:] {
+			l.BufOperands = append(l.BufOperands, buf(loopir.Read))
+			l.Bufs[len(l.Bufs)-1].Type = b.Type
+		}
+	}
+	if g.CStrided {
+		l.CBatch = many(loopir.Stride)
+		l.CM, l.CN, l.COffset = one(loopir.Stride), one(loopir.Stride), one(loopir.Offset)
+	}
+	l.BufC = buf(loopir.Write)
+	if g.Sums != 0 {
+		l.BufSums = buf(loopir.Write)
+	}
+	l.KSize, l.AKDim, l.BKDim = several(g.KDims, loopir.Size), several(g.KDims, loopir.Stride), several(g.KDims, loopir.Stride)
+	l.NSize, l.BNDim = several(g.NDims, loopir.Size), several(g.NDims, loopir.Stride)
+	if g.CDims {
+		l.CNDim = several(g.NDims, loopir.Stride)
+	}
+	return l
+}
+
+// along gives the element where number i of an index over size lies; without dims it is i strides of one.
+func along(params []uint64, size, strides []int, one int, i int64) int64 {
+	if len(size) == 0 {
+		return i * int64(params[one])
+	}
+	at := int64(0)
+	for d := len(size) - 1; d >= 0; d-- {
+		n := int64(params[size[d]])
+		at += i % n * int64(params[strides[d]])
+		i /= n
+	}
+	return at
+}
+
+// The constants of the tanh form of GELU (Hendrycks and Gimpel, 2016): sqrt(2/pi), and the cubic's factor.
+const (
+	GeluTanhScale = 0.7978845608028654
+	GeluTanhCubic = 0.044715
+)
+
+// InterpretGemm computes g over canonical host bytes; floats accumulate in
+// float64 and round once at the store.
+func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
+	l := g.Layout()
+	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
+		return fmt.Errorf("gemm: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+	}
+	if err := g.CheckEpilogue(); err != nil {
+		return err
+	}
+	if err := sumOperand(g, &l, params, bufs); err != nil {
+		return fmt.Errorf("gemm: sums: %w", err)
+	}
+	sizes := make([]uint64, len(l.Batch))
+	for i, p := range l.Batch {
+		sizes[i] = params[p]
+	}
+	mm, nn := int64(params[l.M]), int64(params[l.N])
+	dot := func(strides []int, index []int64, rest ...int64) int64 {
+		at := int64(0)
+		for i, s := range strides {
+			at += index[i] * int64(params[s])
+		}
+		for i := 0; i < len(rest); i += 2 {
+			at += rest[i] * rest[i+1]
+		}
+		return at
+	}
+	p := func(n int) int64 { return int64(params[n]) }
+	index := make([]int64, len(sizes))
+	for b := range loopir.Count(sizes) {
+		loopir.Unravel(index, sizes, b)
+		a0 := p(l.AOffset) + dot(l.ABatch, index)
+		b0 := p(l.BOffset) + dot(l.BBatch, index)
+		for m := range mm {
+			for n := range nn {
+				c := (b*mm+m)*nn + n
+				if g.CStrided {
+					c = p(l.COffset) + dot(l.CBatch, index, m, p(l.CM))
+					if g.CDims {
+						c += along(params, l.NSize, l.CNDim, l.CN, n)
+					} else {
+						c += n * p(l.CN)
+					}
+				}
+				bias := int64(-1)
+				if g.Bias {
+					bias = p(l.BiasOffset) + n*p(l.BiasN)
+				}
+				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias, c); err != nil {
+					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// gemmElement computes one element of C from the elements where its row of A
+// and column of B begin.
+func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, bias, c int64) error {
+	t := g.Type
+	ct := t.ComputeType()
+	var sum float64
+	var isum int64
+	one := ir.EncodeInt(ct, 1)
+	load := func(buf int, at int64) (uint64, error) {
+		if err := loopir.Inside(t, bufs[buf], at); err != nil {
+			return 0, fmt.Errorf("buffer %d: %w", buf, err)
+		}
+		return loopir.LoadBits(t, bufs[buf], at), nil
+	}
+	add := func(x, y uint64) {
+		if t.IsFloat() {
+			sum += ir.DecodeFloat(ct, x) * ir.DecodeFloat(ct, y)
+		} else {
+			isum += int64(loopir.CastBits(ct, ir.I64, x)) * int64(loopir.CastBits(ct, ir.I64, y))
+		}
+	}
+	for k := range int64(params[l.K]) {
+		x, err := load(l.BufA, a+along(params, l.KSize, l.AKDim, l.AK, k))
+		if err != nil {
+			return err
+		}
+		y, err := load(l.BufB, b+along(params, l.KSize, l.BKDim, l.BK, k))
+		if err != nil {
+			return err
+		}
+		add(x, y)
+	}
+	if bias >= 0 {
+		x, err := load(l.BufBias, bias)
+		if err != nil {
+			return err
+		}
+		add(x, one)
+	}
+	if err := loopir.Inside(t, bufs[l.BufC], c); err != nil {
+		return fmt.Errorf("buffer C: %w", err)
+	}
+	if t.IsFloat() {
+		loopir.StoreBits(t, bufs[l.BufC], c, ir.EncodeFloat(ct, sum))
+	} else {
+		loopir.StoreBits(t, bufs[l.BufC], c, ir.EncodeInt(ct, isum))
+	}
+	return finishElement(g, l, bufs, c)
+}
+
+// finishElement applies the epilogue to element c of C.
+func finishElement(g *Gemm, l *GemmLayout, bufs [][]byte, c int64) error {
+	if g.Epilogue == nil {
+		return nil
+	}
+	var own [][]byte
+	for i, b := range append([]int{l.BufC}, l.BufOperands...) {
+		t := g.Epilogue.Bufs[i].Type
+		if err := loopir.Inside(t, bufs[b], c); err != nil {
+			return fmt.Errorf("buffer %d: %w", b, err)
+		}
+		own = append(own, bufs[b][c*int64(t.Size()):])
+	}
+	_, err := loopir.Interpret(g.Epilogue, []uint64{1}, own)
+	return err
+}

@@ -1,0 +1,49 @@
+package launch
+
+import (
+	"github.com/torchlette/torchlette/kernels/loopir"
+)
+
+import "fmt"
+
+// Label implements LaunchOp.
+func (g *Gemm) Label() string { return "gemm_" + g.Type.String() }
+
+// Buffers implements LaunchOp.
+func (g *Gemm) Buffers() []loopir.Buf { return g.Layout().Bufs }
+
+// Parameters implements LaunchOp.
+func (g *Gemm) Parameters() []loopir.Param { return g.Layout().Params }
+
+// Key implements LaunchOp.
+func (g *Gemm) Key() string {
+	key := fmt.Sprintf("gemm%+v", *g.Plain())
+	if g.Epilogue != nil {
+		key += loopir.Key(g.Epilogue)
+	}
+	return key
+}
+
+// Cost implements LaunchOp: a multiplication and an addition a term, and operands and results once.
+func (g *Gemm) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
+	l := g.Layout()
+	batch := int64(1)
+	for _, p := range l.Batch {
+		batch *= int64(params[p])
+	}
+	m, n, k := int64(params[l.M]), int64(params[l.N]), int64(params[l.K])
+	c := loopir.Cost{Flops: 2 * batch * m * n * k, Bytes: batch * (m*k + k*n + m*n)}
+	switch g.Sums {
+	case 'a':
+		c.Flops, c.Bytes = c.Flops+m*k, c.Bytes+m
+	case 'b':
+		c.Flops, c.Bytes = c.Flops+n*k, c.Bytes+n
+	}
+	c.Bytes *= int64(width[g.Type])
+	return c
+}
+
+// Interpret implements LaunchOp; see [InterpretGemm].
+func (g *Gemm) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
+	return loopir.Fault{}, InterpretGemm(g, params, bufs)
+}

@@ -1,0 +1,369 @@
+package loopir
+
+import (
+	"fmt"
+
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Builder makes a Kernel. It infers types, folds constants, shares equal
+// expressions, and panics with a "BUG: " text on misuse: kernels come from
+// lowerings, not from users.
+//
+//	b := kir.NewBuilder("map_add_float32", 2, 0)
+//	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), b.Offset(), b.Stride(), kir.Unit))
+//	y := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
+//	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+//	b.Map()
+//	b.Store(out, b.Add(x, y))
+//	k := b.Kernel()
+type Builder struct {
+	k    *Kernel
+	seen map[Expr]int
+	accs []Acc // of all stages, by number
+}
+
+// NewBuilder starts a kernel with the given numbers of outer and inner dims;
+// parameters 0 to outer+inner-1 are their sizes.
+func NewBuilder(name string, outer, inner int) *Builder {
+	b := &Builder{k: &Kernel{Name: name, Outer: outer, Inner: inner}, seen: make(map[Expr]int, 32)}
+	for range outer + inner {
+		b.param(Size, ir.I64)
+	}
+	return b
+}
+
+// Kernel finishes: it simplifies and verifies.
+func (b *Builder) Kernel() *Kernel {
+	k := Simplify(b.k)
+	if err := Verify(k); err != nil {
+		panic(fmt.Sprintf("BUG: kernel %s: %v", k.Name, err))
+	}
+	return k
+}
+
+func (b *Builder) param(kind ParamKind, t ir.DType) int {
+	b.k.Params = append(b.k.Params, Param{Kind: kind, Type: t})
+	return len(b.k.Params) - 1
+}
+
+// Stride adds a stride parameter.
+func (b *Builder) Stride() int { return b.param(Stride, ir.I64) }
+
+// Offset adds an offset parameter.
+func (b *Builder) Offset() int { return b.param(Offset, ir.I64) }
+
+// Size adds a size parameter beyond those of the index space, such as the
+// length of a gathered dim.
+func (b *Builder) Size() int { return b.param(Size, ir.I64) }
+
+// Scalar adds a scalar parameter whose slot holds bits of t's compute type.
+func (b *Builder) Scalar(t ir.DType) int { return b.param(Scalar, t.ComputeType()) }
+
+// Buf adds a buffer.
+func (b *Builder) Buf(t ir.DType, a BufAccess) int {
+	b.k.Bufs = append(b.k.Bufs, Buf{Type: t, Access: a})
+	return len(b.k.Bufs) - 1
+}
+
+// Linear adds a dense access; offset is a parameter number or -1.
+func (b *Builder) Linear(buf, offset int) int {
+	b.k.Access = append(b.k.Access, Access{Buf: buf, Offset: offset, Linear: true})
+	return len(b.k.Access) - 1
+}
+
+// Access adds an affine access with one stride a dim, outer first: a parameter
+// number, Broadcast or Unit. Missing trailing strides are Broadcast.
+func (b *Builder) Access(buf, offset int, strides ...int) int {
+	s := make([]int, 0, b.k.Outer+b.k.Inner)
+	s = append(s, strides...)
+	for len(s) < b.k.Outer+b.k.Inner {
+		s = append(s, Broadcast)
+	}
+	b.k.Access = append(b.k.Access, Access{Buf: buf, Offset: offset, Stride: s})
+	return len(b.k.Access) - 1
+}
+
+// Type is the result type of expression e.
+func (b *Builder) Type(e int) ir.DType { return b.k.Exprs[e].Type }
+
+func (b *Builder) emit(e Expr) int {
+	e, same := simplifyExpr(b.k.Exprs, e)
+	if same >= 0 {
+		return same
+	}
+	if n, ok := b.seen[e]; ok {
+		return n
+	}
+	b.k.Exprs = append(b.k.Exprs, e)
+	n := len(b.k.Exprs) - 1
+	b.seen[e] = n
+	return n
+}
+
+// Bits is a constant of t's compute type from slot bits.
+func (b *Builder) Bits(t ir.DType, bits uint64) int {
+	return b.emit(Expr{Op: OpConst, Type: t.ComputeType(), A: -1, B: -1, C: -1, Imm: bits})
+}
+
+// Float is the constant v in t's compute type.
+func (b *Builder) Float(t ir.DType, v float64) int { return b.Bits(t, ir.EncodeFloat(t, v)) }
+
+// Int is the constant v in t's compute type.
+func (b *Builder) Int(t ir.DType, v int64) int { return b.Bits(t, ir.EncodeInt(t, v)) }
+
+// I64 is an index constant.
+func (b *Builder) I64(v int64) int { return b.Bits(ir.I64, uint64(v)) }
+
+// Bool is a bool constant.
+func (b *Builder) Bool(v bool) int {
+	if v {
+		return b.Bits(ir.Bool, 1)
+	}
+	return b.Bits(ir.Bool, 0)
+}
+
+// Param reads parameter p; sizes, strides and offsets are I64.
+func (b *Builder) Param(p int) int {
+	return b.emit(Expr{Op: OpParam, Type: b.k.Params[p].Type.ComputeType(), A: -1, B: -1, C: -1, Imm: uint64(p)})
+}
+
+// Index is the position along dim d, outer dims first.
+func (b *Builder) Index(d int) int {
+	return b.emit(Expr{Op: OpIndex, Type: ir.I64, A: -1, B: -1, C: -1, Imm: uint64(d)})
+}
+
+// LinearIndex is the row-major number of the index of the stage that uses it.
+func (b *Builder) LinearIndex() int {
+	return b.emit(Expr{Op: OpLinear, Type: ir.I64, A: -1, B: -1, C: -1})
+}
+
+// Load reads through an access.
+func (b *Builder) Load(access int) int {
+	t := b.k.Bufs[b.k.Access[access].Buf].Type.ComputeType()
+	return b.emit(Expr{Op: OpLoad, Type: t, A: -1, B: -1, C: -1, Imm: uint64(access)})
+}
+
+// LoadAt reads element number index (I64, in bounds) of buf.
+func (b *Builder) LoadAt(buf, index int) int {
+	return b.emit(Expr{Op: OpLoadAt, Type: b.k.Bufs[buf].Type.ComputeType(), A: index, B: -1, C: -1, Imm: uint64(buf)})
+}
+
+// Acc is accumulator n's final value.
+func (b *Builder) Acc(n int) int { return b.accExpr(OpAcc, n) }
+
+// AccIdx is accumulator n's final index.
+func (b *Builder) AccIdx(n int) int { return b.accExpr(OpAccIdx, n) }
+
+// AccRun is accumulator n's running value, in the stores of its Prefix stage.
+func (b *Builder) AccRun(n int) int { return b.accExpr(OpAccRun, n) }
+
+func (b *Builder) accExpr(op Op, n int) int {
+	e := b.accs[n].Val
+	if op == OpAccIdx {
+		e = b.accs[n].Idx
+	}
+	return b.emit(Expr{Op: op, Type: b.Type(e), A: -1, B: -1, C: -1, Imm: uint64(n)})
+}
+
+// Cast converts by value to t's compute type.
+func (b *Builder) Cast(t ir.DType, x int) int {
+	return b.emit(Expr{Op: OpCast, Type: t.ComputeType(), A: x, B: -1, C: -1})
+}
+
+// Narrow rounds x as a store in t and a load would; types that are computed as they are stored leave it.
+func (b *Builder) Narrow(t ir.DType, x int) int {
+	if t != ir.F16 && t != ir.BF16 {
+		return x
+	}
+	return b.emit(Expr{Op: OpNarrow, Type: ir.F32, A: x, B: -1, C: -1, Imm: uint64(t)})
+}
+
+// Bitcast reinterprets x as a type of the same width.
+func (b *Builder) Bitcast(t ir.DType, x int) int {
+	return b.emit(Expr{Op: OpBitcast, Type: t, A: x, B: -1, C: -1})
+}
+
+// Un applies a unary operation.
+func (b *Builder) Un(op Op, x int) int {
+	t := b.Type(x)
+	if op == OpIsNaN {
+		t = ir.Bool
+	}
+	return b.emit(Expr{Op: op, Type: t, A: x, B: -1, C: -1})
+}
+
+// Bin applies a binary operation; comparisons give Bool.
+func (b *Builder) Bin(op Op, x, y int) int {
+	t := b.Type(x)
+	if op.IsCompare() {
+		t = ir.Bool
+	}
+	return b.emit(Expr{Op: op, Type: t, A: x, B: y, C: -1})
+}
+
+// Arithmetic.
+
+// Add is x+y.
+func (b *Builder) Add(x, y int) int { return b.Bin(OpAdd, x, y) }
+
+// Sub is x-y.
+func (b *Builder) Sub(x, y int) int { return b.Bin(OpSub, x, y) }
+
+// Mul is x*y.
+func (b *Builder) Mul(x, y int) int { return b.Bin(OpMul, x, y) }
+
+// Div is x/y: IEEE, or truncated for integers.
+func (b *Builder) Div(x, y int) int { return b.Bin(OpDiv, x, y) }
+
+// Rem is the truncated remainder.
+func (b *Builder) Rem(x, y int) int { return b.Bin(OpRem, x, y) }
+
+// Min propagates NaN.
+func (b *Builder) Min(x, y int) int { return b.Bin(OpMin, x, y) }
+
+// Max propagates NaN.
+func (b *Builder) Max(x, y int) int { return b.Bin(OpMax, x, y) }
+
+// Pow is x to the power y.
+func (b *Builder) Pow(x, y int) int { return b.Bin(OpPow, x, y) }
+
+// Neg is -x.
+func (b *Builder) Neg(x int) int { return b.Un(OpNeg, x) }
+
+// Abs is |x|.
+func (b *Builder) Abs(x int) int { return b.Un(OpAbs, x) }
+
+// Fma is x*y+z, rounded once.
+func (b *Builder) Fma(x, y, z int) int {
+	return b.emit(Expr{Op: OpFma, Type: b.Type(x), A: x, B: y, C: z})
+}
+
+// Comparisons and logic.
+
+// Eq is x == y.
+func (b *Builder) Eq(x, y int) int { return b.Bin(OpEq, x, y) }
+
+// Ne is x != y.
+func (b *Builder) Ne(x, y int) int { return b.Bin(OpNe, x, y) }
+
+// Lt is x < y.
+func (b *Builder) Lt(x, y int) int { return b.Bin(OpLt, x, y) }
+
+// Le is x <= y.
+func (b *Builder) Le(x, y int) int { return b.Bin(OpLe, x, y) }
+
+// Gt is x > y.
+func (b *Builder) Gt(x, y int) int { return b.Bin(OpLt, y, x) }
+
+// Ge is x >= y.
+func (b *Builder) Ge(x, y int) int { return b.Bin(OpLe, y, x) }
+
+// And is the bool or bitwise and.
+func (b *Builder) And(x, y int) int { return b.Bin(OpAnd, x, y) }
+
+// Or is the bool or bitwise or.
+func (b *Builder) Or(x, y int) int { return b.Bin(OpOr, x, y) }
+
+// Xor is the bool or bitwise exclusive or.
+func (b *Builder) Xor(x, y int) int { return b.Bin(OpXor, x, y) }
+
+// Not is the bool or bitwise complement.
+func (b *Builder) Not(x int) int { return b.Un(OpNot, x) }
+
+// Select is x where c, else y.
+func (b *Builder) Select(c, x, y int) int {
+	return b.emit(Expr{Op: OpSelect, Type: b.Type(x), A: c, B: x, C: y})
+}
+
+// Philox is output word (0 to 3) of the Philox4x32-10 block with counter
+// (ctr, Philox offset) under key seed, all I64; U32.
+func (b *Builder) Philox(ctr, drawOffset, seed, word int) int {
+	return b.emit(Expr{Op: OpPhilox, Type: ir.U32, A: ctr, B: drawOffset, C: seed, Imm: uint64(word)})
+}
+
+// Stages. Accumulators, stores and checks go to the stage begun last.
+
+// Map begins a stage that runs once an outer index.
+func (b *Builder) Map() { b.k.Stages = append(b.k.Stages, Stage{}) }
+
+// Each begins a stage over the inner space.
+func (b *Builder) Each() { b.k.Stages = append(b.k.Stages, Stage{OverInner: true}) }
+
+// Scan begins a Prefix stage over the inner space.
+func (b *Builder) Scan() { b.k.Stages = append(b.k.Stages, Stage{OverInner: true, Prefix: true}) }
+
+func (b *Builder) stage() *Stage {
+	if len(b.k.Stages) == 0 {
+		panic("BUG: kir.Builder: no stage begun")
+	}
+	return &b.k.Stages[len(b.k.Stages)-1]
+}
+
+// Reduce adds an accumulator over val and gives its number.
+func (b *Builder) Reduce(op ReduceOp, val int) int { return b.ReduceIdx(op, val, -1) }
+
+// ReduceIdx adds an ArgMax or ArgMin accumulator that carries idx.
+func (b *Builder) ReduceIdx(op ReduceOp, val, idx int) int {
+	a := Acc{Op: op, Val: val, Idx: idx}
+	s := b.stage()
+	s.Accs = append(s.Accs, a)
+	b.accs = append(b.accs, a)
+	return len(b.accs) - 1
+}
+
+// Store writes val through an access.
+func (b *Builder) Store(access, val int) { b.StoreIf(-1, access, val) }
+
+// StoreIf writes val through an access where guard holds (-1: always).
+func (b *Builder) StoreIf(guard, access, val int) {
+	s := b.stage()
+	s.Stores = append(s.Stores, Store{Access: access, Buf: -1, Index: -1, Val: val, Guard: guard})
+}
+
+// StoreAdd adds val to the element of an access.
+func (b *Builder) StoreAdd(access, val int) {
+	s := b.stage()
+	s.Stores = append(s.Stores, Store{Access: access, Buf: -1, Index: -1, Val: val, Mode: Add, Guard: -1})
+}
+
+// StoreAt writes val to element index of buf where guard holds (-1: always).
+func (b *Builder) StoreAt(guard, buf, index, val int, mode StoreMode) {
+	s := b.stage()
+	s.Stores = append(s.Stores, Store{Access: -1, Buf: buf, Index: index, Val: val, Mode: mode, Guard: guard})
+}
+
+// Check reports elem where cond is false.
+func (b *Builder) Check(cond, elem int) {
+	b.k.Checks = true
+	s := b.stage()
+	s.Checks = append(s.Checks, Check{Cond: cond, Elem: elem})
+}
+
+// InBounds checks 0 <= i < size and gives i clamped into that range, safe to
+// address with (size 0 excepted: the caller's index space is empty then).
+func (b *Builder) InBounds(i, size int) int {
+	zero := b.I64(0)
+	b.Check(b.And(b.Le(zero, i), b.Lt(i, size)), i)
+	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
+}
+
+// Inline appends the expressions of a map of one store to b, with these values of its buffers, and gives the value that it stores.
+func (k *Kernel) Inline(b *Builder, bufs []int) int {
+	num := make([]int, len(k.Exprs))
+	ref := func(n int) int {
+		if n < 0 {
+			return n
+		}
+		return num[n]
+	}
+	for i, e := range k.Exprs {
+		if e.Op == OpLoad {
+			num[i] = bufs[k.Access[e.Imm].Buf]
+			continue
+		}
+		e.A, e.B, e.C = ref(e.A), ref(e.B), ref(e.C)
+		num[i] = b.emit(e)
+	}
+	return num[k.Stages[0].Stores[0].Val]
+}
