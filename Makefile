@@ -56,7 +56,7 @@ test-go:
 	$(GO) test ./...
 	$(GO) test -tags cogentcore ./gpu/wgpu
 	@# What needs no C compiler must build for the other systems of the wheels.
-	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build ./engine/... ./engine/lower || exit 1; done
+	for os in darwin windows; do GOOS=$$os CGO_ENABLED=0 $(GO) build ./ir/... ./engine/... || exit 1; done
 
 # The CPU's kernels compiled for arm64 (NEON) and run under emulation, where this user may install what that takes; the two
 # slowest tests, whose kernels others cover, are left out. No part of test: on an arm64 host test-go does this.
@@ -88,15 +88,15 @@ test-python:
 
 generate:
 	$(GO) run ./cmd/opgen
-	cd capi && $(GO) run ./gen
+	cd capi && $(GO) run ../cmd/abigen
 
 lint:
-	@unformatted=$$($$(dirname $$(command -v $(GO)))/gofmt -l capi ci engine gpu kernels); \
+	@unformatted=$$($$(dirname $$(command -v $(GO)))/gofmt -l capi ci cmd engine gpu ir kernels); \
 	    if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo "staticcheck is not installed: skipped"; fi
 	$(GO) run ./cmd/opgen -check
-	cd capi && $(GO) run ./gen -check
+	cd capi && $(GO) run ../cmd/abigen -check
 	$(PY) -m ruff check .
 
 bench: build $(VENV)/test-tools

@@ -32,7 +32,8 @@ def find_go() -> str | None:
 def link_flags(import_library: Path) -> list[str]:
     """Return the linker flags that give the library its name and, where the linker can, drop what it does not show.
 
-    On Windows the linker also writes the import library, by an absolute path: Go's linker runs in a directory of its own.
+    On Windows the linker also writes the import library, by an absolute path: Go's linker runs in a directory of its
+        own.
     """
     if sys.platform == "darwin":
         return [f"-Wl,-install_name,@rpath/{LIBRARY}"]
@@ -59,13 +60,25 @@ class BuildWithEngine(build_ext):
         """Run the Go tool."""
         go = find_go()
         if go is None:
-            raise SystemExit("torchlette: building from source needs Go 1.25 or later (https://go.dev/dl); it was found neither in $GO nor on PATH")
+            raise SystemExit(
+                "torchlette: building from source needs Go 1.25 or later (https://go.dev/dl); it was found neither in "
+                "$GO nor on PATH"
+            )
         directory.mkdir(parents=True, exist_ok=True)
         target = directory / LIBRARY
         import_library = Path(self.build_temp).resolve() / "torchlette.lib"
         import_library.parent.mkdir(parents=True, exist_ok=True)
         flags = " ".join(link_flags(import_library))
-        command = [go, "build", "-buildmode=c-shared", "-trimpath", f"-ldflags=-s -w -extldflags '{flags}'", "-o", str(target), "./capi"]
+        command = [
+            go,
+            "build",
+            "-buildmode=c-shared",
+            "-trimpath",
+            f"-ldflags=-s -w -extldflags '{flags}'",
+            "-o",
+            str(target),
+            "./capi",
+        ]
         environment = {**os.environ, "CGO_ENABLED": "1"}
         print(" ".join(command), flush=True)
         subprocess.run(command, cwd=ROOT, env=environment, check=True)
@@ -80,7 +93,10 @@ class BuildWithEngine(build_ext):
 
 def extension() -> Extension:
     """Return the extension module, for the stable ABI of Python 3.11."""
-    compile_flags, link_flags = ["-std=c11", "-O2", "-flto=auto", "-Wall", "-Wextra", "-fvisibility=hidden", "-g0"], ["-O2", "-flto=auto"]
+    compile_flags, link_flags = (
+        ["-std=c11", "-O2", "-flto=auto", "-Wall", "-Wextra", "-fvisibility=hidden", "-g0"],
+        ["-O2", "-flto=auto"],
+    )
     if sys.platform == "win32":
         compile_flags, link_flags = ["/std:c11", "/O2"], []
     elif sys.platform == "darwin":

@@ -22,7 +22,9 @@ GPU_SHAPES = [(1, 12, 512, 64), (4, 12, 1024, 64), (1, 16, 4096, 128)]
 SAMPLE_WORK = {"cpu": 1e9, "gpu": 2e12}
 
 
-def chain(library: Any, device: str, shape: tuple[int, ...], calls: int, backward: bool, force: Callable[[Any], Any]) -> Callable[[], None]:
+def chain(
+    library: Any, device: str, shape: tuple[int, ...], calls: int, backward: bool, force: Callable[[Any], Any]
+) -> Callable[[], None]:
     """Return a function that makes ``calls`` calls and waits for the last."""
     torch, attend = library, library.nn.functional.scaled_dot_product_attention
     torch.manual_seed(0)

@@ -38,7 +38,9 @@ def convolution(name: str, device: str, shape: tuple[int, int, int, int, int], *
 
 
 def cnn_steps(name: str, device: str) -> Callable[[], float]:
-    """Return a function that makes training steps of a net with two convolutions, batch norm and pooling on 64 pictures of 28x28."""
+    """Return a function that makes training steps of a net with two convolutions, batch norm and pooling on 64 pictures
+    of 28x28.
+    """
     from steps import library
 
     lib = library(name)
@@ -73,7 +75,9 @@ def rows(device: str = "cpu") -> Iterator[Any]:
         n, c, h, o, k = shape
         for grad in (False, True):
             label = f"conv2d {o}x{c}x{k}x{k} on {n}x{c}x{h}x{h}" + (" fwd+bwd" if grad else "")
-            a, b = race(convolution("torchlette", ours, shape, grad=grad), convolution("torch", theirs, shape, grad=grad))
+            a, b = race(
+                convolution("torchlette", ours, shape, grad=grad), convolution("torch", theirs, shape, grad=grad)
+            )
             yield Row(label, a / CALLS, b / CALLS)
     a, b = race(cnn_steps("torchlette", ours), cnn_steps("torch", theirs))
     yield Row("step of a small CNN, 64 of 28x28", a / STEPS, b / STEPS)

@@ -3,8 +3,8 @@
 ``python benchmarks/cpu_kernels.py [--threads N] [--busy] [--compile] [--record SUITE] [NAME ...]`` runs the rows whose
 name contains one of the given texts. All sides of a row run in turns in this process, each
 when the threads of the one before sleep; a figure is the median
-of the rounds, or the minimum on a machine that others use. ``--busy`` keeps the last core busy with a spinning process. A rival that is not installed is
-left out and named in the first line.
+of the rounds, or the minimum on a machine that others use. ``--busy`` keeps the last core busy with a spinning process.
+A rival that is not installed is left out and named in the first line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any
 RIVALS = ("numpy", "jax", "onnxruntime", "compile")
 #: A timed sample repeats its call until it lasts this long.
 SAMPLE_SECONDS = 2e-3
-#: Seconds before a side's turn: OpenBLAS's threads spin for 2^26 cycles after a call, OpenMP's for some milliseconds, on cores the next side needs.
+# : Seconds before a side's turn: OpenBLAS's threads spin for 2^26 cycles after a call, OpenMP's for some milliseconds,
+# on cores the next side needs.
 REST_SECONDS = 0.04
 BUSY_LIMIT = 0.5
 
@@ -128,7 +129,9 @@ class Maker:
             # Operands of a jitted call are dense: the transpose is inside.
             dense = [v.swapaxes(-1, -2) if f else v for v, f in ((a, flip_a), (b, flip_b))]
             turn = self.jax.numpy.swapaxes
-            sides |= self.jitted(lambda x, y: (turn(x, -1, -2) if flip_a else x) @ (turn(y, -1, -2) if flip_b else y), *dense)
+            sides |= self.jitted(
+                lambda x, y: (turn(x, -1, -2) if flip_a else x) @ (turn(y, -1, -2) if flip_b else y), *dense
+            )
         if not batch and _installed("onnxruntime") and _installed("onnx"):
             sides["onnxruntime"] = _onnx_gemm(a, b, flip_a, flip_b)
         return sides
@@ -143,8 +146,15 @@ def _onnx_gemm(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Call:
     x = np.ascontiguousarray(a.T if flip_a else a)
     node = helper.make_node("Gemm", ["x", "w"], ["y"], transA=int(flip_a), transB=int(flip_b))
     weight = numpy_helper.from_array(np.ascontiguousarray(b.T if flip_b else b), "w")
-    shape = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", x.shape), ("y", (a.shape[0], b.shape[1])))]
-    model = helper.make_model(helper.make_graph([node], "gemm", shape[:1], shape[1:], [weight]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    shape = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", x.shape), ("y", (a.shape[0], b.shape[1])))
+    ]
+    model = helper.make_model(
+        helper.make_graph([node], "gemm", shape[:1], shape[1:], [weight]),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
+    )
     options = ort.SessionOptions()
     options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
@@ -154,7 +164,13 @@ def _onnx_gemm(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Call:
 def products(m: Maker) -> Iterator[Case]:
     """GEMM and GEMV, plain and with a transposed operand."""
     shapes = [((), n, n, n, 1.0 if n == 64 else 1.05) for n in (64, 256, 512, 1024, 2048)]
-    shapes += [((), 512, 768, 3072, 1.05), ((), 31, 768, 768, 1.1), ((), 31, 768, 50257, 1.1), ((), 1, 768, 3072, 1.1), ((12,), 512, 64, 512, 1.0)]
+    shapes += [
+        ((), 512, 768, 3072, 1.05),
+        ((), 31, 768, 768, 1.1),
+        ((), 31, 768, 50257, 1.1),
+        ((), 1, 768, 3072, 1.1),
+        ((12,), 512, 64, 512, 1.0),
+    ]
     for batch, rows, inner, cols, limit in shapes:
         name = "gemm_" + "x".join(str(v) for v in (*batch, rows, inner, cols))
         count = batch[0] if batch else 1
@@ -179,7 +195,11 @@ def elementwise(m: Maker) -> Iterator[Case]:
 
         def gelu(n: int = n) -> Sides:
             x = m.array(n)
-            return m.both(_gelu8, x) | {"numpy": lambda: _gelu8_numpy(m.np, x)} | m.jitted(lambda v: _gelu8_numpy(m.jax.numpy, v), x)
+            return (
+                m.both(_gelu8, x)
+                | {"numpy": lambda: _gelu8_numpy(m.np, x)}
+                | m.jitted(lambda v: _gelu8_numpy(m.jax.numpy, v), x)
+            )
 
         yield Case(f"gelu8_{n}", gelu, limit, "torch", bytes=8.0 * n)
 
@@ -191,14 +211,24 @@ def elementwise(m: Maker) -> Iterator[Case]:
 
 
 def _gelu8_numpy(np: Any, x: Any) -> Any:
-    return np.tanh((x * x * x * np.float32(0.044715) + x) * np.float32(0.7978845608)) * (x * np.float32(0.5)) + x * np.float32(0.5)
+    return np.tanh((x * x * x * np.float32(0.044715) + x) * np.float32(0.7978845608)) * (
+        x * np.float32(0.5)
+    ) + x * np.float32(0.5)
 
 
 def reductions(m: Maker) -> Iterator[Case]:
     """Reductions, a scan and a transposed copy of 4096 x 4096."""
     size, square = 4.0 * (1 << 24), (4096, 4096)
 
-    def case(name: str, f: Callable[..., Any], jnp_f: Any, np_f: Any, limit: float = 1.1, against: str = "best", moved: float = size) -> Case:
+    def case(
+        name: str,
+        f: Callable[..., Any],
+        jnp_f: Any,
+        np_f: Any,
+        limit: float = 1.1,
+        against: str = "best",
+        moved: float = size,
+    ) -> Case:
         def make() -> Sides:
             x = m.array(*square)
             sides = m.both(lambda lib, v: f(v), x) | {"numpy": lambda: np_f(x)}
@@ -213,8 +243,24 @@ def reductions(m: Maker) -> Iterator[Case]:
     yield case("max_last", lambda x: x.amax(-1), lambda j, x: x.max(-1), lambda x: x.max(-1))
     yield case("argmax_last", lambda x: x.argmax(-1), lambda j, x: x.argmax(-1), lambda x: x.argmax(-1))
     yield case("var_last", lambda x: x.var(-1), lambda j, x: x.var(-1, ddof=1), lambda x: x.var(-1, ddof=1), 1.2)
-    yield case("cumsum_last", lambda x: x.cumsum(-1), lambda j, x: j.cumsum(x, -1), lambda x: np.cumsum(x, -1), 0.3, "torch", 2 * size)
-    yield case("transpose_copy", lambda x: x.t().contiguous(), lambda j, x: x.T.copy(), lambda x: np.ascontiguousarray(x.T), 0.3, "torch", 2 * size)
+    yield case(
+        "cumsum_last",
+        lambda x: x.cumsum(-1),
+        lambda j, x: j.cumsum(x, -1),
+        lambda x: np.cumsum(x, -1),
+        0.3,
+        "torch",
+        2 * size,
+    )
+    yield case(
+        "transpose_copy",
+        lambda x: x.t().contiguous(),
+        lambda j, x: x.T.copy(),
+        lambda x: np.ascontiguousarray(x.T),
+        0.3,
+        "torch",
+        2 * size,
+    )
 
 
 def ordering(m: Maker) -> Iterator[Case]:
@@ -254,7 +300,13 @@ def rows_and_losses(m: Maker) -> Iterator[Case]:
         return lib.nn.functional.layer_norm(x, (768,), w, b)
 
     yield Case("layer_norm_4096x768", lambda: m.both(layer_norm, *norm), 1.05, bytes=8.0 * 4096 * 768)
-    yield Case("layer_norm_4096x768_fwdbwd", lambda: m.gradient(lambda lib, *a: layer_norm(lib, *a).sum(), 3, *norm), 0.7, "torch", bytes=20.0 * 4096 * 768)
+    yield Case(
+        "layer_norm_4096x768_fwdbwd",
+        lambda: m.gradient(lambda lib, *a: layer_norm(lib, *a).sum(), 3, *norm),
+        0.7,
+        "torch",
+        bytes=20.0 * 4096 * 768,
+    )
     count, classes = 512, 50257
     target = m.np.random.default_rng(1).integers(0, classes, count)
 
@@ -263,16 +315,30 @@ def rows_and_losses(m: Maker) -> Iterator[Case]:
 
     def forward() -> Sides:
         x = m.array(count, classes)
-        return m.both(loss, x, target) | m.jitted(lambda v, t: (m.jax.nn.logsumexp(v, -1) - v[m.jax.numpy.arange(count), t]).mean(), x, target)
+        return m.both(loss, x, target) | m.jitted(
+            lambda v, t: (m.jax.nn.logsumexp(v, -1) - v[m.jax.numpy.arange(count), t]).mean(), x, target
+        )
 
     name = f"cross_entropy_{count}x{classes}"
     yield Case(name, forward, 1.1, bytes=4.0 * count * classes)
-    yield Case(name + "_fwdbwd", lambda: m.gradient(loss, 1, m.array(count, classes), target), 0.3, "torch", bytes=12.0 * count * classes)
+    yield Case(
+        name + "_fwdbwd",
+        lambda: m.gradient(loss, 1, m.array(count, classes), target),
+        0.3,
+        "torch",
+        bytes=12.0 * count * classes,
+    )
 
     def embed(lib: Any, w: Any, i: Any) -> Any:
         return lib.nn.functional.embedding(i, w).sum()
 
-    yield Case("embedding_512_of_50257x768_fwdbwd", lambda: m.gradient(embed, 1, m.array(classes, 768), target), 0.4, "torch", bytes=4.0 * classes * 768)
+    yield Case(
+        "embedding_512_of_50257x768_fwdbwd",
+        lambda: m.gradient(embed, 1, m.array(classes, 768), target),
+        0.4,
+        "torch",
+        bytes=4.0 * classes * 768,
+    )
 
 
 def sample(call: Call) -> tuple[Call, int]:
@@ -306,8 +372,20 @@ def measure_case(case: Case, rounds: int, statistic: Callable[[list[float]], flo
     best = min(took, key=lambda who: took[who])
     limit, against = (BUSY_LIMIT, "torch") if busy else (case.limit, case.against)
     rival = took[best] if against == "best" else torch_took
-    detail = {"best": best, "of_best": ours / took[best], "limit": limit, "against": against, "met": ours <= limit * rival}
-    return Row(case.name, ours, torch_took, "s", detail | {"rate": case.rate(ours)} | {f"{who}_s": t for who, t in took.items() if who != "torch"})
+    detail = {
+        "best": best,
+        "of_best": ours / took[best],
+        "limit": limit,
+        "against": against,
+        "met": ours <= limit * rival,
+    }
+    return Row(
+        case.name,
+        ours,
+        torch_took,
+        "s",
+        detail | {"rate": case.rate(ours)} | {f"{who}_s": t for who, t in took.items() if who != "torch"},
+    )
 
 
 def main() -> int:
@@ -318,7 +396,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--min", action="store_true", help="minima instead of medians")
     parser.add_argument("--busy", action="store_true")
-    parser.add_argument("--compile", action="store_true", help="torch.compile too: it needs a C++ compiler, and seconds a row")
+    parser.add_argument(
+        "--compile", action="store_true", help="torch.compile too: it needs a C++ compiler, and seconds a row"
+    )
     parser.add_argument("--record", metavar="SUITE", help="write results/SUITE.json")
     options = parser.parse_args()
     for name in ("TORCHLETTE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

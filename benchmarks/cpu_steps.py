@@ -1,4 +1,5 @@
-"""Training steps and small work on the CPU, 2 threads: against PyTorch eager with its fused AdamW, and with ``torch.compile``.
+"""Training steps and small work on the CPU, 2 threads: against PyTorch eager with its fused AdamW, and with
+``torch.compile``.
 
 Each row says too what became of the ratio (``busy``) while a spinning process held the other core.
 """
@@ -72,7 +73,9 @@ def chain(name: str) -> Callable[[], Any]:
     return run
 
 
-def against_compiled(ours: Callable[[], Any], make: Callable[[str], Callable[[], Any]], count: int, rounds: int) -> dict[str, Any]:
+def against_compiled(
+    ours: Callable[[], Any], make: Callable[[str], Callable[[], Any]], count: int, rounds: int
+) -> dict[str, Any]:
     """Race a case with ``torch.compile``, or tell why that does not run here."""
     try:
         mine, theirs = race(ours, make("compile"), rounds=rounds)
@@ -82,7 +85,9 @@ def against_compiled(ours: Callable[[], Any], make: Callable[[str], Callable[[],
     return {"compile": mine / theirs, "compile_s": theirs / count}
 
 
-def compare(name: str, make: Callable[[str], Callable[[], Any]], count: int, rounds: int = 7, compiled: bool = False) -> Row:
+def compare(
+    name: str, make: Callable[[str], Callable[[], Any]], count: int, rounds: int = 7, compiled: bool = False
+) -> Row:
     """Race one case; ``count`` pieces of work a call."""
     ours, theirs = make("torchlette"), make("torch")
     mine, rival = race(ours, theirs, rounds=rounds)
@@ -101,10 +106,22 @@ def rows() -> Iterator[Row]:
     yield compare("100 small ops, forward and backward", small_ops, OPS)
     yield compare("nn.Linear(16, 16) call", linear_calls, OPS)
     yield compare("16-wide net of three layers, step", mlp_steps, 20, compiled=True)
-    yield compare("step, GPT 4L128, B8 T64", lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90), steps, rounds=3, compiled=True)
+    yield compare(
+        "step, GPT 4L128, B8 T64",
+        lambda lib: gpt2_steps(lib, "cpu", (4, 4, 128), 8, 64, steps, vocabulary=90),
+        steps,
+        rounds=3,
+        compiled=True,
+    )
     yield compare("nn.LSTM(128, 256), B32 T100, step", lambda lib: lstm_steps(lib, "cpu", 2), 2)
     for length in (31, 128):
-        yield compare(f"step, DistilGPT-2 shape, B1 T{length}", lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2), 2, rounds=3, compiled=True)
+        yield compare(
+            f"step, DistilGPT-2 shape, B1 T{length}",
+            lambda lib, n=length: gpt2_steps(lib, "cpu", DISTIL, 1, n, 2),
+            2,
+            rounds=3,
+            compiled=True,
+        )
 
 
 if __name__ == "__main__":

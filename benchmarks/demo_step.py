@@ -48,7 +48,9 @@ def stepper(library: str, device: str, **sizes: Any) -> Callable[[], float]:
 def rows() -> Iterator[Row]:
     """Measure the demo's own size, with and without dropout."""
     for dropout in (0.1, 0.0):
-        ours, theirs = race(stepper("torchlette", "cpu", dropout=dropout), stepper("torch", "cpu", dropout=dropout), rounds=5, warm=1)
+        ours, theirs = race(
+            stepper("torchlette", "cpu", dropout=dropout), stepper("torch", "cpu", dropout=dropout), rounds=5, warm=1
+        )
         yield Row(f"demo step, CPU, dropout {dropout}", ours / EVERY, theirs / EVERY)
 
 

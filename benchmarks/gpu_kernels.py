@@ -2,9 +2,10 @@
 
 ``python benchmarks/gpu_kernels.py [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name contains one of
 the given texts. Both sides of a row run in turns in this process. A sample is a batch of calls whose results are all
-computed and kept, less the time of an empty batch (submission and waiting); a figure is the median of the samples over the
-number of calls. Calls of a batch do not depend on each other, so a device may overlap the end of one with the start of
-the next. Where the host's work (recording, planning, encoding) takes most of the time, the row says ``host`` and is no kernel's time.
+computed and kept, less the time of an empty batch (submission and waiting); a figure is the median of the samples over
+the number of calls. Calls of a batch do not depend on each other, so a device may overlap the end of one with the start
+of the next. Where the host's work (recording, planning, encoding) takes most of the time, the row says ``host`` and is
+no kernel's time.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class Side:
 
 
 class OurSide(Side):
-    """Our batches: a value that nobody reads is not computed, so each result becomes the contents of a tensor of its own.
+    """Our batches: a value that nobody reads is not computed, so each result becomes the contents of a tensor of its
+    own.
 
     Assigning a whole tensor is no copy: the kernel of the value writes there.
     """
@@ -106,7 +108,9 @@ class OurSide(Side):
         self.host = 0.0  # seconds a call that the host spends on the first window, which waits for no other
 
     def calls(self, n: int) -> list[Any]:
-        """Record n calls and the assignments of their results, and submit them in windows, so that the device need not wait for the host."""
+        """Record n calls and the assignments of their results, and submit them in windows, so that the device need not
+        wait for the host.
+        """
         while len(self.sinks) < n:
             self.sinks.append([ours_lib.empty_like(t).detach() for t in self.call()])
         begin = time.perf_counter()
@@ -151,7 +155,9 @@ def measure_case(case: Case, rounds: int) -> Row:
     return Row(case.name, took, statistics.median(b), "s", detail)
 
 
-def product(name: str, m: int, n: int, k: int, batch: tuple[int, ...] = (), flip_a: bool = False, flip_b: bool = False) -> Case:
+def product(
+    name: str, m: int, n: int, k: int, batch: tuple[int, ...] = (), flip_a: bool = False, flip_b: bool = False
+) -> Case:
     """Describe a matrix product; a flipped operand is the transposed view of a dense tensor."""
     a, b = (k, m) if flip_a else (m, k), (n, k) if flip_b else (k, n)
     count = 1
@@ -200,7 +206,12 @@ def reductions() -> Iterator[Case]:
     ):
         yield Case(f"{name} of 4096x4096", [square], f, moved)
     yield Case("transposed copy 4096x4096", [square], lambda lib, x: x.t().contiguous(), 2 * moved)
-    yield Case("permuted copy 32x512x12x64", [(32, 512, 12, 64)], lambda lib, x: x.permute(0, 2, 3, 1).contiguous(), 2.0 * FLOAT * 32 * 512 * 12 * 64)
+    yield Case(
+        "permuted copy 32x512x12x64",
+        [(32, 512, 12, 64)],
+        lambda lib, x: x.permute(0, 2, 3, 1).contiguous(),
+        2.0 * FLOAT * 32 * 512 * 12 * 64,
+    )
 
 
 def layer_norm(lib: Any, x: Any, w: Any, b: Any) -> Any:
@@ -230,7 +241,14 @@ def rows_and_losses() -> Iterator[Case]:
     loss = gradients(1, lambda lib, x, t: lib.nn.functional.cross_entropy(x, t))
     yield Case("cross_entropy 512x50257 fwd+bwd", [(512, 50257)], loss, 3 * size, grad=True, integers=(512, 50257))
     look = gradients(1, lambda lib, w, i: lib.nn.functional.embedding(i, w))
-    yield Case("embedding 512 of 50257x768 fwd+bwd", [(50257, 768)], look, FLOAT * 50257.0 * 768, grad=True, integers=(512, 50257))
+    yield Case(
+        "embedding 512 of 50257x768 fwd+bwd",
+        [(50257, 768)],
+        look,
+        FLOAT * 50257.0 * 768,
+        grad=True,
+        integers=(512, 50257),
+    )
 
 
 def rows(names: list[str] | None = None, rounds: int = 9) -> Iterator[Row]:

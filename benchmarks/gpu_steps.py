@@ -71,11 +71,15 @@ def rows(small: bool = False) -> Iterator[Row]:
     """Measure every case; ``small`` leaves out those that a software adapter cannot finish."""
     torch.backends.cuda.matmul.allow_tf32 = False  # WGSL cannot reach TF32: float32 against float32
     yield compare("one small op in a chain", chain, CHAIN)
-    yield compare("step of the demo's GPT, B8 T64", lambda lib, dev: demo_step.stepper(lib, dev, dropout=0.0), demo_step.EVERY)
+    yield compare(
+        "step of the demo's GPT, B8 T64", lambda lib, dev: demo_step.stepper(lib, dev, dropout=0.0), demo_step.EVERY
+    )
     if not small:
         yield compare("nn.LSTM(128, 256), B32 T100, step", lambda lib, dev: lstm_steps(lib, dev, 10), 10)
     for name, shape, batch, length, steps in () if small else SHAPES:
-        yield compare(f"step, {name}", lambda lib, dev, s=(shape, batch, length, steps): gpt2_steps(lib, dev, *s), steps)
+        yield compare(
+            f"step, {name}", lambda lib, dev, s=(shape, batch, length, steps): gpt2_steps(lib, dev, *s), steps
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The inner loops that a compiler makes of the CPU's kernels for arm64, counted; nothing runs.
 
-Needs GCC for aarch64 and its binutils (Debian: gcc-aarch64-linux-gnu), or their native names on arm64. A loop counts when no other
-lies inside it; of each function the one with the largest share of arithmetic on vectors is shown, with --all each that multiplies and adds.
+Needs GCC for aarch64 and its binutils (Debian: gcc-aarch64-linux-gnu), or their native names on arm64. A loop counts
+when no other lies inside it; of each function the one with the largest share of arithmetic on vectors is shown, with
+--all each that multiplies and adds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parent.parent / "kernels" / "cpu" / "kern_base.c"
 FLAGS = ["-O3", "-std=gnu11", "-fPIC", "-fno-strict-aliasing"]
 FUNCTIONS = (
-    "gemm32 gemm64 gemmrows32 dot32 axpy32 bias32 attention_softmax attention_weights exp_f32_0 log_f32 tanh_f32 erf_f32 "
+    "gemm32 gemm64 gemmrows32 dot32 axpy32 bias32 attention_softmax attention_weights exp_f32_0 log_f32 tanh_f32 "
+    "erf_f32 "
     "sin_f32 pow_f32_0 max_f32_r_0 max_f64_r_0 sum_f32_0 squares_f32 load_f16 store_f16"
 ).split()
 ARITHMETIC = re.compile(r"f[a-z]+|[us]cvtf")
@@ -38,7 +40,10 @@ class Loop:
     @property
     def vectors(self) -> int:
         """Arithmetic on vectors of floats."""
-        return sum(ARITHMETIC.fullmatch(name) is not None and VECTOR.search(operands) is not None for name, operands in self.code)
+        return sum(
+            ARITHMETIC.fullmatch(name) is not None and VECTOR.search(operands) is not None
+            for name, operands in self.code
+        )
 
     @property
     def spills(self) -> int:
@@ -73,21 +78,37 @@ def loops(code: list[tuple[int, str, str]]) -> list[Loop]:
 def main() -> None:
     """Compile, disassemble, count."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--prefix", default="aarch64-linux-gnu-" if shutil.which("aarch64-linux-gnu-gcc") else "", help="of gcc and objdump")
+    options.add_argument(
+        "--prefix",
+        default="aarch64-linux-gnu-" if shutil.which("aarch64-linux-gnu-gcc") else "",
+        help="of gcc and objdump",
+    )
     options.add_argument("--all", action="store_true", help="every loop with multiply-adds")
     options.add_argument("names", nargs="*", default=FUNCTIONS, help="functions of kernels/cpu/kern_base.c")
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         made = Path(directory) / "kernels.o"
         subprocess.run([f"{chosen.prefix}gcc", *FLAGS, "-c", str(SOURCE), "-o", str(made)], check=True)
-        text = subprocess.run([f"{chosen.prefix}objdump", "-d", "--no-show-raw-insn", str(made)], check=True, capture_output=True, text=True).stdout
+        text = subprocess.run(
+            [f"{chosen.prefix}objdump", "-d", "--no-show-raw-insn", str(made)],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
     found = functions(text)
     print(f"{'function':20} {'instructions':>12} {'vector float':>12} {'multiply-adds':>13} {'share':>6} {'stack':>5}")
     for name in chosen.names:
         every = loops(found[name])
-        shown = [loop for loop in every if loop.fused] if chosen.all else [max(every, key=lambda loop: loop.vectors / len(loop.code))]
+        shown = (
+            [loop for loop in every if loop.fused]
+            if chosen.all
+            else [max(every, key=lambda loop: loop.vectors / len(loop.code))]
+        )
         for loop in sorted(shown, key=lambda loop: -loop.fused / len(loop.code)):
-            print(f"{name:20} {len(loop.code):12} {loop.vectors:12} {loop.fused:13} {loop.fused / len(loop.code):6.0%} {loop.spills:5}")
+            print(
+                f"{name:20} {len(loop.code):12} {loop.vectors:12} {loop.fused:13} {loop.fused / len(loop.code):6.0%} "
+                f"{loop.spills:5}"
+            )
 
 
 if __name__ == "__main__":

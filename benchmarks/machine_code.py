@@ -1,13 +1,14 @@
 """The machine code of a GPU's kernels, counted: the loop of each listing that has the most multiply-adds.
 
-NVIDIA's driver keeps what it compiles in a cache. ``__GL_SHADER_DISK_CACHE=1 __GL_SHADER_DISK_CACHE_PATH=DIR`` before a program, here
-``cmd/gemmtiles``, names its place; the public tools nvcachetools (``nvcachedec``, ``nvucdump``) take the programs out of it, in the
-order in which they were compiled, and CUDA's ``nvdisasm --binary SM90`` lists the largest section of each. Then
-``python benchmarks/machine_code.py LISTING ...``; listings of CUDA's own libraries, by ``cuobjdump -sass``, can stand beside them.
+NVIDIA's driver keeps what it compiles in a cache. ``__GL_SHADER_DISK_CACHE=1 __GL_SHADER_DISK_CACHE_PATH=DIR`` before a
+program, here ``cmd/gemmtiles``, names its place; the public tools nvcachetools (``nvcachedec``, ``nvucdump``) take the
+programs out of it, in the order in which they were compiled, and CUDA's ``nvdisasm --binary SM90`` lists the largest
+section of each. Then ``python benchmarks/machine_code.py LISTING ...``; listings of CUDA's own libraries, by
+``cuobjdump -sass``, can stand beside them.
 
-A line gives the registers of a thread, the instructions of the loop, the multiply-adds among them and their share, the multiply-adds whose
-three operands lie in one of the two banks of registers (a cycle more each; an operand that the instruction before keeps for reuse is not
-read), and the other instructions by name.
+A line gives the registers of a thread, the instructions of the loop, the multiply-adds among them and their share, the
+multiply-adds whose three operands lie in one of the two banks of registers (a cycle more each; an operand that the
+instruction before keeps for reuse is not read), and the other instructions by name.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def main() -> None:
         rest = Counter(line.split()[0].split(".")[0] for line in loop if not multiplies(line))
         registers = 1 + max((int(r) for r in REGISTER.findall(text)), default=-1)
         print(
-            f"{path}: {registers} registers, {len(loop)} instructions, {fused} multiply-adds ({fused / len(loop):.1%}), {conflicts(loop)} conflicts; "
+            f"{path}: {registers} registers, {len(loop)} instructions, {fused} multiply-adds "
+            f"({fused / len(loop):.1%}), {conflicts(loop)} conflicts; "
             + ", ".join(f"{name} {n}" for name, n in rest.most_common())
         )
 

@@ -60,7 +60,9 @@ def _show(x: float, unit: str) -> str:
 
 
 def seconds(f: Callable[[], Any], before: Callable[[], Any] | None = None) -> float:
-    """Time one call of ``f`` with the cyclic collector off; ``before`` is called first, after the collector has walked through the caches."""
+    """Time one call of ``f`` with the cyclic collector off; ``before`` is called first, after the collector has walked
+    through the caches.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -87,7 +89,9 @@ def race(ours: Callable[[], Any], rival: Callable[[], Any], rounds: int = 7, war
 
 @contextmanager
 def other_core_busy(cores: int = 2) -> Iterator[None]:
-    """Hold every thread of this process on its first ``cores`` cores, and keep the last of these busy with a process that spins."""
+    """Hold every thread of this process on its first ``cores`` cores, and keep the last of these busy with a process
+    that spins.
+    """
     pinned = hasattr(os, "sched_setaffinity")
     whole = os.sched_getaffinity(0) if pinned else set()
     kept = set(sorted(whole)[:cores])
@@ -111,7 +115,9 @@ def _pin(cores: set[int]) -> None:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent, check=False)
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent, check=False
+    )
     return done.stdout.strip() or "unknown"
 
 
@@ -146,7 +152,9 @@ def record(suite: str, device: str, rows: list[Row]) -> Path:
     """Write the rows and their environment to ``results/<suite>.json``."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{suite}.json"
-    table = [{"name": r.name, "ours": r.ours, "torch": r.rival, "ratio": r.ratio, "unit": r.unit, **r.detail} for r in rows]
+    table = [
+        {"name": r.name, "ours": r.ours, "torch": r.rival, "ratio": r.ratio, "unit": r.unit, **r.detail} for r in rows
+    ]
     path.write_text(json.dumps({"environment": environment(device), "rows": table}, indent=1) + "\n")
     return path
 

@@ -1,7 +1,8 @@
-"""Training steps on shapes that were never seen before, on the CPU: every sentence has another length, every solve another number of steps.
+"""Training steps on shapes that were never seen before, on the CPU: every sentence has another length, every solve
+another number of steps.
 
-A window of a new shape gets a plan of its own, so that here each step pays for building one; ``plans`` is their number and ``seen`` the
-ratio once every length has come by.
+A window of a new shape gets a plan of its own, so that here each step pays for building one; ``plans`` is their number
+and ``seen`` the ratio once every length has come by.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def trainer(lib: Any, parameters: Any, loss: Callable[[int], Any]) -> Callable[[
 def lstm(name: str) -> Callable[[int], float]:
     """Two layers of ``nn.LSTM`` over a batch of sentences."""
     lib = library(name)
-    net = lib.nn.ModuleList([lib.nn.Embedding(TOKENS, WIDTH), lib.nn.LSTM(WIDTH, WIDTH, 2, batch_first=True), lib.nn.Linear(WIDTH, TOKENS)])
+    net = lib.nn.ModuleList(
+        [lib.nn.Embedding(TOKENS, WIDTH), lib.nn.LSTM(WIDTH, WIDTH, 2, batch_first=True), lib.nn.Linear(WIDTH, TOKENS)]
+    )
 
     def loss(length: int) -> Any:
         x = lib.randint(0, TOKENS, (BATCH, length + 1))
@@ -54,7 +57,9 @@ def lstm(name: str) -> Callable[[int], float]:
 def gru_cell(name: str) -> Callable[[int], float]:
     """``nn.GRUCell`` in a loop of Python, with a loss at each moment."""
     lib = library(name)
-    net = lib.nn.ModuleList([lib.nn.Embedding(TOKENS, WIDTH), lib.nn.GRUCell(WIDTH, WIDTH), lib.nn.Linear(WIDTH, TOKENS)])
+    net = lib.nn.ModuleList(
+        [lib.nn.Embedding(TOKENS, WIDTH), lib.nn.GRUCell(WIDTH, WIDTH), lib.nn.Linear(WIDTH, TOKENS)]
+    )
 
     def loss(length: int) -> Any:
         x = lib.randint(0, TOKENS, (BATCH, length + 1))
@@ -107,8 +112,15 @@ def rows() -> Iterator[Row]:
         before = torchlette.stats()["plans_built"]
         new, seen = ([[seconds(lambda s=s, n=n: s(n)) for s in sides] for n in _order()] for _ in range(2))
         plans = torchlette.stats()["plans_built"] - before
-        (ours, theirs), (later, theirs_later) = ([median(side) for side in zip(*times, strict=True)] for times in (new, seen))
-        yield Row(f"{make.__name__}, a new length each step", ours, theirs, detail={"seen": later / theirs_later, "plans": plans})
+        (ours, theirs), (later, theirs_later) = (
+            [median(side) for side in zip(*times, strict=True)] for times in (new, seen)
+        )
+        yield Row(
+            f"{make.__name__}, a new length each step",
+            ours,
+            theirs,
+            detail={"seen": later / theirs_later, "plans": plans},
+        )
 
 
 if __name__ == "__main__":

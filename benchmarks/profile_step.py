@@ -35,7 +35,13 @@ def main() -> None:
     with profile() as prof:
         run()
     for key in ("kernel", "module"):
-        print(prof.key_averages(key).table(sort_by="device_time_total", row_limit=options.rows, header=f"{options.case} on {options.device}, by {key}"))
+        print(
+            prof.key_averages(key).table(
+                sort_by="device_time_total",
+                row_limit=options.rows,
+                header=f"{options.case} on {options.device}, by {key}",
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -38,8 +38,12 @@ def _watch(name: str, count: int, warm: int, step: Callable[[int], Any], finish:
     built = after["plans_built"] - before["plans_built"]
     device_bytes = after["live_bytes"] + after["pool_bytes"] - before["live_bytes"] - before["pool_bytes"]
     if grown > FLAT or device_bytes > FLAT or built > 4:
-        raise RuntimeError(f"{name}: RSS grew by {grown}, device memory by {device_bytes} bytes, {built} plans were built")
-    return Row(name, took / count, None, detail={"rss_growth": grown, "device_growth": device_bytes, "plans_built": built})
+        raise RuntimeError(
+            f"{name}: RSS grew by {grown}, device memory by {device_bytes} bytes, {built} plans were built"
+        )
+    return Row(
+        name, took / count, None, detail={"rss_growth": grown, "device_growth": device_bytes, "plans_built": built}
+    )
 
 
 def _eager() -> Row:

@@ -36,8 +36,18 @@ def models(name: str) -> ModuleType:
     return module
 
 
-def gpt2_steps(name: str, device: str, shape: tuple[int, int, int], batch: int, length: int, steps: int, vocabulary: int = VOCABULARY) -> Callable[[], float]:
-    """Return a function that trains a GPT-2 of that shape for some steps and reads the loss; ``compile`` is torch's with ``torch.compile``."""
+def gpt2_steps(
+    name: str,
+    device: str,
+    shape: tuple[int, int, int],
+    batch: int,
+    length: int,
+    steps: int,
+    vocabulary: int = VOCABULARY,
+) -> Callable[[], float]:
+    """Return a function that trains a GPT-2 of that shape for some steps and reads the loss; ``compile`` is torch's
+    with ``torch.compile``.
+    """
     lib, gpt2 = library(name), models(name)
     lib.manual_seed(0)
     layers, heads, width = shape
@@ -47,7 +57,9 @@ def gpt2_steps(name: str, device: str, shape: tuple[int, int, int], batch: int, 
 
 
 def lstm_steps(name: str, device: str, steps: int) -> Callable[[], float]:
-    """Return a function that trains ``nn.LSTM(128, 256)`` by plain descent on 32 series of 100 moments, and reads the last loss."""
+    """Return a function that trains ``nn.LSTM(128, 256)`` by plain descent on 32 series of 100 moments, and reads the
+    last loss.
+    """
     lib = library(name)
     lib.manual_seed(0)
     net = lib.nn.LSTM(128, 256).to(device)

@@ -1,4 +1,6 @@
-"""Training steps of ResNet-18 and of a U-Net, and convolutions of their layers, against PyTorch: ``python benchmarks/vision.py cpu|gpu``."""
+"""Training steps of ResNet-18 and of a U-Net, and convolutions of their layers, against PyTorch: ``python
+benchmarks/vision.py cpu|gpu``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def resnet18(lib: Any) -> Any:
             self.conv1, self.norm1 = nn.Conv2d(c, o, 3, stride, 1, bias=False), nn.BatchNorm2d(o)
             self.conv2, self.norm2 = nn.Conv2d(o, o, 3, 1, 1, bias=False), nn.BatchNorm2d(o)
             self.relu = nn.ReLU(inplace=True)
-            self.around = nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o)) if stride != 1 or c != o else nn.Identity()
+            self.around = (
+                nn.Sequential(nn.Conv2d(c, o, 1, stride, bias=False), nn.BatchNorm2d(o))
+                if stride != 1 or c != o
+                else nn.Identity()
+            )
 
         def forward(self, x: Any) -> Any:
             y = self.relu(self.norm1(self.conv1(x)))
@@ -79,7 +85,9 @@ def unet(lib: Any) -> Any:
 
 
 def steps(name: str, device: str, net: str, batch: int) -> Callable[[], float]:
-    """Return a function that makes training steps and reads the last loss: SGD with momentum on labels, or AdamW on the pictures."""
+    """Return a function that makes training steps and reads the last loss: SGD with momentum on labels, or AdamW on the
+    pictures.
+    """
     from steps import library
 
     lib = library(name)
@@ -87,7 +95,11 @@ def steps(name: str, device: str, net: str, batch: int) -> Callable[[], float]:
     model = (resnet18 if net == "resnet18" else unet)(lib).to(device)
     x = lib.randn(*((batch, 3, 224, 224) if net == "resnet18" else (batch, 3, 64, 64))).to(device)
     labels = lib.randint(0, 1000, (batch,)).to(device)
-    optimizer = lib.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9) if net == "resnet18" else lib.optim.AdamW(model.parameters(), lr=1e-4)
+    optimizer = (
+        lib.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+        if net == "resnet18"
+        else lib.optim.AdamW(model.parameters(), lr=1e-4)
+    )
 
     def run() -> float:
         for _ in range(STEPS):

@@ -18,13 +18,15 @@ import (
 
 // The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
-	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice, Debug: planDebug})
+	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice,
+		Debug: planDebug})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
-	engine.RegisterOption("autotune", setAutotune, func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
+	engine.RegisterOption("autotune", setAutotune,
+		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })
 }
 
-// planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them. A name
-// that is none is reported, and ignored.
+// planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them.
+// A name that is none is reported, and ignored.
 func planDebug() compile.Debug {
 	d := compile.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
 	if v := getenv("TORCHLETTE_DISABLE"); v != "" {
@@ -183,7 +185,8 @@ func describeDevices() []engine.DeviceInfo {
 		return out
 	}
 	for i, a := range list {
-		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver, Backend: a.Backend, Software: a.Kind == gpu.Software,
+		out = append(out, engine.DeviceInfo{Name: "wgpu:" + string(rune('0'+i)), Adapter: a.Name, Driver: a.Driver,
+			Backend: a.Backend, Software: a.Kind == gpu.Software,
 			Features: a.Features, Limits: a.Limits})
 	}
 	return out

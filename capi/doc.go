@@ -18,4 +18,4 @@
 // capi may import engine and what registers devices; nothing imports capi.
 package main
 
-//go:generate go run ./gen
+//go:generate go run ../cmd/abigen

@@ -61,15 +61,15 @@ func tlgo_op_find(name *C.char, id *C.uint16_t) (st C.int32_t) {
 func tlgo_op(c *C.tl_call, out *C.tl_out, limit C.int32_t, n *C.int32_t) (st C.int32_t) {
 	defer guard("tl_op", op.OpID(c.op), &st)
 	d := call{ // stays on the stack: Op does not keep it
-		Op:       op.OpID(c.op),
-		Mode:     uint8(c.mode),
-		SourceLoc:     uint32(c.source_loc),
-		In:       view[uint64](unsafe.Pointer(c.in), c.n_in),
-		Ints:     view[int64](unsafe.Pointer(c.ints), c.n_ints),
-		Scalars:  view[scalar](unsafe.Pointer(c.scalars), c.n_scalars),
-		Outs:     view[uint64](unsafe.Pointer(c.outs), c.n_outs),
-		Drop:     view[uint64](unsafe.Pointer(c.drop), c.n_drop),
-		Deferred: view[queued](unsafe.Pointer(c.queued), c.n_queued),
+		Op:        op.OpID(c.op),
+		Mode:      uint8(c.mode),
+		SourceLoc: uint32(c.source_loc),
+		In:        view[uint64](unsafe.Pointer(c.in), c.n_in),
+		Ints:      view[int64](unsafe.Pointer(c.ints), c.n_ints),
+		Scalars:   view[scalar](unsafe.Pointer(c.scalars), c.n_scalars),
+		Outs:      view[uint64](unsafe.Pointer(c.outs), c.n_outs),
+		Drop:      view[uint64](unsafe.Pointer(c.drop), c.n_drop),
+		Deferred:  view[queued](unsafe.Pointer(c.queued), c.n_queued),
 	}
 	k, err := instance().Op(&d, view[result](unsafe.Pointer(out), limit))
 	*n = C.int32_t(k)
@@ -163,7 +163,8 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	if g.OnHost {
 		m.on_host = 1
 	}
-	m.base, m.commits, m.offset, m.storage = C.uint64_t(g.Base), C.uint64_t(g.Commits), C.int64_t(g.Offset), C.int64_t(g.Storage)
+	m.base, m.commits, m.offset, m.storage = C.uint64_t(g.Base), C.uint64_t(g.Commits), C.int64_t(g.Offset),
+		C.int64_t(g.Storage)
 	copy(view[int64](unsafe.Pointer(&m.shape), C.int32_t(len(m.shape))), g.Shape)
 	copy(view[int64](unsafe.Pointer(&m.stride), C.int32_t(len(m.stride))), g.Stride)
 	writeString(view[byte](unsafe.Pointer(&m.grad_fn), C.int32_t(len(m.grad_fn))), g.GradFn)

@@ -44,7 +44,8 @@ func tlgo_set_data(h, source C.uint64_t) (st C.int32_t) {
 }
 
 //export tlgo_backward
-func tlgo_backward(roots, grads *C.uint64_t, n C.int32_t, inputs *C.uint64_t, nInputs C.int32_t, flags C.uint32_t, session *C.uint64_t) (st C.int32_t) {
+func tlgo_backward(roots, grads *C.uint64_t, n C.int32_t, inputs *C.uint64_t, nInputs C.int32_t, flags C.uint32_t,
+	session *C.uint64_t) (st C.int32_t) {
 	defer guard("backward", 0, &st)
 	s, err := instance().Backward(view[uint64](unsafe.Pointer(roots), n), view[uint64](unsafe.Pointer(grads), n),
 		view[uint64](unsafe.Pointer(inputs), nInputs), uint32(flags))
@@ -61,7 +62,8 @@ func tlgo_backward_next(session, replacement C.uint64_t, event *C.tl_event) (st 
 //export tlgo_backward_results
 func tlgo_backward_results(session C.uint64_t, outs *C.tl_out, has *C.uint8_t, n C.int32_t) (st C.int32_t) {
 	defer guard("grad", 0, &st)
-	return failed(instance().BackwardResults(uint64(session), view[result](unsafe.Pointer(outs), n), view[bool](unsafe.Pointer(has), n)))
+	return failed(instance().BackwardResults(uint64(session), view[result](unsafe.Pointer(outs), n),
+		view[bool](unsafe.Pointer(has), n)))
 }
 
 //export tlgo_hook
@@ -128,7 +130,8 @@ func tlgo_function_scope(name *C.char) (st C.int32_t) {
 }
 
 //export tlgo_next_pack_hook
-func tlgo_next_pack_hook(handles *C.uint64_t, n C.int32_t, out *C.tl_out, operand *C.int32_t, hook *C.uint64_t) (st C.int32_t) {
+func tlgo_next_pack_hook(handles *C.uint64_t, n C.int32_t, out *C.tl_out, operand *C.int32_t,
+	hook *C.uint64_t) (st C.int32_t) {
 	defer guard("saved_tensors_hooks", 0, &st)
 	if n < 0 {
 		instance().SkipPackHooks()
@@ -142,7 +145,8 @@ func tlgo_next_pack_hook(handles *C.uint64_t, n C.int32_t, out *C.tl_out, operan
 //export tlgo_saved
 func tlgo_saved(id C.uint64_t, i, action C.int32_t, info *C.tl_saved_info, out *C.tl_out) (st C.int32_t) {
 	defer guard("grad_fn", 0, &st)
-	return failed(instance().Saved(uint64(id), int(i), int32(action), (*savedInfo)(unsafe.Pointer(info)), (*result)(unsafe.Pointer(out))))
+	return failed(instance().Saved(uint64(id), int(i), int32(action), (*savedInfo)(unsafe.Pointer(info)),
+		(*result)(unsafe.Pointer(out))))
 }
 
 //export tlgo_attach_history

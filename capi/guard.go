@@ -87,6 +87,7 @@ func lastError() (code ir.Code, msg string) {
 }
 
 func fail(code ir.Code, sourceLoc uint32, msg string) C.int32_t {
-	C.tlgo_fail(C.int32_t(code), C.uint32_t(sourceLoc), (*C.char)(unsafe.Pointer(unsafe.StringData(msg))), C.size_t(len(msg)))
+	C.tlgo_fail(C.int32_t(code), C.uint32_t(sourceLoc), (*C.char)(unsafe.Pointer(unsafe.StringData(msg))),
+		C.size_t(len(msg)))
 	return C.int32_t(code)
 }

@@ -41,7 +41,8 @@ func TestGuardTurnsPanicsIntoStatuses(t *testing.T) {
 		{"no panic", 0, func() {}, ir.OK, ""},
 		{"engine error", 0, func() { panic(ir.Errorf(ir.ErrIndex, "add: dim is wrong")) }, ir.ErrIndex, "add: dim is wrong"},
 		{"string", 0, func() { panic("BUG: lost") }, ir.ErrInternal, "export: internal error: BUG: lost"},
-		{"of an operator", op.DefNamed("add").ID, func() { panic("BUG: lost") }, ir.ErrInternal, "add: internal error: BUG: lost"},
+		{"of an operator", op.DefNamed("add").ID, func() { panic("BUG: lost") }, ir.ErrInternal,
+			"add: internal error: BUG: lost"},
 		{"runtime error", 0, func() { none[0]++ }, ir.ErrInternal, "index out of range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

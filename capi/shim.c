@@ -19,7 +19,8 @@ typedef struct {
 static __thread record *last;
 
 // no_memory stands in when a record cannot be allocated.
-static record no_memory = {{TL_OUT_OF_MEMORY, 0, no_memory.message}, "torchlette: out of memory while reporting an error"};
+static record no_memory = {{TL_OUT_OF_MEMORY, 0, no_memory.message},
+    "torchlette: out of memory while reporting an error"};
 
 #if !defined(_WIN32)
 static pthread_key_t owner;

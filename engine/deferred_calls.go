@@ -17,10 +17,10 @@ const MaxDeferredTensors = 4
 // modes. Its result is known before it is recorded, so that the caller need not enter the
 // engine for it: Record takes many such calls at once. It has the memory layout of tl_deferred.
 type DeferredCall struct {
-	DeferID uint32
-	SourceLoc    uint32
-	Handle  uint64 // reserved by Reserve; it becomes the result's
-	In      [MaxDeferredTensors]uint64
+	DeferID   uint32
+	SourceLoc uint32
+	Handle    uint64 // reserved by Reserve; it becomes the result's
+	In        [MaxDeferredTensors]uint64
 }
 
 const maxDeferred = 1 << 13
@@ -103,7 +103,8 @@ func (p *deferredCalls) add(hash uint64, c *Call, d *op.Def, l *lazy.DeferredCal
 	if l == nil {
 		return 0
 	}
-	q := deferredCall{DeferredCall: l, def: d, call: Call{Op: c.Op, In: slices.Clone(c.In), Ints: slices.Clone(c.Ints), Scalars: slices.Clone(c.Scalars)}}
+	q := deferredCall{DeferredCall: l, def: d, call: Call{Op: c.Op, In: slices.Clone(c.In), Ints: slices.Clone(c.Ints),
+		Scalars: slices.Clone(c.Scalars)}}
 	for i, h := range c.In {
 		if h != 0 && h != operandMarker {
 			q.at = append(q.at, i)

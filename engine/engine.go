@@ -47,8 +47,8 @@ type Engine struct {
 	cache   *compile.Cache
 	debug   compile.Debug
 	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
-	verify bool
-	sourceLocs  sourceLocTable
+	verify     bool
+	sourceLocs sourceLocTable
 
 	args op.Args
 
@@ -94,8 +94,8 @@ type counters struct {
 // ranWindow remembers what a fault's event number meant.
 type ranWindow struct {
 	sourceLocs []uint32
-	ops   []uint16
-	attrs []uint32
+	ops        []uint16
+	attrs      []uint32
 }
 
 type hookPlace struct {
@@ -135,7 +135,8 @@ const (
 
 // New makes an engine.
 func New(c Config) *Engine {
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(), passThrough: passThroughNumbers()}
+	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(),
+		passThrough: passThroughNumbers()}
 	if c.Debug != nil {
 		e.debug = c.Debug()
 	}
@@ -183,15 +184,15 @@ type Scalar struct {
 
 // Call is one operator call; capi decodes tl_call into it without copying.
 type Call struct {
-	Op       op.OpID
-	Mode     uint8 // 0 functional, 1 in place, 2 out=
-	SourceLoc     uint32
-	In       []uint64
-	Ints     []int64
-	Scalars  []Scalar
-	Outs     []uint64
-	Drop     []uint64
-	Deferred []DeferredCall // deferred calls made before this one
+	Op        op.OpID
+	Mode      uint8 // 0 functional, 1 in place, 2 out=
+	SourceLoc uint32
+	In        []uint64
+	Ints      []int64
+	Scalars   []Scalar
+	Outs      []uint64
+	Drop      []uint64
+	Deferred  []DeferredCall // deferred calls made before this one
 }
 
 // The modes of a Call.
@@ -263,7 +264,8 @@ func (e *Engine) poisoned() *ir.Error {
 	if e.poison == nil {
 		return nil
 	}
-	return ir.Errorf(ir.ErrPoisoned, "the engine is poisoned since an earlier failure: %s (call torchlette.reset() to start anew)", e.poison.Msg)
+	return ir.Errorf(ir.ErrPoisoned, "the engine is poisoned since an earlier failure: %s (call torchlette.reset() to "+
+		"start anew)", e.poison.Msg)
 }
 
 // Op records an operator.
@@ -296,9 +298,11 @@ func (e *Engine) op(c *Call, outs []Out) (int, *ir.Error) {
 	if numbersOnly(c.In) {
 		switch {
 		case d.ScalarOverload && c.Mode != ModeInPlace:
-			e.args.In[0] = prim.Fill(e.session, e.args.In[0], numberDType(e.session, e.args.In[0]), e.session.DefaultDevice(), nil)
+			e.args.In[0] = prim.Fill(e.session, e.args.In[0], numberDType(e.session, e.args.In[0]), e.session.DefaultDevice(),
+				nil)
 		case d.Where&op.Hidden == 0:
-			return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a Tensor among the operands", d.Parsed.Name)
+			return 0, ir.Errorf(ir.ErrType, "%s() received an invalid combination of arguments: got numbers only, want a "+
+				"Tensor among the operands", d.Parsed.Name)
 		}
 	}
 	inPlace := c.Mode == ModeInPlace || d.InPlaceOnly
@@ -377,8 +381,10 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 // view: PyTorch's view functions. The others hand an operand through as it is.
 var aliases = func() map[string]bool {
 	m := map[string]bool{}
-	for _, n := range strings.Fields("reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes swapdims t _T _mT T mT permute movedim " +
-		"moveaxis squeeze unsqueeze select narrow slice _index detach as_strided unflatten split split_with_sizes chunk tensor_split unbind diagonal unfold " +
+	for _, n := range strings.Fields("reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes " +
+		"swapdims t _T _mT T mT permute movedim " +
+		"moveaxis squeeze unsqueeze select narrow slice _index detach as_strided unflatten split split_with_sizes chunk " +
+		"tensor_split unbind diagonal unfold " +
 		"hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor") {
 		m[n] = true
 	}
@@ -438,7 +444,10 @@ func (e *Engine) autoFlushAndUnlock() {
 
 // numbersOnly reports operands of which some are numbers and none is a tensor.
 func numbersOnly(in []uint64) bool {
-	return slices.Contains(in, operandMarker) && !slices.ContainsFunc(in, func(h uint64) bool { return h != 0 && h != operandMarker })
+	return slices.Contains(in, operandMarker) && !slices.ContainsFunc(in, func(h uint64) bool {
+		return h != 0 &&
+			h != operandMarker
+	})
 }
 
 // numberDType is that of a tensor made of a number.
@@ -640,7 +649,8 @@ func (e *Engine) describe(hd uint64, o *Out) {
 		e.session.Release(hd)
 		panic(ir.Errorf(ir.ErrRuntime, "a shape is too large: its sizes overflow: got %s", ir.ShapeString(l.Shape)))
 	}
-	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(av.DType), uint8(av.Device), uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
+	o.Handle, o.DType, o.Device, o.Rank, o.Flags, o.Numel, o.Layout = hd, uint8(av.DType), uint8(av.Device),
+		uint8(len(l.Shape)), OutLeaf, l.Numel, h.Layout
 	o.DeferID = 0
 	copy(o.Shape[:], l.Shape)
 	if e.session.RequiresGrad(h) {

@@ -121,7 +121,8 @@ func TestNothingIsLeftWhenHandlesGo(t *testing.T) {
 	require.Nil(t, r.e.SetGrad(uint64(a), 0))
 	r.drop(a, x, v, y)
 	require.Nil(t, r.step())
-	for _, k := range []string{"live_handles", "live_bases", "live_nodes", "tape_nodes", "live_storages", "live_buffers", "live_bytes"} {
+	for _, k := range []string{"live_handles", "live_bases", "live_nodes", "tape_nodes", "live_storages", "live_buffers",
+		"live_bytes"} {
 		assert.Zero(t, r.stat(k), k)
 	}
 }

@@ -17,9 +17,12 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	b := e.session.Base(x.Base)
 	n := e.session.Graph.Node(b.Value)
 	av := ir.AvalOf(b.Aval)
-	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion, "logical_version": b.LogicalVersion,
-		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0, "lost": n.Op == ir.OpLeaf && n.Store == 0,
-		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": lazy.DeviceName(av.Device), "shape": ir.LayoutOf(x.Layout).Shape,
+	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion,
+		"logical_version":   b.LogicalVersion,
+		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0,
+		"lost": n.Op == ir.OpLeaf && n.Store == 0,
+		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": lazy.DeviceName(av.Device),
+		"shape":  ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
 	switch {
 	case n.Op < ir.OpProj && n.Op != ir.OpFree:
@@ -31,14 +34,15 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 	}
 	if b.Loc != 0 {
 		l := e.session.Loc(b.Loc)
-		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical, "has_value": l.HasValue}
+		m["loc"] = map[string]any{"role": l.Role.String(), "version": l.Version, "logical": l.Logical,
+			"has_value": l.HasValue}
 	}
 	e.explainWindow(m, b.Value, n)
 	return m, nil
 }
 
-// explainProgram is explain with the program of the window that would compute the tensor, or that did, under "program": the text
-// form, with the line that recorded each node as a comment.
+// explainProgram is explain with the program of the window that would compute the tensor, or that did, under "program":
+// the text form, with the line that recorded each node as a comment.
 func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 	m, err := e.explain(h)
 	if err != nil {
@@ -87,7 +91,8 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 		e.window.Clear()
 		return
 	}
-	pending := map[string]any{"nodes": len(e.window.Nodes), "reads": len(e.window.Ext), "stores": len(e.window.Program.Stores)}
+	pending := map[string]any{"nodes": len(e.window.Nodes), "reads": len(e.window.Ext),
+		"stores": len(e.window.Program.Stores)}
 	if p := e.cache.Find(&e.window.Program); p != nil {
 		pending["plan"] = e.explainPlan(p)
 	} else {
@@ -103,21 +108,24 @@ func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		if s.Transfer {
-			kernels = append(kernels, map[string]any{"name": "transfer", "device": lazy.DeviceName(s.Dev), "bytes": s.Numel * int64(s.DType.Size())})
+			kernels = append(kernels, map[string]any{"name": "transfer", "device": lazy.DeviceName(s.Dev),
+				"bytes": s.Numel * int64(s.DType.Size())})
 			continue
 		}
 		caps := e.runtime.Devices[s.Dev].Dev.Caps()
 		for j := range s.Steps {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
-			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op), "device": lazy.DeviceName(s.Dev),
-				"flops": cost.Flops, "bytes": cost.Bytes}
+			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op),
+				"device": lazy.DeviceName(s.Dev),
+				"flops":  cost.Flops, "bytes": cost.Bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3
 			}
 			kernels = append(kernels, k)
 		}
 	}
-	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Program.Nodes), "kernels": kernels,
+	return map[string]any{"number": p.Number, "built_because": p.Cause, "runs": p.Runs, "nodes": len(p.Program.Nodes),
+		"kernels":       kernels,
 		"bytes_written": p.BytesWritten, "microseconds": float64(p.RunTime.Nanoseconds()) / 1e3 / float64(max(p.Runs, 1))}
 }

@@ -33,15 +33,17 @@ func (g *gpuTarget) arm(kind string, at int) {
 	g.lost = g.lost || kind == "lose"
 	from := &g.opened.Calls
 	g.d.Faults = map[string]fake.Faults{
-		"": {}, "alloc": {Alloc: from.Alloc + at}, "build": {Pipeline: from.Pipeline + at}, "bind": {BindGroup: from.BindGroup + at},
-		"run": {Submit: from.Submit + at}, "map": {Map: from.Map + at}, "lose": {LoseAt: from.Submit + at},
+		"": {}, "alloc": {Alloc: from.Alloc + at}, "build": {Pipeline: from.Pipeline + at},
+		"bind": {BindGroup: from.BindGroup + at},
+		"run":  {Submit: from.Submit + at}, "map": {Map: from.Map + at}, "lose": {LoseAt: from.Submit + at},
 	}[kind]
 }
 
 func (g *gpuTarget) calls() map[string]int {
 	n, from := &g.d.Calls, &g.opened.Calls
-	return map[string]int{"alloc": n.Alloc - from.Alloc, "build": n.Pipeline - from.Pipeline, "bind": n.BindGroup - from.BindGroup,
-		"run": n.Submit - from.Submit, "map": n.Map - from.Map, "lose": n.Submit - from.Submit}
+	return map[string]int{"alloc": n.Alloc - from.Alloc, "build": n.Pipeline - from.Pipeline,
+		"bind": n.BindGroup - from.BindGroup,
+		"run":  n.Submit - from.Submit, "map": n.Map - from.Map, "lose": n.Submit - from.Submit}
 }
 
 // left is 0: pipelines, pooled buffers and the bind groups that hold them are kept for the next plan; see shut.

@@ -38,7 +38,8 @@ func newHost(lag bool) target {
 
 func (h *hostTarget) arm(kind string, at int) {
 	h.Faults = map[string]reference.Faults{
-		"": {}, "alloc": {Alloc: at}, "upload": {Upload: at}, "build": {Build: at}, "run": {Run: at}, "lose": {Run: at, Lose: true},
+		"": {}, "alloc": {Alloc: at}, "upload": {Upload: at}, "build": {Build: at}, "run": {Run: at},
+		"lose": {Run: at, Lose: true},
 	}[kind]
 }
 
@@ -202,7 +203,8 @@ func finish(t *testing.T, j *journey, d target) {
 	if j.e.poison == nil {
 		require.Nil(t, j.step())
 	}
-	for _, k := range []string{"live_handles", "live_bases", "live_nodes", "tape_nodes", "live_storages", "live_buffers", "live_bytes"} {
+	for _, k := range []string{"live_handles", "live_bases", "live_nodes", "tape_nodes", "live_storages", "live_buffers",
+		"live_bytes"} {
 		assert.Zero(t, j.stat(k), k)
 	}
 	require.Nil(t, j.e.SetOption("clear_plans", ""))

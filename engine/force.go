@@ -181,9 +181,11 @@ func proved(g *program.Program) *program.Program {
 // lost is the error of reading a leaf without a value: one that was lost, or a placeholder.
 func (e *Engine) lost(n *ir.Node) *ir.Error {
 	if n.Attr == ir.Placeholder {
-		return &ir.Error{Code: ir.ErrRuntime, SourceLoc: n.SourceLoc, Msg: "a tensor is read while a function of it is captured: it has no value yet"}
+		return &ir.Error{Code: ir.ErrRuntime, SourceLoc: n.SourceLoc,
+			Msg: "a tensor is read while a function of it is captured: it has no value yet"}
 	}
-	return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+	return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc,
+		Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
 }
 
 // checkLost refuses a window that reads a value that was never computed.
@@ -301,7 +303,8 @@ func (e *Engine) remember() {
 	if len(e.recentWindows) >= 64 {
 		e.recentWindows = append(e.recentWindows[:0], e.recentWindows[1:]...)
 	}
-	e.recentWindows = append(e.recentWindows, ranWindow{sourceLocs: append([]uint32(nil), e.window.Program.SourceLocs...), ops: ops, attrs: attrs})
+	e.recentWindows = append(e.recentWindows, ranWindow{sourceLocs: append([]uint32(nil), e.window.Program.SourceLocs...),
+		ops: ops, attrs: attrs})
 }
 
 // takeFault raises a data error found by a kernel that has run.
@@ -317,7 +320,8 @@ func (e *Engine) takeFault() *ir.Error {
 	e.stats.faults++
 	x := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", f.Element)
 	for _, r := range e.recentWindows {
-		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree && op.PrimOf(op.PrimID(r.ops[i])).MayFail() {
+		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree &&
+			op.PrimOf(op.PrimID(r.ops[i])).MayFail() {
 			p := op.PrimOf(op.PrimID(r.ops[i]))
 			if p.DataError != nil {
 				x = p.DataError(ir.AttrOf(r.attrs[i]), f.Element)

@@ -15,7 +15,7 @@ type Meta struct {
 	Base           uint64
 	Commits, Flags uint64
 	GradFn         string
-	SourceLoc           uint32
+	SourceLoc      uint32
 	OnHost         bool
 }
 
@@ -39,8 +39,10 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	b := e.session.Base(x.Base)
 	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
 	n := e.session.Graph.Node(b.Value)
-	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset, Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: b.Scheduled,
-		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 && (b.Binding == lazy.SSA || len(e.session.Effects) == 0)}
+	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset,
+		Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: b.Scheduled,
+		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 &&
+			(b.Binding == lazy.SSA || len(e.session.Effects) == 0)}
 	if e.session.RequiresGrad(x) {
 		m.Flags |= MetaRequiresGrad
 	}

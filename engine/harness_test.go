@@ -18,9 +18,9 @@ import (
 
 // rig is an engine on the interpreter device, called the way capi calls it.
 type rig struct {
-	t    *testing.T
-	e    *Engine
-	dev  *reference.Device
+	t         *testing.T
+	e         *Engine
+	dev       *reference.Device
 	sourceLoc uint32
 }
 

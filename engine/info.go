@@ -189,7 +189,8 @@ func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
 		}
 		v = names
 	default:
-		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, explain_program, "+
+		return nil, ir.Errorf(ir.ErrValue, "info: kind: got %q, want devices, memory_stats, stats, profile, leaks, explain, "+
+			"explain_program, "+
 			"options or ops", kind)
 	}
 	b, x := json.Marshal(v)
@@ -203,19 +204,26 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 	out := map[string]map[string]int64{}
 	for _, pl := range e.runtime.Devices {
 		p := pl.Pool
-		out[pl.Dev.Caps().Name] = map[string]int64{"live_bytes": p.Live, "pool_bytes": p.Pooled, "peak_bytes": p.Peak, "live_buffers": int64(p.Count),
-			"pool_hits": p.Hits, "pool_misses": p.Misses}
+		out[pl.Dev.Caps().Name] = map[string]int64{"live_bytes": p.Live, "pool_bytes": p.Pooled, "peak_bytes": p.Peak,
+			"live_buffers": int64(p.Count),
+			"pool_hits":    p.Hits, "pool_misses": p.Misses}
 	}
 	return out
 }
 
 func (e *Engine) counts() map[string]int64 {
 	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
-		"nodes_recorded": int64(e.session.Recorded), "rules_recalled": e.session.Replayed(), "calls_deferred": e.deferredCalls.replayed, "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels, "bytes_written": e.runtime.Bytes,
-		"live_handles": int64(e.session.LiveHandles), "live_bases": int64(e.session.LiveBases), "live_nodes": int64(e.session.Graph.Live()), "tape_nodes": int64(e.session.Tape.Live()),
-		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.Token()), "effects_pending": int64(len(e.session.Effects)), "nodes_pending": int64(len(e.session.Graph.Pending)),
-		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.session.Epoch), "faults": e.stats.faults,
-		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0, "pool_bytes": 0}
+		"nodes_recorded": int64(e.session.Recorded), "rules_recalled": e.session.Replayed(),
+		"calls_deferred": e.deferredCalls.replayed, "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels,
+		"bytes_written": e.runtime.Bytes,
+		"live_handles":  int64(e.session.LiveHandles), "live_bases": int64(e.session.LiveBases),
+		"live_nodes": int64(e.session.Graph.Live()), "tape_nodes": int64(e.session.Tape.Live()),
+		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.Token()),
+		"effects_pending": int64(len(e.session.Effects)), "nodes_pending": int64(len(e.session.Graph.Pending)),
+		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.session.Epoch),
+		"faults": e.stats.faults,
+		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0,
+		"pool_bytes": 0}
 	for _, pl := range e.runtime.Devices {
 		p := pl.Pool
 		m["live_buffers"] += int64(p.Count)
@@ -297,7 +305,8 @@ type option struct {
 	get func() string
 }
 
-// RegisterOption adds an option, at start-up. Info("options") gives its value. Both functions are called under the engine's lock.
+// RegisterOption adds an option, at start-up. Info("options") gives its value. Both functions are called under the
+// engine's lock.
 func RegisterOption(key string, set func(value string) error, get func() string) {
 	registered[key] = option{set, get}
 }

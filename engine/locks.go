@@ -92,7 +92,8 @@ type job struct {
 // run does work within a time slice. Work that takes longer goes on in its goroutine;
 // the call reports pending and is made again to wait further. The execution lock is
 // held until the work is done, whoever waits.
-func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool, err *ir.Error) {
+func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
+	err *ir.Error) {
 	if e.lock.heldByOther(threadID()) {
 		return false, busy()
 	}

@@ -20,7 +20,8 @@ type readCache struct {
 const heavyElements = 1 << 20
 
 // FromData makes a leaf from dense host data in canonical form.
-func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32, out *Out) (err *ir.Error) {
+func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32,
+	out *Out) (err *ir.Error) {
 	e.enter()
 	defer e.finish(sourceLoc, &err)
 	if err = e.poisoned(); err != nil {
@@ -40,13 +41,15 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 		n *= x
 	}
 	if want := n * int64(d.Size()); want != int64(len(data)) {
-		return ir.Errorf(ir.ErrValue, "tensor: data of shape %s and dtype %s: got %d bytes, want %d", ir.ShapeString(shape), d, len(data), want)
+		return ir.Errorf(ir.ErrValue, "tensor: data of shape %s and dtype %s: got %d bytes, want %d", ir.ShapeString(shape),
+			d, len(data), want)
 	}
 	e.session.SourceLoc = sourceLoc
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
 	width := int64(e.caps(dev).Storage[d])
 	if width == 0 {
-		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d, lazy.DeviceName(dev))
+		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d,
+			lazy.DeviceName(dev))
 	}
 	st, x := e.runtime.Allocate(dev, max(n*width, 1))
 	if x != nil {

@@ -138,7 +138,7 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 // noting keeps the kernels of the steps it is given.
 type noting struct {
 	*reference.Device
-	kernels map[launch.LaunchOp]int
+	kernels map[launch.Op]int
 }
 
 func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
@@ -149,7 +149,7 @@ func (n *noting) Build(steps []device.Step, slots int) (device.Program, error) {
 }
 
 func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
-	d := &noting{reference.New(), map[launch.LaunchOp]int{}}
+	d := &noting{reference.New(), map[launch.Op]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x, w := r.floats(nil, 1, 2), r.floats(nil, 1.5, 0.5)
@@ -175,7 +175,7 @@ func TestLikeNodesOfAllWindowsHaveOneKernel(t *testing.T) {
 }
 
 func TestTheProductOfAWeightsGradientMakesThatOfTheBias(t *testing.T) {
-	d := &noting{reference.New(), map[launch.LaunchOp]int{}}
+	d := &noting{reference.New(), map[launch.Op]int{}}
 	r := &rig{t: t, dev: d.Device}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
 	x := r.floats([]int64{3, 2}, 1, 2, 3, 4, 5, 6)

@@ -38,12 +38,14 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	self := e.args.In[t]
 	name := d.Parsed.Name
-	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset && (named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
+	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset &&
+		(named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
 		return e.session.SelfCopy(c.In[t])
 	}
 	if !sameShape(v.Shape(), self.Shape()) {
 		if !expandable(v.Shape(), self.Shape()) {
-			return ir.Errorf(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
+			return ir.Errorf(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s",
+				ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
 		}
 		v = prim.Expand(e.session, v, self.Shape())
 	}
@@ -113,10 +115,12 @@ func expandable(from, to []int64) bool {
 // castable refuses a result of a higher kind than the tensor written to, or of another dtype.
 func castable(d *op.Def, from, to ir.DType) *ir.Error {
 	if d.ExactOut && from != to {
-		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, to.ScalarType(), from.ScalarType())
+		return ir.Errorf(ir.ErrRuntime, "%s: Found dtype %s but expected %s", d.Parsed.Name, to.ScalarType(),
+			from.ScalarType())
 	}
 	if from.Category() > to.Category() {
-		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", from.ScalarType(), to.ScalarType())
+		return ir.Errorf(ir.ErrRuntime, "result type %s can't be cast to the desired output type %s", from.ScalarType(),
+			to.ScalarType())
 	}
 	return nil
 }
@@ -144,7 +148,8 @@ func overlapping(self op.Val, in []op.Val, t int) *ir.Error {
 		} else if v.Offset+l.Span <= self.Offset || self.Offset+sl.Span <= v.Offset {
 			continue
 		}
-		return ir.Errorf(ir.ErrRuntime, "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.")
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: some elements of the input tensor and the written-to tensor "+
+			"refer to a single memory location. Please clone() the tensor before performing the operation.")
 	}
 	return nil
 }
@@ -161,7 +166,8 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 		}
 		for k := range e.args.In {
 			if e.session.GradMode && e.args.In[k].Tape != 0 {
-				return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.", d.Parsed.Name)
+				return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic "+
+					"differentiation, but one of the arguments requires grad.", d.Parsed.Name)
 			}
 		}
 		dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType

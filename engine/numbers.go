@@ -59,7 +59,8 @@ func (e *Engine) hostNumber(h *lazy.Handle) bool {
 	return one && (av.DType == ir.F32 || av.DType == ir.F64) && av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0
 }
 
-// ownsNumber reports that only the base of h, and the loc it is bound to, hold its version, and that h requires no gradient.
+// ownsNumber reports that only the base of h, and the loc it is bound to, hold its version, and that h requires no
+// gradient.
 func (e *Engine) ownsNumber(h *lazy.Handle) bool {
 	b := e.session.Base(h.Base)
 	n, holds := e.session.Graph.Node(b.Value), int32(1)

@@ -23,7 +23,7 @@ type profile struct {
 // place is where an operation was recorded.
 type place struct {
 	sourceLoc, scope uint32
-	backward    bool
+	backward         bool
 }
 
 // placed marks a site number that is an index into profile.places.
@@ -31,16 +31,16 @@ const placed = 1 << 31
 
 // profileEvent is one step that ran, as Info("profile") gives it.
 type profileEvent struct {
-	Op       string `json:"op"`
-	Kernel   string `json:"kernel"`
-	Device   string `json:"device"`
-	Scope    string `json:"scope"`
-	Backward bool   `json:"backward"`
-	SourceLoc     string `json:"site"`
-	Start    int64  `json:"start_ns"` // of the Unix epoch
-	Duration int64  `json:"duration_ns"`
-	Flops    int64  `json:"flops"`
-	Bytes    int64  `json:"bytes"`
+	Op        string `json:"op"`
+	Kernel    string `json:"kernel"`
+	Device    string `json:"device"`
+	Scope     string `json:"scope"`
+	Backward  bool   `json:"backward"`
+	SourceLoc string `json:"site"`
+	Start     int64  `json:"start_ns"` // of the Unix epoch
+	Duration  int64  `json:"duration_ns"`
+	Flops     int64  `json:"flops"`
+	Bytes     int64  `json:"bytes"`
 }
 
 // enter changes the scope.
@@ -58,7 +58,9 @@ func (p *profile) enter(name string) {
 }
 
 // forward gives the site number of an operation called at site.
-func (p *profile) forward(sourceLoc uint32) uint32 { return p.at(place{sourceLoc: sourceLoc, scope: p.scope}) }
+func (p *profile) forward(sourceLoc uint32) uint32 {
+	return p.at(place{sourceLoc: sourceLoc, scope: p.scope})
+}
 
 // backward gives the site number of the gradient of an operation recorded at site.
 func (p *profile) backward(sourceLoc uint32) uint32 {
@@ -109,7 +111,8 @@ func (e *Engine) noteTimings() {
 	}
 	p := &e.profile
 	for _, t := range e.runtime.Timings {
-		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration), Flops: t.Flops, Bytes: t.Bytes}
+		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration),
+			Flops: t.Flops, Bytes: t.Bytes}
 		if i := int(t.Event) - 1; i >= 0 && i < len(e.window.Nodes) {
 			if n := e.session.Graph.Node(e.window.Nodes[i]); n.Op < ir.OpProj {
 				ev.Op = op.PrimOf(op.PrimID(n.Op)).NameFor(ir.AttrOf(n.Attr))

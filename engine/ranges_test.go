@@ -31,7 +31,8 @@ func (r *rig) take(index T) ([]float32, *ir.Error) {
 	return r.tryRead(o[0])
 }
 
-// TestViewOfUploadIsCheckedByItsOwnElements: of a tensor with good and bad indices each view is judged alone, at the call.
+// TestViewOfUploadIsCheckedByItsOwnElements: of a tensor with good and bad indices each view is judged alone, at the
+// call.
 func TestViewOfUploadIsCheckedByItsOwnElements(t *testing.T) {
 	r := newRig(t)
 	p := r.uploaded64([]int64{3, 2}, 1, 77, 2, 80, -3, 9)
@@ -71,7 +72,8 @@ func TestInPlaceWriteEndsKnownRange(t *testing.T) {
 	require.Equal(t, []float32{0, 0}, got)
 }
 
-// TestLargeUploadIsCheckedByTheKernel: without a copy of the elements a view passes the call, and its kernel finds the bad one.
+// TestLargeUploadIsCheckedByTheKernel: without a copy of the elements a view passes the call, and its kernel finds the
+// bad one.
 func TestLargeUploadIsCheckedByTheKernel(t *testing.T) {
 	r := newRig(t)
 	v := make([]int64, maxKept/8+1)

@@ -76,7 +76,8 @@ func (e *Engine) realize(hs []uint64) (err *ir.Error) {
 	}
 	for _, v := range all {
 		if n := e.session.Graph.Node(v); n.Store == 0 {
-			return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc, Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+			return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc,
+				Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
 		}
 	}
 	if e.async(hs) {

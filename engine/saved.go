@@ -19,7 +19,8 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 	defer e.session.Graph.Release(v.Value)
 	for i, h := range handles {
 		x, err := e.session.Resolve(h)
-		if err != nil || v.Base == 0 || x.Value != v.Value || x.Base != v.Base || x.Offset != v.Offset || x.Tape != v.Tape && x.Tape != compact.Tape {
+		if err != nil || v.Base == 0 || x.Value != v.Value || x.Base != v.Base || x.Offset != v.Offset || x.Tape != v.Tape &&
+			x.Tape != compact.Tape {
 			continue
 		}
 		if l, ok := ir.ExpandLayout(x.L(), v.Shape()); ok && l.ID == v.Layout {

@@ -36,7 +36,9 @@ def main() -> None:
     """Run the example that is named."""
     names = sorted(p.stem for p in HERE.glob("*.py") if "beside PyTorch:" in p.read_text())
     if len(sys.argv) < 2 or sys.argv[1] not in names:
-        raise SystemExit(f"usage: python examples/beside.py NAME [options of the example]; the names are {', '.join(names)}")
+        raise SystemExit(
+            f"usage: python examples/beside.py NAME [options of the example]; the names are {', '.join(names)}"
+        )
     for lib in ("torchlette", "torch"):
         line, seconds = run(sys.argv[1], lib, sys.argv[2:])
         print(f"{lib:11} {line}  ({seconds:.1f} s with start-up)")

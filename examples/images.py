@@ -18,7 +18,9 @@ def find() -> Path:
     for place in PLACES:
         if place and next(Path(place).glob("train-images-idx3-ubyte*"), None):
             return Path(place)
-    raise SystemExit("Fashion-MNIST was not found: install Debian's dataset-fashion-mnist, or name its folder in FASHION_MNIST")
+    raise SystemExit(
+        "Fashion-MNIST was not found: install Debian's dataset-fashion-mnist, or name its folder in FASHION_MNIST"
+    )
 
 
 def read(name: str, count: int) -> tuple[tuple[int, ...], bytes]:

@@ -35,7 +35,9 @@ def main() -> None:
     options = parser.parse_args()
 
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)).to(options.device)
+    model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)).to(
+        options.device
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, options.steps)
     ends = torch.tensor([[-1.0], [1.0]], device=options.device)

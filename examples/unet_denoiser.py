@@ -1,4 +1,5 @@
-"""A U-Net that predicts the noise in Fashion-MNIST pictures, as diffusion models are trained (Ho, Jain and Abbeel, 2020).
+"""A U-Net that predicts the noise in Fashion-MNIST pictures, as diffusion models are trained (Ho, Jain and Abbeel,
+2020).
 
 python examples/unet_denoiser.py [--device wgpu]; beside PyTorch: python examples/beside.py unet_denoiser
 """

@@ -64,7 +64,8 @@ type Description struct {
 	Limits   map[string]int64
 }
 
-// Describe lists the adapters. It opens each for a moment; one that cannot be opened is listed without features and limits.
+// Describe lists the adapters. It opens each for a moment; one that cannot be opened is listed without features and
+// limits.
 func Describe(d Driver) ([]Description, error) {
 	list, err := Adapters(d)
 	if err != nil {

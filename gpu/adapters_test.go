@@ -19,7 +19,8 @@ func TestPick(t *testing.T) {
 		{Index: 2, Name: "H200", Kind: Discrete}, {Index: 3, Name: "A100", Kind: Discrete},
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"H200", "A100", "Arc", "llvmpipe"}, []string{list[0].Name, list[1].Name, list[2].Name, list[3].Name})
+	assert.Equal(t, []string{"H200", "A100", "Arc", "llvmpipe"}, []string{list[0].Name, list[1].Name, list[2].Name,
+		list[3].Name})
 	for _, c := range []struct {
 		name  string
 		list  []AdapterInfo

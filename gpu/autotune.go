@@ -44,8 +44,8 @@ type candidate struct {
 	samples []float64
 }
 
-// race times g launched with params in each tile, in turns: the median seconds of a launch, infinity for a tile that the
-// device does not take. The pipelines of the fastest stay in the cache.
+// race times g launched with params in each tile, in turns: the median seconds of a launch, infinity for a tile that
+// the device does not take. The pipelines of the fastest stay in the cache.
 func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucode.GemmTile) ([]float64, error) {
 	l := g.Layout()
 	step := device.Step{Op: g}
@@ -108,8 +108,9 @@ func median(s []float64) float64 {
 	return s[len(s)/2]
 }
 
-// rounds samples the racers, which may be nil but for the first, the table's tile. After a launch of each to warm up, in which drivers may compile, one
-// more says how many launches make a sample and which tiles are too slow to be looked at again.
+// rounds samples the racers, which may be nil but for the first, the table's tile. After a launch of each to warm up,
+// in which drivers may compile, one more says how many launches make a sample and which tiles are too slow to be looked
+// at again.
 func (d *Device) rounds(list []*candidate, bind *device.Binding) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(r *candidate) bool { return r == nil })
 	for _, r := range list {
@@ -177,7 +178,8 @@ func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, er
 	}
 	launches[0].Kind, launches[0].C, launches[0].Query = TimedDispatch, f.queries[0], 0
 	resolve := Record{Kind: ResolveQuery, A: f.queries[0], B: f.resolve, Z: 2}
-	if err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0); err != nil { // in parts the pass would end early
+	// in parts the pass would end early
+	if err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0); err != nil {
 		return 0, err
 	}
 	p.stale = false

@@ -16,9 +16,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// Tiles of products come from a table of estimates (tile.ChooseGemm). With Options.Autotune the first product of a class that a
-// device meets is timed in several tiles instead, on scratch memory, and the fastest is kept: for the programs built later, and in a
-// file for later processes.
+// Tiles of products come from a table of estimates (tile.ChooseGemm). With Options.Autotune the first product of a
+// class that a device meets is timed in several tiles instead, on scratch memory, and the fastest is kept: for the
+// programs built later, and in a file for later processes.
 
 // tuner is the state of that.
 type autotuner struct {
@@ -69,8 +69,8 @@ func (d *Device) chooseGemm(g *launch.Gemm, params []uint64) gpucode.GemmOptions
 	return gpucode.ChooseGemm(g, params, d.tile)
 }
 
-// tuned gives the tile of g's class: the one that this process or an earlier one chose, or else by timing. The zero tile
-// stands for the table's choice: there is one candidate, or no memory for its operands, or the device failed.
+// tuned gives the tile of g's class: the one that this process or an earlier one chose, or else by timing. The zero
+// tile stands for the table's choice: there is one candidate, or no memory for its operands, or the device failed.
 func (d *Device) tuned(g *launch.Gemm, params []uint64) gpucode.GemmTile {
 	t := &d.tune
 	class := gpucode.GemmClass(g, params)
@@ -103,7 +103,8 @@ func (d *Device) tuned(g *launch.Gemm, params []uint64) gpucode.GemmTile {
 	best := fastest(times)
 	d.stats.tunedTimed++
 	t.tiles[class] = trials[best]
-	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: microseconds(times[best]), Table: trials[0], TableMicroseconds: microseconds(times[0])}
+	t.kept[class] = TunedTile{Tile: trials[best], Microseconds: microseconds(times[best]), Table: trials[0],
+		TableMicroseconds: microseconds(times[0])}
 	d.writeTuned()
 	return trials[best]
 }
@@ -122,12 +123,13 @@ func (d *Device) Tuned() map[string]TunedTile {
 	return out
 }
 
-// tunedDevice is the key of this device in the file: adapter, driver, and a hash of the tiles that there are and of the text of some products
-// on it, which changes when the generator does.
+// tunedDevice is the key of this device in the file: adapter, driver, and a hash of the tiles that there are and of the
+// text of some products on it, which changes when the generator does.
 func (d *Device) tunedDevice() string {
 	h := fnv.New32a()
 	fmt.Fprint(h, gpucode.GemmTiles(d.tile))
-	for _, g := range []*launch.Gemm{{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, {Type: ir.F32, AUnit: 'm', BUnit: 'k', Sums: 'b'},
+	for _, g := range []*launch.Gemm{{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, {Type: ir.F32, AUnit: 'm', BUnit: 'k',
+		Sums: 'b'},
 		{Type: ir.F32, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 1, NDims: 1}} {
 		params := make([]uint64, len(g.Layout().Params))
 		for i := range params {
@@ -163,8 +165,8 @@ func (d *Device) readTuned(tell bool) (f tunedFile) {
 	return f
 }
 
-// writeTuned adds this device's choices to the file, which other processes may have added to since it was read. Of two that write
-// at one time the later wins; what the other had is timed again some day.
+// writeTuned adds this device's choices to the file, which other processes may have added to since it was read. Of two
+// that write at one time the later wins; what the other had is timed again some day.
 func (d *Device) writeTuned() {
 	path := d.cachePath(tunedName)
 	if path == "" {

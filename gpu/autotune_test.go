@@ -29,7 +29,8 @@ func matrices(m, n, k int) device.Step {
 	return st
 }
 
-// The product that the tests time, and its class. Its rows are no multiple of 128, so that tiles that lie the other way round differ in number.
+// The product that the tests time, and its class. Its rows are no multiple of 128, so that tiles that lie the other way
+// round differ in number.
 const (
 	sizeM, sizeN, sizeK = 448, 512, 1024
 	class               = "float32 nn 448x512x1024"
@@ -74,7 +75,8 @@ func trials(t *testing.T) []gpucode.GemmTile {
 	for i, p := range st.Params {
 		params[i] = p.Bits
 	}
-	caps := gpucode.Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 264, MaxBuffers: 16, Subgroup: 32, I64: true}
+	caps := gpucode.Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024, Units: 264, MaxBuffers: 16, Subgroup: 32,
+		I64: true}
 	require.Equal(t, class, gpucode.GemmClass(st.Op.(*launch.Gemm), params))
 	return gpucode.GemmTrials(st.Op.(*launch.Gemm), params, caps)
 }
@@ -137,7 +139,8 @@ func TestTheLeastMedianCounts(t *testing.T) {
 	assert.Equal(t, list[4], dev.Tuned()[class].Tile)
 }
 
-// TestALongProductIsNotRaced: where a launch of the table's tile takes a quarter of a second, no other tile is launched.
+// TestALongProductIsNotRaced: where a launch of the table's tile takes a quarter of a second, no other tile is
+// launched.
 func TestALongProductIsNotRaced(t *testing.T) {
 	d := fake.New()
 	seen := map[string]int{}
@@ -312,8 +315,8 @@ func TestNothingIsTimedUnlessAsked(t *testing.T) {
 	assert.FileExists(t, file)
 }
 
-// TestWhatCannotBeTimedHasTheTablesTile: products without a choice, products larger than the scratch memory, and a device that
-// refuses memory or programs while it times.
+// TestWhatCannotBeTimedHasTheTablesTile: products without a choice, products larger than the scratch memory, and a
+// device that refuses memory or programs while it times.
 func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 	integers := matrices(64, 64, 64)
 	integers.Op = &launch.Gemm{Type: ir.I64, AUnit: 'k', BUnit: 'n'}
@@ -328,7 +331,8 @@ func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 		{"more than a binding shows", matrices(64, 1<<20, 64), nil, 0},
 		{"no memory", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Alloc = d.Calls.Alloc + 3 }, 0},
 		{"no submission", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Submit = d.Calls.Submit + 4 }, 0},
-		{"one program refused", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Pipeline = d.Calls.Pipeline + 3 }, 1},
+		{"one program refused", matrices(512, 512, 512), func(d *fake.Driver) { d.Faults.Pipeline = d.Calls.Pipeline + 3 },
+			1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := fake.New()
@@ -347,7 +351,8 @@ func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 	}
 }
 
-// TestTunedProductsAreRight: products in the tiles that were chosen give what the interpreter gives, at aligned and other offsets.
+// TestTunedProductsAreRight: products in the tiles that were chosen give what the interpreter gives, at aligned and
+// other offsets.
 func TestTunedProductsAreRight(t *testing.T) {
 	const m, n, k = 48, 44, 32
 	for i := range 3 {
@@ -384,7 +389,8 @@ func TestTunedProductsAreRight(t *testing.T) {
 					for e := range k {
 						sum += (float32((int(offset)+r*k+e)%7) - 3) * (float32((e*n+c)%7) - 3)
 					}
-					require.Equal(t, sum, math.Float32frombits(binary.LittleEndian.Uint32(got[4*(r*n+c):])), "%d, %d at %d", r, c, offset)
+					require.Equal(t, sum, math.Float32frombits(binary.LittleEndian.Uint32(got[4*(r*n+c):])), "%d, %d at %d", r, c,
+						offset)
 				}
 			}
 		}

@@ -118,7 +118,8 @@ func (p *program) checkWindow(s *step, bind *device.Binding) error {
 		}
 		const widest = 8
 		if v := runtimeValue(q, bind); (v+s.window.size)*widest > p.dev.limits.MaxStorageBinding {
-			return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for a kernel on %s: a view begins at element %d, and a binding shows %d bytes",
+			return ir.Errorf(ir.ErrRuntime, "%s: a tensor is too large for a kernel on %s: a view begins at element %d, and a "+
+				"binding shows %d bytes",
 				s.name(), p.dev.caps.Name, v, p.dev.limits.MaxStorageBinding)
 		}
 	}

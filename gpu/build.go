@@ -341,8 +341,10 @@ func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error)
 	}
 	// The driver does not refuse a trusted module that asks for too much: the
 	// dispatch would never end.
-	if m.SharedBytes > d.limits.MaxWorkgroupBytes || m.Workgroup > d.limits.MaxWorkgroupSize || m.Workgroup > d.limits.MaxWorkgroupX {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: the program exceeds %s: %d bytes of workgroup memory of %d, %d threads of %d",
+	if m.SharedBytes > d.limits.MaxWorkgroupBytes || m.Workgroup > d.limits.MaxWorkgroupSize ||
+		m.Workgroup > d.limits.MaxWorkgroupX {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: the program exceeds %s: %d bytes of workgroup memory of %d, %d "+
+			"threads of %d",
 			name, d.caps.Name, m.SharedBytes, d.limits.MaxWorkgroupBytes, m.Workgroup, d.limits.MaxWorkgroupSize)
 	}
 	sh := Shader{Name: name, Text: m.Text, Entry: m.Entry, Proc: proc, Module: m}

@@ -25,7 +25,8 @@ func (d *Device) cachePath(name string) string {
 // identity names the adapter and its driver: what was measured on one says nothing of another.
 func (d *Device) identity() string {
 	a := &d.adapter
-	return fmt.Sprintf("%s|%s|%s|%s|%s|%x:%x|%v", d.driver, a.Name, a.Vendor, a.Driver, a.Backend, a.VendorID, a.DeviceID, d.opts.Core)
+	return fmt.Sprintf("%s|%s|%s|%s|%s|%x:%x|%v", d.driver, a.Name, a.Vendor, a.Driver, a.Backend, a.VendorID, a.DeviceID,
+		d.opts.Core)
 }
 
 // keepFile writes a file at once: a reader, or another process that writes it too, sees all of a version or nothing.

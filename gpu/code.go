@@ -11,7 +11,7 @@ import (
 
 // Generator is a launch of a kind that this package does not know: it brings its own code for GPUs.
 type Generator interface {
-	launch.LaunchOp
+	launch.Op
 	// GPUOptions decides the form of the program for these parameters, without what varies from run to run but for
 	// the lowest bit of an offset: 1 where it may be no multiple of four. Forms are compared with ==.
 	GPUOptions(params []uint64, caps gpucode.Caps) any
@@ -57,7 +57,7 @@ func (plain) windows(s device.Step) []step { return []step{{Step: s}} }
 
 // generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch
 // over the kinds of launch.
-func (d *Device) generate(op launch.LaunchOp) (code, move, error) {
+func (d *Device) generate(op launch.Op) (code, move, error) {
 	switch op := op.(type) {
 	case *loopir.Kernel:
 		return kernelCode{d: d, k: op}, nil, nil

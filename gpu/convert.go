@@ -52,7 +52,8 @@ func toStorage(t ir.DType, width int, dst, src []byte) error {
 		for i := 0; i < len(src)/8; i++ {
 			v := int64(binary.LittleEndian.Uint64(src[8*i:]))
 			if v < math.MinInt32 || v > math.MaxInt32 {
-				return fmt.Errorf("int64 value out of the range of a device without 64-bit integers: got %d, want -2147483648 to 2147483647", v)
+				return fmt.Errorf("int64 value out of the range of a device without 64-bit integers: got %d, want -2147483648 to "+
+					"2147483647", v)
 			}
 			binary.LittleEndian.PutUint32(dst[4*i:], uint32(int32(v)))
 		}

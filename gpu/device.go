@@ -87,7 +87,8 @@ func Open(d Driver, o Options) (*Device, error) {
 		o.WaitTimeout = 2 * time.Minute
 	}
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
-		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*gpuir.Program{}, uniforms: map[*Buffer]bool{}}
+		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*gpuir.Program{},
+		uniforms: map[*Buffer]bool{}}
 	dev.groups.init()
 	dev.describe()
 	dev.SetAutotune(o.Autotune)
@@ -115,9 +116,11 @@ func (d *Device) describe() {
 	software := d.adapter.Kind == Software
 	small := software && !d.opts.Hardware
 	d.caps = device.Caps{
-		Name: fmt.Sprintf("wgpu:%d", d.opts.Number), Adapter: d.adapter.Name, Driver: d.adapter.Driver, Backend: d.adapter.Backend,
+		Name: fmt.Sprintf("wgpu:%d", d.opts.Number), Adapter: d.adapter.Name, Driver: d.adapter.Driver,
+		Backend:  d.adapter.Backend,
 		Software: software, MaxBinding: l.MaxStorageBinding, MaxBuffer: l.MaxBufferSize,
-		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid, Align: bufferAlign,
+		MaxStorageBuffers: l.MaxStorageBuffers, MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxGrid: l.MaxGrid,
+		Align: bufferAlign,
 		Async: true, F32Atomics: f.F32Atomics, Subgroups: f.Subgroups, Timestamps: f.Timestamps, Immediates: f.Immediates,
 		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: gpucode.LeastSums,
 		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
@@ -140,13 +143,15 @@ func (d *Device) describe() {
 	if f.Subgroups && l.SubgroupMinSize == l.SubgroupMaxSz {
 		d.tile.Subgroup, d.caps.SubgroupSize = l.SubgroupMinSize, l.SubgroupMinSize
 	}
-	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64, F32Atomics: f.F32Atomics}
+	d.wgsl = wgsl.Options{Immediates: f.Immediates && l.MaxImmediateBytes > 0, F16: f.F16, I64: f.I64,
+		F32Atomics: f.F32Atomics}
 }
 
 func limitMap(l *Limits) map[string]int64 {
 	return map[string]int64{
 		"maxBufferSize": l.MaxBufferSize, "maxStorageBufferBindingSize": l.MaxStorageBinding,
-		"maxStorageBuffersPerShaderStage": int64(l.MaxStorageBuffers), "maxComputeWorkgroupStorageSize": int64(l.MaxWorkgroupBytes),
+		"maxStorageBuffersPerShaderStage":   int64(l.MaxStorageBuffers),
+		"maxComputeWorkgroupStorageSize":    int64(l.MaxWorkgroupBytes),
 		"maxComputeInvocationsPerWorkgroup": int64(l.MaxWorkgroupSize), "maxComputeWorkgroupsPerDimension": l.MaxGrid,
 		"maxImmediateSize": int64(l.MaxImmediateBytes),
 	}
@@ -185,7 +190,8 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	}
 	n := (max(bytes, 1) + bufferAlign - 1) &^ (bufferAlign - 1)
 	if n > d.limits.MaxBufferSize {
-		return nil, ir.Errorf(ir.ErrOutOfMemory, "%s: a buffer of %d bytes is too large: the device allows %d", d.caps.Name, n, d.limits.MaxBufferSize)
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "%s: a buffer of %d bytes is too large: the device allows %d", d.caps.Name,
+			n, d.limits.MaxBufferSize)
 	}
 	h, err := d.ctx.CreateBuffer(n, StorageUsage|CopySrc|CopyDst, false)
 	if err != nil {
@@ -219,7 +225,8 @@ func (d *Device) Free(b device.Buffer) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{
-		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits, "waves": d.stats.waves,
+		"pipelines": d.stats.pipelines, "pipeline_hits": d.stats.pipelineHits, "submits": d.stats.submits,
+		"waves":      d.stats.waves,
 		"dispatches": d.stats.dispatches, "uploads": d.stats.uploads, "reads": d.stats.reads,
 		"buffers": d.stats.buffers, "bytes": d.stats.bytes,
 		"bind_groups": int64(d.groups.live), "bind_group_hits": d.groups.hits, "bind_group_misses": d.groups.misses,
@@ -293,7 +300,8 @@ func (d *Device) submit(records []Record, words []uint32) error {
 	return d.send(records, words, firstPart)
 }
 
-// send submits the pending copies with the first records, and then the others; with 0 for the number of the first, all at once.
+// send submits the pending copies with the first records, and then the others; with 0 for the number of the first, all
+// at once.
 func (d *Device) send(records []Record, words []uint32, first int) error {
 	if d.lost != nil {
 		return d.lost

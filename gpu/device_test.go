@@ -78,10 +78,13 @@ func TestInjectedFaults(t *testing.T) {
 		text   string
 		lost   bool // the device stays unusable
 	}{
-		{"alloc", func(d *fake.Driver) { d.Faults.Alloc = d.Calls.Alloc + 1 }, ir.ErrOutOfMemory, "allocation of 512 bytes", false},
+		{"alloc", func(d *fake.Driver) { d.Faults.Alloc = d.Calls.Alloc + 1 }, ir.ErrOutOfMemory, "allocation of 512 bytes",
+			false},
 		{"memory", func(d *fake.Driver) { d.Faults.Memory = 1 }, ir.ErrOutOfMemory, "out of memory", false},
-		{"pipeline", func(d *fake.Driver) { d.Faults.Pipeline = d.Calls.Pipeline + 1 }, ir.ErrKernelExecution, "kernel increment", false},
-		{"bind group", func(d *fake.Driver) { d.Faults.BindGroup = d.Calls.BindGroup + 1 }, ir.ErrKernelExecution, "increment", false},
+		{"pipeline", func(d *fake.Driver) { d.Faults.Pipeline = d.Calls.Pipeline + 1 }, ir.ErrKernelExecution,
+			"kernel increment", false},
+		{"bind group", func(d *fake.Driver) { d.Faults.BindGroup = d.Calls.BindGroup + 1 }, ir.ErrKernelExecution,
+			"increment", false},
 		{"submit", func(d *fake.Driver) { d.Faults.Submit = d.Calls.Submit + 1 }, ir.ErrKernelExecution, "submission", false},
 		{"map", func(d *fake.Driver) { d.Faults.Map = d.Calls.Map + 1 }, ir.ErrKernelExecution, "mapping", false},
 		{"loss", func(d *fake.Driver) { d.Faults.LoseAt = d.Calls.Submit + 1 }, ir.ErrDeviceLost, "lost", true},
@@ -182,7 +185,8 @@ func towards(n int, number float64) device.Step {
 	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
 }
 
-// TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest; the order stays, uploads come first.
+// TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest; the order stays, uploads come
+// first.
 func TestLongProgramsAreSubmittedInParts(t *testing.T) {
 	for _, c := range []struct{ steps, submits int }{{1, 1}, {48, 1}, {49, 2}, {112, 2}, {113, 3}, {300, 5}} {
 		d := fake.New()
@@ -444,7 +448,8 @@ func TestProfile(t *testing.T) {
 	}
 	times := dev.Profiles()
 	require.Len(t, times, 6)
-	assert.Equal(t, device.StepTime{Step: 0, Duration: time.Microsecond}, device.StepTime{Step: times[0].Step, Duration: times[0].Duration})
+	assert.Equal(t, device.StepTime{Step: 0, Duration: time.Microsecond}, device.StepTime{Step: times[0].Step,
+		Duration: times[0].Duration})
 	assert.Equal(t, []int{0, 1, 2}, []int{times[3].Step, times[4].Step, times[5].Step})
 	assert.Less(t, times[0].Start, times[1].Start)
 	assert.Empty(t, dev.Profiles())

@@ -13,8 +13,8 @@
 // With [Device.SetAutotune] the tiles of products are chosen by a race on the device (race.go) when a program is
 // built, and kept in a file for later processes (tune.go).
 //
-// Each kind of launch has a code generator (code.go). A launch of a kind that this package does not know may bring its own
-// ([Generator]). Which steps depend on each other follows from the buffers that a launch declares.
+// Each kind of launch has a code generator (code.go). A launch of a kind that this package does not know may bring its
+// own ([Generator]). Which steps depend on each other follows from the buffers that a launch declares.
 //
 // Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers live in
 // gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject and a clock to set).

@@ -131,8 +131,8 @@ func (d *Device) sumsRight(m, n int) (bool, error) {
 	for i := range values {
 		values[i] = int32(i*i + i>>4)
 	}
-	err := d.once(device.Step{Op: k, Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(m)), device.Const(int64(n))}},
-		ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, m)))
+	err := d.once(device.Step{Op: k, Bufs: []int{0, 1}, Params: []device.Param{device.Const(int64(m)),
+		device.Const(int64(n))}}, ir.I32, intBytes(got), intBytes(values), intBytes(make([]int32, m)))
 	if err != nil {
 		return false, err
 	}
@@ -222,7 +222,8 @@ func (d *Device) measure() (wgsl.Func, error) {
 	}
 	st.Op = b.Kernel()
 	got := make([]float32, len(hostX))
-	if err := d.once(st, ir.F32, floatBytes(got), floatBytes(hostX), floatBytes(hostY), floatBytes(make([]float32, len(hostX)))); err != nil {
+	if err := d.once(st, ir.F32, floatBytes(got), floatBytes(hostX), floatBytes(hostY),
+		floatBytes(make([]float32, len(hostX)))); err != nil {
 		return 0, err
 	}
 	var poly wgsl.Func

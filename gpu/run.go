@@ -120,7 +120,8 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 		q := &s.patches[s.form][i]
 		v := runtimeValue(q.param, bind)
 		if q.signed && (v > math.MaxInt32 || v < math.MinInt32) {
-			return ir.Errorf(ir.ErrRuntime, "%s: an offset is too large for %s: got %d, want at most %d", s.name(), p.dev.caps.Name, v, math.MaxInt32)
+			return ir.Errorf(ir.ErrRuntime, "%s: an offset is too large for %s: got %d, want at most %d", s.name(),
+				p.dev.caps.Name, v, math.MaxInt32)
 		}
 		if q.high {
 			v >>= 32
@@ -241,7 +242,8 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	if err != nil {
 		return nil, d.wrap(err, "binding of the buffers of "+s.name())
 	}
-	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash, used: d.runs}
+	g := &group{handle: h, layout: layout, base: s.window.base, bufs: append([]*Buffer(nil), p.bufs...), hash: hash,
+		used: d.runs}
 	d.groups.add(d.ctx, g)
 	return g, nil
 }
@@ -257,7 +259,8 @@ func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 	if reach >= 0 && len(s.offsets) == 0 && reach*int64(d.caps.Storage[t]) <= d.limits.MaxStorageBinding {
 		return nil
 	}
-	return ir.Errorf(ir.ErrRuntime, "%s: a tensor of %d bytes is too large for a kernel on %s: a binding shows at most %d bytes",
+	return ir.Errorf(ir.ErrRuntime, "%s: a tensor of %d bytes is too large for a kernel on %s: a binding shows at most "+
+		"%d bytes",
 		s.name(), buf.bytes, d.caps.Name, d.limits.MaxStorageBinding)
 }
 

@@ -47,8 +47,9 @@ const lookAhead = 16
 // schedule puts independent steps of one form into single dispatches and fills waves, and gives the
 // program's new list of steps, and the number of waves.
 func (d *Device) schedule(steps []step, slots int) ([]step, int) {
-	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)), placed: make([]bool, len(steps)),
-		ready: map[[2]variantKey][]int{}, wave: 1, after: make([]int, len(steps))}
+	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)),
+		placed: make([]bool, len(steps)),
+		ready:  map[[2]variantKey][]int{}, wave: 1, after: make([]int, len(steps))}
 	s.depend(slots)
 	for i := range steps {
 		if s.waits[i] == 0 {
@@ -269,7 +270,8 @@ func (b *batch) add(j int) {
 // join makes one step of members. Its parameters are theirs, one member after the other.
 func (s *scheduler) join(members []int) step {
 	lead := &s.steps[members[0]]
-	j := step{Step: device.Step{Op: lead.Op}, code: lead.code, buffers: lead.buffers, variants: lead.variants, passes: 1, shared: make([]bool, len(lead.Bufs))}
+	j := step{Step: device.Step{Op: lead.Op}, code: lead.code, buffers: lead.buffers, variants: lead.variants, passes: 1,
+		shared: make([]bool, len(lead.Bufs))}
 	for k, slot := range lead.Bufs {
 		j.shared[k] = !slices.ContainsFunc(members, func(m int) bool { return s.steps[m].Bufs[k] != slot })
 	}

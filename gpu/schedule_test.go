@@ -23,7 +23,8 @@ func put(n int, to int64, src, dst int) device.Step {
 	out := b.Linear(b.Buf(ir.F32, loopir.Write), b.Offset())
 	b.Map()
 	b.Store(out, x)
-	return device.Step{Op: b.Kernel(), Bufs: []int{src, dst}, Params: []device.Param{device.Const(int64(n)), device.Const(to)}}
+	return device.Step{Op: b.Kernel(), Bufs: []int{src, dst}, Params: []device.Param{device.Const(int64(n)),
+		device.Const(to)}}
 }
 
 // checkedStep reads slot 0 at an index from slot 1, into slot 2.
@@ -38,7 +39,8 @@ func checkedStep(event uint32, slots ...int) device.Step {
 }
 
 // dispatches builds steps and counts the dispatches of a run.
-func dispatches(t *testing.T, o gpu.Options, steps []device.Step, slots int) (n int64, dev *gpu.Device, bind *device.Binding) {
+func dispatches(t *testing.T, o gpu.Options, steps []device.Step, slots int) (n int64, dev *gpu.Device,
+	bind *device.Binding) {
 	t.Helper()
 	dev = open(t, fake.New(), o)
 	p, err := dev.Build(steps, slots)
@@ -106,8 +108,10 @@ func TestWavesAreFilled(t *testing.T) {
 		{"copies and what reads them", steps, 2},
 		{"one chain", chains[:3], 3},
 		{"what reads before a write, and the write", []device.Step{put(4, 0, 0, 1), on(increment(8), 0), on(other(8), 2)}, 2},
-		{"what is merged with a step that waits, waits", []device.Step{on(increment(8), 0), on(other(8), 2), on(other(8), 0)}, 2},
-		{"a fill parts waves", []device.Step{on(increment(8), 0), {Op: launch.Fill{}, Bufs: []int{1}, Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
+		{"what is merged with a step that waits, waits", []device.Step{on(increment(8), 0), on(other(8), 2), on(other(8), 0)},
+			2},
+		{"a fill parts waves", []device.Step{on(increment(8), 0), {Op: launch.Fill{}, Bufs: []int{1},
+			Params: []device.Param{device.Const(0), device.Const(16)}}, on(other(8), 2), on(increment(4), 1)}, 2},
 	} {
 		for _, merge := range []int{0, 1} {
 			_, dev, _ := dispatches(t, gpu.Options{Merge: merge}, c.steps, 11)
@@ -136,13 +140,15 @@ func (w *watched) Submit(records []gpu.Record, words []uint32) error {
 	return w.Context.Submit(records, words)
 }
 
-// TestNoCopyIsBetweenDispatchesOfAWave: a copy ends a pass of the encoder, so what runs side by side with the steps before it comes before it.
+// TestNoCopyIsBetweenDispatchesOfAWave: a copy ends a pass of the encoder, so what runs side by side with the steps
+// before it comes before it.
 func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	w := &watched{Driver: fake.New()}
 	dev, err := gpu.Open(w, gpu.Options{AllowSoftware: true, NoProbe: true, Merge: 1})
 	require.NoError(t, err)
 	t.Cleanup(dev.Close)
-	move := device.Step{Op: launch.Copy{}, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0), device.Const(16)}}
+	move := device.Step{Op: launch.Copy{}, Bufs: []int{1, 2}, Params: []device.Param{device.Const(0), device.Const(0),
+		device.Const(16)}}
 	p, err := dev.Build([]device.Step{on(increment(8), 0), move, on(increment(8), 3)}, 4)
 	require.NoError(t, err)
 	bind := &device.Binding{}
@@ -153,7 +159,10 @@ func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	f, err := dev.Run(p, bind)
 	require.NoError(t, err)
 	require.NoError(t, dev.Wait(f, time.Minute, nil))
-	kinds := slices.DeleteFunc(slices.Clone(w.kinds), func(k gpu.RecordKind) bool { return k != gpu.Dispatch && k != gpu.CopyBuffer })
+	kinds := slices.DeleteFunc(slices.Clone(w.kinds), func(k gpu.RecordKind) bool {
+		return k != gpu.Dispatch &&
+			k != gpu.CopyBuffer
+	})
 	require.Subset(t, kinds, []gpu.RecordKind{gpu.Dispatch})
 	first := slices.Index(kinds, gpu.Dispatch)
 	assert.Equal(t, []gpu.RecordKind{gpu.Dispatch, gpu.Dispatch, gpu.CopyBuffer}, kinds[first:first+3])
@@ -176,7 +185,8 @@ func TestReductionsInPassesRunSideBySide(t *testing.T) {
 		var steps []device.Step
 		bind := &device.Binding{}
 		for i := range count {
-			steps = append(steps, device.Step{Op: k, Bufs: []int{2 * i, 2*i + 1}, Params: []device.Param{device.Const(1), device.Const(n)}})
+			steps = append(steps, device.Step{Op: k, Bufs: []int{2 * i, 2*i + 1}, Params: []device.Param{device.Const(1),
+				device.Const(n)}})
 			bind.Bufs = append(bind.Bufs, zeros(t, dev, n), zeros(t, dev, 1))
 		}
 		p, err := dev.Build(steps, 2*count)
@@ -216,7 +226,8 @@ func TestUniformBufferIsFilledWhenItChanges(t *testing.T) {
 	b.Store(at, b.Add(b.Load(at), b.Param(by)))
 	d := fake.New()
 	dev := open(t, d, gpu.Options{Core: true})
-	p, err := dev.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(1), {From: device.Scalar}}}}, 1)
+	p, err := dev.Build([]device.Step{{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(1),
+		{From: device.Scalar}}}}, 1)
 	require.NoError(t, err)
 	bind := &device.Binding{Bufs: []device.Buffer{zeros(t, dev, 1)}, Scalars: make([]uint64, 1)}
 	var copies []int
@@ -245,7 +256,8 @@ func replayed(t testing.TB) (*gpu.Device, func()) {
 	k := b.Kernel()
 	var steps []device.Step
 	for i := range 40 {
-		scale := device.Step{Op: k, Bufs: []int{i}, Params: []device.Param{device.Const(8), {From: device.Scalar, Index: int32(i)}, {From: device.Offset}}}
+		scale := device.Step{Op: k, Bufs: []int{i}, Params: []device.Param{device.Const(8),
+			{From: device.Scalar, Index: int32(i)}, {From: device.Offset}}}
 		steps = append(steps, scale, on(increment(8), i), on(other(8), i/4))
 	}
 	d := fake.New()

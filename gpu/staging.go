@@ -175,7 +175,8 @@ func (d *Device) element(b device.Buffer, t ir.DType, off, n int64, what string)
 	case buf.handle == 0:
 		panic("BUG: gpu: " + what + " of a freed buffer")
 	case off < 0 || (off+n)*width > buf.bytes:
-		panic(fmt.Sprintf("BUG: gpu: %s beyond the buffer: elements %d to %d of %d bytes in %d", what, off, off+n, width, buf.bytes))
+		panic(fmt.Sprintf("BUG: gpu: %s beyond the buffer: elements %d to %d of %d bytes in %d", what, off, off+n, width,
+			buf.bytes))
 	}
 	return buf, width, nil
 }
@@ -233,7 +234,8 @@ func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []b
 	if err := toStorage(t, int(width), dst[first-lo:last-lo], data); err != nil {
 		return ir.Errorf(ir.ErrOverflow, "upload: %v", err)
 	}
-	d.pending = append(d.pending, Record{Kind: CopyBuffer, A: st.handle, X: uint64(at), B: buf.handle, Y: uint64(lo), Z: uint64(hi - lo)})
+	d.pending = append(d.pending, Record{Kind: CopyBuffer, A: st.handle, X: uint64(at), B: buf.handle, Y: uint64(lo),
+		Z: uint64(hi - lo)})
 	buf.upload = d.submitted + 1
 	return nil
 }

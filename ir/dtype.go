@@ -23,7 +23,8 @@ const (
 	NumDTypes
 )
 
-var dtypeNames = [NumDTypes]string{"invalid", "bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16"}
+var dtypeNames = [NumDTypes]string{"invalid", "bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32",
+	"float64", "uint8", "int8", "int16"}
 
 // String gives PyTorch's name without the "torch." prefix.
 func (d DType) String() string {
@@ -33,7 +34,8 @@ func (d DType) String() string {
 	return "invalid"
 }
 
-var scalarTypes = [NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double", "Byte", "Char", "Short"}
+var scalarTypes = [NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double",
+	"Byte", "Char", "Short"}
 
 // ScalarType gives the name that PyTorch's messages use: "Float" of float32.
 func (d DType) ScalarType() string { return scalarTypes[d] }

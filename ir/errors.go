@@ -37,8 +37,8 @@ const (
 // Error is what every fallible engine call returns. Msg has the form
 // "op: what is wrong: got X, want Y".
 type Error struct {
-	Code Code
-	Msg  string
+	Code      Code
+	Msg       string
 	SourceLoc uint32 // source location that recorded the failing op; 0 when unknown
 }
 

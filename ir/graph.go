@@ -22,20 +22,20 @@ const (
 // Invariant: Refs = handles' bases + consumer edges + saved slots + effects + scratch;
 // at 0 the node is freed and its inputs released.
 type Node struct {
-	Seq    uint64 // record order; unique
-	Refs   int32
-	Op     uint16
-	NEdge  uint16
-	NScal  uint16
-	NProj  uint16 // further outputs; their ids follow the edges
-	Aval   AvalID
-	Attr   uint32 // interned attributes; of OpProj the output number
-	SourceLoc   uint32
-	Store  uint32 // OpLeaf: storage number, 0 when the value was lost
-	Mark   uint32 // scratch of the planner: local number + 1
-	Uses   int32  // scratch of the planner: consumer edges inside the plan
-	edges  uint32
-	scalar uint32
+	Seq       uint64 // record order; unique
+	Refs      int32
+	Op        uint16
+	NEdge     uint16
+	NScal     uint16
+	NProj     uint16 // further outputs; their ids follow the edges
+	Aval      AvalID
+	Attr      uint32 // interned attributes; of OpProj the output number
+	SourceLoc uint32
+	Store     uint32 // OpLeaf: storage number, 0 when the value was lost
+	Mark      uint32 // scratch of the planner: local number + 1
+	Uses      int32  // scratch of the planner: consumer edges inside the plan
+	edges     uint32
+	scalar    uint32
 }
 
 // Graph is the counted slab. It is not safe for concurrent use; the engine's
@@ -133,7 +133,8 @@ func (g *Graph) addProj(main uint32, k int, aval AvalID, sourceLoc uint32) {
 	eo := g.edges.alloc(1)
 	g.edges.slice(eo, 1)[0] = Edge{Value: main}
 	g.seq++
-	g.nodes[id] = Node{Seq: g.seq, Refs: 1, Op: OpProj, NEdge: 1, Aval: aval, Attr: uint32(k), SourceLoc: sourceLoc, edges: eo}
+	g.nodes[id] = Node{Seq: g.seq, Refs: 1, Op: OpProj, NEdge: 1, Aval: aval, Attr: uint32(k), SourceLoc: sourceLoc,
+		edges: eo}
 	m := &g.nodes[main]
 	m.Refs++
 	g.edges.slice(m.edges, int(m.NEdge+m.NProj))[int(m.NEdge)+k-1].Value = id

@@ -21,8 +21,10 @@ static uint16_t find(const char *name) {
 }
 
 /* Records an operator with one result. */
-static uint64_t record(uint16_t op, uint8_t mode, const uint64_t *in, int n_in, const int64_t *ints, int n_ints, const tl_scalar *scalars, int n_scalars) {
-    tl_call call = {.op = op, .mode = mode, .in = in, .n_in = n_in, .ints = ints, .n_ints = n_ints, .scalars = scalars, .n_scalars = n_scalars};
+static uint64_t record(uint16_t op, uint8_t mode, const uint64_t *in, int n_in, const int64_t *ints, int n_ints,
+    const tl_scalar *scalars, int n_scalars) {
+    tl_call call = {.op = op, .mode = mode, .in = in, .n_in = n_in, .ints = ints, .n_ints = n_ints, .scalars = scalars,
+        .n_scalars = n_scalars};
     tl_out out;
     int32_t n;
     check(tl_op(&call, &out, 1, &n), "tl_op");
@@ -96,7 +98,8 @@ int main(void) {
         fprintf(stderr, "the library is not of this header\n");
         return 1;
     }
-    uint16_t matmul = find("matmul"), add = find("add"), sub = find("sub"), mul = find("mul"), relu = find("relu"), sum = find("sum");
+    uint16_t matmul = find("matmul"), add = find("add"), sub = find("sub"), mul = find("mul"), relu = find("relu"),
+        sum = find("sum");
     static float x[SAMPLES * 2], y[SAMPLES], w1[2 * HIDDEN], b1[HIDDEN], w2[HIDDEN], b2[1];
     srand(1);
     for (int i = 0; i < SAMPLES; i++) {
@@ -109,7 +112,8 @@ int main(void) {
         w1[HIDDEN + i] = uniform();
         w2[i] = uniform() / sqrtf(HIDDEN);
     }
-    int64_t in_shape[] = {SAMPLES, 2}, out_shape[] = {SAMPLES, 1}, w1_shape[] = {2, HIDDEN}, w2_shape[] = {HIDDEN, 1}, hidden[] = {HIDDEN}, one[] = {1};
+    int64_t in_shape[] = {SAMPLES, 2}, out_shape[] = {SAMPLES, 1}, w1_shape[] = {2, HIDDEN}, w2_shape[] = {HIDDEN, 1},
+        hidden[] = {HIDDEN}, one[] = {1};
     uint64_t xs = tensor(2, in_shape, x, SAMPLES * 2, 0), ys = tensor(2, out_shape, y, SAMPLES, 0);
     uint64_t p[PARAMS] = {
         tensor(2, w1_shape, w1, 2 * HIDDEN, TL_REQUIRES_GRAD),

@@ -14,7 +14,7 @@ trap 'rm -rf "$copy"' EXIT
 field() { sed -n "s/^$2: //p" "$1" | head -n 1; }
 fresh() {
   rm -rf "${copy:?}/"*
-  git ls-files -z --cached --others --exclude-standard -- go.mod go.sum engine kernels gpu capi |
+  git ls-files -z --cached --others --exclude-standard -- go.mod go.sum ir engine kernels gpu capi cmd |
     while IFS= read -r -d '' f; do [ ! -f "$f" ] || printf '%s\0' "$f"; done |
     tar --null --files-from=- --create --file=- | tar --extract --directory="$copy" --file=-
 }

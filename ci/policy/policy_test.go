@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -23,58 +24,58 @@ const module = "github.com/torchlette/torchlette"
 // order is the direction of imports. A line "a < b" lets b import a and all that a may
 // import; names are paths below the module. Test files may import more, see testOnly.
 const order = `
-ir < engine/op
-engine/op < engine/op/prim
-engine/op/prim < engine/op/composite
-engine/op/composite < cmd/opgen
-engine/op/prim < engine/op/samples
-engine/op/samples < cmd/opgen
-engine/op < engine/op/optest
-engine/lower < engine/op/optest
-
-engine/op < engine/autograd
-engine/op/prim < engine/autograd
-engine/autograd < engine/lazy
-engine/lazy < engine/transform
-engine/lazy < engine/stage
-engine/transform < engine/stage
-engine/op/prim < engine/program
-engine/program < engine/lazy
-engine/program < engine/compile
-engine/lower < engine/compile
-engine/compile < engine/runtime
-kernels/device < engine/runtime
-engine/stage < engine
-engine/lazy < engine
-engine/runtime < engine
-engine/op/composite < engine
-
 ir < kernels/loopir
-kernels/loopir < kernels/kerneltest
+kernels/loopir < kernels/launch
+kernels/loopir < kernels/gpuir
+kernels/launch < kernels/device
+kernels/launch < kernels/gpucode
+kernels/gpuir < kernels/gpucode
+kernels/gpuir < kernels/wgsl
+kernels/launch < kernels/kerneltest
 kernels/kerneltest < kernels/device/devicetest
-kernels/loopir < kernels/device
 kernels/device < kernels/device/devicetest
-kernels/loopir < kernels/gpucode
-kernels/loopir < engine/lower
-engine/op < engine/lower
-kernels/device < engine/lower
-kernels/gpucode < kernels/wgsl
-kernels/device < kernels/cpu
 kernels/device < kernels/reference
+kernels/device < kernels/cpu
+
 kernels/device < gpu
+kernels/gpucode < gpu
 kernels/wgsl < gpu
 gpu < gpu/wgpu
 gpu < gpu/fake
-gpu/wgpu < cmd/internal/trial
-cmd/internal/trial < cmd/gemmtiles
-cmd/internal/trial < cmd/attentiontiles
+
+ir < engine/op
+engine/op < engine/op/prim
+engine/op/prim < engine/op/composite
+engine/op/prim < engine/op/samples
+engine/op < engine/lower
+kernels/device < engine/lower
+engine/lower < engine/op/optest
+
+engine/op/prim < engine/autograd
+engine/op/prim < engine/program
+engine/autograd < engine/lazy
+engine/program < engine/lazy
+engine/lazy < engine/dispatch
+engine/program < engine/compile
+engine/lower < engine/compile
+engine/compile < engine/runtime
+engine/lazy < engine
+engine/dispatch < engine
+engine/runtime < engine
+engine/op/composite < engine
 
 engine < capi
 kernels/cpu < capi
 kernels/reference < capi
 gpu/wgpu < capi
 gpu/fake < capi
+
+engine/op/composite < cmd/opgen
+engine/op/samples < cmd/opgen
 engine/op/composite < cmd/abigen
+gpu/wgpu < cmd/internal/trial
+cmd/internal/trial < cmd/gemmtiles
+cmd/internal/trial < cmd/attentiontiles
 `
 
 // cgo lists the packages that may import "C".
@@ -89,13 +90,15 @@ var modules = map[string][]string{
 }
 
 // testOnly names packages that only tests may import.
-var testOnly = map[string]bool{"kernels/device/devicetest": true, "engine/op/optest": true, "kernels/kerneltest": true}
+var testOnly = map[string]bool{
+	"kernels/device/devicetest": true, "engine/op/optest": true, "kernels/kerneltest": true,
+}
 
 // noNames are package names that say nothing.
 var noNames = regexp.MustCompile(`^(utils?|helpers?|common|misc|shared|base)$`)
 
 const (
-	maxFileLines = 1000
+	maxFileLines = 600
 	maxFuncLines = 80
 )
 
@@ -225,8 +228,36 @@ func TestPlanningKnowsNoSession(t *testing.T) {
 	assert.False(t, below(t)["engine/compile"]["engine/lazy"], "the order lets engine/compile import engine/lazy")
 	for _, f := range sources(t) {
 		if f.dir == "engine/compile" {
-			assert.NotContains(t, f.imports(), module+"/engine/live", "%s", f.path)
+			assert.NotContains(t, f.imports(), module+"/engine/lazy", "%s", f.path)
 		}
+	}
+}
+
+// The top-level folders are layers: of any two, one never imports the other, directly or through a third.
+func TestTopLevelFoldersAreLayers(t *testing.T) {
+	direct := map[string]map[string]bool{}
+	for _, f := range sources(t) {
+		from, _, _ := strings.Cut(f.dir, "/")
+		for _, p := range f.imports() {
+			own, ok := strings.CutPrefix(p, module+"/")
+			if to, _, _ := strings.Cut(own, "/"); ok && !f.test && to != from {
+				if direct[from] == nil {
+					direct[from] = map[string]bool{}
+				}
+				direct[from][to] = true
+			}
+		}
+	}
+	var visit func(at string, trail []string)
+	visit = func(at string, trail []string) {
+		require.NotContains(t, trail, at, "folders import each other: %s", strings.Join(append(trail, at), " -> "))
+		for next := range direct[at] {
+			visit(next, append(slices.Clone(trail), at))
+		}
+	}
+	require.NotEmpty(t, direct["engine"])
+	for from := range direct {
+		visit(from, nil)
 	}
 }
 

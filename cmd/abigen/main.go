@@ -42,7 +42,8 @@ func main() {
 func header() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* %s */\n%s", notice, headerTop)
-	fmt.Fprintf(&b, "#define TL_ABI_VERSION %du\n#define TL_MAX_RANK %d\n#define TL_DEFERRED_TENSORS %d\n#define TL_OPERATORS_HASH 0x%08xu\n\n", abiVersion, maxRank, queuedTensors, op.Hash())
+	fmt.Fprintf(&b, "#define TL_ABI_VERSION %du\n#define TL_MAX_RANK %d\n#define TL_DEFERRED_TENSORS %d\n#define "+
+		"TL_OPERATORS_HASH 0x%08xu\n\n", abiVersion, maxRank, queuedTensors, op.Hash())
 	b.WriteString("/* Statuses. */\nenum {\n    TL_PENDING = -1,\n")
 	for c, name := range codeNames {
 		fmt.Fprintf(&b, "    TL_%s = %d,\n", name, c)

@@ -1,6 +1,6 @@
 // Command attention_tiles times tile configurations of the attention generator on a GPU, for the table in
-// kernels/gpucode: causal, float32. It prints one line a shape, pass and tile, with the largest difference from the results of
-// the tile that kernels/gpucode chooses, relative to the largest of these.
+// kernels/gpucode: causal, float32. It prints one line a shape, pass and tile, with the largest difference from the
+// results of the tile that kernels/gpucode chooses, relative to the largest of these.
 //
 //	go run ./cmd/attentiontiles 4x12x1024x64 1x16x4096x128
 //

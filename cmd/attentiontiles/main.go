@@ -81,7 +81,8 @@ func (p *problem) time() error {
 
 // params are the launch parameters of dense operands.
 func (p *problem) params(a *launch.Attention) []uint64 {
-	list := []uint64{p.batch, p.heads, p.heads, p.length, p.length, p.width, p.width, ir.EncodeFloat(ir.F32, 1/math.Sqrt(float64(p.width)))}
+	list := []uint64{p.batch, p.heads, p.heads, p.length, p.length, p.width, p.width,
+		ir.EncodeFloat(ir.F32, 1/math.Sqrt(float64(p.width)))}
 	operands := 3
 	if a.Pass != launch.AttentionForward {
 		operands = 4
@@ -97,7 +98,8 @@ func (p *problem) pass(pass launch.AttentionPass) error {
 	a := &launch.Attention{Type: ir.F32, Pass: pass, Causal: true}
 	params := p.params(a)
 	l := p.Limits()
-	caps := gpucode.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX), Units: 264}
+	caps := gpucode.Caps{MaxWorkgroupBytes: l.MaxWorkgroupBytes, MaxThreads: min(l.MaxWorkgroupSize, l.MaxWorkgroupX),
+		Units: 264}
 	chosen := gpucode.ChooseAttention(a, params, caps)
 	bufs := []trial.Buffer{p.q, p.k, p.v, p.a, p.lse}
 	products := 2.0
@@ -135,19 +137,23 @@ func (p *problem) pass(pass launch.AttentionPass) error {
 		if o == first {
 			mark = '*'
 		}
-		fmt.Printf("%-14s %-7s %c %2dx%2d threads %2dx%2d chunks %2d, %2d x %d unroll %d, %d %9.1f us %5.1f TFLOP/s, differs by %.1e\n", p.name, passNames[pass], mark,
-			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, o.UnrollRows, t.Seconds*1e6, flops/t.Seconds/1e12, t.diff)
+		fmt.Printf("%-14s %-7s %c %2dx%2d threads %2dx%2d chunks %2d, %2d x %d unroll %d, %d %9.1f us %5.1f TFLOP/s, "+
+			"differs by %.1e\n", p.name, passNames[pass], mark,
+			o.Rows, o.Cols, o.RowThreads, o.Lanes, o.Chunk, o.ChunkRows, areas[o.Double], o.Unroll, o.UnrollRows, t.Seconds*1e6,
+			flops/t.Seconds/1e12, t.diff)
 		p.Release(&t.Program)
 	}
 	return nil
 }
 
 // prepare makes the programs of the tiles that the device can run.
-func (p *problem) prepare(a *launch.Attention, tiles []gpucode.AttentionOptions, params []uint64, bufs []trial.Buffer, flops float64) ([]*entry, error) {
+func (p *problem) prepare(a *launch.Attention, tiles []gpucode.AttentionOptions, params []uint64, bufs []trial.Buffer,
+	flops float64) ([]*entry, error) {
 	var list []*entry
 	for i, o := range tiles {
 		if i > 0 {
-			o.Width, o.WidthV, o.Vec, o.Exact, o.MaxWorkgroupBytes = int(p.width), int(p.width), true, true, tiles[0].MaxWorkgroupBytes
+			o.Width, o.WidthV, o.Vec, o.Exact, o.MaxWorkgroupBytes = int(p.width), int(p.width), true, true,
+				tiles[0].MaxWorkgroupBytes
 		}
 		t := &entry{options: o, Program: trial.Program{Reps: int(min(100, max(1, 0.01*20e12/flops)))}}
 		proc, err := gpucode.FromAttention(a, o)

@@ -11,15 +11,16 @@ import (
 )
 
 // rows are the products that choices takes without shapes.
-var rows = []string{"4096x4096x4096", "2048x2048x2048", "1024x1024x1024", "512x512x512", "512x3072x768", "512x3072x768nt",
-	"512x50257x768", "512x50257x768nt", "50257x768x512", "50257x768x512nt"}
+var rows = []string{"4096x4096x4096", "2048x2048x2048", "1024x1024x1024", "512x512x512", "512x3072x768",
+	"512x3072x768nt", "512x50257x768", "512x50257x768nt", "50257x768x512", "50257x768x512nt"}
 
 // choices prints what the device's own race chooses for each shape, beside the table's choice.
 func choices(names []string) error {
 	if len(names) == 0 {
 		names = rows
 	}
-	d, err := gpu.Open(&wgpu.Driver{}, gpu.Options{Adapter: "0", Hardware: true, Autotune: true, CacheDir: "-", WaitTimeout: trial.Patience})
+	d, err := gpu.Open(&wgpu.Driver{}, gpu.Options{Adapter: "0", Hardware: true, Autotune: true, CacheDir: "-",
+		WaitTimeout: trial.Patience})
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func choices(names []string) error {
 			fmt.Printf("%-18s was not timed\n", name)
 			continue
 		}
-		fmt.Printf("%-18s table %-45s %9.1f us  tuned %-45s %9.1f us %5.1f TFLOP/s  ratio %.3f\n", name, c.Table, c.TableMicroseconds,
-			c.Tile, c.Microseconds, p.flops()/c.Microseconds/1e6, c.Microseconds/c.TableMicroseconds)
+		fmt.Printf("%-18s table %-45s %9.1f us  tuned %-45s %9.1f us %5.1f TFLOP/s  ratio %.3f\n", name, c.Table,
+			c.TableMicroseconds, c.Tile, c.Microseconds, p.flops()/c.Microseconds/1e6, c.Microseconds/c.TableMicroseconds)
 	}
 	return nil
 }

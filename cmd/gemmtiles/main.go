@@ -104,7 +104,8 @@ func (p *product) prepare() ([]*trial.Program, map[*trial.Program]gpucode.GemmOp
 	for _, o := range trials {
 		for _, parts := range []int{1, 2, 3, 4, 6, 8, 16, 32, 64} {
 			groups := (m + uint64(o.BM) - 1) / uint64(o.BM) * ((n + uint64(o.BN) - 1) / uint64(o.BN)) * p.batch
-			if parts > 8 && k < 16384 || parts > 1 && (groups*uint64(parts) > 1200 || uint64(parts)*p.batch*m*n*4 > scratchBytes || k < uint64(parts*4*o.BK)) {
+			if parts > 8 && k < 16384 || parts > 1 && (groups*uint64(parts) > 1200 ||
+				uint64(parts)*p.batch*m*n*4 > scratchBytes || k < uint64(parts*4*o.BK)) {
 				continue
 			}
 			o.Parts, o.MaxWorkgroupBytes = parts, p.Limits().MaxWorkgroupBytes

@@ -12,7 +12,8 @@ import (
 // flops of the product.
 func (p *product) flops() float64 { return 2 * float64(p.batch*p.m*p.n*p.k) }
 
-// parse sets the product that the name says and gives the sizes of A, B, C and the sums where they are asked for, in elements.
+// parse sets the product that the name says and gives the sizes of A, B, C and the sums where they are asked for, in
+// elements.
 func (p *product) parse() ([]uint64, error) {
 	kind, rest, found := strings.Cut(p.name, ":")
 	if !found {
@@ -30,12 +31,15 @@ func (p *product) parse() ([]uint64, error) {
 		p.batch, p.m, p.n, p.k = n, o, places, c*kernel*kernel
 		p.gemm = &launch.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 3, NDims: 2}
 		p.params = []uint64{n, o, places, p.k, 0, p.k, 1, 0, image, 1, 1, 0, o * places, places, 1, 0}
-		p.params = slices.Concat(p.params, []uint64{c, kernel, kernel}, []uint64{kernel * kernel, kernel, 1}, window, []uint64{size, size}, window[1:])
+		p.params = slices.Concat(p.params, []uint64{c, kernel, kernel}, []uint64{kernel * kernel, kernel, 1}, window,
+			[]uint64{size, size}, window[1:])
 	case "convdw":
 		p.batch, p.m, p.n, p.k = n/chunk, o, c*kernel*kernel, chunk*places
 		p.gemm = &launch.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'k', CStrided: true, KDims: 3, NDims: 3}
-		p.params = []uint64{p.batch, o, p.n, p.k, chunk * o * places, places, 1, 0, chunk * image, 1, 1, 0, o * p.n, p.n, 1, 0}
-		p.params = slices.Concat(p.params, []uint64{chunk, size, size}, []uint64{o * places, size, 1}, []uint64{image, padded, 1}, []uint64{c, kernel, kernel}, window)
+		p.params = []uint64{p.batch, o, p.n, p.k, chunk * o * places, places, 1, 0, chunk * image, 1, 1, 0, o * p.n, p.n, 1,
+			0}
+		p.params = slices.Concat(p.params, []uint64{chunk, size, size}, []uint64{o * places, size, 1},
+			[]uint64{image, padded, 1}, []uint64{c, kernel, kernel}, window)
 		return []uint64{n * o * places, n * image, p.batch * o * p.n}, nil
 	default:
 		return nil, fmt.Errorf("%s: got %q, want conv or convdw", p.name, kind)

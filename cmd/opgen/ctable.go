@@ -38,10 +38,12 @@ func cTable(defs []*op.Def) []byte {
 			aliases = fmt.Sprintf("a%d", d.ID)
 			fmt.Fprintf(&b, "static const char *const a%d[] = {%s};\n", d.ID, quoteList(d.Aliases))
 		}
-		fmt.Fprintf(&rows, "    {%s, %s, %s,\n     %s,\n     %d, %s, %s, %d, %d, %s, %s, %s},\n", quote(s.Name), quote(s.Full), quote(d.Sig), quote(d.Doc),
-			d.ID, places(d.Where), forms(d), len(s.Params), len(s.Results), params, results, aliases)
+		fmt.Fprintf(&rows, "    {%s, %s, %s,\n     %s,\n     %d, %s, %s, %d, %d, %s, %s, %s},\n", quote(s.Name),
+			quote(s.Full), quote(d.Sig), quote(d.Doc), d.ID, places(d.Where), forms(d), len(s.Params), len(s.Results), params,
+			results, aliases)
 	}
-	fmt.Fprintf(&b, "\nstatic const tl_opdef tl_ops[] = {\n%s};\n\nstatic const int tl_nops = %d;\n", rows.String(), len(defs))
+	fmt.Fprintf(&b, "\nstatic const tl_opdef tl_ops[] = {\n%s};\n\nstatic const int tl_nops = %d;\n", rows.String(),
+		len(defs))
 	return b.Bytes()
 }
 
@@ -62,7 +64,8 @@ func cParams(b *bytes.Buffer, d *op.Def) {
 				mods = append(mods, m.name)
 			}
 		}
-		rows = append(rows, fmt.Sprintf("{%s, %s, %s, %s, %s}", quote(p.Name), cTypes[p.Type], orZero(mods), quote(p.Default), words))
+		rows = append(rows, fmt.Sprintf("{%s, %s, %s, %s, %s}", quote(p.Name), cTypes[p.Type], orZero(mods), quote(p.Default),
+			words))
 	}
 	fmt.Fprintf(b, "static const tl_param p%d[] = {%s};\n", d.ID, strings.Join(rows, ", "))
 }
@@ -72,7 +75,8 @@ func places(w op.Where) string {
 	for _, m := range []struct {
 		bit  op.Where
 		name string
-	}{{op.Function, "TL_W_FUNCTION"}, {op.Method, "TL_W_METHOD"}, {op.Functional, "TL_W_FUNCTIONAL"}, {op.Hidden, "TL_W_HIDDEN"}, {op.Linalg, "TL_W_LINALG"}, {op.Special, "TL_W_SPECIAL"}} {
+	}{{op.Function, "TL_W_FUNCTION"}, {op.Method, "TL_W_METHOD"}, {op.Functional, "TL_W_FUNCTIONAL"},
+		{op.Hidden, "TL_W_HIDDEN"}, {op.Linalg, "TL_W_LINALG"}, {op.Special, "TL_W_SPECIAL"}} {
 		if w&m.bit != 0 {
 			s = append(s, m.name)
 		}

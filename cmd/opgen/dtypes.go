@@ -45,11 +45,11 @@ func (i *inference) View(v op.Val, l *ir.Layout, offset int64, _ op.ViewOp) op.V
 	v.Layout, v.Offset = l.ID, offset
 	return v
 }
-func (i *inference) Detach(v op.Val) op.Val     { return v }
-func (i *inference) RNG() (seed, drawOffset op.Val)  { return op.IntVal(0), op.IntVal(0) }
-func (i *inference) DefaultDType() ir.DType     { return ir.F32 }
-func (i *inference) DefaultDevice() ir.DeviceID { return ir.CPU }
-func (i *inference) NeedsGrad(op.Val) bool      { return false }
+func (i *inference) Detach(v op.Val) op.Val         { return v }
+func (i *inference) RNG() (seed, drawOffset op.Val) { return op.IntVal(0), op.IntVal(0) }
+func (i *inference) DefaultDType() ir.DType         { return ir.F32 }
+func (i *inference) DefaultDevice() ir.DeviceID     { return ir.CPU }
+func (i *inference) NeedsGrad(op.Val) bool          { return false }
 
 // takes reports that some sample of d is accepted with operands of dtype t.
 func takes(d *op.Def, t ir.DType) bool {

@@ -16,7 +16,7 @@ import (
 
 // outputs gives the text of every generated file by its path under the root.
 func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
-	family, err := families(filepath.Join(root, "engine", "op", "comp"), defs)
+	family, err := families(filepath.Join(root, "engine", "op", "composite"), defs)
 	if err != nil {
 		return nil, err
 	}

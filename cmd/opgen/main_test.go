@@ -30,7 +30,8 @@ func TestOutputsAreByteStable(t *testing.T) {
 // One new entry appears in every output: nothing else must be edited for an operator.
 func TestOneEntryReachesEveryOutput(t *testing.T) {
 	d := op.Def{
-		Sig: "dummy(Tensor self, int[]? dim=None, *, str(up|down)? way=None) -> (Tensor values, Tensor indices)", Doc: "A dummy.",
+		Sig:   "dummy(Tensor self, int[]? dim=None, *, str(up|down)? way=None) -> (Tensor values, Tensor indices)",
+		Doc:   "A dummy.",
 		Where: op.Function | op.Method, Aliases: []string{"puppet"}, InPlace: true, ID: 9999,
 		Samples: []op.Sample{{Args: "T(3)", Kwargs: "way='up'"}},
 		Eval: func(a *op.Args) []op.Val {
@@ -45,8 +46,11 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 	require.NoError(t, err)
 	d.Parsed = s
 	wants := map[string][]string{
-		"python/csrc/ops_table.inc":    {`{"way", TL_P_STR, TL_P_OPT | TL_P_KWONLY, "None", w9999_2}`, `{"puppet", NULL}`, "9999, TL_W_FUNCTION | TL_W_METHOD, TL_F_INPLACE"},
-		"python/torchlette/_C.pyi":     {"class _dummy(NamedTuple)", "def puppet_(self, dim: Sequence[builtins.int] | builtins.int | None = None, *, way: Literal['up', 'down'] | None = None)"},
+		"python/csrc/ops_table.inc": {`{"way", TL_P_STR, TL_P_OPT | TL_P_KWONLY, "None", w9999_2}`, `{"puppet", NULL}`,
+			"9999, TL_W_FUNCTION | TL_W_METHOD, TL_F_INPLACE"},
+		"python/torchlette/_C.pyi": {"class _dummy(NamedTuple)",
+			"def puppet_(self, dim: Sequence[builtins.int] | builtins.int | None = None, *, way: Literal['up', 'down'] | None " +
+				"= None)"},
 		"docs/operators/others.md":     {"| `dummy` |", "puppet | FM | I | float, int | yes | A dummy. |"},
 		"python/tests/parity/ops.json": {`"full": "dummy"`, `"kwargs": "way='up'"`},
 	}

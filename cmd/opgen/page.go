@@ -67,7 +67,8 @@ func families(dir string, defs []*op.Def) (map[string]string, error) {
 		everyRank := strings.NewReplacer("1d", "%dd", "2d", "%dd", "3d", "%dd").Replace(name)
 		last := name[strings.LastIndex(name, "_")+1:]
 	search:
-		for _, quoted := range []string{`"` + name + "(Tensor", `"` + name + ".", `"` + name + `"`, `"` + name + "(", `"` + everyRank + `"`, `"_` + last + "(", `"` + first + `_"`} {
+		for _, quoted := range []string{`"` + name + "(Tensor", `"` + name + ".", `"` + name + `"`, `"` + name + "(",
+			`"` + everyRank + `"`, `"_` + last + "(", `"` + first + `_"`} {
 			for i, text := range texts {
 				if strings.Contains(text, quoted) {
 					found[name] = stems[i]
@@ -89,7 +90,8 @@ func pages(family map[string]string, defs []*op.Def) map[string][]byte {
 	out := map[string][]byte{}
 	var index bytes.Buffer
 	index.WriteString(notice + "# Operators\n\n")
-	fmt.Fprintf(&index, "%d names, %d overloads, a page for each family:\n\n| family | names | |\n|---|---|---|\n", len(groups), overloads(groups))
+	fmt.Fprintf(&index, "%d names, %d overloads, a page for each family:\n\n| family | names | |\n|---|---|---|\n",
+		len(groups), overloads(groups))
 	for _, f := range slices.Sorted(maps.Keys(members)) {
 		names := make([]string, 0, len(members[f]))
 		for _, g := range members[f] {
@@ -107,11 +109,17 @@ func pages(family map[string]string, defs []*op.Def) map[string][]byte {
 func familyPage(family string, groups []group) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s# Operators: %s\n\n", notice, family)
-	b.WriteString("Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python number. Places: F `torchlette.name`, M `Tensor.name`,\n")
-	b.WriteString("N `torchlette.nn.functional.name`, L `torchlette.linalg.name` of `linalg_name`, S `torchlette.special.name` of `special_name`. Forms: V the result is a view, I there is an in-place `name_`, O there is `out=`.\n")
-	b.WriteString("Dtypes are those that the samples of the entry are accepted with: float (float16, bfloat16, float32, float64), int (uint8, int8, int16, int32, uint32, int64),\n")
-	b.WriteString("bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in the same dtypes; float64 is the CPU's alone.\n\n")
-	b.WriteString("| operator | overloads | aliases | places | forms | dtypes | gradient | |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("Signatures follow the grammar of `engine/op/sig.go`. An `Operand` is a tensor or a Python number. " +
+		"Places: F `torchlette.name`, M `Tensor.name`,\n")
+	b.WriteString("N `torchlette.nn.functional.name`, L `torchlette.linalg.name` of `linalg_name`, S " +
+		"`torchlette.special.name` of `special_name`. Forms: V the result is a view, I there is an in-place `name_`, O " +
+		"there is `out=`.\n")
+	b.WriteString("Dtypes are those that the samples of the entry are accepted with: float (float16, bfloat16, float32, " +
+		"float64), int (uint8, int8, int16, int32, uint32, int64),\n")
+	b.WriteString("bool. Gradients are of the float dtypes among them. Every operator runs on the CPU and on WebGPU in " +
+		"the same dtypes; float64 is the CPU's alone.\n\n")
+	b.WriteString("| operator | overloads | aliases | places | forms | dtypes | gradient | " +
+		"|\n|---|---|---|---|---|---|---|---|\n")
 	for _, g := range groups {
 		var sigs, aliases []string
 		where, form, gradient := op.Where(0), "", "yes"
@@ -124,7 +132,8 @@ func familyPage(family string, groups []group) []byte {
 				gradient = "no: " + string(d.NoGrad)
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", g.name, strings.Join(sigs, "<br>"), strings.Join(aliases, " "), letters(where), unique(form), dtypes(g.defs), gradient, g.defs[0].Doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", g.name, strings.Join(sigs, "<br>"),
+			strings.Join(aliases, " "), letters(where), unique(form), dtypes(g.defs), gradient, g.defs[0].Doc)
 	}
 	return b.Bytes()
 }

@@ -31,7 +31,8 @@ func stubs(defs []*op.Def) []byte {
 
 // tuples declares a named tuple for each operator with named results.
 func tuples(b *bytes.Buffer, defs []*op.Def) {
-	b.WriteString("from __future__ import annotations\n\nimport builtins\nfrom collections.abc import Callable, Iterator, Sequence\nfrom typing import Any, Literal, NamedTuple, Self, overload\n\n")
+	b.WriteString("from __future__ import annotations\n\nimport builtins\nfrom collections.abc import Callable, " +
+		"Iterator, Sequence\nfrom typing import Any, Literal, NamedTuple, Self, overload\n\n")
 	for _, d := range defs {
 		if len(d.Parsed.Results) < 2 || d.Parsed.Results[0].Name == "" {
 			continue
@@ -140,7 +141,8 @@ func signature(d *op.Def, name string, method, inPlace, spread bool) string {
 }
 
 var pyTypes = map[string]string{
-	"Tensor": "Tensor", "Operand": "Tensor | builtins.float", "int": "builtins.int", "bool": "builtins.bool", "float": "builtins.float",
+	"Tensor": "Tensor", "Operand": "Tensor | builtins.float", "int": "builtins.int", "bool": "builtins.bool",
+	"float":  "builtins.float",
 	"Scalar": "builtins.float", "dtype": "dtype", "device": "device | str",
 }
 

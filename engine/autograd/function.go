@@ -291,8 +291,10 @@ func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32)
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {
 		from = ", which is output " + string('0'+rune(producer&15)) + " of " + t.Name(producer) + ","
 	}
-	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%s %s]%s is at version %d; "+
-		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
+	err := ir.Errorf(ir.ErrSavedModified, "one of the variables needed for gradient computation has been modified by an "+
+		"inplace operation: [torch.%s %s]%s is at version %d; "+
+		"expected version %d instead. Hint: enable anomaly detection to find the operation that failed to compute its "+
+		"gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
 		v.Val.DType().ScalarType()+"Tensor", ir.ShapeString(v.Val.Shape()), from, now, v.Commit)
 	err.SourceLoc = sourceLoc
 	return err

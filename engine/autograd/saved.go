@@ -65,7 +65,8 @@ func (t *Tape) savedName(e uint32, i int) string {
 	return list[i]
 }
 
-// order lists the saved values of the step of edge e that pass, as PyTorch goes through them: operands by name, then results.
+// order lists the saved values of the step of edge e that pass, as PyTorch goes through them: operands by name, then
+// results.
 func (t *Tape) order(e uint32, pass func(s *Saved) bool) []int {
 	n := t.Node(e)
 	var list []int
@@ -99,7 +100,8 @@ func (t *Tape) Awaits() bool { return len(t.pending) > 0 }
 // unexpanded is operand v of step n before the step's call broadcast it.
 func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	if v.Tape != 0 {
-		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 && p.From.Call == n.From.Call {
+		if p := t.Node(v.Tape); p.Kind == KindView && p.View.Kind == op.ViewExpand && p.From.Call != 0 &&
+			p.From.Call == n.From.Call {
 			v.Layout, v.Tape = p.In[0].Val.Layout, p.In[0].Val.Tape
 		}
 		return v
@@ -118,9 +120,9 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	return v
 }
 
-// NextPack takes the next value that waits for its hook, which will be known as id, and with it the step's reference to it:
-// as it was saved, and as it was before the step's call broadcast it. The value is that of an operand with its history or of a
-// result without: that would hold the step which holds the hook. ok is false at the end.
+// NextPack takes the next value that waits for its hook, which will be known as id, and with it the step's reference to
+// it: as it was saved, and as it was before the step's call broadcast it. The value is that of an operand with its
+// history or of a result without: that would hold the step which holds the hook. ok is false at the end.
 func (t *Tape) NextPackHook(id uint64) (v, compact op.Val, ok bool) {
 	for len(t.pending) > 0 && !ok {
 		p := t.pending[0]
@@ -161,15 +163,16 @@ const (
 	SavedFreed                    // it was, until a walk
 )
 
-// SavedValue describes value i of the step of edge e: operands first, then results. Values that the rule never reads have no
-// name, and nothing is shown of a function of several steps.
+// SavedValue describes value i of the step of edge e: operands first, then results. Values that the rule never reads
+// have no name, and nothing is shown of a function of several steps.
 func (t *Tape) SavedValue(e uint32, i int) (state SavedState, name string, hook uint64) {
 	n := t.Node(e)
 	if i < 0 || n.Kind != KindPrim || i >= len(n.In)+len(n.Out) {
 		return SavedEnd, "", 0
 	}
 	for k := range n.In {
-		if p := n.In[k].Val.Tape; p != 0 && n.From.Call != 0 && t.Node(p).From.Call == n.From.Call && t.Node(p).Kind == KindPrim {
+		if p := n.In[k].Val.Tape; p != 0 && n.From.Call != 0 && t.Node(p).From.Call == n.From.Call &&
+			t.Node(p).Kind == KindPrim {
 			return SavedEnd, "", 0
 		}
 	}
@@ -244,15 +247,18 @@ func (s *Walk) unpackedAs(v op.Val) error {
 	s.packed = s.packed[1:]
 	want := s.t.nodes[s.cur].saved(i).Val
 	if !v.IsTensor() {
-		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: a saved tensor of shape %s has no unpack hook any more", ir.ShapeString(want.Shape()))
+		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: a saved tensor of shape %s has no unpack hook any more",
+			ir.ShapeString(want.Shape()))
 	}
 	l, ok := ir.ExpandLayout(v.L(), want.Shape())
 	if !ok || v.DType() != want.DType() {
-		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned another tensor than was packed: got %s of shape %s, want %s of shape %s",
+		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned another tensor than was packed: got %s "+
+			"of shape %s, want %s of shape %s",
 			v.DType(), ir.ShapeString(v.Shape()), want.DType(), ir.ShapeString(want.Shape()))
 	}
 	if v.Device() != want.Device() {
-		return ir.Errorf(ir.ErrRuntime, "saved_tensors_hooks: unpack_hook returned a tensor on another device than was packed")
+		return ir.Errorf(ir.ErrRuntime,
+			"saved_tensors_hooks: unpack_hook returned a tensor on another device than was packed")
 	}
 	v.Layout, v.Tape, v.Base = l.ID, want.Tape, 0
 	s.unpacked[i] = s.hold(v)

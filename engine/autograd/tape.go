@@ -37,15 +37,15 @@ type Node struct {
 	// Packed: a saved value was given to a hook.
 	Packed bool
 	// Closed: a leaf whose transform has called its function; see Close.
-	Closed bool
-	Prim   op.PrimID
-	Attr   uint32
-	SourceLoc   uint32
-	View   op.ViewOp
-	Leaf   uint64 // KindLeaf: handle that accumulates
-	In     []Saved
-	Out    []Saved
-	Hooks  []Hook
+	Closed    bool
+	Prim      op.PrimID
+	Attr      uint32
+	SourceLoc uint32
+	View      op.ViewOp
+	Leaf      uint64 // KindLeaf: handle that accumulates
+	In        []Saved
+	Out       []Saved
+	Hooks     []Hook
 	// Post lists the hooks of a leaf that run after it has accumulated.
 	Post []uint64
 	From Source
@@ -142,7 +142,8 @@ func (t *Tape) alloc(k Kind, sourceLoc uint32) (uint32, *Node) {
 		t.nodes = append(t.nodes, &Node{})
 	}
 	n := t.nodes[id]
-	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, From: t.From, In: n.In[:0], Out: n.Out[:0], Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
+	*n = Node{Seq: t.seq, Refs: 1, Kind: k, SourceLoc: sourceLoc, From: t.From, In: n.In[:0], Out: n.Out[:0],
+		Hooks: n.Hooks[:0], Post: n.Post[:0], Retain: n.Retain[:0], cot: n.cot[:0]}
 	return id, n
 }
 

@@ -127,7 +127,8 @@ func (h *seqHeap) Pop() any {
 func (t *Tape) Begin(b Builder, sink Sink, roots, cots []op.Val, o Options,
 	add func(b op.Builder, x, y op.Val) op.Val, view ViewRule) *Walk {
 	t.sess++
-	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view, Results: make([]op.Val, len(o.Inputs))}
+	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view,
+		Results: make([]op.Val, len(o.Inputs))}
 	if len(o.Inputs) > 0 {
 		s.markWanted(roots)
 	}
@@ -365,8 +366,12 @@ func (s *Walk) wants(e uint32) bool {
 func (s *Walk) prim(n *Node) error {
 	p := op.PrimOf(n.Prim)
 	if n.Freed {
-		return &ir.Error{Code: ir.ErrGraphFreed, SourceLoc: n.SourceLoc, Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). " +
-			"Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors after calling backward."}
+		return &ir.Error{Code: ir.ErrGraphFreed, SourceLoc: n.SourceLoc,
+			Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have already " +
+				"been freed). " +
+				"Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify " +
+				"retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors " +
+				"after calling backward."}
 	}
 	if p.VJP == nil {
 		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)
@@ -395,7 +400,8 @@ func (s *Walk) prim(n *Node) error {
 	cots, ok := s.b.Lookup(key, s.vals, nil)
 	if !ok {
 		s.b.BeginCapture(s.vals, nil, 0)
-		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no], Cot: s.vals[ni+no:], Need: s.need})
+		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no],
+			Cot: s.vals[ni+no:], Need: s.need})
 		s.b.EndCapture(cots)
 	}
 	for i, v := range cots {
@@ -457,7 +463,8 @@ func (s *Walk) gather(n *Node) error {
 // undo gives the cotangent of a view step's input.
 func (s *Walk) undo(n *Node) op.Val {
 	in, out := n.In[0].Val, n.Out[0].Val
-	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset), uint64(out.Offset))
+	key := append(s.b.Key(ruleView|uint64(n.View.Kind)), uint64(in.Layout)<<32|uint64(out.Layout), uint64(in.Offset),
+		uint64(out.Offset))
 	for _, d := range n.View.Dims {
 		key = append(key, uint64(d))
 	}
@@ -485,7 +492,8 @@ func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
 	return t.modified(v, producer, commits, sourceLoc)
 }
 
-// value is what v saved, for a rule. A base that was freed since has no claim on it: another tensor may have its number.
+// value is what v saved, for a rule. A base that was freed since has no claim on it: another tensor may have its
+// number.
 func (t *Tape) value(v *Saved) op.Val {
 	val := v.Val
 	if val.Base != 0 {

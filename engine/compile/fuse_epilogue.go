@@ -10,7 +10,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Bounds of a product's epilogue: each form is a kernel text of its own on a GPU, and each operand one of its few bindings.
+// Bounds of a product's epilogue: each form is a kernel text of its own on a GPU, and each operand one of its few
+// bindings.
 const (
 	maxFolds    = 4
 	maxOperands = 1

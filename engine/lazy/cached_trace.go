@@ -218,9 +218,11 @@ func (m *traceCache) newRegister() uint8 {
 }
 
 // noteEmit adds the step of a primitive just recorded, whose results it names.
-func (s *Session) captureEmit(p *op.Prim, attr []int64, in []op.Val, avals []ir.AvalID, scalarType ir.DType, outs []op.Val) {
+func (s *Session) captureEmit(p *op.Prim, attr []int64, in []op.Val, avals []ir.AvalID, scalarType ir.DType,
+	outs []op.Val) {
 	m := &s.traces
-	st := traceStep{prim: p, attr: slices.Clone(attr), attrID: ir.InternAttr(attr), avals: slices.Clone(avals), in: slices.Clone(in),
+	st := traceStep{prim: p, attr: slices.Clone(attr), attrID: ir.InternAttr(attr), avals: slices.Clone(avals),
+		in:   slices.Clone(in),
 		bits: make([]uint64, len(in)), types: make([]ir.DType, len(in))}
 	st.taped = p.VJP != nil
 	for i := range in {
@@ -246,7 +248,8 @@ func (s *Session) captureView(v op.Val, l *ir.Layout, offset int64, view op.View
 	m := &s.traces
 	m.uncacheable = m.uncacheable || v.CaptureReg == 0
 	view.Dims = slices.Clone(view.Dims)
-	m.capture.steps = append(m.capture.steps, traceStep{kind: stepView, in: []op.Val{v}, layout: l.ID, offset: offset - v.Offset, view: view})
+	m.capture.steps = append(m.capture.steps, traceStep{kind: stepView, in: []op.Val{v}, layout: l.ID,
+		offset: offset - v.Offset, view: view})
 	out.CaptureReg = m.newRegister()
 }
 

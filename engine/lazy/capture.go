@@ -11,9 +11,9 @@ import (
 
 // Mark is a moment of recording: what comes after it can be captured.
 type Mark struct {
-	seq, realized uint64
-	token         uint64
-	seed, drawOffset   uint64
+	seq, realized    uint64
+	token            uint64
+	seed, drawOffset uint64
 }
 
 // Mark gives the present moment.
@@ -324,7 +324,8 @@ func (k *capture) draw(i int) {
 		return
 	}
 	at := int(x.Scalar) + number
-	if drawOffset := k.p.Scalars[at+1]; drawOffset > k.m.drawOffset && drawOffset <= k.s.drawOffset && k.p.Scalars[at] == k.m.seed {
+	if drawOffset := k.p.Scalars[at+1]; drawOffset > k.m.drawOffset && drawOffset <= k.s.drawOffset &&
+		k.p.Scalars[at] == k.m.seed {
 		k.p.Scalars[at], k.p.Scalars[at+1] = 0, drawOffset-k.m.drawOffset-1
 		k.p.Draws = append(k.p.Draws, program.Draw{Scalar: uint32(at + 1)})
 	}

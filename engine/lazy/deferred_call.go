@@ -22,11 +22,15 @@ type DeferredCall struct {
 // rule was called, and where the values of indices are looked at when the call is recorded.
 func (s *Session) Defer(operands, numbers []op.Val) *DeferredCall {
 	r := s.traces.last
-	if r == nil || slices.ContainsFunc(r.steps, func(st traceStep) bool { return st.prim != nil && st.prim.IndexInput > 0 }) {
+	if r == nil || slices.ContainsFunc(r.steps, func(st traceStep) bool {
+		return st.prim != nil &&
+			st.prim.IndexInput > 0
+	}) {
 		return nil
 	}
 	taped := s.taping && slices.ContainsFunc(operands, func(v op.Val) bool { return v.Tape != 0 })
-	return &DeferredCall{trace: r, mode: r.key[1], operands: slices.Concat(operands, numbers), tensors: len(operands), Taped: taped}
+	return &DeferredCall{trace: r, mode: r.key[1], operands: slices.Concat(operands, numbers), tensors: len(operands),
+		Taped: taped}
 }
 
 // Fulfil records the call again on other tensors. ok is false when they, or the modes, differ from those of the

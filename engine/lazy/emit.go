@@ -178,7 +178,8 @@ func (s *Session) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.
 		if a.Aval != b.Aval {
 			x, y := ir.AvalOf(a.Aval), ir.AvalOf(b.Aval)
 			if x.Device != y.Device {
-				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two devices, %s and %s!", p.NameFor(attr), DeviceName(x.Device), DeviceName(y.Device)))
+				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two "+
+					"devices, %s and %s!", p.NameFor(attr), DeviceName(x.Device), DeviceName(y.Device)))
 			}
 			simple = simple && x.DType == y.DType
 		}
@@ -206,7 +207,8 @@ func (s *Session) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.
 	return s.inferSlow(p, attr, in, first, simple, key)
 }
 
-func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID, ir.DType) {
+func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID,
+	ir.DType) {
 	outs, err := p.Infer(in, attr, s.specBuf[:0])
 	if err != nil {
 		if e, ok := err.(*ir.Error); ok {
@@ -232,7 +234,8 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	s.avalBuf = s.avalBuf[:0]
 	for i := range outs {
 		if dev != ir.CPU && s.Supports != nil && !s.Supports(dev, outs[i].DType) {
-			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first", p.NameFor(attr), outs[i].DType, DeviceName(dev)))
+			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first",
+				p.NameFor(attr), outs[i].DType, DeviceName(dev)))
 		}
 		s.avalBuf = append(s.avalBuf, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
 	}
@@ -242,8 +245,8 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	return s.avalBuf, sdt
 }
 
-// checkIndex raises for a host-made index tensor that leaves its dim. The bounds of its storage pass most tensors; a view of
-// a storage that holds other numbers too is judged by its own elements.
+// checkIndex raises for a host-made index tensor that leaves its dim. The bounds of its storage pass most tensors; a
+// view of a storage that holds other numbers too is judged by its own elements.
 func (s *Session) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 	if s.IndexRange == nil || len(attr) == 0 || p.IndexInput >= len(in) {
 		return
@@ -257,7 +260,8 @@ func (s *Session) checkIndex(p *op.Prim, attr []int64, in []op.Val) {
 		return
 	}
 	if index, bad := s.badIndex(p, attr, &in[p.IndexInput], size, true); bad {
-		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, index, attr[0], size))
+		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, index, attr[0],
+			size))
 	}
 }
 

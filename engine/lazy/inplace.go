@@ -80,7 +80,8 @@ func (s *Session) mayMutate(h *Handle, tape uint32) *ir.Error {
 		return err
 	}
 	if ir.LayoutOf(h.Layout).Overlap {
-		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
+		return ir.Errorf(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a "+
+			"single memory location. Please clone() the tensor before performing the operation.")
 	}
 	return nil
 }
@@ -114,7 +115,8 @@ func (s *Session) refuseLeaf(h *Handle, tape uint32) *ir.Error {
 			return ir.Errorf(ir.ErrRuntime, "a leaf Variable that requires grad is being used in an in-place operation.")
 		}
 		if h.Group != 0 && s.groups[h.Group].Leaf && tape != 0 {
-			return ir.Errorf(ir.ErrRuntime, "a view of a leaf Variable that requires grad is being used in an in-place operation.")
+			return ir.Errorf(ir.ErrRuntime, "a view of a leaf Variable that requires grad is being used in an in-place "+
+				"operation.")
 		}
 	}
 	return nil
@@ -194,7 +196,8 @@ func (s *Session) baseStore(id, value uint32) {
 	prev := b.Value
 	s.Graph.Retain(value)
 	s.Graph.Retain(value) // one for the effect, one for the base
-	tok := s.log(Effect{Kind: StoreSemantic, Base: id, Loc: b.Loc, Value: value, Prev: prev, PrevSeq: s.Graph.Node(prev).Seq, Mut: s.nextMut()})
+	tok := s.log(Effect{Kind: StoreSemantic, Base: id, Loc: b.Loc, Value: value, Prev: prev,
+		PrevSeq: s.Graph.Node(prev).Seq, Mut: s.nextMut()})
 	if b.Binding == PendingLoc && b.InitTok == 0 {
 		b.InitTok = tok
 	}

@@ -78,16 +78,16 @@ const (
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
 type Handle struct {
-	Gen    uint32 // 0: free
-	Base   uint32
-	Layout ir.LayoutID
-	Offset int64
-	Group  uint32 // history group; 0: the handle's own Tape counts
-	Tape   uint32 // cached edge, owned
-	TapeV  uint32 // group version that Tape is of
-	Flags  uint16
-	SourceLoc   uint32
-	Grad   uint64 // internal handle of the grad, 0 for None
+	Gen       uint32 // 0: free
+	Base      uint32
+	Layout    ir.LayoutID
+	Offset    int64
+	Group     uint32 // history group; 0: the handle's own Tape counts
+	Tape      uint32 // cached edge, owned
+	TapeV     uint32 // group version that Tape is of
+	Flags     uint16
+	SourceLoc uint32
+	Grad      uint64 // internal handle of the grad, 0 for None
 }
 
 // Group is a history shared by a tensor and its views; a detached alias has another
@@ -122,10 +122,10 @@ type Effect struct {
 	Loc   uint32
 	Value uint32
 	// Prev is the version before, without a reference: it counts only while PrevSeq matches.
-	Prev    uint32
-	PrevSeq uint64
-	Mut     uint64 // mutation id
-	SourceLoc    uint32
+	Prev      uint32
+	PrevSeq   uint64
+	Mut       uint64 // mutation id
+	SourceLoc uint32
 }
 
 // State is everything the user's program has made. The engine's lock guards it.
@@ -162,7 +162,7 @@ type Session struct {
 	taping       bool // tape is on for the present recording
 	Default      ir.DType
 	DefaultDev   ir.DeviceID
-	SourceLoc         uint32
+	SourceLoc    uint32
 	seed         uint64
 	drawOffset   uint64
 	scopes       [][]uint64
@@ -197,7 +197,8 @@ type Session struct {
 
 // New makes an empty state.
 func New() *Session {
-	s := &Session{Graph: ir.NewGraph(), bases: make([]Base, 1), handles: make([]Handle, 1), groups: make([]Group, 1), locs: make([]Loc, 1),
+	s := &Session{Graph: ir.NewGraph(), bases: make([]Base, 1), handles: make([]Handle, 1), groups: make([]Group, 1),
+		locs:     make([]Loc, 1),
 		GradMode: true, Default: ir.F32, fast: map[fastKey]ir.DType{}}
 	s.Tape = autograd.New(s.Graph, s)
 	return s

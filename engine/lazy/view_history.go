@@ -166,7 +166,8 @@ func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 		if on {
 			return nil
 		}
-		return ir.Errorf(ir.ErrRuntime, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+		return ir.Errorf(ir.ErrRuntime, "you can only change requires_grad flags of leaf variables. If you want to use a "+
+			"computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
 	}
 	if (e != 0) == on {
 		return nil

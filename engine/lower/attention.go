@@ -54,7 +54,8 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 		return s.once(a.over(stats.stride[:3]))
 	}
 	first, second := part(0), part(1)
-	k := p.kernel("attention_stats_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(lse), first, second)
+	k := p.kernel("attention_stats_"+g.dtype.String(), s.outer, s.inner, 0, s.full(g), s.full(out), s.once(lse), first,
+		second)
 	k.Each()
 	sum := k.Reduce(loopir.Sum, k.Mul(k.load(g), k.load(out)))
 	k.Map()

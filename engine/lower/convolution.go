@@ -50,7 +50,8 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 	lead := len(x.shape) - len(w.Kernel)
 	need := append([]int64{}, x.shape...)
 	inside := !wantDense || dense(x.shape, x.stride)
-	src := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, use: reads, shape: append([]int64{}, x.shape...), stride: x.stride}
+	src := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, use: reads, shape: append([]int64{}, x.shape...),
+		stride: x.stride}
 	front := make([]int64, len(x.shape)) // where the first element that is kept lies in the temporary
 	for i, n := range x.shape[lead:] {
 		d := lead + i
@@ -70,7 +71,8 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		p.copy(src, t)
 		return readAgain(t, t.shape, t.stride)
 	}
-	if p.n.Wide && ir.Numel(need) <= math.MaxInt32 && ir.Numel(src.shape) > 0 && !slices.ContainsFunc(w.Base, func(b int64) bool { return b > 1 }) {
+	if p.n.Wide && ir.Numel(need) <= math.MaxInt32 && ir.Numel(src.shape) > 0 && !slices.ContainsFunc(w.Base,
+		func(b int64) bool { return b > 1 }) {
 		p.surround(src, t, front, v)
 		return readAgain(t, t.shape, t.stride)
 	}
@@ -89,13 +91,15 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 
 // surround copies src to where it begins in t, front elements from the beginning of each dim, with v around it.
 func (p *program) surround(src, t *arg, front []int64, v padding) {
-	from := &arg{dtype: src.dtype, buf: src.buf, offset: src.offset, shape: t.shape, stride: src.stride, use: reads, computed: true}
+	from := &arg{dtype: src.dtype, buf: src.buf, offset: src.offset, shape: t.shape, stride: src.stride, use: reads,
+		computed: true}
 	args, along := []*arg{t, from}, make([]*arg, len(front)) // the positions along each dim that is padded
 	back := int64(0)
 	for d, n := range front {
 		back += n * src.stride[d]
 		if src.shape[d] != t.shape[d] {
-			along[d] = &arg{dtype: src.dtype, buf: src.buf, shape: t.shape, stride: make([]int64, len(front)), use: reads, computed: true}
+			along[d] = &arg{dtype: src.dtype, buf: src.buf, shape: t.shape, stride: make([]int64, len(front)), use: reads,
+				computed: true}
 			along[d].stride[d] = 1
 			args = append(args, along[d])
 		}
@@ -208,14 +212,18 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 	x = p.padded(x, &v.win, zeros, false)
 	kernel, position := steps(x, &v.win)
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
-	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1, offset: result.offset}
+	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1,
+		offset: result.offset}
 	if p.n.GemmDims {
-		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel), columns: v.win.Out, bcols: position,
+		over := axes{depth: concat([]int64{v.c / v.groups}, v.win.Kernel), b: concat(x.stride[1:2], kernel),
+			columns: v.win.Out, bcols: position,
 			ccols: ir.DenseStrides(v.win.Out)}
 		over.a = ir.DenseStrides(over.depth)
-		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]}, offset: x.offset}
+		batch, b := []int64{v.n, v.groups}, matrix{buf: x.buf, batch: []int64{x.stride[0], v.c / v.groups * x.stride[1]},
+			offset: x.offset}
 		if v.joinsBatch(p) {
-			over.columns, over.bcols, over.ccols = concat(batch[:1], over.columns), concat(b.batch[:1], over.bcols), concat(c.batch[:1], over.ccols)
+			over.columns, over.bcols, over.ccols = concat(batch[:1], over.columns), concat(b.batch[:1], over.bcols),
+				concat(c.batch[:1], over.ccols)
 			batch, a.batch, b.batch, c.batch = batch[1:], a.batch[1:], b.batch[1:], c.batch[1:]
 		}
 		p.productAlong(x.dtype, batch, rows, over, a, b, c)
@@ -287,7 +295,8 @@ func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int6
 		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
 		c.offset = first.Plus(at * v.o * v.places)
 		p.product(launch.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
-			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{}, c)
+			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{},
+			c)
 	}
 }
 
@@ -341,7 +350,8 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 	kernel, position := steps(x, &v.win)
 	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
 	part := func(from, count, m int64) { // count parts of m batch elements
-		over := axes{depth: concat([]int64{m}, v.win.Out), a: concat(gy.stride[:1], gy.stride[2:]), b: concat(x.stride[:1], position),
+		over := axes{depth: concat([]int64{m}, v.win.Out), a: concat(gy.stride[:1], gy.stride[2:]),
+			b:       concat(x.stride[:1], position),
 			columns: concat([]int64{v.c / v.groups}, v.win.Kernel), bcols: concat(x.stride[1:2], kernel)}
 		over.ccols = ir.DenseStrides(over.columns)
 		a := matrix{buf: gy.buf, batch: []int64{m * gy.stride[0], rows * gy.stride[1]}, row: gy.stride[1], offset: gy.offset}
@@ -349,7 +359,8 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 		a.offset = a.offset.Plus(from * v.chunk * gy.stride[0])
 		b.offset = b.offset.Plus(from * v.chunk * x.stride[0])
 		p.productAlong(x.dtype, []int64{count, v.groups}, rows, over, a, b,
-			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1, offset: device.Const(from * v.o * cols)})
+			matrix{buf: parts.buf, batch: []int64{v.o * cols, rows * cols}, row: cols, col: 1,
+				offset: device.Const(from * v.o * cols)})
 	}
 	whole := v.n / v.chunk
 	if whole > 0 {
@@ -371,7 +382,8 @@ func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
 		m := min(v.chunk, v.n-at)
 		shape := concat(concat([]int64{v.c}, v.win.Kernel), concat([]int64{m}, v.win.Out))
 		p.lay(x, at*x.stride[0], shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)), laid)
-		p.lay(gy, at*gy.stride[0], concat([]int64{v.o, m}, v.win.Out), concat([]int64{gy.stride[1], gy.stride[0]}, gy.stride[2:]), turned)
+		p.lay(gy, at*gy.stride[0], concat([]int64{v.o, m}, v.win.Out), concat([]int64{gy.stride[1], gy.stride[0]},
+			gy.stride[2:]), turned)
 		depth := m * v.places
 		p.product(launch.Gemm{CStrided: true}, x.dtype, []int64{v.groups}, [3]int64{rows, cols, depth},
 			matrix{buf: turned.buf, batch: []int64{rows * depth}, row: depth, col: 1},
@@ -424,14 +436,16 @@ func lowerFewMax(p *program, in, out, index *arg, w *op.Windows) {
 	x := p.padded(in, w, lowest, false)
 	kernel, position := steps(x, w)
 	plane := ir.DenseStrides(in.shape[lead:])
-	from := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads, computed: true}
+	from := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads,
+		computed: true}
 	args := []*arg{out, index, from}
 	var along []*arg // of each dim with padding: the position's first element, Lo too far
 	front := int64(0)
 	for d, lo := range w.Lo {
 		from.stride[lead+d] = w.Stride[d] * plane[d]
 		front += lo * plane[d]
-		a := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads, computed: true}
+		a := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads,
+			computed: true}
 		a.stride[lead+d] = w.Stride[d]
 		if lo == 0 {
 			a = nil

@@ -22,14 +22,16 @@ func TestConvInPlace(t *testing.T) {
 		in, kernel := []int64{n, c}, []int64{o, c / groups}
 		for range dims {
 			size, k := 4+r.Int64N(4), 1+r.Int64N(3)
-			win.Kernel, win.Stride, win.Dilation = append(win.Kernel, k), append(win.Stride, 1+r.Int64N(2)), append(win.Dilation, 1)
+			win.Kernel, win.Stride, win.Dilation = append(win.Kernel, k), append(win.Stride, 1+r.Int64N(2)),
+				append(win.Dilation, 1)
 			win.Lo, win.Base = append(win.Lo, r.Int64N(k)), append(win.Base, 1)
 			win.Out = append(win.Out, (size+win.Lo[len(win.Lo)-1]-k)/win.Stride[len(win.Stride)-1]+1)
 			in, kernel = append(in, size), append(kernel, k)
 		}
 		attr := append(win.Attr(), groups)
 		cotangent := append([]int64{n, o}, win.Out...)
-		x, w, gy := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false)), draw(ir.Numel(cotangent), source(-1, 1, false))
+		x, w, gy := draw(ir.Numel(in), source(-1, 1, false)), draw(ir.Numel(kernel), source(-1, 1, false)),
+			draw(ir.Numel(cotangent), source(-1, 1, false))
 		var y, dw [3][]float64
 		for form := range y {
 			e := optest.New()

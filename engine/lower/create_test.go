@@ -30,14 +30,16 @@ func TestFillAndIota(t *testing.T) {
 		require.Zero(t, emit(e, "iota", creation(d, 0), op.IntVal(3), op.IntVal(2))[0].L().Numel)
 	}
 	e := optest.New()
-	near(t, ir.F32, []float64{1, 0.75, 0.5}, e.Floats(emit(e, "iota", creation(ir.F32, 3), op.FloatVal(1), op.FloatVal(-0.25))[0]))
+	near(t, ir.F32, []float64{1, 0.75, 0.5}, e.Floats(emit(e, "iota", creation(ir.F32, 3), op.FloatVal(1),
+		op.FloatVal(-0.25))[0]))
 }
 
 // words gives the Philox word of each of n elements.
 func words(n, seed, drawOffset int64) []uint32 {
 	var out []uint32
 	for b := int64(0); int64(len(out)) < n; b++ {
-		w := loopir.Philox([4]uint32{uint32(b), uint32(b >> 32), uint32(drawOffset), uint32(drawOffset >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+		w := loopir.Philox([4]uint32{uint32(b), uint32(b >> 32), uint32(drawOffset), uint32(drawOffset >> 32)},
+			[2]uint32{uint32(seed), uint32(seed >> 32)})
 		out = append(out, w[:]...)
 	}
 	return out[:n]
@@ -60,7 +62,8 @@ func TestRandom(t *testing.T) {
 		}
 		require.Equal(t, uniform, e.Floats(emit(e, "rand_uniform", creation(ir.F32, n), in...)[0]))
 		require.InDeltaSlice(t, normal, e.Floats(emit(e, "rand_normal", creation(ir.F32, n), in...)[0]), 5e-6)
-		require.Equal(t, whole, e.Floats(emit(e, "rand_int", creation(ir.I64, n), append(in, op.IntVal(-5), op.IntVal(7))...)[0]))
+		require.Equal(t, whole, e.Floats(emit(e, "rand_int", creation(ir.I64, n), append(in, op.IntVal(-5),
+			op.IntVal(7))...)[0]))
 		for _, d := range []ir.DType{ir.F16, ir.BF16, ir.F64} {
 			for _, u := range e.Floats(emit(e, "rand_uniform", creation(d, n), in...)[0]) {
 				require.True(t, u >= 0 && u < 1, "%v: %v", d, u)

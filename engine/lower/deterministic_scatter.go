@@ -42,8 +42,8 @@ func lastDim(v []int64, d int) []int64 {
 
 // orderedScatter stores src at the places of out that i names along dim d, without atomics. Indices are sorted along d,
 // equal ones in the order of their elements. The elements of a run are combined by doubling: after step s, each holds
-// the 2^s elements of its run from its own on, so that the first holds all, in an order that only the indices decide. Of
-// elements that are written, the last of a run stays.
+// the 2^s elements of its run from its own on, so that the first holds all, in an order that only the indices decide.
+// Of elements that are written, the last of a run stays.
 func (p *program) orderedScatter(i, out, src *arg, d int, mode loopir.StoreMode) {
 	// Along dims where the index has stride 0 it is the same: one sort serves them.
 	shape := append([]int64{}, i.shape...)
@@ -161,8 +161,8 @@ func (r *runs) store(out, x *arg, size int64, mode loopir.StoreMode) {
 	k.launch()
 }
 
-// orderedWindow adds value to the elements of out that a view which meets itself names: a scatter along one dim over all
-// of out's memory.
+// orderedWindow adds value to the elements of out that a view which meets itself names: a scatter along one dim over
+// all of out's memory.
 func (p *program) orderedWindow(value, out *arg, numel int64) {
 	n := []int64{ir.Numel(value.shape)}
 	index := p.temp(ir.I64, value.shape)

@@ -93,7 +93,8 @@ func TestOrderedStoresUseNoAtomics(t *testing.T) {
 		if c.name == "strided_scatter_add" {
 			in = []lower.Operand{of(4, 0), of(3, 2), number}
 		}
-		n := &lower.Node{Prim: op.PrimNamed(c.name), Attr: c.attr, In: in, Out: []lower.Output{{DType: c.d, Layout: ir.DenseLayout([]int64{4}), Buf: 0}}, Bufs: 3, InOrder: c.inOrder}
+		n := &lower.Node{Prim: op.PrimNamed(c.name), Attr: c.attr, In: in,
+			Out: []lower.Output{{DType: c.d, Layout: ir.DenseLayout([]int64{4}), Buf: 0}}, Bufs: 3, InOrder: c.inOrder}
 		res, err := lower.Lower(n)
 		require.NoError(t, err)
 		atomics := false

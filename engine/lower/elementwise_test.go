@@ -51,7 +51,8 @@ var floatRefs = map[string]struct {
 	"sqrt": {math.Sqrt, 0, 5}, "rsqrt": {func(x float64) float64 { return 1 / math.Sqrt(x) }, 0.1, 5},
 	"sin": {math.Sin, -6, 6}, "cos": {math.Cos, -6, 6},
 	"tan": {math.Tan, -1.2, 1.2}, "tanh": {math.Tanh, -3, 3}, "erf": {math.Erf, -3, 3}, "sigmoid": {sigmoid, -5, 5},
-	"silu": {func(x float64) float64 { return x * sigmoid(x) }, -5, 5}, "gelu": {func(x float64) float64 { return x * phi(x) }, -4, 4},
+	"silu":      {func(x float64) float64 { return x * sigmoid(x) }, -5, 5},
+	"gelu":      {func(x float64) float64 { return x * phi(x) }, -4, 4},
 	"gelu_tanh": {geluTanh, -4, 4},
 }
 
@@ -85,7 +86,8 @@ func TestUnary(t *testing.T) {
 	}
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
-			everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+			everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+				func() float64) op.Val) {
 				for _, d := range c.types {
 					x := place(0, d, source(c.lo, c.hi, d.IsInt()))
 					y := emit(e, name, nil, x)[0]
@@ -97,7 +99,8 @@ func TestUnary(t *testing.T) {
 }
 
 func TestUnaryBoolAndBits(t *testing.T) {
-	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+		func() float64) op.Val) {
 		x := place(0, ir.Bool, source(0, 1, true))
 		for _, name := range []string{"copy", "abs", "sign"} {
 			near(t, ir.Bool, e.Floats(x), e.Floats(emit(e, name, nil, x)[0]), name)
@@ -112,7 +115,8 @@ func TestUnaryBoolAndBits(t *testing.T) {
 		u := place(2, ir.U8, source(0, 9, true))
 		near(t, ir.U8, mapped(func(v float64) float64 { return 255 - v }, e.Floats(u)), e.Floats(prim.BitwiseNot(e, u)))
 		f := place(3, ir.F32, source(-1, 1, true))
-		near(t, ir.Bool, mapped(func(v float64) float64 { return flag(v == 0) }, e.Floats(f)), e.Floats(prim.LogicalNot(e, f)))
+		near(t, ir.Bool, mapped(func(v float64) float64 { return flag(v == 0) }, e.Floats(f)),
+			e.Floats(prim.LogicalNot(e, f)))
 	})
 }
 
@@ -172,7 +176,8 @@ func nonzero(next func() float64) func() float64 {
 func TestBinary(t *testing.T) {
 	for name, f := range binaryRefs {
 		t.Run(name, func(t *testing.T) {
-			everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+			everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+				func() float64) op.Val) {
 				for _, d := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.I32, ir.I64} {
 					x, y := place(0, d, source(-7, 7, true)), place(1, d, nonzero(source(-3, 3, true)))
 					near(t, d, zipped(f, e.Floats(x), e.Floats(y)), e.Floats(emit(e, name, nil, x, y)[0]), d)
@@ -187,27 +192,33 @@ func TestBinary(t *testing.T) {
 }
 
 func TestDivAndPow(t *testing.T) {
-	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+		func() float64) op.Val) {
 		for _, d := range []ir.DType{ir.F32, ir.F64} {
 			x, y := place(0, d, source(0.1, 3, false)), place(1, d, source(-2, 2, false))
-			near(t, d, zipped(func(a, b float64) float64 { return a / b }, e.Floats(x), e.Floats(y)), e.Floats(emit(e, "div", nil, x, y)[0]))
+			near(t, d, zipped(func(a, b float64) float64 { return a / b }, e.Floats(x), e.Floats(y)),
+				e.Floats(emit(e, "div", nil, x, y)[0]))
 			near(t, d, zipped(math.Pow, e.Floats(x), e.Floats(y)), e.Floats(emit(e, "pow", nil, x, y)[0]))
-			near(t, d, mapped(func(v float64) float64 { return v * v }, e.Floats(y)), e.Floats(emit(e, "pow", nil, y, op.FloatVal(2))[0]))
+			near(t, d, mapped(func(v float64) float64 { return v * v }, e.Floats(y)),
+				e.Floats(emit(e, "pow", nil, y, op.FloatVal(2))[0]))
 		}
 		x, y := place(0, ir.I64, source(-9, 9, true)), place(1, ir.I64, nonzero(source(-4, 4, true)))
-		near(t, ir.I64, zipped(func(a, b float64) float64 { return math.Trunc(a / b) }, e.Floats(x), e.Floats(y)), e.Floats(emit(e, "div", nil, x, y)[0]))
+		near(t, ir.I64, zipped(func(a, b float64) float64 { return math.Trunc(a / b) }, e.Floats(x), e.Floats(y)),
+			e.Floats(emit(e, "div", nil, x, y)[0]))
 		p := place(2, ir.I64, source(0, 4, true))
 		near(t, ir.I64, zipped(math.Pow, e.Floats(x), e.Floats(p)), e.Floats(emit(e, "pow", nil, x, p)[0]))
 	})
 }
 
 func TestBoolBinary(t *testing.T) {
-	refs := map[string]func(x, y float64) float64{"add": math.Max, "mul": math.Min, "maximum": math.Max, "minimum": math.Min,
+	refs := map[string]func(x, y float64) float64{"add": math.Max, "mul": math.Min, "maximum": math.Max,
+		"minimum":    math.Min,
 		"bitwise_or": math.Max, "bitwise_and": math.Min, "bitwise_xor": func(x, y float64) float64 { return flag(x != y) }}
 	for _, name := range []string{"eq", "ne", "lt", "le", "gt", "ge"} {
 		refs[name] = binaryRefs[name]
 	}
-	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+		func() float64) op.Val) {
 		x, y := place(0, ir.Bool, source(0, 1, true)), place(1, ir.Bool, source(-0.4, 1, true))
 		for name, f := range refs {
 			near(t, ir.Bool, zipped(f, e.Floats(x), e.Floats(y)), e.Floats(emit(e, name, nil, x, y)[0]), name)
@@ -229,9 +240,11 @@ func TestSpecialValues(t *testing.T) {
 		name       string
 		x, y, want float64
 	}{
-		{"maximum", nan, 1, nan}, {"maximum", 1, nan, nan}, {"maximum", inf, nan, nan}, {"minimum", nan, -inf, nan}, {"minimum", -1, 2, -1},
+		{"maximum", nan, 1, nan}, {"maximum", 1, nan, nan}, {"maximum", inf, nan, nan}, {"minimum", nan, -inf, nan},
+		{"minimum", -1, 2, -1},
 		{"floor_divide", 1, 0, inf}, {"floor_divide", -1, 0, -inf}, {"floor_divide", 0, 0, nan}, {"floor_divide", -1, 2, -1},
-		{"floor_divide", 1, 0.1, 9}, {"remainder", 1, 0, nan}, {"remainder", -1, 3, 2}, {"remainder", 1, -3, -2}, {"remainder", 5.5, 2, 1.5},
+		{"floor_divide", 1, 0.1, 9}, {"remainder", 1, 0, nan}, {"remainder", -1, 3, 2}, {"remainder", 1, -3, -2},
+		{"remainder", 5.5, 2, 1.5},
 		{"pow", 0, 0, 1}, {"pow", nan, 0, 1}, {"pow", -8, 1. / 3, nan}, {"div", 1, 0, inf}, {"div", 0, 0, nan},
 		{"eq", nan, nan, 0}, {"ne", nan, nan, 1}, {"lt", nan, 1, 0}, {"ge", nan, 1, 0},
 	}
@@ -250,8 +263,10 @@ func TestSpecialValues(t *testing.T) {
 }
 
 func TestGeluGradients(t *testing.T) {
-	refs := map[string]func(float64) float64{"gelu_grad": func(x float64) float64 { return x * phi(x) }, "gelu_tanh_grad": geluTanh}
-	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+	refs := map[string]func(float64) float64{"gelu_grad": func(x float64) float64 { return x * phi(x) },
+		"gelu_tanh_grad": geluTanh}
+	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+		func() float64) op.Val) {
 		for name, f := range refs {
 			x, g := place(0, ir.F64, source(-3, 3, false)), place(1, ir.F64, source(-2, 2, false))
 			want := zipped(func(x, g float64) float64 { return g * slope(f, x) }, e.Floats(x), e.Floats(g))
@@ -261,7 +276,8 @@ func TestGeluGradients(t *testing.T) {
 }
 
 func TestWhereCastTri(t *testing.T) {
-	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType, func() float64) op.Val) {
+	everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place func(int, ir.DType,
+		func() float64) op.Val) {
 		c := place(0, ir.Bool, source(0, 1, true))
 		x, y := place(1, ir.F32, source(-1, 1, false)), place(2, ir.F32, source(5, 6, false))
 		pick := func(x, y []float64) []float64 {

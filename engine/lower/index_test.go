@@ -69,7 +69,8 @@ func TestGatherAndScatter(t *testing.T) {
 					mode := func(m loopir.StoreMode) []int64 { return []int64{dim, int64(m)} }
 					near(t, d, got, e.Floats(emit(e, "gather", mode(0)[:1], x, i)[0]))
 					near(t, d, added, e.Floats(emit(e, "scatter", mode(loopir.Add), x, i, src)[0]))
-					near(t, d, set, e.Floats(emit(e, "scatter", mode(loopir.Set), x, i, src)[0])) // the interpreter goes in order: last wins
+					// the interpreter goes in order: last wins
+					near(t, d, set, e.Floats(emit(e, "scatter", mode(loopir.Set), x, i, src)[0]))
 					near(t, d, added, e.Floats(emit(e, "scatter", append(mode(loopir.Add), op.Deterministic), x, i, src)[0]))
 					near(t, d, set, e.Floats(emit(e, "scatter", append(mode(loopir.Set), op.Deterministic), x, i, src)[0]))
 					near(t, d, filled, e.Floats(emit(e, "scatter", mode(loopir.Set), x, i, op.IntVal(-77))[0]))
@@ -131,7 +132,8 @@ func TestBoolScatterAdd(t *testing.T) {
 
 func TestBadIndicesFault(t *testing.T) {
 	for _, bad := range []float64{-1, 3, 1 << 40} {
-		for name, with := range map[string]bool{"gather": false, "index_select": false, "scatter": true, "scatter_reduce": true} {
+		for name, with := range map[string]bool{"gather": false, "index_select": false, "scatter": true,
+			"scatter_reduce": true} {
 			e := optest.New()
 			in := []op.Val{e.Tensor(ir.F32, []int64{3}, 1, 2, 3), e.Tensor(ir.I64, []int64{2}, 0, bad)}
 			if with {
@@ -147,12 +149,14 @@ func TestBadIndicesFault(t *testing.T) {
 		}
 	}
 	e := optest.New()
-	_, err := op.PrimNamed("gather").Infer([]op.Val{e.Tensor(ir.F32, []int64{0}), e.Tensor(ir.I64, []int64{1}, 0)}, []int64{0}, nil)
+	_, err := op.PrimNamed("gather").Infer([]op.Val{e.Tensor(ir.F32, []int64{0}), e.Tensor(ir.I64, []int64{1}, 0)},
+		[]int64{0}, nil)
 	require.ErrorContains(t, err, "out of range")
 }
 
 func TestCat(t *testing.T) {
-	everyLayout(t, [][]int64{{5}, {2, 3}, {3, 1, 4}, {2, 0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+	everyLayout(t, [][]int64{{5}, {2, 3}, {3, 1, 4}, {2, 0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64,
+		place placer) {
 		for dim := range int64(len(shape)) {
 			var in []op.Val
 			os := slices.Clone(shape)
@@ -223,14 +227,20 @@ func TestScattersInPlace(t *testing.T) {
 		scalars []uint64
 		want    []float64
 	}{
-		"scatter":             {[]int64{0, int64(loopir.Set)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 20, 3, 10}},
-		"scatter_reduce":      {[]int64{0, int64(loopir.Multiply)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil, []float64{1, 40, 3, 40}},
-		"strided_scatter":     {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2), {Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 10, 3, 20}},
-		"strided_scatter_add": {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2), {Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 12, 3, 24}},
+		"scatter": {[]int64{0, int64(loopir.Set)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)}, nil,
+			[]float64{1, 20, 3, 10}},
+		"scatter_reduce": {[]int64{0, int64(loopir.Multiply)}, []lower.Operand{f32At(4, 0), i64At(2, 1), f32At(2, 2)},
+			nil, []float64{1, 40, 3, 40}},
+		"strided_scatter": {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2),
+			{Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 10, 3, 20}},
+		"strided_scatter_add": {[]int64{int64(l.ID)}, []lower.Operand{f32At(4, 0), f32At(2, 2),
+			{Scalar: true, DType: ir.I64}}, []uint64{1}, []float64{1, 12, 3, 24}},
 	}
 	for name, c := range cases {
-		n := &lower.Node{Prim: op.PrimNamed(name), Attr: c.attr, In: c.in, Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout([]int64{4}), Buf: 0}}, Bufs: 3}
-		bufs := [][]byte{optest.Encode(ir.F32, []float64{1, 2, 3, 4}), optest.Encode(ir.I64, []float64{3, 1}), optest.Encode(ir.F32, []float64{10, 20})}
+		n := &lower.Node{Prim: op.PrimNamed(name), Attr: c.attr, In: c.in,
+			Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout([]int64{4}), Buf: 0}}, Bufs: 3}
+		bufs := [][]byte{optest.Encode(ir.F32, []float64{1, 2, 3, 4}), optest.Encode(ir.I64, []float64{3, 1}),
+			optest.Encode(ir.F32, []float64{10, 20})}
 		_, err := optest.Run(n, bufs, make([]int64, 4), c.scalars)
 		require.NoError(t, err)
 		require.Equal(t, c.want, optest.Decode(ir.F32, bufs[0], ir.DenseLayout([]int64{4}), 0), name)

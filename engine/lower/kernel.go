@@ -49,7 +49,8 @@ type arg struct {
 // in makes an argument of operand i.
 func (p *program) in(i int) *arg {
 	o := &p.n.In[i]
-	return &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, offset: device.OffsetOf(i), use: reads}
+	return &arg{dtype: o.DType, shape: o.Layout.Shape, stride: o.Layout.Stride, buf: o.Buf, offset: device.OffsetOf(i),
+		use: reads}
 }
 
 // out makes an argument of output k.
@@ -238,7 +239,8 @@ func (k *kernel) address(a *arg) int {
 // launch finishes the kernel and appends its step.
 func (k *kernel) launch() { k.series()(0) }
 
-// series finishes the kernel. The function that it gives appends a step of a series: one kernel, of which only offsets differ.
+// series finishes the kernel. The function that it gives appends a step of a series: one kernel, of which only offsets
+// differ.
 func (k *kernel) series() (launchAt func(step int64)) {
 	built := k.Kernel()
 	if len(built.Params) != len(k.params) {

@@ -91,7 +91,8 @@ var shapes = [][]int64{{}, {1}, {5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {0}, {2, 0
 
 // everyLayout runs f on tensors of every shape and placement; where there are several
 // operands their placements differ.
-func everyLayout(t *testing.T, shapes [][]int64, f func(t *testing.T, e *optest.Eager, shape []int64, place func(i int, d ir.DType, next func() float64) op.Val)) {
+func everyLayout(t *testing.T, shapes [][]int64, f func(t *testing.T, e *optest.Eager, shape []int64,
+	place func(i int, d ir.DType, next func() float64) op.Val)) {
 	t.Helper()
 	for _, shape := range shapes {
 		for p := range placements {

@@ -21,8 +21,8 @@ func init() {
 	})
 }
 
-// factor makes one step of dense operands; those that are not are copied. Attributes: option, and what a failure says (0:
-// it is not checked).
+// factor makes one step of dense operands; those that are not are copied. Attributes: option, and what a failure says
+// (0: it is not checked).
 func factor(o launch.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)

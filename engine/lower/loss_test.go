@@ -12,7 +12,8 @@ import (
 // log(softmax); the last row's class is the ignored one, which is none of x's.
 func TestCrossEntropy(t *testing.T) {
 	const ignore = -100
-	everyLayout(t, [][]int64{{5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+	everyLayout(t, [][]int64{{5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager,
+		shape []int64, place placer) {
 		x := place(0, ir.F64, source(-3, 3, false))
 		xs := e.Floats(x)
 		for dim, classes := range shape {

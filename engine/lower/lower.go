@@ -28,7 +28,8 @@ type Output struct {
 type Fold struct {
 	Prim *op.Prim
 	Attr []int64
-	// In says of each operand which one of the node it is; -1: the value so far. Operands are dense, and of the result's shape and dtype.
+	// In says of each operand which one of the node it is; -1: the value so far. Operands are dense, and of the result's
+	// shape and dtype.
 	In []int
 }
 
@@ -57,8 +58,8 @@ type Temp struct {
 	Numel int64
 }
 
-// Result is a lowered node. Its launches are steps over local buffers, temporaries numbered from Node.Bufs up. Their parameters
-// count offsets by operand (output k is operand len(In)+k), scalars by scalar operand.
+// Result is a lowered node. Its launches are steps over local buffers, temporaries numbered from Node.Bufs up. Their
+// parameters count offsets by operand (output k is operand len(In)+k), scalars by scalar operand.
 type Result struct {
 	Launches []device.Step
 	Temps    []Temp

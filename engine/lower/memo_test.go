@@ -29,13 +29,16 @@ func TestMemoLowersLikeNodesOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Same(t, first, again)
 	for name, change := range map[string]func(*lower.Node){
-		"primitive":       func(n *lower.Node) { n.Prim = op.PrimNamed("prod") },
-		"attribute":       func(n *lower.Node) { n.Attr[0], n.Out[0].Layout = 0, ir.DenseLayout([]int64{4}) },
-		"layout":          func(n *lower.Node) { n.In[0].Layout = turned },
-		"dtype":           func(n *lower.Node) { n.In[0].DType, n.Out[0].DType = ir.F16, ir.F16 },
-		"buffer":          func(n *lower.Node) { n.In[0].Buf, n.Out[0].Buf = 1, 0 },
-		"output's layout": func(n *lower.Node) { n.Out[0].Layout, n.Out[0].Through = ir.InternLayout([]int64{3}, []int64{2}), true },
-		"device":          func(n *lower.Node) { n.InOrder = true },
+		"primitive": func(n *lower.Node) { n.Prim = op.PrimNamed("prod") },
+		"attribute": func(n *lower.Node) { n.Attr[0], n.Out[0].Layout = 0, ir.DenseLayout([]int64{4}) },
+		"layout":    func(n *lower.Node) { n.In[0].Layout = turned },
+		"dtype":     func(n *lower.Node) { n.In[0].DType, n.Out[0].DType = ir.F16, ir.F16 },
+		"buffer":    func(n *lower.Node) { n.In[0].Buf, n.Out[0].Buf = 1, 0 },
+		"output's layout": func(n *lower.Node) {
+			n.Out[0].Layout, n.Out[0].Through = ir.InternLayout([]int64{3}, []int64{2}),
+				true
+		},
+		"device": func(n *lower.Node) { n.InOrder = true },
 	} {
 		other, err := m.Lower(node(change))
 		require.NoError(t, err, name)

@@ -19,7 +19,8 @@ func (p *program) step(name string, tensors int) (k *kernel, x []int, outs []*ar
 	for i := range p.n.Out {
 		outs = append(outs, p.out(i))
 	}
-	k = p.kernel(name+"_"+p.n.In[0].DType.String(), p.n.Out[0].Layout.Shape, nil, 0, append(args[:len(args):len(args)], outs...)...)
+	k = p.kernel(name+"_"+p.n.In[0].DType.String(), p.n.Out[0].Layout.Shape, nil, 0, append(args[:len(args):len(args)],
+		outs...)...)
 	k.Map()
 	t := p.n.In[0].DType.ComputeType()
 	for _, a := range in {

@@ -6,9 +6,9 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// A convolution whose input has zeros between its elements (Base above 1: the input's cotangent of one with strides, and a
-// transposed one) meets an element only at every Base-th tap. Positions that are alike in which taps those are make a
-// phase: a convolution of the elements alone, with those taps, which writes every so many positions.
+// A convolution whose input has zeros between its elements (Base above 1: the input's cotangent of one with strides,
+// and a transposed one) meets an element only at every Base-th tap. Positions that are alike in which taps those are
+// make a phase: a convolution of the elements alone, with those taps, which writes every so many positions.
 
 // phase is what a dim of a convolution is in one of its phases.
 type phase struct {
@@ -35,7 +35,8 @@ func phasesAlong(w *op.Windows, d int) []phase {
 		if tap < min(every, taps) {
 			count = (taps - tap + every - 1) / every
 		}
-		p.win = op.Windows{Kernel: []int64{count}, Stride: []int64{period * stride / base}, Lo: []int64{(lo - r*stride - tap*dilation) / base},
+		p.win = op.Windows{Kernel: []int64{count}, Stride: []int64{period * stride / base},
+			Lo:       []int64{(lo - r*stride - tap*dilation) / base},
 			Dilation: []int64{every * dilation / base}, Base: []int64{1}, Out: []int64{(w.Out[d] - r + period - 1) / period}}
 		list = append(list, p)
 	}

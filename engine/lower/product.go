@@ -51,7 +51,8 @@ func lowerMatmul(p *program) {
 	if n.Sums != 0 {
 		g.Sums, e.sums = n.Sums, p.out(len(n.Out)-1)
 	}
-	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn, b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
+	p.product(g, a.dtype, batch, [3]int64{m, cols, depth}, matrix{a.buf, sa, am, ak, a.offset}, matrix{b.buf, sb, bk, bn,
+		b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
 }
 
 // matrix is an operand of product: strides of its batch dims, rows and columns.
@@ -67,13 +68,15 @@ func (x *matrix) strides() []device.Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go; nil is nothing.
+// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go; nil is
+// nothing.
 type epilogue struct {
 	bias, sums *arg
 	operands   []int
 }
 
-// fold makes one map of the node's folds, of type d, by the bodies that lower them alone. It gives the buffers of its operands, too.
+// fold makes one map of the node's folds, of type d, by the bodies that lower them alone. It gives the buffers of its
+// operands, too.
 func (p *program) fold(d ir.DType) (*loopir.Kernel, []int) {
 	var numbers, bufs []int // of the operands, in the order of the map's buffers
 	for _, f := range p.n.Folds {
@@ -127,7 +130,8 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 		p.product(launch.Gemm{CStrided: true}, d, batch, size, a, b, epilogue{}, c)
 		return
 	}
-	g := launch.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1], b.col, columns[len(columns)-1])}
+	g := launch.Gemm{CStrided: true, KDims: len(depth), NDims: len(columns), BUnit: windowUnit(b.row, depth[len(depth)-1],
+		b.col, columns[len(columns)-1])}
 	rest := slices.Concat(depth, st[0], st[1], columns, bc[0])
 	if g.CDims = !dense(columns, bc[1]); g.CDims {
 		rest = append(rest, bc[1]...)
@@ -136,7 +140,8 @@ func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a,
 }
 
 // productOver ends a product's parameters with rest.
-func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix, rest []device.Param) {
+func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue,
+	c matrix, rest []device.Param) {
 	rows, cols, depth := size[0], size[1], size[2]
 	g.Type, g.Batch, g.Bias = d, len(batch), e.bias != nil
 	g.AUnit = unitDim(a.col, depth, 'k', a.row, rows, 'm')

@@ -68,22 +68,26 @@ func gemmOf(t *testing.T, a, b *ir.Layout) (*launch.Gemm, []device.Param) {
 	t.Helper()
 	r := a.Rank()
 	shape := append(slices.Clone(a.Shape[:r-1]), b.Shape[r-1])
-	n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 3, Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout(shape), Buf: 2}},
-		In: []lower.Operand{{DType: ir.F32, Layout: a}, {DType: ir.F32, Layout: b, Buf: 1}}}
+	n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 3,
+		Out: []lower.Output{{DType: ir.F32, Layout: ir.DenseLayout(shape), Buf: 2}},
+		In:  []lower.Operand{{DType: ir.F32, Layout: a}, {DType: ir.F32, Layout: b, Buf: 1}}}
 	res, err := lower.Lower(n)
 	require.NoError(t, err)
 	require.Len(t, res.Launches, 1)
 	return res.Launches[0].Op.(*launch.Gemm), res.Launches[0].Params
 }
 
-// TestFoldsAreTheKernelsThatWouldRunAlone: in order, each rounded to the result's dtype, as maps of their own would leave the value.
+// TestFoldsAreTheKernelsThatWouldRunAlone: in order, each rounded to the result's dtype, as maps of their own would
+// leave the value.
 func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 	for _, d := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16} {
 		l := ir.DenseLayout([]int64{3, 5})
 		gelu, add := op.PrimNamed("gelu"), op.PrimNamed("add")
 		in := func(buf int) lower.Operand { return lower.Operand{DType: d, Layout: l, Buf: buf} }
-		n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 4, Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
-			In:    []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})}, {DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
+		n := &lower.Node{Prim: op.PrimNamed("matmul"), Attr: []int64{0}, Bufs: 4,
+			Out: []lower.Output{{DType: d, Layout: l, Buf: 3}},
+			In: []lower.Operand{{DType: d, Layout: ir.DenseLayout([]int64{3, 2})},
+				{DType: d, Layout: ir.DenseLayout([]int64{2, 5}), Buf: 1}, in(2)},
 			Folds: []lower.Fold{{Prim: gelu, Attr: []int64{1}, In: []int{-1}}, {Prim: add, In: []int{2, -1}}}}
 		res, err := lower.Lower(n)
 		require.NoError(t, err)
@@ -151,9 +155,11 @@ func TestMatmulManyBatchDims(t *testing.T) {
 	e := optest.New()
 	batch := []int64{2, 2, 2, 2}
 	storage := e.Tensor(ir.F32, []int64{16 * 81}, draw(16*81, source(-1, 1, false))...)
-	a := e.View(storage, ir.InternLayout(append(slices.Clone(batch), 2, 3), []int64{3, 100, 30, 300, 7, 1}), 2, op.ViewOp{})
+	a := e.View(storage, ir.InternLayout(append(slices.Clone(batch), 2, 3), []int64{3, 100, 30, 300, 7, 1}), 2,
+		op.ViewOp{})
 	b := e.View(storage, ir.InternLayout(append(slices.Clone(batch), 3, 2), []int64{200, 11, 60, 5, 2, 1}), 9, op.ViewOp{})
-	near(t, ir.F32, matmulRef(e.Floats(a), e.Floats(b), nil, 16, 2, 3, 2), e.Floats(emit(e, "matmul", []int64{0}, a, b)[0]))
+	near(t, ir.F32, matmulRef(e.Floats(a), e.Floats(b), nil, 16, 2, 3, 2),
+		e.Floats(emit(e, "matmul", []int64{0}, a, b)[0]))
 }
 
 func TestSGD(t *testing.T) {

@@ -153,7 +153,8 @@ func (c *cellBack) backward(p *program) *kernel {
 	switch c.r {
 	case op.LSTM:
 		gc := k.Add(sum(c.gnext), tanh(k.Mul(g, v[3]), v[4]))
-		x = []int{sigmoid(k.Mul(gc, v[2]), v[0]), sigmoid(k.Mul(gc, k.load(c.state)), v[1]), tanh(k.Mul(gc, v[0]), v[2]), sigmoid(k.Mul(g, v[4]), v[3])}
+		x = []int{sigmoid(k.Mul(gc, v[2]), v[0]), sigmoid(k.Mul(gc, k.load(c.state)), v[1]), tanh(k.Mul(gc, v[0]), v[2]),
+			sigmoid(k.Mul(g, v[4]), v[3])}
 		gin = k.Mul(gc, v[1])
 	case op.GRU:
 		fresh := tanh(k.Mul(g, k.Sub(one, v[1])), v[2])
@@ -228,8 +229,8 @@ func lowerCellGrad(p *program) {
 	}
 }
 
-// walk is the order of the steps of a layer's direction: step k of it is at time t, a state enters it from one place of T+1 and leaves it for
-// another.
+// walk is the order of the steps of a layer's direction: step k of it is at time t, a state enters it from one place of
+// T+1 and leaves it for another.
 type walk struct {
 	steps     int64
 	backwards bool
@@ -312,7 +313,8 @@ func lowerRecurrence(p *program) {
 	c.p = product.read().parts(r.Gates())
 	step := c.forward(p).series()
 	for k := range steps {
-		p.product(launch.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.still(k).asMatrix(), w.asMatrix().turned(), epilogue{bias: bias}, product.asMatrix())
+		p.product(launch.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.still(k).asMatrix(),
+			w.asMatrix().turned(), epilogue{bias: bias}, product.asMatrix())
 		step(k)
 	}
 	if places > 1 && r == op.LSTM {
@@ -320,8 +322,9 @@ func lowerRecurrence(p *program) {
 	}
 }
 
-// lowerRecurrenceGrad goes back over the steps: cell_grad's kernel, and the product that gives the cotangent of the state before;
-// attributes: recurrence, backwards, has the cotangent of the last c, the first states' cotangents are wanted.
+// lowerRecurrenceGrad goes back over the steps: cell_grad's kernel, and the product that gives the cotangent of the
+// state before; attributes: recurrence, backwards, has the cotangent of the last c, the first states' cotangents are
+// wanted.
 func lowerRecurrenceGrad(p *program) {
 	r := op.Recurrence(p.n.Attr[0])
 	g, w, next := p.in(0), p.in(1), 2
@@ -378,7 +381,8 @@ func lowerRecurrenceGrad(p *program) {
 	for k := steps - 1; k >= 0; k-- {
 		step(k)
 		if k > 0 || wanted {
-			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.still(k).asMatrix(), w.asMatrix(), epilogue{}, gh.asMatrix())
+			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.still(k).asMatrix(), w.asMatrix(),
+				epilogue{}, gh.asMatrix())
 		}
 	}
 	if r == op.GRU && wanted {

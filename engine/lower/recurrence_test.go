@@ -30,7 +30,8 @@ func stepRef(r op.Recurrence, x, p []float64, h, c float64) (float64, float64) {
 }
 
 // layerRef gives the states of all steps and the last c.
-func layerRef(r op.Recurrence, backwards bool, steps, batch, hidden int, x, w, h, c, bias []float64) (states, last []float64) {
+func layerRef(r op.Recurrence, backwards bool, steps, batch, hidden int, x, w, h, c, bias []float64) (states,
+	last []float64) {
 	g := int(r.Gates())
 	states = make([]float64, steps*batch*hidden)
 	last = append([]float64{}, c...)
@@ -70,13 +71,15 @@ func TestRecurrence(t *testing.T) {
 					return placements[(p+i)%len(placements)].place(e, ir.F32, shape, source(-1, 1, false))
 				}
 				state := []int64{batch, hidden}
-				x, w, bias := place(0, steps, batch, r.Gates()*hidden), place(1, r.Gates()*hidden, hidden), place(2, r.Gates()*hidden)
+				x, w, bias := place(0, steps, batch, r.Gates()*hidden), place(1, r.Gates()*hidden, hidden),
+					place(2, r.Gates()*hidden)
 				h, c, in := place(3, state...), place(4, state...), []op.Val{x, w}
 				if in = append(in, h); r == op.LSTM {
 					in = append(in, c)
 				}
 				for _, backwards := range []int64{0, 1} {
-					states, last := layerRef(r, backwards != 0, int(steps), int(batch), int(hidden), e.Floats(x), e.Floats(w), e.Floats(h), e.Floats(c), e.Floats(bias))
+					states, last := layerRef(r, backwards != 0, int(steps), int(batch), int(hidden), e.Floats(x), e.Floats(w),
+						e.Floats(h), e.Floats(c), e.Floats(bias))
 					for keep := range int64(2) {
 						out := emit(e, op.RecurrenceNames[r], []int64{backwards, 1, keep}, append(in[:len(in):len(in)], bias)...)
 						near(t, ir.F32, states, e.Floats(out[0]), r, s, p, backwards, keep)
@@ -97,7 +100,8 @@ func TestRecurrence(t *testing.T) {
 }
 
 // stridedGradient: the gradient does not depend on how its operands lie.
-func stridedGradient(t *testing.T, e *optest.Eager, r op.Recurrence, backwards int64, out []op.Val, w op.Val, place func(i int, shape ...int64) op.Val) {
+func stridedGradient(t *testing.T, e *optest.Eager, r op.Recurrence, backwards int64, out []op.Val, w op.Val,
+	place func(i int, shape ...int64) op.Val) {
 	t.Helper()
 	kept := out[1:2]
 	switch r {
@@ -119,7 +123,8 @@ func stridedGradient(t *testing.T, e *optest.Eager, r op.Recurrence, backwards i
 	for i, g := range emit(e, op.RecurrenceNames[r]+"_grad", []int64{backwards, has, 1}, in...) {
 		near(t, ir.F32, e.Floats(want[i]), e.Floats(g), r, i)
 	}
-	for i, g := range emit(e, op.RecurrenceNames[r]+"_grad", []int64{backwards, has, 0}, in...) { // without the first states'
+	// without the first states'
+	for i, g := range emit(e, op.RecurrenceNames[r]+"_grad", []int64{backwards, has, 0}, in...) {
 		near(t, ir.F32, e.Floats(want[i]), e.Floats(g), r, i)
 	}
 }

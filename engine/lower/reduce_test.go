@@ -72,7 +72,8 @@ func product(v []float64) float64 {
 }
 
 func TestReductions(t *testing.T) {
-	refs := map[string]func([]float64) float64{"sum": total, "sum_squares": totalSquares, "prod": product, "amax": nil, "amin": nil}
+	refs := map[string]func([]float64) float64{"sum": total, "sum_squares": totalSquares, "prod": product, "amax": nil,
+		"amin": nil}
 	for name, f := range refs {
 		t.Run(name, func(t *testing.T) {
 			everyLayout(t, shapes, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
@@ -228,7 +229,8 @@ func TestRowPrograms(t *testing.T) {
 	}
 	e := optest.New()
 	big := e.Tensor(ir.F32, []int64{3}, 1000, 1001, math.Inf(-1))
-	near(t, ir.F32, []float64{1 / (1 + math.E), math.E / (1 + math.E), 0}, e.Floats(emit(e, "softmax", []int64{0, 0}, big)[0]))
+	near(t, ir.F32, []float64{1 / (1 + math.E), math.E / (1 + math.E), 0},
+		e.Floats(emit(e, "softmax", []int64{0, 0}, big)[0]))
 	i := e.Tensor(ir.I64, []int64{3}, 4, -1, 7)
 	near(t, ir.I64, []float64{4, 3, 10}, e.Floats(emit(e, "scan", []int64{0, 0}, i)[0]))
 }
@@ -264,14 +266,16 @@ func TestSearch(t *testing.T) {
 	x := e.Tensor(ir.F32, []int64{2, 4}, 0, 3, math.NaN(), -5, 1, 0, 2, 1)
 	near(t, ir.I64, []float64{1, 4, 4, 0, 0, 0, 5, 0}, e.Floats(emit(e, "search", []int64{0}, rows, x)[0]))
 	near(t, ir.I64, []float64{3, 4, 5, 0, 5, 0, 5, 5}, e.Floats(emit(e, "search", []int64{1}, rows, x)[0]))
-	near(t, ir.I64, []float64{0, 0, 0, 0, 0, 0, 0, 0}, e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.F32, []int64{2, 0}), x)[0]))
+	near(t, ir.I64, []float64{0, 0, 0, 0, 0, 0, 0, 0},
+		e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.F32, []int64{2, 0}), x)[0]))
 	for n := range 9 {
 		places := make([]float64, n)
 		for i := range places {
 			places[i] = float64(2 * i)
 		}
 		for v := range 2*n + 1 {
-			at := e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.I64, []int64{int64(n)}, places...), e.Tensor(ir.I64, []int64{1}, float64(v-1)))[0])
+			at := e.Floats(emit(e, "search", []int64{1}, e.Tensor(ir.I64, []int64{int64(n)}, places...),
+				e.Tensor(ir.I64, []int64{1}, float64(v-1)))[0])
 			near(t, ir.I64, []float64{float64((v + 1) / 2)}, at, n, v)
 		}
 	}
@@ -279,7 +283,8 @@ func TestSearch(t *testing.T) {
 
 func TestLayerNorm(t *testing.T) {
 	const eps = 1e-3
-	everyLayout(t, [][]int64{{4}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {2, 0, 3}, {0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+	everyLayout(t, [][]int64{{4}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {2, 0, 3}, {0, 3}}, func(t *testing.T, e *optest.Eager,
+		shape []int64, place placer) {
 		x, gy := place(0, ir.F64, source(-2, 3, false)), place(1, ir.F64, source(-1, 1, false))
 		for n := 1; n <= len(shape); n++ {
 			inner, outer := shape[len(shape)-n:], shape[:len(shape)-n]
@@ -330,7 +335,8 @@ func TestLayerNorm(t *testing.T) {
 
 func TestRMSNorm(t *testing.T) {
 	const eps = 1e-3
-	everyLayout(t, [][]int64{{4}, {2, 3}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64, place placer) {
+	everyLayout(t, [][]int64{{4}, {2, 3}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager, shape []int64,
+		place placer) {
 		x, gy := place(0, ir.F64, source(-2, 3, false)), place(1, ir.F64, source(-1, 1, false))
 		width := shape[len(shape)-1]
 		w := e.Tensor(ir.F64, []int64{width}, draw(width, source(0.5, 2, false))...)

@@ -94,8 +94,8 @@ func lowerLayerNorm(p *program) {
 }
 
 // normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has tells
-// whether there are w and b; perRow: they have an element a row, not one a column. A row is read three times, the sum of
-// squares being about the mean; twice where it is not centred and the mean counts as 0.
+// whether there are w and b; perRow: they have an element a row, not one a column. A row is read three times, the sum
+// of squares being about the mean; twice where it is not centred and the mean counts as 0.
 func (p *program) normalize(name string, s split, has []int64, perRow, centre bool) {
 	x, y := p.in(0), p.out(0)
 	if s.rows() == 0 {
@@ -168,8 +168,8 @@ func (p *program) normalize(name string, s split, has []int64, perRow, centre bo
 	k.launch()
 }
 
-// lowerLayerNormGrad is, with m the mean of a row and c = x-mean, rstd*(gw - m(gw) - c*rstd^2*m(gw*c)); about 0 (the third
-// attribute) without m(gw).
+// lowerLayerNormGrad is, with m the mean of a row and c = x-mean, rstd*(gw - m(gw) - c*rstd^2*m(gw*c)); about 0 (the
+// third attribute) without m(gw).
 func lowerLayerNormGrad(p *program) {
 	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
 	s := normalized(p.n.Attr[0], x.shape)

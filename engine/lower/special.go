@@ -52,12 +52,13 @@ var specialBodies = map[op.Fn]body{
 	op.FnI1:            grown(besselI1e),
 	op.FnI1e:           besselI1e,
 	op.FnLgamma:        func(k *kernel, t ir.DType, x []int) int { return lgamma(k, t, x[0]) },
-	op.FnLog10:         logBase(math.Ln10, 1233./(1<<12), 330985980542./(1<<40), log10of2-1233./(1<<12), log10of2-330985980542./(1<<40)),
-	op.FnLog1p:         log1p,
-	op.FnLog2:          logBase(math.Ln2, 1, 1, 0, 0),
-	op.FnLogNdtr:       logNdtr,
-	op.FnNdtri:         ndtri,
-	op.FnNextafter:     nextafter,
+	op.FnLog10: logBase(math.Ln10, 1233./(1<<12), 330985980542./(1<<40), log10of2-1233./(1<<12),
+		log10of2-330985980542./(1<<40)),
+	op.FnLog1p:     log1p,
+	op.FnLog2:      logBase(math.Ln2, 1, 1, 0, 0),
+	op.FnLogNdtr:   logNdtr,
+	op.FnNdtri:     ndtri,
+	op.FnNextafter: nextafter,
 	op.FnTan: func(k *kernel, _ ir.DType, x []int) int {
 		return k.Div(k.Un(loopir.OpSin, x[0]), k.Un(loopir.OpCos, x[0]))
 	},
@@ -88,7 +89,8 @@ func copysign(k *kernel, t ir.DType, x, y int) int {
 func firstQuadrant(k *kernel, t ir.DType, y, x int) int {
 	hi, lo := k.Max(x, y), k.Min(x, y)
 	r := k.Div(lo, hi)
-	r = k.Select(k.Eq(lo, hi), k.Select(k.Eq(hi, k.Float(t, 0)), hi, k.Float(t, 1)), r) // also of two zeros and two infinities
+	// also of two zeros and two infinities
+	r = k.Select(k.Eq(lo, hi), k.Select(k.Eq(hi, k.Float(t, 0)), hi, k.Float(t, 1)), r)
 	near := k.Le(r, k.Float(t, math.Sqrt2-1))
 	one := k.Float(t, 1)
 	s := k.Select(near, r, k.Div(k.Sub(r, one), k.Add(r, one)))
@@ -111,7 +113,8 @@ func atan2(k *kernel, t ir.DType, v []int) int {
 	a := firstQuadrant(k, t, k.Abs(y), k.Abs(x))
 	a = k.Select(negative(k, t, x), k.Sub(k.Float(t, math.Pi), a), a)
 	nan := k.Add(x, y)
-	return k.Select(k.Un(loopir.OpIsNaN, nan), k.Select(opposite(k, t, x, y), copysign(k, t, a, y), nan), copysign(k, t, a, y))
+	return k.Select(k.Un(loopir.OpIsNaN, nan), k.Select(opposite(k, t, x, y), copysign(k, t, a, y), nan),
+		copysign(k, t, a, y))
 }
 
 // opposite tells two infinities, whose sum is no NaN of an operand.

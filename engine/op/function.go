@@ -56,7 +56,8 @@ var functionNames = [NumFns]string{"acos", "acosh", "airy_ai", "asin", "asinh", 
 	"bessel_j0", "bessel_j1", "modified_bessel_k0", "scaled_modified_bessel_k0",
 	"modified_bessel_k1", "scaled_modified_bessel_k1", "bessel_y0", "bessel_y1",
 	"digamma", "erf", "erfc", "erfcx", "erfinv", "expm1",
-	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log1p", "log2", "log_ndtr", "ndtri", "tan",
+	"frexp_exponent", "frexp_mantissa", "i0", "i0e", "i1", "i1e", "lgamma", "log10", "log1p", "log2", "log_ndtr", "ndtri",
+	"tan",
 	"atan2", "copysign", "fmod", "gcd", "igamma", "igammac", "nextafter", "zeta"}
 
 // FnNames lists the names of the functions.

@@ -162,19 +162,20 @@ type Prim struct {
 	// IgnoredIndex is the number of the attribute that names an index which is let pass though it is
 	// none of the dim's; 0 when there is none.
 	IgnoredIndex int
-	// DataError gives the error of data that a kernel refuses, from the attributes and the element that it reports; nil: an
-	// index out of range.
+	// DataError gives the error of data that a kernel refuses, from the attributes and the element that it reports; nil:
+	// an index out of range.
 	DataError func(attr []int64, element int64) *ir.Error
 	// Random marks a draw: never merged, never recomputed with a new Philox offset.
 	Random bool
-	// Seed gives which number of a node with these attributes is the seed of a draw; the next one is its Philox offset. nil, or ok false:
-	// it draws nothing.
+	// Seed gives which number of a node with these attributes is the seed of a draw; the next one is its Philox offset.
+	// nil, or ok false: it draws nothing.
 	Seed func(attr []int64) (number int, ok bool)
 	// Moves: its result is on another device than its operand.
 	Moves bool
 	// LayoutAttrs lists the attributes that are an ir.LayoutID.
 	LayoutAttrs []int
-	// WritesView: output 0 is input 0 with input 1 written through a view: attribute 0 is its layout, the first number its offset.
+	// WritesView: output 0 is input 0 with input 1 written through a view: attribute 0 is its layout, the first number its
+	// offset.
 	WritesView bool
 	// Reads names, for the in-place rule: input i is read only at the very element that is
 	// written (true for elementwise operands), so output k may share its buffer.

@@ -22,8 +22,8 @@ var RecurrenceNames = []string{"lstm", "gru", "rnn_tanh", "rnn_relu"}
 // Gates is the number of parts of x.
 func (r Recurrence) Gates() int64 { return [...]int64{4, 3, 1, 1}[r] }
 
-// Kept is the number of planes [batch, hidden] that the gradient reads of a step: of an LSTM i, f, g, o and tanh(c'); of a GRU
-// r, z, n and n's part of p; else h' itself.
+// Kept is the number of planes [batch, hidden] that the gradient reads of a step: of an LSTM i, f, g, o and tanh(c');
+// of a GRU r, z, n and n's part of p; else h' itself.
 func (r Recurrence) Kept() int64 { return [...]int64{5, 4, 1, 1}[r] }
 
 // Plain reports a recurrence without gates: what its gradient reads is the new state.

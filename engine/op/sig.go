@@ -116,7 +116,8 @@ func splitTop(s string) []string {
 	return out
 }
 
-var baseTypes = map[string]bool{"Tensor": true, "Operand": true, "int": true, "bool": true, "float": true, "Scalar": true, "dtype": true, "device": true, "str": true}
+var baseTypes = map[string]bool{"Tensor": true, "Operand": true, "int": true, "bool": true, "float": true,
+	"Scalar": true, "dtype": true, "device": true, "str": true}
 
 func parseParam(s string) (Param, error) {
 	t, rest, ok := strings.Cut(s, " ")

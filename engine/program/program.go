@@ -128,9 +128,9 @@ type Program struct {
 	Offsets []int64
 	Scalars []uint64
 	// History marks the edges through which gradients flow; nil when nothing was taped.
-	History []bool
-	SourceLocs   []uint32 // by node: the source location that recorded it; may be empty
-	Hash    uint64   // see Seal
+	History    []bool
+	SourceLocs []uint32 // by node: the source location that recorded it; may be empty
+	Hash       uint64   // see Seal
 }
 
 // Reset empties p and keeps its memory.

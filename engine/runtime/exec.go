@@ -53,7 +53,8 @@ const maxInFlight = 2
 
 // New makes an executor without places.
 func New() *Executor {
-	return &Executor{Devices: map[ir.DeviceID]*DeviceState{}, storages: make([]DeviceStorage, 1), Timeout: 120 * time.Second}
+	return &Executor{Devices: map[ir.DeviceID]*DeviceState{}, storages: make([]DeviceStorage, 1),
+		Timeout: 120 * time.Second}
 }
 
 // AddPlace enters a device.
@@ -154,7 +155,8 @@ func (e *ErrAdmission) Unwrap() error { return e.Err }
 // Run runs p over the externals' storages and returns the storages of its results, in
 // their order; each result owns one reference. A failure before the first submit is an
 // *ErrAdmission and leaves everything as it was.
-func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32, error) {
+func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32,
+	error) {
 	if err := x.admit(p); err != nil {
 		return nil, &ErrAdmission{err}
 	}

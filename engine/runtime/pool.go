@@ -128,8 +128,8 @@ func (p *Pool) makeRoom(c int64) error {
 	return nil
 }
 
-// evictOne frees one buffer of the largest class that has one whose last user has ended, or else waits for the first that
-// will end.
+// evictOne frees one buffer of the largest class that has one whose last user has ended, or else waits for the first
+// that will end.
 func (p *Pool) evictOne() error {
 	if f := p.dev.Submitted(); p.dev.Done(f) {
 		p.done = f
@@ -183,5 +183,6 @@ func (p *Pool) ResetPeak() { p.Peak = p.Live }
 
 // outOfMemory is the text of an allocation failure.
 func outOfMemory(d device.Device, bytes int64, p *Pool, cause error) *ir.Error {
-	return ir.Errorf(ir.ErrOutOfMemory, "out of memory on %s: got a request of %d bytes with %d in use, want less (%v)", d.Caps().Name, bytes, p.Live, cause)
+	return ir.Errorf(ir.ErrOutOfMemory, "out of memory on %s: got a request of %d bytes with %d in use, want less (%v)",
+		d.Caps().Name, bytes, p.Live, cause)
 }

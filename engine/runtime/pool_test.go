@@ -51,7 +51,8 @@ func TestReacquire(t *testing.T) {
 	assert.True(t, p.Reacquire(bufs[1], 1000))
 }
 
-// TestEviction: of what has ended the largest goes first; where nothing has, the pool waits for who ends next, not for all.
+// TestEviction: of what has ended the largest goes first; where nothing has, the pool waits for who ends next, not for
+// all.
 func TestEviction(t *testing.T) {
 	d := reference.New()
 	d.Lag = true

@@ -50,11 +50,14 @@ type Driver struct {
 // New gives a driver with the limits and features of an ordinary GPU.
 func New() *Driver {
 	return &Driver{
-		Limits: gpu.Limits{MaxBufferSize: 1 << 30, MaxStorageBinding: 128 << 20, MaxStorageBuffers: 16, MaxUniformBinding: 64 << 10,
-			UniformAlign: 256, StorageAlign: 256, MaxWorkgroupBytes: 32 << 10, MaxWorkgroupSize: 256, MaxWorkgroupX: 256, MaxWorkgroupY: 256,
-			MaxGrid: 65535, MaxImmediateBytes: 128, SubgroupMinSize: 32, SubgroupMaxSz: 32, TimestampPeriod: 1},
+		Limits: gpu.Limits{MaxBufferSize: 1 << 30, MaxStorageBinding: 128 << 20, MaxStorageBuffers: 16,
+			MaxUniformBinding: 64 << 10,
+			UniformAlign:      256, StorageAlign: 256, MaxWorkgroupBytes: 32 << 10, MaxWorkgroupSize: 256, MaxWorkgroupX: 256,
+			MaxWorkgroupY: 256,
+			MaxGrid:       65535, MaxImmediateBytes: 128, SubgroupMinSize: 32, SubgroupMaxSz: 32, TimestampPeriod: 1},
 		Features: gpu.Features{F16: true, I64: true, Subgroups: true, F32Atomics: true, Immediates: true, Timestamps: true,
-			Names: []string{"shader-f16", "shader-int64", "subgroups", "shader-float32-atomic", "immediates", "timestamp-query"}},
+			Names: []string{"shader-f16", "shader-int64", "subgroups", "shader-float32-atomic", "immediates",
+				"timestamp-query"}},
 	}
 }
 

@@ -29,30 +29,44 @@ typedef struct {
 	uint32_t maxComputeWorkgroupsPerDimension, maxImmediateSize;
 } tl_limits;
 
-typedef struct { tl_chain *next; tl_str vendor, architecture, device, description; uint32_t backendType, adapterType, vendorID, deviceID, subgroupMinSize, subgroupMaxSize; } tl_adapter_info;
+typedef struct { tl_chain *next; tl_str vendor, architecture, device, description; uint32_t backendType, adapterType,
+	vendorID, deviceID, subgroupMinSize, subgroupMaxSize; } tl_adapter_info;
 typedef struct { tl_chain *next; tl_str label; } tl_labeled; // queue, command encoder, command buffer, shader module
-typedef struct { tl_chain *next; uint32_t mode; void (*callback)(tl_obj const *, uint32_t, tl_str, void *, void *); void *userdata1, *userdata2; } tl_lost_info;
-typedef struct { tl_chain *next; void (*callback)(tl_obj const *, uint32_t, tl_str, void *, void *); void *userdata1, *userdata2; } tl_uncaptured_info;
-typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_obj, tl_str, void *, void *); void *userdata1, *userdata2; } tl_request_info;
-typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_str, void *, void *); void *userdata1, *userdata2; } tl_status_info; // map, work done
-typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, uint32_t, tl_str, void *, void *); void *userdata1, *userdata2; } tl_scope_info;
+typedef struct { tl_chain *next; uint32_t mode; void (*callback)(tl_obj const *, uint32_t, tl_str, void *, void *);
+	void *userdata1, *userdata2; } tl_lost_info;
+typedef struct { tl_chain *next; void (*callback)(tl_obj const *, uint32_t, tl_str, void *, void *);
+	void *userdata1, *userdata2; } tl_uncaptured_info;
+typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_obj, tl_str, void *, void *);
+	void *userdata1, *userdata2; } tl_request_info;
+// map, work done
+typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_str, void *, void *);
+	void *userdata1, *userdata2; } tl_status_info;
+typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, uint32_t, tl_str, void *, void *);
+	void *userdata1, *userdata2; } tl_scope_info;
 typedef struct {
-	tl_chain *next; tl_str label; size_t requiredFeatureCount; uint32_t const *requiredFeatures; tl_limits const *requiredLimits;
+	tl_chain *next; tl_str label; size_t requiredFeatureCount; uint32_t const *requiredFeatures;
+	tl_limits const *requiredLimits;
 	tl_labeled defaultQueue; tl_lost_info deviceLostCallbackInfo; tl_uncaptured_info uncapturedErrorCallbackInfo;
 } tl_device_desc;
 typedef struct { tl_chain *next; tl_str label; uint64_t usage, size; uint32_t mappedAtCreation; } tl_buffer_desc;
-typedef struct { tl_chain *next; uint32_t binding; tl_obj buffer; uint64_t offset, size; tl_obj sampler, textureView; } tl_group_entry;
-typedef struct { tl_chain *next; tl_str label; tl_obj layout; size_t entryCount; tl_group_entry const *entries; } tl_group_desc;
+typedef struct { tl_chain *next; uint32_t binding; tl_obj buffer; uint64_t offset, size; tl_obj sampler, textureView;
+	} tl_group_entry;
+typedef struct { tl_chain *next; tl_str label; tl_obj layout; size_t entryCount; tl_group_entry const *entries;
+	} tl_group_desc;
 typedef struct { tl_chain *next; uint32_t type, hasDynamicOffset; uint64_t minBindingSize; } tl_buffer_layout;
 typedef struct { tl_chain *next; uint32_t type; } tl_sampler_layout;
 typedef struct { tl_chain *next; uint32_t a, b, c; } tl_texture_layout; // sampled and storage textures
-typedef struct { tl_chain *next; uint32_t binding; uint64_t visibility; uint32_t bindingArraySize; tl_buffer_layout buffer; tl_sampler_layout sampler; tl_texture_layout texture, storageTexture; } tl_layout_entry;
+typedef struct { tl_chain *next; uint32_t binding; uint64_t visibility; uint32_t bindingArraySize;
+	tl_buffer_layout buffer; tl_sampler_layout sampler; tl_texture_layout texture, storageTexture; } tl_layout_entry;
 typedef struct { tl_chain *next; tl_str label; size_t entryCount; tl_layout_entry const *entries; } tl_layout_desc;
-typedef struct { tl_chain *next; tl_str label; size_t bindGroupLayoutCount; tl_obj const *bindGroupLayouts; uint32_t immediateSize; } tl_pipeline_layout_desc;
+typedef struct { tl_chain *next; tl_str label; size_t bindGroupLayoutCount; tl_obj const *bindGroupLayouts;
+	uint32_t immediateSize; } tl_pipeline_layout_desc;
 typedef struct { tl_chain chain; tl_str code; } tl_wgsl_source;
-typedef struct { tl_chain *next; tl_obj module; tl_str entryPoint; size_t constantCount; void const *constants; } tl_compute_state;
+typedef struct { tl_chain *next; tl_obj module; tl_str entryPoint; size_t constantCount; void const *constants;
+	} tl_compute_state;
 typedef struct { tl_chain *next; tl_str label; tl_obj layout; tl_compute_state compute; } tl_pipeline_desc;
-typedef struct { tl_chain *next; tl_obj querySet; uint32_t beginningOfPassWriteIndex, endOfPassWriteIndex; } tl_pass_timestamps;
+typedef struct { tl_chain *next; tl_obj querySet; uint32_t beginningOfPassWriteIndex, endOfPassWriteIndex;
+	} tl_pass_timestamps;
 typedef struct { tl_chain *next; tl_str label; tl_pass_timestamps const *timestampWrites; } tl_pass_desc;
 typedef struct { tl_chain *next; tl_str label; uint32_t type, count; } tl_query_desc;
 
@@ -68,7 +82,8 @@ enum {
 	TL_QUERY_TIMESTAMP = 2,
 	TL_LOST_DESTROYED = 2, TL_LOST_CANCELLED = 3,
 	TL_FEATURE_TIMESTAMP = 9, TL_FEATURE_F16 = 0xB,
-	TL_FEATURE_IMMEDIATES = 0x30001, TL_FEATURE_SUBGROUP = 0x30021, TL_FEATURE_I64 = 0x30026, TL_FEATURE_F32_ATOMIC = 0x30027,
+	TL_FEATURE_IMMEDIATES = 0x30001, TL_FEATURE_SUBGROUP = 0x30021, TL_FEATURE_I64 = 0x30026,
+		TL_FEATURE_F32_ATOMIC = 0x30027,
 };
 
 #define TL_STRLEN SIZE_MAX
@@ -111,11 +126,14 @@ tl_future wgpuBufferMapAsync(tl_obj buffer, uint64_t mode, size_t offset, size_t
 void wgpuBufferUnmap(tl_obj buffer);
 tl_obj wgpuCommandEncoderBeginComputePass(tl_obj encoder, tl_pass_desc const *desc);
 void wgpuCommandEncoderClearBuffer(tl_obj encoder, tl_obj buffer, uint64_t offset, uint64_t size);
-void wgpuCommandEncoderCopyBufferToBuffer(tl_obj encoder, tl_obj src, uint64_t srcOffset, tl_obj dst, uint64_t dstOffset, uint64_t size);
-void wgpuCommandEncoderResolveQuerySet(tl_obj encoder, tl_obj queries, uint32_t first, uint32_t count, tl_obj dst, uint64_t offset);
+void wgpuCommandEncoderCopyBufferToBuffer(tl_obj encoder, tl_obj src, uint64_t srcOffset, tl_obj dst,
+	uint64_t dstOffset, uint64_t size);
+void wgpuCommandEncoderResolveQuerySet(tl_obj encoder, tl_obj queries, uint32_t first, uint32_t count, tl_obj dst,
+	uint64_t offset);
 tl_obj wgpuCommandEncoderFinish(tl_obj encoder, tl_labeled const *desc);
 void wgpuComputePassEncoderSetPipeline(tl_obj pass, tl_obj pipeline);
-void wgpuComputePassEncoderSetBindGroup(tl_obj pass, uint32_t index, tl_obj group, size_t offsetCount, uint32_t const *offsets);
+void wgpuComputePassEncoderSetBindGroup(tl_obj pass, uint32_t index, tl_obj group, size_t offsetCount,
+	uint32_t const *offsets);
 void wgpuComputePassEncoderSetImmediates(tl_obj pass, uint32_t offset, void const *data, size_t size);
 void wgpuComputePassEncoderDispatchWorkgroups(tl_obj pass, uint32_t x, uint32_t y, uint32_t z);
 void wgpuComputePassEncoderEnd(tl_obj pass);

@@ -81,17 +81,21 @@ func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	want.MaxComputeWorkgroupStorageSize = have.MaxComputeWorkgroupStorageSize
 	want.MaxComputeInvocationsPerWorkgroup = have.MaxComputeInvocationsPerWorkgroup
 	want.MaxComputeWorkgroupSizeX = have.MaxComputeWorkgroupSizeX
-	dev, err := shared.adapters[index].RequestDevice(&binding.DeviceDescriptor{Label: "torchlette", RequiredLimits: &binding.RequiredLimits{Limits: want}})
+	dev, err := shared.adapters[index].RequestDevice(&binding.DeviceDescriptor{Label: "torchlette",
+		RequiredLimits: &binding.RequiredLimits{Limits: want}})
 	if err != nil {
 		return nil, err
 	}
 	// What the defaults of WebGPU say, for the limits not raised.
-	return &context{dev: dev, queue: dev.GetQueue(), progress: (*C.tl_progress)(C.calloc(1, C.size_t(unsafe.Sizeof(C.tl_progress{})))),
-		objects: map[gpu.Handle]any{}, limits: gpu.Limits{
-			MaxBufferSize: int64(min(have.MaxBufferSize, 1<<62)), MaxStorageBinding: int64(min(have.MaxStorageBufferBindingSize, 1<<62)),
+	return &context{dev: dev, queue: dev.GetQueue(),
+		progress: (*C.tl_progress)(C.calloc(1, C.size_t(unsafe.Sizeof(C.tl_progress{})))),
+		objects:  map[gpu.Handle]any{}, limits: gpu.Limits{
+			MaxBufferSize: int64(min(have.MaxBufferSize, 1<<62)), MaxStorageBinding: int64(min(have.MaxStorageBufferBindingSize,
+				1<<62)),
 			MaxStorageBuffers: 8, MaxUniformBinding: 64 << 10, UniformAlign: 256, StorageAlign: 256,
-			MaxWorkgroupBytes: int(have.MaxComputeWorkgroupStorageSize), MaxWorkgroupSize: int(have.MaxComputeInvocationsPerWorkgroup),
-			MaxWorkgroupX: int(have.MaxComputeWorkgroupSizeX), MaxWorkgroupY: 256, MaxGrid: 65535, TimestampPeriod: 1,
+			MaxWorkgroupBytes: int(have.MaxComputeWorkgroupStorageSize),
+			MaxWorkgroupSize:  int(have.MaxComputeInvocationsPerWorkgroup),
+			MaxWorkgroupX:     int(have.MaxComputeWorkgroupSizeX), MaxWorkgroupY: 256, MaxGrid: 65535, TimestampPeriod: 1,
 		}}, nil
 }
 
@@ -148,7 +152,8 @@ func (c *context) Limits() gpu.Limits     { return c.limits }
 func (c *context) Features() gpu.Features { return gpu.Features{} }
 
 func (c *context) CreateBuffer(bytes int64, usage gpu.Usage, mapped bool) (gpu.Handle, error) {
-	b, err := c.dev.CreateBuffer(&binding.BufferDescriptor{Usage: binding.BufferUsage(usage), Size: uint64(bytes), MappedAtCreation: mapped})
+	b, err := c.dev.CreateBuffer(&binding.BufferDescriptor{Usage: binding.BufferUsage(usage), Size: uint64(bytes),
+		MappedAtCreation: mapped})
 	if err != nil {
 		return 0, classed(err)
 	}
@@ -178,20 +183,23 @@ func (c *context) CreatePipeline(s *gpu.Shader) (gpu.Pipeline, error) {
 		case gpu.StorageReadWrite:
 			e.Buffer.Type = binding.BufferBindingTypeStorage
 		case gpu.UniformDynamic:
-			e.Buffer = binding.BufferBindingLayout{Type: binding.BufferBindingTypeUniform, HasDynamicOffset: true, MinBindingSize: uint64(s.UniformBytes)}
+			e.Buffer = binding.BufferBindingLayout{Type: binding.BufferBindingTypeUniform, HasDynamicOffset: true,
+				MinBindingSize: uint64(s.UniformBytes)}
 		}
 	}
 	layout, err := c.dev.CreateBindGroupLayout(&binding.BindGroupLayoutDescriptor{Label: s.Name, Entries: entries})
 	if err != nil {
 		return gpu.Pipeline{}, classed(err)
 	}
-	pl, err := c.dev.CreatePipelineLayout(&binding.PipelineLayoutDescriptor{Label: s.Name, BindGroupLayouts: []*binding.BindGroupLayout{layout}})
+	pl, err := c.dev.CreatePipelineLayout(&binding.PipelineLayoutDescriptor{Label: s.Name,
+		BindGroupLayouts: []*binding.BindGroupLayout{layout}})
 	if err != nil {
 		layout.Release()
 		return gpu.Pipeline{}, classed(err)
 	}
 	defer pl.Release()
-	module, err := c.dev.CreateShaderModule(&binding.ShaderModuleDescriptor{Label: s.Name, WGSLDescriptor: &binding.ShaderModuleWGSLDescriptor{Code: s.Text}})
+	module, err := c.dev.CreateShaderModule(&binding.ShaderModuleDescriptor{Label: s.Name,
+		WGSLDescriptor: &binding.ShaderModuleWGSLDescriptor{Code: s.Text}})
 	if err != nil {
 		layout.Release()
 		return gpu.Pipeline{}, classed(err)
@@ -217,7 +225,8 @@ func (c *context) ReleasePipeline(p gpu.Pipeline) {
 func (c *context) CreateBindGroup(layout gpu.Handle, entries []gpu.BufferBinding) (gpu.Handle, error) {
 	list := make([]binding.BindGroupEntry, len(entries))
 	for i, e := range entries {
-		list[i] = binding.BindGroupEntry{Binding: uint32(i), Buffer: get[*buffer](c, e.Buffer).Buffer, Offset: uint64(e.Offset), Size: uint64(e.Bytes)}
+		list[i] = binding.BindGroupEntry{Binding: uint32(i), Buffer: get[*buffer](c, e.Buffer).Buffer,
+			Offset: uint64(e.Offset), Size: uint64(e.Bytes)}
 	}
 	g, err := c.dev.CreateBindGroup(&binding.BindGroupDescriptor{Layout: get[*pipeline](c, layout).layout, Entries: list})
 	if err != nil {

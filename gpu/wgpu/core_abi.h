@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void wgpuBufferMapAsync(void *buffer, uint32_t mode, size_t offset, size_t size, void (*callback)(int status, void *userdata), void *userdata);
+void wgpuBufferMapAsync(void *buffer, uint32_t mode, size_t offset, size_t size, void (*callback)(int status,
+	void *userdata), void *userdata);
 void wgpuQueueOnSubmittedWorkDone(void *queue, void (*callback)(int status, void *userdata), void *userdata);
 void wgpuDevicePushErrorScope(void *device, int filter);
-void wgpuDevicePopErrorScope(void *device, void (*callback)(int type, char const *message, void *userdata), void *userdata);
+void wgpuDevicePopErrorScope(void *device, void (*callback)(int type, char const *message, void *userdata),
+	void *userdata);
 
 // The state of a map, in C memory: 0 pending, 1 mapped, 2 failed.
 typedef struct { int status; } tl_map;

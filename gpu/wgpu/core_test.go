@@ -16,7 +16,8 @@ func TestLayout(t *testing.T) {
 	for _, c := range []struct {
 		typ   reflect.Type
 		field int
-	}{{reflect.TypeFor[binding.Device](), 0}, {reflect.TypeFor[binding.Buffer](), 1}, {reflect.TypeFor[binding.Queue](), 1}} {
+	}{{reflect.TypeFor[binding.Device](), 0}, {reflect.TypeFor[binding.Buffer](), 1}, {reflect.TypeFor[binding.Queue](),
+		1}} {
 		f := c.typ.Field(c.field)
 		assert.Equal(t, "ref", f.Name, "%s", c.typ)
 		assert.Equal(t, uintptr(c.field)*reflect.TypeFor[uintptr]().Size(), f.Offset, "%s", c.typ)

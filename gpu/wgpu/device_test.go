@@ -67,7 +67,8 @@ func TestInvalidShader(t *testing.T) {
 	require.NoError(t, err)
 	defer ctx.Close()
 	good := "@compute @workgroup_size(1) fn main() {}"
-	for _, text := range []string{"fn main( {", "@compute @workgroup_size(1) fn main() { let x: u32 = 1.0; }", "@compute @workgroup_size(1) fn other() {}"} {
+	for _, text := range []string{"fn main( {", "@compute @workgroup_size(1) fn main() { let x: u32 = 1.0; }",
+		"@compute @workgroup_size(1) fn other() {}"} {
 		_, err := ctx.CreatePipeline(&gpu.Shader{Name: "broken", Text: text, Entry: "main"})
 		var e *gpu.DriverError
 		require.ErrorAs(t, err, &e, "%s", text)
@@ -196,7 +197,8 @@ func BenchmarkScale(b *testing.B) {
 
 // BenchmarkGemm is C = A B in float32, row-major.
 func BenchmarkGemm(b *testing.B) {
-	for _, c := range [][3]int64{{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {512, 3072, 768}, {512, 768, 768}, {1, 4096, 4096}} {
+	for _, c := range [][3]int64{{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096},
+		{512, 3072, 768}, {512, 768, 768}, {1, 4096, 4096}} {
 		b.Run(fmt.Sprintf("%dx%dx%d", c[0], c[1], c[2]), func(b *testing.B) {
 			d := realDevice(b)
 			m, n, k := c[0], c[1], c[2]

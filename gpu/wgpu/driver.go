@@ -44,7 +44,8 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if major := uint32(C.wgpuGetVersion()) >> 24; major != C.TL_VERSION_MAJOR {
-		return nil, fmt.Errorf("wgpu: the library's version is not the one declared: got %d, want %d", major, C.TL_VERSION_MAJOR)
+		return nil, fmt.Errorf("wgpu: the library's version is not the one declared: got %d, want %d", major,
+			C.TL_VERSION_MAJOR)
 	}
 	if shared.instance == nil {
 		withoutDisplay()
@@ -119,9 +120,11 @@ func restrictToCore(c *C.tl_caps) {
 func limitsOf(c *C.tl_caps) gpu.Limits {
 	l := &c.limits
 	return gpu.Limits{
-		MaxBufferSize: clampInt64(uint64(l.maxBufferSize)), MaxStorageBinding: clampInt64(uint64(l.maxStorageBufferBindingSize)),
-		MaxStorageBuffers: int(l.maxStorageBuffersPerShaderStage), MaxUniformBinding: clampInt64(uint64(l.maxUniformBufferBindingSize)),
-		UniformAlign: int64(l.minUniformBufferOffsetAlignment), StorageAlign: int64(l.minStorageBufferOffsetAlignment),
+		MaxBufferSize:     clampInt64(uint64(l.maxBufferSize)),
+		MaxStorageBinding: clampInt64(uint64(l.maxStorageBufferBindingSize)),
+		MaxStorageBuffers: int(l.maxStorageBuffersPerShaderStage),
+		MaxUniformBinding: clampInt64(uint64(l.maxUniformBufferBindingSize)),
+		UniformAlign:      int64(l.minUniformBufferOffsetAlignment), StorageAlign: int64(l.minStorageBufferOffsetAlignment),
 		MaxWorkgroupBytes: int(l.maxComputeWorkgroupStorageSize), MaxWorkgroupSize: int(l.maxComputeInvocationsPerWorkgroup),
 		MaxWorkgroupX: int(l.maxComputeWorkgroupSizeX), MaxWorkgroupY: int(l.maxComputeWorkgroupSizeY),
 		MaxGrid: int64(l.maxComputeWorkgroupsPerDimension), MaxImmediateBytes: int(l.maxImmediateSize),
@@ -198,8 +201,8 @@ func (c *context) CreatePipeline(s *gpu.Shader) (gpu.Pipeline, error) {
 		kinds[i] = byte(k)
 	}
 	var p, l C.uintptr_t
-	code := C.tl_pipeline_create(c.dev, name, text, C.size_t(len(s.Text)), entry, (*C.uint8_t)(unsafe.Pointer(&kinds[0])), C.int(len(s.Bindings)),
-		C.uint64_t(s.UniformBytes), C.uint32_t(s.ImmediateBytes), &p, &l)
+	code := C.tl_pipeline_create(c.dev, name, text, C.size_t(len(s.Text)), entry, (*C.uint8_t)(unsafe.Pointer(&kinds[0])),
+		C.int(len(s.Bindings)), C.uint64_t(s.UniformBytes), C.uint32_t(s.ImmediateBytes), &p, &l)
 	if err := c.fail(code); err != nil {
 		return gpu.Pipeline{}, err
 	}
@@ -212,7 +215,8 @@ func (c *context) ReleasePipeline(p gpu.Pipeline) {
 
 func (c *context) CreateBindGroup(layout gpu.Handle, entries []gpu.BufferBinding) (gpu.Handle, error) {
 	var g C.uintptr_t
-	code := C.tl_group_create(c.dev, C.uintptr_t(layout), (*C.tl_binding)(unsafe.Pointer(unsafe.SliceData(entries))), C.int(len(entries)), &g)
+	code := C.tl_group_create(c.dev, C.uintptr_t(layout), (*C.tl_binding)(unsafe.Pointer(unsafe.SliceData(entries))),
+		C.int(len(entries)), &g)
 	if err := c.fail(code); err != nil {
 		return 0, err
 	}

@@ -118,7 +118,8 @@ tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg) {
 		.uncapturedErrorCallbackInfo = {.callback = on_uncaptured, .userdata1 = d},
 	};
 	request r = {.msg = msg};
-	wgpuAdapterRequestDevice(adapter, &desc, (tl_request_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_device, .userdata1 = &r});
+	wgpuAdapterRequestDevice(adapter, &desc, (tl_request_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_device,
+		.userdata1 = &r});
 	if (r.status != TL_SUCCESS || r.device == NULL) {
 		free(d);
 		return NULL;
@@ -178,7 +179,8 @@ int tl_map_start(tl_device *d, uintptr_t h, uint64_t mode, uint64_t bytes) {
 	tl_buffer *b = (tl_buffer *)h;
 	atomic_store(&b->mapped, -1);
 	scopes_open(d);
-	wgpuBufferMapAsync(b->ref, mode, 0, bytes, (tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_mapped, .userdata1 = b});
+	wgpuBufferMapAsync(b->ref, mode, 0, bytes, (tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_mapped,
+		.userdata1 = b});
 	return scopes_close(d);
 }
 
@@ -202,7 +204,8 @@ int tl_unmap(tl_device *d, uintptr_t h) {
 	return scopes_close(d);
 }
 
-static tl_obj pipeline_layout(tl_device *d, uint8_t const *kinds, int n, uint64_t uniform_bytes, uint32_t immediate_bytes, tl_obj *group_layout) {
+static tl_obj pipeline_layout(tl_device *d, uint8_t const *kinds, int n, uint64_t uniform_bytes,
+	uint32_t immediate_bytes, tl_obj *group_layout) {
 	tl_layout_entry *e = calloc(n > 0 ? (size_t)n : 1, sizeof *e);
 	if (e == NULL) return NULL;
 	static uint32_t const types[] = {TL_BINDING_READ_ONLY, TL_BINDING_STORAGE, TL_BINDING_UNIFORM};
@@ -218,11 +221,13 @@ static tl_obj pipeline_layout(tl_device *d, uint8_t const *kinds, int n, uint64_
 	tl_layout_desc gd = {.label = str(""), .entryCount = (size_t)n, .entries = e};
 	*group_layout = wgpuDeviceCreateBindGroupLayout(d->device, &gd);
 	free(e);
-	tl_pipeline_layout_desc pd = {.label = str(""), .bindGroupLayoutCount = 1, .bindGroupLayouts = group_layout, .immediateSize = immediate_bytes};
+	tl_pipeline_layout_desc pd = {.label = str(""), .bindGroupLayoutCount = 1, .bindGroupLayouts = group_layout,
+		.immediateSize = immediate_bytes};
 	return wgpuDeviceCreatePipelineLayout(d->device, &pd);
 }
 
-int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry, uint8_t const *kinds, int n,
+int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
+	uint8_t const *kinds, int n,
 	uint64_t uniform_bytes, uint32_t immediate_bytes, uintptr_t *pipeline, uintptr_t *layout) {
 	scopes_open(d);
 	tl_obj group_layout = NULL;
@@ -318,7 +323,8 @@ static void end_pass(encoding *e) {
 
 static void dispatch(encoding *e, tl_record const *r, uint32_t const *words) {
 	if (e->pass == NULL) {
-		tl_pass_timestamps ts = {.querySet = (tl_obj)r->c, .beginningOfPassWriteIndex = r->query, .endOfPassWriteIndex = r->query + 1};
+		tl_pass_timestamps ts = {.querySet = (tl_obj)r->c, .beginningOfPassWriteIndex = r->query,
+			.endOfPassWriteIndex = r->query + 1};
 		tl_pass_desc desc = {.label = str(""), .timestampWrites = r->kind == TL_TIMED ? &ts : NULL};
 		e->pass = wgpuCommandEncoderBeginComputePass(e->encoder, &desc);
 		e->pipeline = e->group = 0;
@@ -347,7 +353,8 @@ static void encode(encoding *e, tl_record const *r, uint32_t const *words) {
 		return;
 	case TL_COPY:
 		end_pass(e);
-		wgpuCommandEncoderCopyBufferToBuffer(e->encoder, ((tl_buffer *)r->a)->ref, r->x, ((tl_buffer *)r->b)->ref, r->y, r->z);
+		wgpuCommandEncoderCopyBufferToBuffer(e->encoder, ((tl_buffer *)r->a)->ref, r->x, ((tl_buffer *)r->b)->ref, r->y,
+			r->z);
 		return;
 	case TL_CLEAR:
 		end_pass(e);
@@ -355,7 +362,8 @@ static void encode(encoding *e, tl_record const *r, uint32_t const *words) {
 		return;
 	case TL_RESOLVE:
 		end_pass(e);
-		wgpuCommandEncoderResolveQuerySet(e->encoder, (tl_obj)r->a, (uint32_t)r->x, (uint32_t)r->z, ((tl_buffer *)r->b)->ref, r->y);
+		wgpuCommandEncoderResolveQuerySet(e->encoder, (tl_obj)r->a, (uint32_t)r->x, (uint32_t)r->z, ((tl_buffer *)r->b)->ref,
+			r->y);
 		return;
 	}
 	end_pass(e);
@@ -380,7 +388,8 @@ int tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words)
 	wgpuCommandBufferRelease(commands);
 	d->submitted++;
 	wgpuQueueOnSubmittedWorkDone(d->queue,
-		(tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_done, .userdata1 = d, .userdata2 = (void *)(uintptr_t)d->submitted});
+		(tl_status_info){.mode = TL_CALLBACK_SPONTANEOUS, .callback = on_done, .userdata1 = d,
+			.userdata2 = (void *)(uintptr_t)d->submitted});
 	return scopes_close(d);
 }
 

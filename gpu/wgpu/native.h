@@ -41,7 +41,8 @@ int tl_map_start(tl_device *d, uintptr_t h, uint64_t mode, uint64_t bytes);
 int tl_map_status(uintptr_t h); // 0 pending, 1 mapped, 2 failed
 void *tl_mapped(uintptr_t h, uint64_t mode, uint64_t bytes);
 int tl_unmap(tl_device *d, uintptr_t h);
-int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry, uint8_t const *kinds, int n,
+int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t text_len, char const *entry,
+	uint8_t const *kinds, int n,
 	uint64_t uniform_bytes, uint32_t immediate_bytes, uintptr_t *pipeline, uintptr_t *layout);
 void tl_pipeline_release(uintptr_t pipeline, uintptr_t layout);
 int tl_group_create(tl_device *d, uintptr_t layout, tl_binding const *entries, int n, uintptr_t *out);

@@ -25,7 +25,8 @@ typedef struct {
 	const char *p;
 	int64_t batch, head, row, col, width;
 	float scale;
-	int64_t across, down; // floats from the head's panels to its transposed panels and to its straight ones; -1: not packed
+	// floats from the head's panels to its transposed panels and to its straight ones; -1: not packed
+	int64_t across, down;
 } side;
 
 typedef struct {
@@ -118,15 +119,18 @@ static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 			if (s->across < 0 && s->down < 0) continue;
 			rows_at rows = rows_of(x, s, h / x->streams, h % x->streams, r0, n, room);
 			for (int64_t r = 0; s->across >= 0 && r < n; r += nr)
-				x->t->packb32(rows.p + r * rows.step, 1, rows.step, s->width, n - r < nr ? n - r : nr, mem + s->across + (r0 + r) * s->width);
+				x->t->packb32(rows.p + r * rows.step, 1, rows.step, s->width, n - r < nr ? n - r : nr, mem + s->across +
+					(r0 + r) * s->width);
 			for (int64_t c = 0; s->down >= 0 && c < s->width; c += nr)
-				x->t->packb32(rows.p + c, rows.step, 1, n, s->width - c < nr ? s->width - c : nr, mem + s->down + c * x->cols + r0 * nr);
+				x->t->packb32(rows.p + c, rows.step, 1, n, s->width - c < nr ? s->width - c : nr, mem + s->down + c * x->cols +
+					r0 * nr);
 		}
 	}
 }
 
 // c += a times b for nr columns, by tiles of nearly equal heights.
-static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, float *c, int64_t cm, int first) {
+static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak,
+	const float *b, float *c, int64_t cm, int first) {
 	int64_t most = ak == 1 && am != 1 ? x->t->along : x->t->mr32, tiles = (rows + most - 1) / most, n;
 	for (int64_t m = 0; m < rows; m += n, tiles--) {
 		n = (rows - m + tiles - 1) / tiles;
@@ -135,18 +139,23 @@ static void product(const attention *x, int64_t rows, int64_t kc, const float *a
 }
 
 // Tile of products of my rows with n of theirs from c0.
-static void scores(const attention *x, int64_t rows, int64_t n, rows_at mine, const side *s, const float *mem, int64_t c0, float *tile) {
-	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine.p, mine.step, 1, mem + s->across + (c0 + j) * s->width, tile + j, COLS, 1);
+static void scores(const attention *x, int64_t rows, int64_t n, rows_at mine, const side *s, const float *mem,
+	int64_t c0, float *tile) {
+	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine.p, mine.step, 1, mem + s->across +
+		(c0 + j) * s->width, tile + j, COLS, 1);
 }
 
 // out += tile times n of their rows from c0.
-static void gather(const attention *x, int64_t rows, int64_t n, const float *tile, const side *s, const float *mem, int64_t c0, float *out, int64_t w) {
-	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, 1, mem + s->down + j * x->cols + c0 * x->nr, out + j, w, 0);
+static void gather(const attention *x, int64_t rows, int64_t n, const float *tile, const side *s, const float *mem,
+	int64_t c0, float *out, int64_t w) {
+	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, 1, mem + s->down + j * x->cols + c0 * x->nr,
+		out + j, w, 0);
 }
 
 // Scores that do not count become -inf: padding beyond n, keys after the query, and what
 // the mask takes out; a mask of numbers is added. swapped: rows are keys.
-static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *tile, int swapped) {
+static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
+	float *tile, int swapped) {
 	const tl_attention *a = x->a;
 	for (int64_t r = 0; a->mask && r < rows; r++) {
 		const int64_t *p = x->par + a->m;
@@ -172,7 +181,8 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 }
 
 // The factors of dropout of a tile; kir.Attention.Dropout gives their numbers. swapped: rows are keys.
-static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep, int swapped) {
+static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep,
+	int swapped) {
 	uint64_t seed = (uint64_t)x->par[x->a->seed], draw_offset = (uint64_t)x->par[x->a->draw_offset];
 	int64_t queries = swapped ? n : rows, keys = swapped ? rows : n, q0 = swapped ? c0 : r0, k0 = swapped ? r0 : c0;
 	int64_t rs = swapped ? 1 : COLS, cs = swapped ? COLS : 1, fours = (x->keys + 3) / 4;
@@ -195,7 +205,8 @@ static void multiply(int64_t rows, int64_t n, float *tile, const float *keep) {
 }
 
 // Writes n rows to a dense result [batch, row, head, column] of length rows.
-static void store(const attention *x, int buf, const float *v, int64_t w, int64_t length, int64_t width, int64_t b, int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
+static void store(const attention *x, int buf, const float *v, int64_t w, int64_t length, int64_t width, int64_t b,
+	int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
 	for (int64_t r = 0; r < n; r++, v += w) {
 		int64_t at = ((b * length + r0 + r) * heads + h) * width;
 		// A row without keys has sum 0 and no out; NaN stays.
@@ -211,7 +222,8 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 
 static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, *keep = tile + ROOM_TILE, top[ROWS], sum[ROWS];
+	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, *keep = tile + ROOM_TILE, top[ROWS],
+		sum[ROWS];
 	for (int64_t i = begin; i < end; i++) {
 		// The last rows of a causal head take longest: they come first.
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
@@ -251,7 +263,8 @@ static void split_stats(const float *stats, int64_t n, float *lse, float *delta)
 }
 
 // dp becomes the cotangents of the scores of a tile of queries and keys; mem holds the keys and values.
-static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, rows_at q, rows_at g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
+static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
+	rows_at q, rows_at g, const float *mem, float *tile, float *dp, float *keep, const float *lse, const float *delta) {
 	scores(x, rows, n, q, &x->theirs[0], mem, c0, tile);
 	scores(x, rows, n, g, &x->theirs[1], mem, c0, dp);
 	restrict_scores(x, b, h, r0, rows, c0, n, tile, 0);
@@ -264,7 +277,8 @@ static void cotangents(const attention *x, int64_t b, int64_t h, int64_t r0, int
 
 static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *dq = g + ROOM_SIDE, *tile = dq + ROOM_SIDE,
+		*dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[0];
@@ -309,7 +323,8 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dq = x->joint ? x->dq + worker * x->dq_floats : NULL;
 	int64_t shared = x->heads / x->group, w = x->width[0], wv = x->width[1], each = x->cols * w;
-	own o = {.dk = v + ROOM_SIDE, .dv = v + 2 * ROOM_SIDE, .tile = v + 3 * ROOM_SIDE, .panels = x->joint ? dq + x->group * each : NULL};
+	own o = {.dk = v + ROOM_SIDE, .dv = v + 2 * ROOM_SIDE, .tile = v + 3 * ROOM_SIDE, .panels = x->joint ? dq +
+		x->group * each : NULL};
 	for (int64_t i = begin; i < end; i++) {
 		int64_t head = x->joint ? i : i / x->blocks, hk = head % shared;
 		int64_t block = x->joint ? 0 : i % x->blocks, last = x->joint ? x->blocks : block + 1;
@@ -334,14 +349,16 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 			store(x, x->a->out1, o.dv, wv, x->rows, x->mine[1].width, o.b, hk, shared, o.r0, o.rows, 1, NULL);
 		}
 		for (int64_t g = 0; x->joint && g < x->group; g++)
-			store(x, x->a->dq, dq + g * each, w, x->cols, x->mine[0].width, o.b, hk * x->group + g, x->heads, 0, x->cols, x->scale, NULL);
+			store(x, x->a->dq, dq + g * each, w, x->cols, x->mine[0].width, o.b, hk * x->group + g, x->heads, 0, x->cols,
+				x->scale, NULL);
 	}
 }
 
 static int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 // Writes the sums of a tile of the mask's gradient, over its rows or columns where these share the mask.
-static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *total) {
+static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
+	float *total) {
 	const int32_t *sum = x->a->sum;
 	for (int64_t r = 1; sum[2] && r < rows; r++) {
 		for (int64_t c = 0; c < n; c++) total[c] += total[r * COLS + c];
@@ -361,7 +378,8 @@ static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int
 // A task owns a tile of the mask and goes through all tiles of scores that share it.
 static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
-	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *total = g + ROOM_SIDE, *tile = total + 2 * ROOM_SIDE, *dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
+	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *total = g + ROOM_SIDE, *tile = total + 2 * ROOM_SIDE,
+		*dp = tile + ROOM_TILE, *keep = dp + ROOM_TILE, lse[ROWS], delta[ROWS];
 	const int32_t *sum = x->a->sum;
 	int64_t size[4] = {x->batch, x->heads, x->rows, x->cols}, step[4] = {1, 1, ROWS, COLS};
 	for (int64_t i = begin; i < end; i++) {
@@ -451,14 +469,16 @@ int64_t tl_run_attention(const tl_attention *a, tl_pool *pool, int isa, char **b
 	x.blocks = (x.rows + ROWS - 1) / ROWS;
 	x.joint = swapped && a->dq >= 0;
 	if (x.joint) x.dq_floats = (x.group * x.cols + ROWS) * x.width[0];
-	int64_t packed = plan_pack(&x), threads = tl_pool_threads(pool), bytes = (packed + (ROOM + x.dq_floats) * threads) * (int64_t)sizeof(float);
+	int64_t packed = plan_pack(&x), threads = tl_pool_threads(pool),
+		bytes = (packed + (ROOM + x.dq_floats) * threads) * (int64_t)sizeof(float);
 	x.room = bytes <= KEEP ? tl_scratch(pool, 0, bytes) : tl_alloc(bytes);
 	if (!x.room) return bytes;
 	x.packed = x.room + ROOM * threads;
 	x.dq = x.packed + packed;
 	tl_parallel(pool, x.batch * x.streams * ((x.cols + COLS - 1) / COLS), 1, pack_job, &x);
 	int64_t tasks = x.batch * (swapped ? shared : x.heads) * (x.joint ? 1 : x.blocks);
-	if (a->pass == 3) tasks = (a->sum[0] ? 1 : x.batch) * (a->sum[1] ? 1 : x.heads) * (a->sum[2] ? 1 : x.blocks) * (a->sum[3] ? 1 : tiles(x.cols, COLS));
+	if (a->pass == 3) tasks = (a->sum[0] ? 1 : x.batch) * (a->sum[1] ? 1 : x.heads) * (a->sum[2] ? 1 :
+		x.blocks) * (a->sum[3] ? 1 : tiles(x.cols, COLS));
 	void (*jobs[])(void *, int, int64_t, int64_t) = {forward_job, gradq_job, gradkv_job, gradmask_job};
 	tl_parallel(pool, tasks, 1, jobs[a->pass], &x);
 	if (bytes > KEEP) tl_cpu_free(x.room);

@@ -21,7 +21,8 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: attention: %d parameters, want %d", len(params), len(l.Params))
 	}
 	if a.Type == ir.F64 || max(params[l.Width].Bits, params[l.WidthV].Bits) > maxAttentionWidth {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns", a.Type, params[l.Width].Bits, params[l.WidthV].Bits)
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns", a.Type,
+			params[l.Width].Bits, params[l.WidthV].Bits)
 	}
 	c := &array[C.tl_attention](mem, 1)[0]
 	n := func(v int) C.int32_t { return C.int32_t(v) }
@@ -29,12 +30,14 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 	for _, f := range []struct {
 		to *C.int32_t
 		on bool
-	}{{&c.causal, a.Causal}, {&c.dropout, a.Dropout}, {&c.sum[0], a.Sum[0]}, {&c.sum[1], a.Sum[1]}, {&c.sum[2], a.Sum[2]}, {&c.sum[3], a.Sum[3]}} {
+	}{{&c.causal, a.Causal}, {&c.dropout, a.Dropout}, {&c.sum[0], a.Sum[0]}, {&c.sum[1], a.Sum[1]}, {&c.sum[2], a.Sum[2]},
+		{&c.sum[3], a.Sum[3]}} {
 		if f.on {
 			*f.to = 1
 		}
 	}
-	c.batch, c.heads, c.keyheads, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.KeyHeads), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
+	c.batch, c.heads, c.keyheads, c.queries, c.keys, c.width, c.widthv = n(l.Batch), n(l.Heads), n(l.KeyHeads),
+		n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	c.scale, c.seed, c.draw_offset, c.rate = n(l.Scale), n(l.Seed), n(l.DrawOffset), n(l.Rate)
 	c.q, c.k, c.v, c.m, c.g = n(l.Q.Param), n(l.K.Param), n(l.V.Param), n(l.Mask.Param), n(l.G.Param)
 	c.bq, c.bk, c.bv, c.bm, c.bg = n(l.Q.Buf), n(l.K.Buf), n(l.V.Buf), n(l.Mask.Buf), n(l.G.Buf)
@@ -64,10 +67,12 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 		}
 		l := q.Layout()
 		operands, dq := s.Bufs[:l.Out[0]], s.Bufs[l.Out[0]]
-		if !slices.Equal(operands, next.Bufs[:len(operands)]) || !slices.Equal(s.Params, next.Params) || slices.Contains(next.Bufs, dq) {
+		if !slices.Equal(operands, next.Bufs[:len(operands)]) || !slices.Equal(s.Params, next.Params) ||
+			slices.Contains(next.Bufs, dq) {
 			continue
 		}
-		if heads := s.Params[l.Batch].Bits * s.Params[l.KeyHeads].Bits; heads < jointHeads && s.Params[l.Keys].Bits > jointKeys {
+		if heads := s.Params[l.Batch].Bits * s.Params[l.KeyHeads].Bits; heads < jointHeads &&
+			s.Params[l.Keys].Bits > jointKeys {
 			continue
 		}
 		slots := array[C.int32_t](&p.mem, len(next.Bufs)+1)
@@ -81,10 +86,11 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 			return err
 		}
 		to := &list[i+1]
-		to.nbuf, to.slot, to.buf, to.attention = C.int32_t(len(slots)), first(slots), first(array[*C.char](&p.mem, len(slots))), code
+		to.nbuf, to.slot, to.buf, to.attention = C.int32_t(len(slots)), first(slots),
+			first(array[*C.char](&p.mem, len(slots))), code
 		list[i].attention.pass = C.TL_ATTENTION_NONE
 		if p.joined == nil {
-			p.joined = map[int]launch.LaunchOp{}
+			p.joined = map[int]launch.Op{}
 		}
 		p.joined[i+1] = &joint
 	}

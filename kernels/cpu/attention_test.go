@@ -41,7 +41,8 @@ func runAttention(t testing.TB, d *cpu.Device, c *kerneltest.AttentionCase) {
 	}
 }
 
-var passes = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV, launch.AttentionGradMask}
+var passes = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV,
+	launch.AttentionGradMask}
 
 func TestAttention(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))
@@ -71,7 +72,8 @@ func TestAttention(t *testing.T) {
 			l := c.Attention.Layout()
 			for b := range got.Bufs {
 				dt := l.Bufs[b].Type
-				same(t, dt, want[i].Bufs[b], got.Bufs[b], map[ir.DType]float64{ir.F32: 3e-5, ir.F16: 3e-3}[dt], fmt.Sprintf("%+v %v buffer %d", *c.Attention, c.Params, b))
+				same(t, dt, want[i].Bufs[b], got.Bufs[b], map[ir.DType]float64{ir.F32: 3e-5, ir.F16: 3e-3}[dt],
+					fmt.Sprintf("%+v %v buffer %d", *c.Attention, c.Params, b))
 			}
 		}
 	})
@@ -102,7 +104,8 @@ func TestAttentionGradients(t *testing.T) {
 					require.Len(t, times, 1)
 					joint := *kv.Attention
 					joint.Pass = launch.AttentionGradQKV
-					require.Equal(t, device.StepTime{Step: 1, Op: &joint, Start: times[0].Start, Duration: times[0].Duration}, times[0])
+					require.Equal(t, device.StepTime{Step: 1, Op: &joint, Start: times[0].Start, Duration: times[0].Duration},
+						times[0])
 					requireJoint(t, &joint, kv.Params, got[:at], append(slices.Clone(wantKV.Bufs[at:]), wantQ.Bufs[at]))
 				} else {
 					require.Len(t, times, 2)
@@ -127,7 +130,8 @@ func requireJoint(t testing.TB, a *launch.Attention, params []uint64, operands, 
 	require.Equal(t, want, bufs[len(operands):])
 }
 
-// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps' times.
+// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps'
+// times.
 func runGradients(t testing.TB, d *cpu.Device, q, kv *kerneltest.AttentionCase, bufs [][]byte) []device.StepTime {
 	t.Helper()
 	steps := []device.Step{{Op: q.Attention}, {Op: kv.Attention}}
@@ -175,7 +179,8 @@ func TestAttentionSpecialValues(t *testing.T) {
 		}
 		return b
 	}
-	c := &kerneltest.AttentionCase{Attention: &launch.Attention{Type: ir.F32, Mask: ir.F32}, Params: []uint64{1, 1, 1, 5, 3, 1, 1, ir.EncodeFloat(ir.F32, 1)}}
+	c := &kerneltest.AttentionCase{Attention: &launch.Attention{Type: ir.F32, Mask: ir.F32}, Params: []uint64{1, 1, 1, 5,
+		3, 1, 1, ir.EncodeFloat(ir.F32, 1)}}
 	for _, strides := range [][]uint64{{0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 1, 1, 0}, {0, 0, 3, 1, 0}} {
 		c.Params = append(c.Params, strides...)
 	}
@@ -195,7 +200,8 @@ func TestAttentionSpecialValues(t *testing.T) {
 func TestAttentionDoesNotDependOnThreads(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 2))
 	for _, pass := range passes {
-		c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 200, Keys: 180, Width: 16, WidthV: 16})
+		c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 1, Queries: 200,
+			Keys: 180, Width: 16, WidthV: 16})
 		one, many := c.Copy(), c.Copy()
 		runAttention(t, newDevice(t, cpu.Options{Threads: 1}), one)
 		runAttention(t, newDevice(t, cpu.Options{Threads: 4}), many)

@@ -71,7 +71,8 @@ func chain(b *loopir.Builder, x int) int {
 func normKernel(n0, n1 int64) launchOne {
 	b := loopir.NewBuilder("norm", 1, 1)
 	x, y := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Linear(b.Buf(ir.F32, loopir.Write), -1)
-	w, c := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit)), b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit))
+	w, c := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit)),
+		b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, loopir.Broadcast, loopir.Unit))
 	n := b.Cast(ir.F32, b.Param(1))
 	b.Each()
 	centred := b.Sub(x, b.Div(b.Acc(b.Reduce(loopir.Sum, x)), n))
@@ -80,7 +81,8 @@ func normKernel(n0, n1 int64) launchOne {
 	r := b.Div(b.Float(ir.F32, 1), b.Un(loopir.OpSqrt, b.Add(variance, b.Float(ir.F32, 1e-5))))
 	b.Each()
 	b.Store(y, b.Fma(b.Mul(centred, r), w, c))
-	return launchOne{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(ir.F32, n0*n1), make([]byte, 4*n0*n1), data(ir.F32, n1), data(ir.F32, n1)}, tol: 1e-5}
+	return launchOne{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(ir.F32, n0*n1), make([]byte, 4*n0*n1),
+		data(ir.F32, n1), data(ir.F32, n1)}, tol: 1e-5}
 }
 
 func BenchmarkKernels(b *testing.B) {
@@ -90,16 +92,24 @@ func BenchmarkKernels(b *testing.B) {
 			l    launchOne
 		}{
 			{"add4", addMap(4)}, {"add1K", addMap(1024)}, {"add256K", addMap(1 << 18)}, {"add16M", addMap(1 << 24)},
-			{"exp256K", unaryMap(1<<18, un(loopir.OpExp))}, {"log256K", unaryMap(1<<18, un(loopir.OpLog))}, {"tanh256K", unaryMap(1<<18, un(loopir.OpTanh))},
-			{"erf256K", unaryMap(1<<18, un(loopir.OpErf))}, {"sin256K", unaryMap(1<<18, un(loopir.OpSin))}, {"chain256K", unaryMap(1<<18, chain)}, {"chain4K", unaryMap(1<<12, chain)},
+			{"exp256K", unaryMap(1<<18, un(loopir.OpExp))}, {"log256K", unaryMap(1<<18, un(loopir.OpLog))},
+			{"tanh256K", unaryMap(1<<18, un(loopir.OpTanh))},
+			{"erf256K", unaryMap(1<<18, un(loopir.OpErf))}, {"sin256K", unaryMap(1<<18, un(loopir.OpSin))},
+			{"chain256K", unaryMap(1<<18, chain)}, {"chain4K", unaryMap(1<<12, chain)},
 			{"softmax1024x768", softmaxKernel(1024, 768, false, false)}, {"softmax64Kx8", softmaxKernel(1<<16, 8, false, false)},
-			{"sumrows1024x1024", reduceKernel(loopir.Sum, ir.F32, "rows", 1024, 1024)}, {"sumrows256Kx4", reduceKernel(loopir.Sum, ir.F32, "rows", 1<<18, 4)},
-			{"sumcols1024x1024", reduceKernel(loopir.Sum, ir.F32, "columns", 1024, 1024)}, {"sumcols8x128K", reduceKernel(loopir.Sum, ir.F32, "columns", 8, 1<<17)},
-			{"sum16M", reduceKernel(loopir.Sum, ir.F32, "rows", 1, 1<<24)}, {"argmax1024x1024", reduceKernel(loopir.ArgMax, ir.F32, "rows", 1024, 1024)},
-			{"maxrows4Kx4K", reduceKernel(loopir.Max, ir.F32, "rows", 4096, 4096)}, {"sumrows4Kx4K", reduceKernel(loopir.Sum, ir.F32, "rows", 4096, 4096)},
-			{"argmaxcols4Kx4K", reduceKernel(loopir.ArgMax, ir.F32, "columns", 4096, 4096)}, {"norm256x768", normKernel(256, 768)}, {"norm4096x768", normKernel(4096, 768)},
+			{"sumrows1024x1024", reduceKernel(loopir.Sum, ir.F32, "rows", 1024, 1024)},
+			{"sumrows256Kx4", reduceKernel(loopir.Sum, ir.F32, "rows", 1<<18, 4)},
+			{"sumcols1024x1024", reduceKernel(loopir.Sum, ir.F32, "columns", 1024, 1024)},
+			{"sumcols8x128K", reduceKernel(loopir.Sum, ir.F32, "columns", 8, 1<<17)},
+			{"sum16M", reduceKernel(loopir.Sum, ir.F32, "rows", 1, 1<<24)},
+			{"argmax1024x1024", reduceKernel(loopir.ArgMax, ir.F32, "rows", 1024, 1024)},
+			{"maxrows4Kx4K", reduceKernel(loopir.Max, ir.F32, "rows", 4096, 4096)},
+			{"sumrows4Kx4K", reduceKernel(loopir.Sum, ir.F32, "rows", 4096, 4096)},
+			{"argmaxcols4Kx4K", reduceKernel(loopir.ArgMax, ir.F32, "columns", 4096, 4096)},
+			{"norm256x768", normKernel(256, 768)}, {"norm4096x768", normKernel(4096, 768)},
 			{"cumsum1M", scanKernel(loopir.Sum, ir.F32, 1, 1<<20)}, {"cummax1M", scanKernel(loopir.Max, ir.F32, 1, 1<<20)},
-			{"cummax1M_i64", scanKernel(loopir.Max, ir.I64, 1, 1<<20)}, {"logcumsumexp1M", scanKernel(loopir.LogSum, ir.F32, 1, 1<<20)},
+			{"cummax1M_i64", scanKernel(loopir.Max, ir.I64, 1, 1<<20)}, {"logcumsumexp1M", scanKernel(loopir.LogSum, ir.F32, 1,
+				1<<20)},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", c.name, threads), func(b *testing.B) {
 				d := newDevice(b, cpu.Options{Threads: threads})
@@ -123,8 +133,9 @@ func BenchmarkGemm(b *testing.B) {
 		for _, s := range []struct {
 			m, n, k    int64
 			transposed bool
-		}{{64, 64, 64, false}, {128, 128, 128, false}, {512, 512, 512, false}, {1024, 1024, 1024, false}, {1024, 1024, 1024, true}, {31, 768, 768, false}, {31, 768, 768, true},
-			{512, 3072, 768, true}, {1, 768, 3072, false}, {1, 768, 3072, true}} {
+		}{{64, 64, 64, false}, {128, 128, 128, false}, {512, 512, 512, false}, {1024, 1024, 1024, false},
+			{1024, 1024, 1024, true}, {31, 768, 768, false}, {31, 768, 768, true}, {512, 3072, 768, true}, {1, 768, 3072, false},
+			{1, 768, 3072, true}} {
 			b.Run(fmt.Sprintf("%dx%dx%d_%v/%d", s.m, s.n, s.k, s.transposed, threads), func(b *testing.B) {
 				d := newDevice(b, cpu.Options{Threads: threads})
 				bk, bn := s.n, int64(1)

@@ -34,7 +34,7 @@ type program struct {
 	steps int
 	forms []*kernelCode // of its steps
 	// joined has, by step, what it runs where that is the work of the one before it too.
-	joined map[int]launch.LaunchOp
+	joined map[int]launch.Op
 	calls  []call // the steps that run in Go, in order
 }
 
@@ -110,9 +110,11 @@ func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelC
 		par[i] = C.int64_t(x.Bits)
 		switch x.From {
 		case device.Offset:
-			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Index), scalar: -1, bits: C.int64_t(x.Bits)})
+			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: C.int32_t(x.Index), scalar: -1,
+				bits: C.int64_t(x.Bits)})
 		case device.Scalar:
-			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: -1, scalar: C.int32_t(x.Index), bits: C.int64_t(x.Bits)})
+			d.dyn = append(d.dyn, C.tl_dynpar{par: C.int32_t(i), offset: -1, scalar: C.int32_t(x.Index),
+				bits: C.int64_t(x.Bits)})
 		}
 	}
 	held := array[C.tl_dynpar](&p.mem, len(d.dyn))
@@ -260,8 +262,9 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 		code := array[C.tl_ins](mem, len(s.code))
 		to.at, to.n = first(code), C.int32_t(len(code))
 		for i, x := range s.code {
-			code[i] = C.tl_ins{op: C.uint8_t(x.op), _type: C.uint8_t(x.typ), _var: C.uint8_t(x.variant), lanes: C.uint8_t(x.lanes),
-				d: num(x.d), a: num(x.a), b: num(x.b), c: num(x.c), aux: C.int32_t(x.aux), imm: C.int64_t(x.imm)}
+			code[i] = C.tl_ins{op: C.uint8_t(x.op), _type: C.uint8_t(x.typ), _var: C.uint8_t(x.variant),
+				lanes: C.uint8_t(x.lanes),
+				d:     num(x.d), a: num(x.a), b: num(x.b), c: num(x.c), aux: C.int32_t(x.aux), imm: C.int64_t(x.imm)}
 		}
 	}
 	lay(&e.uniform, &k.uniform)
@@ -303,7 +306,8 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 // whole reports a stage whose inner space is not cut into chunks: running values over columns, and those of an
 // operation so dear that making the chunks' totals first costs more than a second thread gives.
 func (e *emitter) whole(st *loopir.Stage) bool {
-	return st.Prefix && (e.columns || slices.ContainsFunc(st.Accs, func(a loopir.Acc) bool { return a.Op == loopir.LogSum }))
+	return st.Prefix &&
+		(e.columns || slices.ContainsFunc(st.Accs, func(a loopir.Acc) bool { return a.Op == loopir.LogSum }))
 }
 
 // Lane operations that are worth a claim from the thread pool, and the number from

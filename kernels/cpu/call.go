@@ -14,7 +14,7 @@ import (
 
 // Generator is a launch of a kind that this package does not know: it brings its own code for the CPU.
 type Generator interface {
-	launch.LaunchOp
+	launch.Op
 	// CPUCode makes the code of a launch with these parameters, without what varies from run to run.
 	CPUCode(params []uint64) (Code, error)
 }

@@ -25,7 +25,8 @@ const (
 	levelInner = 2 // once an inner tile
 )
 
-// Variants of TL_FMA: the first operand is a difference times a factor; the sum of such a product and of one of two registers.
+// Variants of TL_FMA: the first operand is a difference times a factor; the sum of such a product and of one of two
+// registers.
 const (
 	fmaShifted = 4
 	fmaTwo     = 5
@@ -72,7 +73,8 @@ type vreg struct {
 // segment is a list of instructions; loops: it runs many times a stage.
 type segment struct{ code []instr }
 
-// stageCode is the code of a stage; folds: how many instructions of inner make the accumulators of a Prefix stage over rows.
+// stageCode is the code of a stage; folds: how many instructions of inner make the accumulators of a Prefix stage over
+// rows.
 type stageCode struct {
 	outer, prologue, inner segment
 	folds                  int
@@ -95,12 +97,18 @@ type emitter struct {
 
 // opcodes translates scalar operations whose instruction is indexed by the argument's type.
 var opcodes = map[loopir.Op]int{
-	loopir.OpAdd: C.TL_ADD, loopir.OpSub: C.TL_SUB, loopir.OpMul: C.TL_MUL, loopir.OpDiv: C.TL_DIV, loopir.OpRem: C.TL_REM, loopir.OpMin: C.TL_MIN,
-	loopir.OpMax: C.TL_MAX, loopir.OpPow: C.TL_POW, loopir.OpLogAdd: C.TL_LOGADD, loopir.OpEq: C.TL_EQ, loopir.OpNe: C.TL_NE, loopir.OpLt: C.TL_LT, loopir.OpLe: C.TL_LE,
-	loopir.OpAnd: C.TL_AND, loopir.OpOr: C.TL_OR, loopir.OpXor: C.TL_XOR, loopir.OpShl: C.TL_SHL, loopir.OpShr: C.TL_SHR, loopir.OpNeg: C.TL_NEG,
-	loopir.OpAbs: C.TL_ABS, loopir.OpNot: C.TL_NOT, loopir.OpFloor: C.TL_FLOOR, loopir.OpCeil: C.TL_CEIL, loopir.OpRound: C.TL_ROUND,
-	loopir.OpTrunc: C.TL_TRUNC, loopir.OpSqrt: C.TL_SQRT, loopir.OpExp: C.TL_EXP, loopir.OpLog: C.TL_LOG, loopir.OpSin: C.TL_SIN, loopir.OpCos: C.TL_COS,
-	loopir.OpTanh: C.TL_TANH, loopir.OpErf: C.TL_ERF, loopir.OpIsNaN: C.TL_ISNAN, loopir.OpFma: C.TL_FMA, loopir.OpSelect: C.TL_SELECT, loopir.OpCast: C.TL_CAST, loopir.OpNarrow: C.TL_CAST,
+	loopir.OpAdd: C.TL_ADD, loopir.OpSub: C.TL_SUB, loopir.OpMul: C.TL_MUL, loopir.OpDiv: C.TL_DIV, loopir.OpRem: C.TL_REM,
+	loopir.OpMin: C.TL_MIN,
+	loopir.OpMax: C.TL_MAX, loopir.OpPow: C.TL_POW, loopir.OpLogAdd: C.TL_LOGADD, loopir.OpEq: C.TL_EQ,
+	loopir.OpNe: C.TL_NE, loopir.OpLt: C.TL_LT, loopir.OpLe: C.TL_LE,
+	loopir.OpAnd: C.TL_AND, loopir.OpOr: C.TL_OR, loopir.OpXor: C.TL_XOR, loopir.OpShl: C.TL_SHL, loopir.OpShr: C.TL_SHR,
+	loopir.OpNeg: C.TL_NEG,
+	loopir.OpAbs: C.TL_ABS, loopir.OpNot: C.TL_NOT, loopir.OpFloor: C.TL_FLOOR, loopir.OpCeil: C.TL_CEIL,
+	loopir.OpRound: C.TL_ROUND,
+	loopir.OpTrunc: C.TL_TRUNC, loopir.OpSqrt: C.TL_SQRT, loopir.OpExp: C.TL_EXP, loopir.OpLog: C.TL_LOG,
+	loopir.OpSin: C.TL_SIN, loopir.OpCos: C.TL_COS,
+	loopir.OpTanh: C.TL_TANH, loopir.OpErf: C.TL_ERF, loopir.OpIsNaN: C.TL_ISNAN, loopir.OpFma: C.TL_FMA,
+	loopir.OpSelect: C.TL_SELECT, loopir.OpCast: C.TL_CAST, loopir.OpNarrow: C.TL_CAST,
 }
 
 var reductions = map[loopir.ReduceOp]int{
@@ -110,7 +118,8 @@ var reductions = map[loopir.ReduceOp]int{
 }
 
 func emit(p *tilePlan) *emitter {
-	e := &emitter{tilePlan: p, stages: make([]stageCode, len(p.k.Stages)), val: fill(len(p.k.Exprs), -1), wideRun: map[[2]int]int{}}
+	e := &emitter{tilePlan: p, stages: make([]stageCode, len(p.k.Stages)), val: fill(len(p.k.Exprs), -1),
+		wideRun: map[[2]int]int{}}
 	for s := range p.k.Stages {
 		e.s = s
 		e.wide, e.scans = map[[2]int]int{}, map[int]int{}
@@ -145,7 +154,8 @@ func (p *tilePlan) level(x int) int {
 	return levelRun
 }
 
-// one reports that expression x is one lane to an instruction of that kind: so is what has a lane a row to those of a bundle's tile.
+// one reports that expression x is one lane to an instruction of that kind: so is what has a lane a row to those of a
+// bundle's tile.
 func (p *tilePlan) one(x, kind int) bool {
 	have := p.kind(x)
 	return have == laneOne || p.bundle && have == laneOuter && kind == laneTile
@@ -208,7 +218,8 @@ func (e *emitter) reg(t ir.DType, kind, level int) int {
 
 // pointer makes a register that points into the buffer of m.
 func (e *emitter) pointer(m *affine, kind, level int) int {
-	e.regs = append(e.regs, vreg{external: true, level: level, step: e.rowLanes(kind) * int64(m.typ.Size()), slot: e.slots[m.buf]})
+	e.regs = append(e.regs, vreg{external: true, level: level, step: e.rowLanes(kind) * int64(m.typ.Size()),
+		slot: e.slots[m.buf]})
 	return len(e.regs) - 1
 }
 
@@ -485,7 +496,8 @@ func (p *tilePlan) stateVariant(a loopir.Acc) int {
 }
 
 func (e *emitter) final(n int, ex loopir.Expr, kind int) int {
-	i := instr{op: C.TL_FINAL, typ: int(ex.Type), lanes: kind, a: -1, b: -1, c: -1, aux: n, variant: e.stateVariant(e.accs[n])}
+	i := instr{op: C.TL_FINAL, typ: int(ex.Type), lanes: kind, a: -1, b: -1, c: -1, aux: n,
+		variant: e.stateVariant(e.accs[n])}
 	if ex.Op == loopir.OpAccIdx {
 		i.op, i.variant = C.TL_FINALIDX, 0
 	}
@@ -514,14 +526,15 @@ func (e *emitter) stage(st *loopir.Stage) {
 	}
 }
 
-// runsInto gives the map through which the running values of a Prefix stage over rows, which are all that it stores, are
-// written as they are made.
+// runsInto gives the map through which the running values of a Prefix stage over rows, which are all that it stores,
+// are written as they are made.
 func (e *emitter) runsInto(st *loopir.Stage) int {
 	if !st.Prefix || e.columns || len(st.Stores) != 1 || len(st.Accs) != 1 {
 		return unusedMap
 	}
 	r := st.Stores[0]
-	if e.k.Exprs[r.Val].Op != loopir.OpAccRun || e.uses[r.Val] != 1 || r.Access < 0 || r.Guard >= 0 || r.Mode != loopir.Set || e.streams(r) {
+	if e.k.Exprs[r.Val].Op != loopir.OpAccRun || e.uses[r.Val] != 1 || r.Access < 0 || r.Guard >= 0 ||
+		r.Mode != loopir.Set || e.streams(r) {
 		return unusedMap
 	}
 	n := e.ofAccess[r.Access]
@@ -531,7 +544,8 @@ func (e *emitter) runsInto(st *loopir.Stage) int {
 	return unusedMap
 }
 
-// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values, or writes them through the map into.
+// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values, or writes them through
+// the map into.
 func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 	kind := e.fullKind(true)
 	t := e.k.Exprs[a.Val].Type
@@ -598,7 +612,8 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 		run = len(e.accs) + len(e.hidden)
 		e.hidden = append(e.hidden, hiddenAcc{stage: e.s, of: n})
 	}
-	scan := instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner), a: i.a, b: -1, c: -1, aux: run}
+	scan := instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner),
+		a: i.a, b: -1, c: -1, aux: run}
 	e.scans[n] = scan.d
 	if into != unusedMap {
 		scan.b, scan.d = scan.d, e.pointer(e.maps[into], kind, levelInner)
@@ -613,8 +628,8 @@ func (e *emitter) isDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	return e.addsProducts(st, a) && !e.columns && kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
 }
 
-// isColumnDot likewise reports a sum over columns, in tiles of one row, of products of which one factor is a register less one
-// lane, times one lane.
+// isColumnDot likewise reports a sum over columns, in tiles of one row, of products of which one factor is a register
+// less one lane, times one lane.
 func (e *emitter) isColumnDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
 	return e.addsProducts(st, a) && e.columns && kind == laneOuter && (e.scales(x.A, kind) || e.scales(x.B, kind))
@@ -623,13 +638,15 @@ func (e *emitter) isColumnDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 // addsProducts reports a sum of products that nothing else needs.
 func (e *emitter) addsProducts(st *loopir.Stage, a loopir.Acc) bool {
 	x := e.k.Exprs[a.Val]
-	return a.Op == loopir.Sum && !st.Prefix && x.Op == loopir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 && e.val[a.Val] < 0
+	return a.Op == loopir.Sum && !st.Prefix && x.Op == loopir.OpMul && x.Type.IsFloat() && e.uses[a.Val] == 1 &&
+		e.val[a.Val] < 0
 }
 
 // shifts reports that x, not computed yet, is a register less one lane: what it is multiplied with may take it along.
 func (e *emitter) shifts(x, kind int) bool {
 	s := e.k.Exprs[x]
-	return s.Op == loopir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.one(s.B, kind) && kind != laneOne
+	return s.Op == loopir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.one(s.B, kind) &&
+		kind != laneOne
 }
 
 // scales reports that x, which nothing else needs, is a register less one lane, times one lane.
@@ -763,7 +780,8 @@ func (e *emitter) streams(r loopir.Store) bool {
 		return false
 	}
 	for i, x := range e.k.Exprs {
-		if e.live[i] && (x.Op == loopir.OpLoad && e.slots[e.k.Access[x.Imm].Buf] == e.slots[m.buf] || x.Op == loopir.OpLoadAt && e.slots[x.Imm] == e.slots[m.buf]) {
+		if e.live[i] && (x.Op == loopir.OpLoad && e.slots[e.k.Access[x.Imm].Buf] == e.slots[m.buf] ||
+			x.Op == loopir.OpLoadAt && e.slots[x.Imm] == e.slots[m.buf]) {
 			return false
 		}
 	}
@@ -773,7 +791,8 @@ func (e *emitter) streams(r loopir.Store) bool {
 // protect gives p values of its own where it reads buffers that earlier stores write.
 func (e *emitter) protect(earlier []pending, p *pending, kind int) {
 	lost := func(r int) bool {
-		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier, func(q pending) bool { return e.slots[e.storeBuf(q.store)] == e.regs[r].slot })
+		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier,
+			func(q pending) bool { return e.slots[e.storeBuf(q.store)] == e.regs[r].slot })
 	}
 	if p.direct {
 		e.operandsOf(&p.ins, func(r int) {
@@ -819,7 +838,8 @@ func (e *emitter) address(p *pending, kind int) {
 	if r.Guard >= 0 || r.Mode != loopir.Set {
 		level := stageLevel(&e.k.Stages[e.s])
 		p.index = e.reg(ir.I64, kind, level)
-		e.add(level, instr{op: C.TL_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1, aux: e.ofAccess[r.Access]})
+		e.add(level, instr{op: C.TL_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1,
+			aux: e.ofAccess[r.Access]})
 	}
 }
 

@@ -45,13 +45,14 @@ func rowNorm(columns bool) (b *loopir.Builder, g, centred, scale int) {
 		dims[0], dims[1] = loopir.Broadcast, loopir.Unit
 	}
 	g, x := b.Load(full()), b.Load(full())
-	mean, scale := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, dims...)), b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, dims...))
+	mean, scale := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, dims...)),
+		b.Load(b.Access(b.Buf(ir.F32, loopir.Read), -1, dims...))
 	b.Each()
 	return b, g, b.Sub(x, mean), scale
 }
 
-// TestGradientsOfNormsTakeOneInstructionAPass: differences from a row's mean are taken where they are used, and no product is stored
-// before it is added.
+// TestGradientsOfNormsTakeOneInstructionAPass: differences from a row's mean are taken where they are used, and no
+// product is stored before it is added.
 func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	sum, fma := int(opSum), int(opFma)
 	t.Run("input", func(t *testing.T) {
@@ -80,14 +81,16 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	})
 }
 
-// TestRowsThatSeveralStagesVisitAreBundled: as many as have 16 KiB in buffers, where rows are long enough and there are enough for all threads.
+// TestRowsThatSeveralStagesVisitAreBundled: as many as have 16 KiB in buffers, where rows are long enough and there are
+// enough for all threads.
 func TestRowsThatSeveralStagesVisitAreBundled(t *testing.T) {
 	b, g, centred, scale := rowNorm(false)
 	dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(g, centred)))
 	b.Each()
 	b.Store(b.Linear(b.Buf(ir.F32, loopir.Write), -1), b.Fma(centred, b.Neg(dot), b.Fma(g, scale, b.Neg(dot))))
 	k := b.Kernel()
-	for _, c := range []struct{ rows, length, bundled int64 }{{4096, 256, 5}, {4096, 512, 2}, {96, 256, 3}, {4096, 255, 0}, {4096, 700, 0}, {63, 256, 0}} {
+	for _, c := range []struct{ rows, length, bundled int64 }{{4096, 256, 5}, {4096, 512, 2}, {96, 256, 3}, {4096, 255, 0},
+		{4096, 700, 0}, {63, 256, 0}} {
 		p, err := newPlan(k, []int64{c.rows, c.length}, []int{0, 1, 2, 3, 4}, mapLanes)
 		require.NoError(t, err)
 		rows := int64(0)

@@ -84,8 +84,10 @@ func New(opts Options) (*Device, error) {
 	d := &Device{limit: opts.MemoryLimit, isa: isa, kernels: map[kernelKey]*kernelCode{}}
 	d.draft = &program{dev: d}
 	name := C.GoString(C.tl_isa_name(isa))
-	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47, MaxBuffer: 1 << 47,
-		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64}, InOrder: true, Features: []string{name}}
+	d.caps = device.Caps{Name: "cpu", Adapter: "cpu", Driver: runtime.GOARCH, Backend: name, MaxBinding: 1 << 47,
+		MaxBuffer:         1 << 47,
+		MaxStorageBuffers: 1 << 16, Align: 64, F16: true, I64: true, F64: true, GemmDims: []ir.DType{ir.F32, ir.F64},
+		InOrder: true, Features: []string{name}}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = t.Size()
 	}
@@ -164,7 +166,8 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	}
 	class, size := sizeClass(bytes)
 	if d.limit > 0 && d.live+size > d.limit {
-		return nil, ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes with %d of %d in use", bytes, d.live, d.limit)
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes with %d of %d in use", bytes,
+			d.live, d.limit)
 	}
 	d.stats.allocs++
 	var p unsafe.Pointer
@@ -267,7 +270,8 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 		if x.joined[i+1] != nil {
 			continue
 		}
-		d.times = append(d.times, device.StepTime{Step: i, Op: x.joined[i], Start: time.Duration(times[i]), Duration: time.Duration(times[i+1] - times[i])})
+		d.times = append(d.times, device.StepTime{Step: i, Op: x.joined[i], Start: time.Duration(times[i]),
+			Duration: time.Duration(times[i+1] - times[i])})
 	}
 	return d.fence, nil
 }
@@ -307,7 +311,8 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.held, "threads": int64(d.Threads())}
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.held,
+		"threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. Buffers and programs must be gone.

@@ -30,14 +30,16 @@ enum {
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	TL_FMA,    // var: as TL_SELECT; 4: (a - x) * y for a; 5: (a - x) * y + (b * z + w); x, y, z and w: registers of one lane listed from aux in kern.extra
+	// var: as TL_SELECT; 4: (a - x) * y for a; 5: (a - x) * y + (b * z + w); x, y, z and w: registers of one lane listed
+	// from aux in kern.extra
+	TL_FMA,
 	TL_SHIFTED, // (a - b) * c, b and c one lane
 	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
 	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, Philox offset, key
 	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
-	// Of SUM, in rows of a tile: 3 the products of a and b, 4 the squares of a - b, b one lane, 5 the products of a and b - c, c one
-	// lane; and of a tile that is one row of columns: 6 the products of a and (b - c) * z, c and z one lane, imm the place of z in kern.extra.
-	// Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
+	// Of SUM, in rows of a tile: 3 the products of a and b, 4 the squares of a - b, b one lane, 5 the products of a and b
+	// - c, c one lane; and of a tile that is one row of columns: 6 the products of a and (b - c) * z, c and z one lane,
+	// imm the place of z in kern.extra. Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
 	// Effects.
@@ -168,7 +170,8 @@ enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_
 // A parameter that a run sets: bits, plus an offset or, where that is -1, a scalar.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
-// A value that only a chain knows has no buffer: its tile, of elements of width bytes, is at that byte of a worker's scratch.
+// A value that only a chain knows has no buffer: its tile, of elements of width bytes, is at that byte of a worker's
+// scratch.
 typedef struct { int32_t buf, width; int64_t at; } tl_tile;
 
 // event is the step's number in data errors. chain: this step and those after it, in all, which may run tile by tile
@@ -200,7 +203,8 @@ typedef struct {
 
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
-// Accumulator state of a set; the layout is acc by acc. before: of a chunk of a Prefix stage, the state of the chunks before it, or NULL.
+// Accumulator state of a set; the layout is acc by acc. before: of a chunk of a Prefix stage, the state of the chunks
+// before it, or NULL.
 typedef struct { void *st; const void *before; int64_t *idx; float *part; int64_t count; } tl_accst;
 
 typedef struct tl_ctx {
@@ -229,7 +233,8 @@ void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
 // Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0.
 void tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// Scratch memory of a worker, or of the loop at hand with worker -1, at least bytes, 64-byte aligned; NULL when there is none.
+// Scratch memory of a worker, or of the loop at hand with worker -1, at least bytes, 64-byte aligned; NULL when there
+// is none.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
 int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2+FMA, 2 AVX-512
@@ -238,12 +243,13 @@ tl_fn tl_lookup(int isa, const tl_ins *);
 // Fills in the functions of a kernel's instructions; returns the number of those that do not exist.
 int tl_kern_link(tl_kern *, int isa);
 
-// Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does not hold.
+// Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does
+// not hold.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times); // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
 int64_t tl_nanoseconds(void); // of a clock that does not go back
-// A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of tl_map_bytes, aligned
-// to 64 bytes; tl_map_run works n elements from element at.
+// A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of
+// tl_map_bytes, aligned to 64 bytes; tl_map_run works n elements from element at.
 enum { TL_MAP_LANES = 512 }; // at once: registers that stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
@@ -251,8 +257,10 @@ void tl_map_run(tl_ctx *, int64_t at, int64_t n);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
-// c = a b of doubles, c in rows of cm; with parallel the pool shares it, else it is the worker's own. Returns as tl_run.
-int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+// c = a b of doubles, c in rows of cm; with parallel the pool shares it, else it is the worker's own. Returns as
+// tl_run.
+int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
+	int64_t am, int64_t ak,
 	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm);
 int64_t tl_run_sort(const tl_sort *, tl_pool *, char **buf, const int64_t *par);
 
@@ -271,19 +279,26 @@ typedef struct {
 	// C[mr][nr] (+)= A B over kc steps; strides in elements. first: C is overwritten.
 	// Tiles are mr x nr at most, along x nr where rows of A are read as they lie against a packed B.
 	int mr32, nr32, mr64, nr64, along;
-	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c, int64_t cm, int first);
-	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c, int64_t cm, int first);
+	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c,
+		int64_t cm, int first);
+	void (*gemm64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk, double *c,
+		int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
 	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
 	// C[mr][nr] = A B with row k of B at b + row[k]; and the runs of a tile of C, from columns of the tile to those of c.
-	void (*gemmrows32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, const int64_t *row, float *c, int64_t cm);
-	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row, double *c, int64_t cm);
+	void (*gemmrows32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, const int64_t *row,
+		float *c, int64_t cm);
+	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row,
+		double *c, int64_t cm);
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
 	// Panels of a B of several dims. packruns: row k begins at b + row[k], its columns are runs of elements step
-	// apart; up to bend may be read, and up to dend written. packturn: column j begins at b + col[j], its rows are contiguous.
-	void (*packruns32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, float *dst, const float *dend);
-	void (*packruns64)(const double *b, const double *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, double *dst, const double *dend);
+	// apart; up to bend may be read, and up to dend written. packturn: column j begins at b + col[j], its rows are
+	// contiguous.
+	void (*packruns32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run,
+		int64_t nrun, int64_t step, float *dst, const float *dend);
+	void (*packruns64)(const double *b, const double *bend, const int64_t *row, int64_t kc, const tl_piece *run,
+		int64_t nrun, int64_t step, double *dst, const double *dend);
 	void (*packturn32)(const float *b, const int64_t *col, int64_t kc, int64_t n, float *dst);
 	void (*packturn64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
@@ -294,8 +309,10 @@ typedef struct {
 	void (*dot64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bn, double *c, int64_t cn);
 	void (*axpy32)(int64_t n, int64_t k, const float *a, int64_t ak, const float *b, int64_t bk, float *c);
 	void (*axpy64)(int64_t n, int64_t k, const double *a, int64_t ak, const double *b, int64_t bk, double *c);
-	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out, int64_t w);
-	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse, const float *delta, int columns);
+	void (*attention_softmax)(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
+		int64_t w);
+	void (*attention_weights)(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
+		const float *delta, int columns);
 } tl_isa_table;
 
 extern const tl_isa_table tl_table_base, tl_table_avx2, tl_table_avx512;

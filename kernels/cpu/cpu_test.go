@@ -104,7 +104,8 @@ func check(t *testing.T, launches ...launchOne) {
 				require.Equal(t, device.Fault{Event: 7, Element: want[i].fault.Elem}, f, l.k.Name)
 			}
 			for b := range got {
-				same(t, l.k.Bufs[b].Type, want[i].bufs[b], got[b], l.tol, fmt.Sprintf("%s %v: buffer %d", l.k.Name, l.par[:l.k.Outer+l.k.Inner], b))
+				same(t, l.k.Bufs[b].Type, want[i].bufs[b], got[b], l.tol, fmt.Sprintf("%s %v: buffer %d", l.k.Name,
+					l.par[:l.k.Outer+l.k.Inner], b))
 			}
 		}
 	})
@@ -182,7 +183,8 @@ func sizes(v ...int64) []uint64 {
 func each(t *testing.T, f func(t *testing.T, d *cpu.Device)) {
 	for _, isa := range instructionSets() {
 		for _, threads := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s/%d", isa, threads), func(t *testing.T) { f(t, newDevice(t, cpu.Options{ISA: isa, Threads: threads})) })
+			t.Run(fmt.Sprintf("%s/%d", isa, threads),
+				func(t *testing.T) { f(t, newDevice(t, cpu.Options{ISA: isa, Threads: threads})) })
 		}
 	}
 }
@@ -218,7 +220,8 @@ func binaryMap(op loopir.Op, t ir.DType, n0, n1 int64, scalar bool) launchOne {
 func TestBinaryMaps(t *testing.T) {
 	var list []launchOne
 	for _, dt := range numbers {
-		for _, op := range []loopir.Op{loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax, loopir.OpEq, loopir.OpNe, loopir.OpLt, loopir.OpLe} {
+		for _, op := range []loopir.Op{loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv, loopir.OpRem, loopir.OpMin,
+			loopir.OpMax, loopir.OpEq, loopir.OpNe, loopir.OpLt, loopir.OpLe} {
 			list = append(list, binaryMap(op, dt, 7, 33, false), binaryMap(op, dt, 2, 1500, true))
 		}
 	}
@@ -259,7 +262,8 @@ func reduceKernel(op loopir.ReduceOp, t ir.DType, along string, n0, n1 int64) la
 func TestReductions(t *testing.T) {
 	var list []launchOne
 	for _, along := range []string{"rows", "columns"} {
-		for _, s := range [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {600, 70}, {1500, 20}, {2000, 5}, {40, 0}} {
+		for _, s := range [][2]int64{{1, 1}, {5, 3}, {300, 8}, {7, 900}, {3, 5000}, {1, 200000}, {600, 70}, {1500, 20},
+			{2000, 5}, {40, 0}} {
 			for _, op := range []loopir.ReduceOp{loopir.Sum, loopir.Max, loopir.Min, loopir.ArgMax, loopir.ArgMin} {
 				for _, dt := range numbers {
 					if n := s[0] * s[1]; n <= 10000 || dt == ir.F32 && (op == loopir.Sum || n < 50000) {
@@ -267,8 +271,9 @@ func TestReductions(t *testing.T) {
 					}
 				}
 			}
-			list = append(list, reduceKernel(loopir.Any, ir.Bool, along, s[0], min(s[1], 900)), reduceKernel(loopir.All, ir.Bool, along, s[0], min(s[1], 3)),
-				reduceKernel(loopir.Prod, ir.I64, along, s[0], min(s[1], 900)), reduceKernel(loopir.Prod, ir.F64, along, s[0], min(s[1], 12)))
+			list = append(list, reduceKernel(loopir.Any, ir.Bool, along, s[0], min(s[1], 900)), reduceKernel(loopir.All, ir.Bool,
+				along, s[0], min(s[1], 3)), reduceKernel(loopir.Prod, ir.I64, along, s[0], min(s[1], 900)),
+				reduceKernel(loopir.Prod, ir.F64, along, s[0], min(s[1], 12)))
 		}
 	}
 	check(t, list...)

@@ -16,8 +16,8 @@ enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 // A row times B is a sum of PARTS of K where a part has PART_ROWS rows of B or more, of at most PART_COLUMNS.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
 
-// Multiplications from which a product is worth all threads: more where all of it lies near, since waking one takes about as
-// long as ALONE of them. NEAR: elements that do.
+// Multiplications from which a product is worth all threads: more where all of it lies near, since waking one takes
+// about as long as ALONE of them. NEAR: elements that do.
 enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 
 // Bytes of B's panels that stay in L2 beside the rows of A that are read through it.
@@ -36,7 +36,8 @@ typedef struct {
 	int64_t M, N, K;
 	const char *a, *b, *bias;
 	char *c;
-	// The epilogue, NULL for none, over buffers of C and of its operands, in all of which the matrix begins at element first.
+	// The epilogue, NULL for none, over buffers of C and of its operands, in all of which the matrix begins at element
+	// first.
 	const tl_kern *epilogue;
 	char *maps[1 + TL_EPILOGUE_OPERANDS];
 	int64_t first;
@@ -112,9 +113,10 @@ static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 // Rows that the epilogue works one by one; shorter ones are gathered into tiles of TL_MAP_LANES.
 enum { MAP_ROW = 256 };
 
-// Applies the epilogue to rows [m0, m1) of n elements, rows of a C from element at on whose next row is cm elements further: by way
-// of tiles in which they follow one another.
-static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n, int64_t cm) {
+// Applies the epilogue to rows [m0, m1) of n elements, rows of a C from element at on whose next row is cm elements
+// further: by way of tiles in which they follow one another.
+static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n,
+	int64_t cm) {
 	char tile[1 + TL_EPILOGUE_OPERANDS][TL_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
 	char *buf[1 + TL_EPILOGUE_OPERANDS];
 	const int64_t w = width[x->g->type], each = TL_MAP_LANES / n;
@@ -131,7 +133,8 @@ static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int
 }
 
 // Applies the epilogue to rows [m0, m1) and columns [j0, j1) of a C with these strides, which lie there finished.
-static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1, int64_t cm, int64_t cn) {
+static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1,
+	int64_t cm, int64_t cn) {
 	char room[tl_map_bytes(x->epilogue) + 63];
 	tl_ctx c;
 	const int64_t n = j1 - j0, at = x->first + m0 * cm + j0 * cn, rows = m1 - m0;
@@ -227,10 +230,12 @@ static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static void half_gemm(gemm *x, int64_t n);
 
-int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
+	int64_t am, int64_t ak,
 	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm) {
 	static const tl_gemm plain = {.type = TL_F64};
-	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .M = M, .N = N, .K = K, .a = (const char *)a, .b = (const char *)b, .c = (char *)c,
+	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .M = M, .N = N, .K = K, .a = (const char *)a,
+		.b = (const char *)b, .c = (char *)c,
 		.am = am, .ak = ak, .bk = bk, .bn = bn, .cm = cm, .cn = 1};
 	one(&x, worker, parallel);
 	return x.oom;

@@ -28,7 +28,8 @@ static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_
 		}
 		for (int64_t k = k0, n; k < k0 + kc; k += n) {
 			n = least(x->arun - k % x->arun, k0 + kc - k);
-			x->t->SUF(packa)((const REAL *)x->a + m * x->am + element(x->ks, x->akd, x->nk, k), x->am, x->ak, n, rows, d + (k - k0) * x->mr);
+			x->t->SUF(packa)((const REAL *)x->a + m * x->am + element(x->ks, x->akd, x->nk, k), x->am, x->ak, n, rows,
+				d + (k - k0) * x->mr);
 		}
 	}
 }
@@ -62,7 +63,8 @@ static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t
 // Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, or
 // what packa made of it. Tiles at the right edge, or of a C that is not contiguous along n,
 // go through a buffer.
-static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *packed, const REAL *b, int64_t bk, int64_t k0, int64_t kc) {
+static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *packed, const REAL *b,
+	int64_t bk, int64_t k0, int64_t kc) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int64_t as = packed ? 1 : x->am, ak = packed ? x->mr : x->ak;
 	REAL *c = (REAL *)x->c;
@@ -106,7 +108,8 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 }
 
 // One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
-static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse, int64_t *bk) {
+static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
+	int64_t *bk) {
 	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
 		*bk = x->bk;
 		return (const REAL *)x->b + k0 * x->bk + j * x->bn;
@@ -211,7 +214,8 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 
 // Many rows: B is packed a block at a time by all workers, who then share it.
 static void SUF(blocks)(gemm *x, int worker, int parallel) {
-	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr, want = parallel ? TASKS * tl_pool_threads(x->pool) : 1;
+	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr, want = parallel ?
+		TASKS * tl_pool_threads(x->pool) : 1;
 	// Columns of A that are apart would each be a line of their own in every tile; a row of A that
 	// meets many columns is read faster beside its neighbours.
 	x->packs = x->apart || x->ak != 1 || x->N >= NB;
@@ -276,7 +280,8 @@ static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	(void)worker;
 	for (int64_t p = begin; p < end; p++) {
 		int64_t k0 = p * x->kc, k1 = least(k0 + x->kc, x->K);
-		x->t->SUF(axpy)(x->N, k1 - k0, (const REAL *)x->a + k0 * x->ak, x->ak, (const REAL *)x->b + k0 * x->bk, x->bk, (REAL *)x->packed + p * x->N);
+		x->t->SUF(axpy)(x->N, k1 - k0, (const REAL *)x->a + k0 * x->ak, x->ak, (const REAL *)x->b + k0 * x->bk, x->bk,
+			(REAL *)x->packed + p * x->N);
 	}
 }
 
@@ -310,7 +315,8 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 		return 0;
 	}
 	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
-	if (y.bn == 1 && !(y.bk == 1 && y.ak == 1) && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS) { // whatever the number of threads
+	// whatever the number of threads
+	if (y.bn == 1 && !(y.bk == 1 && y.ak == 1) && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS) {
 		SUF(parts)(&y, worker, parallel);
 		x->oom = y.oom;
 		SUF(finish)(x, 0, x->M, 0, x->N);
@@ -347,9 +353,10 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 		return;
 	}
 	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
-	// Rows that stay in L2 need no packing, nor a meeting after B's, where there are panels for all threads. N >= NB: blocks would add up KC terms at
-	// a time too, so that the threads do not show.
-	int near = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB && panels >= TASKS * tl_pool_threads(x->pool);
+	// Rows that stay in L2 need no packing, nor a meeting after B's, where there are panels for all threads. N >= NB:
+	// blocks would add up KC terms at a time too, so that the threads do not show.
+	int near = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
+		panels >= TASKS * tl_pool_threads(x->pool);
 	if ((x->apart || (x->M > 2 * MB && !near)) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;

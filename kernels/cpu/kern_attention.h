@@ -24,7 +24,8 @@ TL_INLINE float attention_exp(float *s, int64_t n, float top) {
 
 // One step of the running softmax: a block of n scores a row becomes exp(score - greatest so far), and what the
 // row has gathered, its sum and its out row of w columns, is scaled to the new greatest.
-static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out, int64_t w) {
+static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
+	int64_t w) {
 	for (int64_t r = 0; r < rows; r++, s += ld, out += w) {
 		tl_v32 a = *(const tl_v32 *)s, b = *(const tl_v32 *)(s + TL_VL);
 		for (int64_t j = 2 * TL_VL; j < n; j += 2 * TL_VL) {
@@ -47,7 +48,8 @@ static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, flo
 
 // Scores become weights exp(score - lse), and dp, the cotangents of the weights, those of the
 // scores: weight*(dp - delta). lse and delta belong to rows, or to columns.
-static void attention_weights(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse, const float *delta, int columns) {
+static void attention_weights(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
+	const float *delta, int columns) {
 	for (int64_t r = 0; r < rows; r++, s += ld, dp += ld) {
 		if (columns) {
 			TL_VEC for (int64_t j = 0; j < n; j++) {

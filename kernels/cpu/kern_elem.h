@@ -13,9 +13,11 @@
 #define TL_BIN3(name, T, R, expr) \
 	TL_ARG name##_0 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], y = b[i]; d[i] = (R)(expr); } } \
-	TL_ARG name##_1 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
+	TL_ARG name##_1 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		T y = *(const T *)c->reg[q->b]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } } \
-	TL_ARG name##_2 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; T x = *(const T *)c->reg[q->a]; \
+	TL_ARG name##_2 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; \
+		T x = *(const T *)c->reg[q->a]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T y = b[i]; d[i] = (R)(expr); } }
 
 #define TL_UN(name, T, R, expr) \
@@ -26,7 +28,8 @@
 #define TL_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t)
 
 #define TL_FLOAT_OPS(s, T, C) \
-	TL_BIN3(add_##s, T, T, x + y) TL_BIN3(sub_##s, T, T, x - y) TL_BIN3(mul_##s, T, T, x *y) TL_BIN3(div_##s, T, T, x / y) \
+	TL_BIN3(add_##s, T, T, x + y) TL_BIN3(sub_##s, T, T, x - y) TL_BIN3(mul_##s, T, T, x *y) TL_BIN3(div_##s, T, T, \
+		x / y) \
 	TL_BIN3(min_##s, T, T, (x < y || x != x) ? x : y) TL_BIN3(max_##s, T, T, (x > y || x != x) ? x : y) \
 	TL_UN(neg_##s, T, T, -x) TL_UN(isnan_##s, T, uint8_t, x != x)
 TL_FLOATS(TL_FLOAT_OPS)
@@ -44,8 +47,10 @@ TL_FLOATS(TL_FLOAT_OPS)
 TL_INTS(TL_INT_OPS)
 
 #define TL_CMP(s, T) \
-	TL_BIN3(eq_##s, T, uint8_t, x == y) TL_BIN3(ne_##s, T, uint8_t, x != y) TL_BIN3(lt_##s, T, uint8_t, x < y) TL_BIN3(le_##s, T, uint8_t, x <= y)
-TL_CMP(f32, float) TL_CMP(f64, double) TL_CMP(i32, int32_t) TL_CMP(i64, int64_t) TL_CMP(u32, uint32_t) TL_CMP(b8, uint8_t)
+	TL_BIN3(eq_##s, T, uint8_t, x == y) TL_BIN3(ne_##s, T, uint8_t, x != y) TL_BIN3(lt_##s, T, uint8_t, \
+		x < y) TL_BIN3(le_##s, T, uint8_t, x <= y)
+TL_CMP(f32, float) TL_CMP(f64, double) TL_CMP(i32, int32_t) TL_CMP(i64, int64_t) TL_CMP(u32, uint32_t) TL_CMP(b8,
+	uint8_t)
 TL_BIN3(and_b8, uint8_t, uint8_t, x &y) TL_BIN3(or_b8, uint8_t, uint8_t, x | y) TL_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
 TL_UN(not_b8, uint8_t, uint8_t, x ^ 1)
 
@@ -56,10 +61,12 @@ TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double
 TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
 TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
 TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
-// var 1: of a less b, one lane. That is the pass over a row between two that only read or write: it fetches the next row.
+// var 1: of a less b, one lane. That is the pass over a row between two that only read or write: it fetches the next
+// row.
 #define TL_EXPONENTIAL(s, T, EXP) \
 	TL_UN(exp_##s##_0, T, T, EXP(x)) \
-	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
+	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; \
+		const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
 		for (; i + 64 <= n; i += 64) { \
 			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(a + ahead + i) + b); \
 			TL_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
@@ -73,12 +80,14 @@ TL_UN(sin_f64, double, double, sin(x)) TL_UN(cos_f64, double, double, cos(x))
 TL_BIN3(rem_f32, float, float, fmodf(x, y)) TL_BIN3(rem_f64, double, double, fmod(x, y))
 TL_BIN3(pow_f64, double, double, pow(x, y))
 // log(exp(x) + exp(y)); a NaN stays, and so do equal infinities.
-static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y : fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
-static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))); }
+static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y :
+	fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
+static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y :
+	fmax(x, y) + log1p(exp(-fabs(x - y))); }
 TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
-// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop; of the others each
-// element goes its own way, so that no result depends on the neighbours in its block.
+// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop; of
+// the others each element goes its own way, so that no result depends on the neighbours in its block.
 #define TL_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TL_TRIG_MAX))
 #define TL_TRIG(name, shift, slow) \
 	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
@@ -91,7 +100,8 @@ TL_TRIG(cos_f32, 1, cosf)
 
 // Squares are products, whether the exponent is one lane or many; tl_powf takes what is in its range.
 static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
-static inline int pow_bad(float x, float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }
+static inline int pow_bad(float x,
+	float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }
 
 static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int64_t bs, int64_t n) {
 	if (bs == 0 && *b == 2.0f && as == 1) {
@@ -122,34 +132,43 @@ TL_ARG pow_f32_1 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0
 TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
 
 #define TL_FMA1(name, T, f, Y, Z) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], \
+		*zs = c->reg[q->c]; \
 		T y = *ys, z = *zs; \
 		(void)y, (void)z; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
 #define TL_FMAOP(name, T, f) \
-	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, zs[i]) TL_FMA1(name##_3, T, f, y, z) \
-	TL_ARG name##_4 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
+	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, \
+		zs[i]) TL_FMA1(name##_3, T, f, y, z) \
+	TL_ARG name##_4 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; \
+		const T *a = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
 		const int32_t *more = c->k->extra + q->aux; \
 		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); } \
 	TL_ARG name##_5 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
 		const int32_t *more = c->k->extra + q->aux; \
-		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]], z = *(const T *)c->reg[more[2]], w = *(const T *)c->reg[more[3]]; \
+		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]], z = *(const T *)c->reg[more[2]], \
+			w = *(const T *)c->reg[more[3]]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(a[i] - x, y, f(b[i], z, w)); }
 #define TL_SHIFTEDOP(name, T) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
+	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }
 TL_SHIFTEDOP(shifted_f32, float) TL_SHIFTEDOP(shifted_f64, double)
 TL_FMAOP(fma_f32, float, __builtin_fmaf) TL_FMAOP(fma_f64, double, __builtin_fma)
 
 #define TL_SEL(w, T) \
-	TL_ARG sel_##w##_0 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *x = c->reg[q->b], *y = c->reg[q->c]; \
+	TL_ARG sel_##w##_0 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		const T *x = c->reg[q->b], *y = c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i], v = y[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_1 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *x = c->reg[q->b]; T v = *(T *)c->reg[q->c]; \
+	TL_ARG sel_##w##_1 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		const T *x = c->reg[q->b]; T v = *(T *)c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_2 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; const T *y = c->reg[q->c]; T u = *(T *)c->reg[q->b]; \
+	TL_ARG sel_##w##_2 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		const T *y = c->reg[q->c]; T u = *(T *)c->reg[q->b]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) { T v = y[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_3 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; T u = *(T *)c->reg[q->b], v = *(T *)c->reg[q->c]; \
+	TL_ARG sel_##w##_3 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		T u = *(T *)c->reg[q->b], v = *(T *)c->reg[q->c]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = m[i] ? u : v; }
 TL_SEL(1, uint8_t) TL_SEL(4, uint32_t) TL_SEL(8, uint64_t)
 
@@ -157,10 +176,13 @@ TL_SEL(1, uint8_t) TL_SEL(4, uint32_t) TL_SEL(8, uint64_t)
 	TL_UN(cast_##s##_b8, T, uint8_t, x != 0) TL_UN(cast_##s##_i32, T, int32_t, x) TL_UN(cast_##s##_i64, T, int64_t, x) \
 	TL_UN(cast_##s##_f32, T, float, x) TL_UN(cast_##s##_f64, T, double, x)
 TL_CASTS_FROM(b8, uint8_t) TL_CASTS_FROM(i32, int32_t) TL_CASTS_FROM(i64, int64_t)
-TL_UN(narrow_f16, float, float, tl_half_to_float(tl_float_to_half(x))) TL_UN(narrow_bf16, float, float, tl_brain_to_float(tl_float_to_brain(x)))
+TL_UN(narrow_f16, float, float, tl_half_to_float(tl_float_to_half(x))) TL_UN(narrow_bf16, float, float,
+	tl_brain_to_float(tl_float_to_brain(x)))
 TL_CASTS_FROM(u32, uint32_t) TL_CASTS_FROM(f32, float) TL_CASTS_FROM(f64, double)
-TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, x) TL_UN(cast_i64_u32, int64_t, uint32_t, x)
-TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double, uint32_t, (int64_t)x)
+TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, x) TL_UN(cast_i64_u32, int64_t,
+	uint32_t, x)
+TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double,
+	uint32_t, (int64_t)x)
 
 // The four words of one block; neighbours that share a counter share the work.
 TL_ARG philox4 TL_P {

@@ -1,16 +1,18 @@
-// The k loop of a tile where one instruction multiplies a vector by an element of another (NEON's fmla by element), so that A
-// comes by vectors too. Of 32 registers, columns of A leave 24 to a tile of 12 x 2 vectors beside 2 of B and 3 of A (of doubles
-// 6, as they are needed). Rows of A are read a vector of each at a time, 8 registers: 16 are left to a tile of 8 x 2 vectors.
+// The k loop of a tile where one instruction multiplies a vector by an element of another (NEON's fmla by element), so
+// that A comes by vectors too. Of 32 registers, columns of A leave 24 to a tile of 12 x 2 vectors beside 2 of B and 3
+// of A (of doubles 6, as they are needed). Rows of A are read a vector of each at a time, 8 registers: 16 are left to a
+// tile of 8 x 2 vectors.
 
 // The columns of B that a step meets, and those of a later one, which are fetched where rows are apart.
 #define TL_B_AT(T, L, step) \
 	const T *at = row ? b + row[step] : b + (step) * bk; \
 	if (!row && !(__builtin_constant_p(bk) && bk == 2 * L)) __builtin_prefetch(at + TL_AHEAD * bk)
 
-// Each returns the steps done. along: rows of A as they lie; between its steps the rows of the next tile are fetched. across:
-// columns, packed or as they lie.
+// Each returns the steps done. along: rows of A as they lie; between its steps the rows of the next tile are fetched.
+// across: columns, packed or as they lie.
 #define TL_ELEMENTS(s, T, V, L) \
-	TL_INLINE int64_t along##s(const int mr, int64_t kc, const T *a, const int64_t am, const T *b, const int64_t bk, const int64_t *row, const T *next, int64_t step, V (*x)[2]) { \
+	TL_INLINE int64_t along##s(const int mr, int64_t kc, const T *a, const int64_t am, const T *b, const int64_t bk, \
+		const int64_t *row, const T *next, int64_t step, V (*x)[2]) { \
 		int64_t k = 0; \
 		for (; k + L <= kc; k += L, a += L, next += L * step) { \
 			V w[TL_ALONG]; \
@@ -27,7 +29,8 @@
 		} \
 		return k; \
 	} \
-	TL_INLINE int64_t across##s(const int mr, int64_t kc, const T *a, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, V (*x)[2]) { \
+	TL_INLINE int64_t across##s(const int mr, int64_t kc, const T *a, const int64_t ak, const T *b, const int64_t bk, \
+		const int64_t *row, V (*x)[2]) { \
 		for (int64_t k = 0; k < kc; k++, a += ak) { \
 			TL_B_AT(T, L, k); \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L), w[TL_MR / L]; \
@@ -40,8 +43,10 @@
 		} \
 		return kc; \
 	} \
-	TL_INLINE int64_t elements##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, \
+	TL_INLINE int64_t elements##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
+		const int64_t bk, const int64_t *row, \
 		const T *next, int64_t step, V (*x)[2]) { \
 		if (__builtin_constant_p(am) && am == 1) return across##s(mr, kc, a, ak, b, bk, row, x); \
-		return __builtin_constant_p(ak) && ak == 1 && mr <= TL_ALONG ? along##s(mr, kc, a, am, b, bk, row, next, step, x) : 0; \
+		return __builtin_constant_p(ak) && ak == 1 && mr <= TL_ALONG ? along##s(mr, kc, a, am, b, bk, row, next, step, x) : \
+			0; \
 	}

@@ -14,7 +14,8 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 // Rows of B that are fetched ahead: each is on another page, where no hardware prefetcher follows.
 #define TL_AHEAD 12
 
-// Most bytes from a row of a matrix to the fourth after it where the next four are fetched while four are summed: all of them stay in L1.
+// Most bytes from a row of a matrix to the fourth after it where the next four are fetched while four are summed: all
+// of them stay in L1.
 #define TL_FOUR_ROWS (1 << 14)
 
 #define TL_NR32 (2 * TL_VL)
@@ -32,7 +33,8 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 
 #define TL_GEMM(s, T, V, L, TURN) \
 	TL_ELEMENTS(s, T, V, L) \
-	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
+	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
+		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		V x[TL_MR][2]; \
 		/* The tile of C is fetched while it is computed. */ \
 		TL_UNROLL for (int i = 0; i < mr; i++) { \
@@ -72,17 +74,21 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			*(V *)(c + i * cm + L) = x[i][1]; \
 		} \
 	} \
-	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
+	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
+		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		switch (mr) { \
 			TL_ROWS(s) \
 		} \
 	} \
-	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, int first) { \
-		if (am == 1 && (TL_BY_ELEMENT || ak == TL_MR) && bk == 2 * L) rows##s(mr, kc, a, 1, TL_BY_ELEMENT ? ak : TL_MR, b, 2 * L, 0, c, cm, first); \
+	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, \
+		int first) { \
+		if (am == 1 && (TL_BY_ELEMENT || ak == TL_MR) && bk == 2 * L) rows##s(mr, kc, a, 1, TL_BY_ELEMENT ? ak : TL_MR, b, \
+			2 * L, 0, c, cm, first); \
 		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, c, cm, first); \
 		else rows##s(mr, kc, a, am, ak, b, bk, 0, c, cm, first); \
 	} \
-	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, int64_t cm) { \
+	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, \
+		int64_t cm) { \
 		if (!row) __builtin_unreachable(); \
 		if (TL_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
 		else rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
@@ -119,7 +125,8 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		} \
 	} \
 	/* A run that may is copied by whole vectors: what it leaves behind its end, the next one overwrites. */ \
-	static void packruns##s(const T *b, const T *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, int64_t step, T *d, const T *dend) { \
+	static void packruns##s(const T *b, const T *bend, const int64_t *row, int64_t kc, const tl_piece *run, int64_t nrun, \
+		int64_t step, T *d, const T *dend) { \
 		for (int64_t k = 0; k < kc; k++, d += 2 * L) \
 			for (int64_t r = 0; r < nrun; r++) { \
 				const T *p = b + row[k] + run[r].from; \

@@ -185,7 +185,8 @@ static inline float tl_powf(float a, float b) {
 #if defined(__aarch64__)
 // The conversions of the instruction set, which vectors have too; a NaN keeps the head of its payload.
 static inline float tl_half_to_float(uint16_t h) { __fp16 v; __builtin_memcpy(&v, &h, 2); return v; }
-static inline uint16_t tl_float_to_half(float f) { __fp16 v = (__fp16)f; uint16_t h; __builtin_memcpy(&h, &v, 2); return h; }
+static inline uint16_t tl_float_to_half(float f) { __fp16 v = (__fp16)f; uint16_t h; __builtin_memcpy(&h, &v, 2);
+	return h; }
 // Four at a time, of which GCC 12 makes no vector by itself. Returns how many.
 static inline int64_t tl_fours_to_half(uint16_t *p, const float *v, int64_t n) {
 	int64_t i = 0;

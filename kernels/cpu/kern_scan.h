@@ -1,6 +1,6 @@
-// Running values along the rows of a tile. A state holds the chunk at hand alone; before, where there is one, is what came
-// before the chunk, which joins as values are stored: a chunk's state is the same whoever works it, and whether values
-// are stored or not.
+// Running values along the rows of a tile. A state holds the chunk at hand alone; before, where there is one, is what
+// came before the chunk, which joins as values are stored: a chunk's state is the same whoever works it, and whether
+// values are stored or not.
 
 // Of eight elements by themselves, then with what came before, so that only one operation in eight waits for the last.
 // careful joins x to y; step does where no element is a NaN as nan tells it.
@@ -32,7 +32,8 @@
 		return name##_each(v + i, d + i, n - i, before, run); \
 	}
 #define TL_SCANNER(name, T, A, row) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[c->totals && q->b >= 0 ? q->b : q->d]; A *s = c->acc[q->aux].st; const A *before = c->acc[q->aux].before; \
+	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[c->totals && q->b >= 0 ? q->b : q->d]; \
+		A *s = c->acc[q->aux].st; const A *before = c->acc[q->aux].before; \
 		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, v += n, d += n) s[r] = row; }
 #define TL_SCAN_OF(name, T, A, step, careful, nan) \
@@ -97,7 +98,8 @@ TL_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TL_BLOCKS(scan_prod_f64, f64, doubl
 #define TL_SCANS(s, T, nan) \
 	TL_SCAN_OF(scan_max_##s, T, T, x > y ? x : y, (x > y || nan(x)) ? x : y, nan) \
 	TL_SCAN_OF(scan_min_##s, T, T, x < y ? x : y, (x < y || nan(x)) ? x : y, nan)
-#define TL_INT_SCANS(s, T) TL_SCAN_ALL(scan_sum_##s, T, uint64_t, y + x) TL_SCAN_ALL(scan_prod_##s, T, uint64_t, y *x) TL_SCANS(s, T, TL_NEVER)
+#define TL_INT_SCANS(s, T) TL_SCAN_ALL(scan_sum_##s, T, uint64_t, y + x) TL_SCAN_ALL(scan_prod_##s, T, uint64_t, \
+	y *x) TL_SCANS(s, T, TL_NEVER)
 TL_SCANS(f32, float, TL_ISNAN_) TL_SCANS(f64, double, TL_ISNAN_)
 TL_INT_SCANS(i32, int32_t) TL_INT_SCANS(i64, int64_t) TL_INT_SCANS(u32, uint32_t)
 // Logarithms of sums: an operation is dear, so that each element has one, and one more where something came before.

@@ -46,7 +46,8 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 // Tiles of a transposed operand: d[r * n + l] = p[l * s + r], so that each line of p is read once.
 // Four by four in registers where elements have 4 bytes.
 typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
-static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2, const uint32_t *p3) {
+static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2,
+	const uint32_t *p3) {
 	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)p1, c = *(const tl_quad *)p2, e = *(const tl_quad *)p3;
 	tl_quad t = __builtin_shufflevector(a, b, 0, 4, 1, 5), u = __builtin_shufflevector(a, b, 2, 6, 3, 7);
 	tl_quad v = __builtin_shufflevector(c, e, 0, 4, 1, 5), w = __builtin_shufflevector(c, e, 2, 6, 3, 7);
@@ -84,14 +85,16 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 		else if (s == 2) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * 2]); } \
 		else for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * s]); \
 	} \
-	TL_ARG load_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[f->buf]; \
+	TL_ARG load_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; \
+		const S *p = (const S *)c->buf[f->buf]; \
 		const tl_dim *w = f->walk[q->lanes].d; \
 		if (f->walk[q->lanes].nd == 2 && w[0].stride == 1 && w[1].stride != 1) { \
 			turn_##name(d, p + affine_base(c, f), dim_size(c, w), dim_size(c, w + 1), w[1].stride); \
 			return; \
 		} \
 		TL_WALK(f, name##_run(d + at, p + e, n, s)); } \
-	TL_ARG gather_##name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[q->aux]; const int64_t *ix = c->reg[q->a]; \
+	TL_ARG gather_##name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[q->aux]; \
+		const int64_t *ix = c->reg[q->a]; \
 		for (int64_t i = 0; i < n; i++) d[i] = conv(p[ix[i]]); }
 
 // Stores past the caches: a result larger than they are need not be read in to be overwritten.
@@ -100,13 +103,15 @@ static void stream_out(char *p, const char *v, int64_t bytes) {
 	int64_t head = -(intptr_t)p & 15;
 	if (bytes > head + 64) {
 		memcpy(p, v, (size_t)head);
-		for (p += head, v += head, bytes -= head; bytes >= 16; p += 16, v += 16, bytes -= 16) _mm_stream_si128((__m128i *)p, _mm_loadu_si128((const __m128i *)v));
+		for (p += head, v += head, bytes -= head; bytes >= 16; p += 16, v += 16, bytes -= 16) _mm_stream_si128((__m128i *)p,
+			_mm_loadu_si128((const __m128i *)v));
 	}
 #endif
 	memcpy(p, v, (size_t)bytes);
 }
 
-static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) { return q->imm && !(buf < 64 && c->near >> buf & 1); }
+static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) { return q->imm &&
+	!(buf < 64 && c->near >> buf & 1); }
 
 // The first START elements of a run are stored already.
 #define TL_STORER(name, S, T, conv, START) \
@@ -115,7 +120,8 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 		else if (s == 1) { TL_VEC for (int64_t i = START; i < n; i++) p[i] = conv(v[i]); } \
 		else for (int64_t i = 0; i < n; i++) p[i * s] = conv(v[i]); \
 	} \
-	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[f->buf]; \
+	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; \
+		S *p = (S *)c->buf[f->buf]; \
 		int stream = store_streams(c, q, f->buf); \
 		TL_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
 
@@ -128,7 +134,8 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 		p[ix[i]] = conv((T)(RESULT)); \
 	}
 #define TL_SCATTERER(name, S, T, conv, widen) \
-	TL_ARG scatter_##name TL_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; const int64_t *ix = c->reg[q->b]; \
+	TL_ARG scatter_##name TL_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; \
+		const int64_t *ix = c->reg[q->b]; \
 		const uint8_t *g = q->c >= 0 ? c->reg[q->c] : 0; \
 		switch (q->imm) { \
 		case 0: TL_EACH(T, conv, widen, x) break; \
@@ -142,16 +149,22 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 #define TL_TRUTH(x) ((x) != 0)
 TL_TURNER(b8, uint8_t, uint8_t, TL_TRUTH) TL_TURNER(w8, uint64_t, uint64_t, TL_ASIS)
 TL_TURNER(f16, uint16_t, float, tl_half_to_float) TL_TURNER(bf16, uint16_t, float, tl_brain_to_float)
-TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_ASIS) TL_LOADER(w8, uint64_t, uint64_t, TL_ASIS)
+TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_ASIS) TL_LOADER(w8, uint64_t, uint64_t,
+	TL_ASIS)
 TL_LOADER(f16, uint16_t, float, tl_half_to_float) TL_LOADER(bf16, uint16_t, float, tl_brain_to_float)
-TL_STORER(b8, uint8_t, uint8_t, TL_ASIS, 0) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS, 0) TL_STORER(w8, uint64_t, uint64_t, TL_ASIS, 0)
-TL_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TL_STORER(bf16, uint16_t, float, tl_float_to_brain, 0)
+TL_STORER(b8, uint8_t, uint8_t, TL_ASIS, 0) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS, 0) TL_STORER(w8, uint64_t,
+	uint64_t, TL_ASIS, 0)
+TL_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TL_STORER(bf16, uint16_t, float,
+	tl_float_to_brain, 0)
 TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i32, int32_t, int32_t, TL_ASIS, TL_ASIS)
-TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS, TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
-TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half, tl_half_to_float)
+TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS,
+	TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
+TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half,
+	tl_half_to_float)
 TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
 #define TL_NARROW(name, S) \
-	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S), 0) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
+	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S), \
+		0) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
 TL_NARROW(u8, uint8_t) TL_NARROW(i8, int8_t) TL_NARROW(i16, int16_t)
 
 #define TL_FETCH_MAX 16384
@@ -172,7 +185,8 @@ TL_ARG direct TL_P {
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
 	TL_VEC for (int64_t i = 0; i < n; i++) d[i] = e + i * s;
 }
-TL_ARG iota TL_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->reg[q->d]; TL_WALK(f, iota_run(d + at, e, n, s)); }
+TL_ARG iota TL_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->reg[q->d];
+	TL_WALK(f, iota_run(d + at, e, n, s)); }
 
 TL_ARG konst TL_P { *(int64_t *)c->reg[q->d] = q->imm; }
 TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
@@ -180,11 +194,14 @@ TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 // var 0: one lane to all (of capacity imm, or to the lanes of the kind when imm is 0);
 // 1: outer lanes repeated as rows of ilanes; 2: the outer lanes repeated as a whole, imm (0: ilanes) times.
 #define TL_EXPANDER(w, T) \
-	TL_ARG expand_##w##_0 TL_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; T v = *(const T *)c->reg[q->a]; \
+	TL_ARG expand_##w##_0 TL_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; \
+		T v = *(const T *)c->reg[q->a]; \
 		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
-	TL_ARG expand_##w##_1 TL_P { int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+	TL_ARG expand_##w##_1 TL_P { int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; T *d = c->reg[q->d]; \
+		const T *a = c->reg[q->a]; \
 		for (int64_t r = 0; r < m; r++, d += n) { T v = a[r]; TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } } \
-	TL_ARG expand_##w##_2 TL_P { int64_t n = c->n[TL_LANE_OUTER], times = q->imm ? q->imm : c->ilanes; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+	TL_ARG expand_##w##_2 TL_P { int64_t n = c->n[TL_LANE_OUTER], times = q->imm ? q->imm : c->ilanes; \
+		T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
 		for (int64_t r = 0; r < times; r++, d += n) TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i]; }
 TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 
@@ -216,7 +233,8 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (; i < n; i++) r = (A)(r OP v[i]); \
 		return r; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], \
+		n = c->ilanes; \
 		if (n <= TL_SHORT) { \
 			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) s[r] = (A)(s[r] OP v[r * n + j]); \
 			return; \
@@ -224,8 +242,8 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 
-// Row sums of products, of squares of distances from one lane, and of products with such distances, in the same order. Where
-// a distance is taken the next row is fetched, as in exp_f32_1.
+// Row sums of products, of squares of distances from one lane, and of products with such distances, in the same order.
+// Where a distance is taken the next row is fetched, as in exp_f32_1.
 #define TL_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
 	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead) { \
 		W total = {0}; \
@@ -246,7 +264,8 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 		for (; i < n; i++) t += SCALAR; \
 		return t; \
 	} \
-	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; double *s = c->acc[q->aux].st; \
+	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; \
+		double *s = c->acc[q->aux].st; \
 		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n, c->k->rows * n); }
 #define TL_DOTS(s, T, V, W) \
@@ -260,8 +279,8 @@ TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 
 TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
 TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
-// Columns, in the type of the state: four rows at a time, since a row is on a page of its own and the state goes through
-// memory. imm: elements from row to row, 0 for those of the tile. FOLD: y with x.
+// Columns, in the type of the state: four rows at a time, since a row is on a page of its own and the state goes
+// through memory. imm: elements from row to row, 0 for those of the tile. FOLD: y with x.
 #define TL_COLUMNS(T, A, FOLD) \
 	const T *v = c->reg[q->a]; \
 	A *s = c->acc[q->aux].st; \
@@ -282,8 +301,10 @@ TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &,
 	} \
 	for (; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) { A y = s[i]; T x = v[i]; s[i] = FOLD; }
 #define TL_COLFOLD(name, T, A, OP) TL_ARG name TL_P { TL_COLUMNS(T, A, y OP x) }
-TL_COLFOLD(sum_f64_1, double, double, +) TL_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TL_COLFOLD(sum_i64_1, uint64_t, uint64_t, +)
-TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *) TL_COLFOLD(prod_f64_1, double, double, *)
+TL_COLFOLD(sum_f64_1, double, double, +) TL_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TL_COLFOLD(sum_i64_1, uint64_t,
+	uint64_t, +)
+TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *) TL_COLFOLD(prod_f64_1, double, double,
+	*)
 TL_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TL_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
 TL_COLFOLD(any_b8_1, uint8_t, uint8_t, |) TL_COLFOLD(all_b8_1, uint8_t, uint8_t, &)
 
@@ -321,7 +342,8 @@ TL_ARG sum_f32_1 TL_P {
 		} \
 		for (; i < w; i++) p[i] += x[i] * ((v[i] - y) * z); \
 	}
-#define TL_COLDOT_ROW(name, T, STATE) name##_row(STATE, c->reg[q->a], c->reg[q->b], *(const T *)c->reg[q->c], *(const T *)c->reg[c->k->extra[q->imm]], c->n[TL_LANE_OUTER])
+#define TL_COLDOT_ROW(name, T, STATE) name##_row(STATE, c->reg[q->a], c->reg[q->b], *(const T *)c->reg[q->c], \
+	*(const T *)c->reg[c->k->extra[q->imm]], c->n[TL_LANE_OUTER])
 TL_COLDOT(coldot_f32, float, float) TL_COLDOT(coldot_f64, double, double)
 TL_ARG coldot_f32 TL_P {
 	tl_accst *a = &c->acc[q->aux];
@@ -330,9 +352,10 @@ TL_ARG coldot_f32 TL_P {
 }
 TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
-// Extremes; NaN wins. Of a row four vectors at a time: wide joins those to b and returns how many elements they are, or -1 where
-// one is a NaN. NaNs are noted apart: a comparison with one is false, which leaves a plain maximum. By vectors where GCC keeps a
-// loop scalar: of doubles, and of floats on SSE2 and NEON. Elsewhere it has instructions for the maximum itself.
+// Extremes; NaN wins. Of a row four vectors at a time: wide joins those to b and returns how many elements they are, or
+// -1 where one is a NaN. NaNs are noted apart: a comparison with one is false, which leaves a plain maximum. By vectors
+// where GCC keeps a loop scalar: of doubles, and of floats on SSE2 and NEON. Elsewhere it has instructions for the
+// maximum itself.
 #define TL_WIDE_VECTORS(name, T, better, nan) \
 	typedef T name##_v __attribute__((vector_size(TL_VL * 4), aligned(sizeof(T)), may_alias)); \
 	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_k; \
@@ -392,9 +415,11 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
 		return b; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], \
+		n = c->ilanes; \
 		if (n <= TL_SHORT) { \
-			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) { T x = v[r * n + j], y = s[r]; s[r] = (x better y || nan(x)) ? x : y; } \
+			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) { T x = v[r * n + j], y = s[r]; \
+				s[r] = (x better y || nan(x)) ? x : y; } \
 			return; \
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = name##_row(v, n, s[r]); } \
@@ -403,7 +428,8 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 #define TL_NEVER(x) 0
 #define TL_EXTREMES(s, T, nan, WIDE) TL_EXTREME(max_##s##_r, T, >, nan, WIDE) TL_EXTREME(min_##s##_r, T, <, nan, WIDE)
 TL_EXTREMES(f32, float, TL_ISNAN_, TL_WIDE_F32) TL_EXTREMES(f64, double, TL_ISNAN_, TL_WIDE_VECTORS)
-TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(u32, uint32_t, TL_NEVER, TL_WIDE_LOOP)
+TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(u32,
+	uint32_t, TL_NEVER, TL_WIDE_LOOP)
 
 // The better value, then the smaller index; NaN is better than every number. The index is
 // widened to i64; without a register (b -1) it counts the inner indices.
@@ -417,7 +443,8 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 	static inline int64_t name##_index(const tl_ctx *c, const tl_ins *q, int64_t i, int64_t count) { \
 		if (q->b < 0) return c->ipos[0] + count; \
 		const void *p = c->reg[q->b]; \
-		return q->imm == TL_I64 ? ((const int64_t *)p)[i] : q->imm == TL_I32 ? ((const int32_t *)p)[i] : (int64_t)((const uint32_t *)p)[i]; \
+		return q->imm == TL_I64 ? ((const int64_t *)p)[i] : q->imm == TL_I32 ? ((const int32_t *)p)[i] : \
+			(int64_t)((const uint32_t *)p)[i]; \
 	} \
 	/* where x, which is there, or a NaN where x is one, stands first */ \
 	static inline int64_t name##_first(const T *v, int64_t n, T x) { \
@@ -430,14 +457,16 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 		while (!(v[i] == x || (v[i] != v[i] && x != x))) i++; \
 		return i; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes, at = 0; \
+	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
+		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes, at = 0; \
 		for (int64_t r = 0; r < m; r++, v += n, at += n) { \
 			T b = s[r]; \
 			int64_t bi = a->idx[r]; \
 			T x = extreme##_row(v, n, v[0]); \
 			int wins = x better b || (x != x && b == b), ties = x == b || (x != x && b != b); \
 			if (q->b >= 0 && (wins || ties)) { /* indices in any order */ \
-				for (int64_t j = 0; j < n; j++) { int64_t xi = name##_index(c, q, at + j, j); if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
+				for (int64_t j = 0; j < n; j++) { int64_t xi = name##_index(c, q, at + j, j); \
+					if (name##_wins(v[j], xi, b, bi)) b = v[j], bi = xi; } \
 			} else if (wins || (ties && c->ipos[0] < bi)) { \
 				int64_t j = name##_first(v, n, x) + c->ipos[0]; \
 				if (wins || j < bi) b = x, bi = j; \
@@ -445,7 +474,8 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 			s[r] = b, a->idx[r] = bi; \
 		} } \
 	/* Columns: without a register of indices, 256 at a time, the rows' numbers as wide as the values. */ \
-	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; int64_t w = c->n[TL_LANE_OUTER], *idx = a->idx; \
+	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
+		int64_t w = c->n[TL_LANE_OUTER], *idx = a->idx; \
 		if (q->b >= 0) { \
 			for (int64_t j = 0, at = 0; j < c->ilanes; j++) for (int64_t i = 0; i < w; i++, at++) { \
 				int64_t xi = name##_index(c, q, at, j); \
@@ -473,28 +503,35 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 			for (int64_t i = 0; i < n; i++) if (at[i] >= 0) s[i] = best[i], idx[i] = c->ipos[0] + at[i]; \
 		} }
 #define TL_ARGEXTS(s, T, W) TL_ARGEXT(argmax_##s, T, W, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, W, <, min_##s##_r)
-TL_ARGEXTS(f32, float, int32_t) TL_ARGEXTS(f64, double, int64_t) TL_ARGEXTS(i32, int32_t, int32_t) TL_ARGEXTS(i64, int64_t, int64_t)
+TL_ARGEXTS(f32, float, int32_t) TL_ARGEXTS(f64, double, int64_t) TL_ARGEXTS(i32, int32_t, int32_t) TL_ARGEXTS(i64,
+	int64_t, int64_t)
 TL_ARGEXTS(u32, uint32_t, int32_t)
 
 // Logarithms of sums of exponentials, in double.
 #define TL_LOGSUMS(s, T) \
-	TL_ARG logsum_##s##_0 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+	TL_ARG logsum_##s##_0 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
+		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, v += n) for (int64_t j = 0; j < n; j++) d[r] = tl_logadd_f64(d[r], v[j]); } \
-	TL_ARG logsum_##s##_1 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
+	TL_ARG logsum_##s##_1 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
+		int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
 		for (int64_t j = 0; j < c->ilanes; j++, v += step) for (int64_t i = 0; i < w; i++) d[i] = tl_logadd_f64(d[i], v[i]); }
 TL_LOGSUMS(f32, float) TL_LOGSUMS(f64, double)
 
 // Final and running values, from the state's type to the register's.
 #define TL_FIN(name, A, T) \
-	TL_ARG name TL_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TL_LANE_OUTER]; T *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
-TL_FIN(fin_d_f32, double, float) TL_FIN(fin_w8, uint64_t, uint64_t) TL_FIN(fin_l_i32, uint64_t, uint32_t) TL_FIN(fin_w4, uint32_t, uint32_t)
+	TL_ARG name TL_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TL_LANE_OUTER]; T *d = c->reg[q->d]; \
+		for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
+TL_FIN(fin_d_f32, double, float) TL_FIN(fin_w8, uint64_t, uint64_t) TL_FIN(fin_l_i32, uint64_t, uint32_t) TL_FIN(fin_w4,
+	uint32_t, uint32_t)
 TL_FIN(fin_b8, uint8_t, uint8_t)
 TL_ARG fin_sum_f32 TL_P {
 	if (c->acc[q->aux].count) sum_flush(&c->acc[q->aux], c->n[TL_LANE_OUTER]);
 	fin_d_f32(c, q);
 }
-TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER], *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = s[i]; }
-TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER]; uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
+TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER], *d = c->reg[q->d];
+	for (int64_t i = 0; i < n; i++) d[i] = s[i]; }
+TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER];
+	uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
 
 // The first failure in the order of tiles counts, whichever worker meets it.
 TL_ARG check TL_P {
@@ -506,7 +543,8 @@ TL_ARG check TL_P {
 	for (int64_t i = 0; i < n; i++) {
 		if (ok[i]) continue;
 		const void *p = c->reg[q->b];
-		c->fail_elem = q->type == TL_I64 ? ((const int64_t *)p)[i] : q->type == TL_I32 ? ((const int32_t *)p)[i] : (int64_t)((const uint32_t *)p)[i];
+		c->fail_elem = q->type == TL_I64 ? ((const int64_t *)p)[i] : q->type == TL_I32 ? ((const int32_t *)p)[i] :
+			(int64_t)((const uint32_t *)p)[i];
 		c->failed = 1;
 		c->fail_order = c->order;
 		return;

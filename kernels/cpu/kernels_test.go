@@ -76,7 +76,8 @@ func softmaxKernel(n0, n1 int64, columns, inPlace bool) launchOne {
 
 func TestSoftmax(t *testing.T) {
 	var list []launchOne
-	for _, s := range [][2]int64{{1, 1}, {1, 7}, {6, 1}, {900, 5}, {50, 64}, {40, 768}, {5, 2000}, {3, 10000}, {1, 150000}} {
+	for _, s := range [][2]int64{{1, 1}, {1, 7}, {6, 1}, {900, 5}, {50, 64}, {40, 768}, {5, 2000}, {3, 10000},
+		{1, 150000}} {
 		for _, columns := range []bool{false, true} {
 			list = append(list, softmaxKernel(s[0], s[1], columns, false), softmaxKernel(s[0], s[1], columns, true))
 		}
@@ -84,8 +85,8 @@ func TestSoftmax(t *testing.T) {
 	check(t, list...)
 }
 
-// bundleKernel is of rows of n2 elements, step apart, of n0 x n1: where a row's maximum is, and the exponentials less it, of which those that a row's
-// and a column's numbers choose are normalised.
+// bundleKernel is of rows of n2 elements, step apart, of n0 x n1: where a row's maximum is, and the exponentials less
+// it, of which those that a row's and a column's numbers choose are normalised.
 func bundleKernel(t ir.DType, n0, n1, n2, step int64) launchOne {
 	b := loopir.NewBuilder("bundle", 2, 1)
 	x := b.Load(b.Access(b.Buf(t, loopir.Read), b.Offset(), b.Stride(), b.Stride(), b.Stride()))
@@ -107,23 +108,26 @@ func bundleKernel(t ir.DType, n0, n1, n2, step int64) launchOne {
 	b.Store(out, b.Fma(share, top, b.Sub(row, x)))
 	rows, size := n0*n1, int64(t.Size())
 	return launchOne{k: b.Kernel(), par: sizes(n0, n1, n2, 5, n1*n2*step, n2*step, step, n1, n1),
-		bufs: [][]byte{data(t, 5+rows*n2*step), data(t, rows), data(t, n2), make([]byte, 8*rows), make([]byte, size*rows*n2)}, tol: 1e-5}
+		bufs: [][]byte{data(t, 5+rows*n2*step), data(t, rows), data(t, n2), make([]byte, 8*rows), make([]byte, size*rows*n2)},
+		tol:  1e-5}
 }
 
 // TestBundlesOfRows: the rows of a bundle do not see each other, whole bundles and the last.
 func TestBundlesOfRows(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F64, ir.BF16} {
-		check(t, bundleKernel(dt, 1, 260, 256, 1), bundleKernel(dt, 9, 15, 300, 1), bundleKernel(dt, 70, 3, 257, 2), bundleKernel(dt, 90, 1, 700, 1))
+		check(t, bundleKernel(dt, 1, 260, 256, 1), bundleKernel(dt, 9, 15, 300, 1), bundleKernel(dt, 70, 3, 257, 2),
+			bundleKernel(dt, 90, 1, 700, 1))
 	}
 	check(t, softmaxKernel(131, 400, false, false), softmaxKernel(131, 400, false, true))
 }
 
 func TestNorm(t *testing.T) {
-	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(259, 512), normKernel(2, 5000), normKernel(300, 40))
+	check(t, normKernel(1, 1), normKernel(3, 7), normKernel(70, 768), normKernel(259, 512), normKernel(2, 5000),
+		normKernel(300, 40))
 }
 
-// normGradKernel is the gradient of normKernel's x without its factor; mean and scale have an element a row. columns: the
-// gradient of its factor instead, a sum over rows.
+// normGradKernel is the gradient of normKernel's x without its factor; mean and scale have an element a row. columns:
+// the gradient of its factor instead, a sum over rows.
 func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launchOne {
 	dims := []int{loopir.Unit, loopir.Broadcast}
 	par := sizes(n0, n1)
@@ -138,9 +142,11 @@ func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launchOne {
 		return b.Linear(b.Buf(t, mode), -1)
 	}
 	g, x := b.Load(full(loopir.Read)), b.Load(full(loopir.Read))
-	mean, scale := b.Load(b.Access(b.Buf(t, loopir.Read), -1, dims...)), b.Load(b.Access(b.Buf(t, loopir.Read), -1, dims...))
+	mean, scale := b.Load(b.Access(b.Buf(t, loopir.Read), -1, dims...)),
+		b.Load(b.Access(b.Buf(t, loopir.Read), -1, dims...))
 	size := int64(t.Size())
-	l := launchOne{bufs: [][]byte{data(t, n0*n1), data(t, n0*n1), data(t, n0), data(t, n0)}, tol: 1e-4} // sums of 700 products that cancel
+	// sums of 700 products that cancel
+	l := launchOne{bufs: [][]byte{data(t, n0*n1), data(t, n0*n1), data(t, n0), data(t, n0)}, tol: 1e-4}
 	b.Each()
 	centred := b.Sub(x, mean)
 	if columns {
@@ -174,7 +180,8 @@ func TestThreadsDoNotShow(t *testing.T) {
 	one, three := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 3})
 	list := []launchOne{
 		reduceKernel(loopir.Sum, ir.F32, "rows", 1, 1000000), reduceKernel(loopir.Sum, ir.F64, "rows", 3, 400000),
-		reduceKernel(loopir.Sum, ir.F32, "columns", 64, 20000), reduceKernel(loopir.Sum, ir.F64, "columns", 1500, 700), softmaxKernel(2, 200000, false, false),
+		reduceKernel(loopir.Sum, ir.F32, "columns", 64, 20000), reduceKernel(loopir.Sum, ir.F64, "columns", 1500, 700),
+		softmaxKernel(2, 200000, false, false),
 		softmaxKernel(401, 300, false, false),
 	}
 	for _, op := range scanned {
@@ -208,10 +215,12 @@ func scanKernel(op loopir.ReduceOp, t ir.DType, n0, n1 int64) launchOne {
 	if op == loopir.LogSum { // the interpreter rounds each running value
 		tol = 3e-5
 	}
-	return launchOne{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(t, n0*n1), make([]byte, n0*n1*size), make([]byte, n0*size)}, tol: tol}
+	return launchOne{k: b.Kernel(), par: sizes(n0, n1), bufs: [][]byte{data(t, n0*n1), make([]byte, n0*n1*size),
+		make([]byte, n0*size)}, tol: tol}
 }
 
-var scanned = []loopir.ReduceOp{loopir.Sum, loopir.Prod, loopir.Max, loopir.Min, loopir.ArgMax, loopir.ArgMin, loopir.LogSum}
+var scanned = []loopir.ReduceOp{loopir.Sum, loopir.Prod, loopir.Max, loopir.Min, loopir.ArgMax, loopir.ArgMin,
+	loopir.LogSum}
 
 func TestScans(t *testing.T) {
 	var list []launchOne
@@ -257,7 +266,8 @@ func TestSwapInPlace(t *testing.T) {
 	b.Store(q, b.Sub(x, z))
 	b.Store(m, b.Add(x, y))
 	n := int64(3000)
-	list = append(list, launchOne{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), data(ir.F32, n), data(ir.F32, n)}})
+	list = append(list, launchOne{k: b.Kernel(), par: sizes(n), bufs: [][]byte{data(ir.F32, n), data(ir.F32, n),
+		data(ir.F32, n)}})
 	check(t, list...)
 }
 
@@ -268,7 +278,8 @@ func turnedCopy(dt ir.DType, n0, n1 int64) launchOne {
 	x := b.Load(b.Access(in, b.Offset(), loopir.Unit, b.Stride()))
 	b.Map()
 	b.Store(b.Linear(out, -1), x)
-	return launchOne{k: b.Kernel(), par: append(sizes(n0, n1), 1, uint64(n0)), bufs: [][]byte{data(dt, n0*n1+1), make([]byte, n0*n1*int64(dt.Size()))}}
+	return launchOne{k: b.Kernel(), par: append(sizes(n0, n1), 1, uint64(n0)), bufs: [][]byte{data(dt, n0*n1+1),
+		make([]byte, n0*n1*int64(dt.Size()))}}
 }
 
 func TestTransposedReads(t *testing.T) {
@@ -309,7 +320,8 @@ func TestScatterAdd(t *testing.T) {
 		for i := range rows {
 			loopir.StoreBits(ir.I64, index, i, uint64(rng.IntN(int(into))))
 		}
-		l := launchOne{k: b.Kernel(), par: sizes(rows, cols), bufs: [][]byte{data(dt, rows*cols), index, data(dt, into*cols)}, tol: 1e-4}
+		l := launchOne{k: b.Kernel(), par: sizes(rows, cols), bufs: [][]byte{data(dt, rows*cols), index, data(dt, into*cols)},
+			tol: 1e-4}
 		if dt == ir.F16 {
 			l.tol = 0.2 // 500 / 9 additions, each rounded
 		}
@@ -401,7 +413,9 @@ func TestGemm(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var cases []*kerneltest.GemmCase
 	var want [][]byte
-	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300}, {64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}, {1, 37, 530}, {70, 1, 300}} {
+	for _, s := range [][3]int64{{1, 1, 1}, {3, 5, 7}, {6, 16, 4}, {1, 100, 50}, {100, 1, 50}, {4, 4, 0}, {17, 33, 300},
+		{64, 64, 64}, {200, 40, 20}, {250, 35, 270}, {13, 300, 5}, {5, 400, 30}, {40, 390, 6}, {210, 20, 20}, {1, 37, 530},
+		{70, 1, 300}} {
 		for _, dt := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16, ir.I32, ir.I64} {
 			n := 4
 			if s[0]*s[1]*s[2] > 100000 {
@@ -433,7 +447,8 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-// TestThreadsDoNotShowInProducts: with few threads rows of A are read where they lie, with more they are packed in blocks; the terms are added up alike.
+// TestThreadsDoNotShowInProducts: with few threads rows of A are read where they lie, with more they are packed in
+// blocks; the terms are added up alike.
 func TestThreadsDoNotShowInProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, isa := range instructionSets() {

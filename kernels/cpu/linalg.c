@@ -15,7 +15,8 @@ enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1 };
 // Columns of a block: wider ones do more of the work in products, narrower ones less of it outside.
 enum { BLOCK = 48 };
 
-void la_minus_product(la_place *p, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk,
+void la_minus_product(la_place *p, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+	const double *b, int64_t bk,
 	int64_t bn, double *c, int64_t cm, double *tmp) {
 	if (M == 0 || N == 0 || K == 0) return;
 	int64_t oom = tl_gemm_f64(p->pool, p->isa, p->worker, p->parallel, M, N, K, a, am, ak, b, bk, bn, tmp, N);
@@ -69,8 +70,8 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 	}
 }
 
-// The lower factor of a symmetric matrix of which the lower triangle is read; zeros above. Returns the order of the first leading
-// minor that is not positive, 0 when there is none; the factor then ends there.
+// The lower factor of a symmetric matrix of which the lower triangle is read; zeros above. Returns the order of the
+// first leading minor that is not positive, 0 when there is none; the factor then ends there.
 static int64_t cholesky(la_place *p, double *a, int64_t n, double *tmp) {
 	int64_t bad = 0;
 	for (int64_t j0 = 0; j0 < n && !bad; j0 += BLOCK) {
@@ -87,7 +88,8 @@ static int64_t cholesky(la_place *p, double *a, int64_t n, double *tmp) {
 					bad = i + 1;
 				}
 			}
-		if (!bad) la_minus_product(p, n - j1, n - j1, j1 - j0, a + j1 * n + j0, n, 1, a + j1 * n + j0, 1, n, a + j1 * n + j1, n, tmp);
+		if (!bad) la_minus_product(p, n - j1, n - j1, j1 - j0, a + j1 * n + j0, n, 1, a + j1 * n + j0, 1, n, a + j1 * n + j1,
+			n, tmp);
 	}
 	for (int64_t i = 0; i < n; i++) memset(a + i * n + i + 1, 0, (size_t)(n - i - 1) * sizeof(double));
 	return bad;
@@ -307,7 +309,8 @@ static void one(factor *x, la_place *at, int64_t i, double *a) {
 		report(x, i, (int64_t)UINT32_MAX);
 		memset(a, 0, (size_t)(m * n) * sizeof(double));
 	}
-	if (x->f->op == EIGH || (x->f->op == PINV && x->f->option & HERMITIAN)) mirror(a, n, x->f->op == EIGH && x->f->option & UPPER);
+	if (x->f->op == EIGH || (x->f->op == PINV && x->f->option & HERMITIAN)) mirror(a, n, x->f->op == EIGH &&
+		x->f->option & UPPER);
 	if (x->f->op == PINV) {
 		pinv(x, i, a, room);
 	} else if (x->f->op == EIGH) {
@@ -341,7 +344,8 @@ static void job(void *arg, int worker, int64_t begin, int64_t end) {
 }
 
 int64_t tl_run_factor(const tl_factor *f, tl_pool *pool, int isa, char **buf, const int64_t *par, tl_fault *fault) {
-	factor x = {.f = f, .pool = pool, .isa = isa, .buf = buf, .par = par, .m = par[1], .n = par[2], .k = par[3], .bad = INT64_MAX};
+	factor x = {.f = f, .pool = pool, .isa = isa, .buf = buf, .par = par, .m = par[1], .n = par[2], .k = par[3],
+		.bad = INT64_MAX};
 	int64_t batch = par[0], work = x.m * x.n * (x.m + x.n + x.k) + 1;
 	x.least = x.m < x.n ? x.m : x.n;
 	x.alone = batch < 2 * tl_pool_threads(pool) && work > 1 << 22;

@@ -15,7 +15,8 @@ func factor(mem *arena, f *launch.Factor, s *device.Step) (*C.tl_factor, error) 
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: %v: %d parameters, want %d", f.Op, len(s.Params), want)
 	}
 	c := &array[C.tl_factor](mem, 1)[0]
-	c.op, c._type, c.option, c.nin, c.event = C.int32_t(f.Op), C.int32_t(f.Type), C.int32_t(f.Option), C.int32_t(f.Op.Inputs()), C.uint32_t(s.Event)
+	c.op, c._type, c.option, c.nin, c.event = C.int32_t(f.Op), C.int32_t(f.Type), C.int32_t(f.Option),
+		C.int32_t(f.Op.Inputs()), C.uint32_t(s.Event)
 	if f.Check {
 		c.check = 1
 	}

@@ -13,13 +13,15 @@ typedef struct {
 } la_place;
 
 // c -= a b, a of M x K and b of K x N in any strides, c in rows of cm; room for M*N numbers in tmp.
-void la_minus_product(la_place *, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak, const double *b, int64_t bk,
+void la_minus_product(la_place *, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
+	const double *b, int64_t bk,
 	int64_t bn, double *c, int64_t cm, double *tmp);
 
 // Householder QR in place, as LAPACK's geqrf has it: R above, the reflectors below the diagonal, tau apart.
 void la_qr(double *a, int64_t m, int64_t n, double *tau, double *work);
 // The first q columns of Q, m x q, from what la_qr left in a (rows of lda).
-void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q, double *work);
+void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q,
+	double *work);
 // Eigenvalues ascending in w; row i of vt is the vector of w[i]. a is symmetric, both triangles given, and is
 // lost; work holds 3n.
 void la_eigh(double *a, int64_t n, double *w, double *vt, double *work);

@@ -46,7 +46,8 @@ static double reflector(double *alpha, double *x, int64_t n, int64_t step) {
 }
 
 // Applies a reflector to n columns of the rows that begin at a; v, in steps of vstep, belongs to the second row and on.
-static void reflect(double *a, int64_t lda, int64_t rows, int64_t n, const double *v, int64_t vstep, double tau, double *w) {
+static void reflect(double *a, int64_t lda, int64_t rows, int64_t n, const double *v, int64_t vstep, double tau,
+	double *w) {
 	if (tau == 0) return;
 	memcpy(w, a, (size_t)n * sizeof(double));
 	for (int64_t i = 1; i < rows; i++) axpy(v[(i - 1) * vstep], a + i * lda, w, n);
@@ -62,10 +63,12 @@ void la_qr(double *a, int64_t m, int64_t n, double *tau, double *work) {
 	}
 }
 
-void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q, double *work) {
+void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q,
+	double *work) {
 	memset(to, 0, (size_t)(m * q) * sizeof(double));
 	for (int64_t i = 0; i < q; i++) to[i * q + i] = 1;
-	for (int64_t j = k - 1; j >= 0; j--) reflect(to + j * q + j, q, m - j, q - j, a + (j + 1) * lda + j, lda, tau[j], work);
+	for (int64_t j = k - 1; j >= 0; j--) reflect(to + j * q + j, q, m - j, q - j, a + (j + 1) * lda + j, lda, tau[j],
+		work);
 }
 
 // Householder reduction to tridiagonal form: d, e; row j of vt keeps the reflector of column j from its place j+2 on,
@@ -98,7 +101,8 @@ static void tridiagonal(double *a, int64_t n, double *d, double *e, double *vt, 
 static void tridiagonal_q(const double *vt, int64_t n, double *q, double *w) {
 	memset(q, 0, (size_t)(n * n) * sizeof(double));
 	for (int64_t i = 0; i < n; i++) q[i * n + i] = 1;
-	for (int64_t j = n - 2; j >= 0; j--) reflect(q + (j + 1) * n + j + 1, n, n - j - 1, n - j - 1, vt + j * n + j + 2, 1, vt[j * n + j + 1], w);
+	for (int64_t j = n - 2; j >= 0; j--) reflect(q + (j + 1) * n + j + 1, n, n - j - 1, n - j - 1, vt + j * n + j + 2, 1,
+		vt[j * n + j + 1], w);
 }
 
 // One implicit QL sweep over the block l..m of a tridiagonal matrix, with the rows of vt turned along
@@ -190,7 +194,8 @@ static void jacobi(double *x, double *j, int64_t n) {
 	}
 }
 
-// Row i of v becomes a unit vector orthogonal to the rows before it: the unit vector of an axis that keeps most of its length.
+// Row i of v becomes a unit vector orthogonal to the rows before it: the unit vector of an axis that keeps most of its
+// length.
 static void complete(double *v, int64_t n, int64_t i, double *best) {
 	double most = -1, *x = v + i * n;
 	for (int64_t axis = 0; axis < n && most < 0.5; axis++) {

@@ -141,8 +141,8 @@ func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool
 	}
 }
 
-// TestFactors compares each factorisation with the plain one, below and above the block size and the size from which one
-// matrix at a time is shared between the threads.
+// TestFactors compares each factorisation with the plain one, below and above the block size and the size from which
+// one matrix at a time is shared between the threads.
 func TestFactors(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var cases []*factorCase
@@ -169,7 +169,8 @@ func TestFactors(t *testing.T) {
 				}
 			}
 		}
-		cases = append(cases, newFactor(r, launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 170, 170, 20, 4), newFactor(r, launch.Factor{Op: launch.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
+		cases = append(cases, newFactor(r, launch.Factor{Op: launch.FactorSolve, Type: d}, 1, 170, 170, 20, 4),
+			newFactor(r, launch.Factor{Op: launch.FactorCholesky, Type: d}, 1, 170, 170, 0, 600))
 	}
 	each(t, func(t *testing.T, d *cpu.Device) {
 		for _, c := range cases {

@@ -29,7 +29,8 @@ func everyNth(n int) []byte {
 	for b := uint64(0); b < 1<<32; b += uint64(n) {
 		v = append(v, uint32(b))
 	}
-	for _, x := range []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 88.72284, 88.8, -87.4, -103.9, -104.1, 0.625, 0.93, 1.1754942e-38, 1e-45, math.Pi, 1e6, 3e38} {
+	for _, x := range []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 88.72284, 88.8,
+		-87.4, -103.9, -104.1, 0.625, 0.93, 1.1754942e-38, 1e-45, math.Pi, 1e6, 3e38} {
 		v = append(v, math.Float32bits(float32(x)))
 	}
 	out := make([]byte, 4*len(v))
@@ -49,7 +50,8 @@ func TestMathAccuracy(t *testing.T) {
 		f     func(float64) float64
 		bound float64
 	}{
-		{loopir.OpExp, math.Exp, 1.1}, {loopir.OpLog, math.Log, 1.0}, {loopir.OpTanh, math.Tanh, 1.4}, {loopir.OpErf, math.Erf, 1.2},
+		{loopir.OpExp, math.Exp, 1.1}, {loopir.OpLog, math.Log, 1.0}, {loopir.OpTanh, math.Tanh, 1.4},
+		{loopir.OpErf, math.Erf, 1.2},
 		{loopir.OpSin, math.Sin, 0.57}, {loopir.OpCos, math.Cos, 0.57}, {loopir.OpSqrt, math.Sqrt, 0.5},
 	} {
 		l := unaryMap(n, un(c.op))
@@ -83,7 +85,8 @@ func TestPowAccuracy(t *testing.T) {
 	for i := range n {
 		a, b := float32(math.Exp(8*rng.NormFloat64())), float32(6*rng.NormFloat64())
 		if i < 2000 { // signs, zeros, infinities: a block of these goes to the C library
-			v := []float32{0, -0.5, -2, 1, float32(math.Inf(1)), float32(math.Inf(-1)), 3, -3, float32(math.NaN()), float32(math.Copysign(0, -1))}
+			v := []float32{0, -0.5, -2, 1, float32(math.Inf(1)), float32(math.Inf(-1)), 3, -3, float32(math.NaN()),
+				float32(math.Copysign(0, -1))}
 			a, b = v[rng.IntN(len(v))], v[rng.IntN(len(v))]
 		}
 		loopir.StoreBits(ir.F32, x, i, uint64(math.Float32bits(a)))
@@ -101,7 +104,8 @@ func TestPowAccuracy(t *testing.T) {
 			a, b := loopir.LoadBits(ir.F32, x, i), loopir.LoadBits(ir.F32, y, i)
 			want := math.Pow(ir.DecodeFloat(ir.F32, a), ir.DecodeFloat(ir.F32, b))
 			g := math.Float32frombits(uint32(loopir.LoadBits(ir.F32, got[2], i)))
-			require.LessOrEqual(t, ulps(g, want), 0.51+boolFloat(i < 3000), "%v ^ %v", ir.DecodeFloat(ir.F32, a), ir.DecodeFloat(ir.F32, b))
+			require.LessOrEqual(t, ulps(g, want), 0.51+boolFloat(i < 3000), "%v ^ %v", ir.DecodeFloat(ir.F32, a),
+				ir.DecodeFloat(ir.F32, b))
 		}
 	})
 }

@@ -28,8 +28,10 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	if len(params) != len(l.Params) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: gemm: %d parameters, want %d", len(params), len(l.Params))
 	}
-	if g.CDims || g.KDims > launch.MaxGemmDims || g.NDims > launch.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) || g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type, g.KDims, g.NDims)
+	if g.CDims || g.KDims > launch.MaxGemmDims || g.NDims > launch.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) ||
+		g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type,
+			g.KDims, g.NDims)
 	}
 	if g.Sums != 0 {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand")
@@ -65,7 +67,8 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	return c, d.epilogue(p, c, g, s, &l)
 }
 
-// epilogueSize is the size for which an epilogue is planned: of several full tiles, so that a tile may be of any length.
+// epilogueSize is the size for which an epilogue is planned: of several full tiles, so that a tile may be of any
+// length.
 const epilogueSize = 8 * mapLanes
 
 // epilogue gives a product the block program of its epilogue: that of the map which would run after it.
@@ -78,7 +81,8 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
 	if g.KDims > 0 || len(l.BufOperands) > C.TL_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", g.KDims, len(l.BufOperands))
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", g.KDims,
+			len(l.BufOperands))
 	}
 	bufs := []int{s.Bufs[l.BufC]}
 	for i, b := range l.BufOperands {

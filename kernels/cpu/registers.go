@@ -65,7 +65,8 @@ func (e *emitter) allocate() allocation {
 	return e.place(def, end)
 }
 
-// kept lists the registers that the inner code of stage s of a bundle makes, a row after another, and a later stage uses.
+// kept lists the registers that the inner code of stage s of a bundle makes, a row after another, and a later stage
+// uses.
 func (e *emitter) kept(s int) (list []int) {
 	later := make([]bool, len(e.regs))
 	for i := s + 1; i < len(e.stages); i++ {

@@ -93,7 +93,8 @@ static void bind_set(const tl_kern *k, tl_accst *a, char *mem) {
 	}
 }
 
-static int64_t index_identity(uint8_t t) { return t == TL_I64 ? INT64_MAX : t == TL_I32 ? INT32_MAX : (int64_t)UINT32_MAX; }
+static int64_t index_identity(uint8_t t) { return t == TL_I64 ? INT64_MAX : t == TL_I32 ? INT32_MAX :
+	(int64_t)UINT32_MAX; }
 
 #define FILL(T, v) do { T *p_ = a->st; T v_ = (T)(v); for (int64_t i = 0; i < n; i++) p_[i] = v_; } while (0)
 
@@ -122,7 +123,8 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	}
 }
 
-#define JOIN(T, expr) do { T *p_ = a->st; const T *q_ = b->st; for (int64_t i = 0; i < n; i++) { T x = p_[i], y = q_[i]; p_[i] = (T)(expr); } } while (0)
+#define JOIN(T, expr) do { T *p_ = a->st; const T *q_ = b->st; for (int64_t i = 0; i < n; \
+	i++) { T x = p_[i], y = q_[i]; p_[i] = (T)(expr); } } while (0)
 #define JOIN_ARG(T, better) do { \
 		T *p_ = a->st; const T *q_ = b->st; \
 		for (int64_t i = 0; i < n; i++) { \
@@ -151,7 +153,8 @@ static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
 	case TL_PROD:
 		if (real) JOIN(double, x * y); else JOIN(uint64_t, x * y);
 		return;
-	case TL_LOGSUM: JOIN(double, x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y)))); return;
+	case TL_LOGSUM: JOIN(double, x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))));
+	return;
 	case TL_ANY: JOIN(uint8_t, x | y); return;
 	case TL_ALL: JOIN(uint8_t, x & y); return;
 #define JOIN_WITH(T, better) JOIN(T, (y better x || y != y) ? y : x)
@@ -172,7 +175,8 @@ static void init_stage(tl_ctx *c, const tl_stage *s, tl_accst *set) {
 
 static void join_stage(tl_ctx *c, const tl_stage *s, tl_accst *to, tl_accst *from) {
 	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
-	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
+	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) join_acc(&c->k->acc[i], &to[i], &from[i],
+		c->n[TL_LANE_OUTER]);
 }
 
 // Tells a chunk's set of a Prefix stage what came before the chunk.
@@ -203,7 +207,8 @@ enum { CLAIMS = 16 };
 
 // Bytes of a worker's scratch: registers, then a total and a partial set, then the tables.
 static int64_t worker_bytes(const tl_kern *k) {
-	return k->arena + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)) + 2 * align64(k->nacc * (int64_t)sizeof(tl_accst));
+	return k->arena + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)) +
+		2 * align64(k->nacc * (int64_t)sizeof(tl_accst));
 }
 
 // Lays the tables of a worker out in mem.
@@ -388,7 +393,8 @@ static void stage_bundle(tl_ctx *c, const tl_stage *s) {
 		for (int i = s->acc0; i < s->acc0 + s->nacc; i++) move_acc(&k->acc[i], &c->acc[i], 1);
 	}
 	c->opos[t] -= rows;
-	for (int i = 0; i < s->nstride; i++) c->reg[s->stride[i].reg] = (char *)c->reg[s->stride[i].reg] - rows * s->stride[i].bytes;
+	for (int i = 0; i < s->nstride;
+	i++) c->reg[s->stride[i].reg] = (char *)c->reg[s->stride[i].reg] - rows * s->stride[i].bytes;
 	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) move_acc(&k->acc[i], &c->acc[i], -rows);
 	c->n[TL_LANE_OUTER] = rows;
 }
@@ -500,7 +506,8 @@ int64_t tl_nanoseconds(void) {
 }
 
 // Bytes of a worker's scratch for a member: that of its kernel, then its own table of buffers, where some are tiles.
-static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) + (s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
+static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) +
+	(s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
 
 // Works tile t of the chain, of its member i.
 static void member_tile(const chain_run *r, tl_ctx *c, int i, char *tiles, int64_t t) {
@@ -569,7 +576,8 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
 	if (!times) return r.oom;
 	const double took = (double)(tl_nanoseconds() - times[0]);
 	for (int i = 0; i < r.n; i++) sum += spent[i];
-	for (int i = 1; i < r.n; i++) times[i] = times[i - 1] + (int64_t)(took * (double)spent[i - 1] / (double)(sum ? sum : 1));
+	for (int i = 1; i < r.n; i++) times[i] = times[i - 1] + (int64_t)(took * (double)spent[i - 1] / (double)(sum ? sum :
+		1));
 	return r.oom;
 }
 
@@ -590,7 +598,8 @@ static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, cons
 	}
 }
 
-int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault, int64_t *times) {
+int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
+	int64_t *times) {
 	for (int32_t i = 0; i < p->nstep; i++) {
 		if (times) times[i] = tl_nanoseconds();
 		tl_step *s = &p->step[i];

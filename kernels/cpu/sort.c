@@ -36,7 +36,8 @@ typedef struct {
 } sorter;
 
 static int width_of(int type) {
-	static const int width[TL_TYPES] = {[TL_BOOL] = 1, [TL_I32] = 4, [TL_I64] = 8, [TL_U32] = 4, [TL_F16] = 2, [TL_BF16] = 2, [TL_F32] = 4, [TL_F64] = 8};
+	static const int width[TL_TYPES] = {[TL_BOOL] = 1, [TL_I32] = 4, [TL_I64] = 8, [TL_U32] = 4, [TL_F16] = 2,
+		[TL_BF16] = 2, [TL_F32] = 4, [TL_F64] = 8};
 	return width[type];
 }
 
@@ -59,7 +60,8 @@ static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){ke
 	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
 		const T *e = (const T *)row; \
 		T flip = x->s->descending ? (T)~0 : 0; \
-		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; KEY(T, SIGN, INF) d[j - begin] = make((T)(u ^ flip), j); } \
+		for (int64_t j = begin; j < end; j++) { T v = e[j * x->step]; \
+			KEY(T, SIGN, INF) d[j - begin] = make((T)(u ^ flip), j); } \
 	}
 LOADER(load_bool, uint64_t, narrow_of, uint8_t, PLAIN_KEY, 0, 0)
 LOADER(load_u32, uint64_t, narrow_of, uint32_t, PLAIN_KEY, 0, 0)
@@ -221,7 +223,8 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 	static void name##_load_job(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \
 		(void)worker; \
-		for (int64_t p = begin; p < end; p++) load_##name(x, row_of(x, x->row), part(x, p), part(x, p + 1), (ITEM *)x->from + part(x, p)); \
+		for (int64_t p = begin; p < end; p++) load_##name(x, row_of(x, x->row), part(x, p), part(x, p + 1), \
+			(ITEM *)x->from + part(x, p)); \
 	} \
 	static void name##_count_job(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \
@@ -246,7 +249,8 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 	static void name##_store_job(void *arg, int worker, int64_t begin, int64_t end) { \
 		sorter *x = arg; \
 		(void)worker; \
-		for (int64_t p = begin; p < end; p++) name##_store(x, x->row, x->keep * p / x->parts, x->keep * (p + 1) / x->parts, x->from); \
+		for (int64_t p = begin; p < end; p++) name##_store(x, x->row, x->keep * p / x->parts, x->keep * (p + 1) / x->parts, \
+			x->from); \
 	} \
 	static void name##_together(sorter *x, int64_t r) { \
 		x->row = r; \
@@ -325,7 +329,8 @@ static int narrows(sorter *x) {
 }
 
 int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *par) {
-	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n], .inner = par[s->inner], .keep = par[s->keep],
+	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n],
+		.inner = par[s->inner], .keep = par[s->keep],
 		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
 	x.x = buf[0] + par[s->offset] * width_of(s->type);
 	x.rows = par[s->outer] * x.inner;

@@ -90,8 +90,8 @@ type trace struct {
 	written     bool
 }
 
-// follows reports that m may join a chain that has left these traces: that buffers written by one member are seen by the
-// others in the same tiles only.
+// follows reports that m may join a chain that has left these traces: that buffers written by one member are seen by
+// the others in the same tiles only.
 func (m member) follows(chain []trace) bool {
 	for _, c := range chain {
 		parts := func(t touch) bool { return m.slots[t.buf] == c.slot && t.width != c.width }
@@ -120,7 +120,8 @@ func chainsOf(all []member) []int {
 		n := i + 1
 		if all[i].links != nil {
 			traces = all[i].leave(traces[:0])
-			for ; n < len(all) && n-i < C.TL_CHAIN_MAX && all[n].links != nil && all[n].n == all[i].n && all[n].follows(traces); n++ {
+			for ; n < len(all) && n-i < C.TL_CHAIN_MAX && all[n].links != nil && all[n].n == all[i].n &&
+				all[n].follows(traces); n++ {
 				traces = all[n].leave(traces)
 			}
 		}
@@ -131,7 +132,8 @@ func chainsOf(all []member) []int {
 	return ends
 }
 
-// Chains implements device.Chainer. The forms are kept until the next call or the end of the next Build, which needs most of them.
+// Chains implements device.Chainer. The forms are kept until the next call or the end of the next Build, which needs
+// most of them.
 func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) (_ []int, err error) {
 	draft := &program{dev: d}
 	defer func() {
@@ -206,7 +208,8 @@ func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inn
 	}
 }
 
-// alwaysHolds reports that every member reads and writes what the chain writes from its beginning, whatever the offsets are: all of it.
+// alwaysHolds reports that every member reads and writes what the chain writes from its beginning, whatever the offsets
+// are: all of it.
 func alwaysHolds(chain []member, bytes []int64) bool {
 	for _, m := range chain {
 		for _, t := range m.mustBegin(chain) {
@@ -246,7 +249,8 @@ func (p *program) chain(steps []device.Step, list []C.tl_step, forms []*kernelCo
 			p.link(list[i:n], all[i:n])
 			p.tiles(list[i:n], all[i:n])
 		} else if slices.ContainsFunc(steps[i].Bufs, func(s int) bool { return s >= len(p.slots) }) {
-			panic(fmt.Sprintf("BUG: cpu: step %d, in no chain, has a slot of %v without a buffer: there are %d", i, steps[i].Bufs, len(p.slots)))
+			panic(fmt.Sprintf("BUG: cpu: step %d, in no chain, has a slot of %v without a buffer: there are %d", i,
+				steps[i].Bufs, len(p.slots)))
 		}
 	}
 }
@@ -270,13 +274,15 @@ func (p *program) link(list []C.tl_step, chain []member) {
 	}
 }
 
-// tile is where a worker's scratch has the tile of a value without a buffer, in bytes, -1 while it has none; last is the last member that touches it.
+// tile is where a worker's scratch has the tile of a value without a buffer, in bytes, -1 while it has none; last is
+// the last member that touches it.
 type tile struct {
 	at          int64
 	width, last int
 }
 
-// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there are such.
+// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there
+// are such.
 func (p *program) tiles(list []C.tl_step, chain []member) {
 	values, lanes := map[int]*tile{}, int64(0)
 	for i, m := range chain {

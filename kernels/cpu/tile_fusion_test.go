@@ -55,12 +55,18 @@ func TestChains(t *testing.T) {
 	const n, slots = 50_000, 5
 	f := ir.F32
 	programs := map[string][]device.Step{
-		"through temporaries": {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n, -1, 2, 0, 3), mapStep(loopir.OpSub, f, f, n, -1, 3, 2, 2), mapStep(loopir.OpMax, f, f, n, -1, 2, 3, 4)},
-		"over the operands":   {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpSub, f, f, n, -1, 2, 1, 1), mapStep(loopir.OpMul, f, f, n, -1, 1, 2, 3)},
-		"another size":        {mapStep(loopir.OpAdd, f, ir.F16, n, -1, 0, 1, 2), mapStep(loopir.OpAdd, ir.F16, f, n, -1, 2, 2, 3), mapStep(loopir.OpAdd, f, f, n, -1, 3, 0, 2)},
-		"tiles of two sizes":  {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), wideStep(n, 2, 0, 3), mapStep(loopir.OpSub, f, f, n, -1, 3, 2, 2), wideStep(n, 2, 3, 4)},
-		"elsewhere":           {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n-3000, 0, 2, 2, 3), mapStep(loopir.OpAdd, f, f, n, 1, 2, 2, 4)},
-		"elsewhere, one size": {mapStep(loopir.OpAdd, f, f, n/2, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n/2, 0, 0, 2, 3), mapStep(loopir.OpAdd, f, f, n/2, 1, 3, 2, 4)},
+		"through temporaries": {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n, -1, 2, 0, 3),
+			mapStep(loopir.OpSub, f, f, n, -1, 3, 2, 2), mapStep(loopir.OpMax, f, f, n, -1, 2, 3, 4)},
+		"over the operands": {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpSub, f, f, n, -1, 2, 1, 1),
+			mapStep(loopir.OpMul, f, f, n, -1, 1, 2, 3)},
+		"another size": {mapStep(loopir.OpAdd, f, ir.F16, n, -1, 0, 1, 2), mapStep(loopir.OpAdd, ir.F16, f, n, -1, 2,
+			2, 3), mapStep(loopir.OpAdd, f, f, n, -1, 3, 0, 2)},
+		"tiles of two sizes": {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), wideStep(n, 2, 0, 3), mapStep(loopir.OpSub, f, f,
+			n, -1, 3, 2, 2), wideStep(n, 2, 3, 4)},
+		"elsewhere": {mapStep(loopir.OpAdd, f, f, n, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n-3000, 0, 2, 2, 3),
+			mapStep(loopir.OpAdd, f, f, n, 1, 2, 2, 4)},
+		"elsewhere, one size": {mapStep(loopir.OpAdd, f, f, n/2, -1, 0, 1, 2), mapStep(loopir.OpMul, f, f, n/2, 0, 0, 2, 3),
+			mapStep(loopir.OpAdd, f, f, n/2, 1, 3, 2, 4)},
 	}
 	contents := make([][]byte, slots)
 	for i := range contents {
@@ -99,7 +105,8 @@ func TestChains(t *testing.T) {
 	})
 }
 
-// Values that only the steps of one chain know need no buffer, and all others are what they are with buffers for all, also under the profiler.
+// Values that only the steps of one chain know need no buffer, and all others are what they are with buffers for all,
+// also under the profiler.
 func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 	const n, slots = 50_000, 7
 	f := ir.F32
@@ -112,7 +119,8 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 		ends  []int
 	}{
 		"one after the other": {
-			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, 1, 0, 2, 3), add(n, f, f, 1, 3, 2, 4), add(n, f, f, -1, 4, 4, 6)},
+			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, 1, 0, 2, 3), add(n, f, f, 1, 3, 2, 4),
+				add(n, f, f, -1, 4, 4, 6)},
 			[]int{2, 3, 4}, []int{3, 3, 3, 3},
 		},
 		"never read": {
@@ -120,7 +128,8 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 			[]int{2}, []int{1, 1},
 		},
 		"element sizes": {
-			[]device.Step{add(n, f, ir.F16, -1, 0, 1, 2), add(n, ir.F16, f, -1, 2, 2, 3), add(n, f, f, -1, 3, 0, 4), add(n, f, f, -1, 4, 3, 6)},
+			[]device.Step{add(n, f, ir.F16, -1, 0, 1, 2), add(n, ir.F16, f, -1, 2, 2, 3), add(n, f, f, -1, 3, 0, 4),
+				add(n, f, f, -1, 4, 3, 6)},
 			[]int{2, 3, 4}, []int{3, 3, 3, 3},
 		},
 		"sizes of tiles": {
@@ -132,11 +141,13 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 			[]int{2}, []int{2, 2, 2},
 		},
 		"read after it": {
-			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, -1, 2, 0, 3), add(n, f, f, -1, 3, 3, 4), add(n-3000, f, f, -1, 3, 0, 6)},
+			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, -1, 2, 0, 3), add(n, f, f, -1, 3, 3, 4),
+				add(n-3000, f, f, -1, 3, 0, 6)},
 			[]int{2, 4}, []int{2, 2, 2, 3},
 		},
 		"between two chains": {
-			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, -1, 2, 2, 3), add(n/2, f, f, -1, 3, 3, 4), add(n/2, f, f, -1, 4, 3, 6)},
+			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, -1, 2, 2, 3), add(n/2, f, f, -1, 3, 3, 4),
+				add(n/2, f, f, -1, 4, 3, 6)},
 			[]int{2, 4}, []int{1, 1, 3, 3},
 		},
 		"alone": {
@@ -184,7 +195,8 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 	})
 }
 
-// playWithout runs the steps, where the slots of inner have no buffer, twice, the second time profiled, and gives the last slot.
+// playWithout runs the steps, where the slots of inner have no buffer, twice, the second time profiled, and gives the
+// last slot.
 func playWithout(t *testing.T, d *cpu.Device, steps []device.Step, contents [][]byte, inner []bool) (out []byte) {
 	bind, to := &device.Binding{Offsets: []int64{2777, 0}}, make([]int, len(inner))
 	for s := range inner {

@@ -24,7 +24,8 @@ import (
 // cache of 32 KiB.
 const tileLanes = 1024
 
-// Lanes of a map whose registers are few: the cost of a tile then counts for more. Twice tileLanes, so that chains may mix them.
+// Lanes of a map whose registers are few: the cost of a tile then counts for more. Twice tileLanes, so that chains may
+// mix them.
 const (
 	mapLanes     = 2 * tileLanes
 	mapRegisters = 32 << 10 // bytes
@@ -34,8 +35,8 @@ const (
 // what one stage computes is there in the next.
 const wholeRow = 4096
 
-// Bytes that a bundle's rows have in buffers, so that they stay in an L1 cache with the next ones' on the way and what is kept in registers, and the
-// least number of bundles, which threads share.
+// Bytes that a bundle's rows have in buffers, so that they stay in an L1 cache with the next ones' on the way and what
+// is kept in registers, and the least number of bundles, which threads share.
 const (
 	bundleBytes = 16 << 10
 	bundles     = 32
@@ -105,7 +106,8 @@ func newPlan(k *loopir.Kernel, par []int64, slots []int, most int64) (*tilePlan,
 		}
 	}
 	if k.Outer > maxDimsRun || k.Inner > maxDimsRun || len(p.accs) > maxAccs {
-		return nil, fmt.Errorf("kernel %s: %d outer dims, %d inner dims, %d accumulators are more than this device handles", k.Name, k.Outer, k.Inner, len(p.accs))
+		return nil, fmt.Errorf("kernel %s: %d outer dims, %d inner dims, %d accumulators are more than this device handles",
+			k.Name, k.Outer, k.Inner, len(p.accs))
 	}
 	p.findMaps()
 	p.spaces[outer] = &space{size: collapse(outer, par[:k.Outer], p.maps)}
@@ -153,7 +155,8 @@ func (p *tilePlan) findNumbers() []*affine {
 			if e.Op == loopir.OpMul && x != nil && !varies[e.A] && x.offset < 0 {
 				x, y = y, x
 			}
-			if x == nil || y == nil || x.offset >= 0 && y.offset >= 0 || e.Op == loopir.OpMul && (varies[e.A] && varies[e.B] || x.offset >= 0 || y.offset >= 0) {
+			if x == nil || y == nil || x.offset >= 0 && y.offset >= 0 || e.Op == loopir.OpMul && (varies[e.A] && varies[e.B] ||
+				x.offset >= 0 || y.offset >= 0) {
 				continue
 			}
 			scale, add := int64(1), y
@@ -371,7 +374,8 @@ func (p *tilePlan) chooseTiles() {
 	}
 }
 
-// bundleRows is the number of rows of n elements of a bundle: rows that several stages visit, long enough to be worked one by one.
+// bundleRows is the number of rows of n elements of a bundle: rows that several stages visit, long enough to be worked
+// one by one.
 func (p *tilePlan) bundleRows(n int64) int64 {
 	o := p.spaces[outer]
 	if p.passes < 2 || n < rowLanes || len(o.size) == 0 {

@@ -36,18 +36,21 @@ type Caps struct {
 	Adapter, Driver, Backend string
 	Software                 bool // a software adapter: used only when asked for
 	// Storage[d] is the width in bytes of an element of d on the device; 0: d is not supported.
-	Storage                                                      [ir.NumDTypes]int
-	MaxBinding                                                   int64 // bytes visible to one kernel binding
-	MaxBuffer                                                    int64
-	MaxStorageBuffers                                            int // bindings a kernel
-	MaxWorkgroupBytes                                            int
-	MaxGrid                                                      int64      // workgroups per axis
-	Align                                                        int64      // allocation granularity
-	Async                                                        bool       // Run returns before the work is done
-	GemmDims                                                     []ir.DType // of products with kir.Gemm.KDims
-	Wide                                                         bool       // thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
-	GemmSums                                                     int64      // least rows and columns of products with kir.Gemm.Sums; 0: none
-	InOrder                                                      bool       // stores that combine are made in the order of the elements
+	Storage           [ir.NumDTypes]int
+	MaxBinding        int64 // bytes visible to one kernel binding
+	MaxBuffer         int64
+	MaxStorageBuffers int // bindings a kernel
+	MaxWorkgroupBytes int
+	MaxGrid           int64      // workgroups per axis
+	Align             int64      // allocation granularity
+	Async             bool       // Run returns before the work is done
+	GemmDims          []ir.DType // of products with kir.Gemm.KDims
+	// thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
+	Wide bool
+	// least rows and columns of products with kir.Gemm.Sums; 0: none
+	GemmSums int64
+	// stores that combine are made in the order of the elements
+	InOrder                                                      bool
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int
 	Features                                                     []string
@@ -56,7 +59,7 @@ type Caps struct {
 
 // Step is one unit of a program: a launch with its buffers and arguments.
 type Step struct {
-	Op     launch.LaunchOp
+	Op     launch.Op
 	Bufs   []int   // buffer slot of each of Op.Buffers
 	Params []Param // one for each of Op.Parameters
 	Event  uint32  // number reported in the error word and in profiles
@@ -143,7 +146,7 @@ type Fault struct {
 type StepTime struct {
 	Step int // its number in the list given to Build
 	// Op is what ran, where the step did the work of the one before it too, which has no time then; nil: the step's own.
-	Op              launch.LaunchOp
+	Op              launch.Op
 	Start, Duration time.Duration
 }
 
@@ -155,17 +158,19 @@ type Profiler interface {
 	Profiles() []StepTime
 }
 
-// Chainer is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no buffer.
+// Chainer is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no
+// buffer.
 type TileFuser interface {
-	// Chains gives, by step, the last step of the chain that it is in: itself where it is alone. bytes holds the sizes of slots, inner says
-	// which are values that only these steps know, and is cleared for those that need memory. The others may be given to Build with numbers
-	// from its slots on, where the chains are still these. Without bytes and inner only the chains are found.
+	// Chains gives, by step, the last step of the chain that it is in: itself where it is alone. bytes holds the sizes of
+	// slots, inner says which are values that only these steps know, and is cleared for those that need memory. The others
+	// may be given to Build with numbers from its slots on, where the chains are still these. Without bytes and inner only
+	// the chains are found.
 	FusionGroups(steps []Step, bytes []int64, inner []bool) (ends []int, err error)
 }
 
-// Device is one place where programs run, and copies are made, in the order of the calls. Methods are called by one goroutine at
-// a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc,
-// ErrDeviceLost when the device is gone, ErrKernelExecution otherwise.
+// Device is one place where programs run, and copies are made, in the order of the calls. Methods are called by one
+// goroutine at a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc, ErrDeviceLost when the device is
+// gone, ErrKernelExecution otherwise.
 type Device interface {
 	Caps() *Caps
 	// Alloc gives at least bytes bytes of undefined content.
@@ -177,7 +182,8 @@ type Device interface {
 	Upload(b Buffer, d ir.DType, off int64, data []byte) error
 	// Read copies n = len(dst)/d.Size() elements in canonical form; it waits for all runs.
 	Read(b Buffer, d ir.DType, off int64, dst []byte) error
-	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no buffer (Chainer).
+	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no
+	// buffer (Chainer).
 	Build(steps []Step, slots int) (Program, error)
 	// Run submits p. bind may be reused when it returns.
 	Run(p Program, bind *Binding) (Fence, error)

@@ -35,11 +35,13 @@ const (
 func (*lookup) Label() string { return "lookup_float32" }
 
 func (*lookup) Buffers() []loopir.Buf {
-	return []loopir.Buf{{Type: ir.F32, Access: loopir.Read}, {Type: ir.I32, Access: loopir.Read}, {Type: ir.F32, Access: loopir.Write}}
+	return []loopir.Buf{{Type: ir.F32, Access: loopir.Read}, {Type: ir.I32, Access: loopir.Read},
+		{Type: ir.F32, Access: loopir.Write}}
 }
 
 func (*lookup) Parameters() []loopir.Param {
-	return []loopir.Param{{Kind: loopir.Size, Type: ir.I64}, {Kind: loopir.Size, Type: ir.I64}, {Kind: loopir.Offset, Type: ir.I64}}
+	return []loopir.Param{{Kind: loopir.Size, Type: ir.I64}, {Kind: loopir.Size, Type: ir.I64},
+		{Kind: loopir.Offset, Type: ir.I64}}
 }
 
 func (l *lookup) Key() string { return fmt.Sprintf("lookup%+v", *l) }
@@ -265,7 +267,7 @@ func requireTimes(t *testing.T, d device.Device, p device.Program, bind *device.
 
 // TestALaunchWithoutCodeIsRefused: the reference runs what has code nowhere else, and the error names the launch.
 func TestALaunchWithoutCodeIsRefused(t *testing.T) {
-	type reference struct{ launch.LaunchOp } // hides the generators' methods
+	type reference struct{ launch.Op } // hides the generators' methods
 	for name, d := range devices(t) {
 		steps := lookupSteps(&lookup{}, 8, 4)
 		steps[1].Op = reference{steps[1].Op}

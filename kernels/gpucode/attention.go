@@ -56,10 +56,11 @@ type attention struct {
 	nrows, ncols *gpuir.Node // lengths of the two sides
 	mine, theirs [2]*attentionTile
 	tile, red    int // workgroup arrays of scores, and of the rows' partial results
-	area, half   int // workgroup array of what a stage works on, where operands come in chunks, and where in it this stage's part begins
-	top, sum     []int
-	lse, delta   []*gpuir.Node // by row, in the gradient of q
-	out          [2][][]int    // [side][row][piece]: accumulators, nil where the pass has none
+	// workgroup array of what a stage works on, where operands come in chunks, and where in it this stage's part begins
+	area, half int
+	top, sum   []int
+	lse, delta []*gpuir.Node // by row, in the gradient of q
+	out        [2][][]int    // [side][row][piece]: accumulators, nil where the pass has none
 }
 
 // attentionTile is a tile of an operand in workgroup memory.
@@ -78,8 +79,8 @@ type attentionTile struct {
 // stride is the length of a row of the tile, in vectors: the padding spreads rows over the banks.
 func (s *attentionTile) stride() int { return (s.width + pad) / 4 }
 
-// rowsPlace is where rows lie in workgroup memory: the array, the vector where the first begins, and the vectors from one to
-// the next.
+// rowsPlace is where rows lie in workgroup memory: the array, the vector where the first begins, and the vectors from
+// one to the next.
 type rowsPlace struct{ array, first, stride int }
 
 func (s *attentionTile) whole() rowsPlace { return rowsPlace{s.array, 0, s.stride()} }
@@ -93,7 +94,8 @@ func (m *attention) generate() {
 		heads, rows, cols = l.KeyHeads, l.Keys, l.Queries
 	}
 	m.nrows, m.ncols = m.param(rows), m.param(cols)
-	m.p.Groups = []gpuir.GroupFactor{{Params: []int{l.Batch}, Per: 1}, {Params: []int{heads}, Per: 1}, {Params: []int{rows}, Per: int64(m.t.Rows)}}
+	m.p.Groups = []gpuir.GroupFactor{{Params: []int{l.Batch}, Per: 1}, {Params: []int{heads}, Per: 1},
+		{Params: []int{rows}, Per: int64(m.t.Rows)}}
 	m.lr, m.lc = m.pairs(gpuir.NLocal(), m.t.Lanes)
 	all := m.let(gpuir.NMul(m.param(l.Batch), m.param(heads)))
 	block, head := m.let(gpuir.NDiv(gpuir.NGroup(), all)), m.let(gpuir.NRem(gpuir.NGroup(), all))
@@ -143,7 +145,8 @@ func (m *attention) tiles() {
 	}
 	zero := gpuir.NSplat(gpuir.NFloat(ir.F32, 0))
 	for i := range 2 {
-		if i == 0 && m.a.Pass == launch.AttentionForward || i == 1 && m.a.Pass == launch.AttentionGradQ || m.a.Pass == launch.AttentionGradMask {
+		if i == 0 && m.a.Pass == launch.AttentionForward || i == 1 && m.a.Pass == launch.AttentionGradQ ||
+			m.a.Pass == launch.AttentionGradMask {
 			continue
 		}
 		for range m.t.tm() {
@@ -383,7 +386,8 @@ func (m *attention) depositPart(s *attentionTile, to rowsPlace, units int, list 
 		if s.scaled {
 			x = m.let(gpuir.NMul(x, gpuir.NParam(m.l.Scale, ir.F32)))
 		}
-		at := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(q, gpuir.NInt(units)), gpuir.NInt(to.stride)), gpuir.NRem(q, gpuir.NInt(units)))
+		at := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(q, gpuir.NInt(units)), gpuir.NInt(to.stride)),
+			gpuir.NRem(q, gpuir.NInt(units)))
 		m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: to.array, A: m.let(gpuir.NAdd(at, gpuir.NInt(to.first))), B: x})
 	}
 }
@@ -525,7 +529,8 @@ func (m *attention) restrictAll(score [][]int, c0, mask *gpuir.Node) {
 					return gpuir.N(loopir.OpMin, ir.I32, n, gpuir.NSub(m.param(size), gpuir.NInt(1)))
 				}
 				o := m.l.Mask
-				at := gpuir.NAdd(gpuir.NMul(clamp(query, m.l.Queries), m.param(o.Param+2)), gpuir.NMul(clamp(key, m.l.Keys), m.param(o.Param+3)))
+				at := gpuir.NAdd(gpuir.NMul(clamp(query, m.l.Queries), m.param(o.Param+2)), gpuir.NMul(clamp(key, m.l.Keys),
+					m.param(o.Param+3)))
 				y := m.let(gpuir.NLoad(o.Buf, m.a.Mask.ComputeType(), 1, m.let(gpuir.NAdd(mask, at))))
 				if m.a.Mask == ir.Bool {
 					keep = gpuir.NAnd(keep, y)
@@ -562,7 +567,8 @@ func (m *attention) softmax(score [][]int) {
 		old := m.let(m.p.NVar(m.top[i]))
 		best := m.let(m.foldRow(i, larger))
 		best = m.let(larger(best, old))
-		base := m.let(gpuir.N(loopir.OpSelect, ir.F32, gpuir.N(loopir.OpEq, ir.Bool, best, lowest), gpuir.NFloat(ir.F32, 0), best))
+		base := m.let(gpuir.N(loopir.OpSelect, ir.F32, gpuir.N(loopir.OpEq, ir.Bool, best, lowest), gpuir.NFloat(ir.F32, 0),
+			best))
 		factor := exp(gpuir.NSub(old, base))
 		m.assign(m.top[i], best)
 		sum := m.let(gpuir.NMul(m.p.NVar(m.sum[i]), factor))
@@ -662,7 +668,8 @@ func (m *attention) gatherRows(side int, from rowsPlace, c, n int) {
 			a = append(a, m.let(m.p.NShared(m.tile, gpuir.NAdd(f, k))))
 		}
 		for c := range 4 {
-			row := m.let(gpuir.NAdd(gpuir.NMul(gpuir.NAdd(gpuir.NMul(k, gpuir.NInt(4)), gpuir.NInt(c)), gpuir.NInt(from.stride)), m.lc))
+			row := m.let(gpuir.NAdd(gpuir.NMul(gpuir.NAdd(gpuir.NMul(k, gpuir.NInt(4)), gpuir.NInt(c)), gpuir.NInt(from.stride)),
+				m.lc))
 			for piece := range m.out[side][0] {
 				b := m.let(m.p.NShared(from.array, gpuir.NAdd(row, gpuir.NInt(from.first+piece*m.t.Lanes))))
 				for i := range a {

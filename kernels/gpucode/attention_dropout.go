@@ -83,7 +83,8 @@ func (m *attention) wideProduct(x, y, z *gpuir.Node) (lo, hi *gpuir.Node) {
 	hi = add(op(loopir.OpMul, high(x), high(y)), add(add(high(lh), high(hl)), high(mid)))
 	product := op(loopir.OpMul, x, y)
 	lo = add(product, z)
-	carry := m.let(gpuir.N(loopir.OpSelect, ir.U32, gpuir.NLt(lo, product), gpuir.NConst(ir.U32, 1), gpuir.NConst(ir.U32, 0)))
+	carry := m.let(gpuir.N(loopir.OpSelect, ir.U32, gpuir.NLt(lo, product), gpuir.NConst(ir.U32, 1),
+		gpuir.NConst(ir.U32, 0)))
 	return lo, add(hi, carry)
 }
 

@@ -42,13 +42,14 @@ type attentionCandidate struct {
 	few bool
 }
 
-// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, in TFLOP/s (forward; dq; dk
-// with dv): at (batch 1, 16 heads, length 4096, width 128) 64x64 in chunks 30.1, 33.7, 32.4, where the largest tiles that lie in
-// workgroup memory whole, 4x2 or 4x1 scores a thread, reach 25.4, 22.1, 22.5; at (4, 12, 1024, 64) 26.2, 30.2, 30.9 against 24.9 (64x48),
-// 25.9, 25.5 (32x32), the forward pass with loops of four steps 32.8 and 26.0; at (1, 8, 2048, 256), in one area, 28.8, 15.5, 16.8, where
-// two areas leave room for chunks of 8 rows only and reach 16.6, 16.6, 15.0; at (1, 12, 512, 64), where these fill the device better, 10.3, 11.7, 12.0 against 15.4 (32x64), 18.7, 18.8. With one
-// area for chunks, and two barriers a stage, 28.5, 32.4, 31.8; loops of one step 22 to 25 everywhere; 8x4 scores a thread, in half the
-// threads, 21.5, 14.8, 12.1.
+// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, in
+// TFLOP/s (forward; dq; dk with dv): at (batch 1, 16 heads, length 4096, width 128) 64x64 in chunks 30.1, 33.7, 32.4,
+// where the largest tiles that lie in workgroup memory whole, 4x2 or 4x1 scores a thread, reach 25.4, 22.1, 22.5; at
+// (4, 12, 1024, 64) 26.2, 30.2, 30.9 against 24.9 (64x48), 25.9, 25.5 (32x32), the forward pass with loops of four
+// steps 32.8 and 26.0; at (1, 8, 2048, 256), in one area, 28.8, 15.5, 16.8, where two areas leave room for chunks of 8
+// rows only and reach 16.6, 16.6, 15.0; at (1, 12, 512, 64), where these fill the device better, 10.3, 11.7, 12.0
+// against 15.4 (32x64), 18.7, 18.8. With one area for chunks, and two barriers a stage, 28.5, 32.4, 31.8; loops of one
+// step 22 to 25 everywhere; 8x4 scores a thread, in half the threads, 21.5, 14.8, 12.1.
 var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionForward: {
 		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
@@ -64,11 +65,15 @@ var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionGradMask: wholeGradientTiles,
 }
 
-// chunkedAttention and, where heads are so wide that two areas for its chunks do not fit, wideAttention hold 4x4 scores a thread.
+// chunkedAttention and, where heads are so wide that two areas for its chunks do not fit, wideAttention hold 4x4 scores
+// a thread.
 var (
-	chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2}
-	chunkedForward   = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 4}
-	wideAttention    = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4, UnrollRows: 2}
+	chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16,
+		Double: true, Unroll: 2}
+	chunkedForward = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16,
+		Double: true, Unroll: 4}
+	wideAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Unroll: 4,
+		UnrollRows: 2}
 )
 
 var gradientTiles = append([]attentionCandidate{
@@ -184,7 +189,8 @@ func (o *AttentionOptions) check(a *launch.Attention) error {
 	switch {
 	case !a.Type.IsFloat() || a.Type == ir.F64:
 		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
-	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 || o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
+	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 ||
+		o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
 		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
 	case o.Chunk > 0:
 		return o.checkChunks(a)
@@ -201,9 +207,11 @@ func (o *AttentionOptions) checkChunks(a *launch.Attention) error {
 	switch {
 	case a.Pass == launch.AttentionGradMask:
 		return fmt.Errorf("tile: attention: the mask's gradient takes no chunks")
-	case o.Chunk%4 != 0 || o.ChunkRows <= 0 || o.ChunkRows%4 != 0 || o.Cols%o.ChunkRows != 0 || o.Width%o.Chunk != 0 || o.WidthV%o.Chunk != 0:
+	case o.Chunk%4 != 0 || o.ChunkRows <= 0 || o.ChunkRows%4 != 0 || o.Cols%o.ChunkRows != 0 || o.Width%o.Chunk != 0 ||
+		o.WidthV%o.Chunk != 0:
 		return fmt.Errorf("tile: attention: tile %+v does not divide into chunks", *o)
-	case !divides(o.Rows*o.Chunk) || !divides(o.Cols*o.Chunk) || !divides(o.ChunkRows*o.Width) || !divides(o.ChunkRows*o.WidthV):
+	case !divides(o.Rows*o.Chunk) || !divides(o.Cols*o.Chunk) || !divides(o.ChunkRows*o.Width) ||
+		!divides(o.ChunkRows*o.WidthV):
 		return fmt.Errorf("tile: attention: %d threads do not divide the chunks of tile %+v", o.threads(), *o)
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-var attentionPasses = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV, launch.AttentionGradMask}
+var attentionPasses = []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV,
+	launch.AttentionGradMask}
 
 func checkAttention(t *testing.T, c *kerneltest.AttentionCase, o AttentionOptions) {
 	t.Helper()
@@ -38,7 +39,8 @@ func TestEveryTileAttends(t *testing.T) {
 		for i, tile := range tiles {
 			t.Run(fmt.Sprintf("%d_%dx%d", pass, tile.Rows, tile.Cols), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(uint64(i), uint64(pass)))
-				n := kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) + 5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
+				n := kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: 2, Queries: int64(tile.Rows) + 3, Keys: int64(tile.Cols) +
+					5, Width: 32, WidthV: 12, Aligned: i%2 == 0}
 				c := kerneltest.RandomAttention(r, ir.F32, pass, n)
 				o := tile
 				o.Vec, o.MaxWorkgroupBytes = ChooseAttention(c.Attention, c.Params, caps).Vec, caps.MaxWorkgroupBytes
@@ -58,7 +60,8 @@ func TestRandomAttentionAsChosen(t *testing.T) {
 	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		group := int64(1 + r.IntN(2))
-		n := kerneltest.AttentionSize{Batch: int64(1 + r.IntN(2)), Heads: 2, Group: group, Queries: int64(1 + r.IntN(20)), Keys: int64(1 + r.IntN(20)),
+		n := kerneltest.AttentionSize{Batch: int64(1 + r.IntN(2)), Heads: 2, Group: group, Queries: int64(1 + r.IntN(20)),
+			Keys:  int64(1 + r.IntN(20)),
 			Width: int64(1 + r.IntN(34)), WidthV: int64(1 + r.IntN(34)), Aligned: r.IntN(2) == 0}
 		if n.Aligned {
 			n.Width, n.WidthV = 16*int64(1+r.IntN(2)), 4*int64(1+r.IntN(8))
@@ -72,7 +75,8 @@ func TestRandomAttentionAsChosen(t *testing.T) {
 		for _, s := range []struct {
 			n  *int
 			on bool
-		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal}, {&drops, c.Attention.Dropout}, {&sums, c.Attention.Sum != [4]bool{}}} {
+		}{{&vecs, o.Vec}, {&exact, o.Exact}, {&masks, c.Attention.Mask != ir.InvalidDType}, {&causal, c.Attention.Causal},
+			{&drops, c.Attention.Dropout}, {&sums, c.Attention.Sum != [4]bool{}}} {
 			if s.on {
 				*s.n++
 			}
@@ -94,8 +98,10 @@ func TestAttentionInChunks(t *testing.T) {
 		for _, pass := range attentionPasses[:3] {
 			for seed := range uint64(4) {
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2, Group: int64(1 + seed%2), Queries: 37, Keys: 35, Width: 28, WidthV: 24, Aligned: seed%2 == 0})
-				o.Width, o.WidthV, o.Vec = 32, 32, attentionVectors(c.Attention, c.Params, &[]launch.AttentionLayout{c.Attention.Layout()}[0])
+				c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 2,
+					Group: int64(1 + seed%2), Queries: 37, Keys: 35, Width: 28, WidthV: 24, Aligned: seed%2 == 0})
+				o.Width, o.WidthV, o.Vec = 32, 32, attentionVectors(c.Attention, c.Params,
+					&[]launch.AttentionLayout{c.Attention.Layout()}[0])
 				o.MaxWorkgroupBytes = 48 << 10
 				checkAttention(t, c, o)
 			}
@@ -107,7 +113,8 @@ func TestAttentionInChunks(t *testing.T) {
 func TestMaskGradientSums(t *testing.T) {
 	for shared := range 16 {
 		r := rand.New(rand.NewPCG(uint64(shared), 6))
-		c := kerneltest.RandomAttention(r, ir.F32, launch.AttentionGradMask, kerneltest.AttentionSize{Batch: 2, Heads: 2, Group: 1, Queries: 19, Keys: 10, Width: 3, WidthV: 4})
+		c := kerneltest.RandomAttention(r, ir.F32, launch.AttentionGradMask, kerneltest.AttentionSize{Batch: 2, Heads: 2,
+			Group: 1, Queries: 19, Keys: 10, Width: 3, WidthV: 4})
 		size := []int64{2, 2, 19, 10}
 		for d := range size {
 			if c.Attention.Sum[d] = shared>>d&1 == 1; c.Attention.Sum[d] {
@@ -124,7 +131,8 @@ func TestMaskGradientSums(t *testing.T) {
 func TestWideProduct(t *testing.T) {
 	a := &launch.Attention{Type: ir.F32, Dropout: true}
 	l := a.Layout()
-	p := &gpuir.Program{Name: "product", Params: l.Params, Workgroup: 1, Bufs: []gpuir.ProcBuf{{Type: ir.U32, Access: loopir.Write, Vec: 1}},
+	p := &gpuir.Program{Name: "product", Params: l.Params, Workgroup: 1,
+		Bufs:   []gpuir.ProcBuf{{Type: ir.U32, Access: loopir.Write, Vec: 1}},
 		Groups: []gpuir.GroupFactor{{Params: []int{l.Batch}, Per: 1}}}
 	m := &attention{gen: gen{p: p, out: &p.Body}, a: a, l: l}
 	m.resetValues()
@@ -154,8 +162,10 @@ func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	for _, pass := range attentionPasses {
 		for _, width := range [][2]int64{{8, 8}, {64, 64}, {128, 128}, {256, 256}, {256, 64}, {20, 256}} {
-			c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2, Keys: 2, Width: width[0], WidthV: width[1], Aligned: true})
-			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10}, {MaxWorkgroupBytes: 48 << 10, Units: 1}, {Software: true}} {
+			c := kerneltest.RandomAttention(r, ir.F32, pass, kerneltest.AttentionSize{Batch: 1, Heads: 1, Group: 1, Queries: 2,
+				Keys: 2, Width: width[0], WidthV: width[1], Aligned: true})
+			for _, caps := range []Caps{{}, {MaxWorkgroupBytes: 32 << 10}, {MaxWorkgroupBytes: 48 << 10},
+				{MaxWorkgroupBytes: 48 << 10, Units: 1}, {Software: true}} {
 				o := ChooseAttention(c.Attention, c.Params, caps)
 				p, err := FromAttention(c.Attention, o)
 				require.NoError(t, err)
@@ -186,7 +196,8 @@ func TestChooseAttentionFollowsTheMeasurements(t *testing.T) {
 		{launch.AttentionGradKV, 1, 16, 4096, 96, 32, 16, 8},
 	} {
 		a := &launch.Attention{Type: ir.F32, Pass: tc.pass, Causal: true}
-		params := []uint64{uint64(tc.batch), uint64(tc.heads), uint64(tc.heads), uint64(tc.n), uint64(tc.n), uint64(tc.width), uint64(tc.width), 0}
+		params := []uint64{uint64(tc.batch), uint64(tc.heads), uint64(tc.heads), uint64(tc.n), uint64(tc.n), uint64(tc.width),
+			uint64(tc.width), 0}
 		for range 4 {
 			params = append(params, 0, 0, uint64(tc.width), 1, 0)
 		}

@@ -81,7 +81,8 @@ func TestRowsThatBeginInALineArePeeled(t *testing.T) {
 		{true, true, 50257, false},
 		{false, false, 50257, false},
 	} {
-		o := Choose(scaled(tc.store), []uint64{2048, tc.inner}, Caps{MaxThreads: 1024, MaxWorkgroupBytes: 48 << 10, Units: 264, Software: tc.software})
+		o := Choose(scaled(tc.store), []uint64{2048, tc.inner}, Caps{MaxThreads: 1024, MaxWorkgroupBytes: 48 << 10,
+			Units: 264, Software: tc.software})
 		require.Equal(t, tc.peel, o.Prologue, "%+v", tc)
 	}
 }

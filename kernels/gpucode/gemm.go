@@ -107,7 +107,8 @@ type tileLoad struct {
 
 func (m *gemm) generate() {
 	o, l := m.t, m.l
-	m.p.Groups = []gpuir.GroupFactor{{Params: l.Batch, Per: 1}, {Params: []int{l.M}, Per: int64(o.BM)}, {Params: []int{l.N}, Per: int64(o.BN)}}
+	m.p.Groups = []gpuir.GroupFactor{{Params: l.Batch, Per: 1}, {Params: []int{l.M}, Per: int64(o.BM)},
+		{Params: []int{l.N}, Per: int64(o.BN)}}
 	batch := m.place()
 	m.lanes()
 	m.a = m.operand(l.BufA, m.g.AUnit == 'k', o.VecA, o.BM, l.M, l.AM, l.AK, m.batchBase(l.ABatch, l.AOffset, batch), m.m0)
@@ -269,20 +270,22 @@ func (m *gemm) node(p place) *gpuir.Node {
 }
 
 // shares gives this thread's part in count loads of a tile of rows of `per` units: the row of each, and the unit of the
-// row. Together: its rows follow one another, where it has several. Of plain products the numbers are left to the compiler: said
-// as here 128x256 gains 5 % and 64x256 loses 2 %.
+// row. Together: its rows follow one another, where it has several. Of plain products the numbers are left to the
+// compiler: said as here 128x256 gains 5 % and 64x256 loses 2 %.
 func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
 	threads := m.t.threads()
 	if m.g.KDims > 0 && per%threads == 0 {
 		for i := range count {
-			rows, units = append(rows, place{nil, i / (per / threads)}), append(units, place{gpuir.NLocal(), i % (per / threads) * threads})
+			rows, units = append(rows, place{nil, i / (per / threads)}),
+				append(units, place{gpuir.NLocal(), i % (per / threads) * threads})
 		}
 		return rows, units
 	}
 	if m.g.KDims == 0 || threads%per != 0 {
 		for i := range count {
 			q := m.let(gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*threads)))
-			rows, units = append(rows, place{m.let(gpuir.NDiv(q, gpuir.NInt(per))), 0}), append(units, place{m.let(gpuir.NRem(q, gpuir.NInt(per))), 0})
+			rows, units = append(rows, place{m.let(gpuir.NDiv(q, gpuir.NInt(per))), 0}),
+				append(units, place{m.let(gpuir.NRem(q, gpuir.NInt(per))), 0})
 		}
 		return rows, units
 	}
@@ -313,8 +316,8 @@ func (m *gemm) blockStart(op *operand, k0, limit *gpuir.Node) *gpuir.Node {
 	return m.let(m.alongK(op, k0))
 }
 
-// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. Reads are those of the table so far.
-// What k0 adds to addresses is `along`, where there is no limit.
+// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. Reads are those of the table
+// so far. What k0 adds to addresses is `along`, where there is no limit.
 func (m *gemm) fetch(op *operand, i int, k0, limit, along *gpuir.Node, reads tableReads) *gpuir.Node {
 	ld := op.loads[i]
 	if limit == nil && m.g.KDims == 0 {
@@ -600,7 +603,8 @@ func (m *gemm) places(col *gpuir.Node) []*gpuir.Node {
 	return list
 }
 
-// mapped is v, the sums at an address of C, as the epilogue leaves them: its map, of the value that a store of v would leave.
+// mapped is v, the sums at an address of C, as the epilogue leaves them: its map, of the value that a store of v would
+// leave.
 func (m *gemm) mapped(at, v *gpuir.Node, width int) *gpuir.Node {
 	k := m.g.Epilogue
 	if k == nil {

@@ -33,7 +33,8 @@ func (o *GemmOptions) Tile() GemmTile {
 	if o.Dot {
 		return GemmTile{Dot: true}
 	}
-	return GemmTile{BM: o.BM, BN: o.BN, BK: o.BK, WM: o.WM, WN: o.WN, TM: o.TM, TN: o.TN, Serpentine: o.Serpentine, Double: o.Double, Rolled: o.Rolled, Parts: max(o.Parts, 1)}
+	return GemmTile{BM: o.BM, BN: o.BN, BK: o.BK, WM: o.WM, WN: o.WN, TM: o.TM, TN: o.TN, Serpentine: o.Serpentine,
+		Double: o.Double, Rolled: o.Rolled, Parts: max(o.Parts, 1)}
 }
 
 // String shows block, lanes and parts.
@@ -58,9 +59,11 @@ func (t GemmTile) Options(g *launch.Gemm, params []uint64, caps Caps) (GemmOptio
 		l := g.Layout()
 		return chooseDot(g, params, &l, caps), true
 	}
-	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Serpentine: t.Serpentine, Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
+	o := GemmOptions{BM: t.BM, BN: t.BN, BK: t.BK, WM: t.WM, WN: t.WN, TM: t.TM, TN: t.TN, Serpentine: t.Serpentine,
+		Double: t.Double, Rolled: t.Rolled, Parts: t.Parts,
 		MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
-	if max(t.BM, t.BN, t.BK, t.WM, t.WN, t.TM, t.TN, t.Parts) > maxSide || t.Parts < 1 || o.check(g) != nil || !o.fits(g, caps) {
+	if max(t.BM, t.BN, t.BK, t.WM, t.WN, t.TM, t.TN, t.Parts) > maxSide || t.Parts < 1 || o.check(g) != nil ||
+		!o.fits(g, caps) {
 		return GemmOptions{}, false
 	}
 	for size := sizeOf(g, params); !size.divides(&o, o.Parts); {
@@ -97,8 +100,8 @@ func withoutOffsets(l *launch.GemmLayout, params []uint64) []uint64 {
 }
 
 // GemmClass names the products that a tile is chosen for at once: type, layouts of the operands, sizes M x N x K as
-// [roundUp] has them, batch, and what else the text of a tile depends on but the epilogue: with one or without, sums are added in one order. "float32 nt 512x3072x768" multiplies by a
-// transposed second operand.
+// [roundUp] has them, batch, and what else the text of a tile depends on but the epilogue: with one or without, sums
+// are added in one order. "float32 nt 512x3072x768" multiplies by a transposed second operand.
 func GemmClass(g *launch.Gemm, params []uint64) string {
 	l := g.Layout()
 	size := sizeOf(g, params)
@@ -152,16 +155,19 @@ func GemmTiles(caps Caps) (list []GemmTile) {
 }
 
 const (
-	// mostTrials is the number of tiles that are timed for a class, wholeTrials those of them that are there since they do not divide K, as
-	// suits a device with fewer processors than the estimates assume; mostParts is how many numbers of parts a tile comes with otherwise.
+	// mostTrials is the number of tiles that are timed for a class, wholeTrials those of them that are there since they do
+	// not divide K, as suits a device with fewer processors than the estimates assume; mostParts is how many numbers of
+	// parts a tile comes with otherwise.
 	mostTrials, wholeTrials, mostParts = 8, 3, 2
-	// leastWork is the number of multiply-adds from which a product is worth timing: below it is a few microseconds in any tile.
+	// leastWork is the number of multiply-adds from which a product is worth timing: below it is a few microseconds in any
+	// tile.
 	leastWork = 1 << 16
 	// dotTrials is the largest M or N for which row reductions are tried.
 	dotTrials = 16
 )
 
-// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. One says that there is nothing to choose.
+// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. One says that there is
+// nothing to choose.
 func GemmTrials(g *launch.Gemm, params []uint64, caps Caps) []GemmTile {
 	caps = caps.withDefaults()
 	size := sizeOf(g, params)
@@ -236,7 +242,8 @@ func GemmReach(g *launch.Gemm, params []uint64) []uint64 {
 		return []int{count}, []int{stride}
 	}
 	kCounts, kSteps := axis(l.KSize, l.AKDim, l.K, l.AK)
-	out := []uint64{reach(l.AOffset, slices.Concat(l.Batch, []int{l.M}, kCounts), slices.Concat(l.ABatch, []int{l.AM}, kSteps))}
+	out := []uint64{reach(l.AOffset, slices.Concat(l.Batch, []int{l.M}, kCounts), slices.Concat(l.ABatch, []int{l.AM},
+		kSteps))}
 	kCounts, kSteps = axis(l.KSize, l.BKDim, l.K, l.BK)
 	nCounts, nSteps := axis(l.NSize, l.BNDim, l.N, l.BN)
 	out = append(out, reach(l.BOffset, slices.Concat(l.Batch, kCounts, nCounts), slices.Concat(l.BBatch, kSteps, nSteps)))

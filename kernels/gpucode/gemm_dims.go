@@ -18,8 +18,8 @@ type reach struct {
 	stage *gpuir.Node // whose entries fetch reads
 }
 
-// tableReads has what was read of the table for the loads of a block, by buffer and entry; entries of rows that follow one
-// another are read by fours.
+// tableReads has what was read of the table for the loads of a block, by buffer and entry; entries of rows that follow
+// one another are read by fours.
 type tableReads map[tableEntry]*gpuir.Node
 
 type tableEntry struct {
@@ -51,15 +51,18 @@ func (m *gemm) addTable() {
 func (m *gemm) locate(k0, stage *gpuir.Node) {
 	l, bk := m.l, gpuir.NInt(m.t.BK)
 	body := m.nested(func() {
-		k := m.let(gpuir.N(loopir.OpMin, ir.I32, gpuir.NAdd(k0, gpuir.NRem(gpuir.NLocal(), bk)), gpuir.NSub(m.param(l.K), gpuir.NInt(1))))
+		k := m.let(gpuir.N(loopir.OpMin, ir.I32, gpuir.NAdd(k0, gpuir.NRem(gpuir.NLocal(), bk)),
+			gpuir.NSub(m.param(l.K), gpuir.NInt(1))))
 		ofA := gpuir.NLt(gpuir.NLocal(), bk)
 		strides := make([]*gpuir.Node, m.g.KDims)
 		for d := range strides {
 			strides[d] = gpuir.N(loopir.OpSelect, ir.I32, ofA, m.param(l.AKDim[d]), m.param(l.BKDim[d]))
 		}
 		at := m.let(m.along(k, l.KSize, strides))
-		at = m.let(gpuir.N(loopir.OpSelect, ir.I32, ofA, gpuir.NDiv(at, gpuir.NInt(m.a.unit())), gpuir.NDiv(at, gpuir.NInt(m.b.unit()))))
-		m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.reach.array, A: m.let(gpuir.NAdd(gpuir.NMul(stage, gpuir.NInt(2*m.t.BK)), gpuir.NLocal())), B: at})
+		at = m.let(gpuir.N(loopir.OpSelect, ir.I32, ofA, gpuir.NDiv(at, gpuir.NInt(m.a.unit())),
+			gpuir.NDiv(at, gpuir.NInt(m.b.unit()))))
+		m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.reach.array,
+			A: m.let(gpuir.NAdd(gpuir.NMul(stage, gpuir.NInt(2*m.t.BK)), gpuir.NLocal())), B: at})
 	})
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(gpuir.NLocal(), gpuir.NInt(2*m.t.BK)), Body: body})
 }

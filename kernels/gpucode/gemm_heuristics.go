@@ -14,8 +14,8 @@ type GemmOptions struct {
 	BM, BN, BK int
 	WM, WN     int
 	TM, TN     int
-	// Snake: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice in a row. It
-	// changes which registers a compiler takes, not the sums.
+	// Snake: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice in a
+	// row. It changes which registers a compiler takes, not the sums.
 	Serpentine bool
 	// Double: two shared buffers, the next block's loads are in flight during the arithmetic.
 	Double bool
@@ -63,7 +63,8 @@ type candidate struct {
 	// more than a multiple of it is alone for a while, which costs `alone` of a workgroup's time.
 	occupancy   uint64
 	tailPenalty float64
-	// windows are factors where B's elements are windows (KDims), loaded one by one along the columns, and along the depth.
+	// windows are factors where B's elements are windows (KDims), loaded one by one along the columns, and along the
+	// depth.
 	windows [2]float64
 }
 
@@ -72,18 +73,30 @@ type candidate struct {
 // gradients): the estimate picks a tile at most 3 % slower than the best one of each. The factors of windows
 // are of an earlier fit, scaled as the shares changed.
 var candidates = []candidate{
-	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.093, 5.266, 0.977, 0.996, 3, 0.288, [2]float64{0.71, 0.83}},
-	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.093, 5.359, 0.973, 0.999, 3, 0.398, [2]float64{0.75, 0.8}},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.05, 6.183, 0.979, 1, 3, 0, [2]float64{0.68, 0.73}},
-	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.063, 3.776, 0.956, 0.905, 1, 0.191, [2]float64{0.86, 0.76}},
-	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.111, 5.192, 0.96, 0.953, 2, 0.948, [2]float64{0.74, 0.81}},
-	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.063, 5.006, 0.999, 1, 2, 0.311, [2]float64{0.74, 0.85}},
-	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.111, 8.166, 0.984, 0.932, 4, 0.743, [2]float64{0.6, 0.67}},
-	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.94, 6.385, 0.927, 1, 0, 0, [2]float64{0.81, 0.78}},
-	{GemmOptions{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.941, 5.557, 0.978, 0.93, 2, 0.981, [2]float64{0.73, 0.71}},
-	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.891, 7.074, 0.853, 0.945, 2, 1, [2]float64{0.65, 0.76}},
-	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Serpentine: true, Double: true}, 0.768, 5.697, 0.85, 0.939, 3, 0, [2]float64{0.86, 0.88}},
-	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Serpentine: true, Double: true}, 0.784, 6.932, 0.882, 0.866, 2, 0.479, [2]float64{0.73, 0.75}},
+	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.093, 5.266,
+		0.977, 0.996, 3, 0.288, [2]float64{0.71, 0.83}},
+	{GemmOptions{BM: 128, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.093, 5.359,
+		0.973, 0.999, 3, 0.398, [2]float64{0.75, 0.8}},
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.05, 6.183,
+		0.979, 1, 3, 0, [2]float64{0.68, 0.73}},
+	{GemmOptions{BM: 128, BN: 128, BK: 16, WM: 64, WN: 32, TM: 8, TN: 8, Double: true}, 1.063, 3.776, 0.956, 0.905, 1,
+		0.191, [2]float64{0.86, 0.76}},
+	{GemmOptions{BM: 64, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.111, 5.192,
+		0.96, 0.953, 2, 0.948, [2]float64{0.74, 0.81}},
+	{GemmOptions{BM: 128, BN: 128, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.063, 5.006,
+		0.999, 1, 2, 0.311, [2]float64{0.74, 0.85}},
+	{GemmOptions{BM: 128, BN: 256, BK: 8, WM: 64, WN: 64, TM: 8, TN: 16, Serpentine: true, Double: true}, 1.111, 8.166,
+		0.984, 0.932, 4, 0.743, [2]float64{0.6, 0.67}},
+	{GemmOptions{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.94, 6.385, 0.927,
+		1, 0, 0, [2]float64{0.81, 0.78}},
+	{GemmOptions{BM: 64, BN: 64, BK: 16, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.941, 5.557,
+		0.978, 0.93, 2, 0.981, [2]float64{0.73, 0.71}},
+	{GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Serpentine: true, Double: true}, 0.891, 7.074, 0.853,
+		0.945, 2, 1, [2]float64{0.65, 0.76}},
+	{GemmOptions{BM: 32, BN: 64, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Serpentine: true, Double: true}, 0.768, 5.697, 0.85,
+		0.939, 3, 0, [2]float64{0.86, 0.88}},
+	{GemmOptions{BM: 32, BN: 32, BK: 16, WM: 16, WN: 32, TM: 4, TN: 4, Serpentine: true, Double: true}, 0.784, 6.932,
+		0.882, 0.866, 2, 0.479, [2]float64{0.73, 0.75}},
 }
 
 // rolled is the one tile for devices where compiling is dear.
@@ -258,8 +271,10 @@ func vectors(g *launch.Gemm, params []uint64, l *launch.GemmLayout) (a, b, c boo
 		a = a && (g.AUnit == 'k' && four(l.AM, l.K) || g.AUnit == 'm' && four(l.AK, l.M))
 		b = b && (g.BUnit == 'n' && four(l.BK, l.N) || g.BUnit == 'k' && four(l.BN, l.K))
 	} else {
-		a = a && (g.AUnit == 'k' && four(l.AM) && fours(params, l.KSize, l.AKDim) || g.AUnit == 'm' && four(l.M) && four(l.AKDim...))
-		b = b && (g.BUnit == 'n' && four(l.BKDim...) && fours(params, l.NSize, l.BNDim) || g.BUnit == 'k' && four(l.BNDim...) && fours(params, l.KSize, l.BKDim))
+		a = a && (g.AUnit == 'k' && four(l.AM) && fours(params, l.KSize, l.AKDim) || g.AUnit == 'm' && four(l.M) &&
+			four(l.AKDim...))
+		b = b && (g.BUnit == 'n' && four(l.BKDim...) && fours(params, l.NSize, l.BNDim) || g.BUnit == 'k' &&
+			four(l.BNDim...) && fours(params, l.KSize, l.BKDim))
 	}
 	c = four(l.N)
 	if g.CStrided {
@@ -299,7 +314,8 @@ func (o *GemmOptions) check(g *launch.Gemm) error {
 	t := o.threads()
 	switch {
 	case g.Sums != 0 && (g.Batch > 0 || g.KDims > 0 || g.Sums != 'a' && g.Sums != 'b'):
-		return fmt.Errorf("tile: gemm: no sums of operand %q with %d batch dims and %d dims of depth", g.Sums, g.Batch, g.KDims)
+		return fmt.Errorf("tile: gemm: no sums of operand %q with %d batch dims and %d dims of depth", g.Sums, g.Batch,
+			g.KDims)
 	case !tiled(g.Type):
 		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,

@@ -63,7 +63,8 @@ func (m *gemm) joinParts() {
 	span := gpuir.NInt(4 * joinThreads)
 	across := m.let(gpuir.NDiv(gpuir.NAdd(m.param(l.N), gpuir.NInt(4*joinThreads-1)), span))
 	flat := m.let(gpuir.NDiv(gpuir.NGroup(), across)) // row of the batch's matrices, one below the other
-	col := m.let(gpuir.NAdd(gpuir.NMul(gpuir.NRem(gpuir.NGroup(), across), span), gpuir.NMul(gpuir.NLocal(), gpuir.NInt(4))))
+	col := m.let(gpuir.NAdd(gpuir.NMul(gpuir.NRem(gpuir.NGroup(), across), span), gpuir.NMul(gpuir.NLocal(),
+		gpuir.NInt(4))))
 	body := m.nested(func() {
 		width := m.rowVectors()
 		all := gpuir.NInt(1)

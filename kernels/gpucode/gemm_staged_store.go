@@ -16,7 +16,8 @@ func (m *gemm) stagedEpilogue(batch []*gpuir.Node) {
 	o := m.t
 	base, width := m.result(batch)
 	perTile := o.WM / o.TM // rows of a round in the tile of a group of 32
-	tile, lane := gpuir.NDiv(m.rows[0], gpuir.NInt(o.WM)), gpuir.NDiv(gpuir.NRem(m.rows[0], gpuir.NInt(o.WM)), gpuir.NInt(4))
+	tile, lane := gpuir.NDiv(m.rows[0], gpuir.NInt(o.WM)), gpuir.NDiv(gpuir.NRem(m.rows[0], gpuir.NInt(o.WM)),
+		gpuir.NInt(4))
 	mine := m.let(gpuir.NMul(gpuir.NAdd(gpuir.NMul(tile, gpuir.NInt(perTile)), lane), gpuir.NInt(m.b.row)))
 	var bias []*gpuir.Node
 	for _, col := range m.cols {
@@ -28,7 +29,8 @@ func (m *gemm) stagedEpilogue(batch []*gpuir.Node) {
 		}
 		m.nestedInline(func() {
 			for j, col := range m.cols {
-				m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.b.array, A: m.let(gpuir.NDiv(gpuir.NAdd(mine, col), gpuir.NInt(4))), B: m.biased(m.p.NVar(m.acc4[r][j]), bias[j])})
+				m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.b.array, A: m.let(gpuir.NDiv(gpuir.NAdd(mine, col), gpuir.NInt(4))),
+					B: m.biased(m.p.NVar(m.acc4[r][j]), bias[j])})
 			}
 		})
 		m.barrier()
@@ -45,7 +47,8 @@ func (m *gemm) storeStaged(i, offset int, base, width *gpuir.Node) {
 	perTile := gpuir.NInt(o.WM / o.TM)
 	e := m.let(gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*o.threads())))
 	s, c := m.let(gpuir.NDiv(e, gpuir.NInt(o.BN))), m.let(gpuir.NRem(e, gpuir.NInt(o.BN)))
-	row := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(s, perTile), gpuir.NInt(o.WM)), gpuir.NMul(gpuir.NRem(s, perTile), gpuir.NInt(4)))
+	row := gpuir.NAdd(gpuir.NMul(gpuir.NDiv(s, perTile), gpuir.NInt(o.WM)), gpuir.NMul(gpuir.NRem(s, perTile),
+		gpuir.NInt(4)))
 	row = m.let(gpuir.NAdd(gpuir.NAdd(m.m0, row), gpuir.NInt(offset)))
 	col := m.let(gpuir.NAdd(m.n0, c))
 	body := m.nested(func() {
@@ -53,5 +56,6 @@ func (m *gemm) storeStaged(i, offset int, base, width *gpuir.Node) {
 		at := m.let(gpuir.NAdd(gpuir.NAdd(base, gpuir.NMul(row, width)), col))
 		m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: m.l.BufC, A: at, B: m.mapped(at, v, 1)})
 	})
-	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(row, m.param(m.l.M)), gpuir.NLt(col, m.param(m.l.N))), Body: body})
+	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(row, m.param(m.l.M)), gpuir.NLt(col, m.param(m.l.N))),
+		Body: body})
 }

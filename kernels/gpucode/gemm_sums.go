@@ -7,8 +7,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// The sums of an operand over k (kir.Gemm.Sums): each thread adds up what it loads of it, all threads of the workgroup join
-// their sums where the operand's tile was, and the first workgroup of those that share rows of A, or columns of B, stores them.
+// The sums of an operand over k (kir.Gemm.Sums): each thread adds up what it loads of it, all threads of the workgroup
+// join their sums where the operand's tile was, and the first workgroup of those that share rows of A, or columns of B,
+// stores them.
 
 // LeastSums is the least M and N of products that make sums: those of tiles.
 const LeastSums = dotLimit + 1
@@ -24,8 +25,8 @@ func (m *gemm) summed() *operand {
 	return nil
 }
 
-// beginSums makes the accumulators: a vector where loads are of four places along x, else a number. Loads of a thread that are
-// at one place share one.
+// beginSums makes the accumulators: a vector where loads are of four places along x, else a number. Loads of a thread
+// that are at one place share one.
 func (m *gemm) beginSums() {
 	op := m.summed()
 	if op == nil {
@@ -67,8 +68,9 @@ func (m *gemm) addToSum(op *operand, i int, v *gpuir.Node) *gpuir.Node {
 	return v
 }
 
-// addFetched adds the block that waits in registers, at the beginning of its turn in the doubly buffered loop: what is fetched last
-// has none. Loads of one sum are added to each other first, by a tree, which rounds less than one after the other.
+// addFetched adds the block that waits in registers, at the beginning of its turn in the doubly buffered loop: what is
+// fetched last has none. Loads of one sum are added to each other first, by a tree, which rounds less than one after
+// the other.
 func (m *gemm) addFetched() {
 	op := m.summed()
 	if op == nil {
@@ -91,7 +93,8 @@ func (m *gemm) addFetched() {
 	m.addToSum(op, 0, tree(op.loads))
 }
 
-// sumsAt gives the parameter of the number of sums, the first of this workgroup, and the first column of a summed A, or row of B.
+// sumsAt gives the parameter of the number of sums, the first of this workgroup, and the first column of a summed A, or
+// row of B.
 func (m *gemm) sumsAt() (size, first, other *gpuir.Node) {
 	if m.g.Sums == 'a' {
 		return m.param(m.l.M), m.m0, m.n0
@@ -99,8 +102,9 @@ func (m *gemm) sumsAt() (size, first, other *gpuir.Node) {
 	return m.param(m.l.N), m.n0, m.m0
 }
 
-// leaveSums joins the threads' sums and stores them, or leaves those of this part of K. A thread's sums go to the tile's
-// elements of its first load there, so those of one place along x lie in rows of the tile that are stride elements apart.
+// leaveSums joins the threads' sums and stores them, or leaves those of this part of K. A thread's sums go to the
+// tile's elements of its first load there, so those of one place along x lie in rows of the tile that are stride
+// elements apart.
 func (m *gemm) leaveSums() {
 	op := m.summed()
 	if op == nil {
@@ -132,7 +136,8 @@ func (m *gemm) leaveSums() {
 			}
 			if o.Parts > 1 {
 				at, step := m.scratchSums(x)
-				m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: len(m.p.Bufs) - 1, A: m.let(gpuir.NAdd(at, gpuir.NMul(m.part, step))), B: sum})
+				m.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: len(m.p.Bufs) - 1, A: m.let(gpuir.NAdd(at, gpuir.NMul(m.part, step))),
+					B: sum})
 			} else {
 				m.storeSums(x, sum)
 			}
@@ -155,8 +160,8 @@ func (m *gemm) storeSums(x, sums *gpuir.Node) {
 	}
 }
 
-// scratchSums is the vector of the first part's sums from x in scratch memory, where they follow the parts of C, and how many vectors
-// further on each next part's lies.
+// scratchSums is the vector of the first part's sums from x in scratch memory, where they follow the parts of C, and
+// how many vectors further on each next part's lies.
 func (m *gemm) scratchSums(x *gpuir.Node) (at, step *gpuir.Node) {
 	size, _, _ := m.sumsAt()
 	before := gpuir.NMul(gpuir.NMul(gpuir.NInt(m.t.Parts), m.param(m.l.M)), m.rowVectors())
@@ -176,8 +181,8 @@ func sumBytes(g *launch.Gemm, params []uint64, parts int) uint64 {
 	return 0
 }
 
-// joinSums adds up the parts' sums, in order: of every fourth row by the thread at its first column for it and the three below, of
-// columns by the threads at the first row.
+// joinSums adds up the parts' sums, in order: of every fourth row by the thread at its first column for it and the
+// three below, of columns by the threads at the first row.
 func (m *gemm) joinSums(row, col *gpuir.Node) {
 	equal := func(n *gpuir.Node, v int) *gpuir.Node { return gpuir.N(loopir.OpEq, ir.Bool, n, gpuir.NInt(v)) }
 	var x, here *gpuir.Node

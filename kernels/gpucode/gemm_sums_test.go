@@ -28,7 +28,8 @@ func TestEveryTileSumsAnOperand(t *testing.T) {
 				if short {
 					k = int64(o.BK) - 3
 				}
-				c := kerneltest.RandomGemmSums(r, []ir.DType{ir.F32, ir.F32, ir.I32, ir.BF16}[r.IntN(4)], int64(o.BM)+5, int64(o.BN)+3, k, aligned)
+				c := kerneltest.RandomGemmSums(r, []ir.DType{ir.F32, ir.F32, ir.I32, ir.BF16}[r.IntN(4)], int64(o.BM)+5,
+					int64(o.BN)+3, k, aligned)
 				o := o
 				o.MaxWorkgroupBytes = 48 << 10
 				o.Parts = []int{1, 2, 3}[r.IntN(3)]

@@ -66,13 +66,15 @@ func TestEveryTileReadsWindowsWhereTheyLie(t *testing.T) {
 		t.Run(fmt.Sprintf("%dx%dx%d", o.BM, o.BN, o.BK), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 9))
 			for n := range 12 {
-				c := kerneltest.RandomGemmDims(r, []ir.DType{ir.F32, ir.F16, ir.I32}[r.IntN(3)], 1+r.Int64N(int64(o.BM)+5), n%2 == 0, n%3 == 0)
+				c := kerneltest.RandomGemmDims(r, []ir.DType{ir.F32, ir.F16, ir.I32}[r.IntN(3)], 1+r.Int64N(int64(o.BM)+5),
+					n%2 == 0, n%3 == 0)
 				o := o
 				Align(c.Gemm, &o, c.Params)
 				o.MaxWorkgroupBytes = 48 << 10
 				o.Parts = []int{1, 2, 3}[r.IntN(3)]
 				checkGemm(t, c.Gemm, c, o)
-				for count, is := range map[*int]bool{&vecA: o.VecA, &vecB: o.VecB, &vecC: o.VecC && c.Gemm.CDims, &tails: o.KTail, &short: o.Short} {
+				for count, is := range map[*int]bool{&vecA: o.VecA, &vecB: o.VecB, &vecC: o.VecC && c.Gemm.CDims, &tails: o.KTail,
+					&short: o.Short} {
 					if is {
 						*count++
 					}
@@ -88,7 +90,8 @@ func TestRandomGemmsAsChosen(t *testing.T) {
 	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		types := []ir.DType{ir.F32, ir.F32, ir.F16, ir.BF16, ir.I32, ir.I64}
-		c := kerneltest.RandomGemm(r, types[r.IntN(len(types))], int64(1+r.IntN(40)), int64(1+r.IntN(40)), int64(r.IntN(40)), r.IntN(2) == 0)
+		c := kerneltest.RandomGemm(r, types[r.IntN(len(types))], int64(1+r.IntN(40)), int64(1+r.IntN(40)), int64(r.IntN(40)),
+			r.IntN(2) == 0)
 		o := ChooseGemm(c.Gemm, c.Params, Caps{I64: true, Software: r.IntN(2) == 0})
 		checkGemm(t, c.Gemm, c, o)
 		if o.Dot {
@@ -127,7 +130,8 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{tc.m, tc.n, tc.k, tc.k, 1, 0, tc.n, 1, 0}
 		o := ChooseGemm(g, params, caps)
-		require.Equal(t, []int{tc.bm, tc.bn, tc.bk, tc.parts}, []int{o.BM, o.BN, o.BK, o.Parts}, "%d x %d x %d", tc.m, tc.n, tc.k)
+		require.Equal(t, []int{tc.bm, tc.bn, tc.bk, tc.parts}, []int{o.BM, o.BN, o.BK, o.Parts}, "%d x %d x %d", tc.m, tc.n,
+			tc.k)
 		require.Equal(t, []bool{tc.k%4 == 0, tc.n%4 == 0, tc.n%4 == 0, tc.k%16 != 0}, []bool{o.VecA, o.VecB, o.VecC, o.KTail})
 		require.True(t, GemmAligned(g, o, params))
 		params[5] = 2
@@ -137,9 +141,11 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 
 func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
-	// 64 kernels of 3x3 over 64 channels of 32 pictures of 56x56, padded: as windows, and as the same product of a dense B.
+	// 64 kernels of 3x3 over 64 channels of 32 pictures of 56x56, padded: as windows, and as the same product of a dense
+	// B.
 	windows := &launch.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 3, NDims: 2}
-	params := []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 64 * 3364, 1, 1, 0, 64 * 3136, 3136, 1, 0, 64, 3, 3, 9, 3, 1, 3364, 58, 1, 56, 56, 58, 1}
+	params := []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 64 * 3364, 1, 1, 0, 64 * 3136, 3136, 1, 0, 64, 3, 3, 9, 3, 1, 3364,
+		58, 1, 56, 56, 58, 1}
 	o := ChooseGemm(windows, params, caps)
 	require.Equal(t, []int{64, 64, 8}, []int{o.BM, o.BN, o.BK})
 	plain := &launch.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n'}

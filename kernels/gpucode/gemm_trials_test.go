@@ -11,7 +11,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// TestEveryTrialMultiplies: each tile that may be timed gives the product, also for what the others of its class add to it.
+// TestEveryTrialMultiplies: each tile that may be timed gives the product, also for what the others of its class add to
+// it.
 func TestEveryTrialMultiplies(t *testing.T) {
 	seen := map[GemmTile]bool{}
 	for seed := range uint64(24) {
@@ -64,7 +65,8 @@ func TestTrialsOfAProduct(t *testing.T) {
 	for _, c := range []struct {
 		m, n, k uint64
 		dots    int
-	}{{4096, 4096, 4096, 0}, {512, 512, 512, 0}, {512, 768, 3072, 0}, {31, 768, 50257, 0}, {8, 50257, 768, 1}, {1, 768, 768, 1}} {
+	}{{4096, 4096, 4096, 0}, {512, 512, 512, 0}, {512, 768, 3072, 0}, {31, 768, 50257, 0}, {8, 50257, 768, 1},
+		{1, 768, 768, 1}} {
 		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 		params := []uint64{c.m, c.n, c.k, c.k, 1, 0, c.n, 1, 0}
 		tiles, whole, dots := map[GemmTile]bool{}, 0, 0
@@ -117,7 +119,8 @@ func TestGemmReachIsExact(t *testing.T) {
 	}
 }
 
-// TestClassesOfProducts: what decides on a tile parts classes, and what does not, such as offsets and neighbouring sizes, does not.
+// TestClassesOfProducts: what decides on a tile parts classes, and what does not, such as offsets and neighbouring
+// sizes, does not.
 func TestClassesOfProducts(t *testing.T) {
 	plain := func() (*launch.Gemm, []uint64) {
 		return &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, []uint64{2000, 768, 700, 700, 1, 0, 768, 1, 0}
@@ -153,8 +156,8 @@ func TestClassesOfProducts(t *testing.T) {
 	}
 }
 
-// TestTilesOfAFileAreChecked: what does not divide into threads, is too large or has no parts is not taken, and parts that the
-// depth of another product of the class does not have are fewer.
+// TestTilesOfAFileAreChecked: what does not divide into threads, is too large or has no parts is not taken, and parts
+// that the depth of another product of the class does not have are fewer.
 func TestTilesOfAFileAreChecked(t *testing.T) {
 	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 	params := []uint64{512, 512, 512, 512, 1, 0, 512, 1, 0}
@@ -184,5 +187,6 @@ func TestTilesOfAFileAreChecked(t *testing.T) {
 	require.Equal(t, 16, o.Parts)
 	g.Type = ir.I64
 	require.Equal(t, []GemmTile{{Dot: true}}, GemmTrials(g, params, caps))
-	require.False(t, slices.ContainsFunc(GemmTrials(&launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, params, caps), func(t GemmTile) bool { return t.Dot }))
+	require.False(t, slices.ContainsFunc(GemmTrials(&launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, params, caps),
+		func(t GemmTile) bool { return t.Dot }))
 }

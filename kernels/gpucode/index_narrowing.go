@@ -154,5 +154,6 @@ func (g *gen) halves(e int) (lo, hi *gpuir.Node) {
 		high := gpuir.N(loopir.OpShr, ir.I64, n, gpuir.NConst(ir.I64, 32))
 		return gpuir.N(loopir.OpCast, ir.U32, n), gpuir.N(loopir.OpCast, ir.U32, high)
 	}
-	return gpuir.N(loopir.OpBitcast, ir.U32, n), gpuir.N(loopir.OpBitcast, ir.U32, gpuir.N(loopir.OpShr, ir.I32, n, gpuir.NInt(31)))
+	return gpuir.N(loopir.OpBitcast, ir.U32, n), gpuir.N(loopir.OpBitcast, ir.U32, gpuir.N(loopir.OpShr, ir.I32, n,
+		gpuir.NInt(31)))
 }

@@ -143,9 +143,9 @@ func (g *gen) typ(t ir.DType) ir.DType {
 	return t
 }
 
-// pairs places a thread in rows of n: neighbours are in one column, and those two apart in one row. Hardware that serves
-// 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when threads one or two apart read
-// the same vector.
+// pairs places a thread in rows of n: neighbours are in one column, and those two apart in one row. Hardware that
+// serves 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when threads one or two
+// apart read the same vector.
 func (g *gen) pairs(thread *gpuir.Node, n int) (row, col *gpuir.Node) {
 	pair, two := gpuir.NInt(2*n), gpuir.NInt(2)
 	row = g.let(gpuir.NAdd(gpuir.NMul(gpuir.NDiv(thread, pair), two), gpuir.NRem(thread, two)))

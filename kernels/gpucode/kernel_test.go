@@ -81,11 +81,13 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 			gf, err := run(p, got.Params, got.Bufs)
 			require.NoError(t, err, "seed %d, %s, %+v", seed, c.Kernel.Name, o)
 			require.Equal(t, fault, gf, "seed %d", seed)
-			require.NoError(t, kerneltest.Close(c.Kernel, got.Bufs, want.Bufs, 1e-5, 1e-6), "seed %d, %s, %+v", seed, c.Kernel.Name, o)
+			require.NoError(t, kerneltest.Close(c.Kernel, got.Bufs, want.Bufs, 1e-5, 1e-6), "seed %d, %s, %+v", seed,
+				c.Kernel.Name, o)
 			count(seen, c.Kernel, o)
 		}
 	}
-	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled", "peeled", "split", "split in three", "shuffled", "shuffled twice"} {
+	for _, form := range []string{"vectors", "several vectors", "row vectors", "lanes", "held", "held in part", "unrolled",
+		"peeled", "split", "split in three", "shuffled", "shuffled twice"} {
 		require.Greater(t, seen[form], 20, form)
 	}
 }
@@ -208,7 +210,8 @@ func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
 	_, err = run(p, []uint64{rows, cols}, bufs)
 	require.NoError(t, err)
 	for i := range int64(rows * cols) {
-		require.Equal(t, float64(i%1000*(i/cols+2)), ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, bufs[2], i)), i) //nolint:testifylint // exact
+		// nolint:testifylint // exact
+		require.Equal(t, float64(i%1000*(i/cols+2)), ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, bufs[2], i)), i)
 	}
 }
 

@@ -26,7 +26,8 @@ func chooseEach(k *loopir.Kernel, params []uint64, o Options, caps Caps) int {
 // eachForm reports a map whose threads may work on several vectors: it is one stage, and
 // none of its values depends on positions or on what it writes.
 func eachForm(k *loopir.Kernel) bool {
-	return k.Inner == 0 && len(k.Stages) == 1 && !k.Checks && !writesLoaded(k) && !needsIndex(k, 0, k.Outer) && mapLoads(k) > 0
+	return k.Inner == 0 && len(k.Stages) == 1 && !k.Checks && !writesLoaded(k) && !needsIndex(k, 0, k.Outer) &&
+		mapLoads(k) > 0
 }
 
 // mapLoads counts the vectors that a map reads at a position.

@@ -48,12 +48,14 @@ func TestMaximumAndSumOfExponentialsReadARowOnce(t *testing.T) {
 			}
 			binary.LittleEndian.PutUint32(floats[4*i:], math.Float32bits(float32(v)))
 		}
-		c := &kerneltest.Case{Kernel: k, Params: []uint64{rows, uint64(n)}, Bufs: [][]byte{floats, make([]byte, 4*rows), make([]byte, 4*rows)}}
+		c := &kerneltest.Case{Kernel: k, Params: []uint64{rows, uint64(n)}, Bufs: [][]byte{floats, make([]byte, 4*rows),
+			make([]byte, 4*rows)}}
 		want := c.Copy()
 		_, err := loopir.Interpret(k, want.Params, want.Bufs)
 		require.NoError(t, err)
 		for _, o := range []Options{
-			{Workgroup: 8, Vec: 1, Lanes: 1}, {Workgroup: 32, Vec: 1, Lanes: 8, Unroll: 4}, {Workgroup: 64, Vec: 1, Lanes: 32, Subgroup: 8, Unroll: 3},
+			{Workgroup: 8, Vec: 1, Lanes: 1}, {Workgroup: 32, Vec: 1, Lanes: 8, Unroll: 4}, {Workgroup: 64, Vec: 1, Lanes: 32,
+				Subgroup: 8, Unroll: 3},
 			{Workgroup: 32, Vec: 4, Lanes: 16, Unroll: 2}, {Workgroup: 32, Vec: 1, Lanes: 4, OuterFast: true},
 		} {
 			if o.Vec == 4 && !CanVec(k, c.Params) {

@@ -148,7 +148,8 @@ func (o Options) check(k *loopir.Kernel) error {
 	switch {
 	case !pow2(o.Workgroup):
 		return fmt.Errorf("tile: workgroup of %d threads, want a power of two", o.Workgroup)
-	case o.CrossDim > 0 && (o.CrossDim >= k.Outer || k.Inner > 0 || k.Checks || o.Workgroup != squareThreads || o.Vec != 1 || writesLoaded(k)):
+	case o.CrossDim > 0 && (o.CrossDim >= k.Outer || k.Inner > 0 || k.Checks || o.Workgroup != squareThreads ||
+		o.Vec != 1 || writesLoaded(k)):
 		return fmt.Errorf("tile: kernel %s has no form in squares as %+v say", k.Name, o)
 	case o.Vec != 1 && o.Vec != 4:
 		return fmt.Errorf("tile: vector width %d, want 1 or 4", o.Vec)
@@ -156,7 +157,8 @@ func (o Options) check(k *loopir.Kernel) error {
 		return fmt.Errorf("tile: kernel %s has no form of %d vectors a thread", k.Name, o.VecPerThread)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
 		return fmt.Errorf("tile: %d lanes for a workgroup of %d", o.Lanes, o.Workgroup)
-	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k), o.Parts > 1 && !splits(k):
+	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k),
+		o.Parts > 1 && !splits(k):
 		return fmt.Errorf("tile: kernel %s cannot be held, unrolled or split as %+v say", k.Name, o)
 	case o.Subgroup > 0 && o.Workgroup%o.Subgroup != 0:
 		return fmt.Errorf("tile: subgroups of %d do not divide a workgroup of %d", o.Subgroup, o.Workgroup)

@@ -122,7 +122,8 @@ func (o *Options) hold(k *loopir.Kernel, outer, steps uint64, columns int, caps 
 	// Four loads at a time keep memory busy; of single elements, four times as many.
 	held := uint64(4 * fewest / o.Vec)
 	switch {
-	case columns == 1 && s > 1 && steps > uint64(s) && steps <= 2*held*uint64(s) && fits(s, heldFloats) && outer*uint64(s) >= uint64(256*caps.Units):
+	case columns == 1 && s > 1 && steps > uint64(s) && steps <= 2*held*uint64(s) && fits(s, heldFloats) &&
+		outer*uint64(s) >= uint64(256*caps.Units):
 		o.Lanes = s // no barrier
 	default:
 		for o.Lanes < most && (ceil(steps, o.Lanes) > held || !fits(o.Lanes, heldFloats) ||

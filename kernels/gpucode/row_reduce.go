@@ -244,7 +244,8 @@ func (g *gen) wideIndex(a *accum) *gpuir.Node {
 		return a.idx
 	}
 	none := gpuir.N(loopir.OpEq, ir.Bool, a.idx, gpuir.NConst(ir.I32, loopir.NoIndex(ir.I32)))
-	return g.let(gpuir.N(loopir.OpSelect, ir.I64, none, gpuir.NConst(ir.I64, loopir.NoIndex(ir.I64)), gpuir.N(loopir.OpCast, ir.I64, a.idx)))
+	return g.let(gpuir.N(loopir.OpSelect, ir.I64, none, gpuir.NConst(ir.I64, loopir.NoIndex(ir.I64)),
+		gpuir.N(loopir.OpCast, ir.I64, a.idx)))
 }
 
 // blocks strides over the row with float sums gathered in blocks.

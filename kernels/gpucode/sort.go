@@ -48,7 +48,8 @@ func FromSort(s *launch.Sort, o SortOptions) ([]*gpuir.Program, error) {
 	if s.Type == ir.F64 {
 		return nil, fmt.Errorf("tile: sort: float64 is not supported")
 	}
-	if o.Threads <= 0 || o.Width < 2 || o.Width > launch.SortBlock || o.Width&(o.Width-1) != 0 || (o.Merges > 0) != s.Room || s.Room && o.Width != launch.SortBlock {
+	if o.Threads <= 0 || o.Width < 2 || o.Width > launch.SortBlock || o.Width&(o.Width-1) != 0 ||
+		(o.Merges > 0) != s.Room || s.Room && o.Width != launch.SortBlock {
 		return nil, fmt.Errorf("tile: sort: no form %+v of %+v", o, *s)
 	}
 	var procs []*gpuir.Program
@@ -58,7 +59,8 @@ func FromSort(s *launch.Sort, o SortOptions) ([]*gpuir.Program, error) {
 		for _, b := range l.Bufs {
 			p.Bufs = append(p.Bufs, gpuir.ProcBuf{Type: b.Type, Access: b.Access, Vec: 1})
 		}
-		m := &sorter{gen: gen{p: p, o: Options{I64: o.I64}, out: &p.Body, shared: map[sharedKey]int{}}, s: s, so: o, l: l, words: 1}
+		m := &sorter{gen: gen{p: p, o: Options{I64: o.I64}, out: &p.Body, shared: map[sharedKey]int{}}, s: s, so: o, l: l,
+			words: 1}
 		m.resetValues()
 		if m.typ(s.Type) == ir.I64 {
 			m.words = 2
@@ -98,10 +100,12 @@ func (x element) less(y element, places bool) *gpuir.Node {
 	last := len(x.key) - 1
 	r := boolean(loopir.OpLt, x.key[last], y.key[last])
 	if places {
-		r = boolean(loopir.OpOr, r, boolean(loopir.OpAnd, boolean(loopir.OpEq, x.key[last], y.key[last]), gpuir.NLt(x.place, y.place)))
+		r = boolean(loopir.OpOr, r, boolean(loopir.OpAnd, boolean(loopir.OpEq, x.key[last], y.key[last]),
+			gpuir.NLt(x.place, y.place)))
 	}
 	for w := last - 1; w >= 0; w-- {
-		r = boolean(loopir.OpOr, boolean(loopir.OpLt, x.key[w], y.key[w]), boolean(loopir.OpAnd, boolean(loopir.OpEq, x.key[w], y.key[w]), r))
+		r = boolean(loopir.OpOr, boolean(loopir.OpLt, x.key[w], y.key[w]),
+			boolean(loopir.OpAnd, boolean(loopir.OpEq, x.key[w], y.key[w]), r))
 	}
 	return r
 }
@@ -124,9 +128,11 @@ func (m *sorter) keyOf(v *gpuir.Node) []*gpuir.Node {
 	switch v.Type {
 	case ir.F32:
 		zero := gpuir.NFloat(ir.F32, 0)
-		u := m.let(gpuir.N(loopir.OpBitcast, ir.U32, m.let(gpuir.N(loopir.OpSelect, ir.F32, boolean(loopir.OpEq, v, zero), zero, v))))
+		u := m.let(gpuir.N(loopir.OpBitcast, ir.U32, m.let(gpuir.N(loopir.OpSelect, ir.F32, boolean(loopir.OpEq, v, zero),
+			zero, v))))
 		flip := gpuir.N(loopir.OpSelect, ir.U32, boolean(loopir.OpLt, u, u32(sign)), u32(sign), u32(math.MaxUint32))
-		key = append(key, gpuir.N(loopir.OpSelect, ir.U32, gpuir.N(loopir.OpIsNaN, ir.Bool, v), u32(math.MaxUint32), xor(u, flip)))
+		key = append(key, gpuir.N(loopir.OpSelect, ir.U32, gpuir.N(loopir.OpIsNaN, ir.Bool, v), u32(math.MaxUint32),
+			xor(u, flip)))
 	case ir.I32:
 		key = append(key, xor(gpuir.N(loopir.OpBitcast, ir.U32, v), u32(sign)))
 	case ir.I64:
@@ -239,7 +245,8 @@ func (m *sorter) blocks() {
 			}
 			set(t, e)
 		})
-		m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(row, m.rows), gpuir.NLt(place, m.n)), Body: inside, Else: outside})
+		m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(row, m.rows), gpuir.NLt(place, m.n)), Body: inside,
+			Else: outside})
 	})
 	m.network(each, get, set)
 	m.barrier()
@@ -259,7 +266,8 @@ func (m *sorter) blocks() {
 
 // network is the bitonic network over parts of Width elements: for runs of 2^a elements, in turn up and
 // down, exchanges over distances of 2^(a-1) to 1.
-func (m *sorter) network(each func(int, func(*gpuir.Node)), get func(*gpuir.Node) element, set func(*gpuir.Node, element)) {
+func (m *sorter) network(each func(int, func(*gpuir.Node)), get func(*gpuir.Node) element,
+	set func(*gpuir.Node, element)) {
 	one := gpuir.NInt(1)
 	i32 := func(op loopir.Op, x, y *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(op, ir.I32, x, y)) }
 	m.loop(one, gpuir.NInt(bits.Len(uint(m.so.Width))), one, func(a *gpuir.Node) {
@@ -311,7 +319,8 @@ func (m *sorter) merge(pass int) {
 				mid := m.let(gpuir.NDiv(gpuir.NAdd(loNow, hiNow), gpuir.NInt(2)))
 				other := m.fromRoom(from, m.let(gpuir.NAdd(start, mid)), false)
 				// Of equal elements those of the left run come first.
-				ahead := m.let(gpuir.N(loopir.OpSelect, ir.Bool, right, gpuir.N(loopir.OpNot, ir.Bool, mine.less(other, false)), other.less(mine, false)))
+				ahead := m.let(gpuir.N(loopir.OpSelect, ir.Bool, right, gpuir.N(loopir.OpNot, ir.Bool, mine.less(other, false)),
+					other.less(mine, false)))
 				m.emit(gpuir.Stmt{Op: gpuir.SIf, A: ahead,
 					Body: m.nested(func() { m.assign(lo, gpuir.NAdd(mid, gpuir.NInt(1))) }),
 					Else: m.nested(func() { m.assign(hi, mid) })})
@@ -328,5 +337,6 @@ func (m *sorter) merge(pass int) {
 	})
 	// Only the first elements of a run count: the others are neither moved nor looked at.
 	at := gpuir.NRem(gpuir.NRem(e, m.n), gpuir.NInt(run))
-	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(e, gpuir.NMul(m.rows, m.n)), gpuir.NLt(at, m.param(m.l.Keep))), Body: body})
+	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(e, gpuir.NMul(m.rows, m.n)),
+		gpuir.NLt(at, m.param(m.l.Keep))), Body: body})
 }

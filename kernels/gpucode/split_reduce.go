@@ -9,9 +9,9 @@ import (
 )
 
 // A kernel with few rows and a long inner space is split: Parts workgroups share a
-// row. One that accumulates nothing stays one pass. Each stage with accumulators ends a pass, whose partial accumulators go to
-// scratch memory; the passes after it join them, in the order of the parts, so that the
-// result does not depend on which workgroup ends first.
+// row. One that accumulates nothing stays one pass. Each stage with accumulators ends a pass, whose partial
+// accumulators go to scratch memory; the passes after it join them, in the order of the parts, so that the result does
+// not depend on which workgroup ends first.
 
 // pass is a range of stages that one program runs.
 type pass struct {

@@ -60,7 +60,8 @@ func staged(k *loopir.Kernel, d int) []int {
 func (g *gen) squareKernel() {
 	k, d, last := g.k, g.o.CrossDim-1, g.k.Outer-1
 	d0, last0 := g.placeSquare(d, last)
-	across, down := g.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(square))), g.let(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(square)))
+	across, down := g.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(square))),
+		g.let(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(square)))
 	const rows = squareThreads / square
 	// at sets the index to (x along dx, y along dy), clamped to the tensor, and gives
 	// whether it is in there.
@@ -118,7 +119,8 @@ func (g *gen) placeSquare(d, last int) (d0, last0 *gpuir.Node) {
 			others = append(others, dim)
 		}
 	}
-	g.p.Groups = []gpuir.GroupFactor{{Params: others, Per: 1}, {Params: []int{d}, Per: square}, {Params: []int{last}, Per: square}}
+	g.p.Groups = []gpuir.GroupFactor{{Params: others, Per: 1}, {Params: []int{d}, Per: square},
+		{Params: []int{last}, Per: square}}
 	n := gpuir.NGroup()
 	next := func(count *gpuir.Node) *gpuir.Node {
 		i := g.let(gpuir.NRem(n, count))

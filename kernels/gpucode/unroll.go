@@ -109,7 +109,8 @@ const line = 32
 // peel visits this workgroup's inner indices up to the first that begins a line of memory, and gives that
 // index. Threads that write part of a line each would make memory fetch it first.
 func (g *gen) peel(rowStart *gpuir.Node, body func(js []*gpuir.Node)) *gpuir.Node {
-	short := gpuir.NRem(gpuir.NSub(gpuir.NInt(line), gpuir.NRem(gpuir.NAdd(rowStart, g.from), gpuir.NInt(line))), gpuir.NInt(line))
+	short := gpuir.NRem(gpuir.NSub(gpuir.NInt(line), gpuir.NRem(gpuir.NAdd(rowStart, g.from), gpuir.NInt(line))),
+		gpuir.NInt(line))
 	end := g.let(gpuir.N(loopir.OpMin, ir.I32, g.to, gpuir.NAdd(g.from, short)))
 	g.loop(g.let(gpuir.NAdd(g.from, g.lane)), end, gpuir.NInt(g.o.Lanes), func(j *gpuir.Node) { body([]*gpuir.Node{j}) })
 	return end

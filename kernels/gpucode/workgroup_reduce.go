@@ -81,7 +81,8 @@ func (g *gen) laneSlot(lane int) *gpuir.Node {
 		rows := g.o.Workgroup / g.o.Lanes
 		return gpuir.NAdd(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(rows)), gpuir.NInt(lane*rows))
 	}
-	return gpuir.NAdd(gpuir.NMul(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(g.o.Lanes)), gpuir.NInt(g.o.Lanes)), gpuir.NInt(lane))
+	return gpuir.NAdd(gpuir.NMul(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(g.o.Lanes)), gpuir.NInt(g.o.Lanes)),
+		gpuir.NInt(lane))
 }
 
 // join reduces the accumulators over the lanes of each row; afterwards every lane
@@ -128,7 +129,8 @@ func (g *gen) joinSubgroups(accs []accum) {
 	vals, idxs := g.arrays(accs, g.o.Workgroup/s)
 	g.barrier()
 	body := g.nested(func() { g.set(accs, vals, idxs, g.let(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(s)))) })
-	g.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, gpuir.NRem(gpuir.NLocal(), gpuir.NInt(s)), gpuir.NInt(0)), Body: body})
+	g.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.N(loopir.OpEq, ir.Bool, gpuir.NRem(gpuir.NLocal(), gpuir.NInt(s)),
+		gpuir.NInt(0)), Body: body})
 	g.barrier()
 	n := gpuir.NInt(lanes / s)
 	from := g.let(gpuir.NAdd(gpuir.NMul(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(lanes)), n), gpuir.NRem(gpuir.NLocal(), n)))

@@ -14,7 +14,8 @@ import (
 func TestLockstepFindsRaces(t *testing.T) {
 	proc := func(body func(p *gpuir.Program) []gpuir.Stmt) *gpuir.Program {
 		p := &gpuir.Program{Name: "race", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},
-			Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write, Vec: 1}},
+			Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write,
+				Vec: 1}},
 			Shared: []gpuir.SharedArray{{Type: ir.I32, Len: 4, Vec: 1}}}
 		p.Body = body(p)
 		return p
@@ -56,7 +57,8 @@ func TestLockstepFindsRaces(t *testing.T) {
 // A vector of a workgroup array can be stored lane by lane; arrays of single elements have no lanes.
 func TestLanesOfWorkgroupVectors(t *testing.T) {
 	p := &gpuir.Program{Name: "lanes", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},
-		Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write, Vec: 1}},
+		Groups: []gpuir.GroupFactor{{Params: []int{0}, Per: 4}}, Bufs: []gpuir.ProcBuf{{Type: ir.I32, Access: loopir.Write,
+			Vec: 1}},
 		Shared: []gpuir.SharedArray{{Type: ir.I32, Len: 2, Vec: 4}}}
 	p.Body = []gpuir.Stmt{
 		{Op: gpuir.SSharedSet, Ref: 0, A: gpuir.NInt(1), C: gpuir.NSub(gpuir.NInt(3), gpuir.NLocal()), B: gpuir.NLocal()},

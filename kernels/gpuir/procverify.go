@@ -11,7 +11,8 @@ import (
 
 // VerifyProc checks types, widths, scopes and numbers of p.
 func VerifyProc(p *Program) error {
-	v := &procVerifier{p: p, defined: make([]bool, len(p.Vars)), mutable: make([]bool, len(p.Vars)), seen: map[*Node]bool{}}
+	v := &procVerifier{p: p, defined: make([]bool, len(p.Vars)), mutable: make([]bool, len(p.Vars)),
+		seen: map[*Node]bool{}}
 	if p.Workgroup <= 0 || len(p.Groups) == 0 {
 		return errors.New("no workgroup size or no grid")
 	}
@@ -147,7 +148,8 @@ func (v *procVerifier) store(s *Stmt) error {
 		return fmt.Errorf("buffer %d is not writable", s.Ref)
 	}
 	b := v.p.Bufs[s.Ref]
-	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomic && s.Mode != loopir.Set && s.Mode < loopir.NumStoreModes) != (b.Access == loopir.Atomic) {
+	if s.B.Width > b.Vec || s.A.Width != 1 || (s.Op == SAtomic && s.Mode != loopir.Set &&
+		s.Mode < loopir.NumStoreModes) != (b.Access == loopir.Atomic) {
 		return fmt.Errorf("buffer %d: width %d into %d, or atomics mixed with stores", s.Ref, s.B.Width, b.Vec)
 	}
 	return v.bufType(s.Ref, s.B.Type)

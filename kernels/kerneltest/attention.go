@@ -80,8 +80,10 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass launch.AttentionPass, n Atte
 	// The forward pass over the same operands gives lse; delta may be anything.
 	f := *a
 	f.Pass, f.Sum = launch.AttentionForward, [4]bool{}
-	forward := &AttentionCase{Attention: &f, Params: append([]uint64(nil), c.Params...), Bufs: append([][]byte(nil), c.Bufs...)}
-	forward.Bufs = append(forward.Bufs, make([]byte, n.Batch*rows*n.WidthV*int64(t.Size())), make([]byte, n.Batch*rows*int64(ct.Size())))
+	forward := &AttentionCase{Attention: &f, Params: append([]uint64(nil), c.Params...), Bufs: append([][]byte(nil),
+		c.Bufs...)}
+	forward.Bufs = append(forward.Bufs, make([]byte, n.Batch*rows*n.WidthV*int64(t.Size())),
+		make([]byte, n.Batch*rows*int64(ct.Size())))
 	if err := launch.InterpretAttention(&f, forward.Params, forward.Bufs); err != nil {
 		panic("BUG: kirtest: " + err.Error())
 	}

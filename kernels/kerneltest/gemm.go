@@ -22,7 +22,8 @@ func (c *GemmCase) Copy() *GemmCase {
 	return &d
 }
 
-// Epilogue makes one of five functions of a product of type t, and with residual adds an operand to what that gives; nil for neither.
+// Epilogue makes one of five functions of a product of type t, and with residual adds an operand to what that gives;
+// nil for neither.
 func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	if !t.IsFloat() {
 		function %= 2
@@ -187,7 +188,8 @@ func (d dims) strides(size []int64, first int64, dense bool) (v []int64, reach i
 // RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places;
 // aligned ones may be read by vectors of four. With cdims its result's columns are of several dims too.
 func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *GemmCase {
-	g := &launch.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, CDims: cdims, KDims: 1 + r.IntN(launch.MaxGemmDims), NDims: 1 + r.IntN(launch.MaxGemmDims)}
+	g := &launch.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, CDims: cdims,
+		KDims: 1 + r.IntN(launch.MaxGemmDims), NDims: 1 + r.IntN(launch.MaxGemmDims)}
 	c, batch := &GemmCase{Gemm: g}, int64(1)
 	add := func(v ...int64) {
 		for _, x := range v {

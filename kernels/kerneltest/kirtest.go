@@ -46,7 +46,8 @@ type gen struct {
 
 // Random is a case of any form.
 func Random(r *rand.Rand, lim Limits) *Case {
-	forms := []func(*rand.Rand, Limits) *Case{Map, Map, Dense, Rows, Reduce, Reduce, Softmax, Scan, Gather, Scatter, Arg, Draw}
+	forms := []func(*rand.Rand, Limits) *Case{Map, Map, Dense, Rows, Reduce, Reduce, Softmax, Scan, Gather, Scatter, Arg,
+		Draw}
 	return forms[r.IntN(len(forms))](r, lim)
 }
 
@@ -260,9 +261,11 @@ func (g *gen) operation(pool []int, x int) int {
 			return b.Bin(pick(loopir.OpShl, loopir.OpShr), x, b.Int(t, int64(g.r.IntN(4))))
 		}
 		if g.lim.Small && t == ir.I64 {
-			return b.Bin(pick(loopir.OpAdd, loopir.OpSub, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax, loopir.OpAnd, loopir.OpOr, loopir.OpXor), x, y)
+			return b.Bin(pick(loopir.OpAdd, loopir.OpSub, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax, loopir.OpAnd,
+				loopir.OpOr, loopir.OpXor), x, y)
 		}
-		return b.Bin(pick(loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax, loopir.OpAnd, loopir.OpOr, loopir.OpXor), x, y)
+		return b.Bin(pick(loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpDiv, loopir.OpRem, loopir.OpMin, loopir.OpMax,
+			loopir.OpAnd, loopir.OpOr, loopir.OpXor), x, y)
 	}
 	return g.floatOperation(x, y)
 }
@@ -370,7 +373,8 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	offset := b.Offset()
 	g.params = append(g.params, uint64(4*r.IntN(3)))
 	x := b.Un(loopir.OpTanh, b.Load(b.Access(g.buffer(ir.F32, loopir.Read, n*(c+gap)+8), offset, row, loopir.Unit)))
-	w := b.Load(b.Access(g.buffer([]ir.DType{ir.F32, ir.F16, ir.BF16}[r.IntN(3)], loopir.Read, c), -1, loopir.Broadcast, loopir.Unit))
+	w := b.Load(b.Access(g.buffer([]ir.DType{ir.F32, ir.F16, ir.BF16}[r.IntN(3)], loopir.Read, c), -1, loopir.Broadcast,
+		loopir.Unit))
 	scale := b.Load(b.Access(g.buffer(ir.F32, loopir.Read, n), -1, loopir.Unit))
 	b.Each()
 	sum := b.Reduce(loopir.Sum, x)

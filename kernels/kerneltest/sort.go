@@ -32,7 +32,8 @@ func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase
 	x := make([]byte, (total+offset)*int64(t.Size()))
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}
 	spread := 1 + r.Int64N(2*n)
-	wide, from := r.IntN(2) == 0, r.Int64()-r.Int64() // of i64: what lies in more than 32 bits, and what does not but far from 0
+	// of i64: what lies in more than 32 bits, and what does not but far from 0
+	wide, from := r.IntN(2) == 0, r.Int64()-r.Int64()
 	for i := range total + offset {
 		v := r.Int64N(2*spread+1) - spread
 		bits := ir.EncodeInt(t.ComputeType(), v)

@@ -17,9 +17,9 @@ import (
 //
 // The operands q, k, v, mask and g (the cotangent of out) have any strides; those of a mask are 0 along
 // dims that share it. The rest is dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head,
-// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which the
-// gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One buffer, because a device may bind no
-// more than eight.)
+// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which
+// the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One buffer, because a device may bind
+// no more than eight.)
 type Attention struct {
 	Type   ir.DType // of operands and results; arithmetic, lse and stats are in its compute type
 	Pass   AttentionPass
@@ -48,7 +48,8 @@ const (
 
 // String names the pass as kernels are named.
 func (p AttentionPass) String() string {
-	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask", "attention_grad_qkv"}[p]
+	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask",
+		"attention_grad_qkv"}[p]
 }
 
 // AttentionOperand is an operand of any strides: its buffer, and the first of its five
@@ -60,7 +61,7 @@ type AttentionOperand struct{ Buf, Param int }
 // and Keys are the lengths of the sequences, Width the columns of q and k, WidthV those of v.
 type AttentionLayout struct {
 	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
-	Scale, Seed, DrawOffset, Rate                             int
+	Scale, Seed, DrawOffset, Rate                        int
 	Q, K, V, Mask, G                                     AttentionOperand
 	Stats                                                int
 	Out                                                  []int
@@ -137,10 +138,12 @@ func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	x := &attention{a: a, l: a.Layout(), params: params, bufs: bufs}
 	l := &x.l
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
-		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+		return fmt.Errorf("attention: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params),
+			len(l.Bufs))
 	}
 	n := func(p int) int64 { return int64(params[p]) }
-	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Heads)/max(n(l.KeyHeads), 1), n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
+	x.batch, x.heads, x.group, x.rows, x.cols, x.e, x.ev = n(l.Batch), n(l.Heads), n(l.Heads)/max(n(l.KeyHeads), 1),
+		n(l.Queries), n(l.Keys), n(l.Width), n(l.WidthV)
 	x.scale = ir.DecodeFloat(a.Type.ComputeType(), params[l.Scale])
 	if a.Pass == AttentionGradMask {
 		x.gradMask()
@@ -255,7 +258,8 @@ func (x *attention) kept(b, h, i, j int64) float64 {
 	n := (((b*x.heads+h)*x.rows+i)*((x.cols+3)/4))*4 + j
 	seed, drawOffset, ct := x.params[x.l.Seed], x.params[x.l.DrawOffset], x.a.Type.ComputeType()
 	block := uint64(n / 4)
-	w := loopir.Philox([4]uint32{uint32(block), uint32(block >> 32), uint32(drawOffset), uint32(drawOffset >> 32)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
+	w := loopir.Philox([4]uint32{uint32(block), uint32(block >> 32), uint32(drawOffset), uint32(drawOffset >> 32)},
+		[2]uint32{uint32(seed), uint32(seed >> 32)})
 	rate := ir.DecodeFloat(ct, x.params[x.l.Rate])
 	if math.Ldexp(float64(w[n%4]>>8), -24) < rate {
 		return 0

@@ -6,19 +6,19 @@ import (
 
 import "fmt"
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (a *Attention) Label() string { return a.Pass.String() + "_" + a.Type.String() }
 
-// Buffers implements LaunchOp.
+// Buffers implements Op.
 func (a *Attention) Buffers() []loopir.Buf { return a.Layout().Bufs }
 
-// Parameters implements LaunchOp.
+// Parameters implements Op.
 func (a *Attention) Parameters() []loopir.Param { return a.Layout().Params }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (a *Attention) Key() string { return fmt.Sprintf("attention%+v", *a) }
 
-// Cost implements LaunchOp: the products that the pass cannot do without, over half the pairs where attention is
+// Cost implements Op: the products that the pass cannot do without, over half the pairs where attention is
 // causal, and operands and results once.
 func (a *Attention) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) {
 	l := a.Layout()
@@ -46,7 +46,7 @@ func (a *Attention) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) 
 	return c
 }
 
-// Interpret implements LaunchOp; see [InterpretAttention].
+// Interpret implements Op; see [InterpretAttention].
 func (a *Attention) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return loopir.Fault{}, InterpretAttention(a, params, bufs)
 }

@@ -3,9 +3,9 @@ package launch
 import "github.com/torchlette/torchlette/ir"
 
 // Factor factors each matrix of a batch. Operands and results are dense; elements are of Type (F32 or F64), pivots and
-// status numbers int32, permutations int64. The parameters are sizes: matrices, rows m, columns n, columns k of a right-hand side;
-// then the element offset of each input. Only the CPU runs it: loops over columns, each of which waits for the one
-// before, are no work for a GPU's lanes.
+// status numbers int32, permutations int64. The parameters are sizes: matrices, rows m, columns n, columns k of a
+// right-hand side; then the element offset of each input. Only the CPU runs it: loops over columns, each of which waits
+// for the one before, are no work for a GPU's lanes.
 type Factor struct {
 	Op     FactorOp
 	Type   ir.DType
@@ -19,16 +19,21 @@ type FactorOp uint8
 
 // The factorisations. least is the smaller of m and n.
 const (
-	FactorCholesky    FactorOp = iota // a (the lower triangle is read) -> lower factor, status
-	FactorLU                          // a -> L and U in one [m,n], pivots from 1 [least], status: the first zero pivot, from 1
-	FactorPermutation                 // pivots [n] of a matrix of m rows -> the rows of a in the order of L U's rows [m]
-	FactorSolve                       // a, b [n,k] -> x, L and U, pivots, status
-	FactorTriangular                  // a, b [n,k] -> x; options FactorUpper, FactorUnit
-	FactorQR                          // a -> q [m,least], r [least,n]; option FactorFull: q [m,m], r [m,n]
-	FactorEigh                        // a, symmetric, of which one triangle is read -> values ascending [n], vectors in columns; option FactorUpper
-	FactorSVD                         // a -> u [m,least], s [least] descending, vt [least,n]; option FactorFull: u [m,m], vt [n,n]
-	FactorPinv                        // a, least singular value kept: absolute and relative to the largest, one each a matrix -> [n,m]; option FactorHermitian
-	FactorExp                         // a -> its exponential
+	FactorCholesky FactorOp = iota // a (the lower triangle is read) -> lower factor, status
+	// a -> L and U in one [m,n], pivots from 1 [least], status: the first zero pivot, from 1
+	FactorLU
+	FactorPermutation // pivots [n] of a matrix of m rows -> the rows of a in the order of L U's rows [m]
+	FactorSolve       // a, b [n,k] -> x, L and U, pivots, status
+	FactorTriangular  // a, b [n,k] -> x; options FactorUpper, FactorUnit
+	FactorQR          // a -> q [m,least], r [least,n]; option FactorFull: q [m,m], r [m,n]
+	// a, symmetric, of which one triangle is read -> values ascending [n], vectors in columns; option FactorUpper
+	FactorEigh
+	// a -> u [m,least], s [least] descending, vt [least,n]; option FactorFull: u [m,m], vt [n,n]
+	FactorSVD
+	// a, least singular value kept: absolute and relative to the largest, one each a matrix -> [n,m]; option
+	// FactorHermitian
+	FactorPinv
+	FactorExp // a -> its exponential
 )
 
 // Options of a Factor.
@@ -43,7 +48,8 @@ const (
 const NotFinite = 1<<32 - 1
 
 func (o FactorOp) String() string {
-	return [...]string{"cholesky", "lu", "lu_permutation", "solve", "triangular", "qr", "eigh", "svd", "pinv", "matrix_exp"}[o]
+	return [...]string{"cholesky", "lu", "lu_permutation", "solve", "triangular", "qr", "eigh", "svd", "pinv",
+		"matrix_exp"}[o]
 }
 
 // Inputs is the number of operands.

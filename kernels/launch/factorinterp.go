@@ -302,7 +302,8 @@ func plainQR(a mat, full bool) (q, r mat) {
 	if full {
 		k = a.m
 	}
-	return build(a.m, k, func(i, j int) float64 { return *qt.at(j, i) }), build(k, a.n, func(i, j int) float64 { return b2f(j >= i) * *r.at(i, j) })
+	return build(a.m, k, func(i, j int) float64 { return *qt.at(j, i) }),
+		build(k, a.n, func(i, j int) float64 { return b2f(j >= i) * *r.at(i, j) })
 }
 
 func plainExp(a mat) mat {

@@ -8,10 +8,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (f *Factor) Label() string { return f.Op.String() + "_" + f.Type.String() }
 
-// Buffers implements LaunchOp: operands, then results.
+// Buffers implements Op: operands, then results.
 func (f *Factor) Buffers() []loopir.Buf {
 	operand, result := loopir.Buf{Type: f.Type, Access: loopir.Read}, loopir.Buf{Type: f.Type, Access: loopir.Write}
 	numbers := loopir.Buf{Type: ir.I32, Access: loopir.Write} // pivots, status
@@ -38,7 +38,7 @@ func (f *Factor) Buffers() []loopir.Buf {
 	panic(fmt.Sprintf("BUG: kir: factorisation %d", f.Op))
 }
 
-// Parameters implements LaunchOp: sizes, then the operands' offsets.
+// Parameters implements Op: sizes, then the operands' offsets.
 func (f *Factor) Parameters() []loopir.Param {
 	list := make([]loopir.Param, f.ParamCount())
 	for i := range list {
@@ -50,16 +50,16 @@ func (f *Factor) Parameters() []loopir.Param {
 	return list
 }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (f *Factor) Key() string { return fmt.Sprintf("factor%+v", *f) }
 
-// Cost implements LaunchOp. It counts as LU does: what others take beyond depends on the values.
+// Cost implements Op. It counts as LU does: what others take beyond depends on the values.
 func (f *Factor) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	matrices, m, n := int64(params[0]), int64(params[1]), int64(params[2])
 	return loopir.Cost{Flops: 2 * matrices * m * n * min(m, n) / 3, Bytes: 2 * matrices * m * n * int64(width[f.Type])}
 }
 
-// Interpret implements LaunchOp; see [InterpretFactor].
+// Interpret implements Op; see [InterpretFactor].
 func (f *Factor) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return InterpretFactor(f, params, bufs)
 }

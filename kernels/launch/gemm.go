@@ -15,20 +15,21 @@ import (
 // CStrided, batch strides, m, n stride and offset follow.
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
 // B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
-// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not used.
-// With CDims, C's strides over N's dims follow instead of its n stride, which is not used.
-// Sums are those of A over k, a dense vector of M, or of B over k, one of N; without batch dims only.
-// Bufs of the step: A, B, [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are
-// units in the text stay parameters.
+// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not
+// used. With CDims, C's strides over N's dims follow instead of its n stride, which is not used. Sums are those of A
+// over k, a dense vector of M, or of B over k, one of N; without batch dims only. Bufs of the step: A, B, [bias],
+// [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are units in the text stay
+// parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
 	Batch int      // batch dims, collapsed: 0 to 3
 	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
 	AUnit, BUnit byte
 	Bias         bool
-	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would run after
-	// the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written, the others are
-	// operands that lie as C does; every access is Linear without offset; one stage with one store. See Gemm.CheckEpilogue.
+	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would
+	// run after the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written,
+	// the others are operands that lie as C does; every access is Linear without offset; one stage with one store. See
+	// Gemm.CheckEpilogue.
 	Epilogue     *loopir.Kernel
 	CStrided     bool
 	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
@@ -36,7 +37,8 @@ type Gemm struct {
 	CDims        bool
 }
 
-// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its kernel.
+// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its
+// kernel.
 const MaxGemmDims = 4
 
 // GemmLayout numbers the launch parameters of a Gemm. Every stride is present,
@@ -106,7 +108,8 @@ func (g *Gemm) Layout() GemmLayout {
 	if g.Sums != 0 {
 		l.BufSums = buf(loopir.Write)
 	}
-	l.KSize, l.AKDim, l.BKDim = several(g.KDims, loopir.Size), several(g.KDims, loopir.Stride), several(g.KDims, loopir.Stride)
+	l.KSize, l.AKDim, l.BKDim = several(g.KDims, loopir.Size), several(g.KDims, loopir.Stride),
+		several(g.KDims, loopir.Stride)
 	l.NSize, l.BNDim = several(g.NDims, loopir.Size), several(g.NDims, loopir.Stride)
 	if g.CDims {
 		l.CNDim = several(g.NDims, loopir.Stride)
@@ -139,7 +142,8 @@ const (
 func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	l := g.Layout()
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
-		return fmt.Errorf("gemm: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+		return fmt.Errorf("gemm: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params),
+			len(l.Bufs))
 	}
 	if err := g.CheckEpilogue(); err != nil {
 		return err
@@ -183,7 +187,8 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 				if g.Bias {
 					bias = p(l.BiasOffset) + n*p(l.BiasN)
 				}
-				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias, c); err != nil {
+				if err := gemmElement(g, &l, params, bufs, a0+m*p(l.AM), b0+along(params, l.NSize, l.BNDim, l.BN, n), bias,
+					c); err != nil {
 					return fmt.Errorf("gemm: batch %d, row %d, column %d: %w", b, m, n, err)
 				}
 			}

@@ -6,16 +6,16 @@ import (
 
 import "fmt"
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (g *Gemm) Label() string { return "gemm_" + g.Type.String() }
 
-// Buffers implements LaunchOp.
+// Buffers implements Op.
 func (g *Gemm) Buffers() []loopir.Buf { return g.Layout().Bufs }
 
-// Parameters implements LaunchOp.
+// Parameters implements Op.
 func (g *Gemm) Parameters() []loopir.Param { return g.Layout().Params }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (g *Gemm) Key() string {
 	key := fmt.Sprintf("gemm%+v", *g.Plain())
 	if g.Epilogue != nil {
@@ -24,7 +24,7 @@ func (g *Gemm) Key() string {
 	return key
 }
 
-// Cost implements LaunchOp: a multiplication and an addition a term, and operands and results once.
+// Cost implements Op: a multiplication and an addition a term, and operands and results once.
 func (g *Gemm) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	l := g.Layout()
 	batch := int64(1)
@@ -43,7 +43,7 @@ func (g *Gemm) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	return c
 }
 
-// Interpret implements LaunchOp; see [InterpretGemm].
+// Interpret implements Op; see [InterpretGemm].
 func (g *Gemm) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return loopir.Fault{}, InterpretGemm(g, params, bufs)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// LaunchOp is a kind of device work with its attributes: what one step of a program runs. A kind is a type with these
+// Op is a kind of device work with its attributes: what one step of a program runs. A kind is a type with these
 // methods, which are all that plans, profiles and the reference need of it. Each device has code for it.
-type LaunchOp interface {
+type Op interface {
 	// Label names the launch for people, in profiles and errors; it is no part of its identity.
 	Label() string
 	// Buffers declares the buffers of a step in order, and how the launch uses them: what each device derives
@@ -26,7 +26,8 @@ type LaunchOp interface {
 	Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error)
 }
 
-var _ = [...]LaunchOp{(*loopir.Kernel)(nil), (*Gemm)(nil), (*Attention)(nil), (*Factor)(nil), (*Sort)(nil), Copy{}, Fill{}}
+var _ = [...]Op{(*loopir.Kernel)(nil), (*Gemm)(nil), (*Attention)(nil), (*Factor)(nil), (*Sort)(nil), Copy{},
+	Fill{}}
 
 // Copy copies bytes from its first buffer to its second, which is another. Parameters: byte offsets in both, and the
 // number of bytes; all are multiples of 4.
@@ -35,28 +36,29 @@ type Copy struct{}
 // Fill zeroes bytes of a buffer. Parameters: byte offset, and number of bytes; both are multiples of 4.
 type Fill struct{}
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (Copy) Label() string { return "copy_bytes" }
 
-// Buffers implements LaunchOp.
+// Buffers implements Op.
 func (Copy) Buffers() []loopir.Buf {
 	return []loopir.Buf{{Type: ir.U8, Access: loopir.Read}, {Type: ir.U8, Access: loopir.Write}}
 }
 
-// Parameters implements LaunchOp.
+// Parameters implements Op.
 func (Copy) Parameters() []loopir.Param {
-	return []loopir.Param{{Kind: loopir.Offset, Type: ir.I64}, {Kind: loopir.Offset, Type: ir.I64}, {Kind: loopir.Size, Type: ir.I64}}
+	return []loopir.Param{{Kind: loopir.Offset, Type: ir.I64}, {Kind: loopir.Offset, Type: ir.I64},
+		{Kind: loopir.Size, Type: ir.I64}}
 }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (Copy) Key() string { return "copy" }
 
-// Cost implements LaunchOp.
+// Cost implements Op.
 func (Copy) Cost(params []uint64, _ *loopir.Widths) loopir.Cost {
 	return loopir.Cost{Bytes: 2 * int64(params[2])}
 }
 
-// Interpret implements LaunchOp.
+// Interpret implements Op.
 func (c Copy) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := CheckArguments(c, params, bufs); err != nil {
 		return loopir.Fault{}, err
@@ -73,26 +75,26 @@ func (c Copy) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return loopir.Fault{}, nil
 }
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (Fill) Label() string { return "fill_zero" }
 
-// Buffers implements LaunchOp.
+// Buffers implements Op.
 func (Fill) Buffers() []loopir.Buf { return []loopir.Buf{{Type: ir.U8, Access: loopir.Write}} }
 
-// Parameters implements LaunchOp.
+// Parameters implements Op.
 func (Fill) Parameters() []loopir.Param {
 	return []loopir.Param{{Kind: loopir.Offset, Type: ir.I64}, {Kind: loopir.Size, Type: ir.I64}}
 }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (Fill) Key() string { return "fill" }
 
-// Cost implements LaunchOp.
+// Cost implements Op.
 func (Fill) Cost(params []uint64, _ *loopir.Widths) loopir.Cost {
 	return loopir.Cost{Bytes: int64(params[1])}
 }
 
-// Interpret implements LaunchOp.
+// Interpret implements Op.
 func (f Fill) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := CheckArguments(f, params, bufs); err != nil {
 		return loopir.Fault{}, err
@@ -114,7 +116,7 @@ func bytesOf(buf []byte, at, n uint64) ([]byte, error) {
 }
 
 // CheckArguments refuses other numbers of parameters and buffers than o declares.
-func CheckArguments(o LaunchOp, params []uint64, bufs [][]byte) error {
+func CheckArguments(o Op, params []uint64, bufs [][]byte) error {
 	if p, b := len(o.Parameters()), len(o.Buffers()); len(params) != p || len(bufs) != b {
 		return fmt.Errorf("%s: %d parameters and %d buffers, want %d and %d", o.Label(), len(params), len(bufs), p, b)
 	}

@@ -12,7 +12,7 @@ import (
 
 // kinds has a launch of each kind, with parameters.
 func kinds() map[string]struct {
-	op     launch.LaunchOp
+	op     launch.Op
 	params []uint64
 } {
 	b := loopir.NewBuilder("square", 1, 0)
@@ -22,7 +22,7 @@ func kinds() map[string]struct {
 	b.Store(out, b.Mul(x, x))
 	attention := append([]uint64{2, 4, 2, 5, 6, 3, 8}, make([]uint64, 16)...) // all elements of an operand are its first
 	return map[string]struct {
-		op     launch.LaunchOp
+		op     launch.Op
 		params []uint64
 	}{
 		"square":            {b.Kernel(), []uint64{10}},
@@ -68,7 +68,7 @@ func TestKindsDeclareWhatTheyTake(t *testing.T) {
 
 // TestKeysTellLaunchesApart: whatever changes the code is in the key.
 func TestKeysTellLaunchesApart(t *testing.T) {
-	for _, pair := range [][2]launch.LaunchOp{
+	for _, pair := range [][2]launch.Op{
 		{&launch.Gemm{Type: ir.F32}, &launch.Gemm{Type: ir.F32, Bias: true}},
 		{&launch.Gemm{Type: ir.F32}, &launch.Gemm{Type: ir.F16}},
 		{&launch.Attention{Type: ir.F32}, &launch.Attention{Type: ir.F32, Causal: true}},

@@ -61,7 +61,8 @@ func (s *Sort) Layout() SortLayout {
 		l.Params = append(l.Params, loopir.Param{Kind: kind, Type: ir.I64})
 	}
 	l.X, l.Values, l.Indices = 0, 1, 2
-	l.Bufs = []loopir.Buf{{Type: s.Type, Access: loopir.Read}, {Type: s.Type, Access: loopir.Write}, {Type: ir.I64, Access: loopir.Write}}
+	l.Bufs = []loopir.Buf{{Type: s.Type, Access: loopir.Read}, {Type: s.Type, Access: loopir.Write},
+		{Type: ir.I64, Access: loopir.Write}}
 	if s.Room {
 		l.Room = 3
 		l.Bufs = append(l.Bufs, loopir.Buf{Type: ir.U32, Access: loopir.ReadWrite})
@@ -73,7 +74,8 @@ func (s *Sort) Layout() SortLayout {
 func InterpretSort(s *Sort, params []uint64, bufs [][]byte) error {
 	l := s.Layout()
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
-		return fmt.Errorf("sort: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params), len(l.Bufs))
+		return fmt.Errorf("sort: %d parameters and %d buffers, want %d and %d", len(params), len(bufs), len(l.Params),
+			len(l.Bufs))
 	}
 	p := func(i int) int64 { return int64(params[i]) }
 	n, inner, keep := p(l.N), p(l.Inner), p(l.Keep)

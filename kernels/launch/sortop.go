@@ -8,26 +8,26 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Label implements LaunchOp.
+// Label implements Op.
 func (s *Sort) Label() string { return "sort_" + s.Type.String() }
 
-// Buffers implements LaunchOp.
+// Buffers implements Op.
 func (s *Sort) Buffers() []loopir.Buf { return s.Layout().Bufs }
 
-// Parameters implements LaunchOp.
+// Parameters implements Op.
 func (s *Sort) Parameters() []loopir.Param { return s.Layout().Params }
 
-// Key implements LaunchOp.
+// Key implements Op.
 func (s *Sort) Key() string { return fmt.Sprintf("sort%+v", *s) }
 
-// Cost implements LaunchOp: operand and results once.
+// Cost implements Op: operand and results once.
 func (s *Sort) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	l := s.Layout()
 	rows, value := int64(params[l.Outer]*params[l.Inner]), int64(width[s.Type])
 	return loopir.Cost{Bytes: rows * (int64(params[l.N])*value + int64(params[l.Keep])*(value+int64(width[ir.I64])))}
 }
 
-// Interpret implements LaunchOp; see [InterpretSort].
+// Interpret implements Op; see [InterpretSort].
 func (s *Sort) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return loopir.Fault{}, InterpretSort(s, params, bufs)
 }

@@ -348,7 +348,8 @@ func (b *Builder) InBounds(i, size int) int {
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
 
-// Inline appends the expressions of a map of one store to b, with these values of its buffers, and gives the value that it stores.
+// Inline appends the expressions of a map of one store to b, with these values of its buffers, and gives the value that
+// it stores.
 func (k *Kernel) Inline(b *Builder, bufs []int) int {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {

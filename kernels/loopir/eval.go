@@ -26,7 +26,8 @@ func (o Op) Arity() int {
 		return 0
 	case OpFma, OpSelect, OpPhilox:
 		return 3
-	case OpAdd, OpSub, OpMul, OpDiv, OpRem, OpMin, OpMax, OpPow, OpLogAdd, OpEq, OpNe, OpLt, OpLe, OpAnd, OpOr, OpXor, OpShl, OpShr:
+	case OpAdd, OpSub, OpMul, OpDiv, OpRem, OpMin, OpMax, OpPow, OpLogAdd, OpEq, OpNe, OpLt, OpLe, OpAnd, OpOr, OpXor,
+		OpShl, OpShr:
 		return 2
 	}
 	return 1

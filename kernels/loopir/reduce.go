@@ -52,7 +52,8 @@ func extreme(t ir.DType, sign int) uint64 {
 
 // Op is the scalar operation of a reduction other than ArgMax and ArgMin.
 func (r ReduceOp) Op() Op {
-	return [...]Op{Sum: OpAdd, Prod: OpMul, Max: OpMax, Min: OpMin, ArgMax: OpMax, ArgMin: OpMin, Any: OpOr, All: OpAnd, LogSum: OpLogAdd}[r]
+	return [...]Op{Sum: OpAdd, Prod: OpMul, Max: OpMax, Min: OpMin, ArgMax: OpMax, ArgMin: OpMin, Any: OpOr, All: OpAnd,
+		LogSum: OpLogAdd}[r]
 }
 
 // IsArg reports ArgMax and ArgMin.

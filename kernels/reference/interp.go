@@ -53,7 +53,8 @@ func (p *program) Release() { p.d.Programs-- }
 
 // New makes an interpreter device.
 func New() *Device {
-	d := &Device{caps: device.Caps{Name: "interpreter", Adapter: "interpreter", MaxBinding: 1 << 40, MaxBuffer: 1 << 40, MaxStorageBuffers: 64, Align: 64,
+	d := &Device{caps: device.Caps{Name: "interpreter", Adapter: "interpreter", MaxBinding: 1 << 40, MaxBuffer: 1 << 40,
+		MaxStorageBuffers: 64, Align: 64,
 		F16: true, I64: true, F64: true, GemmSums: 1}}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
 		d.caps.Storage[t] = t.Size()
@@ -152,7 +153,8 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	if d.lost {
 		return 0, ir.Errorf(ir.ErrDeviceLost, "the device is lost")
 	}
-	b := device.Binding{Bufs: append([]device.Buffer(nil), bind.Bufs...), Offsets: append([]int64(nil), bind.Offsets...), Scalars: append([]uint64(nil), bind.Scalars...)}
+	b := device.Binding{Bufs: append([]device.Buffer(nil), bind.Bufs...), Offsets: append([]int64(nil), bind.Offsets...),
+		Scalars: append([]uint64(nil), bind.Scalars...)}
 	steps := p.(*program).steps
 	return d.submit(func() error {
 		for i := range steps {

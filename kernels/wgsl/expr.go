@@ -54,7 +54,8 @@ func (w *writer) expr(n *gpuir.Node) string {
 	case gpuir.PShuffle:
 		return w.shuffle(n, args[0])
 	case gpuir.PPhilox:
-		return fmt.Sprintf("%s(vec4<u32>(%s), vec2<u32>(%s))", w.philox(), strings.Join(args[:4], ", "), strings.Join(args[4:], ", "))
+		return fmt.Sprintf("%s(vec4<u32>(%s), vec2<u32>(%s))", w.philox(), strings.Join(args[:4], ", "),
+			strings.Join(args[4:], ", "))
 	case loopir.OpCast:
 		return w.cast(n, args[0])
 	case loopir.OpNarrow:
@@ -157,7 +158,8 @@ func (w *writer) loadPacked(n *gpuir.Node, t ir.DType, f bufForm, at string) str
 		if t == ir.F16 {
 			return fmt.Sprintf("vec4<f32>(unpack2x16float(%s.x), unpack2x16float(%s.y))", word, word)
 		}
-		return fmt.Sprintf("bitcast<vec4<f32>>(vec4<u32>(%s.x << 16u, %s.x & 0xffff0000u, %s.y << 16u, %s.y & 0xffff0000u))", word, word, word, word)
+		return fmt.Sprintf("bitcast<vec4<f32>>(vec4<u32>(%s.x << 16u, %s.x & 0xffff0000u, %s.y << 16u, %s.y & 0xffff0000u))",
+			word, word, word, word)
 	}
 	word := fmt.Sprintf("%s[%s >> 1u]", buf, at)
 	switch {
@@ -264,7 +266,8 @@ var builtin = map[loopir.Op]struct {
 }{
 	loopir.OpAbs: {"abs", 0}, loopir.OpFma: {"fma", 0}, loopir.OpFloor: {"floor", 0}, loopir.OpCeil: {"ceil", 0},
 	loopir.OpRound: {"round", 0}, loopir.OpTrunc: {"trunc", 0}, loopir.OpSqrt: {"sqrt", FuncSqrt},
-	loopir.OpExp: {"exp", FuncExp}, loopir.OpLog: {"log", FuncLog}, loopir.OpSin: {"sin", FuncSin}, loopir.OpCos: {"cos", FuncCos},
+	loopir.OpExp: {"exp", FuncExp}, loopir.OpLog: {"log", FuncLog}, loopir.OpSin: {"sin", FuncSin},
+	loopir.OpCos: {"cos", FuncCos},
 }
 
 func (w *writer) operation(n *gpuir.Node, a []string) string {

@@ -209,9 +209,9 @@ fn {name}(x: {T}) -> {T} {
   return select(y, x, is_nan{x}(x));
 }
 `,
-	// our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two floats. Where the first is no number
-	// or far beyond the exponents, the second counts as 0. Error below 3 ulp, with exp2's 2; results below
-	// the least normal number may become 0.
+	// our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two floats. Where the first is no
+	// number or far beyond the exponents, the second counts as 0. Error below 3 ulp, with exp2's 2; results below the
+	// least normal number may become 0.
 	"exp_of_exp2": `
 fn {name}(x: {T}) -> {T} {
   let hi = x * {T}(1.4426950408889634);

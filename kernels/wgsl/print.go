@@ -239,7 +239,8 @@ func (w *writer) stmt(s *gpuir.Stmt, d int) {
 	case gpuir.SAssign:
 		w.line(d, "v%d = %s;", s.Var, w.expr(s.A))
 	case gpuir.SFor:
-		w.line(d, "for (var v%d: i32 = %s; v%d < %s; v%d += %s) {", s.Var, w.expr(s.A), s.Var, w.expr(s.B), s.Var, w.expr(s.C))
+		w.line(d, "for (var v%d: i32 = %s; v%d < %s; v%d += %s) {", s.Var, w.expr(s.A), s.Var, w.expr(s.B), s.Var,
+			w.expr(s.C))
 		w.block(s.Body, d+1)
 		w.line(d, "}")
 	case gpuir.SIf:
@@ -354,7 +355,8 @@ func (w *writer) atomic(s *gpuir.Stmt, d int) {
 	at, v := w.expr(s.A), w.expr(s.B)
 	name := fmt.Sprintf("b%d", s.Ref)
 	combined := func(old string) string {
-		return w.operation(&gpuir.Node{Op: s.Mode.Op(), Type: s.B.Type, Width: 1, Args: []*gpuir.Node{s.B, s.B}}, []string{old, "x"})
+		return w.operation(&gpuir.Node{Op: s.Mode.Op(), Type: s.B.Type, Width: 1, Args: []*gpuir.Node{s.B, s.B}},
+			[]string{old, "x"})
 	}
 	switch {
 	case w.bufs[s.Ref].packed:
@@ -390,7 +392,8 @@ func (w *writer) atomic(s *gpuir.Stmt, d int) {
 		w.exchange(d+1, name+"[at]", "old * x")
 		w.line(d, "}")
 	default:
-		native := map[loopir.StoreMode]string{loopir.Add: "atomicAdd", loopir.Maximize: "atomicMax", loopir.Minimize: "atomicMin"}[s.Mode]
+		native := map[loopir.StoreMode]string{loopir.Add: "atomicAdd", loopir.Maximize: "atomicMax",
+			loopir.Minimize: "atomicMin"}[s.Mode]
 		w.line(d, "%s(&%s[%s], %s);", native, name, at, v)
 	}
 }

@@ -161,15 +161,16 @@ func TestGolden(t *testing.T) {
 	golden(t, "softmax_lanes_x3", gpuir.Merge(p[0], 3, []bool{true, false}), Options{})
 	goldenGemm(t)
 	sums := &launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}
-	p, err = gpucode.FromGemm(sums, gpucode.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true, VecA: true, VecB: true, Parts: 2})
+	p, err = gpucode.FromGemm(sums, gpucode.GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true,
+		VecA: true, VecB: true, Parts: 2})
 	require.NoError(t, err)
 	golden(t, "gemm_sums_pass0", p[0], Options{})
 	golden(t, "gemm_sums_pass1", p[1], Options{})
 	goldenAttention(t)
 }
 
-// goldenGemm prints a product in the small form, in a tile whose threads store their own columns, and in one of rows that do not
-// begin at vectors, which neighbouring threads store by way of workgroup memory.
+// goldenGemm prints a product in the small form, in a tile whose threads store their own columns, and in one of rows
+// that do not begin at vectors, which neighbouring threads store by way of workgroup memory.
 func goldenGemm(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -181,7 +182,8 @@ func goldenGemm(t *testing.T) {
 		{"gemm_32x32", 36, false, gpucode.Caps{}},
 		{"gemm_ragged", 35, true, gpucode.Caps{}},
 	} {
-		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Epilogue: kerneltest.Epilogue(ir.F32, 3, tc.residual)}
+		g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n', Bias: true, Epilogue: kerneltest.Epilogue(ir.F32, 3,
+			tc.residual)}
 		params := []uint64{40, tc.columns, 20, 20, 1, 0, tc.columns, 1, 0, 1, 0}
 		p, err := gpucode.FromGemm(g, gpucode.ChooseGemm(g, params, tc.caps))
 		require.NoError(t, err)
@@ -192,10 +194,11 @@ func goldenGemm(t *testing.T) {
 // goldenAttention prints each pass in the small form; a mask, causality and dropout are in one each.
 func goldenAttention(t *testing.T) {
 	for name, a := range map[string]*launch.Attention{
-		"attention":           {Type: ir.F32, Causal: true},
-		"attention_grad_q":    {Type: ir.F32, Pass: launch.AttentionGradQ, Mask: ir.Bool},
-		"attention_grad_kv":   {Type: ir.F32, Pass: launch.AttentionGradKV, Causal: true},
-		"attention_grad_mask": {Type: ir.F32, Pass: launch.AttentionGradMask, Mask: ir.F32, Dropout: true, Sum: [4]bool{true, false, true, false}},
+		"attention":         {Type: ir.F32, Causal: true},
+		"attention_grad_q":  {Type: ir.F32, Pass: launch.AttentionGradQ, Mask: ir.Bool},
+		"attention_grad_kv": {Type: ir.F32, Pass: launch.AttentionGradKV, Causal: true},
+		"attention_grad_mask": {Type: ir.F32, Pass: launch.AttentionGradMask, Mask: ir.F32, Dropout: true,
+			Sum: [4]bool{true, false, true, false}},
 	} {
 		params := make([]uint64, len(a.Layout().Params))
 		copy(params, []uint64{1, 2, 2, 9, 9, 8, 8})
@@ -249,7 +252,8 @@ func TestScalarsOf64BitsTakeTwoWords(t *testing.T) {
 	require.NoError(t, err)
 	m, err := Print(p[0], Options{})
 	require.NoError(t, err)
-	require.Equal(t, []Word{{0, false, true}, {1, false, false}, {1, true, false}, {2, false, false}, {2, true, false}}, m.Words)
+	require.Equal(t, []Word{{0, false, true}, {1, false, false}, {1, true, false}, {2, false, false}, {2, true, false}},
+		m.Words)
 	dst := make([]byte, m.ParamBytes())
 	require.NoError(t, m.Pack(dst, []uint64{1, 0x1122334455667788, math.MaxUint64}, 0))
 	require.Equal(t, uint32(0x55667788), binary.LittleEndian.Uint32(dst[4:]))

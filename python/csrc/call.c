@@ -200,11 +200,13 @@ static PyObject *call_out(overload *o, argbuf *b, PyObject *into) {
         }
     }
     if (n != o->def->nresults || n > 8) {
-        return raise_text(TL_TYPE, "%s(): argument 'out' must be %d Tensors, not %zd", o->def->name, (int)o->def->nresults, n);
+        return raise_text(TL_TYPE, "%s(): argument 'out' must be %d Tensors, not %zd", o->def->name,
+            (int)o->def->nresults, n);
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         if (!is_tensor(targets[i])) {
-            return raise_text(TL_TYPE, "%s(): argument 'out' must be Tensor, not %R", o->def->name, (PyObject *)Py_TYPE(targets[i]));
+            return raise_text(TL_TYPE, "%s(): argument 'out' must be Tensor, not %R", o->def->name,
+                (PyObject *)Py_TYPE(targets[i]));
         }
     }
     tl_out out[8];
@@ -256,7 +258,8 @@ static int restore_words(PyObject *generator, uint64_t outer[4]) {
     PyErr_Fetch(&type, &value, &trace);
     int failed = check_status(tl_rng(TL_RNG_GET, inner)) < 0 || check_status(tl_rng(TL_RNG_SET, outer)) < 0;
     PyObject *words = failed ? NULL
-                             : Py_BuildValue("(KKKK)", (unsigned long long)inner[0], (unsigned long long)inner[1], (unsigned long long)inner[2],
+                             : Py_BuildValue("(KKKK)", (unsigned long long)inner[0], (unsigned long long)inner[1],
+                                 (unsigned long long)inner[2],
                                              (unsigned long long)inner[3]);
     failed = words == NULL || PyObject_SetAttrString(generator, "_words", words) < 0;
     Py_XDECREF(words);
@@ -267,7 +270,8 @@ static int restore_words(PyObject *generator, uint64_t outer[4]) {
     return failed ? -1 : 0;
 }
 
-PyObject *call_group(group *g, uint8_t api, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+PyObject *call_group(group *g, uint8_t api, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+    PyObject *kwnames) {
     argbuf b;
     extras x = {0};
     argbuf_init(&b);
@@ -375,8 +379,10 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject
         return call_group(method_groups[0x##i], TL_API_CORE, self, args, nargs, kwnames); \
     }
 #define ADDRESS(i) method_##i,
-#define ROW(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) M(h##8) M(h##9) M(h##a) M(h##b) M(h##c) M(h##d) M(h##e) M(h##f)
-#define PAGE(M, h) ROW(M, h##0) ROW(M, h##1) ROW(M, h##2) ROW(M, h##3) ROW(M, h##4) ROW(M, h##5) ROW(M, h##6) ROW(M, h##7) \
+#define ROW(M, h) M(h##0) M(h##1) M(h##2) M(h##3) M(h##4) M(h##5) M(h##6) M(h##7) M(h##8) M(h##9) M(h##a) M(h##b) M( \
+    h##c) M(h##d) M(h##e) M(h##f)
+#define PAGE(M, h) ROW(M, h##0) ROW(M, h##1) ROW(M, h##2) ROW(M, h##3) ROW(M, h##4) ROW(M, h##5) ROW(M, h##6) ROW(M, \
+    h##7) \
     ROW(M, h##8) ROW(M, h##9) ROW(M, h##a) ROW(M, h##b) ROW(M, h##c) ROW(M, h##d) ROW(M, h##e) ROW(M, h##f)
 #define ALL(M) PAGE(M, 0) PAGE(M, 1) PAGE(M, 2) PAGE(M, 3) PAGE(M, 4) PAGE(M, 5) PAGE(M, 6) PAGE(M, 7)
 
@@ -398,7 +404,8 @@ static int add_method(PyObject *type, group *g, int number, const char *doc) {
         return -1;
     }
     method_groups[number] = g;
-    *def = (PyMethodDef){g->name, (PyCFunction)(void (*)(void))method_entries[number], METH_FASTCALL | METH_KEYWORDS, doc};
+    *def = (PyMethodDef){g->name, (PyCFunction)(void (*)(void))method_entries[number], METH_FASTCALL | METH_KEYWORDS,
+        doc};
     PyObject *descriptor = PyDescr_NewMethod((PyTypeObject *)type, def);
     int failed = descriptor == NULL || PyObject_SetAttrString(type, g->name, descriptor) < 0;
     Py_XDECREF(descriptor);
@@ -441,7 +448,8 @@ int call_init(PyObject *module) {
         if (doc == NULL || (function && add_functions(module, facade, g, doc, names) < 0)) {
             return -1;
         }
-        bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0; /* in the sub-module only */
+        /* in the sub-module only */
+        bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0;
         if ((g->where & TL_W_METHOD) != 0 && !prefixed && add_method((PyObject *)G.tensor, g, i, doc) < 0) {
             return -1;
         }
@@ -455,7 +463,8 @@ int call_init(PyObject *module) {
     Py_DECREF(names[1]);
     /* _facade: the same functions, whose results follow PyTorch's rules of coercion.
      * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 linalg, 32 special, 64 in place. */
-    int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where", where) < 0 ||
+    int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 || PyModule_AddObjectRef(module, "_where",
+        where) < 0 ||
                  PyModule_AddObjectRef(module, "_return_types", return_types) < 0;
     Py_DECREF(facade);
     Py_DECREF(where);

@@ -145,7 +145,8 @@ extern struct tl_globals {
 /* types.c */
 int types_init(PyObject *module);
 PyObject *dtype_object(uint8_t id);
-int dtype_from(PyObject *o, uint8_t *id); /* dtype objects and float, int, bool; 1 found, 0 not one, -1 an error: no tensor has it */
+/* dtype objects and float, int, bool; 1 found, 0 not one, -1 an error: no tensor has it */
+int dtype_from(PyObject *o, uint8_t *id);
 const char *dtype_name(uint8_t id);
 size_t dtype_size(uint8_t id);
 bool dtype_is_float(uint8_t id);
@@ -226,7 +227,8 @@ typedef struct {
     bool requires_grad;
 } extras;
 /* Binds arguments to the first overload that takes them; self is NULL in a function call. */
-overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x);
+overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b,
+    extras *x);
 
 /* call.c */
 int call_init(PyObject *module);
@@ -288,7 +290,8 @@ uint32_t call_source_loc(void);
 PyObject *set_package(PyObject *self, PyObject *folder);
 bool globals_in_facade(PyObject *globals); /* the module with these globals imported torchlette.torch */
 bool caller_in_facade(void);                 /* the code running now did */
-uint8_t creation_api(void);                  /* the API flavour of what this package makes of no tensor: that of the code outside for which it does */
+/* the API flavour of what this package makes of no tensor: that of the code outside for which it does */
+uint8_t creation_api(void);
 
 /* nnmodule.c */
 int nnmodule_init(PyObject *module);
@@ -308,7 +311,8 @@ int visit_hooks(Tensor *t, visitproc visit, void *arg);
 void clear_hooks(Tensor *t);  /* drops the hooks that go with t */
 void disown_hooks(Tensor *t); /* t is going; its hooks stay while the engine may call them */
 PyObject *hook_function(uint64_t id); /* borrowed; NULL when it was removed, or with an exception */
-int pack_saved(const argbuf *b); /* gives the values that steps have just saved to the packer; b: of the call, or NULL */
+/* gives the values that steps have just saved to the packer; b: of the call, or NULL */
+int pack_saved(const argbuf *b);
 PyObject *unpack_saved(uint64_t hook);
 extern PyMethodDef hook_functions[];
 int hooks_init(void);

@@ -281,14 +281,17 @@ static int store(uint8_t dtype, void *p, const number *n) {
     return 0;
 }
 
-static PyObject *make(uint8_t dtype, uint8_t device, int rank, const int64_t *shape, const void *data, size_t bytes, bool requires_grad, uint8_t api) {
+static PyObject *make(uint8_t dtype, uint8_t device, int rank, const int64_t *shape, const void *data, size_t bytes,
+    bool requires_grad, uint8_t api) {
     if (requires_grad && !dtype_is_float(dtype)) {
         set_error(TL_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
         return NULL;
     }
     tl_out out;
-    int32_t status = tl_from_data(dtype, device, rank, shape, data, bytes, requires_grad ? TL_REQUIRES_GRAD : 0, call_source_loc(), &out);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api == TL_API_CORE ? creation_api() : api);
+    int32_t status = tl_from_data(dtype, device, rank, shape, data, bytes, requires_grad ? TL_REQUIRES_GRAD : 0,
+        call_source_loc(), &out);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api == TL_API_CORE ? creation_api() :
+        api);
 }
 
 static int to_number(PyObject *o, number *n) {
@@ -316,7 +319,8 @@ PyObject *scalar_tensor(PyObject *o, uint8_t dtype, uint8_t device, uint8_t api)
 
 /* Nested sequences. */
 
-static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o) || (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o)); }
+static bool is_sequence(PyObject *o) { return PyList_Check(o) || PyTuple_Check(o) ||
+    (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o)); }
 
 typedef struct {
     int64_t shape[TL_MAX_RANK];
@@ -366,7 +370,8 @@ static uint8_t format_dtype(const Py_buffer *v, char *code);
 static uint8_t scalar_dtype(PyObject *o) {
     Py_buffer v;
     char code;
-    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || is_tensor(o) || PyBytes_Check(o) || !PyObject_CheckBuffer(o)) {
+    if (PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || is_tensor(o) || PyBytes_Check(o) ||
+        !PyObject_CheckBuffer(o)) {
         return 0;
     }
     if (PyObject_GetBuffer(o, &v, PyBUF_FULL_RO) < 0) {
@@ -416,7 +421,8 @@ static int leaf_kind(PyObject *o, survey *s) {
             PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
             if (name != NULL) {
                 if (PyUnicode_Check(o) || PyBytes_Check(o)) {
-                    s->rank > 0 ? raise_text(TL_VALUE, "too many dimensions '%U'", name) : raise_text(TL_TYPE, "new(): invalid data type '%U'", name);
+                    s->rank > 0 ? raise_text(TL_VALUE, "too many dimensions '%U'", name) : raise_text(TL_TYPE,
+                        "new(): invalid data type '%U'", name);
                 } else {
                     set_error(TL_RUNTIME, "Could not infer dtype of %U", name);
                 }
@@ -501,7 +507,8 @@ static PyObject *from_sequence(PyObject *data, int dtype, uint8_t device, bool r
     if (block == NULL) {
         return PyErr_NoMemory();
     }
-    PyObject *r = fill(data, 0, &s, (uint8_t)dtype, &p) < 0 ? NULL : make((uint8_t)dtype, device, s.rank, s.shape, block, bytes, requires_grad, api);
+    PyObject *r = fill(data, 0, &s, (uint8_t)dtype, &p) < 0 ? NULL : make((uint8_t)dtype, device, s.rank, s.shape,
+        block, bytes, requires_grad, api);
     PyMem_Free(block);
     return r;
 }
@@ -579,7 +586,8 @@ static void load(char code, const char *p, number *n) {
 #undef LOAD
 }
 
-static PyObject *convert_buffer(const char *raw, Py_ssize_t count, Py_ssize_t itemsize, char code, uint8_t dtype, uint8_t device, int rank,
+static PyObject *convert_buffer(const char *raw, Py_ssize_t count, Py_ssize_t itemsize, char code, uint8_t dtype,
+    uint8_t device, int rank,
                                 const int64_t *shape, bool requires_grad, uint8_t api) {
     size_t size = dtype_size(dtype), bytes = (size_t)count * size;
     char *block = PyMem_Malloc(bytes + 8);
@@ -612,7 +620,8 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
     char code = 0, *raw = NULL;
     uint8_t own = format_dtype(&v, &code);
     if (code == 0 || v.ndim > TL_MAX_RANK) {
-        raise_text(TL_TYPE, "can't convert data of format '%s' and %d dimensions to a tensor", v.format != NULL ? v.format : "B", v.ndim);
+        raise_text(TL_TYPE, "can't convert data of format '%s' and %d dimensions to a tensor", v.format != NULL ?
+            v.format : "B", v.ndim);
         goto done;
     }
     if (own == 0 && dtype < 0) {
@@ -653,7 +662,8 @@ done:
 /* A copy of another tensor. */
 static PyObject *from_tensor(PyObject *t, int dtype, int device, bool requires_grad) {
     PyObject *copy = PyObject_CallMethod(t, "detach", NULL);
-    if (copy != NULL && ((dtype >= 0 && dtype != ((Tensor *)t)->dtype) || (device >= 0 && device != ((Tensor *)t)->device))) {
+    if (copy != NULL && ((dtype >= 0 && dtype != ((Tensor *)t)->dtype) ||
+        (device >= 0 && device != ((Tensor *)t)->device))) {
         PyObject *d = dtype >= 0 ? dtype_object((uint8_t)dtype) : Py_NewRef(Py_None);
         PyObject *dev = device >= 0 ? device_object((uint8_t)device) : Py_NewRef(Py_None);
         TL_SETREF(copy, PyObject_CallMethod(copy, "to", "NN", dev, d));
@@ -674,7 +684,8 @@ PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad,
     if (device < 0 && default_device(&dev) < 0) {
         return NULL;
     }
-    bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) || PyTuple_Check(data) || PyUnicode_Check(data);
+    bool plain = PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data) || PyList_Check(data) ||
+        PyTuple_Check(data) || PyUnicode_Check(data);
     if (!plain) {
         PyObject *r = from_buffer(data, dtype, dev, requires_grad, api);
         if (r == NULL && !PyErr_Occurred() && PyObject_HasAttrString(data, "__array__")) {
@@ -706,7 +717,8 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
     if (device != NULL && device != Py_None) {
         int found = device_from(device, &id);
         if (found == 0) {
-            raise_text(TL_TYPE, "tensor(): argument 'device' must be torch.device, not %R", (PyObject *)Py_TYPE(device));
+            raise_text(TL_TYPE, "tensor(): argument 'device' must be torch.device, not %R",
+                (PyObject *)Py_TYPE(device));
         }
         if (found != 1) {
             return -1;
@@ -723,7 +735,8 @@ PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
     PyObject *data, *dtype = NULL, *device = NULL;
     int requires_grad = 0, pin = 0, d, dev;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", names, &data, &dtype, &device, &requires_grad, &pin) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", names, &data, &dtype, &device, &requires_grad,
+        &pin) ||
         options(dtype, device, &d, &dev) < 0) {
         return NULL;
     }
@@ -734,7 +747,8 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", NULL};
     PyObject *data, *dtype = NULL, *device = NULL;
     int d, dev;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", names, &data, &dtype, &device) || options(dtype, device, &d, &dev) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", names, &data, &dtype, &device) ||
+        options(dtype, device, &d, &dev) < 0) {
         return NULL;
     }
     if (is_tensor(data)) {
@@ -787,7 +801,8 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
         count *= sizes[i];
     }
     if (count * (int64_t)dtype_size((uint8_t)d) != (int64_t)v.len) {
-        raise_text(TL_VALUE, "_frombytes(): the data has %zd bytes, the shape wants %lld", v.len, (long long)(count * (int64_t)dtype_size((uint8_t)d)));
+        raise_text(TL_VALUE, "_frombytes(): the data has %zd bytes, the shape wants %lld", v.len,
+            (long long)(count * (int64_t)dtype_size((uint8_t)d)));
         goto done;
     }
     r = make((uint8_t)d, (uint8_t)dev, (int)n, sizes, v.buf, (size_t)v.len, false, door_of(self));

@@ -52,10 +52,12 @@ const tl_deferred *queue_take(int32_t *n) {
 /* Writes the key of a call and gives its length; 0 when the call must enter the engine. */
 static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     int32_t n = 0, k = 0;
-    if (G.packer != NULL || G.refuse_draws || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS || 2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
+    if (G.packer != NULL || G.refuse_draws || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
+        2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
         return 0;
     }
-    key[n++] = (uint64_t)o->def->id | (uint64_t)b->n_in << 16 | (uint64_t)b->n_ints << 32 | (uint64_t)b->n_scalars << 48;
+    key[n++] = (uint64_t)o->def->id | (uint64_t)b->n_in << 16 | (uint64_t)b->n_ints << 32 | (
+        uint64_t)b->n_scalars << 48;
     key[n++] = G.modes;
     for (int32_t i = 0; i < b->n_in; i++) {
         if (b->in[i] == 0 || b->in[i] == TL_SCALAR_OPERAND) {
@@ -118,7 +120,8 @@ PyObject *queue_call(overload *o, argbuf *b, uint8_t api, call_key *l, bool *kno
     if (reserved.n == 0 && reserve() < 0) {
         return NULL;
     }
-    /* Making the object may run the cyclic collector, and with it calls of others, which may take the place in the cache. */
+    /* Making the object may run the cyclic collector, and with it calls of others, which may take the place in
+     * the cache. */
     tl_out out;
     memcpy(&out, &p->out, offsetof(tl_out, shape) + p->out.rank * sizeof *out.shape);
     out.handle = reserved.handles[--reserved.n];

@@ -1,7 +1,8 @@
 /* DLPack: tensors to and from other libraries. The structs are those of dlpack.h 1.0. */
 #include "core.h"
 
-enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1, IS_COPIED = 2 };
+enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1,
+    IS_COPIED = 2 };
 
 typedef struct {
     void *data;
@@ -36,8 +37,10 @@ typedef struct versioned {
 static const struct {
     uint8_t code, bits;
 } codes[TL_NUM_DTYPES] = {
-    [TL_BOOL] = {CODE_BOOL, 8},      [TL_INT32] = {CODE_INT, 32},     [TL_INT64] = {CODE_INT, 64},     [TL_UINT32] = {CODE_UINT, 32},
-    [TL_FLOAT16] = {CODE_FLOAT, 16}, [TL_BFLOAT16] = {CODE_BFLOAT, 16}, [TL_FLOAT32] = {CODE_FLOAT, 32}, [TL_FLOAT64] = {CODE_FLOAT, 64},
+    [TL_BOOL] = {CODE_BOOL, 8},      [TL_INT32] = {CODE_INT, 32},     [TL_INT64] = {CODE_INT, 64},
+        [TL_UINT32] = {CODE_UINT, 32},
+    [TL_FLOAT16] = {CODE_FLOAT, 16}, [TL_BFLOAT16] = {CODE_BFLOAT, 16}, [TL_FLOAT32] = {CODE_FLOAT, 32},
+        [TL_FLOAT64] = {CODE_FLOAT, 64},
     [TL_UINT8] = {CODE_UINT, 8},     [TL_INT8] = {CODE_INT, 8},         [TL_INT16] = {CODE_INT, 16},
 };
 
@@ -95,11 +98,13 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
         l->strides[i] = stride;
         stride *= t->shape[i] > 0 ? t->shape[i] : 1;
     }
-    array a = {.data = data, .device = {CPU_DEVICE, 0}, .ndim = t->rank, .dtype = {codes[t->dtype].code, codes[t->dtype].bits, 1},
+    array a = {.data = data, .device = {CPU_DEVICE, 0}, .ndim = t->rank, .dtype = {codes[t->dtype].code,
+        codes[t->dtype].bits, 1},
                .shape = l->shape, .strides = l->strides};
     PyObject *capsule;
     if (with_version) {
-        l->u.new = (versioned){.version = {1, 0}, .context = l, .deleter = delete_new, .flags = copied ? IS_COPIED : READ_ONLY, .tensor = a};
+        l->u.new = (versioned){.version = {1, 0}, .context = l, .deleter = delete_new, .flags = copied ? IS_COPIED :
+            READ_ONLY, .tensor = a};
         capsule = PyCapsule_New(&l->u.new, "dltensor_versioned", drop_capsule);
     } else {
         l->u.old = (managed){.tensor = a, .context = l, .deleter = delete_old};
@@ -139,10 +144,14 @@ static PyObject *copy_in(const array *a, uint8_t api) {
         }
     }
     if (dtype == 0) {
-        return raise_text(TL_TYPE, "from_dlpack: no dtype for type code %d of %d bits: convert it to float32 or int64 first", a->dtype.code, a->dtype.bits);
+        return raise_text(TL_TYPE,
+            "from_dlpack: no dtype for type code %d of %d bits: convert it to float32 or int64 first", a->dtype.code,
+                a->dtype.bits);
     }
     if (a->device.type != CPU_DEVICE || a->ndim > TL_MAX_RANK) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack: got device type %d and %d dims, want memory of the CPU and at most %d dims", a->device.type, a->ndim,
+        PyErr_Format(PyExc_BufferError,
+            "from_dlpack: got device type %d and %d dims, want memory of the CPU and at most %d dims", a->device.type,
+                a->ndim,
                      TL_MAX_RANK);
         return NULL;
     }
@@ -158,7 +167,8 @@ static PyObject *copy_in(const array *a, uint8_t api) {
         densify(a, 0, (const char *)a->data + a->byte_offset, width, PyBytes_AsString(block));
     }
     tl_out out;
-    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_source_loc(), &out);
+    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0,
+        call_source_loc(), &out);
     Py_DECREF(block);
     return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api);
 }
@@ -175,7 +185,8 @@ PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
         return t;
     }
     if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-        return raise_text(TL_RUNTIME, "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
+        return raise_text(TL_RUNTIME,
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
                                       "already constructed a tensor from it once.");
     }
     versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");

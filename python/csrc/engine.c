@@ -199,13 +199,18 @@ static PyObject *bool_mode(int32_t mode, PyObject *value) {
 }
 
 static PyObject *py_set_grad_enabled(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_GRAD, v); }
-static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_GRAD, NULL); }
+static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) { (void)self, (void)n;
+    return bool_mode(TL_MODE_GRAD, NULL); }
 static PyObject *py_set_inference(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_INFERENCE, v); }
-static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n; return bool_mode(TL_MODE_INFERENCE, NULL); }
+static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n;
+    return bool_mode(TL_MODE_INFERENCE, NULL); }
 static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
-static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_ALLOW_MUTATION, v); }
-static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_REFUSE_DRAWS, v); }
-static PyObject *py_set_deterministic(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_DETERMINISTIC, v); }
+static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) { (void)self;
+    return bool_mode(TL_MODE_ALLOW_MUTATION, v); }
+static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) { (void)self;
+    return bool_mode(TL_MODE_REFUSE_DRAWS, v); }
+static PyObject *py_set_deterministic(PyObject *self, PyObject *v) { (void)self;
+    return bool_mode(TL_MODE_DETERMINISTIC, v); }
 
 /* _set_autocast(on_gpu, dtype): None turns it off, and without one it only tells. */
 static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
@@ -456,7 +461,8 @@ static int inspect_grad(const tl_event *event, PyObject *inspector) {
         return -1;
     }
     PyObject *grad = tensor_wrap(G.tensor, &event->grad, TL_API_CORE);
-    PyObject *result = grad != NULL ? PyObject_CallFunction(inspector, "sisO", event->name, (int)event->hook, where, grad) : NULL;
+    PyObject *result = grad != NULL ? PyObject_CallFunction(inspector, "sisO", event->name, (int)event->hook, where,
+        grad) : NULL;
     Py_XDECREF(grad);
     Py_XDECREF(result);
     return result != NULL ? 0 : -1;
@@ -543,7 +549,8 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
         raise_text(TL_RUNTIME, "got %zd tensors and %zd gradients", n, ng);
         goto done;
     }
-    if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 || walk(session, inspector) < 0) {
+    if (drop_flush() < 0 || check_status(tl_backward(r, g, (int32_t)n, in, (int32_t)ni, flags, &session)) < 0 ||
+        walk(session, inspector) < 0) {
         goto done;
     }
     if ((flags & TL_ACCUMULATE) == 0) {
@@ -568,18 +575,21 @@ static PyObject *py_backward(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OOpp|OO:_backward", &roots, &grads, &keep, &create, &inputs, &inspector)) {
         return NULL;
     }
-    return run_backward(roots, grads, inputs, (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | TL_ACCUMULATE, inspector);
+    return run_backward(roots, grads, inputs, (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH :
+        0u) | TL_ACCUMULATE, inspector);
 }
 
 static PyObject *py_grad(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *roots, *grads, *inputs, *inspector = Py_None;
     int keep, create, unused = 0, quiet = 0;
-    if (!PyArg_ParseTuple(args, "OOOpp|ppO:_grad", &roots, &grads, &inputs, &keep, &create, &unused, &quiet, &inspector)) {
+    if (!PyArg_ParseTuple(args, "OOOpp|ppO:_grad", &roots, &grads, &inputs, &keep, &create, &unused, &quiet,
+        &inspector)) {
         return NULL;
     }
     return run_backward(roots, grads, inputs,
-                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED : 0u) |
+                        (keep ? TL_RETAIN_GRAPH : 0u) | (create ? TL_CREATE_GRAPH : 0u) | (unused ? TL_ALLOW_UNUSED :
+                            0u) |
                             (quiet ? TL_NO_LEAF_HOOKS : 0u),
                         inspector);
 }
@@ -589,7 +599,8 @@ static PyObject *function_tuple(const tl_function_info *f) {
     if (f->id == 0) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("(KsII)", (unsigned long long)f->id, f->name, (unsigned int)f->output, (unsigned int)f->source_loc);
+    return Py_BuildValue("(KsII)", (unsigned long long)f->id, f->name, (unsigned int)f->output,
+        (unsigned int)f->source_loc);
 }
 
 static PyObject *py_function(PyObject *self, PyObject *args) {
@@ -662,7 +673,8 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
         status = out == NULL ? TL_OUT_OF_MEMORY : tl_leaves(roots, (int32_t)n_roots, out, room, &n);
     }
     PyMem_Free(roots);
-    PyObject *tuple = status == TL_OK ? PyTuple_New(n) : out == NULL && room > 0 ? PyErr_NoMemory() : raise_status(status);
+    PyObject *tuple = status == TL_OK ? PyTuple_New(n) : out == NULL && room > 0 ? PyErr_NoMemory() :
+        raise_status(status);
     for (int32_t i = 0; tuple != NULL && i < n; i++) {
         PyObject *t = tensor_wrap(G.tensor, &out[i], TL_API_CORE);
         if (t == NULL || PyTuple_SetItem(tuple, i, t) < 0) {
@@ -743,7 +755,8 @@ static PyObject *py_set_errors(PyObject *self, PyObject *classes) {
             return NULL;
         }
         if (code <= 0 || code >= TL_NUM_CODES || !PyType_Check(value)) {
-            return raise_text(TL_VALUE, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code, TL_NUM_CODES - 1);
+            return raise_text(TL_VALUE, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code,
+                TL_NUM_CODES - 1);
         }
         TL_SETREF(G.errors[code], Py_NewRef(value));
     }
@@ -761,7 +774,8 @@ static PyObject *py_site_string(PyObject *self, PyObject *source_loc) {
 }
 
 PyMethodDef engine_functions[] = {
-    {"mark_step", py_mark_step, METH_NOARGS, "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
+    {"mark_step", py_mark_step, METH_NOARGS,
+        "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
     {"flush", py_flush, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
     {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
     {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
@@ -769,16 +783,20 @@ PyMethodDef engine_functions[] = {
     {"_set_grad_enabled", py_set_grad_enabled, METH_O, "Set gradient recording; gives the old state."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},
     {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
-    {"is_inference_mode_enabled", py_is_inference, METH_NOARGS, "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
+    {"is_inference_mode_enabled", py_is_inference, METH_NOARGS,
+        "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
     {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
     {"_set_refuse_draws", py_set_refuse_draws, METH_O, "Make draws of random numbers errors; gives the old state."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
     {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
-    {"_set_autocast", py_set_autocast, METH_VARARGS, "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
+    {"_set_autocast", py_set_autocast, METH_VARARGS,
+        "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
-    {"get_default_dtype", py_get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
+    {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
+        "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
     {"_set_default_device", py_set_default_device, METH_O, "Set the default device; gives the old one."},
-    {"get_default_device", py_get_default_device, METH_NOARGS, "get_default_device()\n--\n\nThe device of tensors made without one."},
+    {"get_default_device", py_get_default_device, METH_NOARGS,
+        "get_default_device()\n--\n\nThe device of tensors made without one."},
     {"_manual_seed", py_manual_seed, METH_O, "Seed the generator."},
     {"_rng_state", py_rng_state, METH_NOARGS, "State of the generator: four words."},
     {"_set_rng_state", py_set_rng_state, METH_O, "Restore the generator's state."},
@@ -794,12 +812,15 @@ PyMethodDef engine_functions[] = {
     {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
     {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
     {"_leaves", py_leaves, METH_O, "The leaves that the history of some tensors ends in."},
-    {"_leads_outside", py_leads_outside, METH_O, "Of tensors, whether the history of each ends in a leaf that is not closed."},
+    {"_leads_outside", py_leads_outside, METH_O,
+        "Of tensors, whether the history of each ends in a leaf that is not closed."},
     {"_close_leaves", py_close_leaves, METH_O, "Close leaves: they do not count for _leads_outside."},
-    {"_fence", py_fence, METH_VARARGS, "Begin or end a fence before older tensors, or ask whether this is a recomputation."},
+    {"_fence", py_fence, METH_VARARGS,
+        "Begin or end a fence before older tensors, or ask whether this is a recomputation."},
     {"_function_scope", py_function_scope, METH_O, "Begin a function of that name, or end it (None)."},
     {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
-    {"_set_package", set_package, METH_O, "Name the folder whose code is the library's own: call sites are those of its callers."},
+    {"_set_package", set_package, METH_O,
+        "Name the folder whose code is the library's own: call sites are those of its callers."},
     {"_site_string", py_site_string, METH_O, "The text of a call site."},
     {0},
 };

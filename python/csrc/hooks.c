@@ -2,8 +2,8 @@
  *
  * A hook lives as long as the step of the tape that it is on, which may outlive the Python object of its tensor. While
  * that object alone keeps the step, the hook goes with it: then, and only then, the object shows the function to the
- * cyclic collector, so that a function that holds its own tensor is collected with it. The table holds capsules, which the
- * collector does not look into: each function is shown by one object at most. */
+ * cyclic collector, so that a function that holds its own tensor is collected with it. The table holds capsules, which
+ * the collector does not look into: each function is shown by one object at most. */
 #include "core.h"
 
 struct hook {
@@ -117,7 +117,8 @@ static PyObject *py_before_collection(PyObject *self, PyObject *args) {
 
 /* With the first hook: programs without hooks pay nothing. */
 static int join_collector(void) {
-    static PyMethodDef callback = {"_before_collection", py_before_collection, METH_VARARGS, "Release the handles of dead tensors."};
+    static PyMethodDef callback = {"_before_collection", py_before_collection, METH_VARARGS,
+        "Release the handles of dead tensors."};
     static bool joined;
     if (joined) {
         return 0;
@@ -153,8 +154,8 @@ static struct hook *remember(uint64_t id, PyObject *function) {
     return failed < 0 ? NULL : h;
 }
 
-/* Gives one value to the packer and keeps what gives it back: where the packer fails, a copy of the value. The hook is in the
- * table before, so that it is forgotten if its step goes meanwhile. */
+/* Gives one value to the packer and keeps what gives it back: where the packer fails, a copy of the value. The hook is
+ * in the table before, so that it is forgotten if its step goes meanwhile. */
 static int pack_one(uint64_t id, PyObject *value) {
     PyObject *copy = PyObject_GetAttrString(value, "detach");
     if (copy == NULL || remember(id, copy) == NULL) {
@@ -188,7 +189,8 @@ int pack_saved(const argbuf *b) {
         if (id == 0) {
             return 0;
         }
-        PyObject *value = operand >= 0 ? Py_NewRef((PyObject *)b->tensors[operand]) : tensor_wrap(G.tensor, &out, b != NULL ? b->api : TL_API_CORE);
+        PyObject *value = operand >= 0 ? Py_NewRef((PyObject *)b->tensors[operand]) : tensor_wrap(G.tensor, &out,
+            b != NULL ? b->api : TL_API_CORE);
         int failed = value == NULL ? -1 : pack_one(id, value);
         Py_XDECREF(value);
         if (failed < 0) {
@@ -205,7 +207,8 @@ int pack_saved(const argbuf *b) {
 PyObject *unpack_saved(uint64_t id) {
     PyObject *fn = hook_function(id);
     if (fn == NULL) {
-        return PyErr_Occurred() ? NULL : raise_text(TL_RUNTIME, "saved_tensors_hooks: the saved tensor was let go meanwhile");
+        return PyErr_Occurred() ? NULL : raise_text(TL_RUNTIME,
+            "saved_tensors_hooks: the saved tensor was let go meanwhile");
     }
     Py_INCREF(fn);
     PyObject *value = PyObject_CallFunctionObjArgs(fn, NULL);
@@ -213,7 +216,8 @@ PyObject *unpack_saved(uint64_t id) {
     return value;
 }
 
-/* _set_packer(function or None): the function takes a saved tensor and returns one that gives it back. Gives the former. */
+/* _set_packer(function or None): the function takes a saved tensor and returns one that gives it back. Gives the
+ * former. */
 static PyObject *py_set_packer(PyObject *self, PyObject *packer) {
     (void)self;
     int64_t old;
@@ -241,14 +245,16 @@ static PyObject *py_saved(PyObject *self, PyObject *args) {
     int i, action;
     tl_saved_info info = {0};
     tl_out out = {0};
-    if (!PyArg_ParseTuple(args, "Kii:_saved", &id, &i, &action) || check_status(tl_saved(id, i, action, &info, &out)) < 0) {
+    if (!PyArg_ParseTuple(args, "Kii:_saved", &id, &i, &action) ||
+        check_status(tl_saved(id, i, action, &info, &out)) < 0) {
         return NULL;
     }
     if (action == TL_SAVED_PACK && pack_saved(NULL) < 0) {
         return NULL;
     }
     PyObject *value = out.handle != 0 ? tensor_wrap(G.tensor, &out, TL_API_CORE) : Py_NewRef(Py_None);
-    return value == NULL ? NULL : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name, (unsigned long long)info.hook, value);
+    return value == NULL ? NULL : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name,
+        (unsigned long long)info.hook, value);
 }
 
 /* _graft(tensor, function, i): its values with the history of a saved value. */
@@ -271,7 +277,8 @@ static PyObject *py_add_hook(PyObject *self, PyObject *args) {
     PyObject *function;
     int post = 0;
     uint64_t id = 0;
-    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &function, &post) || drop_flush() < 0 ||
+    if (!PyArg_ParseTuple(args, "O!O|p:_add_hook", (PyObject *)G.tensor, &tensor, &function, &post) ||
+        drop_flush() < 0 ||
         join_collector() < 0 || check_status(tl_hook(tensor->handle, post, &id)) < 0) {
         return NULL;
     }
@@ -298,11 +305,14 @@ static PyObject *py_remove_hook(PyObject *self, PyObject *key) {
 }
 
 PyMethodDef hook_functions[] = {
-    {"_add_hook", py_add_hook, METH_VARARGS, "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
+    {"_add_hook", py_add_hook, METH_VARARGS,
+        "Add a gradient hook, or one for after a leaf has accumulated; gives its number."},
     {"_remove_hook", py_remove_hook, METH_O, "Remove a gradient hook by number."},
-    {"_set_packer", py_set_packer, METH_O, "Name the function that saved tensors are given to, or None; gives the former."},
+    {"_set_packer", py_set_packer, METH_O,
+        "Name the function that saved tensors are given to, or None; gives the former."},
     {"_unpack_saved", py_unpack_saved, METH_O, "The saved tensor that a hook gives."},
-    {"_saved", py_saved, METH_VARARGS, "Describe a saved value of a function, make it a tensor, or give it to the packer."},
+    {"_saved", py_saved, METH_VARARGS,
+        "Describe a saved value of a function, make it a tensor, or give it to the packer."},
     {"_attach_history", py_attach_history, METH_VARARGS, "The values of a tensor with the history of a saved value."},
     {0},
 };

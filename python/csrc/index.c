@@ -60,7 +60,8 @@ static int bound(PyObject *slice, const char *name, int64_t *value) {
 /* A slice: which of its numbers are given (1 start, 2 stop, 4 step), and these. */
 static int put_slice(plan *p, int64_t given, const int64_t v[3]) {
     p->out_dim++;
-    return put_int(&p->spec, I_SLICE) < 0 || put_int(&p->spec, given) < 0 || put_int(&p->spec, v[0]) < 0 || put_int(&p->spec, v[1]) < 0 ||
+    return put_int(&p->spec, I_SLICE) < 0 || put_int(&p->spec, given) < 0 || put_int(&p->spec, v[0]) < 0 ||
+        put_int(&p->spec, v[1]) < 0 ||
                    put_int(&p->spec, v[2]) < 0
                ? -1
                : 0;
@@ -118,7 +119,8 @@ static int read_mask(Tensor *mask, PyObject **tensors) {
             }
         }
         tl_out out;
-        if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0, call_source_loc(), &out)) < 0 ||
+        if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0,
+            call_source_loc(), &out)) < 0 ||
             (tensors[made] = tensor_wrap(G.tensor, &out, TL_API_CORE)) == NULL) {
             goto done;
         }
@@ -162,7 +164,8 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
             PyObject *m = size_from(mask->shape, mask->rank), *s = size_from(self->shape, self->rank);
             PyObject *ml = m != NULL ? PySequence_List(m) : NULL, *sl = s != NULL ? PySequence_List(s) : NULL;
             if (ml != NULL && sl != NULL) {
-                set_error(TL_INDEX, "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", ml, i, sl, in_dim + i);
+                set_error(TL_INDEX,
+                    "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", ml, i, sl, in_dim + i);
             }
             Py_XDECREF(m), Py_XDECREF(s), Py_XDECREF(ml), Py_XDECREF(sl);
             return -1;
@@ -175,7 +178,8 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
 static int add_bool(plan *p, bool value, uint8_t device) {
     int64_t n = value, zero = 0;
     tl_out out;
-    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
+    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero,
+        value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
         return -1;
     }
     PyObject *t = tensor_wrap(G.tensor, &out, TL_API_CORE);
@@ -191,7 +195,8 @@ static int add_bool(plan *p, bool value, uint8_t device) {
 static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     Tensor *t = (Tensor *)o;
     if (t->dtype == TL_UINT8) { /* masks of before there was bool */
-        if (PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+        if (PyErr_WarnEx(PyExc_UserWarning,
+            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
             return -1;
         }
         PyObject *mask = call_name("bool", &o, 1);
@@ -279,7 +284,9 @@ static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden)
     if (PySequence_Check(o) && !PyUnicode_Check(o)) {
         return add_sequence(p, self, o, in_dim);
     }
-    return set_error(TL_INDEX, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)", (PyObject *)Py_TYPE(o));
+    return set_error(TL_INDEX,
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)",
+            (PyObject *)Py_TYPE(o));
 }
 
 static int make_plan(plan *p, Tensor *self, PyObject *key) {
@@ -291,7 +298,8 @@ static int make_plan(plan *p, Tensor *self, PyObject *key) {
     if (!PyTuple_Check(key)) {
         if (takes(key) > self->rank) {
             return self->rank == 0 && PyLong_Check(key)
-                       ? set_error(TL_INDEX, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+                       ? set_error(TL_INDEX,
+                           "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
                        : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
         }
         return add_item(p, self, key, &in_dim, self->rank);
@@ -375,7 +383,8 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
         if (r != NULL && p.n_advanced > 0) {
             argbuf b;
             argbuf_init(&b);
-            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL : call_overload(op_get, &b, TL_API_CORE));
+            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL :
+                call_overload(op_get, &b, TL_API_CORE));
             argbuf_clear(&b);
         }
     }
@@ -452,7 +461,8 @@ PyObject *py_put_at(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *self, *indices, *values;
     int accumulate;
-    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices, (PyObject *)G.tensor, &values, &accumulate)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices,
+        (PyObject *)G.tensor, &values, &accumulate)) {
         return NULL;
     }
     return put_at(self, indices, values, accumulate) < 0 ? NULL : Py_NewRef(self);
@@ -467,7 +477,8 @@ int tensor_setitem(PyObject *self, PyObject *key, PyObject *value) {
     int number = is_tensor(value) ? 1 : number_scalar(value, &s);
     if (number != 1) {
         if (number == 0) {
-            raise_text(TL_TYPE, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value), dtype_name(((Tensor *)self)->dtype));
+            raise_text(TL_TYPE, "can't assign a %R to a torch.%s tensor", (PyObject *)Py_TYPE(value),
+                dtype_name(((Tensor *)self)->dtype));
         }
         return -1;
     }

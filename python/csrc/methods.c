@@ -11,7 +11,8 @@ static PyObject *get_shape(PyObject *self, void *c) {
 static PyObject *get_dtype(PyObject *self, void *c) { (void)c; return dtype_object(((Tensor *)self)->dtype); }
 static PyObject *get_device(PyObject *self, void *c) { (void)c; return device_object(((Tensor *)self)->device); }
 static PyObject *get_ndim(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->rank); }
-static PyObject *get_itemsize(PyObject *self, void *c) { (void)c; return PyLong_FromSize_t(dtype_size(((Tensor *)self)->dtype)); }
+static PyObject *get_itemsize(PyObject *self, void *c) { (void)c;
+    return PyLong_FromSize_t(dtype_size(((Tensor *)self)->dtype)); }
 
 static PyObject *get_nbytes(PyObject *self, void *c) {
     (void)c;
@@ -60,7 +61,8 @@ static int set_requires_grad(PyObject *self, PyObject *v, void *c) {
 static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"requires_grad", NULL};
     int v = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &v) || require_grad((Tensor *)self, v) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &v) || require_grad((Tensor *)self,
+        v) < 0) {
         return NULL;
     }
     return Py_NewRef(self);
@@ -91,7 +93,8 @@ static int same_tensor(uint64_t a, uint64_t b) {
         return -1;
     }
     size_t n = x.rank * sizeof *x.shape;
-    return x.base == y.base && x.offset == y.offset && x.rank == y.rank && memcmp(x.shape, y.shape, n) == 0 && memcmp(x.stride, y.stride, n) == 0;
+    return x.base == y.base && x.offset == y.offset && x.rank == y.rank && memcmp(x.shape, y.shape, n) == 0 &&
+        memcmp(x.stride, y.stride, n) == 0;
 }
 
 /* The engine gives a new handle each time; while the slot names what it named last, the
@@ -152,7 +155,8 @@ static PyObject *get_data(PyObject *self, void *c) { (void)c; return call_name("
 static int set_data(PyObject *self, PyObject *v, void *c) {
     (void)c;
     if (v == NULL || !is_tensor(v)) {
-        raise_text(TL_TYPE, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) : Py_None);
+        raise_text(TL_TYPE, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) :
+            Py_None);
         return -1;
     }
     Tensor *t = (Tensor *)self, *s = (Tensor *)v;
@@ -176,7 +180,8 @@ static PyObject *get_version(PyObject *self, void *c) {
 }
 
 /* Sizes of one dimension or all of them. */
-static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format, bool size) {
+static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format,
+    bool size) {
     static char *names[] = {"dim", NULL};
     Tensor *t = (Tensor *)self;
     PyObject *dim = Py_None;
@@ -202,7 +207,8 @@ static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const in
         return raise_text(TL_INDEX, "Dimension specified as %lld but tensor has no dimensions", (long long)d);
     }
     if (d < lo || d > hi) {
-        return raise_text(TL_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", (long long)lo, (long long)hi, (long long)d);
+        return raise_text(TL_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+            (long long)lo, (long long)hi, (long long)d);
     }
     return PyLong_FromLongLong(v[d < 0 ? d + t->rank : d]);
 }
@@ -237,10 +243,12 @@ static PyObject *data_ptr(PyObject *self, PyObject *n) {
 static PyObject *numel(PyObject *self, PyObject *n) { (void)n; return PyLong_FromLongLong(((Tensor *)self)->numel); }
 static PyObject *dim(PyObject *self, PyObject *n) { (void)n; return get_ndim(self, NULL); }
 static PyObject *element_size(PyObject *self, PyObject *n) { (void)n; return get_itemsize(self, NULL); }
-static PyObject *is_floating_point(PyObject *self, PyObject *n) { (void)n; return PyBool_FromLong(dtype_is_float(((Tensor *)self)->dtype)); }
+static PyObject *is_floating_point(PyObject *self, PyObject *n) { (void)n;
+    return PyBool_FromLong(dtype_is_float(((Tensor *)self)->dtype)); }
 static PyObject *is_complex(PyObject *self, PyObject *n) { (void)self, (void)n; Py_RETURN_FALSE; }
 static PyObject *item(PyObject *self, PyObject *n) { (void)n; return tensor_item((Tensor *)self); }
-static PyObject *get_device_index(PyObject *self, PyObject *n) { (void)n; return PyLong_FromLong((long)((Tensor *)self)->device - 1); }
+static PyObject *get_device_index(PyObject *self, PyObject *n) { (void)n;
+    return PyLong_FromLong((long)((Tensor *)self)->device - 1); }
 
 static PyObject *retain_grad(PyObject *self, PyObject *n) {
     (void)n;
@@ -268,7 +276,8 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *class, *data;
     int grad = 0;
-    if (!PyArg_ParseTuple(args, "O!O!|p:_make_subclass", (PyObject *)&PyType_Type, &class, (PyObject *)G.tensor, &data, &grad)) {
+    if (!PyArg_ParseTuple(args, "O!O!|p:_make_subclass", (PyObject *)&PyType_Type, &class, (PyObject *)G.tensor, &data,
+        &grad)) {
         return NULL;
     }
     if (!PyType_IsSubtype((PyTypeObject *)class, G.tensor)) {
@@ -314,8 +323,10 @@ static PyObject *meta(PyObject *self, PyObject *n) {
     if (meta_of(self, &m) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True : Py_False, "base",
-                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.source_loc, "offset", (long long)m.offset, "storage",
+    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True :
+        Py_False, "base",
+                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.source_loc,
+                             "offset", (long long)m.offset, "storage",
                          (long long)m.storage);
 }
 
@@ -331,7 +342,8 @@ static int set_door(PyObject *self, PyObject *v, void *c) {
     return 0;
 }
 
-static PyObject *get_handle(PyObject *self, void *c) { (void)c; return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle); }
+static PyObject *get_handle(PyObject *self, void *c) { (void)c;
+    return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle); }
 
 PyGetSetDef tensor_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
@@ -365,22 +377,27 @@ PyGetSetDef tensor_getset[] = {
 
 PyMethodDef tensor_methods[] = {
     {"size", WITH_KEYWORDS(size), KEYWORDS, "size(dim=None)\n--\n\nThe sizes, or that of one dimension."},
-    {"stride", WITH_KEYWORDS(stride), KEYWORDS, "stride(dim=None)\n--\n\nThe strides in elements, or that of one dimension."},
+    {"stride", WITH_KEYWORDS(stride), KEYWORDS,
+        "stride(dim=None)\n--\n\nThe strides in elements, or that of one dimension."},
     {"storage_offset", storage_offset, METH_NOARGS, "storage_offset()\n--\n\nElements before the first one."},
-    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr()\n--\n\nA number equal for aliases that begin at the same element; no address."},
+    {"data_ptr", data_ptr, METH_NOARGS,
+        "data_ptr()\n--\n\nA number equal for aliases that begin at the same element; no address."},
     {"dim", dim, METH_NOARGS, "dim()\n--\n\nNumber of dimensions."},
     {"ndimension", dim, METH_NOARGS, "ndimension()\n--\n\nNumber of dimensions."},
     {"numel", numel, METH_NOARGS, "numel()\n--\n\nNumber of elements."},
     {"nelement", numel, METH_NOARGS, "nelement()\n--\n\nNumber of elements."},
     {"element_size", element_size, METH_NOARGS, "element_size()\n--\n\nBytes of an element."},
     {"get_device", get_device_index, METH_NOARGS, "get_device()\n--\n\nNumber of the adapter; -1 for the CPU."},
-    {"is_contiguous", WITH_KEYWORDS(is_contiguous), KEYWORDS, "is_contiguous()\n--\n\nWhether the elements are dense and row-major."},
-    {"is_floating_point", is_floating_point, METH_NOARGS, "is_floating_point()\n--\n\nWhether the dtype is a floating point type."},
+    {"is_contiguous", WITH_KEYWORDS(is_contiguous), KEYWORDS,
+        "is_contiguous()\n--\n\nWhether the elements are dense and row-major."},
+    {"is_floating_point", is_floating_point, METH_NOARGS,
+        "is_floating_point()\n--\n\nWhether the dtype is a floating point type."},
     {"is_complex", is_complex, METH_NOARGS, "is_complex()\n--\n\nAlways false."},
     {"_is_view", is_view, METH_NOARGS, "_is_view()\n--\n\nWhether it shares another tensor's base."},
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
-    {"requires_grad_", WITH_KEYWORDS(requires_grad_), KEYWORDS, "requires_grad_(requires_grad=True)\n--\n\nSet requires_grad; gives self."},
+    {"requires_grad_", WITH_KEYWORDS(requires_grad_), KEYWORDS,
+        "requires_grad_(requires_grad=True)\n--\n\nSet requires_grad; gives self."},
     {"retain_grad", retain_grad, METH_NOARGS, "retain_grad()\n--\n\nKeep the gradient of a non-leaf."},
     {"dispose", dispose, METH_NOARGS, "dispose()\n--\n\nFree the value now."},
     {"keep", keep, METH_NOARGS, "keep()\n--\n\nExempt it from the tidy scopes around."},

@@ -41,9 +41,12 @@ static PyMethodDef functions[] = {
 /* Functions that make tensors from data: in the module, and again in _facade with True
  * as self, which marks their tensors as PyTorch's. */
 static PyMethodDef makers[] = {
-    {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
-    {"as_tensor", WITH_KEYWORDS(py_as_tensor), KEYWORDS, "as_tensor(data, dtype=None, device=None)\n--\n\ndata itself if it is such a tensor, else a copy as a tensor."},
-    {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS, "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
+    {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS,
+        "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
+    {"as_tensor", WITH_KEYWORDS(py_as_tensor), KEYWORDS,
+        "as_tensor(data, dtype=None, device=None)\n--\n\ndata itself if it is such a tensor, else a copy as a tensor."},
+    {"asarray", WITH_KEYWORDS(py_as_tensor), KEYWORDS,
+        "asarray(obj, dtype=None, device=None)\n--\n\nThe same as as_tensor."},
     {"from_numpy", py_from_numpy, METH_O, "from_numpy(ndarray)\n--\n\nA tensor with a copy of an array."},
     {"_frombytes", py_frombytes, METH_VARARGS, "A tensor from bytes, dtype, shape and device."},
     {"_from_dlpack", py_from_dlpack, METH_O, "A tensor with a copy of a DLPack capsule's array."},
@@ -83,12 +86,14 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__C(void) {
     if (tl_abi_version() != TL_ABI_VERSION) {
-        return PyErr_Format(PyExc_ImportError, "torchlette: libtorchlette has ABI version %lu, _C wants %lu", (unsigned long)tl_abi_version(),
+        return PyErr_Format(PyExc_ImportError, "torchlette: libtorchlette has ABI version %lu, _C wants %lu",
+            (unsigned long)tl_abi_version(),
                             (unsigned long)TL_ABI_VERSION);
     }
     PyObject *m = PyModule_Create(&definition);
     G.empty_tuple = PyTuple_New(0);
-    if (m == NULL || G.empty_tuple == NULL || PyModule_AddFunctions(m, engine_functions) < 0 || PyModule_AddFunctions(m, hook_functions) < 0 || hooks_init() < 0 || types_init(m) < 0 || parser_init() < 0 ||
+    if (m == NULL || G.empty_tuple == NULL || PyModule_AddFunctions(m, engine_functions) < 0 ||
+        PyModule_AddFunctions(m, hook_functions) < 0 || hooks_init() < 0 || types_init(m) < 0 || parser_init() < 0 ||
         tensor_init(m) < 0 || number_init() < 0 || call_init(m) < 0 || add_makers(m) < 0 || engine_init(m) < 0 ||
         nnmodule_init(m) < 0) {
         Py_XDECREF(m);

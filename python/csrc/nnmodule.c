@@ -116,16 +116,19 @@ static int intern_all(PyObject **into, const char *const *names, int n) {
 }
 
 static PyMethodDef functions[] = {
-    {"_set_module_hooks", set_module_hooks, METH_VARARGS, "Give the dicts of the hooks that run with every module's call."},
+    {"_set_module_hooks", set_module_hooks, METH_VARARGS,
+        "Give the dicts of the hooks that run with every module's call."},
     {NULL, NULL, 0, NULL},
 };
 
 int nnmodule_init(PyObject *module) {
     static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
-    static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
+    static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks",
+        "_backward_pre_hooks"};
     static const char *const others[2] = {"forward", "_call_with_hooks"};
     PyObject *names[2];
-    if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 || intern_all(names, others, 2) < 0) {
+    if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 ||
+        intern_all(names, others, 2) < 0) {
         return -1;
     }
     name_forward = names[0];
@@ -137,7 +140,8 @@ int nnmodule_init(PyObject *module) {
         .slots = slots,
     };
     PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 || PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
+    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 || PyModule_AddObjectRef(module,
+        "_ModuleBase", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }

@@ -12,7 +12,8 @@ typedef struct {
     argbuf rest;
 } binary;
 
-enum { B_ADD, B_SUB, B_MUL, B_DIV, B_FLOORDIV, B_MOD, B_POW, B_MATMUL, B_AND, B_OR, B_XOR, B_SHL, B_SHR, B_EQ, B_NE, B_LT, B_LE, B_GT, B_GE, B_RSUB, B_COUNT };
+enum { B_ADD, B_SUB, B_MUL, B_DIV, B_FLOORDIV, B_MOD, B_POW, B_MATMUL, B_AND, B_OR, B_XOR, B_SHL, B_SHR, B_EQ, B_NE,
+    B_LT, B_LE, B_GT, B_GE, B_RSUB, B_COUNT };
 
 static binary ops[B_COUNT] = {
     [B_ADD] = {.name = "add", .commutes = true},
@@ -193,7 +194,8 @@ static PyObject *nb_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
 }
 
 PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op) {
-    static const int which[] = {[Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT, [Py_GE] = B_GE};
+    static const int which[] = {[Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT,
+        [Py_GE] = B_GE};
     if (!is_tensor(b) && !is_number(b)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
@@ -215,7 +217,8 @@ static PyObject *nb_invert(PyObject *a) {
  * written as item(). PyTorch's rule holds for tensors that came through
  * torchlette.torch, and in modules that import it. */
 PyObject *coercion_text(PyObject *what) {
-    return PyUnicode_FromFormat("%U: a tensor is not converted silently, for that waits for the device: got a Tensor, want t.item()", what);
+    return PyUnicode_FromFormat(
+        "%U: a tensor is not converted silently, for that waits for the device: got a Tensor, want t.item()", what);
 }
 
 int coercion_allowed(Tensor *t, const char *what) {

@@ -191,7 +191,8 @@ static PyObject *read_number(PyObject *o, const char *what) {
 
 static int int_value(PyObject *o, bool reading, int64_t *v) {
     if (PyBool_Check(o) || is_tensor(o)) {
-        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__") : NULL;
+        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__") :
+            NULL;
         if (n == NULL) {
             return PyErr_Occurred() ? -1 : 0;
         }
@@ -270,7 +271,8 @@ static Py_ssize_t list_size(PyObject *o) {
     return PyTuple_Check(o) ? PyTuple_Size(o) : PyList_Check(o) ? PyList_Size(o) : -1;
 }
 
-static PyObject *list_item(PyObject *o, Py_ssize_t i) { return PyTuple_Check(o) ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i); }
+static PyObject *list_item(PyObject *o, Py_ssize_t i) { return PyTuple_Check(o) ? PyTuple_GetItem(o, i) :
+    PyList_GetItem(o, i); }
 
 static int put_int_list(argbuf *b, PyObject *o, bool reading) {
     int64_t v;
@@ -564,7 +566,8 @@ static int encode(attempt *a, argbuf *b) {
     return 1;
 }
 
-static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
+static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+    argbuf *b, extras *x) {
     overload *o = a->o;
     memset(a->value, 0, sizeof *a->value * (size_t)o->nparams);
     a->spread_at = -1;
@@ -588,7 +591,8 @@ static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ss
 /* Texts of failure. */
 
 static const char *type_text(const param *p) {
-    static const char *const plain[] = {"Tensor", "Tensor or Number", "int", "bool", "float", "Number", "torch.dtype", "torch.device", "str"};
+    static const char *const plain[] = {"Tensor", "Tensor or Number", "int", "bool", "float", "Number", "torch.dtype",
+        "torch.device", "str"};
     if ((p->mods & TL_P_LIST) != 0) {
         return p->type == TL_P_TENSOR ? "tuple of Tensors" : "tuple of ints";
     }
@@ -623,9 +627,11 @@ static PyObject *single_text(const char *name, const attempt *a, bool method, Py
         return NULL;
     }
     if (w->position > 0) {
-        text = PyUnicode_FromFormat("%s(): argument '%s' (position %d) must be %s, not %U", name, param_name, w->position, type_text(&a->o->params[w->index]), got);
+        text = PyUnicode_FromFormat("%s(): argument '%s' (position %d) must be %s, not %U", name, param_name,
+            w->position, type_text(&a->o->params[w->index]), got);
     } else {
-        text = PyUnicode_FromFormat("%s(): argument '%s' must be %s, not %U", name, param_name, type_text(&a->o->params[w->index]), got);
+        text = PyUnicode_FromFormat("%s(): argument '%s' must be %s, not %U", name, param_name,
+            type_text(&a->o->params[w->index]), got);
     }
     Py_DECREF(got);
     return text;
@@ -664,20 +670,24 @@ static PyObject *accepted_text(const overload *o, bool method) {
         bool first = i == (method ? 1 : 0);
         bool only = (p->mods & TL_P_KWONLY) != 0 && !star;
         star = star || only;
-        PyObject *next = PyUnicode_FromFormat("%U%s%s%s %s%s%s", text, first ? "" : ", ", only ? "*, " : "", type_text(p), name, *dflt != 0 ? " = " : "", dflt);
+        PyObject *next = PyUnicode_FromFormat("%U%s%s%s %s%s%s", text, first ? "" : ", ", only ? "*, " : "",
+            type_text(p), name, *dflt != 0 ? " = " : "", dflt);
         Py_DECREF(text);
         text = next;
     }
     return text;
 }
 
-static void raise_mismatch(group *g, const attempt *last, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
+static void raise_mismatch(group *g, const attempt *last, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+    PyObject *kwnames) {
     PyObject *text;
     if (g->n == 1) {
         text = single_text(g->name, last, self != NULL, nargs);
     } else {
         PyObject *given = given_text(args, nargs, kwnames);
-        text = given != NULL ? PyUnicode_FromFormat("%s() received an invalid combination of arguments - got (%U), but expected one of:", g->name, given) : NULL;
+        text = given != NULL ?
+            PyUnicode_FromFormat("%s() received an invalid combination of arguments - got (%U), but expected one of:",
+                g->name, given) : NULL;
         Py_XDECREF(given);
         for (int i = 0; text != NULL && i < g->n; i++) {
             PyObject *one = accepted_text(g->overloads[i], self != NULL);
@@ -693,7 +703,8 @@ static void raise_mismatch(group *g, const attempt *last, PyObject *self, PyObje
     }
 }
 
-overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
+overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b,
+    extras *x) {
     attempt a;
     for (int round = 0; round < 2; round++) {
         a.reading = round == 1;

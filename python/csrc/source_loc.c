@@ -149,7 +149,8 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(folder, &n);
     if (s == NULL || (size_t)n >= sizeof package) {
-        return s == NULL ? NULL : raise_text(TL_VALUE, "_set_package: got a path of %zd bytes, want less than %zu", n, sizeof package);
+        return s == NULL ? NULL : raise_text(TL_VALUE, "_set_package: got a path of %zd bytes, want less than %zu", n,
+            sizeof package);
     }
     memcpy(package, s, (size_t)n + 1);
     package_len = (size_t)n;
@@ -169,7 +170,8 @@ bool globals_in_facade(PyObject *globals) {
         }
         PyObject *name = PyModule_GetNameObject(value);
         const char *s = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 && (s[sizeof facade - 1] == 0 || s[sizeof facade - 1] == '.');
+        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 && (s[sizeof facade - 1] == 0 ||
+            s[sizeof facade - 1] == '.');
         Py_XDECREF(name);
     }
     PyErr_Clear();

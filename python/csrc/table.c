@@ -258,7 +258,8 @@ static int add_names(overload *o, const char *name) {
 
 int table_init(void) {
     if (tl_ops_hash() != TL_OPS_HASH) {
-        PyErr_Format(PyExc_ImportError, "torchlette: _C and libtorchlette come from different builds: operators %x and %x",
+        PyErr_Format(PyExc_ImportError,
+            "torchlette: _C and libtorchlette come from different builds: operators %x and %x",
                      (unsigned)TL_OPS_HASH, (unsigned)tl_ops_hash());
         return -1;
     }

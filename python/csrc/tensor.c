@@ -54,7 +54,8 @@ int tensor_update(Tensor *t, const tl_out *out) {
 }
 
 tl_out tensor_out(const Tensor *t) {
-    tl_out out = {.handle = t->handle, .dtype = t->dtype, .device = t->device, .rank = t->rank, .flags = t->flags, .layout = t->layout, .numel = t->numel};
+    tl_out out = {.handle = t->handle, .dtype = t->dtype, .device = t->device, .rank = t->rank, .flags = t->flags,
+        .layout = t->layout, .numel = t->numel};
     memcpy(out.shape, t->shape, t->rank * sizeof *t->shape);
     return out;
 }
@@ -165,7 +166,8 @@ static int contains(PyObject *self, PyObject *value) {
         return -1;
     }
     if (!is_tensor(equal)) {
-        raise_text(TL_RUNTIME, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.", (PyObject *)Py_TYPE(value));
+        raise_text(TL_RUNTIME, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.",
+            (PyObject *)Py_TYPE(value));
         Py_DECREF(equal);
         return -1;
     }

@@ -12,7 +12,8 @@ static const struct {
     {"uint8", NULL, 1},       {"int8", NULL, 1},      {"int16", "short", 2},
 };
 
-/* PyTorch's types that no tensor here has: programs name them in tables and comparisons. Their ids follow TL_NUM_DTYPES. */
+/* PyTorch's types that no tensor here has: programs name them in tables and comparisons. Their ids follow
+ * TL_NUM_DTYPES. */
 #define COMPLEX_ADVICE "there are no complex numbers: keep the real and the imaginary part in two tensors"
 #define WIDER_ADVICE "use the next wider integer"
 #define FLOAT8_ADVICE "WebGPU stores no floats of 8 bits: use float16 or bfloat16"
@@ -22,14 +23,18 @@ static const struct {
     size_t size;
     const char *advice;
 } absent[] = {
-    {"complex32", "chalf", 4, COMPLEX_ADVICE},     {"complex64", "cfloat", 8, COMPLEX_ADVICE}, {"complex128", "cdouble", 16, COMPLEX_ADVICE},
-    {"uint16", NULL, 2, WIDER_ADVICE},             {"uint64", NULL, 8, WIDER_ADVICE},          {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
-    {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},   {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},    {"float8_e5m2fnuz", NULL, 1, FLOAT8_ADVICE},
+    {"complex32", "chalf", 4, COMPLEX_ADVICE},     {"complex64", "cfloat", 8, COMPLEX_ADVICE}, {"complex128", "cdouble",
+        16, COMPLEX_ADVICE},
+    {"uint16", NULL, 2, WIDER_ADVICE},             {"uint64", NULL, 8, WIDER_ADVICE},          {"float8_e4m3fn", NULL,
+        1, FLOAT8_ADVICE},
+    {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},   {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},    {"float8_e5m2fnuz", NULL,
+        1, FLOAT8_ADVICE},
 };
 enum { NUM_ABSENT = sizeof absent / sizeof absent[0] };
 
 static bool is_absent(uint8_t id) { return id >= TL_NUM_DTYPES; }
-static bool is_absent_with(uint8_t id, const char *advice) { return is_absent(id) && absent[id - TL_NUM_DTYPES].advice == advice; }
+static bool is_absent_with(uint8_t id, const char *advice) { return is_absent(id) &&
+    absent[id - TL_NUM_DTYPES].advice == advice; }
 
 const char *dtype_name(uint8_t id) { return is_absent(id) ? absent[id - TL_NUM_DTYPES].name : dtypes[id].name; }
 size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0; }
@@ -154,7 +159,8 @@ PyObject *device_object(uint8_t id) {
 }
 
 static int device_unusable(const char *type) {
-    raise_text(TL_RUNTIME, "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
+    raise_text(TL_RUNTIME,
+        "Expected one of cpu, wgpu device type at start of device string: %s: the GPU is the device 'wgpu'", type);
     return -1;
 }
 
@@ -259,7 +265,8 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
             return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "device(): argument 'type' must be str");
         }
         if (strchr(s, ':') != NULL) {
-            return raise_text(TL_RUNTIME, "type (string) must not include an index because index was passed explicitly: %s", s);
+            return raise_text(TL_RUNTIME,
+                "type (string) must not include an index because index was passed explicitly: %s", s);
         }
         long v = PyLong_AsLong(index);
         if (v == -1 && PyErr_Occurred()) {
@@ -460,7 +467,8 @@ static PyObject *add_dtype(PyObject *module, uint8_t id, const char *name, const
         return NULL;
     }
     d->id = id;
-    if (PyModule_AddObjectRef(module, name, (PyObject *)d) < 0 || (alias != NULL && PyModule_AddObjectRef(module, alias, (PyObject *)d) < 0)) {
+    if (PyModule_AddObjectRef(module, name, (PyObject *)d) < 0 || (alias != NULL && PyModule_AddObjectRef(module, alias,
+        (PyObject *)d) < 0)) {
         Py_DECREF(d);
         return NULL;
     }

@@ -32,7 +32,9 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torchlette.").removeprefix("torch.")
 
 
-def ours(array: Array, device: str = "cpu", *, dtype: str | None = None, requires_grad: bool = False) -> torchlette.Tensor:
+def ours(
+    array: Array, device: str = "cpu", *, dtype: str | None = None, requires_grad: bool = False
+) -> torchlette.Tensor:
     """Return a torchlette tensor of the array's values."""
     t = torchlette.tensor(np.ascontiguousarray(array).reshape(array.shape), device=device)
     if dtype is not None and dtype_name(t.dtype) != dtype:
@@ -61,13 +63,21 @@ def to_torch(t: torchlette.Tensor) -> torch.Tensor:
     return torch.tensor(np.array(t.numpy()))
 
 
-def assert_equal(actual: Any, expected: Any, what: str = "", *, rtol: float | None = None, atol: float | None = None) -> None:
+def assert_equal(
+    actual: Any, expected: Any, what: str = "", *, rtol: float | None = None, atol: float | None = None
+) -> None:
     """Compare a result of ours with PyTorch's: structure, shape, dtype, and values at ``assert_close`` defaults."""
     if isinstance(expected, torch.Tensor):
         assert isinstance(actual, torchlette.Tensor), f"{what}: got {type(actual).__name__}, want a tensor"
-        assert tuple(actual.shape) == tuple(expected.shape), f"{what}: got shape {tuple(actual.shape)}, want {tuple(expected.shape)}"
-        assert dtype_name(actual.dtype) == dtype_name(expected.dtype), f"{what}: got {actual.dtype}, want {expected.dtype}"
-        torch.testing.assert_close(to_torch(actual), expected.detach(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}")
+        assert tuple(actual.shape) == tuple(expected.shape), (
+            f"{what}: got shape {tuple(actual.shape)}, want {tuple(expected.shape)}"
+        )
+        assert dtype_name(actual.dtype) == dtype_name(expected.dtype), (
+            f"{what}: got {actual.dtype}, want {expected.dtype}"
+        )
+        torch.testing.assert_close(
+            to_torch(actual), expected.detach(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}"
+        )
     elif isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected), f"{what}: got {len(actual)} results, want {len(expected)}"
         for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
@@ -132,7 +142,9 @@ class Widener:
 _ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def assert_near(got: Any, want: Any, exact: Callable[[Widener], Any], what: str = "", **tolerance: float | None) -> None:
+def assert_near(
+    got: Any, want: Any, exact: Callable[[Widener], Any], what: str = "", **tolerance: float | None
+) -> None:
     """Assert that a result is PyTorch's within the defaults, or as near to the true one as rounding lets it be.
 
     PyTorch's results in float32 and the half types are rounded themselves, how far depends on the processor. The rule

@@ -1,7 +1,8 @@
 """Which processor, and which of its code paths, the oracle runs on.
 
-PyTorch's last bits differ between processors: its kernels, oneDNN and MKL take other instructions, block sizes and roundings
-on each. A comparison must hold on all of them. What is recorded of one, such as a list of exceptions that are needed, says so.
+PyTorch's last bits differ between processors: its kernels, oneDNN and MKL take other instructions, block sizes and
+roundings on each. A comparison must hold on all of them. What is recorded of one, such as a list of exceptions that are
+needed, says so.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ Size = _C.Size
 device = _C.device
 dtype = _C.dtype
 
-# The dtypes and their short names, also those that no tensor here has; "float", "int" and "bool" hide the built-ins, as in PyTorch.
+# The dtypes and their short names, also those that no tensor here has; "float", "int" and "bool" hide the built-ins, as
+# in PyTorch.
 globals().update({_name: _value for _name, _value in vars(_C).items() if type(_value) is dtype})
 int8, int16, int32, int64 = _C.int8, _C.int16, _C.int32, _C.int64
 uint8, uint32 = _C.uint8, _C.uint32
@@ -46,7 +47,16 @@ for _name, _places in _C._where.items():
 
 from torchlette import return_types  # noqa: E402, F401
 from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
-from torchlette._selection import argwhere, bincount, masked_select, nonzero, nonzero_static, unique, unique_consecutive, where  # noqa: E402
+from torchlette._selection import (
+    argwhere,
+    bincount,
+    masked_select,
+    nonzero,
+    nonzero_static,
+    unique,
+    unique_consecutive,
+    where,
+)  # noqa: E402
 from torchlette._shapes import *  # noqa: E402, F403
 from torchlette._tensor import allclose, equal  # noqa: E402
 

@@ -11,10 +11,16 @@ from typing import Any
 import torchlette
 from torchlette import _C
 
-_SHOWN_LIMITS = ("maxBufferSize", "maxStorageBufferBindingSize", "maxComputeWorkgroupStorageSize", "maxStorageBuffersPerShaderStage")
+_SHOWN_LIMITS = (
+    "maxBufferSize",
+    "maxStorageBufferBindingSize",
+    "maxComputeWorkgroupStorageSize",
+    "maxStorageBuffersPerShaderStage",
+)
 
 _NO_ADAPTER = {
-    "linux": "Vulkan: install your GPU's driver and the loader (Debian: libvulkan1 and nvidia-driver or mesa-vulkan-drivers)",
+    "linux": "Vulkan: install your GPU's driver and the loader (Debian: libvulkan1 and nvidia-driver or "
+    "mesa-vulkan-drivers)",
     "darwin": "Metal is part of macOS: a GPU should have been found; please report this",
     "win32": "Direct3D 12: install the current driver of your GPU",
 }
@@ -39,7 +45,9 @@ def _describe(device: dict[str, Any]) -> list[str]:
     if device.get("Features"):
         lines.append(f"    features  {', '.join(device['Features'])}")
     limits = device.get("Limits") or {}
-    shown = [f"{name} {_size(limits[name]) if 'Size' in name else limits[name]}" for name in _SHOWN_LIMITS if name in limits]
+    shown = [
+        f"{name} {_size(limits[name]) if 'Size' in name else limits[name]}" for name in _SHOWN_LIMITS if name in limits
+    ]
     if shown:
         lines.append(f"    limits    {', '.join(shown)}")
     return lines
@@ -49,7 +57,8 @@ def report() -> str:
     """Return the text that the command prints."""
     devices: list[dict[str, Any]] = json.loads(_C._info("devices")) or []
     lines = [
-        f"torchlette {torchlette.__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}",
+        f"torchlette {torchlette.__version__}, Python {platform.python_version()}, {platform.system()} "
+        f"{platform.machine()}",
         f"default device: {torchlette.get_default_device()}",
         "devices:",
     ]
@@ -67,7 +76,9 @@ def report() -> str:
 
 def main() -> None:
     """Print the report, or the devices as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m torchlette", description="Show the version and the devices of torchlette.")
+    parser = argparse.ArgumentParser(
+        prog="python -m torchlette", description="Show the version and the devices of torchlette."
+    )
     parser.add_argument("--json", action="store_true", help="print what the engine knows of the devices as JSON")
     if parser.parse_args().json:
         print(json.dumps(json.loads(_C._info("devices")), indent=2))

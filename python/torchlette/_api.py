@@ -166,7 +166,9 @@ def _enter_device(self: _C.device) -> _C.device:
     return self
 
 
-def _exit_device(self: _C.device, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+def _exit_device(
+    self: _C.device, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+) -> None:
     _C._set_default_device(_device_blocks.before.pop())
 
 
@@ -226,8 +228,8 @@ def tidy(fn: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Dispose at once of tensors that are no longer wanted, instead of when Python drops them.
 
     ``with tidy():`` disposes at the end of the block of what was made inside and not passed to :func:`keep`;
-    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns, as :func:`keep` does: no scope around
-    disposes of them either.
+    ``tidy(fn, *args)`` calls ``fn`` in such a scope and spares the tensors that it returns, as :func:`keep` does: no
+    scope around disposes of them either.
     """
     if fn is None:
         return _TidyScope()
@@ -251,7 +253,8 @@ def keep(value: Any) -> Any:
 def realize(*tensors: Any) -> None:
     """Compute tensors now and wait until their values are there: for timing, and before work outside of the library.
 
-    Programs need no such call: a read computes what it needs. All tensors are computed together, so that what they share is
+    Programs need no such call: a read computes what it needs. All tensors are computed together, so that what they
+        share is
     computed once, and nothing is copied to the host.
 
     Args:
@@ -275,7 +278,11 @@ def realize(*tensors: Any) -> None:
     for value in tensors:
         if type(value) is _C.Tensor:
             found.append(value)
-        elif isinstance(value, (_C.Tensor, dict, list, tuple, set)) or hasattr(value, "parameters") and hasattr(value, "buffers"):
+        elif (
+            isinstance(value, (_C.Tensor, dict, list, tuple, set))
+            or hasattr(value, "parameters")
+            and hasattr(value, "buffers")
+        ):
             _tensors_in(value, found)
         else:
             raise TypeError(f"realize: got {type(value).__name__}, want tensors, containers of them, or modules")
@@ -302,23 +309,25 @@ def stats() -> dict[str, Any]:
 
 
 def explain(tensor: _C.Tensor, *, program: bool = False) -> dict[str, Any]:
-    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made it.
+    """Return where a tensor stands: its binding, versions, layout, the operation that makes it and the line that made
+    it.
 
     A computed tensor has ``window`` and ``plan`` (number, runs, nodes, bytes written, mean microseconds of a run on the
     host, ``kernels`` with FLOPs, bytes and microseconds of the last profiled run, and ``built_because``); a pending one
-    has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new one.
+    has ``pending``: nodes, stores and outside values of the window that would run, and its plan or why it needs a new
+    one.
 
-    With ``program=True``, ``program`` is the text of that window's program: inputs, one line a primitive with its operands,
-    views, numbers, dtype and shape, the stores, and the source lines as comments. Of a computed tensor it holds the numbers of
-    the run for which the plan was built; data from the host, and values whose plan was evicted, have none.
+    With ``program=True``, ``program`` is the text of that window's program: inputs, one line a primitive with its
+    operands, views, numbers, dtype and shape, the stores, and the source lines as comments. Of a computed tensor it
+    holds the numbers of the run for which the plan was built; data from the host, and values whose plan was evicted,
+    have none.
 
     >>> import torchlette
     >>> x = torchlette.ones(2, 3, device="cpu")
     >>> x.tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    >>> print(*(line.split("  #")[0] for line in torchlette.explain(x * 2, program=True)["program"].splitlines()), sep="\\n")
-    input $0 : f32[2,3]
-    %0 = mul $0 2.0 : f32[2,3] live
+    >>> print(*(line.split("  #")[0] for line in torchlette.explain(x * 2, program=True)["program"].splitlines()),
+    sep="\\n") input $0 : f32[2,3] %0 = mul $0 2.0 : f32[2,3] live
     """
     return _info("explain_program" if program else "explain", tensor)
 
@@ -352,4 +361,7 @@ class check_leaks:
         left = self._live() - self.before
         if left.total() > self.allowed:
             lines = [f"  {count} made at {site or 'an unknown line'}" for site, count in left.most_common()]
-            raise LeakError(f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n" + "\n".join(lines))
+            raise LeakError(
+                f"check_leaks: {left.total()} tensors made in the block are still alive, want at most {self.allowed}:\n"
+                + "\n".join(lines)
+            )

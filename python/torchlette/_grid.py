@@ -29,7 +29,9 @@ def _edges(input: Tensor, bins: int | Tensor, range: Sequence[float] | None) -> 
         raise RuntimeError(f"torch.histogram(): bins must be > 0, got {bins}")
     low, high = range if range is not None else (0.0, 1.0)
     if range is None and input.numel():
-        low, high = _C.stack(list(_C.aminmax(input.detach().float() if input.dtype.itemsize < 4 else input.detach()))).tolist()
+        low, high = _C.stack(
+            list(_C.aminmax(input.detach().float() if input.dtype.itemsize < 4 else input.detach()))
+        ).tolist()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"torch.histogram(): range [{low}, {high}] is not finite")
     if low > high:
@@ -47,11 +49,20 @@ def _bin(values: Tensor, edges: Tensor) -> Tensor:
 
 def _summed(points: Tensor, place: Tensor, inside: Tensor, weight: Tensor | None, bins: int) -> Tensor:
     """Return the number of points inside, or the sum of their weights, by the bin at ``place``."""
-    amount = inside.to(points.dtype) if weight is None else _C.where(inside, weight.detach().reshape(-1).to(points.dtype), 0)
+    amount = (
+        inside.to(points.dtype) if weight is None else _C.where(inside, weight.detach().reshape(-1).to(points.dtype), 0)
+    )
     return _C.zeros(bins, dtype=points.dtype, device=points.device).index_add(0, place, amount)
 
 
-def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False) -> Histogram:
+def histogram(
+    input: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Histogram:
     """Return the counts (or sums of weights) between bin edges, and the edges. The last bin holds its right edge too.
 
     Raises RuntimeError where the range is not finite or out of order; reads the range when it is not given.
@@ -61,10 +72,15 @@ def histogram(input: Tensor, bins: int | Tensor, *, range: Sequence[float] | Non
     edges = _edges(input, bins, range)
     values = input.detach().reshape(-1)
     if weight is not None and weight.numel() != len(values):
-        raise RuntimeError(f"torch.histogram(): weight should have the shape of input: got {list(weight.shape)}, want {list(input.shape)}")
+        raise RuntimeError(
+            f"torch.histogram(): weight should have the shape of input: got {list(weight.shape)}, want "
+            f"{list(input.shape)}"
+        )
     inside = (values >= edges[0]) & (values <= edges[-1])
     hist = _summed(values, _bin(values, edges), inside, weight, len(edges) - 1)
-    return Histogram(hist / (hist.sum() * edges.diff()) if density else hist, edges.clone() if isinstance(bins, Tensor) else edges)
+    return Histogram(
+        hist / (hist.sum() * edges.diff()) if density else hist, edges.clone() if isinstance(bins, Tensor) else edges
+    )
 
 
 class HistogramDD(NamedTuple):
@@ -82,7 +98,8 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramDD:
-    """Return the counts (or sums of weights) of points in a grid of bins, and the edges of each dim. The last bins hold their right edges too.
+    """Return the counts (or sums of weights) of points in a grid of bins, and the edges of each dim. The last bins hold
+    their right edges too.
 
     Args:
         input: Points, of shape (*, dims).
@@ -103,16 +120,27 @@ def histogramdd(
     if len(each) != dims:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     if range is not None and len(range) != 2 * dims:
-        raise RuntimeError(f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(range)}")
+        raise RuntimeError(
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got "
+            f"{len(range)}"
+        )
     if weight is not None and weight.shape != input.shape[:-1]:
-        raise RuntimeError(f"torch.histogramdd: weight has shape {list(weight.shape)}, want input's, {list(input.shape)}, without its last dim")
+        raise RuntimeError(
+            f"torch.histogramdd: weight has shape {list(weight.shape)}, want input's, {list(input.shape)}, without its "
+            f"last dim"
+        )
     points = input.detach().reshape(-1, dims)
     edges = [_edges(points[:, d], b, None if range is None else range[2 * d : 2 * d + 2]) for d, b in enumerate(each)]
-    inside, place = _C.ones(len(points), dtype=_C.bool, device=points.device), _C.zeros(len(points), dtype=_C.int64, device=points.device)
+    inside, place = (
+        _C.ones(len(points), dtype=_C.bool, device=points.device),
+        _C.zeros(len(points), dtype=_C.int64, device=points.device),
+    )
     for values, e in zip(points.unbind(1), edges, strict=True):
         inside = inside & (values >= e[0]) & (values <= e[-1])
         place = place * (len(e) - 1) + _bin(values, e)
-    hist = _summed(points, place, inside, weight, math.prod(len(e) - 1 for e in edges)).reshape([len(e) - 1 for e in edges])
+    hist = _summed(points, place, inside, weight, math.prod(len(e) - 1 for e in edges)).reshape(
+        [len(e) - 1 for e in edges]
+    )
     if density:
         hist = hist / hist.sum()
         for d, e in enumerate(edges):
@@ -143,21 +171,34 @@ def _gradient_along(f: Tensor, h: Any, dim: int, edge_order: int) -> Tensor:
         left, right = (at(1, 1) - at(0, 1)) / first, (at(n - 1, 1) - at(n - 2, 1)) / last
     else:
         p, q = h.narrow(dim, 1, 1), h.narrow(dim, n - 3, 1)
-        left = -(2 * first + p) / (first * (first + p)) * at(0, 1) + (first + p) / (first * p) * at(1, 1) - first / (p * (first + p)) * at(2, 1)
-        right = last / (q * (last + q)) * at(n - 3, 1) - (last + q) / (last * q) * at(n - 2, 1) + (2 * last + q) / (last * (last + q)) * at(n - 1, 1)
+        left = (
+            -(2 * first + p) / (first * (first + p)) * at(0, 1)
+            + (first + p) / (first * p) * at(1, 1)
+            - first / (p * (first + p)) * at(2, 1)
+        )
+        right = (
+            last / (q * (last + q)) * at(n - 3, 1)
+            - (last + q) / (last * q) * at(n - 2, 1)
+            + (2 * last + q) / (last * (last + q)) * at(n - 1, 1)
+        )
     return _C.cat([left, inner, right], dim)
 
 
-def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """Estimate the gradient along each dim by central differences, of second order inside, of ``edge_order`` at the edges.
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Estimate the gradient along each dim by central differences, of second order inside, of ``edge_order`` at the
+    edges.
 
-    ``spacing`` is a distance (1 when it is not given), or a list with one distance, or one tensor of coordinates, for each dim.
-    Raises RuntimeError for dims shorter than ``edge_order + 1``.
+    ``spacing`` is a distance (1 when it is not given), or a list with one distance, or one tensor of coordinates, for
+    each dim. Raises RuntimeError for dims shorter than ``edge_order + 1``.
     """
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [operator.index(d) for d in dims]
     if any(not -input.dim() <= d < input.dim() for d in dims):
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got {dims})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.dim()}, {input.dim() - 1}], but got {dims})"
+        )
     dims = [d % input.dim() for d in dims]
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"torch.gradient: dim appears multiple times in the list of dims: {dims}")
@@ -166,7 +207,9 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | N
     spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(steps) != len(dims):
-        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar or {len(dims)} of them, but got {len(steps)}")
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar or {len(dims)} of them, but got {len(steps)}"
+        )
     x = input if input.dtype.is_floating_point else input.to(_C.get_default_dtype())
     results = []
     for d, h in zip(dims, steps, strict=True):
@@ -174,7 +217,10 @@ def gradient(input: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | N
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
         if isinstance(h, Tensor):
             if h.dim() != 1 or len(h) != input.shape[d]:
-                raise RuntimeError(f"torch.gradient expected the coordinates of dim {d} to be {input.shape[d]} numbers, but got shape {list(h.shape)}")
+                raise RuntimeError(
+                    f"torch.gradient expected the coordinates of dim {d} to be {input.shape[d]} numbers, but got shape "
+                    f"{list(h.shape)}"
+                )
             h = h.diff()
         results.append(_gradient_along(x, h, d, edge_order))
     return tuple(results)

@@ -22,8 +22,10 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "cdouble cfloat chalf",
     ),
     "Fourier transforms": (
-        "their results are complex: conv1d with windowed cosines and sines gives both parts, matmul those of a whole signal, numpy.fft a constant's",
-        "stft istft fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 fft.hfft2 fft.ihfft2 fft.fftn "
+        "their results are complex: conv1d with windowed cosines and sines gives both parts, matmul those of a whole "
+        "signal, numpy.fft a constant's",
+        "stft istft fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 "
+        "fft.hfft2 fft.ihfft2 fft.fftn "
         "fft.ifftn fft.rfftn fft.irfftn fft.hfftn fft.ihfftn",
         "stft istft",
     ),
@@ -39,10 +41,12 @@ GROUPS: dict[str, tuple[str, str, str]] = {
     ),
     "Sparse tensors": (
         "tensors are dense: use index_add, gather and scatter on lists of indices",
-        "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor "
+        "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
+        "sparse_csc_tensor sparse_bsr_tensor "
         "sparse_bsc_tensor "
         "sparse_compressed_tensor optim.SparseAdam smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
-        "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_dim dense_dim coalesce is_coalesced indices values "
+        "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_dim dense_dim coalesce "
+        "is_coalesced indices values "
         "sparse_mask sparse_resize_ "
         "sparse_resize_and_clear_ crow_indices col_indices ccol_indices row_indices smm sspaddmm resize_as_sparse_",
     ),
@@ -53,16 +57,20 @@ GROUPS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "Factorizations of indefinite matrices": (
-        "LDL with pivots in blocks is not written: use linalg.solve, or linalg.cholesky where the matrix is positive definite",
+        "LDL with pivots in blocks is not written: use linalg.solve, or linalg.cholesky where the matrix is positive "
+        "definite",
         "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve",
         "",
     ),
     "Quantized tensors": (
         "there are no quantized dtypes: compute in float16",
-        "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel quantize_per_tensor_dynamic "
+        "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel "
+        "quantize_per_tensor_dynamic "
         "dequantize q_scale q_zero_point "
-        "per_tensor_affine per_channel_affine fake_quantize_per_tensor_affine fake_quantize_per_channel_affine int_repr",
-        "dequantize int_repr q_scale q_zero_point qscheme q_per_channel_axis q_per_channel_scales q_per_channel_zero_points",
+        "per_tensor_affine per_channel_affine fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
+        "int_repr",
+        "dequantize int_repr q_scale q_zero_point qscheme q_per_channel_axis q_per_channel_scales "
+        "q_per_channel_zero_points",
     ),
     "Compilers and exporters": (
         "the engine records, plans and merges kernels by itself: call the function as it is",
@@ -115,8 +123,10 @@ def page() -> str:
         "<!-- Made by torchlette._refused.page(). DO NOT EDIT. -->",
         "# What is refused",
         "",
-        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a `NotImplementedError`, with the text",
-        "below, so that `hasattr` answers no; transforms of `fft` and methods of a tensor raise `NotImplementedError` when they are called. What exists",
+        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "
+        "`NotImplementedError`, with the text",
+        "below, so that `hasattr` answers no; transforms of `fft` and methods of a tensor raise `NotImplementedError` "
+        "when they are called. What exists",
         "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
         "",
         "| what | why, and what to use | functions and modules | methods |",

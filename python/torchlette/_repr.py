@@ -206,7 +206,9 @@ def tensor_repr(self: _C.Tensor) -> str:
     """Return the tensor's text: PyTorch's where PyTorch's rules hold, else the metadata."""
     # print() and repr() have no frame of their own; a subclass's __repr__ has one inside this package.
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("torchlette.nn", "torchlette.return_types")):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("torchlette.nn", "torchlette.return_types")
+    ):
         frame = frame.f_back
     return _torch_text(self) if self._door or _C._in_facade(frame.f_globals) else _metadata_text(self)
 

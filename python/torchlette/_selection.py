@@ -15,13 +15,18 @@ Tensor = _C.Tensor
 
 
 def into(result: Tensor, out: Tensor | None) -> Tensor:
-    """Give the result, or ``out`` resized and filled with it; RuntimeError where it cannot hold the result's kind of number."""
+    """Give the result, or ``out`` resized and filled with it; RuntimeError where it cannot hold the result's kind of
+    number.
+    """
     if out is None:
         return result
     if not can_cast(result.dtype, out.dtype):
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
     if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
-        raise RuntimeError("functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
     return out.resize_(result.shape).copy_(result)
 
 
@@ -43,7 +48,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """Return the first ``size`` of the indices that :func:`nonzero` gives; rows of ``fill_value`` follow where there are fewer. Reads nothing.
+    """Return the first ``size`` of the indices that :func:`nonzero` gives; rows of ``fill_value`` follow where there
+    are fewer. Reads nothing.
 
     Raises RuntimeError for a negative ``size``.
     """
@@ -61,7 +67,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 def where(condition: Tensor, *operands: Any, **named: Any) -> Any:
-    """Return ``input`` where ``condition`` holds and ``other`` elsewhere; of a condition alone, :func:`nonzero` as a tuple.
+    """Return ``input`` where ``condition`` holds and ``other`` elsewhere; of a condition alone, :func:`nonzero` as a
+    tuple.
 
     Args:
         condition: A bool tensor.
@@ -80,7 +87,9 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     """Return the elements under a mask, as a vector; reads the mask."""
     if mask.dtype is not _C.bool:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
-    shape = (input.detach() + _C.zeros_like(mask, dtype=input.dtype)).shape if input.shape != mask.shape else input.shape
+    shape = (
+        (input.detach() + _C.zeros_like(mask, dtype=input.dtype)).shape if input.shape != mask.shape else input.shape
+    )
     chosen = input.expand(shape)[mask.expand(shape)]
     return _into(chosen.reshape(-1), out, "masked_select")
 
@@ -130,7 +139,13 @@ def _answer(output: Tensor, inverse: Tensor | None, starts: Tensor, total: int, 
     return tuple(results) if len(results) > 1 else output
 
 
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """Return the distinct elements, or slices along ``dim``, in order, and where each element went and how many
     there are of each; reads their number.
     """
@@ -150,7 +165,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
     return _answer(output, inverse, starts, len(keys), return_counts)
 
 
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """Return the elements, or slices along ``dim``, without those equal to the one before; reads their number."""
     x = input.detach()
     first = _changes(x.reshape(-1) if dim is None else _rows(x, dim))
@@ -181,4 +198,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         weights = _C.ones_like(input, dtype=_C.int64)
     elif weights.dtype is not _C.float32:
         weights = weights.to(_C.float64 if input.device.type == "cpu" else _C.float32)
-    return _C.zeros(max(minlength, high + 1), dtype=weights.dtype, device=input.device).index_add(0, input.long(), weights)
+    return _C.zeros(max(minlength, high + 1), dtype=weights.dtype, device=input.device).index_add(
+        0, input.long(), weights
+    )

@@ -67,7 +67,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     names = ("default", "warn", "error")
     if debug_mode not in (names if isinstance(debug_mode, str) else (0, 1, 2)):
-        raise RuntimeError(f"invalid value of debug_mode, expected `default`, `warn`, `error`, 0, 1 or 2, but got {debug_mode}")
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected `default`, `warn`, `error`, 0, 1 or 2, but got {debug_mode}"
+        )
     number = names.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
     use_deterministic_algorithms(number > 0, warn_only=number == 1)
 
@@ -90,7 +92,9 @@ def get_deterministic_debug_mode() -> int:
 def set_float32_matmul_precision(precision: str) -> None:
     """Note the wish; products of float32 are computed in float32."""
     if precision not in ("highest", "high", "medium"):
-        raise RuntimeError(f"set_float32_matmul_precision: precision is wrong: got {precision!r}, want 'highest', 'high' or 'medium'")
+        raise RuntimeError(
+            f"set_float32_matmul_precision: precision is wrong: got {precision!r}, want 'highest', 'high' or 'medium'"
+        )
     _Choices.precision = precision
 
 

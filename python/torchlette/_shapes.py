@@ -17,7 +17,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["broadcast_shapes", "combinations", "index_put", "index_put_", "repeat_interleave", "resize_as_", "tensor_split"]
+__all__ = [
+    "broadcast_shapes",
+    "combinations",
+    "index_put",
+    "index_put_",
+    "repeat_interleave",
+    "resize_as_",
+    "tensor_split",
+]
 
 Tensor = _C.Tensor
 
@@ -81,7 +89,8 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
             raise TypeError(f"index_put_: expected Tensor as element {i} in argument 0, but got {type(index).__name__}")
     if values.dtype is not input.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and {values.dtype} for the source."
+            f"Index put requires the source and destination dtypes match, got {input.dtype} for the destination and "
+            f"{values.dtype} for the source."
         )
     return _C._put_at(input, tuple(indices), values, accumulate)
 
@@ -91,7 +100,9 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return index_put_(input.clone(), indices, values, accumulate)
 
 
-def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Repeat each element, or each slice of ``dim``, in place.
 
     Args:
@@ -125,7 +136,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if isinstance(indices_or_sections, Tensor):
         where = indices_or_sections
         if where.dtype is not _C.int64 or where.dim() > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor of dtype long")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor "
+                "of dtype long"
+            )
         indices_or_sections = where.tolist()
     return _C.tensor_split(input, indices_or_sections, dim)
 
@@ -174,12 +188,14 @@ def _strides_in(size: Any, form: Any) -> tuple[int, ...]:
 def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
     """Give the tensor another size: its elements are those of the storage from its first one on, without gaps.
 
-    Without a memory format a tensor of that size stays as it is, whatever its strides. Elements past the storage's end are
+    Without a memory format a tensor of that size stays as it is, whatever its strides. Elements past the storage's end
+    are
     zero: a tensor that outgrows its storage moves to a new one, which its aliases do not follow.
 
     Args:
         size: The sizes, or one sequence of them.
-        memory_format: The order of the elements, row-major without one: ``contiguous_format``, ``channels_last`` or ``channels_last_3d``.
+        memory_format: The order of the elements, row-major without one: ``contiguous_format``, ``channels_last`` or
+            ``channels_last_3d``.
 
     Raises:
         RuntimeError: The tensor requires grad, a size is negative, or the memory format does not fit.
@@ -207,7 +223,9 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
     return input.resize_(the_template.shape, memory_format=memory_format)
 
 
-def _set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def _set_(
+    self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
     """Make the tensor an alias of ``source``, or of a part of its storage; without one, empty."""
     if source is None:
         made = self.new_empty(0)
@@ -295,7 +313,10 @@ def _untyped_storage(self: Tensor) -> Storage:
 
 def _refuse_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Raise: there are no sparse layouts."""
-    raise NotImplementedError("sparse layouts are not supported: keep the tensor dense, or its values with their indices for index_add and scatter_reduce")
+    raise NotImplementedError(
+        "sparse layouts are not supported: keep the tensor dense, or its values with their indices for index_add and "
+        "scatter_reduce"
+    )
 
 
 def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
@@ -338,7 +359,11 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
         got = view(input, *args, **kwargs)
         if isinstance(got, Tensor):
             return got.clone() if out is None else _selection.into(got, out)
-        return tuple(v.clone() for v in got) if out is None else tuple(_selection.into(v, o) for v, o in zip(got, out, strict=True))
+        return (
+            tuple(v.clone() for v in got)
+            if out is None
+            else tuple(_selection.into(v, o) for v, o in zip(got, out, strict=True))
+        )
 
     copy.__name__ = copy.__qualname__ = name
     copy.__doc__ = f"Return a copy of what ``{name.removesuffix('_copy')}`` of the same arguments is a view of."

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
 Tensor = _C.Tensor
 
-_DTYPES = (_C.bool, _C.int32, _C.int64, _C.uint32, _C.float16, _C.bfloat16, _C.float32, _C.float64, _C.uint8, _C.int8, _C.int16)
+_DTYPES = (
+    _C.bool,
+    _C.int32,
+    _C.int64,
+    _C.uint32,
+    _C.float16,
+    _C.bfloat16,
+    _C.float32,
+    _C.float64,
+    _C.uint8,
+    _C.int8,
+    _C.int16,
+)
 _LEGACY_NAMES = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
@@ -220,7 +232,9 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
     return made
 
 
-def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def _new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Return a tensor with a copy of ``data`` on this tensor's device."""
     made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
     made._door = self._door
@@ -318,7 +332,15 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return made
 
 
-def _rebuild(kind: type, data: bytes, dtype: Any, shape: tuple[int, ...], device: str, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+def _rebuild(
+    kind: type,
+    data: bytes,
+    dtype: Any,
+    shape: tuple[int, ...],
+    device: str,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
     """Unpickle a tensor."""
     made = _C._frombytes(data, dtype, shape, device)
     if kind is not Tensor:
@@ -334,7 +356,15 @@ def _to_bytes(self: Tensor) -> bytes:
 
 
 def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    state = (type(self), _to_bytes(self), self.dtype, tuple(self.shape), str(self.device), self.requires_grad, dict(self.__dict__))
+    state = (
+        type(self),
+        _to_bytes(self),
+        self.dtype,
+        tuple(self.shape),
+        str(self.device),
+        self.requires_grad,
+        dict(self.__dict__),
+    )
     return _rebuild, state
 
 

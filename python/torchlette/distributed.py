@@ -40,12 +40,18 @@ is_initialized = is_nccl_available = is_gloo_available = is_mpi_available = is_t
 
 def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise: there are no process groups."""
-    raise NotImplementedError("distributed.init_process_group is not supported: one process drives one device: run the program without a launcher")
+    raise NotImplementedError(
+        "distributed.init_process_group is not supported: one process drives one device: run the program without a "
+        "launcher"
+    )
 
 
 def _ungrouped(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise ValueError(f"{name}: Default process group has not been initialized: guard the call by is_initialized(), which is False here")
+        raise ValueError(
+            f"{name}: Default process group has not been initialized: guard the call by is_initialized(), which is "
+            f"False here"
+        )
 
     refuse.__name__, refuse.__doc__ = name, "Raise: there is no process group."
     return refuse

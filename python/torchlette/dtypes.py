@@ -56,7 +56,10 @@ class finfo:
         """Look the dtype up."""
         dtype = _C.get_default_dtype() if type is None else type
         if dtype not in _FLOATS:
-            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo': got {dtype}")
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo': got "
+                f"{dtype}"
+            )
         self.bits, self.eps, self.max, self.tiny, self.resolution = _FLOATS[dtype]
         self.min = -self.max
         self.smallest_normal = self.tiny
@@ -86,7 +89,9 @@ class iinfo:
     def __init__(self, type: Any) -> None:
         """Look the dtype up."""
         if type not in _INTS:
-            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo': got {type}")
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo': got {type}"
+            )
         self.bits, self.min, self.max = _INTS[type]
         self.dtype = _short_name(type)
 

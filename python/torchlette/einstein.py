@@ -22,13 +22,16 @@ def _parse_operand(text: str, tensor: Tensor, number: int) -> list[_Label]:
     letters = head + tail
     for letter in letters:
         if not (letter.isascii() and letter.isalpha()):
-            raise RuntimeError(f"einsum(): invalid subscript given at index {text.find(letter)} in the equation string, subscripts must be in [a-zA-Z]")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {text.find(letter)} in the equation string, subscripts "
+                f"must be in [a-zA-Z]"
+            )
     hidden = tensor.ndim - len(letters)
     if hidden < 0 or (hidden and not dots):
         raise RuntimeError(
             f"einsum(): the number of subscripts in the equation ({len(letters)}) "
-            f"{'is more than' if hidden < 0 else 'does not match'} the number of dimensions ({tensor.ndim}) for operand {number}"
-            + ("" if hidden < 0 else " and no ellipsis was given")
+            f"{'is more than' if hidden < 0 else 'does not match'} the number of dimensions ({tensor.ndim}) for "
+            f"operand {number}" + ("" if hidden < 0 else " and no ellipsis was given")
         )
     return [*head, *range(hidden, 0, -1), *tail]
 
@@ -41,7 +44,9 @@ def _parse_output(text: str | None, operands: list[list[_Label]]) -> list[_Label
     head, dots, tail = text.partition("...")
     for letter in head + tail:
         if letter not in counts:
-            raise RuntimeError(f"einsum(): output subscript {letter} does not appear in the equation for any input operand")
+            raise RuntimeError(
+                f"einsum(): output subscript {letter} does not appear in the equation for any input operand"
+            )
     if any(n > 1 for n in Counter(head + tail).values()):
         letter = next(letter for letter, n in Counter(head + tail).items() if n > 1)
         raise RuntimeError(f"einsum(): output subscript {letter} appears more than once in the output")
@@ -75,7 +80,10 @@ def _diagonal(t: Tensor, labels: list[_Label]) -> tuple[Tensor, list[_Label]]:
             i = labels.index(label)
             j = labels.index(label, i + 1)
             if t.shape[i] != t.shape[j]:
-                raise RuntimeError(f"einsum(): subscript {label} is repeated for one operand but the sizes don't match, {t.shape[j]} != {t.shape[i]}")
+                raise RuntimeError(
+                    f"einsum(): subscript {label} is repeated for one operand but the sizes don't match, {t.shape[j]} "
+                    f"!= {t.shape[i]}"
+                )
             t = t.diagonal(0, i, j)
             labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
     return t, labels
@@ -89,7 +97,9 @@ def _sum_out(t: Tensor, labels: list[_Label], wanted: set[_Label]) -> tuple[Tens
     return t.sum(dims), [label for label in labels if label in wanted]
 
 
-def _contract(a: Tensor, la: list[_Label], b: Tensor, lb: list[_Label], wanted: set[_Label]) -> tuple[Tensor, list[_Label]]:
+def _contract(
+    a: Tensor, la: list[_Label], b: Tensor, lb: list[_Label], wanted: set[_Label]
+) -> tuple[Tensor, list[_Label]]:
     """Multiply two operands and sum the shared labels that nothing else wants: one batched matmul."""
     size_a, size_b = dict(zip(la, a.shape, strict=True)), dict(zip(lb, b.shape, strict=True))
     shared = [label for label in la if label in size_b]
@@ -101,7 +111,14 @@ def _contract(a: Tensor, la: list[_Label], b: Tensor, lb: list[_Label], wanted: 
 
     def arrange(t: Tensor, labels: list[_Label], order: list[_Label]) -> Tensor:
         t = t.permute([labels.index(label) for label in order])
-        return t.expand([max(size_a.get(label, 1), size_b.get(label, 1)) if 0 not in (size_a.get(label), size_b.get(label)) else 0 for label in order])
+        return t.expand(
+            [
+                max(size_a.get(label, 1), size_b.get(label, 1))
+                if 0 not in (size_a.get(label), size_b.get(label))
+                else 0
+                for label in order
+            ]
+        )
 
     a, b = arrange(a, la, batch + left + inner), arrange(b, lb, batch + inner + right)
     nb, nl = len(batch), len(left)
@@ -122,7 +139,8 @@ def _check_sizes(operands: list[Tensor], labels: list[list[_Label]]) -> None:
             known = sizes.setdefault(label, size)
             if known != size and 1 not in (known, size):
                 raise RuntimeError(
-                    f"einsum(): subscript {label} has size {size} for operand {number} which does not broadcast with previously seen size {known}"
+                    f"einsum(): subscript {label} has size {size} for operand {number} which does not broadcast with "
+                    f"previously seen size {known}"
                 )
             sizes[label] = size if known == 1 else known
 

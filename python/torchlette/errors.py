@@ -125,7 +125,9 @@ class CheckpointError(TorchletteError, RuntimeError):
 
 
 class CheckpointImpureRegionError(CheckpointError):
-    """The second run of a checkpointed function writes to a tensor that is older than it, which would do the write twice."""
+    """The second run of a checkpointed function writes to a tensor that is older than it, which would do the write
+    twice.
+    """
 
 
 class GradcheckError(TorchletteError, RuntimeError):

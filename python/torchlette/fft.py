@@ -27,7 +27,9 @@ def ifftshift(input: _C.Tensor, dim: Any = None) -> _C.Tensor:
 
 
 def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
-    """Return the frequencies of a transform of ``n`` samples that are ``d`` apart: 0, 1, ..., then the negative ones, all over ``n * d``."""
+    """Return the frequencies of a transform of ``n`` samples that are ``d`` apart: 0, 1, ..., then the negative ones,
+    all over ``n * d``.
+    """
     return _C.arange(-(n // 2), n - n // 2, **{"dtype": _C.get_default_dtype(), **options}).roll(-(n // 2)) / (n * d)
 
 
@@ -45,4 +47,6 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
 
 
 # Programs import the transforms beside code that needs none.
-globals().update({path[4:]: _refusal(path[4:], reason) for path, reason in _refused.FUNCTIONS.items() if path.startswith("fft.")})
+globals().update(
+    {path[4:]: _refusal(path[4:], reason) for path, reason in _refused.FUNCTIONS.items() if path.startswith("fft.")}
+)

@@ -1,7 +1,9 @@
 """``torch._foreach_*``: one operator over lists of tensors, which optimizers outside of PyTorch are written with.
 
-Each call is a loop: the engine merges the like steps that it records. A second list gives each tensor its own operand; anything
-else (a number, a tensor without dimensions) is the operand of all. The underscored forms write to the first list and return None.
+Each call is a loop: the engine merges the like steps that it records. A second list gives each tensor its own operand;
+    anything
+else (a number, a tensor without dimensions) is the operand of all. The underscored forms write to the first list and
+return None.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ __all__ = ["find"]
 PREFIX = "_foreach_"
 # Operators whose function or method is called with each tensor and its operands.
 _PLAIN = (
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p "
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp "
+    "lgamma log log10 log1p "
     "log2 maximum minimum mul neg pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
 # The operator of a name that takes no number as its operand.
@@ -31,7 +34,9 @@ def _rows(name: str, first: Sequence[Tensor], operands: Sequence[Any]) -> list[t
         if not isinstance(operand, list | tuple):
             operand = [operand] * len(first)
         if len(operand) != len(first):
-            raise RuntimeError(f"{name}: Tensor lists must have the same number of tensors, got {len(first)} and {len(operand)}")
+            raise RuntimeError(
+                f"{name}: Tensor lists must have the same number of tensors, got {len(first)} and {len(operand)}"
+            )
         columns.append(operand)
     return list(zip(*columns, strict=True)) if columns else [()] * len(first)
 
@@ -55,7 +60,10 @@ def _made(name: str, op: Callable[..., Any]) -> Callable[..., tuple[Tensor, ...]
         if not isinstance(self, list | tuple):  # the base of _foreach_pow may be a number for all exponents
             return tuple(op(self, t) for t in operands[0])
         options, operands = _named(options, operands)
-        return tuple(_call(op, t, row, options) for t, row in zip(self, _rows(PREFIX + name, self, _factors(operands)), strict=True))
+        return tuple(
+            _call(op, t, row, options)
+            for t, row in zip(self, _rows(PREFIX + name, self, _factors(operands)), strict=True)
+        )
 
     return foreach
 
@@ -73,7 +81,10 @@ def _written(name: str, op: Callable[..., Any]) -> Callable[..., None]:
 def _named(options: dict[str, Any], operands: tuple[Any, ...]) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Put operands that were given by name behind the others: what remains is the same for all tensors."""
     names = ("other", "tensors1", "tensor1", "tensor2", "weight", "exponent", "scalars", "scalar", "value", "src")
-    return {k: v for k, v in options.items() if k not in names}, (*operands, *(options[n] for n in names if n in options))
+    return {k: v for k, v in options.items() if k not in names}, (
+        *operands,
+        *(options[n] for n in names if n in options),
+    )
 
 
 def _norm(self: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:

@@ -300,7 +300,8 @@ def jvp(
     if _shape_of(primals) != _shape_of(tangents):
         raise RuntimeError(
             f"{here.what}: Expected primals and tangents to have the same python structure. For example, if primals "
-            f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {_shape_of(primals)} and tangents "
+            f"is a tuple of 3 tensors, tangents also must be. Got primals with structure {_shape_of(primals)} and "
+            f"tangents "
             f"with structure {_shape_of(tangents)}"
         )
     for p, d in zip(tensors_in(primals), tensors_in(tangents), strict=True):
@@ -426,7 +427,9 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 
 
 def _dims_like(value: Any, dims: Any) -> list[int | None]:
-    """Return the batch dim of each tensor of nested ``value``: ``dims`` is one for all, or nested as far as they differ."""
+    """Return the batch dim of each tensor of nested ``value``: ``dims`` is one for all, or nested as far as they
+    differ.
+    """
     if dims is None or isinstance(dims, int):
         return [dims] * len(tensors_in(value))
     items = list(value.values()) if isinstance(value, dict) else value
@@ -457,7 +460,9 @@ def _stacked(results: list[Any], dims: Any) -> Any:
 
 def _row_of_none(t: Tensor, dim: int) -> Tensor:
     """Return a row for a function that is mapped over a dimension of size 0: zeros, which keep the history."""
-    return t.sum(dim) if t.is_floating_point() else t.new_zeros([n for d, n in enumerate(t.shape) if d != dim % t.dim()])
+    return (
+        t.sum(dim) if t.is_floating_point() else t.new_zeros([n for d, n in enumerate(t.shape) if d != dim % t.dim()])
+    )
 
 
 def _emptied(stacked: Any, dims: Any) -> Any:
@@ -496,20 +501,21 @@ def vmap(
     """Return a function that maps ``func`` over a dimension of its arguments.
 
     ``func`` is called once for each index, and its results are stacked: the values are those of PyTorch's ``vmap``, the
-    work is that of a loop. Over a dimension of size 0 it is called once, on zeros, for the shapes of its results. Keyword
-    arguments are given whole.
+    work is that of a loop. Over a dimension of size 0 it is called once, on zeros, for the shapes of its results.
+    Keyword arguments are given whole.
 
     Args:
         func: From tensors, or nested containers of them, to such.
         in_dims: The dim of all arguments, or one for each, nested as they are; ``None`` gives an argument whole.
         out_dims: Where the dim is in the results.
-        randomness: What random operations in ``func`` do: ``"error"`` raises, ``"same"`` gives each call the same numbers,
-            ``"different"`` gives each its own. Of nested ``vmap`` one that refuses them is enough.
+        randomness: What random operations in ``func`` do: ``"error"`` raises, ``"same"`` gives each call the same
+            numbers, ``"different"`` gives each its own. Of nested ``vmap`` one that refuses them is enough.
         chunk_size: Accepted for compatibility.
 
     Raises:
         RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.
-        ValueError: The dims do not fit the arguments, ``func`` returns something else than tensors, or ``chunk_size`` is not positive.
+        ValueError: The dims do not fit the arguments, ``func`` returns something else than tensors, or ``chunk_size``
+            is not positive.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
@@ -523,7 +529,8 @@ def vmap(
         for t, d in zip(tensors, dims, strict=True):
             if d is not None and not -t.dim() <= d < t.dim():
                 raise ValueError(
-                    f"vmap: Got in_dim={d} for an input of dimensionality {t.dim()}, so expected in_dim to satisfy -{t.dim()} <= in_dim < {t.dim()}"
+                    f"vmap: Got in_dim={d} for an input of dimensionality {t.dim()}, so expected in_dim to satisfy "
+                    f"-{t.dim()} <= in_dim < {t.dim()}"
                 )
         sizes = {t.shape[d] for t, d in zip(tensors, dims, strict=True) if d is not None}
         if not sizes:
@@ -548,7 +555,9 @@ def vmap(
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and the buffers of modules of one kind, each stacked along a new first dim: two dictionaries."""
+    """Return the parameters and the buffers of modules of one kind, each stacked along a new first dim: two
+    dictionaries.
+    """
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if len({model.training for model in models}) > 1:

@@ -1,4 +1,6 @@
-"""Files of weights in PyTorch's cache folder. Downloads are not here: the names exist for programs that import them beside their models."""
+"""Files of weights in PyTorch's cache folder. Downloads are not here: the names exist for programs that import them
+beside their models.
+"""
 
 from __future__ import annotations
 

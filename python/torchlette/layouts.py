@@ -1,8 +1,18 @@
-"""Names of memory layouts. Tensors are row-major: a memory format is accepted where PyTorch takes one, and changes nothing."""
+"""Names of memory layouts. Tensors are row-major: a memory format is accepted where PyTorch takes one, and changes
+nothing.
+"""
 
 from __future__ import annotations
 
-__all__ = ["channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"]
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "strided",
+]
 
 
 class memory_format:

@@ -34,9 +34,21 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     raise NotImplementedError("poisson: a generator is not supported: seed all draws by manual_seed")
 
 
-def range(start: float = 0, end: float | None = None, step: float = 1, *, out: Tensor | None = None, dtype: Any = None, **options: Any) -> Tensor:
+def range(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    **options: Any,
+) -> Tensor:
     """Return ``start``, ``start + step``, ... up to and with ``end``: :func:`arange` leaves the end out."""
-    warnings.warn("torch.range is deprecated because its behavior is inconsistent with Python's range builtin; use torch.arange", UserWarning, stacklevel=2)
+    warnings.warn(
+        "torch.range is deprecated because its behavior is inconsistent with Python's range builtin; use torch.arange",
+        UserWarning,
+        stacklevel=2,
+    )
     if end is None:
         start, end = 0, start
     if step == 0:

@@ -1,4 +1,5 @@
-"""Operators that a program registers: functions under a name, with a gradient of their own. Nothing is compiled for them.
+"""Operators that a program registers: functions under a name, with a gradient of their own. Nothing is compiled for
+them.
 
 ``custom_op`` functions run as they are; ``torchlette.ops.namespace.name`` finds them.
 """
@@ -47,9 +48,14 @@ class CustomOpDef:
         return self
 
     def _no_gradient(self, *args: Any) -> NoReturn:
-        raise RuntimeError(f"Trying to backward through {self._qualname} but no autograd formula was registered. Please use register_autograd to add one.")
+        raise RuntimeError(
+            f"Trying to backward through {self._qualname} but no autograd formula was registered. Please use "
+            f"register_autograd to add one."
+        )
 
-    def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
         """Give the operator a gradient.
 
         Args:
@@ -91,18 +97,30 @@ class CustomOpDef:
         return fn
 
 
-def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: Any = (), device_types: Any = None, schema: str | None = None) -> Any:
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: Any = (),
+    device_types: Any = None,
+    schema: str | None = None,
+) -> Any:
     """Register ``fn`` as the operator ``name``; a decorator where ``fn`` is None.
 
     Args:
         name: ``"namespace::name"``.
         fn: The function.
-        mutates_args: Names of the arguments that the function writes to: none may be there, for what it does is not recorded.
+        mutates_args: Names of the arguments that the function writes to: none may be there, for what it does is not
+            recorded.
         device_types: Accepted for compatibility.
         schema: Accepted for compatibility.
     """
     if mutates_args:
-        raise NotSupportedError(f"custom_op: {name} mutates {mutates_args}: write a function that returns new tensors, or call the function itself")
+        raise NotSupportedError(
+            f"custom_op: {name} mutates {mutates_args}: write a function that returns new tensors, or call the "
+            f"function itself"
+        )
     return CustomOpDef(name, fn) if fn is not None else lambda later: CustomOpDef(name, later)
 
 
@@ -110,21 +128,34 @@ def _found(op: str | CustomOpDef) -> CustomOpDef:
     if isinstance(op, CustomOpDef):
         return op
     if op not in _ops:
-        raise NotSupportedError(f"library: there is no operator {op!r}: make it with custom_op; the library's own cannot be changed")
+        raise NotSupportedError(
+            f"library: there is no operator {op!r}: make it with custom_op; the library's own cannot be changed"
+        )
     return _ops[op]
 
 
-def register_autograd(op: str | CustomOpDef, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None, lib: Any = None) -> None:
+def register_autograd(
+    op: str | CustomOpDef,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Any = None,
+) -> None:
     """Give an operator a gradient; see :meth:`CustomOpDef.register_autograd`."""
     _found(op).register_autograd(backward, setup_context=setup_context)
 
 
-def register_fake(op: str | CustomOpDef, func: Callable[..., Any] | None = None, /, *, lib: Any = None, **options: Any) -> Any:
+def register_fake(
+    op: str | CustomOpDef, func: Callable[..., Any] | None = None, /, *, lib: Any = None, **options: Any
+) -> Any:
     """Return ``func``: shapes are those of the results, which nothing has to guess before."""
     return func if func is not None else lambda later: later
 
 
-def register_kernel(op: str | CustomOpDef, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
+def register_kernel(
+    op: str | CustomOpDef, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None
+) -> Any:
     """Replace an operator's function; see :meth:`CustomOpDef.register_kernel`."""
     return _found(op).register_kernel(device_types, func)
 
@@ -134,7 +165,10 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         """Raise: the operators are the engine's."""
-        raise NotSupportedError("library.Library: the engine takes no operators: library.custom_op registers a function, autograd.Function a gradient")
+        raise NotSupportedError(
+            "library.Library: the engine takes no operators: library.custom_op registers a function, autograd.Function "
+            "a gradient"
+        )
 
 
 class _Namespace:
@@ -146,7 +180,10 @@ class _Namespace:
     def __getattr__(self, name: str) -> CustomOpDef:
         if (found := _ops.get(f"{self.__name__}::{name}")) is not None:
             return found
-        raise RefusedNameError(f"torch.ops.{self.__name__}.{name}: library.custom_op registered no such operator, and the library's own are not named so")
+        raise RefusedNameError(
+            f"torch.ops.{self.__name__}.{name}: library.custom_op registered no such operator, and the library's own "
+            f"are not named so"
+        )
 
 
 class _Operators:
@@ -159,7 +196,10 @@ class _Operators:
 
     def load_library(self, path: str) -> NoReturn:
         """Raise: shared libraries of PyTorch's operators have nothing to link to here."""
-        raise NotSupportedError("ops.load_library: PyTorch's compiled operators cannot be loaded: write the function with tensors' operators")
+        raise NotSupportedError(
+            "ops.load_library: PyTorch's compiled operators cannot be loaded: write the function with tensors' "
+            "operators"
+        )
 
 
 ops = _Operators()

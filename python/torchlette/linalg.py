@@ -12,16 +12,25 @@ __all__ = ["LinAlgError", "eig", "eigvals"]
 _PLACE = 16
 _PREFIX = "linalg_"
 
-_names = {name.removeprefix(_PREFIX): getattr(_C, name) for name, places in _C._where.items() if places & _PLACE and name.startswith(_PREFIX)}
+_names = {
+    name.removeprefix(_PREFIX): getattr(_C, name)
+    for name, places in _C._where.items()
+    if places & _PLACE and name.startswith(_PREFIX)
+}
 globals().update(_names)
 __all__ += sorted(_names)
 
 
 def eig(A: _C.Tensor) -> NoReturn:
     """Raise: the eigenvalues of a general matrix are complex; :func:`eigh` has those of symmetric ones."""
-    raise NotSupportedError("linalg.eig: complex numbers are not supported: use linalg.eigh where the matrix is symmetric, or linalg.svd")
+    raise NotSupportedError(
+        "linalg.eig: complex numbers are not supported: use linalg.eigh where the matrix is symmetric, or linalg.svd"
+    )
 
 
 def eigvals(A: _C.Tensor) -> NoReturn:
     """Raise: the eigenvalues of a general matrix are complex; :func:`eigvalsh` has those of symmetric ones."""
-    raise NotSupportedError("linalg.eigvals: complex numbers are not supported: use linalg.eigvalsh where the matrix is symmetric, or linalg.svdvals")
+    raise NotSupportedError(
+        "linalg.eigvals: complex numbers are not supported: use linalg.eigvalsh where the matrix is symmetric, or "
+        "linalg.svdvals"
+    )

@@ -1,4 +1,6 @@
-"""Decompositions of low rank by random projections: N. Halko, P. G. Martinsson and J. A. Tropp, 2009, algorithms 4.4 and 5.1."""
+"""Decompositions of low rank by random projections: N. Halko, P. G. Martinsson and J. A. Tropp, 2009, algorithms 4.4
+and 5.1.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ Tensor = _C.Tensor
 
 
 def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | None = None) -> Tensor:
-    """Return Q, of shape (*, m, q) with orthonormal columns, such that ``Q @ Q.mT @ (A - M)`` is close to ``A - M``; it is drawn."""
+    """Return Q, of shape (*, m, q) with orthonormal columns, such that ``Q @ Q.mT @ (A - M)`` is close to ``A - M``; it
+    is drawn.
+    """
     if M is not None:
         A = A - M
     Q = linalg.qr(A @ _C.randn(*A.shape[:-2], A.shape[-1], q, dtype=A.dtype, device=A.device)).Q
@@ -20,7 +24,9 @@ def get_approximate_basis(A: Tensor, q: int, niter: int | None = 2, M: Tensor | 
     return Q
 
 
-def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return U, S and V of an approximate singular value decomposition ``A - M = U @ diag(S) @ V.mT`` of rank ``q``.
 
     Args:

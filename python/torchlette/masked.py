@@ -1,10 +1,11 @@
 """Reductions and normalizations of the elements under a mask: the functions of ``torch.masked``.
 
-``mask`` is a bool tensor (another is compared with 0) that broadcasts to the input's shape; without one every element counts.
-Elements outside stand for the value that changes nothing: 0 in a sum, 1 in a product, the least value in a maximum.
-``dim`` is a dim, several, or None for all; ``dtype`` is that of the computation and of the result.
+``mask`` is a bool tensor (another is compared with 0) that broadcasts to the input's shape; without one every element
+counts. Elements outside stand for the value that changes nothing: 0 in a sum, 1 in a product, the least value in a
+maximum. ``dim`` is a dim, several, or None for all; ``dtype`` is that of the computation and of the result.
 
-All raise IndexError for a dim that is not there and for a mask of more dims than the input, RuntimeError for one that does not broadcast.
+All raise IndexError for a dim that is not there and for a mask of more dims than the input, RuntimeError for one that
+does not broadcast.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def _dims(dim: Dims, rank: int) -> list[int]:
     out: list[int] = []
     for d in dims:
         if not -max(rank, 1) <= d < max(rank, 1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], but got {d})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-max(rank, 1)}, {max(rank, 1) - 1}], but got "
+                f"{d})"
+            )
         if d % max(rank, 1) in out:
             raise RuntimeError(f"dim={d % max(rank, 1)} appears multiple times in the list of dims")
         out.append(d % max(rank, 1))
@@ -93,13 +97,17 @@ def _total(input: Tensor, dtype: Any) -> Tensor:
     return input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.int64))
 
 
-def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def sum(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the sum of the elements under the mask; 0 where there are none."""
     x = _total(input, dtype)
     return _filled(x, mask, 0).sum(_dims(dim, x.dim()), keepdim=keepdim, dtype=x.dtype)
 
 
-def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the product of the elements under the mask; 1 where there are none."""
     x = _total(input, dtype)
     x = _filled(x, mask, 1)
@@ -120,42 +128,59 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
     return _filled(x, mask, 1).cumprod(dim, dtype=x.dtype)
 
 
-def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def amax(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the greatest element under the mask; the least value of the dtype where there is none."""
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _least).amax(_dims(dim, x.dim()), keepdim=keepdim)
 
 
-def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def amin(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the least element under the mask; the greatest value of the dtype where there is none."""
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _greatest).amin(_dims(dim, x.dim()), keepdim=keepdim)
 
 
-def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def argmax(
+    input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the index of the greatest element under the mask, in ``dtype``, which is the input's by default."""
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _least).argmax(dim, keepdim=keepdim).to(x.dtype)
 
 
-def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def argmin(
+    input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the index of the least element under the mask, in ``dtype``, which is the input's by default."""
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _greatest).argmin(dim, keepdim=keepdim).to(x.dtype)
 
 
-def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Return the mean of the elements under the mask; NaN where there are none. Raises ValueError for integers without ``dtype``."""
+def mean(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
+    """Return the mean of the elements under the mask; NaN where there are none. Raises ValueError for integers without
+    ``dtype``.
+    """
     x = input.to(dtype or input.dtype)
     if not x.dtype.is_floating_point:
-        raise ValueError(f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {x.dtype}")
+        raise ValueError(
+            f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            f"{x.dtype}"
+        )
     dims = _dims(dim, x.dim())
     if mask is None:
         return x.mean(dims, keepdim=keepdim)
     return _filled(x, mask, 0).sum(dims, keepdim=keepdim) / _counted(x, dims, keepdim, mask)
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def median(
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the median of the elements under the mask, the lower of two; NaN where there are none.
 
     Raises ValueError where there are none of integers; reads the mask of those.
@@ -171,7 +196,15 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = 
     return middle if keepdim else middle.squeeze(dim)
 
 
-def norm(input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: Any = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Return the vector norm of order ``ord`` of the elements under the mask."""
     x = input.to(dtype or input.dtype)
     order = 2.0 if ord is None else ord
@@ -234,24 +267,39 @@ def _softmin(input: Tensor, dim: int) -> Tensor:
     return _C.softmax(-input, dim)
 
 
-softmax = _normalized(_C.softmax, _least, "Return the softmax along ``dim`` of the elements under the mask, 0 outside it; NaN where there are none.")
+softmax = _normalized(
+    _C.softmax,
+    _least,
+    "Return the softmax along ``dim`` of the elements under the mask, 0 outside it; NaN where there are none.",
+)
 log_softmax = _normalized(_C.log_softmax, _least, "Return the logarithm of :func:`softmax`.")
 softmin = _normalized(_softmin, _greatest, "Return :func:`softmax` of the negated input.")
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the elements under the mask over their norm along ``dim``, at least ``eps``; 0 outside."""
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, 0) / norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
 
 
-def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
     """Return the logarithm of the sum of the exponentials of the elements under the mask; -inf where there are none."""
     x = input.to(dtype or input.dtype)
     return _C.logsumexp(_filled(x, mask, _least), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
 
 
-def logaddexp(input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: Any = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks."""
     x, y = input.to(dtype or input.dtype), other.to(dtype or other.dtype)
     return _C.logaddexp(_filled(x, input_mask, _least), _filled(y, other_mask, _least)).to(x.dtype)

@@ -45,10 +45,20 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """Accept PyTorch's names; tensors travel by value."""
     if new_strategy not in ("file_system", "file_descriptor"):
-        raise AssertionError(f"set_sharing_strategy: new_strategy is wrong: got {new_strategy!r}, want 'file_system' or 'file_descriptor'")
+        raise AssertionError(
+            f"set_sharing_strategy: new_strategy is wrong: got {new_strategy!r}, want 'file_system' or "
+            f"'file_descriptor'"
+        )
 
 
-def spawn(fn: Callable[..., None], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> Any:
+def spawn(
+    fn: Callable[..., None],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """Call ``fn(i, *args)`` in ``nprocs`` processes; return the processes, or ``None`` once they have ended.
 
     Raises:

@@ -1,4 +1,5 @@
-"""Normalizations and samplers under the names that traced PyTorch programs call: modes are numbers, and statistics are results.
+"""Normalizations and samplers under the names that traced PyTorch programs call: modes are numbers, and statistics are
+results.
 
 A gradient goes through the statistics of :func:`native_group_norm` alone, as in PyTorch.
 """
@@ -10,17 +11,31 @@ from collections.abc import Sequence
 
 from torchlette import _C
 
-__all__ = ["grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_group_norm", "native_layer_norm"]
+__all__ = [
+    "grid_sampler",
+    "grid_sampler_2d",
+    "grid_sampler_3d",
+    "native_batch_norm",
+    "native_group_norm",
+    "native_layer_norm",
+]
 
 Tensor = _C.Tensor
 Normalized = tuple[Tensor, Tensor, Tensor]
 
 
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    """Return ``nn.functional.grid_sample``: mode 0 is bilinear, 1 nearest, 2 bicubic; padding 0 is zeros, 1 border, 2 reflection."""
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return ``nn.functional.grid_sample``: mode 0 is bilinear, 1 nearest, 2 bicubic; padding 0 is zeros, 1 border, 2
+    reflection.
+    """
     from torchlette.nn.functional import grid_sample
 
-    mode, padding = ("bilinear", "nearest", "bicubic")[interpolation_mode], ("zeros", "border", "reflection")[padding_mode]
+    mode, padding = (
+        ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode],
+    )
     return grid_sample(input, grid, mode, padding, align_corners)
 
 
@@ -33,13 +48,19 @@ def _statistics(x: Tensor, dims: Sequence[int], eps: float, *, keepdim: bool = F
     return mean, (variance + eps).rsqrt()
 
 
-def native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Normalized:
-    """Return ``nn.functional.layer_norm``, and the mean and one over the standard deviation, of size 1 in the normalized dims."""
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Normalized:
+    """Return ``nn.functional.layer_norm``, and the mean and one over the standard deviation, of size 1 in the
+    normalized dims.
+    """
     out = _C.layer_norm(input, normalized_shape, weight, bias, eps)
     return out, *_statistics(input.detach(), range(-len(normalized_shape), 0), eps, keepdim=True)
 
 
-def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Normalized:
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> Normalized:
     """Return ``nn.functional.group_norm``, and the mean and one over the standard deviation, of shape (N, group)."""
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"Expected input.numel() == N * C * HxW, but got {input.numel()} and {N} * {C} * {HxW}")
@@ -57,7 +78,9 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> Normalized:
-    """Return ``nn.functional.batch_norm``, and in training the mean and one over the standard deviation of each channel."""
+    """Return ``nn.functional.batch_norm``, and in training the mean and one over the standard deviation of each
+    channel.
+    """
     from torchlette.nn.functional import batch_norm
 
     out = batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)

@@ -14,4 +14,7 @@ def is_in_onnx_export() -> bool:
 
 def export(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise: there is no exporter."""
-    raise NotImplementedError("onnx.export is not supported: load the state_dict, saved as safetensors, into the module in PyTorch, and export that")
+    raise NotImplementedError(
+        "onnx.export is not supported: load the state_dict, saved as safetensors, into the module in PyTorch, and "
+        "export that"
+    )

@@ -1,8 +1,9 @@
 """Orthogonal polynomials of ``torch.special``, by their recurrences of three terms (Abramowitz and Stegun, 22.7).
 
-Each takes the argument ``x`` and the degree ``n``, tensors or numbers that broadcast, at least one of them a tensor; a degree that is
-not whole is cut; below 0, and where it is NaN, the result is 0. Integers give the default dtype. As in PyTorch, there are no gradients.
-Degrees in a tensor are read: the recurrence takes as many steps as the greatest of them.
+Each takes the argument ``x`` and the degree ``n``, tensors or numbers that broadcast, at least one of them a tensor; a
+degree that is not whole is cut; below 0, and where it is NaN, the result is 0. Integers give the default dtype. As in
+PyTorch, there are no gradients. Degrees in a tensor are read: the recurrence takes as many steps as the greatest of
+them.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _degrees(x: Tensor, first: Callable[[Tensor], Tensor], step: Step) -> Iterat
         q, p, k = p, step(k, x, p, q), k + 1
 
 
-def _polynomial(name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step, *, shifted: bool = False) -> Callable[..., Tensor]:
+def _polynomial(
+    name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step, *, shifted: bool = False
+) -> Callable[..., Tensor]:
     """Return the function of that name: degree 0 is 1, degree 1 is ``first``; a shifted one takes 2x - 1 for x."""
     argument = ", in 2x - 1," if shifted else ""
 
@@ -121,11 +124,21 @@ chebyshev_polynomial_t = _polynomial("chebyshev_polynomial_t", _KIND.format("fir
 chebyshev_polynomial_u = _polynomial("chebyshev_polynomial_u", _KIND.format("second"), _twice, _chebyshev)
 chebyshev_polynomial_v = _polynomial("chebyshev_polynomial_v", _KIND.format("third"), _third, _chebyshev)
 chebyshev_polynomial_w = _polynomial("chebyshev_polynomial_w", _KIND.format("fourth"), _fourth, _chebyshev)
-shifted_chebyshev_polynomial_t = _polynomial("shifted_chebyshev_polynomial_t", _KIND.format("first"), _itself, _chebyshev, shifted=True)
-shifted_chebyshev_polynomial_u = _polynomial("shifted_chebyshev_polynomial_u", _KIND.format("second"), _twice, _chebyshev, shifted=True)
-shifted_chebyshev_polynomial_v = _polynomial("shifted_chebyshev_polynomial_v", _KIND.format("third"), _third, _chebyshev, shifted=True)
-shifted_chebyshev_polynomial_w = _polynomial("shifted_chebyshev_polynomial_w", _KIND.format("fourth"), _fourth, _chebyshev, shifted=True)
+shifted_chebyshev_polynomial_t = _polynomial(
+    "shifted_chebyshev_polynomial_t", _KIND.format("first"), _itself, _chebyshev, shifted=True
+)
+shifted_chebyshev_polynomial_u = _polynomial(
+    "shifted_chebyshev_polynomial_u", _KIND.format("second"), _twice, _chebyshev, shifted=True
+)
+shifted_chebyshev_polynomial_v = _polynomial(
+    "shifted_chebyshev_polynomial_v", _KIND.format("third"), _third, _chebyshev, shifted=True
+)
+shifted_chebyshev_polynomial_w = _polynomial(
+    "shifted_chebyshev_polynomial_w", _KIND.format("fourth"), _fourth, _chebyshev, shifted=True
+)
 hermite_polynomial_h = _polynomial("hermite_polynomial_h", "the physicist's Hermite polynomial", _twice, _hermite_h)
-hermite_polynomial_he = _polynomial("hermite_polynomial_he", "the probabilist's Hermite polynomial", _itself, _hermite_he)
+hermite_polynomial_he = _polynomial(
+    "hermite_polynomial_he", "the probabilist's Hermite polynomial", _itself, _hermite_he
+)
 laguerre_polynomial_l = _polynomial("laguerre_polynomial_l", "the Laguerre polynomial", _one_less, _laguerre)
 legendre_polynomial_p = _polynomial("legendre_polynomial_p", "the Legendre polynomial", _itself, _legendre)

@@ -1,4 +1,6 @@
-"""Products and factorisations whose arguments PyTorch reads in Python: lists of dimensions, tensors one after the other."""
+"""Products and factorisations whose arguments PyTorch reads in Python: lists of dimensions, tensors one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
         raise RuntimeError("both dimension lists should have same length")
     for i, j in zip(first, second, strict=True):
         if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}")
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
+                f"{b.shape[j]} in dim {j}"
+            )
     return [d % a.ndim for d in first], [d % b.ndim for d in second]
 
 
@@ -45,7 +50,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     Args:
         a: The left operand.
         b: The right operand, of the same dtype.
-        dims: The number of last dimensions of ``a`` and first ones of ``b``, or a list of each; sizes must match or be 1.
+        dims: The number of last dimensions of ``a`` and first ones of ``b``, or a list of each; sizes must match or be
+            1.
         out: Takes the result.
     """
     if a.dtype != b.dtype:
@@ -60,7 +66,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     shape = [a.shape[d] for d in left] + [b.shape[d] for d in right]
     terms = math.prod(a.shape[d] for d in first)
     rows, columns = math.prod(a.shape[d] for d in left), math.prod(b.shape[d] for d in right)
-    product = _C.mm(a.permute(left + first).reshape(rows, terms), b.permute(second + right).reshape(terms, columns)).reshape(shape)
+    product = _C.mm(
+        a.permute(left + first).reshape(rows, terms), b.permute(second + right).reshape(terms, columns)
+    ).reshape(shape)
     return product if out is None else _C.add(product, 0, out=out)
 
 

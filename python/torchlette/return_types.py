@@ -14,7 +14,11 @@ __all__ = sorted(_C._return_types)
 def _text(self: Any) -> str:
     """PyTorch's text: a line for each field."""
     names = type(self).__match_args__
-    return f"torch.return_types.{type(self).__name__}(\n" + ",\n".join(f"{n}={v!r}" for n, v in zip(names, self, strict=True)) + ")"
+    return (
+        f"torch.return_types.{type(self).__name__}(\n"
+        + ",\n".join(f"{n}={v!r}" for n, v in zip(names, self, strict=True))
+        + ")"
+    )
 
 
 for _name, _class in _C._return_types.items():

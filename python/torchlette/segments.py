@@ -11,7 +11,13 @@ __all__ = ["segment_reduce"]
 
 Tensor = _C.Tensor
 #: Reduction: the one that scatter_reduce has, and the value it starts from.
-_REDUCTIONS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0), "max": ("amax", -math.inf), "min": ("amin", math.inf)}
+_REDUCTIONS = {
+    "sum": ("sum", 0.0),
+    "mean": ("sum", 0.0),
+    "prod": ("prod", 1.0),
+    "max": ("amax", -math.inf),
+    "min": ("amin", math.inf),
+}
 
 
 def segment_reduce(
@@ -35,7 +41,8 @@ def segment_reduce(
         offsets: In place of lengths, where each segment starts, and where the last ends: shape (*before, segments + 1).
         axis: The dim of the segments, the last of ``lengths`` and of ``offsets``.
         unsafe: Whether to leave the lengths' sums unread.
-        initial: What each reduction starts from; a mean adds it to the sum. By default an empty segment gives 0, nan, 1, -inf or inf.
+        initial: What each reduction starts from; a mean adds it to the sum. By default an empty segment gives 0, nan,
+            1, -inf or inf.
     """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, max or min, got {reduce}")
@@ -54,7 +61,11 @@ def segment_reduce(
     shape = (*data.shape[:axis], segments + 1, *data.shape[axis + 1 :])
     extreme = reduce in ("max", "min")
     start: Any = identity if initial is None or extreme else initial
-    result = _C.full(shape, start, dtype=data.dtype, device=data.device).scatter_reduce(axis, place, data, kind).narrow(axis, 0, segments)
+    result = (
+        _C.full(shape, start, dtype=data.dtype, device=data.device)
+        .scatter_reduce(axis, place, data, kind)
+        .narrow(axis, 0, segments)
+    )
     if extreme and initial is not None:  # chosen apart: an element that equals it has the whole gradient
         return _C.where(result < initial if reduce == "max" else result > initial, initial, result)
     if reduce != "mean":
@@ -75,5 +86,8 @@ def _starts(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, axis: 
     if lengths is None:
         return given
     if not unsafe and not bool(((lengths.sum(-1) == data.shape[axis]).all() & (lengths >= 0).all()).item()):
-        raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when "
+            "!unsafe."
+        )
     return _C.cat([lengths.new_zeros((*lengths.shape[:-1], 1)), lengths.cumsum(-1)], -1)

@@ -9,7 +9,13 @@ from torchlette import _C
 _PLACE = 32
 _PREFIX = "special_"
 
-globals().update({name.removeprefix(_PREFIX): getattr(_C, name) for name, places in _C._where.items() if places & _PLACE and name.startswith(_PREFIX)})
+globals().update(
+    {
+        name.removeprefix(_PREFIX): getattr(_C, name)
+        for name, places in _C._where.items()
+        if places & _PLACE and name.startswith(_PREFIX)
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,14 @@ _STORAGES = {
     "ShortStorage": "int16",
     "UntypedStorage": "",
 }
-_SHORT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "short": "int16", "int": "int32", "long": "int64"}
+_SHORT_NAMES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+}
 _DTYPES = {name: name for name in _STORAGES.values() if name} | _SHORT_NAMES
 
 
@@ -74,7 +81,14 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _rebuild_tensor(storage: _C.Tensor, offset: int, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool = False, *rest: Any) -> _C.Tensor:
+def _rebuild_tensor(
+    storage: _C.Tensor,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool = False,
+    *rest: Any,
+) -> _C.Tensor:
     t = storage.as_strided(size, stride, offset)
     return t.detach().requires_grad_() if requires_grad else t
 
@@ -118,8 +132,15 @@ class _Unpickler(pickle.Unpickler):
             return getattr(_C, _DTYPES[name])
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return name
-        what = "a dtype that is not supported" if module == "torch" else "more than tensors, numbers, strings and containers of them"
-        raise pickle.UnpicklingError(f"load: the file holds {what}: got {module}.{name}, want a file of a state_dict (see weights_only of torch.load)")
+        what = (
+            "a dtype that is not supported"
+            if module == "torch"
+            else "more than tensors, numbers, strings and containers of them"
+        )
+        raise pickle.UnpicklingError(
+            f"load: the file holds {what}: got {module}.{name}, want a file of a state_dict (see weights_only of "
+            f"torch.load)"
+        )
 
     def persistent_load(self, pid: Any) -> _C.Tensor:
         """Return a storage as a vector; one that occurs twice is read once, so that tensors share it as they did."""
@@ -151,6 +172,9 @@ def read_archive(archive: zipfile.ZipFile, folder: str, place: Place) -> Any:
         try:
             return place(t, location)
         except RuntimeError as exc:
-            raise RuntimeError(f"load: the file's tensors are on {location}, which is not here; give map_location='cpu' to load them: {exc}") from exc
+            raise RuntimeError(
+                f"load: the file's tensors are on {location}, which is not here; give map_location='cpu' to load them: "
+                f"{exc}"
+            ) from exc
 
     return _Unpickler(archive, folder, place_or_explain).load()

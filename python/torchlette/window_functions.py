@@ -1,4 +1,6 @@
-"""The window functions of ``torch`` itself: those of :mod:`torchlette.signal.windows` by the names and arguments of old."""
+"""The window functions of ``torch`` itself: those of :mod:`torchlette.signal.windows` by the names and arguments of
+old.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Te
     return _window("hann", window_length, periodic, options)
 
 
-def hamming_window(window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any) -> Tensor:
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any
+) -> Tensor:
     """Return ``alpha - beta cos(k)``, ``k`` from 0 to 2 pi; options are dtype, layout, device, requires_grad."""
     return _window("general_cosine", window_length, periodic, options, a=(alpha, beta))
 

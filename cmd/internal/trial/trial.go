@@ -202,7 +202,8 @@ func (d *Device) Add(t *Program, p *gpuir.Program, params []uint64, bufs []Buffe
 		t.Words = append(t.Words, binary.LittleEndian.Uint32(block))
 	}
 	grid := p.Grid(params)
-	t.Records = append(t.Records, gpu.Record{Kind: gpu.Dispatch, A: pipe.Handle, B: group, X: uint64(grid[0]), Y: uint64(grid[1]), Z: uint64(grid[2]),
+	t.Records = append(t.Records, gpu.Record{Kind: gpu.Dispatch, A: pipe.Handle, B: group, X: uint64(grid[0]),
+		Y: uint64(grid[1]), Z: uint64(grid[2]),
 		Word: uint32(first), Words: uint32(len(t.Words) - first)})
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 // the input.
 func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.Val) op.Val, s ...op.Sample) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional | alsoAt[name], InPlace: inPlace, Out: withOut[name], Samples: s,
+		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional | alsoAt[name], InPlace: inPlace,
+		Out: withOut[name], Samples: s,
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			if plainHalf[name] {
@@ -25,10 +26,12 @@ func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.
 }
 
 // withOut are the functions of nn.functional that take out= in PyTorch.
-var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true, "hardshrink": true}
+var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true,
+	"hardshrink": true}
 
 // alsoAt are the functions of nn.functional that PyTorch has elsewhere too.
-var alsoAt = map[string]op.Where{"celu": op.Function, "selu": op.Function, "threshold": op.Function, "hardshrink": op.Function | op.Method}
+var alsoAt = map[string]op.Where{"celu": op.Function, "selu": op.Function, "threshold": op.Function,
+	"hardshrink": op.Function | op.Method}
 
 // plainHalf are those that need no widening of half types: one primitive, or steps
 // that round one by one in PyTorch too.
@@ -61,65 +64,78 @@ func registerActivationOps() {
 			return a.Ret(prim.Relu(a.B, x))
 		},
 	})
-	activation("gelu", ", *, str(none|tanh) approximate='none'", "x * Phi(x), Phi exact or by its tanh approximation.", false, func(a *op.Args, x op.Val) op.Val {
-		needFloat("GeluKernelImpl", x)
-		if a.Int() == 1 {
-			return prim.GeluTanh(a.B, x)
-		}
-		return prim.Gelu(a.B, x)
-	}, samples("T(3,4)", "T(3,4) | approximate='tanh'", "T()", "T(2,0)")...)
+	activation("gelu", ", *, str(none|tanh) approximate='none'", "x * Phi(x), Phi exact or by its tanh approximation.",
+		false, func(a *op.Args, x op.Val) op.Val {
+			needFloat("GeluKernelImpl", x)
+			if a.Int() == 1 {
+				return prim.GeluTanh(a.B, x)
+			}
+			return prim.Gelu(a.B, x)
+		}, samples("T(3,4)", "T(3,4) | approximate='tanh'", "T()", "T(2,0)")...)
 	activation("silu", "", "x * sigmoid(x).", false, ofFloat("silu_cpu", prim.Silu), acts()...)
-	activation("leaky_relu", ", Scalar negative_slope=0.01", "x where positive, negative_slope * x elsewhere.", true, evalLeakyReLU,
-		samples("T(3,4)", "T(3), 0.2", "T(4) | negative_slope=1.5")...)
-	activation("elu", ", Scalar alpha=1.0", "x where positive, alpha * (exp(x) - 1) elsewhere.", true, func(a *op.Args, x op.Val) op.Val {
-		return elu(a.B, x, a.Scalar().Float(), 1, 1)
-	}, samples("T(3,4)", "T(3), 0.5", "T(3;-90,90)")...)
-	activation("celu", ", Scalar alpha=1.0", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", true, func(a *op.Args, x op.Val) op.Val {
-		alpha := a.Scalar().Float()
-		if alpha == 0 {
-			fail(ir.ErrRuntime, "ZeroDivisionError: alpha cannot be 0 for CELU")
-		}
-		return elu(a.B, x, alpha, 1, 1/alpha)
-	}, samples("T(3,4)", "T(3), 0.5")...)
+	activation("leaky_relu", ", Scalar negative_slope=0.01", "x where positive, negative_slope * x elsewhere.", true,
+		evalLeakyReLU, samples("T(3,4)", "T(3), 0.2", "T(4) | negative_slope=1.5")...)
+	activation("elu", ", Scalar alpha=1.0", "x where positive, alpha * (exp(x) - 1) elsewhere.", true,
+		func(a *op.Args, x op.Val) op.Val {
+			return elu(a.B, x, a.Scalar().Float(), 1, 1)
+		}, samples("T(3,4)", "T(3), 0.5", "T(3;-90,90)")...)
+	activation("celu", ", Scalar alpha=1.0", "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).", true,
+		func(a *op.Args, x op.Val) op.Val {
+			alpha := a.Scalar().Float()
+			if alpha == 0 {
+				fail(ir.ErrRuntime, "ZeroDivisionError: alpha cannot be 0 for CELU")
+			}
+			return elu(a.B, x, alpha, 1, 1/alpha)
+		}, samples("T(3,4)", "T(3), 0.5")...)
 	activation("selu", "", "Scaled elu of self-normalising networks.", true, func(a *op.Args, x op.Val) op.Val {
 		// The constants of the SELU paper, as PyTorch has them.
 		return elu(a.B, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)
 	}, acts()...)
-	activation("softplus", ", Scalar beta=1.0, Scalar threshold=20.0", "log(1 + exp(beta x)) / beta; x above the threshold.", false, evalSoftplus,
-		samples("T(3,4)", "T(4;-30,30)", "T(3), 2.0, 1.0")...)
-	activation("hardtanh", ", Scalar min_val=-1.0, Scalar max_val=1.0", "x clamped, without gradient at and beyond the bounds.", true, func(a *op.Args, x op.Val) op.Val {
-		lo, hi := a.Scalar(), a.Scalar()
-		return hardtanh(a.B, x, lo, hi)
-	}, samples("T(3,4)", "T(4), -0.5, 0.25", "I(4;-3,4), -1, 2")...)
+	activation("softplus", ", Scalar beta=1.0, Scalar threshold=20.0",
+		"log(1 + exp(beta x)) / beta; x above the threshold.", false, evalSoftplus, samples("T(3,4)", "T(4;-30,30)",
+			"T(3), 2.0, 1.0")...)
+	activation("hardtanh", ", Scalar min_val=-1.0, Scalar max_val=1.0",
+		"x clamped, without gradient at and beyond the bounds.", true, func(a *op.Args, x op.Val) op.Val {
+			lo, hi := a.Scalar(), a.Scalar()
+			return hardtanh(a.B, x, lo, hi)
+		}, samples("T(3,4)", "T(4), -0.5, 0.25", "I(4;-3,4), -1, 2")...)
 	activation("relu6", "", "min(max(x, 0), 6).", false, func(a *op.Args, x op.Val) op.Val {
 		return hardtanh(a.B, x, op.FloatVal(0), op.FloatVal(6))
 	}, samples("T(3,4;-3,9)", "T()")...)
-	activation("hardsigmoid", "", "relu6(x + 3) / 6.", false, ofFloat("hardsigmoid_cpu", hardsigmoid), samples("T(3,4;-5,5)")...)
-	activation("hardswish", "", "x * relu6(x + 3) / 6.", false, ofFloat("hardswish_cpu", func(b op.Builder, x op.Val) op.Val {
-		return prim.Mul(b, x, hardsigmoid(b, x))
-	}), samples("T(3,4;-5,5)")...)
+	activation("hardsigmoid", "", "relu6(x + 3) / 6.", false, ofFloat("hardsigmoid_cpu", hardsigmoid),
+		samples("T(3,4;-5,5)")...)
+	activation("hardswish", "", "x * relu6(x + 3) / 6.", false,
+		ofFloat("hardswish_cpu", func(b op.Builder, x op.Val) op.Val {
+			return prim.Mul(b, x, hardsigmoid(b, x))
+		}), samples("T(3,4;-5,5)")...)
 	activation("mish", "", "x * tanh(softplus(x)).", false, ofFloat("mish_cpu", func(b op.Builder, x op.Val) op.Val {
 		return prim.Mul(b, x, prim.Tanh(b, softplus(b, x, 1, 20)))
 	}), acts()...)
-	activation("logsigmoid", "", "log(sigmoid(x)), without overflow.", false, ofFloat("log_sigmoid_cpu", logSigmoid), samples("T(3,4)", "T(4;-90,90)")...)
+	activation("logsigmoid", "", "log(sigmoid(x)), without overflow.", false, ofFloat("log_sigmoid_cpu", logSigmoid),
+		samples("T(3,4)", "T(4;-90,90)")...)
 	activation("softsign", "", "x / (1 + |x|).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Div(b, x, prim.Add(b, prim.Abs(b, x), op.FloatVal(1)))
 	}), acts()...)
 	activation("tanhshrink", "", "x - tanh(x).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Sub(b, x, prim.Tanh(b, x))
 	}), acts()...)
-	activation("softshrink", ", Scalar lambd=0.5", "x moved towards 0 by lambd, 0 within it.", false, evalSoftshrink, samples("T(3,4)", "T(3), 0.1")...)
+	activation("softshrink", ", Scalar lambd=0.5", "x moved towards 0 by lambd, 0 within it.", false, evalSoftshrink,
+		samples("T(3,4)", "T(3), 0.1")...)
 	activation("hardshrink", ", Scalar lambd=0.5", "x, 0 where |x| <= lambd.", false, func(a *op.Args, x op.Val) op.Val {
 		l := a.Scalar()
 		return prim.Where(a.B, prim.Le(a.B, prim.Abs(a.B, x), l), op.FloatVal(0), x)
 	}, samples("T(3,4)", "T(3), 0.1")...)
-	activation("threshold", ", Scalar threshold, Scalar value", "x above the threshold, value elsewhere.", true, func(a *op.Args, x op.Val) op.Val {
-		t, v := a.Scalar(), a.Scalar()
-		return prim.Where(a.B, prim.Le(a.B, x, t), v, x)
-	}, samples("T(3,4), 0.1, 20.0")...)
-	activation("glu", ", int dim=-1", "The first half times the sigmoid of the second.", false, evalGLU, samples("T(3,4)", "T(4,3), 0")...)
+	activation("threshold", ", Scalar threshold, Scalar value", "x above the threshold, value elsewhere.", true,
+		func(a *op.Args, x op.Val) op.Val {
+			t, v := a.Scalar(), a.Scalar()
+			return prim.Where(a.B, prim.Le(a.B, x, t), v, x)
+		}, samples("T(3,4), 0.1, 20.0")...)
+	activation("glu", ", int dim=-1", "The first half times the sigmoid of the second.", false, evalGLU,
+		samples("T(3,4)", "T(4,3), 0")...)
 	op.Register(op.Def{
-		Sig: "prelu(Tensor self, Tensor weight) -> Tensor", Doc: "x where positive, weight * x elsewhere; one weight or one a channel.",
+		Sig: "prelu(Tensor self, Tensor weight) -> Tensor",
+		Doc: "x where positive, weight * x elsewhere; one weight or one " +
+			"a channel.",
 		Where: op.Function | op.Method | op.Functional, Eval: evalPReLU,
 		Samples: samples("T(3,4), T(4)", "T(3,4), T(1)", "T(2,3,4), T(3)", "T(3), T(1)"),
 	})
@@ -229,7 +245,8 @@ func evalPReLU(a *op.Args) []op.Val {
 			channels = shape[1]
 		}
 		if n != channels {
-			fail(ir.ErrRuntime, "Mismatch of parameter numbers and input channel size. Found parameter numbers = %d and channel size = %d.", n, channels)
+			fail(ir.ErrRuntime, "Mismatch of parameter numbers and input channel size. Found parameter numbers = %d and "+
+				"channel size = %d.", n, channels)
 		}
 		along := make([]int64, len(shape))
 		for i := range along {

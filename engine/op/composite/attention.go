@@ -12,7 +12,8 @@ import (
 const maxHeadWidth = 256
 
 // fuses reports that the attention primitive computes this call: what it leaves to stored weights are
-// float64, wide heads, operands that broadcast, empty ones, and calls that are wrong. It sees shapes of at least four dims.
+// float64, wide heads, operands that broadcast, empty ones, and calls that are wrong. It sees shapes of at least four
+// dims.
 func fuses(q, k, v, mask op.Val, gqa bool) bool {
 	qs, ks, vs := fourDims(q.Shape()), fourDims(k.Shape()), fourDims(v.Shape())
 	n := len(qs)

@@ -10,23 +10,32 @@ import (
 
 func registerBatchnormOps() {
 	op.Register(op.Def{
-		Sig:   "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-		Doc:   "Each channel of dim 1 less its mean, over its standard deviation, then scaled and shifted: with running statistics outside training.",
+		Sig: "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool " +
+			"training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+		Doc: "Each channel of dim 1 less its mean, over its standard deviation, then scaled and shifted: with running " +
+			"statistics outside training.",
 		Where: op.Function, Eval: func(a *op.Args) []op.Val { return a.Ret(batchNorm(a)) },
-		Samples: samples("T(4,3), T(3), T(3), T(3), T(3;0.5,2), False, 0.1, 1e-5, True", "T(2,3,4), None, None, T(3), T(3;0.5,2), False, 0.1, 1e-5, True",
-			"T(4,3), T(3), T(3), None, None, True, 0.1, 1e-5, True", "T(2,3,4,2), T(3), None, None, None, True, 0.1, 1e-3, True"),
-		ErrorSamples: samples("T(4,3), T(2), None, None, None, True, 0.1, 1e-5, True", "T(4,3), None, None, None, None, False, 0.1, 1e-5, True"),
+		Samples: samples("T(4,3), T(3), T(3), T(3), T(3;0.5,2), False, 0.1, 1e-5, True",
+			"T(2,3,4), None, None, T(3), T(3;0.5,2), False, 0.1, 1e-5, True",
+			"T(4,3), T(3), T(3), None, None, True, 0.1, 1e-5, True",
+			"T(2,3,4,2), T(3), None, None, None, True, 0.1, 1e-3, True"),
+		ErrorSamples: samples("T(4,3), T(2), None, None, None, True, 0.1, 1e-5, True",
+			"T(4,3), None, None, None, None, False, 0.1, 1e-5, True"),
 	})
 	op.Register(op.Def{
-		Sig: "_batch_norm_stats(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, Tensor variance)",
-		Doc: "batch_norm by the batch's own statistics, with these: the mean and the unbiased variance of each channel.", Where: op.Hidden, Eval: evalBatchNormStats,
-		NoGrad: "the statistics carry no gradient", Samples: samples("T(4,3), T(3), T(3), 1e-5", "T(2,3,4), None, None, 1e-5"),
+		Sig: "_batch_norm_stats(Tensor input, Tensor? weight, Tensor? bias, float eps) -> (Tensor output, Tensor mean, " +
+			"Tensor variance)",
+		Doc:   "batch_norm by the batch's own statistics, with these: the mean and the unbiased variance of each channel.",
+		Where: op.Hidden, Eval: evalBatchNormStats,
+		NoGrad: "the statistics carry no gradient", Samples: samples("T(4,3), T(3), T(3), 1e-5",
+			"T(2,3,4), None, None, 1e-5"),
 	})
 	op.Register(op.Def{
 		Sig:   "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
 		Doc:   "Each group of channels less its mean, over its standard deviation, then scaled and shifted by channel.",
 		Where: op.Function | op.Functional, Eval: evalGroupNorm,
-		Samples:      samples("T(2,4,3), 2", "T(2,4,3,2), 4, T(4), T(4)", "T(3,6,5), 3, T(6)", "T(2,4,3), 1, None, T(4), 1e-3"),
+		Samples: samples("T(2,4,3), 2", "T(2,4,3,2), 4, T(4), T(4)", "T(3,6,5), 3, T(6)",
+			"T(2,4,3), 1, None, T(4), 1e-3"),
 		ErrorSamples: samples("T(2,4,3), 3", "T(2,4,3), 2, T(3)"),
 	})
 }
@@ -55,7 +64,8 @@ func batchNorm(a *op.Args) op.Val {
 	checkChannels("weight", w, features)
 	checkChannels("bias", bias, features)
 	if len(s) < 2 {
-		fail(ir.ErrIndex, "Dimension out of range (expected to be in range of [-%d, %d], but got 1)", max(1, len(s)), max(0, len(s)-1))
+		fail(ir.ErrIndex, "Dimension out of range (expected to be in range of [-%d, %d], but got 1)", max(1, len(s)),
+			max(0, len(s)-1))
 	}
 	if training {
 		y, _, _ := prim.BatchNorm(b, x, like(b, w, x), like(b, bias, x), eps)
@@ -96,14 +106,17 @@ func evalGroupNorm(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "Expected at least 2 dimensions for input tensor but received %d", len(s))
 	}
 	if s[1] == 0 || slices.Contains(s[2:], 0) {
-		fail(ir.ErrRuntime, "Expected number of channels and HxW to be greater than 0, but got input of shape %s", ir.ShapeString(s))
+		fail(ir.ErrRuntime, "Expected number of channels and HxW to be greater than 0, but got input of shape %s",
+			ir.ShapeString(s))
 	}
 	if groups <= 0 || s[1]%groups != 0 {
-		fail(ir.ErrRuntime, "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%d", ir.ShapeString(s), groups)
+		fail(ir.ErrRuntime, "Expected number of channels in input to be divisible by num_groups, but got input of shape %s "+
+			"and num_groups=%d", ir.ShapeString(s), groups)
 	}
 	for i, v := range []op.Val{w, bias} {
 		if what := []string{"weight", "bias"}[i]; v.IsTensor() && (len(v.Shape()) != 1 || v.Shape()[0] != s[1]) {
-			fail(ir.ErrRuntime, "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of shape %s", what, what, ir.ShapeString(v.Shape()), ir.ShapeString(s))
+			fail(ir.ErrRuntime, "Expected %s to be a vector of size equal to the number of channels in input, but got %s of "+
+				"shape %s and input of shape %s", what, what, ir.ShapeString(v.Shape()), ir.ShapeString(s))
 		}
 	}
 	t := x.DType().ComputeType()

@@ -13,13 +13,13 @@ type binaryEmit = func(b op.Builder, x, y op.Val) op.Val
 
 // twoOperands are the broadcast and promotion cases that every binary operator meets.
 func twoOperands() []op.Sample {
-	return samples("T(3,4), T(3,4)", "T(3,4), T(4)", "T(3,1), T(1,4)", "T(2,3), 2.5", "T(2,3), 3", "T(), T(3)", "I(4;1,6), I(4;1,6)",
-		"I(3;1,6), 2", "I(3;1,6), 2.5", "I(3;1,6), T(3)", "T(0,3), T(3)", "2.5, T(3)")
+	return samples("T(3,4), T(3,4)", "T(3,4), T(4)", "T(3,1), T(1,4)", "T(2,3), 2.5", "T(2,3), 3", "T(), T(3)",
+		"I(4;1,6), I(4;1,6)", "I(3;1,6), 2", "I(3;1,6), 2.5", "I(3;1,6), T(3)", "T(0,3), T(3)", "2.5, T(3)")
 }
 
 func positiveOperands() []op.Sample {
-	return samples("T(3,4), T(3,4;0.5,3)", "T(3,4), T(4;0.5,3)", "T(2,3), 2.5", "T(2,3), -3", "I(4;-9,9), I(4;1,6)", "I(3;-9,9), 2",
-		"I(3;1,6), 2.5", "T(), T(3;1,2)", "7, T(3;1,2)")
+	return samples("T(3,4), T(3,4;0.5,3)", "T(3,4), T(4;0.5,3)", "T(2,3), 2.5", "T(2,3), -3", "I(4;-9,9), I(4;1,6)",
+		"I(3;-9,9), 2", "I(3;1,6), 2.5", "T(), T(3;1,2)", "7, T(3;1,2)")
 }
 
 // tensorFirst drops the samples whose first operand is a number.
@@ -39,8 +39,10 @@ func arithmetic(name, doc string, aliases []string, f binaryEmit, s []op.Sample,
 func registerBinaryOps() {
 	mismatch := sample("T(3), T(4)")
 	op.Register(op.Def{
-		Sig: "add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "self + alpha * other.", InPlace: true, Out: true,
-		Samples:      append(twoOperands(), samples("B(3), B(3)", "B(3), I(3;0,5)", "T(3), T(3) | alpha=2.5", "I(3;0,9), I(3;0,9) | alpha=3")...),
+		Sig: "add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "self + alpha * other.", InPlace: true,
+		Out: true,
+		Samples: append(twoOperands(), samples("B(3), B(3)", "B(3), I(3;0,5)", "T(3), T(3) | alpha=2.5",
+			"I(3;0,9), I(3;0,9) | alpha=3")...),
 		ErrorSamples: []op.Sample{mismatch, sample("I(3;0,9), I(3;0,9) | alpha=1.5")},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, alpha := a.Val(), a.Val(), a.Scalar()
@@ -52,7 +54,8 @@ func registerBinaryOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "self - alpha * other.", Aliases: []string{"subtract"},
+		Sig: "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "self - alpha * other.",
+		Aliases: []string{"subtract"},
 		InPlace: true, Out: true,
 		Samples:      append(twoOperands(), sample("T(3), T(3) | alpha=2.5")),
 		ErrorSamples: []op.Sample{mismatch, sample("B(3), B(3)"), sample("T(3), True")},
@@ -61,19 +64,23 @@ func registerBinaryOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "other - alpha * self.", Where: op.Function,
+		Sig: "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "other - alpha * self.",
+		Where:   op.Function,
 		Samples: tensorFirst(twoOperands()), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
 			return a.Ret(subtract(a.B, y, x, a.Scalar()))
 		},
 	})
-	arithmetic("mul", "self * other.", []string{"multiply"}, multiply, append(twoOperands(), sample("B(3), B(3)")), mismatch)
+	arithmetic("mul", "self * other.", []string{"multiply"}, multiply, append(twoOperands(), sample("B(3), B(3)")),
+		mismatch)
 	op.Register(op.Def{
 		Sig: "div(Operand self, Operand other, *, str(trunc|floor)? rounding_mode=None) -> Tensor",
-		Doc: "self / other; rounding_mode rounds towards zero or down.", Aliases: []string{"divide"}, InPlace: true, Out: true,
-		Samples: append(positiveOperands(), samples("B(3), I(3;1,5)", "T(3), T(3;1,2) | rounding_mode='trunc'", "I(5;-9,9), I(5;1,4) | rounding_mode='trunc'",
-			"T(5), 0.5 | rounding_mode='floor'", "I(5;-9,9), 4 | rounding_mode='floor'", "T(3), 0.0")...),
+		Doc: "self / other; rounding_mode rounds towards zero or down.", Aliases: []string{"divide"}, InPlace: true,
+		Out: true,
+		Samples: append(positiveOperands(), samples("B(3), I(3;1,5)", "T(3), T(3;1,2) | rounding_mode='trunc'",
+			"I(5;-9,9), I(5;1,4) | rounding_mode='trunc'", "T(5), 0.5 | rounding_mode='floor'",
+			"I(5;-9,9), 4 | rounding_mode='floor'", "T(3), 0.0")...),
 		ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			return a.Ret(divide(a.B, a.Val(), a.Val(), a.Int()))
@@ -87,14 +94,16 @@ func registerBinaryOps() {
 	arithmetic("floor_divide", "The floor of self / other.", nil, floorDivide, positiveOperands(), mismatch)
 	arithmetic("remainder", "self modulo other, with the sign of other.", nil, remainder, positiveOperands(), mismatch)
 	op.Register(op.Def{
-		Sig: "fmod(Tensor self, Operand other) -> Tensor", Doc: "self modulo other, with the sign of self.", InPlace: true, Out: true,
+		Sig: "fmod(Tensor self, Operand other) -> Tensor", Doc: "self modulo other, with the sign of self.", InPlace: true,
+		Out:     true,
 		Samples: tensorFirst(positiveOperands()), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val { return a.Ret(fmod(a.B, a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
 		Sig: "pow(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent.", InPlace: true, Out: true,
-		Samples: samples("T(3,4;0.1,3), T(3,4)", "T(4), 2", "T(4), 3", "T(4;0.1,3), 0.5", "T(4;0.1,3), -0.5", "T(4;1,2), -1", "T(4;0.1,3), 1.7",
-			"T(4), 0", "I(4;1,5), 2", "I(4;1,5), I(4;0,4)", "2.5, T(3)", "2, I(4;0,5)", "I(3;1,4), 0.5", "T(3), 1", "T(4), 4"),
+		Samples: samples("T(3,4;0.1,3), T(3,4)", "T(4), 2", "T(4), 3", "T(4;0.1,3), 0.5", "T(4;0.1,3), -0.5", "T(4;1,2), -1",
+			"T(4;0.1,3), 1.7", "T(4), 0", "I(4;1,5), 2", "I(4;1,5), I(4;0,4)", "2.5, T(3)", "2, I(4;0,5)", "I(3;1,4), 0.5",
+			"T(3), 1", "T(4), 4"),
 		ErrorSamples: samples("I(3;1,4), -1", "T(3), T(4)", "B(3), B(3)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(power(a.B, a.Val(), a.Val())) },
 	})
@@ -104,7 +113,8 @@ func registerBinaryOps() {
 	}{{"maximum", prim.Maximum, prim.BitwiseOr}, {"minimum", prim.Minimum, prim.BitwiseAnd}} {
 		op.Register(op.Def{
 			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: "The elementwise " + m.name + "; NaN wins.", Out: true,
-			Samples:      samples("T(3,4), T(3,4)", "T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)", "T(3), torch.zeros(())"),
+			Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)",
+				"T(3), torch.zeros(())"),
 			ErrorSamples: []op.Sample{mismatch},
 			Eval:         func(a *op.Args) []op.Val { return a.Ret(extremum(a.B, m.f, m.ofBools, a.Val(), a.Val())) },
 		})
@@ -158,9 +168,11 @@ func isBool(b op.Builder, v op.Val) bool {
 
 func subtract(b op.Builder, x, y, alpha op.Val) op.Val {
 	if xb, yb := isBool(b, x), isBool(b, y); xb && yb {
-		fail(ir.ErrNotImplemented, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+		fail(ir.ErrNotImplemented, "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "+
+			"`logical_xor()` operator instead.")
 	} else if xb || yb {
-		fail(ir.ErrNotImplemented, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+		fail(ir.ErrNotImplemented, "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "+
+			"to invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
 	d := promote(b, &x, &y)
 	return prim.Sub(b, x, scale(b, d, y, alpha))
@@ -295,15 +307,18 @@ func registerBitwise(mismatch op.Sample) {
 		name string
 		f    binaryEmit
 	}{{"bitwise_and", prim.BitwiseAnd}, {"bitwise_or", prim.BitwiseOr}, {"bitwise_xor", prim.BitwiseXor}} {
-		arithmetic(m.name, "The "+m.name[len("bitwise_"):]+" of the bits; of bools, the logical one.", nil, func(b op.Builder, x, y op.Val) op.Val {
-			if d := promote(b, &x, &y); d.IsFloat() {
-				unsupported(m.name+"_cpu", d)
-			}
-			return m.f(b, x, y)
-		}, samples("I(4;-5,6), I(4;-5,6)", "I(2,3;0,9), I(3;0,9)", "B(4), B(4)", "I(3;0,9), 3", "B(3), True"), sample("T(3), T(3)"), mismatch)
+		arithmetic(m.name, "The "+m.name[len("bitwise_"):]+" of the bits; of bools, the logical one.", nil,
+			func(b op.Builder, x, y op.Val) op.Val {
+				if d := promote(b, &x, &y); d.IsFloat() {
+					unsupported(m.name+"_cpu", d)
+				}
+				return m.f(b, x, y)
+			}, samples("I(4;-5,6), I(4;-5,6)", "I(2,3;0,9), I(3;0,9)", "B(4), B(4)", "I(3;0,9), 3", "B(3), True"),
+			sample("T(3), T(3)"), mismatch)
 		logical := "logical" + m.name[len("bitwise"):]
 		op.Register(op.Def{
-			Sig: logical + "(Tensor self, Tensor other) -> Tensor", Doc: m.name[len("bitwise_"):] + ", elementwise; numbers count as x != 0.",
+			Sig: logical + "(Tensor self, Tensor other) -> Tensor", Doc: m.name[len("bitwise_"):] +
+				", elementwise; numbers count as x != 0.",
 			InPlace: true, Out: true, ErrorSamples: []op.Sample{mismatch},
 			Samples: samples("B(3,4), B(4)", "I(4;0,2), I(4;0,2)", "T(3), B(3)", "T(3), I(3;0,2)"),
 			Eval: func(a *op.Args) []op.Val {
@@ -318,7 +333,8 @@ func registerBitwise(mismatch op.Sample) {
 
 func registerMixed(mismatch op.Sample) {
 	op.Register(op.Def{
-		Sig: "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", Doc: "self + value * tensor1 * tensor2.",
+		Sig:     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+		Doc:     "self + value * tensor1 * tensor2.",
 		InPlace: true, Out: true, Samples: samples("T(3,4), T(4), T(3,1)", "T(3), T(3), T(3) | value=0.5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
@@ -332,13 +348,18 @@ func registerMixed(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", Doc: "self + value * tensor1 / tensor2.",
+		Sig:     "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+		Doc:     "self + value * tensor1 / tensor2.",
 		InPlace: true, Out: true, Samples: samples("T(3,4), T(4), T(3,1;1,2)", "T(3), T(3), T(3;1,2) | value=0.5"),
 		ErrorSamples: samples("I(3;0,5), I(3;0,5), I(3;1,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
 			if !y.DType().IsFloat() && !z.DType().IsFloat() {
-				fail(ir.ErrRuntime, "Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / tensor2), for all dtypes.")
+				fail(ir.ErrRuntime, "Integer division with addcdiv is no longer supported, and in a future release addcdiv will "+
+					"perform a true division of tensor1 and tensor2. The historic addcdiv behavior can be implemented as (input + "+
+					"value * torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "+
+					"tensor2) for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * "+
+					"tensor1 / tensor2), for all dtypes.")
 			}
 			d := resultType(a.B, x, y, z)
 			align(a.B, d, &x, &y, &z)
@@ -347,28 +368,34 @@ func registerMixed(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "lerp(Tensor self, Tensor end, Operand weight) -> Tensor", Doc: "self + weight * (end - self).", InPlace: true, Out: true,
-		Samples: samples("T(3,4), T(4), 0.3", "T(3), T(3), T(3;0,1)", "T(3), T(3), 0.75"), ErrorSamples: []op.Sample{sample("T(3), I(3;0,5), 0.5")},
-		Eval: evalLerp,
+		Sig: "lerp(Tensor self, Tensor end, Operand weight) -> Tensor", Doc: "self + weight * (end - self).", InPlace: true,
+		Out:          true,
+		Samples:      samples("T(3,4), T(4), 0.3", "T(3), T(3), T(3;0,1)", "T(3), T(3), 0.75"),
+		ErrorSamples: []op.Sample{sample("T(3), I(3;0,5), 0.5")},
+		Eval:         evalLerp,
 	})
 	op.Register(op.Def{
-		Sig: "logaddexp(Tensor self, Tensor other) -> Tensor", Doc: "log(exp(self) + exp(other)), without overflow.", Out: true,
+		Sig: "logaddexp(Tensor self, Tensor other) -> Tensor", Doc: "log(exp(self) + exp(other)), without overflow.",
+		Out:     true,
 		Samples: samples("T(3,4), T(4)", "T(3;-90,90), T(3;-90,90)"), ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val { return a.Ret(logAddExp(a.B, a.Val(), a.Val(), 1)) },
 	})
 	op.Register(op.Def{
-		Sig: "xlogy(Operand self, Operand other) -> Tensor", Doc: "self * log(other), 0 where self is 0.", InPlace: true, Out: true,
+		Sig: "xlogy(Operand self, Operand other) -> Tensor", Doc: "self * log(other), 0 where self is 0.", InPlace: true,
+		Out:     true,
 		Aliases: []string{"special_xlogy"}, Where: op.Function | op.Method | op.Special,
 		Samples: samples("T(3,4), T(4;0.1,2)", "0.0, T(3;0,2)", "T(3), 2.0", "I(3;0,3), I(3;1,4)"),
 		Eval:    func(a *op.Args) []op.Val { return a.Ret(xlogy(a.B, a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
-		Sig: "special_xlog1py(Operand self, Operand other) -> Tensor", Doc: "self * log1p(other), 0 where self is 0.", Where: op.Special, Out: true,
+		Sig: "special_xlog1py(Operand self, Operand other) -> Tensor", Doc: "self * log1p(other), 0 where self is 0.",
+		Where: op.Special, Out: true,
 		Samples: samples("T(3,4), T(4;-0.9,2)", "0.0, T(3;0,2)", "T(3), 2.0", "I(3;0,3), I(3;1,4)"),
 		Eval:    func(a *op.Args) []op.Val { return a.Ret(timesLog(a.B, a.Val(), a.Val(), prim.Log1p, math.Log1p)) },
 	})
 	op.Register(op.Def{
-		Sig: "hypot(Tensor self, Tensor other) -> Tensor", Doc: "sqrt(self**2 + other**2), without overflow.", InPlace: true, Out: true,
+		Sig: "hypot(Tensor self, Tensor other) -> Tensor", Doc: "sqrt(self**2 + other**2), without overflow.", InPlace: true,
+		Out:     true,
 		Samples: samples("T(3,4), T(4)", "T(3), T(3)"), Eval: evalHypot,
 	})
 }

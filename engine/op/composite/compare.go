@@ -27,8 +27,8 @@ func registerCompareOps() {
 		op.Register(op.Def{
 			Sig: m.name + "(Tensor self, Operand other) -> Tensor", Doc: m.doc + ", elementwise.", Aliases: aliases,
 			InPlace: true, Out: true, NoGrad: "the result is boolean",
-			Samples: samples("T(3,4), T(4)", "I(6;0,3), I(6;0,3)", "I(6;0,3), 1", "I(6;0,3), 1.5", "T(3), 0", "B(3), B(3)", "T(), T(3)",
-				"T(0,3), T(3)", "I(3;0,3), T(3)"),
+			Samples: samples("T(3,4), T(4)", "I(6;0,3), I(6;0,3)", "I(6;0,3), 1", "I(6;0,3), 1.5", "T(3), 0", "B(3), B(3)",
+				"T(), T(3)", "T(0,3), T(3)", "I(3;0,3), T(3)"),
 			ErrorSamples: samples("T(3), T(4)"),
 			Eval: func(a *op.Args) []op.Val {
 				x, y := a.Val(), a.Val()
@@ -38,22 +38,26 @@ func registerCompareOps() {
 		})
 	}
 	op.Register(op.Def{
-		Sig: "where(Tensor condition, Operand self, Operand other) -> Tensor", Doc: "self where the condition holds, other elsewhere.", Out: true,
-		Samples: samples("B(3,4), T(3,4), T(4)", "B(3,1), T(4), 0.0", "B(3), 1, 2", "B(3), 1.0, 2", "B(3), I(3;0,5), 1.5", "B(3), T(3), I(3;0,5)",
-			"B(), T(3), T(3)", "B(3), T(), T()"),
+		Sig: "where(Tensor condition, Operand self, Operand other) -> Tensor",
+		Doc: "self where the condition holds, other elsewhere.", Out: true,
+		Samples: samples("B(3,4), T(3,4), T(4)", "B(3,1), T(4), 0.0", "B(3), 1, 2", "B(3), 1.0, 2", "B(3), I(3;0,5), 1.5",
+			"B(3), T(3), I(3;0,5)", "B(), T(3), T(3)", "B(3), T(), T()"),
 		ErrorSamples: samples("I(3;0,2), T(3), T(3)", "B(3), T(4), T(4)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(where(a.B, a.Val(), a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
-		Sig: "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor", Doc: "value where the mask holds, self elsewhere.", InPlace: true,
-		Samples:      samples("T(3,4), B(3,4), 2.5", "T(3,4), B(4), -1", "I(3;0,5), B(3), 1.5", "T(3), B(3), torch.ones(())", "T(3,4), B(3,1), float('-inf')"),
+		Sig: "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
+		Doc: "value where the mask holds, self elsewhere.", InPlace: true,
+		Samples: samples("T(3,4), B(3,4), 2.5", "T(3,4), B(4), -1", "I(3;0,5), B(3), 1.5", "T(3), B(3), torch.ones(())",
+			"T(3,4), B(3,1), float('-inf')"),
 		ErrorSamples: samples("T(3,4), B(3), 1.0", "T(3), I(3;0,2), 1.0", "T(3), B(3), T(3)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(maskedFill(a.B, a.Val(), a.Val(), a.Val())) },
 	})
 	registerClamp()
 	op.Register(op.Def{
 		Sig: "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-		Doc: "Whether |self - other| <= atol + rtol * |other|, elementwise.", NoGrad: "the result is boolean", Eval: evalIsclose,
+		Doc: "Whether |self - other| <= atol + rtol * |other|, elementwise.", NoGrad: "the result is boolean",
+		Eval: evalIsclose,
 		Samples: samples("T(3), T(3)", "T(3), T(3), 0.5, 0.5", "I(5;0,3), I(5;0,3)",
 			"torch.tensor([1.0, float('nan'), float('inf')]), torch.tensor([1.0, float('nan'), float('inf')]) | equal_nan=True"),
 		ErrorSamples: samples("T(3), I(3;0,3)"),
@@ -65,7 +69,8 @@ func where(b op.Builder, cond, x, y op.Val) op.Val {
 		cond = prim.Cast(b, cond, ir.Bool)
 	}
 	if cond.DType() != ir.Bool {
-		fail(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", typeName(cond.DType()))
+		fail(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+			typeName(cond.DType()))
 	}
 	d := resultType(b, x, y)
 	if x.IsScalar() && y.IsScalar() {
@@ -83,7 +88,8 @@ func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 		fail(ir.ErrRuntime, "masked_fill_ only supports boolean masks, but got mask with dtype %s", cName(mask.DType()))
 	}
 	if r := len(value.Shape()); r > 0 {
-		fail(ir.ErrRuntime, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", r)
+		fail(ir.ErrRuntime, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+			r)
 	}
 	value = asType(b, value, x.DType())
 	align(b, ir.InvalidDType, &x, &mask, &value)
@@ -204,10 +210,11 @@ func pastBound(b op.Builder, cmp binaryEmit, x, bound op.Val) op.Val {
 
 func registerClamp() {
 	op.Register(op.Def{
-		Sig: "clamp(Tensor self, Operand? min=None, Operand? max=None) -> Tensor", Doc: "self limited to [min, max].", Aliases: []string{"clip"},
+		Sig: "clamp(Tensor self, Operand? min=None, Operand? max=None) -> Tensor", Doc: "self limited to [min, max].",
+		Aliases: []string{"clip"},
 		InPlace: true, Out: true,
-		Samples: samples("T(3,4), -0.5, 0.5", "T(3), 0.0", "T(3) | max=0.25", "I(5;-9,9), -2, 3", "I(5;-9,9), 0.5", "T(3,4), T(4), T(3,1;1,2)",
-			"T(3) | min=T(3)", "T(3), 2.0, 1.0"),
+		Samples: samples("T(3,4), -0.5, 0.5", "T(3), 0.0", "T(3) | max=0.25", "I(5;-9,9), -2, 3", "I(5;-9,9), 0.5",
+			"T(3,4), T(4), T(3,1;1,2)", "T(3) | min=T(3)", "T(3), 2.0, 1.0"),
 		ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, lo, hi := a.Val(), a.Val(), a.Val()

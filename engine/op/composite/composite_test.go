@@ -146,16 +146,20 @@ func TestErrorTexts(t *testing.T) {
 		code     ir.Code
 		text     string
 	}{
-		{"add", "T(3), T(4)", ir.ErrRuntime, "The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0"},
+		{"add", "T(3), T(4)", ir.ErrRuntime,
+			"The size of tensor a (3) must match the size of tensor b (4) at non-singleton " +
+				"dimension 0"},
 		{"sum.dim", "T(2,3), 5", ir.ErrIndex, "Dimension out of range (expected to be in range of [-2, 1], but got 5)"},
 		{"sum.dim", "T(2,3), (0,0)", ir.ErrRuntime, "dim 0 appears multiple times in the list of dims"},
 		{"matmul", "T(2,3), T(2,3)", ir.ErrRuntime, "mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"},
 		{"view", "T(2,3), (4,)", ir.ErrRuntime, "shape '[4]' is invalid for input of size 6"},
 		{"_index", "T(2,3), [0, 2]", ir.ErrIndex, "index 2 is out of bounds for dimension 0 with size 2"},
 		{"_index", "T(2,3), [1, 0, 0, 0, 0, 0, 5]", ir.ErrIndex, "index 5 is out of bounds for dimension 1 with size 3"},
-		{"mean", "I(3;0,5)", ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: Long"},
+		{"mean", "I(3;0,5)", ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a " +
+			"floating point or complex dtype. Got: Long"},
 		{"floor_divide", "I(3;0,5), 0", ir.ErrRuntime, "ZeroDivisionError"},
-		{"cat", "[T(2,3), T(2,2)], 0", ir.ErrRuntime, "Sizes of tensors must match except in dimension 0. Expected size 3 but got size 2 for tensor number 1 in the list."},
+		{"cat", "[T(2,3), T(2,2)], 0", ir.ErrRuntime, "Sizes of tensors must match except in dimension 0. Expected size 3 " +
+			"but got size 2 for tensor number 1 in the list."},
 		{"cross_entropy", "T(2,3), I(1;0,3)", ir.ErrValue, "Expected input batch_size (2) to match target batch_size (1)."},
 	}
 	for _, c := range cases {
@@ -175,8 +179,10 @@ func TestValues(t *testing.T) {
 		op, args string
 		want     []float64
 	}{
-		{"sinh", "torch.tensor([-20.0, -1.0, -0.001, 0.0, 0.001, 20.0])", []float64{math.Sinh(-20), math.Sinh(-1), math.Sinh(-0.001), 0, math.Sinh(0.001), math.Sinh(20)}},
-		{"fmod", "torch.tensor([5.5, -5.5, 5.5, -5.5]), torch.tensor([2.0, 2.0, -2.0, -2.0])", []float64{1.5, -1.5, 1.5, -1.5}},
+		{"sinh", "torch.tensor([-20.0, -1.0, -0.001, 0.0, 0.001, 20.0])", []float64{math.Sinh(-20), math.Sinh(-1),
+			math.Sinh(-0.001), 0, math.Sinh(0.001), math.Sinh(20)}},
+		{"fmod", "torch.tensor([5.5, -5.5, 5.5, -5.5]), torch.tensor([2.0, 2.0, -2.0, -2.0])", []float64{1.5, -1.5, 1.5,
+			-1.5}},
 		{"remainder", "torch.tensor([5, -5, 5, -5]), torch.tensor([3, 3, -3, -3])", []float64{2, 1, -1, -2}},
 		{"logsumexp", "torch.tensor([1000.0, 1000.0]), 0", []float64{1000 + math.Ln2}},
 		{"nanmean", "torch.tensor([1.0, float('nan'), 3.0])", []float64{2}},
@@ -188,9 +194,11 @@ func TestValues(t *testing.T) {
 		{"clamp", "torch.tensor([1.0, 2.0, 3.0]), 2.5, 1.5", []float64{1.5, 1.5, 1.5}},
 		{"div", "torch.tensor([-7, 7]), 2", []float64{-3, 3}},
 		{"arange.start_step", "0, 1, 0.25", []float64{0, 0.25, 0.5, 0.75}},
-		{"_index_tensor", "torch.tensor([[1, 2], [3, 4]]), [torch.tensor([-1, 0]), torch.tensor([0, 1])], [0, 1]", []float64{3, 2}},
+		{"_index_tensor", "torch.tensor([[1, 2], [3, 4]]), [torch.tensor([-1, 0]), torch.tensor([0, 1])], [0, 1]",
+			[]float64{3, 2}},
 		{"_index_put_", "torch.tensor([1, 2, 3]), [torch.tensor([0, 0])], [0], 5, True", []float64{11, 2, 3}},
-		{"scaled_dot_product_attention", "torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0]]), torch.tensor([[7.0]]), torch.tensor([[True], [False]])", []float64{7, 0}},
+		{"scaled_dot_product_attention", "torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0]]), torch.tensor([[7.0]]), " +
+			"torch.tensor([[True], [False]])", []float64{7, 0}},
 	}
 	for _, c := range cases {
 		s := op.Sample{Args: c.args}

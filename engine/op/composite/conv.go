@@ -34,7 +34,8 @@ func perDim(list []int64, d int, missing []int64) (all []int64, ok bool) {
 func lists(name, arg string, list []int64, d int, v int64) []int64 {
 	all, ok := perDim(list, d, repeated(v, d))
 	if !ok {
-		fail(ir.ErrRuntime, "%s: expected %s to be a single integer value or a list of %d values to match the convolution dimensions, but got %s=%s", name, arg, d, arg, ir.ShapeString(list))
+		fail(ir.ErrRuntime, "%s: expected %s to be a single integer value or a list of %d values to match the convolution "+
+			"dimensions, but got %s=%s", name, arg, d, arg, ir.ShapeString(list))
 	}
 	return all
 }
@@ -49,7 +50,8 @@ func withBatch(b op.Builder, name string, x op.Val, d int) (op.Val, bool) {
 	case d + 1:
 		return prim.Unsqueeze(b, x, 0), true
 	default:
-		fail(ir.ErrRuntime, "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", d+1, d+2, name, ir.ShapeString(x.Shape()))
+		fail(ir.ErrRuntime, "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", d+1, d+2,
+			name, ir.ShapeString(x.Shape()))
 	}
 	return x, false
 }
@@ -67,7 +69,8 @@ func shifted(b op.Builder, y, bias op.Val) op.Val {
 		return y
 	}
 	if s := bias.Shape(); len(s) != 1 || s[0] != y.Shape()[1] {
-		fail(ir.ErrRuntime, "expected bias to be 1-dimensional with %d elements, but got bias of size %s instead", y.Shape()[1], ir.ShapeString(s))
+		fail(ir.ErrRuntime, "expected bias to be 1-dimensional with %d elements, but got bias of size %s instead",
+			y.Shape()[1], ir.ShapeString(s))
 	}
 	return prim.Add(b, y, byChannel(b, bias, y.Shape()))
 }
@@ -91,7 +94,9 @@ func registerConv(d int) {
 	kernel := []string{"3", "3,2", "2,3,2"}[d-1]
 	doc := fmt.Sprintf("Convolution (cross-correlation) over %d dims: input [N, C, ...], weight [O, C/groups, ...].", d)
 	op.Register(op.Def{
-		Sig: name + "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), int[] padding=(), int[] dilation=(), int groups=1) -> Tensor", Doc: doc,
+		Sig: name +
+			"(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), int[] padding=(), int[] dilation=(), " +
+			"int groups=1) -> Tensor", Doc: doc,
 		Where: op.Function | op.Functional,
 		Eval: func(a *op.Args) []op.Val {
 			x, w, bias := a.Val(), a.Val(), a.Val()
@@ -104,14 +109,18 @@ func registerConv(d int) {
 					fail(ir.ErrRuntime, "negative padding is not supported")
 				}
 			}
-			return a.Ret(convolve(a.B, name, x, w, bias, lists(name, "stride", stride, d, 1), lo, lo, lists(name, "dilation", dilation, d, 1), a.Int()))
+			return a.Ret(convolve(a.B, name, x, w, bias, lists(name, "stride", stride, d, 1), lo, lo,
+				lists(name, "dilation", dilation, d, 1), a.Int()))
 		},
-		Samples: samples("T(2,4,"+sizes+"), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,2,"+kernel+"), T(6), 2, 1, 1, 2", "T(4,"+sizes+"), T(3,4,"+kernel+"), T(3), 1, 2, 2",
-			"T(1,2,"+sizes+"), T(2,1,"+kernel+"), None, 1, 1, 1, 2", "T(0,4,"+sizes+"), T(6,4,"+kernel+")"),
-		ErrorSamples: samples("T(2,3,"+sizes+"), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,4,"+kernel+"), T(5)", "T(2,4), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,4,"+kernel+"), None, 0"),
+		Samples: samples("T(2,4,"+sizes+"), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,2,"+kernel+"), T(6), 2, 1, 1, 2",
+			"T(4,"+sizes+"), T(3,4,"+kernel+"), T(3), 1, 2, 2", "T(1,2,"+sizes+"), T(2,1,"+kernel+"), None, 1, 1, 1, 2",
+			"T(0,4,"+sizes+"), T(6,4,"+kernel+")"),
+		ErrorSamples: samples("T(2,3,"+sizes+"), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,4,"+kernel+"), T(5)",
+			"T(2,4), T(6,4,"+kernel+")", "T(2,4,"+sizes+"), T(6,4,"+kernel+"), None, 0"),
 	})
 	op.Register(op.Def{
-		Sig: name + ".padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), str(valid|same) padding='valid', int[] dilation=(), int groups=1) -> Tensor", Doc: doc,
+		Sig: name + ".padding(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), str(valid|same) " +
+			"padding='valid', int[] dilation=(), int groups=1) -> Tensor", Doc: doc,
 		Where: op.Function | op.Functional,
 		Eval: func(a *op.Args) []op.Val {
 			x, w, bias := a.Val(), a.Val(), a.Val()
@@ -131,7 +140,8 @@ func registerConv(d int) {
 			}
 			return a.Ret(convolve(a.B, name, x, w, bias, stride, lo, hi, dilation, a.Int()))
 		},
-		Samples: samples("T(2,4,"+sizes+"), T(6,4,"+kernel+"), T(6) | padding='same'", "T(2,4,"+sizes+"), T(6,4,"+kernel+") | padding='valid', stride=2"),
+		Samples: samples("T(2,4,"+sizes+"), T(6,4,"+kernel+"), T(6) | padding='same'", "T(2,4,"+sizes+"), T(6,4,"+kernel+
+			") | padding='valid', stride=2"),
 	})
 }
 
@@ -142,19 +152,23 @@ func convolve(b op.Builder, name string, x, w, bias op.Val, stride, lo, hi, dila
 	x, single := withBatch(b, name, x, d)
 	s, k := x.Shape(), w.Shape()
 	if s[1] != k[1]*groups {
-		fail(ir.ErrRuntime, "Given groups=%d, weight of size %s, expected input%s to have %d channels, but got %d channels instead", groups, ir.ShapeString(k), ir.ShapeString(s), k[1]*groups, s[1])
+		fail(ir.ErrRuntime, "Given groups=%d, weight of size %s, expected input%s to have %d channels, but got %d channels "+
+			"instead", groups, ir.ShapeString(k), ir.ShapeString(s), k[1]*groups, s[1])
 	}
 	if k[0] < groups {
-		fail(ir.ErrRuntime, "Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s instead", groups, groups, ir.ShapeString(k))
+		fail(ir.ErrRuntime, "Given groups=%d, expected weight to be at least %d at dimension 0, but got weight of size %s "+
+			"instead", groups, groups, ir.ShapeString(k))
 	}
 	if k[0]%groups != 0 {
-		fail(ir.ErrRuntime, "Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size %s instead", groups, groups, ir.ShapeString(k))
+		fail(ir.ErrRuntime, "Given groups=%d, expected weight to be divisible by %d at dimension 0, but got weight of size "+
+			"%s instead", groups, groups, ir.ShapeString(k))
 	}
 	win := op.Windows{Kernel: k[2:], Stride: stride, Lo: lo, Dilation: dilation, Base: repeated(1, d)}
 	for i, n := range s[2:] {
 		padded, reach := n+lo[i]+hi[i], dilation[i]*(k[i+2]-1)+1
 		if padded < reach {
-			fail(ir.ErrRuntime, "Calculated padded input size per channel: (%d). Kernel size: (%d). Kernel size can't be greater than actual input size", padded, reach)
+			fail(ir.ErrRuntime, "Calculated padded input size per channel: (%d). Kernel size: (%d). Kernel size can't be "+
+				"greater than actual input size", padded, reach)
 		}
 		win.Out = append(win.Out, (padded-reach)/stride[i]+1)
 	}
@@ -188,8 +202,10 @@ func registerConvTranspose(d int) {
 	sizes := []string{"4", "4,3", "2,3,2"}[d-1]
 	kernel := []string{"3", "3,2", "2,3,2"}[d-1]
 	op.Register(op.Def{
-		Sig: name + "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), int[] padding=(), int[] output_padding=(), int groups=1, int[] dilation=()) -> Tensor",
-		Doc: fmt.Sprintf("Transposed convolution over %d dims: input [N, C, ...], weight [C, O/groups, ...]; the adjoint of a convolution.", d), Where: op.Function | op.Functional,
+		Sig: name + "(Tensor input, Tensor weight, Tensor? bias=None, int[] stride=(), int[] padding=(), int[] " +
+			"output_padding=(), int groups=1, int[] dilation=()) -> Tensor",
+		Doc: fmt.Sprintf("Transposed convolution over %d dims: input [N, C, ...], weight [C, O/groups, ...]; the adjoint of "+
+			"a convolution.", d), Where: op.Function | op.Functional,
 		Eval: func(a *op.Args) []op.Val {
 			x, w, bias := a.Val(), a.Val(), a.Val()
 			stride, _ := a.IntList()
@@ -197,35 +213,43 @@ func registerConvTranspose(d int) {
 			extra, _ := a.IntList()
 			groups := a.Int()
 			dilation, _ := a.IntList()
-			return a.Ret(transposed(a.B, name, x, w, bias, lists(name, "stride", stride, d, 1), lists(name, "padding", padding, d, 0),
-				lists(name, "output_padding", extra, d, 0), lists(name, "dilation", dilation, d, 1), groups))
+			return a.Ret(transposed(a.B, name, x, w, bias, lists(name, "stride", stride, d, 1), lists(name, "padding", padding,
+				d, 0), lists(name, "output_padding", extra, d, 0), lists(name, "dilation", dilation, d, 1), groups))
 		},
-		Samples:      samples("T(2,4,"+sizes+"), T(4,3,"+kernel+")", "T(2,4,"+sizes+"), T(4,3,"+kernel+"), T(6), 2, 1, 1, 2", "T(4,"+sizes+"), T(4,3,"+kernel+"), T(3), 3, 0, 2, 1, 2"),
+		Samples: samples("T(2,4,"+sizes+"), T(4,3,"+kernel+")", "T(2,4,"+sizes+"), T(4,3,"+kernel+"), T(6), 2, 1, 1, 2",
+			"T(4,"+sizes+"), T(4,3,"+kernel+"), T(3), 3, 0, 2, 1, 2"),
 		ErrorSamples: samples("T(2,3,"+sizes+"), T(4,3,"+kernel+")", "T(2,4,"+sizes+"), T(4,3,"+kernel+"), None, 1, 0, 1"),
 	})
 }
 
-func transposed(b op.Builder, name string, x, w, bias op.Val, stride, padding, extra, dilation []int64, groups int64) op.Val {
+func transposed(b op.Builder, name string, x, w, bias op.Val, stride, padding, extra, dilation []int64,
+	groups int64) op.Val {
 	d := len(stride)
 	checkConv(name, w, stride, dilation, groups, d)
 	x, single := withBatch(b, name, x, d)
 	s, k := x.Shape(), w.Shape()
 	if s[1] != k[0] || k[0]%groups != 0 {
-		fail(ir.ErrRuntime, "Given transposed=1, weight of size %s, expected input%s to have %d channels, but got %d channels instead", ir.ShapeString(k), ir.ShapeString(s), k[0], s[1])
+		fail(ir.ErrRuntime, "Given transposed=1, weight of size %s, expected input%s to have %d channels, but got %d "+
+			"channels instead", ir.ShapeString(k), ir.ShapeString(s), k[0], s[1])
 	}
 	forward := op.Windows{Kernel: k[2:], Stride: stride, Lo: padding, Dilation: dilation, Base: repeated(1, d), Out: s[2:]}
 	var out []int64
 	for i, n := range s[2:] {
 		if extra[i] >= max(stride[i], dilation[i]) {
-			fail(ir.ErrRuntime, "output padding must be smaller than either stride or dilation, but got output_padding: %d, stride: %d, dilation: %d", extra[i], stride[i], dilation[i])
+			fail(ir.ErrRuntime, "output padding must be smaller than either stride or dilation, but got output_padding: %d, "+
+				"stride: %d, dilation: %d", extra[i], stride[i], dilation[i])
 		}
 		m := (n-1)*stride[i] - 2*padding[i] + dilation[i]*(k[i+2]-1) + extra[i] + 1
 		if m <= 0 {
-			fail(ir.ErrRuntime, "Given input size per channel: %s. Calculated output size per channel: (%d). Output size is too small", ir.ShapeString(s[2:]), m)
+			fail(ir.ErrRuntime, "Given input size per channel: %s. Calculated output size per channel: (%d). Output size is "+
+				"too small", ir.ShapeString(s[2:]), m)
 		}
 		out = append(out, m)
 	}
 	win := forward.Adjoint(out)
-	y := wide(b, x, w, bias, func(x, w, bias op.Val) op.Val { return shifted(b, prim.ConvTranspose(b, x, w, win, groups), bias) })
+	y := wide(b, x, w, bias, func(x, w, bias op.Val) op.Val {
+		return shifted(b, prim.ConvTranspose(b, x, w, win, groups),
+			bias)
+	})
 	return withoutBatch(b, y, single)
 }

@@ -60,7 +60,8 @@ func filled(b op.Builder, v op.Val, o options, shape []int64) op.Val {
 const notOfData = "the result does not depend on tensor data"
 
 func creation(sig, doc string, where op.Where, eval op.Eval, s []op.Sample, errs ...op.Sample) {
-	op.Register(op.Def{Sig: sig, Doc: doc, Where: where, Out: where&op.Method == 0, Eval: eval, Samples: s, ErrorSamples: errs, NoGrad: notOfData})
+	op.Register(op.Def{Sig: sig, Doc: doc, Where: where, Out: where&op.Method == 0, Eval: eval, Samples: s,
+		ErrorSamples: errs, NoGrad: notOfData})
 }
 
 func registerCreationOps() {
@@ -77,7 +78,8 @@ func registerCreationOps() {
 			return a.Ret(filled(a.B, m.value, factory(a, a.B.DefaultDType()), checkSizes(m.name, shape)))
 		}, samples("(2,3)", "()", "(0,3) | dtype=torch.int64", "(2,) | dtype=torch.bool"), sample("(-1,)"))
 		op.Register(op.Def{
-			Sig: m.name + "_like(Tensor self" + factoryParams, Doc: m.doc + " Shape, dtype and device are self's.", Where: op.Function, NoGrad: notOfData,
+			Sig: m.name + "_like(Tensor self" + factoryParams, Doc: m.doc + " Shape, dtype and device are self's.",
+			Where: op.Function, NoGrad: notOfData,
 			Samples: samples("T(2,3)", "I(2;0,5)", "T(3) | dtype=torch.int64"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
@@ -85,7 +87,8 @@ func registerCreationOps() {
 			},
 		})
 		op.Register(op.Def{
-			Sig: "new_" + m.name + "(Tensor self, int[]* size" + factoryParams, Doc: m.doc + " Dtype and device are self's.", Where: op.Method, NoGrad: notOfData,
+			Sig: "new_" + m.name + "(Tensor self, int[]* size" + factoryParams, Doc: m.doc + " Dtype and device are self's.",
+			Where: op.Method, NoGrad: notOfData,
 			Samples: samples("T(3), (2,3)", "I(2;0,5), (4,)", "T(3), (2,) | dtype=torch.int64"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
@@ -99,13 +102,15 @@ func registerCreationOps() {
 }
 
 func registerFull() {
-	creation("full(int[] size, Scalar fill_value"+factoryParams, "A tensor of one number.", op.Function, func(a *op.Args) []op.Val {
-		shape, _ := a.IntList()
-		v := a.Scalar()
-		return a.Ret(filled(a.B, v, factory(a, numberType(a.B, v)), checkSizes("full", shape)))
-	}, samples("(2,3), 2.5", "(2,), 1", "(), True", "(3,), 1.5 | dtype=torch.int64"), sample("(-1,), 1"))
+	creation("full(int[] size, Scalar fill_value"+factoryParams, "A tensor of one number.", op.Function,
+		func(a *op.Args) []op.Val {
+			shape, _ := a.IntList()
+			v := a.Scalar()
+			return a.Ret(filled(a.B, v, factory(a, numberType(a.B, v)), checkSizes("full", shape)))
+		}, samples("(2,3), 2.5", "(2,), 1", "(), True", "(3,), 1.5 | dtype=torch.int64"), sample("(-1,), 1"))
 	op.Register(op.Def{
-		Sig: "full_like(Tensor self, Scalar fill_value" + factoryParams, Doc: "A tensor of one number. Shape, dtype and device are self's.", Where: op.Function,
+		Sig: "full_like(Tensor self, Scalar fill_value" + factoryParams,
+		Doc: "A tensor of one number. Shape, dtype and device are self's.", Where: op.Function,
 		NoGrad: notOfData, Samples: samples("T(2,3), 2.5", "I(2;0,5), 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, v := a.Val(), a.Scalar()
@@ -113,7 +118,8 @@ func registerFull() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "new_full(Tensor self, int[] size, Scalar fill_value" + factoryParams, Doc: "A tensor of one number. Dtype and device are self's.", Where: op.Method,
+		Sig: "new_full(Tensor self, int[] size, Scalar fill_value" + factoryParams,
+		Doc: "A tensor of one number. Dtype and device are self's.", Where: op.Method,
 		NoGrad: notOfData, Samples: samples("T(3), (2,3), 2.5", "I(2;0,5), (4,), 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -164,10 +170,11 @@ func registerRanges() {
 	creation("arange(Scalar end"+factoryParams, "0, 1, ... below end.", op.Function, func(a *op.Args) []op.Val {
 		return rangeOf(a, op.IntVal(0), a.Scalar(), op.IntVal(1))
 	}, samples("5", "2.5", "0", "4 | dtype=torch.float64"), sample("-1"))
-	creation("arange.start_step(Scalar start, Scalar end, Scalar step=1"+factoryParams, "start, start + step, ... below end.", op.Function, func(a *op.Args) []op.Val {
-		start, end, step := a.Scalar(), a.Scalar(), a.Scalar()
-		return rangeOf(a, start, end, step)
-	}, samples("1, 5", "1, 10, 3", "5, 0, -2", "0, 1, 0.25", "0.0, 1.0, 0.3", "3, 3"), sample("5, 1"), sample("1, 5, 0"))
+	creation("arange.start_step(Scalar start, Scalar end, Scalar step=1"+factoryParams,
+		"start, start + step, ... below end.", op.Function, func(a *op.Args) []op.Val {
+			start, end, step := a.Scalar(), a.Scalar(), a.Scalar()
+			return rangeOf(a, start, end, step)
+		}, samples("1, 5", "1, 10, 3", "5, 0, -2", "0, 1, 0.25", "0.0, 1.0, 0.3", "3, 3"), sample("5, 1"), sample("1, 5, 0"))
 	eye := func(a *op.Args, n, m int64) []op.Val {
 		o := factory(a, a.B.DefaultDType())
 		if n < 0 {
@@ -188,8 +195,9 @@ func registerRanges() {
 		n := a.Int()
 		return eye(a, n, n)
 	}, samples("3", "0", "2 | dtype=torch.int64"), sample("-1"))
-	creation("eye.m(int n, int m"+factoryParams, "Ones on the main diagonal of a matrix.", op.Function, func(a *op.Args) []op.Val {
-		n, m := a.Int(), a.Int()
-		return eye(a, n, m)
-	}, samples("2, 3", "3, 2"), sample("2, -1"))
+	creation("eye.m(int n, int m"+factoryParams, "Ones on the main diagonal of a matrix.", op.Function,
+		func(a *op.Args) []op.Val {
+			n, m := a.Int(), a.Int()
+			return eye(a, n, m)
+		}, samples("2, 3", "3, 2"), sample("2, -1"))
 }

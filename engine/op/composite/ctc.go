@@ -11,17 +11,19 @@ import (
 func registerCtcOps() {
 	op.Register(op.Def{
 		Sig: "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> Tensor", Where: op.Hidden, Eval: evalCTC,
-		Doc: "The negative log likelihood of targets [N, S] under log_probs [T, N, C], summed over all alignments with blanks (A. Graves et al., 2006): [N]. " +
+		Doc: "The negative log likelihood of targets [N, S] under log_probs [T, N, C], summed over all alignments with " +
+			"blanks (A. Graves et al., 2006): [N]. " +
 			"As in PyTorch the gradient is that of logits whose log_softmax is log_probs.",
-		Samples: samples("T(6,2,4), torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([6, 5]), torch.tensor([3, 2])", "T(3,1,4), torch.tensor([[1, 1, 2]]), torch.tensor([3]), torch.tensor([3])"),
+		Samples: samples("T(6,2,4), torch.tensor([[1, 2, 2], [3, 1, 0]]), torch.tensor([6, 5]), torch.tensor([3, 2])",
+			"T(3,1,4), torch.tensor([[1, 1, 2]]), torch.tensor([3]), torch.tensor([3])"),
 	})
 }
 
 // ctcNever is the logarithm of a probability of zero: finite, so that differences of two are numbers.
 const ctcNever = -1e30
 
-// evalCTC goes through the trellis of targets with blanks between, a step at a time: alpha is the log probability of all
-// paths that end at a state. Inputs that are over keep their alpha.
+// evalCTC goes through the trellis of targets with blanks between, a step at a time: alpha is the log probability of
+// all paths that end at a state. Inputs that are over keep their alpha.
 func evalCTC(a *op.Args) []op.Val {
 	lp, targets, lengths, wanted, blank, b := a.Val(), a.Val(), a.Val(), a.Val(), a.Int(), a.B
 	needFloat("ctc_loss", lp)
@@ -36,7 +38,8 @@ func evalCTC(a *op.Args) []op.Val {
 	over := func(v op.Val) op.Val { return expand(b, prim.Unsqueeze(b, v, 1), shape) }
 	state := prim.Along(b, prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, lp.Device(), states), shape, 1)
 	never := op.FloatVal(ctcNever)
-	first := prim.BitwiseAnd(b, prim.Lt(b, state, op.IntVal(2)), prim.Le(b, state, over(prim.Mul(b, wanted, op.IntVal(2)))))
+	first := prim.BitwiseAnd(b, prim.Lt(b, state, op.IntVal(2)),
+		prim.Le(b, state, over(prim.Mul(b, wanted, op.IntVal(2)))))
 	alpha := prim.Where(b, first, prim.Select(b, read, 0, 0), never)
 	for t := int64(1); t < steps; t++ {
 		from := []op.Val{alpha, ctcShift(b, alpha, 1), prim.Where(b, skips, ctcShift(b, alpha, 2), never)}
@@ -54,8 +57,8 @@ func evalCTC(a *op.Args) []op.Val {
 	return a.Ret(prim.Add(b, loss, ctcNormalizer(b, lp, lengths)))
 }
 
-// ctcStates gives the class of each state, blank at even ones, and whether a path may come from two states before: where the
-// label differs from the last one.
+// ctcStates gives the class of each state, blank at even ones, and whether a path may come from two states before:
+// where the label differs from the last one.
 func ctcStates(b op.Builder, targets op.Val, blank int64, shape []int64) (ext, skips op.Val) {
 	n, s := targets.Shape()[0], targets.Shape()[1]
 	blanks := func(k int64) op.Val { return prim.Fill(b, op.IntVal(blank), ir.I64, targets.Device(), []int64{n, k}) }

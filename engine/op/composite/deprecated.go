@@ -13,13 +13,15 @@ func registerOlderFormsOps() {
 		{"add", "Tensor self, Scalar alpha, Tensor other", pair, op.Function | op.Method},
 		{"sub", "Tensor self, Scalar alpha, Tensor other", pair, op.Function | op.Method},
 		{"addcmul", "Tensor self, Scalar value, Tensor tensor1, Tensor tensor2", pair + ", T(3)", op.Function | op.Method},
-		{"addcdiv", "Tensor self, Scalar value, Tensor tensor1, Tensor tensor2", pair + ", T(3;1,2)", op.Function | op.Method},
+		{"addcdiv", "Tensor self, Scalar value, Tensor tensor1, Tensor tensor2", pair + ", T(3;1,2)",
+			op.Function | op.Method},
 		{"addmm", "Tensor self, Scalar beta, Scalar alpha, Tensor mat1, Tensor mat2", matrices, op.Method},
 		{"baddbmm", "Tensor self, Scalar beta, Scalar alpha, Tensor batch1, Tensor batch2", batches, op.Method},
 	} {
 		d := op.DefNamed(f.of)
 		op.Register(op.Def{
-			Sig: f.of + ".factors_first(" + f.params + ") -> Tensor", Doc: d.Doc, Where: f.where, InPlace: true, Eval: d.Eval, Samples: samples(f.sample),
+			Sig: f.of + ".factors_first(" + f.params + ") -> Tensor", Doc: d.Doc, Where: f.where, InPlace: true, Eval: d.Eval,
+			Samples: samples(f.sample),
 		})
 	}
 }

@@ -40,8 +40,8 @@ func distances(b op.Builder, x, y op.Val, p float64, products bool) op.Val {
 	return vectorNorm(b, d, p, last, false)
 }
 
-// largest is the largest size over the marked dims. Each element of that size has the whole gradient, as in PyTorch's distances;
-// a norm divides it among them.
+// largest is the largest size over the marked dims. Each element of that size has the whole gradient, as in PyTorch's
+// distances; a norm divides it among them.
 func largest(b op.Builder, x op.Val, mask []bool) op.Val {
 	size := prim.Abs(b, x)
 	known := b.Detach(size)
@@ -54,9 +54,12 @@ func largest(b op.Builder, x op.Val, mask []bool) op.Val {
 
 func registerDistanceOps() {
 	op.Register(op.Def{
-		Sig: "cdist(Tensor x1, Tensor x2, float p=2, str(use_mm_for_euclid_dist_if_necessary|use_mm_for_euclid_dist|donot_use_mm_for_euclid_dist)? compute_mode=None) -> Tensor",
+		Sig: "cdist(Tensor x1, Tensor x2, float p=2, " +
+			"str(use_mm_for_euclid_dist_if_necessary|use_mm_for_euclid_dist|donot_use_mm_for_euclid_dist)? compute_mode=None) " +
+			"-> Tensor",
 		Doc: "The p-norm distances between the rows of two matrices.", Where: op.Function,
-		Samples:      samples("T(3,4), T(2,4)", "T(2,3,4), T(2,2,4), 1", "T(3,4), T(2,4), float('inf')", "T(3,4), T(2,4), 3", "T(3,4), T(2,4), 0", "T(30,4), T(30,4)", "T(3,4), T(2,4), 2, 'use_mm_for_euclid_dist'"),
+		Samples: samples("T(3,4), T(2,4)", "T(2,3,4), T(2,2,4), 1", "T(3,4), T(2,4), float('inf')", "T(3,4), T(2,4), 3",
+			"T(3,4), T(2,4), 0", "T(30,4), T(30,4)", "T(3,4), T(2,4), 2, 'use_mm_for_euclid_dist'"),
 		ErrorSamples: samples("T(3), T(3)", "T(3,4), T(3,5)", "T(3,4), T(3,4), -1", "I(3,4;0,5), I(3,4;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, p, mode := a.Val(), a.Val(), a.Float(), a.Int()
@@ -68,7 +71,8 @@ func registerDistanceOps() {
 				fail(ir.ErrRuntime, "X1 and X2 must have the same number of columns. X1: %d X2: %d", s[len(s)-1], t[len(t)-1])
 			}
 			if !x.DType().IsFloat() || !y.DType().IsFloat() || p < 0 || math.IsNaN(p) {
-				fail(ir.ErrRuntime, "cdist only supports floating-point dtypes and non-negative p values: got %s, %s and p=%v", typeName(x.DType()), typeName(y.DType()), p)
+				fail(ir.ErrRuntime, "cdist only supports floating-point dtypes and non-negative p values: got %s, %s and p=%v",
+					typeName(x.DType()), typeName(y.DType()), p)
 			}
 			d := resultType(a.B, x, y)
 			x, y = cast(a.B, x, d), cast(a.B, y, d)
@@ -78,13 +82,17 @@ func registerDistanceOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "pdist(Tensor self, float p=2) -> Tensor", Doc: "The p-norm distances between the pairs of rows i < j, in order.", Where: op.Function | op.Functional,
+		Sig: "pdist(Tensor self, float p=2) -> Tensor",
+		Doc: "The p-norm distances between the pairs of rows i < j, in order.", Where: op.Function | op.Functional,
 		NoGrad:  "it has a gradient, but PyTorch's own crashes where there are no rows",
-		Samples: samples("T(4,3)", "T(4,3), 1", "T(3,2), float('inf')", "T(1,3)"), ErrorSamples: samples("T(3)", "T(3,4), -1", "I(3,4;0,5)"), Eval: evalPdist,
+		Samples: samples("T(4,3)", "T(4,3), 1", "T(3,2), float('inf')", "T(1,3)"), ErrorSamples: samples("T(3)", "T(3,4), -1",
+			"I(3,4;0,5)"), Eval: evalPdist,
 	})
 	op.Register(op.Def{
-		Sig: "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor", Doc: "The p-norm of x1 - x2 + eps over the last dim.",
-		Where: op.Function | op.Functional, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4), 1", "T(3,4), T(3,4), 2, 1e-6, True"), ErrorSamples: samples("T(3), T(4)"),
+		Sig:   "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
+		Doc:   "The p-norm of x1 - x2 + eps over the last dim.",
+		Where: op.Function | op.Functional, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4), 1",
+			"T(3,4), T(3,4), 2, 1e-6, True"), ErrorSamples: samples("T(3), T(4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, p, eps, b := a.Val(), a.Val(), a.Float(), a.Scalar(), a.B
 			promote(b, &x, &y)
@@ -95,8 +103,10 @@ func registerDistanceOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", Doc: "The slices along dim scaled down to a p-norm of at most maxnorm.", InPlace: true, Out: true,
-		Samples: samples("T(3,4), 2, 0, 1", "T(2,3,4), 1, -1, 2.5", "T(3,4), float('inf'), 1, 0.5"), ErrorSamples: samples("T(3), 2, 0, 1", "T(3,4), -1, 0, 1", "T(3,4), 2, 0, -1"),
+		Sig: "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+		Doc: "The slices along dim scaled down to a p-norm of at most maxnorm.", InPlace: true, Out: true,
+		Samples:      samples("T(3,4), 2, 0, 1", "T(2,3,4), 1, -1, 2.5", "T(3,4), float('inf'), 1, 0.5"),
+		ErrorSamples: samples("T(3), 2, 0, 1", "T(3,4), -1, 0, 1", "T(3,4), 2, 0, -1"),
 		Eval: func(a *op.Args) []op.Val {
 			x, p, dim, most, b := a.Val(), a.Scalar().Float(), a.Int(), a.Scalar(), a.B
 			if len(x.Shape()) < 2 {
@@ -116,14 +126,16 @@ func registerDistanceOps() {
 	})
 }
 
-// evalPdist takes the distances of all pairs and scatters those above the diagonal to their places, the others to a last one.
+// evalPdist takes the distances of all pairs and scatters those above the diagonal to their places, the others to a
+// last one.
 func evalPdist(a *op.Args) []op.Val {
 	x, p, b := a.Val(), a.Float(), a.B
 	if len(x.Shape()) != 2 {
 		fail(ir.ErrRuntime, "pdist only supports 2D tensors, got: %dD", len(x.Shape()))
 	}
 	if !x.DType().IsFloat() || p < 0 {
-		fail(ir.ErrRuntime, "pdist only supports floating-point dtypes and non-negative p values: got %s and p=%v", typeName(x.DType()), p)
+		fail(ir.ErrRuntime, "pdist only supports floating-point dtypes and non-negative p values: got %s and p=%v",
+			typeName(x.DType()), p)
 	}
 	n := x.Shape()[0]
 	count := n * (n - 1) / 2

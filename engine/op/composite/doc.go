@@ -11,5 +11,5 @@
 // Importing comp for its side effect registers the operators. It imports op,
 // op/prim and ir; the engine, capi and cmd/opgen may import it.
 //
-//go:generate go run ../gen -root ../../..
+//go:generate go run ../../../cmd/opgen -root ../../..
 package composite

@@ -30,7 +30,8 @@ func registerExtremumOps() {
 		registerArg("arg"+m.name, m.word, m.arg)
 	}
 	op.Register(op.Def{
-		Sig: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", Doc: "The smallest and the largest element.", Out: true, ExactOut: true,
+		Sig: "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+		Doc: "The smallest and the largest element.", Out: true, ExactOut: true,
 		Samples: samples("T(3,4)", "T(3,4) | dim=1", "T(3,4) | dim=0, keepdim=True"), ErrorSamples: samples("T(3) | dim=2"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -60,15 +61,18 @@ func refuseEmpty(name string, x op.Val, mask []bool) {
 func registerAmax(name, word string, over reduceEmit) {
 	full := "a" + name
 	op.Register(op.Def{
-		Sig: full + "(Tensor self, int[] dim=(), bool keepdim=False) -> Tensor", Doc: "The " + word + " element over dims; ties share the gradient.", Out: true, ExactOut: true,
-		Samples:      samples("T(3,4)", "T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3,4;0,9), 0", "B(3,4), 1", "T()", "I(6;0,3)"),
+		Sig: full + "(Tensor self, int[] dim=(), bool keepdim=False) -> Tensor", Doc: "The " + word +
+			" element over dims; ties share the gradient.", Out: true, ExactOut: true,
+		Samples: samples("T(3,4)", "T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3,4;0,9), 0", "B(3,4), 1", "T()",
+			"I(6;0,3)"),
 		ErrorSamples: samples("T(0,3), 0", "T(3), 2"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			dims, _ := a.IntList()
 			mask := dimMask(dims, len(x.Shape()))
 			if len(dims) == 0 && x.L().Numel == 0 {
-				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", full)
+				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "+
+					"dim with the 'dim' argument.", full)
 			}
 			refuseEmpty(full, x, mask)
 			return a.Ret(reduceDims(a.B, over, x, mask, a.Bool()))
@@ -83,7 +87,8 @@ func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x 
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			if x.L().Numel == 0 {
-				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", name)
+				fail(ir.ErrRuntime, "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "+
+					"dim with the 'dim' argument.", name)
 			}
 			return a.Ret(reduceDims(a.B, over, x, all(x), false))
 		},
@@ -120,8 +125,10 @@ func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x 
 
 func registerArg(name, word string, arg func(b op.Builder, x op.Val, dim int64) op.Val) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", Doc: "The index of the " + word + " element.", Out: true, NoGrad: "an index",
-		Samples:      samples("T(3,4)", "T(3,4), 1", "T(3,4), 0, True", "T(2,3) | keepdim=True", "T()", "I(7;0,99)", "T(), 0"),
+		Sig: name + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", Doc: "The index of the " + word +
+			" element.", Out: true, NoGrad: "an index",
+		Samples: samples("T(3,4)", "T(3,4), 1", "T(3,4), 0, True", "T(2,3) | keepdim=True", "T()", "I(7;0,99)",
+			"T(), 0"),
 		ErrorSamples: samples("T(0)", "T(3), 2", "T(0,3), 0", "B(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, b := a.Val(), a.B

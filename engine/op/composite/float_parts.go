@@ -23,7 +23,8 @@ func signbit(b op.Builder, x op.Val) op.Val {
 
 func registerSigns(mismatch op.Sample) {
 	op.Register(op.Def{
-		Sig: "signbit(Tensor self) -> Tensor", Doc: "Whether the sign bit is set; of integers, whether they are negative.", Out: true, ExactOut: true, NoGrad: "the result is boolean",
+		Sig: "signbit(Tensor self) -> Tensor", Doc: "Whether the sign bit is set; of integers, whether they are negative.",
+		Out: true, ExactOut: true, NoGrad: "the result is boolean",
 		Samples: samples("T(3,4)", "I(3;-2,3)", "B(3)", "torch.tensor([0.0, -0.0, float('inf'), -float('inf')])"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -37,13 +38,17 @@ func registerSigns(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "copysign(Tensor self, Operand other) -> Tensor", Doc: "|self| with the sign of other.", InPlace: true, Out: true, ErrorSamples: []op.Sample{mismatch},
-		Samples: samples("T(3,4), T(4)", "T(3), -0.0", "I(3;-3,4), -2", "T(3), torch.tensor([0.0, -0.0, -1.0])", "B(3), T(3)"),
-		Eval:    func(a *op.Args) []op.Val { return a.Ret(fn2(op.FnCopysign)(a.B, a.Val(), a.Val())) },
+		Sig: "copysign(Tensor self, Operand other) -> Tensor", Doc: "|self| with the sign of other.", InPlace: true,
+		Out: true, ErrorSamples: []op.Sample{mismatch},
+		Samples: samples("T(3,4), T(4)", "T(3), -0.0", "I(3;-3,4), -2", "T(3), torch.tensor([0.0, -0.0, -1.0])",
+			"B(3), T(3)"),
+		Eval: func(a *op.Args) []op.Val { return a.Ret(fn2(op.FnCopysign)(a.B, a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
-		Sig: "nextafter(Tensor self, Tensor other) -> Tensor", Doc: "The next number of the dtype after self towards other.", InPlace: true, Out: true,
-		Samples: samples("T(3,4), T(4)", "T(3), T(3)", "torch.tensor([0.0, -0.0, 1.0]), torch.tensor([1.0, -1.0, 1.0])"), ErrorSamples: []op.Sample{mismatch, sample("I(3;0,4), I(3;0,4)")},
+		Sig: "nextafter(Tensor self, Tensor other) -> Tensor", Doc: "The next number of the dtype after self towards other.",
+		InPlace: true, Out: true,
+		Samples:      samples("T(3,4), T(4)", "T(3), T(3)", "torch.tensor([0.0, -0.0, 1.0]), torch.tensor([1.0, -1.0, 1.0])"),
+		ErrorSamples: []op.Sample{mismatch, sample("I(3;0,4), I(3;0,4)")},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
 			if d := promote(b, &x, &y); !d.IsFloat() {
@@ -53,8 +58,10 @@ func registerSigns(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "heaviside(Tensor self, Tensor values) -> Tensor", Doc: "0 where self is negative, values where it is 0, 1 where it is positive.", InPlace: true, Out: true, ExactOut: true,
-		Samples: samples("T(3,4), T(4)", "I(4;-1,2), I(4;0,9)", "torch.zeros(3), T(3)"), ErrorSamples: []op.Sample{mismatch, sample("T(3), I(3;0,4)")},
+		Sig: "heaviside(Tensor self, Tensor values) -> Tensor", Doc: "0 where self is negative, values where it is 0, 1 " +
+			"where it is positive.", InPlace: true, Out: true, ExactOut: true,
+		Samples: samples("T(3,4), T(4)", "I(4;-1,2), I(4;0,9)", "torch.zeros(3), T(3)"), ErrorSamples: []op.Sample{mismatch,
+			sample("T(3), I(3;0,4)")},
 		NoGrad: "PyTorch has no derivative of it", Eval: evalHeaviside,
 	})
 	for _, m := range []struct {
@@ -63,8 +70,10 @@ func registerSigns(mismatch op.Sample) {
 		wins      binaryEmit
 	}{{"fmax", "larger", prim.Maximum, prim.Ge}, {"fmin", "smaller", prim.Minimum, prim.Le}} {
 		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: "The " + m.doc + " of two elements; a number wins against NaN.", Out: true,
-			Samples:      samples("T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)", "torch.tensor([1.0, float('nan')]), torch.tensor([float('nan'), 1.0])"),
+			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: "The " + m.doc +
+				" of two elements; a number wins against NaN.", Out: true,
+			Samples: samples("T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)",
+				"torch.tensor([1.0, float('nan')]), torch.tensor([float('nan'), 1.0])"),
 			ErrorSamples: []op.Sample{mismatch},
 			Eval: func(a *op.Args) []op.Val {
 				x, y, b := a.Val(), a.Val(), a.B
@@ -90,8 +99,9 @@ func evalHeaviside(a *op.Args) []op.Val {
 
 func registerExponents(mismatch op.Sample) {
 	op.Register(op.Def{
-		Sig: "ldexp(Tensor self, Tensor other) -> Tensor", Doc: "self * 2**other.", InPlace: true, Out: true, ErrorSamples: []op.Sample{mismatch},
-		Samples: samples("T(3,4), I(4;-5,6)", "T(3), T(3)", "I(3;0,5), I(3;0,5)"),
+		Sig: "ldexp(Tensor self, Tensor other) -> Tensor", Doc: "self * 2**other.", InPlace: true, Out: true,
+		ErrorSamples: []op.Sample{mismatch},
+		Samples:      samples("T(3,4), I(4;-5,6)", "T(3), T(3)", "I(3;0,5), I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
 			// The power has the dtype of 2 as a 0-dim tensor of self's dtype, raised to other.
@@ -102,19 +112,23 @@ func registerExponents(mismatch op.Sample) {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)", Doc: "self = mantissa * 2**exponent with |mantissa| in [0.5, 1); the exponents are int32.", Out: true,
+		Sig: "frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+		Doc: "self = mantissa * 2**exponent with |mantissa| in [0.5, 1); the exponents are int32.", Out: true,
 		Samples: samples("T(3,4)", "torch.tensor([0.0, -0.0, 1e-40, 4.0, -0.75])"), ErrorSamples: samples("I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, b := a.Val(), a.B
 			if !x.DType().IsFloat() {
 				fail(ir.ErrRuntime, "torch.frexp() only supports floating-point dtypes")
 			}
-			return a.Ret(prim.Special(b, op.FnFrexpMantissa, x), prim.Cast(b, prim.Special(b, op.FnFrexpExponent, b.Detach(x)), ir.I32))
+			return a.Ret(prim.Special(b, op.FnFrexpMantissa, x), prim.Cast(b, prim.Special(b, op.FnFrexpExponent, b.Detach(x)),
+				ir.I32))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "float_power(Operand self, Operand exponent) -> Tensor", Doc: "self raised to the exponent in float64, on the CPU.", InPlace: true, Out: true, ExactOut: true,
-		Samples: samples("T(3,4;0.1,3), T(4)", "T(3;0.1,3), 2", "I(3;1,5), -1", "2, T(3)", "I(3;1,5), I(3;0,3)"), ErrorSamples: []op.Sample{mismatch},
+		Sig: "float_power(Operand self, Operand exponent) -> Tensor",
+		Doc: "self raised to the exponent in float64, on the CPU.", InPlace: true, Out: true, ExactOut: true,
+		Samples:      samples("T(3,4;0.1,3), T(4)", "T(3;0.1,3), 2", "I(3;1,5), -1", "2, T(3)", "I(3;1,5), I(3;0,3)"),
+		ErrorSamples: []op.Sample{mismatch},
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
 			align(b, ir.InvalidDType, &x, &y)
@@ -130,16 +144,19 @@ func registerExponents(mismatch op.Sample) {
 
 func registerIntegers(mismatch op.Sample) {
 	arithmetic("bitwise_left_shift", "self * 2**other of integers; bits beyond the type are lost.", nil, leftShift,
-		samples("I(4;-5,6), I(4;0,5)", "I(2,3;0,9), I(3;0,70)", "I(3;0,9), 3", "2, I(3;0,5)", "I(3;-5,6), -1"), sample("T(3), T(3)"), mismatch)
+		samples("I(4;-5,6), I(4;0,5)", "I(2,3;0,9), I(3;0,70)", "I(3;0,9), 3", "2, I(3;0,5)", "I(3;-5,6), -1"),
+		sample("T(3), T(3)"), mismatch)
 	arithmetic("bitwise_right_shift", "self / 2**other of integers, rounded down.", nil, rightShift,
-		samples("I(4;-99,99), I(4;0,5)", "I(2,3;0,9), I(3;0,70)", "I(3;-9,9), 3", "-99, I(3;0,5)", "I(3;-5,6), -1"), sample("T(3), T(3)"), mismatch)
+		samples("I(4;-99,99), I(4;0,5)", "I(2,3;0,9), I(3;0,70)", "I(3;-9,9), 3", "-99, I(3;0,5)", "I(3;-5,6), -1"),
+		sample("T(3), T(3)"), mismatch)
 	for _, m := range []struct {
 		name, doc string
 		f         binaryEmit
 	}{{"gcd", "The greatest common divisor.", gcd}, {"lcm", "The least common multiple.", lcm}} {
 		op.Register(op.Def{
 			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: m.doc, InPlace: true, Out: true,
-			Samples: samples("I(4;-99,99), I(4;-99,99)", "I(2,3;0,9), I(3;0,9)", "I(3;0,1), I(3;0,3)"), ErrorSamples: []op.Sample{mismatch, sample("T(3), T(3)")},
+			Samples:      samples("I(4;-99,99), I(4;-99,99)", "I(2,3;0,9), I(3;0,9)", "I(3;0,1), I(3;0,3)"),
+			ErrorSamples: []op.Sample{mismatch, sample("T(3), T(3)")},
 			Eval: func(a *op.Args) []op.Val {
 				x, y, b := a.Val(), a.Val(), a.B
 				if d := promote(b, &x, &y); !d.IsInt() {

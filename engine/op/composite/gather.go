@@ -32,12 +32,16 @@ func needIndex(name string, i op.Val) {
 
 func registerGatherOps() {
 	op.Register(op.Def{
-		Sig: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", Doc: "Elements at indices along a dim.", Out: true, ExactOut: true,
-		Samples:      samples("T(5,4), 0, I(3,4;0,5)", "T(5,4), 1, I(5,2;0,4)", "T(5,4), -1, I(2,3;0,4)", "T(), 0, I(;0,1)", "T(5), 0, I(0;0,5)"),
-		ErrorSamples: samples("T(3,4), 0, I(2;0,3)", "T(3,4), 0, T(2,4)", "T(3,4), 0, I(2,5;0,3)", "T(3), 1, I(2;0,3)"), Eval: evalGather,
+		Sig: "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+		Doc: "Elements at indices along a dim.", Out: true, ExactOut: true,
+		Samples: samples("T(5,4), 0, I(3,4;0,5)", "T(5,4), 1, I(5,2;0,4)", "T(5,4), -1, I(2,3;0,4)", "T(), 0, I(;0,1)",
+			"T(5), 0, I(0;0,5)"),
+		ErrorSamples: samples("T(3,4), 0, I(2;0,3)", "T(3,4), 0, T(2,4)", "T(3,4), 0, I(2,5;0,3)", "T(3), 1, I(2;0,3)"),
+		Eval:         evalGather,
 	})
 	op.Register(op.Def{
-		Sig: "index_select(Tensor self, int dim, Tensor index) -> Tensor", Doc: "Slices at indices of a dim.", Out: true, ExactOut: true,
+		Sig: "index_select(Tensor self, int dim, Tensor index) -> Tensor", Doc: "Slices at indices of a dim.", Out: true,
+		ExactOut:     true,
 		Samples:      samples("T(5,4), 0, I(3;0,5)", "T(5,4), -1, I(6;0,4)", "T(5), 0, I(;0,5)", "T(5,2), 0, I(0;0,5)"),
 		ErrorSamples: samples("T(3), 0, I(1,1;0,3)", "T(3), 0, T(2)", "T(3), 1, I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
@@ -57,12 +61,16 @@ func registerGatherOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", Doc: "gather with broadcasting.", Out: true,
-		Samples: samples("T(5,4), I(1,4;0,5), 0", "T(5,4), I(3;0,20)", "T(1,4), I(5,2;-4,4), 1"), ErrorSamples: samples("T(3,4), I(2;0,3), 0"),
-		Eval: evalTakeAlongDim,
+		Sig: "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", Doc: "gather with broadcasting.",
+		Out:          true,
+		Samples:      samples("T(5,4), I(1,4;0,5), 0", "T(5,4), I(3;0,20)", "T(1,4), I(5,2;-4,4), 1"),
+		ErrorSamples: samples("T(3,4), I(2;0,3), 0"),
+		Eval:         evalTakeAlongDim,
 	})
 	op.Register(op.Def{
-		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true, ExactOut: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)", "T(0), I(0;0,1)"), ErrorSamples: samples("T(3), T(2)", "T(0), I(2;0,1)"),
+		Sig: "take(Tensor self, Tensor index) -> Tensor", Doc: "Elements at indices of the flattened tensor.", Out: true,
+		ExactOut: true, Samples: samples("T(3,4), I(2,2;0,12)", "T(5), I(3;-5,5)", "T(0), I(0;0,1)"),
+		ErrorSamples: samples("T(3), T(2)", "T(0), I(2;0,1)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, i, b := a.Val(), a.Val(), a.B
 			if i.DType() != ir.I64 {
@@ -103,7 +111,8 @@ func checkGatherShape(x, i op.Val, d int, what string) {
 	}
 	for k := range t {
 		if k != d && t[k] > s[k] {
-			fail(ir.ErrRuntime, "Size does not match at dimension %d expected index %s to be no larger than self %s apart from dimension %d", k, ir.ShapeString(t), ir.ShapeString(s), d)
+			fail(ir.ErrRuntime, "Size does not match at dimension %d expected index %s to be no larger than self %s apart from "+
+				"dimension %d", k, ir.ShapeString(t), ir.ShapeString(s), d)
 		}
 	}
 }
@@ -118,7 +127,8 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 		return a.Ret(prim.Gather(b, flat(b, x), wrapped(b, flat(b, i), x.L().Numel), 0))
 	}
 	if len(x.Shape()) != len(i.Shape()) {
-		fail(ir.ErrRuntime, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for indices", len(x.Shape()), len(i.Shape()))
+		fail(ir.ErrRuntime, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "+
+			"%d dimensions for input, and %d dimensions for indices", len(x.Shape()), len(i.Shape()))
 	}
 	needDim(x, int(dim))
 	d := wrapDim(dim, len(x.Shape()))
@@ -135,19 +145,24 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 
 func registerEmbedding() {
 	op.Register(op.Def{
-		Sig: "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-		Doc: "The rows of weight at indices; the row padding_idx gets no gradient, with scale_grad_by_freq a row's gradient is divided by how often it occurs. sparse changes nothing: gradients are dense.", Where: op.Function,
-		Samples:      samples("T(5,4), I(3;0,5)", "T(5,4), I(2,3;0,5)", "T(5,4), I(;0,5)", "T(5,4), I(6;0,5), 2", "T(3,4), I(8;0,3), 1, True"),
+		Sig: "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool " +
+			"sparse=False) -> Tensor",
+		Doc: "The rows of weight at indices; the row padding_idx gets no gradient, with scale_grad_by_freq a row's gradient " +
+			"is divided by how often it occurs. sparse changes nothing: gradients are dense.", Where: op.Function,
+		Samples: samples("T(5,4), I(3;0,5)", "T(5,4), I(2,3;0,5)", "T(5,4), I(;0,5)", "T(5,4), I(6;0,5), 2",
+			"T(3,4), I(8;0,3), 1, True"),
 		ErrorSamples: samples("T(3,4), T(2)", "T(3), I(2;0,3)"), Eval: evalEmbedding,
 	})
 	op.Register(op.Def{
-		Sig: "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Where: op.Function, InPlaceOnly: true,
+		Sig: "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Where: op.Function,
+		InPlaceOnly:  true,
 		Doc:          "The rows of self [rows, n] that occur in indices, scaled down to max_norm where their norm is larger.",
 		Samples:      samples("T(5,4), I(3;0,5), 1.0, 2.0", "T(5,4), I(2,3;0,5), 0.5, 1.0"),
 		ErrorSamples: samples("T(3), I(2;0,3), 1.0, 2.0"), NoGrad: "PyTorch computes none", Eval: evalEmbeddingRenorm,
 	})
 	op.Register(op.Def{
-		Sig: "one_hot(Tensor self, int num_classes=-1) -> Tensor", Doc: "1 at the class, 0 elsewhere, along a new last dim.", Where: op.Functional, NoGrad: "of integers",
+		Sig: "one_hot(Tensor self, int num_classes=-1) -> Tensor", Doc: "1 at the class, 0 elsewhere, along a new last dim.",
+		Where: op.Functional, NoGrad: "of integers",
 		Samples: samples("I(5;0,3), 3", "I(2,3;0,4), 6", "I(;0,3), 3"), ErrorSamples: samples("T(3), 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n, b := a.Val(), a.Int(), a.B
@@ -155,7 +170,8 @@ func registerEmbedding() {
 				fail(ir.ErrRuntime, "one_hot is only applicable to index tensor of type LongTensor.")
 			}
 			if n == -1 {
-				fail(ir.ErrValue, "one_hot: num_classes: got -1, want a number: the largest class is data that recording does not read")
+				fail(ir.ErrValue, "one_hot: num_classes: got -1, want a number: the largest class is data that recording does not "+
+					"read")
 			}
 			if n <= 0 {
 				fail(ir.ErrRuntime, "num_classes should be positive")
@@ -175,7 +191,8 @@ func evalEmbedding(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "'weight' must be 2-D")
 	}
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
-		fail(ir.ErrRuntime, "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.%sTensor instead (while checking arguments for embedding)", typeName(d))
+		fail(ir.ErrRuntime, "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "+
+			"Int; but got torch.%sTensor instead (while checking arguments for embedding)", typeName(d))
 	}
 	if w.Shape()[0] == 0 && i.L().Numel > 0 {
 		fail(ir.ErrRuntime, "index_select(): self indexing axis dim should be positive")

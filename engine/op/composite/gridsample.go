@@ -23,18 +23,26 @@ const (
 
 func registerGridsampleOps() {
 	op.Register(op.Def{
-		Sig: "grid_sample(Tensor input, Tensor grid, str(bilinear|nearest|bicubic) mode='bilinear', str(zeros|border|reflection) padding_mode='zeros', bool? align_corners=None) -> Tensor",
-		Doc: "input [N, C, (D,) H, W] at the places grid [N, (D',) H', W', dims], x first, where -1 and 1 are the input's edges.", Where: op.Functional, Eval: evalGridSample,
-		Samples: samples("T(2,3,5,4), T(2,3,6,2;-1.2,1.2)", "T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'nearest', 'border', True", "T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'bicubic', 'reflection'",
-			"T(1,2,5,4), T(1,3,2,2;-3,3), 'bilinear', 'reflection', True", "T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'bicubic', 'zeros', True", "T(1,2,4,3,5), T(1,2,3,2,3;-1.3,1.3)",
-			"T(1,2,4,3,5), T(1,2,3,2,3;-1.3,1.3), 'nearest', 'reflection'", "T(1,2,1,4), T(1,3,2,2;-2,2), 'bilinear', 'reflection', True", "T(1,1,3,4,3), T(1,2,1,2,3;-1.3,1.3), 'bicubic', 'border'"),
+		Sig: "grid_sample(Tensor input, Tensor grid, str(bilinear|nearest|bicubic) mode='bilinear', " +
+			"str(zeros|border|reflection) padding_mode='zeros', bool? align_corners=None) -> Tensor",
+		Doc: "input [N, C, (D,) H, W] at the places grid [N, (D',) H', W', dims], x first, where -1 and 1 are the input's " +
+			"edges.", Where: op.Functional, Eval: evalGridSample,
+		Samples: samples("T(2,3,5,4), T(2,3,6,2;-1.2,1.2)", "T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'nearest', 'border', True",
+			"T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'bicubic', 'reflection'",
+			"T(1,2,5,4), T(1,3,2,2;-3,3), 'bilinear', 'reflection', True",
+			"T(1,2,5,4), T(1,3,2,2;-1.4,1.4), 'bicubic', 'zeros', True", "T(1,2,4,3,5), T(1,2,3,2,3;-1.3,1.3)",
+			"T(1,2,4,3,5), T(1,2,3,2,3;-1.3,1.3), 'nearest', 'reflection'",
+			"T(1,2,1,4), T(1,3,2,2;-2,2), 'bilinear', 'reflection', True",
+			"T(1,1,3,4,3), T(1,2,1,2,3;-1.3,1.3), 'bicubic', 'border'"),
 		ErrorSamples: samples("T(2,3,5,4), T(1,3,6,2)", "T(2,3,5,4), T(2,3,6,3)", "T(3,5,4), T(3,6,2)"),
 	})
 	op.Register(op.Def{
-		Sig:     "affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor",
-		Doc:     "The places, for grid_sample, that affine maps theta [N, dims, dims+1] send the elements of an output of the given size [N, C, (D,) H, W] to.",
-		Where:   op.Function,
-		Samples: samples("T(2,2,3), (2,3,4,5), False", "T(2,2,3), (2,3,4,1), True", "T(1,3,4), (1,2,3,4,2), False"), Eval: evalAffineGrid,
+		Sig: "affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor",
+		Doc: "The places, for grid_sample, that affine maps theta [N, dims, dims+1] send the elements of an output of " +
+			"the given size [N, C, (D,) H, W] to.",
+		Where:        op.Function,
+		Samples:      samples("T(2,2,3), (2,3,4,5), False", "T(2,2,3), (2,3,4,1), True", "T(1,3,4), (1,2,3,4,2), False"),
+		Eval:         evalAffineGrid,
 		ErrorSamples: samples("T(2,3,3), (2,3,4,5), False"),
 	})
 }
@@ -45,19 +53,24 @@ func checkGridSample(x, grid op.Val) {
 		fail(ir.ErrIndex, "Dimension specified as 0 but tensor has no dimensions")
 	}
 	if x.DType() != grid.DType() {
-		fail(ir.ErrRuntime, "grid_sampler(): expected input and grid to have same dtype, but input has %s and grid has %s", cName(x.DType()), cName(grid.DType()))
+		fail(ir.ErrRuntime, "grid_sampler(): expected input and grid to have same dtype, but input has %s and grid has %s",
+			cName(x.DType()), cName(grid.DType()))
 	}
 	if d := len(s) - 2; d != 2 && d != 3 || len(g) != len(s) {
-		fail(ir.ErrRuntime, "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s", ir.ShapeString(s), ir.ShapeString(g))
+		fail(ir.ErrRuntime, "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "+
+			"with sizes %s and grid with sizes %s", ir.ShapeString(s), ir.ShapeString(g))
 	}
 	if s[0] != g[0] {
-		fail(ir.ErrRuntime, "grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", ir.ShapeString(s), ir.ShapeString(g))
+		fail(ir.ErrRuntime, "grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s "+
+			"and grid with sizes %s", ir.ShapeString(s), ir.ShapeString(g))
 	}
 	if d := int64(len(s) - 2); g[len(g)-1] != d {
-		fail(ir.ErrRuntime, "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", d, ir.ShapeString(g))
+		fail(ir.ErrRuntime, "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", d,
+			ir.ShapeString(g))
 	}
 	if slices.Contains(s[1:], 0) {
-		fail(ir.ErrRuntime, "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s", ir.ShapeString(s))
+		fail(ir.ErrRuntime, "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s",
+			ir.ShapeString(s))
 	}
 	needFloat("grid_sampler", x)
 }
@@ -211,7 +224,8 @@ func evalAffineGrid(a *op.Args) []op.Val {
 	corners := a.Bool()
 	d := len(size) - 2
 	if want := []int64{size[0], int64(d), int64(d + 1)}; d != 2 && d != 3 || !sameShape(theta.Shape(), want) {
-		fail(ir.ErrRuntime, "Expected a batch of affine matrices of shape Nx%dx%d for size %s. Got %s.", d, d+1, ir.ShapeString(size), ir.ShapeString(theta.Shape()))
+		fail(ir.ErrRuntime, "Expected a batch of affine matrices of shape Nx%dx%d for size %s. Got %s.", d, d+1,
+			ir.ShapeString(size), ir.ShapeString(theta.Shape()))
 	}
 	needFloat("affine_grid_generator", theta)
 	narrow := widen(b, theta.DType(), &theta)

@@ -93,7 +93,8 @@ func basicIndex(b op.Builder, x op.Val, spec []int64) op.Val {
 	n, items := consumed(spec)
 	if n > l.Rank() {
 		if l.Rank() == 0 && len(items) == 1 && items[0][0] == itemInt {
-			fail(ir.ErrIndex, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+			fail(ir.ErrIndex, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "+
+				"convert a 0-dim tensor to a number")
 		}
 		fail(ir.ErrIndex, "too many indices for tensor of dimension %d", l.Rank())
 	}
@@ -127,8 +128,10 @@ func basicIndex(b op.Builder, x op.Val, spec []int64) op.Val {
 
 func registerIndexOps() {
 	op.Register(op.Def{
-		Sig: "_index(Tensor self, int[] spec) -> Tensor", Doc: "Basic indexing: integers, slices, None, Ellipsis.", Where: op.Hidden, View: true,
-		Samples:      samples("T(3,4), [0, 1]", "T(3,4), [1, 3, 0, 2, 0]", "T(3,4), [3, 0, -1]", "T(3,4), [2, 1, 7, 1, 4, 2, 0, 0]"),
+		Sig: "_index(Tensor self, int[] spec) -> Tensor", Doc: "Basic indexing: integers, slices, None, Ellipsis.",
+		Where: op.Hidden, View: true,
+		Samples: samples("T(3,4), [0, 1]", "T(3,4), [1, 3, 0, 2, 0]", "T(3,4), [3, 0, -1]",
+			"T(3,4), [2, 1, 7, 1, 4, 2, 0, 0]"),
 		ErrorSamples: samples("T(3), [0, 3]", "T(3), [0, 0, 0, 0]", "T(), [0, 0]"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -137,8 +140,10 @@ func registerIndexOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "_setitem_(Tensor self, Operand value) -> Tensor", Doc: "Assignment to an indexed view: value is broadcast, its leading dims of size 1 dropped.",
-		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), 2.5", "T(3,4), T(4)", "T(3,4), T(1,1,4)", "I(3;0,5), 1.5"),
+		Sig: "_setitem_(Tensor self, Operand value) -> Tensor", Doc: "Assignment to an indexed view: value is broadcast, " +
+			"its leading dims of size 1 dropped.",
+		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), 2.5", "T(3,4), T(4)", "T(3,4), T(1,1,4)",
+			"I(3;0,5), 1.5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, v, b := a.Val(), a.Val(), a.B
 			for v.IsTensor() && len(v.Shape()) > len(x.Shape()) && v.Shape()[0] == 1 {
@@ -148,9 +153,10 @@ func registerIndexOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "_index_tensor(Tensor self, Tensor[] indices, int[] which) -> Tensor", Doc: "Indexing of the dims in which by integer tensors.", Where: op.Hidden,
-		Samples: samples("T(5,4), [I(3;0,5)], [0]", "T(5,4), [I(3;0,5), I(3;0,4)], [0, 1]", "T(2,5,3), [I(2,2;-5,5)], [1]", "T(2,5,3), [I(4;0,2), I(4;0,3)], [0, 2]",
-			"T(3,4), [I(2,1;0,3), I(3;0,4)], [0, 1]"),
+		Sig: "_index_tensor(Tensor self, Tensor[] indices, int[] which) -> Tensor",
+		Doc: "Indexing of the dims in which by integer tensors.", Where: op.Hidden,
+		Samples: samples("T(5,4), [I(3;0,5)], [0]", "T(5,4), [I(3;0,5), I(3;0,4)], [0, 1]", "T(2,5,3), [I(2,2;-5,5)], [1]",
+			"T(2,5,3), [I(4;0,2), I(4;0,3)], [0, 2]", "T(3,4), [I(2,1;0,3), I(3;0,4)], [0, 1]"),
 		Eval: func(a *op.Args) []op.Val {
 			x, ts := a.Val(), a.Vals()
 			which, _ := a.IntList()
@@ -161,7 +167,8 @@ func registerIndexOps() {
 	op.Register(op.Def{
 		Sig: "_index_put_(Tensor self, Tensor[] indices, int[] which, Operand values, bool accumulate=False) -> Tensor",
 		Doc: "Assignment through integer tensors that index the dims in which.", Where: op.Hidden, InPlaceOnly: true,
-		Samples: samples("T(5,4), [torch.tensor([0, 2])], [0], T(2,4)", "T(5,4), [torch.tensor([0, 0])], [0], T(4), True", "T(5,4), [torch.tensor([1, 2]), torch.tensor([0, 3])], [0, 1], 2.5"),
+		Samples: samples("T(5,4), [torch.tensor([0, 2])], [0], T(2,4)", "T(5,4), [torch.tensor([0, 0])], [0], T(4), True",
+			"T(5,4), [torch.tensor([1, 2]), torch.tensor([0, 3])], [0, 1], 2.5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, ts := a.Val(), a.Vals()
 			which, _ := a.IntList()
@@ -171,8 +178,10 @@ func registerIndexOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "_mask_put_(Tensor self, Tensor mask, Operand value) -> Tensor", Doc: "Assignment of one value where a mask over the leading dims holds.",
-		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), B(3,4), 0.0", "T(3,4), B(3), -1"), ErrorSamples: samples("T(3,4), B(2), 1.0"), Eval: evalMaskPut,
+		Sig:   "_mask_put_(Tensor self, Tensor mask, Operand value) -> Tensor",
+		Doc:   "Assignment of one value where a mask over the leading dims holds.",
+		Where: op.Hidden, InPlaceOnly: true, Samples: samples("T(3,4), B(3,4), 0.0", "T(3,4), B(3), -1"),
+		ErrorSamples: samples("T(3,4), B(2), 1.0"), Eval: evalMaskPut,
 	})
 }
 
@@ -183,7 +192,8 @@ func assigned(b op.Builder, self, value op.Val) op.Val {
 	}
 	s, v := self.Shape(), value.Shape()
 	if !sameShape(s, v) && !sameShape(broadcastShape(s, v), s) {
-		fail(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(s), ir.ShapeString(broadcastShape(s, v)))
+		fail(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(s),
+			ir.ShapeString(broadcastShape(s, v)))
 	}
 	value = prim.ToDevice(b, value, self.Device())
 	return expand(b, cast(b, value, self.DType()), s)
@@ -200,7 +210,8 @@ func evalMaskPut(a *op.Args) []op.Val {
 	}
 	for i := range m {
 		if m[i] != s[i] {
-			fail(ir.ErrIndex, "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d", ir.ShapeString(m), i, ir.ShapeString(s), i)
+			fail(ir.ErrIndex, "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index "+
+				"%d", ir.ShapeString(m), i, ir.ShapeString(s), i)
 		}
 	}
 	shape := slices.Clone(m)
@@ -212,7 +223,8 @@ func evalMaskPut(a *op.Args) []op.Val {
 			v = prim.Reshape(b, v, v.Shape()[1:])
 		}
 		if len(v.Shape()) > 0 {
-			fail(ir.ErrNotImplemented, "_mask_put_: assignment through a mask: got values of shape %s, want one value", ir.ShapeString(v.Shape()))
+			fail(ir.ErrNotImplemented, "_mask_put_: assignment through a mask: got values of shape %s, want one value",
+				ir.ShapeString(v.Shape()))
 		}
 	}
 	return a.Ret(maskedFill(b, x, prim.Reshape(b, mask, shape), v))
@@ -383,6 +395,7 @@ func checkValueShape(got, want []int64) {
 		ok = ok && (got[i] == 1 || got[i] == want[i+lead])
 	}
 	if !ok {
-		fail(ir.ErrRuntime, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s", ir.ShapeString(got), ir.ShapeString(want))
+		fail(ir.ErrRuntime, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of shape %s",
+			ir.ShapeString(got), ir.ShapeString(want))
 	}
 }

@@ -42,7 +42,8 @@ func concat(b op.Builder, ts []op.Val, dim int64) op.Val {
 		}
 		for j := range s {
 			if j != k && s[j] != shape[j] {
-				fail(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", k, shape[j], s[j], i)
+				fail(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for "+
+					"tensor number %d in the list.", k, shape[j], s[j], i)
 			}
 		}
 	}
@@ -61,7 +62,8 @@ func stack(b op.Builder, ts []op.Val, dim int64) op.Val {
 	parts := make([]op.Val, len(ts))
 	for i, t := range ts {
 		if !sameShape(t.Shape(), first) {
-			fail(ir.ErrRuntime, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d", ir.ShapeString(first), ir.ShapeString(t.Shape()), i)
+			fail(ir.ErrRuntime, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
+				ir.ShapeString(first), ir.ShapeString(t.Shape()), i)
 		}
 		shape := slices.Insert(slices.Clone(first), d, 1)
 		parts[i] = prim.Reshape(b, t, shape)
@@ -109,18 +111,22 @@ func atLeast(b op.Builder, ts []op.Val, n int) []op.Val {
 
 func registerJoinOps() {
 	joined := func(name, doc string, aliases []string, params string, eval op.Eval, s []op.Sample, errs ...op.Sample) {
-		op.Register(op.Def{Sig: name + "(Tensor[] tensors" + params + ") -> Tensor", Doc: doc, Aliases: aliases, Where: op.Function, Out: true,
+		op.Register(op.Def{Sig: name + "(Tensor[] tensors" + params + ") -> Tensor", Doc: doc, Aliases: aliases,
+			Where: op.Function, Out: true,
 			Eval: eval, Samples: s, ErrorSamples: errs})
 	}
-	joined("cat", "Tensors joined along a dim.", []string{"concat", "concatenate"}, ", int dim=0", func(a *op.Args) []op.Val {
-		ts := a.Vals()
-		return a.Ret(concat(a.B, ts, a.Int()))
-	}, samples("[T(2,3), T(4,3)]", "[T(2,3), T(2,1)], 1", "[I(2;0,5), T(2)]", "[T(2,3)], -1", "[T(2), torch.zeros(0), T(3)]", "[T(2,3), T(0,3), T(1,3)]"),
-		sample("[T(2,3), T(2,2)]"), sample("[]"), sample("[T(2), T()]"), sample("[T(2)], 1"))
+	joined("cat", "Tensors joined along a dim.", []string{"concat", "concatenate"}, ", int dim=0",
+		func(a *op.Args) []op.Val {
+			ts := a.Vals()
+			return a.Ret(concat(a.B, ts, a.Int()))
+		}, samples("[T(2,3), T(4,3)]", "[T(2,3), T(2,1)], 1", "[I(2;0,5), T(2)]", "[T(2,3)], -1",
+			"[T(2), torch.zeros(0), T(3)]", "[T(2,3), T(0,3), T(1,3)]"), sample("[T(2,3), T(2,2)]"), sample("[]"),
+		sample("[T(2), T()]"), sample("[T(2)], 1"))
 	joined("stack", "Tensors joined along a new dim.", nil, ", int dim=0", func(a *op.Args) []op.Val {
 		ts := a.Vals()
 		return a.Ret(stack(a.B, ts, a.Int()))
-	}, samples("[T(2,3), T(2,3)]", "[T(2), T(2), T(2)], -1", "[T(), T()]", "[I(2;0,5), T(2)], 1"), sample("[T(2), T(3)]"), sample("[]"))
+	}, samples("[T(2,3), T(2,3)]", "[T(2), T(2), T(2)], -1", "[T(), T()]", "[I(2;0,5), T(2)], 1"), sample("[T(2), T(3)]"),
+		sample("[]"))
 	joined("hstack", "Tensors joined column by column.", nil, "", func(a *op.Args) []op.Val {
 		ts := stacked(a, 1)
 		if len(ts[0].Shape()) == 1 {
@@ -181,7 +187,8 @@ func registerRepeats() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "tile(Tensor self, int[]* dims) -> Tensor", Doc: "repeat, with missing leading counts as 1.", Samples: samples("T(2,3), (2,)", "T(3), (2,2)"),
+		Sig: "tile(Tensor self, int[]* dims) -> Tensor", Doc: "repeat, with missing leading counts as 1.",
+		Samples: samples("T(2,3), (2,)", "T(3), (2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			r, _ := a.IntList()
@@ -192,8 +199,10 @@ func registerRepeats() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor", Doc: "Each element repeated in place.",
-		Samples: samples("T(3), 2", "T(2,3), 2, 1", "T(2,3), 3", "T(2,3), 2, -2", "T(), 3", "T(3), 2 | output_size=6"), ErrorSamples: samples("T(3), -1", "T(3), 2 | output_size=5"),
+		Sig:          "repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+		Doc:          "Each element repeated in place.",
+		Samples:      samples("T(3), 2", "T(2,3), 2, 1", "T(2,3), 3", "T(2,3), 2, -2", "T(), 3", "T(3), 2 | output_size=6"),
+		ErrorSamples: samples("T(3), -1", "T(3), 2 | output_size=5"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n := a.Val(), a.Int()
 			if n < 0 {
@@ -213,7 +222,9 @@ func registerRepeats() {
 	op.Register(op.Def{
 		Sig: "_repeat_interleave(Tensor self, Tensor repeats, int? dim=None, *, int output_size) -> Tensor", Where: op.Hidden,
 		Doc: "Element i repeated repeats[i] times; output_size is their sum.", Eval: evalRepeatInterleave,
-		Samples: samples("T(3), torch.tensor([2, 0, 1]) | output_size=3", "T(2,3), torch.tensor([1, 2]), 0 | output_size=3"), ErrorSamples: samples("T(3), torch.tensor([1, 2]) | output_size=3"),
+		Samples: samples("T(3), torch.tensor([2, 0, 1]) | output_size=3",
+			"T(2,3), torch.tensor([1, 2]), 0 | output_size=3"),
+		ErrorSamples: samples("T(3), torch.tensor([1, 2]) | output_size=3"),
 	})
 }
 
@@ -235,9 +246,11 @@ func evalRepeatInterleave(a *op.Args) []op.Val {
 	x, d := interleaved(a, x)
 	total, n := a.Int(), x.Shape()[d]
 	if r := repeats.Shape(); len(r) > 1 || !repeats.DType().IsInt() {
-		fail(ir.ErrRuntime, "repeats must be 0-dim or 1-dim tensor of integers: got %s of shape %s", typeName(repeats.DType()), ir.ShapeString(r))
+		fail(ir.ErrRuntime, "repeats must be 0-dim or 1-dim tensor of integers: got %s of shape %s",
+			typeName(repeats.DType()), ir.ShapeString(r))
 	} else if m := repeats.L().Numel; m != n && m != 1 {
-		fail(ir.ErrRuntime, "repeats must have the same size as input along dim, but got repeats.size(0) = %d and input.size(%d) = %d", m, d, n)
+		fail(ir.ErrRuntime, "repeats must have the same size as input along dim, but got repeats.size(0) = %d and "+
+			"input.size(%d) = %d", m, d, n)
 	}
 	ends := prim.Cumsum(b, prim.Cast(b, prim.Expand(b, asVector(b, repeats), []int64{n}), ir.I64), 0)
 	count := prim.IndexAdd(b, prim.Zeros(b, ir.I64, x.Device(), []int64{total + 1}), ends, prim.OnesLike(b, ends), 0)
@@ -249,7 +262,8 @@ func grid(b op.Builder, ts []op.Val) []op.Val {
 	shape := make([]int64, len(ts))
 	for i, t := range ts {
 		if len(t.Shape()) > 1 {
-			fail(ir.ErrRuntime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s", ir.ShapeString(t.Shape()))
+			fail(ir.ErrRuntime, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s",
+				ir.ShapeString(t.Shape()))
 		}
 		shape[i] = t.L().Numel
 	}
@@ -262,12 +276,15 @@ func grid(b op.Builder, ts []op.Val) []op.Val {
 
 func registerProducts() {
 	op.Register(op.Def{
-		Sig: "meshgrid(Tensor[]* tensors, *, str(ij|xy)? indexing=None) -> Tensor[]", Doc: "Each vector along its own dim, expanded over the others.", Where: op.Function, View: true,
-		Samples:      samples("[T(3), T(2)]", "[T(3), T(2), T()]", "[T(3), T(2), T(4)] | indexing='xy'", "[T(3), T(2)] | indexing='ij'"),
+		Sig: "meshgrid(Tensor[]* tensors, *, str(ij|xy)? indexing=None) -> Tensor[]",
+		Doc: "Each vector along its own dim, expanded over the others.", Where: op.Function, View: true,
+		Samples: samples("[T(3), T(2)]", "[T(3), T(2), T()]", "[T(3), T(2), T(4)] | indexing='xy'",
+			"[T(3), T(2)] | indexing='ij'"),
 		ErrorSamples: samples("[T(3), T(2,2)]", "[]", "[T(3), I(2;0,2)]"), Eval: evalMeshgrid,
 	})
 	op.Register(op.Def{
-		Sig: "broadcast_tensors(Tensor[]* tensors) -> Tensor[]", Doc: "The tensors expanded to their joint shape.", Where: op.Function, View: true,
+		Sig: "broadcast_tensors(Tensor[]* tensors) -> Tensor[]", Doc: "The tensors expanded to their joint shape.",
+		Where: op.Function, View: true,
 		Samples: samples("T(3,1), T(4)", "T(), T(2,2)", "T(3)"), ErrorSamples: samples("T(3), T(2)"),
 		Eval: func(a *op.Args) []op.Val {
 			ts := slices.Clone(a.Vals())
@@ -282,8 +299,10 @@ func registerProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "cartesian_prod(Tensor[]* tensors) -> Tensor", Doc: "All tuples of elements of vectors, as rows.", Where: op.Function, View: true,
-		Samples: samples("T(3), T(2)", "T(2), T(1), T(3)", "T(3)", "T(2), T(0)"), ErrorSamples: samples("T(3), T(2,2)", "T(3), T()"),
+		Sig: "cartesian_prod(Tensor[]* tensors) -> Tensor", Doc: "All tuples of elements of vectors, as rows.",
+		Where: op.Function, View: true,
+		Samples: samples("T(3), T(2)", "T(2), T(1), T(3)", "T(3)", "T(2), T(0)"), ErrorSamples: samples("T(3), T(2,2)",
+			"T(3), T()"),
 		Eval: func(a *op.Args) []op.Val {
 			ts, b := a.Vals(), a.B
 			for _, t := range ts {
@@ -329,8 +348,10 @@ func registerTriangles() {
 		upper bool
 	}{{"tril", false}, {"triu", true}} {
 		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, int diagonal=0) -> Tensor", Doc: map[bool]string{false: "The lower", true: "The upper"}[m.upper] + " triangle of matrices, zero elsewhere.",
-			InPlace: true, Out: true, Samples: samples("T(3,4)", "T(4,3), 1", "T(2,3,3), -1", "I(3,3;1,9)", "B(3,3)"), ErrorSamples: samples("T(3)"),
+			Sig: m.name + "(Tensor self, int diagonal=0) -> Tensor", Doc: map[bool]string{false: "The lower",
+				true: "The upper"}[m.upper] + " triangle of matrices, zero elsewhere.",
+			InPlace: true, Out: true, Samples: samples("T(3,4)", "T(4,3), 1", "T(2,3,3), -1", "I(3,3;1,9)", "B(3,3)"),
+			ErrorSamples: samples("T(3)"),
 			Eval: func(a *op.Args) []op.Val {
 				x, k := a.Val(), a.Int()
 				if len(x.Shape()) < 2 {
@@ -341,7 +362,8 @@ func registerTriangles() {
 		})
 	}
 	op.Register(op.Def{
-		Sig: "diag(Tensor self, int diagonal=0) -> Tensor", Doc: "The diagonal of a matrix, or a matrix with that diagonal.", Out: true,
+		Sig: "diag(Tensor self, int diagonal=0) -> Tensor", Doc: "The diagonal of a matrix, or a matrix with that diagonal.",
+		Out:     true,
 		Samples: samples("T(3)", "T(3), 1", "T(3,4)", "T(3,4), -1", "T(2), -2"), ErrorSamples: samples("T()"),
 		Eval: func(a *op.Args) []op.Val {
 			x, k, b := a.Val(), a.Int(), a.B
@@ -359,7 +381,8 @@ func registerTriangles() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "trace(Tensor self) -> Tensor", Doc: "The sum of a matrix' diagonal.", Samples: samples("T(3,3)", "T(2,4)", "I(3,3;0,9)"), ErrorSamples: samples("T(3)"),
+		Sig: "trace(Tensor self) -> Tensor", Doc: "The sum of a matrix' diagonal.", Samples: samples("T(3,3)", "T(2,4)",
+			"I(3,3;0,9)"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			if r := len(x.Shape()); r != 2 {
@@ -402,7 +425,8 @@ func rotate(b op.Builder, x op.Val, d int, shift int64) op.Val {
 func registerReversals() {
 	op.Register(op.Def{
 		Sig: "flip(Tensor self, int[]* dims) -> Tensor", Doc: "The order of the elements reversed along dims.",
-		Samples: samples("T(3,4), (0,)", "T(2,3,4), (0,-1)", "I(3;0,9), (0,)", "T(3), ()", "T(1,3), (0,)"), ErrorSamples: samples("T(3), (1,)", "T(3), (0,0)"),
+		Samples:      samples("T(3,4), (0,)", "T(2,3,4), (0,-1)", "I(3;0,9), (0,)", "T(3), ()", "T(1,3), (0,)"),
+		ErrorSamples: samples("T(3), (1,)", "T(3), (0,0)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			dims, _ := a.IntList()
@@ -415,7 +439,8 @@ func registerReversals() {
 	})
 	for i, name := range []string{"flipud", "fliplr"} {
 		op.Register(op.Def{
-			Sig: name + "(Tensor self) -> Tensor", Doc: []string{"Rows", "Columns"}[i] + " in reverse order.", Samples: samples("T(3,4)"), ErrorSamples: samples("T()"),
+			Sig: name + "(Tensor self) -> Tensor", Doc: []string{"Rows", "Columns"}[i] + " in reverse order.",
+			Samples: samples("T(3,4)"), ErrorSamples: samples("T()"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
 				if len(x.Shape()) <= i {
@@ -428,12 +453,15 @@ func registerReversals() {
 		})
 	}
 	op.Register(op.Def{
-		Sig: "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor", Doc: "Rotated by k quarter turns, from the first dim towards the second.",
-		Samples: samples("T(2,3)", "T(2,3), 2", "T(2,3,4), -1, (1,2)", "T(2,3), 4", "I(2,2;0,9), 3, (-1,0)"), ErrorSamples: samples("T(3)", "T(3,3), 1, (0,0)", "T(3,3), 1, (0,)", "T(3,3), 1, (0,2)"),
-		Eval: evalRot90,
+		Sig:          "rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor",
+		Doc:          "Rotated by k quarter turns, from the first dim towards the second.",
+		Samples:      samples("T(2,3)", "T(2,3), 2", "T(2,3,4), -1, (1,2)", "T(2,3), 4", "I(2,2;0,9), 3, (-1,0)"),
+		ErrorSamples: samples("T(3)", "T(3,3), 1, (0,0)", "T(3,3), 1, (0,)", "T(3,3), 1, (0,2)"),
+		Eval:         evalRot90,
 	})
 	op.Register(op.Def{
-		Sig: "roll(Tensor self, int[] shifts, int[] dims=()) -> Tensor", Doc: "The elements moved along dims, around the end.",
+		Sig:          "roll(Tensor self, int[] shifts, int[] dims=()) -> Tensor",
+		Doc:          "The elements moved along dims, around the end.",
 		Samples:      samples("T(3,4), 1", "T(3,4), 1, 0", "T(3,4), (1,-2), (0,1)", "T(5), 7, 0", "T(0,3), 1, 0"),
 		ErrorSamples: samples("T(3,4), (1,), (0,1)", "T(3), 1, 2"),
 		Eval: func(a *op.Args) []op.Val {

@@ -77,8 +77,8 @@ func luDiagonal(b op.Builder, x op.Val) (d, sign op.Val) {
 	return diagonal(b, lu, 0, -2, -1), prim.Prod(b, turn, []int64{-1})
 }
 
-// det is the product of U's diagonal. A pivot of 0 counts as Epsilon in the gradient, as in lu_factor's own, which then is the
-// adjugate of a matrix nearby; what that adds to the value is taken off again.
+// det is the product of U's diagonal. A pivot of 0 counts as Epsilon in the gradient, as in lu_factor's own, which then
+// is the adjugate of a matrix nearby; what that adds to the value is taken off again.
 func det(b op.Builder, x op.Val) op.Val {
 	d, sign := luDiagonal(b, x)
 	last := []int64{-1}
@@ -108,7 +108,8 @@ func isVector(a, y op.Val) bool {
 func linearSystem(b op.Builder, name string, a, y op.Val, left bool, solve func(a, y op.Val) op.Val) op.Val {
 	squareOf(name, a)
 	if a.DType() != y.DType() {
-		fail(ir.ErrRuntime, "%s: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead", name, typeName(a.DType()), typeName(y.DType()))
+		fail(ir.ErrRuntime, "%s: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead",
+			name, typeName(a.DType()), typeName(y.DType()))
 	}
 	vector := isVector(a, y)
 	if vector {
@@ -121,7 +122,8 @@ func linearSystem(b op.Builder, name string, a, y op.Val, left bool, solve func(
 	if s := y.Shape(); len(s) < 2 || left && s[len(s)-2] != n || !left && s[len(s)-1] != n {
 		r := max(len(s), 2)
 		s = append(make([]int64, r-len(s)), s...)
-		fail(ir.ErrRuntime, "%s: Incompatible shapes of A and B for the equation %s (%dx%d and %dx%d)", name, map[bool]string{true: "AX = B", false: "XA = B"}[left], n, n, s[r-2], s[r-1])
+		fail(ir.ErrRuntime, "%s: Incompatible shapes of A and B for the equation %s (%dx%d and %dx%d)", name,
+			map[bool]string{true: "AX = B", false: "XA = B"}[left], n, n, s[r-2], s[r-1])
 	}
 	sameBatch(b, &a, &y)
 	if !left {
@@ -160,7 +162,8 @@ const wellPosed = "torch.tensor([[2.0, -1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.5,
 func registerLinalgOps() {
 	forms(op.Def{
 		Doc: "The determinants of square matrices: the product of the pivots of LU.", Out: true,
-		Samples: samples("T(3,3)", "T(2,2,2)", "T(1,1)", "T(0,0)", wellPosed), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,5)"),
+		Samples: samples("T(3,3)", "T(2,2,2)", "T(1,1)", "T(0,0)", wellPosed), ErrorSamples: samples("T(3)", "T(2,3)",
+			"I(2,2;0,5)"),
 		Eval: func(a *op.Args) []op.Val { return a.Ret(det(a.B, squareOf("linalg.det", a.Val()))) },
 	}, "linalg_det(Tensor A) -> Tensor", "det(Tensor self) -> Tensor")
 	forms(op.Def{
@@ -170,9 +173,11 @@ func registerLinalgOps() {
 			sign, logabs := slogdet(a.B, squareOf("linalg.slogdet", a.Val()))
 			return a.Ret(sign, logabs)
 		},
-	}, "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)")
+	}, "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
+		"slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)")
 	op.Register(op.Def{
-		Sig: "logdet(Tensor self) -> Tensor", Doc: "The logarithm of the determinant: NaN where it is negative.", Samples: samples(wellPosed, "P(2,3,3)"), ErrorSamples: samples("T(2,3)"),
+		Sig: "logdet(Tensor self) -> Tensor", Doc: "The logarithm of the determinant: NaN where it is negative.",
+		Samples: samples(wellPosed, "P(2,3,3)"), ErrorSamples: samples("T(2,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			sign, logabs := slogdet(a.B, squareOf("logdet", a.Val()))
 			return a.Ret(prim.Where(a.B, prim.Lt(a.B, sign, op.FloatVal(0)), op.FloatVal(math.NaN()), logabs))
@@ -222,7 +227,8 @@ func evalTensorInv(a *op.Args) []op.Val {
 	cut := min(ind, int64(len(s)))
 	n, m := ir.Numel(s[:cut]), ir.Numel(s[cut:])
 	if n != m {
-		fail(ir.ErrRuntime, "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got %d != %d", m, n)
+		fail(ir.ErrRuntime, "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "+
+			"got %d != %d", m, n)
 	}
 	y, _ := inverse(b, squareOf("inv", prim.Reshape(b, x, []int64{n, n})), prim.FailTensorInv)
 	return a.Ret(prim.Reshape(b, y, slices.Concat(s[cut:], s[:cut])))
@@ -246,7 +252,8 @@ func evalTensorSolve(a *op.Args) []op.Val {
 	n := y.L().Numel
 	rest := x.Shape()[min(len(y.Shape()), r):]
 	if ir.Numel(rest) != n || x.L().Numel != n*n {
-		fail(ir.ErrRuntime, "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %d != %d", ir.Numel(rest), n)
+		fail(ir.ErrRuntime, "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "+
+			"prod(self.shape[:other.ndim]), but got %d != %d", ir.Numel(rest), n)
 	}
 	v, _ := solve(b, prim.Reshape(b, x, []int64{n, n}), prim.Reshape(b, y, []int64{n}), true, prim.FailSolve)
 	return a.Ret(prim.Reshape(b, v, rest))
@@ -254,8 +261,10 @@ func evalTensorSolve(a *op.Args) []op.Val {
 
 func registerSystems() {
 	forms(op.Def{
-		Doc: "x of A x = B, or with left=False of x A = B; B may be a vector. A singular A raises LinAlgError where the result is read.", Out: true,
-		Samples:      samples("P(3,3), T(3,2)", "P(3,3), T(3)", "P(2,3,3), T(2,3)", "P(2,3,3), T(3,2)", "P(3,3), T(2,3) | left=False", wellPosed+", T(2,3,1)", "T(0,0), T(0,2)"),
+		Doc: "x of A x = B, or with left=False of x A = B; B may be a vector. A singular A raises LinAlgError where the " +
+			"result is read.", Out: true,
+		Samples: samples("P(3,3), T(3,2)", "P(3,3), T(3)", "P(2,3,3), T(2,3)", "P(2,3,3), T(3,2)",
+			"P(3,3), T(2,3) | left=False", wellPosed+", T(2,3,1)", "T(0,0), T(0,2)"),
 		ErrorSamples: samples("T(2,3), T(2)", "P(3,3), T(2,3)", "P(2,2), I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, _ := solve(a.B, a.Val(), a.Val(), a.Bool(), prim.FailSolve)
@@ -273,9 +282,11 @@ func registerSystems() {
 	}, "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
 	forms(op.Def{
 		Doc: "x of A x = B, or of A' x = B with adjoint, from A's lu_factor; with left=False A is on the right.", Out: true,
-		Samples: samples("P(3,3), torch.tensor([2, 2, 3], dtype=torch.int32), T(3,2)", "P(3,3), torch.tensor([3, 2, 3], dtype=torch.int32), T(2,3) | left=False, adjoint=True"),
+		Samples: samples("P(3,3), torch.tensor([2, 2, 3], dtype=torch.int32), T(3,2)",
+			"P(3,3), torch.tensor([3, 2, 3], dtype=torch.int32), T(2,3) | left=False, adjoint=True"),
 		ErrorSamples: samples("T(3,2), torch.tensor([1, 2], dtype=torch.int32), T(3,2)",
-			"T(2,3,3), torch.tensor([1, 2, 3], dtype=torch.int32), T(2,3,2)", "T(3,3), torch.tensor([1, 2], dtype=torch.int32), T(3,2)"),
+			"T(2,3,3), torch.tensor([1, 2, 3], dtype=torch.int32), T(2,3,2)",
+			"T(3,3), torch.tensor([1, 2], dtype=torch.int32), T(3,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			lu, pivots, y := a.Val(), a.Val(), a.Val()
 			left, adjoint := a.Bool(), a.Bool()
@@ -283,7 +294,8 @@ func registerSystems() {
 		},
 	}, "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor")
 	op.Register(op.Def{
-		Sig: "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor", Doc: "linalg.lu_solve with the right-hand side first.", Out: true,
+		Sig: "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+		Doc: "linalg.lu_solve with the right-hand side first.", Out: true,
 		Samples: samples("T(3,2), P(3,3), torch.tensor([2, 2, 3], dtype=torch.int32)"),
 		Eval: func(a *op.Args) []op.Val {
 			y, lu, pivots := a.Val(), a.Val(), a.Val()
@@ -301,14 +313,16 @@ func luSolve(b op.Builder, name string, lu, pivots, y op.Val, left, adjoint bool
 		matrixSize(name, y)
 	}
 	if p := pivots.Shape(); !slices.Equal(p, lu.Shape()[:len(lu.Shape())-1]) {
-		fail(ir.ErrRuntime, "%s: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape %s instead",
-			name, ir.ShapeString(p))
+		fail(ir.ErrRuntime,
+			"%s: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape %s instead", name,
+			ir.ShapeString(p))
 	}
 	if !left {
 		return mT(b, luSolve(b, name, lu, pivots, mT(b, y), true, !adjoint))
 	}
 	if y.Shape()[len(y.Shape())-2] != n || y.DType() != lu.DType() {
-		fail(ir.ErrRuntime, "%s: Incompatible shapes of A and B for the equation AX = B (%dx%d and %s)", name, n, n, ir.ShapeString(y.Shape()))
+		fail(ir.ErrRuntime, "%s: Incompatible shapes of A and B for the equation AX = B (%dx%d and %s)", name, n, n,
+			ir.ShapeString(y.Shape()))
 	}
 	sameBatch(b, &lu, &y)
 	return prim.LUSolve(b, lu, expand(b, pivots, slices.Concat(leading(lu), []int64{n})), y, adjoint)
@@ -326,7 +340,8 @@ func triangularSystem(b op.Builder, name string, a, y op.Val, upper, left, unit 
 func registerTriangularSystems() {
 	forms(op.Def{
 		Doc: "x of A x = B, or with left=False of x A = B, reading one triangle of A.", Out: true,
-		Samples:      samples("P(3,3), T(3,2) | upper=True", "P(3,3), T(2,3) | upper=False, left=False", "T(2,3,3;-0.5,0.5), T(3,2) | upper=False, unitriangular=True"),
+		Samples: samples("P(3,3), T(3,2) | upper=True", "P(3,3), T(2,3) | upper=False, left=False",
+			"T(2,3,3;-0.5,0.5), T(3,2) | upper=False, unitriangular=True"),
 		ErrorSamples: samples("T(2,3), T(2,1) | upper=True", "T(3,3), T(2,2) | upper=True", "T(3,3), T(3) | upper=True"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
@@ -335,7 +350,8 @@ func registerTriangularSystems() {
 		},
 	}, "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor")
 	op.Register(op.Def{
-		Sig: "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+		Sig: "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> " +
+			"(Tensor solution, Tensor cloned_coefficient)",
 		Doc: "x of A x = self, or of A' x = self, reading one triangle of A, and a copy of A.", Out: true,
 		Samples: samples("T(3,2), P(3,3)", "T(3,2), P(3,3), False, True", "T(3,2), P(2,3,3)"),
 		Eval: func(a *op.Args) []op.Val {
@@ -352,16 +368,22 @@ func registerTriangularSystems() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", Doc: "x of A x = self, from A's Cholesky factor.", Out: true,
-		Samples: samples("T(3,2), P(3,3)", "T(3,2), P(3,3), True", "T(3,2), P(2,3,3)"), ErrorSamples: samples("T(3,2), P(2,2)"),
+		Sig: "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+		Doc: "x of A x = self, from A's Cholesky factor.", Out: true,
+		Samples:      samples("T(3,2), P(3,3)", "T(3,2), P(3,3), True", "T(3,2), P(2,3,3)"),
+		ErrorSamples: samples("T(3,2), P(2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			y, l, upper := a.Val(), a.Val(), a.Bool()
 			matrixSize("cholesky_solve", y)
-			return a.Ret(linearSystem(a.B, "cholesky_solve", l, y, true, func(l, y op.Val) op.Val { return choleskySolve(a.B, l, y, upper) }))
+			return a.Ret(linearSystem(a.B, "cholesky_solve", l, y, true, func(l, y op.Val) op.Val {
+				return choleskySolve(a.B, l,
+					y, upper)
+			}))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "cholesky_inverse(Tensor self, bool upper=False) -> Tensor", Doc: "The inverse of a matrix, from its Cholesky factor.", Out: true,
+		Sig: "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
+		Doc: "The inverse of a matrix, from its Cholesky factor.", Out: true,
 		Samples: samples("P(3,3)", "P(2,3,3), True"), ErrorSamples: samples("T(2,3)", "T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			l := squareOf("cholesky_inverse", a.Val())
@@ -370,8 +392,8 @@ func registerTriangularSystems() {
 	})
 }
 
-// choleskySolve is l'^-1 l^-1 y, of the lower factor l or its transpose. The gradient is that of solving with l l', for all of l
-// and not its triangle alone, as PyTorch's is.
+// choleskySolve is l'^-1 l^-1 y, of the lower factor l or its transpose. The gradient is that of solving with l l', for
+// all of l and not its triangle alone, as PyTorch's is.
 func choleskySolve(b op.Builder, l, y op.Val, upper bool) op.Val {
 	if upper {
 		l = mT(b, l)

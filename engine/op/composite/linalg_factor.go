@@ -31,7 +31,8 @@ func emptyLike(b op.Builder, x op.Val, d ir.DType) op.Val {
 
 func registerLinalgFactorOps() {
 	forms(op.Def{
-		Doc: "The Cholesky factor of positive-definite matrices, of which one triangle is read; another matrix raises LinAlgError where the result is read.", Out: true,
+		Doc: "The Cholesky factor of positive-definite matrices, of which one triangle is read; another matrix raises " +
+			"LinAlgError where the result is read.", Out: true,
 		Samples: samples("P(3,3)", "P(2,2,2)", "P(3,3) | upper=True", "T(0,0)"), ErrorSamples: samples("T(3)", "T(2,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			l, _ := cholesky(a.B, a.Val(), a.Bool(), prim.FailCholesky)
@@ -80,7 +81,8 @@ func permutationMatrix(b op.Builder, lu, pivots op.Val) op.Val {
 
 func registerLU() {
 	forms(op.Def{
-		Doc: "P, L and U with A = P L U, by partial pivoting.", Out: true, Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)", "P(3,3)"),
+		Doc: "P, L and U with A = P L U, by partial pivoting.", Out: true, Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)",
+			"P(3,3)"),
 		ErrorSamples: samples("T(3)", "T(2,2) | pivot=False"),
 		Eval: func(a *op.Args) []op.Val {
 			lu, pivots, _ := luFactor(a, "linalg.lu", func() prim.Failure { return prim.Unchecked })
@@ -89,7 +91,9 @@ func registerLU() {
 		},
 	}, "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)")
 	forms(op.Def{
-		Doc: "L and U in one matrix, and the pivots, which count rows from 1; a zero pivot raises where the result is read.", Out: true,
+		Doc: "L and U in one matrix, and the pivots, which count rows from 1; a zero pivot raises where the result is " +
+			"read.",
+		Out:     true,
 		Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			lu, pivots, _ := luFactor(a, "linalg.lu_factor", func() prim.Failure { return prim.FailLU })
@@ -100,15 +104,19 @@ func registerLU() {
 		Doc: "linalg.lu_factor, and the number of the first pivot that is 0, or 0.", Out: true,
 		Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3) | check_errors=True"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
-			lu, pivots, status := luFactor(a, "linalg.lu_factor", func() prim.Failure { return checked(a.Bool(), prim.FailLUEx) })
+			lu, pivots, status := luFactor(a, "linalg.lu_factor",
+				func() prim.Failure { return checked(a.Bool(), prim.FailLUEx) })
 			return a.Ret(lu, pivots, status)
 		},
-	}, "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)")
+	}, "linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor "+
+		"info)")
 	op.Register(op.Def{
-		Sig: "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
+		Sig: "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, " +
+			"Tensor L, Tensor U)",
 		Doc: "P, L and U of what lu_factor gives; what is not asked for is empty.", Out: true, Where: op.Function,
-		Samples: samples("T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32)", "T(4,2), torch.tensor([4, 2], dtype=torch.int32)",
-			"T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32), False", "T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32), True, False"),
+		Samples: samples("T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32)",
+			"T(4,2), torch.tensor([4, 2], dtype=torch.int32)", "T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32), False",
+			"T(3,3), torch.tensor([2, 3, 3], dtype=torch.int32), True, False"),
 		ErrorSamples: samples("T(3,3), T(3)", "T(3,3), torch.tensor([1, 2], dtype=torch.int32)"), Eval: evalUnpackLU,
 	})
 }
@@ -118,10 +126,12 @@ func evalUnpackLU(a *op.Args) []op.Val {
 	data, perm := a.Bool(), a.Bool()
 	m, n := matrixSize("torch.lu_unpack", lu)
 	if perm && pivots.DType() != ir.I32 {
-		fail(ir.ErrRuntime, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: this function is intended to be used with the output produced by torch.linalg.lu_factor")
+		fail(ir.ErrRuntime, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: "+
+			"this function is intended to be used with the output produced by torch.linalg.lu_factor")
 	}
 	if want := slices.Concat(leading(lu), []int64{min(m, n)}); perm && !sameShape(pivots.Shape(), want) {
-		fail(ir.ErrValue, "Expected LU_pivots to have shape %s but got %s instead.", ir.ShapeString(want), ir.ShapeString(pivots.Shape()))
+		fail(ir.ErrValue, "Expected LU_pivots to have shape %s but got %s instead.", ir.ShapeString(want),
+			ir.ShapeString(pivots.Shape()))
 	}
 	p, l, u := emptyLike(b, lu, lu.DType()), emptyLike(b, lu, lu.DType()), emptyLike(b, lu, lu.DType())
 	if data {
@@ -135,7 +145,9 @@ func evalUnpackLU(a *op.Args) []op.Val {
 
 func registerOrthogonal() {
 	forms(op.Def{
-		Doc: "Q with orthogonal columns and R upper triangular, by Householder's reflections; mode r gives an empty Q.", Out: true,
+		Doc: "Q with orthogonal columns and R upper triangular, by Householder's reflections; mode r gives an " +
+			"empty Q.",
+		Out:          true,
 		Samples:      samples("T(3,3)", "T(4,2)", "T(2,2,3)", "T(4,2), 'r'", "T(2,3), 'complete'"),
 		ErrorSamples: samples("T(3)", "I(2,2;0,3)", "T(2,2), 'full'"),
 		Eval: func(a *op.Args) []op.Val {
@@ -149,17 +161,24 @@ func registerOrthogonal() {
 	}, "linalg_qr(Tensor A, str(reduced|complete|r) mode='reduced') -> (Tensor Q, Tensor R)")
 	forms(op.Def{
 		Doc: "The first columns of a product of reflections 1 - tau v v', v in the columns below the diagonal.", Out: true,
-		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1)", "T(4,2;-0.5,0.5), T(1;0.5,1)", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1)"), ErrorSamples: samples("T(2,3), T(2)", "T(3,2), T(3)"), Eval: evalHouseholder,
+		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1)", "T(4,2;-0.5,0.5), T(1;0.5,1)",
+			"T(2,3,2;-0.5,0.5), T(2,2;0.5,1)"),
+		ErrorSamples: samples("T(2,3), T(2)", "T(3,2), T(3)"), Eval: evalHouseholder,
 	}, "linalg_householder_product(Tensor input, Tensor tau) -> Tensor", "orgqr(Tensor self, Tensor input2) -> Tensor")
 	op.Register(op.Def{
-		Sig: "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", Doc: "input3 times the orthogonal matrix of the reflections in self and input2, on its left or right.",
+		Sig: "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
+		Doc: "input3 times the orthogonal matrix of the reflections in self and input2, on its left or right.",
 		Out: true, ErrorSamples: samples("T(2), T(2), T(2)", "T(3,3), T(3), T(2,2)", "T(3,2), T(3), T(3,3)"),
-		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1), T(3,2)", "T(4,2;-0.5,0.5), T(2;0.5,1), T(3,4) | left=False", "T(2,3,2;-0.5,0.5), T(2,2;0.5,1), T(2,3,3) | transpose=True", "T(3,2;-0.5,0.5), T(2;0.5,1), T(2,3) | left=False, transpose=True"),
-		Eval:    evalOrmqr,
+		Samples: samples("T(3,3;-0.5,0.5), T(3;0.5,1), T(3,2)", "T(4,2;-0.5,0.5), T(2;0.5,1), T(3,4) | left=False",
+			"T(2,3,2;-0.5,0.5), T(2,2;0.5,1), T(2,3,3) | transpose=True",
+			"T(3,2;-0.5,0.5), T(2;0.5,1), T(2,3) | left=False, transpose=True"),
+		Eval: evalOrmqr,
 	})
 	op.Register(op.Def{
-		Sig: "geqrf(Tensor self) -> (Tensor a, Tensor tau)", Doc: "The QR factorization as reflections: R in and above the diagonal, the vectors below it, and their factors.", Out: true,
-		NoGrad: "PyTorch has no derivative of it", Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"), ErrorSamples: samples("T(3)", "I(2,2;0,3)"), Eval: evalGeqrf,
+		Sig: "geqrf(Tensor self) -> (Tensor a, Tensor tau)", Doc: "The QR factorization as reflections: R in and above the " +
+			"diagonal, the vectors below it, and their factors.", Out: true,
+		NoGrad: "PyTorch has no derivative of it", Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"),
+		ErrorSamples: samples("T(3)", "I(2,2;0,3)"), Eval: evalGeqrf,
 	})
 }
 
@@ -172,10 +191,13 @@ func evalHouseholder(a *op.Args) []op.Val {
 		k = tau.Shape()[r-1]
 	}
 	if m < n || n < k {
-		fail(ir.ErrRuntime, "torch.linalg.householder_product: got a matrix of %d rows and %d columns and %d reflections, want rows >= columns >= reflections", m, n, k)
+		fail(ir.ErrRuntime, "torch.linalg.householder_product: got a matrix of %d rows and %d columns and %d reflections, "+
+			"want rows >= columns >= reflections", m, n, k)
 	}
 	if tau.DType() != x.DType() || !sameShape(tau.Shape(), slices.Concat(leading(x), []int64{k})) {
-		fail(ir.ErrRuntime, "torch.linalg.householder_product: tau: got %s of shape %s, want %s of shape %s", typeName(tau.DType()), ir.ShapeString(tau.Shape()), typeName(x.DType()), ir.ShapeString(slices.Concat(leading(x), []int64{k})))
+		fail(ir.ErrRuntime, "torch.linalg.householder_product: tau: got %s of shape %s, want %s of shape %s",
+			typeName(tau.DType()), ir.ShapeString(tau.Shape()), typeName(x.DType()),
+			ir.ShapeString(slices.Concat(leading(x), []int64{k})))
 	}
 	q := attached(b, x, prim.Slice(b, eyeLike(b, x, leading(x), m), -1, 0, n, 1))
 	return a.Ret(reflected(b, x, tau, q, false))
@@ -204,18 +226,21 @@ func evalOrmqr(a *op.Args) []op.Val {
 	xs, ts, cs := x.Shape(), tau.Shape(), c.Shape()
 	r := len(xs)
 	if len(cs) != r || len(ts) != r-1 || !sameShape(ts[:r-2], xs[:r-2]) || !sameShape(cs[:r-2], xs[:r-2]) {
-		fail(ir.ErrRuntime, "torch.ormqr: got shapes %s, %s and %s, want equal leading dims and a vector of factors", ir.ShapeString(xs), ir.ShapeString(ts), ir.ShapeString(cs))
+		fail(ir.ErrRuntime, "torch.ormqr: got shapes %s, %s and %s, want equal leading dims and a vector of factors",
+			ir.ShapeString(xs), ir.ShapeString(ts), ir.ShapeString(cs))
 	}
 	side := r - 1
 	if left {
 		side = r - 2
 	}
 	if cs[side] != xs[r-2] || ts[r-2] != min(xs[r-2], xs[r-1]) {
-		fail(ir.ErrRuntime, "torch.ormqr: got %d rows, %d columns, %d factors and an operand of size %d in dim %d, want as many factors as the least of rows and columns, and the operand's size rows",
+		fail(ir.ErrRuntime, "torch.ormqr: got %d rows, %d columns, %d factors and an operand of size %d in dim %d, want as "+
+			"many factors as the least of rows and columns, and the operand's size rows",
 			xs[r-2], xs[r-1], ts[r-2], cs[side], side)
 	}
 	if x.DType() != tau.DType() || x.DType() != c.DType() {
-		fail(ir.ErrRuntime, "torch.ormqr: got dtypes %s, %s and %s, want equal ones", typeName(x.DType()), typeName(tau.DType()), typeName(c.DType()))
+		fail(ir.ErrRuntime, "torch.ormqr: got dtypes %s, %s and %s, want equal ones", typeName(x.DType()),
+			typeName(tau.DType()), typeName(c.DType()))
 	}
 	if left {
 		return a.Ret(reflected(b, x, tau, c, transpose))
@@ -238,7 +263,8 @@ func evalGeqrf(a *op.Args) []op.Val {
 		norm := safeNorm(b, column, down)
 		same := prim.Eq(b, prim.Unsqueeze(b, prim.Sum(b, prim.Abs(b, below), []int64{down}), -2), op.FloatVal(0))
 		head := prim.Where(b, same, first, prim.Where(b, prim.Lt(b, first, op.FloatVal(0)), norm, prim.Neg(b, norm)))
-		tau := prim.Where(b, same, op.FloatVal(0), prim.Div(b, prim.Sub(b, head, first), prim.Where(b, same, op.FloatVal(1), head)))
+		tau := prim.Where(b, same, op.FloatVal(0), prim.Div(b, prim.Sub(b, head, first), prim.Where(b, same, op.FloatVal(1),
+			head)))
 		span := prim.Where(b, same, op.FloatVal(1), prim.Sub(b, first, head))
 		v := prim.Div(b, below, prim.Expand(b, span, below.Shape()))
 		full := prim.Cat(b, []op.Val{prim.OnesLike(b, first), v}, down)
@@ -259,7 +285,8 @@ func evalGeqrf(a *op.Args) []op.Val {
 	return a.Ret(rest, tau)
 }
 
-// safeNorm is the 2-norm along a dim, which is kept: by the greatest element, so that no square overflows, nor all of them vanish.
+// safeNorm is the 2-norm along a dim, which is kept: by the greatest element, so that no square overflows, nor all of
+// them vanish.
 func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
 	most := prim.Unsqueeze(b, prim.Amax(b, prim.Abs(b, x), []int64{dim}), dim)
 	most = prim.Where(b, prim.Eq(b, most, op.FloatVal(0)), op.FloatVal(1), most)
@@ -270,7 +297,8 @@ func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
 func registerEigen() {
 	uplo := "str(L|U|l|u) UPLO='L'"
 	forms(op.Def{
-		Doc: "Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices, of which one triangle is read.", Out: true,
+		Doc:     "Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices, of which one triangle is read.",
+		Out:     true,
 		Samples: samples("P(3,3)"), ErrorSamples: samples("T(3)", "T(2,3)", "P(2,2), 'X'"),
 		Eval: func(a *op.Args) []op.Val {
 			x := squareOf("linalg.eigh", a.Val())
@@ -279,7 +307,8 @@ func registerEigen() {
 		},
 	}, "linalg_eigh(Tensor self, "+uplo+") -> (Tensor eigenvalues, Tensor eigenvectors)")
 	op.Register(op.Def{
-		Sig: "linalg_matrix_sqrth(Tensor A) -> Tensor", Doc: "The positive definite square root of symmetric positive definite matrices, of which the lower triangle is read.",
+		Sig: "linalg_matrix_sqrth(Tensor A) -> Tensor", Doc: "The positive definite square root of symmetric positive " +
+			"definite matrices, of which the lower triangle is read.",
 		Where: op.Linalg, Samples: samples("P(3,3)", "P(2,2,2)"), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			b := a.B
@@ -324,7 +353,8 @@ func registerSVD() {
 		},
 	}, "linalg_svd(Tensor A, bool full_matrices=True, "+driver+") -> (Tensor U, Tensor S, Tensor Vh)")
 	forms(op.Def{
-		Doc: "The singular values, descending.", Out: true, Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"), ErrorSamples: samples("T(3)"),
+		Doc: "The singular values, descending.", Out: true, Samples: samples("T(3,3)", "T(4,2)", "T(2,2,3)"),
+		ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := matrixOf("linalg.svdvals", a.Val())
 			noDriver(a)
@@ -332,7 +362,8 @@ func registerSVD() {
 		},
 	}, "linalg_svdvals(Tensor A, "+driver+") -> Tensor")
 	op.Register(op.Def{
-		Sig: "linalg_polar(Tensor A) -> (Tensor U, Tensor H)", Doc: "A = U H of matrices with no more columns than rows: U has orthonormal columns, H is symmetric and has no negative eigenvalue.",
+		Sig: "linalg_polar(Tensor A) -> (Tensor U, Tensor H)", Doc: "A = U H of matrices with no more columns than rows: U " +
+			"has orthonormal columns, H is symmetric and has no negative eigenvalue.",
 		Where: op.Linalg, Out: true, Samples: samples("T(1,1)"), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, b := matrixOf("linalg.polar", a.Val()), a.B
@@ -345,7 +376,8 @@ func registerSVD() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)", Doc: "self = U diag(S) V'; without compute_uv U and V are zeros.", Out: true,
+		Sig: "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+		Doc: "self = U diag(S) V'; without compute_uv U and V are zeros.", Out: true,
 		Samples: samples("T(3,2), True, False"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, some, b := matrixOf("linalg.svd", a.Val()), a.Bool(), a.B

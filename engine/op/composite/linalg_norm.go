@@ -20,7 +20,8 @@ func normInput(a *op.Args, name string, x op.Val, d ir.DType) op.Val {
 		fail(ir.ErrRuntime, "%s: dtype should be floating point or complex. Got %s", name, typeName(d))
 	}
 	if d.Size() < x.DType().Size() {
-		fail(ir.ErrRuntime, "%s: the dtype of the input (%s) should be convertible without narrowing to the specified dtype (%s)", name, typeName(x.DType()), typeName(d))
+		fail(ir.ErrRuntime, "%s: the dtype of the input (%s) should be convertible without narrowing to the specified dtype "+
+			"(%s)", name, typeName(x.DType()), typeName(d))
 	}
 	return cast(a.B, x, d)
 }
@@ -133,10 +134,12 @@ func registerOrders(name, number, rest, doc string, s, errs []op.Sample, eval fu
 func registerLinalgNormOps() {
 	registerOrders("norm", "Scalar? ord=None", ", int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
 		"The norm of vectors (one dim, or all without ord) or of matrices (two dims with ord).",
-		samples("T(3,4)", "T(3,4), 1", "T(3,4), 2", "T(3,4), float('inf'), 1", "T(2,3,4), -1, (0, 2), True", "T(3), 0", "T(3), 3 | dtype=torch.float64"),
+		samples("T(3,4)", "T(3,4), 1", "T(3,4), 2", "T(3,4), float('inf'), 1", "T(2,3,4), -1, (0, 2), True", "T(3), 0",
+			"T(3), 3 | dtype=torch.float64"),
 		samples("T(2,3,4), 2", "I(3;0,5)"), evalLinalgNorm)
-	registerOrders("matrix_norm", "Scalar ord", ", int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor", "The norm of matrices.",
-		samples("T(3,4), 1", "T(3,4), -2", "T(2,3,4), float('inf'), (0, 2), True", "T(2,3,4), -1"), samples("T(3), 1", "T(3,4), 3", "T(3,4), 2, (0, 0)"),
+	registerOrders("matrix_norm", "Scalar ord", ", int[] dim=(-2,-1), bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+		"The norm of matrices.", samples("T(3,4), 1", "T(3,4), -2", "T(2,3,4), float('inf'), (0, 2), True", "T(2,3,4), -1"),
+		samples("T(3), 1", "T(3,4), 3", "T(3,4), 2, (0, 0)"),
 		func(a *op.Args, named bool) []op.Val {
 			x := a.Val()
 			p, _ := order(a, named)
@@ -145,8 +148,10 @@ func registerLinalgNormOps() {
 			return a.Ret(matrixNorm(a.B, normInput(a, "linalg.matrix_norm", x, a.DType()), p, dims, keepdim))
 		})
 	op.Register(op.Def{
-		Sig: "linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: "The p-norm over dims, of all elements without.",
-		Where: op.Linalg, Out: true, Samples: samples("T(3,4)", "T(3,4), 1, 1", "T(3,4), 3, (0, 1), True", "T(3), 0", "T(3,4), float('inf'), 0", "T(3), 2 | dtype=torch.float64", "torch.zeros(3)"),
+		Sig: "linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> " +
+			"Tensor", Doc: "The p-norm over dims, of all elements without.",
+		Where: op.Linalg, Out: true, Samples: samples("T(3,4)", "T(3,4), 1, 1", "T(3,4), 3, (0, 1), True", "T(3), 0",
+			"T(3,4), float('inf'), 0", "T(3), 2 | dtype=torch.float64", "torch.zeros(3)"),
 		ErrorSamples: samples("I(3;0,5)", "T(3), 2, 4", "T(0), float('inf')"),
 		Eval: func(a *op.Args) []op.Val {
 			x, p := a.Val(), a.Scalar().Float()
@@ -218,8 +223,10 @@ func condition(b op.Builder, x op.Val, p float64) op.Val {
 
 func registerCondition() {
 	op.Register(op.Def{
-		Sig: "linalg_cond(Tensor self, Scalar? p=None) -> Tensor", Doc: "The condition number in a matrix norm: infinite for singular matrices.", Where: op.Linalg, Out: true,
-		Samples: samples("P(3,3)", "P(3,3), 1", "P(2,2,2), -2", "T(3,2)", "P(3,3), float('inf')"), ErrorSamples: samples("T(3)", "T(3,2), 1"),
+		Sig: "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
+		Doc: "The condition number in a matrix norm: infinite for singular matrices.", Where: op.Linalg, Out: true,
+		Samples:      samples("P(3,3)", "P(3,3), 1", "P(2,2,2), -2", "T(3,2)", "P(3,3), float('inf')"),
+		ErrorSamples: samples("T(3)", "T(3,2), 1"),
 		Eval: func(a *op.Args) []op.Val {
 			x, p := a.Val(), a.Scalar()
 			if p.Kind == op.None {
@@ -229,8 +236,10 @@ func registerCondition() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "linalg_cond.p_str(Tensor self, str(fro|nuc) p) -> Tensor", Doc: "The condition number in a matrix norm: infinite for singular matrices.", Where: op.Linalg, Out: true,
-		Samples: samples("P(3,3), 'fro'", "P(3,3), 'nuc'"), Eval: func(a *op.Args) []op.Val { return a.Ret(condition(a.B, a.Val(), frobenius+float64(a.Int()))) },
+		Sig: "linalg_cond.p_str(Tensor self, str(fro|nuc) p) -> Tensor",
+		Doc: "The condition number in a matrix norm: infinite for singular matrices.", Where: op.Linalg, Out: true,
+		Samples: samples("P(3,3), 'fro'", "P(3,3), 'nuc'"),
+		Eval:    func(a *op.Args) []op.Val { return a.Ret(condition(a.B, a.Val(), frobenius+float64(a.Int()))) },
 	})
 	rank := func(a *op.Args, x, atol, rtol op.Val, hermitian bool) []op.Val {
 		b := a.B
@@ -244,12 +253,15 @@ func registerCondition() {
 		return a.Ret(sum(b, prim.Gt(b, s, expand(b, prim.Unsqueeze(b, cut, -1), s.Shape())), last, false, ir.InvalidDType))
 	}
 	op.Register(op.Def{
-		Sig: "linalg_matrix_rank(Tensor input, *, Operand? atol=None, Operand? rtol=None, bool hermitian=False) -> Tensor", Doc: "The number of singular values above max(atol, rtol * the largest).",
-		Where: op.Linalg, Out: true, NoGrad: "a count", Samples: samples("T(3,4)", "T(2,3,3)", "P(3,3) | hermitian=True", "T(3,3) | atol=0.5", "T(2,3,3) | atol=T(2;0,1), rtol=T(2;0,0.1)"), ErrorSamples: samples("T(3)"),
+		Sig:   "linalg_matrix_rank(Tensor input, *, Operand? atol=None, Operand? rtol=None, bool hermitian=False) -> Tensor",
+		Doc:   "The number of singular values above max(atol, rtol * the largest).",
+		Where: op.Linalg, Out: true, NoGrad: "a count", Samples: samples("T(3,4)", "T(2,3,3)", "P(3,3) | hermitian=True",
+			"T(3,3) | atol=0.5", "T(2,3,3) | atol=T(2;0,1), rtol=T(2;0,0.1)"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val { x, y, z := a.Val(), a.Val(), a.Val(); return rank(a, x, y, z, a.Bool()) },
 	})
 	op.Register(op.Def{
-		Sig: "linalg_matrix_rank.tol(Tensor input, Operand tol, bool hermitian=False) -> Tensor", Doc: "The number of singular values above tol.", Where: op.Linalg, Out: true, NoGrad: "a count",
+		Sig: "linalg_matrix_rank.tol(Tensor input, Operand tol, bool hermitian=False) -> Tensor",
+		Doc: "The number of singular values above tol.", Where: op.Linalg, Out: true, NoGrad: "a count",
 		Samples: samples("T(3,3), 0.5", "P(3,3), 0.5, True"),
 		Eval:    func(a *op.Args) []op.Val { x, y := a.Val(), a.Val(); return rank(a, x, y, op.FloatVal(0), a.Bool()) },
 	})
@@ -264,8 +276,8 @@ func spectrumSizes(b op.Builder, x op.Val, hermitian bool) op.Val {
 	return prim.Abs(b, w)
 }
 
-// tolerances gives atol and rtol as tensors of one number a matrix. Without rtol it is the dtype's epsilon times the larger
-// dim, or 0 where atol is above 0.
+// tolerances gives atol and rtol as tensors of one number a matrix. Without rtol it is the dtype's epsilon times the
+// larger dim, or 0 where atol is above 0.
 func tolerances(b op.Builder, x, atol, rtol op.Val) (op.Val, op.Val) {
 	m, n := matrixSize("linalg.pinv", x)
 	d := x.DType()
@@ -299,18 +311,22 @@ func pinv(b op.Builder, x, atol, rtol op.Val, hermitian bool) op.Val {
 func registerPinv() {
 	forms(op.Def{
 		Doc: "The pseudoinverse, of the singular values above max(atol, rtol * the largest).", Out: true,
-		Samples: samples("P(3,3)", "T(4,2)", "T(2,2,3)", "P(3,3) | hermitian=True", "T(3,2) | rtol=0.01", "T(0,3)"), ErrorSamples: samples("T(3)", "I(2,2;0,5)"),
+		Samples:      samples("P(3,3)", "T(4,2)", "T(2,2,3)", "P(3,3) | hermitian=True", "T(3,2) | rtol=0.01", "T(0,3)"),
+		ErrorSamples: samples("T(3)", "I(2,2;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, z := a.Val(), a.Val(), a.Val()
 			return a.Ret(pinv(a.B, x, y, z, a.Bool()))
 		},
 	}, "linalg_pinv(Tensor self, *, Operand? atol=None, Operand? rtol=None, bool hermitian=False) -> Tensor")
 	forms(op.Def{
-		Doc: "The pseudoinverse, of the singular values above rcond times the largest.", Out: true, Samples: samples("P(3,3), 0.01", "P(3,3), 0.01, True"),
-		Eval: func(a *op.Args) []op.Val { x, y := a.Val(), a.Val(); return a.Ret(pinv(a.B, x, none, y, a.Bool())) },
+		Doc: "The pseudoinverse, of the singular values above rcond times the largest.", Out: true,
+		Samples: samples("P(3,3), 0.01", "P(3,3), 0.01, True"),
+		Eval:    func(a *op.Args) []op.Val { x, y := a.Val(), a.Val(); return a.Ret(pinv(a.B, x, none, y, a.Bool())) },
 	}, "linalg_pinv.rcond(Tensor self, Operand rcond, bool hermitian=False) -> Tensor")
 	op.Register(op.Def{
-		Sig: "pinverse(Tensor self, float rcond=1e-15) -> Tensor", Doc: "The pseudoinverse, of the singular values above rcond times the largest.", Samples: samples("P(3,3)", "T(4,2), 0.01"),
+		Sig: "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
+		Doc: "The pseudoinverse, of the singular values above rcond times the largest.", Samples: samples("P(3,3)",
+			"T(4,2), 0.01"),
 		Eval: func(a *op.Args) []op.Val { x := a.Val(); return a.Ret(pinv(a.B, x, none, a.Scalar(), false)) },
 	})
 }
@@ -318,10 +334,13 @@ func registerPinv() {
 // registerLstsq. The solution is the pseudoinverse's; drivers differ in what else they give, as in PyTorch.
 func registerLstsq() {
 	forms(op.Def{
-		Doc: "The least-squares solution of self x = b, with residuals, rank and singular values where the driver gives them (gelsy: the rank; gelsd and gelss: all).",
-		Out: true, Samples: samples("T(4,2), T(4,3)", "T(3,3), T(3,2)", "T(2,4,3), T(2,4,1) | driver='gelsd'"), ErrorSamples: samples("T(3), T(3)", "T(3,2), T(2,2)"),
-		Eval: evalLstsq,
-	}, "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str(gels|gelsy|gelsd|gelss)? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)")
+		Doc: "The least-squares solution of self x = b, with residuals, rank and singular values where the driver gives " +
+			"them (gelsy: the rank; gelsd and gelss: all).",
+		Out: true, Samples: samples("T(4,2), T(4,3)", "T(3,3), T(3,2)", "T(2,4,3), T(2,4,1) | driver='gelsd'"),
+		ErrorSamples: samples("T(3), T(3)", "T(3,2), T(2,2)"),
+		Eval:         evalLstsq,
+	}, "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str(gels|gelsy|gelsd|gelss)? driver=None) -> (Tensor "+
+		"solution, Tensor residuals, Tensor rank, Tensor singular_values)")
 }
 
 func evalLstsq(a *op.Args) []op.Val {
@@ -329,9 +348,11 @@ func evalLstsq(a *op.Args) []op.Val {
 	m, n := matrixSize("torch.linalg.lstsq", x)
 	matrixOf("torch.linalg.lstsq", x)
 	if x.DType() != y.DType() {
-		fail(ir.ErrRuntime, "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype %s and other's dtype %s", typeName(x.DType()), typeName(y.DType()))
+		fail(ir.ErrRuntime, "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype %s "+
+			"and other's dtype %s", typeName(x.DType()), typeName(y.DType()))
 	}
-	vector := len(y.Shape()) == 1 || len(y.Shape()) == len(x.Shape())-1 && sameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
+	vector := len(y.Shape()) == 1 || len(y.Shape()) == len(x.Shape())-1 &&
+		sameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
 	if vector {
 		y = prim.Unsqueeze(b, y, -1)
 	}

@@ -13,7 +13,8 @@ import (
 
 func registerLinalgProductOps() {
 	forms(op.Def{
-		Doc: "The exponentials of square matrices.", Samples: samples("T(3,3)", "T(2,2,2)", "T(1,1)", "T(3,3;-6,6)"), ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,5)"),
+		Doc: "The exponentials of square matrices.", Samples: samples("T(3,3)", "T(2,2,2)", "T(1,1)", "T(3,3;-6,6)"),
+		ErrorSamples: samples("T(3)", "T(2,3)", "I(2,2;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := squareOf("linalg.matrix_exp", a.Val())
 			narrow := widen(a.B, x.DType(), &x)
@@ -22,21 +23,25 @@ func registerLinalgProductOps() {
 	}, "linalg_matrix_exp(Tensor self) -> Tensor", "matrix_exp(Tensor self) -> Tensor")
 	forms(op.Def{
 		Doc: "A square matrix to an integer power: of the inverse where that is negative.", Out: true,
-		Samples: samples("T(3,3), 0", "T(3,3), 1", "T(3,3), 5", "P(2,2,2), -2"), ErrorSamples: samples("T(3), 2", "T(2,3), 2"), Eval: evalMatrixPower,
+		Samples: samples("T(3,3), 0", "T(3,3), 1", "T(3,3), 5", "P(2,2,2), -2"), ErrorSamples: samples("T(3), 2",
+			"T(2,3), 2"), Eval: evalMatrixPower,
 	}, "linalg_matrix_power(Tensor self, int n) -> Tensor", "matrix_power(Tensor self, int n) -> Tensor")
 	forms(op.Def{
 		Doc: "The product of matrices, in the order of least work; the first and the last may be vectors.", Out: true,
-		Samples: samples("[T(3,4), T(4,2)]", "[T(4), T(4,2), T(2,3)]", "[T(3,4), T(4,2), T(2,5), T(5)]", "[T(4), T(4)]"), ErrorSamples: samples("[T(3,4)]", "[T(3,4), T(2,3)]"),
-		Eval: func(a *op.Args) []op.Val { return a.Ret(multiDot(a.B, a.Vals())) },
+		Samples:      samples("[T(3,4), T(4,2)]", "[T(4), T(4,2), T(2,3)]", "[T(3,4), T(4,2), T(2,5), T(5)]", "[T(4), T(4)]"),
+		ErrorSamples: samples("[T(3,4)]", "[T(3,4), T(2,3)]"),
+		Eval:         func(a *op.Args) []op.Val { return a.Ret(multiDot(a.B, a.Vals())) },
 	}, "linalg_multi_dot(Tensor[] tensors) -> Tensor")
 	forms(op.Def{
-		Doc: "Sums of products along a dim; the others broadcast.", Out: true, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4)", "T(3,4), T(3,1) | dim=0"),
+		Doc: "Sums of products along a dim; the others broadcast.", Out: true, Samples: samples("T(3,4), T(3,4)",
+			"T(3,4), T(4)", "T(3,4), T(3,1) | dim=0"),
 		ErrorSamples: samples("T(3), T(4)", "I(3;0,5), I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, d := a.Val(), a.Val(), a.Int()
 			last := func(v op.Val) int64 { return v.Shape()[wrapDim(d, len(v.Shape()))] }
 			if len(x.Shape()) > 0 && len(y.Shape()) > 0 && last(x) != last(y) {
-				fail(ir.ErrRuntime, "linalg.vecdot: Expected x and y to have the same number of elements in dimension %d, but got %d and %d", d, last(x), last(y))
+				fail(ir.ErrRuntime, "linalg.vecdot: Expected x and y to have the same number of elements in dimension %d, but got "+
+					"%d and %d", d, last(x), last(y))
 			}
 			needNormType("linalg.vecdot", x.DType())
 			if len(x.Shape()) == 1 && len(y.Shape()) == 1 {
@@ -100,10 +105,12 @@ func multiDot(b op.Builder, ts []op.Val) op.Val {
 			fail(ir.ErrRuntime, "multi_dot(): tensor %d must be 2D but got %dD", i, len(t.Shape()))
 		}
 		if t.DType() != ts[0].DType() {
-			fail(ir.ErrRuntime, "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and tensor %d %s", typeName(ts[0].DType()), i, typeName(t.DType()))
+			fail(ir.ErrRuntime, "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and tensor %d %s",
+				typeName(ts[0].DType()), i, typeName(t.DType()))
 		}
 		if i > 0 && t.Shape()[0] != ts[i-1].Shape()[1] {
-			fail(ir.ErrRuntime, "multi_dot(): tensors %d and %d with shapes %s and %s cannot be multiplied", i-1, i, ir.ShapeString(ts[i-1].Shape()), ir.ShapeString(t.Shape()))
+			fail(ir.ErrRuntime, "multi_dot(): tensors %d and %d with shapes %s and %s cannot be multiplied", i-1, i,
+				ir.ShapeString(ts[i-1].Shape()), ir.ShapeString(t.Shape()))
 		}
 		size = append(size, t.Shape()[0])
 	}
@@ -157,7 +164,8 @@ func cross(b op.Builder, x, y op.Val, d int) op.Val {
 
 func registerCross() {
 	forms(op.Def{
-		Doc: "The vector product along a dim of size 3; the others broadcast.", Out: true, Samples: samples("T(2,3), T(2,3)", "T(3,2), T(3,2) | dim=0", "T(2,3), T(1,3)", "I(3;0,5), I(3;0,5)"),
+		Doc: "The vector product along a dim of size 3; the others broadcast.", Out: true, Samples: samples("T(2,3), T(2,3)",
+			"T(3,2), T(3,2) | dim=0", "T(2,3), T(1,3)", "I(3;0,5), I(3;0,5)"),
 		ErrorSamples: samples("T(2,3), T(3)", "T(2,2), T(2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, dim := a.Val(), a.Val(), a.Int()
@@ -167,14 +175,17 @@ func registerCross() {
 			needDim(x, int(dim))
 			i, j := wrapDim(dim, len(x.Shape())), wrapDim(dim, len(y.Shape()))
 			if x.Shape()[i] != 3 || y.Shape()[j] != 3 {
-				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim, ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
+				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim,
+					ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
 			}
 			return a.Ret(cross(a.B, x, y, i))
 		},
 	}, "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor")
 	op.Register(op.Def{
-		Sig: "cross(Tensor self, Tensor other, int? dim=None) -> Tensor", Doc: "The vector product along a dim of size 3, the first one if none is given.", Out: true,
-		Samples: samples("T(2,3), T(2,3)", "T(3,3), T(3,3)", "T(3,3), T(3,3), 1"), ErrorSamples: samples("T(2,2), T(2,2)", "T(2,3), T(3)"),
+		Sig: "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+		Doc: "The vector product along a dim of size 3, the first one if none is given.", Out: true,
+		Samples: samples("T(2,3), T(2,3)", "T(3,3), T(3,3)", "T(3,3), T(3,3), 1"), ErrorSamples: samples("T(2,2), T(2,2)",
+			"T(2,3), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
 			dim, given := a.OptInt()
@@ -190,7 +201,8 @@ func registerCross() {
 			}
 			d := wrapDim(dim, len(s))
 			if len(s) == 0 || x.Shape()[d] != 3 || y.Shape()[d] != 3 {
-				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim, ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
+				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim,
+					ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
 			}
 			return a.Ret(cross(a.B, x, y, d))
 		},
@@ -219,22 +231,26 @@ func diagEmbed(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 
 func registerBuilt() {
 	op.Register(op.Def{
-		Sig: "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", Doc: "Matrices, over two new dims, with the last dim on a diagonal.",
-		Samples: samples("T(3)", "T(2,3)", "T(2,3), 1, 0, 2", "T(2,3), -1, -1, 0", "I(3;0,5)"), ErrorSamples: samples("T(2,3), 0, 1, 1", "T(3), 0, 0, 3"),
+		Sig:          "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+		Doc:          "Matrices, over two new dims, with the last dim on a diagonal.",
+		Samples:      samples("T(3)", "T(2,3)", "T(2,3), 1, 0, 2", "T(2,3), -1, -1, 0", "I(3;0,5)"),
+		ErrorSamples: samples("T(2,3), 0, 1, 1", "T(3), 0, 0, 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, k, i := a.Val(), a.Int(), a.Int()
 			return a.Ret(diagEmbed(a.B, x, k, i, a.Int()))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "diagflat(Tensor self, int offset=0) -> Tensor", Doc: "The matrix with the elements, flattened, on a diagonal.", Samples: samples("T(3)", "T(2,2), 1", "T(), -1"),
+		Sig: "diagflat(Tensor self, int offset=0) -> Tensor", Doc: "The matrix with the elements, flattened, on a diagonal.",
+		Samples: samples("T(3)", "T(2,2), 1", "T(), -1"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			return a.Ret(diagEmbed(a.B, prim.Reshape(a.B, x, []int64{x.L().Numel}), a.Int(), 0, 1))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", Doc: "A view of a diagonal over two dims.", Where: op.Linalg, View: true,
+		Sig: "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+		Doc: "A view of a diagonal over two dims.", Where: op.Linalg, View: true,
 		Samples: samples("T(2,3,4)", "T(3,4) | offset=1"), ErrorSamples: samples("T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, k, i := a.Val(), a.Int(), a.Int()
@@ -242,7 +258,8 @@ func registerBuilt() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "kron(Tensor self, Tensor other) -> Tensor", Doc: "The Kronecker product: each element of self times other.", Out: true, Samples: samples("T(2,3), T(3,2)", "T(3), T(2,2)", "T(), T(3)", "I(2;0,5), T(2)"),
+		Sig: "kron(Tensor self, Tensor other) -> Tensor", Doc: "The Kronecker product: each element of self times other.",
+		Out: true, Samples: samples("T(2,3), T(3,2)", "T(3), T(2,2)", "T(), T(3)", "I(2;0,5), T(2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
 			r := max(len(x.Shape()), len(y.Shape()))
@@ -256,11 +273,14 @@ func registerBuilt() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "_block_diag(Tensor[] tensors) -> Tensor", Doc: "The matrix with matrices along its diagonal, zero elsewhere.", Where: op.Hidden,
-		Samples: samples("[T(2,3), T(1,2)]", "[T(3), T(), I(2,2;0,5)]"), ErrorSamples: samples("[T(2,2,2)]"), Eval: evalBlockDiag,
+		Sig: "_block_diag(Tensor[] tensors) -> Tensor", Doc: "The matrix with matrices along its diagonal, zero elsewhere.",
+		Where:   op.Hidden,
+		Samples: samples("[T(2,3), T(1,2)]", "[T(3), T(), I(2,2;0,5)]"), ErrorSamples: samples("[T(2,2,2)]"),
+		Eval: evalBlockDiag,
 	})
 	op.Register(op.Def{
-		Sig: "linalg_vander(Tensor x, *, int? N=None) -> Tensor", Doc: "The powers 0 to N-1 of each element, as rows.", Where: op.Linalg, Samples: samples("T(3)", "T(2,3) | N=5", "I(3;0,4)"), ErrorSamples: samples("T(3) | N=0"),
+		Sig: "linalg_vander(Tensor x, *, int? N=None) -> Tensor", Doc: "The powers 0 to N-1 of each element, as rows.",
+		Where: op.Linalg, Samples: samples("T(3)", "T(2,3) | N=5", "I(3;0,4)"), ErrorSamples: samples("T(3) | N=0"),
 		Eval: func(a *op.Args) []op.Val {
 			x, b := a.Val(), a.B
 			n, given := a.OptInt()
@@ -292,7 +312,8 @@ func evalBlockDiag(a *op.Args) []op.Val {
 	blocks := make([]op.Val, len(ts))
 	for i, t := range ts {
 		if len(t.Shape()) > 2 {
-			fail(ir.ErrRuntime, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d has %d dimensions", i, len(t.Shape()))
+			fail(ir.ErrRuntime, "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %d has %d dimensions", i,
+				len(t.Shape()))
 		}
 		shape := append(slices.Repeat([]int64{1}, 2-len(t.Shape())), t.Shape()...)
 		blocks[i] = prim.Reshape(b, cast(b, t, d), shape)
@@ -311,7 +332,8 @@ func evalBlockDiag(a *op.Args) []op.Val {
 // covariance is that of the rows of x over its columns, weighted by counts and by weights where they are given.
 func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Val {
 	if len(x.Shape()) > 2 {
-		fail(ir.ErrRuntime, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions", len(x.Shape()))
+		fail(ir.ErrRuntime, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions",
+			len(x.Shape()))
 	}
 	if x.DType() == ir.Bool {
 		fail(ir.ErrRuntime, "cov(): bool dtype is not supported for input")
@@ -329,7 +351,8 @@ func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Va
 			continue
 		}
 		if len(v.Shape()) > 1 || v.L().Numel != n || i == 0 != v.DType().IsInt() {
-			fail(ir.ErrRuntime, "cov(): %s: got %s of shape %s, want %s of shape [%d]", []string{"fweights", "aweights"}[i], typeName(v.DType()), ir.ShapeString(v.Shape()), []string{"integers", "floats"}[i], n)
+			fail(ir.ErrRuntime, "cov(): %s: got %s of shape %s, want %s of shape [%d]", []string{"fweights", "aweights"}[i],
+				typeName(v.DType()), ir.ShapeString(v.Shape()), []string{"integers", "floats"}[i], n)
 		}
 		w = prim.Mul(b, w, prim.Reshape(b, cast(b, v, x.DType()), []int64{n}))
 	}
@@ -353,15 +376,18 @@ func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Va
 
 func registerCovariance() {
 	op.Register(op.Def{
-		Sig: "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", Doc: "The covariance of the variables in rows over the observations in columns.",
-		Samples: samples("T(3,5)", "T(5)", "T(3,5) | correction=0", "T(2,4) | fweights=I(4;1,5)", "T(2,4) | aweights=T(4;0.5,2)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)", "T(2,4) | fweights=T(4)"),
+		Sig: "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+		Doc: "The covariance of the variables in rows over the observations in columns.",
+		Samples: samples("T(3,5)", "T(5)", "T(3,5) | correction=0", "T(2,4) | fweights=I(4;1,5)",
+			"T(2,4) | aweights=T(4;0.5,2)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)", "T(2,4) | fweights=T(4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, n, f := a.Val(), a.Int(), a.Val()
 			return a.Ret(covariance(a.B, x, f, a.Val(), n))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "corrcoef(Tensor self) -> Tensor", Doc: "The correlation of the variables in rows over the observations in columns.", Samples: samples("T(3,5)", "T(5)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)"),
+		Sig: "corrcoef(Tensor self) -> Tensor", Doc: "The correlation of the variables in rows over the observations in " +
+			"columns.", Samples: samples("T(3,5)", "T(5)", "I(2,4;0,9)"), ErrorSamples: samples("T(2,2,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			b := a.B
 			c := covariance(b, a.Val(), none, none, 1)

@@ -31,7 +31,8 @@ func reduced(b op.Builder, x op.Val, how int64) op.Val {
 // pointwise registers a loss of input and target, with further parameters.
 func pointwise(name, params, doc string, f func(a *op.Args, x, t op.Val) op.Val, s []op.Sample, errs ...op.Sample) {
 	op.Register(op.Def{
-		Sig: name + "(Tensor input, Tensor target, " + params + ") -> Tensor", Doc: doc, Where: op.Functional, Samples: s, ErrorSamples: errs,
+		Sig: name + "(Tensor input, Tensor target, " + params + ") -> Tensor", Doc: doc, Where: op.Functional, Samples: s,
+		ErrorSamples: errs,
 		Eval: func(a *op.Args) []op.Val {
 			x, t := a.Val(), a.Val()
 			return a.Ret(f(a, x, t))
@@ -54,22 +55,28 @@ func registerLossOps() {
 	pointwise("l1_loss", reductionParam, "The absolute error.", func(a *op.Args, x, t op.Val) op.Val {
 		return reduced(a.B, prim.Abs(a.B, difference(a.B, x, t)), a.Int())
 	}, s, sample("T(3), T(4)"))
-	pointwise("smooth_l1_loss", reductionParam+", float beta=1.0", "Squared error over 2 beta below beta, absolute error less beta/2 above.", evalSmoothL1,
+	pointwise("smooth_l1_loss", reductionParam+", float beta=1.0",
+		"Squared error over 2 beta below beta, absolute error less beta/2 above.", evalSmoothL1,
 		append(s, samples("T(3,4), T(3,4) | beta=0.5", "T(3), T(3) | beta=0.0")...), sample("T(3), T(3) | beta=-1.0"))
-	pointwise("huber_loss", reductionParam+", float delta=1.0", "Half the squared error below delta, linear above.", evalHuber,
-		append(s, samples("T(3,4), T(3,4) | delta=0.5")...), sample("T(3), T(3) | delta=0.0"))
-	pointwise("kl_div", reductionParam+", *, bool log_target=False", "target * (log(target) - input), input being log probabilities.", func(a *op.Args, x, t op.Val) op.Val {
-		how, logTarget, b := a.Int(), a.Bool(), a.B
-		promote(b, &x, &t)
-		if logTarget {
-			return reduced(b, prim.Mul(b, prim.Exp(b, t), prim.Sub(b, t, x)), how)
-		}
-		return reduced(b, prim.Sub(b, xlogy(b, t, t), prim.Mul(b, t, x)), how)
-	}, samples("T(3,4), T(3,4;0.1,1)", "T(3), T(3;0.1,1) | reduction='sum'", "T(3), T(3) | log_target=True, reduction='none'"))
-	pointwise("binary_cross_entropy", "Tensor? weight=None, "+reductionParam, "The cross entropy of probabilities; logarithms not below -100.", evalBCE,
-		samples("T(3,4;0.05,0.95), T(3,4;0,1)", "T(3;0.1,0.9), T(3;0,1), T(3) | reduction='sum'", "T(3;0.1,0.9), T(3;0,1) | reduction='none'"), sample("T(3;0,1), T(4;0,1)"))
-	pointwise("binary_cross_entropy_with_logits", "Tensor? weight=None, "+reductionParam+", Tensor? pos_weight=None", "binary_cross_entropy of sigmoid(input), without overflow.",
-		evalBCELogits, samples("T(3,4), T(3,4;0,1)", "T(3;-90,90), T(3;0,1), T(3) | reduction='sum'", "T(3,4), T(3,4;0,1) | pos_weight=T(4;0.5,2), reduction='none'"),
+	pointwise("huber_loss", reductionParam+", float delta=1.0", "Half the squared error below delta, linear above.",
+		evalHuber, append(s, samples("T(3,4), T(3,4) | delta=0.5")...), sample("T(3), T(3) | delta=0.0"))
+	pointwise("kl_div", reductionParam+", *, bool log_target=False",
+		"target * (log(target) - input), input being log probabilities.", func(a *op.Args, x, t op.Val) op.Val {
+			how, logTarget, b := a.Int(), a.Bool(), a.B
+			promote(b, &x, &t)
+			if logTarget {
+				return reduced(b, prim.Mul(b, prim.Exp(b, t), prim.Sub(b, t, x)), how)
+			}
+			return reduced(b, prim.Sub(b, xlogy(b, t, t), prim.Mul(b, t, x)), how)
+		}, samples("T(3,4), T(3,4;0.1,1)", "T(3), T(3;0.1,1) | reduction='sum'", "T(3), T(3) | log_target=True, "+
+			"reduction='none'"))
+	pointwise("binary_cross_entropy", "Tensor? weight=None, "+reductionParam,
+		"The cross entropy of probabilities; logarithms not below -100.", evalBCE, samples("T(3,4;0.05,0.95), T(3,4;0,1)",
+			"T(3;0.1,0.9), T(3;0,1), T(3) | reduction='sum'", "T(3;0.1,0.9), T(3;0,1) | reduction='none'"),
+		sample("T(3;0,1), T(4;0,1)"))
+	pointwise("binary_cross_entropy_with_logits", "Tensor? weight=None, "+reductionParam+", Tensor? pos_weight=None",
+		"binary_cross_entropy of sigmoid(input), without overflow.", evalBCELogits, samples("T(3,4), T(3,4;0,1)",
+			"T(3;-90,90), T(3;0,1), T(3) | reduction='sum'", "T(3,4), T(3,4;0,1) | pos_weight=T(4;0.5,2), reduction='none'"),
 		sample("T(3), T(4)"))
 	registerClassLosses()
 }
@@ -115,7 +122,8 @@ func torchSize(shape []int64) string { return "torch.Size(" + ir.ShapeString(sha
 func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	w, how, b := a.Val(), a.Int(), a.B
 	if !sameShape(x.Shape(), t.Shape()) {
-		fail(ir.ErrValue, "Using a target size (%s) that is different to the input size (%s) is deprecated. Please ensure they have the same size.", torchSize(t.Shape()), torchSize(x.Shape()))
+		fail(ir.ErrValue, "Using a target size (%s) that is different to the input size (%s) is deprecated. Please ensure "+
+			"they have the same size.", torchSize(t.Shape()), torchSize(x.Shape()))
 	}
 	promote(b, &x, &t)
 	needFloat("binary_cross_entropy", x)
@@ -146,11 +154,14 @@ func evalBCELogits(a *op.Args, x, t op.Val) op.Val {
 
 func registerClassLosses() {
 	op.Register(op.Def{
-		Sig: "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam + ") -> Tensor",
+		Sig: "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam +
+			") -> Tensor",
 		Doc: "The negative of the log probabilities at the target classes.", Where: op.Functional,
-		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)", "T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
+		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)",
+			"T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
 			"T(5,4), torch.tensor([0, -100, 2, -100, 3])", "T(2,4), torch.tensor([9, 1]) | ignore_index=9, reduction='sum'",
-			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4) | reduction='none'", "T(5,4), I(5;0,4), T(4;0.5,2) | reduction='sum'"),
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4) | reduction='none'",
+			"T(5,4), I(5;0,4), T(4;0.5,2) | reduction='sum'"),
 		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, t, w, ignore, how := a.Val(), a.Val(), a.Val(), a.Int(), a.Int()
@@ -162,14 +173,20 @@ func registerClassLosses() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam + ", float label_smoothing=0.0) -> Tensor",
-		Doc: "The cross entropy of logits against class indices or class probabilities.", Where: op.Functional, Eval: evalCrossEntropy,
-		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)", "T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
+		Sig: "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, " + reductionParam +
+			", float label_smoothing=0.0) -> Tensor",
+		Doc: "The cross entropy of logits against class indices or class probabilities.", Where: op.Functional,
+		Eval: evalCrossEntropy,
+		Samples: samples("T(5,4), I(5;0,4)", "T(5,4), I(5;0,4), T(4;0.5,2)",
+			"T(5,4), torch.tensor([0, 1, 2, 1, 3]) | ignore_index=1", "T(4), I(;0,4)",
 			"T(5,4), torch.tensor([0, -100, 2, -100, 3])", "T(2,4), torch.tensor([9, 1]) | ignore_index=9, reduction='sum'",
-			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4)", "T(5,4), I(5;0,4) | label_smoothing=0.1", "T(5,4), I(5;0,4), T(4;0.5,2) | label_smoothing=0.1",
-			"T(5,4), T(5,4;0,1)", "T(5,4), T(5,4;0,1) | reduction='none', label_smoothing=0.2", "T(5,4), T(5,4;0,1), T(4;0.5,2) | reduction='sum'",
+			"T(5,4), torch.tensor([0, -100, 2, -100, 3]), T(4;0.5,2)", "T(2,4,3), I(2,3;0,4)",
+			"T(5,4), I(5;0,4) | label_smoothing=0.1", "T(5,4), I(5;0,4), T(4;0.5,2) | label_smoothing=0.1",
+			"T(5,4), T(5,4;0,1)", "T(5,4), T(5,4;0,1) | reduction='none', label_smoothing=0.2",
+			"T(5,4), T(5,4;0,1), T(4;0.5,2) | reduction='sum'",
 			"T(4), T(4;0,1)", "T(5,4), I(5;0,4) | reduction='none'"),
-		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)", "T(3,4), T(3,4;0,1) | ignore_index=1", "T(3,4), I(3;0,4) | label_smoothing=2.0"),
+		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)", "T(3,4), T(3,4;0,1) | ignore_index=1",
+			"T(3,4), I(3;0,4) | label_smoothing=2.0"),
 	})
 }
 
@@ -222,7 +239,8 @@ func targetOf(b op.Builder, x, t, w op.Val, ignore int64) classTarget {
 	if w.IsTensor() {
 		classes := x.Shape()[classDim(x)]
 		if len(w.Shape()) != 1 || w.Shape()[0] != classes {
-			fail(ir.ErrRuntime, "weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", classes, ir.ShapeString(w.Shape()))
+			fail(ir.ErrRuntime, "weight tensor should be defined either for all %d classes or no classes but got weight tensor "+
+				"of shape: %s", classes, ir.ShapeString(w.Shape()))
 		}
 		flat := prim.IndexSelect(b, cast(b, w, x.DType()), prim.Reshape(b, c.safe, []int64{c.safe.L().Numel}), 0)
 		c.weights = prim.Where(b, c.valid, prim.Reshape(b, flat, t.Shape()), op.FloatVal(0))

@@ -25,7 +25,8 @@ func matrix(b op.Builder, x, y, bias op.Val) op.Val {
 
 func sameTypes(x, y op.Val) {
 	if x.DType() != y.DType() {
-		fail(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cName(x.DType()), cName(y.DType()))
+		fail(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cName(x.DType()),
+			cName(y.DType()))
 	}
 }
 
@@ -54,11 +55,13 @@ func dot(b op.Builder, x, y op.Val) op.Val {
 		fail(ir.ErrRuntime, "1D tensors expected, but got %dD and %dD tensors", len(x.Shape()), len(y.Shape()))
 	}
 	if x.DType() != y.DType() {
-		fail(ir.ErrRuntime, "dot : expected both vectors to have same dtype, but found %s and %s", typeName(x.DType()), typeName(y.DType()))
+		fail(ir.ErrRuntime, "dot : expected both vectors to have same dtype, but found %s and %s", typeName(x.DType()),
+			typeName(y.DType()))
 	}
 	n, m := x.L().Numel, y.L().Numel
 	if n != m {
-		fail(ir.ErrRuntime, "inconsistent tensor size, expected tensor [%d] and src [%d] to have the same number of elements, but got %d and %d elements respectively", n, m, n, m)
+		fail(ir.ErrRuntime, "inconsistent tensor size, expected tensor [%d] and src [%d] to have the same number of "+
+			"elements, but got %d and %d elements respectively", n, m, n, m)
 	}
 	p := matrix(b, prim.Reshape(b, x, []int64{1, n}), prim.Reshape(b, y, []int64{n, 1}), none)
 	return prim.Reshape(b, p, nil)
@@ -108,7 +111,8 @@ func batched(b op.Builder, x, y, bias op.Val) op.Val {
 		lead = broadcastShape(lead, t[:q-2])
 		if t[q-2] != k {
 			batch := ir.Numel(lead)
-			fail(ir.ErrRuntime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].", batch, k, batch, t[q-2])
+			fail(ir.ErrRuntime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].",
+				batch, k, batch, t[q-2])
 		}
 		sameTypes(x, y)
 		p = matrix(b, expand(b, x, slices.Concat(lead, s[r-2:])), expand(b, y, slices.Concat(lead, t[q-2:])), bias)
@@ -127,16 +131,20 @@ func registerMatmulOps() {
 	op.Register(op.Def{
 		Sig: "matmul(Tensor self, Tensor other) -> Tensor", Doc: "The matrix product; leading dims broadcast.", Out: true,
 		Where: op.Function | op.Method | op.Linalg, Aliases: []string{"linalg_matmul"},
-		Samples: samples("T(3,4), T(4,5)", "T(4), T(4)", "T(3,4), T(4)", "T(4), T(4,5)", "T(2,3,4), T(4,5)", "T(2,3,4), T(2,4,5)", "T(2,1,3,4), T(5,4,2)",
-			"T(3,4), T(2,4,5)", "T(4), T(2,4,5)", "T(2,3,4), T(4)", "T(0,4), T(4,5)", "T(3,0), T(0,5)", "T(4,3).t(), T(5,4).t()"),
-		ErrorSamples: samples("T(3,4), T(3,4)", "T(3,4), T(3)", "T(), T(3,4)", "T(2,3,4), T(3,4,5)", "T(2,3,4), T(2,3,5)", "T(3), T(4)"),
-		Eval:         func(a *op.Args) []op.Val { return a.Ret(matmul(a.B, a.Val(), a.Val(), none)) },
+		Samples: samples("T(3,4), T(4,5)", "T(4), T(4)", "T(3,4), T(4)", "T(4), T(4,5)", "T(2,3,4), T(4,5)",
+			"T(2,3,4), T(2,4,5)", "T(2,1,3,4), T(5,4,2)", "T(3,4), T(2,4,5)", "T(4), T(2,4,5)", "T(2,3,4), T(4)",
+			"T(0,4), T(4,5)", "T(3,0), T(0,5)", "T(4,3).t(), T(5,4).t()"),
+		ErrorSamples: samples("T(3,4), T(3,4)", "T(3,4), T(3)", "T(), T(3,4)", "T(2,3,4), T(3,4,5)", "T(2,3,4), T(2,3,5)",
+			"T(3), T(4)"),
+		Eval: func(a *op.Args) []op.Val { return a.Ret(matmul(a.B, a.Val(), a.Val(), none)) },
 	})
 	registerMatrixProducts()
 	registerAddedProducts()
 	op.Register(op.Def{
-		Sig: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", Doc: "input @ weight.T + bias.", Where: op.Functional, Out: true,
-		Samples:      samples("T(3,4), T(5,4)", "T(3,4), T(5,4), T(5)", "T(2,3,4), T(5,4), T(5)", "T(4), T(5,4), T(5)", "T(3,4), T(4)", "T(0,4), T(5,4), T(5)"),
+		Sig: "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", Doc: "input @ weight.T + bias.",
+		Where: op.Functional, Out: true,
+		Samples: samples("T(3,4), T(5,4)", "T(3,4), T(5,4), T(5)", "T(2,3,4), T(5,4), T(5)", "T(4), T(5,4), T(5)",
+			"T(3,4), T(4)", "T(0,4), T(5,4), T(5)"),
 		ErrorSamples: samples("T(3,4), T(5,3)", "T(3,4), T(5,4), T(3)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(linear(a.B, a.Val(), a.Val(), a.Val())) },
 	})
@@ -144,7 +152,8 @@ func registerMatmulOps() {
 
 func linear(b op.Builder, x, w, bias op.Val) op.Val {
 	if x.DType() != w.DType() {
-		fail(ir.ErrRuntime, "mat1 and mat2 must have the same dtype, but got %s and %s", typeName(x.DType()), typeName(w.DType()))
+		fail(ir.ErrRuntime, "mat1 and mat2 must have the same dtype, but got %s and %s", typeName(x.DType()),
+			typeName(w.DType()))
 	}
 	if len(w.Shape()) == 2 {
 		w = prim.Transpose(b, w, 0, 1)
@@ -152,7 +161,8 @@ func linear(b op.Builder, x, w, bias op.Val) op.Val {
 	if !bias.IsTensor() {
 		return matmul(b, x, w, none)
 	}
-	if n := len(w.Shape()); n == 2 && len(bias.Shape()) == 1 && bias.Shape()[0] == w.Shape()[1] && bias.DType() == x.DType() && len(x.Shape()) > 0 {
+	if n := len(w.Shape()); n == 2 && len(bias.Shape()) == 1 && bias.Shape()[0] == w.Shape()[1] &&
+		bias.DType() == x.DType() && len(x.Shape()) > 0 {
 		return matmul(b, x, w, bias)
 	}
 	y := matmul(b, x, w, none)
@@ -162,7 +172,8 @@ func linear(b op.Builder, x, w, bias op.Val) op.Val {
 
 func registerMatrixProducts() {
 	op.Register(op.Def{
-		Sig: "mm(Tensor self, Tensor mat2) -> Tensor", Doc: "The product of two matrices.", Out: true, Samples: samples("T(3,4), T(4,5)", "T(0,4), T(4,5)"),
+		Sig: "mm(Tensor self, Tensor mat2) -> Tensor", Doc: "The product of two matrices.", Out: true,
+		Samples:      samples("T(3,4), T(4,5)", "T(0,4), T(4,5)"),
 		ErrorSamples: samples("T(3,4), T(3,4)", "T(3), T(3,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
@@ -176,7 +187,8 @@ func registerMatrixProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "bmm(Tensor self, Tensor mat2) -> Tensor", Doc: "The products of two batches of matrices.", Out: true, Samples: samples("T(2,3,4), T(2,4,5)"),
+		Sig: "bmm(Tensor self, Tensor mat2) -> Tensor", Doc: "The products of two batches of matrices.", Out: true,
+		Samples:      samples("T(2,3,4), T(2,4,5)"),
 		ErrorSamples: samples("T(3,4), T(2,4,5)", "T(2,3,4), T(3,4,5)", "T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y := a.Val(), a.Val()
@@ -185,7 +197,8 @@ func registerMatrixProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "mv(Tensor self, Tensor vec) -> Tensor", Doc: "The product of a matrix and a vector.", Out: true, Samples: samples("T(3,4), T(4)"),
+		Sig: "mv(Tensor self, Tensor vec) -> Tensor", Doc: "The product of a matrix and a vector.", Out: true,
+		Samples:      samples("T(3,4), T(4)"),
 		ErrorSamples: samples("T(3,4), T(3)", "T(3), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			m, v := a.Val(), a.Val()
@@ -197,8 +210,10 @@ func registerMatrixProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "dot(Tensor self, Tensor tensor) -> Tensor", Doc: "The sum of the products of two vectors.", Out: true, Samples: samples("T(4), T(4)", "T(0), T(0)"),
-		ErrorSamples: samples("T(3,4), T(3)", "T(3), T(4)"), Eval: func(a *op.Args) []op.Val { return a.Ret(dot(a.B, a.Val(), a.Val())) },
+		Sig: "dot(Tensor self, Tensor tensor) -> Tensor", Doc: "The sum of the products of two vectors.", Out: true,
+		Samples:      samples("T(4), T(4)", "T(0), T(0)"),
+		ErrorSamples: samples("T(3,4), T(3)", "T(3), T(4)"),
+		Eval:         func(a *op.Args) []op.Val { return a.Ret(dot(a.B, a.Val(), a.Val())) },
 	})
 	op.Register(op.Def{
 		Sig: "vdot(Tensor self, Tensor other) -> Tensor", Doc: "dot.", Out: true, Samples: samples("T(4), T(4)"),
@@ -213,7 +228,8 @@ func registerMatrixProducts() {
 	}
 	op.Register(op.Def{
 		Sig: "inner(Tensor self, Tensor other) -> Tensor", Doc: "Products summed over the last dims.", Out: true,
-		Samples: samples("T(4), T(4)", "T(3,4), T(5,4)", "T(2,3,4), T(5,4)", "T(), T(3)"), ErrorSamples: samples("T(3,4), T(3)"), Eval: evalInner,
+		Samples:      samples("T(4), T(4)", "T(3,4), T(5,4)", "T(2,3,4), T(5,4)", "T(), T(3)"),
+		ErrorSamples: samples("T(3,4), T(3)"), Eval: evalInner,
 	})
 }
 
@@ -226,7 +242,8 @@ func checkBatches(x, y op.Val) {
 		fail(ir.ErrRuntime, "batch2 must be a 3D tensor")
 	}
 	if t[0] != s[0] || t[1] != s[2] {
-		fail(ir.ErrRuntime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].", s[0], s[2], t[0], t[1])
+		fail(ir.ErrRuntime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].",
+			s[0], s[2], t[0], t[1])
 	}
 	sameTypes(x, y)
 }
@@ -249,7 +266,8 @@ func evalInner(a *op.Args) []op.Val {
 	}
 	k := s[len(s)-1]
 	if k != t[len(t)-1] {
-		fail(ir.ErrRuntime, "inner() the last dimension must match on both input tensors but got shapes %s and %s", ir.ShapeString(s), ir.ShapeString(t))
+		fail(ir.ErrRuntime, "inner() the last dimension must match on both input tensors but got shapes %s and %s",
+			ir.ShapeString(s), ir.ShapeString(t))
 	}
 	rows := func(v op.Val) op.Val {
 		n := v.L().Numel / max(k, 1)
@@ -282,15 +300,18 @@ func combineProduct(b op.Builder, self, product, beta, alpha op.Val) op.Val {
 
 func sameAs(self, x op.Val) {
 	if self.DType() != x.DType() {
-		fail(ir.ErrRuntime, "self and mat2 must have the same dtype, but got %s and %s", typeName(self.DType()), typeName(x.DType()))
+		fail(ir.ErrRuntime, "self and mat2 must have the same dtype, but got %s and %s", typeName(self.DType()),
+			typeName(x.DType()))
 	}
 }
 
 func registerAddedProducts() {
 	tail := ", *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 	op.Register(op.Def{
-		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail, Doc: "beta * self + alpha * mat1 @ mat2.", InPlace: true, Out: true,
-		Samples:      samples("T(3,5), T(3,4), T(4,5)", "T(5), T(3,4), T(4,5)", "T(3,5), T(3,4), T(4,5) | beta=0.5, alpha=2", "T(), T(3,4), T(4,5) | beta=0"),
+		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail, Doc: "beta * self + alpha * mat1 @ mat2.", InPlace: true,
+		Out: true,
+		Samples: samples("T(3,5), T(3,4), T(4,5)", "T(5), T(3,4), T(4,5)", "T(3,5), T(3,4), T(4,5) | beta=0.5, alpha=2",
+			"T(), T(3,4), T(4,5) | beta=0"),
 		ErrorSamples: samples("T(), T(3,4), T(3,4)", "T(2,5), T(3,4), T(4,5)", "T(), T(3), T(3,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y, beta, alpha, b := a.Val(), a.Val(), a.Val(), a.Scalar(), a.Scalar(), a.B
@@ -306,7 +327,8 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, Doc: "beta * self + alpha * batch1 @ batch2.", InPlace: true, Out: true,
+		Sig: "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, Doc: "beta * self + alpha * batch1 @ batch2.",
+		InPlace: true, Out: true,
 		Samples:      samples("T(2,3,5), T(2,3,4), T(2,4,5)", "T(5), T(2,3,4), T(2,4,5) | beta=0.5, alpha=2"),
 		ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
@@ -321,7 +343,8 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, Doc: "beta * self + alpha * the sum of batch1 @ batch2.", InPlace: true, Out: true,
+		Sig: "addbmm(Tensor self, Tensor batch1, Tensor batch2" + tail,
+		Doc: "beta * self + alpha * the sum of batch1 @ batch2.", InPlace: true, Out: true,
 		Samples: samples("T(3,5), T(2,3,4), T(2,4,5)"), ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y := a.Val(), a.Val(), a.Val()
@@ -335,12 +358,15 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addmv(Tensor self, Tensor mat, Tensor vec" + tail, Doc: "beta * self + alpha * mat @ vec.", InPlace: true, Out: true,
-		Samples: samples("T(3), T(3,4), T(4)", "T(), T(3,4), T(4) | beta=0.5, alpha=2"), ErrorSamples: samples("T(3), T(3,4), T(3)"),
+		Sig: "addmv(Tensor self, Tensor mat, Tensor vec" + tail, Doc: "beta * self + alpha * mat @ vec.", InPlace: true,
+		Out:          true,
+		Samples:      samples("T(3), T(3,4), T(4)", "T(), T(3,4), T(4) | beta=0.5, alpha=2"),
+		ErrorSamples: samples("T(3), T(3,4), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, m, v := a.Val(), a.Val(), a.Val()
 			if len(m.Shape()) != 2 || len(v.Shape()) != 1 {
-				fail(ir.ErrRuntime, "vector + matrix @ vector expected, got %d, %d, %d", len(self.Shape()), len(m.Shape()), len(v.Shape()))
+				fail(ir.ErrRuntime, "vector + matrix @ vector expected, got %d, %d, %d", len(self.Shape()), len(m.Shape()),
+					len(v.Shape()))
 			}
 			sameAs(self, m)
 			beta, alpha := a.Scalar(), a.Scalar()
@@ -349,8 +375,10 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addr(Tensor self, Tensor vec1, Tensor vec2" + tail, Doc: "beta * self + alpha * outer(vec1, vec2).", InPlace: true, Out: true,
-		Samples: samples("T(3,4), T(3), T(4)", "T(4), T(3), T(4) | beta=0.5, alpha=2"), ErrorSamples: samples("T(3,4), T(3,1), T(4)"),
+		Sig: "addr(Tensor self, Tensor vec1, Tensor vec2" + tail, Doc: "beta * self + alpha * outer(vec1, vec2).",
+		InPlace: true, Out: true,
+		Samples:      samples("T(3,4), T(3), T(4)", "T(4), T(3), T(4) | beta=0.5, alpha=2"),
+		ErrorSamples: samples("T(3,4), T(3,1), T(4)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, x, y := a.Val(), a.Val(), a.Val()
 			beta, alpha := a.Scalar(), a.Scalar()

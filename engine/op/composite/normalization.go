@@ -10,31 +10,37 @@ import (
 
 func registerNnOps() {
 	op.Register(op.Def{
-		Sig: "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+		Sig: "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> " +
+			"Tensor",
 		Doc: "Normalised over the last dims, then scaled and shifted.", Where: op.Function | op.Functional,
-		Samples: samples("T(3,4), (4,)", "T(3,4), (4,), T(4), T(4)", "T(2,3,4), (3,4), T(3,4), T(3,4)", "T(3,4), (4,), T(4)", "T(3,4), (4,), None, T(4)",
-			"T(3,4), (4,) | eps=0.1", "T(0,4), (4,), T(4), T(4)"),
+		Samples: samples("T(3,4), (4,)", "T(3,4), (4,), T(4), T(4)", "T(2,3,4), (3,4), T(3,4), T(3,4)", "T(3,4), (4,), T(4)",
+			"T(3,4), (4,), None, T(4)", "T(3,4), (4,) | eps=0.1", "T(0,4), (4,), T(4), T(4)"),
 		ErrorSamples: samples("T(3,4), (3,)", "T(3,4), (4,), T(3)", "T(3,4), ()"), Eval: evalLayerNorm,
 	})
 	op.Register(op.Def{
-		Sig: "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", Doc: "Divided by the root mean square over the last dims.",
+		Sig:   "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+		Doc:   "Divided by the root mean square over the last dims.",
 		Where: op.Function | op.Functional, Eval: evalRMSNorm,
 		Samples:      samples("T(3,4), (4,)", "T(3,4), (4,), T(4)", "T(2,3,4), (3,4), T(3,4), 1e-5"),
 		ErrorSamples: samples("T(3,4), (3,)"),
 	})
 	op.Register(op.Def{
-		Sig: "dropout(Tensor input, float p, bool train) -> Tensor", Doc: "Elements zeroed with probability p, the rest scaled by 1 / (1 - p).", Where: op.Function,
-		View: true, Samples: samples("T(3,4), 0.5, False", "T(3,4), 0.0, True", "T(3,4), 1.0, True"), ErrorSamples: samples("T(3), 1.5, True"),
+		Sig: "dropout(Tensor input, float p, bool train) -> Tensor",
+		Doc: "Elements zeroed with probability p, the rest scaled by 1 / (1 - p).", Where: op.Function,
+		View: true, Samples: samples("T(3,4), 0.5, False", "T(3,4), 0.0, True", "T(3,4), 1.0, True"),
+		ErrorSamples: samples("T(3), 1.5, True"),
 		Eval: func(a *op.Args) []op.Val {
 			x, p, train := a.Val(), a.Float(), a.Bool()
 			return a.Ret(dropout(a.B, x, p, train))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+		Sig: "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float " +
+			"dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
 		Doc: "softmax(query @ key.T * scale + mask) @ value.", Where: op.Functional, Eval: evalAttention,
-		Samples: samples("T(2,3,4), T(2,5,4), T(2,5,6)", "T(2,2,3,4), T(2,2,3,4), T(2,2,3,4) | is_causal=True", "T(2,3,4), T(2,5,4), T(2,5,4), B(3,5)",
-			"T(2,3,4), T(2,5,4), T(2,5,4), T(3,5)", "T(2,3,4), T(2,3,4), T(2,3,4) | scale=0.5", "T(1,4,3,4), T(1,2,3,4), T(1,2,3,4) | enable_gqa=True",
+		Samples: samples("T(2,3,4), T(2,5,4), T(2,5,6)", "T(2,2,3,4), T(2,2,3,4), T(2,2,3,4) | is_causal=True",
+			"T(2,3,4), T(2,5,4), T(2,5,4), B(3,5)", "T(2,3,4), T(2,5,4), T(2,5,4), T(3,5)",
+			"T(2,3,4), T(2,3,4), T(2,3,4) | scale=0.5", "T(1,4,3,4), T(1,2,3,4), T(1,2,3,4) | enable_gqa=True",
 			"T(3,4), T(5,4), T(5,4)"),
 		ErrorSamples: samples("T(4), T(5,4), T(5,4)", "T(2,3,4), T(2,3,4), T(2,3,4), B(3,3) | is_causal=True"),
 	})
@@ -43,11 +49,13 @@ func registerNnOps() {
 // checkNormalized wants the input to end in shape, and operands to have it.
 func checkNormalized(x op.Val, shape []int64, form string, operands map[string]op.Val) {
 	if len(shape) == 0 {
-		fail(ir.ErrRuntime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+		fail(ir.ErrRuntime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "+
+			"but got normalized_shape = []")
 	}
 	for _, name := range []string{"weight", "bias"} {
 		if v, ok := operands[name]; ok && v.IsTensor() && !sameShape(v.Shape(), shape) {
-			fail(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s", name, name, ir.ShapeString(v.Shape()), ir.ShapeString(shape))
+			fail(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
+				"normalized_shape = %s", name, name, ir.ShapeString(v.Shape()), ir.ShapeString(shape))
 		}
 	}
 	s := x.Shape()
@@ -56,7 +64,8 @@ func checkNormalized(x op.Val, shape []int64, form string, operands map[string]o
 	}
 	if k := len(s) - len(shape); k < 0 || !sameShape(s[k:], shape) {
 		text := ir.ShapeString(shape)
-		fail(ir.ErrRuntime, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s", text, form, text[1:], ir.ShapeString(s))
+		fail(ir.ErrRuntime, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s", text,
+			form, text[1:], ir.ShapeString(s))
 	}
 }
 
@@ -148,7 +157,8 @@ func evalAttention(a *op.Args) []op.Val {
 	if shape := scores.Shape(); mask.IsTensor() {
 		mask = asVector(b, mask)
 		if !sameShape(broadcastShape(mask.Shape(), shape), shape) {
-			fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
+			fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want "+
+				"one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
 		}
 	}
 	w := prim.AttentionWeights(b, scores, mask, causal)
@@ -170,10 +180,12 @@ func attentionDropout(b op.Builder, p float64) (drop prim.Dropping) {
 
 func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 	if len(q.Shape()) < 2 || len(k.Shape()) < 2 || len(v.Shape()) < 2 {
-		fail(ir.ErrRuntime, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, key.dim(): %d and value.dim(): %d instead.", len(q.Shape()), len(k.Shape()), len(v.Shape()))
+		fail(ir.ErrRuntime, "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): %d, "+
+			"key.dim(): %d and value.dim(): %d instead.", len(q.Shape()), len(k.Shape()), len(v.Shape()))
 	}
 	if q.DType() != k.DType() || q.DType() != v.DType() {
-		fail(ir.ErrRuntime, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and value.dtype: %s instead.", cName(q.DType()), cName(k.DType()), cName(v.DType()))
+		fail(ir.ErrRuntime, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s "+
+			"and value.dtype: %s instead.", cName(q.DType()), cName(k.DType()), cName(v.DType()))
 	}
 	needFloat("scaled_dot_product_attention", q)
 	if gqa {
@@ -189,7 +201,8 @@ func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 			fail(ir.ErrRuntime, "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 		}
 		if d := mask.DType(); d != ir.Bool && d != ir.F32 && d != q.DType() {
-			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
+			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got "+
+				"attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
 		}
 	}
 }

@@ -17,13 +17,17 @@ func registerPoolOps() {
 	}
 	op.Register(op.Def{
 		Sig: "_max_unpool(Tensor self, Tensor indices, int[] output_size) -> Tensor", Where: op.Hidden, Eval: evalMaxUnpool,
-		Doc:     "Zeros [N, C, *output_size] with self at the row-major places indices of each channel: the inverse of max_poolNd_with_indices.",
-		Samples: samples("T(2,3,2), torch.tensor([[[0, 3], [0, 3], [0, 3]], [[0, 3], [0, 3], [0, 3]]]), (5,)", "T(2,1,2), torch.tensor([[[4, 1]], [[4, 1]]]), (2,3)", "T(1,1,2,1,1), torch.tensor([[[[[3]], [[7]]]]]), (2,2,2)"),
+		Doc: "Zeros [N, C, *output_size] with self at the row-major places indices of each channel: the inverse of " +
+			"max_poolNd_with_indices.",
+		Samples: samples("T(2,3,2), torch.tensor([[[0, 3], [0, 3], [0, 3]], [[0, 3], [0, 3], [0, 3]]]), (5,)",
+			"T(2,1,2), torch.tensor([[[4, 1]], [[4, 1]]]), (2,3)", "T(1,1,2,1,1), torch.tensor([[[[[3]], [[7]]]]]), (2,2,2)"),
 	})
 	op.Register(op.Def{
 		Sig: "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", Where: op.Function, Eval: evalPad,
-		Doc:          "self with elements of one value before and behind: pairs of numbers, the last dim's first; negative ones cut off.",
-		Samples:      samples("T(3,4), (1,2)", "T(3,4), (1,0,0,2), 2.5", "T(2,3,4), (-1,1)", "I(3,4;0,9), (1,1), 7", "T(3,4), (-1,-1,2,2)", "T(0,2), (1,1)"),
+		Doc: "self with elements of one value before and behind: pairs of numbers, the last dim's first; negative " +
+			"ones cut off.",
+		Samples: samples("T(3,4), (1,2)", "T(3,4), (1,0,0,2), 2.5", "T(2,3,4), (-1,1)", "I(3,4;0,9), (1,1), 7",
+			"T(3,4), (-1,-1,2,2)", "T(0,2), (1,1)"),
 		ErrorSamples: samples("T(3,4), (1,)", "T(3), (1,1,1,1)", "T(3), (-2,-2)"),
 	})
 }
@@ -38,7 +42,8 @@ func functionFor(d int) op.Where {
 
 // poolSizes are the sizes along each dim of shapes for samples, and a kernel.
 func poolSizes(d int) (sizes, kernel, padding string) {
-	return []string{"7", "7,6", "5,6,5"}[d-1], []string{"3", "(3,2)", "(2,3,2)"}[d-1], []string{"1", "(1,1)", "(1,1,1)"}[d-1]
+	return []string{"7", "7,6", "5,6,5"}[d-1], []string{"3", "(3,2)", "(2,3,2)"}[d-1],
+		[]string{"1", "(1,1)", "(1,1,1)"}[d-1]
 }
 
 // pooling is a pool's geometry along each dim.
@@ -52,7 +57,8 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 	list := func(what string, v []int64, missing []int64) []int64 {
 		all, ok := perDim(v, d, missing)
 		if !ok {
-			fail(ir.ErrRuntime, "%s: %s must either be a single int, or a tuple of %d ints: got %s", name, what, d, ir.ShapeString(v))
+			fail(ir.ErrRuntime, "%s: %s must either be a single int, or a tuple of %d ints: got %s", name, what, d,
+				ir.ShapeString(v))
 		}
 		return all
 	}
@@ -60,14 +66,17 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 	if p.kernel == nil {
 		fail(ir.ErrRuntime, "%s: kernel_size must either be a single int, or a tuple of %d ints", name, d)
 	}
-	p.stride, p.padding, p.dilation = list("stride", stride, p.kernel), list("padding", padding, repeated(0, d)), list("dilation", dilation, repeated(1, d))
+	p.stride, p.padding, p.dilation = list("stride", stride, p.kernel), list("padding", padding, repeated(0, d)),
+		list("dilation", dilation, repeated(1, d))
 	for i, n := range in {
 		k, s, pad := p.kernel[i], p.stride[i], p.padding[i]
 		if k <= 0 || s <= 0 || p.dilation[i] <= 0 {
-			fail(ir.ErrRuntime, "%s: kernel_size, stride and dilation should be greater than zero: got %d, %d and %d", name, k, s, p.dilation[i])
+			fail(ir.ErrRuntime, "%s: kernel_size, stride and dilation should be greater than zero: got %d, %d and %d", name, k,
+				s, p.dilation[i])
 		}
 		if pad < 0 || pad > ((k-1)*p.dilation[i]+1)/2 {
-			fail(ir.ErrRuntime, "pad should be at most half of effective kernel size, but got pad=%d, kernel_size=%d and dilation=%d", pad, k, p.dilation[i])
+			fail(ir.ErrRuntime, "pad should be at most half of effective kernel size, but got pad=%d, kernel_size=%d and "+
+				"dilation=%d", pad, k, p.dilation[i])
 		}
 		span := n + 2*pad - p.dilation[i]*(k-1) - 1
 		out := ir.FloorDiv(span, s) + 1
@@ -78,7 +87,8 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 			}
 		}
 		if out < 1 {
-			fail(ir.ErrRuntime, "Given input size: %s. Calculated output size: (%d). Output size is too small", ir.ShapeString(in), out)
+			fail(ir.ErrRuntime, "Given input size: %s. Calculated output size: (%d). Output size is too small",
+				ir.ShapeString(in), out)
 		}
 		p.out = append(p.out, out)
 	}
@@ -86,14 +96,16 @@ func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil 
 }
 
 func (p pooling) windows() op.Windows {
-	return op.Windows{Kernel: p.kernel, Stride: p.stride, Lo: p.padding, Dilation: p.dilation, Base: repeated(1, len(p.kernel)), Out: p.out}
+	return op.Windows{Kernel: p.kernel, Stride: p.stride, Lo: p.padding, Dilation: p.dilation,
+		Base: repeated(1, len(p.kernel)), Out: p.out}
 }
 
 // pooled checks that x has d spatial dims behind its channels, with or without a batch.
 func pooled(name string, x op.Val, d int) []int64 {
 	s := spatial(name, x, d)
 	if slices.Contains(x.Shape()[len(x.Shape())-d-1:], 0) {
-		fail(ir.ErrRuntime, "%s: Expected input with optional 0 dim batch size and other dims non-empty, but got: %s", name, ir.ShapeString(x.Shape()))
+		fail(ir.ErrRuntime, "%s: Expected input with optional 0 dim batch size and other dims non-empty, but got: %s", name,
+			ir.ShapeString(x.Shape()))
 	}
 	return s
 }
@@ -105,17 +117,20 @@ func spatial(name string, x op.Val, d int) []int64 {
 		fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", -d-1)
 	}
 	if len(s) != d+1 && len(s) != d+2 {
-		fail(ir.ErrRuntime, "%s: Expected %dD or %dD (batch mode) tensor for input, got %dD: %s", name, d+1, d+2, len(s), ir.ShapeString(s))
+		fail(ir.ErrRuntime, "%s: Expected %dD or %dD (batch mode) tensor for input, got %dD: %s", name, d+1, d+2, len(s),
+			ir.ShapeString(s))
 	}
 	if slices.Contains(s[len(s)-d:], 0) {
-		fail(ir.ErrRuntime, "%s: Expected input to have non-zero size for non-batch dimensions, but got: %s", name, ir.ShapeString(s))
+		fail(ir.ErrRuntime, "%s: Expected input to have non-zero size for non-batch dimensions, but got: %s", name,
+			ir.ShapeString(s))
 	}
 	return s[len(s)-d:]
 }
 
 func registerMaxPool(d int) {
 	name := fmt.Sprintf("max_pool%dd", d)
-	params := "(Tensor self, int[] kernel_size, int[] stride=(), int[] padding=(), int[] dilation=(), bool ceil_mode=False)"
+	params := "(Tensor self, int[] kernel_size, int[] stride=(), int[] padding=(), int[] dilation=(), bool " +
+		"ceil_mode=False)"
 	eval := func(a *op.Args) (values, indices op.Val) {
 		x := a.Val()
 		kernel, _ := a.IntList()
@@ -126,9 +141,11 @@ func registerMaxPool(d int) {
 		return prim.WindowMax(a.B, x, poolingOf(name, in, kernel, stride, padding, dilation, a.Bool()).windows())
 	}
 	sizes, kernel, padding := poolSizes(d)
-	s := samples("T(2,3,"+sizes+"), "+kernel, "T(3,"+sizes+"), "+kernel+", 2", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+", 1, True", "T(2,1,"+sizes+"), 2, 1, 0, 2")
+	s := samples("T(2,3,"+sizes+"), "+kernel, "T(3,"+sizes+"), "+kernel+", 2", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+
+		", 1, True", "T(2,1,"+sizes+"), 2, 1, 0, 2")
 	op.Register(op.Def{
-		Sig: name + params + " -> Tensor", Doc: fmt.Sprintf("The largest element of each window of the last %d dims.", d), Where: op.Function, Samples: s,
+		Sig: name + params + " -> Tensor", Doc: fmt.Sprintf("The largest element of each window of the last %d dims.", d),
+		Where: op.Function, Samples: s,
 		ErrorSamples: samples("T(2,3,"+sizes+"), "+kernel+", 2, 5", "T(2,3,"+sizes+"), 0"),
 		Eval: func(a *op.Args) []op.Val {
 			v, _ := eval(a)
@@ -137,23 +154,27 @@ func registerMaxPool(d int) {
 	})
 	op.Register(op.Def{
 		Sig: name + "_with_indices" + params + " -> (Tensor, Tensor)", Where: op.Hidden,
-		Doc: fmt.Sprintf("The largest element of each window of the last %d dims, and its row-major number in them.", d), Samples: s,
-		Eval: func(a *op.Args) []op.Val { return a.Ret(eval(a)) },
+		Doc:     fmt.Sprintf("The largest element of each window of the last %d dims, and its row-major number in them.", d),
+		Samples: s,
+		Eval:    func(a *op.Args) []op.Val { return a.Ret(eval(a)) },
 	})
 }
 
 func registerAvgPool(d int) {
 	name := fmt.Sprintf("avg_pool%dd", d)
 	sizes, kernel, padding := poolSizes(d)
-	sig := name + "(Tensor self, int[] kernel_size, int[] stride=(), int[] padding=(), bool ceil_mode=False, bool count_include_pad=True"
-	s := samples("T(2,3,"+sizes+"), "+kernel, "T(3,"+sizes+"), "+kernel+", 2", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+", True", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+", True, False",
-		"T(2,3,"+sizes+"), "+kernel+", 1, "+padding+", False, False")
+	sig := name + "(Tensor self, int[] kernel_size, int[] stride=(), int[] padding=(), bool ceil_mode=False, bool " +
+		"count_include_pad=True"
+	s := samples("T(2,3,"+sizes+"), "+kernel, "T(3,"+sizes+"), "+kernel+", 2", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+
+		", True", "T(2,3,"+sizes+"), "+kernel+", 2, "+padding+", True, False", "T(2,3,"+sizes+"), "+kernel+", 1, "+padding+
+		", False, False")
 	if d > 1 {
 		sig += ", int? divisor_override=None"
 		s = append(s, sample("T(2,3,"+sizes+"), "+kernel+", 2 | divisor_override=5"))
 	}
 	op.Register(op.Def{
-		Sig: sig + ") -> Tensor", Doc: fmt.Sprintf("The mean of each window of the last %d dims.", d), Where: functionFor(d), Out: d > 1, Samples: s,
+		Sig: sig + ") -> Tensor", Doc: fmt.Sprintf("The mean of each window of the last %d dims.", d), Where: functionFor(d),
+		Out: d > 1, Samples: s,
 		ErrorSamples: samples("T(2,3,"+sizes+"), "+kernel+", 2, 5", "T(2,3,"+sizes+"), 0"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -216,7 +237,8 @@ func registerAdaptive(d int) {
 	s := samples("T(2,3,"+sizes+"), 1", "T(3,"+sizes+"), "+half, "T(2,2,"+sizes+"), "+half, "T(1,2,"+sizes+"), 8")
 	mean := fmt.Sprintf("adaptive_avg_pool%dd", d)
 	op.Register(op.Def{
-		Sig: mean + "(Tensor self, int[] output_size) -> Tensor", Doc: "Means over windows placed so that the output has the given size.", Where: functionFor(d), Samples: s,
+		Sig: mean + "(Tensor self, int[] output_size) -> Tensor", Doc: "Means over windows placed so that the output has " +
+			"the given size.", Where: functionFor(d), Samples: s,
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			in := spatial(mean, x, d)
@@ -229,7 +251,8 @@ func registerAdaptive(d int) {
 		where = op.Function
 	}
 	op.Register(op.Def{
-		Sig: largest + "(Tensor self, int[] output_size) -> (Tensor, Tensor)", Doc: "Largest elements of windows placed so that the output has the given size, and their row-major numbers.",
+		Sig:   largest + "(Tensor self, int[] output_size) -> (Tensor, Tensor)",
+		Doc:   "Largest elements of windows placed so that the output has the given size, and their row-major numbers.",
 		Where: where, Samples: s, ErrorSamples: samples("T(2,3,"+sizes+"), -1", "T(2), 1"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -247,7 +270,8 @@ func adaptiveSizes(a *op.Args, in []int64) []int64 {
 	}
 	for _, n := range out {
 		if n < 0 {
-			fail(ir.ErrRuntime, "elements of output_size must be greater than or equal to 0 but received %s", ir.ShapeString(out))
+			fail(ir.ErrRuntime, "elements of output_size must be greater than or equal to 0 but received %s",
+				ir.ShapeString(out))
 		}
 	}
 	return out
@@ -330,7 +354,8 @@ func adaptiveMax(b op.Builder, x op.Val, in, out []int64) (values, indices op.Va
 		pick := func(v op.Val) op.Val {
 			return prim.Squeeze(b, prim.Gather(b, v, prim.Unsqueeze(b, k, dim+1), dim+1), []int64{dim + 1})
 		}
-		column := prim.Reshape(b, at, append(append(repeated(1, int(dim)), out[i], most), repeated(1, len(x.Shape())-int(dim)-1)...))
+		column := prim.Reshape(b, at, append(append(repeated(1, int(dim)), out[i], most),
+			repeated(1, len(x.Shape())-int(dim)-1)...))
 		here := prim.Mul(b, pick(expand(b, column, laid.Shape())), op.IntVal(below))
 		if indices.IsTensor() {
 			here = prim.Add(b, here, pick(windows(indices)))
@@ -345,7 +370,8 @@ func evalMaxUnpool(a *op.Args) []op.Val {
 	x, i, b := a.Val(), a.Val(), a.B
 	size, _ := a.IntList()
 	if !sameShape(x.Shape(), i.Shape()) {
-		fail(ir.ErrRuntime, "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s", ir.ShapeString(x.Shape()), ir.ShapeString(i.Shape()))
+		fail(ir.ErrRuntime, "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor "+
+			"with shape: %s", ir.ShapeString(x.Shape()), ir.ShapeString(i.Shape()))
 	}
 	if i.DType() != ir.I64 {
 		fail(ir.ErrRuntime, "elements in indices should be type int64 but got: %s", typeName(i.DType()))
@@ -364,14 +390,16 @@ func evalPad(a *op.Args) []op.Val {
 	value := a.Scalar()
 	s := slices.Clone(x.Shape())
 	if len(pad)%2 != 0 || len(pad)/2 > len(s) {
-		fail(ir.ErrRuntime, "Length of pad must be even and at most twice the number of dimensions of the input: got %d for %d dims", len(pad), len(s))
+		fail(ir.ErrRuntime, "Length of pad must be even and at most twice the number of dimensions of the input: got %d for "+
+			"%d dims", len(pad), len(s))
 	}
 	lo := make([]int64, len(s))
 	for i := 0; i < len(pad)/2; i++ {
 		d := len(s) - 1 - i
 		front, behind := pad[2*i], pad[2*i+1]
 		if s[d]+front+behind < 0 {
-			fail(ir.ErrRuntime, "The input size %d, plus negative padding %d and %d, resulted in a negative output size, which is invalid. Check dimension %d of your input.", s[d], front, behind, d)
+			fail(ir.ErrRuntime, "The input size %d, plus negative padding %d and %d, resulted in a negative output size, which "+
+				"is invalid. Check dimension %d of your input.", s[d], front, behind, d)
 		}
 		begin, end := max(0, -front), s[d]-max(0, -behind)
 		x = prim.Slice(b, x, int64(d), begin, max(begin, end), 1)

@@ -50,7 +50,8 @@ func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 func own(x op.Val) options { return options{x.DType(), x.Device()} }
 
 func draw(sig, doc string, eval op.Eval, s []op.Sample, errs ...op.Sample) {
-	op.Register(op.Def{Sig: sig, Doc: doc, Where: op.Function, Out: true, Eval: eval, Samples: s, ErrorSamples: errs, NoGrad: isDraw})
+	op.Register(op.Def{Sig: sig, Doc: doc, Where: op.Function, Out: true, Eval: eval, Samples: s, ErrorSamples: errs,
+		NoGrad: isDraw})
 }
 
 func drawLike(sig, doc string, eval op.Eval, s []op.Sample) {
@@ -66,10 +67,11 @@ func registerRandomOps() {
 			shape, _ := a.IntList()
 			return a.Ret(m.f(a.B, factory(a, a.B.DefaultDType()), checkSizes(m.name, shape)))
 		}, samples("(2,3)", "()", "(0,)", "(3,) | dtype=torch.float64"), sample("(2,) | dtype=torch.int64"))
-		drawLike(m.name+"_like(Tensor self"+factoryParams, m.doc+" Shape, dtype and device are self's.", func(a *op.Args) []op.Val {
-			x := a.Val()
-			return a.Ret(m.f(a.B, likeOptions(a, x), x.Shape()))
-		}, samples("T(2,3)"))
+		drawLike(m.name+"_like(Tensor self"+factoryParams, m.doc+" Shape, dtype and device are self's.",
+			func(a *op.Args) []op.Val {
+				x := a.Val()
+				return a.Ret(m.f(a.B, likeOptions(a, x), x.Shape()))
+			}, samples("T(2,3)"))
 	}
 	registerIntegerDraws()
 	registerBernoulli()
@@ -88,14 +90,16 @@ func registerIntegerDraws() {
 		shape, _ := a.IntList()
 		return a.Ret(integers(a.B, low, high, factory(a, ir.I64), checkSizes("randint", shape)))
 	}, samples("-5, 5, (2,3)"), sample("5, 5, (2,)"))
-	drawLike("randint_like(Tensor self, int high"+factoryParams, "Integers in [0, high), in self's shape and dtype.", func(a *op.Args) []op.Val {
-		x, high := a.Val(), a.Int()
-		return a.Ret(integers(a.B, 0, high, likeOptions(a, x), x.Shape()))
-	}, samples("T(2,3), 10"))
-	drawLike("randint_like.low(Tensor self, int low, int high"+factoryParams, "Integers in [low, high), in self's shape and dtype.", func(a *op.Args) []op.Val {
-		x, low, high := a.Val(), a.Int(), a.Int()
-		return a.Ret(integers(a.B, low, high, likeOptions(a, x), x.Shape()))
-	}, samples("T(2,3), -5, 5"))
+	drawLike("randint_like(Tensor self, int high"+factoryParams, "Integers in [0, high), in self's shape and dtype.",
+		func(a *op.Args) []op.Val {
+			x, high := a.Val(), a.Int()
+			return a.Ret(integers(a.B, 0, high, likeOptions(a, x), x.Shape()))
+		}, samples("T(2,3), 10"))
+	drawLike("randint_like.low(Tensor self, int low, int high"+factoryParams,
+		"Integers in [low, high), in self's shape and dtype.", func(a *op.Args) []op.Val {
+			x, low, high := a.Val(), a.Int(), a.Int()
+			return a.Ret(integers(a.B, low, high, likeOptions(a, x), x.Shape()))
+		}, samples("T(2,3), -5, 5"))
 	draw("randperm(int n"+factoryParams, "A random permutation of 0 to n - 1.", func(a *op.Args) []op.Val {
 		n, b := a.Int(), a.B
 		o := factory(a, ir.I64)
@@ -110,8 +114,10 @@ func registerIntegerDraws() {
 		return a.Ret(cast(b, order, o.dtype))
 	}, samples("7", "0", "1"), sample("-1"))
 	op.Register(op.Def{
-		Sig: "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor", Doc: "Indices drawn with the given weights, row by row.", NoGrad: isDraw, Out: true, ExactOut: true,
-		Samples: samples("T(4;0.1,1), 2", "T(3,5;0.1,1), 4", "T(5;0.1,1), 9, True"), ErrorSamples: samples("T(3;0,1), 5", "T(3;0,1), 0", "I(3;1,5), 1"), Eval: evalMultinomial,
+		Sig: "multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor",
+		Doc: "Indices drawn with the given weights, row by row.", NoGrad: isDraw, Out: true, ExactOut: true,
+		Samples: samples("T(4;0.1,1), 2", "T(3,5;0.1,1), 4", "T(5;0.1,1), 9, True"), ErrorSamples: samples("T(3;0,1), 5",
+			"T(3;0,1), 0", "I(3;1,5), 1"), Eval: evalMultinomial,
 	})
 }
 
@@ -172,7 +178,8 @@ func trials(b op.Builder, p op.Val, o options, shape []int64) op.Val {
 
 func registerBernoulli() {
 	op.Register(op.Def{
-		Sig: "bernoulli(Tensor self) -> Tensor", Doc: "1 with the probability that each element is.", NoGrad: isDraw, Out: true, Samples: samples("T(3,4;0,1)"),
+		Sig: "bernoulli(Tensor self) -> Tensor", Doc: "1 with the probability that each element is.", NoGrad: isDraw,
+		Out: true, Samples: samples("T(3,4;0,1)"),
 		ErrorSamples: samples("I(3;0,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -183,7 +190,8 @@ func registerBernoulli() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "bernoulli.p(Tensor self, float p) -> Tensor", Doc: "1 with probability p, in self's shape.", NoGrad: isDraw, Samples: samples("T(3,4), 0.3"),
+		Sig: "bernoulli.p(Tensor self, float p) -> Tensor", Doc: "1 with probability p, in self's shape.", NoGrad: isDraw,
+		Samples:      samples("T(3,4), 0.3"),
 		ErrorSamples: samples("T(3), 2.0"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -191,7 +199,8 @@ func registerBernoulli() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "bernoulli_(Tensor self, Operand p=0.5) -> Tensor", Doc: "Filled with 1 with probability p, else 0.", Where: op.Method, InPlaceOnly: true, NoGrad: isDraw,
+		Sig: "bernoulli_(Tensor self, Operand p=0.5) -> Tensor", Doc: "Filled with 1 with probability p, else 0.",
+		Where: op.Method, InPlaceOnly: true, NoGrad: isDraw,
 		Samples: samples("T(3,4), 0.3", "T(3,4), T(4;0,1)"), ErrorSamples: samples("T(3), 2.0"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -239,74 +248,84 @@ func exactLimit(d ir.DType) int64 {
 }
 
 func registerInPlaceDraws() {
-	inPlaceDraw("uniform_(Tensor self, float from=0.0, float to=1.0) -> Tensor", "Filled uniformly from [from, to).", func(a *op.Args, x op.Val) op.Val {
-		lo, hi := a.Float(), a.Float()
-		if lo > hi {
-			fail(ir.ErrRuntime, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", lo, hi)
-		}
-		return affine(a.B, uniform(a.B, own(x), x.Shape()), hi-lo, lo)
-	}, samples("T(3,4)", "T(3), -1.0, 2.0"), sample("T(3), 2.0, 1.0"), sample("I(3;0,5)"))
-	inPlaceDraw("normal_(Tensor self, float mean=0.0, float std=1.0) -> Tensor", "Filled from a normal distribution.", func(a *op.Args, x op.Val) op.Val {
-		mean, std := a.Float(), a.Float()
-		if std < 0 {
-			fail(ir.ErrRuntime, "normal expects std >= 0.0, but found std %g", std)
-		}
-		return affine(a.B, gaussian(a.B, own(x), x.Shape()), std, mean)
-	}, samples("T(3,4)", "T(3), 1.0, 0.5"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
-	inPlaceDraw("exponential_(Tensor self, float lambd=1.0) -> Tensor", "Filled from an exponential distribution.", func(a *op.Args, x op.Val) op.Val {
-		lambd := a.Float()
-		if lambd <= 0 {
-			fail(ir.ErrRuntime, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd)
-		}
-		continuous("Exponential", x)
-		b := a.B
-		u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
-		// log1p(-u) is finite: u is below 1.
-		return cast(b, prim.Mul(b, prim.Log1p(b, prim.Neg(b, u)), op.FloatVal(-1/lambd)), x.DType())
-	}, samples("T(3,4)", "T(3), 2.0"), sample("T(3), -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("uniform_(Tensor self, float from=0.0, float to=1.0) -> Tensor", "Filled uniformly from [from, to).",
+		func(a *op.Args, x op.Val) op.Val {
+			lo, hi := a.Float(), a.Float()
+			if lo > hi {
+				fail(ir.ErrRuntime, "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", lo, hi)
+			}
+			return affine(a.B, uniform(a.B, own(x), x.Shape()), hi-lo, lo)
+		}, samples("T(3,4)", "T(3), -1.0, 2.0"), sample("T(3), 2.0, 1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("normal_(Tensor self, float mean=0.0, float std=1.0) -> Tensor", "Filled from a normal distribution.",
+		func(a *op.Args, x op.Val) op.Val {
+			mean, std := a.Float(), a.Float()
+			if std < 0 {
+				fail(ir.ErrRuntime, "normal expects std >= 0.0, but found std %g", std)
+			}
+			return affine(a.B, gaussian(a.B, own(x), x.Shape()), std, mean)
+		}, samples("T(3,4)", "T(3), 1.0, 0.5"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("exponential_(Tensor self, float lambd=1.0) -> Tensor", "Filled from an exponential distribution.",
+		func(a *op.Args, x op.Val) op.Val {
+			lambd := a.Float()
+			if lambd <= 0 {
+				fail(ir.ErrRuntime, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd)
+			}
+			continuous("Exponential", x)
+			b := a.B
+			u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
+			// log1p(-u) is finite: u is below 1.
+			return cast(b, prim.Mul(b, prim.Log1p(b, prim.Neg(b, u)), op.FloatVal(-1/lambd)), x.DType())
+		}, samples("T(3,4)", "T(3), 2.0"), sample("T(3), -1.0"), sample("I(3;0,5)"))
 	registerHeavyTails()
-	inPlaceDraw("random_(Tensor self) -> Tensor", "Filled with integers that the dtype holds exactly.", func(a *op.Args, x op.Val) op.Val {
-		return integers(a.B, 0, exactLimit(x.DType()), own(x), x.Shape())
-	}, samples("T(3,4)", "I(3;0,5)"))
-	inPlaceDraw("random_.to(Tensor self, int to) -> Tensor", "Filled with integers in [0, to).", func(a *op.Args, x op.Val) op.Val {
-		return integers(a.B, 0, a.Int(), own(x), x.Shape())
-	}, samples("I(3;0,5), 9", "T(3), 9"), sample("I(3;0,5), 0"))
-	inPlaceDraw("random_.from(Tensor self, int from, int? to) -> Tensor", "Filled with integers in [from, to).", func(a *op.Args, x op.Val) op.Val {
-		lo := a.Int()
-		hi, given := a.OptInt()
-		if !given {
-			hi = exactLimit(x.DType())
-		}
-		return integers(a.B, lo, hi, own(x), x.Shape())
-	}, samples("I(3;0,5), -3, 9"), sample("I(3;0,5), 5, 5"))
+	inPlaceDraw("random_(Tensor self) -> Tensor", "Filled with integers that the dtype holds exactly.",
+		func(a *op.Args, x op.Val) op.Val {
+			return integers(a.B, 0, exactLimit(x.DType()), own(x), x.Shape())
+		}, samples("T(3,4)", "I(3;0,5)"))
+	inPlaceDraw("random_.to(Tensor self, int to) -> Tensor", "Filled with integers in [0, to).",
+		func(a *op.Args, x op.Val) op.Val {
+			return integers(a.B, 0, a.Int(), own(x), x.Shape())
+		}, samples("I(3;0,5), 9", "T(3), 9"), sample("I(3;0,5), 0"))
+	inPlaceDraw("random_.from(Tensor self, int from, int? to) -> Tensor", "Filled with integers in [from, to).",
+		func(a *op.Args, x op.Val) op.Val {
+			lo := a.Int()
+			hi, given := a.OptInt()
+			if !given {
+				hi = exactLimit(x.DType())
+			}
+			return integers(a.B, lo, hi, own(x), x.Shape())
+		}, samples("I(3;0,5), -3, 9"), sample("I(3;0,5), 5, 5"))
 }
 
 // continuous refuses integers.
 func continuous(distribution string, x op.Val) {
 	if !x.DType().IsFloat() {
-		fail(ir.ErrRuntime, "%s distribution is a continuous probability distribution. dtype must be a floating point but you specified %s", distribution, typeName(x.DType()))
+		fail(ir.ErrRuntime, "%s distribution is a continuous probability distribution. dtype must be a floating point but "+
+			"you specified %s", distribution, typeName(x.DType()))
 	}
 }
 
 func registerHeavyTails() {
-	inPlaceDraw("cauchy_(Tensor self, float median=0.0, float sigma=1.0) -> Tensor", "Filled from a Cauchy distribution.", func(a *op.Args, x op.Val) op.Val {
-		median, sigma, b := a.Float(), a.Float(), a.B
-		if sigma <= 0 {
-			fail(ir.ErrRuntime, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma)
-		}
-		continuous("Cauchy", x)
-		u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
-		return cast(b, affine(b, prim.Tan(b, affine(b, u, math.Pi, -math.Pi/2)), sigma, median), x.DType())
-	}, samples("T(3,4)", "T(3), 1.0, 2.0"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
-	inPlaceDraw("log_normal_(Tensor self, float mean=1.0, float std=2.0) -> Tensor", "Filled with exponentials of normal numbers.", func(a *op.Args, x op.Val) op.Val {
-		mean, std, b := a.Float(), a.Float(), a.B
-		if std <= 0 {
-			fail(ir.ErrRuntime, "log_normal_ expects std > 0.0, but found std=%g", std)
-		}
-		n := gaussian(b, options{drawType("log_normal_cpu", x.DType()), x.Device()}, x.Shape())
-		return cast(b, prim.Exp(b, affine(b, n, std, mean)), x.DType())
-	}, samples("T(3,4)", "T(3), 0.0, 0.5"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
-	inPlaceDraw("geometric_(Tensor self, float p) -> Tensor", "Filled with the number of trials up to the first success of probability p.", func(a *op.Args, x op.Val) op.Val {
+	inPlaceDraw("cauchy_(Tensor self, float median=0.0, float sigma=1.0) -> Tensor", "Filled from a Cauchy distribution.",
+		func(a *op.Args, x op.Val) op.Val {
+			median, sigma, b := a.Float(), a.Float(), a.B
+			if sigma <= 0 {
+				fail(ir.ErrRuntime, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma)
+			}
+			continuous("Cauchy", x)
+			u := uniform(b, options{x.DType().ComputeType(), x.Device()}, x.Shape())
+			return cast(b, affine(b, prim.Tan(b, affine(b, u, math.Pi, -math.Pi/2)), sigma, median), x.DType())
+		}, samples("T(3,4)", "T(3), 1.0, 2.0"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("log_normal_(Tensor self, float mean=1.0, float std=2.0) -> Tensor",
+		"Filled with exponentials of normal numbers.", func(a *op.Args, x op.Val) op.Val {
+			mean, std, b := a.Float(), a.Float(), a.B
+			if std <= 0 {
+				fail(ir.ErrRuntime, "log_normal_ expects std > 0.0, but found std=%g", std)
+			}
+			n := gaussian(b, options{drawType("log_normal_cpu", x.DType()), x.Device()}, x.Shape())
+			return cast(b, prim.Exp(b, affine(b, n, std, mean)), x.DType())
+		}, samples("T(3,4)", "T(3), 0.0, 0.5"), sample("T(3), 0.0, -1.0"), sample("I(3;0,5)"))
+	inPlaceDraw("geometric_(Tensor self, float p) -> Tensor", "Filled with the number of trials up to the first success "+
+		"of probability p.", func(a *op.Args, x op.Val) op.Val {
 		p, b := a.Float(), a.B
 		if !(p > 0 && p < 1) {
 			fail(ir.ErrRuntime, "geometric_ expects p to be in (0, 1), but got p=%g", p)
@@ -322,8 +341,10 @@ func registerHeavyTails() {
 
 func registerNormal() {
 	op.Register(op.Def{
-		Sig: "normal(Operand mean, Operand std=1.0) -> Tensor", Doc: "Normal, with means and standard deviations from tensors or numbers.", Where: op.Function, Out: true,
-		NoGrad: isDraw, Samples: samples("T(3,4), 0.5", "0.0, T(3;0.1,1)", "T(3,1), T(4;0.1,1)"), ErrorSamples: samples("T(3), -1.0"),
+		Sig: "normal(Operand mean, Operand std=1.0) -> Tensor", Doc: "Normal, with means and standard deviations from " +
+			"tensors or numbers.", Where: op.Function, Out: true,
+		NoGrad: isDraw, Samples: samples("T(3,4), 0.5", "0.0, T(3;0.1,1)", "T(3,1), T(4;0.1,1)"),
+		ErrorSamples: samples("T(3), -1.0"),
 		Eval: func(a *op.Args) []op.Val {
 			m, s, b := a.Val(), a.Val(), a.B
 			if s.IsScalar() && s.Float() < 0 {
@@ -339,12 +360,13 @@ func registerNormal() {
 			return a.Ret(prim.Add(b, prim.Mul(b, gaussian(b, o, shape), s), m))
 		},
 	})
-	draw("normal.size(float mean, float std, int[] size"+factoryParams, "Normal, in a given shape.", func(a *op.Args) []op.Val {
-		m, s := a.Float(), a.Float()
-		shape, _ := a.IntList()
-		if s < 0 || math.IsNaN(s) {
-			fail(ir.ErrRuntime, "normal expects std >= 0.0, but found std %g", s)
-		}
-		return a.Ret(affine(a.B, gaussian(a.B, factory(a, a.B.DefaultDType()), checkSizes("normal", shape)), s, m))
-	}, samples("0.0, 1.0, (2,3)"), sample("0.0, -1.0, (2,)"))
+	draw("normal.size(float mean, float std, int[] size"+factoryParams, "Normal, in a given shape.",
+		func(a *op.Args) []op.Val {
+			m, s := a.Float(), a.Float()
+			shape, _ := a.IntList()
+			if s < 0 || math.IsNaN(s) {
+				fail(ir.ErrRuntime, "normal expects std >= 0.0, but found std %g", s)
+			}
+			return a.Ret(affine(a.B, gaussian(a.B, factory(a, a.B.DefaultDType()), checkSizes("normal", shape)), s, m))
+		}, samples("0.0, 1.0, (2,3)"), sample("0.0, -1.0, (2,)"))
 }

@@ -9,20 +9,25 @@ import (
 )
 
 func registerSpacesOps() {
-	creation("linspace(Scalar start, Scalar end, int steps"+factoryParams, "steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
-		start, end, n := a.Scalar().Float(), a.Scalar().Float(), a.Int()
-		o := factory(a, a.B.DefaultDType())
-		return a.Ret(cast(a.B, ramp(a.B, start, end, n, o), o.dtype))
-	}, samples("0, 1, 5", "-2.0, 3.0, 7", "1, 9, 1", "0, 1, 0", "0, 10, 5 | dtype=torch.int64", "4.3, -3, 9 | dtype=torch.int64", "-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
-	creation("logspace(Scalar start, Scalar end, int steps, float base=10.0"+factoryParams, "base to the power of steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
-		start, end, n, base := a.Scalar().Float(), a.Scalar().Float(), a.Int(), a.Float()
-		o := factory(a, a.B.DefaultDType())
-		return a.Ret(cast(a.B, prim.Pow(a.B, op.FloatVal(base), ramp(a.B, start, end, n, o)), o.dtype))
-	}, samples("0, 1, 5", "-2.0, 2.0, 7", "1, 9, 1", "0, 1, 0", "0, 6, 4, 2 | dtype=torch.int64", "-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
-	creation("scalar_tensor(Scalar s"+factoryParams, "A 0-dim tensor of the default dtype.", op.Function, func(a *op.Args) []op.Val {
-		v := a.Scalar()
-		return a.Ret(filled(a.B, v, factory(a, a.B.DefaultDType()), nil))
-	}, samples("1", "2.5", "True", "3 | dtype=torch.int64"))
+	creation("linspace(Scalar start, Scalar end, int steps"+factoryParams,
+		"steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
+			start, end, n := a.Scalar().Float(), a.Scalar().Float(), a.Int()
+			o := factory(a, a.B.DefaultDType())
+			return a.Ret(cast(a.B, ramp(a.B, start, end, n, o), o.dtype))
+		}, samples("0, 1, 5", "-2.0, 3.0, 7", "1, 9, 1", "0, 1, 0", "0, 10, 5 | dtype=torch.int64",
+			"4.3, -3, 9 | dtype=torch.int64", "-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
+	creation("logspace(Scalar start, Scalar end, int steps, float base=10.0"+factoryParams,
+		"base to the power of steps numbers from start to end, evenly spaced.", op.Function, func(a *op.Args) []op.Val {
+			start, end, n, base := a.Scalar().Float(), a.Scalar().Float(), a.Int(), a.Float()
+			o := factory(a, a.B.DefaultDType())
+			return a.Ret(cast(a.B, prim.Pow(a.B, op.FloatVal(base), ramp(a.B, start, end, n, o)), o.dtype))
+		}, samples("0, 1, 5", "-2.0, 2.0, 7", "1, 9, 1", "0, 1, 0", "0, 6, 4, 2 | dtype=torch.int64",
+			"-1, 1, 6 | dtype=torch.float64"), sample("0, 1, -1"))
+	creation("scalar_tensor(Scalar s"+factoryParams, "A 0-dim tensor of the default dtype.", op.Function,
+		func(a *op.Args) []op.Val {
+			v := a.Scalar()
+			return a.Ret(filled(a.B, v, factory(a, a.B.DefaultDType()), nil))
+		}, samples("1", "2.5", "True", "3 | dtype=torch.int64"))
 	registerStrided()
 	registerTriangleIndices()
 }
@@ -64,7 +69,8 @@ func strided(b op.Builder, size, stride []int64, o options) op.Val {
 	}
 	for i, s := range checkSizes("empty_strided", size) {
 		if stride[i] < 0 {
-			fail(ir.ErrRuntime, "as_strided: Negative strides are not supported at the moment, got strides: %s, sizes %d", ir.ShapeString(stride), s)
+			fail(ir.ErrRuntime, "as_strided: Negative strides are not supported at the moment, got strides: %s, sizes %d",
+				ir.ShapeString(stride), s)
 		}
 	}
 	l := ir.InternLayout(size, stride)
@@ -72,14 +78,18 @@ func strided(b op.Builder, size, stride []int64, o options) op.Val {
 }
 
 func registerStrided() {
-	creation("empty_strided(int[] size, int[] stride"+factoryParams, "A tensor of unspecified content, here zeros, with given strides.", op.Function, func(a *op.Args) []op.Val {
-		size, _ := a.IntList()
-		stride, _ := a.IntList()
-		return a.Ret(strided(a.B, size, stride, factory(a, a.B.DefaultDType())))
-	}, samples("(2,3), (1,2)", "(), ()", "(0,3), (3,1)", "(2,2), (2,4) | dtype=torch.int64"), sample("(2,), (1,2)"), sample("(2,), (-1,)"))
+	creation("empty_strided(int[] size, int[] stride"+factoryParams,
+		"A tensor of unspecified content, here zeros, with given strides.", op.Function, func(a *op.Args) []op.Val {
+			size, _ := a.IntList()
+			stride, _ := a.IntList()
+			return a.Ret(strided(a.B, size, stride, factory(a, a.B.DefaultDType())))
+		}, samples("(2,3), (1,2)", "(), ()", "(0,3), (3,1)", "(2,2), (2,4) | dtype=torch.int64"), sample("(2,), (1,2)"),
+		sample("(2,), (-1,)"))
 	op.Register(op.Def{
-		Sig: "new_empty_strided(Tensor self, int[] size, int[] stride" + factoryParams, Doc: "A tensor of unspecified content with given strides. Dtype and device are self's.",
-		Where: op.Method, NoGrad: notOfData, Samples: samples("T(3), (2,3), (1,2)", "I(2;0,5), (4,), (2,)"), ErrorSamples: samples("T(3), (2,), (1,2)"),
+		Sig:   "new_empty_strided(Tensor self, int[] size, int[] stride" + factoryParams,
+		Doc:   "A tensor of unspecified content with given strides. Dtype and device are self's.",
+		Where: op.Method, NoGrad: notOfData, Samples: samples("T(3), (2,3), (1,2)", "I(2;0,5), (4,), (2,)"),
+		ErrorSamples: samples("T(3), (2,), (1,2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			size, _ := a.IntList()
@@ -87,27 +97,32 @@ func registerStrided() {
 			return a.Ret(strided(a.B, size, stride, likeOptions(a, x)))
 		},
 	})
-	creation("empty_permuted(int[] size, int[] physical_layout"+factoryParams, "A tensor of unspecified content, here zeros, whose dims lie in memory in the given order.", op.Function, func(a *op.Args) []op.Val {
-		size, _ := a.IntList()
-		order, _ := a.IntList()
-		if len(order) != len(size) {
-			fail(ir.ErrRuntime, "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %d is not equal to len(physical_layout) = %d", len(size), len(order))
-		}
-		stride, seen := make([]int64, len(size)), make([]bool, len(size))
-		run := int64(1)
-		for i := len(order) - 1; i >= 0; i-- {
-			d := order[i]
-			if d < 0 || d >= int64(len(size)) {
-				fail(ir.ErrRuntime, "Dimension out of range (expected to be between 0 and %d, but got %d at index %d).  NB: negative dims not currently supported; file an issue if you want it.", len(size)-1, d, i)
+	creation("empty_permuted(int[] size, int[] physical_layout"+factoryParams,
+		"A tensor of unspecified content, here zeros, whose dims lie in memory in the given order.", op.Function,
+		func(a *op.Args) []op.Val {
+			size, _ := a.IntList()
+			order, _ := a.IntList()
+			if len(order) != len(size) {
+				fail(ir.ErrRuntime,
+					"Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) "+
+						"= %d is not equal to len(physical_layout) = %d", len(size), len(order))
 			}
-			if seen[d] {
-				fail(ir.ErrRuntime, "Duplicate dim not allowed")
+			stride, seen := make([]int64, len(size)), make([]bool, len(size))
+			run := int64(1)
+			for i := len(order) - 1; i >= 0; i-- {
+				d := order[i]
+				if d < 0 || d >= int64(len(size)) {
+					fail(ir.ErrRuntime, "Dimension out of range (expected to be between 0 and %d, but got %d at index %d).  NB: "+
+						"negative dims not currently supported; file an issue if you want it.", len(size)-1, d, i)
+				}
+				if seen[d] {
+					fail(ir.ErrRuntime, "Duplicate dim not allowed")
+				}
+				seen[d], stride[d] = true, run
+				run *= max(size[d], 1)
 			}
-			seen[d], stride[d] = true, run
-			run *= max(size[d], 1)
-		}
-		return a.Ret(strided(a.B, size, stride, factory(a, a.B.DefaultDType())))
-	}, samples("(2,3), (1,0)", "(2,3,4), (0,2,1)", "(), ()"), sample("(2,3), (0,)"), sample("(2,3), (0,0)"))
+			return a.Ret(strided(a.B, size, stride, factory(a, a.B.DefaultDType())))
+		}, samples("(2,3), (1,0)", "(2,3,4), (0,2,1)", "(), ()"), sample("(2,3), (0,)"), sample("(2,3), (0,0)"))
 }
 
 // leftOf counts the elements of a matrix whose column is less than their row plus k.
@@ -125,7 +140,8 @@ func registerTriangleIndices() {
 		inside    binaryEmit
 		diagonal  int64 // 1: a row's first part, with the diagonal; 0: the rest
 	}{{"tril_indices", "lower", prim.Le, 1}, {"triu_indices", "upper", prim.Ge, 0}} {
-		creation(m.name+"(int row, int col, int offset=0"+factoryParams, "Row and column indices of the "+m.doc+" triangle of a matrix, row by row; shape (2, count).", op.Function, func(a *op.Args) []op.Val {
+		creation(m.name+"(int row, int col, int offset=0"+factoryParams, "Row and column indices of the "+m.doc+
+			" triangle of a matrix, row by row; shape (2, count).", op.Function, func(a *op.Args) []op.Val {
 			rows, cols, offset, b := a.Int(), a.Int(), a.Int(), a.B
 			o := factory(a, ir.I64)
 			if rows < 0 || cols < 0 {

@@ -55,10 +55,12 @@ func count(mask []bool, shape []int64) int64 {
 func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
 		if d = x.DType(); !d.IsFloat() {
-			fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: %s", typeName(d))
+			fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Input dtype must be either a floating point or "+
+				"complex dtype. Got: %s", typeName(d))
 		}
 	} else if !d.IsFloat() {
-		fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: %s", typeName(d))
+		fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Optional dtype must be either a floating point or "+
+			"complex dtype. Got: %s", typeName(d))
 	}
 	n := count(mask, x.Shape())
 	x = cast(b, x, d)
@@ -69,7 +71,8 @@ func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val 
 func all(x op.Val) []bool { return dimMask(nil, len(x.Shape())) }
 
 // reduction registers name(self, *, dtype) and name(self, dim, keepdim, *, dtype).
-func reduction(name, doc string, f func(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val, s, errs []op.Sample) {
+func reduction(name, doc string, f func(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val, s,
+	errs []op.Sample) {
 	op.Register(op.Def{Sig: name + "(Tensor self, *, dtype? dtype=None) -> Tensor", Doc: doc, Out: name != "sum",
 		Samples: samples("T(3,4)", "T()", "T(0)", "T(3) | dtype=torch.float64"),
 		Eval: func(a *op.Args) []op.Val {
@@ -79,8 +82,8 @@ func reduction(name, doc string, f func(b op.Builder, x op.Val, mask []bool, kee
 	})
 	op.Register(op.Def{
 		Sig: name + ".dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: doc, Out: true,
-		Samples: append(samples("T(2,3,4), 1", "T(2,3,4), (0,2)", "T(2,3,4), -1, True", "T(3,4), None", "T(0,3), 0", "T(3,4), (), True",
-			"T(2,3), 0 | keepdim=True, dtype=torch.float64", "T(), 0"), s...),
+		Samples: append(samples("T(2,3,4), 1", "T(2,3,4), (0,2)", "T(2,3,4), -1, True", "T(3,4), None", "T(0,3), 0",
+			"T(3,4), (), True", "T(2,3), 0 | keepdim=True, dtype=torch.float64", "T(), 0"), s...),
 		ErrorSamples: append(samples("T(3,4), 5", "T(3,4), (0, 0)"), errs...),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -94,8 +97,10 @@ func reduction(name, doc string, f func(b op.Builder, x op.Val, mask []bool, kee
 func registerReduceOps() {
 	ints := samples("I(3,4;0,9), 0", "B(3,4), 1", "I(3;0,9), 0 | dtype=torch.float32")
 	reduction("sum", "The sum, over all or some dims.", sum, ints, nil)
-	reduction("mean", "The mean, over all or some dims.", mean, samples("I(3;0,9), 0 | dtype=torch.float32"), samples("I(3;0,9), 0"))
-	reduction("nansum", "The sum, NaN counting as 0.", func(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
+	reduction("mean", "The mean, over all or some dims.", mean, samples("I(3;0,9), 0 | dtype=torch.float32"),
+		samples("I(3;0,9), 0"))
+	reduction("nansum", "The sum, NaN counting as 0.", func(b op.Builder, x op.Val, mask []bool, keepdim bool,
+		d ir.DType) op.Val {
 		return sum(b, dropNaN(b, x), mask, keepdim, d)
 	}, ints, nil)
 	reduction("nanmean", "The mean of the elements that are no NaN.", nanmean, nil, nil)
@@ -115,7 +120,8 @@ func dropNaN(b op.Builder, x op.Val) op.Val {
 
 func nanmean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	if !x.DType().IsFloat() {
-		fail(ir.ErrRuntime, "nanmean(): expected input to have floating point or complex dtype but got %s", typeName(x.DType()))
+		fail(ir.ErrRuntime, "nanmean(): expected input to have floating point or complex dtype but got %s",
+			typeName(x.DType()))
 	}
 	s := sum(b, dropNaN(b, x), mask, keepdim, d)
 	there := prim.LogicalNot(b, prim.IsNaN(b, x))
@@ -141,8 +147,10 @@ func registerProd() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: "The product along a dim.", Out: true,
-		Samples:      samples("T(3,4), 0", "T(3,4), -1, True", "I(3,4;1,4), 1", "T(2,0), 1", "T(3), 0 | dtype=torch.float64", "B(3,4), 1 | dtype=torch.bool"),
+		Sig: "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+		Doc: "The product along a dim.", Out: true,
+		Samples: samples("T(3,4), 0", "T(3,4), -1, True", "I(3,4;1,4), 1", "T(2,0), 1", "T(3), 0 | dtype=torch.float64",
+			"B(3,4), 1 | dtype=torch.bool"),
 		ErrorSamples: samples("T(3), 2"),
 		Eval: func(a *op.Args) []op.Val {
 			x, d, keepdim := a.Val(), a.Int(), a.Bool()
@@ -150,7 +158,8 @@ func registerProd() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "count_nonzero(Tensor self, int[]? dim=None) -> Tensor", Doc: "The number of elements that are not 0.", NoGrad: "a count",
+		Sig: "count_nonzero(Tensor self, int[]? dim=None) -> Tensor", Doc: "The number of elements that are not 0.",
+		NoGrad:  "a count",
 		Samples: samples("I(3,4;0,2)", "I(3,4;0,2), 1", "T(3), (0,)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -182,8 +191,10 @@ func registerTruthReductions() {
 			},
 		})
 		op.Register(op.Def{
-			Sig: m.name + ".dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", Doc: m.doc, Out: true, NoGrad: "the result is boolean",
-			Samples: samples("B(3,4), 0", "B(2,3,4), (0, 2)", "B(3,4), -1, True", "I(3,4;0,2), 1", "B(0,3), 0"), ErrorSamples: samples("B(3), 4"),
+			Sig: m.name + ".dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", Doc: m.doc, Out: true,
+			NoGrad:       "the result is boolean",
+			Samples:      samples("B(3,4), 0", "B(2,3,4), (0, 2)", "B(3,4), -1, True", "I(3,4;0,2), 1", "B(0,3), 0"),
+			ErrorSamples: samples("B(3), 4"),
 			Eval: func(a *op.Args) []op.Val {
 				x := a.Val()
 				dims, given := a.IntList()
@@ -228,7 +239,8 @@ func sqrtFinite(b op.Builder, s op.Val) op.Val {
 }
 
 // momentForms reads the three overloads of var and std.
-func momentForms(name, doc, results string, f func(b op.Builder, x op.Val, mask []bool, keepdim bool, c op.Val) []op.Val) {
+func momentForms(name, doc, results string, f func(b op.Builder, x op.Val, mask []bool, keepdim bool,
+	c op.Val) []op.Val) {
 	out := results == "Tensor"
 	unbiased := func(v bool) op.Val {
 		if v {
@@ -237,7 +249,8 @@ func momentForms(name, doc, results string, f func(b op.Builder, x op.Val, mask 
 		return op.IntVal(0)
 	}
 	op.Register(op.Def{
-		Sig: name + "(Tensor self, bool unbiased=True) -> " + results, Doc: doc, Samples: samples("T(3,4)", "T(5), False", "T(2,0)"),
+		Sig: name + "(Tensor self, bool unbiased=True) -> " + results, Doc: doc, Samples: samples("T(3,4)", "T(5), False",
+			"T(2,0)"),
 		ErrorSamples: samples("I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -246,7 +259,8 @@ func momentForms(name, doc, results string, f func(b op.Builder, x op.Val, mask 
 	})
 	op.Register(op.Def{
 		Sig: name + ".dim(Tensor self, int[]? dim, bool unbiased=True, bool keepdim=False) -> " + results, Doc: doc, Out: out,
-		Samples: samples("T(3,4), 1", "T(2,3,4), (0, 2), False", "T(3,4), -1, True, True", "T(3,4), None"), ErrorSamples: samples("T(3), 5"),
+		Samples:      samples("T(3,4), 1", "T(2,3,4), (0, 2), False", "T(3,4), -1, True, True", "T(3,4), None"),
+		ErrorSamples: samples("T(3), 5"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			dims, _ := a.IntList()
@@ -255,7 +269,8 @@ func momentForms(name, doc, results string, f func(b op.Builder, x op.Val, mask 
 		},
 	})
 	op.Register(op.Def{
-		Sig: name + ".correction(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> " + results, Doc: doc, Out: out,
+		Sig: name + ".correction(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> " + results,
+		Doc: doc, Out: out,
 		Samples: samples("T(3,4) | correction=0", "T(3,4), 1 | correction=2, keepdim=True", "T(4,3) | dim=0, correction=0.5"),
 		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
@@ -275,14 +290,17 @@ func registerMoments() {
 		return []op.Val{v}
 	}
 	momentForms("var", "The variance.", "Tensor", variance)
-	momentForms("std", "The standard deviation.", "Tensor", func(b op.Builder, x op.Val, mask []bool, keepdim bool, c op.Val) []op.Val {
+	momentForms("std", "The standard deviation.", "Tensor", func(b op.Builder, x op.Val, mask []bool, keepdim bool,
+		c op.Val) []op.Val {
 		return []op.Val{sqrtFinite(b, variance(b, x, mask, keepdim, c)[0])}
 	})
-	momentForms("var_mean", "The variance and the mean.", "(Tensor, Tensor)", func(b op.Builder, x op.Val, mask []bool, keepdim bool, c op.Val) []op.Val {
+	momentForms("var_mean", "The variance and the mean.", "(Tensor, Tensor)", func(b op.Builder, x op.Val, mask []bool,
+		keepdim bool, c op.Val) []op.Val {
 		v, m := moments(b, x, mask, keepdim, c)
 		return []op.Val{v, m}
 	})
-	momentForms("std_mean", "The standard deviation and the mean.", "(Tensor, Tensor)", func(b op.Builder, x op.Val, mask []bool, keepdim bool, c op.Val) []op.Val {
+	momentForms("std_mean", "The standard deviation and the mean.", "(Tensor, Tensor)", func(b op.Builder, x op.Val,
+		mask []bool, keepdim bool, c op.Val) []op.Val {
 		v, m := moments(b, x, mask, keepdim, c)
 		return []op.Val{sqrtFinite(b, v), m}
 	})

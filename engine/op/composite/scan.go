@@ -23,11 +23,12 @@ func scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
 }
 
 func registerScans() {
-	for i, m := range []struct{ name, doc string }{{"cumsum", "The running sum along a dim."}, {"cumprod", "The running product along a dim."}} {
+	for i, m := range []struct{ name, doc string }{{"cumsum", "The running sum along a dim."},
+		{"cumprod", "The running product along a dim."}} {
 		op.Register(op.Def{
 			Sig: m.name + "(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", Doc: m.doc, InPlace: true, Out: true,
-			Samples: samples("T(3,4), 0", "T(3,4), -1", "I(5;0,9), 0", "B(5), 0", "T(3), 0 | dtype=torch.float64", "T(), 0", "T(0,3), 0",
-				"torch.tensor([[2.0, 0.0, 3.0, 0.0], [1.0, 2.0, 3.0, 0.0]]), 1"),
+			Samples: samples("T(3,4), 0", "T(3,4), -1", "I(5;0,9), 0", "B(5), 0", "T(3), 0 | dtype=torch.float64", "T(), 0",
+				"T(0,3), 0", "torch.tensor([[2.0, 0.0, 3.0, 0.0], [1.0, 2.0, 3.0, 0.0]]), 1"),
 			ErrorSamples: samples("T(3), 2"),
 			Eval: func(a *op.Args) []op.Val {
 				x, dim := a.Val(), a.Int()
@@ -44,12 +45,18 @@ func registerScans() {
 			Samples: samples("T(3,4), 0", "T(3,4), -1", "I(9;0,4), 0", "B(5), 0", "T(), 0", "T(0,3), 0",
 				"torch.tensor([1.0, float('nan'), 2.0, float('nan'), 3.0]), 0"),
 			ErrorSamples: samples("T(3), 2"),
-			Eval:         func(a *op.Args) []op.Val { return a.Ret(runningExtreme(a.B, a.Val(), a.Int(), prim.ScanMax+int64(i))) },
+			Eval: func(a *op.Args) []op.Val {
+				return a.Ret(runningExtreme(a.B, a.Val(), a.Int(),
+					prim.ScanMax+int64(i)))
+			},
 		})
 	}
 	op.Register(op.Def{
-		Sig: "logcumsumexp(Tensor self, int dim) -> Tensor", Doc: "The logarithm of the running sum of exponentials along a dim, without overflow.", Out: true,
-		Samples:      samples("T(3,4), 0", "T(3,4), -1", "T(8;-20,20), 0", "T(), 0", "T(0,3), 0", "torch.tensor([float('-inf'), float('-inf'), 1.0, float('inf')]), 0"),
+		Sig: "logcumsumexp(Tensor self, int dim) -> Tensor",
+		Doc: "The logarithm of the running sum of exponentials along a " +
+			"dim, without overflow.", Out: true,
+		Samples: samples("T(3,4), 0", "T(3,4), -1", "T(8;-20,20), 0", "T(), 0", "T(0,3), 0",
+			"torch.tensor([float('-inf'), float('-inf'), 1.0, float('inf')]), 0"),
 		ErrorSamples: samples("T(3), 2", "I(3;0,5), 0"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim := a.Val(), a.Int()
@@ -80,8 +87,10 @@ func runningExtreme(b op.Builder, x op.Val, dim, operation int64) (values, indic
 
 func registerDifferences() {
 	op.Register(op.Def{
-		Sig: "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", Doc: "The n-th difference of neighbours along a dim.", Out: true,
-		Samples:      samples("T(7)", "T(3,4), 2", "T(3,4), 1, 0", "I(5;0,9)", "B(6)", "T(3,4) | prepend=T(3,1)", "T(4) | append=T(2), n=0", "T(3), 5"),
+		Sig: "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+		Doc: "The n-th difference of neighbours along a dim.", Out: true,
+		Samples: samples("T(7)", "T(3,4), 2", "T(3,4), 1, 0", "I(5;0,9)", "B(6)", "T(3,4) | prepend=T(3,1)",
+			"T(4) | append=T(2), n=0", "T(3), 5"),
 		ErrorSamples: samples("T()", "T(3), -1", "T(3,4) | prepend=T(3)", "T(3), 1, 1"), Eval: evalDiff,
 	})
 	const doc = "The integral along a dim by the trapezoid rule"
@@ -91,11 +100,15 @@ func registerDifferences() {
 		finish    func(b op.Builder, y, areas op.Val, d int) op.Val
 	}{
 		{"trapezoid", doc + ".", []string{"trapz"}, integral},
-		{"cumulative_trapezoid", doc + ", from the start to each point.", nil, func(b op.Builder, _, areas op.Val, d int) op.Val { return prim.Scan(b, areas, int64(d), prim.ScanSum) }},
+		{"cumulative_trapezoid", doc + ", from the start to each point.", nil, func(b op.Builder, _, areas op.Val,
+			d int) op.Val {
+			return prim.Scan(b, areas, int64(d), prim.ScanSum)
+		}},
 	} {
 		op.Register(op.Def{
 			Sig: m.name + ".x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", Doc: m.doc, Aliases: m.aliases, Where: op.Function,
-			Samples:      samples("T(5), T(5)", "T(3,4), T(4)", "T(3,4), T(3) | dim=0", "T(3,4), T(3,4)", "T(3,1), T(1)", "I(4;0,9), T(4)"),
+			Samples: samples("T(5), T(5)", "T(3,4), T(4)", "T(3,4), T(3) | dim=0", "T(3,4), T(3,4)", "T(3,1), T(1)",
+				"I(4;0,9), T(4)"),
 			ErrorSamples: samples("T(3,4), T(3)", "T(3), T(3) | dim=1", "B(3), T(3)"),
 			Eval: func(a *op.Args) []op.Val {
 				y, x, b := a.Val(), a.Val(), a.B
@@ -104,7 +117,8 @@ func registerDifferences() {
 			},
 		})
 		op.Register(op.Def{
-			Sig: m.name + ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", Doc: m.doc, Aliases: m.aliases, Where: op.Function,
+			Sig: m.name + ".dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", Doc: m.doc, Aliases: m.aliases,
+			Where:        op.Function,
 			Samples:      samples("T(5)", "T(3,4) | dx=0.5", "T(3,4) | dim=0", "T(3,1)", "I(4;0,9)"),
 			ErrorSamples: samples("T(3) | dim=1", "B(3)"),
 			Eval: func(a *op.Args) []op.Val {
@@ -137,7 +151,8 @@ func evalDiff(a *op.Args) []op.Val {
 			continue
 		}
 		if len(p.Shape()) != len(x.Shape()) {
-			fail(ir.ErrRuntime, "diff expects prepend or append to be the same dimension as input: got %d dims, want %d", len(p.Shape()), len(x.Shape()))
+			fail(ir.ErrRuntime, "diff expects prepend or append to be the same dimension as input: got %d dims, want %d",
+				len(p.Shape()), len(x.Shape()))
 		}
 		parts = append(parts, p)
 	}

@@ -38,7 +38,8 @@ func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val
 	}
 	for k, n := range i.Shape() {
 		if n > src.Shape()[k] {
-			fail(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger size than src %s", ir.ShapeString(i.Shape()), ir.ShapeString(x.Shape()), d, ir.ShapeString(src.Shape()))
+			fail(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to be no larger "+
+				"size than src %s", ir.ShapeString(i.Shape()), ir.ShapeString(x.Shape()), d, ir.ShapeString(src.Shape()))
 		}
 		src = prim.Slice(b, src, int64(k), 0, n, 1)
 	}
@@ -46,7 +47,8 @@ func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val
 }
 
 // scatterOp is an operator of the scatter family: f of the checked operands.
-func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) []op.Val {
+func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f func(b op.Builder, x, i, src op.Val,
+	dim int64) op.Val) []op.Val {
 	x, i, src, d := scatterArgs(a.B, name, self, i, src, dim)
 	if i.L().Numel == 0 && (src.IsScalar() || !sameShape(src.Shape(), i.Shape())) {
 		return a.Ret(prim.Copy(a.B, self))
@@ -63,8 +65,10 @@ func registerScatters() {
 	op.Register(op.Def{
 		Sig: "scatter(Tensor self, int dim, Tensor index, Tensor src, *, str(add|multiply)? reduce=None) -> Tensor",
 		Doc: "src written, added or multiplied in at indices along a dim.", InPlace: true, Out: true,
-		Samples: samples("T(3,4), 0, torch.tensor([[0, 1, 2, 0]]), T(1,4)", "T(3,4), 1, torch.tensor([[0, 1], [2, 3]]), T(2,2)", "T(5), 0, torch.tensor([4, 0]), T(3)",
-			"T(3,4), 0, torch.tensor([[0, 1, 2, 0]]), T(1,4) | reduce='add'", "T(5), 0, torch.tensor([4, 4, 0]), T(3) | reduce='multiply'"),
+		Samples: samples("T(3,4), 0, torch.tensor([[0, 1, 2, 0]]), T(1,4)",
+			"T(3,4), 1, torch.tensor([[0, 1], [2, 3]]), T(2,2)", "T(5), 0, torch.tensor([4, 0]), T(3)",
+			"T(3,4), 0, torch.tensor([[0, 1, 2, 0]]), T(1,4) | reduce='add'",
+			"T(5), 0, torch.tensor([4, 4, 0]), T(3) | reduce='multiply'"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)", "T(3), 0, I(4;0,3), T(2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
@@ -74,7 +78,8 @@ func registerScatters() {
 	op.Register(op.Def{
 		Sig: "scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str(add|multiply)? reduce=None) -> Tensor",
 		Doc: "A number written, added or multiplied in at indices along a dim.", InPlace: true, Out: true,
-		Samples:      samples("T(3,4), 0, I(2,4;0,3), 2.5", "I(5;0,9), 0, I(2;0,5), 7", "T(5), 0, I(7;0,5), 1.5 | reduce='add'", "T(3,4), 1, I(2,4;0,3), 2 | reduce='multiply'"),
+		Samples: samples("T(3,4), 0, I(2,4;0,3), 2.5", "I(5;0,9), 0, I(2;0,5), 7",
+			"T(5), 0, I(7;0,5), 1.5 | reduce='add'", "T(3,4), 1, I(2,4;0,3), 2 | reduce='multiply'"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), 1.0"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, v := a.Val(), a.Int(), a.Val(), a.Scalar()
@@ -86,8 +91,10 @@ func registerScatters() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Doc: "src added at indices along a dim.", InPlace: true, Out: true,
-		Samples:      samples("T(3,4), 0, I(2,4;0,3), T(2,4)", "T(5), 0, I(9;0,5), T(9)", "I(5;0,9), 0, I(3;0,5), I(3;0,9)", "T(3,4), 1, I(3,6;0,4), T(3,6)"),
+		Sig: "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+		Doc: "src added at indices along a dim.", InPlace: true, Out: true,
+		Samples: samples("T(3,4), 0, I(2,4;0,3), T(2,4)", "T(5), 0, I(9;0,5), T(9)", "I(5;0,9), 0, I(3;0,5), I(3;0,9)",
+			"T(3,4), 1, I(3,6;0,4), T(3,6)"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2)", "T(3), 0, I(2;0,3), I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
@@ -97,7 +104,8 @@ func registerScatters() {
 }
 
 // overInts lets a sum of bools count in integers, for their sum is or, and integers of 8 and 16 bits meet in int32.
-func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
+func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val,
+	dim int64) op.Val {
 	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 		d := x.DType()
 		if d != ir.Bool && !d.IsNarrow() {
@@ -111,13 +119,15 @@ func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b o
 func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
 	d := wrapDim(dim, len(x.Shape()))
 	if len(i.Shape()) > 1 {
-		fail(ir.ErrIndex, "%s(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name, len(i.Shape()), typeName(i.DType()), ir.ShapeString(i.Shape()))
+		fail(ir.ErrIndex, "%s(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name,
+			len(i.Shape()), typeName(i.DType()), ir.ShapeString(i.Shape()))
 	}
 	if d := i.DType(); d != ir.I64 && d != ir.I32 {
 		fail(ir.ErrRuntime, "%s(): Expected dtype int32/int64 for index but got: %s", name, typeName(d))
 	}
 	if src.DType() != x.DType() {
-		fail(ir.ErrRuntime, "%s(): self (%s) and source (%s) must have the same scalar type", name, typeName(x.DType()), typeName(src.DType()))
+		fail(ir.ErrRuntime, "%s(): self (%s) and source (%s) must have the same scalar type", name, typeName(x.DType()),
+			typeName(src.DType()))
 	}
 	x, i, src = asVector(b, x), asVector(b, i), asVector(b, src)
 	if n, m := i.L().Numel, src.Shape(); d >= len(m) || m[d] != n {
@@ -128,20 +138,24 @@ func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.
 		if name == "index_copy" {
 			fail(ir.ErrIndex, "index_copy_(): Number of indices (%d) should be equal to source.size(dim) (%d)", n, got)
 		}
-		fail(ir.ErrRuntime, "%s(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n, got, d)
+		fail(ir.ErrRuntime, "%s(): Number of indices (%d) should be equal to source.size(dim): (%d), for dim: %d", name, n,
+			got, d)
 	}
 	want := slices.Clone(x.Shape())
 	want[d] = i.L().Numel
 	if !sameShape(want, src.Shape()) {
-		fail(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = %s source.shape = %s", ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
+		fail(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got "+
+			"self.shape = %s source.shape = %s", ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
 	}
 	return x, i, src, int64(d)
 }
 
 func registerIndexWrites() {
 	op.Register(op.Def{
-		Sig: "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", Doc: "Slices of source added at indices of a dim.",
-		InPlace: true, Out: true, Samples: samples("T(5,4), 0, I(3;0,5), T(3,4)", "T(2,4), 1, I(6;0,4), T(2,6) | alpha=0.5", "I(5;0,9), 0, I(3;0,5), I(3;0,9)"),
+		Sig:     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+		Doc:     "Slices of source added at indices of a dim.",
+		InPlace: true, Out: true, Samples: samples("T(5,4), 0, I(3;0,5), T(3,4)", "T(2,4), 1, I(6;0,4), T(2,6) | alpha=0.5",
+			"I(5;0,9), 0, I(3;0,5), I(3;0,9)"),
 		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)", "T(3), 0, I(1,1;0,3), T(1)", "T(3), 0, I(2;0,3), I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
@@ -151,8 +165,10 @@ func registerIndexWrites() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", Doc: "Slices of source written at indices of a dim.", InPlace: true, Out: true,
-		Samples: samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"), ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"),
+		Sig: "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+		Doc: "Slices of source written at indices of a dim.", InPlace: true, Out: true,
+		Samples:      samples("T(5,4), 0, torch.tensor([0, 4, 2]), T(3,4)", "T(2,4), 1, torch.tensor([3]), T(2,1)"),
+		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4)"),
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
 			x, i, src, d := indexWriteArgs("index_copy", a.B, self, i, src, dim)
@@ -161,8 +177,10 @@ func registerIndexWrites() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor", Doc: "A value written at indices of a dim.", InPlace: true,
-		Samples: samples("T(5,4), 0, I(3;0,5), 2.5", "T(2,4), 1, I(2;0,4), -1", "T(5), 0, I(2;0,5), torch.ones(())", "T(5,2), 0, torch.tensor([1, 1, 3]), T()"), ErrorSamples: samples("T(3), 0, I(1,1;0,3), 1.0"),
+		Sig: "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
+		Doc: "A value written at indices of a dim.", InPlace: true,
+		Samples: samples("T(5,4), 0, I(3;0,5), 2.5", "T(2,4), 1, I(2;0,4), -1", "T(5), 0, I(2;0,5), torch.ones(())",
+			"T(5,2), 0, torch.tensor([1, 1, 3]), T()"), ErrorSamples: samples("T(3), 0, I(1,1;0,3), 1.0"),
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, v, b := a.Val(), a.Int(), a.Val(), a.Val(), a.B
 			d := wrapDim(dim, len(self.Shape()))
@@ -173,7 +191,8 @@ func registerIndexWrites() {
 				fail(ir.ErrRuntime, "index_fill_(): Expected dtype int64 for index.")
 			}
 			if v.IsTensor() && len(v.Shape()) > 0 {
-				fail(ir.ErrRuntime, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).", len(v.Shape()))
+				fail(ir.ErrRuntime, "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+					len(v.Shape()))
 			}
 			x, i := asVector(b, self), asVector(b, i)
 			row := prim.Scatter(b, prim.Zeros(b, ir.Bool, x.Device(), []int64{x.Shape()[d]}), i, op.BoolVal(true), 0)
@@ -268,11 +287,15 @@ func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) 
 
 func registerScatterReduce() {
 	op.Register(op.Def{
-		Sig: "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str(sum|mean|prod|amax|amin) reduce, *, bool include_self=True) -> Tensor",
-		Doc: "src reduced into the elements at indices along a dim; without include_self their old values do not count.", InPlace: true, Out: true,
-		Samples: samples("T(3,4), 0, I(2,4;0,3), T(2,4), 'sum'", "T(5), 0, I(9;0,5), T(9), 'mean'", "T(5), 0, I(9;0,5), T(9), 'mean' | include_self=False",
-			"T(3,4), 1, I(2,6;0,4), T(3,7), 'prod'", "T(3,4), 1, I(3,6;0,4), T(3,6), 'amax'", "T(4,4), 0, I(6,3;0,4), T(6,3), 'amin' | include_self=False",
-			"I(5;0,9), 0, I(3;0,5), I(3;0,9), 'amax'", "I(5,2;1,9), 0, I(3,2;0,5), I(3,2;0,9), 'prod'", "B(5), 0, I(7;0,5), B(7), 'amin'"),
+		Sig: "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str(sum|mean|prod|amax|amin) reduce, *, bool " +
+			"include_self=True) -> Tensor",
+		Doc:     "src reduced into the elements at indices along a dim; without include_self their old values do not count.",
+		InPlace: true, Out: true,
+		Samples: samples("T(3,4), 0, I(2,4;0,3), T(2,4), 'sum'", "T(5), 0, I(9;0,5), T(9), 'mean'",
+			"T(5), 0, I(9;0,5), T(9), 'mean' | include_self=False", "T(3,4), 1, I(2,6;0,4), T(3,7), 'prod'",
+			"T(3,4), 1, I(3,6;0,4), T(3,6), 'amax'", "T(4,4), 0, I(6,3;0,4), T(6,3), 'amin' | include_self=False",
+			"I(5;0,9), 0, I(3;0,5), I(3;0,9), 'amax'", "I(5,2;1,9), 0, I(3,2;0,5), I(3,2;0,9), 'prod'",
+			"B(5), 0, I(7;0,5), B(7), 'amin'"),
 		ErrorSamples: samples("T(3,4), 0, I(2;0,3), T(2), 'sum'", "T(3), 0, I(2;0,3), I(2;0,3), 'sum'"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, src := a.Val(), a.Int(), a.Val(), a.Val()
@@ -284,10 +307,11 @@ func registerScatterReduce() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str(mean|prod|amax|amin) reduce, *, bool include_self=True) -> Tensor",
+		Sig: "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str(mean|prod|amax|amin) reduce, *, bool " +
+			"include_self=True) -> Tensor",
 		Doc: "Slices of source reduced into the slices at indices of a dim.", InPlace: true, Out: true,
-		Samples: samples("T(5,4), 0, I(3;0,5), T(3,4), 'prod'", "T(2,4), 1, I(6;0,4), T(2,6), 'mean' | include_self=False", "I(5;0,9), 0, I(3;0,5), I(3;0,9), 'amax'",
-			"T(5,2), 0, I(7;0,5), T(7,2), 'amin' | include_self=False"),
+		Samples: samples("T(5,4), 0, I(3;0,5), T(3,4), 'prod'", "T(2,4), 1, I(6;0,4), T(2,6), 'mean' | include_self=False",
+			"I(5;0,9), 0, I(3;0,5), I(3;0,9), 'amax'", "T(5,2), 0, I(7;0,5), T(7,2), 'amin' | include_self=False"),
 		ErrorSamples: samples("T(3,4), 0, I(1;0,3), T(3,4), 'prod'", "T(3), 0, I(1,1;0,3), T(1), 'prod'"),
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, src, b := a.Val(), a.Int(), a.Val(), a.Val(), a.B
@@ -301,13 +325,17 @@ func registerScatterReduce() {
 
 func registerMaskedScatter() {
 	op.Register(op.Def{
-		Sig: "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", Doc: "The elements of source, in order, where a mask holds; mask and self broadcast.", InPlace: true,
-		Samples:      samples("T(3,4), B(3,4), T(12)", "T(3,4), B(4), T(4,4)", "T(4), B(3,4), T(12)", "I(5;0,9), B(5), I(5;0,9)", "T(0), B(0), T(0)"),
+		Sig: "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+		Doc: "The elements of source, in order, where a mask holds; mask and self broadcast.", InPlace: true,
+		Samples: samples("T(3,4), B(3,4), T(12)", "T(3,4), B(4), T(4,4)", "T(4), B(3,4), T(12)",
+			"I(5;0,9), B(5), I(5;0,9)", "T(0), B(0), T(0)"),
 		ErrorSamples: samples("T(3), I(3;0,2), T(3)", "T(3), B(3), I(3;0,4)"), Eval: evalMaskedScatter,
 	})
 	op.Register(op.Def{
-		Sig: "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", Doc: "source written (or added) at indices of the flattened tensor.", InPlace: true,
-		Samples:      samples("T(3,4), torch.tensor([[0, 11], [-3, 2]]), T(4)", "T(5), I(7;-5,5), T(7), True", "T(), torch.tensor([0]), T(1)", "I(5;0,9), torch.tensor([1, 1]), I(2;0,9), True"),
+		Sig: "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+		Doc: "source written (or added) at indices of the flattened tensor.", InPlace: true,
+		Samples: samples("T(3,4), torch.tensor([[0, 11], [-3, 2]]), T(4)", "T(5), I(7;-5,5), T(7), True",
+			"T(), torch.tensor([0]), T(1)", "I(5;0,9), torch.tensor([1, 1]), I(2;0,9), True"),
 		ErrorSamples: samples("T(3), T(2), T(2)", "T(3), I(2;0,3), I(2;0,3)", "T(3), I(2;0,3), T(3)", "T(0), I(2;0,3), T(2)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, i, src, b := a.Val(), a.Val(), a.Val(), a.B
@@ -327,9 +355,11 @@ func checkPut(x, i, src op.Val) {
 	case i.DType() != ir.I64:
 		fail(ir.ErrRuntime, "put_(): Expected a long tensor for index, but got %s", typeName(i.DType()))
 	case src.DType() != x.DType():
-		fail(ir.ErrRuntime, "put_(): self and source expected to have the same dtype, but got self.dtype = %s and source.dtype = %s", typeName(x.DType()), typeName(src.DType()))
+		fail(ir.ErrRuntime, "put_(): self and source expected to have the same dtype, but got self.dtype = %s and "+
+			"source.dtype = %s", typeName(x.DType()), typeName(src.DType()))
 	case n != src.L().Numel:
-		fail(ir.ErrIndex, "put_(): Expected source and index to have the same number of elements, but got source.numel() = %d, index.numel() = %d", src.L().Numel, n)
+		fail(ir.ErrIndex, "put_(): Expected source and index to have the same number of elements, but got source.numel() = "+
+			"%d, index.numel() = %d", src.L().Numel, n)
 	case n > 0 && x.L().Numel == 0:
 		fail(ir.ErrIndex, "put_(): Tried to put elements into an empty tensor")
 	}
@@ -343,7 +373,8 @@ func evalMaskedScatter(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "masked_scatter_ only supports boolean masks, but got mask with dtype %s", cName(mask.DType()))
 	}
 	if x.DType() != src.DType() {
-		fail(ir.ErrRuntime, "masked_scatter: expected self and source to have same dtypes but got %s and %s", typeName(x.DType()), typeName(src.DType()))
+		fail(ir.ErrRuntime, "masked_scatter: expected self and source to have same dtypes but got %s and %s",
+			typeName(x.DType()), typeName(src.DType()))
 	}
 	shape := align(b, ir.InvalidDType, &x, &mask)
 	first := op.IntVal(1) // the number, among the trues, of the mask's first true
@@ -362,11 +393,13 @@ func writeView(b op.Builder, x, src op.Val, view func(base op.Val) op.Val) op.Va
 	base := prim.Contiguous(b, x)
 	v := view(base)
 	if !sameShape(src.Shape(), v.Shape()) {
-		fail(ir.ErrRuntime, "expected src to have a size equal to the slice of self. src size = %s, slice size = %s", ir.ShapeString(src.Shape()), ir.ShapeString(v.Shape()))
+		fail(ir.ErrRuntime, "expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
+			ir.ShapeString(src.Shape()), ir.ShapeString(v.Shape()))
 	}
 	for d, n := range v.Shape() {
 		if n > 1 && v.L().Stride[d] == 0 {
-			fail(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.")
+			fail(ir.ErrRuntime, "unsupported operation: more than one element of the written-to tensor refers to a single "+
+				"memory location. Please clone() the tensor before performing the operation.")
 		}
 	}
 	return prim.StridedScatter(b, base, cast(b, src, x.DType()), v.L(), v.Offset-base.Offset)
@@ -374,16 +407,20 @@ func writeView(b op.Builder, x, src op.Val, view func(base op.Val) op.Val) op.Va
 
 func registerViewScatters() {
 	op.Register(op.Def{
-		Sig: "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", Doc: "A copy with src in place of select(dim, index).",
-		Samples: samples("T(3,4), T(3), 1, -1", "T(3,4), T(4), 0, 1"), ErrorSamples: samples("T(3,4), T(4), 1, 0", "T(3,4), T(4), 0, 3"),
+		Sig:     "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+		Doc:     "A copy with src in place of select(dim, index).",
+		Samples: samples("T(3,4), T(3), 1, -1", "T(3,4), T(4), 0, 1"), ErrorSamples: samples("T(3,4), T(4), 1, 0",
+			"T(3,4), T(4), 0, 3"),
 		Eval: func(a *op.Args) []op.Val {
 			x, src, d, i := a.Val(), a.Val(), a.Int(), a.Int()
 			return a.Ret(writeView(a.B, x, src, func(v op.Val) op.Val { return prim.Select(a.B, v, d, i) }))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", Doc: "A copy with src in place of a slice of a dim.", Out: true,
-		Samples: samples("T(5,2), T(2,2), 0, 1, 3", "T(5,2), T(5,1), 1 | start=-1", "T(5), T(3), 0, None, None, 2"), ErrorSamples: samples("T(5), T(3), 0, 0, 2", "T(5), T(3), 0, 0, 2, 0"),
+		Sig: "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+		Doc: "A copy with src in place of a slice of a dim.", Out: true,
+		Samples:      samples("T(5,2), T(2,2), 0, 1, 3", "T(5,2), T(5,1), 1 | start=-1", "T(5), T(3), 0, None, None, 2"),
+		ErrorSamples: samples("T(5), T(3), 0, 0, 2", "T(5), T(3), 0, 0, 2, 0"),
 		Eval: func(a *op.Args) []op.Val {
 			x, src, d := a.Val(), a.Val(), a.Int()
 			start, _ := a.OptInt()
@@ -396,16 +433,21 @@ func registerViewScatters() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", Doc: "A copy with src in place of diagonal(offset, dim1, dim2).",
-		Samples: samples("T(3,4), T(3)", "T(3,4), T(2), 2", "T(2,3,4), T(3,2), 1, 0, -1"), ErrorSamples: samples("T(3,4), T(4)", "T(3), T(3)"),
+		Sig:          "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+		Doc:          "A copy with src in place of diagonal(offset, dim1, dim2).",
+		Samples:      samples("T(3,4), T(3)", "T(3,4), T(2), 2", "T(2,3,4), T(3,2), 1, 0, -1"),
+		ErrorSamples: samples("T(3,4), T(4)", "T(3), T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, src, offset, i, j := a.Val(), a.Val(), a.Int(), a.Int(), a.Int()
 			return a.Ret(writeView(a.B, x, src, func(v op.Val) op.Val { return diagonal(a.B, v, offset, i, j) }))
 		},
 	})
 	op.Register(op.Def{
-		Sig: "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor", Doc: "A copy of the storage with src in place of as_strided(size, stride, storage_offset).",
-		Samples: samples("T(12), T(3,2), (3,2), (4,1)", "T(3,4), T(2,2), (2,2), (1,2), 3"), ErrorSamples: samples("T(12), T(2), (3,2), (4,1)", "T(12), T(3,2), (3,2), (0,1)"),
+		Sig: "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> " +
+			"Tensor",
+		Doc:          "A copy of the storage with src in place of as_strided(size, stride, storage_offset).",
+		Samples:      samples("T(12), T(3,2), (3,2), (4,1)", "T(3,4), T(2,2), (2,2), (1,2), 3"),
+		ErrorSamples: samples("T(12), T(2), (3,2), (4,1)", "T(12), T(3,2), (3,2), (0,1)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, src, b := a.Val(), a.Val(), a.B
 			if x.L().Overlap {
@@ -413,7 +455,10 @@ func registerViewScatters() {
 			}
 			l, offset := stridedArgs(a, x)
 			store := prim.AsStrided(b, x, []int64{ir.AvalOf(x.Aval).Layout.Numel}, []int64{1}, 0)
-			y := writeView(b, store, src, func(v op.Val) op.Val { return prim.AsStrided(b, v, l.Shape, l.Stride, v.Offset+offset) })
+			y := writeView(b, store, src, func(v op.Val) op.Val {
+				return prim.AsStrided(b, v, l.Shape, l.Stride,
+					v.Offset+offset)
+			})
 			return a.Ret(prim.AsStrided(b, y, x.Shape(), x.L().Stride, x.Offset))
 		},
 	})

@@ -10,16 +10,21 @@ import (
 
 func registerSearchOps() {
 	op.Register(op.Def{
-		Sig: "searchsorted(Tensor sorted_sequence, Operand self, *, bool out_int32=False, bool right=False, str(left|right)? side=None, Tensor? sorter=None) -> Tensor",
-		Doc: "Where values go in rows that are in order, before or after equal elements.", Where: op.Function, Out: true, NoGrad: "an index",
-		Samples: samples("torch.tensor([1, 3, 5, 7, 9]), I(3,4;0,12)", "torch.tensor([1., 3., 5.]), T(7;0,6) | right=True", "torch.tensor([[1., 2., 5.], [2., 3., 4.]]), T(2,4;0,6) | side='left'",
-			"torch.tensor([1, 3, 5]), 3 | out_int32=True", "torch.tensor([5, 1, 3]), I(4;0,6) | sorter=torch.tensor([1, 2, 0])", "torch.tensor([1, 3]), T(0)"),
-		ErrorSamples: samples("T(2,3), T(3, 4)", "T(3), T(2) | right=True, side='left'", "T(2,3), 1.0", "T(3), T(2) | sorter=torch.tensor([0, 1])",
-			"T(3), T(2) | sorter=T(3)"),
+		Sig: "searchsorted(Tensor sorted_sequence, Operand self, *, bool out_int32=False, bool right=False, " +
+			"str(left|right)? side=None, Tensor? sorter=None) -> Tensor",
+		Doc: "Where values go in rows that are in order, before or after equal elements.", Where: op.Function, Out: true,
+		NoGrad: "an index",
+		Samples: samples("torch.tensor([1, 3, 5, 7, 9]), I(3,4;0,12)", "torch.tensor([1., 3., 5.]), T(7;0,6) | right=True",
+			"torch.tensor([[1., 2., 5.], [2., 3., 4.]]), T(2,4;0,6) | side='left'",
+			"torch.tensor([1, 3, 5]), 3 | out_int32=True", "torch.tensor([5, 1, 3]), I(4;0,6) | sorter=torch.tensor([1, 2, 0])",
+			"torch.tensor([1, 3]), T(0)"),
+		ErrorSamples: samples("T(2,3), T(3, 4)", "T(3), T(2) | right=True, side='left'", "T(2,3), 1.0",
+			"T(3), T(2) | sorter=torch.tensor([0, 1])", "T(3), T(2) | sorter=T(3)"),
 		Eval: func(a *op.Args) []op.Val {
 			rows, x, small, right, side, sorter := a.Val(), a.Val(), a.Bool(), a.Bool(), a.Int(), a.Val()
 			if side == 0 && right {
-				fail(ir.ErrRuntime, "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+				fail(ir.ErrRuntime, "torch.searchsorted(): side and right can't be set to opposites, got side of left while right "+
+					"was True")
 			}
 			if sorter.Kind != op.None {
 				rows = inOrder(a.B, rows, sorter)
@@ -28,9 +33,11 @@ func registerSearchOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "bucketize(Operand self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", Doc: "The number of the bucket between boundaries that each value falls into.",
+		Sig:   "bucketize(Operand self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+		Doc:   "The number of the bucket between boundaries that each value falls into.",
 		Where: op.Function, Out: true, NoGrad: "an index",
-		Samples:      samples("I(3,4;0,12), torch.tensor([1, 3, 5, 7, 9])", "T(7;0,6), torch.tensor([1., 3., 5.]) | right=True", "3, torch.tensor([1, 3, 5]) | out_int32=True"),
+		Samples: samples("I(3,4;0,12), torch.tensor([1, 3, 5, 7, 9])",
+			"T(7;0,6), torch.tensor([1., 3., 5.]) | right=True", "3, torch.tensor([1, 3, 5]) | out_int32=True"),
 		ErrorSamples: samples("T(3), T(2,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, edges, small, right := a.Val(), a.Val(), a.Bool(), a.Bool()
@@ -41,24 +48,31 @@ func registerSearchOps() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", Doc: "Whether each element is one of the test elements.",
+		Sig:   "isin(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+		Doc:   "Whether each element is one of the test elements.",
 		Where: op.Function, Out: true, NoGrad: "the result is boolean",
-		Samples:      samples("I(3,4;0,9), I(3;0,9)", "T(3), T(4)", "I(5;0,4), 2", "2, I(5;0,4)", "I(3;0,4), I(0;0,4)", "I(6;0,9), I(2,2;0,9) | invert=True", "I(4;0,3), torch.tensor([1.0, 2.5])"),
+		Samples: samples("I(3,4;0,9), I(3;0,9)", "T(3), T(4)", "I(5;0,4), 2", "2, I(5;0,4)", "I(3;0,4), I(0;0,4)",
+			"I(6;0,9), I(2,2;0,9) | invert=True", "I(4;0,3), torch.tensor([1.0, 2.5])"),
 		ErrorSamples: samples("B(3), B(2)"), Eval: evalIsin,
 	})
 	op.Register(op.Def{
-		Sig: "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", Doc: "Counts of the elements in bins of equal width, from min to max or from the least to the largest element.",
-		Out: true, NoGrad: "counts", Samples: samples("T(50), 5", "T(4,5), 3, -1, 1", "T(20), 4, 2, 2", "T(0), 3", "torch.tensor([1.0, 1.0, 1.0, 1.0]), 3"), ErrorSamples: samples("T(3), 0", "T(3), 2, 1, 0", "I(3;0,5), 2"), Eval: evalHistc,
+		Sig: "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+		Doc: "Counts of the elements in bins of equal width, from min to max or from the least to the largest element.",
+		Out: true, NoGrad: "counts", Samples: samples("T(50), 5", "T(4,5), 3, -1, 1", "T(20), 4, 2, 2", "T(0), 3",
+			"torch.tensor([1.0, 1.0, 1.0, 1.0]), 3"), ErrorSamples: samples("T(3), 0", "T(3), 2, 1, 0", "I(3;0,5), 2"),
+		Eval: evalHistc,
 	})
 }
 
 // inOrder takes each row of x in the order that sorter gives.
 func inOrder(b op.Builder, x, sorter op.Val) op.Val {
 	if sorter.DType() != ir.I64 {
-		fail(ir.ErrRuntime, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s", typeName(sorter.DType()))
+		fail(ir.ErrRuntime, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
+			typeName(sorter.DType()))
 	}
 	if !slices.Equal(x.Shape(), sorter.Shape()) {
-		fail(ir.ErrRuntime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got sorter tensor %s", ir.ShapeString(x.Shape()), ir.ShapeString(sorter.Shape()))
+		fail(ir.ErrRuntime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s "+
+			"and got sorter tensor %s", ir.ShapeString(x.Shape()), ir.ShapeString(sorter.Shape()))
 	}
 	return prim.Gather(b, x, sorter, int64(len(x.Shape())-1))
 }
@@ -72,9 +86,11 @@ func search(b op.Builder, name string, rows, x op.Val, right, small bool) op.Val
 	case n == 0:
 		fail(ir.ErrRuntime, "torch.%s(): boundaries tensor should have positive dimension, but got 0 dimension", name)
 	case n > 1 && !x.IsTensor(), n > 1 && len(shape) == 0:
-		fail(ir.ErrRuntime, "torch.%s(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and input value's dim(%d) numel(1)", name, n, len(shape))
+		fail(ir.ErrRuntime, "torch.%s(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "+
+			"boundaries tensor dim(%d) and input value's dim(%d) numel(1)", name, n, len(shape))
 	case n > 1 && (n != len(shape) || !slices.Equal(rows.Shape()[:n-1], shape[:n-1])):
-		fail(ir.ErrRuntime, "torch.%s(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+		fail(ir.ErrRuntime, "torch.%s(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "+
+			"tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			name, ir.ShapeString(rows.Shape()), ir.ShapeString(shape))
 	}
 	t := resultType(b, rows, x)
@@ -91,7 +107,8 @@ func search(b op.Builder, name string, rows, x op.Val, right, small bool) op.Val
 // evalIsin looks each element up among the test elements in order.
 func evalIsin(a *op.Args) []op.Val {
 	x, set, _, invert, b := a.Val(), a.Val(), a.Bool(), a.Bool(), a.B
-	if !x.IsTensor() && !set.IsTensor() || x.IsTensor() && x.DType() == ir.Bool || set.IsTensor() && set.DType() == ir.Bool {
+	if !x.IsTensor() && !set.IsTensor() || x.IsTensor() && x.DType() == ir.Bool || set.IsTensor() &&
+		set.DType() == ir.Bool {
 		fail(ir.ErrNotImplemented, "Unsupported input type encountered for isin(): want a tensor of numbers and no Bool")
 	}
 	t := resultType(b, x, set)
@@ -130,7 +147,8 @@ func evalHistc(a *op.Args) []op.Val {
 	if low.Float() == high.Float() {
 		lo, hi = prim.Amin(b, v, []int64{0}), prim.Amax(b, v, []int64{0})
 		same := prim.Eq(b, lo, hi)
-		lo, hi = prim.Where(b, same, prim.Sub(b, lo, op.FloatVal(1)), lo), prim.Where(b, same, prim.Add(b, hi, op.FloatVal(1)), hi)
+		lo, hi = prim.Where(b, same, prim.Sub(b, lo, op.FloatVal(1)), lo),
+			prim.Where(b, same, prim.Add(b, hi, op.FloatVal(1)), hi)
 	}
 	lo, hi = prim.Expand(b, lo, v.Shape()), prim.Expand(b, hi, v.Shape())
 	inside := prim.BitwiseAnd(b, prim.Ge(b, v, lo), prim.Le(b, v, hi))

@@ -29,27 +29,32 @@ func registerSort() {
 		a.OptBool() // the order is stable in any case
 		return sorted(a.B, x, dim, descending)
 	}
-	s := samples("T(7)", "T(3,6), 0", "T(2,5,3), 1, True", "I(40;0,5) | stable=True", "T(4,5) | stable=True, dim=0", "T()", "T(0)", "T(3,0), 0",
-		"torch.tensor([2.0, float('nan'), -0.0, 0.0, float('-inf'), float('nan')])", "torch.tensor([2.0, float('nan'), -0.0, 0.0]), 0, True",
+	s := samples("T(7)", "T(3,6), 0", "T(2,5,3), 1, True", "I(40;0,5) | stable=True", "T(4,5) | stable=True, dim=0", "T()",
+		"T(0)", "T(3,0), 0", "torch.tensor([2.0, float('nan'), -0.0, 0.0, float('-inf'), float('nan')])",
+		"torch.tensor([2.0, float('nan'), -0.0, 0.0]), 0, True",
 		"T(2,1500) | stable=True", "I(3000;-9,9) | stable=True, descending=True")
 	errs := samples("T(3), 1", "T(3), -2")
 	op.Register(op.Def{
-		Sig: "sort" + params + "(Tensor values, Tensor indices)", Doc: "The elements in order along a dim and their indices; equal ones stay in order, NaN is last.",
+		Sig: "sort" + params + "(Tensor values, Tensor indices)", Doc: "The elements in order along a dim and their " +
+			"indices; equal ones stay in order, NaN is last.",
 		Out: true, Samples: s, ErrorSamples: errs,
 		Eval: func(a *op.Args) []op.Val { return a.Ret(order(a)) },
 	})
 	op.Register(op.Def{
-		Sig: "argsort" + params + "Tensor", Doc: "The indices that sort along a dim.", NoGrad: "an index", Samples: s, ErrorSamples: errs,
-		Eval: func(a *op.Args) []op.Val { _, i := order(a); return a.Ret(i) },
+		Sig: "argsort" + params + "Tensor", Doc: "The indices that sort along a dim.", NoGrad: "an index", Samples: s,
+		ErrorSamples: errs,
+		Eval:         func(a *op.Args) []op.Val { _, i := order(a); return a.Ret(i) },
 	})
 	op.Register(op.Def{
-		Sig: "msort(Tensor self) -> Tensor", Doc: "The elements in order along the first dim.", Out: true, Samples: samples("T(5,3)", "T(4)", "T()"),
-		Eval: func(a *op.Args) []op.Val { v, _ := sorted(a.B, a.Val(), 0, false); return a.Ret(v) },
+		Sig: "msort(Tensor self) -> Tensor", Doc: "The elements in order along the first dim.", Out: true,
+		Samples: samples("T(5,3)", "T(4)", "T()"),
+		Eval:    func(a *op.Args) []op.Val { v, _ := sorted(a.B, a.Val(), 0, false); return a.Ret(v) },
 	})
 	op.Register(op.Def{
 		Sig: "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
 		Doc: "The k largest (or smallest) elements along a dim, in order, and their indices.", Out: true,
-		Samples:      samples("T(7), 3", "T(3,6), 2", "T(6,3), 2, 0", "T(3,6), 4, 1, False", "T(), 1", "T(3), 0", "T(), 0", "T(2,2000), 3", "T(2000,2), 700, 0, False"),
+		Samples: samples("T(7), 3", "T(3,6), 2", "T(6,3), 2, 0", "T(3,6), 4, 1, False", "T(), 1", "T(3), 0", "T(), 0",
+			"T(2,2000), 3", "T(2000,2), 700, 0, False"),
 		ErrorSamples: samples("T(3), 5", "T(3), 1, 1", "T(3), -1"), Eval: evalTopk,
 	})
 }
@@ -84,7 +89,8 @@ func choose(b op.Builder, x, order, place op.Val, d int, keepdim bool) (value, i
 }
 
 // ranked registers name(self, ..., dim, keepdim) -> (values, indices), of which pick gives the place in the order.
-func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args, x op.Val) func(b op.Builder, values, order op.Val, d int) op.Val) {
+func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args, x op.Val) func(b op.Builder, values,
+	order op.Val, d int) op.Val) {
 	op.Register(op.Def{
 		Sig: name + params + " -> (Tensor values, Tensor indices)", Doc: doc, Out: true, Samples: s, ErrorSamples: errs,
 		Eval: func(a *op.Args) []op.Val {
@@ -121,8 +127,9 @@ func one(x op.Val, d int) []int64 {
 }
 
 func registerRanks() {
-	ranked("kthvalue", "(Tensor self, int k, int dim=-1, bool keepdim=False)", "The k-th smallest element along a dim and its index.",
-		samples("T(7), 3", "T(3,6), 2, 0", "T(3,6), 6, 1, True", "I(9;0,99), 4", "T(), 1"), samples("T(3), 4", "T(3), 0", "T(3), 1, 1", "T(0,3), 1, 0"),
+	ranked("kthvalue", "(Tensor self, int k, int dim=-1, bool keepdim=False)",
+		"The k-th smallest element along a dim and its index.", samples("T(7), 3", "T(3,6), 2, 0", "T(3,6), 6, 1, True",
+			"I(9;0,99), 4", "T(), 1"), samples("T(3), 4", "T(3), 0", "T(3), 1, 1", "T(0,3), 1, 0"),
 		func(a *op.Args, x op.Val) func(op.Builder, op.Val, op.Val, int) op.Val {
 			k := a.Int()
 			return func(b op.Builder, values, _ op.Val, d int) op.Val {
@@ -132,7 +139,8 @@ func registerRanks() {
 				return prim.Fill(b, op.IntVal(k-1), ir.I64, x.Device(), one(values, d))
 			}
 		})
-	ranked("mode", "(Tensor self, int dim=-1, bool keepdim=False)", "The most frequent element along a dim, the smallest of several, and an index of it.",
+	ranked("mode", "(Tensor self, int dim=-1, bool keepdim=False)",
+		"The most frequent element along a dim, the smallest of several, and an index of it.",
 		samples("I(9;0,3)", "I(4,9;0,3), 0", "I(4,9;0,3), 1, True", "T(7)", "T()"), samples("T(3), 1", "T(0,3), 0"),
 		func(*op.Args, op.Val) func(op.Builder, op.Val, op.Val, int) op.Val { return longestRun })
 }
@@ -182,10 +190,12 @@ func registerMedians() {
 		place := middle(i == 1)
 		doc := []string{"The lower median", "The lower median of the elements that are not NaN,"}[i]
 		ranked(name+".dim", "(Tensor self, int dim, bool keepdim=False)", doc+" along a dim, and its index.",
-			samples("T(7), 0", "T(3,6), 0", "T(3,6), 1, True", "I(9;0,99), 0", "T(), 0", nan+", 0"), samples("T(3), 1", "T(0,3), 0"),
+			samples("T(7), 0", "T(3,6), 0", "T(3,6), 1, True", "I(9;0,99), 0", "T(), 0", nan+", 0"),
+			samples("T(3), 1", "T(0,3), 0"),
 			func(*op.Args, op.Val) func(op.Builder, op.Val, op.Val, int) op.Val { return place })
 		op.Register(op.Def{
-			Sig: name + "(Tensor self) -> Tensor", Doc: doc + " of all elements; equal elements share the gradient.", Samples: samples("T(3,4)", "T(7)", "I(9;0,99)", "T()", "T(0)", nan),
+			Sig: name + "(Tensor self) -> Tensor", Doc: doc + " of all elements; equal elements share the gradient.",
+			Samples: samples("T(3,4)", "T(7)", "I(9;0,99)", "T()", "T(0)", nan),
 			Eval: func(a *op.Args) []op.Val {
 				x, b := a.Val(), a.B
 				v := prim.Reshape(b, x, []int64{x.L().Numel})
@@ -208,14 +218,18 @@ func registerMedians() {
 }
 
 func registerQuantiles() {
-	s := samples("T(7), 0.3", "T(3,6), 0.5, 1", "T(3,6), torch.tensor([0.1, 0.75]), 0", "T(3,6), torch.tensor([0.1, 0.75]), 1, True", "T(5), torch.tensor(0.4) | interpolation='lower'",
-		"T(5), 0.4 | interpolation='higher'", "T(5), 0.4 | interpolation='nearest'", "T(6), 0.35 | interpolation='midpoint'", "T(2,3), 0.5 | keepdim=True",
+	s := samples("T(7), 0.3", "T(3,6), 0.5, 1", "T(3,6), torch.tensor([0.1, 0.75]), 0",
+		"T(3,6), torch.tensor([0.1, 0.75]), 1, True", "T(5), torch.tensor(0.4) | interpolation='lower'",
+		"T(5), 0.4 | interpolation='higher'", "T(5), 0.4 | interpolation='nearest'", "T(6), 0.35 | interpolation='midpoint'",
+		"T(2,3), 0.5 | keepdim=True",
 		"torch.tensor([[3.0, float('nan'), 1.0], [2.0, 1.0, 5.0]]), 0.5, 1", "T(), 0.5")
 	errs := samples("I(3;0,5), 0.5", "T(3), 1.5", "T(0), 0.5", "T(3), T(2,2;0,1)", "T(3), 0.5, 1")
 	for i, name := range []string{"quantile", "nanquantile"} {
 		op.Register(op.Def{
-			Sig: name + "(Tensor self, Operand q, int? dim=None, bool keepdim=False, *, str(linear|lower|higher|nearest|midpoint) interpolation='linear') -> Tensor",
-			Doc: []string{"Quantiles along a dim; NaN where there is one.", "Quantiles along a dim of the elements that are not NaN."}[i], Out: true, Samples: s, ErrorSamples: errs,
+			Sig: name + "(Tensor self, Operand q, int? dim=None, bool keepdim=False, *, " +
+				"str(linear|lower|higher|nearest|midpoint) interpolation='linear') -> Tensor",
+			Doc: []string{"Quantiles along a dim; NaN where there is one.", "Quantiles along a dim of the elements that are " +
+				"not NaN."}[i], Out: true, Samples: s, ErrorSamples: errs,
 			Eval: func(a *op.Args) []op.Val { return a.Ret(quantile(a, name, i == 1)) },
 		})
 	}

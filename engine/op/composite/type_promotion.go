@@ -15,7 +15,8 @@ func typeName(d ir.DType) string { return d.ScalarType() }
 
 // cName is the C++ name of a dtype, as some messages print it.
 func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double", "unsigned char", "signed char", "short"}[d]
+	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float",
+		"double", "unsigned char", "signed char", "short"}[d]
 }
 
 // combine merges the types of a category of higher priority (dimensioned tensors
@@ -133,7 +134,8 @@ func broadcastShape(x, y []int64) []int64 {
 		case p == 1:
 			out[i] = q
 		default:
-			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d", p, q, i)
+			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d",
+				p, q, i)
 		}
 	}
 	return out

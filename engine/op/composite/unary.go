@@ -25,8 +25,9 @@ func sameType(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
 
 func unaryDef(name, doc string, aliases []string, f unaryEmit, s []op.Sample) op.Def {
 	return op.Def{
-		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, Where: places(aliases), InPlace: true, Out: true, Samples: s,
-		Eval: func(a *op.Args) []op.Val { return a.Ret(f(a.B, a.Val())) },
+		Sig: name + "(Tensor self) -> Tensor", Doc: doc, Aliases: aliases, Where: places(aliases), InPlace: true, Out: true,
+		Samples: s,
+		Eval:    func(a *op.Args) []op.Val { return a.Ret(f(a.B, a.Val())) },
 	}
 }
 
@@ -80,7 +81,8 @@ func scaled(f unaryEmit, c float64) unaryEmit {
 }
 
 func registerUnaryOps() {
-	sameType("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs), anyReal()...)
+	sameType("abs", "The absolute value of each element.", []string{"absolute"}, numeric("abs_cpu", prim.Abs),
+		anyReal()...)
 	sameType("neg", "The negative of each element.", []string{"negative"}, negate, anyReal()...)
 	unary("exp", "e raised to each element.", nil, inFloat(prim.Exp), anyReal()...)
 	unary("exp2", "2 raised to each element.", []string{"special_exp2"}, inFloat(func(b op.Builder, x op.Val) op.Val {
@@ -108,13 +110,17 @@ func registerUnaryOps() {
 	unary("cosh", "The hyperbolic cosine.", nil, inFloat(cosh), anyReal()...)
 	unary("erf", "The error function.", []string{"special_erf"}, inFloat(prim.Erf), anyReal()...)
 	unary("sigmoid", "1 / (1 + exp(-x)).", []string{"special_expit"}, inFloat(prim.Sigmoid), anyReal()...)
-	sameType("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor), anyReal()...)
+	sameType("floor", "The largest integer not above each element.", nil, keepInt("floor_vml_cpu", prim.Floor),
+		anyReal()...)
 	sameType("ceil", "The smallest integer not below each element.", nil, keepInt("ceil_vml_cpu", prim.Ceil), anyReal()...)
-	sameType("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc), anyReal()...)
-	sameType("round", "The nearest integer, halves to even.", []string{"special_round"}, keepInt("round_vml_cpu", prim.Round), anyReal()...)
+	sameType("trunc", "The integer part of each element.", []string{"fix"}, keepInt("trunc_vml_cpu", prim.Trunc),
+		anyReal()...)
+	sameType("round", "The nearest integer, halves to even.", []string{"special_round"},
+		keepInt("round_vml_cpu", prim.Round), anyReal()...)
 	op.Register(op.Def{
 		Sig: "round.decimals(Tensor self, *, int decimals) -> Tensor", Doc: "The nearest number of that many decimals.",
-		Aliases: []string{"special_round"}, Where: places([]string{"special_round"}), InPlace: true, Out: true, Eval: evalRoundDecimals,
+		Aliases: []string{"special_round"}, Where: places([]string{"special_round"}), InPlace: true, Out: true,
+		Eval:    evalRoundDecimals,
 		Samples: samples("T(3,4) | decimals=2", "T(3) | decimals=0", "T(3;-500,500) | decimals=-1"),
 	})
 	sameType("frac", "The fractional part, with the sign of the element.", nil, func(b op.Builder, x op.Val) op.Val {
@@ -149,7 +155,8 @@ func same(_ op.Builder, x op.Val) op.Val { return x }
 
 func negate(b op.Builder, x op.Val) op.Val {
 	if x.DType() == ir.Bool {
-		fail(ir.ErrNotImplemented, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.")
+		fail(ir.ErrNotImplemented, "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "+
+			"invert a mask, use the `~` or `logical_not()` operator instead.")
 	}
 	return prim.Neg(b, x)
 }

@@ -21,7 +21,8 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	total := func(f reduceEmit, v op.Val) op.Val { return reduceDims(b, f, v, mask, keepdim) }
 	for i, m := range mask {
 		if m && x.Shape()[i] == 0 && (p < 0 || math.IsInf(p, 1)) {
-			fail(ir.ErrRuntime, "linalg.vector_norm cannot compute the %v norm on the dimension %d because this dimension is empty and the operation does not have an identity", p, i)
+			fail(ir.ErrRuntime, "linalg.vector_norm cannot compute the %v norm on the dimension %d because this dimension is "+
+				"empty and the operation does not have an identity", p, i)
 		}
 	}
 	switch {
@@ -46,8 +47,8 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	return narrow(prim.Pow(b, s, op.FloatVal(1/p)))
 }
 
-// powerNormFinite is the root of the sum of powers with derivatives of 0 where a power of 0 has none: at a norm of 0, and with
-// p < 2 at an element of 0.
+// powerNormFinite is the root of the sum of powers with derivatives of 0 where a power of 0 has none: at a norm of 0,
+// and with p < 2 at an element of 0.
 func powerNormFinite(b op.Builder, x op.Val, p float64, mask []bool, total func(f reduceEmit, v op.Val) op.Val) op.Val {
 	size := prim.Abs(b, x)
 	zero, flat := none, none // elements that stay out of the powers; norms of 0
@@ -101,21 +102,25 @@ func normArgs(a *op.Args, p float64) []op.Val {
 
 func registerNorm() {
 	op.Register(op.Def{
-		Sig: "norm(Tensor self, Scalar? p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", Doc: "The p-norm, over all or some dims.",
+		Sig: "norm(Tensor self, Scalar? p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+		Doc: "The p-norm, over all or some dims.",
 		Out: true,
-		Samples: samples("T(3,4)", "T(3,4), 1", "T(3,4), 2, 1", "T(3,4), float('inf'), 0", "T(3,4), 3, (0, 1), True", "T(3), 0", "T(2,3), 2, -1 | keepdim=True",
-			"T(3), 2 | dtype=torch.float64", "torch.zeros(3)", "T(3,4), float('-inf'), 1"),
+		Samples: samples("T(3,4)", "T(3,4), 1", "T(3,4), 2, 1", "T(3,4), float('inf'), 0", "T(3,4), 3, (0, 1), True",
+			"T(3), 0", "T(2,3), 2, -1 | keepdim=True", "T(3), 2 | dtype=torch.float64", "torch.zeros(3)",
+			"T(3,4), float('-inf'), 1"),
 		ErrorSamples: samples("I(3;0,5)", "T(3), 2, 4"),
 		Eval:         func(a *op.Args) []op.Val { return normArgs(a, 2) },
 	})
 	op.Register(op.Def{
 		Sig: "norm.str(Tensor self, str(fro|nuc) p, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-		Doc: "The Frobenius norm, or of matrices the nuclear norm.", Out: true, Samples: samples("T(3,4), 'fro'", "T(3,4), 'fro', 1", "T(3,4), 'nuc'"), ErrorSamples: samples("T(2,3,4), 'nuc'"),
+		Doc: "The Frobenius norm, or of matrices the nuclear norm.", Out: true, Samples: samples("T(3,4), 'fro'",
+			"T(3,4), 'fro', 1", "T(3,4), 'nuc'"), ErrorSamples: samples("T(2,3,4), 'nuc'"),
 		Eval: func(a *op.Args) []op.Val { return normArgs(a, 2) },
 	})
 	op.Register(op.Def{
 		Sig: "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", Doc: "The p-norm of self - other.",
-		Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4), 1", "T(3), T(3), float('inf')"), ErrorSamples: samples("T(3), T(4)"),
+		Samples:      samples("T(3,4), T(3,4)", "T(3,4), T(4), 1", "T(3), T(3), float('inf')"),
+		ErrorSamples: samples("T(3), T(4)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, p := a.Val(), a.Val(), a.Scalar().Float()
 			promote(a.B, &x, &y)
@@ -124,11 +129,13 @@ func registerNorm() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "_foreach_norm(Tensor[] tensors, Scalar ord=2) -> Tensor", Doc: "The norm of all elements of a list of tensors, as one vector.", Where: op.Hidden,
+		Sig: "_foreach_norm(Tensor[] tensors, Scalar ord=2) -> Tensor",
+		Doc: "The norm of all elements of a list of tensors, as one vector.", Where: op.Hidden,
 		Samples: samples("[T(3,4), T(2)]", "[T(3), T(2)], 1", "[T(3), T(2)], float('inf')"), Eval: evalForeachNorm,
 	})
 	op.Register(op.Def{
-		Sig: "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", Doc: "The cosine of the angle between vectors along a dim.",
+		Sig:   "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+		Doc:   "The cosine of the angle between vectors along a dim.",
 		Where: op.Function | op.Functional, Samples: samples("T(3,4), T(3,4)", "T(3,4), T(1,4), 0", "T(5), T(5), -1"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, b := a.Val(), a.Val(), a.B
@@ -154,7 +161,10 @@ func evalForeachNorm(a *op.Args) []op.Val {
 	}
 	part := func(t op.Val) op.Val { return vectorNorm(b, t, p, all(t), false) }
 	// Squares are added without the roots between, but for halves, which they overflow.
-	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool { return t.DType().Size() < 4 || !t.DType().IsFloat() })
+	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool {
+		return t.DType().Size() < 4 ||
+			!t.DType().IsFloat()
+	})
 	if squares {
 		part = func(t op.Val) op.Val { return reduceDims(b, prim.SumSquares, t, all(t), false) }
 	}
@@ -187,7 +197,8 @@ func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 
 func registerLogsumexp() {
 	op.Register(op.Def{
-		Sig: "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor", Doc: "log(sum(exp(x))) over dims, without overflow.",
+		Sig:     "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor",
+		Doc:     "log(sum(exp(x))) over dims, without overflow.",
 		Aliases: []string{"special_logsumexp"}, Where: op.Function | op.Method | op.Special, Out: true,
 		Samples:      samples("T(3,4), 1", "T(2,3,4), (0, 2), True", "I(3;0,9), 0", "T(3;-200,200), 0", "T(), 0"),
 		ErrorSamples: samples("T(3), 2"),
@@ -205,9 +216,11 @@ func registerLogsumexp() {
 		{"log_softmax", "log_softmax_lastdim_kernel_impl", "The logarithm of softmax.", prim.LogSoftmax},
 	} {
 		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc, Aliases: []string{"special_" + m.name},
-			Where: op.Function | op.Method | op.Functional | op.Special, Out: true,
-			Samples:      samples("T(3,4), 1", "T(3,4), 0", "T(2,3,4), -2", "T(), 0", "I(4;0,5), 0 | dtype=torch.float32", "T(0,3), 1", "T(3,4;-90,90), 1"),
+			Sig: m.name + "(Tensor self, int dim, dtype? dtype=None) -> Tensor", Doc: m.doc,
+			Aliases: []string{"special_" + m.name},
+			Where:   op.Function | op.Method | op.Functional | op.Special, Out: true,
+			Samples: samples("T(3,4), 1", "T(3,4), 0", "T(2,3,4), -2", "T(), 0", "I(4;0,5), 0 | dtype=torch.float32",
+				"T(0,3), 1", "T(3,4;-90,90), 1"),
 			ErrorSamples: samples("I(3;0,5), 0", "T(3), 2"),
 			Eval: func(a *op.Args) []op.Val {
 				x, dim := a.Val(), a.Int()

@@ -17,11 +17,11 @@ type Eager struct {
 	// GemmDims and Wide are those of lower.Node.
 	GemmDims, Wide bool
 	// Emitted counts the primitives run, by name.
-	Emitted map[string]int
-	data    [][]byte // by value number; 0 is none
-	tape    []node   // by tape number; 0 is none
-	off     bool     // taping is off
-	drawOffset   int64
+	Emitted    map[string]int
+	data       [][]byte // by value number; 0 is none
+	tape       []node   // by tape number; 0 is none
+	off        bool     // taping is off
+	drawOffset int64
 }
 
 // ViewRule gives the cotangent of a view step's input.

@@ -9,10 +9,14 @@ import (
 )
 
 func registerAttentionPrims() {
-	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored", NIn: -1, Seed: attentionSeed,
-		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars, FLOPs: attentionFlops(4)})
-	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask", NIn: -1, Seed: attentionSeed,
-		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars, FLOPs: attentionFlops(14)})
+	pAttention = op.RegisterPrim(op.Prim{Name: "attention", Doc: "softmax(scale q k' + mask) v, the weights not stored",
+		NIn: -1, Seed: attentionSeed,
+		SaveIn: 15, SaveOut: 3, Infer: attentionInfer, VJP: attentionVJP, ScalarDType: attentionScalars,
+		FLOPs: attentionFlops(4)})
+	pAttentionGrad = op.RegisterPrim(op.Prim{Name: "attention_grad", Doc: "cotangents of attention's q, k, v and mask",
+		NIn: -1, Seed: attentionSeed,
+		SaveIn: 1 | 2 | 4 | 8 | 64, Infer: attentionGradInfer, VJP: attentionGradVJP, ScalarDType: attentionScalars,
+		FLOPs: attentionFlops(14)})
 }
 
 // Dropping is the draw of attention's dropout; Kind None of all: none.
@@ -39,7 +43,8 @@ func (d Dropping) Factors(b op.Builder, t ir.DType, dev ir.DeviceID, shape []int
 	return Slice(b, f, int64(last), 0, shape[last], 1)
 }
 
-// attentionScalars: seed and Philox offset, the second and third number, have 64 bits; scale and rate are of the compute type.
+// attentionScalars: seed and Philox offset, the second and third number, have 64 bits; scale and rate are of the
+// compute type.
 func attentionScalars(in []op.Val, _ []op.OutSpec, i int) ir.DType {
 	if in[i-1].IsScalar() && i < len(in)-1 {
 		return ir.I64
@@ -58,19 +63,23 @@ func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {
 	}
 }
 
-// attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s] with 1 in dims that share it,
-// scale, and for dropout seed, Philox offset and rate; attributes: causal, has mask, has dropout. Results: out [b, l, h, ev], lse [b, h, l].
+// attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s] with 1 in dims that
+// share it, scale, and for dropout seed, Philox offset and rate; attributes: causal, has mask, has dropout. Results:
+// out [b, l, h, ev], lse [b, h, l].
 func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	q, k, v := in[0].Shape(), in[1].Shape(), in[2].Shape()
-	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || k[1] == 0 || q[1]%k[1] != 0 || q[3] != k[3] || !slices.Equal(k[:3], v[:3]) {
-		return nil, ir.Errorf(ir.ErrRuntime, "attention: operands do not fit: got query %s, key %s and value %s", ir.ShapeString(q), ir.ShapeString(k), ir.ShapeString(v))
+	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || k[1] == 0 || q[1]%k[1] != 0 || q[3] != k[3] ||
+		!slices.Equal(k[:3], v[:3]) {
+		return nil, ir.Errorf(ir.ErrRuntime, "attention: operands do not fit: got query %s, key %s and value %s",
+			ir.ShapeString(q), ir.ShapeString(k), ir.ShapeString(v))
 	}
 	d := in[0].DType()
 	if !d.IsFloat() {
 		return nil, notImplemented("attention", d)
 	}
 	if in[1].DType() != d || in[2].DType() != d {
-		return nil, ir.Errorf(ir.ErrRuntime, "attention: operands of different dtypes: got %s, %s and %s", d, in[1].DType(), in[2].DType())
+		return nil, ir.Errorf(ir.ErrRuntime, "attention: operands of different dtypes: got %s, %s and %s", d, in[1].DType(),
+			in[2].DType())
 	}
 	if attr[1] != 0 {
 		m, want := in[3], []int64{q[0], q[1], q[2], k[2]}
@@ -79,15 +88,17 @@ func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 			fits = fits && (n == want[i] || n == 1)
 		}
 		if !fits {
-			return nil, ir.Errorf(ir.ErrRuntime, "attention: mask: got %s of shape %s, want bool, float32 or %s of shape %s, or 1 in some dims", m.DType(), ir.ShapeString(m.Shape()), d, ir.ShapeString(want))
+			return nil, ir.Errorf(ir.ErrRuntime, "attention: mask: got %s of shape %s, want bool, float32 or %s of shape %s, "+
+				"or 1 in some dims", m.DType(), ir.ShapeString(m.Shape()), d, ir.ShapeString(want))
 		}
 	}
 	return append(out, op.OutSpec{DType: d, Shape: []int64{q[0], q[2], q[1], v[3]}},
 		op.OutSpec{DType: d.ComputeType(), Shape: []int64{q[0], q[1], q[2]}}), nil
 }
 
-// attentionGradInfer: q, k, v, the cotangent of out and out [b, h, l, ev], lse, and then as attentionInfer's; one more attribute:
-// whether the mask's gradient is wanted. Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group, ev], dmask? as the mask.
+// attentionGradInfer: q, k, v, the cotangent of out and out [b, h, l, ev], lse, and then as attentionInfer's; one more
+// attribute: whether the mask's gradient is wanted. Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group,
+// ev], dmask? as the mask.
 func attentionGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	for _, x := range in[:3] {
 		s := x.Shape()
@@ -137,8 +148,9 @@ func attentionVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// attentionGradVJP differentiates dq, dk, dv and dmask as functions of q, k, v, g and the mask; out and lse are functions of
-// these themselves, and carry nothing. With P the weights, J its Jacobian (softmax_grad), M the factors of dropout, dP = M*(g v'):
+// attentionGradVJP differentiates dq, dk, dv and dmask as functions of q, k, v, g and the mask; out and lse are
+// functions of these themselves, and carry nothing. With P the weights, J its Jacobian (softmax_grad), M the factors of
+// dropout, dP = M*(g v'):
 //
 //	dmask = J(dP), dq = c J(dP) k, dk = c J(dP)' q, dv = (M*P)' g; and for their cotangents hm, hq, hk, hv,
 //	A = c (hq k' + q hk') + hm:  <hq,dq> + <hk,dk> + <hv,dv> + <hm,dmask> = <J(dP), A> + <M*P, g hv'>.
@@ -186,7 +198,8 @@ func attentionGradVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// doubleGrad holds the operands of attention_grad, with as many key heads as query heads; m has Kind None without dropout.
+// doubleGrad holds the operands of attention_grad, with as many key heads as query heads; m has Kind None without
+// dropout.
 type doubleGrad struct {
 	b             op.Builder
 	scale         op.Val

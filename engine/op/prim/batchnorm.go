@@ -10,9 +10,11 @@ import (
 var pBatchNorm, pBatchNormGrad op.PrimID
 
 func registerBatchnormPrims() {
-	pBatchNorm = op.RegisterPrim(op.Prim{Name: "batch_norm", Doc: "(x-mean)*rstd*w+b with the statistics of each channel, which is dim 1", NIn: -1,
+	pBatchNorm = op.RegisterPrim(op.Prim{Name: "batch_norm", Doc: "(x-mean)*rstd*w+b with the statistics of each " +
+		"channel, which is dim 1", NIn: -1,
 		SaveIn: 1 | 2, SaveOut: 2 | 4, InPlace: [][2]int{{0, 0}}, Infer: batchNormInfer, VJP: batchNormVJP})
-	pBatchNormGrad = op.RegisterPrim(op.Prim{Name: "batch_norm_grad", Doc: "cotangents of batch_norm's x, weight and bias", NIn: -1,
+	pBatchNormGrad = op.RegisterPrim(op.Prim{Name: "batch_norm_grad", Doc: "cotangents of batch_norm's x, weight and bias",
+		NIn:    -1,
 		SaveIn: 31, InPlace: [][2]int{{0, 0}, {0, 1}}, VJP: batchNormGradVJP,
 		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			x := op.OutSpec{DType: in[1].DType(), Shape: in[1].Shape()}
@@ -55,7 +57,8 @@ func batchNormInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 	channel := x.Shape()[1:2]
 	for _, p := range in[1 : 1+attr[0]+attr[1]] {
 		if !slices.Equal(p.Shape(), channel) {
-			return nil, ir.Errorf(ir.ErrRuntime, "batch_norm: weight and bias: got shape %s, want %s", ir.ShapeString(p.Shape()), ir.ShapeString(channel))
+			return nil, ir.Errorf(ir.ErrRuntime, "batch_norm: weight and bias: got shape %s, want %s", ir.ShapeString(p.Shape()),
+				ir.ShapeString(channel))
 		}
 	}
 	stat := op.OutSpec{DType: x.DType().ComputeType(), Shape: channel}

@@ -53,7 +53,8 @@ func zero(c *op.VJPCall) op.Val { return ZerosLike(c.B, c.Cot[0]) }
 
 func registerFieldOps() {
 	pAdd = binary(op.Prim{Name: "add", Doc: "x+y; bools: or", Folds: true}, all, pass, pass)
-	pSub = binary(op.Prim{Name: "sub", Doc: "x-y"}, numbers, pass, func(c *op.VJPCall) op.Val { return Neg(c.B, c.Cot[0]) })
+	pSub = binary(op.Prim{Name: "sub", Doc: "x-y"}, numbers, pass,
+		func(c *op.VJPCall) op.Val { return Neg(c.B, c.Cot[0]) })
 	pMul = binary(op.Prim{Name: "mul", Doc: "x*y; bools: and", SaveIn: 3, SaveFor: swapped}, all,
 		func(c *op.VJPCall) op.Val { return Mul(c.B, c.Cot[0], c.In[1]) },
 		func(c *op.VJPCall) op.Val { return Mul(c.B, c.Cot[0], c.In[0]) })
@@ -119,8 +120,8 @@ func registerRoundingOps() {
 	})
 }
 
-// clipShare is the cotangent that x gets of the larger or smaller of x and y. Between tensors, ties share it in halves; against a
-// number (clamp) the edge passes it whole.
+// clipShare is the cotangent that x gets of the larger or smaller of x and y. Between tensors, ties share it in halves;
+// against a number (clamp) the edge passes it whole.
 func clipShare(c *op.VJPCall, x, y op.Val) op.Val {
 	b, g := c.B, c.Cot[0]
 	loses, inside := Lt, Ge
@@ -134,7 +135,8 @@ func clipShare(c *op.VJPCall, x, y op.Val) op.Val {
 }
 
 func registerExtrema() {
-	pClip = binary(op.Prim{Name: "clip", Doc: "the larger or the smaller of two; NaN wins", SaveIn: 3, Variants: []string{"maximum", "minimum"}}, all,
+	pClip = binary(op.Prim{Name: "clip", Doc: "the larger or the smaller of two; NaN wins", SaveIn: 3,
+		Variants: []string{"maximum", "minimum"}}, all,
 		func(c *op.VJPCall) op.Val { return clipShare(c, c.In[0], c.In[1]) },
 		func(c *op.VJPCall) op.Val { return clipShare(c, c.In[1], c.In[0]) })
 }
@@ -158,21 +160,27 @@ const (
 
 func registerComparisons() {
 	plain := func(name, doc string, members []string, a accepts, result ir.DType) op.PrimID {
-		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 2, Elementwise: true, NoVJP: noTape, Variants: members, Infer: memberInfer(members, a, result)})
+		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 2, Elementwise: true, NoVJP: noTape, Variants: members,
+			Infer: memberInfer(members, a, result)})
 	}
-	pBitwise = plain("bitwise", "x and, or, exclusive or y, bit by bit", []string{"bitwise_and", "bitwise_or", "bitwise_xor"}, logical, ir.InvalidDType)
-	pCompare = plain("compare", "whether a relation of x to y holds", []string{"eq", "ne", "lt", "le", "gt", "ge"}, all, ir.Bool)
+	pBitwise = plain("bitwise", "x and, or, exclusive or y, bit by bit", []string{"bitwise_and", "bitwise_or",
+		"bitwise_xor"}, logical, ir.InvalidDType)
+	pCompare = plain("compare", "whether a relation of x to y holds", []string{"eq", "ne", "lt", "le", "gt", "ge"}, all,
+		ir.Bool)
 }
 
 func registerSelection() {
-	pWhere = op.RegisterPrim(op.Prim{Name: "where", Doc: "x where cond holds, else y", NIn: 3, Elementwise: true, SaveIn: 1,
+	pWhere = op.RegisterPrim(op.Prim{Name: "where", Doc: "x where cond holds, else y", NIn: 3, Elementwise: true,
+		SaveIn: 1,
 		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			if !in[0].IsTensor() || in[0].DType() != ir.Bool {
-				return nil, ir.Errorf(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", in[0].DType().ScalarType())
+				return nil, ir.Errorf(ir.ErrRuntime, "where expected condition to be a boolean tensor, but got a tensor with "+
+					"dtype %s", in[0].DType().ScalarType())
 			}
 			s, err := elementwise("where", all, in[1:])
 			if err == nil && !sameShape(s.Shape, in[0].Shape()) {
-				err = ir.Errorf(ir.ErrRuntime, "where: operands must have one shape: got %s and %s", ir.ShapeString(in[0].Shape()), ir.ShapeString(s.Shape))
+				err = ir.Errorf(ir.ErrRuntime, "where: operands must have one shape: got %s and %s", ir.ShapeString(in[0].Shape()),
+					ir.ShapeString(s.Shape))
 			}
 			return append(out, s), err
 		},
@@ -195,7 +203,8 @@ func registerSelection() {
 			return append(out, op.OutSpec{DType: ir.DType(attr[0]), Shape: in[0].Shape()}), nil
 		},
 		VJP: func(c *op.VJPCall) []op.Val { return []op.Val{Cast(c.B, c.Cot[0], c.In[0].DType())} }})
-	pTri = op.RegisterPrim(op.Prim{Name: "tri", Doc: "upper or lower triangle of the last two dims", NIn: 1, Elementwise: true,
+	pTri = op.RegisterPrim(op.Prim{Name: "tri", Doc: "upper or lower triangle of the last two dims", NIn: 1,
+		Elementwise: true,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			if len(in[0].Shape()) < 2 {
 				name := "tril"

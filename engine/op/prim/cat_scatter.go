@@ -22,7 +22,8 @@ func registerMovePrims() {
 			}
 			return out
 		}})
-	pStridedScatter = op.RegisterPrim(op.Prim{Name: "strided_scatter", Doc: "base with value written at a view of it", NIn: 3,
+	pStridedScatter = op.RegisterPrim(op.Prim{Name: "strided_scatter", Doc: "base with value written at a view of it",
+		NIn:     3,
 		InPlace: [][2]int{{0, 0}}, UpdatesInput: true, Infer: stridedScatterInfer("strided_scatter"), ScalarDType: i64Scalars,
 		LayoutAttrs: []int{0}, WritesView: true,
 		VJP: func(c *op.VJPCall) []op.Val {
@@ -37,8 +38,10 @@ func registerMovePrims() {
 			}
 			return out
 		}})
-	pStridedScatterAdd = op.RegisterPrim(op.Prim{Name: "strided_scatter_add", Doc: "base with value added at a view of it", NIn: 3,
-		InPlace: [][2]int{{0, 0}}, UpdatesInput: true, Unordered: true, Infer: stridedScatterInfer("strided_scatter_add"), ScalarDType: i64Scalars,
+	pStridedScatterAdd = op.RegisterPrim(op.Prim{Name: "strided_scatter_add", Doc: "base with value added at a view of it",
+		NIn:     3,
+		InPlace: [][2]int{{0, 0}}, UpdatesInput: true, Unordered: true, Infer: stridedScatterInfer("strided_scatter_add"),
+		ScalarDType: i64Scalars,
 		LayoutAttrs: []int{0},
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
@@ -71,14 +74,16 @@ func catInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 	for i, x := range in[1:] {
 		s := x.Shape()
 		if len(s) != len(first) {
-			return nil, ir.Errorf(ir.ErrRuntime, "Tensors must have same number of dimensions: got %d and %d", len(first), len(s))
+			return nil, ir.Errorf(ir.ErrRuntime, "Tensors must have same number of dimensions: got %d and %d", len(first),
+				len(s))
 		}
 		if x.DType() != in[0].DType() {
 			return nil, ir.Errorf(ir.ErrRuntime, "cat: tensors must have one dtype: got %v and %v", in[0].DType(), x.DType())
 		}
 		for k := range s {
 			if k != d && s[k] != first[k] {
-				return nil, ir.Errorf(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but got size %d for tensor number %d in the list.", d, first[k], s[k], i+1)
+				return nil, ir.Errorf(ir.ErrRuntime, "Sizes of tensors must match except in dimension %d. Expected size %d but "+
+					"got size %d for tensor number %d in the list.", d, first[k], s[k], i+1)
 			}
 		}
 		shape[d] += s[d]
@@ -91,10 +96,12 @@ func stridedScatterInfer(name string) inferFunc {
 		base, value := in[0], in[1]
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		if base.DType() != value.DType() {
-			return nil, ir.Errorf(ir.ErrRuntime, "%s: base and value must have one dtype: got %v and %v", name, base.DType(), value.DType())
+			return nil, ir.Errorf(ir.ErrRuntime, "%s: base and value must have one dtype: got %v and %v", name, base.DType(),
+				value.DType())
 		}
 		if !slices.Equal(l.Shape, value.Shape()) {
-			return nil, ir.Errorf(ir.ErrRuntime, "%s: value must have the view's shape: got %s, want %s", name, ir.ShapeString(value.Shape()), ir.ShapeString(l.Shape))
+			return nil, ir.Errorf(ir.ErrRuntime, "%s: value must have the view's shape: got %s, want %s", name,
+				ir.ShapeString(value.Shape()), ir.ShapeString(l.Shape))
 		}
 		return append(out, op.OutSpec{DType: base.DType(), Shape: base.Shape()}), nil
 	}

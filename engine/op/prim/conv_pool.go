@@ -10,23 +10,27 @@ import (
 var pConv, pConvWeightGrad, pWindowSum, pWindowMax op.PrimID
 
 func registerWindowPrims() {
-	pConv = op.RegisterPrim(op.Prim{Name: "conv", Doc: "convolution (cross-correlation) of x with w, in groups of channels", NIn: 2, SaveIn: 3, SaveFor: swapped,
+	pConv = op.RegisterPrim(op.Prim{Name: "conv",
+		Doc: "convolution (cross-correlation) of x with w, in groups of channels", NIn: 2, SaveIn: 3, SaveFor: swapped,
 		Infer: convInfer, VJP: convVJP,
 		FLOPs: func(in []op.Val, out []op.OutSpec) int64 {
 			return 2 * ir.Numel(out[0].Shape) * ir.Numel(in[1].Shape()[1:])
 		}})
-	pConvWeightGrad = op.RegisterPrim(op.Prim{Name: "conv_weight_grad", Doc: "cotangent of conv's w, from x and the output's cotangent", NIn: 2, SaveIn: 3, SaveFor: swapped,
+	pConvWeightGrad = op.RegisterPrim(op.Prim{Name: "conv_weight_grad", Doc: "cotangent of conv's w, from x and the " +
+		"output's cotangent", NIn: 2, SaveIn: 3, SaveFor: swapped,
 		Infer: convWeightGradInfer, VJP: convWeightGradVJP,
 		FLOPs: func(in []op.Val, out []op.OutSpec) int64 {
 			return 2 * ir.Numel(in[1].Shape()) * ir.Numel(out[0].Shape[1:])
 		}})
-	pWindowSum = op.RegisterPrim(op.Prim{Name: "window_sum", Doc: "sum over each window of the last dims", NIn: 1, Infer: windowInfer(false),
+	pWindowSum = op.RegisterPrim(op.Prim{Name: "window_sum", Doc: "sum over each window of the last dims", NIn: 1,
+		Infer: windowInfer(false),
 		VJP: func(c *op.VJPCall) []op.Val {
 			w, _ := op.WindowsOf(c.Attr)
 			in := c.In[0].Shape()
 			return []op.Val{WindowSum(c.B, c.Cot[0], w.Adjoint(in[len(in)-len(w.Kernel):]))}
 		}})
-	pWindowMax = op.RegisterPrim(op.Prim{Name: "window_max", Doc: "largest element of each window of the last dims, and its row-major number there", NIn: 1, SaveOut: 2,
+	pWindowMax = op.RegisterPrim(op.Prim{Name: "window_max", Doc: "largest element of each window of the last dims, and " +
+		"its row-major number there", NIn: 1, SaveOut: 2,
 		Infer: windowInfer(true), VJP: windowMaxVJP})
 }
 
@@ -64,7 +68,8 @@ func WindowMax(b op.Builder, x op.Val, win op.Windows) (values, indices op.Val) 
 }
 
 func windowsFar() error {
-	return ir.Errorf(ir.ErrRuntime, "integer out of range: kernel sizes, strides, dilations and padding reach beyond any tensor")
+	return ir.Errorf(ir.ErrRuntime, "integer out of range: kernel sizes, strides, dilations and padding reach beyond any "+
+		"tensor")
 }
 
 func convInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
@@ -78,10 +83,12 @@ func convInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 		return nil, notImplemented("conv", d)
 	}
 	if in[0].DType() != in[1].DType() {
-		return nil, ir.Errorf(ir.ErrRuntime, "Input type (%s) and weight type (%s) should be the same", cName(in[0].DType()), cName(in[1].DType()))
+		return nil, ir.Errorf(ir.ErrRuntime, "Input type (%s) and weight type (%s) should be the same", cName(in[0].DType()),
+			cName(in[1].DType()))
 	}
 	if len(x) != d+2 || len(w) != d+2 || x[1] != w[1]*groups || w[0]%groups != 0 || !slices.Equal(w[2:], win.Kernel) {
-		return nil, ir.Errorf(ir.ErrRuntime, "conv: shapes do not fit: got x %s, w %s, %d groups and a kernel of %s", ir.ShapeString(x), ir.ShapeString(w), groups, ir.ShapeString(win.Kernel))
+		return nil, ir.Errorf(ir.ErrRuntime, "conv: shapes do not fit: got x %s, w %s, %d groups and a kernel of %s",
+			ir.ShapeString(x), ir.ShapeString(w), groups, ir.ShapeString(win.Kernel))
 	}
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: append([]int64{x[0], w[0]}, win.Out...)}), nil
 }
@@ -90,8 +97,10 @@ func convWeightGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutS
 	win, rest := op.WindowsOf(attr)
 	x, gy, groups := in[0].Shape(), in[1].Shape(), rest[0]
 	d := len(win.Kernel)
-	if len(x) != d+2 || len(gy) != d+2 || x[0] != gy[0] || x[1]%groups != 0 || gy[1]%groups != 0 || !slices.Equal(gy[2:], win.Out) {
-		return nil, ir.Errorf(ir.ErrRuntime, "conv_weight_grad: shapes do not fit: got x %s, gy %s, %d groups", ir.ShapeString(x), ir.ShapeString(gy), groups)
+	if len(x) != d+2 || len(gy) != d+2 || x[0] != gy[0] || x[1]%groups != 0 || gy[1]%groups != 0 ||
+		!slices.Equal(gy[2:], win.Out) {
+		return nil, ir.Errorf(ir.ErrRuntime, "conv_weight_grad: shapes do not fit: got x %s, gy %s, %d groups",
+			ir.ShapeString(x), ir.ShapeString(gy), groups)
 	}
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: append([]int64{gy[1], x[1] / groups}, win.Kernel...)}), nil
 }

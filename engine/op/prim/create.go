@@ -18,10 +18,13 @@ func firstNumber([]int64) (number int, ok bool) { return 0, true }
 const noInputs = op.NotDifferentiable("it has no tensor input")
 
 func registerCreatePrims() {
-	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs, Infer: createInfer("fill", all)})
-	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs, Infer: createInfer("arange", numbers)})
+	pFill = op.RegisterPrim(op.Prim{Name: "fill", Doc: "one number everywhere", NIn: 1, NoVJP: noInputs,
+		Infer: createInfer("fill", all)})
+	pIota = op.RegisterPrim(op.Prim{Name: "iota", Doc: "start + step*i", NIn: 2, NoVJP: noInputs,
+		Infer: createInfer("arange", numbers)})
 	draws := []string{"rand_uniform", "rand_normal", "rand_int"}
-	pRandom = op.RegisterPrim(op.Prim{Name: "random", Doc: "draws: uniform in [0, 1), standard normal, or integers in [low, high)", NIn: -1, Random: true, Seed: firstNumber, NoVJP: noInputs,
+	pRandom = op.RegisterPrim(op.Prim{Name: "random", Doc: "draws: uniform in [0, 1), standard normal, or integers in " +
+		"[low, high)", NIn: -1, Random: true, Seed: firstNumber, NoVJP: noInputs,
 		Variants: draws, VariantAt: 2, ScalarDType: i64Scalars,
 		Infer: func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			name, a := draws[attr[2]], floats
@@ -30,7 +33,8 @@ func registerCreatePrims() {
 			}
 			return createdOf(name, a, ir.DType(attr[0]), attr[3:], out)
 		}})
-	pDropout = op.RegisterPrim(op.Prim{Name: "dropout", Doc: "zero with probability p, else x/(1-p)", NIn: 4, Elementwise: true, Random: true, Seed: firstNumber,
+	pDropout = op.RegisterPrim(op.Prim{Name: "dropout", Doc: "zero with probability p, else x/(1-p)", NIn: 4,
+		Elementwise: true, Random: true, Seed: firstNumber,
 		Infer: mapInfer("dropout", floats, ir.InvalidDType),
 		ScalarDType: func(in []op.Val, _ []op.OutSpec, i int) ir.DType {
 			if i == 3 {

@@ -469,7 +469,8 @@ func Matmul(b op.Builder, x, y, bias op.Val) op.Val {
 
 // SGDStep is one step of SGD: the new parameter, and the new momentum buffer where
 // buf is a tensor. first is 1 in the step that creates the buffer.
-func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, first op.Val, nesterov, maximize bool) (newP, newBuf op.Val) {
+func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, first op.Val, nesterov,
+	maximize bool) (newP, newBuf op.Val) {
 	attr := []int64{flag(nesterov), flag(maximize), flag(buf.IsTensor())}
 	in := []op.Val{p, g}
 	if buf.IsTensor() {

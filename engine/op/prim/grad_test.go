@@ -47,19 +47,28 @@ func TestUnaryGradients(t *testing.T) {
 		lo, hi float64
 	}{
 		{"neg", prim.Neg, -2, 2}, {"abs", prim.Abs, -2, 2}, {"sign", prim.Sign, -2, 2},
-		{"floor", prim.Floor, -2, 2}, {"ceil", prim.Ceil, -2, 2}, {"round", prim.Round, -2, 2.1}, {"trunc", prim.Trunc, -2, 2},
+		{"floor", prim.Floor, -2, 2}, {"ceil", prim.Ceil, -2, 2}, {"round", prim.Round, -2, 2.1}, {"trunc", prim.Trunc, -2,
+			2},
 		{"exp", prim.Exp, -2, 2}, {"expm1", prim.Expm1, -2, 2}, {"log", prim.Log, 0.2, 3}, {"log1p", prim.Log1p, -0.8, 3},
 		{"sqrt", prim.Sqrt, 0.2, 3}, {"rsqrt", prim.Rsqrt, 0.3, 3}, {"reciprocal", prim.Reciprocal, 0.3, 3},
 		{"sin", prim.Sin, -3, 3}, {"cos", prim.Cos, -3, 3}, {"tan", prim.Tan, -1, 1}, {"tanh", prim.Tanh, -2, 2},
 		{"erf", prim.Erf, -2, 2}, {"sigmoid", prim.Sigmoid, -3, 3}, {"relu", prim.Relu, -2, 2},
-		{"acos", fn(op.FnAcos), -0.9, 0.9}, {"acosh", fn(op.FnAcosh), 1.2, 4}, {"asin", fn(op.FnAsin), -0.9, 0.9}, {"asinh", fn(op.FnAsinh), -3, 3},
-		{"atan", fn(op.FnAtan), -3, 3}, {"atanh", fn(op.FnAtanh), -0.9, 0.9}, {"digamma", fn(op.FnDigamma), 0.5, 5}, {"below 0", fn(op.FnDigamma), -2.9, -2.2},
-		{"j0", fn(op.FnBesselJ0), -12, 12}, {"j1", fn(op.FnBesselJ1), -12, 12}, {"y0", fn(op.FnBesselY0), 0.5, 12}, {"y1", fn(op.FnBesselY1), 0.5, 12},
-		{"k0", fn(op.FnBesselK0), 0.5, 4}, {"k0e", fn(op.FnBesselK0e), 0.5, 4}, {"k1", fn(op.FnBesselK1), 0.5, 4}, {"k1e", fn(op.FnBesselK1e), 0.5, 4},
-		{"erfc", fn(op.FnErfc), -2, 2}, {"erfcx", fn(op.FnErfcx), -1, 3}, {"erfinv", fn(op.FnErfinv), -0.9, 0.9}, {"i0", fn(op.FnI0), -3, 3},
-		{"i0e", fn(op.FnI0e), 0.3, 9}, {"i1", fn(op.FnI1), -3, 3}, {"i1e", fn(op.FnI1e), 0.3, 9}, {"lgamma", fn(op.FnLgamma), 0.3, 7},
-		{"log10", fn(op.FnLog10), 0.3, 7}, {"log2", fn(op.FnLog2), 0.3, 7}, {"log_ndtr", fn(op.FnLogNdtr), -3, 3}, {"ndtri", fn(op.FnNdtri), 0.05, 0.95},
-		{"frexp", fn(op.FnFrexpMantissa), 4.2, 7.8}, {"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3}, {"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
+		{"acos", fn(op.FnAcos), -0.9, 0.9}, {"acosh", fn(op.FnAcosh), 1.2, 4}, {"asin", fn(op.FnAsin), -0.9, 0.9},
+		{"asinh", fn(op.FnAsinh), -3, 3},
+		{"atan", fn(op.FnAtan), -3, 3}, {"atanh", fn(op.FnAtanh), -0.9, 0.9}, {"digamma", fn(op.FnDigamma), 0.5, 5},
+		{"below 0", fn(op.FnDigamma), -2.9, -2.2},
+		{"j0", fn(op.FnBesselJ0), -12, 12}, {"j1", fn(op.FnBesselJ1), -12, 12}, {"y0", fn(op.FnBesselY0), 0.5, 12},
+		{"y1", fn(op.FnBesselY1), 0.5, 12},
+		{"k0", fn(op.FnBesselK0), 0.5, 4}, {"k0e", fn(op.FnBesselK0e), 0.5, 4}, {"k1", fn(op.FnBesselK1), 0.5, 4},
+		{"k1e", fn(op.FnBesselK1e), 0.5, 4},
+		{"erfc", fn(op.FnErfc), -2, 2}, {"erfcx", fn(op.FnErfcx), -1, 3}, {"erfinv", fn(op.FnErfinv), -0.9, 0.9},
+		{"i0", fn(op.FnI0), -3, 3},
+		{"i0e", fn(op.FnI0e), 0.3, 9}, {"i1", fn(op.FnI1), -3, 3}, {"i1e", fn(op.FnI1e), 0.3, 9}, {"lgamma", fn(op.FnLgamma),
+			0.3, 7},
+		{"log10", fn(op.FnLog10), 0.3, 7}, {"log2", fn(op.FnLog2), 0.3, 7}, {"log_ndtr", fn(op.FnLogNdtr), -3, 3},
+		{"ndtri", fn(op.FnNdtri), 0.05, 0.95},
+		{"frexp", fn(op.FnFrexpMantissa), 4.2, 7.8}, {"gelu", prim.Gelu, -3, 3}, {"gelu_tanh", prim.GeluTanh, -3, 3},
+		{"silu", prim.Silu, -3, 3}, {"copy", prim.Copy, -1, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { checkGrad(t, un(c.f), true, spreadOut(c.lo, c.hi, 2, 4)) })
@@ -69,8 +78,10 @@ func TestUnaryGradients(t *testing.T) {
 func TestBinaryGradients(t *testing.T) {
 	x, y := spreadOut(0.5, 3, 2, 3), spreadOut(0.7, 2.9, 2, 3)
 	cases := map[string]func(op.Builder, op.Val, op.Val) op.Val{
-		"add": prim.Add, "sub": prim.Sub, "mul": prim.Mul, "div": prim.Div, "pow": prim.Pow, "maximum": prim.Maximum, "minimum": prim.Minimum,
-		"remainder": prim.Remainder, "floor_divide": prim.FloorDivide, "gelu_grad": prim.GeluGrad, "gelu_tanh_grad": prim.GeluTanhGrad,
+		"add": prim.Add, "sub": prim.Sub, "mul": prim.Mul, "div": prim.Div, "pow": prim.Pow, "maximum": prim.Maximum,
+		"minimum":   prim.Minimum,
+		"remainder": prim.Remainder, "floor_divide": prim.FloorDivide, "gelu_grad": prim.GeluGrad,
+		"gelu_tanh_grad": prim.GeluTanhGrad,
 	}
 	for name, f := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -257,13 +268,15 @@ func TestAttentionGradients(t *testing.T) {
 				m := b.(*optest.Eager).Tensor(ir.Bool, []int64{3, 4}, 1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0)
 				mask = prim.Expand(b, m, []int64{2, 2, 3, 4})
 			}
-			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2/group), heads(b, x[2], 2/group), mask, op.FloatVal(0.7), causal, prim.Dropping{})
+			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2/group), heads(b, x[2], 2/group), mask, op.FloatVal(0.7),
+				causal, prim.Dropping{})
 		}
 	}
 	// The last operand is a mask of numbers.
 	biased := func(drop prim.Dropping) optest.Func {
 		return func(b op.Builder, x []op.Val) op.Val {
-			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2), heads(b, x[2], 2), x[3], op.FloatVal(0.7), false, drop)
+			return prim.Attention(b, heads(b, x[0], 2), heads(b, x[1], 2), heads(b, x[2], 2), x[3], op.FloatVal(0.7), false,
+				drop)
 		}
 	}
 	q := spreadOut(-1, 1, 2, 3, 4)
@@ -339,19 +352,29 @@ func TestGradientConventions(t *testing.T) {
 	}{
 		{"abs at 0", un(prim.Abs), []optest.Input{vec(-1, 0, 2)}, [][]float64{{-1, 0, 1}}},
 		{"relu at 0", un(prim.Relu), []optest.Input{vec(-1, 0, 2)}, [][]float64{{0, 0, 1}}},
-		{"maximum ties", bin(prim.Maximum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)}, [][]float64{{0.5, 0, 1}, {0.5, 1, 0}}},
-		{"minimum ties", bin(prim.Minimum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)}, [][]float64{{0.5, 1, 0}, {0.5, 0, 1}}},
+		{"maximum ties", bin(prim.Maximum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)},
+			[][]float64{{0.5, 0, 1}, {0.5, 1, 0}}},
+		{"minimum ties", bin(prim.Minimum), []optest.Input{vec(1, 2, 3), vec(1, 3, 2)},
+			[][]float64{{0.5, 1, 0}, {0.5, 0, 1}}},
 		{"clamp edges pass", func(b op.Builder, x []op.Val) op.Val {
 			return prim.Minimum(b, prim.Maximum(b, x[0], op.FloatVal(-1)), op.FloatVal(1))
 		}, []optest.Input{vec(-2, -1, 0, 1, 2)}, [][]float64{{0, 1, 1, 1, 0}}},
-		{"amax ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amax(b, x, row) }), []optest.Input{vec(3, 1, 3, 2)}, [][]float64{{0.5, 0, 0.5, 0}}},
-		{"amin ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amin(b, x, row) }), []optest.Input{vec(3, 1, 1, 1)}, [][]float64{{0, 1. / 3, 1. / 3, 1. / 3}}},
-		{"max_dim ties", un(func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 0); return v }), []optest.Input{vec(1, 3, 3)}, [][]float64{{0, 1, 0}}},
-		{"prod one zero", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }), []optest.Input{vec(2, 0, 3)}, [][]float64{{0, 6, 0}}},
-		{"prod two zeros", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }), []optest.Input{vec(0, 0, 3)}, [][]float64{{0, 0, 0}}},
-		{"pow 0 exponent", un(func(b op.Builder, x op.Val) op.Val { return prim.Pow(b, x, op.FloatVal(0)) }), []optest.Input{vec(0, 2)}, [][]float64{{0, 0}}},
-		{"pow base 0", bin(prim.Pow), []optest.Input{vec(0, 0, 2), vec(0, 2, 3)}, [][]float64{{0, 0, 12}, {0, 0, 8 * math.Ln2}}},
-		{"pow number base 0", un(func(b op.Builder, y op.Val) op.Val { return prim.Pow(b, op.FloatVal(0), y) }), []optest.Input{vec(0, 1)}, [][]float64{{0, 0}}},
+		{"amax ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amax(b, x, row) }),
+			[]optest.Input{vec(3, 1, 3, 2)}, [][]float64{{0.5, 0, 0.5, 0}}},
+		{"amin ties", un(func(b op.Builder, x op.Val) op.Val { return prim.Amin(b, x, row) }),
+			[]optest.Input{vec(3, 1, 1, 1)}, [][]float64{{0, 1. / 3, 1. / 3, 1. / 3}}},
+		{"max_dim ties", un(func(b op.Builder, x op.Val) op.Val { v, _ := prim.MaxDim(b, x, 0); return v }),
+			[]optest.Input{vec(1, 3, 3)}, [][]float64{{0, 1, 0}}},
+		{"prod one zero", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }),
+			[]optest.Input{vec(2, 0, 3)}, [][]float64{{0, 6, 0}}},
+		{"prod two zeros", un(func(b op.Builder, x op.Val) op.Val { return prim.Prod(b, x, row) }),
+			[]optest.Input{vec(0, 0, 3)}, [][]float64{{0, 0, 0}}},
+		{"pow 0 exponent", un(func(b op.Builder, x op.Val) op.Val { return prim.Pow(b, x, op.FloatVal(0)) }),
+			[]optest.Input{vec(0, 2)}, [][]float64{{0, 0}}},
+		{"pow base 0", bin(prim.Pow), []optest.Input{vec(0, 0, 2), vec(0, 2, 3)},
+			[][]float64{{0, 0, 12}, {0, 0, 8 * math.Ln2}}},
+		{"pow number base 0", un(func(b op.Builder, y op.Val) op.Val { return prim.Pow(b, op.FloatVal(0), y) }),
+			[]optest.Input{vec(0, 1)}, [][]float64{{0, 0}}},
 		{"where drops NaN", un(func(b op.Builder, x op.Val) op.Val {
 			return prim.Where(b, prim.IsNaN(b, x), op.FloatVal(0), x)
 		}), []optest.Input{vec(nan, 1)}, [][]float64{{0, 1}}},
@@ -407,8 +430,8 @@ func TestZeroDimGradients(t *testing.T) {
 	checkGrad(t, gather, true, optest.Input{V: []float64{1.25}})
 }
 
-// TestFactorisationGradients checks first and second derivatives of what factorisations determine: products of factors for
-// those that are unique up to signs.
+// TestFactorisationGradients checks first and second derivatives of what factorisations determine: products of factors
+// for those that are unique up to signs.
 func TestFactorisationGradients(t *testing.T) {
 	mul := func(b op.Builder, x, y op.Val) op.Val { return prim.Matmul(b, x, y, op.Val{}) }
 	tr := func(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -1, -2) }
@@ -450,7 +473,8 @@ func TestFactorisationGradients(t *testing.T) {
 			}), true, x)
 		})
 		t.Run("lu", func(t *testing.T) {
-			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val { lu, _, _ := prim.LUFactor(b, x, prim.Unchecked); return lu }), true, x)
+			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val { lu, _, _ := prim.LUFactor(b, x, prim.Unchecked); return lu }),
+				true, x)
 		})
 		t.Run("pinv", func(t *testing.T) {
 			checkGrad(t, un(func(b op.Builder, x op.Val) op.Val {
@@ -466,7 +490,8 @@ func TestFactorisationGradients(t *testing.T) {
 	}), true, heavy, y)
 	for _, upper := range []bool{false, true} {
 		for _, unit := range []bool{false, true} {
-			checkGrad(t, bin(func(b op.Builder, a, y op.Val) op.Val { return prim.TriangularSolve(b, a, y, upper, unit) }), true, heavy, y)
+			checkGrad(t, bin(func(b op.Builder, a, y op.Val) op.Val { return prim.TriangularSolve(b, a, y, upper, unit) }), true,
+				heavy, y)
 		}
 	}
 }

@@ -74,7 +74,8 @@ func registerGathers() {
 			}
 			for k := range in[1].Shape() {
 				if k != d && sizeAt(in[1], k) > sizeAt(in[0], k) {
-					return nil, ir.Errorf(ir.ErrRuntime, "Size does not match at dimension %d expected index %s to be no larger than self %s apart from dimension %d",
+					return nil, ir.Errorf(ir.ErrRuntime, "Size does not match at dimension %d expected index %s to be no larger than "+
+						"self %s apart from dimension %d",
 						k, ir.ShapeString(in[1].Shape()), ir.ShapeString(in[0].Shape()), d)
 				}
 			}
@@ -85,7 +86,8 @@ func registerGathers() {
 			zeros := Zeros(c.B, g.DType(), g.Device(), c.In[0].Shape())
 			return []op.Val{ScatterAdd(c.B, zeros, c.In[1], g, c.Attr[0]), {}}
 		}})
-	pIndexSelect = op.RegisterPrim(op.Prim{Name: "index_select", IndexInput: 1, Doc: "slices of x that a 1-d index names", NIn: 2, SaveIn: 2,
+	pIndexSelect = op.RegisterPrim(op.Prim{Name: "index_select", IndexInput: 1, Doc: "slices of x that a 1-d index names",
+		NIn: 2, SaveIn: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			d, err := checkDim(attr[0], len(in[0].Shape()))
 			if err != nil {
@@ -124,7 +126,8 @@ func scatterInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, er
 		}
 		for k := range in[1].Shape() {
 			if n := sizeAt(in[1], k); n != sizeAt(src, k) || k != d && n > sizeAt(in[0], k) {
-				return nil, ir.Errorf(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and to have the size of src %s",
+				return nil, ir.Errorf(ir.ErrRuntime, "Expected index %s to be no larger than self %s apart from dimension %d and "+
+					"to have the size of src %s",
 					ir.ShapeString(in[1].Shape()), ir.ShapeString(in[0].Shape()), d, ir.ShapeString(src.Shape()))
 			}
 		}
@@ -143,7 +146,8 @@ const (
 
 func registerScatters() {
 	base := [][2]int{{0, 0}}
-	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices along a dim", NIn: 3, SaveIn: 2, InPlace: base, UpdatesInput: true, Unordered: true, Infer: scatterInfer,
+	pScatter = op.RegisterPrim(op.Prim{Name: "scatter", IndexInput: 1, Doc: "x with src written, or added, at indices " +
+		"along a dim", NIn: 3, SaveIn: 2, InPlace: base, UpdatesInput: true, Unordered: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := []op.Val{c.Cot[0], {}, {}}
 			if c.Need[0] && c.Attr[1] == ScatterSet {
@@ -154,7 +158,8 @@ func registerScatters() {
 			}
 			return out
 		}})
-	pScatterReduce = op.RegisterPrim(op.Prim{Name: "scatter_reduce", IndexInput: 1, Doc: "x with src multiplied, or its maximum or minimum taken, at indices along a dim",
+	pScatterReduce = op.RegisterPrim(op.Prim{Name: "scatter_reduce", IndexInput: 1, Doc: "x with src multiplied, or its " +
+		"maximum or minimum taken, at indices along a dim",
 		NIn: 3, SaveIn: 7, SaveOut: 1, InPlace: base, UpdatesInput: true, Unordered: true, Infer: scatterInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			if c.Attr[1] == ScatterProd {

@@ -49,10 +49,12 @@ func elementwise(name string, a accepts, in []op.Val) (op.OutSpec, error) {
 			continue
 		}
 		if v.DType() != s.DType {
-			return s, ir.Errorf(ir.ErrRuntime, "%s: expected both operands to have the same dtype: got %v and %v", name, s.DType, v.DType())
+			return s, ir.Errorf(ir.ErrRuntime, "%s: expected both operands to have the same dtype: got %v and %v", name, s.DType,
+				v.DType())
 		}
 		if !slices.Equal(v.Shape(), s.Shape) {
-			return s, ir.Errorf(ir.ErrRuntime, "%s: operands must have one shape: got %s and %s", name, ir.ShapeString(s.Shape), ir.ShapeString(v.Shape()))
+			return s, ir.Errorf(ir.ErrRuntime, "%s: operands must have one shape: got %s and %s", name, ir.ShapeString(s.Shape),
+				ir.ShapeString(v.Shape()))
 		}
 	}
 	if !found {
@@ -86,7 +88,8 @@ func memberInfer(names []string, a accepts, result ir.DType) inferFunc {
 func checkDim(dim int64, rank int) (int, error) {
 	n := int64(max(rank, 1))
 	if dim < -n || dim >= n {
-		return 0, ir.Errorf(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, dim)
+		return 0, ir.Errorf(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1,
+			dim)
 	}
 	if dim < 0 {
 		dim += n
@@ -191,7 +194,8 @@ func createdOf(name string, a accepts, d ir.DType, shape []int64, out []op.OutSp
 	}
 	for _, n := range shape {
 		if n < 0 {
-			return nil, ir.Errorf(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n, ir.ShapeString(shape))
+			return nil, ir.Errorf(ir.ErrRuntime, "Trying to create tensor with negative dimension %d: %s", n,
+				ir.ShapeString(shape))
 		}
 	}
 	return append(out, op.OutSpec{DType: d, Shape: slices.Clone(shape)}), nil

@@ -8,11 +8,13 @@ import (
 )
 
 func registerLayernormPrims() {
-	pLayerNorm = op.RegisterPrim(op.Prim{Name: "layer_norm", Doc: "(x-mean)*rstd*w+b over the last dims, or x*rstd*w about a mean of 0", NIn: -1,
+	pLayerNorm = op.RegisterPrim(op.Prim{Name: "layer_norm", Doc: "(x-mean)*rstd*w+b over the last dims, or x*rstd*w " +
+		"about a mean of 0", NIn: -1,
 		SaveIn: 1 | 2, SaveOut: 2 | 4, InPlace: [][2]int{{0, 0}}, Infer: layerNormInfer, VJP: layerNormVJP})
 	pLayerNormGrad = op.RegisterPrim(op.Prim{Name: "layer_norm_grad", Doc: "cotangent of layer_norm's x", NIn: -1,
 		SaveIn: 31, InPlace: [][2]int{{0, 0}, {0, 1}}, Infer: layerNormGradInfer, VJP: layerNormGradVJP})
-	pLayerNormGradWB = op.RegisterPrim(op.Prim{Name: "layer_norm_grad_wb", Doc: "cotangents of layer_norm's weight and bias", NIn: 4,
+	pLayerNormGradWB = op.RegisterPrim(op.Prim{Name: "layer_norm_grad_wb", Doc: "cotangents of layer_norm's weight and " +
+		"bias", NIn: 4,
 		SaveIn: 15, VJP: layerNormGradWBVJP,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			s := op.OutSpec{DType: in[1].DType(), Shape: inner(in[1], attr)}
@@ -38,7 +40,8 @@ func layerNormInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 		return nil, notImplemented("LayerNormKernelImpl", x.DType())
 	}
 	if n := int(attr[0]); n < 1 || n > len(x.Shape()) {
-		return nil, ir.Errorf(ir.ErrRuntime, "layer_norm: the number of normalized dims is wrong: got %d, want 1 to %d", n, len(x.Shape()))
+		return nil, ir.Errorf(ir.ErrRuntime, "layer_norm: the number of normalized dims is wrong: got %d, want 1 to %d", n,
+			len(x.Shape()))
 	}
 	for i, name := range []string{"weight", "bias"} {
 		if attr[1+i] == 0 {
@@ -49,7 +52,8 @@ func layerNormInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 			k = 2
 		}
 		if p := in[k]; !slices.Equal(p.Shape(), inner(x, attr)) || p.DType() != x.DType() {
-			return nil, ir.Errorf(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+			return nil, ir.Errorf(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s "+
+				"and normalized_shape = %s",
 				name, name, ir.ShapeString(p.Shape()), ir.ShapeString(inner(x, attr)))
 		}
 	}
@@ -135,7 +139,8 @@ type rows struct {
 }
 
 func rowsOf(b op.Builder, x op.Val, attr []int64) rows {
-	return rows{b: b, shape: x.Shape(), dims: innerDims(x, attr), n: float64(ir.Numel(inner(x, attr))), d: x.DType().ComputeType()}
+	return rows{b: b, shape: x.Shape(), dims: innerDims(x, attr), n: float64(ir.Numel(inner(x, attr))),
+		d: x.DType().ComputeType()}
 }
 
 func (r rows) wide(v op.Val) op.Val { return Cast(r.b, v, r.d) }

@@ -9,8 +9,8 @@ import (
 )
 
 // The factorisations of the matrices in the last two dims. They run on the CPU: operands of another device are copied
-// there and the results back, in the same window. Attributes: the option bits of kir.Factor, and a Failure times two, plus 1
-// where there is a batch of matrices.
+// there and the results back, in the same window. Attributes: the option bits of kir.Factor, and a Failure times two,
+// plus 1 where there is a batch of matrices.
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID
@@ -38,11 +38,14 @@ const (
 )
 
 const (
-	notPositive = "The factorization could not be completed because the input is not positive-definite (the leading minor of order %d is not positive-definite)."
-	notInverted = "The diagonal element %d is zero, the inversion could not be completed because the input matrix is singular."
-	notSolved   = "The solver failed because the input matrix is singular (pivot %d is 0)."
-	zeroPivot   = "U[%d,%[1]d] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
-	notFinite   = "The algorithm failed to converge because the input matrix contained non-finite values."
+	notPositive = "The factorization could not be completed because the input is not positive-definite (the leading " +
+		"minor of order %d is not positive-definite)."
+	notInverted = "The diagonal element %d is zero, the inversion could not be completed because the input matrix is " +
+		"singular."
+	notSolved = "The solver failed because the input matrix is singular (pivot %d is 0)."
+	zeroPivot = "U[%d,%[1]d] is zero and using it on lu_solve would result in a division by zero. If you still want to " +
+		"perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+	notFinite = "The algorithm failed to converge because the input matrix contained non-finite values."
 )
 
 var failures = [...]struct {
@@ -60,7 +63,8 @@ var failures = [...]struct {
 	FailLUEx:       {"torch.linalg.lu_factor_ex", zeroPivot, ir.ErrRuntime},
 	FailEigh:       {"linalg.eigh", notFinite, ir.ErrLinAlg},
 	FailSVD:        {"linalg.svd", notFinite, ir.ErrLinAlg},
-	FailPivots:     {"torch.lu_unpack", "the pivot number %d is out of range: LU_pivots must be between 1 and LU.size(-2)", ir.ErrRuntime},
+	FailPivots: {"torch.lu_unpack", "the pivot number %d is out of range: LU_pivots must be between 1 and LU.size(-2)",
+		ir.ErrRuntime},
 }
 
 // factorError is the error of matrix<<32 | status, which the kernel found.
@@ -112,29 +116,35 @@ func registerLinalgPrims() {
 		p.DataError = factorError
 		return op.RegisterPrim(p)
 	}
-	pCholesky = register(op.Prim{Name: "cholesky", Doc: "the lower factor of positive-definite matrices, and a status", NIn: 1, SaveOut: 1, VJP: choleskyVJP,
+	pCholesky = register(op.Prim{Name: "cholesky", Doc: "the lower factor of positive-definite matrices, and a status",
+		NIn: 1, SaveOut: 1, VJP: choleskyVJP,
 		Infer: factorInfer("cholesky_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.m, x.n), x.ints()}
 		})})
-	pLUFactor = register(op.Prim{Name: "lu_factor", Doc: "L and U in one matrix, pivots from 1, and a status", NIn: 1, SaveOut: 3, VJP: luVJP,
+	pLUFactor = register(op.Prim{Name: "lu_factor", Doc: "L and U in one matrix, pivots from 1, and a status", NIn: 1,
+		SaveOut: 3, VJP: luVJP,
 		Infer: factorInfer("lu_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.m, x.n), x.ints(min(x.m, x.n)), x.ints()}
 		})})
-	pLUPermutation = register(op.Prim{Name: "lu_permutation", Doc: "the order of rows that pivots make", NIn: 1, NoVJP: "an index",
+	pLUPermutation = register(op.Prim{Name: "lu_permutation", Doc: "the order of rows that pivots make", NIn: 1,
+		NoVJP: "an index",
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			s := slices.Clone(in[0].Shape())
 			s[len(s)-1] = attr[2]
 			return append(out, op.OutSpec{DType: ir.I64, Shape: s}), nil
 		}})
-	pLinearSolve = register(op.Prim{Name: "linear_solve", Doc: "x of a x = b, with a's LU factors, pivots and a status", NIn: 2, SaveIn: 1, SaveOut: 7, VJP: solveVJP,
+	pLinearSolve = register(op.Prim{Name: "linear_solve", Doc: "x of a x = b, with a's LU factors, pivots and a status",
+		NIn: 2, SaveIn: 1, SaveOut: 7, VJP: solveVJP,
 		Infer: factorInfer("linalg_solve", func(x matrices, in []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{{DType: x.d, Shape: in[1].Shape()}, x.spec(x.m, x.n), x.ints(x.n), x.ints()}
 		})})
-	pTriangularSolve = register(op.Prim{Name: "triangular_solve", Doc: "x of a x = b, of a's upper or lower triangle", NIn: 2, SaveIn: 1, SaveOut: 1, VJP: triangularVJP,
+	pTriangularSolve = register(op.Prim{Name: "triangular_solve", Doc: "x of a x = b, of a's upper or lower triangle",
+		NIn: 2, SaveIn: 1, SaveOut: 1, VJP: triangularVJP,
 		Infer: factorInfer("triangular_solve_cpu", func(x matrices, in []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{{DType: x.d, Shape: in[1].Shape()}}
 		})})
-	pQR = register(op.Prim{Name: "qr", Doc: "orthogonal and upper triangular factors", NIn: 1, SaveIn: 1, SaveOut: 3, VJP: qrVJP,
+	pQR = register(op.Prim{Name: "qr", Doc: "orthogonal and upper triangular factors", NIn: 1, SaveIn: 1, SaveOut: 3,
+		VJP: qrVJP,
 		Infer: factorInfer("geqrf_cpu", func(x matrices, _ []op.Val, full int64) []op.OutSpec {
 			q := min(x.m, x.n)
 			if full != 0 {
@@ -142,11 +152,13 @@ func registerLinalgPrims() {
 			}
 			return []op.OutSpec{x.spec(x.m, q), x.spec(q, x.n)}
 		})})
-	pEigh = register(op.Prim{Name: "eigh", Doc: "eigenvalues, ascending, and vectors of symmetric matrices", NIn: 1, SaveOut: 3, VJP: eighVJP,
+	pEigh = register(op.Prim{Name: "eigh", Doc: "eigenvalues, ascending, and vectors of symmetric matrices", NIn: 1,
+		SaveOut: 3, VJP: eighVJP,
 		Infer: factorInfer("linalg_eigh_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.n), x.spec(x.n, x.n)}
 		})})
-	pSVD = register(op.Prim{Name: "svd", Doc: "singular values, descending, with the vectors: u, s, vt", NIn: 1, SaveOut: 7, VJP: svdVJP,
+	pSVD = register(op.Prim{Name: "svd", Doc: "singular values, descending, with the vectors: u, s, vt", NIn: 1,
+		SaveOut: 7, VJP: svdVJP,
 		Infer: factorInfer("svd_cpu", func(x matrices, _ []op.Val, full int64) []op.OutSpec {
 			k := min(x.m, x.n)
 			rows, cols := k, k
@@ -155,7 +167,8 @@ func registerLinalgPrims() {
 			}
 			return []op.OutSpec{x.spec(x.m, rows), x.spec(k), x.spec(cols, x.n)}
 		})})
-	pPinv = register(op.Prim{Name: "pinv", Doc: "the pseudoinverse; the other operands bound the singular values kept", NIn: 3, SaveIn: 1, SaveOut: 1, VJP: pinvVJP,
+	pPinv = register(op.Prim{Name: "pinv", Doc: "the pseudoinverse; the other operands bound the singular values kept",
+		NIn: 3, SaveIn: 1, SaveOut: 1, VJP: pinvVJP,
 		Infer: factorInfer("svd_cpu", func(x matrices, _ []op.Val, _ int64) []op.OutSpec {
 			return []op.OutSpec{x.spec(x.n, x.m)}
 		})})
@@ -197,8 +210,8 @@ func Cholesky(b op.Builder, x op.Val, f Failure) (l, status op.Val) {
 	return o[0], o[1]
 }
 
-// LUFactor factors P' x = L U: L below the diagonal, where it is 1, and U on and above it; pivots count rows from 1. The status is the
-// number of the first pivot that is 0, or 0.
+// LUFactor factors P' x = L U: L below the diagonal, where it is 1, and U on and above it; pivots count rows from 1.
+// The status is the number of the first pivot that is 0, or 0.
 func LUFactor(b op.Builder, x op.Val, f Failure) (lu, pivots, status op.Val) {
 	o := factored(b, pLUFactor, 0, f, nil, x)
 	return o[0], o[1], o[2]
@@ -220,14 +233,15 @@ func TriangularSolve(b op.Builder, a, y op.Val, upper, unit bool) op.Val {
 	return factored(b, pTriangularSolve, flag(upper)|flag(unit)<<1, Unchecked, nil, a, y)[0]
 }
 
-// QR factors x into orthogonal columns, as many as the smaller dim or with full as the rows, and an upper triangle, with the
-// signs of Householder's reflections.
+// QR factors x into orthogonal columns, as many as the smaller dim or with full as the rows, and an upper triangle,
+// with the signs of Householder's reflections.
 func QR(b op.Builder, x op.Val, full bool) (q, r op.Val) {
 	o := factored(b, pQR, flag(full), Unchecked, nil, x)
 	return o[0], o[1]
 }
 
-// Eigh gives the eigenvalues, ascending, and in columns the eigenvectors of symmetric matrices, of which one triangle is read.
+// Eigh gives the eigenvalues, ascending, and in columns the eigenvectors of symmetric matrices, of which one triangle
+// is read.
 func Eigh(b op.Builder, x op.Val, upper bool) (values, vectors op.Val) {
 	o := factored(b, pEigh, flag(upper), FailEigh, nil, x)
 	return o[0], o[1]

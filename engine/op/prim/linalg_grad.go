@@ -5,8 +5,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The cotangents of the factorisations. Sources: M. Giles, "Collected matrix derivative results for forward and reverse mode
-// algorithmic differentiation" (2008); for lu_factor and qr of matrices that are not square, the same differentials by blocks.
+// The cotangents of the factorisations. Sources: M. Giles, "Collected matrix derivative results for forward and reverse
+// mode algorithmic differentiation" (2008); for lu_factor and qr of matrices that are not square, the same
+// differentials by blocks.
 
 func mT(b op.Builder, x op.Val) op.Val { return Transpose(b, x, -2, -1) }
 
@@ -53,8 +54,8 @@ func Epsilon(d ir.DType) float64 {
 	return 0x1p-23
 }
 
-// luVJP. With P' a = [B1; B2] or [B1 B2], B1 square, and phi = L1^-1 dB1 U1^-1: dL1 = L1 tril(phi, -1), dU1 = triu(phi) U1, and what is
-// beside or below follows from P' a = L U.
+// luVJP. With P' a = [B1; B2] or [B1 B2], B1 square, and phi = L1^-1 dB1 U1^-1: dL1 = L1 tril(phi, -1), dU1 = triu(phi)
+// U1, and what is beside or below follows from P' a = L U.
 func luVJP(c *op.VJPCall) []op.Val {
 	b, lu, g := c.B, c.Out[0], c.Cot[0]
 	s := lu.Shape()
@@ -123,8 +124,8 @@ func triangularVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// qrVJP: (gq + q S) r^-T, with S the symmetric matrix of upper triangle triu(gr r' - q' gq). Columns beyond the rows are q times
-// those of r.
+// qrVJP: (gq + q S) r^-T, with S the symmetric matrix of upper triangle triu(gr r' - q' gq). Columns beyond the rows
+// are q times those of r.
 func qrVJP(c *op.VJPCall) []op.Val {
 	b, x, q, r := c.B, c.In[0], c.Out[0], c.Out[1]
 	s := x.Shape()
@@ -242,8 +243,8 @@ func pinvVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{Sub(b, out, mm(b, mm(b, right, p), a)), {}, {}}
 }
 
-// matrixExpVJP: the block above the diagonal of exp([[a', g], [0, a']]) (N. Higham, "Functions of Matrices", 2008, theorem
-// 3.6).
+// matrixExpVJP: the block above the diagonal of exp([[a', g], [0, a']]) (N. Higham, "Functions of Matrices", 2008,
+// theorem 3.6).
 func matrixExpVJP(c *op.VJPCall) []op.Val {
 	b, at, g := c.B, mT(c.B, c.In[0]), c.Cot[0]
 	n := g.Shape()[len(g.Shape())-1]

@@ -8,9 +8,12 @@ import (
 )
 
 func registerLossPrims() {
-	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, IgnoredIndex: 1, Doc: "-log(probability) of a class along a dim, 0 where it is the ignored one; whether it is not; the maximum and log(sum(exp(x-maximum)))", NIn: 2,
+	pCrossEntropy = op.RegisterPrim(op.Prim{Name: "cross_entropy", IndexInput: 1, IgnoredIndex: 1,
+		Doc: "-log(probability) of a class along a dim, 0 where it is the ignored one; whether it is not; the maximum and " +
+			"log(sum(exp(x-maximum)))", NIn: 2,
 		SaveIn: 3, SaveOut: 4 | 8, Infer: crossEntropyInfer, VJP: crossEntropyVJP})
-	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: g*(softmax(x) - onehot), 0 where the class is ignored", NIn: 5,
+	pCrossEntropyGrad = op.RegisterPrim(op.Prim{Name: "cross_entropy_grad", Doc: "cotangent of cross_entropy's x: " +
+		"g*(softmax(x) - onehot), 0 where the class is ignored", NIn: 5,
 		SaveIn: 31, InPlace: [][2]int{{0, 1}}, VJP: crossEntropyGradVJP,
 		Infer: func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return append(out, op.OutSpec{DType: in[1].DType(), Shape: in[1].Shape()}), nil
@@ -30,7 +33,8 @@ func crossEntropyInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpe
 		return nil, err
 	}
 	if rows := slices.Delete(slices.Clone(x.Shape()), d, d+1); !slices.Equal(t.Shape(), rows) {
-		return nil, ir.Errorf(ir.ErrRuntime, "cross_entropy: the target's shape is wrong: got %s, want %s", ir.ShapeString(t.Shape()), ir.ShapeString(rows))
+		return nil, ir.Errorf(ir.ErrRuntime, "cross_entropy: the target's shape is wrong: got %s, want %s",
+			ir.ShapeString(t.Shape()), ir.ShapeString(rows))
 	}
 	if err := checkNotEmpty(ir.ErrIndex, x, t, d); err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ import (
 )
 
 func registerProductPrims() {
-	pMatmul = op.RegisterPrim(op.Prim{Name: "matmul", Doc: "batched matrix product, with bias", NIn: -1, SaveIn: 3, Infer: matmulInfer,
+	pMatmul = op.RegisterPrim(op.Prim{Name: "matmul", Doc: "batched matrix product, with bias", NIn: -1, SaveIn: 3,
+		Infer:   matmulInfer,
 		SaveFor: swapped,
 		VJP: func(c *op.VJPCall) []op.Val {
 			b, g := c.B, c.Cot[0]
@@ -47,20 +48,24 @@ func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, err
 	x, y := in[0].Shape(), in[1].Shape()
 	r := len(x)
 	if in[0].DType() != in[1].DType() {
-		return nil, ir.Errorf(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cName(in[0].DType()), cName(in[1].DType()))
+		return nil, ir.Errorf(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s",
+			cName(in[0].DType()), cName(in[1].DType()))
 	}
 	if d := in[0].DType(); d == ir.Bool {
 		return nil, notImplemented("addmm_impl_cpu_", d)
 	}
 	if r < 2 || r != len(y) || !slices.Equal(x[:r-2], y[:r-2]) {
-		return nil, ir.Errorf(ir.ErrRuntime, "matmul: operands must have equal batch dims: got %s and %s", ir.ShapeString(x), ir.ShapeString(y))
+		return nil, ir.Errorf(ir.ErrRuntime, "matmul: operands must have equal batch dims: got %s and %s", ir.ShapeString(x),
+			ir.ShapeString(y))
 	}
 	if x[r-1] != y[r-2] {
-		return nil, ir.Errorf(ir.ErrRuntime, "mat1 and mat2 shapes cannot be multiplied (%dx%d and %dx%d)", x[r-2], x[r-1], y[r-2], y[r-1])
+		return nil, ir.Errorf(ir.ErrRuntime, "mat1 and mat2 shapes cannot be multiplied (%dx%d and %dx%d)", x[r-2], x[r-1],
+			y[r-2], y[r-1])
 	}
 	if attr[0] != 0 {
 		if s := in[2].Shape(); len(s) != 1 || s[0] != y[r-1] || in[2].DType() != in[0].DType() {
-			return nil, ir.Errorf(ir.ErrRuntime, "matmul: bias must have shape [%d] and the operands' dtype: got %s", y[r-1], ir.ShapeString(s))
+			return nil, ir.Errorf(ir.ErrRuntime, "matmul: bias must have shape [%d] and the operands' dtype: got %s", y[r-1],
+				ir.ShapeString(s))
 		}
 	}
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: append(slices.Clone(x[:r-1]), y[r-1])}), nil
@@ -68,5 +73,6 @@ func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, err
 
 // cName is the C++ type that PyTorch's message names.
 func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"", "bool", "int", "long", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double", "unsigned char", "signed char", "short"}[d]
+	return [ir.NumDTypes]string{"", "bool", "int", "long", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double",
+		"unsigned char", "signed char", "short"}[d]
 }

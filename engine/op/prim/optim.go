@@ -16,8 +16,10 @@ func registerOptimPrims() {
 			}
 			return 2, []int{0}
 		})})
-	pAdamStep = op.RegisterPrim(op.Prim{Name: "adam_step", Doc: "one step of Adam or AdamW: p, m, v, vmax?", NIn: -1, NoVJP: optimizerStep,
-		InPlace: [][2]int{{0, 0}, {1, 2}, {2, 3}, {3, 4}}, Infer: stepInfer("adam_step", func(attr []int64) (tensors int, state []int) {
+	pAdamStep = op.RegisterPrim(op.Prim{Name: "adam_step", Doc: "one step of Adam or AdamW: p, m, v, vmax?", NIn: -1,
+		NoVJP:   optimizerStep,
+		InPlace: [][2]int{{0, 0}, {1, 2}, {2, 3}, {3, 4}}, Infer: stepInfer("adam_step", func(attr []int64) (tensors int,
+			state []int) {
 			if attr[1] != 0 {
 				return 5, []int{0, 2, 3, 4}
 			}
@@ -32,7 +34,8 @@ func stepInfer(name string, operands func(attr []int64) (tensors int, state []in
 		n, state := operands(attr)
 		for _, x := range in[:n] {
 			if !sameShape(x.Shape(), in[0].Shape()) {
-				return nil, ir.Errorf(ir.ErrRuntime, "%s: tensors must have the parameter's shape: got %s, want %s", name, ir.ShapeString(x.Shape()), ir.ShapeString(in[0].Shape()))
+				return nil, ir.Errorf(ir.ErrRuntime, "%s: tensors must have the parameter's shape: got %s, want %s", name,
+					ir.ShapeString(x.Shape()), ir.ShapeString(in[0].Shape()))
 			}
 			if !x.DType().IsFloat() {
 				return nil, notImplemented(name, x.DType())

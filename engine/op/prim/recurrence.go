@@ -15,20 +15,26 @@ func named(suffix string) []string {
 	return names
 }
 
-const noAgain op.NotDifferentiable = "where it is differentiated again, the rule of the recurrence records elementary primitives"
+const noAgain op.NotDifferentiable = "where it is differentiated again, the rule of the recurrence records elementary " +
+	"primitives"
 
 func registerRecurrencePrims() {
-	pCell = op.RegisterPrim(op.Prim{Name: "cell", Variants: named("_cell"), Doc: "the elementwise part of a recurrent step", NIn: -1,
+	pCell = op.RegisterPrim(op.Prim{Name: "cell", Variants: named("_cell"),
+		Doc: "the elementwise part of a recurrent step", NIn: -1,
 		SaveIn: 4, SaveOut: 1, Infer: cellInfer, VJP: cellVJP})
-	pCellGrad = op.RegisterPrim(op.Prim{Name: "cell_grad", Variants: named("_cell_grad"), Doc: "cotangents of cell's operands", NIn: -1,
+	pCellGrad = op.RegisterPrim(op.Prim{Name: "cell_grad", Variants: named("_cell_grad"),
+		Doc: "cotangents of cell's operands", NIn: -1,
 		Infer: cellGradInfer, NoVJP: noAgain})
-	pRecurrence = op.RegisterPrim(op.Prim{Name: "recurrence", Variants: op.RecurrenceNames, Doc: "one direction of a recurrent layer over all steps", NIn: -1,
+	pRecurrence = op.RegisterPrim(op.Prim{Name: "recurrence", Variants: op.RecurrenceNames,
+		Doc: "one direction of a recurrent layer over all steps", NIn: -1,
 		SaveIn: 2, SaveOut: 2 | 4 | 8, Infer: recurrenceInfer, VJP: recurrenceVJP, FLOPs: recurrenceFlops})
 	pRecurrenceGrad = op.RegisterPrim(op.Prim{Name: "recurrence_grad", Variants: named("_grad"), NIn: -1,
-		Doc: "cotangents of recurrence's input, first states and products", Infer: recurrenceGradInfer, NoVJP: noAgain, FLOPs: recurrenceFlops})
+		Doc: "cotangents of recurrence's input, first states and products", Infer: recurrenceGradInfer, NoVJP: noAgain,
+		FLOPs: recurrenceFlops})
 }
 
-// recurrenceFlops counts the products with the state, of the gates [T, B, gates*H] or the states [T, B, H] of operand 0 with the weight of operand 1.
+// recurrenceFlops counts the products with the state, of the gates [T, B, gates*H] or the states [T, B, H] of operand 0
+// with the weight of operand 1.
 func recurrenceFlops(in []op.Val, _ []op.OutSpec) int64 {
 	s := in[0].Shape()
 	return 2 * s[0] * s[1] * in[1].L().Numel
@@ -49,12 +55,14 @@ func fits(name string, in []op.Val, shapes ...[]int64) error {
 	return nil
 }
 
-// cellInfer: x and p [B, gates*H], the state [B, H] that enters, of an LSTM c and of a GRU h; attributes: recurrence, keep. Results: what
-// the gradient reads [kept, B, H] (with keep, and not where it is h'), h' [B, H], of an LSTM c' [B, H].
+// cellInfer: x and p [B, gates*H], the state [B, H] that enters, of an LSTM c and of a GRU h; attributes: recurrence,
+// keep. Results: what the gradient reads [kept, B, H] (with keep, and not where it is h'), h' [B, H], of an LSTM c' [B,
+// H].
 func cellInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, s := op.Recurrence(attr[0]), in[0].Shape()
 	if len(s) != 2 || s[1]%r.Gates() != 0 {
-		return nil, ir.Errorf(ir.ErrRuntime, "cell: got gates of shape %s, want [batch, %d * hidden]", ir.ShapeString(s), r.Gates())
+		return nil, ir.Errorf(ir.ErrRuntime, "cell: got gates of shape %s, want [batch, %d * hidden]", ir.ShapeString(s),
+			r.Gates())
 	}
 	d, state := in[0].DType(), []int64{s[0], s[1] / r.Gates()}
 	if err := fits("cell", in, s, s, state); err != nil {
@@ -70,8 +78,9 @@ func cellInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	return out, nil
 }
 
-// cellGradInfer: what cell kept, the state that entered (not of a plain one), the cotangents of h' and of an LSTM's c', where they are; attributes: recurrence,
-// has h's, has c's. Results: the cotangents of x, of p where that is another one (GRU), and of the state (not of a plain one).
+// cellGradInfer: what cell kept, the state that entered (not of a plain one), the cotangents of h' and of an LSTM's c',
+// where they are; attributes: recurrence, has h's, has c's. Results: the cotangents of x, of p where that is another
+// one (GRU), and of the state (not of a plain one).
 func cellGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, d := op.Recurrence(attr[0]), in[0].DType()
 	s := in[len(in)-1].Shape()
@@ -86,13 +95,15 @@ func cellGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 	return out, nil
 }
 
-// recurrenceInfer: x [T, B, gates*H], w [gates*H, H], the first state h [B, H], of an LSTM c [B, H], bias? [gates*H]; attributes: recurrence, backwards,
-// has bias, keep. Results: the states h of all steps [T, B, H]; with keep, in the order of time, the states with the first one [T+1, B, H],
-// and of a gated one what cell keeps [T, kept, B, H], of an LSTM its c with the first one [T+1, B, H]; of an LSTM the last c [B, H].
+// recurrenceInfer: x [T, B, gates*H], w [gates*H, H], the first state h [B, H], of an LSTM c [B, H], bias? [gates*H];
+// attributes: recurrence, backwards, has bias, keep. Results: the states h of all steps [T, B, H]; with keep, in the
+// order of time, the states with the first one [T+1, B, H], and of a gated one what cell keeps [T, kept, B, H], of an
+// LSTM its c with the first one [T+1, B, H]; of an LSTM the last c [B, H].
 func recurrenceInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, s := op.Recurrence(attr[0]), in[0].Shape()
 	if len(s) != 3 || s[0] == 0 || s[2]%r.Gates() != 0 {
-		return nil, ir.Errorf(ir.ErrRuntime, "recurrence: got gates of shape %s, want [steps, batch, %d * hidden]", ir.ShapeString(s), r.Gates())
+		return nil, ir.Errorf(ir.ErrRuntime, "recurrence: got gates of shape %s, want [steps, batch, %d * hidden]",
+			ir.ShapeString(s), r.Gates())
 	}
 	d, steps, batch, h := in[0].DType(), s[0], s[1], s[2]/r.Gates()
 	state := []int64{batch, h}
@@ -120,9 +131,10 @@ func recurrenceInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec,
 	return out, nil
 }
 
-// recurrenceGradInfer: the cotangent of the states of all steps [T, B, H], w, what cell kept (not of a plain one), the states with the first one [T+1, B, H]
-// (of an LSTM c), the cotangent of an LSTM's last c where it is; attributes: recurrence, backwards, has the last, the first states' cotangents are wanted.
-// Results: the cotangents of x, of the products where that is another one (GRU), of h and of an LSTM's c where wanted.
+// recurrenceGradInfer: the cotangent of the states of all steps [T, B, H], w, what cell kept (not of a plain one), the
+// states with the first one [T+1, B, H] (of an LSTM c), the cotangent of an LSTM's last c where it is; attributes:
+// recurrence, backwards, has the last, the first states' cotangents are wanted. Results: the cotangents of x, of the
+// products where that is another one (GRU), of h and of an LSTM's c where wanted.
 func recurrenceGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, d, s := op.Recurrence(attr[0]), in[0].DType(), in[0].Shape()
 	gates := op.OutSpec{DType: d, Shape: []int64{s[0], s[1], r.Gates() * s[2]}}
@@ -157,7 +169,8 @@ func Cell(b op.Builder, r op.Recurrence, x, p, state op.Val) (h, c op.Val) {
 	return out[0], op.Val{}
 }
 
-// Recur runs r over x [T, B, gates*H] from h and, of an LSTM, c; bias may have Kind None. It gives the states of all steps, and of an LSTM the last c.
+// Recur runs r over x [T, B, gates*H] from h and, of an LSTM, c; bias may have Kind None. It gives the states of all
+// steps, and of an LSTM the last c.
 func Recur(b op.Builder, r op.Recurrence, backwards bool, x, w, h, c, bias op.Val) (states, last op.Val) {
 	in := []op.Val{x, w, h}
 	if r == op.LSTM {
@@ -166,7 +179,8 @@ func Recur(b op.Builder, r op.Recurrence, backwards bool, x, w, h, c, bias op.Va
 	if bias.IsTensor() {
 		in = append(in, bias)
 	}
-	out := b.EmitN(pRecurrence, []int64{int64(r), flag(backwards), flag(bias.IsTensor()), flag(anyNeedsGrad(b, in))}, in...)
+	out := b.EmitN(pRecurrence, []int64{int64(r), flag(backwards), flag(bias.IsTensor()), flag(anyNeedsGrad(b, in))},
+		in...)
 	if r == op.LSTM {
 		last = out[len(out)-1]
 	}
@@ -177,9 +191,11 @@ func anyNeedsGrad(b op.Builder, in []op.Val) bool { return slices.ContainsFunc(i
 
 func present(v op.Val) bool { return v.Kind != op.None }
 
-// again reports that a gradient is being differentiated: it has a history, or cotangents come to what the rule itself read.
+// again reports that a gradient is being differentiated: it has a history, or cotangents come to what the rule itself
+// read.
 func again(c *op.VJPCall, kept []op.Val) bool {
-	return anyNeedsGrad(c.B, c.In) || anyNeedsGrad(c.B, c.Out) || anyNeedsGrad(c.B, c.Cot) || slices.ContainsFunc(kept, present)
+	return anyNeedsGrad(c.B, c.In) || anyNeedsGrad(c.B, c.Out) || anyNeedsGrad(c.B, c.Cot) || slices.ContainsFunc(kept,
+		present)
 }
 
 func cellVJP(c *op.VJPCall) []op.Val {
@@ -230,8 +246,8 @@ type cellCots struct {
 	state op.Val
 }
 
-// cellGradient is cell_grad in elementary primitives, differentiable in the planes [kept, B, H] and the state, and with cotangents of the
-// planes themselves; cotangents may have Kind None.
+// cellGradient is cell_grad in elementary primitives, differentiable in the planes [kept, B, H] and the state, and with
+// cotangents of the planes themselves; cotangents may have Kind None.
 func cellGradient(b op.Builder, r op.Recurrence, planes, state, gh, gc, gplanes op.Val) (g cellCots) {
 	v, gv := make([]op.Val, r.Kept()), make([]op.Val, r.Kept())
 	for i := range v {

@@ -51,7 +51,8 @@ func registerSums() {
 			g := spread(c.B, Mul(c.B, c.Cot[0], num(2)), c.Attr, c.In[0].Shape())
 			return []op.Val{Mul(c.B, g, c.In[0])}
 		}})
-	pProd = op.RegisterPrim(op.Prim{Name: "prod", Doc: "product over dims", NIn: 1, SaveIn: 1, Infer: reduceInfer("prod", numbers, true),
+	pProd = op.RegisterPrim(op.Prim{Name: "prod", Doc: "product over dims", NIn: 1, SaveIn: 1, Infer: reduceInfer("prod",
+		numbers, true),
 		VJP: func(c *op.VJPCall) []op.Val {
 			x := c.In[0]
 			others := othersByCount
@@ -124,7 +125,8 @@ const (
 
 func registerExtremaOver() {
 	names, args, dims := []string{"amax", "amin"}, []string{"argmax", "argmin"}, []string{"max_dim", "min_dim"}
-	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient", NIn: 1, SaveIn: 1, SaveOut: 1, Variants: names,
+	pExtremum = op.RegisterPrim(op.Prim{Name: "extremum", Doc: "maximum or minimum over dims; ties share the gradient",
+		NIn: 1, SaveIn: 1, SaveOut: 1, Variants: names,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return reduceInfer(names[attr[0]], all, false)(in, attr[1:], out)
 		},
@@ -135,11 +137,13 @@ func registerExtremaOver() {
 			each := Div(b, c.Cot[0], Sum(b, tie, dims))
 			return []op.Val{Mul(b, tie, spread(b, each, dims, shape))}
 		}})
-	pArgExtremum = op.RegisterPrim(op.Prim{Name: "arg_extremum", Doc: "first index of the maximum or minimum along a dim", NIn: 1, NoVJP: noTape, Variants: args,
+	pArgExtremum = op.RegisterPrim(op.Prim{Name: "arg_extremum", Doc: "first index of the maximum or minimum along a dim",
+		NIn: 1, NoVJP: noTape, Variants: args,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return dimInfer(args[attr[0]], false)(in, attr[1:], out)
 		}})
-	pExtremumDim = op.RegisterPrim(op.Prim{Name: "extremum_dim", Doc: "maximum or minimum along a dim and its first index", NIn: 1, SaveOut: 2, Variants: dims,
+	pExtremumDim = op.RegisterPrim(op.Prim{Name: "extremum_dim", Doc: "maximum or minimum along a dim and its first index",
+		NIn: 1, SaveOut: 2, Variants: dims,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			return dimInfer([...]string{"max", "min"}[attr[0]], true)(in, attr[1:], out)
 		}, VJP: chosen})

@@ -18,7 +18,8 @@ func sumSpread(b op.Builder, x op.Val, dim int64) op.Val {
 
 func registerSoftmax() {
 	own := [][2]int{{0, 0}}
-	pSoftmax = op.RegisterPrim(op.Prim{Name: "softmax", Doc: "exp(x) normalised along a dim, or its logarithm", NIn: 1, SaveOut: 1, InPlace: own, Infer: rowInfer("softmax", floats),
+	pSoftmax = op.RegisterPrim(op.Prim{Name: "softmax", Doc: "exp(x) normalised along a dim, or its logarithm", NIn: 1,
+		SaveOut: 1, InPlace: own, Infer: rowInfer("softmax", floats),
 		VJP: func(c *op.VJPCall) []op.Val {
 			if c.Attr[1] != 0 {
 				return []op.Val{LogSoftmaxGrad(c.B, c.Cot[0], c.Out[0], c.Attr[0])}
@@ -26,7 +27,8 @@ func registerSoftmax() {
 			return []op.Val{SoftmaxGrad(c.B, c.Cot[0], c.Out[0], c.Attr[0])}
 		}})
 	either := [][2]int{{0, 0}, {0, 1}}
-	pSoftmaxGrad = op.RegisterPrim(op.Prim{Name: "softmax_grad", Doc: "y*(gy - sum(gy*y)), or of the logarithm gy - exp(y)*sum(gy)", NIn: 2, SaveIn: 3, InPlace: either,
+	pSoftmaxGrad = op.RegisterPrim(op.Prim{Name: "softmax_grad", Doc: "y*(gy - sum(gy*y)), or of the logarithm gy - " +
+		"exp(y)*sum(gy)", NIn: 2, SaveIn: 3, InPlace: either,
 		Infer: rowInfer("softmax_grad", floats), VJP: func(c *op.VJPCall) []op.Val {
 			if c.Attr[1] != 0 {
 				return logSoftmaxGradVJP(c)

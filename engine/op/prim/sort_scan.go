@@ -20,11 +20,13 @@ const (
 func registerOrderPrims() {
 	registerScan()
 	registerSort()
-	pSearch = op.RegisterPrim(op.Prim{Name: "search", Doc: "how many elements of a row in order are below a value, or, to the right, not above it", NIn: 2, NoVJP: noTape, Infer: searchInfer})
+	pSearch = op.RegisterPrim(op.Prim{Name: "search", Doc: "how many elements of a row in order are below a value, or, " +
+		"to the right, not above it", NIn: 2, NoVJP: noTape, Infer: searchInfer})
 }
 
 func registerScan() {
-	pScan = op.RegisterPrim(op.Prim{Name: "scan", Doc: "running sum, product, extremum or logarithm of a sum of exponentials along a dim", NIn: 1, SaveIn: 1, SaveOut: 1,
+	pScan = op.RegisterPrim(op.Prim{Name: "scan", Doc: "running sum, product, extremum or logarithm of a sum of " +
+		"exponentials along a dim", NIn: 1, SaveIn: 1, SaveOut: 1,
 		InPlace: [][2]int{{0, 0}},
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			if attr[1] == ScanLogSum {
@@ -91,7 +93,9 @@ func Largest(d ir.DType) float64 {
 }
 
 func registerSort() {
-	pSort = op.RegisterPrim(op.Prim{Name: "sort", Doc: "the first k elements along a dim in stable order, NaN above all, and their indices", NIn: 1, SaveOut: 2,
+	pSort = op.RegisterPrim(op.Prim{Name: "sort",
+		Doc: "the first k elements along a dim in stable order, NaN above all, " +
+			"and their indices", NIn: 1, SaveOut: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			x := in[0]
 			d, err := checkDim(attr[1], len(x.Shape()))
@@ -119,8 +123,10 @@ func registerSort() {
 // searchInfer: rows [..., n] and values [..., m] with the same leading dims, of one dtype.
 func searchInfer(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	rows, v := in[0].Shape(), in[1].Shape()
-	if in[0].DType() != in[1].DType() || len(rows) == 0 || len(rows) != len(v) || !slices.Equal(rows[:len(rows)-1], v[:len(v)-1]) {
-		return nil, ir.Errorf(ir.ErrInternal, "BUG: search: rows %v%s, values %v%s", in[0].DType(), ir.ShapeString(rows), in[1].DType(), ir.ShapeString(v))
+	if in[0].DType() != in[1].DType() || len(rows) == 0 || len(rows) != len(v) || !slices.Equal(rows[:len(rows)-1],
+		v[:len(v)-1]) {
+		return nil, ir.Errorf(ir.ErrInternal, "BUG: search: rows %v%s, values %v%s", in[0].DType(), ir.ShapeString(rows),
+			in[1].DType(), ir.ShapeString(v))
 	}
 	return append(out, op.OutSpec{DType: ir.I64, Shape: v}), nil
 }

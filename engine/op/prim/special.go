@@ -15,7 +15,8 @@ func Special(b op.Builder, f op.Fn, in ...op.Val) op.Val {
 }
 
 func registerSpecialPrims() {
-	pSpecial = op.RegisterPrim(op.Prim{Name: "special", Doc: "the special function that the attribute names", NIn: -1, Elementwise: true, SaveIn: saveX | saveY,
+	pSpecial = op.RegisterPrim(op.Prim{Name: "special", Doc: "the special function that the attribute names", NIn: -1,
+		Elementwise: true, SaveIn: saveX | saveY,
 		Variants: op.FnNames(),
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			f := op.Fn(attr[0])

@@ -31,7 +31,8 @@ func registerUnaryPrims() {
 	registerExponential()
 	registerTrigonometric()
 	registerActivations()
-	pIsNaN = op.RegisterPrim(op.Prim{Name: "isnan", Doc: "x is NaN", NIn: 1, Elementwise: true, NoVJP: noTape, Infer: mapInfer("isnan", all, ir.Bool)})
+	pIsNaN = op.RegisterPrim(op.Prim{Name: "isnan", Doc: "x is NaN", NIn: 1, Elementwise: true, NoVJP: noTape,
+		Infer: mapInfer("isnan", all, ir.Bool)})
 }
 
 // The members of step.
@@ -47,7 +48,8 @@ func registerArithmetic() {
 	pNeg = unary("neg", "-x", numbers, 0, 0, func(b op.Builder, g, _, _ op.Val) op.Val { return Neg(b, g) })
 	pAbs = unary("abs", "|x|", all, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val { return Mul(b, g, Sign(b, x)) })
 	steps := []string{"floor", "ceil", "round", "trunc", "sign"}
-	pStep = op.RegisterPrim(op.Prim{Name: "step", Doc: "x rounded down, up, half to even or toward zero; its sign: functions without slope", NIn: 1, Elementwise: true, Variants: steps,
+	pStep = op.RegisterPrim(op.Prim{Name: "step", Doc: "x rounded down, up, half to even or toward zero; its sign: " +
+		"functions without slope", NIn: 1, Elementwise: true, Variants: steps,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			a := numbers
 			if attr[0] == stepSign {
@@ -61,7 +63,10 @@ func registerArithmetic() {
 
 func registerExponential() {
 	pExp = unary("exp", "e**x", floats, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val { return Mul(b, g, y) })
-	pLog = unary("log", "natural logarithm", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val { return Div(b, g, x) })
+	pLog = unary("log", "natural logarithm", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val {
+		return Div(b, g,
+			x)
+	})
 	pSqrt = unary("sqrt", "square root", floats, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val {
 		return Div(b, g, Mul(b, y, num(2)))
 	})
@@ -71,8 +76,14 @@ func registerExponential() {
 }
 
 func registerTrigonometric() {
-	pSin = unary("sin", "sine", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val { return Mul(b, g, Cos(b, x)) })
-	pCos = unary("cos", "cosine", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val { return Neg(b, Mul(b, g, Sin(b, x))) })
+	pSin = unary("sin", "sine", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val {
+		return Mul(b, g,
+			Cos(b, x))
+	})
+	pCos = unary("cos", "cosine", floats, saveX, 0, func(b op.Builder, g, x, _ op.Val) op.Val {
+		return Neg(b,
+			Mul(b, g, Sin(b, x)))
+	})
 	pTanh = unary("tanh", "hyperbolic tangent", floats, 0, 1, func(b op.Builder, g, _, y op.Val) op.Val {
 		return Mul(b, g, Sub(b, num(1), Mul(b, y, y)))
 	})
@@ -92,11 +103,13 @@ func registerActivations() {
 	})
 	op.PrimOf(pSilu).Folds = true
 	gelus := []string{"gelu", "gelu_tanh"}
-	pGelu = op.RegisterPrim(op.Prim{Name: "gelu", Doc: "x*Phi(x), by erf or approximated by tanh", NIn: 1, Elementwise: true, Folds: true, SaveIn: saveX, Variants: gelus,
+	pGelu = op.RegisterPrim(op.Prim{Name: "gelu", Doc: "x*Phi(x), by erf or approximated by tanh", NIn: 1,
+		Elementwise: true, Folds: true, SaveIn: saveX, Variants: gelus,
 		Infer: memberInfer(gelus, floats, ir.InvalidDType),
 		VJP:   func(c *op.VJPCall) []op.Val { return []op.Val{c.B.Emit(pGeluGrad, c.Attr, c.In[0], c.Cot[0])} }})
 	grads := []string{"gelu_grad", "gelu_tanh_grad"}
-	pGeluGrad = op.RegisterPrim(op.Prim{Name: "gelu_grad", Doc: "gy times gelu's derivative at x", NIn: 2, Elementwise: true, SaveIn: 3, Variants: grads,
+	pGeluGrad = op.RegisterPrim(op.Prim{Name: "gelu_grad", Doc: "gy times gelu's derivative at x", NIn: 2,
+		Elementwise: true, SaveIn: 3, Variants: grads,
 		Infer: memberInfer(grads, floats, ir.InvalidDType), VJP: geluGradVJP})
 }
 

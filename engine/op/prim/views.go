@@ -50,12 +50,14 @@ func Expand(b op.Builder, x op.Val, shape []int64) op.Val {
 func expandError(x op.Val, to []int64) {
 	from := x.Shape()
 	if len(to) < len(from) {
-		fail(ir.ErrRuntime, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
+		fail(ir.ErrRuntime, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or "+
+			"equal to the number of dimensions in the tensor (%d)",
 			x.DType().ScalarType(), ir.ShapeString(from), ir.ShapeString(to), len(to), len(from))
 	}
 	for i := len(to) - 1; i >= 0; i-- {
 		if j := i - len(to) + len(from); j >= 0 && from[j] != to[i] && from[j] != 1 {
-			fail(ir.ErrRuntime, "The expanded size of the tensor (%d) must match the existing size (%d) at non-singleton dimension %d.  Target sizes: %s.  Tensor sizes: %s",
+			fail(ir.ErrRuntime, "The expanded size of the tensor (%d) must match the existing size (%d) at non-singleton "+
+				"dimension %d.  Target sizes: %s.  Tensor sizes: %s",
 				to[i], from[j], i, ir.ShapeString(to), ir.ShapeString(from))
 		}
 	}
@@ -83,7 +85,8 @@ func BroadcastShape(x, y []int64) []int64 {
 		case p == 1:
 			out[i] = q
 		default:
-			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d", p, q, i)
+			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d",
+				p, q, i)
 		}
 	}
 	return out
@@ -102,7 +105,8 @@ func Broadcast(b op.Builder, x, y op.Val) (op.Val, op.Val) {
 func Permute(b op.Builder, x op.Val, perm []int64) op.Val {
 	r := len(x.Shape())
 	if len(perm) != r {
-		fail(ir.ErrRuntime, "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", r, len(perm))
+		fail(ir.ErrRuntime, "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "+
+			"desired ordering of dimensions i.e. input.dim() = %d is not equal to len(dims) = %d", r, len(perm))
 	}
 	dims := make([]int64, r)
 	seen := make([]bool, r)
@@ -193,7 +197,8 @@ func Select(b op.Builder, x op.Val, dim, i int64) op.Val {
 	}
 	d := wrapDim(dim, l.Rank())
 	if n := l.Shape[d]; i < -n || i >= n {
-		fail(ir.ErrIndex, "select(): index %d out of range for tensor of size %s at dimension %d", i, ir.ShapeString(l.Shape), d)
+		fail(ir.ErrIndex, "select(): index %d out of range for tensor of size %s at dimension %d", i, ir.ShapeString(l.Shape),
+			d)
 	} else if i < 0 {
 		i += n
 	}
@@ -229,7 +234,8 @@ func AsStrided(b op.Builder, x op.Val, shape, stride []int64, offset int64) op.V
 	l := ir.InternLayout(shape, stride)
 	if n := ir.AvalOf(x.Aval).Layout.Numel; l.Numel > 0 && offset+l.Span > n {
 		size := int64(x.DType().Size())
-		fail(ir.ErrRuntime, "setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size of %d are out of bounds for storage of size %d",
+		fail(ir.ErrRuntime, "setStorage: sizes %s, strides %s, storage offset %d, and itemsize %d requiring a storage size "+
+			"of %d are out of bounds for storage of size %d",
 			ir.ShapeString(shape), ir.ShapeString(stride), offset, size, (offset+l.Span)*size, n*size)
 	}
 	return view(b, x, l, offset, op.ViewOp{Kind: op.ViewStrided})
@@ -237,7 +243,8 @@ func AsStrided(b op.Builder, x op.Val, shape, stride []int64, offset int64) op.V
 
 // ViewVJP is the cotangent of a view step's input, given that of its output. The
 // offsets are those of both views in their common storage.
-func ViewVJP(b op.Builder, step op.ViewOp, cot op.Val, inLayout, outLayout *ir.Layout, inOffset, outOffset int64) op.Val {
+func ViewVJP(b op.Builder, step op.ViewOp, cot op.Val, inLayout, outLayout *ir.Layout, inOffset,
+	outOffset int64) op.Val {
 	switch step.Kind {
 	case op.ViewReshape:
 		return Reshape(b, cot, inLayout.Shape)

@@ -161,8 +161,9 @@ func (r *reader) list(end string) []any {
 }
 
 func (r *reader) value() any {
-	words := map[string]any{"True": op.BoolVal(true), "False": op.BoolVal(false), "None": nil, "float('inf')": op.FloatVal(math.Inf(1)),
-		"float('-inf')": op.FloatVal(math.Inf(-1)), "-float('inf')": op.FloatVal(math.Inf(-1)), "float('nan')": op.FloatVal(math.NaN())}
+	words := map[string]any{"True": op.BoolVal(true), "False": op.BoolVal(false), "None": nil,
+		"float('inf')": op.FloatVal(math.Inf(1)), "float('-inf')": op.FloatVal(math.Inf(-1)),
+		"-float('inf')": op.FloatVal(math.Inf(-1)), "float('nan')": op.FloatVal(math.NaN())}
 	for w, v := range words {
 		if r.eat(w) {
 			return v

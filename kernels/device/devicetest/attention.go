@@ -20,9 +20,11 @@ func (s *suite) attention(t *testing.T) {
 		{Batch: 2, Heads: 2, Group: 1, Queries: 5, Keys: 9, Width: 6, WidthV: 3},
 		{Batch: 1, Heads: 4, Group: 2, Queries: 20, Keys: 17, Width: 32, WidthV: 32, Aligned: true},
 	} {
-		for _, pass := range []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV, launch.AttentionGradMask} {
+		for _, pass := range []launch.AttentionPass{launch.AttentionForward, launch.AttentionGradQ, launch.AttentionGradKV,
+			launch.AttentionGradMask} {
 			for _, d := range []ir.DType{ir.F32, ir.F16} {
-				t.Run(fmt.Sprintf("%d_%d_%v", i, pass, d), func(t *testing.T) { s.checkAttention(t, kerneltest.RandomAttention(r, d, pass, n)) })
+				t.Run(fmt.Sprintf("%d_%d_%v", i, pass, d),
+					func(t *testing.T) { s.checkAttention(t, kerneltest.RandomAttention(r, d, pass, n)) })
 			}
 		}
 	}

@@ -112,7 +112,8 @@ func longRows(m, n int, columns bool) *kerneltest.Case {
 	r := rand.New(rand.NewPCG(uint64(m), uint64(n)))
 	fill := func(int) float32 { return 7 }
 	return &kerneltest.Case{Kernel: b.Kernel(), Params: []uint64{uint64(m), uint64(n), at}, Bufs: [][]byte{
-		floats(m*n, func(int) float32 { return r.Float32()*2 - 1 }), floats(m, fill), floats(m, fill), make([]byte, 8*m), floats(m, fill)}}
+		floats(m*n, func(int) float32 { return r.Float32()*2 - 1 }), floats(m, fill), floats(m, fill), make([]byte, 8*m),
+		floats(m, fill)}}
 }
 
 // broadcast adds a row and a column to a transposed matrix of odd sizes.
@@ -144,7 +145,8 @@ func (s *suite) scatterAdd(t *testing.T) {
 	for j := range n {
 		idx = binary.LittleEndian.AppendUint32(idx, uint32(j*j%rows))
 	}
-	c := &kerneltest.Case{Kernel: b.Kernel(), Params: []uint64{n}, Bufs: [][]byte{idx, floats(rows, func(int) float32 { return 0.5 })}}
+	c := &kerneltest.Case{Kernel: b.Kernel(), Params: []uint64{n},
+		Bufs: [][]byte{idx, floats(rows, func(int) float32 { return 0.5 })}}
 	s.check(t, c, 0, 0)
 }
 
@@ -158,10 +160,14 @@ func (s *suite) functions(t *testing.T) {
 		rtol   float64 // of max(1, |value|)
 		f      func(float64) float64
 	}{
-		{loopir.OpSqrt, 0, 1e6, 1.2e-7, math.Sqrt}, {loopir.OpExp, -20, 20, loose, math.Exp}, {loopir.OpLog, 1e-6, 1e6, loose, math.Log},
-		{loopir.OpSin, -60, 60, loose, math.Sin}, {loopir.OpCos, -60, 60, loose, math.Cos}, {loopir.OpTanh, -100, 100, loose, math.Tanh},
-		{loopir.OpErf, -5, 5, loose, math.Erf}, {loopir.OpRound, -50, 50, 0, math.RoundToEven}, {loopir.OpFloor, -50, 50, 0, math.Floor},
-		{loopir.OpTrunc, -50, 50, 0, math.Trunc}, {loopir.OpCeil, -50, 50, 0, math.Ceil}, {loopir.OpAbs, -50, 50, 0, math.Abs},
+		{loopir.OpSqrt, 0, 1e6, 1.2e-7, math.Sqrt}, {loopir.OpExp, -20, 20, loose, math.Exp}, {loopir.OpLog, 1e-6, 1e6, loose,
+			math.Log},
+		{loopir.OpSin, -60, 60, loose, math.Sin}, {loopir.OpCos, -60, 60, loose, math.Cos}, {loopir.OpTanh, -100, 100, loose,
+			math.Tanh},
+		{loopir.OpErf, -5, 5, loose, math.Erf}, {loopir.OpRound, -50, 50, 0, math.RoundToEven}, {loopir.OpFloor, -50, 50, 0,
+			math.Floor},
+		{loopir.OpTrunc, -50, 50, 0, math.Trunc}, {loopir.OpCeil, -50, 50, 0, math.Ceil}, {loopir.OpAbs, -50, 50, 0,
+			math.Abs},
 	} {
 		t.Run(c.op.String(), func(t *testing.T) {
 			b := loopir.NewBuilder("unary_"+c.op.String(), 1, 0)
@@ -247,7 +253,8 @@ func (s *suite) gemm(t *testing.T) {
 		{3, 40, 33, 2, false, true, false, 2, ir.F16, true},
 	} {
 		t.Run(fmt.Sprintf("%dx%dx%d_%v_%v_%v", c.m, c.n, c.k, c.at, c.bt, c.dtype), func(t *testing.T) {
-			g := &launch.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Epilogue: kerneltest.Epilogue(c.dtype, c.function, c.residual)}
+			g := &launch.Gemm{Type: c.dtype, AUnit: 'k', BUnit: 'n', Bias: c.bias, Epilogue: kerneltest.Epilogue(c.dtype,
+				c.function, c.residual)}
 			if c.batch > 0 {
 				g.Batch = 1
 			}
@@ -274,7 +281,8 @@ func (s *suite) gemmSums(t *testing.T) {
 		g       launch.Gemm
 	}{
 		{33, 17, 29, true, false, launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}},
-		{64, 40, 700, true, false, launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a', Bias: true, Epilogue: kerneltest.Epilogue(ir.F32, 1, true)}},
+		{64, 40, 700, true, false, launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a', Bias: true,
+			Epilogue: kerneltest.Epilogue(ir.F32, 1, true)}},
 		{20, 300, 70, false, true, launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'a'}},
 		{31, 65, 10, false, true, launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'k', Sums: 'b'}},
 		{96, 200, 300, false, false, launch.Gemm{Type: ir.F16, AUnit: 'k', BUnit: 'n', Sums: 'b'}},

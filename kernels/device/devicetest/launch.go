@@ -245,7 +245,9 @@ func (s *suite) errors(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, b.Bytes())
 	s.d.Free(b)
-	require.NotNil(t, caught(func() { _, _ = s.d.Build([]device.Step{{Op: launch.Fill{}, Bufs: []int{5}}}, 1) }), "a slot that is not there")
+	require.NotNil(t, caught(func() { _, _ = s.d.Build([]device.Step{{Op: launch.Fill{}, Bufs: []int{5}}}, 1) }),
+		"a slot that is not there")
 	after := s.put(t, ir.F32, floats(3, func(i int) float32 { return float32(i) }))
-	require.Equal(t, floats(3, func(i int) float32 { return float32(i) }), s.get(t, after, ir.F32, 3), "the device goes on")
+	require.Equal(t, floats(3, func(i int) float32 { return float32(i) }), s.get(t, after, ir.F32, 3),
+		"the device goes on")
 }

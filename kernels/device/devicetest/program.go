@@ -59,7 +59,8 @@ func randomProgram(r *rand.Rand, n int) (steps []device.Step, offsets int) {
 		var st device.Step
 		switch kind := r.IntN(12); {
 		case kind < 5:
-			st = device.Step{Op: kernels[0], Bufs: slots[:3], Params: []device.Param{device.Const(size), runtime(), runtime(), half}}
+			st = device.Step{Op: kernels[0], Bufs: slots[:3], Params: []device.Param{device.Const(size), runtime(), runtime(),
+				half}}
 			st.Bufs[2] %= 2
 			if st.Bufs[0] < 2 || st.Bufs[1] < 2 {
 				continue
@@ -67,9 +68,11 @@ func randomProgram(r *rand.Rand, n int) (steps []device.Step, offsets int) {
 		case kind < 8:
 			st = device.Step{Op: kernels[1], Bufs: slots[:2], Params: []device.Param{device.Const(size), runtime()}}
 		case kind < 10:
-			st = device.Step{Op: kernels[2], Bufs: slots[:2], Params: []device.Param{device.Const(4), device.Const(size / 2), half}}
+			st = device.Step{Op: kernels[2], Bufs: slots[:2], Params: []device.Param{device.Const(4), device.Const(size / 2),
+				half}}
 		case kind < 11:
-			st = device.Step{Op: launch.Copy{}, Bufs: slots[:2], Params: []device.Param{device.Const(4 * size), device.Const(0), device.Const(16)}}
+			st = device.Step{Op: launch.Copy{}, Bufs: slots[:2], Params: []device.Param{device.Const(4 * size), device.Const(0),
+				device.Const(16)}}
 		default:
 			st = device.Step{Op: launch.Fill{}, Bufs: slots[:1], Params: []device.Param{device.Const(4 * size), device.Const(8)}}
 		}

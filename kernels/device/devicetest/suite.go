@@ -108,7 +108,7 @@ func (s *suite) get(t *testing.T, b device.Buffer, d ir.DType, n int) []byte {
 }
 
 // launchStep is a step of op over slots 0, 1, 2, ... with constant parameters.
-func launchStep(op launch.LaunchOp, params []uint64) device.Step {
+func launchStep(op launch.Op, params []uint64) device.Step {
 	st := device.Step{Op: op}
 	for i := range op.Buffers() {
 		st.Bufs = append(st.Bufs, i)
@@ -148,7 +148,8 @@ func (s *suite) check(t *testing.T, c *kerneltest.Case, rtol, atol float64) {
 	for i, b := range c.Kernel.Bufs {
 		got.Bufs[i] = s.get(t, bufs[i], b.Type, len(want.Bufs[i])/b.Type.Size())
 	}
-	require.NoError(t, kerneltest.Close(c.Kernel, got.Bufs, want.Bufs, rtol, atol), "kernel %s, parameters %v", c.Kernel.Name, c.Params)
+	require.NoError(t, kerneltest.Close(c.Kernel, got.Bufs, want.Bufs, rtol, atol), "kernel %s, parameters %v",
+		c.Kernel.Name, c.Params)
 	// Which of several failed elements is reported depends on threads.
 	_, found, err := s.d.TakeFault()
 	require.NoError(t, err)

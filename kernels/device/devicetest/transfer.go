@@ -56,7 +56,8 @@ func (s *suite) transfer(t *testing.T) {
 			s.d.Free(b)
 			continue
 		}
-		for _, c := range []struct{ n, off, len int }{{1, 0, 1}, {7, 0, 7}, {33, 5, 11}, {100, 3, 1}, {100, 99, 1}, {4097, 1000, 2049}} {
+		for _, c := range []struct{ n, off, len int }{{1, 0, 1}, {7, 0, 7}, {33, 5, 11}, {100, 3, 1}, {100, 99, 1},
+			{4097, 1000, 2049}} {
 			want := canonical(r, d, c.n)
 			b := s.put(t, d, want)
 			part := canonical(r, d, c.len)

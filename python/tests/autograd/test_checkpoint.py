@@ -18,7 +18,10 @@ X = np.random.default_rng(0).standard_normal((3, 4)).astype("float32")
 
 def models() -> tuple[Any, Any]:
     """Return the same two-layer network in both libraries."""
-    made = [lib.nn.Sequential(lib.nn.Linear(4, 8), lib.nn.Tanh(), lib.nn.Linear(8, 8), lib.nn.Tanh(), lib.nn.Linear(8, 2)) for lib in (torch, torchlette)]
+    made = [
+        lib.nn.Sequential(lib.nn.Linear(4, 8), lib.nn.Tanh(), lib.nn.Linear(8, 8), lib.nn.Tanh(), lib.nn.Linear(8, 2))
+        for lib in (torch, torchlette)
+    ]
     made[1].load_state_dict({k: torchlette.tensor(v.numpy()) for k, v in made[0].state_dict().items()})
     return made[0], made[1]
 
@@ -136,7 +139,9 @@ def test_running_statistics_are_updated_once(reentrant: bool, depth: int, device
     plain, again = found
     assert any(name.endswith("num_batches_tracked") for name in plain)
     for name in plain:
-        np.testing.assert_allclose(again[name].cpu().numpy(), plain[name].cpu().numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            again[name].cpu().numpy(), plain[name].cpu().numpy(), rtol=1e-5, atol=1e-6, err_msg=name
+        )
 
 
 def test_pytorch_updates_running_statistics_twice() -> None:
@@ -228,7 +233,12 @@ def test_other_threads_write_while_one_recomputes() -> None:
 
 def test_error_classes() -> None:
     """They are this library's, and those that PyTorch users catch."""
-    for kind in (ours.CheckpointError, ours.CheckpointImpureRegionError, torchlette.LeakError, torchlette.GradcheckError):
+    for kind in (
+        ours.CheckpointError,
+        ours.CheckpointImpureRegionError,
+        torchlette.LeakError,
+        torchlette.GradcheckError,
+    ):
         assert issubclass(kind, torchlette.TorchletteError)
         assert issubclass(kind, RuntimeError)
     assert issubclass(ours.CheckpointImpureRegionError, ours.CheckpointError)

@@ -36,11 +36,19 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "jacfwd": lambda lib, a, b: lib.func.jacfwd(lambda x: x.sin() * b)(a),
     "jacobian_of_both": lambda lib, a, b: lib.func.jacrev(lambda x, y: x * y, argnums=(0, 1))(a, b),
     "hessian": lambda lib, a, b: lib.func.hessian(lambda x: (x.exp() * b).sum())(a),
-    "jacobian_of_a_dict": lambda lib, a, b: lib.func.jacrev(lambda p: {"y": p["w"] * b, "z": [p["w"].sum() * p["v"]]})({"w": a, "v": b})["z"][0]["w"],
-    "jacobian_of_two_dicts": lambda lib, a, b: lib.func.jacrev(lambda p, q: (p["w"] * q["v"],), (0, 1))({"w": a}, {"v": b})[0][1]["v"],
+    "jacobian_of_a_dict": lambda lib, a, b: lib.func.jacrev(lambda p: {"y": p["w"] * b, "z": [p["w"].sum() * p["v"]]})(
+        {"w": a, "v": b}
+    )["z"][0]["w"],
+    "jacobian_of_two_dicts": lambda lib, a, b: lib.func.jacrev(lambda p, q: (p["w"] * q["v"],), (0, 1))(
+        {"w": a}, {"v": b}
+    )[0][1]["v"],
     "jacobian_with_aux": lambda lib, a, b: lib.func.jacrev(lambda p: (p["w"] * b, a * 2), has_aux=True)({"w": a})[1],
-    "hessian_of_a_dict": lambda lib, a, b: lib.func.hessian(lambda p: (p["w"].exp() * p["v"]).sum())({"w": a, "v": b})["w"]["v"],
-    "jvp_of_a_dict": lambda lib, a, b: lib.func.jvp(lambda p: {"y": p["w"] * p["v"]}, ({"w": a, "v": b},), ({"w": a, "v": b},))[1]["y"],
+    "hessian_of_a_dict": lambda lib, a, b: lib.func.hessian(lambda p: (p["w"].exp() * p["v"]).sum())({"w": a, "v": b})[
+        "w"
+    ]["v"],
+    "jvp_of_a_dict": lambda lib, a, b: lib.func.jvp(
+        lambda p: {"y": p["w"] * p["v"]}, ({"w": a, "v": b},), ({"w": a, "v": b},)
+    )[1]["y"],
     "jvp_with_aux": lambda lib, a, b: lib.func.jvp(lambda x: (x.sin(), x * 2), (a,), (a,), has_aux=True)[2],
     "recorded": lambda lib, a, b: lib.autograd.grad(lib.func.grad(energy(lib))(a.requires_grad_(), b).sum(), a),
 }
@@ -65,7 +73,9 @@ VMAPS: dict[str, Callable[[Any, Any], Any]] = {
     "dot": lambda lib, x: lib.vmap(lib.dot)(x, x),
     "a shared argument": lambda lib, x: lib.vmap(lambda a, b: a * b, in_dims=(0, None))(x, x[0]),
     "other dims": lambda lib, x: lib.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x),
-    "nested": lambda lib, x: lib.vmap(lambda d: {"y": d["a"] + d["b"][0]}, in_dims=({"a": 0, "b": [1]},))({"a": x, "b": [x.t()]})["y"],
+    "nested": lambda lib, x: lib.vmap(lambda d: {"y": d["a"] + d["b"][0]}, in_dims=({"a": 0, "b": [1]},))(
+        {"a": x, "b": [x.t()]}
+    )["y"],
     "pairs": lambda lib, x: lib.vmap(lambda a: (a.sum(), a * 2), out_dims=(0, 1))(x)[1],
     "keywords": lambda lib, x: lib.vmap(lambda a, *, b: a - b)(x, b=x.flip(0)),
     "of a vmap": lambda lib, x: lib.vmap(lib.vmap(lambda a: a.square()))(x),
@@ -88,7 +98,9 @@ def test_vmap_draws_as_it_is_told() -> None:
     def noisy(row: Any) -> Any:
         return row * 0 + torchlette.randn(())
 
-    same, different = (torchlette.func.vmap(noisy, randomness=r)(torchlette.zeros(3)).tolist() for r in ("same", "different"))
+    same, different = (
+        torchlette.func.vmap(noisy, randomness=r)(torchlette.zeros(3)).tolist() for r in ("same", "different")
+    )
     assert len(set(same)) == 1
     assert len(set(different)) == 3
     assert len(set(same + torchlette.func.vmap(noisy, randomness="same")(torchlette.zeros(3)).tolist())) == 2
@@ -96,14 +108,20 @@ def test_vmap_draws_as_it_is_told() -> None:
 
 EMPTY: dict[str, Callable[[Any], Any]] = {
     "elementwise": lambda lib: lib.vmap(lambda x: x * 2)(lib.zeros(0, 4)),
-    "results of several shapes": lambda lib: lib.vmap(lambda x: (x.sum(), {"y": x > 2}["y"], lib.stack([x, x])))(lib.zeros(0, 4)),
+    "results of several shapes": lambda lib: lib.vmap(lambda x: (x.sum(), {"y": x > 2}["y"], lib.stack([x, x])))(
+        lib.zeros(0, 4)
+    ),
     "out_dims": lambda lib: lib.vmap(lambda x: (x, lib.stack([x, x])), out_dims=(0, 1))(lib.zeros(0, 4)),
-    "in_dims": lambda lib: lib.vmap(lambda x, y: y @ x, in_dims=(-1, None), out_dims=-1)(lib.zeros(4, 0), lib.ones(3, 4)),
+    "in_dims": lambda lib: lib.vmap(lambda x, y: y @ x, in_dims=(-1, None), out_dims=-1)(
+        lib.zeros(4, 0), lib.ones(3, 4)
+    ),
     "indices": lambda lib: lib.vmap(lambda i: lib.arange(5.0)[i])(lib.zeros(0, dtype=lib.int64)),
     "of a gradient": lambda lib: lib.vmap(lib.func.grad(lambda x: (x * x).sum()))(lib.zeros(0, 2)),
     "of a vmap": lambda lib: lib.vmap(lib.vmap(lambda x: x * 2))(lib.zeros(2, 0, 3)),
     "a result of no argument": lambda lib: lib.vmap(lambda x: lib.ones(2))(lib.zeros(0, 4)),
-    "history": lambda lib: (lambda x: lib.autograd.grad(lib.vmap(lambda r: r.exp())(x).sum(), x)[0])(lib.zeros(0, 3).requires_grad_()),
+    "history": lambda lib: (lambda x: lib.autograd.grad(lib.vmap(lambda r: r.exp())(x).sum(), x)[0])(
+        lib.zeros(0, 3).requires_grad_()
+    ),
     "draws": lambda lib: lib.vmap(lambda x: lib.rand(3) * x, randomness="different")(lib.zeros(0, 3)),
 }
 
@@ -124,7 +142,9 @@ DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "normal_": lambda lib, x: x.clone().normal_(),
     "multinomial": lambda lib, x: lib.multinomial(x * 0 + 1, 2),
     "dropout": lambda lib, x: lib.nn.functional.dropout(x, 0.5),
-    "attention": lambda lib, x: lib.nn.functional.scaled_dot_product_attention(*[x.expand(1, 2, 2, 3)] * 3, dropout_p=0.5),
+    "attention": lambda lib, x: lib.nn.functional.scaled_dot_product_attention(
+        *[x.expand(1, 2, 2, 3)] * 3, dropout_p=0.5
+    ),
 }
 
 

@@ -27,7 +27,11 @@ F.embedding(i, a) | F.softplus(a) | a.detach().requires_grad_() | (a * 1).add_(b
 def leaves(lib: Any) -> dict[str, Any]:
     """Return the names that the calls use."""
     x = np.arange(6, dtype="float32").reshape(2, 3) / 4 + 0.5
-    made = {"a": lib.tensor(x, requires_grad=True), "b": lib.tensor(x + 1, requires_grad=True), "i": lib.tensor([[0, 1], [1, 0]])}
+    made = {
+        "a": lib.tensor(x, requires_grad=True),
+        "b": lib.tensor(x + 1, requires_grad=True),
+        "i": lib.tensor([[0, 1], [1, 0]]),
+    }
     return {**made, "lib": lib, "F": lib.nn.functional}
 
 
@@ -96,7 +100,9 @@ def test_multi_grad_hook(mode: str) -> None:
         v = leaves(lib)
         h, unused = v["a"] * 2, v["b"] * 3
         note = (
-            (lambda gs, to=found: to.append([None if g is None else g.tolist() for g in gs])) if mode == "all" else (lambda g, to=found: to.append(g.tolist()))
+            (lambda gs, to=found: to.append([None if g is None else g.tolist() for g in gs]))
+            if mode == "all"
+            else (lambda g, to=found: to.append(g.tolist()))
         )
         handle = lib.autograd.graph.register_multi_grad_hook([h, v["a"], unused], note, mode=mode)
         (h * h).sum().backward(retain_graph=True)

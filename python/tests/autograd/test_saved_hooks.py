@@ -46,7 +46,9 @@ def loss_of(lib: Any, w: list[Any]) -> Any:
 
 
 def test_calls_and_their_order() -> None:
-    """Both libraries pack and unpack the same tensors in the same order; calls that are recorded again from memory do too."""
+    """Both libraries pack and unpack the same tensors in the same order; calls that are recorded again from memory do
+    too.
+    """
     logs, packed = [], []
     for lib in LIBS:
         log: list[Any] = []
@@ -80,8 +82,14 @@ def test_what_pack_may_return(kind: str, device: str) -> None:
     """Any object does; gradients are those without hooks, or of the rounded values."""
     pairs = {
         "numpy": (lambda t: t.detach().cpu().numpy(), lambda a: torchlette.tensor(a, device=device)),
-        "tuple": (lambda t: (t.detach().tolist(), t.dtype), lambda p: torchlette.tensor(p[0], dtype=p[1], device=device)),
-        "half": (lambda t: t.half() if t.dtype == torchlette.float32 else t, lambda t: t.float() if t.dtype == torchlette.float16 else t),
+        "tuple": (
+            lambda t: (t.detach().tolist(), t.dtype),
+            lambda p: torchlette.tensor(p[0], dtype=p[1], device=device),
+        ),
+        "half": (
+            lambda t: t.half() if t.dtype == torchlette.float32 else t,
+            lambda t: t.float() if t.dtype == torchlette.float16 else t,
+        ),
         "itself": (lambda t: t, lambda t: t),
         "view": (lambda t: (t.reshape(-1), t.shape), lambda p: p[0].reshape(p[1])),
     }
@@ -98,7 +106,9 @@ def test_what_pack_may_return(kind: str, device: str) -> None:
             loss.backward()
         grads.append([p.grad.tolist() for p in w])
     for got, want in zip(grads[1], grads[0], strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-2 if kind == "half" else 1e-5, atol=2e-3 if kind == "half" else 1e-6)
+        np.testing.assert_allclose(
+            got, want, rtol=2e-2 if kind == "half" else 1e-5, atol=2e-3 if kind == "half" else 1e-6
+        )
 
 
 def test_operands_are_the_tensors_themselves(lib: Any) -> None:
@@ -121,7 +131,9 @@ def test_the_innermost_hooks_count_and_unpack_is_called_at_each_use(lib: Any) ->
     a, log = lib.tensor([2.0], requires_grad=True), []
 
     def named(name: str) -> Any:
-        return hooks_of(lib)(lambda t: log.append("pack " + name) or (name, t), lambda p: log.append("unpack " + p[0]) or p[1])
+        return hooks_of(lib)(
+            lambda t: log.append("pack " + name) or (name, t), lambda p: log.append("unpack " + p[0]) or p[1]
+        )
 
     with named("outer"):
         y = a * a
@@ -342,7 +354,11 @@ def test_disabled(lib: Any) -> None:
             pass
         with pytest.raises(RuntimeError, match="^not here"), hooks_of(lib)(lambda t: t, lambda t: t):
             pass
-    with hooks_of(lib)(lambda t: t, lambda t: t), pytest.raises(RuntimeError, match="^not here"), graph.disable_saved_tensors_hooks("not here"):
+    with (
+        hooks_of(lib)(lambda t: t, lambda t: t),
+        pytest.raises(RuntimeError, match="^not here"),
+        graph.disable_saved_tensors_hooks("not here"),
+    ):
         pass
 
 
@@ -363,7 +379,10 @@ def test_attributes_of_functions(code: str) -> None:
         held = {n: getattr(y.grad_fn, n) for n in dir(y.grad_fn) if n.startswith("_saved_")}
         found.append({n: v.tolist() for n, v in held.items() if isinstance(v, lib.Tensor) and v.dim() > 0})
         for name in found[-1]:
-            assert getattr(y.grad_fn, "_raw" + name).data is None or getattr(y.grad_fn, "_raw" + name).data.tolist() == held[name].tolist()
+            assert (
+                getattr(y.grad_fn, "_raw" + name).data is None
+                or getattr(y.grad_fn, "_raw" + name).data.tolist() == held[name].tolist()
+            )
         y.sum().backward()
         for name in found[-1]:
             with pytest.raises(RuntimeError, match="second time"):

@@ -1,4 +1,6 @@
-"""Derivatives of norms and distances where they have none: at zero, at equal rows, at ties. First and second ones are PyTorch's."""
+"""Derivatives of norms and distances where they have none: at zero, at equal rows, at ties. First and second ones are
+PyTorch's.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +31,22 @@ def _norms() -> dict[str, Callable[[Any, Any], Any]]:
     found: dict[str, Callable[[Any, Any], Any]] = {}
     for p in ORDERS:
         for dim, keepdim in FORMS:
-            found[f"vector_norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.vector_norm(x, p, dim=d, keepdim=k)
-            found[f"norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.norm(x, p=p, dim=d, keepdim=k)
+            found[f"vector_norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.vector_norm(
+                x, p, dim=d, keepdim=k
+            )
+            found[f"norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.norm(
+                x, p=p, dim=d, keepdim=k
+            )
             if not isinstance(dim, tuple) and dim is not None:
-                found[f"linalg.norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.norm(x, p, dim=d, keepdim=k)
+                found[f"linalg.norm {p} {dim} {keepdim}"] = lambda lib, x, p=p, d=dim, k=keepdim: lib.linalg.norm(
+                    x, p, dim=d, keepdim=k
+                )
     for p in MATRIX_ORDERS:
         for keepdim in (False, True):
             found[f"matrix_norm {p} {keepdim}"] = lambda lib, x, p=p, k=keepdim: lib.linalg.matrix_norm(x, p, keepdim=k)
-            found[f"linalg.norm {p} of a matrix {keepdim}"] = lambda lib, x, p=p, k=keepdim: lib.linalg.norm(x, p, dim=(0, 1), keepdim=k)
+            found[f"linalg.norm {p} of a matrix {keepdim}"] = lambda lib, x, p=p, k=keepdim: lib.linalg.norm(
+                x, p, dim=(0, 1), keepdim=k
+            )
     return found
 
 
@@ -45,7 +55,9 @@ def _distances() -> dict[str, Callable[[Any, Any], Any]]:
     for p in (0.5, 1, 1.5, 2, 2.5, 3, math.inf):
         found[f"pdist {p}"] = lambda lib, x, p=p: lib.nn.functional.pdist(x, p)
         found[f"dist {p}"] = lambda lib, x, p=p: lib.dist(x, x.detach() * 1, p)
-        found[f"pairwise_distance {p}"] = lambda lib, x, p=p: lib.nn.functional.pairwise_distance(x, x.detach().flip(0), p, eps=0.0)
+        found[f"pairwise_distance {p}"] = lambda lib, x, p=p: lib.nn.functional.pairwise_distance(
+            x, x.detach().flip(0), p, eps=0.0
+        )
         for mode in ("use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
             found[f"cdist {p} {mode}"] = lambda lib, x, p=p, m=mode: lib.cdist(x, x.detach() * 1, p, compute_mode=m)
             found[f"cdist of itself {p} {mode}"] = lambda lib, x, p=p, m=mode: lib.cdist(x, x, p, compute_mode=m)
@@ -94,7 +106,9 @@ def test_derivatives_are_those_of_pytorch(name: str, point: str) -> None:
 
 
 @pytest.mark.parametrize("point", ["a zero row", "equal rows"])
-@pytest.mark.parametrize("name", ["vector_norm 0.5 1 True", "vector_norm 3 1 True", "vector_norm -1 1 True", "pdist 1.5", "pdist inf"])
+@pytest.mark.parametrize(
+    "name", ["vector_norm 0.5 1 True", "vector_norm 3 1 True", "vector_norm -1 1 True", "pdist 1.5", "pdist inf"]
+)
 def test_derivatives_on_the_gpu(device: str, name: str, point: str) -> None:
     _check(name, point, device)
 

@@ -1,4 +1,6 @@
-"""Dtypes and devices that no tensor has: they are named, compared and kept; making a tensor of them raises and says what to do."""
+"""Dtypes and devices that no tensor has: they are named, compared and kept; making a tensor of them raises and says
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,17 @@ import torch
 
 import torchlette.torch as facade
 
-DTYPES = ("complex32", "complex64", "complex128", "uint16", "uint64", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+DTYPES = (
+    "complex32",
+    "complex64",
+    "complex128",
+    "uint16",
+    "uint64",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+)
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -26,7 +38,9 @@ def test_dtypes_have_pytorchs_properties(name: str) -> None:
     assert facade.ones(1).dtype not in (ours, None)
 
 
-@pytest.mark.parametrize(("alias", "name"), [("cfloat", "complex64"), ("cdouble", "complex128"), ("chalf", "complex32")])
+@pytest.mark.parametrize(
+    ("alias", "name"), [("cfloat", "complex64"), ("cdouble", "complex128"), ("chalf", "complex32")]
+)
 def test_aliases(alias: str, name: str) -> None:
     assert getattr(facade, alias) is getattr(facade, name)
 
@@ -60,7 +74,11 @@ def test_devices(spec: str) -> None:
     assert ours != facade.device("cpu")
     assert facade.device(ours.type, 2) == facade.device(f"{ours.type}:2")
     assert pickle.loads(pickle.dumps(ours)) == ours
-    for call in (lambda: facade.ones(1, device=ours), lambda: facade.ones(1).to(spec), lambda: facade.nn.Linear(1, 1).to(ours)):
+    for call in (
+        lambda: facade.ones(1, device=ours),
+        lambda: facade.ones(1).to(spec),
+        lambda: facade.nn.Linear(1, 1).to(ours),
+    ):
         with pytest.raises(RuntimeError, match="the GPU is the device 'wgpu'"):
             call()
 

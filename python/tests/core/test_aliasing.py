@@ -145,11 +145,15 @@ def test_write_through_the_result(case: str, layout: str) -> None:
     oracle.assert_equal(got[1], want[1], "the results")
     for a, e in zip(got[1], want[1], strict=True):  # copies of ours are row-major; views have strides of their own
         if e.untyped_storage().data_ptr() == want[0].untyped_storage().data_ptr():
-            assert [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1] == [s for s, n in zip(e.stride(), e.shape, strict=True) if n > 1]
+            assert [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1] == [
+                s for s, n in zip(e.stride(), e.shape, strict=True) if n > 1
+            ]
             assert a.storage_offset() == e.storage_offset()
 
 
-@pytest.mark.parametrize("case", ["getitem slices", "transpose", "reshape", "unfold", "narrow", "diagonal", "as_strided", "expand"])
+@pytest.mark.parametrize(
+    "case", ["getitem slices", "transpose", "reshape", "unfold", "narrow", "diagonal", "as_strided", "expand"]
+)
 def test_gradient_of_a_write_through_a_view(case: str) -> None:
     """What is written through a view of a computed tensor has its gradient, and what it replaced has none."""
 

@@ -41,7 +41,9 @@ def run(cache: Path, *arguments: str, **environment: str) -> tuple[list[Any], st
     variables = {k: v for k, v in os.environ.items() if k != "TORCHLETTE_AUTOTUNE"}
     # Vulkan drivers complain about a missing runtime directory on standard error.
     variables.update(environment, TORCHLETTE_CACHE_DIR=str(cache), XDG_RUNTIME_DIR=str(cache))
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], env=variables, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], env=variables, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 
@@ -54,7 +56,9 @@ def tiles(cache: Path) -> list[str]:
 
 @pytest.mark.parametrize("device", ["wgpu"], indirect=True)
 def test_a_second_process_finds_the_tiles_that_the_first_timed(device: str, tmp_path: Path) -> None:
-    """Values stay right, the choices are in the file, and a later process times nothing; a broken file is reported and replaced."""
+    """Values stay right, the choices are in the file, and a later process times nothing; a broken file is reported and
+    replaced.
+    """
     (on, timed, found), errors = run(tmp_path, TORCHLETTE_AUTOTUNE="1")
     assert (on, found, errors) == (True, 0, "")
     classes = tiles(tmp_path)

@@ -156,7 +156,9 @@ def test_wrong_calls(name: str) -> None:
 
 def test_the_text_of_a_mismatch_lists_the_signatures() -> None:
     """With overloads the TypeError says what was given and what would be taken."""
-    with pytest.raises(TypeError, match=r"sum\(\) received an invalid combination of arguments - got \(Tensor, str\)") as seen:
+    with pytest.raises(
+        TypeError, match=r"sum\(\) received an invalid combination of arguments - got \(Tensor, str\)"
+    ) as seen:
         torchlette.sum(torchlette.ones(2), "a")
     assert str(seen.value).count("\n * (") >= 2
 
@@ -188,7 +190,16 @@ def test_number_on_the_left() -> None:
     """Reflected operators with numbers."""
     given = np.array([1.0, 2.0, 4.0], np.float32)
     a, b = torchlette.tensor(given), torch.tensor(given)
-    for op in (lambda t: 2 - t, lambda t: 2 / t, lambda t: 2**t, lambda t: 7 // t, lambda t: 7 % t, lambda t: 1 + t, lambda t: 3 * t, lambda t: 2 < t):
+    for op in (
+        lambda t: 2 - t,
+        lambda t: 2 / t,
+        lambda t: 2**t,
+        lambda t: 7 // t,
+        lambda t: 7 % t,
+        lambda t: 1 + t,
+        lambda t: 3 * t,
+        lambda t: 2 < t,
+    ):
         assert op(a).tolist() == op(b).tolist()
 
 
@@ -200,7 +211,12 @@ def test_copies_keep_everything(dtype: str) -> None:
     if t.is_floating_point():
         t.requires_grad_()
     for made in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t)):
-        assert (made.dtype, made.tolist(), made.requires_grad, made.note) == (t.dtype, t.tolist(), t.requires_grad, "kept")
+        assert (made.dtype, made.tolist(), made.requires_grad, made.note) == (
+            t.dtype,
+            t.tolist(),
+            t.requires_grad,
+            "kept",
+        )
     assert pickle.loads(pickle.dumps(t.dtype)) is t.dtype
     assert pickle.loads(pickle.dumps(t.shape)) == t.shape and repr(t.shape) == "torch.Size([2, 2])"
 
@@ -215,7 +231,9 @@ def test_devices_compare_and_print() -> None:
     """device objects are values."""
     assert torchlette.device("wgpu") == torchlette.device("wgpu", 0) == torchlette.device("wgpu:0")
     assert {torchlette.device("cpu"): 1}[torchlette.device("cpu")] == 1
-    assert repr(torchlette.device("wgpu:1")) == "device(type='wgpu', index=1)" and str(torchlette.device("cpu")) == "cpu"
+    assert (
+        repr(torchlette.device("wgpu:1")) == "device(type='wgpu', index=1)" and str(torchlette.device("cpu")) == "cpu"
+    )
     for bad in ("gpu", "cpu:x", "", "wgpu:-1"):
         with pytest.raises(RuntimeError):
             torchlette.device(bad)

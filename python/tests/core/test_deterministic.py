@@ -50,7 +50,9 @@ def product(lib, make):
 
 
 CASES = {
-    "scatter_add": lambda lib, make: make(draw(5, 4)).scatter_add(1, make(index((5, 90), 4)), make(draw(5, 90, seed=2))),
+    "scatter_add": lambda lib, make: make(draw(5, 4)).scatter_add(
+        1, make(index((5, 90), 4)), make(draw(5, 90, seed=2))
+    ),
     "index_add": lambda lib, make: make(draw(5, 6)).index_add(0, make(index(70, 5)), make(draw(70, 6, seed=2))),
     "index_put": put,
     "embedding": embedding,
@@ -98,7 +100,9 @@ def test_an_index_out_of_range_is_still_found(device, deterministic):
 def test_integers_and_wide_rows(device, deterministic):
     n = 3000  # more than one block of the sort
     i = index(n, 5)
-    x = tl.zeros(5, dtype=tl.int64, device=device).index_add(0, tl.tensor(i, device=device), tl.ones(n, dtype=tl.int64, device=device))
+    x = tl.zeros(5, dtype=tl.int64, device=device).index_add(
+        0, tl.tensor(i, device=device), tl.ones(n, dtype=tl.int64, device=device)
+    )
     assert x.tolist() == np.bincount(i, minlength=5).tolist()
     y = tl.zeros(5, device=device).index_add(0, tl.tensor(i, device=device), tl.tensor(draw(n), device=device))
     np.testing.assert_allclose(y.cpu().numpy(), np.bincount(i, draw(n).astype(np.float64), 5), rtol=1e-4, atol=1e-4)

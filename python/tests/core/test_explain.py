@@ -94,7 +94,9 @@ def test_data_from_the_host_has_no_window() -> None:
 
 
 def test_commits_of_a_replaced_base_are_executed(device: str) -> None:
-    """Writing to a gradient that is a view of its own gives it another base, which goes on with its versions and commits."""
+    """Writing to a gradient that is a view of its own gives it another base, which goes on with its versions and
+    commits.
+    """
     a = torchlette.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, requires_grad=True)
     (g,) = torchlette.autograd.grad(a.t().contiguous().pow(3).sum(), a, create_graph=True)
     assert not g.is_contiguous()
@@ -130,7 +132,9 @@ def test_the_program_that_would_compute_a_tensor_and_the_one_that_did(device: st
     t.tolist()
     assert torchlette.explain(t, program=True)["program"] == text
     assert "program" not in torchlette.explain(t)
-    assert "program" not in torchlette.explain(torchlette.tensor([1.0]), program=True), "data from the host has no program"
+    assert "program" not in torchlette.explain(torchlette.tensor([1.0]), program=True), (
+        "data from the host has no program"
+    )
 
 
 def test_the_program_shows_views_attributes_and_stores() -> None:
@@ -158,7 +162,9 @@ print(y.tolist()[0][0], len(torchlette.explain(y)["plan"]["kernels"]))
 
 
 def step(**variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, env=os.environ | variables, check=True)
+    return subprocess.run(
+        [sys.executable, "-c", STEP], capture_output=True, text=True, env=os.environ | variables, check=True
+    )
 
 
 def test_a_dump_shows_what_a_pass_decides() -> None:
@@ -168,7 +174,17 @@ def test_a_dump_shows_what_a_pass_decides() -> None:
     assert "= matmul{0} $0 $1 : f32[2,3]" in before and "makes %1" not in before
     assert "makes %1: epilogue add" in after and "done by %0" in after
     everything = step(TORCHLETTE_DUMP="all").stderr
-    for name in ("uses", "inplace", "donate", "write_through", "fuse_epilogue", "fuse_bias_grad", "lower", "tiles", "memory"):
+    for name in (
+        "uses",
+        "inplace",
+        "donate",
+        "write_through",
+        "fuse_epilogue",
+        "fuse_bias_grad",
+        "lower",
+        "tiles",
+        "memory",
+    ):
         assert f"# after {name} (2 nodes)" in everything
     assert step().stderr == ""
 

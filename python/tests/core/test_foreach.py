@@ -29,7 +29,11 @@ def operands(lib, name: str) -> list[tuple]:
     if name == "lerp":
         return [(lists(lib, 1), 0.25), (lists(lib, 1), lists(lib, 2))]
     if name in ("addcmul", "addcdiv"):
-        return [(lists(lib, 1), lists(lib, 2)), (lists(lib, 1), lists(lib, 2), 0.5), (lists(lib, 1), lists(lib, 2), [0.5, 2.0, 3.0])]
+        return [
+            (lists(lib, 1), lists(lib, 2)),
+            (lists(lib, 1), lists(lib, 2), 0.5),
+            (lists(lib, 1), lists(lib, 2), [0.5, 2.0, 3.0]),
+        ]
     return [()]
 
 
@@ -48,10 +52,25 @@ def test_as_in_pytorch(name: str) -> None:
 def test_the_others() -> None:
     """Norms, extrema, copies, named operands and scalars as tensors."""
     theirs, ours = lists(torch, 0), lists(facade, 0)
-    for name, options in (("norm", {}), ("norm", {"ord": 1}), ("max", {}), ("powsum", {}), ("powsum", {"ord": 3}), ("clone", {})):
-        for a, b in zip(getattr(torch, "_foreach_" + name)(theirs, **options), getattr(facade, "_foreach_" + name)(ours, **options), strict=True):
+    for name, options in (
+        ("norm", {}),
+        ("norm", {"ord": 1}),
+        ("max", {}),
+        ("powsum", {}),
+        ("powsum", {"ord": 3}),
+        ("clone", {}),
+    ):
+        for a, b in zip(
+            getattr(torch, "_foreach_" + name)(theirs, **options),
+            getattr(facade, "_foreach_" + name)(ours, **options),
+            strict=True,
+        ):
             oracle.assert_equal(b, a, name)
-    for a, b in zip(torch._foreach_mm([t[:, :2] for t in theirs[:1]], theirs[:1]), facade._foreach_mm([t[:, :2] for t in ours[:1]], ours[:1]), strict=True):
+    for a, b in zip(
+        torch._foreach_mm([t[:, :2] for t in theirs[:1]], theirs[:1]),
+        facade._foreach_mm([t[:, :2] for t in ours[:1]], ours[:1]),
+        strict=True,
+    ):
         oracle.assert_equal(b, a, "mm")
     for lib, ts in ((torch, theirs), (facade, ours)):
         lib._foreach_add_(ts, lists(lib, 3), alpha=-0.5)

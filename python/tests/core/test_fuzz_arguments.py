@@ -74,7 +74,24 @@ ARGUMENTS = st.one_of(
     st.sampled_from((torchlette.float32, torchlette.int64, torchlette.bool, torchlette.device("cpu"))),
 )
 KEYWORDS = st.dictionaries(
-    st.sampled_from(("dim", "keepdim", "dtype", "out", "device", "size", "input", "self", "other", "value", "index", "weight", "reduction", "nothing")),
+    st.sampled_from(
+        (
+            "dim",
+            "keepdim",
+            "dtype",
+            "out",
+            "device",
+            "size",
+            "input",
+            "self",
+            "other",
+            "value",
+            "index",
+            "weight",
+            "reduction",
+            "nothing",
+        )
+    ),
     ARGUMENTS,
     max_size=2,
 )
@@ -114,7 +131,16 @@ def call(name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
         raise
     except torchlette.TorchletteError as error:
         assert str(error)
-    except (TypeError, ValueError, RuntimeError, IndexError, NotImplementedError, OverflowError, AttributeError, BufferError):
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        IndexError,
+        NotImplementedError,
+        OverflowError,
+        AttributeError,
+        BufferError,
+    ):
         pass
 
 

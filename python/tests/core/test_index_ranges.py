@@ -14,7 +14,8 @@ import torchlette
 #: Column 0 holds good indices, column 1 bad ones.
 PAIRS = [[1, 77], [2, 80], [0, 90]]
 
-#: Calls with a vector of three indices into 10 rows or 5 classes. Those that raise at the call see the indices as they were given.
+# : Calls with a vector of three indices into 10 rows or 5 classes. Those that raise at the call see the indices as they
+# were given.
 AT_THE_CALL: dict[str, Callable[[Any, Any, Any], Any]] = {
     "embedding": lambda lib, x, i: lib.nn.functional.embedding(i, x),
     "embedding_bag": lambda lib, x, i: lib.nn.functional.embedding_bag(i[None], x),

@@ -1,7 +1,7 @@
 """Index expressions drawn at random, against PyTorch: read, write, add, and the gradients of all three.
 
-An expression mixes ints, slices, None, Ellipsis, bools, index tensors of any integer dtype, masks, lists and arrays; a few
-are wrong, and then both libraries must refuse them.
+An expression mixes ints, slices, None, Ellipsis, bools, index tensors of any integer dtype, masks, lists and arrays; a
+few are wrong, and then both libraries must refuse them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ import torchlette
 EXPRESSIONS = {"cpu": 60, "wgpu": 12}  # of one seed; each new shape costs a software adapter a kernel
 SEEDS = {"cpu": range(12), "wgpu": range(3)}
 #: The parts of an expression, and how often each is drawn.
-KINDS = {"int": 0.14, "slice": 0.2, "tensor": 0.3, "mask": 0.1, "none": 0.08, "ellipsis": 0.06, "list": 0.06, "array": 0.04, "bool": 0.02}
+KINDS = {
+    "int": 0.14,
+    "slice": 0.2,
+    "tensor": 0.3,
+    "mask": 0.1,
+    "none": 0.08,
+    "ellipsis": 0.06,
+    "list": 0.06,
+    "array": 0.04,
+    "bool": 0.02,
+}
 Rng = np.random.Generator
 Key = Any
 
@@ -36,7 +46,8 @@ class Drawn:
         at, ellipsis = 0, False
         while at < len(shape) and rng.random() < 0.9:
             kind = rng.choice(
-                ["int", "slice", "tensor", "mask", "none", "ellipsis", "list", "array", "bool"], p=[0.14, 0.2, 0.3, 0.1, 0.08, 0.06, 0.06, 0.04, 0.02]
+                ["int", "slice", "tensor", "mask", "none", "ellipsis", "list", "array", "bool"],
+                p=[0.14, 0.2, 0.3, 0.1, 0.08, 0.06, 0.06, 0.04, 0.02],
             )
             if kind == "ellipsis":
                 if ellipsis:
@@ -74,10 +85,14 @@ class Drawn:
         elif kind == "list":
             self.parts.append((kind, rng.integers(low, high, self.broadcast or (1,)).tolist()))
         else:
-            shape = tuple(1 if rng.random() < 0.3 else k for k in self.broadcast[rng.integers(0, len(self.broadcast) + 1) :])
+            shape = tuple(
+                1 if rng.random() < 0.3 else k for k in self.broadcast[rng.integers(0, len(self.broadcast) + 1) :]
+            )
             if shape == ():  # PyTorch reads it; where the rest picks nothing, ours does not look at it
                 low, high = -n, n
-            self.parts.append((kind, rng.integers(low, max(high, low + 1), shape).astype([np.int64, np.int32][rng.integers(0, 2)])))
+            self.parts.append(
+                (kind, rng.integers(low, max(high, low + 1), shape).astype([np.int64, np.int32][rng.integers(0, 2)]))
+            )
         return 1
 
     def key(self, lib: Any, device: str) -> Key:
@@ -87,7 +102,9 @@ class Drawn:
         return parts if self.tuple else parts[0]
 
     def __str__(self) -> str:
-        return str([v.tolist() if isinstance(v, np.ndarray) else v for _, v in self.parts]) + ("" if self.tuple else " (no tuple)")
+        return str([v.tolist() if isinstance(v, np.ndarray) else v for _, v in self.parts]) + (
+            "" if self.tuple else " (no tuple)"
+        )
 
 
 def outcome(f: Callable[..., Any], *args: Any) -> tuple[Any, Exception | None]:
@@ -160,7 +177,11 @@ def compare(rng: Rng, device: str) -> tuple[bool, str]:
     cotangents = rng.standard_normal(4096).astype(np.float32)
 
     def run(lib: Any) -> tuple[Any, Exception | None]:
-        make = (lambda a: oracle.theirs(a, requires_grad=True)) if lib is torch else (lambda a: oracle.ours(a, device, requires_grad=True))
+        make = (
+            (lambda a: oracle.theirs(a, requires_grad=True))
+            if lib is torch
+            else (lambda a: oracle.ours(a, device, requires_grad=True))
+        )
         plain = oracle.theirs if lib is torch else lambda a: oracle.ours(a, device)
         cot = lambda y: plain(cotangents[: y.numel()].reshape(tuple(y.shape)))  # noqa: E731
         v = make(value) if isinstance(value, np.ndarray) else value

@@ -55,8 +55,14 @@ def test_reflections_are_found_of_any_size(size: float, device: str) -> None:
     """Squares of these would overflow in float32, or vanish; rows of one column may be of several sizes."""
     a = (np.random.default_rng(0).standard_normal((2, 4, 3)) * size).astype("float32")
     a[1, :, 1] *= np.float32(1e-6)
-    for got, want in zip(torchlette.geqrf(torchlette.tensor(a, device=device)), torch.geqrf(torch.tensor(a)), strict=True):
-        scale = np.where(np.triu(np.ones((4, 3))), np.abs(want.numpy()).max((1, 2), keepdims=True), 1) if want.ndim == 3 else 1
+    for got, want in zip(
+        torchlette.geqrf(torchlette.tensor(a, device=device)), torch.geqrf(torch.tensor(a)), strict=True
+    ):
+        scale = (
+            np.where(np.triu(np.ones((4, 3))), np.abs(want.numpy()).max((1, 2), keepdims=True), 1)
+            if want.ndim == 3
+            else 1
+        )
         np.testing.assert_allclose(np.array(got.tolist()) / scale, want.numpy() / scale, rtol=0, atol=2e-5)
 
 
@@ -71,11 +77,20 @@ def test_bases_are_completed() -> None:
 
 
 @pytest.mark.parametrize(
-    "call", [linalg.cholesky, linalg.inv, torchlette.inverse, lambda x: linalg.solve(x, x), lambda x: linalg.cholesky_ex(x, check_errors=True)[0]]
+    "call",
+    [
+        linalg.cholesky,
+        linalg.inv,
+        torchlette.inverse,
+        lambda x: linalg.solve(x, x),
+        lambda x: linalg.cholesky_ex(x, check_errors=True)[0],
+    ],
 )
 def test_failures_are_raised_where_the_value_is_read(call: Any, device: str) -> None:
     """The error is a LinAlgError, names the matrix of the batch, and leaves the engine usable."""
-    x = torchlette.eye(2, device=device).expand(3, 2, 2) * torchlette.tensor([1.0, 0.0, 1.0], device=device).reshape(3, 1, 1)
+    x = torchlette.eye(2, device=device).expand(3, 2, 2) * torchlette.tensor([1.0, 0.0, 1.0], device=device).reshape(
+        3, 1, 1
+    )
     y = call(x)
     with pytest.raises(linalg.LinAlgError, match=r"\(Batch element 1\)"):
         y.tolist()

@@ -1,4 +1,6 @@
-"""uint8, int8 and int16: values modulo 2**bits, PyTorch's promotion, masks of before there was bool, and the ways in and out."""
+"""uint8, int8 and int16: values modulo 2**bits, PyTorch's promotion, masks of before there was bool, and the ways in
+and out.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,11 @@ def test_numbers_that_do_not_fit() -> None:
     for lib in (torch, torchlette):
         assert lib.tensor([-1], dtype=lib.uint8).tolist() == [255]
         assert lib.full((1,), -1, dtype=lib.uint8).tolist() == [255]
-        for wrong in (lambda t: t.tensor([300], dtype=t.uint8), lambda t: t.full((1,), 300, dtype=t.uint8), lambda t: t.full((1,), -129, dtype=t.int8)):
+        for wrong in (
+            lambda t: t.tensor([300], dtype=t.uint8),
+            lambda t: t.full((1,), 300, dtype=t.uint8),
+            lambda t: t.full((1,), -129, dtype=t.int8),
+        ):
             with pytest.raises(RuntimeError, match="without overflow"):
                 wrong(lib)
 

@@ -27,7 +27,9 @@ def test_promotion(a: str) -> None:
     """result_type, promote_types and can_cast have PyTorch's answers for every pair, also of 0-dim tensors and numbers."""
     for b in DTYPES:
         for shape in ((), (2,)):
-            got, want = both(lambda L, b=b, s=shape: L.result_type(L.ones(s, dtype=getattr(L, a)), L.ones(2, dtype=getattr(L, b))))
+            got, want = both(
+                lambda L, b=b, s=shape: L.result_type(L.ones(s, dtype=getattr(L, a)), L.ones(2, dtype=getattr(L, b)))
+            )
             assert str(got) == str(want)
         got, want = both(lambda L, b=b: L.promote_types(getattr(L, a), getattr(L, b)))
         assert str(got) == str(want)
@@ -143,7 +145,11 @@ WINDOWS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows(name: str) -> None:
     for length, sym, dtype in itertools.product((0, 1, 2, 7), (True, False), ("float32", "float64")):
-        got, want = both(lambda L, n=length, s=sym, d=dtype: getattr(L.signal.windows, name)(n, sym=s, dtype=getattr(L, d), **WINDOWS[name]))
+        got, want = both(
+            lambda L, n=length, s=sym, d=dtype: getattr(L.signal.windows, name)(
+                n, sym=s, dtype=getattr(L, d), **WINDOWS[name]
+            )
+        )
         oracle.assert_equal(got, want)
     for lib in (facade, torch):
         with pytest.raises(ValueError):
@@ -167,9 +173,13 @@ def test_names_of_layouts() -> None:
     assert x.to(facade.float64, memory_format=facade.preserve_format).dtype is facade.float64
 
 
-@pytest.mark.parametrize("name", ("add", "sub", "mul", "div", "true_divide", "floor_divide", "multiply", "subtract", "divide"))
+@pytest.mark.parametrize(
+    "name", ("add", "sub", "mul", "div", "true_divide", "floor_divide", "multiply", "subtract", "divide")
+)
 def test_arithmetic_of_two_numbers_is_a_tensor(name: str) -> None:
-    for a, b in itertools.product((7, -7.5) if name.startswith("sub") else (True, 7, -7.5), (2, 2.5)):  # no truth is subtracted from
+    for a, b in itertools.product(
+        (7, -7.5) if name.startswith("sub") else (True, 7, -7.5), (2, 2.5)
+    ):  # no truth is subtracted from
         for _ in range(3):  # the third like call is recorded without the rule
             oracle.assert_equal(*both(lambda L, a=a, b=b: getattr(L, name)(a, b)))
     oracle.assert_equal(*both(lambda L: getattr(L, name)(7, 2, out=L.empty(()))))

@@ -13,7 +13,9 @@ VALUES = [1.0, 2.0, 0.0, -3.0, 2.0, -1.0]
 
 @pytest.mark.parametrize("reduce", ["max", "min"])
 @pytest.mark.parametrize("initial", [-10.0, 0.0, 2.0, 10.0])
-def test_elements_that_equal_what_a_segment_starts_from_have_the_whole_gradient(device: str, reduce: str, initial: float) -> None:
+def test_elements_that_equal_what_a_segment_starts_from_have_the_whole_gradient(
+    device: str, reduce: str, initial: float
+) -> None:
     found = []
     for lib, place in ((torchlette, device), (torch, "cpu")):
         x = lib.tensor(VALUES, device=place, requires_grad=True)
@@ -37,12 +39,16 @@ def test_bools_have_extremes_where_nothing_is_masked(device: str, name: str) -> 
     got = getattr(torchlette.masked, name)(torchlette.tensor(values, device=device), 1)
     oracle.assert_equal(got, getattr(torch.masked, name)(torch.tensor(values), 1))
     with pytest.raises(NotImplementedError):
-        getattr(torchlette.masked, name)(torchlette.tensor(values, device=device), 1, mask=torchlette.tensor(values, device=device))
+        getattr(torchlette.masked, name)(
+            torchlette.tensor(values, device=device), 1, mask=torchlette.tensor(values, device=device)
+        )
 
 
 def test_a_copied_slice_is_along_a_dim_that_is_there(device: str) -> None:
     x = torchlette.arange(6, device=device).reshape(2, 3)
-    oracle.assert_equal(torchlette.slice_copy(x, -1, 1, None), torch.slice_copy(torch.arange(6).reshape(2, 3), -1, 1, None))
+    oracle.assert_equal(
+        torchlette.slice_copy(x, -1, 1, None), torch.slice_copy(torch.arange(6).reshape(2, 3), -1, 1, None)
+    )
     for dim in (2, -3):
         with pytest.raises(IndexError, match="Dimension out of range"):
             torchlette.slice_copy(x, dim)

@@ -58,10 +58,20 @@ def test_names(prof: profile, device: str) -> None:
     assert ops["adam_step"].count == 8, "four parameters, two steps"
     assert ops["matmul"].count == 10, "two forward, three backward, two steps"
     first, last = 2 * 32 * 8 * 16, 2 * 32 * 16 * 4
-    bias = 32 * 16 if device == "wgpu" else 0  # the first bias' gradient comes with its weights' product; the last has too few columns
+    bias = (
+        32 * 16 if device == "wgpu" else 0
+    )  # the first bias' gradient comes with its weights' product; the last has too few columns
     assert ops["matmul"].flops == 2 * (2 * first + 3 * last + bias), "the input needs no gradient"
     modules = {a.key for a in prof.key_averages("module")}
-    assert {"Net.first", "Net.rest.1", "twice", "Net.first backward", "Net.rest.0 backward", "twice backward", "(outside)"} <= modules
+    assert {
+        "Net.first",
+        "Net.rest.1",
+        "twice",
+        "Net.first backward",
+        "Net.rest.0 backward",
+        "twice backward",
+        "(outside)",
+    } <= modules
     scopes = {e.scope for e in prof.events() if e.name == "relu"}
     assert scopes == {("Net", "Net.rest", "Net.rest.0")}
     assert all("test_profiler.py" in e.site for e in prof.events() if e.name == "relu")
@@ -153,7 +163,9 @@ def test_facade_and_decorator() -> None:
     def work() -> list[float]:
         return (torchlette.ones(4) + 1).tolist()
 
-    with facade.profiler.profile(activities=[facade.profiler.ProfilerActivity.CPU], on_trace_ready=lambda p: seen.append(p)) as p:
+    with facade.profiler.profile(
+        activities=[facade.profiler.ProfilerActivity.CPU], on_trace_ready=lambda p: seen.append(p)
+    ) as p:
         seen: list[profile] = []
         work()
         work()

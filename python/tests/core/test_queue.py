@@ -219,7 +219,9 @@ def test_a_forked_child_is_refused_at_once() -> None:
             os._exit(1)
         print(os.waitstatus_to_exitcode(os.wait()[1]))
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "0"
 
 

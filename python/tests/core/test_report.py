@@ -10,7 +10,9 @@ import torchlette
 
 
 def run(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "torchlette", *arguments], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "torchlette", *arguments], capture_output=True, text=True, timeout=120, check=True
+    )
     return done.stdout
 
 

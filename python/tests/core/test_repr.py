@@ -12,9 +12,48 @@ import torch
 import torchlette
 import torchlette.torch as facade
 
-SHAPES = [(), (0,), (1,), (3,), (30,), (2, 3), (0, 3), (2, 0, 3), (2, 3, 4), (2, 2, 2, 3), (1, 1), (1001,), (40, 30), (11, 11, 11), (3, 400)]
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.uint32]
-NUMBERS = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, 0.1, 1e-10, 1e10, 100000.5, 3.0, -2.5, 123456789.0]
+SHAPES = [
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (30,),
+    (2, 3),
+    (0, 3),
+    (2, 0, 3),
+    (2, 3, 4),
+    (2, 2, 2, 3),
+    (1, 1),
+    (1001,),
+    (40, 30),
+    (11, 11, 11),
+    (3, 400),
+]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.bool,
+    torch.uint32,
+]
+NUMBERS = [
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    0.0,
+    -0.0,
+    1.0,
+    0.1,
+    1e-10,
+    1e10,
+    100000.5,
+    3.0,
+    -2.5,
+    123456789.0,
+]
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"precision": 2},
@@ -35,7 +74,9 @@ def tensors() -> Iterator[torch.Tensor]:
     for shape, dtype in itertools.product(SHAPES, DTYPES):
         x = torch.randn(shape) * 5
         yield (x.abs() if dtype is torch.uint32 else x).to(dtype)
-    for exponent, dtype in itertools.product((-8, -5, -3, 0, 3, 5, 9, 30), (torch.float32, torch.float64, torch.bfloat16)):
+    for exponent, dtype in itertools.product(
+        (-8, -5, -3, 0, 3, 5, 9, 30), (torch.float32, torch.float64, torch.bfloat16)
+    ):
         yield (torch.randn(5) * 10.0**exponent).to(dtype)
         yield (torch.randn(2, 3) * 10.0**exponent).round().to(dtype)
     for n in (1, 2, 3):
@@ -52,7 +93,11 @@ def tensors() -> Iterator[torch.Tensor]:
 def counterpart(t: torch.Tensor) -> torchlette.Tensor:
     """Return our tensor of the same values."""
     d = t.detach()
-    made = facade.tensor(d.float().numpy()).to(facade.bfloat16) if t.dtype is torch.bfloat16 else facade.tensor(d.numpy().copy())
+    made = (
+        facade.tensor(d.float().numpy()).to(facade.bfloat16)
+        if t.dtype is torch.bfloat16
+        else facade.tensor(d.numpy().copy())
+    )
     return made.reshape(tuple(t.shape)).detach().requires_grad_(t.requires_grad)
 
 
@@ -91,7 +136,10 @@ RESULTS = [
 @pytest.mark.parametrize("code", RESULTS)
 def test_results(code: str) -> None:
     """What operators return, with the function that made it."""
-    want, got = (repr(eval(code, {"lib": lib, "a": lib.tensor([[1.0, 2.5, -3.0], [0.5, 7.0, 2.0]], requires_grad=True)})) for lib in (torch, facade))
+    want, got = (
+        repr(eval(code, {"lib": lib, "a": lib.tensor([[1.0, 2.5, -3.0], [0.5, 7.0, 2.0]], requires_grad=True)}))
+        for lib in (torch, facade)
+    )
     assert got == want
 
 

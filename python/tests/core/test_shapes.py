@@ -36,7 +36,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "repeat_interleave counts": lambda lib: lib.repeat_interleave(_x(lib, 3, 2), lib.tensor([2, 0, 1]), 0),
     "repeat_interleave one count": lambda lib: _x(lib, 3, 2).repeat_interleave(lib.tensor([2]), dim=1),
     "repeat_interleave flattened": lambda lib: _x(lib, 2, 2).repeat_interleave(lib.tensor([1, 2, 3, 0])),
-    "repeat_interleave output_size": lambda lib: lib.repeat_interleave(_x(lib, 3), lib.tensor([2, 0, 1]), output_size=3),
+    "repeat_interleave output_size": lambda lib: lib.repeat_interleave(
+        _x(lib, 3), lib.tensor([2, 0, 1]), output_size=3
+    ),
     "repeat_interleave of counts": lambda lib: lib.repeat_interleave(lib.tensor([2, 0, 3])),
     "repeat_interleave too few": lambda lib: lib.repeat_interleave(_x(lib, 3), lib.tensor([2, 0])),
     "repeat_interleave negative": lambda lib: lib.repeat_interleave(_x(lib, 3), lib.tensor([2, -1, 1])),
@@ -68,11 +70,17 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "resize_ of a column": lambda lib: _x(lib, 3, 4)[:, 1].resize_(2),
     "resize_ of a column to its size": lambda lib: _x(lib, 3, 4)[:, 1].resize_(3),
     "resize_ of a column to more": lambda lib: _x(lib, 3, 4)[:, 1].resize_(5),
-    "resize_ of an expanded tensor to its size": lambda lib: (lambda x: (x, x.stride()))(_x(lib, 3, 1).expand(3, 4).resize_(3, 4)),
+    "resize_ of an expanded tensor to its size": lambda lib: (lambda x: (x, x.stride()))(
+        _x(lib, 3, 1).expand(3, 4).resize_(3, 4)
+    ),
     "resize_ of a view of a view": lambda lib: _x(lib, 4, 6)[::2, 1:].t()[1:].resize_(2, 2),
     "resize_ writes to its base": lambda lib: (lambda x: (x.t().resize_(2, 2).zero_(), x))(_x(lib, 3, 4)),
-    "resize_ channels_last": lambda lib: (lambda x: (x, x.stride()))(_x(lib, 12).resize_(1, 3, 2, 2, memory_format=lib.channels_last)),
-    "resize_ to its size in channels_last": lambda lib: _x(lib, 1, 3, 2, 2).resize_(1, 3, 2, 2, memory_format=lib.channels_last),
+    "resize_ channels_last": lambda lib: (lambda x: (x, x.stride()))(
+        _x(lib, 12).resize_(1, 3, 2, 2, memory_format=lib.channels_last)
+    ),
+    "resize_ to its size in channels_last": lambda lib: _x(lib, 1, 3, 2, 2).resize_(
+        1, 3, 2, 2, memory_format=lib.channels_last
+    ),
     "resize_ of a channels_last rank": lambda lib: _x(lib, 12).resize_(3, 4, memory_format=lib.channels_last),
     "resize_ preserve_format": lambda lib: _x(lib, 12).resize_(3, 4, memory_format=lib.preserve_format),
     "resize_as_ of a transpose": lambda lib: _x(lib, 3, 4).t().resize_as_(lib.zeros(2, 5)),
@@ -97,8 +105,15 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "is_signed": lambda lib: (_x(lib, 2).is_signed(), lib.tensor([True]).is_signed(), lib.tensor([1]).is_signed()),
     "is_nonzero": lambda lib: (lib.tensor(2.0).is_nonzero(), lib.tensor([0]).is_nonzero()),
     "is_nonzero of two": lambda lib: _x(lib, 2).is_nonzero(),
-    "flags": lambda lib: (lambda x: (x.is_cpu, x.is_conj(), x.is_neg(), x.is_shared(), x.is_nested, x.is_mps, x.output_nr, x.name))(_x(lib, 2)),
-    "storage": lambda lib: (lambda x: (x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr(), x[1:].untyped_storage().nbytes()))(_x(lib, 3)),
+    "flags": lambda lib: (
+        lambda x: (x.is_cpu, x.is_conj(), x.is_neg(), x.is_shared(), x.is_nested, x.is_mps, x.output_nr, x.name)
+    )(_x(lib, 2)),
+    "storage": lambda lib: (
+        lambda x: (
+            x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr(),
+            x[1:].untyped_storage().nbytes(),
+        )
+    )(_x(lib, 3)),
     "layout": lambda lib: _x(lib, 2).layout is lib.strided,
     "to_dense": lambda lib: _x(lib, 2).to_dense(),
     "view of the same dtype": lambda lib: _x(lib, 2).view(lib.float32),
@@ -109,7 +124,9 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "meshgrid of a bad indexing": lambda lib: lib.meshgrid(_x(lib, 2), _x(lib, 3), indexing="yx"),
     "scatter of a bad reduce": lambda lib: _x(lib, 3).scatter(0, lib.tensor([0]), lib.ones(1), reduce="mean"),
     "scatter_reduce of a bad reduce": lambda lib: _x(lib, 3).scatter_reduce(0, lib.tensor([0]), lib.ones(1), "median"),
-    "masked_scatter too short": lambda lib: _x(lib, 3).masked_scatter(lib.tensor([True, True, False]), lib.ones(1)).sum().item(),
+    "masked_scatter too short": lambda lib: (
+        _x(lib, 3).masked_scatter(lib.tensor([True, True, False]), lib.ones(1)).sum().item()
+    ),
 }
 
 
@@ -142,7 +159,11 @@ def test_program(name: str) -> None:
     ],
     ids=["vector", "matrix", "transpose", "steps", "offset", "permuted"],
 )
-@pytest.mark.parametrize("geometry", [((3, 2), (4, 1), 0), ((2, 2), (1, 2), 3), ((2, 3), (6, 2), None), ((), (), 7), ((2, 0), (1, 1), 0)], ids=str)
+@pytest.mark.parametrize(
+    "geometry",
+    [((3, 2), (4, 1), 0), ((2, 2), (1, 2), 3), ((2, 3), (6, 2), None), ((), (), 7), ((2, 0), (1, 1), 0)],
+    ids=str,
+)
 def test_as_strided_scatter_has_the_gradient_of_what_it_computes(base: Callable[[Any], Any], geometry: Any) -> None:
     """Both derivatives agree with differences: PyTorch's own gradient of the first operand does not."""
     size, stride, offset = geometry

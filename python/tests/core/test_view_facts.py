@@ -1,4 +1,6 @@
-"""What is known of a stored value is not taken for known of a view of it: fills, layouts, aliases, donated storages, reads, versions."""
+"""What is known of a stored value is not taken for known of a view of it: fills, layouts, aliases, donated storages,
+reads, versions.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ def _zeros(lib: Any, device: str, *shape: int) -> Any:
 def _summed(lib: Any, device: str, shape: tuple[int, ...], *cotangents: Any) -> list[Any]:
     """Return sums of cotangents as autograd adds them, in their order and in the other one."""
     leaf = _zeros(lib, device, *shape).requires_grad_()
-    return [lib.autograd.grad([leaf.view(shape) for _ in order], [leaf], list(order))[0] for order in (cotangents, cotangents[::-1])]
+    return [
+        lib.autograd.grad([leaf.view(shape) for _ in order], [leaf], list(order))[0]
+        for order in (cotangents, cotangents[::-1])
+    ]
 
 
 # Zeros with a part: autograd adds the part alone.
@@ -121,8 +126,25 @@ def numbers_of_a_column(lib: Any, d: str) -> Any:
 
 def contiguity(lib: Any, d: str) -> Any:
     x = _x(lib, d, 3, 4)
-    views = [x, x.t(), x[1:], x[:, 1:], x[::2], x[:, 0], x[:1, 1:], x[:, :1], x[:, :0], x.t()[:1], x[1:2, 1:2], x.expand(2, 3, 4), x[0].expand(1, 4)]
-    return [(v.is_contiguous(), v.storage_offset(), v.stride()) for v in (*views, x.as_strided((2, 2), (2, 1)), x.t().t(), x[1:].t()[1:])]
+    views = [
+        x,
+        x.t(),
+        x[1:],
+        x[:, 1:],
+        x[::2],
+        x[:, 0],
+        x[:1, 1:],
+        x[:, :1],
+        x[:, :0],
+        x.t()[:1],
+        x[1:2, 1:2],
+        x.expand(2, 3, 4),
+        x[0].expand(1, 4),
+    ]
+    return [
+        (v.is_contiguous(), v.storage_offset(), v.stride())
+        for v in (*views, x.as_strided((2, 2), (2, 1)), x.t().t(), x[1:].t()[1:])
+    ]
 
 
 def versions(lib: Any, d: str) -> Any:

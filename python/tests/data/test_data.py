@@ -231,7 +231,9 @@ def test_workers_share_a_stream():
 
 
 def test_worker_errors_come_here():
-    with pytest.raises(KeyError, match="(?s)Caught KeyError in DataLoader worker process 0.\nOriginal Traceback.*item three"):
+    with pytest.raises(
+        KeyError, match="(?s)Caught KeyError in DataLoader worker process 0.\nOriginal Traceback.*item three"
+    ):
         list(DataLoader(Failing(), batch_size=2, num_workers=1))
 
 

@@ -100,14 +100,22 @@ def given(lib: Any, value: Any, grad: bool = False) -> Any:
 def both(case: str, grad: bool = False) -> tuple[Any, Any, Any, Any]:
     """Return a distribution and a value, in PyTorch and here."""
     name, parameters, value = CASES[case]
-    made = [getattr(lib.distributions, name)(**{k: given(lib, v, grad) for k, v in parameters.items()}) for lib in (torch, torchlette)]
+    made = [
+        getattr(lib.distributions, name)(**{k: given(lib, v, grad) for k, v in parameters.items()})
+        for lib in (torch, torchlette)
+    ]
     return made[0], made[1], given(torch, value), given(torchlette, value)
 
 
 def equal(ours: Any, theirs: Any, **tolerances: float) -> None:
     """Compare values, dtypes and shapes."""
     assert str(ours.dtype) == str(theirs.dtype)
-    torch.testing.assert_close(torch.tensor(ours.detach().numpy()), theirs.detach().clone(), equal_nan=True, **(tolerances or {"rtol": 2e-5, "atol": 2e-5}))
+    torch.testing.assert_close(
+        torch.tensor(ours.detach().numpy()),
+        theirs.detach().clone(),
+        equal_nan=True,
+        **(tolerances or {"rtol": 2e-5, "atol": 2e-5}),
+    )
 
 
 def answer(fn: Any) -> Any:
@@ -177,7 +185,8 @@ def test_gradients_of_log_prob(case: str) -> None:
         c
         for c in CASES
         if CASES[c][0]
-        in "Normal HalfNormal LogNormal Uniform Exponential Laplace Cauchy Gumbel Weibull Pareto Kumaraswamy ContinuousBernoulli GeneralizedPareto".split()
+        in "Normal HalfNormal LogNormal Uniform Exponential Laplace Cauchy Gumbel Weibull Pareto Kumaraswamy "
+        "ContinuousBernoulli GeneralizedPareto".split()
     ],
 )
 def test_icdf_inverts_the_cdf(case: str) -> None:
@@ -195,7 +204,9 @@ def test_icdf_inverts_the_cdf(case: str) -> None:
     [
         c
         for c in CASES
-        if CASES[c][0] not in "LKJCholesky Cauchy HalfCauchy LogisticNormal RelaxedBernoulli RelaxedOneHotCategorical Pareto GeneralizedPareto VonMises".split()
+        if CASES[c][0]
+        not in "LKJCholesky Cauchy HalfCauchy LogisticNormal RelaxedBernoulli RelaxedOneHotCategorical Pareto "
+        "GeneralizedPareto VonMises".split()
     ],
 )
 def test_draws_have_the_moments(case: str) -> None:
@@ -206,7 +217,10 @@ def test_draws_have_the_moments(case: str) -> None:
     drawn = ours.sample((n,))
     assert ours.support.check(drawn).all().item() or case == "Multinomial"
     if CASES[case][0] == "Categorical":
-        drawn, theirs = torchlette.nn.functional.one_hot(drawn, 4).float(), torch.distributions.OneHotCategorical(probs=theirs.probs)
+        drawn, theirs = (
+            torchlette.nn.functional.one_hot(drawn, 4).float(),
+            torch.distributions.OneHotCategorical(probs=theirs.probs),
+        )
     values = drawn.double().numpy()
     mean, variance = theirs.mean.double().numpy(), theirs.variance.double().numpy()
     assert (np.abs(values.mean(0) - mean) < 6 * np.sqrt(variance / n) + 1e-7).all()
@@ -220,14 +234,18 @@ def test_draws_have_the_moments(case: str) -> None:
         c
         for c in CASES
         if CASES[c][0]
-        in "Normal Laplace Gumbel LogNormal Uniform Exponential MultivariateNormal LowRankMultivariateNormal RelaxedBernoulli ContinuousBernoulli "
+        in "Normal Laplace Gumbel LogNormal Uniform Exponential MultivariateNormal LowRankMultivariateNormal "
+        "RelaxedBernoulli ContinuousBernoulli "
         "GeneralizedPareto".split()
     ],
 )
 def test_gradients_pass_through_draws(case: str) -> None:
     """``rsample`` is differentiable, ``sample`` is not."""
     ours = both(case, grad=True)[1]
-    if not any(isinstance(t, torchlette.Tensor) and t.requires_grad for t in (given(torchlette, v, True) for v in CASES[case][1].values())):
+    if not any(
+        isinstance(t, torchlette.Tensor) and t.requires_grad
+        for t in (given(torchlette, v, True) for v in CASES[case][1].values())
+    ):
         return
     assert ours.rsample((3,)).requires_grad
     assert not ours.sample((3,)).requires_grad
@@ -288,8 +306,21 @@ def test_divergences_of_normal_vectors_of_both_kinds() -> None:
         d = lib.distributions
         thin = d.LowRankMultivariateNormal(given(lib, VECTORS), given(lib, THIN), given(lib, VECTORS**2 + 0.5))
         full = d.MultivariateNormal(given(lib, VECTORS), given(lib, COVARIANCE))
-        found.append([d.kl_divergence(thin, full), d.kl_divergence(full, thin), thin.covariance_matrix, thin.precision_matrix, thin.scale_tril])
-        for bad in ((VECTORS[0, 0], THIN, VECTORS), (VECTORS, THIN[0, 0], VECTORS), (VECTORS, THIN[:, :2], VECTORS), (VECTORS, THIN, VECTORS[:, :2])):
+        found.append(
+            [
+                d.kl_divergence(thin, full),
+                d.kl_divergence(full, thin),
+                thin.covariance_matrix,
+                thin.precision_matrix,
+                thin.scale_tril,
+            ]
+        )
+        for bad in (
+            (VECTORS[0, 0], THIN, VECTORS),
+            (VECTORS, THIN[0, 0], VECTORS),
+            (VECTORS, THIN[:, :2], VECTORS),
+            (VECTORS, THIN, VECTORS[:, :2]),
+        ):
             with pytest.raises(ValueError):
                 d.LowRankMultivariateNormal(*(given(lib, v) for v in bad))
     for want, got in zip(*found, strict=True):
@@ -297,7 +328,9 @@ def test_divergences_of_normal_vectors_of_both_kinds() -> None:
 
 
 def test_correlations_have_the_moments() -> None:
-    """Each correlation of an LKJ distribution is 2 Beta(a, a) - 1 with a = concentration - 1 + dim / 2 (D. Lewandowski et al., 2009)."""
+    """Each correlation of an LKJ distribution is 2 Beta(a, a) - 1 with a = concentration - 1 + dim / 2 (D. Lewandowski
+    et al., 2009).
+    """
     torchlette.manual_seed(5)
     n = 20000
     for dim, concentration in ((2, 1.0), (4, 0.5), (4, 3.0)):
@@ -311,10 +344,17 @@ def test_correlations_have_the_moments() -> None:
 
 
 def test_angles_have_the_moments() -> None:
-    """The mean of a von Mises draw as a number on the unit circle is (1 - variance) at the location, for small and large concentrations."""
+    """The mean of a von Mises draw as a number on the unit circle is (1 - variance) at the location, for small and
+    large concentrations.
+    """
     torchlette.manual_seed(3)
     n, k = 20000, np.array([1e-3, 0.3, 2.0, 50.0, 3000.0], np.float32)
-    x = torchlette.distributions.VonMises(torchlette.full((5,), 2.5), torchlette.tensor(k)).sample((n,)).double().numpy()
+    x = (
+        torchlette.distributions.VonMises(torchlette.full((5,), 2.5), torchlette.tensor(k))
+        .sample((n,))
+        .double()
+        .numpy()
+    )
     assert (np.abs(x) <= np.pi + 1e-6).all()
     length = special.i1e(k.astype(float)) / special.i0e(k.astype(float))
     for part, want in ((np.cos(x - 2.5), length), (np.sin(x - 2.5), 0)):
@@ -322,7 +362,9 @@ def test_angles_have_the_moments() -> None:
 
 
 def test_matrices_need_degrees_of_freedom() -> None:
-    """A Wishart distribution of n x n matrices needs more than n - 1, and one matrix; its draws pass gradients to the matrix alone."""
+    """A Wishart distribution of n x n matrices needs more than n - 1, and one matrix; its draws pass gradients to the
+    matrix alone.
+    """
     d = torchlette.distributions
     with pytest.raises(ValueError, match="greater than ndim - 1 = 2"):
         d.Wishart(2.0, torchlette.eye(3))
@@ -341,7 +383,12 @@ def test_divergences_of_compounds() -> None:
         d = lib.distributions
         p = d.Independent(d.Normal(given(lib, REAL), given(lib, POSITIVE)), 1)
         q = d.Independent(d.Normal(lib.zeros(3, 2), lib.ones(3, 2)), 1)
-        out += [d.kl_divergence(p, q), d.kl.kl_divergence(d.Uniform(lib.zeros(2), lib.ones(2)), d.Normal(0.5, 2.0)), p.log_prob(given(lib, REAL)), p.entropy()]
+        out += [
+            d.kl_divergence(p, q),
+            d.kl.kl_divergence(d.Uniform(lib.zeros(2), lib.ones(2)), d.Normal(0.5, 2.0)),
+            p.log_prob(given(lib, REAL)),
+            p.entropy(),
+        ]
         with pytest.raises(NotImplementedError):
             d.kl_divergence(d.Normal(0.0, 1.0), d.Bernoulli(0.5))
         if lib is torch:
@@ -359,7 +406,15 @@ def test_mixtures() -> None:
         parts = d.Independent(d.Normal(given(lib, RNG_MEANS), given(lib, np.ones_like(RNG_MEANS))), 1)
         m = d.MixtureSameFamily(weights, parts)
         plain = d.MixtureSameFamily(weights, d.Normal(given(lib, RNG_MEANS[..., 0]), 1.0))
-        made.append([m.log_prob(given(lib, REAL)), m.mean, m.variance, plain.cdf(given(lib, REAL[:, 0])), plain.log_prob(given(lib, REAL[:, 0]))])
+        made.append(
+            [
+                m.log_prob(given(lib, REAL)),
+                m.mean,
+                m.variance,
+                plain.cdf(given(lib, REAL[:, 0])),
+                plain.log_prob(given(lib, REAL[:, 0])),
+            ]
+        )
         assert tuple(m.sample((7,)).shape) == (7, 3, 2)
         assert tuple(plain.sample().shape) == (3,)
     for want, got in zip(*made, strict=True):
@@ -405,7 +460,9 @@ def test_transformed_distributions() -> None:
         weights = d.TransformedDistribution(d.Independent(base, 1), [d.StickBreakingTransform()])
         falling = d.TransformedDistribution(base, d.AffineTransform(lib.zeros(2), -lib.ones(2)))
         y = squashed.transforms[1](squashed.transforms[0](given(lib, REAL)))
-        results.append([squashed.log_prob(y), squashed.cdf(y), falling.cdf(given(lib, REAL)), falling.icdf(given(lib, UNIT))])
+        results.append(
+            [squashed.log_prob(y), squashed.cdf(y), falling.cdf(given(lib, REAL)), falling.icdf(given(lib, UNIT))]
+        )
         w = weights.transforms[0](given(lib, REAL))
         results[-1] += [weights.log_prob(w), d.ComposeTransform(squashed.transforms).inv(y)]
         assert tuple(weights.event_shape) == (3,)
@@ -424,7 +481,18 @@ def test_enumerate_support(case: str, expand: bool) -> None:
     equal(ours.enumerate_support(expand), theirs.enumerate_support(expand))
 
 
-CONSTRAINTS = ["real", "positive", "nonnegative", "unit_interval", "simplex", "lower_cholesky", "real_vector", "greater_than", "less_than", "interval"]
+CONSTRAINTS = [
+    "real",
+    "positive",
+    "nonnegative",
+    "unit_interval",
+    "simplex",
+    "lower_cholesky",
+    "real_vector",
+    "greater_than",
+    "less_than",
+    "interval",
+]
 
 
 @pytest.mark.parametrize("name", CONSTRAINTS)
@@ -460,7 +528,9 @@ BAD = [
 @pytest.mark.parametrize("number", range(len(BAD)))
 def test_bad_arguments(number: int) -> None:
     """Bad parameters and values raise PyTorch's class."""
-    torch.distributions.Distribution.set_default_validate_args(True)  # importing torch._dynamo turns PyTorch's checks off
+    torch.distributions.Distribution.set_default_validate_args(
+        True
+    )  # importing torch._dynamo turns PyTorch's checks off
     with pytest.raises(ValueError):  # noqa: PT011
         BAD[number](torch.distributions, torch)
     with pytest.raises(ValueError, match=r"\w{4}"):
@@ -469,7 +539,9 @@ def test_bad_arguments(number: int) -> None:
 
 def test_checks_can_be_turned_off() -> None:
     """Without checks a bad scale gives NaN."""
-    assert math.isnan(torchlette.distributions.Normal(0.0, -1.0, validate_args=False).log_prob(torchlette.zeros(())).item())
+    assert math.isnan(
+        torchlette.distributions.Normal(0.0, -1.0, validate_args=False).log_prob(torchlette.zeros(())).item()
+    )
     torchlette.distributions.Distribution.set_default_validate_args(False)
     try:
         assert math.isnan(torchlette.distributions.Normal(0.0, -1.0).log_prob(torchlette.zeros(())).item())
@@ -481,7 +553,10 @@ def test_float64_and_numbers() -> None:
     """Numbers take the dtype of the tensor beside them; draws have the parameters' dtype."""
     d = torchlette.distributions.Normal(torchlette.zeros(2, dtype=torchlette.float64), 1.0)
     assert d.scale.dtype is d.sample().dtype is torchlette.float64
-    assert torchlette.distributions.Gamma(torchlette.ones(2, dtype=torchlette.float64), 2.0).sample().dtype is torchlette.float64
+    assert (
+        torchlette.distributions.Gamma(torchlette.ones(2, dtype=torchlette.float64), 2.0).sample().dtype
+        is torchlette.float64
+    )
 
 
 def test_on_the_gpu(device: str) -> None:
@@ -513,13 +588,17 @@ def test_import_paths() -> None:
     ):
         module, name = path.split(".")
         assert hasattr(torch.distributions, module)
-        assert getattr(importlib.import_module(f"torchlette.torch.distributions.{module}"), name) is getattr(torchlette.distributions, name)
+        assert getattr(importlib.import_module(f"torchlette.torch.distributions.{module}"), name) is getattr(
+            torchlette.distributions, name
+        )
     assert facade.distributions.normal.Normal is facade.distributions.Normal is torchlette.distributions.Normal
 
 
 @pytest.mark.parametrize("lib", [torch, torchlette])
 def test_expand_of_classes_of_others(lib: Any) -> None:
-    """``expand`` as PyTorch's own classes and libraries write it: an object is made first, and filled by the class or by its parent."""
+    """``expand`` as PyTorch's own classes and libraries write it: an object is made first, and filled by the class or
+    by its parent.
+    """
     d = lib.distributions
 
     class Shifted(d.Distribution):

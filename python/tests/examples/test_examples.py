@@ -21,7 +21,13 @@ def last_number(name: str, *arguments: str) -> float:
     """Run an example; return the first number of its last line."""
     package = str(Path(torchlette.__file__).resolve().parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, str(EXAMPLES / f"{name}.py"), *arguments], capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"-?\d+(\.\d+)?", done.stdout.strip().splitlines()[-1])
     assert found is not None, done.stdout

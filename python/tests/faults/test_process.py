@@ -85,9 +85,11 @@ EXITS = {
     "live tensors in a cycle": "x = [torchlette.ones(3)]; x.append(x)",
     "module global": "import builtins; builtins.keep = torchlette.ones(3, requires_grad=True) * 2",
     "atexit reads": "import atexit; x = torchlette.ones(3); atexit.register(lambda: print(x.tolist()))",
-    "a thread holds tensors": "import threading; t = threading.Thread(target=lambda: torchlette.ones(5).sum().item()); t.start()",
+    "a thread holds tensors": "import threading; t = threading.Thread(target=lambda: torchlette.ones(5).sum().item()); "
+    "t.start()",
     "hook": "x = torchlette.ones(3, requires_grad=True); x.register_hook(lambda g: g); y = x * 2",
-    "sys.exit in tidy": "import contextlib\nwith torchlette.tidy():\n    y = torchlette.ones(3)\n    raise SystemExit(0)",
+    "sys.exit in tidy": "import contextlib\nwith torchlette.tidy():\n    y = torchlette.ones(3)\n    raise "
+    "SystemExit(0)",
 }
 
 
@@ -113,7 +115,11 @@ def test_import_is_quick_and_bare() -> None:
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
     """Return the engine's library, for callers that the extension does not protect."""
-    found = [p for p in Path(torchlette.__file__).parent.iterdir() if p.name.startswith("libtorchlette") and p.suffix in (".so", ".dylib")]
+    found = [
+        p
+        for p in Path(torchlette.__file__).parent.iterdir()
+        if p.name.startswith("libtorchlette") and p.suffix in (".so", ".dylib")
+    ]
     assert found, "the package has no library"
     lib = ctypes.CDLL(str(found[0]))
     lib.tl_force.argtypes = [ctypes.c_uint64, ctypes.c_int64]

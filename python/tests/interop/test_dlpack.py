@@ -137,7 +137,9 @@ def test_frombuffer(data: object, options: dict[str, object]) -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("code", ["np.sin(t)", "t + np.ones(3)", "np.add(np.ones(3), t)", "np.maximum(t, 0)", "np.float64(2) * t"])
+@pytest.mark.parametrize(
+    "code", ["np.sin(t)", "t + np.ones(3)", "np.add(np.ones(3), t)", "np.maximum(t, 0)", "np.float64(2) * t"]
+)
 def test_numpy_functions_give_tensors(code: str) -> None:
     """As PyTorch's do."""
     want, got = (eval(code, {"np": np, "t": lib.tensor([1.0, -2.0, 3.0])}) for lib in (torch, torchlette))

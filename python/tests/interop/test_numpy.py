@@ -49,7 +49,22 @@ def test_double_lives_on_the_cpu(device: str) -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [3, 2.5, True, [1, 2, 3], [1.0, 2], [[1, 2], [3, 4]], [[True, False]], [], [[]], (1, 2), [1, 2.5, True], range(4), float("inf"), -0.0],
+    [
+        3,
+        2.5,
+        True,
+        [1, 2, 3],
+        [1.0, 2],
+        [[1, 2], [3, 4]],
+        [[True, False]],
+        [],
+        [[]],
+        (1, 2),
+        [1, 2.5, True],
+        range(4),
+        float("inf"),
+        -0.0,
+    ],
     ids=repr,
 )
 def test_python_data(data: object) -> None:

@@ -78,7 +78,13 @@ def test_order_and_kind_of_a_dictionary_come_back():
 
 def test_nested_tensors_are_named_by_their_path():
     inner = {"weight": tl.ones(2), 0: [tl.zeros(1), "text"]}
-    value = {"model": inner, "model.weight": tl.full((1,), 5.0), "__metadata__": tl.ones(1), 1: tl.ones(1), "1": tl.zeros(1)}
+    value = {
+        "model": inner,
+        "model.weight": tl.full((1,), 5.0),
+        "__metadata__": tl.ones(1),
+        1: tl.ones(1),
+        "1": tl.zeros(1),
+    }
     found = safetensors.torch.load(written(value))
     names = {"model.weight", "model.0.0", "model.weight#2", "__metadata__#2", "1", "1#2"}
     assert set(found) == names
@@ -147,7 +153,9 @@ def test_wide_elements_are_aligned():
     assert (8 + length) % 8 == 0
     for name, entry in json.loads(data[8 : 8 + length]).items():
         if name != "__metadata__":
-            assert entry["data_offsets"][0] % getattr(tl, name.partition(".")[0] if "." in name else "int8").itemsize == 0
+            assert (
+                entry["data_offsets"][0] % getattr(tl, name.partition(".")[0] if "." in name else "int8").itemsize == 0
+            )
 
 
 def test_a_structure_larger_than_a_header_may_be(monkeypatch):

@@ -48,7 +48,10 @@ def same(a, b):
 def sample(t):
     base = t.arange(12.0)
     return {
-        "dtypes": [t.tensor([0, 1, 2], dtype=getattr(t, d)) for d in ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")],
+        "dtypes": [
+            t.tensor([0, 1, 2], dtype=getattr(t, d))
+            for d in ("float32", "float64", "float16", "bfloat16", "int32", "int64", "bool")
+        ],
         "parameter": t.nn.Parameter(t.ones(2)),
         "leaf": t.ones(2, requires_grad=True),
         "strided": base.reshape(3, 4).t(),
@@ -89,7 +92,9 @@ def test_module_and_optimizer_of_torch():
     opt = torch.optim.Adam(net.parameters(), lr=0.1)
     net(torch.ones(2, 3)).square().sum().backward()
     opt.step()
-    found = tl.load(stored(torch.save, {"model": net.state_dict(), "opt": opt.state_dict()}), map_location="cpu", weights_only=True)
+    found = tl.load(
+        stored(torch.save, {"model": net.state_dict(), "opt": opt.state_dict()}), map_location="cpu", weights_only=True
+    )
     mine = tl.nn.Sequential(tl.nn.Linear(3, 4), tl.nn.LayerNorm(4))
     mine.load_state_dict(found["model"])
     my_opt = tl.optim.Adam(mine.parameters())
@@ -113,7 +118,9 @@ class Stranger:
         return print, ("this must not be printed",)
 
 
-@pytest.mark.parametrize("value", [Stranger(), torch.nn.Linear(2, 2), torch.ones(2, dtype=torch.complex64), {"a": torch.uint16}])
+@pytest.mark.parametrize(
+    "value", [Stranger(), torch.nn.Linear(2, 2), torch.ones(2, dtype=torch.complex64), {"a": torch.uint16}]
+)
 def test_what_is_refused(value, capsys):
     with pytest.raises(pickle.UnpicklingError, match="the file holds"):
         tl.load(stored(torch.save, value))

@@ -40,7 +40,9 @@ def gpt2(torch):
 
         def forward(self, x):
             q, k, v = map(self.split, self.c_attn(x).split(WIDTH, dim=2))
-            scores = torch.matmul(q, k.transpose(-1, -2)) / torch.full([], v.size(-1) ** 0.5, dtype=q.dtype, device=q.device)
+            scores = torch.matmul(q, k.transpose(-1, -2)) / torch.full(
+                [], v.size(-1) ** 0.5, dtype=q.dtype, device=q.device
+            )
             n, m = q.size(-2), k.size(-2)
             lowest = torch.full([], torch.finfo(scores.dtype).min, dtype=scores.dtype, device=scores.device)
             scores = torch.where(self.bias[:, :, m - n : m, :m], scores, lowest)
@@ -84,12 +86,16 @@ def gpt2(torch):
 
     def loss(model, ids):
         logits = model(ids)
-        return nn.functional.cross_entropy(logits[..., :-1, :].contiguous().view(-1, VOCABULARY), ids[..., 1:].contiguous().view(-1)), logits
+        return nn.functional.cross_entropy(
+            logits[..., :-1, :].contiguous().view(-1, VOCABULARY), ids[..., 1:].contiguous().view(-1)
+        ), logits
 
     def optimizer(model):
         decay = [p for p in model.parameters() if p.dim() >= 2]
         rest = [p for p in model.parameters() if p.dim() < 2]
-        return torch.optim.AdamW([{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.95))
+        return torch.optim.AdamW(
+            [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}], lr=1e-3, betas=(0.9, 0.95)
+        )
 
     return GPT2(), loss, optimizer
 
@@ -159,7 +165,9 @@ def bert(torch):
     def loss(model, words, kinds, present, labels, following):
         scores, next_one = model(words, kinds, present)
         criterion = nn.CrossEntropyLoss()
-        return criterion(scores.view(-1, VOCABULARY), labels.view(-1)) + criterion(next_one.view(-1, 2), following.view(-1)), scores
+        return criterion(scores.view(-1, VOCABULARY), labels.view(-1)) + criterion(
+            next_one.view(-1, 2), following.view(-1)
+        ), scores
 
     return Bert(), loss, lambda model: torch.optim.Adam(model.parameters(), lr=1e-3)
 
@@ -187,7 +195,9 @@ def lstm_classifier(torch):
 
         def forward(self, ids):
             lengths = (ids != 0).sum(1).cpu()
-            packed = nn.utils.rnn.pack_padded_sequence(self.embedding(ids), lengths, batch_first=True, enforce_sorted=False)
+            packed = nn.utils.rnn.pack_padded_sequence(
+                self.embedding(ids), lengths, batch_first=True, enforce_sorted=False
+            )
             outputs, (hidden, _) = self.lstm(packed)
             padded, _ = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True)
             return self.classify(torch.cat((hidden[-2], hidden[-1]), dim=1) + padded.mean(1))
@@ -207,14 +217,21 @@ def lstm_batch(random):
 
 
 def experts(torch):
-    """Tokens routed to the best two of four experts, trained by an optimizer that is written with lists of tensors (Lion)."""
+    """Tokens routed to the best two of four experts, trained by an optimizer that is written with lists of tensors
+    (Lion).
+    """
     nn, f = torch.nn, torch.nn.functional
 
     class Experts(nn.Module):
         def __init__(self, width=8, count=4):
             super().__init__()
             self.router = nn.Linear(width, count, bias=False)
-            self.experts = nn.ModuleList([nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width)) for _ in range(count)])
+            self.experts = nn.ModuleList(
+                [
+                    nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width))
+                    for _ in range(count)
+                ]
+            )
             self.head = nn.Linear(width, 3)
 
         def forward(self, x):

@@ -45,7 +45,12 @@ def gcn_batch(random):
     """Return features, edges, labels and the nodes to train on."""
     mask = np.zeros(NODES, bool)
     mask[::2] = True
-    return [random.standard_normal((NODES, 4)).astype(np.float32), random.integers(0, NODES, (2, 20)), random.integers(0, 3, NODES), mask]
+    return [
+        random.standard_normal((NODES, 4)).astype(np.float32),
+        random.integers(0, NODES, (2, 20)),
+        random.integers(0, 3, NODES),
+        mask,
+    ]
 
 
 def dqn(torch):
@@ -84,7 +89,13 @@ def dqn(torch):
 def dqn_batch(random):
     """Return states, actions, rewards, next states and which episodes ended."""
     state, following = (random.standard_normal((6, 4)).astype(np.float32) for _ in range(2))
-    return [state, random.integers(0, 2, (6, 1)), random.standard_normal(6).astype(np.float32), following, np.array([0, 1, 0, 0, 1, 0], bool)]
+    return [
+        state,
+        random.integers(0, 2, (6, 1)),
+        random.standard_normal(6).astype(np.float32),
+        following,
+        np.array([0, 1, 0, 0, 1, 0], bool),
+    ]
 
 
 def pinn(torch):
@@ -109,4 +120,9 @@ def pinn(torch):
 def pinn_batch(random):
     """Return places, times, places of the start and values there."""
     x0 = random.uniform(-1, 1, (8, 1)).astype(np.float32)
-    return [random.uniform(-1, 1, (10, 1)).astype(np.float32), random.random((10, 1)).astype(np.float32), x0, -np.sin(np.pi * x0)]
+    return [
+        random.uniform(-1, 1, (10, 1)).astype(np.float32),
+        random.random((10, 1)).astype(np.float32),
+        x0,
+        -np.sin(np.pi * x0),
+    ]

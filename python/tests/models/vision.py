@@ -31,7 +31,11 @@ def resnet(torch):
         def __init__(self):
             super().__init__()
             self.inplanes = 4
-            self.conv1, self.bn1, self.relu = nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True)
+            self.conv1, self.bn1, self.relu = (
+                nn.Conv2d(3, 4, 7, 2, 3, bias=False),
+                nn.BatchNorm2d(4),
+                nn.ReLU(inplace=True),
+            )
             self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
             self.layer1, self.layer2 = self.stage(4, 2, 1), self.stage(8, 2, 2)
             self.avgpool, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(8, 5)
@@ -45,7 +49,9 @@ def resnet(torch):
         def stage(self, planes, blocks, stride):
             downsample = None
             if stride != 1 or self.inplanes != planes:
-                downsample = nn.Sequential(nn.Conv2d(self.inplanes, planes, 1, stride, bias=False), nn.BatchNorm2d(planes))
+                downsample = nn.Sequential(
+                    nn.Conv2d(self.inplanes, planes, 1, stride, bias=False), nn.BatchNorm2d(planes)
+                )
             layers = [BasicBlock(self.inplanes, planes, stride, downsample)]
             self.inplanes = planes
             layers += [BasicBlock(planes, planes) for _ in range(1, blocks)]
@@ -60,7 +66,11 @@ def resnet(torch):
         scores = model(images)
         return nn.functional.cross_entropy(scores, labels), scores
 
-    return ResNet(), loss, lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True)
+    return (
+        ResNet(),
+        loss,
+        lambda model: torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True),
+    )
 
 
 def labelled_images(random):
@@ -97,7 +107,11 @@ def unet_ddpm(torch):
     class Attention(nn.Module):
         def __init__(self, channels):
             super().__init__()
-            self.norm, self.qkv, self.out = nn.GroupNorm(2, channels), nn.Conv1d(channels, 3 * channels, 1), nn.Conv1d(channels, channels, 1)
+            self.norm, self.qkv, self.out = (
+                nn.GroupNorm(2, channels),
+                nn.Conv1d(channels, 3 * channels, 1),
+                nn.Conv1d(channels, channels, 1),
+            )
 
         def forward(self, x):
             b, c, *spatial = x.shape
@@ -113,13 +127,18 @@ def unet_ddpm(torch):
             self.inp, self.down = nn.Conv2d(1, 4, 3, padding=1), ResBlock(4, 4)
             self.pool = nn.Conv2d(4, 8, 3, stride=2, padding=1)
             self.middle, self.attention = ResBlock(8, 8), Attention(8)
-            self.up, self.last = ResBlock(12, 4), nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 1, 3, padding=1))
+            self.up, self.last = (
+                ResBlock(12, 4),
+                nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.Conv2d(4, 1, 3, padding=1)),
+            )
 
         def forward(self, x, t):
             t = self.embed(timestep_embedding(torch, t, 8))
             h = self.down(self.inp(x), t)
             m = self.attention(self.middle(self.pool(h), t))
-            m = f.interpolate(m, scale_factor=2, mode="nearest") + f.interpolate(m, size=h.shape[-2:], mode="bilinear", align_corners=False)
+            m = f.interpolate(m, scale_factor=2, mode="nearest") + f.interpolate(
+                m, size=h.shape[-2:], mode="bilinear", align_corners=False
+            )
             return self.last(self.up(torch.cat([m, h], dim=1), t))
 
     class DDPM(nn.Module):
@@ -142,7 +161,11 @@ def unet_ddpm(torch):
 
 def ddpm_batch(random):
     """Return images, steps and noise."""
-    return [random.standard_normal((2, 1, 8, 8)).astype(np.float32), np.array([3, 77]), random.standard_normal((2, 1, 8, 8)).astype(np.float32)]
+    return [
+        random.standard_normal((2, 1, 8, 8)).astype(np.float32),
+        np.array([3, 77]),
+        random.standard_normal((2, 1, 8, 8)).astype(np.float32),
+    ]
 
 
 def vae(torch):
@@ -153,7 +176,12 @@ def vae(torch):
         def __init__(self):
             super().__init__()
             self.encode = nn.Sequential(
-                nn.Conv2d(1, 4, 3, 2, 1, bias=False), nn.BatchNorm2d(4), nn.LeakyReLU(), nn.Conv2d(4, 8, 3, 2, 1), nn.LeakyReLU(0.1), nn.Flatten()
+                nn.Conv2d(1, 4, 3, 2, 1, bias=False),
+                nn.BatchNorm2d(4),
+                nn.LeakyReLU(),
+                nn.Conv2d(4, 8, 3, 2, 1),
+                nn.LeakyReLU(0.1),
+                nn.Flatten(),
             )
             self.mean, self.log_variance = nn.Linear(32, 3), nn.Linear(32, 3)
             self.decode = nn.Sequential(
@@ -192,7 +220,9 @@ def vit(torch):
             super().__init__()
             self.patch = nn.Conv2d(3, 12, kernel_size=4, stride=4)
             self.cls, self.position = nn.Parameter(torch.randn(1, 1, 12)), nn.Parameter(torch.randn(1, 17, 12))
-            layer = nn.TransformerEncoderLayer(12, 3, 24, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+            layer = nn.TransformerEncoderLayer(
+                12, 3, 24, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+            )
             self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(12), enable_nested_tensor=False)
             self.head = nn.Linear(12, 5)
 

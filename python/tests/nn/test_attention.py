@@ -61,13 +61,30 @@ def test_groups_widths_and_masks(device):
     keep[4] = False  # a row without keys is 0
     bias = draw(2, 1, 9, 13, seed=4)
     for mask in (None, keep, bias):
-        close(both(device, lambda f, make, q, k, v, m=mask: f(q, k, v, None if m is None else make(m), scale=0.2, enable_gqa=True), q, k, v))
+        close(
+            both(
+                device,
+                lambda f, make, q, k, v, m=mask: f(q, k, v, None if m is None else make(m), scale=0.2, enable_gqa=True),
+                q,
+                k,
+                v,
+            )
+        )
 
 
 @pytest.mark.parametrize("shape", [(5, 70), (2, 1, 5, 70), (3, 1, 1), (2, 1, 1, 70), (1, 3, 5, 1), (1,)])
 def test_a_mask_that_requires_grad(device, shape):
     """Its gradient has its own shape: what shares a number is summed in the kernel."""
-    close(both(device, lambda f, make, q, k, v, m: f(q, k, v, m), draw(2, 3, 5, 8), draw(2, 3, 70, 8, seed=1), draw(2, 3, 70, 8, seed=2), draw(*shape, seed=3)))
+    close(
+        both(
+            device,
+            lambda f, make, q, k, v, m: f(q, k, v, m),
+            draw(2, 3, 5, 8),
+            draw(2, 3, 70, 8, seed=1),
+            draw(2, 3, 70, 8, seed=2),
+            draw(*shape, seed=3),
+        )
+    )
 
 
 def test_more_than_two_leading_dims(device):
@@ -78,7 +95,9 @@ def test_more_than_two_leading_dims(device):
 def test_a_float_mask_of_half_operands(device):
     (q, k, v), m = (torch.tensor(draw(1, 2, 9, 16, seed=s)).half() for s in range(3)), draw(9, 9, seed=3)
     want = attend(q, k, v, torch.tensor(m))
-    got = F.scaled_dot_product_attention(*(tl.tensor(x.numpy(), device=device) for x in (q, k, v)), tl.tensor(m, device=device))
+    got = F.scaled_dot_product_attention(
+        *(tl.tensor(x.numpy(), device=device) for x in (q, k, v)), tl.tensor(m, device=device)
+    )
     torch.testing.assert_close(torch.tensor(got.cpu().numpy()), want, rtol=2e-3, atol=1e-3)
 
 
@@ -87,7 +106,14 @@ def dropped(device, shape, rate):
     b, h, length, n = shape
     tl.manual_seed(7)
     unit = tl.eye(n, device=device).expand(b, h, n, n)
-    return n * F.scaled_dot_product_attention(tl.zeros(b, h, length, 4, device=device), tl.zeros(b, h, n, 4, device=device), unit, dropout_p=rate).cpu().numpy()
+    return (
+        n
+        * F.scaled_dot_product_attention(
+            tl.zeros(b, h, length, 4, device=device), tl.zeros(b, h, n, 4, device=device), unit, dropout_p=rate
+        )
+        .cpu()
+        .numpy()
+    )
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -106,7 +132,9 @@ def test_dropout(device, masked):
         tl.manual_seed(7)
         return f(q, k, v, m, dropout_p=0.3, scale=0.4)
 
-    arrays = [draw(2, 3, 21, 12), draw(2, 3, 70, 12, seed=1), draw(2, 3, 70, 20, seed=2)] + ([draw(3, 1, 70, seed=3)] if masked else [])
+    arrays = [draw(2, 3, 21, 12), draw(2, 3, 70, 12, seed=1), draw(2, 3, 70, 20, seed=2)] + (
+        [draw(3, 1, 70, seed=3)] if masked else []
+    )
     close(both(device, call, *arrays))
     out = []
     for lib, (f, make) in zip((torch, tl), sides(device), strict=True):
@@ -151,7 +179,16 @@ def test_memory_grows_with_the_length(device, masked):
 
 
 def test_a_small_mask_that_requires_grad(device):
-    close(both(device, lambda f, make, q, k, v, m: f(q, k, v, m), draw(1, 2, 5, 8), draw(1, 2, 7, 8, seed=1), draw(1, 2, 7, 8, seed=2), draw(5, 7, seed=3)))
+    close(
+        both(
+            device,
+            lambda f, make, q, k, v, m: f(q, k, v, m),
+            draw(1, 2, 5, 8),
+            draw(1, 2, 7, 8, seed=1),
+            draw(1, 2, 7, 8, seed=2),
+            draw(5, 7, seed=3),
+        )
+    )
 
 
 def test_second_derivatives(device):

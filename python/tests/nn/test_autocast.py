@@ -45,7 +45,9 @@ def test_dtypes_on_the_cpu(call: str, half: str) -> None:
         with lib.autocast("cpu", dtype=getattr(lib, half)):
             y = CALLS[call](lib, x, x.detach().to(getattr(lib, half)))
         grads = lib.autograd.grad(y.double().sum(), x, allow_unused=True) if y.requires_grad else (None,)
-        found.append((name(y.dtype), grads[0] is not None and name(grads[0].dtype), y.detach().double().flatten().tolist()))
+        found.append(
+            (name(y.dtype), grads[0] is not None and name(grads[0].dtype), y.detach().double().flatten().tolist())
+        )
     assert found[1][:2] == found[0][:2]
     torch.testing.assert_close(torch.tensor(found[1][2]), torch.tensor(found[0][2]), rtol=2e-2, atol=2e-2)
 

@@ -137,7 +137,8 @@ def test_second_derivative():
 
 
 def test_a_number_of_a_base_that_is_used_again_is_not_a_write_to_what_was_saved():
-    # The bases of y and of its sum are freed while their values stay saved; div takes a number of theirs, and is written to.
+    # The bases of y and of its sum are freed while their values stay saved; div takes a number of theirs, and is
+    # written to.
     x = leaf([1.0, 2.0], [3.0, 4.0])
     y = tl.sin(tl.sin(x) * 2)
     (slope,) = autograd.grad(y.sum(), x, create_graph=True)

@@ -18,7 +18,9 @@ CALLS = {
     "jacobian_independent": lambda t, f, x, y, v: f.jacobian(lambda a, b: (a.sum(), t.ones(2)), (x, y)),
     "jacobian_vectorized": lambda t, f, x, y, v: f.jacobian(lambda a: a.sin(), x, vectorize=True),
     "jacobian_forward": lambda t, f, x, y, v: f.jacobian(lambda a: a.sin(), x, vectorize=True, strategy="forward-mode"),
-    "jacobian_of_leaf": lambda t, f, x, y, v: f.jacobian(lambda a: a * a, x.clone().requires_grad_(), create_graph=True),
+    "jacobian_of_leaf": lambda t, f, x, y, v: f.jacobian(
+        lambda a: a * a, x.clone().requires_grad_(), create_graph=True
+    ),
     "hessian": lambda t, f, x, y, v: f.hessian(lambda a: (a**3).sum(), x),
     "hessian_tuple": lambda t, f, x, y, v: f.hessian(lambda a, b: (a * b.sin() * a).sum(), (x, y)),
     "hessian_linear": lambda t, f, x, y, v: f.hessian(lambda a: (2 * a).sum(), x),
@@ -41,7 +43,10 @@ def shape_of(value):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_values(name):
-    results = [CALLS[name](t, t.autograd.functional, t.tensor(POINT), t.tensor(VECTOR) + 1, t.tensor(VECTOR)) for t in (torch, tl)]
+    results = [
+        CALLS[name](t, t.autograd.functional, t.tensor(POINT), t.tensor(VECTOR) + 1, t.tensor(VECTOR))
+        for t in (torch, tl)
+    ]
     assert shape_of(results[0]) == shape_of(results[1])
     for a, b in zip(*map(flat, results), strict=True):
         assert b.requires_grad == a.requires_grad

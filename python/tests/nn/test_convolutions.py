@@ -9,7 +9,8 @@ from oracle import assert_equal, ours
 import torchlette
 import torchlette.nn.functional
 
-#: Shapes of input and weight, and the call's options. Tiles have 32 to 128 rows and columns, and depths of 8 or 16 a block.
+# : Shapes of input and weight, and the call's options. Tiles have 32 to 128 rows and columns, and depths of 8 or 16 a
+# block.
 CALLS = [
     ((3, 10, 9, 11), (37, 10, 3, 3), {"padding": 1}),
     ((2, 8, 10, 12), (33, 8, 3, 3), {}),
@@ -32,7 +33,11 @@ CALLS = [
 TRANSPOSED = [
     ((2, 6, 5, 7), (6, 9, 2, 2), {"stride": 2}),
     ((2, 6, 5, 7), (6, 9, 4, 4), {"stride": 2, "padding": 1}),
-    ((2, 6, 5, 7), (6, 3, 3, 5), {"stride": (3, 2), "padding": (0, 1), "output_padding": (2, 1), "groups": 2, "dilation": (2, 1)}),
+    (
+        (2, 6, 5, 7),
+        (6, 3, 3, 5),
+        {"stride": (3, 2), "padding": (0, 1), "output_padding": (2, 1), "groups": 2, "dilation": (2, 1)},
+    ),
     ((2, 6, 5, 7), (6, 1, 3, 3), {"stride": 2, "groups": 6}),
     ((2, 4, 11), (4, 8, 3), {"stride": 5, "padding": 1}),
     ((1, 3, 3, 4, 3), (3, 5, 2, 3, 2), {"stride": 2}),
@@ -45,14 +50,21 @@ TRANSPOSED = [
     ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else v if isinstance(v, str) else "",
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_values_and_gradients_are_pytorchs(device: str, kind: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str) -> None:
-    """Half types are compared with PyTorch's results in float64, rounded: its own on the CPU are summed in another order."""
+def test_values_and_gradients_are_pytorchs(
+    device: str, kind: str, image: tuple[int, ...], weight: tuple[int, ...], options: dict, dtype: str
+) -> None:
+    """Half types are compared with PyTorch's results in float64, rounded: its own on the CPU are summed in another
+    order.
+    """
     torch.manual_seed(3)
     channels = weight[0] if kind == "conv" else weight[1] * options.get("groups", 1)
     drawn = [(0.3 * torch.randn(s)).to(getattr(torch, dtype)) for s in (image, weight, (channels,))]
     theirs = [v.clone().to(torch.float32 if dtype == "float32" else torch.float64).requires_grad_() for v in drawn]
     mine = [ours(v.numpy(), device, requires_grad=True) for v in drawn]
-    want, got = (getattr(lib.nn.functional, f"{kind}{len(image) - 2}d")(*v, **options) for lib, v in ((torch, theirs), (torchlette, mine)))
+    want, got = (
+        getattr(lib.nn.functional, f"{kind}{len(image) - 2}d")(*v, **options)
+        for lib, v in ((torch, theirs), (torchlette, mine))
+    )
     cotangent = (0.3 * torch.randn(want.shape)).to(drawn[0].dtype)
     wants = [want, *torch.autograd.grad(want, theirs, cotangent.to(want.dtype))]
     gots = [got, *torchlette.autograd.grad(got, mine, ours(cotangent.numpy(), device))]
@@ -60,11 +72,15 @@ def test_values_and_gradients_are_pytorchs(device: str, kind: str, image: tuple[
         if dtype == "float32":
             assert_equal(g, w)
         else:  # sums of many halves in a few parts, each rounded
-            torch.testing.assert_close(torch.tensor(g.detach().cpu().numpy()).double(), w.detach(), rtol=4e-3, atol=4e-3)
+            torch.testing.assert_close(
+                torch.tensor(g.detach().cpu().numpy()).double(), w.detach(), rtol=4e-3, atol=4e-3
+            )
 
 
 def test_zeros_between_elements_are_not_multiplied(device: str) -> None:
-    """Each of the four phases of a transposed convolution of stride 2 multiplies its own taps: a quarter of the kernel's."""
+    """Each of the four phases of a transposed convolution of stride 2 multiplies its own taps: a quarter of the
+    kernel's.
+    """
     x, w = torchlette.ones(2, 8, 9, 9, device=device), torchlette.ones(8, 8, 4, 4, device=device)
     y = torchlette.nn.functional.conv_transpose2d(x, w, stride=2)
     y.cpu().numpy()

@@ -48,8 +48,10 @@ def test_unknown_attributes():
 
 def test_names_that_scripts_use():
     for name in (
-        "Tensor Size device dtype float32 float64 int64 bool tensor zeros ones randn manual_seed no_grad enable_grad inference_mode "
-        "save load cat stack matmul einsum arange is_tensor set_default_dtype get_default_dtype finfo iinfo Generator nn optim autograd "
+        "Tensor Size device dtype float32 float64 int64 bool tensor zeros ones randn manual_seed no_grad enable_grad "
+        "inference_mode "
+        "save load cat stack matmul einsum arange is_tensor set_default_dtype get_default_dtype finfo iinfo Generator "
+        "nn optim autograd "
         "utils random cuda backends"
     ).split():
         assert hasattr(torch, name), name
@@ -74,7 +76,8 @@ def test_no_cuda():
 
 
 def test_what_the_library_makes_for_a_script_is_read_like_numbers():
-    # By code that does not know of the facade: here heapq and statistics, in C and in Python, stand for a logger or a progress bar.
+    # By code that does not know of the facade: here heapq and statistics, in C and in Python, stand for a logger or a
+    # progress bar.
     made = [
         nn.Linear(1, 1).weight.detach().sum(),
         nn.BatchNorm1d(1).running_mean[0],
@@ -93,7 +96,8 @@ def test_the_other_door_in_the_same_process():
     script = (
         "import sys, types, torchlette as tl\n"
         "other = types.ModuleType('other')\n"
-        "exec('import torchlette.torch as torch\\ndef f():\\n    return torch.ones(1)\\ndef g(t):\\n    return float(t)', other.__dict__)\n"
+        "exec('import torchlette.torch as torch\\ndef f():\\n    return torch.ones(1)\\ndef g(t):\\n    return "
+        "float(t)', other.__dict__)\n"
         "assert other.g(other.f()) == 1.0\n"
         "assert float(other.f() * 2) == 2.0\n"
         "try:\n    float(tl.ones(1))\n"
@@ -104,11 +108,14 @@ def test_the_other_door_in_the_same_process():
 
 
 def test_import_is_light():
-    """``import torchlette`` loads neither NumPy nor what few programs use, and few files of its own (`python -X importtime` tells the rest)."""
+    """``import torchlette`` loads neither NumPy nor what few programs use, and few files of its own (`python -X
+    importtime` tells the rest).
+    """
     script = (
         "import sys\n"
         "import torchlette\n"
-        "heavy = {'numpy', 'inspect', 'multiprocessing', 'zipfile', 'torchlette.nn', 'torchlette.optim'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'inspect', 'multiprocessing', 'zipfile', 'torchlette.nn', 'torchlette.optim'} & "
+        "set(sys.modules)\n"
         "assert not heavy, heavy\n"
         "own = sorted(m for m in sys.modules if m.startswith('torchlette.'))\n"
         "assert len(own) <= 25, own\n"

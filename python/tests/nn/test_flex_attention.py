@@ -77,7 +77,9 @@ def test_gradients() -> None:
             out = scores.masked_fill(~(i >= j), -torch.inf).softmax(-1) @ v
         else:
             block = ours.create_block_mask(causal, None, None, 6, 7, device="cpu")
-            out = ours.flex_attention(q, k, v, score_mod=lambda s, b, h, i, j, bias=bias: s + bias[h] * (j - i), block_mask=block)
+            out = ours.flex_attention(
+                q, k, v, score_mod=lambda s, b, h, i, j, bias=bias: s + bias[h] * (j - i), block_mask=block
+            )
         out.square().sum().backward()
         grads.append([t.grad for t in (q, k, v, bias)])
     for want, got in zip(*grads, strict=True):
@@ -86,7 +88,9 @@ def test_gradients() -> None:
 
 def test_masks_as_tensors_and_errors() -> None:
     for _, m in LIBS:
-        assert m.create_mask(causal, None, None, 3, 3, device="cpu").int().tolist() == [[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]]
+        assert m.create_mask(causal, None, None, 3, 3, device="cpu").int().tolist() == [
+            [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]
+        ]
     block = ours.create_block_mask(causal, None, None, 6, 6, device="cpu")
     out, aux = ours.flex_attention(*qkv(facade), return_aux=ours.AuxRequest(lse=True))
     assert aux.max_scores is None

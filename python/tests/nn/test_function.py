@@ -147,7 +147,10 @@ def hooked(t):
     return call
 
 
-FUNCTIONS = {f.__name__: f for f in (cube, exponential, doubled_in_place, exponential_in_place, several, one_of_several, broadcast, hooked)}
+FUNCTIONS = {
+    f.__name__: f
+    for f in (cube, exponential, doubled_in_place, exponential_in_place, several, one_of_several, broadcast, hooked)
+}
 
 
 def derivatives(t, make, device=None, order=3):

@@ -52,7 +52,11 @@ UNIFORM = {
     "uniform": (lambda t: init.uniform_(t, -2.0, 3.0), -2.0, 3.0),
     "xavier": (lambda t: init.xavier_uniform_(t, gain=2.0), -2 * math.sqrt(6 / (2 * N)), 2 * math.sqrt(6 / (2 * N))),
     "kaiming": (lambda t: init.kaiming_uniform_(t, a=1.0), -math.sqrt(3 / N), math.sqrt(3 / N)),
-    "kaiming_out": (lambda t: init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"), -math.sqrt(6 / N), math.sqrt(6 / N)),
+    "kaiming_out": (
+        lambda t: init.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"),
+        -math.sqrt(6 / N),
+        math.sqrt(6 / N),
+    ),
 }
 
 
@@ -81,9 +85,14 @@ def test_normal(name):
     assert std == pytest.approx(want_std, rel=0.02)
 
 
-@pytest.mark.parametrize(("mean", "std", "a", "b"), [(0.0, 1.0, -2.0, 2.0), (0.0, 0.02, -2.0, 2.0), (1.0, 2.0, 0.0, 1.5), (0.0, 1.0, 1.0, 3.0)])
+@pytest.mark.parametrize(
+    ("mean", "std", "a", "b"),
+    [(0.0, 1.0, -2.0, 2.0), (0.0, 0.02, -2.0, 2.0), (1.0, 2.0, 0.0, 1.5), (0.0, 1.0, 1.0, 3.0)],
+)
 def test_trunc_normal(mean, std, a, b):
-    want = moments(torch.nn.init.trunc_normal_(torch.empty(N, N), mean, std, a, b, generator=torch.Generator().manual_seed(1)))
+    want = moments(
+        torch.nn.init.trunc_normal_(torch.empty(N, N), mean, std, a, b, generator=torch.Generator().manual_seed(1))
+    )
     got = moments(init.trunc_normal_(tl.empty(N, N), mean, std, a, b))
     assert a <= got[2] <= got[3] <= b
     assert got[0] == pytest.approx(want[0], abs=0.03 * std)

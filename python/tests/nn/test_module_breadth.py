@@ -56,9 +56,15 @@ def test_hooks_of_every_module():
         calls = seen[lib] = []
         model = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.ReLU())
         handles = [
-            register.register_module_forward_pre_hook(lambda m, args, calls=calls: calls.append(("pre", type(m).__name__))),
-            register.register_module_forward_hook(lambda m, args, out, calls=calls: calls.append(("post", type(m).__name__))),
-            register.register_module_full_backward_hook(lambda m, gi, go, calls=calls: calls.append(("back", type(m).__name__, len(gi), len(go)))),
+            register.register_module_forward_pre_hook(
+                lambda m, args, calls=calls: calls.append(("pre", type(m).__name__))
+            ),
+            register.register_module_forward_hook(
+                lambda m, args, out, calls=calls: calls.append(("post", type(m).__name__))
+            ),
+            register.register_module_full_backward_hook(
+                lambda m, gi, go, calls=calls: calls.append(("back", type(m).__name__, len(gi), len(go)))
+            ),
         ]
         model[0].register_forward_hook(lambda m, args, out, calls=calls: calls.append("own"))
         model(lib.ones(3, 2, requires_grad=True)).sum().backward()
@@ -120,7 +126,9 @@ def test_adaptive_log_softmax():
     assert got.predict(ours(value)).tolist() == expected.predict(value).tolist()
 
 
-@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"reduction": "none", "zero_infinity": True}, {"blank": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"reduction": "sum"}, {"reduction": "none", "zero_infinity": True}, {"blank": 3}], ids=str
+)
 @pytest.mark.parametrize("flat", [False, True])
 def test_ctc_loss(options, flat, device):
     logits = x(8, 3, 4)

@@ -29,7 +29,10 @@ MODULES = {
     "linear_1d": (lambda nn: nn.Linear(4, 3), lambda: [x(4)]),
     "linear_no_bias": (lambda nn: nn.Linear(4, 3, bias=False), lambda: [x(2, 4)]),
     "embedding": (lambda nn: nn.Embedding(7, 3), lambda: [ints(7, 2, 5)]),
-    "embedding_padding": (lambda nn: nn.Embedding(7, 3, padding_idx=-2), lambda: [torch.tensor([[5, 1, 5], [0, 5, 5]])]),
+    "embedding_padding": (
+        lambda nn: nn.Embedding(7, 3, padding_idx=-2),
+        lambda: [torch.tensor([[5, 1, 5], [0, 5, 5]])],
+    ),
     "layer_norm": (lambda nn: nn.LayerNorm(6), lambda: [x(2, 3, 6)]),
     "layer_norm_2d": (lambda nn: nn.LayerNorm((3, 6), eps=1e-3), lambda: [x(2, 3, 6)]),
     "layer_norm_no_bias": (lambda nn: nn.LayerNorm(6, bias=False), lambda: [x(2, 6)]),
@@ -72,10 +75,19 @@ MODULES = {
     "flatten": (lambda nn: nn.Flatten(), lambda: [x(2, 3, 4)]),
     "unflatten": (lambda nn: nn.Unflatten(1, (2, 3)), lambda: [x(2, 6)]),
     "cross_entropy": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(5, 4), ints(4, 5)]),
-    "cross_entropy_ignore": (lambda nn: nn.CrossEntropyLoss(ignore_index=1, reduction="sum"), lambda: [x(5, 4), ints(4, 5)]),
+    "cross_entropy_ignore": (
+        lambda nn: nn.CrossEntropyLoss(ignore_index=1, reduction="sum"),
+        lambda: [x(5, 4), ints(4, 5)],
+    ),
     "cross_entropy_smooth": (lambda nn: nn.CrossEntropyLoss(label_smoothing=0.1), lambda: [x(5, 4), ints(4, 5)]),
-    "cross_entropy_weight": (lambda nn: nn.CrossEntropyLoss(weight=weights(nn), reduction="none"), lambda: [x(5, 4), ints(4, 5)]),
-    "cross_entropy_probabilities": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(5, 4), x(5, 4, grad=False).softmax(1)]),
+    "cross_entropy_weight": (
+        lambda nn: nn.CrossEntropyLoss(weight=weights(nn), reduction="none"),
+        lambda: [x(5, 4), ints(4, 5)],
+    ),
+    "cross_entropy_probabilities": (
+        lambda nn: nn.CrossEntropyLoss(),
+        lambda: [x(5, 4), x(5, 4, grad=False).softmax(1)],
+    ),
     "cross_entropy_2d": (lambda nn: nn.CrossEntropyLoss(), lambda: [x(2, 4, 3), ints(4, 2, 3)]),
     "nll": (lambda nn: nn.NLLLoss(weight=weights(nn)), lambda: [x(5, 4), ints(4, 5)]),
     "mse": (lambda nn: nn.MSELoss(), lambda: [x(5, 4), probabilities(5, 4)]),
@@ -89,37 +101,76 @@ MODULES = {
     "kl_div_log": (lambda nn: nn.KLDivLoss(reduction="sum", log_target=True), lambda: [x(5, 4), x(5, 4, grad=False)]),
     "margin_ranking": (lambda nn: nn.MarginRankingLoss(0.3), lambda: [x(5), x(5).flip(0).detach(), signs(5)]),
     "hinge_embedding": (lambda nn: nn.HingeEmbeddingLoss(0.8, reduction="sum"), lambda: [x(5), signs(5)]),
-    "cosine_embedding": (lambda nn: nn.CosineEmbeddingLoss(0.1, reduction="none"), lambda: [x(5, 4), probabilities(5, 4), signs(5)]),
+    "cosine_embedding": (
+        lambda nn: nn.CosineEmbeddingLoss(0.1, reduction="none"),
+        lambda: [x(5, 4), probabilities(5, 4), signs(5)],
+    ),
     "cosine_embedding_one": (lambda nn: nn.CosineEmbeddingLoss(), lambda: [x(4), probabilities(4), signs()]),
     "soft_margin": (lambda nn: nn.SoftMarginLoss(), lambda: [x(5, 4), signs(5, 4)]),
-    "multilabel_soft_margin": (lambda nn: nn.MultiLabelSoftMarginLoss(weight=weights(nn)), lambda: [x(5, 4), ints(2, 5, 4).float()]),
+    "multilabel_soft_margin": (
+        lambda nn: nn.MultiLabelSoftMarginLoss(weight=weights(nn)),
+        lambda: [x(5, 4), ints(2, 5, 4).float()],
+    ),
     "multi_margin": (lambda nn: nn.MultiMarginLoss(), lambda: [x(5, 4), ints(4, 5)]),
-    "multi_margin_square": (lambda nn: nn.MultiMarginLoss(2, 0.7, weights(nn), reduction="sum"), lambda: [x(5, 4), ints(4, 5)]),
+    "multi_margin_square": (
+        lambda nn: nn.MultiMarginLoss(2, 0.7, weights(nn), reduction="sum"),
+        lambda: [x(5, 4), ints(4, 5)],
+    ),
     "multi_margin_one": (lambda nn: nn.MultiMarginLoss(), lambda: [x(4), ints(4)]),
-    "multilabel_margin": (lambda nn: nn.MultiLabelMarginLoss(), lambda: [x(2, 4), torch.tensor([[3, 0, -1, 1], [2, -1, 3, 0]])]),
-    "multilabel_margin_one": (lambda nn: nn.MultiLabelMarginLoss(reduction="none"), lambda: [x(4), torch.tensor([1, 2, -1, 0])]),
-    "triplet": (lambda nn: nn.TripletMarginLoss(), lambda: [x(5, 4), probabilities(5, 4, grad=True), probabilities(5, 4).flip(0)]),
-    "triplet_swap": (lambda nn: nn.TripletMarginLoss(2.0, p=1, swap=True), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4).flip(0)]),
+    "multilabel_margin": (
+        lambda nn: nn.MultiLabelMarginLoss(),
+        lambda: [x(2, 4), torch.tensor([[3, 0, -1, 1], [2, -1, 3, 0]])],
+    ),
+    "multilabel_margin_one": (
+        lambda nn: nn.MultiLabelMarginLoss(reduction="none"),
+        lambda: [x(4), torch.tensor([1, 2, -1, 0])],
+    ),
+    "triplet": (
+        lambda nn: nn.TripletMarginLoss(),
+        lambda: [x(5, 4), probabilities(5, 4, grad=True), probabilities(5, 4).flip(0)],
+    ),
+    "triplet_swap": (
+        lambda nn: nn.TripletMarginLoss(2.0, p=1, swap=True),
+        lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4).flip(0)],
+    ),
     "triplet_distance": (
         lambda nn: nn.TripletMarginWithDistanceLoss(distance_function=taxicab, margin=3.0, reduction="none"),
         lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4).flip(0)],
     ),
     "poisson": (lambda nn: nn.PoissonNLLLoss(), lambda: [x(5, 4), ints(6, 5, 4).float()]),
-    "poisson_full": (lambda nn: nn.PoissonNLLLoss(log_input=False, full=True), lambda: [probabilities(5, 4, grad=True), ints(6, 5, 4).float()]),
-    "gaussian": (lambda nn: nn.GaussianNLLLoss(), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4, grad=True)]),
-    "gaussian_full": (lambda nn: nn.GaussianNLLLoss(full=True, eps=0.5, reduction="sum"), lambda: [x(5, 4), probabilities(5, 4), probabilities(5, grad=True)]),
+    "poisson_full": (
+        lambda nn: nn.PoissonNLLLoss(log_input=False, full=True),
+        lambda: [probabilities(5, 4, grad=True), ints(6, 5, 4).float()],
+    ),
+    "gaussian": (
+        lambda nn: nn.GaussianNLLLoss(),
+        lambda: [x(5, 4), probabilities(5, 4), probabilities(5, 4, grad=True)],
+    ),
+    "gaussian_full": (
+        lambda nn: nn.GaussianNLLLoss(full=True, eps=0.5, reduction="sum"),
+        lambda: [x(5, 4), probabilities(5, 4), probabilities(5, grad=True)],
+    ),
     "pairwise_distance": (lambda nn: nn.PairwiseDistance(3.0, keepdim=True), lambda: [x(5, 4), probabilities(5, 4)]),
     "cosine_similarity": (lambda nn: nn.CosineSimilarity(0), lambda: [x(5, 4), probabilities(5, 4)]),
     "bilinear": (lambda nn: nn.Bilinear(3, 4, 2), lambda: [x(2, 5, 3), probabilities(2, 5, 4, grad=True)]),
     "bilinear_no_bias": (lambda nn: nn.Bilinear(3, 4, 2, bias=False), lambda: [x(3), probabilities(4)]),
     "embedding_bag": (lambda nn: nn.EmbeddingBag(7, 3), lambda: [ints(7, 2, 5)]),
-    "embedding_bag_offsets": (lambda nn: nn.EmbeddingBag(7, 3, mode="sum"), lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])]),
+    "embedding_bag_offsets": (
+        lambda nn: nn.EmbeddingBag(7, 3, mode="sum"),
+        lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])],
+    ),
     "embedding_bag_weights": (
         lambda nn: nn.EmbeddingBag(7, 3, mode="sum", include_last_offset=True),
         lambda: [ints(7, 6), torch.tensor([0, 2, 6]), probabilities(6, grad=True)],
     ),
-    "embedding_bag_max": (lambda nn: nn.EmbeddingBag(7, 3, mode="max"), lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])]),
-    "embedding_bag_padding": (lambda nn: nn.EmbeddingBag(7, 3, padding_idx=2), lambda: [torch.tensor([[2, 1, 2], [2, 2, 2], [0, 1, 3]])]),
+    "embedding_bag_max": (
+        lambda nn: nn.EmbeddingBag(7, 3, mode="max"),
+        lambda: [ints(7, 6), torch.tensor([0, 2, 2, 5])],
+    ),
+    "embedding_bag_padding": (
+        lambda nn: nn.EmbeddingBag(7, 3, padding_idx=2),
+        lambda: [torch.tensor([[2, 1, 2], [2, 2, 2], [0, 1, 3]])],
+    ),
     "rrelu_eval": (lambda nn: nn.RReLU(0.1, 0.5).eval(), lambda: [x(2, 6)]),
     "softmax_2d": (lambda nn: nn.Softmax2d(), lambda: [x(2, 3, 2, 2)]),
     "dropout_1d": (lambda nn: nn.Dropout1d(0.3).eval(), lambda: [x(2, 3, 4)]),
@@ -148,8 +199,14 @@ MODULES = {
     "upsample_exact": (lambda nn: nn.Upsample(scale_factor=1.5, mode="nearest-exact"), lambda: [x(2, 3, 5, 4)]),
     "upsample_linear": (lambda nn: nn.Upsample(size=7, mode="linear"), lambda: [x(2, 3, 4)]),
     "upsample_bilinear": (lambda nn: nn.Upsample(scale_factor=2.3, mode="bilinear"), lambda: [x(2, 3, 5, 4)]),
-    "upsample_recomputed": (lambda nn: nn.Upsample(scale_factor=2.3, mode="bilinear", recompute_scale_factor=True), lambda: [x(2, 3, 5, 4)]),
-    "upsample_trilinear": (lambda nn: nn.Upsample(size=(2, 6, 5), mode="trilinear", align_corners=True), lambda: [x(1, 2, 3, 4, 5)]),
+    "upsample_recomputed": (
+        lambda nn: nn.Upsample(scale_factor=2.3, mode="bilinear", recompute_scale_factor=True),
+        lambda: [x(2, 3, 5, 4)],
+    ),
+    "upsample_trilinear": (
+        lambda nn: nn.Upsample(size=(2, 6, 5), mode="trilinear", align_corners=True),
+        lambda: [x(1, 2, 3, 4, 5)],
+    ),
     "upsampling_nearest": (lambda nn: nn.UpsamplingNearest2d(scale_factor=3), lambda: [x(2, 3, 2, 2)]),
     "upsampling_bilinear": (lambda nn: nn.UpsamplingBilinear2d(size=(5, 7)), lambda: [x(2, 3, 3, 4)]),
     "attention": (lambda nn: nn.MultiheadAttention(8, 2), lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)]),
@@ -157,7 +214,10 @@ MODULES = {
         lambda nn: nn.MultiheadAttention(8, 2, batch_first=True, bias=False),
         lambda: [x(3, 5, 8), x(3, 5, 8), x(3, 5, 8)],
     ),
-    "attention_dims": (lambda nn: nn.MultiheadAttention(8, 2, kdim=4, vdim=6), lambda: [x(5, 3, 8), x(6, 3, 4), x(6, 3, 6)]),
+    "attention_dims": (
+        lambda nn: nn.MultiheadAttention(8, 2, kdim=4, vdim=6),
+        lambda: [x(5, 3, 8), x(6, 3, 4), x(6, 3, 6)],
+    ),
     "attention_extra": (
         lambda nn: nn.MultiheadAttention(8, 2, add_bias_kv=True, add_zero_attn=True),
         lambda: [x(5, 3, 8), x(6, 3, 8), x(6, 3, 8)],
@@ -236,7 +296,9 @@ def test_channels_are_dropped_whole(name):
     import torchlette as tl
 
     tl.manual_seed(0)
-    shape = {"Dropout1d": (40, 50, 3), "Dropout2d": (40, 50, 2, 2), "Dropout3d": (40, 50, 2, 2, 2)}.get(name, (40, 50, 3))
+    shape = {"Dropout1d": (40, 50, 3), "Dropout2d": (40, 50, 2, 2), "Dropout3d": (40, 50, 2, 2, 2)}.get(
+        name, (40, 50, 3)
+    )
     result = getattr(tl.nn, name)(0.25)(tl.ones(*shape)).reshape(40, 50, -1)
     assert tl.equal(result, result[:, :, :1].expand_as(result))
     values = sorted(set(round(v, 4) for v in result[:, :, 0].reshape(-1).tolist()))
@@ -275,14 +337,34 @@ def test_gumbel_softmax():
     assert logits.grad.abs().max().item() > 0
 
 
-@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "LeakyReLU", "ELU", "CELU", "SELU", "SiLU", "Mish", "Hardtanh", "Hardsigmoid", "Hardswish", "Threshold"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ReLU",
+        "ReLU6",
+        "LeakyReLU",
+        "ELU",
+        "CELU",
+        "SELU",
+        "SiLU",
+        "Mish",
+        "Hardtanh",
+        "Hardsigmoid",
+        "Hardswish",
+        "Threshold",
+    ],
+)
 def test_activations_in_place_differentiate(name):
     """The layer before is the one whose output is overwritten."""
     options = (0.1, 2.0) if name == "Threshold" else ()
     check_call(*pair(lambda nn: nn.Sequential(nn.Linear(6, 6), getattr(nn, name)(*options, inplace=True))), x(4, 6))
 
 
-@pytest.mark.parametrize("options", [{"max_norm": 0.5}, {"max_norm": 1.0, "norm_type": 1.0}, {"scale_grad_by_freq": True}, {"padding_idx": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"max_norm": 0.5}, {"max_norm": 1.0, "norm_type": 1.0}, {"scale_grad_by_freq": True}, {"padding_idx": 1}],
+    ids=str,
+)
 @pytest.mark.parametrize("kind", ["Embedding", "EmbeddingBag"])
 def test_embedding_options(kind, options):
     """Rows are renormalised in the table, and gradients divided by frequencies."""

@@ -325,7 +325,9 @@ def test_full_backward_hooks():
             lin.bias.zero_()
         seen = []
         lin.register_full_backward_pre_hook(lambda m, out: (seen.append(out[0].tolist()), (out[0] * 2,))[1])
-        lin.register_full_backward_hook(lambda m, inp, out: (seen.append([inp[0].tolist(), out[0].tolist()]), (inp[0] * 10,))[1])
+        lin.register_full_backward_hook(
+            lambda m, inp, out: (seen.append([inp[0].tolist(), out[0].tolist()]), (inp[0] * 10,))[1]
+        )
         x = t.ones(1, 2, requires_grad=True)
         y = x * 1.0
         # y is used outside the module too: the hook must not see that gradient.

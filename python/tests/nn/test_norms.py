@@ -27,7 +27,9 @@ def test_rms_norm_is_one_kernel(device, weighted):
     y = F.rms_norm(x, (48,), w)
     y.tolist()
     assert names(y) == ["rms_norm_float32"]
-    want = torch.nn.functional.rms_norm(torch.tensor(draw(6, 48)), (48,), torch.tensor(draw(48, seed=1)) if weighted else None)
+    want = torch.nn.functional.rms_norm(
+        torch.tensor(draw(6, 48)), (48,), torch.tensor(draw(48, seed=1)) if weighted else None
+    )
     torch.testing.assert_close(torch.tensor(y.cpu().numpy()), want)
 
 
@@ -48,6 +50,8 @@ def test_rms_norm_gradients_are_one_kernel_each(device):
 def test_rms_norm_of_halves_with_a_wide_weight(device):
     x, w = draw(4, 16), draw(16, seed=1)
     got = F.rms_norm(tl.tensor(x, device=device).half(), (16,), tl.tensor(w, device=device))
-    want = torch.nn.functional.rms_norm(torch.tensor(x).half().double(), (16,), torch.tensor(w).double(), torch.finfo(torch.float32).eps)
+    want = torch.nn.functional.rms_norm(
+        torch.tensor(x).half().double(), (16,), torch.tensor(w).double(), torch.finfo(torch.float32).eps
+    )
     assert got.dtype is tl.float16
     torch.testing.assert_close(torch.tensor(got.cpu().numpy()), want.half())

@@ -109,7 +109,9 @@ def test_two_functions_and_assignment():
     value = value + value.t()
     expected.weight, got.weight = value, ours(value)
     torch.testing.assert_close(theirs(got.weight), expected.weight.detach())
-    torch.testing.assert_close(theirs(got.parametrizations.weight.original), expected.parametrizations.weight.original.detach())
+    torch.testing.assert_close(
+        theirs(got.parametrizations.weight.original), expected.parametrizations.weight.original.detach()
+    )
     assert tl.nn.utils.parametrize.is_parametrized(got, "weight")
     assert not tl.nn.utils.parametrize.is_parametrized(got, "bias")
     assert tl.nn.utils.parametrize.type_before_parametrizations(got) is tl.nn.Linear
@@ -142,7 +144,12 @@ def test_orthogonal(shape, kind, trivial):
     torch.testing.assert_close(theirs(got.weight), expected.weight, rtol=1e-4, atol=1e-5)
     expected.weight.mul(start).sum().backward()
     got.weight.mul(ours(start)).sum().backward()
-    torch.testing.assert_close(theirs(got.parametrizations.weight.original.grad), expected.parametrizations.weight.original.grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        theirs(got.parametrizations.weight.original.grad),
+        expected.parametrizations.weight.original.grad,
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_assigned_orthogonal_matrices_are_kept():

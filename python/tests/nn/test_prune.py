@@ -21,11 +21,25 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "max slices": lambda p, m: p.ln_structured(m[2], "weight", amount=1, n=float("inf"), dim=-1),
     "none": lambda p, m: p.ln_structured(m[0], "weight", amount=0, n=2, dim=0),
     "again": lambda p, m: (p.l1_unstructured(m[0], "weight", 0.3), p.l1_unstructured(m[0], "weight", 0.5)),
-    "slices, then elements": lambda p, m: (p.ln_structured(m[0], "weight", 2, 2, 0), p.l1_unstructured(m[0], "weight", 3)),
-    "elements, then slices": lambda p, m: (p.l1_unstructured(m[0], "weight", 9), p.ln_structured(m[0], "weight", 0.5, 2, 1)),
-    "slices twice": lambda p, m: (p.ln_structured(m[0], "weight", 2, 2, 0), p.ln_structured(m[0], "weight", 1, 2, 0), p.identity(m[0], "weight")),
-    "global": lambda p, m: p.global_unstructured([(m[0], "weight"), (m[2], "weight")], pruning_method=p.L1Unstructured, amount=0.4),
-    "global again": lambda p, m: [p.global_unstructured(((m[0], "weight"), (m[2], "bias")), p.L1Unstructured, amount=6) for _ in range(2)],
+    "slices, then elements": lambda p, m: (
+        p.ln_structured(m[0], "weight", 2, 2, 0),
+        p.l1_unstructured(m[0], "weight", 3),
+    ),
+    "elements, then slices": lambda p, m: (
+        p.l1_unstructured(m[0], "weight", 9),
+        p.ln_structured(m[0], "weight", 0.5, 2, 1),
+    ),
+    "slices twice": lambda p, m: (
+        p.ln_structured(m[0], "weight", 2, 2, 0),
+        p.ln_structured(m[0], "weight", 1, 2, 0),
+        p.identity(m[0], "weight"),
+    ),
+    "global": lambda p, m: p.global_unstructured(
+        [(m[0], "weight"), (m[2], "weight")], pruning_method=p.L1Unstructured, amount=0.4
+    ),
+    "global again": lambda p, m: [
+        p.global_unstructured(((m[0], "weight"), (m[2], "bias")), p.L1Unstructured, amount=6) for _ in range(2)
+    ],
     "removed": lambda p, m: (p.l1_unstructured(m[0], "weight", 0.3), p.remove(m[0], "weight")),
 }
 

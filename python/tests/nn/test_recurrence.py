@@ -1,4 +1,6 @@
-"""Recurrent layers and cells as primitives: values, gradients and second gradients against PyTorch's on each device, and the kernels that run."""
+"""Recurrent layers and cells as primitives: values, gradients and second gradients against PyTorch's on each device,
+and the kernels that run.
+"""
 
 from __future__ import annotations
 
@@ -91,10 +93,17 @@ def compare(expected, got, inputs, device: str, which=None) -> None:
 def draw(seed: int, kind: str):
     """Return the options and inputs of a layer of random shape."""
     r = random.Random(seed * 31 + len(kind))
-    options = {"num_layers": r.choice([1, 1, 2]), "bidirectional": r.random() < 0.4, "bias": r.random() < 0.7, "batch_first": r.random() < 0.4}
+    options = {
+        "num_layers": r.choice([1, 1, 2]),
+        "bidirectional": r.random() < 0.4,
+        "bias": r.random() < 0.7,
+        "batch_first": r.random() < 0.4,
+    }
     steps, batch, size, hidden = r.randint(1, 7), r.choice([1, 2, 3, 8]), r.randint(1, 9), r.choice([1, 3, 4, 7, 8, 16])
     layers = options["num_layers"] * (1 + options["bidirectional"])
-    x = normal(*((batch, steps) if options["batch_first"] else (steps, batch)), size, seed=seed).requires_grad_(r.random() < 0.8)
+    x = normal(*((batch, steps) if options["batch_first"] else (steps, batch)), size, seed=seed).requires_grad_(
+        r.random() < 0.8
+    )
     given = r.random() < 0.6
     state = [normal(layers, batch, hidden, seed=seed + 1 + i).requires_grad_(r.random() < 0.8) for i in range(2)]
     first = (tuple(state),) if kind == "lstm" else (state[0],)
@@ -143,7 +152,13 @@ def test_cells(device: str, kind: str, shape: tuple[int, int, int]) -> None:
         expected.zero_grad()
         got.zero_grad()
         leaves = tuple(s.detach().requires_grad_() for s in state)
-        compare(expected, got, [normal(batch, size, seed=9).requires_grad_(), leaves if kind == "lstm" else leaves[0]], device, which)
+        compare(
+            expected,
+            got,
+            [normal(batch, size, seed=9).requires_grad_(), leaves if kind == "lstm" else leaves[0]],
+            device,
+            which,
+        )
 
 
 @pytest.mark.parametrize("which", [(0,), (1,), (2,), (0, 2)])

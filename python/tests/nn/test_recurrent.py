@@ -38,7 +38,9 @@ MODULES = {
     "lstm_cell": (lambda nn: nn.LSTMCell(3, 5), lambda: [x(2, 3)]),
     "encoder_layer": (lambda nn: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), lambda: [x(4, 2, 8)]),
     "encoder_layer_first": (
-        lambda nn: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", norm_first=True, batch_first=True, bias=False),
+        lambda nn: nn.TransformerEncoderLayer(
+            8, 2, 16, dropout=0.0, activation="gelu", norm_first=True, batch_first=True, bias=False
+        ),
         lambda: [x(2, 4, 8), causal(4)],
     ),
     "encoder": (
@@ -49,7 +51,10 @@ MODULES = {
         lambda nn: nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0, norm_first=True),
         lambda: [x(4, 2, 8), x(5, 2, 8), causal(4), None, PADDING],
     ),
-    "decoder": (lambda nn: nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2), lambda: [x(4, 2, 8), x(5, 2, 8)]),
+    "decoder": (
+        lambda nn: nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16, dropout=0.0), 2),
+        lambda: [x(4, 2, 8), x(5, 2, 8)],
+    ),
     "transformer": (
         lambda nn: nn.Transformer(8, 2, 1, 2, 16, dropout=0.0, batch_first=True),
         lambda: [x(2, 3, 8), x(2, 4, 8), None, nn_mask(4)],
@@ -142,8 +147,12 @@ def test_packed_lstm(name, lengths):
     for a, b in zip(packed, my_packed, strict=True):
         torch.testing.assert_close(theirs(b), a.detach())
     want, have = expected(packed), got(my_packed)
-    padded, counts = torch.nn.utils.rnn.pad_packed_sequence(want[0], batch_first=True, padding_value=-1.0, total_length=6)
-    my_padded, my_counts = tl.nn.utils.rnn.pad_packed_sequence(have[0], batch_first=True, padding_value=-1.0, total_length=6)
+    padded, counts = torch.nn.utils.rnn.pad_packed_sequence(
+        want[0], batch_first=True, padding_value=-1.0, total_length=6
+    )
+    my_padded, my_counts = tl.nn.utils.rnn.pad_packed_sequence(
+        have[0], batch_first=True, padding_value=-1.0, total_length=6
+    )
     torch.testing.assert_close(theirs(my_padded), padded.detach())
     assert my_counts.tolist() == counts.tolist()
     compare_results(expected, got, flat(want), flat(have), (value, mine))
@@ -154,7 +163,9 @@ def test_lists_of_sequences():
     mine = [ours(p) for p in parts]
     theirs_rnn, mine_rnn = torch.nn.utils.rnn, tl.nn.utils.rnn
     for options in ({}, {"batch_first": True, "padding_value": 7.0}, {"padding_side": "left"}):
-        torch.testing.assert_close(theirs(mine_rnn.pad_sequence(mine, **options)), theirs_rnn.pad_sequence(parts, **options).detach())
+        torch.testing.assert_close(
+            theirs(mine_rnn.pad_sequence(mine, **options)), theirs_rnn.pad_sequence(parts, **options).detach()
+        )
     packed = mine_rnn.pack_sequence(mine, enforce_sorted=False)
     for a, b in zip(mine_rnn.unpack_sequence(packed), parts, strict=True):
         torch.testing.assert_close(theirs(a), b.detach())
@@ -169,7 +180,9 @@ def test_lists_of_sequences():
         lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [1, 3]),
         lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [3, 0]),
         lambda t: t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 2, 1), [3]),
-        lambda t: t.nn.utils.rnn.pad_packed_sequence(t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 1, 1), [3]), total_length=2),
+        lambda t: t.nn.utils.rnn.pad_packed_sequence(
+            t.nn.utils.rnn.pack_padded_sequence(t.ones(4, 1, 1), [3]), total_length=2
+        ),
         lambda t: t.nn.LSTM(3, 5)(t.ones(2, 2, 4)),
         lambda t: t.nn.LSTM(3, 5)(t.ones(1, 2, 2, 3)),
         lambda t: t.nn.GRU(3, 5)(t.ones(2, 2, 3), t.ones(1, 3, 5)),

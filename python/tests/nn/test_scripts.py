@@ -42,7 +42,9 @@ def trained(lib: Any, poison: int | None, growth_interval: int) -> list[Any]:
 @pytest.mark.parametrize("growth_interval", [1, 2, 2000])
 def test_grad_scaler(poison: int | None, growth_interval: int) -> None:
     """Weights, factors and state are PyTorch's, with steps skipped where gradients are infinite."""
-    for want, got in zip(trained(torch, poison, growth_interval), trained(torchlette, poison, growth_interval), strict=True):
+    for want, got in zip(
+        trained(torch, poison, growth_interval), trained(torchlette, poison, growth_interval), strict=True
+    ):
         torch.testing.assert_close(to_torch(got) if isinstance(got, torchlette.Tensor) else got, want)
 
 
@@ -190,7 +192,9 @@ def test_custom_operators() -> None:
             ctx.save_for_backward(inputs[0])
             ctx.factor = inputs[1]
 
-        square.register_autograd(lambda ctx, grad: (2 * ctx.saved_tensors[0] * ctx.factor * grad, None), setup_context=keep)
+        square.register_autograd(
+            lambda ctx, grad: (2 * ctx.saved_tensors[0] * ctx.factor * grad, None), setup_context=keep
+        )
         named(x, 3.0).sum().backward()
         assert x.grad.tolist() == [6.0, 12.0]
 
@@ -219,7 +223,9 @@ def test_trees_of_registered_classes() -> None:
             def __init__(self, a: Any, b: Any) -> None:
                 self.a, self.b = a, b
 
-        trees.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, context, made=Pair: made(*children))
+        trees.register_pytree_node(
+            Pair, lambda p: ([p.a, p.b], None), lambda children, context, made=Pair: made(*children)
+        )
         leaves, spec = trees.tree_flatten({"x": Pair(1, [2, 3])})
         assert leaves == [1, 2, 3]
         assert spec.num_leaves == 3
@@ -241,7 +247,9 @@ def test_associative_scan(reverse: bool) -> None:
         rows.append(h)
     want = facade.stack(rows[::-1] if reverse else rows, 1)
     facade.testing.assert_close(got, want)
-    for mine, theirs in zip(facade.autograd.grad(got.sum(), (a, b)), facade.autograd.grad(want.sum(), (a, b)), strict=True):
+    for mine, theirs in zip(
+        facade.autograd.grad(got.sum(), (a, b)), facade.autograd.grad(want.sum(), (a, b)), strict=True
+    ):
         facade.testing.assert_close(mine, theirs)
     for call in (lambda: scan(None, a, 0), lambda: scan(max, [], 0)):
         with pytest.raises(ValueError, match="associative_scan"):
@@ -273,8 +281,14 @@ def test_groups_of_tensors() -> None:
         groups = lib.optim.Optimizer._group_tensors_by_device_and_dtype([[a, b, a], [b, b, b], []], with_indices=True)
         seen = {key[1]: ([len(part) for part in parts], list(places)) for key, (parts, places) in groups.items()}
         assert seen == {lib.float32: ([2, 2, 0], [0, 2]), lib.float64: ([1, 1, 0], [1])}
-        assert [name for name, _ in lib.nn.Linear(2, 1)._named_members(lambda module: module._parameters.items())] == ["weight", "bias"]
-        assert [tuple(t.shape) for t in lib.split(lib.ones(4, 2), split_size_or_sections=[1, 3], dim=0)] == [(1, 2), (3, 2)]
+        assert [name for name, _ in lib.nn.Linear(2, 1)._named_members(lambda module: module._parameters.items())] == [
+            "weight",
+            "bias",
+        ]
+        assert [tuple(t.shape) for t in lib.split(lib.ones(4, 2), split_size_or_sections=[1, 3], dim=0)] == [
+            (1, 2),
+            (3, 2),
+        ]
 
 
 def test_early_names() -> None:
@@ -359,7 +373,9 @@ def test_switches() -> None:
         assert other.device_count() == 0
         other.empty_cache()
     assert facade.mps.current_allocated_memory() == 0
-    draw = importlib.import_module("torchlette.torch.distributions.utils")._standard_normal((2, 3), facade.float64, "cpu")
+    draw = importlib.import_module("torchlette.torch.distributions.utils")._standard_normal(
+        (2, 3), facade.float64, "cpu"
+    )
     assert (tuple(draw.shape), draw.dtype) == ((2, 3), facade.float64)
     assert facade.__version__.split(".")[0] == "2"
     assert facade.backends.cuda.flash_sdp_enabled()
@@ -378,7 +394,10 @@ def test_distributed_sampler() -> None:
     for drop_last in (False, True):
         parts = []
         for rank in range(3):
-            want, got = (lib.utils.data.DistributedSampler(data, 3, rank, shuffle=False, drop_last=drop_last) for lib in (torch, torchlette))
+            want, got = (
+                lib.utils.data.DistributedSampler(data, 3, rank, shuffle=False, drop_last=drop_last)
+                for lib in (torch, torchlette)
+            )
             assert list(got) == list(want)
             assert len(got) == len(want)
             shuffled = torchlette.utils.data.DistributedSampler(data, 3, rank, drop_last=drop_last)
@@ -411,10 +430,24 @@ def test_arrays_of_unknown_types_say_what_to_do() -> None:
     assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]
 
 
-PRIVATE = ["nn.modules.conv._ConvNd", "nn.modules.conv._ConvTransposeNd", "nn.modules.batchnorm._NormBase", "nn.modules.pooling._MaxPoolNd",
-           "nn.init._calculate_fan_in_and_fan_out", "nn.init._calculate_correct_fan", "nn.common_types._size_2_t", "types.Number",
-           "utils.data._utils.collate.default_collate", "autograd.variable.Variable", "optim.adamw.AdamW", "optim.lr_scheduler._LRScheduler",
-           "distributions.constraint_registry.biject_to", "amp.autocast_mode.autocast", "nn.parallel.distributed.DistributedDataParallel"]  # fmt: skip
+PRIVATE = [
+    "nn.modules.conv._ConvNd",
+    "nn.modules.conv._ConvTransposeNd",
+    "nn.modules.batchnorm._NormBase",
+    "nn.modules.pooling._MaxPoolNd",
+    "nn.init._calculate_fan_in_and_fan_out",
+    "nn.init._calculate_correct_fan",
+    "nn.common_types._size_2_t",
+    "types.Number",
+    "utils.data._utils.collate.default_collate",
+    "autograd.variable.Variable",
+    "optim.adamw.AdamW",
+    "optim.lr_scheduler._LRScheduler",
+    # fmt: skip
+    "distributions.constraint_registry.biject_to",
+    "amp.autocast_mode.autocast",
+    "nn.parallel.distributed.DistributedDataParallel",
+]
 
 
 @pytest.mark.parametrize("path", PRIVATE)
@@ -436,20 +469,31 @@ def test_names_that_subclasses_use() -> None:
             def forward(self, x: Any) -> Any:
                 return self._conv_forward(x, self.weight * 0 + 0.5, self.bias * 0)
 
-        results.append(Standardised(2, 3, 3, padding=1, padding_mode="reflect")(lib.arange(32.0).reshape(1, 2, 4, 4)).tolist())
+        results.append(
+            Standardised(2, 3, 3, padding=1, padding_mode="reflect")(lib.arange(32.0).reshape(1, 2, 4, 4)).tolist()
+        )
     assert results[0] == results[1]
 
 
 def test_the_old_names_of_modules() -> None:
     """Modules that PyTorch cuts otherwise are found under its names."""
-    for path, name in (("nn.modules.instancenorm", "InstanceNorm2d"), ("nn.modules.pixelshuffle", "PixelShuffle"), ("nn.modules.fold", "Fold")):
+    for path, name in (
+        ("nn.modules.instancenorm", "InstanceNorm2d"),
+        ("nn.modules.pixelshuffle", "PixelShuffle"),
+        ("nn.modules.fold", "Fold"),
+    ):
         assert hasattr(importlib.import_module(f"torch.{path}"), name)
         assert getattr(importlib.import_module(f"torchlette.torch.{path}"), name) is getattr(torchlette.nn, name)
     assert facade.nn.modules.utils._pair(3) == torch.nn.modules.utils._pair(3)
-    assert facade.nn.modules.utils._reverse_repeat_tuple((1, 2), 2) == torch.nn.modules.utils._reverse_repeat_tuple((1, 2), 2)
+    assert facade.nn.modules.utils._reverse_repeat_tuple((1, 2), 2) == torch.nn.modules.utils._reverse_repeat_tuple(
+        (1, 2), 2
+    )
 
 
 def test_spmm_of_dense_matrices() -> None:
     """The product that graph networks call so."""
     a, b = np.arange(6.0, dtype=np.float32).reshape(2, 3), np.ones((3, 2), np.float32)
-    assert facade.spmm(facade.tensor(a), facade.tensor(b)).tolist() == torch.spmm(torch.tensor(a), torch.tensor(b)).tolist()
+    assert (
+        facade.spmm(facade.tensor(a), facade.tensor(b)).tolist()
+        == torch.spmm(torch.tensor(a), torch.tensor(b)).tolist()
+    )

@@ -157,7 +157,9 @@ def test_grids_are_rounded_as_in_pytorch(n: int) -> None:
     """Ramps and identity grids are PyTorch's to the last bit: a spatial transformer begins there, where gradients jump."""
     for align_corners in (False, True):
         wanted = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
-        got = torchlette.nn.functional.affine_grid(torchlette.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
+        got = torchlette.nn.functional.affine_grid(
+            torchlette.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners
+        )
         assert got.tolist() == wanted.tolist()
     assert torchlette.linspace(-1, 1, n).tolist() == torch.linspace(-1, 1, n).tolist()
 
@@ -179,7 +181,9 @@ def test_antialiased_resizing(mode: str, align_corners: bool) -> None:
         torch.testing.assert_close(theirs(mine.grad), x.grad)
     picture = torch.arange(147).reshape(1, 3, 7, 7).mul(5).remainder(256).to(torch.uint8)
     want = torch.nn.functional.interpolate(picture, (3, 3), mode="bilinear", antialias=True)
-    got = torchlette.nn.functional.interpolate(torchlette.tensor(picture.numpy()), (3, 3), mode="bilinear", antialias=True)
+    got = torchlette.nn.functional.interpolate(
+        torchlette.tensor(picture.numpy()), (3, 3), mode="bilinear", antialias=True
+    )
     assert got.tolist() == want.tolist()
     with pytest.raises(ValueError, match="Anti-alias"):
         torchlette.nn.functional.interpolate(torchlette.ones(1, 1, 4), 2, mode="linear", antialias=True)
@@ -192,7 +196,9 @@ def test_sync_batch_norm() -> None:
     made = nn.SyncBatchNorm.convert_sync_batchnorm(net)
     assert list(made.state_dict()) == list(net.state_dict())
     assert isinstance(made[1][0], nn.SyncBatchNorm)
-    assert made[1][0].running_mean is net[1][0].running_mean or torchlette.equal(made[1][0].running_mean, net[1][0].running_mean)
+    assert made[1][0].running_mean is net[1][0].running_mean or torchlette.equal(
+        made[1][0].running_mean, net[1][0].running_mean
+    )
     assert not made[1][0].training
     x = torchlette.randn(3, 4, 5)
     plain, sync = nn.BatchNorm1d(4), nn.SyncBatchNorm(4)

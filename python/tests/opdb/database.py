@@ -62,7 +62,11 @@ def tensor(t: torch.Tensor, device: str = "cpu") -> torchlette.Tensor:
         if out.stride() != tuple(d.stride()) and d.numel() == 0:
             out = torchlette.empty(tuple(d.shape), dtype=out.dtype, device=device)
     else:
-        out = _raw(d.as_strided((storage,), (1,), 0)).to(device).as_strided(tuple(d.shape), tuple(d.stride()), d.storage_offset())
+        out = (
+            _raw(d.as_strided((storage,), (1,), 0))
+            .to(device)
+            .as_strided(tuple(d.shape), tuple(d.stride()), d.storage_offset())
+        )
     return out.requires_grad_() if t.requires_grad else out
 
 
@@ -259,7 +263,8 @@ def _into_out(op: OpInfo, sample: Sample, device: str, want: torch.Tensor) -> No
 
 
 def determined(op: OpInfo, result: Any) -> Any:
-    """Return what a result determines: of singular vectors and eigenvectors, whose signs are free, the sizes, as PyTorch's tests do.
+    """Return what a result determines: of singular vectors and eigenvectors, whose signs are free, the sizes, as
+    PyTorch's tests do.
 
     Vectors that complete a basis are free as a whole, and left out.
     """

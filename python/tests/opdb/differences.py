@@ -21,10 +21,17 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "mode": (("float16", "int64", "uint8", "bool"), _TIES),
     "as_strided_scatter": (
         ("gradient",),
-        "PyTorch gives self the gradient of what was overwritten and none of the rest; ours is the other way about, as for slice_scatter",
+        "PyTorch gives self the gradient of what was overwritten and none of the rest; ours is the other way about, as "
+        "for slice_scatter",
     ),
-    "matrix_exp": (("float16",), "PyTorch's half precision result is NaN or far off; ours is within rounding of float64's"),
-    "nn.functional.huber_loss": (("float16",), "PyTorch rounds the squares to half precision before the mean; the sum has few terms, of one sign"),
+    "matrix_exp": (
+        ("float16",),
+        "PyTorch's half precision result is NaN or far off; ours is within rounding of float64's",
+    ),
+    "nn.functional.huber_loss": (
+        ("float16",),
+        "PyTorch rounds the squares to half precision before the mean; the sum has few terms, of one sign",
+    ),
     "nn.functional.multi_head_attention_forward": (("gradient",), _DRAWS),
     "nn.functional.scaled_dot_product_attention": (("#",), _DRAWS),
     "nn.functional.interpolate.bicubic": (("uint8",), _PICTURES),

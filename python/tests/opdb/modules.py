@@ -5,8 +5,9 @@ constructed in both libraries, ours takes PyTorch's ``state_dict`` (strict), and
 ``repr``, ``state_dict`` both ways, outputs, gradients of inputs and of parameters, and buffers after the call; each in
 training and in evaluation mode.
 
-Some samples have values of which float32 or a half type keeps few digits, so that PyTorch's own error is beyond the tolerance. Where
-ours differs from PyTorch's, it passes if it is at most four times as far from PyTorch's float64 result.
+Some samples have values of which float32 or a half type keeps few digits, so that PyTorch's own error is beyond the
+tolerance. Where ours differs from PyTorch's, it passes if it is at most four times as far from PyTorch's float64
+result.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class Pair:
         convert = database.Converter(self.device)
         self.ours.load_state_dict({k: convert(v) for k, v in self.theirs.state_dict().items()})
         back = {k: oracle.to_torch(v.to("cpu")) for k, v in self.ours.state_dict().items()}
-        assert list(back) == list(self.theirs.state_dict()), f"got keys {list(back)}, want {list(self.theirs.state_dict())}"
+        assert list(back) == list(self.theirs.state_dict()), (
+            f"got keys {list(back)}, want {list(self.theirs.state_dict())}"
+        )
         assert all(back[k].dtype == v.dtype for k, v in self.theirs.state_dict().items())
         self.theirs.load_state_dict(back)
 
@@ -119,10 +122,14 @@ class Pair:
         if not any(w.requires_grad for w in self.want):
             return False
         mine = dict(self.ours.named_parameters())
-        leaves = self.convert.leaves + [(p, mine[name]) for name, p in self.theirs.named_parameters() if p.requires_grad]
+        leaves = self.convert.leaves + [
+            (p, mine[name]) for name, p in self.theirs.named_parameters() if p.requires_grad
+        ]
         cotangents = self.cotangents()
         want = _gradients(torch, self.want, [t for t, _ in leaves], cotangents)
-        got = _gradients(facade, self.got, [o for _, o in leaves], [database.tensor(c, self.device) for c in cotangents])
+        got = _gradients(
+            facade, self.got, [o for _, o in leaves], [database.tensor(c, self.device) for c in cotangents]
+        )
         _close(got, want, "gradient", lambda widen: self.exact(widen)[1])
         return True
 
@@ -165,7 +172,9 @@ def _close(got: list[Any], want: list[Any], what: str, exact: Callable[[oracle.W
     for i, (g, w) in enumerate(zip(got, want, strict=True)):
         assert (g is None) == (w is None), f"{what} {i} is {'none' if g is None else 'given'}, want the other"
     given = [i for i, w in enumerate(want) if w is not None]
-    oracle.assert_near([got[i] for i in given], [want[i] for i in given], lambda widen: [exact(widen)[i] for i in given], what)
+    oracle.assert_near(
+        [got[i] for i in given], [want[i] for i in given], lambda widen: [exact(widen)[i] for i in given], what
+    )
 
 
 def _takes_dtype(cls: type) -> bool:
@@ -200,7 +209,11 @@ def examine(info: Info, dtype: torch.dtype, device: str) -> tuple[Count, dict[st
                 continue
             what = f"{'train' if training else 'eval'} #{i} {sample.desc}"
             made: list[Pair] = []
-            if not attempt("construct", what, lambda s=sample, t=training, m=made: m.append(Pair(info, s, dtype, device, training=t))):
+            if not attempt(
+                "construct",
+                what,
+                lambda s=sample, t=training, m=made: m.append(Pair(info, s, dtype, device, training=t)),
+            ):
                 continue
             pair = made[0]
             attempt("repr", what, pair.check_repr)
@@ -233,14 +246,21 @@ def main() -> None:
                 first.update(f)
         total.update(count)
         whole += not first
-        shown = " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in ("construct", "call", *ASPECTS) if count[k + " run"])
+        shown = " ".join(
+            f"{k} {count[k + ' passed']}/{count[k + ' run']}"
+            for k in ("construct", "call", *ASPECTS)
+            if count[k + " run"]
+        )
         print(f"{'FAIL' if first else 'ok  '} {info.name:32} {shown}", flush=True)
         for what, text in list(first.items())[: options.failures]:
             print(f"       {what}: {text}")
     torchlette.reset()
     print(f"modules without a failure: {whole} of {len(entries)}")
     for k in ("construct", "call", *ASPECTS):
-        print(f"{k}: {total[k + ' passed']} of {total[k + ' run']} ({100 * total[k + ' passed'] / max(1, total[k + ' run']):.2f} %)")
+        print(
+            f"{k}: {total[k + ' passed']} of {total[k + ' run']} "
+            f"({100 * total[k + ' passed'] / max(1, total[k + ' run']):.2f} %)"
+        )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8"
 Count = collections.Counter[str]
 
 
-def examine(op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_forms: bool) -> tuple[Count, dict[str, str]]:
+def examine(
+    op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_forms: bool
+) -> tuple[Count, dict[str, str]]:
     """Run every sample of an entry; return counts and the first failure of each kind."""
     count: Count = collections.Counter()
     first: dict[str, str] = {}
@@ -69,7 +71,11 @@ def examine(op: Any, device: str, dtypes: tuple[str, ...], limit: int, *, all_fo
                     database.call(database.theirs_of(op, form), sample, lambda x: x, form)
                 except Exception:
                     continue  # PyTorch itself refuses
-                attempt("forward", f"{form} {name} #{i}", lambda s=sample, f=form: database.forward(op, s, device, f, values=values))
+                attempt(
+                    "forward",
+                    f"{form} {name} #{i}",
+                    lambda s=sample, f=form: database.forward(op, s, device, f, values=values),
+                )
         if name == "float32" and op.supports_autograd and values:
             for i, sample in enumerate(database.samples(op, dtype, grad=True, limit=limit)):
                 attempt("gradient", f"{name} #{i}", lambda s=sample: database.gradient(op, s, device))
@@ -96,7 +102,10 @@ def main() -> None:
     options = parser.parse_args()
     tiers = {1: scope.TIER_1, 2: scope.TIER_2}
     names = frozenset(options.names) or frozenset().union(*(tiers[t] for t in options.tier or (1, 2)))
-    jobs = [(database.label(op), options.device, tuple(options.dtypes.split(",")), options.limit, options.forms) for op in database.entries(names)]
+    jobs = [
+        (database.label(op), options.device, tuple(options.dtypes.split(",")), options.limit, options.forms)
+        for op in database.entries(names)
+    ]
     total: Count = collections.Counter()
     if options.workers > 1:
         pool = multiprocessing.get_context("spawn").Pool(options.workers)
@@ -108,13 +117,20 @@ def main() -> None:
         total.update(count)
         whole += not first
         state = "ok  " if not first else "FAIL"
-        print(f"{state} {name:45} " + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in ("forward", "gradient")), flush=True)
+        print(
+            f"{state} {name:45} "
+            + " ".join(f"{k} {count[k + ' passed']}/{count[k + ' run']}" for k in ("forward", "gradient")),
+            flush=True,
+        )
         for what, text in list(first.items())[: options.failures]:
             print(f"       {what}: {text}")
     print(f"entries without a failure: {whole} of {len(jobs)}")
     for k in ("forward", "gradient"):
         asked = f"; {n} ask a GPU for float64" if (n := total[k + " in float64"]) else ""
-        print(f"{k}: {total[k + ' passed']} of {total[k + ' run']} samples ({100 * total[k + ' passed'] / max(1, total[k + ' run']):.2f} %){asked}")
+        print(
+            f"{k}: {total[k + ' passed']} of {total[k + ' run']} samples "
+            f"({100 * total[k + ' passed'] / max(1, total[k + ' run']):.2f} %){asked}"
+        )
 
 
 if __name__ == "__main__":

@@ -114,7 +114,9 @@ ABSENT = {
         """.split(),
         "PyTorch's compiler calls it, no program does",
     ),
-    **dict.fromkeys("linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve".split(), "LDL with pivots in blocks is not written"),
+    **dict.fromkeys(
+        "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve".split(), "LDL with pivots in blocks is not written"
+    ),
     "hash_tensor": "there is no uint64",
     **dict.fromkeys("pca_lowrank svd_lowrank".split(), "they draw: nn/test_scripts.py has them"),
 }

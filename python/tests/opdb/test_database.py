@@ -1,6 +1,7 @@
 """Operators of the tiers on PyTorch's own operator samples: values in every form, dtypes, gradients.
 
-``report.py`` prints the same comparison with more samples. On a GPU of software tiers 1 and 3 are run, a sample of each.
+``report.py`` prints the same comparison with more samples. On a GPU of software tiers 1 and 3 are run, a sample of
+each.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def test_results_are_pytorchs(device: str, label: str) -> None:
     count, failures = report.examine(op, device, DTYPES[device], SAMPLES[device], all_forms=device == "cpu")
     wrong = {what: text for what, text in failures.items() if not differences.excuse(label, what)}
     assert not wrong, "\n".join(f"{what}: {text}" for what, text in wrong.items())
-    assert sum(count.values()) > 0 or not (set(DTYPES[device]) & {str(d).removeprefix("torch.") for d in op.dtypes}), "no sample ran"
+    assert sum(count.values()) > 0 or not (set(DTYPES[device]) & {str(d).removeprefix("torch.") for d in op.dtypes}), (
+        "no sample ran"
+    )
     if device == "cpu" and label in differences.EXCEPTIONS and op.name not in scope.DRAWS:
         processor.report_stale([] if failures else [label])
 

@@ -48,7 +48,10 @@ EXCEPTIONS: dict[str, tuple[set[int] | None, str]] = {
     },
     "gradient": ({14, 15, 16, 17, 18}, "there are no complex numbers"),
     "__rdiv__": (None, "Tensor.__rdiv__(2, x) is 2 / x here; PyTorch asks the number for its reciprocal()"),
-    "narrow": (None, "a start that is a tensor is read where PyTorch's rules hold, and refused as a coercion elsewhere"),
+    "narrow": (
+        None,
+        "a start that is a tensor is read where PyTorch's rules hold, and refused as a coercion elsewhere",
+    ),
 }
 
 CLASSES = (NotImplementedError, IndexError, TypeError, ValueError, RuntimeError, AttributeError)
@@ -81,7 +84,9 @@ def run(op: Any, number: int, error_input: Any) -> Outcome | None:
         return None
     outcome = Outcome(f"{database.label(op)} {number}", want, None)
     try:
-        for result in database.tensors(database.call(database.counterpart(op), sample, database.Converter("cpu"), "function")):
+        for result in database.tensors(
+            database.call(database.counterpart(op), sample, database.Converter("cpu"), "function")
+        ):
             result.tolist()
     except Exception as error:
         outcome.got = error
@@ -121,10 +126,16 @@ def test_the_database_s_bad_calls(capsys: pytest.CaptureFixture[str]) -> None:
     right = [o for o in counted if o.right]
     with capsys.disabled():
         texts, out = sum(o.text_matches for o in right), len(found) - len(counted)
-        print(f"\n{len(right)} of {len(counted)} bad calls raise PyTorch's class, {texts} with its message; {out} excepted")
+        print(
+            f"\n{len(right)} of {len(counted)} bad calls raise PyTorch's class, {texts} with its message; {out} "
+            f"excepted"
+        )
         for o in counted:
             if not o.right:
-                print(f"  {o.place}: {type(o.got).__name__}: {str(o.got)[:80]} | want {type(o.want).__name__}: {str(o.want)[:80]}")
+                print(
+                    f"  {o.place}: {type(o.got).__name__}: {str(o.got)[:80]} | want {type(o.want).__name__}: "
+                    f"{str(o.want)[:80]}"
+                )
     assert len(right) >= 200
     assert len(right) >= 0.95 * len(counted)
 
@@ -251,6 +262,8 @@ def test_bad_calls_by_hand(code: str) -> None:
             eval(code, {"lib": lib})
         errors.append(caught.value)
     kind = next(c for c in CLASSES if isinstance(errors[0], c))
-    assert isinstance(errors[1], kind), f"got {type(errors[1]).__name__}: {errors[1]}; want {type(errors[0]).__name__}: {errors[0]}"
+    assert isinstance(errors[1], kind), (
+        f"got {type(errors[1]).__name__}: {errors[1]}; want {type(errors[0]).__name__}: {errors[0]}"
+    )
     assert str(errors[1])
     assert not isinstance(errors[1], torchlette.InternalError)

@@ -60,14 +60,20 @@ def cases() -> list[Any]:
         for sample in info.optim_inputs_func("cpu") if name not in ABSENT else ():
             if not sample.kwargs.get("differentiable") and not sample.kwargs.get("capturable"):
                 out.append(pytest.param(name, sample.kwargs, id=f"{name}-{sample.desc}"))
-                if "foreach" in info.supported_impls and not any(isinstance(v, torch.Tensor) for v in sample.kwargs.values()):
-                    out.append(pytest.param(name, {**sample.kwargs, "foreach": True}, id=f"{name}-{sample.desc}-foreach"))
+                if "foreach" in info.supported_impls and not any(
+                    isinstance(v, torch.Tensor) for v in sample.kwargs.values()
+                ):
+                    out.append(
+                        pytest.param(name, {**sample.kwargs, "foreach": True}, id=f"{name}-{sample.desc}-foreach")
+                    )
     return out
 
 
 @pytest.mark.parametrize(("name", "options"), cases())
 def test_parameters_and_state_are_pytorchs(name: str, options: dict[str, Any]) -> None:
-    tolerance = {"rtol": 0.0, "atol": 0.02 * STEPS * float(options.get("lr", 1e-3))} if name == "Muon" else {}  # its directions are of bfloat16
+    tolerance = (
+        {"rtol": 0.0, "atol": 0.02 * STEPS * float(options.get("lr", 1e-3))} if name == "Muon" else {}
+    )  # its directions are of bfloat16
     try:
         want, theirs = run(torch, name, options, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
     except CLASSES as error:

@@ -16,7 +16,13 @@ OPTIONS = {
     "wolfe": {"lr": 0.5, "max_iter": 6, "line_search_fn": "strong_wolfe"},
     "wolfe_long_first_step": {"lr": 20.0, "max_iter": 5, "line_search_fn": "strong_wolfe"},
     "wolfe_few_evaluations": {"lr": 20.0, "max_iter": 5, "max_eval": 6, "line_search_fn": "strong_wolfe"},
-    "tolerances": {"lr": 0.5, "max_iter": 30, "tolerance_grad": 1e-2, "tolerance_change": 1e-4, "line_search_fn": "strong_wolfe"},
+    "tolerances": {
+        "lr": 0.5,
+        "max_iter": 30,
+        "tolerance_grad": 1e-2,
+        "tolerance_change": 1e-4,
+        "line_search_fn": "strong_wolfe",
+    },
     "maximize": {"lr": 0.1, "max_iter": 4, "maximize": True},
 }
 
@@ -44,7 +50,15 @@ def run(t, options, steps, params=None, loss=None, opt=None):
     for _ in range(steps):
         value = opt.step(closure)
         state = opt.state[params[0]]
-        seen.append((value.item(), calls[0], state["n_iter"], state["func_evals"], [p.detach().reshape(-1).tolist() for p in params]))
+        seen.append(
+            (
+                value.item(),
+                calls[0],
+                state["n_iter"],
+                state["func_evals"],
+                [p.detach().reshape(-1).tolist() for p in params],
+            )
+        )
     return params, loss, opt, seen
 
 

@@ -41,12 +41,20 @@ SCHEDULES = {
     "restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 5, 2, 0.001),
     "restarts_even": lambda s, o: s.CosineAnnealingWarmRestarts(o, 6),
     "one_cycle": lambda s, o: s.OneCycleLR(o, [0.5, 0.2], total_steps=EPOCHS + 1),
-    "one_cycle_linear": lambda s, o: s.OneCycleLR(o, 0.5, epochs=7, steps_per_epoch=6, anneal_strategy="linear", three_phase=True),
+    "one_cycle_linear": lambda s, o: s.OneCycleLR(
+        o, 0.5, epochs=7, steps_per_epoch=6, anneal_strategy="linear", three_phase=True
+    ),
     "cyclic": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.5, 0.2], step_size_up=4, step_size_down=7),
-    "cyclic_halved": lambda s, o: s.CyclicLR(o, 0.01, 0.5, step_size_up=5, mode="triangular2", base_momentum=0.7, max_momentum=0.95),
-    "cyclic_exponential": lambda s, o: s.CyclicLR(o, 0.01, 0.5, step_size_up=5, mode="exp_range", gamma=0.98, cycle_momentum=False),
+    "cyclic_halved": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.5, step_size_up=5, mode="triangular2", base_momentum=0.7, max_momentum=0.95
+    ),
+    "cyclic_exponential": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.5, step_size_up=5, mode="exp_range", gamma=0.98, cycle_momentum=False
+    ),
     "cyclic_function": lambda s, o: s.CyclicLR(o, 0.01, 0.5, step_size_up=5, scale_fn=Halve(), scale_mode="cycle"),
-    "sequential": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 20), s.ExponentialLR(o, 0.8)], [5, 25]),
+    "sequential": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, total_iters=5), s.CosineAnnealingLR(o, 20), s.ExponentialLR(o, 0.8)], [5, 25]
+    ),
     "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)]),
 }
 
@@ -135,7 +143,9 @@ def test_plateau(mode, threshold_mode):
     rates = []
     for t in (torch, tl):
         opt = optimizer(t)
-        schedule = t.optim.lr_scheduler.ReduceLROnPlateau(opt, mode, factor=0.5, patience=2, cooldown=1, min_lr=[0.01, 0.02], threshold_mode=threshold_mode)
+        schedule = t.optim.lr_scheduler.ReduceLROnPlateau(
+            opt, mode, factor=0.5, patience=2, cooldown=1, min_lr=[0.01, 0.02], threshold_mode=threshold_mode
+        )
         seen = []
         for figure in figures:
             schedule.step(figure)

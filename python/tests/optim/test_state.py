@@ -19,10 +19,16 @@ from torchlette import _C  # noqa: E402
 
 #: SparseAdam takes sparse gradients, which are not there; LBFGS keeps no step count.
 OTHERS = {"Optimizer", "SparseAdam", "LBFGS"}
-NAMES = sorted(n for n, c in vars(torch.optim).items() if isinstance(c, type) and issubclass(c, torch.optim.Optimizer) and n not in OTHERS)
+NAMES = sorted(
+    n
+    for n, c in vars(torch.optim).items()
+    if isinstance(c, type) and issubclass(c, torch.optim.Optimizer) and n not in OTHERS
+)
 COUNTING = [name for name in NAMES if name not in ("SGD", "Muon")]
 FORMS = {"default": {}, "foreach": {"foreach": True}, "single": {"foreach": False}, "fused": {"fused": True}}
-CASES = [(n, f) for n in NAMES for f in FORMS if set(FORMS[f]) <= set(inspect.signature(getattr(torch.optim, n)).parameters)]
+CASES = [
+    (n, f) for n in NAMES for f in FORMS if set(FORMS[f]) <= set(inspect.signature(getattr(torch.optim, n)).parameters)
+]
 
 
 def step(lib, optimizer, parameters):
@@ -52,7 +58,9 @@ def assert_same_state(wanted, got):
         assert {k: described(v) for k, v in got[number].items()} == {k: described(v) for k, v in entry.items()}
         assert list(got[number]) == list(entry)
         for key, value in entry.items():
-            torch.testing.assert_close(torch.tensor(got[number][key].tolist(), dtype=value.dtype), value, msg=lambda m, key=key: f"{key}: {m}")
+            torch.testing.assert_close(
+                torch.tensor(got[number][key].tolist(), dtype=value.dtype), value, msg=lambda m, key=key: f"{key}: {m}"
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -115,7 +123,9 @@ def test_a_step_count_is_a_tensor(name):
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_counting_records_nothing(name, device):
-    """Steps build no plan after the first ones, run one window each, and read nothing back, also once counts were looked at."""
+    """Steps build no plan after the first ones, run one window each, and read nothing back, also once counts were
+    looked at.
+    """
     p = tl.nn.Parameter(tl.ones(4, device=device))
     optimizer = getattr(tl.optim, name)([p], lr=0.01)
 
@@ -189,7 +199,9 @@ def test_counts_that_are_python_numbers_become_tensors(name):
     for lib in (torch, tl):
         optimizer, parameters = trained(lib, name)
         saved = optimizer.state_dict()
-        plain = {i: {k: v.item() if v.dim() == 0 else v for k, v in entry.items()} for i, entry in saved["state"].items()}
+        plain = {
+            i: {k: v.item() if v.dim() == 0 else v for k, v in entry.items()} for i, entry in saved["state"].items()
+        }
         optimizer.load_state_dict({**saved, "state": plain})
         step(lib, optimizer, parameters[:1])
         entries.append(optimizer.state[parameters[0]]["step"])

@@ -36,7 +36,9 @@ def test_averages(name):
         m = model(t)
         averaged = t.optim.swa_utils.AveragedModel(m, **AVERAGES[name](t.optim.swa_utils))
         for _ in range(4):
-            m.load_state_dict({k: t.tensor(rng.standard_normal(tuple(v.shape)).astype("float32")) for k, v in m.state_dict().items()})
+            m.load_state_dict(
+                {k: t.tensor(rng.standard_normal(tuple(v.shape)).astype("float32")) for k, v in m.state_dict().items()}
+            )
             averaged.update_parameters(m)
         states.append({k: np.asarray(v.detach()) for k, v in averaged.state_dict().items()})
         x = t.ones(1, 3)
@@ -50,7 +52,9 @@ def test_averages(name):
 def test_schedule(options):
     rates = []
     for t in (torch, tl):
-        opt = t.optim.SGD([{"params": [t.nn.Parameter(t.ones(1))]}, {"params": [t.nn.Parameter(t.ones(1))], "lr": 0.7}], lr=0.3)
+        opt = t.optim.SGD(
+            [{"params": [t.nn.Parameter(t.ones(1))]}, {"params": [t.nn.Parameter(t.ones(1))], "lr": 0.7}], lr=0.3
+        )
         schedule = t.optim.swa_utils.SWALR(opt, swa_lr=[0.05, 0.01], **options)
         seen = []
         for _ in range(15):

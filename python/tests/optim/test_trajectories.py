@@ -31,22 +31,30 @@ OPTIMIZERS = {
     "adamw": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.01),
     "adamw_amsgrad": lambda o, p: o.AdamW(p, lr=0.01, weight_decay=0.1, amsgrad=True),
     "rmsprop": lambda o, p: o.RMSprop(p, lr=0.01),
-    "rmsprop_options": lambda o, p: o.RMSprop(p, lr=0.01, alpha=0.9, eps=1e-4, weight_decay=0.05, momentum=0.8, centered=True),
+    "rmsprop_options": lambda o, p: o.RMSprop(
+        p, lr=0.01, alpha=0.9, eps=1e-4, weight_decay=0.05, momentum=0.8, centered=True
+    ),
     "rmsprop_maximize": lambda o, p: o.RMSprop(p, lr=0.001, maximize=True),
     "adagrad": lambda o, p: o.Adagrad(p, lr=0.05),
-    "adagrad_options": lambda o, p: o.Adagrad(p, lr=0.05, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2, eps=1e-6),
+    "adagrad_options": lambda o, p: o.Adagrad(
+        p, lr=0.05, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2, eps=1e-6
+    ),
     "adagrad_maximize": lambda o, p: o.Adagrad(p, lr=0.001, maximize=True),
     "adadelta": lambda o, p: o.Adadelta(p, lr=1.0),
     "adadelta_options": lambda o, p: o.Adadelta(p, lr=0.5, rho=0.8, eps=1e-4, weight_decay=0.05),
     "adadelta_maximize": lambda o, p: o.Adadelta(p, lr=0.1, maximize=True),
     "adafactor": lambda o, p: o.Adafactor(p, lr=0.05),
-    "adafactor_options": lambda o, p: o.Adafactor(p, lr=0.05, beta2_decay=-0.6, eps=(1e-5, 1e-2), d=1.5, weight_decay=0.1),
+    "adafactor_options": lambda o, p: o.Adafactor(
+        p, lr=0.05, beta2_decay=-0.6, eps=(1e-5, 1e-2), d=1.5, weight_decay=0.1
+    ),
     "adafactor_maximize": lambda o, p: o.Adafactor(p, lr=0.001, maximize=True),
     "adamax": lambda o, p: o.Adamax(p, lr=0.01),
     "adamax_options": lambda o, p: o.Adamax(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05),
     "adamax_maximize": lambda o, p: o.Adamax(p, lr=0.001, maximize=True),
     "nadam": lambda o, p: o.NAdam(p, lr=0.01),
-    "nadam_options": lambda o, p: o.NAdam(p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05, momentum_decay=0.02),
+    "nadam_options": lambda o, p: o.NAdam(
+        p, lr=0.02, betas=(0.8, 0.95), eps=1e-5, weight_decay=0.05, momentum_decay=0.02
+    ),
     "nadam_decoupled": lambda o, p: o.NAdam(p, lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
     "nadam_maximize": lambda o, p: o.NAdam(p, lr=0.001, maximize=True),
     "radam": lambda o, p: o.RAdam(p, lr=0.02),
@@ -75,7 +83,10 @@ def twins():
 
 def batches():
     rng = np.random.default_rng(5)
-    return [(rng.standard_normal((6, 4), dtype=np.float32), rng.standard_normal((6, 2), dtype=np.float32)) for _ in range(STEPS)]
+    return [
+        (rng.standard_normal((6, 4), dtype=np.float32), rng.standard_normal((6, 2), dtype=np.float32))
+        for _ in range(STEPS)
+    ]
 
 
 def train(model, optimizer, tensor, data, scheduler=None):
@@ -90,7 +101,9 @@ def train(model, optimizer, tensor, data, scheduler=None):
 
 def assert_same_parameters(expected, got):
     for (name, p), q in zip(expected.named_parameters(), got.parameters(), strict=True):
-        torch.testing.assert_close(torch.tensor(q.detach().numpy()), p.detach(), msg=lambda m, name=name: f"{name}: {m}")
+        torch.testing.assert_close(
+            torch.tensor(q.detach().numpy()), p.detach(), msg=lambda m, name=name: f"{name}: {m}"
+        )
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

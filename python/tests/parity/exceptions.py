@@ -5,7 +5,9 @@ Keys are full operator names ("max.dim") or ("name", what).
 
 from __future__ import annotations
 
-_DRAWS = "a draw: our generator is Philox over (seed, nonce, element), PyTorch's is another; shape and dtype are compared"
+_DRAWS = (
+    "a draw: our generator is Philox over (seed, nonce, element), PyTorch's is another; shape and dtype are compared"
+)
 _UNDEFINED = "its values are undefined"
 _SIGNS = "the signs of vectors are free; values up to signs and gradients are compared by the operator database's tests"
 
@@ -38,9 +40,13 @@ VALUES: dict[str, str] = {
 }
 
 _CONSTANT = "the result does not depend on the operand: PyTorch attaches a gradient of zeros, we attach none"
-_HALF_STEPS = "PyTorch rounds to the half type between the steps of this operator on the CPU; ours rounds once, at the end"
+_HALF_STEPS = (
+    "PyTorch rounds to the half type between the steps of this operator on the CPU; ours rounds once, at the end"
+)
 _TIES = "which of several equal elements is chosen is not specified"
-_FACTOR = "the factor of the sample is no triangle: PyTorch's gradient multiplies by what it does not read; triangles agree"
+_FACTOR = (
+    "the factor of the sample is no triangle: PyTorch's gradient multiplies by what it does not read; triangles agree"
+)
 _LONG = "float32 products in another order differ by 2e-5; float64 agrees"
 _NONE = "the gradient is 0: ours is there, PyTorch's is None"
 _LOST_EXP = "PyTorch's polynomial loses small elements in float32 (1e-3 of them) and everything in half types (nan)"
@@ -51,7 +57,10 @@ _TWO_WRONGS = "both raise; several things are wrong with the call and the two li
 #: exception that no case needs any more fails the test.
 CASES: dict[tuple[str, str], str] = {
     ("norm", "gradient sample5"): _CONSTANT,
-    ("std_mean", "gradient broadcast"): "the deviation of equal elements is a rounding error, and its gradient one over it",
+    (
+        "std_mean",
+        "gradient broadcast",
+    ): "the deviation of equal elements is a rounding error, and its gradient one over it",
     ("topk", "forward int64"): _TIES,
     ("topk", "forward int32"): _TIES,
     ("topk", "forward uint8"): _TIES,
@@ -95,10 +104,22 @@ CASES: dict[tuple[str, str], str] = {
     ("special_i0e", "forward float16"): _HALF_STEPS,
     ("special_ndtr", "forward bfloat16"): _HALF_STEPS,
     ("nll_loss", "forward bfloat16"): _HALF_STEPS,
-    ("zero_", "forward broadcast"): "writing through an expanded view is refused for every operator; PyTorch lets two of them through",
-    ("fill_", "forward broadcast"): "writing through an expanded view is refused for every operator; PyTorch lets two of them through",
-    ("take_along_dim", "forward transposed"): "without dim PyTorch flattens by view() and refuses strided input; we reshape",
-    ("take_along_dim", "forward broadcast"): "without dim PyTorch flattens by view() and refuses strided input; we reshape",
+    (
+        "zero_",
+        "forward broadcast",
+    ): "writing through an expanded view is refused for every operator; PyTorch lets two of them through",
+    (
+        "fill_",
+        "forward broadcast",
+    ): "writing through an expanded view is refused for every operator; PyTorch lets two of them through",
+    (
+        "take_along_dim",
+        "forward transposed",
+    ): "without dim PyTorch flattens by view() and refuses strided input; we reshape",
+    (
+        "take_along_dim",
+        "forward broadcast",
+    ): "without dim PyTorch flattens by view() and refuses strided input; we reshape",
     ("as_strided_scatter", "gradient"): "PyTorch gives self the gradient of what was overwritten, and none of the rest",
     ("cross_entropy", "forward scalar"): _TWO_WRONGS,
     ("addmv", "forward empty"): _TWO_WRONGS,
@@ -112,7 +133,10 @@ CASES: dict[tuple[str, str], str] = {
     ("batch_norm", "forward float16"): _HALF_STEPS,
     ("adaptive_avg_pool3d", "forward float16"): _HALF_STEPS,
     ("adaptive_avg_pool3d", "forward bfloat16"): _HALF_STEPS,
-    ("batch_norm", "gradient broadcast"): "the deviation of equal elements is a rounding error, and its gradient one over it",
+    (
+        "batch_norm",
+        "gradient broadcast",
+    ): "the deviation of equal elements is a rounding error, and its gradient one over it",
     ("batch_norm", "forward empty"): "PyTorch fails in its own select() of no channels",
     ("special_bessel_y1", "forward float64"): "PyTorch's float64 is 4e-7 off; ours is within 4e-13 of SciPy's",
     ("ormqr", "gradient broadcast"): _LONG,
@@ -138,8 +162,14 @@ CASES: dict[tuple[str, str], str] = {
     ("matrix_exp", "forward float16"): _LOST_EXP,
     ("matrix_exp", "forward bfloat16"): _LOST_EXP,
     ("matrix_exp", "forward sample3 strided"): _LOST_EXP,
-    ("cumprod", "forward bool_"): "PyTorch multiplies in bool; we refuse to narrow the product, as both do for other in-place operators",
-    ("cumsum", "forward bool_"): "PyTorch adds in bool; we refuse to narrow the sum, as both do for other in-place operators",
+    (
+        "cumprod",
+        "forward bool_",
+    ): "PyTorch multiplies in bool; we refuse to narrow the product, as both do for other in-place operators",
+    (
+        "cumsum",
+        "forward bool_",
+    ): "PyTorch adds in bool; we refuse to narrow the sum, as both do for other in-place operators",
 }
 
 #: Operators that factor a matrix. What they give for one whose rows are equal are rounding errors, which differ between
@@ -148,10 +178,23 @@ FACTORED = frozenset(
     (
         *("linalg_det", "det", "linalg_slogdet", "slogdet", "logdet", "linalg_inv", "inverse", "linalg_inv_ex"),
         *("linalg_tensorinv", "linalg_tensorsolve", "linalg_solve", "linalg_solve_ex", "linalg_lu_solve", "lu_solve"),
-        *("linalg_cholesky", "linalg_cholesky_ex", "cholesky_inverse", "cholesky_solve", "linalg_lu", "linalg_lu_factor"),
+        *(
+            "linalg_cholesky",
+            "linalg_cholesky_ex",
+            "cholesky_inverse",
+            "cholesky_solve",
+            "linalg_lu",
+            "linalg_lu_factor",
+        ),
         *("linalg_lu_factor_ex", "linalg_qr", "geqrf", "linalg_eigh", "linalg_eigvalsh", "linalg_matrix_sqrth"),
         *("linalg_svd", "linalg_svdvals", "svd", "linalg_polar", "linalg_norm.str_ord", "linalg_matrix_norm"),
-        *("linalg_matrix_norm.str_ord", "linalg_cond", "linalg_cond.p_str", "linalg_matrix_rank", "linalg_matrix_rank.tol"),
+        *(
+            "linalg_matrix_norm.str_ord",
+            "linalg_cond",
+            "linalg_cond.p_str",
+            "linalg_matrix_rank",
+            "linalg_matrix_rank.tol",
+        ),
         *("linalg_pinv", "linalg_pinv.rcond", "pinverse", "linalg_lstsq", "linalg_matrix_power", "matrix_power"),
     )
 )
@@ -164,7 +207,14 @@ GRADCHECK: dict[str, str] = {
     "embedding": "the gradient of the row padding_idx is zero by definition",
     **dict.fromkeys(
         (
-            *("cholesky_inverse", "cholesky_solve", "linalg_cholesky", "linalg_cholesky_ex", "linalg_eigh", "linalg_eigvalsh"),
+            *(
+                "cholesky_inverse",
+                "cholesky_solve",
+                "linalg_cholesky",
+                "linalg_cholesky_ex",
+                "linalg_eigh",
+                "linalg_eigvalsh",
+            ),
             *("linalg_matrix_sqrth", "linalg_pinv", "linalg_pinv.rcond"),
         ),
         "one triangle of a symmetric matrix is read; the gradient is PyTorch's, of the matrix as a whole",

@@ -152,7 +152,21 @@ def parse(args: str, kwargs: str = "") -> Call:
 #: Places whose names carry their prefix in the registry.
 SUBMODULES = ("linalg", "special")
 
-DTYPE_NAMES = ("bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64", "long", "float", "double", "half", "int")
+DTYPE_NAMES = (
+    "bool",
+    "int32",
+    "int64",
+    "uint32",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "long",
+    "float",
+    "double",
+    "half",
+    "int",
+)
 
 
 def quote_operands(text: str) -> str:
@@ -206,7 +220,13 @@ def place(lib: Any, op: Op, where: str, suffix: str = "", name: str = "") -> Cal
     name = name or next(n for n in (op.name, *op.aliases) if n.startswith(where + "_") or where not in SUBMODULES)
     if name.startswith(tuple(m + "_" for m in SUBMODULES)) and not name.startswith(where + "_"):
         return None  # linalg_x is linalg.x only
-    home = {"function": lib, "method": lib.Tensor, "functional": lib.nn.functional, "linalg": lib.linalg, "special": lib.special}[where]
+    home = {
+        "function": lib,
+        "method": lib.Tensor,
+        "functional": lib.nn.functional,
+        "linalg": lib.linalg,
+        "special": lib.special,
+    }[where]
     return getattr(home, name.removeprefix(where + "_") + suffix, None)
 
 
@@ -231,7 +251,9 @@ def values(o: Operand, dtype: str, rng: np.random.Generator, shape: tuple[int, .
 
 
 def positive_definite(o: Operand, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Draw what is stored under matrices that are symmetric, with distinct eigenvalues above 1, in the operand's view of it."""
+    """Draw what is stored under matrices that are symmetric, with distinct eigenvalues above 1, in the operand's view
+    of it.
+    """
     stored = np.zeros(shape)
     if len(o.shape) < 2 or 0 in o.shape:
         return stored + 2

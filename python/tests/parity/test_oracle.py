@@ -11,7 +11,11 @@ import torchlette
 
 
 def near(got, want, operand, f):
-    oracle.assert_near(torchlette.tensor(got.tolist(), dtype=getattr(torchlette, oracle.dtype_name(got.dtype))), want, lambda w: f(w(operand)))
+    oracle.assert_near(
+        torchlette.tensor(got.tolist(), dtype=getattr(torchlette, oracle.dtype_name(got.dtype))),
+        want,
+        lambda w: f(w(operand)),
+    )
 
 
 def halves():

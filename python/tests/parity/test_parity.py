@@ -95,7 +95,9 @@ def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
     raise AssertionError(f"{lib.__name__} has no {op.name}{suffix}")
 
 
-def rehearse(use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool) -> None:
+def rehearse(
+    use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool
+) -> None:
     """Use the operator twice on like operands: what comes after follows the engine's recipe of it."""
     if device != "cpu":
         return  # cached traces know no device
@@ -105,22 +107,35 @@ def rehearse(use: Callable[[samples.Side], Any], call: samples.Call, device: str
             use(samples.concrete(call, device, dtype, seed, grad=grad)[0])
 
 
-def compare(op: samples.Op, call: samples.Call, device: str, dtype: str, *, suffix: str = "", must: bool = False) -> None:
+def compare(
+    op: samples.Op, call: samples.Call, device: str, dtype: str, *, suffix: str = "", must: bool = False
+) -> None:
     """Compare one call. Where PyTorch refuses the arguments ours must refuse them too, if ``must``."""
     seed = crc32(f"{op.full} {dtype}".encode())
     a, e = samples.concrete(call, device, dtype, seed, grad=False)
     want, refused = attempt(form(torch, op, suffix), e.call)
     if refused is not None and not must:
         return
-    rehearse(lambda side: form(torchlette, op, suffix)(*side.call.args, **side.call.kwargs), call, device, dtype, seed, grad=False)
+    rehearse(
+        lambda side: form(torchlette, op, suffix)(*side.call.args, **side.call.kwargs),
+        call,
+        device,
+        dtype,
+        seed,
+        grad=False,
+    )
     got, error = attempt(form(torchlette, op, suffix), a.call)
     if refused is not None:
         if error is None:  # what a kernel finds is raised by the read
             _, error = attempt(read, samples.Call((got,)))
         assert error is not None, f"PyTorch raises {type(refused).__name__}: {refused}; we return a result"
-        assert isinstance(error, oracle.builtin_class(refused)), f"got {type(error).__name__}: {error}; want {type(refused).__name__}: {refused}"
+        assert isinstance(error, oracle.builtin_class(refused)), (
+            f"got {type(error).__name__}: {error}; want {type(refused).__name__}: {refused}"
+        )
         return
-    if device != "cpu" and wants_double(want) and not wants_double_here(got):  # lives on the CPU only; the refusal names the way out
+    if (
+        device != "cpu" and wants_double(want) and not wants_double_here(got)
+    ):  # lives on the CPU only; the refusal names the way out
         assert isinstance(error, TypeError) and "float32" in str(error), f"got {error!r}, want a refusal of float64"
         return
     if error is not None:
@@ -140,7 +155,11 @@ def compare(op: samples.Op, call: samples.Call, device: str, dtype: str, *, suff
 
 def wants_double(result: Any) -> bool:
     """Whether PyTorch's result is float64, though no operand on a GPU can be."""
-    return any(r.dtype is torch.float64 for r in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(r, torch.Tensor))
+    return any(
+        r.dtype is torch.float64
+        for r in (result if isinstance(result, (tuple, list)) else [result])
+        if isinstance(r, torch.Tensor)
+    )
 
 
 def wants_double_here(result: Any) -> bool:
@@ -168,14 +187,19 @@ def test_forward(op: samples.Op, device: str) -> None:
         for dtype in DTYPES[device] if has_floats else ("float32",):
             suffixes = [""] if op.in_place_only else ["", "_"] if op.in_place else [""]
             for suffix in suffixes:
-                cases.check(f"sample{i} {dtype}{suffix}", lambda c=call, d=dtype, s=suffix: compare(op, c, device, d, suffix=s))
+                cases.check(
+                    f"sample{i} {dtype}{suffix}", lambda c=call, d=dtype, s=suffix: compare(op, c, device, d, suffix=s)
+                )
         for layout in LAYOUTS[device][1:]:
             moved = relaid(op, call, layout)
             if moved.operands() != call.operands():
                 cases.check(f"sample{i} {layout}", lambda c=moved: compare(op, c, device, "float32", must=True))
                 if (op.in_place or op.in_place_only) and layout in ("transposed", "strided", "offset"):
                     suffix = "" if op.in_place_only else "_"
-                    cases.check(f"sample{i} {layout} in_place", lambda c=moved, s=suffix: compare(op, c, device, "float32", suffix=s))
+                    cases.check(
+                        f"sample{i} {layout} in_place",
+                        lambda c=moved, s=suffix: compare(op, c, device, "float32", suffix=s),
+                    )
     cases.finish()
 
 
@@ -199,7 +223,9 @@ def gradients(side: samples.Side, op: samples.Op, seed: int, device: str, dtype:
     cotangents = []
     for k, out in enumerate(outs):
         name = oracle.dtype_name(out.dtype)
-        array = samples.values(samples.Operand("T", ()), dtype or name, samples.np.random.default_rng(seed + k), tuple(out.shape))
+        array = samples.values(
+            samples.Operand("T", ()), dtype or name, samples.np.random.default_rng(seed + k), tuple(out.shape)
+        )
         ours = side.lib is torchlette
         cotangents.append(oracle.ours(array, device, dtype=name) if ours else oracle.theirs(array, dtype=name))
     side.lib.autograd.backward(outs, cotangents)
@@ -230,7 +256,9 @@ def compare_gradients(op: samples.Op, call: samples.Call, device: str, dtype: st
         return [g for g in true or () if g is not None]
 
     given = [k for k, w in enumerate(want or ()) if w is not None]
-    oracle.assert_near([(got or ())[k] for k in given], [(want or ())[k] for k in given], exact, "gradient", **tolerance(op))
+    oracle.assert_near(
+        [(got or ())[k] for k in given], [(want or ())[k] for k in given], exact, "gradient", **tolerance(op)
+    )
     return want is not None
 
 
@@ -245,7 +273,9 @@ def test_gradient(op: samples.Op, device: str) -> None:
             for layout in LAYOUTS[device] if dtype == "float32" else ("contiguous",):
                 moved = relaid(op, call, layout)
                 if layout == "contiguous" or moved.operands() != call.operands():
-                    cases.check(f"sample{i} {dtype} {layout}", lambda c=moved, d=dtype: compare_gradients(op, c, device, d))
+                    cases.check(
+                        f"sample{i} {dtype} {layout}", lambda c=moved, d=dtype: compare_gradients(op, c, device, d)
+                    )
     if cases.run:
         cases.finish()
 
@@ -288,7 +318,9 @@ def test_out(op: samples.Op, device: str) -> None:
     cases = Cases(op, "out", device)
     for i, call in enumerate(op.calls()):
         for empty in (False, True):
-            cases.check(f"sample{i} {'resized' if empty else 'given'}", lambda c=call, z=empty: compare_out(op, c, device, z))
+            cases.check(
+                f"sample{i} {'resized' if empty else 'given'}", lambda c=call, z=empty: compare_out(op, c, device, z)
+            )
     cases.finish()
 
 
@@ -326,7 +358,9 @@ def test_errors(op: samples.Op, device: str) -> None:
             _, want = attempt(form(torch, op), e.call)
             assert want is not None, "PyTorch raises nothing for this error sample"
             _, got = attempt(form(torchlette, op), a.call)
-            assert isinstance(got, oracle.builtin_class(want)), f"got {type(got).__name__}: {got}; want {type(want).__name__}: {want}"
+            assert isinstance(got, oracle.builtin_class(want)), (
+                f"got {type(got).__name__}: {got}; want {type(want).__name__}: {want}"
+            )
 
         cases.check(f"{args} {kwargs}", case)
     cases.finish()
@@ -339,7 +373,9 @@ def test_aliases(op: samples.Op) -> None:
         for where in op.where:
             for suffix in ("", "_") if op.in_place and where == "method" else ("",):
                 if samples.place(torch, op, where, suffix, alias) is not None:
-                    assert samples.place(torchlette, op, where, suffix, alias) is not None, f"{where} {alias}{suffix} is missing"
+                    assert samples.place(torchlette, op, where, suffix, alias) is not None, (
+                        f"{where} {alias}{suffix} is missing"
+                    )
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.full)
@@ -352,7 +388,11 @@ def test_places(op: samples.Op) -> None:
                 assert samples.place(torch, op, where, suffix) is not None, f"PyTorch has no {where} {op.name}{suffix}"
 
 
-METHODS = [op for op in OPS if {"function", "method"} <= op.where and not op.in_place_only and op.name not in exceptions.METHODS]
+METHODS = [
+    op
+    for op in OPS
+    if {"function", "method"} <= op.where and not op.in_place_only and op.name not in exceptions.METHODS
+]
 
 
 @pytest.mark.parametrize("op", METHODS, ids=lambda op: op.full)
@@ -369,7 +409,9 @@ def test_method_is_the_function(op: samples.Op) -> None:
         two, _ = samples.concrete(call, "cpu", "float32", 3, grad=False)
         (a, refused), (b, error) = attempt(function, one.call), attempt(method, two.call)
         assert type(refused) is type(error), f"function: {refused!r}, method: {error!r}"
-        for x, y in zip(a if isinstance(a, (tuple, list)) else [a], b if isinstance(b, (tuple, list)) else [b], strict=True):
+        for x, y in zip(
+            a if isinstance(a, (tuple, list)) else [a], b if isinstance(b, (tuple, list)) else [b], strict=True
+        ):
             if isinstance(x, torchlette.Tensor):
                 torch.testing.assert_close(oracle.to_torch(x), oracle.to_torch(y), rtol=0, atol=0, equal_nan=True)
             else:

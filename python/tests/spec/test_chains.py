@@ -1,4 +1,6 @@
-"""Neighbouring maps on the CPU are worked tile by tile: values, gradients and memory, where intermediates have no buffer and where they have one."""
+"""Neighbouring maps on the CPU are worked tile by tile: values, gradients and memory, where intermediates have no
+buffer and where they have one.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ TURNS = {"cpu": 400, "wgpu": 40}
 
 
 def while_reading(device: str, act: Callable[[], object], turns: int = 0) -> list[BaseException | object]:
-    """Run ``act`` in a thread while this one waits in reads; return what it returned, the last entry being what it raised."""
+    """Run ``act`` in a thread while this one waits in reads; return what it returned, the last entry being what it
+    raised.
+    """
     out: list[BaseException | object] = []
     begin = threading.Event()
     done = threading.Event()

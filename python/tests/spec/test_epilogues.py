@@ -30,7 +30,9 @@ def operands(device: str, grad: bool = False):
     arrays = [rng.standard_normal(s).astype("float32") for s in ((2, 5, 7), (9, 7), (9,))]
     if not grad:
         arrays[0][1, 2] = np.nan
-    return [oracle.ours(a, device, requires_grad=grad) for a in arrays], [oracle.theirs(a, requires_grad=grad) for a in arrays]
+    return [oracle.ours(a, device, requires_grad=grad) for a in arrays], [
+        oracle.theirs(a, requires_grad=grad) for a in arrays
+    ]
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
@@ -67,7 +69,9 @@ def test_a_net_trains_through_it(device: str) -> None:
 )
 def test_other_readers_see_the_sums(device: str, program) -> None:
     ours, theirs = operands(device)
-    oracle.assert_equal(program(torchlette, torchlette.nn.functional.linear(*ours)), program(torch, torch.nn.functional.linear(*theirs)))
+    oracle.assert_equal(
+        program(torchlette, torchlette.nn.functional.linear(*ours)), program(torch, torch.nn.functional.linear(*theirs))
+    )
 
 
 RESIDUALS = {
@@ -103,7 +107,9 @@ def test_a_residual_is_added_by_the_product(device: str, name: str, bias: bool, 
         lambda lib, y, x: y + lib.relu(y.sum()) * x,  # what is added comes after the product, and from it
         lambda lib, y, x: y.half() + x.half(),
         lambda lib, y, x: lib.cat((y, y)) + lib.cat((x, x)),
-        lambda lib, y, x: lib.nn.functional.linear(x[..., :0], lib.zeros(9, 0, device=x.device), y[0, 0]) + x,  # a product of no terms
+        lambda lib, y, x: (
+            lib.nn.functional.linear(x[..., :0], lib.zeros(9, 0, device=x.device), y[0, 0]) + x
+        ),  # a product of no terms
     ],
 )
 def test_other_additions_are_made_apart(device: str, program) -> None:
@@ -116,7 +122,10 @@ def test_other_additions_are_made_apart(device: str, program) -> None:
 def test_a_residual_block_trains_through_it(device: str) -> None:
     rng = np.random.default_rng(2)
     arrays = [(0.3 * rng.standard_normal(s)).astype("float32") for s in ((4, 6), (8, 6), (8,), (6, 8), (6,))]
-    ours, theirs = ([make(a, requires_grad=True) for a in arrays] for make in (lambda a, **k: oracle.ours(a, device, **k), oracle.theirs))
+    ours, theirs = (
+        [make(a, requires_grad=True) for a in arrays]
+        for make in (lambda a, **k: oracle.ours(a, device, **k), oracle.theirs)
+    )
     for lib, (x, up, b, down, c) in ((torchlette, ours), (torch, theirs)):
         y = x
         for _ in range(2):
@@ -130,7 +139,10 @@ def test_a_residual_block_trains_through_it(device: str) -> None:
 def test_the_cotangent_of_a_normalized_value_is_added_to_the_one_around_it(device: str, norm: str) -> None:
     x0, w0 = (np.random.default_rng(3).standard_normal(s).astype("float32") for s in ((4, 5, 6), (6,)))
     grads = []
-    for lib, make in ((torchlette, lambda a: oracle.ours(a, device, requires_grad=True)), (torch, lambda a: oracle.theirs(a, requires_grad=True))):
+    for lib, make in (
+        (torchlette, lambda a: oracle.ours(a, device, requires_grad=True)),
+        (torch, lambda a: oracle.theirs(a, requires_grad=True)),
+    ):
         x, w = make(x0), make(w0)
         y = x * 2
         z = y + lib.sin(getattr(lib.nn.functional, norm)(y, (6,), w))
@@ -139,7 +151,9 @@ def test_the_cotangent_of_a_normalized_value_is_added_to_the_one_around_it(devic
     for a, b in zip(*grads, strict=True):
         oracle.assert_equal(a, b)
     count = collections.Counter(kernels(grads[0][0]))
-    assert count["layer_norm_grad"] == 1 and count["add"] == 1, "z is a sum; that of the two cotangents of y is no kernel of its own"
+    assert count["layer_norm_grad"] == 1 and count["add"] == 1, (
+        "z is a sum; that of the two cotangents of y is no kernel of its own"
+    )
 
 
 def test_a_product_that_is_kept_is_stored(device: str) -> None:

@@ -280,7 +280,11 @@ def test_memory_returns(device: str) -> None:
 def test_the_cotangent_of_logits_is_written_over_them(device: str) -> None:
     """A step that trains through a cross-entropy needs one buffer of the logits' size, and its values are PyTorch's."""
     rows, width, classes = 64, 4, 8192  # logits of 2 MiB
-    w = (0.01 * torchlette.arange(classes * width, device=device).float().remainder(37)).view(classes, width).requires_grad_()
+    w = (
+        (0.01 * torchlette.arange(classes * width, device=device).float().remainder(37))
+        .view(classes, width)
+        .requires_grad_()
+    )
     x = torchlette.arange(rows * width, device=device).float().remainder(5).view(rows, width)
     target = torchlette.arange(rows, device=device) * 3
 
@@ -301,7 +305,9 @@ def test_the_cotangent_of_logits_is_written_over_them(device: str) -> None:
 
 
 def test_a_value_is_not_written_over_while_it_is_read_in_another_order(device: str) -> None:
-    """A scatter takes the buffer of what it updates, which is read for the last time there, but not where its source is a view of that, too."""
+    """A scatter takes the buffer of what it updates, which is read for the last time there, but not where its source is
+    a view of that, too.
+    """
     found = []
     for lib, place in ((torchlette, device), (torch, "cpu")):
         x = lib.arange(64 * 64, device=place).float().view(64, 64)

@@ -61,7 +61,9 @@ def inputs(device: str, *shape: int):
 
 @pytest.mark.parametrize("tokens,width,out", SIZES)
 @pytest.mark.parametrize("dims", (2, 3))
-def test_the_gradient_of_a_bias_comes_with_that_of_the_weights(device: str, tokens: int, width: int, out: int, dims: int) -> None:
+def test_the_gradient_of_a_bias_comes_with_that_of_the_weights(
+    device: str, tokens: int, width: int, out: int, dims: int
+) -> None:
     mine, theirs = twins(device, lambda nn: nn.Linear(width, out))
     x, tx = inputs(device, *((tokens, width) if dims == 2 else (3, tokens, width)))
     train(torchlette, mine, x)
@@ -81,7 +83,15 @@ def test_narrow_products_leave_the_sum_to_a_kernel_of_its_own(device: str) -> No
 
 def test_layers_train_as_in_pytorch(device: str) -> None:
     def make(nn):
-        return nn.Sequential(nn.Linear(12, 40), nn.GELU(), nn.Linear(40, 40), nn.ReLU(), nn.LayerNorm(40), nn.Linear(40, 8, bias=False), nn.Linear(8, 9))
+        return nn.Sequential(
+            nn.Linear(12, 40),
+            nn.GELU(),
+            nn.Linear(40, 40),
+            nn.ReLU(),
+            nn.LayerNorm(40),
+            nn.Linear(40, 8, bias=False),
+            nn.Linear(8, 9),
+        )
 
     mine, theirs = twins(device, make)
     x, tx = inputs(device, 2, 33, 12)
@@ -106,7 +116,10 @@ def test_a_layer_used_twice_and_a_bias_of_two_layers(device: str) -> None:
 
     rng = np.random.default_rng(2)
     arrays = [rng.standard_normal(s).astype("float32") for s in ((6, 5, 16), (16, 16), (16, 16), (16,))]
-    mine, theirs = [oracle.ours(a, device, requires_grad=True) for a in arrays], [oracle.theirs(a, requires_grad=True) for a in arrays]
+    mine, theirs = (
+        [oracle.ours(a, device, requires_grad=True) for a in arrays],
+        [oracle.theirs(a, requires_grad=True) for a in arrays],
+    )
     train(torchlette, lambda a: net(torchlette, *a), mine)
     train(torch, lambda a: net(torch, *a), theirs)
     for p, q in zip(mine, theirs, strict=True):
@@ -147,7 +160,10 @@ def test_one_of_the_two_is_wanted_alone(device: str, frozen: str, apart: int, to
 def test_weights_that_lie_transposed(device: str) -> None:
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal(s).astype("float32") for s in ((31, 10), (10, 24), (24,))]
-    mine, theirs = [oracle.ours(a, device, requires_grad=True) for a in arrays], [oracle.theirs(a, requires_grad=True) for a in arrays]
+    mine, theirs = (
+        [oracle.ours(a, device, requires_grad=True) for a in arrays],
+        [oracle.theirs(a, requires_grad=True) for a in arrays],
+    )
     train(torchlette, lambda a: torchlette.addmm(a[2], a[0], a[1]), mine)
     train(torch, lambda a: torch.addmm(a[2], a[0], a[1]), theirs)
     for p, q in zip(mine, theirs, strict=True):
@@ -170,7 +186,10 @@ PROGRAMS = {  # of g [20, 12], x [20, 8] and y [12]; the number of sums that sta
     "after the product": (lambda lib, g, x, y: (g.T @ x, g.sum(0)), 0),
     "of the second operand": (lambda lib, g, x, y: (x.T @ g, g.sum(0)), 0),
     "kept dims, and read again": (lambda lib, g, x, y: (g.T @ x, g.sum(0, keepdim=True) * g), 0),
-    "of a product with an activation and a residual": (lambda lib, g, x, y: (lib.relu(g.T @ x) + 1, lib.exp(g.sum(0)), g.T @ x + y[:, None]), 0),
+    "of a product with an activation and a residual": (
+        lambda lib, g, x, y: (lib.relu(g.T @ x) + 1, lib.exp(g.sum(0)), g.T @ x + y[:, None]),
+        0,
+    ),
     "activation of the sum": (lambda lib, g, x, y: (g.T @ x, lib.relu(g.sum(0)) + y), 0),
     "three dims": (lambda lib, g, x, y: (g.T @ x, g.view(4, 5, 12).sum((0, 1))), 0),
     "twice": (lambda lib, g, x, y: (g.T @ x, g.sum(0), g.sum(0) + 1), 1),
@@ -183,7 +202,10 @@ PROGRAMS = {  # of g [20, 12], x [20, 8] and y [12]; the number of sums that sta
     "of other places": (lambda lib, g, x, y: (g[:10].T @ x[:10], g[10:].sum(0)), 1),
     "of a like shape": (lambda lib, g, x, y: (g.view(24, 10).T @ lib.cat((x, x[:4])), g.view(12, 20).sum(0)), 1),
     "the depth is the rows": (lambda lib, g, x, y: (g @ y[:, None].expand(12, 9), g.sum(0)), 1),
-    "a batch": (lambda lib, g, x, y: (g.view(2, 10, 12).transpose(1, 2) @ x.view(2, 10, 8), g.view(2, 10, 12).sum((0, 1))), 1),
+    "a batch": (
+        lambda lib, g, x, y: (g.view(2, 10, 12).transpose(1, 2) @ x.view(2, 10, 8), g.view(2, 10, 12).sum((0, 1))),
+        1,
+    ),
     "into what is there": (lambda lib, g, x, y: (y * 2, g.T @ x, y + g[0], y.copy_(g.sum(0))), None),
     "no terms": (lambda lib, g, x, y: (g[:0].T @ x[:0], g[:0].sum(0)), None),
 }

@@ -118,7 +118,9 @@ def test_walk_b_a_million_ops(device: str) -> None:
         for i in range(steps):
             x = x * 0.9 + 1
             if i == steps // 2:
-                assert stats()["nodes_executed"] > seen._before["nodes_executed"], "no work starts while recording goes on"
+                assert stats()["nodes_executed"] > seen._before["nodes_executed"], (
+                    "no work starts while recording goes on"
+                )
         result = x.tolist()
     assert rss() - before < 32 << 20
     assert seen["plans_built"] <= 4
@@ -202,7 +204,12 @@ def test_walk_e_tape_outlives_the_window(device: str) -> None:
         return w.grad, x.grad
 
     rng = np.random.default_rng(1)
-    oracle.same(program, [rng.standard_normal((3, 4)).astype("float32"), rng.standard_normal((2, 3)).astype("float32")], device, grad=True)
+    oracle.same(
+        program,
+        [rng.standard_normal((3, 4)).astype("float32"), rng.standard_normal((2, 3)).astype("float32")],
+        device,
+        grad=True,
+    )
 
 
 def test_walk_f_grad_accumulates_in_place(device: str) -> None:
@@ -363,7 +370,12 @@ WALK_L = """
 def test_walk_l_ctrl_c(device: str) -> None:
     """Ctrl-C during mark_step returns within 200 ms; the next mark_step completes."""
     depth = 150 if device == "cpu" else 5
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(WALK_L.format(device=device, depth=depth))], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WALK_L.format(device=device, depth=depth))],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
     assert done.stdout.splitlines() == ["interrupted", "[1.0, 1.0]"], done.stdout + done.stderr
 
 

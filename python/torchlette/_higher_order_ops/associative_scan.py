@@ -11,10 +11,13 @@ from torchlette.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 __all__ = ["associative_scan"]
 
 
-def associative_scan(combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise") -> Any:
+def associative_scan(
+    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+) -> Any:
     """Return ``x0``, ``combine_fn(x0, x1)``, ``combine_fn(combine_fn(x0, x1), x2)``, ... along ``dim``.
 
-    In log2(n) rounds, each of which combines every element with the one 1, 2, 4, ... places before (W. D. Hillis and G. L. Steele, 1986).
+    In log2(n) rounds, each of which combines every element with the one 1, 2, 4, ... places before (W. D. Hillis and G.
+    L. Steele, 1986).
 
     Args:
         combine_fn: An associative function of two trees like ``xs`` that works element by element.

@@ -1,7 +1,16 @@
-"""Mixed precision, after ``torch.amp``: ``autocast`` casts the operands of products, and those of reductions and losses back; loss scaling."""
+"""Mixed precision, after ``torch.amp``: ``autocast`` casts the operands of products, and those of reductions and losses
+back; loss scaling.
+"""
 
 from torchlette.amp import autocast_mode, grad_scaler
-from torchlette.amp.autocast_mode import autocast, custom_bwd, custom_fwd, get_autocast_dtype, is_autocast_available, is_autocast_enabled
+from torchlette.amp.autocast_mode import (
+    autocast,
+    custom_bwd,
+    custom_fwd,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_enabled,
+)
 from torchlette.amp.grad_scaler import GradScaler
 
 __all__ = [

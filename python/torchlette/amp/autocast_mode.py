@@ -69,7 +69,9 @@ def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Cast operators on the device from here on, or no more. With ``enabled`` alone it is for CUDA, where it does nothing."""
+    """Cast operators on the device from here on, or no more. With ``enabled`` alone it is for CUDA, where it does
+    nothing.
+    """
     if isinstance(device_type, str) and is_autocast_available(device_type):
         _C._set_autocast(device_type == "wgpu", get_autocast_dtype(device_type) if enabled else None)
 
@@ -105,7 +107,9 @@ class autocast:
         cache_enabled: No effect: weights are cast where they are used.
     """
 
-    def __init__(self, device_type: str, dtype: _C.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self, device_type: str, dtype: _C.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
         """Check the device and the dtype."""
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
@@ -113,11 +117,15 @@ class autocast:
             raise RuntimeError(f"autocast: device_type is wrong: got {device_type!r}, want 'cpu' or 'wgpu'")
         self.device, self.fast_dtype = device_type, dtype or get_autocast_dtype(device_type)
         if enabled and device_type in _ABSENT:
-            warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling", stacklevel=2)
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling",
+                stacklevel=2,
+            )
             enabled = False
         elif enabled and self.fast_dtype not in _HALVES:
             warnings.warn(
-                f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
+                f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling "
+                f"autocast. "
                 "It only supports torch.bfloat16 and torch.float16.",
                 stacklevel=2,
             )
@@ -149,7 +157,9 @@ def present() -> list[autocast]:
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | None = None) -> Any:
-    """Decorate ``forward`` of a custom function: with ``cast_inputs``, within autocast, it gets such floats and casts nothing itself."""
+    """Decorate ``forward`` of a custom function: with ``cast_inputs``, within autocast, it gets such floats and casts
+    nothing itself.
+    """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -170,7 +180,9 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | Non
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorate ``backward`` of a custom function whose ``forward`` has :func:`custom_fwd`: it runs in the state of ``forward``."""
+    """Decorate ``backward`` of a custom function whose ``forward`` has :func:`custom_fwd`: it runs in the state of
+    ``forward``.
+    """
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

@@ -58,7 +58,10 @@ def _start_gradients(roots: tuple[Any, ...], given: tuple[Any, ...]) -> list[Any
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             gradient = _C.ones_like(root, requires_grad=False) if root.requires_grad else None
         elif gradient.shape != root.shape:
-            raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of {root.shape}.")
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of "
+                f"{root.shape}."
+            )
         start.append(gradient)
     return start
 
@@ -152,19 +155,35 @@ def grad(
     if is_grads_batched:
         raise ValueError("grad: is_grads_batched is wrong: got True, want False")
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
     given = (None,) * len(roots) if grad_outputs is None else _as_tuple(grad_outputs)
     start = _start_gradients(roots, given)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _walk(_C._grad, create_graph, roots, tuple(start), wanted, keep, create_graph, bool(allow_unused) or materialize_grads, False)
+    found = _walk(
+        _C._grad,
+        create_graph,
+        roots,
+        tuple(start),
+        wanted,
+        keep,
+        create_graph,
+        bool(allow_unused) or materialize_grads,
+        False,
+    )
     if materialize_grads:
         found = tuple(_C.zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True))
     return tuple(found)
 
 
-def leaf_gradients(roots: Sequence[_C.Tensor], inputs: Sequence[_C.Tensor], start: Sequence[_C.Tensor], *, create_graph: bool) -> Any:
-    """Return gradients as :func:`grad` does, None where there is none, without the hooks of leaves: a walk around runs them."""
+def leaf_gradients(
+    roots: Sequence[_C.Tensor], inputs: Sequence[_C.Tensor], start: Sequence[_C.Tensor], *, create_graph: bool
+) -> Any:
+    """Return gradients as :func:`grad` does, None where there is none, without the hooks of leaves: a walk around runs
+    them.
+    """
     return _walk(_C._grad, create_graph, tuple(roots), tuple(start), tuple(inputs), True, create_graph, True, True)
 
 
@@ -174,7 +193,13 @@ def Variable(data: _C.Tensor, requires_grad: bool = False) -> _C.Tensor:
 
 
 # What is imported when it is first used: the name and its module.
-_LAZY = {"Function": "function", "function": "function", "functional": "functional", "graph": "graph", "profiler": "profiler"}
+_LAZY = {
+    "Function": "function",
+    "function": "function",
+    "functional": "functional",
+    "graph": "graph",
+    "profiler": "profiler",
+}
 
 
 def __getattr__(name: str) -> Any:

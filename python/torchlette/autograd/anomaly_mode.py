@@ -31,7 +31,9 @@ def inspect(name: str, index: int, site: str, grad: _C.Tensor) -> None:
     """Raise when ``grad``, gradient ``index`` of function ``name``, has a NaN; reads it."""
     if not grad.is_floating_point() or not grad.detach().isnan().any().item():
         return
-    warnings.warn(f"Error detected in {name}. Traceback of forward call that caused the error:\n  {site}\n", stacklevel=2)
+    warnings.warn(
+        f"Error detected in {name}. Traceback of forward call that caused the error:\n  {site}\n", stacklevel=2
+    )
     raise RuntimeError(f"Function '{name}' returned nan values in its {index}th output.")
 
 
@@ -49,7 +51,8 @@ class detect_anomaly:
         """Choose whether to look for NaN."""
         self.check_nan = check_nan
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.",
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
             stacklevel=2,
         )
 

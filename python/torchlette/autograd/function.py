@@ -46,7 +46,10 @@ class FunctionCtx:
         """Keep inputs, results or other tensors for ``backward``, which finds them in :attr:`saved_tensors`."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError(f"save_for_backward can only save variables, but argument {tensors.index(t)} is of type {type(t).__name__}")
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {tensors.index(t)} is of type "
+                    f"{type(t).__name__}"
+                )
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -77,7 +80,12 @@ class _Saved:
     joined to the tape anew when it is asked for.
     """
 
-    def __init__(self, tensor: Tensor | None, rejoin: Callable[[Tensor], Tensor] | None, packer: Callable[[Tensor], Callable[[], Tensor]] | None) -> None:
+    def __init__(
+        self,
+        tensor: Tensor | None,
+        rejoin: Callable[[Tensor], Tensor] | None,
+        packer: Callable[[Tensor], Callable[[], Tensor]] | None,
+    ) -> None:
         self.tensor = tensor if tensor is None or rejoin is None else tensor.detach()
         self.version = 0 if self.tensor is None else self.tensor._version
         self.rejoin = rejoin
@@ -96,8 +104,10 @@ class _Saved:
             return None
         if self.tensor._version != self.version:
             raise SavedTensorModifiedError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: a saved tensor of shape "
-                f"{list(self.tensor.shape)} is at version {self.tensor._version}; expected version {self.version} instead."
+                "one of the variables needed for gradient computation has been modified by an inplace operation: a "
+                "saved tensor of shape "
+                f"{list(self.tensor.shape)} is at version {self.tensor._version}; expected version {self.version} "
+                f"instead."
             )
         return self.tensor if self.rejoin is None or not _C.is_grad_enabled() else self.rejoin(self.tensor)
 
@@ -127,7 +137,9 @@ class _Call:
     def join(self, i: int, values: Tensor, taps: list[Tensor]) -> Tensor:
         """Return result ``i`` as a function of the taps."""
         nothing = [tap.reshape(-1)[:0].sum().to(values.device, values.dtype) for tap in taps]
-        chosen = _C.where(_C.ones((), dtype=_C.bool, device=values.device), values.detach(), sum(nothing[1:], nothing[0]))
+        chosen = _C.where(
+            _C.ones((), dtype=_C.bool, device=values.device), values.detach(), sum(nothing[1:], nothing[0])
+        )
         chosen.register_hook(functools.partial(self._on_result, i))
         # A view, so that hooks of the user's come before.
         return chosen[...]
@@ -158,20 +170,27 @@ class _Call:
         if len(answers) > wanted and all(answer is None for answer in answers[wanted:]):
             answers = answers[:wanted]
         if len(answers) != wanted:
-            raise RuntimeError(f"function {self.name} returned an incorrect number of gradients (expected {wanted}, got {len(answers)})")
+            raise RuntimeError(
+                f"function {self.name} returned an incorrect number of gradients (expected {wanted}, got "
+                f"{len(answers)})"
+            )
         return answers
 
     def _fit(self, i: int, answer: Any) -> Tensor:
         """Give a returned gradient the input's shape, dtype and device."""
         if not isinstance(answer, Tensor):
-            raise TypeError(f"function {self.name} returned a gradient of type {type(answer).__name__} at index {i}, want a Tensor or None")
+            raise TypeError(
+                f"function {self.name} returned a gradient of type {type(answer).__name__} at index {i}, want a Tensor "
+                f"or None"
+            )
         shape, dtype, device = self.like[i]
         if tuple(answer.shape) != shape:
             lead = answer.dim() - len(shape)
             kept = answer.shape[max(lead, 0) :]
             if lead < 0 or any(have != want and want != 1 for have, want in zip(kept, shape, strict=True)):
                 raise RuntimeError(
-                    f"Function {self.name} returned an invalid gradient at index {i} - got {list(answer.shape)} but expected shape "
+                    f"Function {self.name} returned an invalid gradient at index {i} - got {list(answer.shape)} but "
+                    f"expected shape "
                     f"compatible with {list(shape)}"
                 )
             summed = [d for d in range(answer.dim()) if d < lead or shape[d - lead] != answer.shape[d]]
@@ -200,7 +219,10 @@ class Function:
     @staticmethod
     def backward(ctx: FunctionCtx, *grad_outputs: Any) -> Any:
         """Return the gradient of each argument of ``forward``."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -227,7 +249,10 @@ class Function:
         outputs = list(output) if many else [output]
         for i, out in enumerate(outputs):
             if not isinstance(out, Tensor) and out is not None:
-                raise TypeError(f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got {type(out).__name__}")
+                raise TypeError(
+                    f"{cls.__name__}.forward: expected to return None or a Tensor as result {i}, but got "
+                    f"{type(out).__name__}"
+                )
         packer = _C._set_packer(None)  # the steps of the join are no function of the user's
         _C._function_scope(call.name)
         try:
@@ -238,7 +263,9 @@ class Function:
         return tuple(joined) if many else joined[0]
 
     @staticmethod
-    def _join(call: _Call, outputs: list[Any], args: tuple[Any, ...], packer: Callable[[Tensor], Any] | None) -> list[Any]:
+    def _join(
+        call: _Call, outputs: list[Any], args: tuple[Any, ...], packer: Callable[[Tensor], Any] | None
+    ) -> list[Any]:
         """Put the results on the tape, and what was saved into the context."""
         ctx = call.ctx
         constant = {id(t) for t in ctx._non_differentiable}
@@ -246,7 +273,10 @@ class Function:
         for t in ctx._dirty:
             if t.is_leaf and t.requires_grad:
                 raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        call.results = [((), _C.float32, _C.device("cpu")) if out is None else (tuple(out.shape), out.dtype, out.device) for out in outputs]
+        call.results = [
+            ((), _C.float32, _C.device("cpu")) if out is None else (tuple(out.shape), out.dtype, out.device)
+            for out in outputs
+        ]
         place = {id(out): i for i, out in enumerate(outputs) if out is not None}
         given = {id(a) for a in args}
         with enable_grad():
@@ -259,7 +289,13 @@ class Function:
             for t in ctx._to_save:
                 i = place.get(id(t)) if id(t) not in given or id(t) in dirty else None
                 differentiable = i is not None and id(t) not in constant and t.is_floating_point()
-                saved.append(_Saved(t, functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None, packer))
+                saved.append(
+                    _Saved(
+                        t,
+                        functools.partial(_rejoin, weakref.ref(call), i, versioned) if differentiable else None,
+                        packer,
+                    )
+                )
             joined = []
             for i, out in enumerate(outputs):
                 if out is None or id(out) in constant or not out.is_floating_point():
@@ -281,7 +317,10 @@ def _rejoin(ref: weakref.ref[_Call], i: int, stems: dict[int, tuple[Tensor, int]
     if call is None:
         return values
     if any(stem._version != version for stem, version in stems.values()):
-        raise SavedTensorModifiedError("a saved result cannot be differentiated again: an input was modified by an inplace operation after the call")
+        raise SavedTensorModifiedError(
+            "a saved result cannot be differentiated again: an input was modified by an inplace operation after the "
+            "call"
+        )
     again = _Call.__new__(_Call)
     again.__dict__.update(call.__dict__, grads={}, answers=None)
     return again.join(i, values, again.tap({k: stem for k, (stem, _) in stems.items()}))

@@ -25,13 +25,18 @@ def _tensors(value: Any, name: str, where: str) -> tuple[bool, Tensors]:
     values = value if many else (value,)
     for i, item in enumerate(values):
         if not isinstance(item, Tensor):
-            raise TypeError(f"The {name} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} has type {type(item)}.")
+            raise TypeError(
+                f"The {name} given to {where} must be either a Tensor or a tuple of Tensors but the value at index {i} "
+                f"has type {type(item)}."
+            )
     return many, tuple(values)
 
 
 def _prepare(inputs: Tensors, create_graph: bool) -> Tensors:
     """Return views of the inputs, or leaves with the same elements, to differentiate by."""
-    return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().clone().requires_grad_() for x in inputs)
+    return tuple(
+        x.view_as(x) if create_graph and x.requires_grad else x.detach().clone().requires_grad_() for x in inputs
+    )
 
 
 def _finish(values: Any, create_graph: bool) -> Any:
@@ -40,7 +45,9 @@ def _finish(values: Any, create_graph: bool) -> Any:
     return values if create_graph else values.detach()
 
 
-def _gradients(outputs: Sequence[Tensor], inputs: Tensors, grads: Sequence[Tensor], create_graph: bool, strict: bool, what: str) -> Tensors:
+def _gradients(
+    outputs: Sequence[Tensor], inputs: Tensors, grads: Sequence[Tensor], create_graph: bool, strict: bool, what: str
+) -> Tensors:
     """Return the gradients by ``inputs``: zeros, or an error when ``strict``, where there is no way from an output."""
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if o.requires_grad]
     if strict and len(pairs) < len(outputs):
@@ -109,10 +116,16 @@ def jacobian(
 def _jacobian_of(out: Tensor, points: Tensors, create_graph: bool, strict: bool) -> Tensors:
     """Return the derivatives of one output, a row for each element."""
     seeds = _C.eye(out.numel(), dtype=out.dtype, device=out.device)
-    rows = [_gradients((out,), points, (seed.reshape(out.shape),), create_graph, strict, "jacobian") for seed in seeds.unbind(0)]
+    rows = [
+        _gradients((out,), points, (seed.reshape(out.shape),), create_graph, strict, "jacobian")
+        for seed in seeds.unbind(0)
+    ]
     if not rows:
         return tuple(_C.zeros((*out.shape, *x.shape), dtype=x.dtype, device=x.device) for x in points)
-    return tuple(_C.stack(list(column)).reshape((*out.shape, *x.shape)) for column, x in zip(zip(*rows, strict=True), points, strict=True))
+    return tuple(
+        _C.stack(list(column)).reshape((*out.shape, *x.shape))
+        for column, x in zip(zip(*rows, strict=True), points, strict=True)
+    )
 
 
 def hessian(
@@ -154,7 +167,9 @@ def _single(out: Any, where: str) -> Tensor:
     return out.reshape(())
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """Return the outputs of ``func`` and the product of ``v``, of shape(out), with the Jacobian: of shape(in)."""
     many, points = _tensors(inputs, "inputs", "vjp")
     with _autograd.enable_grad():
@@ -165,14 +180,18 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _finish(_one(many_out, outputs), create_graph), _finish(_one(many, found), create_graph)
 
 
-def _forward_product(outputs: Tensors, points: Tensors, vectors: Tensors, create_graph: bool, strict: bool, what: str) -> Tensors:
+def _forward_product(
+    outputs: Tensors, points: Tensors, vectors: Tensors, create_graph: bool, strict: bool, what: str
+) -> Tensors:
     """Return the product of the Jacobian with ``vectors``."""
     dual = tuple(_C.zeros_like(out, requires_grad=True) for out in outputs)
     back = _gradients(outputs, points, dual, True, strict, what)
     return _gradients(back, dual, vectors, create_graph, False, what)
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """Return the outputs of ``func`` and the product of the Jacobian with ``v``, of shape(in): of shape(out)."""
     many, points = _tensors(inputs, "inputs", "jvp")
     vectors = _check_vector(v, points, many, "the input to the user-provided function")
@@ -183,7 +202,9 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _finish(_one(many_out, outputs), create_graph), _finish(_one(many_out, found), create_graph)
 
 
-def _scalar_gradient(func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, what: str) -> tuple[Any, ...]:
+def _scalar_gradient(
+    func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool, what: str
+) -> tuple[Any, ...]:
     """Return whether inputs are many, the points, the vector, the output and its recorded gradient."""
     many, points = _tensors(inputs, "inputs", what)
     vectors = _check_vector(v, points, many, "the input to the user-provided function")
@@ -193,16 +214,24 @@ def _scalar_gradient(func: Callable[..., Any], inputs: Any, v: Any, create_graph
     return many, points, vectors, out, grads
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """Return the output of ``func``, one element, and the product of ``v``, of shape(in), with the Hessian: of shape(in)."""
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the output of ``func``, one element, and the product of ``v``, of shape(in), with the Hessian: of
+    shape(in).
+    """
     with _autograd.enable_grad():
         many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "vhp")
         found = _gradients(grads, points, vectors, create_graph, strict, "vhp")
     return _finish(out, create_graph), _finish(_one(many, found), create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """Return the output of ``func``, one element, and the product of the Hessian with ``v``, of shape(in): of shape(in)."""
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """Return the output of ``func``, one element, and the product of the Hessian with ``v``, of shape(in): of
+    shape(in).
+    """
     with _autograd.enable_grad():
         many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "hvp")
         found = _forward_product(grads, points, vectors, create_graph, strict, "hvp")

@@ -51,8 +51,10 @@ class _ModeSwitch:
         """Decorate a function or generator function; of a class, its calls."""
         if isinstance(fn, type):
             warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. "
-                "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or methods. "
+                "To preserve the current behavior of class decoration, you can directly decorate the `__init__` method "
+                "and nothing else.",
                 FutureWarning,
                 stacklevel=2,
             )

@@ -40,7 +40,9 @@ def _numeric_columns(func: Callable[..., Any], inputs: list[Any], i: int, eps: f
             with _autograd.no_grad():
                 outs = _outputs(func, [*inputs[:i], probe, *inputs[i + 1 :]])
             sides.append([o.detach().reshape(-1).tolist() for o in outs])
-        columns.append([[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)])
+        columns.append(
+            [[(a - b) / (2 * eps) for a, b in zip(up, down, strict=True)] for up, down in zip(*sides, strict=True)]
+        )
     return [[column[j] for column in columns] for j in range(len(columns[0]) if columns else 0)]
 
 
@@ -101,13 +103,19 @@ def gradcheck(
         masked: Accepted for compatibility: it is about sparse gradients.
     """
     if check_batched_grad or check_batched_forward_grad or check_forward_ad:
-        raise NotImplementedError("gradcheck: gradients are computed backward and one by one: set check_forward_ad and check_batched_grad to False")
+        raise NotImplementedError(
+            "gradcheck: gradients are computed backward and one by one: set check_forward_ad and check_batched_grad to "
+            "False"
+        )
     if not check_backward_ad:
         return True
     points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
     wanted = _differentiable(points)
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
+            "requires_grad=True."
+        )
     for i in wanted:
         if points[i].dtype != _C.float64:
             warnings.warn(f"gradcheck: input {i} is not float64; the check will likely fail", stacklevel=2)
@@ -128,7 +136,9 @@ def gradcheck(
             rows = _analytic_rows(out, points[i])
             again = _analytic_rows(out, points[i]) if nondet_tol == 0.0 else rows
             if rows != again and not any(v != v for row in rows for v in row):
-                return fail(f"Backward is not reentrant: output {j} gives different gradients for input {i} in two passes")
+                return fail(
+                    f"Backward is not reentrant: output {j} gives different gradients for input {i} in two passes"
+                )
             for c in range(points[i].numel()):
                 for r in range(out.numel()):
                     if not _close(rows[r][c], numeric[j][c][r], rtol, atol):
@@ -175,7 +185,9 @@ def gradgradcheck(
         primal, seeds = list(args[: len(points)]), list(args[len(points) :])
         # Numeric differentiation passes plain tensors under no_grad: the gradient needs leaves and a tape.
         with _autograd.enable_grad():
-            primal = [p if i not in wanted or p.requires_grad else p.detach().requires_grad_() for i, p in enumerate(primal)]
+            primal = [
+                p if i not in wanted or p.requires_grad else p.detach().requires_grad_() for i, p in enumerate(primal)
+            ]
             results = [o for o in _outputs(func, primal) if o.requires_grad]
             found = _autograd.grad(results, [primal[i] for i in wanted], seeds, create_graph=True, allow_unused=True)
         return tuple(_C.zeros_like(points[i]) if g is None else g for i, g in zip(wanted, found, strict=True))

@@ -56,11 +56,15 @@ class Node:
 
     def register_hook(self, fn: Callable[..., Any]) -> NoReturn:
         """Raise: hooks are on tensors."""
-        raise NotImplementedError("Node.register_hook: functions have no hooks: use Tensor.register_hook on the function's operands")
+        raise NotImplementedError(
+            "Node.register_hook: functions have no hooks: use Tensor.register_hook on the function's operands"
+        )
 
     def register_prehook(self, fn: Callable[..., Any]) -> NoReturn:
         """Raise: hooks are on tensors."""
-        raise NotImplementedError("Node.register_prehook: functions have no hooks: use Tensor.register_hook on the function's result")
+        raise NotImplementedError(
+            "Node.register_prehook: functions have no hooks: use Tensor.register_hook on the function's result"
+        )
 
     def _places(self) -> dict[str, int]:
         """What the function saves: PyTorch's names, and places among its operands and results."""
@@ -89,7 +93,10 @@ class Node:
 
     def __dir__(self) -> list[str]:
         """List what the function saved, too."""
-        return [*super().__dir__(), *(prefix + name for name in self._places() for prefix in ("_saved_", "_raw_saved_"))]
+        return [
+            *super().__dir__(),
+            *(prefix + name for name in self._places() for prefix in ("_saved_", "_raw_saved_")),
+        ]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
@@ -99,8 +106,10 @@ class Node:
 _END, _NONE, _HELD, _PACKED, _FREED = range(5)
 _DESCRIBE, _READ, _PACK = range(3)
 _FREED_TEXT = (
-    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
-    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). "
+    "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to "
     "backward through the graph a second time or if you need to access saved tensors after calling backward."
 )
 
@@ -198,8 +207,8 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
     Args:
         tensors: Each must require a gradient.
-        fn: With "all", called at the end of the pass with the list of their gradients, None for those that none reached;
-            with "any", called with the first gradient that arrives.
+        fn: With "all", called at the end of the pass with the list of their gradients, None for those that none
+            reached; with "any", called with the first gradient that arrives.
         mode: "all" or "any".
     """
     if mode not in ("all", "any"):
@@ -228,7 +237,9 @@ def without_hooks() -> Iterator[None]:
 def _unpacked(unpack: Callable[[Any], Tensor], packed: Any) -> Tensor:
     value = unpack(packed)
     if not isinstance(value, Tensor):
-        raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}")
+        raise TypeError(
+            f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(value).__name__}"
+        )
     return value
 
 
@@ -239,8 +250,10 @@ def _packed_by(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], t
         packed = pack(tensor)
     if tensor._version != version:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by in-place "
-            "operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place operations on the "
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot "
+            "be modified by in-place "
+            "operations as this can lead to unexpected side-effects. Please open an issue if you need to perform "
+            "in-place operations on the "
             "input to a pack hook."
         )
     return functools.partial(_unpacked, unpack, packed)
@@ -259,9 +272,9 @@ def _check_hooks(pack_hook: Any, unpack_hook: Any, name: str) -> None:
 class saved_tensors_hooks:
     """Context in which each tensor that an operator saves for the backward pass is given to ``pack_hook``.
 
-    What that returns, which may be any object, is kept in place of the tensor; ``unpack_hook`` takes it whenever a backward pass
-    needs the tensor, and returns one of the same shape, dtype and device. The hooks of the innermost context count. Writes to a
-    saved tensor are not looked for where hooks keep it.
+    What that returns, which may be any object, is kept in place of the tensor; ``unpack_hook`` takes it whenever a
+    backward pass needs the tensor, and returns one of the same shape, dtype and device. The hooks of the innermost
+    context count. Writes to a saved tensor are not looked for where hooks keep it.
 
     A result that an operator saves is given without its history, which would hold what the hook returns.
     """
@@ -322,7 +335,10 @@ class SavedTensor:
         _check_hooks(pack_hook, unpack_hook, "register_hooks")
         state = _C._saved(self._function._id, self._place, _DESCRIBE)[0]
         if state == _PACKED:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is allowed at a time.")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of "
+                "hooks is allowed at a time."
+            )
         if state == _FREED:
             raise RuntimeError(_FREED_TEXT)
         if state == _NONE:

@@ -21,12 +21,14 @@ class _Module(types.ModuleType):
 
     @property
     def benchmark(self) -> bool:
-        """Whether the tiles of matrix products and convolutions are timed, as ``torch.backends.cudnn.benchmark`` has algorithms timed.
+        """Whether the tiles of matrix products and convolutions are timed, as ``torch.backends.cudnn.benchmark`` has
+        algorithms timed.
 
-        ``False`` unless ``TORCHLETTE_AUTOTUNE=1`` or this was set. While it is ``True``, the first product of a class (dtype,
-        layout, rounded sizes) that a device meets is run in up to 8 tiles on scratch memory, and the fastest is kept: in this process,
-        and in ``tiles.json`` in the cache directory for later ones. It counts for what is planned from then on. Tiles may differ
-        in the order of their sums, so that last bits may change where it is switched on; ``docs/performance.md`` has more.
+        ``False`` unless ``TORCHLETTE_AUTOTUNE=1`` or this was set. While it is ``True``, the first product of a class
+        (dtype, layout, rounded sizes) that a device meets is run in up to 8 tiles on scratch memory, and the fastest is
+        kept: in this process, and in ``tiles.json`` in the cache directory for later ones. It counts for what is
+        planned from then on. Tiles may differ in the order of their sums, so that last bits may change where it is
+        switched on; ``docs/performance.md`` has more.
 
         Raises:
             TypeError: when it is set to something that is no ``bool``.

@@ -25,11 +25,16 @@ class Independent(Distribution):
         validate_args: See :class:`Distribution`.
     """
 
-    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None
+    ) -> None:
         """Move the dims."""
         shape, n = base_distribution.batch_shape, reinterpreted_batch_ndims
         if n > len(shape):
-            raise ValueError(f"Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual {n} vs {len(base_distribution.batch_shape)}")
+            raise ValueError(
+                f"Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual {n} vs "
+                f"{len(base_distribution.batch_shape)}"
+            )
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, n
         split = len(shape) - n
         super().__init__(shape[:split], shape[split:] + base_distribution.event_shape, validate_args=validate_args)
@@ -83,7 +88,9 @@ class MixtureSameFamily(Distribution):
         validate_args: See :class:`Distribution`.
     """
 
-    def __init__(self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
+    ) -> None:
         """Check the numbers of components."""
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError("The Mixture distribution needs to be an instance of torch.distributions.Categorical")
@@ -94,9 +101,15 @@ class MixtureSameFamily(Distribution):
         mixed, n = mixture_distribution.batch_shape, mixture_distribution.param_shape[-1]
         for a, b in zip(reversed(mixed), reversed(components[:-1]), strict=False):
             if 1 not in (a, b) and a != b:
-                raise ValueError(f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with `component_distribution.batch_shape`({components[:-1]})")
+                raise ValueError(
+                    f"`mixture_distribution.batch_shape` ({mixed}) is not compatible with "
+                    f"`component_distribution.batch_shape`({components[:-1]})"
+                )
         if components[-1] != n:
-            raise ValueError(f"`mixture_distribution component` ({n}) does not equal `component_distribution.batch_shape[-1]` ({components[-1]})")
+            raise ValueError(
+                f"`mixture_distribution component` ({n}) does not equal `component_distribution.batch_shape[-1]` "
+                f"({components[-1]})"
+            )
         super().__init__(components[:-1], component_distribution.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
@@ -120,7 +133,9 @@ class MixtureSameFamily(Distribution):
     def _component_dim(self) -> int:
         return -1 - len(self._event_shape)
 
-    mean = property(lambda self: (self._weights() * self.component_distribution.mean).sum(self._component_dim), doc="Mean.")
+    mean = property(
+        lambda self: (self._weights() * self.component_distribution.mean).sum(self._component_dim), doc="Mean."
+    )
 
     @property
     def variance(self) -> Tensor:
@@ -138,7 +153,9 @@ class MixtureSameFamily(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         """Return the probability of values up to ``value``."""
-        return (self.component_distribution.cdf(value.unsqueeze(self._component_dim)) * self.mixture_distribution.probs).sum(-1)
+        return (
+            self.component_distribution.cdf(value.unsqueeze(self._component_dim)) * self.mixture_distribution.probs
+        ).sum(-1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw from all, and keep the one of a draw of which."""

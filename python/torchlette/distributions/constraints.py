@@ -81,7 +81,9 @@ def is_dependent(constraint: Any) -> bool:
 class dependent_property(property):
     """A property whose value, a constraint, depends on the parameters of the distribution."""
 
-    def __init__(self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+    def __init__(
+        self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0
+    ) -> None:
         """Wrap ``fn``, or be a decorator that does."""
         super().__init__(fn)
         self.is_discrete, self.event_dim = is_discrete, event_dim
@@ -289,4 +291,9 @@ unit_interval = Interval(0.0, 1.0)
 greater_than, greater_than_eq, less_than = GreaterThan, GreaterThanEq, LessThan
 interval, half_open_interval, integer_interval = Interval, HalfOpenInterval, IntegerInterval
 multinomial = Multinomial
-lower_cholesky, corr_cholesky, symmetric, positive_definite = LowerCholesky(), CorrCholesky(), Symmetric(), PositiveDefinite()
+lower_cholesky, corr_cholesky, symmetric, positive_definite = (
+    LowerCholesky(),
+    CorrCholesky(),
+    Symmetric(),
+    PositiveDefinite(),
+)

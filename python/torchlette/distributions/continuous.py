@@ -17,7 +17,8 @@ __all__ = ["ContinuousBernoulli", "GeneralizedPareto", "VonMises"]
 
 Tensor = _C.Tensor
 
-# Of the proposals of the method in VonMises.sample 66 of 100 are taken at least: that none of forty is has a probability under 2e-19.
+# Of the proposals of the method in VonMises.sample 66 of 100 are taken at least: that none of forty is has a
+# probability under 2e-19.
 _PROPOSALS = 40
 
 
@@ -47,7 +48,9 @@ class VonMises(Distribution):
         return 1 - special.i1e(self.concentration) / special.i0e(self.concentration)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw by rejection (D. J. Best and N. I. Fisher, 1979): all proposals at once, of which the first that is taken is picked."""
+        """Draw by rejection (D. J. Best and N. I. Fisher, 1979): all proposals at once, of which the first that is
+        taken is picked.
+        """
         with no_grad():
             shape = self._extended_shape(sample_shape)
             loc, k = self.loc.expand(shape), self.concentration.expand(shape)
@@ -75,7 +78,8 @@ class VonMises(Distribution):
 
 
 class ContinuousBernoulli(ExponentialFamily):
-    """The continuous Bernoulli distribution on [0, 1] (G. Loaiza-Ganem and J. P. Cunningham, 2019): probs^x (1 - probs)^(1 - x), normalised.
+    """The continuous Bernoulli distribution on [0, 1] (G. Loaiza-Ganem and J. P. Cunningham, 2019): probs^x (1 -
+    probs)^(1 - x), normalised.
 
     Args:
         probs: Parameter between 0 and 1, or the next one instead.
@@ -88,7 +92,13 @@ class ContinuousBernoulli(ExponentialFamily):
     support = constraints.unit_interval
     has_rsample = True
 
-    def __init__(self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501), validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
         """Broadcast the parameter."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
@@ -112,7 +122,9 @@ class ContinuousBernoulli(ExponentialFamily):
         """Its log odds."""
         return probs_to_logits(self.probs, is_binary=True)
 
-    param_shape = property(lambda self: (self.__dict__.get("probs", self.__dict__.get("logits"))).shape, doc="The parameter's shape.")
+    param_shape = property(
+        lambda self: (self.__dict__.get("probs", self.__dict__.get("logits"))).shape, doc="The parameter's shape."
+    )
 
     def _outside(self) -> Tensor:
         """Return where the closed formulas hold."""
@@ -194,7 +206,9 @@ class GeneralizedPareto(Distribution):
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> constraints.Constraint:
         """Return what the values may be."""
-        end = _C.where(self.concentration < 0, self.loc - self.scale / self.concentration, _C.full_like(self.loc, math.inf))
+        end = _C.where(
+            self.concentration < 0, self.loc - self.scale / self.concentration, _C.full_like(self.loc, math.inf)
+        )
         return constraints.interval(self.loc, end)
 
     def _split(self) -> tuple[Tensor, Tensor]:

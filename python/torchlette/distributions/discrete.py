@@ -140,7 +140,10 @@ class Geometric(Binary):
         self._take(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all().item():
-            raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive, but found invalid values:\n{self.probs!r}")
+            raise ValueError(
+                f"Expected parameter probs of distribution {self!r} to be positive, but found invalid "
+                f"values:\n{self.probs!r}"
+            )
 
     mean = property(lambda self: 1 / self.probs - 1, doc="Mean.")
     mode = property(lambda self: _C.zeros_like(self.probs), doc="The likeliest value.")
@@ -179,7 +182,9 @@ class Binomial(Binary):
     arg_constraints = {"total_count": constraints.nonnegative_integer, **Binary.arg_constraints}
     has_enumerate_support = True
 
-    def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         """Keep the parameters."""
         (self.total_count,) = self._take(probs, logits, total_count)
         self.total_count = self.total_count.type_as(self._param)
@@ -191,7 +196,10 @@ class Binomial(Binary):
         return constraints.integer_interval(0, self.total_count)
 
     mean = property(lambda self: self.total_count * self.probs, doc="Mean.")
-    mode = property(lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count), doc="The likeliest value.")
+    mode = property(
+        lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count),
+        doc="The likeliest value.",
+    )
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs), doc="Variance.")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -241,14 +249,18 @@ class NegativeBinomial(Binary):
     }
     support = constraints.nonnegative_integer
 
-    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         """Keep the parameters."""
         (self.total_count,) = self._take(probs, logits, total_count)
         self.total_count = self.total_count.type_as(self._param)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.total_count * self.logits.exp(), doc="Mean.")
-    mode = property(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0), doc="The likeliest value.")
+    mode = property(
+        lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0), doc="The likeliest value."
+    )
     variance = property(lambda self: self.mean / (-self.logits).sigmoid(), doc="Variance.")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -299,9 +311,14 @@ class Poisson(ExponentialFamily):
         most = self.rate.max().item() if self.rate.numel() else 0.0
         arrivals = int(most + 10 * math.sqrt(most)) + 20  # more than 10 standard deviations above the mean
         if arrivals > _MAX_ARRIVALS:
-            raise NotImplementedError(f"Poisson.sample: rate is too large: got {most}, want at most 3600: use the normal distribution of its mean and variance")
+            raise NotImplementedError(
+                f"Poisson.sample: rate is too large: got {most}, want at most 3600: use the normal distribution of its "
+                f"mean and variance"
+            )
         with no_grad():
-            times = _C.empty((arrivals, *shape), dtype=self.rate.dtype, device=self.rate.device).exponential_().cumsum(0)
+            times = (
+                _C.empty((arrivals, *shape), dtype=self.rate.dtype, device=self.rate.device).exponential_().cumsum(0)
+            )
             return (times < self.rate).sum(0).to(self.rate.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -379,7 +396,9 @@ class Categorical(Classes):
 
     has_enumerate_support = True
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         """Normalise the parameter."""
         self._take(probs, logits)
         super().__init__(self._param.shape[:-1], validate_args=validate_args)
@@ -389,7 +408,10 @@ class Categorical(Classes):
         """Where values lie."""
         return constraints.integer_interval(0, self._num_events - 1)
 
-    mean = property(lambda self: _C.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device), doc="NaN.")
+    mean = property(
+        lambda self: _C.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device),
+        doc="NaN.",
+    )
     mode = property(lambda self: self.probs.argmax(dim=-1), doc="The likeliest class.")
     variance = property(lambda self: self.mean, doc="NaN.")
 
@@ -421,13 +443,17 @@ class OneHotCategorical(Classes):
     support = constraints.one_hot
     has_enumerate_support = True
 
-    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
+    ) -> None:
         """Normalise the parameter."""
         self._take(probs, logits)
         super().__init__(self._param.shape[:-1], self._param.shape[-1:], validate_args=validate_args)
 
     mean = property(lambda self: self.probs, doc="Mean.")
-    mode = property(lambda self: F.one_hot(self.probs.argmax(dim=-1), self._num_events).to(self.probs), doc="The likeliest vector.")
+    mode = property(
+        lambda self: F.one_hot(self.probs.argmax(dim=-1), self._num_events).to(self.probs), doc="The likeliest vector."
+    )
     variance = property(lambda self: self.probs * (1 - self.probs), doc="Variance.")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -445,7 +471,9 @@ class OneHotCategorical(Classes):
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return the vectors along a new first dim."""
         n = self._num_events
-        values = _C.eye(n, dtype=self._param.dtype, device=self._param.device).view(n, *(1,) * len(self._batch_shape), n)
+        values = _C.eye(n, dtype=self._param.dtype, device=self._param.device).view(
+            n, *(1,) * len(self._batch_shape), n
+        )
         return values.expand(n, *self._batch_shape, n) if expand else values
 
 
@@ -469,7 +497,13 @@ class Multinomial(Classes):
         validate_args: See :class:`Distribution`.
     """
 
-    def __init__(self, total_count: int = 1, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         """Normalise the parameter."""
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")

@@ -54,17 +54,22 @@ class Distribution:
     def _validate_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():
             # Of probs and logits only what was given is an attribute yet.
-            if constraints.is_dependent(constraint) or (name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)):
+            if constraints.is_dependent(constraint) or (
+                name not in self.__dict__ and isinstance(getattr(type(self), name, None), lazy_property)
+            ):
                 continue
             value = getattr(self, name)
             if not constraint.check(value).all().item():
                 raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the "
+                    f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
+                    f"{self!r} to satisfy the "
                     f"constraint {constraint!r}, but found invalid values:\n{value}"
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """Return the distribution with its batch expanded to ``batch_shape``: ``_instance``, if a subclass gives it, which becomes a copy of this one first."""
+        """Return the distribution with its batch expanded to ``batch_shape``: ``_instance``, if a subclass gives it,
+        which becomes a copy of this one first.
+        """
         new, before = copy.copy(self) if _instance is None else _instance, len(self._batch_shape)
         if new is _instance:
             new.__dict__.update(self.__dict__)
@@ -77,16 +82,21 @@ class Distribution:
         return new
 
     def _get_checked_instance(self, cls: type[Distribution], _instance: Any = None) -> Any:
-        """Return ``_instance``, or an object without attributes for ``cls.expand``: what classes of other libraries call there.
+        """Return ``_instance``, or an object without attributes for ``cls.expand``: what classes of other libraries
+        call there.
 
         Raises:
-            NotImplementedError: For a subclass of ``cls`` with another ``__init__``, whose ``expand`` would have to differ too.
+            NotImplementedError: For a subclass of ``cls`` with another ``__init__``, whose ``expand`` would have to
+                differ too.
         """
         if _instance is not None:
             return _instance
         if type(self).__init__ is not cls.__init__:
             name = type(self).__name__
-            raise NotImplementedError(f"Subclass {name} of {cls.__name__} that defines a custom __init__ method must also define a custom .expand() method.")
+            raise NotImplementedError(
+                f"Subclass {name} of {cls.__name__} that defines a custom __init__ method must also define a custom "
+                f".expand() method."
+            )
         return type(self).__new__(type(self))
 
     @property
@@ -174,7 +184,9 @@ class Distribution:
             raise ValueError("The value argument to log_prob must be a Tensor")
         event = len(self._event_shape)
         if value.dim() < event or tuple(value.shape[value.dim() - event :]) != tuple(self._event_shape):
-            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}."
+            )
         wanted = self._batch_shape + self._event_shape
         for i, j in zip(reversed(value.shape), reversed(wanted), strict=False):
             if i != 1 and j != 1 and i != j:
@@ -182,13 +194,17 @@ class Distribution:
         support = self.support
         if not constraints.is_dependent(support) and not support.check(value).all().item():
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the "
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
+                f"support ({support!r}) of the "
                 f"distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def __repr__(self) -> str:
         values = {name: self.__dict__[name] for name in self.arg_constraints if name in self.__dict__}
-        texts = [f"{name}: {(v.item() if v.dim() == 0 else repr(v)) if v.numel() == 1 else v.shape}" for name, v in values.items()]
+        texts = [
+            f"{name}: {(v.item() if v.dim() == 0 else repr(v)) if v.numel() == 1 else v.shape}"
+            for name, v in values.items()
+        ]
         return f"{type(self).__name__}({', '.join(texts)})"
 
 

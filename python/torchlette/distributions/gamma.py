@@ -34,7 +34,9 @@ def standard_gamma(concentration: Tensor) -> Tensor:
         x = _C.randn(shape, **options)
         v = (1 + x / (9 * d).sqrt()) ** 3
         tiny = finfo(concentration.dtype).tiny
-        taken = (v > 0) & (_C.rand(shape, **options).clamp(min=tiny).log() < 0.5 * x * x + d * (1 - v + v.clamp(min=tiny).log()))
+        taken = (v > 0) & (
+            _C.rand(shape, **options).clamp(min=tiny).log() < 0.5 * x * x + d * (1 - v + v.clamp(min=tiny).log())
+        )
         first = taken.to(_C.int32).argmax(0, keepdim=True)
         drawn = d * v.gather(0, first).squeeze(0)
         boost = _C.rand(concentration.shape, **options).clamp(min=tiny) ** concentration.reciprocal()
@@ -45,7 +47,8 @@ def without_gradient(name: str, concentration: Tensor) -> None:
     """Raise where a gradient with respect to the concentration would be wanted."""
     if concentration.requires_grad and _C.is_grad_enabled():
         raise NotImplementedError(
-            f"{name}.rsample: gradients with respect to the concentration are not supported: use sample() with log_prob(), or Kumaraswamy, "
+            f"{name}.rsample: gradients with respect to the concentration are not supported: use sample() with "
+            f"log_prob(), or Kumaraswamy, "
             "whose rsample has them, or detach the concentration"
         )
 
@@ -317,7 +320,9 @@ class StudentT(Distribution):
         """Return the entropy."""
         n = self.df
         beta = (0.5 * n).lgamma() + math.lgamma(0.5) - (0.5 * (n + 1)).lgamma()
-        return self.scale.log() + 0.5 * (n + 1) * ((0.5 * (n + 1)).digamma() - (0.5 * n).digamma()) + 0.5 * n.log() + beta
+        return (
+            self.scale.log() + 0.5 * (n + 1) * ((0.5 * (n + 1)).digamma() - (0.5 * n).digamma()) + 0.5 * n.log() + beta
+        )
 
 
 class FisherSnedecor(Distribution):
@@ -368,4 +373,11 @@ class FisherSnedecor(Distribution):
             self._validate_sample(value)
         m, n = 0.5 * self.df1, 0.5 * self.df2
         ratio = self.df1 / self.df2
-        return (m + n).lgamma() - m.lgamma() - n.lgamma() + m * ratio.log() + (m - 1) * value.log() - (m + n) * (ratio * value).log1p()
+        return (
+            (m + n).lgamma()
+            - m.lgamma()
+            - n.lgamma()
+            + m * ratio.log()
+            + (m - 1) * value.log()
+            - (m + n) * (ratio * value).log1p()
+        )

@@ -11,8 +11,23 @@ from torchlette.distributions.compound import Independent
 from torchlette.distributions.discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.gamma import Beta, Dirichlet, Gamma
-from torchlette.distributions.location_scale import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Pareto, Uniform
-from torchlette.distributions.multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_det, mahalanobis
+from torchlette.distributions.location_scale import (
+    Cauchy,
+    Exponential,
+    Gumbel,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    Pareto,
+    Uniform,
+)
+from torchlette.distributions.multivariate import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+    half_log_det,
+    mahalanobis,
+)
 from torchlette.distributions.transformed import TransformedDistribution
 from torchlette.distributions.utils import sum_rightmost
 from torchlette.nn import functional as F
@@ -40,7 +55,11 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
 
 def _formula(p: type, q: type) -> Formula | None:
     """Return the formula for the nearest bases of two classes."""
-    found = [(p.__mro__.index(a) + q.__mro__.index(b), f) for (a, b), f in _FORMULAS.items() if issubclass(p, a) and issubclass(q, b)]
+    found = [
+        (p.__mro__.index(a) + q.__mro__.index(b), f)
+        for (a, b), f in _FORMULAS.items()
+        if issubclass(p, a) and issubclass(q, b)
+    ]
     return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
@@ -52,7 +71,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     formula = _formula(type(p), type(q))
     if formula is None:
-        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+        )
     return formula(p, q)
 
 
@@ -111,7 +132,9 @@ def _exponential(p: Exponential, q: Exponential) -> Tensor:
 @register_kl(Gamma, Gamma)
 def _gamma(p: Gamma, q: Gamma) -> Tensor:
     a, b = p.concentration, q.concentration
-    return b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    return (
+        b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    )
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -169,9 +192,13 @@ def _uniform_normal(p: Uniform, q: Normal) -> Tensor:
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate_normal(p: MultivariateNormal | LowRankMultivariateNormal, q: MultivariateNormal | LowRankMultivariateNormal) -> Tensor:
+def _multivariate_normal(
+    p: MultivariateNormal | LowRankMultivariateNormal, q: MultivariateNormal | LowRankMultivariateNormal
+) -> Tensor:
     if p.event_shape != q.event_shape:
-        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+        raise ValueError(
+            "KL-divergence between two Multivariate Normals with different event shapes cannot be computed"
+        )
     a, b = p.scale_tril, q.scale_tril
     trace = linalg.solve_triangular(b, a, upper=False).square().flatten(-2).sum(-1)
     return half_log_det(b) - half_log_det(a) + 0.5 * (trace + mahalanobis(b, q.loc - p.loc) - p.event_shape[0])
@@ -180,7 +207,9 @@ def _multivariate_normal(p: MultivariateNormal | LowRankMultivariateNormal, q: M
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL of Independent distributions with different reinterpreted_batch_ndims: want the same number")
+        raise NotImplementedError(
+            "KL of Independent distributions with different reinterpreted_batch_ndims: want the same number"
+        )
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 

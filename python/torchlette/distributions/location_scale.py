@@ -11,7 +11,20 @@ from torchlette.distributions.distribution import Distribution, ExponentialFamil
 from torchlette.distributions.utils import broadcast_all
 from torchlette.dtypes import finfo
 
-__all__ = ["Cauchy", "Exponential", "Gumbel", "HalfCauchy", "HalfNormal", "Kumaraswamy", "Laplace", "LogNormal", "Normal", "Pareto", "Uniform", "Weibull"]
+__all__ = [
+    "Cauchy",
+    "Exponential",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "Kumaraswamy",
+    "Laplace",
+    "LogNormal",
+    "Normal",
+    "Pareto",
+    "Uniform",
+    "Weibull",
+]
 
 Tensor = _C.Tensor
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
@@ -206,7 +219,10 @@ class Uniform(Inverted):
         validate_args: See :class:`Distribution`.
     """
 
-    arg_constraints = {"low": constraints.dependent(is_discrete=False, event_dim=0), "high": constraints.dependent(is_discrete=False, event_dim=0)}
+    arg_constraints = {
+        "low": constraints.dependent(is_discrete=False, event_dim=0),
+        "high": constraints.dependent(is_discrete=False, event_dim=0),
+    }
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         """Broadcast the bounds and compare them."""

@@ -36,7 +36,9 @@ _MATRICES = {
 
 
 class Factored(Distribution):
-    """A distribution with a covariance, of which it is given the matrix, its inverse or its Cholesky factor, and keeps the last."""
+    """A distribution with a covariance, of which it is given the matrix, its inverse or its Cholesky factor, and keeps
+    the last.
+    """
 
     @staticmethod
     def _given(**matrices: Tensor | None) -> tuple[str, Tensor]:
@@ -58,7 +60,9 @@ class Factored(Distribution):
             return linalg.cholesky(matrix)
         # The factor of the inverse is the inverse of the factor of the matrix read from its other end.
         flipped = linalg.cholesky(matrix.flip(-2, -1)).flip(-2, -1).mT
-        return linalg.solve_triangular(flipped, _C.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device), upper=False)
+        return linalg.solve_triangular(
+            flipped, _C.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device), upper=False
+        )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Factored:
         """Return the distribution with its batch expanded."""
@@ -116,7 +120,9 @@ class MultivariateNormal(Factored):
         """Broadcast the parameters and factorise the matrix that was given."""
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        name, matrix = self._given(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        name, matrix = self._given(
+            covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
+        )
         batch = _C.Size(_C.broadcast_tensors([matrix[..., 0, 0], loc[..., 0]])[0].shape)
         self.loc = loc.expand(*batch, -1)
         setattr(self, name, matrix.expand(*batch, -1, -1))
@@ -141,16 +147,21 @@ class MultivariateNormal(Factored):
         if self._validate_args:
             self._validate_sample(value)
         factor = self._unbroadcasted_scale_tril
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + mahalanobis(factor, value - self.loc)) - half_log_det(factor)
+        return -0.5 * (
+            self._event_shape[0] * math.log(2 * math.pi) + mahalanobis(factor, value - self.loc)
+        ) - half_log_det(factor)
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        entropy = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + half_log_det(self._unbroadcasted_scale_tril)
+        entropy = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + half_log_det(
+            self._unbroadcasted_scale_tril
+        )
         return entropy.expand(self._batch_shape)
 
 
 class LowRankMultivariateNormal(Distribution):
-    """The normal distribution of vectors [n] with covariance W W^T + diag(D), which is handled by matrices of W's rank alone.
+    """The normal distribution of vectors [n] with covariance W W^T + diag(D), which is handled by matrices of W's rank
+    alone.
 
     Args:
         loc: Mean [..., n].
@@ -211,7 +222,9 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def precision_matrix(self) -> Tensor:
         """Inverse of the covariance, by Woodbury's identity."""
-        part = linalg.solve_triangular(self._capacitance_tril, self.cov_factor.mT / self.cov_diag.unsqueeze(-2), upper=False)
+        part = linalg.solve_triangular(
+            self._capacitance_tril, self.cov_factor.mT / self.cov_diag.unsqueeze(-2), upper=False
+        )
         return self.cov_diag.reciprocal().diag_embed() - part.mT @ part
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
@@ -219,7 +232,11 @@ class LowRankMultivariateNormal(Distribution):
         shape = self._extended_shape(sample_shape)
         like = {"dtype": self.loc.dtype, "device": self.loc.device}
         low = _C.randn((*shape[:-1], self.cov_factor.size(-1)), **like)
-        return self.loc + (self.cov_factor @ low.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * _C.randn(shape, **like)
+        return (
+            self.loc
+            + (self.cov_factor @ low.unsqueeze(-1)).squeeze(-1)
+            + self.cov_diag.sqrt() * _C.randn(shape, **like)
+        )
 
     def _half_log_det(self) -> Tensor:
         """Return half of the covariance's log determinant, by the determinant lemma."""
@@ -232,7 +249,10 @@ class LowRankMultivariateNormal(Distribution):
         away = value - self.loc
         scaled = away / self.cov_diag
         along = mahalanobis(self._capacitance_tril, (self.cov_factor.mT @ scaled.unsqueeze(-1)).squeeze(-1))
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (away * scaled).sum(-1) - along) - self._half_log_det()
+        return (
+            -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + (away * scaled).sum(-1) - along)
+            - self._half_log_det()
+        )
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
@@ -240,7 +260,8 @@ class LowRankMultivariateNormal(Distribution):
 
 
 class Wishart(Factored):
-    """The Wishart distribution of positive definite matrices [n, n]: the sum of x x^T over ``df`` normal vectors x of mean 0.
+    """The Wishart distribution of positive definite matrices [n, n]: the sum of x x^T over ``df`` normal vectors x of
+    mean 0.
 
     ``rsample`` passes gradients to the matrix; where ``df`` requires grad it raises ``NotImplementedError``.
 
@@ -265,7 +286,9 @@ class Wishart(Factored):
         validate_args: bool | None = None,
     ) -> None:
         """Broadcast the parameters and factorise the matrix that was given."""
-        name, matrix = self._given(covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
+        name, matrix = self._given(
+            covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
+        )
         df = df if isinstance(df, Tensor) else _C.tensor(df, dtype=matrix.dtype, device=matrix.device)
         batch = _C.Size(_C.broadcast_tensors([matrix[..., 0, 0], df])[0].shape)
         n = matrix.shape[-1]
@@ -295,11 +318,15 @@ class Wishart(Factored):
         return self.df[..., None, None] * (v.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw so that gradients reach the matrix, by its factor times one of chi-square and normal numbers (M. S. Bartlett, 1933)."""
+        """Draw so that gradients reach the matrix, by its factor times one of chi-square and normal numbers (M. S.
+        Bartlett, 1933).
+        """
         without_gradient("Wishart", self.df)
         n, like = self._event_shape[-1], {"dtype": self.df.dtype, "device": self.df.device}
         diagonal = Chi2(self.df.unsqueeze(-1) - _C.arange(n, **like)).sample(sample_shape).sqrt().diag_embed()
-        factor = self._unbroadcasted_scale_tril @ (diagonal + _C.randn(self._extended_shape(sample_shape), **like).tril(-1))
+        factor = self._unbroadcasted_scale_tril @ (
+            diagonal + _C.randn(self._extended_shape(sample_shape), **like).tril(-1)
+        )
         return factor @ factor.mT
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -309,7 +336,11 @@ class Wishart(Factored):
         n, factor = self._event_shape[-1], self._unbroadcasted_scale_tril
         scaled = _C.cholesky_solve(value, factor.expand(*value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
         log_det = linalg.slogdet(value).logabsdet
-        return 0.5 * ((self.df - n - 1) * log_det - scaled) - self.df * (0.5 * n * math.log(2) + half_log_det(factor)) - (0.5 * self.df).mvlgamma(n)
+        return (
+            0.5 * ((self.df - n - 1) * log_det - scaled)
+            - self.df * (0.5 * n * math.log(2) + half_log_det(factor))
+            - (0.5 * self.df).mvlgamma(n)
+        )
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
@@ -320,7 +351,8 @@ class Wishart(Factored):
 
 
 class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices, whose density is proportional to a power of their determinant (D. Lewandowski et al., 2009).
+    """Cholesky factors of correlation matrices, whose density is proportional to a power of their determinant (D.
+    Lewandowski et al., 2009).
 
     Args:
         dim: The matrices' size.
@@ -340,10 +372,16 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, _C.Size((dim, dim)), validate_args=validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw by the onion method: row i is a direction in i dims, whose squared length is Beta(i / 2, concentration + (dim - 1 - i) / 2)."""
+        """Draw by the onion method: row i is a direction in i dims, whose squared length is Beta(i / 2, concentration +
+        (dim - 1 - i) / 2).
+        """
         c = self.concentration.detach()
         i = _C.arange(1, self.dim, dtype=c.dtype, device=c.device)
-        squares = Beta((i / 2).expand(*c.shape, -1), c.unsqueeze(-1) + (self.dim - 1 - i) / 2).sample(sample_shape).unsqueeze(-1)
+        squares = (
+            Beta((i / 2).expand(*c.shape, -1), c.unsqueeze(-1) + (self.dim - 1 - i) / 2)
+            .sample(sample_shape)
+            .unsqueeze(-1)
+        )
         directions = _C.randn(self._extended_shape(sample_shape), dtype=c.dtype, device=c.device).tril(-1)[..., 1:, :]
         below = squares.sqrt() * directions / linalg.vector_norm(directions, dim=-1, keepdim=True)
         below = _C.cat([_C.zeros_like(below[..., :1, :]), below], -2)

@@ -13,11 +13,23 @@ from torchlette.distributions.compound import Independent
 from torchlette.distributions.discrete import Binary, Classes
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.location_scale import Normal, open_uniform
-from torchlette.distributions.transforms import ComposeTransform, ExpTransform, SigmoidTransform, StickBreakingTransform, Transform
+from torchlette.distributions.transforms import (
+    ComposeTransform,
+    ExpTransform,
+    SigmoidTransform,
+    StickBreakingTransform,
+    Transform,
+)
 from torchlette.distributions.utils import broadcast_all, sum_rightmost
 from torchlette.nn import functional as F
 
-__all__ = ["LogisticNormal", "LogitRelaxedBernoulli", "RelaxedBernoulli", "RelaxedOneHotCategorical", "TransformedDistribution"]
+__all__ = [
+    "LogisticNormal",
+    "LogitRelaxedBernoulli",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "TransformedDistribution",
+]
 
 Tensor = _C.Tensor
 
@@ -31,7 +43,12 @@ class TransformedDistribution(Distribution):
         validate_args: See :class:`Distribution`.
     """
 
-    def __init__(self, base_distribution: Distribution, transforms: Transform | Sequence[Transform], validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | Sequence[Transform],
+        validate_args: bool | None = None,
+    ) -> None:
         """Let the base's batch dims that the transforms need be part of its event."""
         self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
         if not all(isinstance(t, Transform) for t in self.transforms):
@@ -39,14 +56,20 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(self.transforms)
         base_shape = base_distribution.batch_shape + base_distribution.event_shape
         if len(base_shape) < whole.domain.event_dim:
-            raise ValueError(f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got {base_shape}.")
+            raise ValueError(
+                f"base_distribution needs to have shape with size at least {whole.domain.event_dim}, but got "
+                f"{base_shape}."
+            )
         shape = whole.forward_shape(base_shape)
         expanded = whole.inverse_shape(shape)
         if tuple(expanded) != tuple(base_shape):
             base_distribution = base_distribution.expand(expanded[: len(expanded) - len(base_distribution.event_shape)])
         extra = whole.domain.event_dim - len(base_distribution.event_shape)
         self.base_dist = Independent(base_distribution, extra) if extra > 0 else base_distribution
-        event = max(len(self.base_dist.event_shape) + whole.codomain.event_dim - whole.domain.event_dim, whole.codomain.event_dim)
+        event = max(
+            len(self.base_dist.event_shape) + whole.codomain.event_dim - whole.domain.event_dim,
+            whole.codomain.event_dim,
+        )
         cut = len(shape) - event
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
@@ -91,7 +114,9 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform._inv_call(y)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
-            change = change - sum_rightmost(transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim)
+            change = change - sum_rightmost(
+                transform.log_abs_det_jacobian(x, y), event_dim - transform.domain.event_dim
+            )
             y = x
         return change + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
@@ -130,7 +155,9 @@ class LogisticNormal(TransformedDistribution):
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         """Make the normal."""
         base = Normal(loc, scale, validate_args=validate_args)
-        super().__init__(base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args=validate_args)
+        super().__init__(
+            base if base.batch_shape else base.expand((1,)), StickBreakingTransform(), validate_args=validate_args
+        )
 
     loc = property(lambda self: self.base_dist.base_dist.loc, doc="Mean.")
     scale = property(lambda self: self.base_dist.base_dist.scale, doc="Standard deviation.")
@@ -149,7 +176,9 @@ class LogitRelaxedBernoulli(Binary):
     support = constraints.real
     has_rsample = True
 
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         """Keep the parameter."""
         self.temperature = temperature
         self._take(probs, logits)
@@ -185,9 +214,15 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints = Binary.arg_constraints
 
-    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
         """Make the log odds' distribution."""
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits, validate_args=validate_args), SigmoidTransform(), validate_args=False)
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits, validate_args=validate_args),
+            SigmoidTransform(),
+            validate_args=False,
+        )
 
     temperature = property(lambda self: self.base_dist.temperature, doc="How far from 0 and 1.")
     probs = property(lambda self: self.base_dist.probs, doc="Probability of 1.")
@@ -234,9 +269,17 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints = Classes.arg_constraints
 
-    def __init__(self, temperature: Any, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        temperature: Any,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
         """Make the logarithm's distribution."""
-        super().__init__(_LogRelaxedOneHot(temperature, probs, logits, validate_args), ExpTransform(), validate_args=False)
+        super().__init__(
+            _LogRelaxedOneHot(temperature, probs, logits, validate_args), ExpTransform(), validate_args=False
+        )
 
     @constraints.dependent_property(is_discrete=False, event_dim=1)
     def support(self) -> Any:

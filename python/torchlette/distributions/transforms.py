@@ -199,7 +199,9 @@ class ComposeTransform(Transform):
         extra = self._event_dims()[1] - _dims(base)
         return constraints.independent(base, extra) if extra else base
 
-    bijective = property(lambda self: all(part.bijective for part in self.parts), doc="Whether every part has an inverse.")
+    bijective = property(
+        lambda self: all(part.bijective for part in self.parts), doc="Whether every part has an inverse."
+    )
     sign = property(lambda self: math.prod(part.sign for part in self.parts), doc="1 if it grows, -1 if it falls.")
     inv = property(lambda self: ComposeTransform([part.inv for part in reversed(self.parts)]), doc="The inverse.")
 
@@ -261,7 +263,10 @@ class IndependentTransform(Transform):
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         """Keep the base."""
         super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
+        self.base_transform, self.reinterpreted_batch_ndims = (
+            base_transform.with_cache(cache_size),
+            reinterpreted_batch_ndims,
+        )
 
     @constraints.dependent_property
     def domain(self) -> Any:
@@ -613,12 +618,20 @@ def transform_to(constraint: constraints.Constraint) -> Transform:
     """
     if isinstance(constraint, constraints.IndependentConstraint):
         base = transform_to(constraint.base_constraint)
-        return IndependentTransform(base, constraint.reinterpreted_batch_ndims) if constraint.reinterpreted_batch_ndims else base
+        return (
+            IndependentTransform(base, constraint.reinterpreted_batch_ndims)
+            if constraint.reinterpreted_batch_ndims
+            else base
+        )
     if isinstance(constraint, constraints.Real):
         return identity_transform
     if isinstance(constraint, (constraints.GreaterThan, constraints.GreaterThanEq)):
         bound = constraint.bounds["lower_bound"]
-        return ExpTransform() if isinstance(bound, (int, float)) and bound == 0 else ComposeTransform([ExpTransform(), AffineTransform(bound, 1)])
+        return (
+            ExpTransform()
+            if isinstance(bound, (int, float)) and bound == 0
+            else ComposeTransform([ExpTransform(), AffineTransform(bound, 1)])
+        )
     if isinstance(constraint, constraints.LessThan):
         return ComposeTransform([ExpTransform(), AffineTransform(constraint.bounds["upper_bound"], -1)])
     if isinstance(constraint, (constraints.Interval, constraints.HalfOpenInterval)):

@@ -18,7 +18,9 @@ Tensor = _C.Tensor
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
     """Return tensors of one shape; numbers take the dtype and device of the first tensor."""
     if not all(isinstance(v, (Tensor, int, float)) for v in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+        raise ValueError(
+            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
+        )
     first = next((v for v in values if isinstance(v, Tensor)), None)
     options = {"dtype": _C.get_default_dtype()} if first is None else {"dtype": first.dtype, "device": first.device}
     return tuple(_C.broadcast_tensors([v if isinstance(v, Tensor) else _C.tensor(v, **options) for v in values]))

@@ -11,4 +11,6 @@ __all__ = [
 
 _T = TypeVar("_T")
 #: A list, or one value for all of its elements.
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = BroadcastingList6 = List[_T]  # noqa: UP006
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingList4 = BroadcastingList5 = (
+    BroadcastingList6
+) = List[_T]  # noqa: UP006

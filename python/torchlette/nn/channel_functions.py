@@ -47,14 +47,18 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero channels of [batch, channels, height, width] with probability ``p``; of three dimensions the first two are these."""
+    """Zero channels of [batch, channels, height, width] with probability ``p``; of three dimensions the first two are
+    these.
+    """
     if input.dim() not in (3, 4):
         warnings.warn(f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated.", stacklevel=2)
     return _channel_dropout(input, p, training, inplace, 1)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero channels of [batch, channels, depth, height, width] or [channels, depth, height, width] with probability ``p``."""
+    """Zero channels of [batch, channels, depth, height, width] or [channels, depth, height, width] with probability
+    ``p``.
+    """
     if input.dim() not in (4, 5):
         warnings.warn(f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated.", stacklevel=2)
     return _channel_dropout(input, p, training, inplace, 0 if input.dim() == 4 else 1)
@@ -88,10 +92,16 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
     return _alpha_dropout(input, p, training, inplace, [n if d < 2 else 1 for d, n in enumerate(input.shape)])
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
-    """Return ``input`` where it is positive, else ``input`` times U(lower, upper) in training and their mean in evaluation."""
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Return ``input`` where it is positive, else ``input`` times U(lower, upper) in training and their mean in
+    evaluation.
+    """
     if lower > upper:
-        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got lower={lower} and upper={upper}")
+        raise RuntimeError(
+            f"Lower bound should be less than or equal to the upper bound, got lower={lower} and upper={upper}"
+        )
     if training:
         slope = _C.rand_like(input, requires_grad=False) * (upper - lower) + lower
         result = _C.where(input <= 0, input * slope, input)
@@ -128,13 +138,16 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Rearrange [..., channels * r * r, height, width] into [..., channels, height * r, width * r]."""
     r = upscale_factor
     if input.dim() < 3:
-        raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)")
+        raise RuntimeError(
+            f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     *lead, c, h, w = input.shape
     if c % (r * r):
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            "but "
             f"input.size(-3)={c} is not divisible by {r * r}"
         )
     if r == 1:
@@ -148,12 +161,18 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Rearrange [..., channels, height * r, width * r] into [..., channels * r * r, height, width]."""
     r = downscale_factor
     if input.dim() < 3:
-        raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.dim()} dimension(s)")
+        raise RuntimeError(
+            f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.dim()} "
+            f"dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     *lead, c, h, w = input.shape
     if h % r or w % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w}, factor {r}")
+        raise RuntimeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {h} and {w}, "
+            f"factor {r}"
+        )
     if r == 1:
         return input.clone()
     n = len(lead)

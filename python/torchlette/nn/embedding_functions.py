@@ -92,7 +92,9 @@ def embedding_bag(
     if offsets is not None:
         place, filled = _bags(input, offsets.tolist(), include_last_offset)
         rows = rows.index_select(0, place.reshape(-1)).reshape(*place.shape, rows.shape[-1])
-        present = filled if present is None else filled & present.index_select(0, place.reshape(-1)).reshape(place.shape)
+        present = (
+            filled if present is None else filled & present.index_select(0, place.reshape(-1)).reshape(place.shape)
+        )
     result = _reduced(rows, present, mode)
     return result.to(weight.dtype) if half else result
 
@@ -110,22 +112,31 @@ def _reduced(rows: Tensor, present: Tensor | None, mode: str) -> Tensor:
     return total / (max(rows.shape[1], 1) if present is None else present.sum(1, keepdim=True).clamp_min(1))
 
 
-def _check_bags(input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None, scale_grad_by_freq: bool) -> None:
+def _check_bags(
+    input: Tensor, offsets: Tensor | None, mode: str, per_sample_weights: Tensor | None, scale_grad_by_freq: bool
+) -> None:
     """Raise PyTorch's errors for arguments that do not fit together."""
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+        raise NotImplementedError(
+            f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}')."
+        )
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(
-            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input ({input.shape})"
+            f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the "
+            f"same shape as the input ({input.shape})"
         )
     if input.ndim not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if input.ndim == 2 and offsets is not None:
-        raise ValueError(f"if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences, got {offsets.shape}")
+        raise ValueError(
+            f"if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+            f"sequences, got {offsets.shape}"
+        )
     if input.ndim == 1 and offsets is None:
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if input.ndim == 1 and offsets.ndim != 1:
@@ -135,9 +146,15 @@ def _check_bags(input: Tensor, offsets: Tensor | None, mode: str, per_sample_wei
 def _bags(input: Tensor, offsets: list[int], include_last_offset: bool) -> tuple[Tensor, Tensor]:
     """Return where the elements of each bag lie in ``input``, as [bags, longest], and which of them there are."""
     if offsets and offsets[0] != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {offsets[0]}")
+        raise RuntimeError(
+            f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+            f"However, got {offsets[0]}"
+        )
     if offsets and offsets[-1] > input.shape[0]:
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of {offsets[-1]}")
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length({input.shape[0]}), but got offsets[-1] of "
+            f"{offsets[-1]}"
+        )
     ends = offsets if include_last_offset else [*offsets, input.shape[0]]
     bags = list(zip(ends, ends[1:], strict=False))
     longest = max((end - start for start, end in bags), default=0)

@@ -213,7 +213,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, o
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """Return 1 at the class and 0 elsewhere, along a new last dimension; -1 classes means one more than the largest, which is read."""
+    """Return 1 at the class and 0 elsewhere, along a new last dimension; -1 classes means one more than the largest,
+    which is read.
+    """
     if num_classes == -1 and input.dtype is _C.int64:
         if input.numel() == 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
@@ -226,12 +228,18 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``input1^T weight[k] input2 + bias[k]`` for each k: [..., in1], [..., in2], [out, in1, in2] -> [..., out]."""
     if input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}")
+        raise RuntimeError(
+            f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
+        )
     outs, first, second = weight.shape
     for k, (x, size) in enumerate(((input1, first), (input2, second)), 1):
         if x.shape[-1] != size:
-            raise RuntimeError(f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected {size}")
-    left = _C.linear(input1, weight.transpose(1, 2).reshape(outs * second, first)).reshape(*input1.shape[:-1], outs, second)
+            raise RuntimeError(
+                f"bilinear(): input{k} size does not match weight size: got {x.shape[-1]} but expected {size}"
+            )
+    left = _C.linear(input1, weight.transpose(1, 2).reshape(outs * second, first)).reshape(
+        *input1.shape[:-1], outs, second
+    )
     result = (left * input2.unsqueeze(-2)).sum(-1, dtype=left.dtype)
     return result if bias is None else result + bias
 
@@ -259,7 +267,9 @@ def cross_entropy(
 ) -> Tensor:
     """Return the cross entropy of logits against class indices or class probabilities."""
     reduction = reduction_name(size_average, reduce, reduction)
-    return _C.cross_entropy(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    return _C.cross_entropy(
+        input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 def linear_cross_entropy(
@@ -293,17 +303,27 @@ def linear_cross_entropy(
         raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
     classes, *more, features = linear_weight.shape
     if input.shape[-1] != features:
-        raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and {features}, respectively")
+        raise RuntimeError(
+            f"expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and "
+            f"{features}, respectively"
+        )
     if linear_bias is not None and list(linear_bias.shape) != [classes, *more]:
         raise RuntimeError(f"expected linear_bias shape {(classes, *more)}, got {tuple(linear_bias.shape)}")
     if more and input.dim() == 1:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {features})")
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {features})"
+        )
     shape = [*input.shape[:-1], classes, *more]
     if list(target.shape) == shape and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    logits = linear(input, linear_weight.reshape(-1, features), None if linear_bias is None else linear_bias.reshape(-1)).reshape(shape)
+    logits = linear(
+        input, linear_weight.reshape(-1, features), None if linear_bias is None else linear_bias.reshape(-1)
+    ).reshape(shape)
     ignore = -100 if ignore_index is None else ignore_index
-    return cross_entropy(logits, target, weight, ignore_index=ignore, reduction=reduction, label_smoothing=label_smoothing)
+    return cross_entropy(
+        logits, target, weight, ignore_index=ignore, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 def nll_loss(
@@ -323,7 +343,8 @@ def nll_loss(
 def _warn_broadcast(input: Tensor, target: Tensor) -> None:
     if target.shape != input.shape:
         warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to "
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will "
+            f"likely lead to "
             "incorrect results due to broadcasting. Please ensure they have the same size.",
             stacklevel=3,
         )
@@ -396,7 +417,9 @@ def smooth_l1_loss(
     return _C.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Return half the squared error below ``delta`` and a linear error above."""
     reduction = reduction_name(None, None, reduction)
     _warn_broadcast(input, target)
@@ -418,7 +441,8 @@ def binary_cross_entropy(
     reduction = reduction_name(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size."
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            f"Please ensure they have the same size."
         )
     return _C.binary_cross_entropy(input, target, weight=weight, reduction=reduction)
 
@@ -454,7 +478,8 @@ def kl_div(
     reduction = reduction_name(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
-            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by "
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+            "only by "
             "the batch size, and aligns with the KL div math definition.",
             stacklevel=2,
         )
@@ -475,7 +500,9 @@ def _attention_mask(mask: Tensor | None, name: str, like: Tensor) -> Tensor | No
     return mask
 
 
-def _project_qkv(query: Tensor, key: Tensor, value: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor]:
+def _project_qkv(
+    query: Tensor, key: Tensor, value: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+) -> tuple[Tensor, Tensor, Tensor]:
     q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     return q, k, v
 
@@ -561,7 +588,11 @@ def _merge_masks(attn_mask: Tensor | None, padding: Tensor | None, batch: int, h
     """Return the sum of the masks as [batch or 1, heads or 1, query, key]; ``extra`` keys at the end stay visible."""
     merged = None
     if attn_mask is not None:
-        merged = attn_mask.unsqueeze(0).unsqueeze(0) if attn_mask.ndim == 2 else attn_mask.reshape(batch, heads, *attn_mask.shape[-2:])
+        merged = (
+            attn_mask.unsqueeze(0).unsqueeze(0)
+            if attn_mask.ndim == 2
+            else attn_mask.reshape(batch, heads, *attn_mask.shape[-2:])
+        )
     if padding is not None:
         padding = padding.reshape(batch, 1, 1, padding.shape[-1])
         merged = padding if merged is None else merged + padding

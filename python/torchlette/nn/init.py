@@ -127,16 +127,23 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 @no_grad()
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
     """Fill with numbers from N(mean, std^2) cut to ``[a, b]``."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+            "incorrect.",
+            stacklevel=2,
+        )
     low, high = (0.5 * (1 + math.erf((limit - mean) / (std * math.sqrt(2)))) for limit in (a, b))
     probability = _C.rand(tensor.shape, device=tensor.device, generator=generator) * (high - low) + low
     return tensor.copy_((_C.special_ndtri(probability) * std + mean).clamp(a, b))
 
 
-# Newton-Schulz multiplies a small singular value by 3/2 a step: 60 steps lift 1e-8 to 1 and then converge quadratically.
+# Newton-Schulz multiplies a small singular value by 3/2 a step: 60 steps lift 1e-8 to 1 and then converge
+# quadratically.
 _NEWTON_SCHULZ_STEPS = 60
 
 
@@ -185,7 +192,9 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 @no_grad()
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
     """Fill with U(-b, b), b = gain * sqrt(3 / fan)."""
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
@@ -195,12 +204,16 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonli
 
 
 @no_grad()
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
     """Fill with N(0, std^2), std = gain / sqrt(fan)."""
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
-    return tensor.normal_(0.0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)), generator=generator)
+    return tensor.normal_(
+        0.0, calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode)), generator=generator
+    )
 
 
 def _old_name(new: Any) -> Any:
@@ -217,5 +230,7 @@ def _old_name(new: Any) -> Any:
 
 
 uniform, normal, constant, eye, dirac = (_old_name(f) for f in (uniform_, normal_, constant_, eye_, dirac_))
-xavier_uniform, xavier_normal, kaiming_uniform = (_old_name(f) for f in (xavier_uniform_, xavier_normal_, kaiming_uniform_))
+xavier_uniform, xavier_normal, kaiming_uniform = (
+    _old_name(f) for f in (xavier_uniform_, xavier_normal_, kaiming_uniform_)
+)
 kaiming_normal, orthogonal, sparse = (_old_name(f) for f in (kaiming_normal_, orthogonal_, sparse_))

@@ -35,7 +35,10 @@ def reduction_name(size_average: bool | None, reduce: bool | None, reduction: st
     if size_average is not None or reduce is not None:
         size_average = True if size_average is None else size_average
         reduction = "none" if reduce is False else "mean" if size_average else "sum"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3)
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
+            stacklevel=3,
+        )
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
@@ -83,12 +86,18 @@ def ctc_loss(
         longest = target_lengths.reshape(-1).tolist()
     else:
         longest = None
-    inputs, wanted = ((of if isinstance(of, Tensor) else _C.tensor(of)).to(log_probs.device, _C.int64).reshape(-1) for of in (input_lengths, target_lengths))
+    inputs, wanted = (
+        (of if isinstance(of, Tensor) else _C.tensor(of)).to(log_probs.device, _C.int64).reshape(-1)
+        for of in (input_lengths, target_lengths)
+    )
     for name, lengths in (("input_lengths", inputs), ("target_lengths", wanted)):
         if lengths.shape[0] != batch:
             raise RuntimeError(f"{name} must be of size batch_size: got {lengths.shape[0]} for a batch of {batch}")
     if not isinstance(input_lengths, Tensor) and max(input_lengths, default=0) > steps:
-        raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(input_lengths)} (while checking arguments for ctc_loss)")
+        raise RuntimeError(
+            f"Expected input_lengths to have value at most {steps}, but got value {max(input_lengths)} (while checking "
+            f"arguments for ctc_loss)"
+        )
     if longest is not None:
         targets = _rows_of_targets(targets, longest)
     loss = _C._ctc_loss(log_probs, targets.to(log_probs.device), inputs, wanted, blank)
@@ -107,15 +116,20 @@ def _rows_of_targets(targets: Tensor, lengths: list[int]) -> Tensor:
     if targets.dim() > 1:
         if targets.shape[1] < longest:
             raise RuntimeError(
-                f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} (while checking arguments for ctc_loss)"
+                f"Expected tensor to have size at least {longest} at dimension 1, but got size {targets.shape[1]} "
+                f"(while checking arguments for ctc_loss)"
             )
         return targets[:, :longest]
     if targets.shape[0] != sum(lengths):
         raise RuntimeError(
-            f"Expected tensor to have size {sum(lengths)} at dimension 0, but got size {targets.shape[0]} (while checking arguments for ctc_loss)"
+            f"Expected tensor to have size {sum(lengths)} at dimension 0, but got size {targets.shape[0]} (while "
+            f"checking arguments for ctc_loss)"
         )
     starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    place = [[start + min(k, length - 1) if length else 0 for k in range(longest)] for start, length in zip(starts, lengths, strict=True)]
+    place = [
+        [start + min(k, length - 1) if length else 0 for k in range(longest)]
+        for start, length in zip(starts, lengths, strict=True)
+    ]
     index = _C.tensor(place, dtype=_C.int64, device=targets.device).reshape(-1)
     return targets.index_select(0, index).reshape(len(lengths), longest)
 
@@ -139,7 +153,12 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """Return ``input`` where the target is 1 and ``max(0, margin - input)`` where it is -1."""
     far, near = (margin - input).clamp_min(0), input
@@ -175,7 +194,8 @@ def cosine_embedding_loss(
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
         raise RuntimeError(
-            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {input1.size()} and {input2.size()}."
+            f"{target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes "
+            f"{input1.size()} and {input2.size()}."
         )
     lengths = (input1.square().sum(-1) + _COSINE_EPSILON) * (input2.square().sum(-1) + _COSINE_EPSILON)
     cosine = (input1 * input2).sum(-1) / lengths.sqrt()
@@ -183,7 +203,9 @@ def cosine_embedding_loss(
     return _reduced(loss, size_average, reduce, reduction)
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return ``log(1 + exp(-target * input))``."""
     return _reduced((-target * input).exp().log1p(), size_average, reduce, reduction)
 
@@ -246,7 +268,9 @@ def multi_margin_loss(
     return _reduced(loss.reshape(shape), None, None, reduction)
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Return the sum of ``max(0, 1 - input[label] + input[other])`` over all pairs, divided by the number of classes.
 
     Args:
@@ -267,7 +291,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | N
     is_label = _C.zeros_like(input, requires_grad=False).scatter_add(-1, labels, valid.to(input.dtype)) > 0
     short = (1 - input.gather(-1, labels).unsqueeze(-1) + input.unsqueeze(-2)).clamp_min(0)
     counted = valid.unsqueeze(-1) & ~is_label.unsqueeze(-2)
-    return _reduced((_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1]).reshape(shape[:-1]), None, None, reduction)
+    return _reduced(
+        (_C.where(counted, short, 0.0).sum((-2, -1)) / input.shape[-1]).reshape(shape[:-1]), None, None, reduction
+    )
 
 
 def triplet_margin_loss(
@@ -282,7 +308,9 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``; see :func:`triplet_margin_with_distance_loss`."""
+    """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``; see
+    :func:`triplet_margin_with_distance_loss`.
+    """
     return triplet_margin_with_distance_loss(
         anchor,
         positive,
@@ -343,13 +371,17 @@ def poisson_nll_loss(
     return _reduced(loss, size_average, reduce, reduction)
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
-    """Return the negative log likelihood of ``target`` under the normal distribution of mean ``input`` and variance ``var``.
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """Return the negative log likelihood of ``target`` under the normal distribution of mean ``input`` and variance
+    ``var``.
 
     Args:
         input: Means.
         target: Samples.
-        var: Variances, at least ``eps`` after clamping, of the means' shape or one for the last dimension; a tensor is read.
+        var: Variances, at least ``eps`` after clamping, of the means' shape or one for the last dimension; a tensor is
+            read.
         full: Add the constant term.
         eps: The least variance.
         reduction: "none", "mean" or "sum".

@@ -24,7 +24,14 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
 
-def data_parallel(module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None) -> Any:
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
     """Call ``module`` on the one device."""
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
@@ -35,4 +42,6 @@ class DistributedDataParallel(Module):
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         """Raise."""
         super().__init__()
-        raise NotImplementedError("DistributedDataParallel is not supported: one process drives one device: use the module itself")
+        raise NotImplementedError(
+            "DistributedDataParallel is not supported: one process drives one device: use the module itself"
+        )

@@ -84,8 +84,10 @@ class UninitializedTensorMixin:
     def shape(self) -> Any:
         """Raise: there is none."""
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load "
-            "an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes."
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load "
+            "an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before "
+            "accessing their attributes."
         )
 
     def detach(self) -> Any:
@@ -121,7 +123,9 @@ class UninitializedBuffer(UninitializedTensorMixin, _C.Tensor):
 
     cls_to_become = _InitializedBuffer
 
-    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> UninitializedBuffer:
         """Make one without elements."""
         made = _C.Tensor._make_subclass(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
         made.persistent = persistent

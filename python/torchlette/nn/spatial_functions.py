@@ -36,7 +36,8 @@ def _source(mode: str, size: int, left: int, right: int) -> list[int]:
         return kept[len(kept) - max(left, 0) :] + kept + kept[: max(right, 0)]
     if left >= size or right >= size:
         raise RuntimeError(
-            f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({left}, {right}) of a dimension of size {size}"
+            f"Argument #4: Padding size should be less than the corresponding input dimension, but got: padding "
+            f"({left}, {right}) of a dimension of size {size}"
         )
     return [size - 1 - abs(size - 1 - abs(i)) for i in places]
 
@@ -46,7 +47,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
     Args:
         input: For modes other than "constant", [batch, channels, ...] or [channels, ...].
-        pad: Amounts before and after the last dimension, then before and after the one before it, and so on. Negative ones cut.
+        pad: Amounts before and after the last dimension, then before and after the one before it, and so on. Negative
+            ones cut.
         mode: "constant", "reflect" (without the edge), "replicate" (the edge) or "circular".
         value: What "constant" pads with; 0 by default.
     """
@@ -87,17 +89,24 @@ def _float32(x: float) -> float:
 _DIMENSIONS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
-def _output_sizes(sizes: Sequence[int], size: int | Sequence[int] | None, scale_factor: float | Sequence[float] | None) -> tuple[list[int], list[float | None]]:
+def _output_sizes(
+    sizes: Sequence[int], size: int | Sequence[int] | None, scale_factor: float | Sequence[float] | None
+) -> tuple[list[int], list[float | None]]:
     """Return the sizes of the result and the given factors."""
     n = len(sizes)
     if (size is None) == (scale_factor is None):
-        raise ValueError("either size or scale_factor should be defined" if size is None else "only one of size or scale_factor should be defined")
+        raise ValueError(
+            "either size or scale_factor should be defined"
+            if size is None
+            else "only one of size or scale_factor should be defined"
+        )
     given = size if size is not None else scale_factor
     values = list(given) if isinstance(given, (list, tuple, _C.Size)) else [given] * n
     if len(values) != n:
         name = "output size" if size is not None else "scale_factor"
         raise ValueError(
-            f"Input and {name} must have the same number of spatial dimensions, but got input with spatial dimensions of {list(sizes)} and {name} of {given}."
+            f"Input and {name} must have the same number of spatial dimensions, but got input with spatial dimensions "
+            f"of {list(sizes)} and {name} of {given}."
         )
     if size is not None:
         out = [int(v) for v in values]
@@ -106,7 +115,9 @@ def _output_sizes(sizes: Sequence[int], size: int | Sequence[int] | None, scale_
         out = [math.floor(s * v) for s, v in zip(sizes, values, strict=True)]
         factors = [float(v) for v in values]
     if any(s <= 0 for s in out):
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input sizes {list(sizes)} and output sizes {out}")
+        raise RuntimeError(
+            f"Input and output sizes should be greater than 0, but got input sizes {list(sizes)} and output sizes {out}"
+        )
     return out, factors
 
 
@@ -126,7 +137,9 @@ def _places(size: int, out: int, factor: float | None, align_corners: bool) -> l
     return [(i + 0.5) * scale - 0.5 for i in range(out)]
 
 
-def _blend(x: Tensor, dim: int, places: list[float], weights: Callable[[float], tuple[float, ...]], before: int) -> Tensor:
+def _blend(
+    x: Tensor, dim: int, places: list[float], weights: Callable[[float], tuple[float, ...]], before: int
+) -> Tensor:
     """Return sums of neighbours along ``dim``, ``before`` of them before the place; beyond the edge it repeats.
 
     ``weights`` gives the neighbours' weights for the part of a place behind its whole part.
@@ -135,7 +148,9 @@ def _blend(x: Tensor, dim: int, places: list[float], weights: Callable[[float], 
     columns = list(zip(*(weights(min(p - i, 1.0)) for p, i in zip(places, low, strict=True)), strict=True))
     result = None
     for k, column in enumerate(columns):
-        w = _C.tensor(column, dtype=x.dtype, device=x.device).reshape([len(places) if d == dim else 1 for d in range(x.dim())])
+        w = _C.tensor(column, dtype=x.dtype, device=x.device).reshape(
+            [len(places) if d == dim else 1 for d in range(x.dim())]
+        )
         term = _take(x, dim, [min(max(i + k - before, 0), x.shape[dim] - 1) for i in low]) * w
         result = term if result is None else result + term
     return result
@@ -175,7 +190,9 @@ def _cubic_kernel(d: float) -> float:
 
 
 def _smooth(x: Tensor, dim: int, out: int, factor: float | None, align_corners: bool, mode: str) -> Tensor:
-    """Resample a dimension by weights that are as wide as an element of the result, so that shrinking averages: a product with their matrix."""
+    """Resample a dimension by weights that are as wide as an element of the result, so that shrinking averages: a
+    product with their matrix.
+    """
     weight, reach = (_triangle, 1.0) if mode == "bilinear" else (_cubic_kernel, 2.0)
     size = x.shape[dim]
     if align_corners:
@@ -209,18 +226,25 @@ def interpolate(
         size: Sizes of the result.
         scale_factor: Instead of sizes, factors of them.
         mode: "nearest", "nearest-exact", "area", "linear", "bilinear", "bicubic" or "trilinear".
-        align_corners: Whether the centres of the corner elements stay, in the last four modes, instead of their outer edges.
+        align_corners: Whether the centres of the corner elements stay, in the last four modes, instead of their outer
+            edges.
         recompute_scale_factor: Compute places from the sizes instead of from the factors.
-        antialias: Average over all elements that an element of the result covers, in "bilinear" and "bicubic" of pictures.
+        antialias: Average over all elements that an element of the result covers, in "bilinear" and "bicubic" of
+            pictures.
     """
     if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
-        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input"
+        )
     plain = mode in ("nearest", "nearest-exact", "area")
     if plain and align_corners is not None:
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
     if not 3 <= input.dim() <= 5 or (not plain and input.dim() != _DIMENSIONS.get(mode)):
         raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | linear | bilinear | bicubic | "
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | "
             f"trilinear | area | nearest-exact (got {mode} for {input.dim()} dimensions)"
         )
     if recompute_scale_factor and size is not None:
@@ -257,15 +281,23 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> Tensor:
+def upsample_nearest(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Return :func:`interpolate` by the nearest element, under its old name."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> Tensor:
+def upsample_bilinear(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+) -> Tensor:
     """Return bilinear :func:`interpolate` with aligned corners, under its old name."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
+    )
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -278,15 +310,23 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         align_corners: Whether -1 and 1 are the centres of the corner elements instead of their outer edges.
     """
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0.", stacklevel=2)
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0.", stacklevel=2
+        )
         align_corners = False
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     dims = len(size) - 2
     if dims not in (2, 3):
-        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {list(size)}.")
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            f"{list(size)}."
+        )
     if theta.dim() != 3 or tuple(theta.shape[-2:]) != (dims, dims + 1):
-        raise ValueError(f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {list(size)}. Got {theta.shape}.")
+        raise ValueError(
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {list(size)}. Got "
+            f"{theta.shape}."
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {list(size)}")
     return _C.affine_grid_generator(theta, size, align_corners)

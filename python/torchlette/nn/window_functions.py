@@ -98,7 +98,9 @@ def _sizes(size: Any, input: Tensor, dims: int) -> list[int]:
     if isinstance(size, Sequence) and len(size) >= input.dim():
         raise ValueError(f"Input dimension should be at least {len(size) + 1}")
     wanted = [size] * dims if size is None or isinstance(size, int) else list(size)
-    return [int(have if want is None else want) for want, have in zip(wanted, input.shape[-dims:] or wanted, strict=False)]
+    return [
+        int(have if want is None else want) for want, have in zip(wanted, input.shape[-dims:] or wanted, strict=False)
+    ]
 
 
 def _adaptive_avg_pool(dims: int) -> Any:
@@ -115,8 +117,12 @@ def _adaptive_avg_pool(dims: int) -> Any:
 def _adaptive_max_pool(dims: int, always: bool) -> Any:
     f = getattr(_C, f"adaptive_max_pool{dims}d")
 
-    def adaptive_max_pool(input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False) -> Any:
-        """Return largest elements of windows placed so that the output has ``output_size``, and where they are if asked for."""
+    def adaptive_max_pool(
+        input: Tensor, output_size: int | Sequence[int | None] | None, return_indices: bool = False
+    ) -> Any:
+        """Return largest elements of windows placed so that the output has ``output_size``, and where they are if asked
+        for.
+        """
         values, indices = f(input, _sizes(output_size, input, dims))
         return (values, indices) if always or return_indices else values
 
@@ -128,11 +134,15 @@ max_pool1d, max_pool2d, max_pool3d = (_max_pool(d, False) for d in (1, 2, 3))
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (_max_pool(d, True) for d in (1, 2, 3))
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (_adaptive_avg_pool(d) for d in (1, 2, 3))
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (_adaptive_max_pool(d, False) for d in (1, 2, 3))
-adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = (_adaptive_max_pool(d, True) for d in (1, 2, 3))
+adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = (
+    _adaptive_max_pool(d, True) for d in (1, 2, 3)
+)
 
 
 def _lp_pool(dims: int) -> Any:
-    def lp_pool(input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: Any = None, ceil_mode: bool = False) -> Tensor:
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: Any = None, ceil_mode: bool = False
+    ) -> Tensor:
         """Return the root of order ``norm_type`` of the sum of powers over each window."""
         elements = kernel_size**dims if isinstance(kernel_size, int) else math.prod(kernel_size)
         total = getattr(_C, f"avg_pool{dims}d")(input.pow(norm_type), kernel_size, _stride(stride), 0, ceil_mode)
@@ -154,10 +164,17 @@ def _max_unpool(dims: int) -> Any:
         padding: int | Sequence[int] = 0,
         output_size: Sequence[int] | None = None,
     ) -> Tensor:
-        """Return zeros with ``input`` at the places ``indices`` that a max pool of the same geometry gave; ``output_size`` decides between sizes."""
-        kernel, steps, around = (as_tuple(v, dims) for v in (kernel_size, kernel_size if stride is None else stride, padding))
+        """Return zeros with ``input`` at the places ``indices`` that a max pool of the same geometry gave;
+        ``output_size`` decides between sizes.
+        """
+        kernel, steps, around = (
+            as_tuple(v, dims) for v in (kernel_size, kernel_size if stride is None else stride, padding)
+        )
         if input.dim() not in (dims + 1, dims + 2):
-            raise RuntimeError(f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with {input.dim()} dimensions")
+            raise RuntimeError(
+                f"Input to max_unpooling{dims}d should be a {dims + 1}d or {dims + 2}d Tensor, but got a tensor with "
+                f"{input.dim()} dimensions"
+            )
         if dims == 3 and min(steps) <= 0:
             raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
         size = [(n - 1) * s - 2 * p + k for n, k, s, p in zip(input.shape[-dims:], kernel, steps, around, strict=True)]
@@ -175,10 +192,15 @@ def _unpooled(wanted: list[int], default: list[int], stride: Sequence[int]) -> l
     if len(wanted) == dims + 2:
         wanted = wanted[2:]
     if len(wanted) != dims:
-        raise ValueError(f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of '{len(wanted)}'")
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+            f"'{len(wanted)}'"
+        )
     for d, (want, size, step) in enumerate(zip(wanted, default, stride, strict=True)):
         if not size - step < want < size + step:
-            raise ValueError(f'invalid output_size "{wanted}" (dim {d} must be between {size - step} and {size + step})')
+            raise ValueError(
+                f'invalid output_size "{wanted}" (dim {d} must be between {size - step} and {size + step})'
+            )
     return wanted
 
 
@@ -211,7 +233,11 @@ def _fractional_max_pool(dims: int, always: bool) -> Any:
         batched = input if input.dim() == dims + 2 else input.unsqueeze(0)
         sizes, kernel = batched.shape[2:], as_tuple(kernel_size, dims)
         ratios = as_tuple(output_ratio, dims)
-        out = [int(n * r) for n, r in zip(sizes, ratios, strict=True)] if output_size is None else list(as_tuple(output_size, dims))
+        out = (
+            [int(n * r) for n, r in zip(sizes, ratios, strict=True)]
+            if output_size is None
+            else list(as_tuple(output_size, dims))
+        )
         if _random_samples is None:
             _random_samples = _C.rand(*batched.shape[:2], dims, dtype=input.dtype, device=input.device)
         at = _fractional_places(batched, kernel, out, _random_samples[: batched.shape[0]])
@@ -236,14 +262,20 @@ def _fractional_places(x: Tensor, kernel: Sequence[int], out: Sequence[int], sam
     for d in range(dims):
         size, k, n = x.shape[2 + d], kernel[d], out[d]
         if n + k - 1 > size:
-            raise RuntimeError(f"fractional_max_pool{dims}d: pool size ({k}) too large relative to input size ({size}) for {n} outputs")
+            raise RuntimeError(
+                f"fractional_max_pool{dims}d: pool size ({k}) too large relative to input size ({size}) for {n} outputs"
+            )
         alpha = (size - k) / max(n - 1, 1)
         # 2-d pools draw for the width first.
         u = samples[..., (1 - d) if dims == 2 else d].unsqueeze(-1)
         i = _C.arange(n, device=x.device)
         start = (((i + u) * alpha).trunc() - (u * alpha).trunc()).long().masked_fill(i == n - 1, size - k)
         window = start.unsqueeze(-1) + _C.arange(k, device=x.device)
-        shape = [*window.shape[:2], *[n if e == d else 1 for e in range(dims)], *[k if e == d else 1 for e in range(dims)]]
+        shape = [
+            *window.shape[:2],
+            *[n if e == d else 1 for e in range(dims)],
+            *[k if e == d else 1 for e in range(dims)],
+        ]
         window = window.reshape(shape)
         places = window if places is None else places * size + window
     return places.reshape(*places.shape[: 2 + dims], math.prod(kernel))
@@ -285,7 +317,9 @@ def _avg_pool(dims: int) -> Any:
         *divisor: Any,
         **options: Any,
     ) -> Tensor:
-        """Return the mean of each window; in two and three dimensions with the options ``divisor_override`` and ``out``."""
+        """Return the mean of each window; in two and three dimensions with the options ``divisor_override`` and
+        ``out``.
+        """
         return f(input, kernel_size, _stride(stride), padding, ceil_mode, count_include_pad, *divisor, **options)
 
     avg_pool.__name__ = avg_pool.__qualname__ = f"avg_pool{dims}d"
@@ -302,7 +336,9 @@ def _check_batch_size(input: Tensor) -> None:
 
 @no_grad()
 def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
-    """Move running statistics towards those of a batch, once: the second run of a checkpointed function leaves them alone."""
+    """Move running statistics towards those of a batch, once: the second run of a checkpointed function leaves them
+    alone.
+    """
     if _fences.is_recomputing():
         return
     with _fences.no_fence():
@@ -373,10 +409,16 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return columns if input.dim() == 4 else columns[0]
 
 
-def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Return images whose windows are the sum of the columns ``[N, C * window elements, windows]``: the adjoint of unfold."""
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """Return images whose windows are the sum of the columns ``[N, C * window elements, windows]``: the adjoint of
+    unfold.
+    """
     batched = input if input.dim() == 3 else input.unsqueeze(0)
-    (height, width), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (as_tuple(v, 2) for v in (output_size, kernel_size, dilation, padding, stride))
+    (height, width), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (
+        as_tuple(v, 2) for v in (output_size, kernel_size, dilation, padding, stride)
+    )
     n, c = batched.shape[0], batched.shape[1] // (kh * kw)
     # One channel of the kernel is one where the column lies in the window.
     eye = _C.eye(kh * kw, dtype=input.dtype, device=input.device).reshape(kh * kw, 1, kh, kw)

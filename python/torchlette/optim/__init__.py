@@ -46,5 +46,7 @@ def __getattr__(name: str) -> ModuleType:
     if name == "swa_utils":
         return importlib.import_module("torchlette.optim.swa_utils")
     if name == "SparseAdam":
-        raise AttributeError(f"module 'torchlette.optim' has no attribute {name!r}: {_refused.FUNCTIONS['optim.SparseAdam']}")
+        raise AttributeError(
+            f"module 'torchlette.optim' has no attribute {name!r}: {_refused.FUNCTIONS['optim.SparseAdam']}"
+        )
     raise AttributeError(f"module 'torchlette.optim' has no attribute {name!r}")

@@ -15,13 +15,15 @@ Tensor = _C.Tensor
 
 
 class Adafactor(Optimizer):
-    """Adam with the second moment of a matrix kept as a row and a column (N. Shazeer and M. Stern, 2018), steps relative to the parameter.
+    """Adam with the second moment of a matrix kept as a row and a column (N. Shazeer and M. Stern, 2018), steps
+    relative to the parameter.
 
     Args:
         params: Parameters or groups.
         lr: The greatest relative step, and the factor of the weight decay.
         beta2_decay: At step t the newest squares count t to this power, which is not positive.
-        eps: The least second moment, the dtype's epsilon by default, and the least size that a parameter is taken to have.
+        eps: The least second moment, the dtype's epsilon by default, and the least size that a parameter is taken to
+            have.
         d: Updates whose root mean square is greater are scaled down to it; at least 1.
         weight_decay: Fraction of the parameter, times the learning rate, that each step takes off.
         foreach: Accepted for compatibility.
@@ -54,7 +56,15 @@ class Adafactor(Optimizer):
                 (weight_decay >= 0, f"weight_decay should be >= 0 but is: {weight_decay}"),
             )
         )
-        defaults = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "beta2_decay": beta2_decay,
+            "eps": eps,
+            "d": d,
+            "weight_decay": weight_decay,
+            "foreach": foreach,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults)
 
     _NUMBERS = ("step",)

@@ -45,7 +45,10 @@ class Adagrad(PerParameterOptimizer):
         check_options(
             (
                 (lr_decay >= 0.0, f"Invalid lr_decay value: {lr_decay}"),
-                (initial_accumulator_value >= 0.0, f"Invalid initial_accumulator_value value: {initial_accumulator_value}"),
+                (
+                    initial_accumulator_value >= 0.0,
+                    f"Invalid initial_accumulator_value value: {initial_accumulator_value}",
+                ),
             )
         )
         defaults = {

@@ -49,9 +49,18 @@ class Adam(Optimizer):
         check_options(
             (
                 (as_rate(lr) >= 0.0, f"Invalid learning rate: {lr}"),
-                (whole or not isinstance(lr, _C.Tensor), "lr as a Tensor is not supported for capturable=False and foreach=True"),
-                (isinstance(betas[0], _C.Tensor) == isinstance(betas[1], _C.Tensor), "betas must be either both floats or both Tensors"),
-                (whole or not isinstance(betas[0], _C.Tensor), "betas[0] as a Tensor is not supported for capturable=False and foreach=True"),
+                (
+                    whole or not isinstance(lr, _C.Tensor),
+                    "lr as a Tensor is not supported for capturable=False and foreach=True",
+                ),
+                (
+                    isinstance(betas[0], _C.Tensor) == isinstance(betas[1], _C.Tensor),
+                    "betas must be either both floats or both Tensors",
+                ),
+                (
+                    whole or not isinstance(betas[0], _C.Tensor),
+                    "betas[0] as a Tensor is not supported for capturable=False and foreach=True",
+                ),
                 (eps >= 0.0, f"Invalid epsilon value: {eps}"),
                 (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
                 (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),

@@ -16,7 +16,8 @@ Tensor = _C.Tensor
 
 
 class LBFGS(Optimizer):
-    """Quasi-Newton steps from the last changes of parameters and gradient (J. Nocedal and S. Wright, 2006, section 7.2).
+    """Quasi-Newton steps from the last changes of parameters and gradient (J. Nocedal and S. Wright, 2006, section
+    7.2).
 
     The method decides on the host, so that each iteration reads a few numbers back.
 
@@ -152,7 +153,9 @@ class LBFGS(Optimizer):
             if moved <= smallest or abs(here.loss - state["prev_loss"]) < smallest:
                 return
 
-    def _advance(self, closure: Callable[[], Any], state: dict[str, Any], here: Point, slope: float, last: bool, most: int) -> tuple[Point, int]:
+    def _advance(
+        self, closure: Callable[[], Any], state: dict[str, Any], here: Point, slope: float, last: bool, most: int
+    ) -> tuple[Point, int]:
         """Move along the direction; return the point there and the number of evaluations.
 
         Where a fixed step of the last iteration leads is not evaluated: nobody asks.

@@ -50,7 +50,13 @@ def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], Point], length: float, direction: _C.Tensor, begin: Point, slope: float, width: float, most: int
+    evaluate: Callable[[float], Point],
+    length: float,
+    direction: _C.Tensor,
+    begin: Point,
+    slope: float,
+    width: float,
+    most: int,
 ) -> tuple[Point, float, int]:
     """Search along a line.
 
@@ -80,7 +86,9 @@ def strong_wolfe(
 
 
 def _bracket(at: Callable[[float], Point], begin: Point, length: float, most: int) -> tuple[list[Point], bool, int]:
-    """Return one point that fulfils the conditions, or two around one that does; and how often the line was evaluated beyond once."""
+    """Return one point that fulfils the conditions, or two around one that does; and how often the line was evaluated
+    beyond once.
+    """
     before, point = begin, at(length)
     for used in range(most):
         if point.loss > begin.loss + _DECREASE * point.place * begin.slope or (used > 1 and point.loss >= before.loss):
@@ -94,7 +102,9 @@ def _bracket(at: Callable[[float], Point], begin: Point, length: float, most: in
     return [begin, point], False, max(most, 0)
 
 
-def _zoom(at: Callable[[float], Point], begin: Point, bracket: list[Point], width: float, used: int, most: int) -> tuple[list[Point], int]:
+def _zoom(
+    at: Callable[[float], Point], begin: Point, bracket: list[Point], width: float, used: int, most: int
+) -> tuple[list[Point], int]:
     """Narrow a bracket until its lower end fulfils the conditions."""
     low, high = bracket if bracket[0].loss <= bracket[1].loss else bracket[::-1]
     stuck = False

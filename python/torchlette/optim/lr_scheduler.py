@@ -35,9 +35,7 @@ __all__ = [
     "StepLR",
 ]
 
-EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler."
-)
+EPOCH_DEPRECATION_WARNING = "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler."
 
 
 def _rates(optimizer: Optimizer) -> list[float]:
@@ -68,7 +66,8 @@ class LRScheduler:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
-                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0. "
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch "
+                    f">= 0. "
                     "This typically happens when the optimizer was made anew: load its state first."
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
@@ -103,8 +102,10 @@ class LRScheduler:
         """Move to the next epoch, or to ``epoch``."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should call them in "
-                "the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result in PyTorch skipping "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
+                "should call them in "
+                "the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this will result "
+                "in PyTorch skipping "
                 "the first value of the learning rate schedule. See more details at "
                 "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 stacklevel=2,
@@ -132,7 +133,9 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=3)
+            warnings.warn(
+                "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", stacklevel=3
+            )
 
     def _scaled(self, factor: float) -> list[float]:
         """Return the current rates times ``factor``."""
@@ -232,7 +235,9 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """The rate falls by ``gamma`` at each milestone."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
         """Keep the options."""
         self.milestones = Counter(milestones)
         self.gamma = gamma
@@ -252,7 +257,9 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """The rate is ``factor`` times the initial one until epoch ``total_iters``."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ) -> None:
         """Check the factor."""
         if factor > 1.0 or factor < 0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
@@ -367,7 +374,10 @@ class CosineAnnealingLR(LRScheduler):
         if (epoch - 1 - period) % (2 * period) == 0:
             # The ratio below is 0/0 at the minimum.
             rise = (1 - math.cos(math.pi / period)) / 2
-            return [rate + (base - self.eta_min) * rise for base, rate in zip(self.base_lrs, _rates(self.optimizer), strict=True)]
+            return [
+                rate + (base - self.eta_min) * rise
+                for base, rate in zip(self.base_lrs, _rates(self.optimizer), strict=True)
+            ]
         ratio = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))
         return [ratio * (rate - self.eta_min) + self.eta_min for rate in _rates(self.optimizer)]
 
@@ -379,7 +389,9 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half cosines of ``T_0``, ``T_0 * T_mult``, ... epochs, each from the initial rate to ``eta_min``."""
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
         """Check the options."""
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
@@ -484,7 +496,9 @@ class OneCycleLR(LRScheduler):
         self._schedule_phases = self._phases(pct_start, three_phase)
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for group, top in zip(optimizer.param_groups, per_group(max_lr, optimizer, "values for max_lr"), strict=True):
+            for group, top in zip(
+                optimizer.param_groups, per_group(max_lr, optimizer, "values for max_lr"), strict=True
+            ):
                 group["initial_lr"] = top / div_factor
                 group["max_lr"] = top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -497,7 +511,11 @@ class OneCycleLR(LRScheduler):
     def _count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-        given = {"total_steps": total_steps} if total_steps is not None else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+        given = (
+            {"total_steps": total_steps}
+            if total_steps is not None
+            else {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+        )
         for name, value in given.items():
             if not isinstance(value, int) or value <= 0:
                 raise ValueError(f"Expected positive integer {name}, but got {value}")
@@ -505,15 +523,25 @@ class OneCycleLR(LRScheduler):
 
     def _phases(self, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
         def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
-            return {"end_step": end, "start_lr": lr[0], "end_lr": lr[1], "start_momentum": momentum[0], "end_momentum": momentum[1]}
+            return {
+                "end_step": end,
+                "start_lr": lr[0],
+                "end_lr": lr[1],
+                "start_momentum": momentum[0],
+                "end_momentum": momentum[1],
+            }
 
-        rise = phase(float(pct_start * self.total_steps) - 1, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum"))
+        rise = phase(
+            float(pct_start * self.total_steps) - 1, ("initial_lr", "max_lr"), ("max_momentum", "base_momentum")
+        )
         last = self.total_steps - 1
         if not three_phase:
             return [rise, phase(last, ("max_lr", "min_lr"), ("base_momentum", "max_momentum"))]
         return [
             rise,
-            phase(float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum")),
+            phase(
+                float(2 * pct_start * self.total_steps) - 2, ("max_lr", "initial_lr"), ("base_momentum", "max_momentum")
+            ),
             phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum")),
         ]
 
@@ -549,7 +577,11 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], done))
             if self.cycle_momentum:
-                _set_momentum(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done), self.use_beta1)
+                _set_momentum(
+                    group,
+                    self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done),
+                    self.use_beta1,
+                )
         return rates
 
 
@@ -640,7 +672,9 @@ class CyclicLR(LRScheduler):
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         height *= self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True):
+            for group, low, high in zip(
+                self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True
+            ):
                 _set_momentum(group, high - (high - low) * height, self.use_beta1)
         return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
@@ -667,7 +701,9 @@ class SequentialLR(LRScheduler):
         last_epoch: The epoch to resume after.
     """
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
+    ) -> None:
         """Take back the first step of all schedules and make that of the first one."""
         name = type(self).__name__
         if len(schedulers) < 1:
@@ -675,7 +711,8 @@ class SequentialLR(LRScheduler):
         _check_members(name, optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got "
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                "milestone points, but got "
                 f"number of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
             )
         self._schedulers = schedulers
@@ -719,12 +756,14 @@ def _check_members(name: str, optimizer: Optimizer, schedulers: Sequence[Any]) -
             raise TypeError(f"{name} at index {i} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
             raise ValueError(
-                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling "
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
+                f"specified when calling "
                 f"`step`, but got one at index {i} in the given schedulers sequence."
             )
         if scheduler.optimizer is not optimizer:
             raise ValueError(
-                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler {type(scheduler).__name__} at index "
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(scheduler).__name__} at index "
                 f"{i} has {scheduler.optimizer}, which is different from {type(optimizer).__name__}."
             )
 

@@ -21,7 +21,8 @@ _ADJUSTMENTS = {
 
 
 class Muon(Optimizer):
-    """Momentum whose matrices are made orthogonal, nearly, before the step (K. Jordan and others, 2024). Parameters are matrices.
+    """Momentum whose matrices are made orthogonal, nearly, before the step (K. Jordan and others, 2024). Parameters are
+    matrices.
 
     Args:
         params: Parameters or groups, of two dims each.
@@ -32,7 +33,8 @@ class Muon(Optimizer):
         ns_coefficients: The quintic polynomial of the Newton-Schulz iteration.
         eps: The least norm that a matrix is divided by.
         ns_steps: Steps of that iteration, below 100; they run in bfloat16.
-        adjust_lr_fn: How the learning rate follows a matrix's shape: "original" (the default), "match_rms_adamw" or "spectral_unclamped".
+        adjust_lr_fn: How the learning rate follows a matrix's shape: "original" (the default), "match_rms_adamw" or
+            "spectral_unclamped".
 
     Raises:
         ValueError: An option is out of range, or a parameter is no matrix.
@@ -56,7 +58,10 @@ class Muon(Optimizer):
                 (as_rate(lr) >= 0.0, f"Learning rate should be >= 0 but is: {lr}"),
                 (momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}"),
                 (weight_decay >= 0.0, f"weight decay should be >= 0 but is: {weight_decay}"),
-                (adjust_lr_fn is None or adjust_lr_fn in _ADJUSTMENTS, f"Adjust learning rate function {adjust_lr_fn} is not supported"),
+                (
+                    adjust_lr_fn is None or adjust_lr_fn in _ADJUSTMENTS,
+                    f"Adjust learning rate function {adjust_lr_fn} is not supported",
+                ),
             )
         )
         defaults = {

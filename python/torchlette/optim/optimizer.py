@@ -28,9 +28,7 @@ class _Required:
 
 
 required = _Required()
-_UNORDERED = (
-    "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead."
-)
+_UNORDERED = "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead."
 
 
 def as_number(value: Any) -> float:
@@ -75,14 +73,19 @@ class Optimizer:
     """
 
     @staticmethod
-    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, tuple[list[list[Any]], list[int]]]:
-        """Cut lists that lie side by side by device and dtype of the first list's tensors: optimizers outside of PyTorch call it.
+    def _group_tensors_by_device_and_dtype(
+        tensorlistlist: list[list[Any]], with_indices: bool = False
+    ) -> dict[Any, tuple[list[list[Any]], list[int]]]:
+        """Cut lists that lie side by side by device and dtype of the first list's tensors: optimizers outside of
+        PyTorch call it.
 
         Returns:
             By (device, dtype): the parts of all lists, and, with ``with_indices``, the places of their elements.
         """
         groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
-        for place, row in enumerate(zip(*(ts or [None] * len(tensorlistlist[0]) for ts in tensorlistlist), strict=True)):
+        for place, row in enumerate(
+            zip(*(ts or [None] * len(tensorlistlist[0]) for ts in tensorlistlist), strict=True)
+        ):
             columns, places = groups.setdefault((row[0].device, row[0].dtype), ([[] for _ in tensorlistlist], []))
             for column, value, whole in zip(columns, row, tensorlistlist, strict=True):
                 if whole:
@@ -96,7 +99,10 @@ class Optimizer:
         self.defaults = defaults
         self._make_hook_tables()
         if isinstance(params, Tensor):
-            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
+            raise TypeError(
+                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{type(params).__name__}"
+            )
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         if isinstance(params, set):
@@ -170,7 +176,9 @@ class Optimizer:
             replaced = hook(self, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                    raise RuntimeError(f"{self.step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
+                    raise RuntimeError(
+                        f"{self.step} must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+                    )
                 args, kwargs = replaced
                 closure = args[0] if args else kwargs.get("closure")
         loss = self._run(closure)
@@ -235,7 +243,10 @@ class Optimizer:
         number: dict[int, int] = {}
         for p in self._all_params():
             number.setdefault(id(p), len(number))
-        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]} for g in self.param_groups]
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]}
+            for g in self.param_groups
+        ]
         state = {number[id(p)] if isinstance(p, Tensor) else p: entry for p, entry in self.state.items()}
         saved: dict[str, Any] = {"state": state, "param_groups": groups}
         for hook in list(self._optimizer_state_dict_post_hooks.values()):
@@ -278,8 +289,12 @@ class Optimizer:
         groups = deepcopy(state_dict["param_groups"])
         if len(groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(mine["params"]) != len(saved["params"]) for mine, saved in zip(self.param_groups, groups, strict=True)):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        if any(
+            len(mine["params"]) != len(saved["params"]) for mine, saved in zip(self.param_groups, groups, strict=True)
+        ):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
         numbers = chain.from_iterable(group["params"] for group in groups)
         by_number = dict(zip(numbers, self._all_params(), strict=True))
         state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
@@ -318,7 +333,11 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len({id(p) for p in param_group["params"]}) != len(param_group["params"]):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", UserWarning, stacklevel=3)
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error",
+                UserWarning,
+                stacklevel=3,
+            )
         taken = {id(p) for p in self._all_params()}
         if any(id(p) in taken for p in param_group["params"]):
             raise ValueError("some parameters appear in more than one parameter group")

@@ -42,8 +42,14 @@ class PerParameterOptimizer(Optimizer):
                 (defaults.get("eps", 0.0) >= 0.0, f"Invalid epsilon value: {defaults.get('eps')}"),
                 (0.0 <= as_number(betas[0]) < 1.0, f"Invalid beta parameter at index 0: {betas[0]}"),
                 (0.0 <= as_number(betas[1]) < 1.0, f"Invalid beta parameter at index 1: {betas[1]}"),
-                (defaults.get("weight_decay", 0.0) >= 0.0, f"Invalid weight_decay value: {defaults.get('weight_decay')}"),
-                (not defaults["differentiable"], f"{type(self).__name__}: differentiable is wrong: got True, want False"),
+                (
+                    defaults.get("weight_decay", 0.0) >= 0.0,
+                    f"Invalid weight_decay value: {defaults.get('weight_decay')}",
+                ),
+                (
+                    not defaults["differentiable"],
+                    f"{type(self).__name__}: differentiable is wrong: got True, want False",
+                ),
             )
         )
         super().__init__(params, defaults)

@@ -12,7 +12,8 @@ __all__ = ["Rprop"]
 
 
 class Rprop(PerParameterOptimizer):
-    """Steps of a size that grows while the gradient keeps its sign and shrinks when it turns (M. Riedmiller and H. Braun, 1993).
+    """Steps of a size that grows while the gradient keeps its sign and shrinks when it turns (M. Riedmiller and H.
+    Braun, 1993).
 
     Args:
         params: Parameters or groups.

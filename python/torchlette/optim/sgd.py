@@ -46,7 +46,10 @@ class SGD(Optimizer):
                 (as_rate(lr) >= 0.0, f"Invalid learning rate: {lr}"),
                 (momentum >= 0.0, f"Invalid momentum value: {momentum}"),
                 (as_number(weight_decay) >= 0.0, f"Invalid weight_decay value: {weight_decay}"),
-                (not nesterov or (momentum > 0 and dampening == 0), "Nesterov momentum requires a momentum and zero dampening"),
+                (
+                    not nesterov or (momentum > 0 and dampening == 0),
+                    "Nesterov momentum requires a momentum and zero dampening",
+                ),
                 (not differentiable, "SGD: differentiable is wrong: got True, want False"),
             )
         )
@@ -66,7 +69,13 @@ class SGD(Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False), ("fused", None)):
+            for name, default in (
+                ("nesterov", False),
+                ("maximize", False),
+                ("foreach", None),
+                ("differentiable", False),
+                ("fused", None),
+            ):
                 group.setdefault(name, default)
 
     def _update(self) -> None:

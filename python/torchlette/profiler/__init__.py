@@ -62,7 +62,9 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
+) -> Callable[[int], ProfilerAction]:
     """Return what to do at each step: cycles of ``wait`` and ``warmup`` steps untimed and ``active`` ones timed.
 
     Args:
@@ -75,7 +77,8 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     """
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise AssertionError(
-            f"Invalid profiler schedule arguments: got wait={wait}, warmup={warmup}, active={active}, repeat={repeat}, skip_first={skip_first}"
+            f"Invalid profiler schedule arguments: got wait={wait}, warmup={warmup}, active={active}, repeat={repeat}, "
+            f"skip_first={skip_first}"
         )
     cycle = wait + warmup + active
 
@@ -92,8 +95,11 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
     return action
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False) -> Callable[[profile], None]:
-    """Return a function for ``on_trace_ready`` that writes each trace to a file of its own, where TensorBoard looks for it.
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """Return a function for ``on_trace_ready`` that writes each trace to a file of its own, where TensorBoard looks for
+    it.
 
     Args:
         dir_name: The folder, which is made if need be.
@@ -104,7 +110,9 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
     def write(prof: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
         worker = worker_name or f"{platform.node()}_{os.getpid()}"
-        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
+        prof.export_chrome_trace(
+            os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else ""))
+        )
 
     return write
 
@@ -164,7 +172,13 @@ _SORTS: dict[str, Callable[[Average], Any]] = {
     "key": lambda a: a.key,
 }
 # PyTorch's names of the same columns.
-for _name in ("cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"):
+for _name in (
+    "cpu_time_total",
+    "cuda_time_total",
+    "self_cpu_time_total",
+    "self_cuda_time_total",
+    "self_device_time_total",
+):
     _SORTS[_name] = _SORTS["device_time_total"]
 for _name in ("cpu_time", "cuda_time"):
     _SORTS[_name] = _SORTS["device_time"]
@@ -183,11 +197,18 @@ class Averages(list[Average]):
             total.bytes += a.bytes
         return total
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_name_column_width: int = 55, header: str | None = None) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_name_column_width: int = 55,
+        header: str | None = None,
+    ) -> str:
         """Return a table of text.
 
         Args:
-            sort_by: A column: ``device_time_total``, ``device_time``, ``count``, ``bytes``, ``flops``, ``key``, or PyTorch's name of it.
+            sort_by: A column: ``device_time_total``, ``device_time``, ``count``, ``bytes``, ``flops``, ``key``, or
+                PyTorch's name of it.
             row_limit: Rows at most; -1 for all.
             max_name_column_width: Longer names are cut.
             header: A line above the table.
@@ -196,18 +217,35 @@ class Averages(list[Average]):
             raise ValueError(f"table: sort_by: got {sort_by!r}, want one of {', '.join(sorted(_SORTS))}")
         rows = sorted(self, key=_SORTS[sort_by]) if sort_by else list(self)
         total = max(self.total_average().device_time_total, 1e-9)
-        cells = [["Name", "Device", "Total %", "Total", "Avg", "# of Calls", "MB", "GB/s", "MFLOP", "GFLOP/s", "% of peak"]]
+        cells = [
+            ["Name", "Device", "Total %", "Total", "Avg", "# of Calls", "MB", "GB/s", "MFLOP", "GFLOP/s", "% of peak"]
+        ]
         for a in rows if row_limit < 0 else rows[:row_limit]:
             seconds = max(a.device_time_total * 1e-6, 1e-12)
             name = a.key if len(a.key) <= max_name_column_width else a.key[: max_name_column_width - 3] + "..."
             cells.append(
-                [name, a.device, f"{100 * a.device_time_total / total:.2f}%", _time(a.device_time_total), _time(a.device_time), str(a.count)]
-                + [f"{a.bytes / 1e6:.3f}", f"{a.bytes / seconds / 1e9:.1f}", f"{a.flops / 1e6:.3f}", f"{a.flops / seconds / 1e9:.1f}"]
+                [
+                    name,
+                    a.device,
+                    f"{100 * a.device_time_total / total:.2f}%",
+                    _time(a.device_time_total),
+                    _time(a.device_time),
+                    str(a.count),
+                ]
+                + [
+                    f"{a.bytes / 1e6:.3f}",
+                    f"{a.bytes / seconds / 1e9:.1f}",
+                    f"{a.flops / 1e6:.3f}",
+                    f"{a.flops / seconds / 1e9:.1f}",
+                ]
                 + [f"{100 * a.share_of_peak(ceilings(a.device)):.0f}%"]
             )
         widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
         rule = "  ".join("-" * w for w in widths)
-        lines = [f"{row[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True)) for row in cells]
+        lines = [
+            f"{row[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))
+            for row in cells
+        ]
         end = f"Device time total: {_time(self.total_average().device_time_total)}"
         return "\n".join(([header] if header else []) + [rule, lines[0], rule, *lines[1:], rule, end, ""])
 
@@ -310,7 +348,8 @@ class profile:
         with_flops: Accepted for compatibility: arithmetic is always counted.
         with_modules: Accepted for compatibility: modules are always named.
         schedule: What to do at each step, which :meth:`step` ends; every step is timed if not given.
-        on_trace_ready: Called with the profile when it ends, or when a step ends that the schedule says is the last of a cycle.
+        on_trace_ready: Called with the profile when it ends, or when a step ends that the schedule says is the last of
+            a cycle.
     """
 
     def __init__(
@@ -387,7 +426,18 @@ class profile:
         for e in json.loads(_C._info("profile")):
             scope = tuple(json.loads(e["scope"])) if e["scope"] else ()
             self._events.append(
-                Event(e["op"], e["kernel"], e["device"], scope, e["backward"], e["site"], e["start_ns"], e["duration_ns"], e["flops"], e["bytes"])
+                Event(
+                    e["op"],
+                    e["kernel"],
+                    e["device"],
+                    scope,
+                    e["backward"],
+                    e["site"],
+                    e["start_ns"],
+                    e["duration_ns"],
+                    e["flops"],
+                    e["bytes"],
+                )
             )
 
     def __enter__(self) -> profile:
@@ -395,7 +445,9 @@ class profile:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Stop."""
         self.stop()
 
@@ -407,7 +459,8 @@ class profile:
         """Return sums by key, in order of first execution.
 
         Args:
-            group_by: ``op``, ``kernel``, ``module`` (the innermost module or block; its backward apart) or ``site`` (the line of code).
+            group_by: ``op``, ``kernel``, ``module`` (the innermost module or block; its backward apart) or ``site``
+                (the line of code).
         """
         keys: dict[str, Callable[[Event], str]] = {
             "op": lambda e: e.name,
@@ -433,9 +486,26 @@ class profile:
         out: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "Python"}}]
         out += [{"ph": "M", "name": "process_name", "pid": i + 1, "args": {"name": d}} for i, d in enumerate(devices)]
         for s in self._spans:
-            out.append({"ph": "X", "cat": s.kind, "name": s.name, "pid": 0, "tid": 0, "ts": s.start_ns / 1e3, "dur": s.duration_ns / 1e3})
+            out.append(
+                {
+                    "ph": "X",
+                    "cat": s.kind,
+                    "name": s.name,
+                    "pid": 0,
+                    "tid": 0,
+                    "ts": s.start_ns / 1e3,
+                    "dur": s.duration_ns / 1e3,
+                }
+            )
         for e in self._events:
-            args = {"kernel": e.kernel, "scope": "/".join(e.scope), "backward": e.backward, "site": e.site, "flops": e.flops, "bytes": e.bytes}
+            args = {
+                "kernel": e.kernel,
+                "scope": "/".join(e.scope),
+                "backward": e.backward,
+                "site": e.site,
+                "flops": e.flops,
+                "bytes": e.bytes,
+            }
             place = {"pid": devices.index(e.device) + 1, "tid": 0, "ts": e.start_ns / 1e3, "dur": e.duration_ns / 1e3}
             out.append({"ph": "X", "cat": "kernel", "name": e.name, **place, "args": args})
         text = json.dumps({"displayTimeUnit": "ms", "traceEvents": out})

@@ -66,7 +66,8 @@ def _compare(actual: Any, expected: Any, rtol: float, atol: float, equal_nan: bo
     return (
         f"Tensor-likes are not {'equal' if exact else 'close'}!\n\n"
         f"Mismatched elements: {len(wrong)} / {len(want)} ({len(wrong) / len(want):.1%})\n"
-        f"Greatest absolute difference: {_difference(got[absolute], want[absolute])} at index {_index(absolute, shape)}{limits[0]}\n"
+        f"Greatest absolute difference: {_difference(got[absolute], want[absolute])} at index "
+        f"{_index(absolute, shape)}{limits[0]}\n"
         f"Greatest relative difference: {largest} at index {_index(relative, shape)}{limits[1]}"
     )
 

@@ -57,7 +57,9 @@ class Delta:
         self._after: dict[str, int] | None = None
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._after = stats()
 
     def __getitem__(self, name: str) -> int:

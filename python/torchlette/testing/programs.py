@@ -35,7 +35,9 @@ class Step:
     number: float = 0.0
 
     def __str__(self) -> str:
-        args = [f"r{s}" for s in self.sources] + ([f"{self.number:g}"] if self.kind in ("scalar", "scalar_", "leaf", "view", "reduce") else [])
+        args = [f"r{s}" for s in self.sources] + (
+            [f"{self.number:g}"] if self.kind in ("scalar", "scalar_", "leaf", "view", "reduce") else []
+        )
         return f"r{self.target} = {self.kind}.{self.name}({', '.join(args)})"
 
 
@@ -93,7 +95,20 @@ def generate(seed: int, length: int = 14) -> Program:
         steps.append(Step("leaf", rng.choice(("grad", "plain")), registers, (), float(own)))
         registers += 1
     kinds = ["unary"] * 4 + ["binary"] * 5 + ["scalar"] * 3 + ["view"] * 5 + ["in_place"] * 4 + ["scalar_"] * 2
-    kinds += ["fill_", "reduce", "reduce", "matmul", "draw", "detach", "read", "step", "where", "cat", "clone", "backward"]
+    kinds += [
+        "fill_",
+        "reduce",
+        "reduce",
+        "matmul",
+        "draw",
+        "detach",
+        "read",
+        "step",
+        "where",
+        "cat",
+        "clone",
+        "backward",
+    ]
     for _ in range(length):
         kind = rng.choice(kinds)
         number = rng.choice((0.5, 2.0, -1.0, 0.25, 3.0))

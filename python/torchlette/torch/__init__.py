@@ -40,11 +40,13 @@ _MOVED = {
         f"distributions.{old}": f"distributions.{new}"
         for new, olds in {
             "compound": "independent mixture_same_family",
-            "discrete": "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical poisson",
+            "discrete": "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical "
+            "poisson",
             "distribution": "exp_family",
             "transforms": "constraint_registry",
             "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
-            "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal pareto uniform weibull",
+            "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal "
+            "pareto uniform weibull",
             "multivariate": "lkj_cholesky lowrank_multivariate_normal multivariate_normal",
             "transformed": "logistic_normal relaxed_bernoulli relaxed_categorical transformed_distribution",
         }.items()
@@ -112,12 +114,20 @@ class _MirrorFinder:
         _mirror(module, core)
 
 
-if not any(finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_MirrorFinder" for finder in sys.meta_path):
+if not any(
+    finder is _MirrorFinder or getattr(finder, "__qualname__", "") == "_MirrorFinder" for finder in sys.meta_path
+):
     sys.meta_path.insert(0, _MirrorFinder)  # type: ignore[arg-type]
 
 _mirror(sys.modules[__name__], torchlette)
 # The same functions, but their tensors are marked: operators hand the mark on to their results.
-globals().update({name: fn for name, fn in torchlette._C._facade.items() if getattr(torchlette, name, None) is getattr(torchlette._C, name)})
+globals().update(
+    {
+        name: fn
+        for name, fn in torchlette._C._facade.items()
+        if getattr(torchlette, name, None) is getattr(torchlette._C, name)
+    }
+)
 
 from torchlette.torch import accelerator, backends, cuda, mps, version, xpu  # noqa: E402, F401
 from torchlette.torch.tensor_types import *  # noqa: E402, F403

@@ -6,7 +6,15 @@ from typing import Any, NoReturn
 
 from torchlette import _C
 
-__all__ = ["current_accelerator", "current_device_index", "device_count", "empty_cache", "is_available", "set_device_index", "synchronize"]
+__all__ = [
+    "current_accelerator",
+    "current_device_index",
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "set_device_index",
+    "synchronize",
+]
 
 
 def is_available() -> bool:

@@ -35,10 +35,16 @@ class TensorType(type):
     def __call__(cls, *args: Any, device: Any = None) -> _C.Tensor:
         """Return a tensor: of sizes, of the data of a sequence or an array, or an alias of a tensor with this dtype."""
         if cls.device_type != "cpu":
-            raise TypeError(f"type torch.{cls.device_type}.{cls.__name__} not available: there is no CUDA device: use torch.{cls.__name__}")
+            raise TypeError(
+                f"type torch.{cls.device_type}.{cls.__name__} not available: there is no CUDA device: use "
+                f"torch.{cls.__name__}"
+            )
         make: Callable[..., _C.Tensor] = _C._facade["tensor"]
         if device is not None and torchlette.device(device).type != "cpu":
-            raise RuntimeError(f"legacy constructor expects device type: cpu but device type: {torchlette.device(device).type} was passed")
+            raise RuntimeError(
+                f"legacy constructor expects device type: cpu but device type: {torchlette.device(device).type} was "
+                f"passed"
+            )
         if len(args) == 1 and isinstance(args[0], _C.Tensor):
             if not isinstance(args[0], cls):
                 raise TypeError(f"expected {cls.__name__} (got {args[0].type()})")
@@ -72,11 +78,25 @@ def set_default_tensor_type(t: str | TensorType) -> None:
         if name in (kind.__name__, f"torch.{kind.__name__}"):
             torchlette.set_default_dtype(kind.dtype)
             return
-    raise TypeError(f"set_default_tensor_type: t is wrong: got {t!r}, want torch.FloatTensor, DoubleTensor, HalfTensor or BFloat16Tensor")
+    raise TypeError(
+        f"set_default_tensor_type: t is wrong: got {t!r}, want torch.FloatTensor, DoubleTensor, HalfTensor or "
+        f"BFloat16Tensor"
+    )
 
 
 def on_cuda() -> dict[str, TensorType]:
     """Return the names of ``torch.cuda``, with which programs compare: no tensor is of them, and they make none."""
-    kinds = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, BoolTensor, ByteTensor, CharTensor, ShortTensor)
+    kinds = (
+        FloatTensor,
+        DoubleTensor,
+        HalfTensor,
+        BFloat16Tensor,
+        LongTensor,
+        IntTensor,
+        BoolTensor,
+        ByteTensor,
+        CharTensor,
+        ShortTensor,
+    )
     names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on CUDA: there are none."}
     return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in kinds}

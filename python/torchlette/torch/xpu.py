@@ -1,7 +1,25 @@
-"""Answers for scripts that ask for Intel's own GPU interface: it is not here; the device "wgpu" drives the same hardware."""
+"""Answers for scripts that ask for Intel's own GPU interface: it is not here; the device "wgpu" drives the same
+hardware.
+"""
 
 from __future__ import annotations
 
-__all__ = ["device_count", "empty_cache", "is_available", "is_bf16_supported", "manual_seed", "manual_seed_all", "synchronize"]
+__all__ = [
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "is_bf16_supported",
+    "manual_seed",
+    "manual_seed_all",
+    "synchronize",
+]
 
-from torchlette.torch.cuda import device_count, empty_cache, is_available, is_bf16_supported, manual_seed, manual_seed_all, synchronize
+from torchlette.torch.cuda import (
+    device_count,
+    empty_cache,
+    is_available,
+    is_bf16_supported,
+    manual_seed,
+    manual_seed_all,
+    synchronize,
+)

@@ -1,4 +1,6 @@
-"""Nested lists, tuples, named tuples, dictionaries and registered classes as trees of leaves, after ``torch.utils._pytree``."""
+"""Nested lists, tuples, named tuples, dictionaries and registered classes as trees of leaves, after
+``torch.utils._pytree``.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class MappingKey:
     key: Any
 
 
-def register_pytree_node(cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]], unflatten_fn: Callable[[Any, Any], Any], **options: Any) -> None:
+def register_pytree_node(
+    cls: type, flatten_fn: Callable[[Any], tuple[Any, Any]], unflatten_fn: Callable[[Any, Any], Any], **options: Any
+) -> None:
     """Make instances of ``cls`` containers; subclasses of it are leaves, or what they were.
 
     Args:
@@ -121,7 +125,8 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     leaves = list(leaves)
     if len(leaves) != treespec.num_leaves:
         raise ValueError(
-            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} items"
+            f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+            f"holds {treespec.num_leaves} items"
         )
     return treespec.unflatten(leaves)
 
@@ -149,7 +154,9 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Callabl
     return tree
 
 
-def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map_only(
+    kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: Callable[[Any], bool] | None = None
+) -> Any:
     """Return the tree with ``func`` of the leaves that are of ``kind``."""
     return tree_map(lambda leaf: func(leaf) if isinstance(leaf, kind) else leaf, tree, is_leaf=is_leaf)
 

@@ -74,7 +74,9 @@ def _flatten(value: Any) -> tuple[Any, list[Tensor]]:
 class _Call:
     """One checkpointed call: what it takes to run it again."""
 
-    def __init__(self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], args: Any, kwargs: Any, preserve_rng_state: bool, contexts: tuple[Any, Any]
+    ) -> None:
         self.fn, self.contexts = fn, contexts
         self.template, self.tensors = _flatten((args, kwargs))
         self.casts = autocast_mode.present()
@@ -103,7 +105,10 @@ class _Call:
                 _, results = self._run(tensors, self.contexts[1])
         got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
         if got != want:
-            raise CheckpointError(f"torch.utils.checkpoint: the recomputed results differ from those of the forward pass: got {got}, want {want}")
+            raise CheckpointError(
+                f"torch.utils.checkpoint: the recomputed results differ from those of the forward pass: got {got}, "
+                f"want {want}"
+            )
         return results
 
 
@@ -125,8 +130,10 @@ class _Reentrant(Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         if not autograd.walks[-1].fills_all:
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
-                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). "
+                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing "
+                "the `inputs` argument."
             )
         inputs = _detached(ctx.saved_tensors)
         pairs = [(r, g) for r, g in zip(ctx.call.again(inputs), grads, strict=True) if r.requires_grad]
@@ -144,7 +151,9 @@ class _Recorded(Function):
         ctx.call = call
         ctx.save_for_backward(*tensors[: len(tensors) - len(call.leaves)])
         results, call.results = [r.detach() for r in call.results], []
-        ctx.mark_non_differentiable(*(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded))
+        ctx.mark_non_differentiable(
+            *(r for r, (_, _, recorded) in zip(results, call.like, strict=True) if not recorded)
+        )
         return tuple(results)
 
     @staticmethod
@@ -158,7 +167,8 @@ class _Recorded(Function):
         wanted = [i for i, x in enumerate(sources) if x.requires_grad]
         found: list[Any] = [None] * len(sources)
         if pairs:
-            # The graph reaches beyond the call where the function uses tensors that it was not given: it stays for the walk around.
+            # The graph reaches beyond the call where the function uses tensors that it was not given: it stays for the
+            # walk around.
             results, starts = zip(*pairs, strict=True)
             grads = autograd.leaf_gradients(results, [sources[i] for i in wanted], starts, create_graph=create)
             for i, g in zip(wanted, grads, strict=True):
@@ -181,17 +191,22 @@ def checkpoint(
     Args:
         function: Takes ``args`` and ``kwargs``, which may hold tensors in lists, tuples and dicts.
         *args: Its arguments.
-        use_reentrant: Whether the backward pass begins one of its own inside, which fills the leaves that the function uses: an argument
-            must then require a gradient, and ``autograd.grad`` cannot pass. Give it as False.
+        use_reentrant: Whether the backward pass begins one of its own inside, which fills the leaves that the function
+            uses: an argument must then require a gradient, and ``autograd.grad`` cannot pass. Give it as False.
         context_fn: Returns the contexts of the first and of the second run; not with reentrance.
         determinism_check: Shapes and dtypes of the results are compared whatever it is.
         debug: Accepted for compatibility.
         early_stop: Accepted for compatibility: what is not needed is not computed.
-        **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the numbers of
+        **kwargs: Keyword arguments of ``function``; and ``preserve_rng_state`` (True): whether the second run draws the
+        numbers of
             the first.
     """
     if use_reentrant is None:
-        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended.", stacklevel=2)
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant and kwargs:
@@ -218,7 +233,13 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, *, preserve_rng_state: bool = True, **kwargs: Any
+    functions: Any,
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    *,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
 ) -> Any:
     """Call ``functions`` one after another, all segments but the last checkpointed.
 
@@ -245,5 +266,11 @@ def checkpoint_sequential(
 
     last = size * (segments - 1)
     for start in range(0, last, size):
-        input = checkpoint(run(steps[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state, **kwargs)
+        input = checkpoint(
+            run(steps[start : start + size]),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve_rng_state,
+            **kwargs,
+        )
     return run(steps[last:])(input)

@@ -13,7 +13,8 @@ CUDA_HOME: str | None = None
 def _refusal(name: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
-            f"cpp_extension.{name} is not supported: extensions are written against PyTorch's own C++ classes: write the function with tensors' operators, "
+            f"cpp_extension.{name} is not supported: extensions are written against PyTorch's own C++ classes: write "
+            f"the function with tensors' operators, "
             "and its gradient as an autograd.Function"
         )
 
@@ -22,4 +23,8 @@ def _refusal(name: str) -> Any:
 
 
 load, load_inline, include_paths = _refusal("load"), _refusal("load_inline"), _refusal("include_paths")
-CppExtension, CUDAExtension, BuildExtension = _refusal("CppExtension"), _refusal("CUDAExtension"), _refusal("BuildExtension")
+CppExtension, CUDAExtension, BuildExtension = (
+    _refusal("CppExtension"),
+    _refusal("CUDAExtension"),
+    _refusal("BuildExtension"),
+)

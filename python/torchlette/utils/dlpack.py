@@ -47,15 +47,17 @@ def dlpack(
 
     Args:
         stream: Accepted for compatibility.
-        max_version: The newest version that the consumer knows. One that knows no version cannot know either that memory is
-            read-only: it gets a copy.
+        max_version: The newest version that the consumer knows. One that knows no version cannot know either that
+            memory is read-only: it gets a copy.
         dl_device: Where the memory shall be: the CPU. Tensors elsewhere are copied there when it is given.
         copy: Whether the consumer gets memory of its own; not lent.
     """
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if dl_device not in (None, _CPU) or (dl_device is None and self.device.type != "cpu"):
-        raise BufferError(f"__dlpack__: memory of device {self.device} cannot be exported: move the tensor with .cpu() first")
+        raise BufferError(
+            f"__dlpack__: memory of device {self.device} cannot be exported: move the tensor with .cpu() first"
+        )
     if self.device.type != "cpu":
         if copy is False:
             raise BufferError("__dlpack__: the tensor is on another device: got copy=False, want True or None")
@@ -109,13 +111,19 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
     if count < 0 and (length - offset) % width:
-        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({width})")
+        raise ValueError(
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element size "
+            f"({width})"
+        )
     elements = (length - offset) // width if count < 0 else count
     if offset + elements * width > length:
         raise ValueError(
-            f"requested buffer length ({elements} * {width} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({length} bytes)"
+            f"requested buffer length ({elements} * {width} bytes) after offset ({offset} bytes) must not be greater "
+            f"than actual buffer length ({length} bytes)"
         )
     made = _C._frombytes(data[offset : offset + elements * width], dtype, (elements,), "cpu")
     made._door = _C._in_facade(sys._getframe(1).f_globals)

@@ -56,7 +56,9 @@ class _Backend(AbstractBackend):
         if operation in ("min", "max", "sum", "mean"):
             return getattr(x, {"min": "amin", "max": "amax"}.get(operation, operation))(dim=axes)
         if operation not in ("any", "all", "prod"):
-            raise NotImplementedError(f"reduce: operation is wrong: got {operation!r}, want min, max, sum, mean, prod, any or all")
+            raise NotImplementedError(
+                f"reduce: operation is wrong: got {operation!r}, want min, max, sum, mean, prod, any or all"
+            )
         for axis in sorted(axes, reverse=True):
             x = getattr(x, operation)(dim=axis)
         return x
@@ -111,9 +113,15 @@ class EinMix(_EinmixMixin, Module):
 
     def _create_parameters(self, weight_shape: Any, weight_bound: float, bias_shape: Any, bias_bound: float) -> None:
         self.weight = Parameter(torchlette.zeros(weight_shape).uniform_(-weight_bound, weight_bound))
-        self.bias = Parameter(torchlette.zeros(bias_shape).uniform_(-bias_bound, bias_bound)) if bias_shape is not None else None
+        self.bias = (
+            Parameter(torchlette.zeros(bias_shape).uniform_(-bias_bound, bias_bound))
+            if bias_shape is not None
+            else None
+        )
 
-    def _create_rearrange_layers(self, before: str | None, before_lengths: Any, after: str | None, after_lengths: Any) -> None:
+    def _create_rearrange_layers(
+        self, before: str | None, before_lengths: Any, after: str | None, after_lengths: Any
+    ) -> None:
         self.pre_rearrange = None if before is None else Rearrange(before, **before_lengths)
         self.post_rearrange = None if after is None else Rearrange(after, **after_lengths)
 

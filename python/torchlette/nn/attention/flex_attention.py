@@ -1,7 +1,9 @@
 """Attention whose scores and mask are functions, under the names of ``torch.nn.attention.flex_attention``.
 
-A function of single indices is called once, with indices that broadcast: batches of shape (B, 1, 1, 1), heads (1, H, 1, 1), queries
-(1, 1, Q, 1) and keys (1, 1, 1, K). What is written with operators, ``where`` and indexing of tensors means the same for all elements.
+A function of single indices is called once, with indices that broadcast: batches of shape (B, 1, 1, 1), heads (1, H, 1,
+    1), queries
+(1, 1, Q, 1) and keys (1, 1, 1, K). What is written with operators, ``where`` and indexing of tensors means the same for
+all elements.
 """
 
 from __future__ import annotations
@@ -15,7 +17,17 @@ from torchlette import _C
 from torchlette.dtypes import promote_types
 from torchlette.nn import functional as F
 
-__all__ = ["AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask", "or_masks"]
+__all__ = [
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]
 
 Tensor = _C.Tensor
 Mask = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -68,7 +80,10 @@ def _joined(mask_mods: tuple[Mask, ...], join: Callable[[Tensor, Tensor], Tensor
 
 def _indices(sizes: tuple[int, ...], device: Any) -> list[Tensor]:
     """Return the index of each dimension, in the shape in which it broadcasts."""
-    return [_C.arange(n, device=device).reshape([-1 if i == d else 1 for i in range(len(sizes))]) for d, n in enumerate(sizes)]
+    return [
+        _C.arange(n, device=device).reshape([-1 if i == d else 1 for i in range(len(sizes))])
+        for d, n in enumerate(sizes)
+    ]
 
 
 def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
@@ -86,7 +101,9 @@ def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: i
 class BlockMask:
     """A mask function and the lengths it is for; made by :func:`create_block_mask`."""
 
-    def __init__(self, mask_mod: Mask, shape: tuple[int, int, int, int], block_size: tuple[int, int], device: Any) -> None:
+    def __init__(
+        self, mask_mod: Mask, shape: tuple[int, int, int, int], block_size: tuple[int, int], device: Any
+    ) -> None:
         """Take the mask; it is evaluated when it is needed, so that ``mask_mod`` may be replaced."""
         self.mask_mod = mask_mod
         self.shape = shape
@@ -101,7 +118,10 @@ class BlockMask:
     def _dense(self) -> Tensor:
         """Return the mask for each pair, bool."""
         if self._evaluated is None or self._evaluated[0] is not self.mask_mod:
-            self._evaluated = self.mask_mod, create_mask(self.mask_mod, *self.shape[:2], *self.seq_lengths, device=self.device)
+            self._evaluated = (
+                self.mask_mod,
+                create_mask(self.mask_mod, *self.shape[:2], *self.seq_lengths, device=self.device),
+            )
         return self._evaluated[1]
 
     def numel(self) -> int:
@@ -151,11 +171,15 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: BlockMask | None, en
         raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
     if not enable_gqa and query.shape[-3] != key.shape[-3]:
         raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={query.shape[-3]} and Hkv={key.shape[-3]}. "
+            f"Expect query and key/value to have the same number of heads but got Hq={query.shape[-3]} and "
+            f"Hkv={key.shape[-3]}. "
             "Try setting enable_gqa=True for GQA."
         )
     if mask is not None and mask.seq_lengths != (query.shape[-2], key.shape[-2]):
-        raise ValueError(f"block_mask was created for block_mask.shape={mask.shape} but got q_len={query.shape[-2]} and kv_len={key.shape[-2]}.")
+        raise ValueError(
+            f"block_mask was created for block_mask.shape={mask.shape} but got q_len={query.shape[-2]} and "
+            f"kv_len={key.shape[-2]}."
+        )
 
 
 def flex_attention(
@@ -171,7 +195,8 @@ def flex_attention(
     *,
     return_aux: AuxRequest | None = None,
 ) -> Any:
-    """Attention with changed scores: softmax over keys of ``score_mod(q @ k * scale, b, h, q_idx, kv_idx)``, times the values.
+    """Attention with changed scores: softmax over keys of ``score_mod(q @ k * scale, b, h, q_idx, kv_idx)``, times the
+    values.
 
     Args:
         query: Shape (B, Hq, L, E).
@@ -192,7 +217,9 @@ def flex_attention(
     if enable_gqa:
         shared = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(shared, 1), value.repeat_interleave(shared, 1)
-    scores = (query @ key.transpose(-2, -1)).to(promote_types(query.dtype, _C.float32)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = (query @ key.transpose(-2, -1)).to(promote_types(query.dtype, _C.float32)) * (
+        query.shape[-1] ** -0.5 if scale is None else scale
+    )
     if score_mod is not None:
         scores = score_mod(scores, *_indices(tuple(scores.shape), query.device))
     if mask is not None:
@@ -203,5 +230,7 @@ def flex_attention(
     output = weights.to(value.dtype) @ value
     lse = scores.logsumexp(-1)
     if return_aux is not None:
-        return output, AuxOutput(lse if return_aux.lse else None, highest.squeeze(-1) if return_aux.max_scores else None)
+        return output, AuxOutput(
+            lse if return_aux.lse else None, highest.squeeze(-1) if return_aux.max_scores else None
+        )
     return (output, lse) if return_lse else output

@@ -21,7 +21,8 @@ _Result = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Log softmax in two steps: over the most frequent classes and clusters of the others, then in the cluster (E. Grave et al., 2017).
+    """Log softmax in two steps: over the most frequent classes and clusters of the others, then in the cluster (E.
+    Grave et al., 2017).
 
     Args:
         in_features: Features of the input.
@@ -48,9 +49,15 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs = list(cutoffs)
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
-        if cutoffs != sorted(set(cutoffs)) or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
+        if (
+            cutoffs != sorted(set(cutoffs))
+            or cutoffs[0] <= 0
+            or cutoffs[-1] > n_classes - 1
+            or any(int(c) != c for c in cutoffs)
+        ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
+                "value is between 1 and n_classes-1"
             )
         self.in_features, self.n_classes, self.cutoffs = in_features, n_classes, [*cutoffs, n_classes]
         self.div_value, self.head_bias = div_value, head_bias
@@ -61,7 +68,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.tail = ModuleList()
         for i, (low, high) in enumerate(pairwise(self.cutoffs)):
             features = int(in_features // (div_value ** (i + 1)))
-            self.tail.append(Sequential(Linear(in_features, features, bias=False, **made), Linear(features, high - low, bias=False, **made)))
+            self.tail.append(
+                Sequential(
+                    Linear(in_features, features, bias=False, **made), Linear(features, high - low, bias=False, **made)
+                )
+            )
 
     def reset_parameters(self) -> None:
         """Draw all weights again."""
@@ -79,7 +90,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if input_.shape[0] != target_.shape[0]:
                 raise RuntimeError("Input and target should have the same size in the batch dimension.")
             if input_.dim() != 2:
-                raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with size {input_.size()}")
+                raise RuntimeError(
+                    f"1D target tensor expects 2D input tensors, but found inputs with size {input_.size()}"
+                )
         elif target_.dim() != 0:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
         elif input_.dim() != 1:
@@ -87,9 +100,14 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         input, target = (input_, target_) if target_.dim() else (input_.unsqueeze(0), target_.unsqueeze(0))
         classes = target.tolist()
         if any(not 0 <= c < self.n_classes for c in classes):
-            raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range [{min(classes)}, {max(classes)}] were found. ")
+            raise RuntimeError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{min(classes)}, "
+                f"{max(classes)}] were found. "
+            )
         head = F.log_softmax(self.head(input), 1)
-        cluster = [next((k + 1 for k, (low, high) in enumerate(pairwise(self.cutoffs)) if low <= c < high), 0) for c in classes]
+        cluster = [
+            next((k + 1 for k, (low, high) in enumerate(pairwise(self.cutoffs)) if low <= c < high), 0) for c in classes
+        ]
         column = [self.shortlist_size + k - 1 if k else c for k, c in zip(cluster, classes, strict=True)]
         output = head.gather(1, _C.tensor(column, device=target.device).unsqueeze(1)).squeeze(1)
         for k, (low, _) in enumerate(pairwise(self.cutoffs)):
@@ -97,14 +115,19 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if rows:
                 index = _C.tensor(rows, device=target.device)
                 local = F.log_softmax(self.tail[k](input.index_select(0, index)), 1)
-                output = output.index_add(0, index, local.gather(1, (target.index_select(0, index) - low).unsqueeze(1)).squeeze(1))
+                output = output.index_add(
+                    0, index, local.gather(1, (target.index_select(0, index) - low).unsqueeze(1)).squeeze(1)
+                )
         loss = (-output).mean()
         return _Result(output if target_.dim() else output.squeeze(0), loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Return the log probabilities of all classes: [batch, features] -> [batch, classes]."""
         head = F.log_softmax(self.head(input), 1)
-        tails = [F.log_softmax(tail(input), 1) + head[:, self.shortlist_size + k].unsqueeze(1) for k, tail in enumerate(self.tail)]
+        tails = [
+            F.log_softmax(tail(input), 1) + head[:, self.shortlist_size + k].unsqueeze(1)
+            for k, tail in enumerate(self.tail)
+        ]
         return _C.cat([head[:, : self.shortlist_size], *tails], 1)
 
     def predict(self, input: Tensor) -> Tensor:

@@ -77,7 +77,8 @@ class BackwardTap:
                 continue
             if len(self.watched_outputs) > 1:
                 raise RuntimeError(
-                    f"Module backward pre-hook: a gradient can be replaced only when the module has one output, got {len(self.watched_outputs)} outputs"
+                    f"Module backward pre-hook: a gradient can be replaced only when the module has one output, got "
+                    f"{len(self.watched_outputs)} outputs"
                 )
             self.grad_outputs = list(result) if isinstance(result, tuple) else [result]
             replaced = True
@@ -101,7 +102,8 @@ class BackwardTap:
                 continue
             if len(self.watched_inputs) != 1:
                 raise RuntimeError(
-                    f"Module backward hook: a gradient can be replaced only when one input requires a gradient, got {len(self.watched_inputs)} inputs"
+                    f"Module backward hook: a gradient can be replaced only when one input requires a gradient, got "
+                    f"{len(self.watched_inputs)} inputs"
                 )
             self.grad_inputs = list(result) if isinstance(result, tuple) else [result]
             replaced = True

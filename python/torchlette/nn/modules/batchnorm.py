@@ -19,7 +19,15 @@ class _NormBase(Module):
     _dims: int
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+        bias: bool,
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -53,7 +61,9 @@ class _NormBase(Module):
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
-        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:  # files from before PyTorch 0.4.1
+        if (
+            (version is None or version < 2) and self.track_running_stats and key not in state_dict
+        ):  # files from before PyTorch 0.4.1
             state_dict[key] = self.num_batches_tracked
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
@@ -111,7 +121,8 @@ class _BatchNorm(_NormBase):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """A batch norm whose batch is that of all processes. There is one process, so that it is a batch norm of any input of at least 2 dims.
+    """A batch norm whose batch is that of all processes. There is one process, so that it is a batch norm of any input
+    of at least 2 dims.
 
     Args:
         num_features: Channels, the size of dim 1.
@@ -150,7 +161,14 @@ class SyncBatchNorm(_BatchNorm):
         """Return ``module`` with each batch norm in it replaced by this class, with the same parameters and statistics."""
         made = module
         if isinstance(module, _BatchNorm):
-            made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
             made._parameters.update(module._parameters)
             made._buffers.update(module._buffers)
             made.training = module.training
@@ -211,10 +229,13 @@ class _InstanceNorm(_NormBase):
         batched = input if input.dim() == self._dims + 2 else input.unsqueeze(0)
         if batched.shape[1] != self.num_features and self.affine:
             raise ValueError(
-                f"expected input's size at dim={batched.dim() - self._dims - 1} to match num_features ({self.num_features}), but got: {batched.shape[1]}."
+                f"expected input's size at dim={batched.dim() - self._dims - 1} to match num_features "
+                f"({self.num_features}), but got: {batched.shape[1]}."
             )
         own = self.training or not self.track_running_stats
-        output = F.instance_norm(batched, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum or 0.0, self.eps)
+        output = F.instance_norm(
+            batched, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum or 0.0, self.eps
+        )
         return output if batched is input else output.squeeze(0)
 
 
@@ -234,7 +255,8 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class GroupNorm(Module):
-    """Subtract the mean of each group of channels and divide by its standard deviation, then scale and shift by channel.
+    """Subtract the mean of each group of channels and divide by its standard deviation, then scale and shift by
+    channel.
 
     Args:
         num_groups: Groups, which divide the channels.
@@ -247,7 +269,15 @@ class GroupNorm(Module):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
     ) -> None:
         """Make and initialise the parameters."""
         super().__init__()

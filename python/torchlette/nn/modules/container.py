@@ -187,7 +187,9 @@ def _pairs(kind: str, source: Any) -> Iterator[tuple[str, Any]]:
         yield from source.items()
         return
     if not isinstance(source, Iterable):
-        raise TypeError(f"{kind}.update should be called with an iterable of key/value pairs, but got {type(source).__name__}")
+        raise TypeError(
+            f"{kind}.update should be called with an iterable of key/value pairs, but got {type(source).__name__}"
+        )
     for i, pair in enumerate(source):
         if not isinstance(pair, Iterable):
             raise TypeError(f"{kind} update sequence element #{i} should be Iterable; is{type(pair).__name__}")
@@ -330,7 +332,10 @@ class ParameterDict(Module):
 
     def _attribute(self, key: str) -> str:
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
+            raise TypeError(
+                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}')."
+            )
         return key
 
     def __getitem__(self, key: str) -> Any:

@@ -51,9 +51,21 @@ class _ConvNd(Module):
         if padding == "same" and any(s != 1 for s in as_tuple(stride, n)):
             raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise ValueError(f"padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got padding_mode='{padding_mode}'")
-        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
-        self.kernel_size, self.stride, self.dilation = as_tuple(kernel_size, n), as_tuple(stride, n), as_tuple(dilation, n)
+            raise ValueError(
+                f"padding_mode must be one of {{'zeros', 'reflect', 'replicate', 'circular'}}, but got "
+                f"padding_mode='{padding_mode}'"
+            )
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = (
+            in_channels,
+            out_channels,
+            groups,
+            padding_mode,
+        )
+        self.kernel_size, self.stride, self.dilation = (
+            as_tuple(kernel_size, n),
+            as_tuple(stride, n),
+            as_tuple(dilation, n),
+        )
         self.padding = padding if isinstance(padding, str) else as_tuple(padding, n)
         self.output_padding, self.transposed = as_tuple(output_padding, n), self._transposed
         first, second = (in_channels, out_channels) if self._transposed else (out_channels, in_channels)
@@ -105,7 +117,20 @@ class _Plain(_ConvNd):
         dtype: Any = None,
     ) -> None:
         """Make and initialise the parameters."""
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            0,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _around(self) -> list[int]:
         """Return the padding before and behind each dim, the last first, as ``pad`` takes it."""
@@ -186,7 +211,20 @@ class _ConvTransposeNd(_ConvNd):
         """Make and initialise the parameters."""
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            output_padding,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _output_padding(self, input: _C.Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
         """Return the output padding that gives ``output_size``."""
@@ -195,20 +233,26 @@ class _ConvTransposeNd(_ConvNd):
         wanted = list(output_size)[-self._dims :]
         if len(output_size) not in (self._dims, input.dim()):
             raise ValueError(
-                f"{type(self).__name__}: for {input.dim()}D input, output_size must have {self._dims} or {input.dim()} elements (got {len(output_size)})"
+                f"{type(self).__name__}: for {input.dim()}D input, output_size must have {self._dims} or {input.dim()} "
+                f"elements (got {len(output_size)})"
             )
         extra = []
         for i, n in enumerate(input.shape[-self._dims :]):
             least = (n - 1) * self.stride[i] - 2 * self.padding[i] + self.dilation[i] * (self.kernel_size[i] - 1) + 1
             if not least <= wanted[i] < least + self.stride[i]:
-                raise ValueError(f"requested an output size of {wanted}, but valid sizes of dim {i} range from {least} to {least + self.stride[i] - 1}")
+                raise ValueError(
+                    f"requested an output size of {wanted}, but valid sizes of dim {i} range from {least} to "
+                    f"{least + self.stride[i] - 1}"
+                )
             extra.append(wanted[i] - least)
         return tuple(extra)
 
     def forward(self, input: _C.Tensor, output_size: Sequence[int] | None = None) -> _C.Tensor:
         """Return the transposed convolution of ``input``, ``[N, C, ...]`` or ``[C, ...]``."""
         extra = self._output_padding(input, output_size)
-        return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self._function(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
 
 
 class ConvTranspose1d(_ConvTransposeNd):
@@ -267,10 +311,18 @@ class Unfold(Module):
 class Fold(Module):
     """Images as the sum of windows; see :func:`torchlette.nn.functional.fold`."""
 
-    def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
         """Keep the geometry."""
         super().__init__()
-        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = output_size, kernel_size, dilation, padding, stride
+        self.output_size, self.kernel_size, self.dilation, self.padding, self.stride = (
+            output_size,
+            kernel_size,
+            dilation,
+            padding,
+            stride,
+        )
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the images of the columns ``input``."""

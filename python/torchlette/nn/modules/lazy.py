@@ -110,14 +110,17 @@ class _LazyConv(LazyModuleMixin):
         """Take the number of channels from ``input``."""
         if input.dim() not in (self._dims + 1, self._dims + 2):
             raise RuntimeError(
-                f"Expected {self._dims + 1}D (unbatched) or {self._dims + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
+                f"Expected {self._dims + 1}D (unbatched) or {self._dims + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
             )
         if not self.has_uninitialized_params():
             return
         self.in_channels = input.shape[-self._dims - 1]
         if self.in_channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
-        first, second = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        first, second = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
         self._settle({"weight": (first, second // self.groups, *self.kernel_size), "bias": (self.out_channels,)})
 
 
@@ -157,7 +160,9 @@ class _LazyTransposedConv(_LazyConv):
         dtype: Any = None,
     ) -> None:
         """Make parameters without a shape; arguments as for the transposed convolution."""
-        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype)
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
+        )
         self.out_channels = out_channels
         self._wait(("weight", "bias") if bias else ("weight",), device, dtype)
 
@@ -202,6 +207,10 @@ def _lazy(name: str, mixin: type, norm: bool) -> type:
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = (_lazy(f"Conv{d}d", _LazyPlainConv, False) for d in (1, 2, 3))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (_lazy(f"ConvTranspose{d}d", _LazyTransposedConv, False) for d in (1, 2, 3))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
+    _lazy(f"ConvTranspose{d}d", _LazyTransposedConv, False) for d in (1, 2, 3)
+)
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy(f"BatchNorm{d}d", _LazyNorm, True) for d in (1, 2, 3))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (_lazy(f"InstanceNorm{d}d", _LazyNorm, True) for d in (1, 2, 3))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (
+    _lazy(f"InstanceNorm{d}d", _LazyNorm, True) for d in (1, 2, 3)
+)

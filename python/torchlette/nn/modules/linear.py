@@ -37,7 +37,9 @@ class Linear(Module):
         dtype: Dtype of the parameters.
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         """Make and initialise the parameters."""
         super().__init__()
         self.in_features = in_features
@@ -78,7 +80,15 @@ class Bilinear(Module):
         dtype: Dtype of the parameters.
     """
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         """Make and initialise the parameters."""
         super().__init__()
         if in1_features <= 0:

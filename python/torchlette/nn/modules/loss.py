@@ -57,7 +57,13 @@ class _WeightedLoss(_Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         """Register the weight."""
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
@@ -82,7 +88,9 @@ class MSELoss(_Loss):
 class SmoothL1Loss(_Loss):
     """Squared error over ``2 * beta`` below ``beta``, absolute error less ``beta / 2`` above."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> None:
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
         """Choose where the loss becomes linear."""
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
@@ -108,7 +116,13 @@ class HuberLoss(_Loss):
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence of targets from log probabilities."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False) -> None:
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
         """Choose whether targets are logarithms."""
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
@@ -209,7 +223,12 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         if not 0 <= label_smoothing <= 1:
             raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
         super().__init__(weight, None, None, reduction)
-        self.num_classes, self.out_features, self.ignore_index, self.label_smoothing = num_classes, out_features, ignore_index, label_smoothing
+        self.num_classes, self.out_features, self.ignore_index, self.label_smoothing = (
+            num_classes,
+            out_features,
+            ignore_index,
+            label_smoothing,
+        )
         self.linear = Linear(in_features, math.prod(out_features, start=num_classes), bias, device, dtype)
         self.options = options
 
@@ -248,7 +267,9 @@ class CTCLoss(_Loss):
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
         """Return the loss."""
-        return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
 
 
 class BCELoss(_WeightedLoss):
@@ -280,7 +301,9 @@ class BCEWithLogitsLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Return the loss."""
-        return F.binary_cross_entropy_with_logits(input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction)
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
+        )
 
 
 class _MarginLoss(_Loss):
@@ -288,7 +311,13 @@ class _MarginLoss(_Loss):
 
     _MARGIN: float
 
-    def __init__(self, margin: float | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(
+        self,
+        margin: float | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
         """Choose the margin."""
         super().__init__(size_average, reduce, reduction)
         self.margin = self._MARGIN if margin is None else margin
@@ -398,26 +427,40 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Return the loss."""
-        return F.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap, reduction=self.reduction)
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, reduction=self.reduction
+        )
 
 
 class TripletMarginWithDistanceLoss(_Loss):
     """The same with any distance; that of :func:`torchlette.nn.functional.pairwise_distance` by default."""
 
     def __init__(
-        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
     ) -> None:
         """Choose margin and distance."""
         super().__init__(None, None, reduction)
         if margin <= 0:
-            raise ValueError(f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
+            raise ValueError(
+                f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead"
+            )
         self.distance_function = F.pairwise_distance if distance_function is None else distance_function
         self.margin = margin
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         """Return the loss."""
-        options = {"distance_function": self.distance_function, "margin": self.margin, "swap": self.swap, "reduction": self.reduction}
+        options = {
+            "distance_function": self.distance_function,
+            "margin": self.margin,
+            "swap": self.swap,
+            "reduction": self.reduction,
+        }
         return F.triplet_margin_with_distance_loss(anchor, positive, negative, **options)
 
 

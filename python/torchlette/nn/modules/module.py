@@ -85,7 +85,10 @@ class Module(_C._ModuleBase, StateDictMixin):
         try:
             args, kwargs = self._run_forward_pre_hooks(args, kwargs)
             tap = None
-            before, after = {**EVERY.backward_pre, **self._backward_pre_hooks}, {**EVERY.backward, **self._backward_hooks}
+            before, after = (
+                {**EVERY.backward_pre, **self._backward_pre_hooks},
+                {**EVERY.backward, **self._backward_hooks},
+            )
             if before or after:
                 tap = BackwardTap(self, list(before.values()), list(after.values()))
                 args = tap.tap_inputs(args)
@@ -98,14 +101,18 @@ class Module(_C._ModuleBase, StateDictMixin):
             self._run_always_called(called, args, kwargs)
             raise
 
-    def _run_forward_pre_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _run_forward_pre_hooks(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         for key, hook in {**EVERY.forward_pre, **self._forward_pre_hooks}.items():
             if key in self._forward_pre_hooks_with_kwargs:
                 replaced = hook(self, args, kwargs)
                 if replaced is None:
                     continue
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replaced}.")
+                    raise RuntimeError(
+                        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replaced}."
+                    )
                 args, kwargs = replaced
             else:
                 replaced = hook(self, args)
@@ -126,7 +133,9 @@ class Module(_C._ModuleBase, StateDictMixin):
 
     # Hooks -------------------------------------------------------------------------------
 
-    def _add_hook(self, table: dict[int, Any], hook: Any, flags: list[dict[int, bool]], prepend: bool) -> RemovableHandle:
+    def _add_hook(
+        self, table: dict[int, Any], hook: Any, flags: list[dict[int, bool]], prepend: bool
+    ) -> RemovableHandle:
         handle = RemovableHandle(table, extra_dict=flags)
         table[handle.id] = hook
         if prepend:
@@ -135,7 +144,9 @@ class Module(_C._ModuleBase, StateDictMixin):
             flag[handle.id] = True
         return handle
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the arguments."""
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return self._add_hook(self._forward_pre_hooks, hook, flags, prepend)
@@ -158,7 +169,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         return self._add_hook(self._backward_hooks, hook, [], prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do what :meth:`register_full_backward_hook` does: the form of old code, whose gradients were those of the last operator only."""
+        """Do what :meth:`register_full_backward_hook` does: the form of old code, whose gradients were those of the
+        last operator only.
+        """
         return self.register_full_backward_hook(hook)
 
     # Registration ------------------------------------------------------------------------
@@ -180,10 +193,13 @@ class Module(_C._ModuleBase, StateDictMixin):
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_new_name("parameter", name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+            raise TypeError(
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
         if param is not None and not param.is_leaf:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express "
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                f"express "
                 f"'{name}' as a function of another Tensor, compute the value in the forward() method."
             )
         self._parameters[name] = param
@@ -194,7 +210,9 @@ class Module(_C._ModuleBase, StateDictMixin):
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_new_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, _C.Tensor):
-            raise TypeError(f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' (torch Tensor or None required)"
+            )
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -240,7 +258,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         parameters = self.__dict__.get("_parameters")
         if parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(f"cannot assign '{type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                )
             parameters[name] = None
             return
         modules = self.__dict__.get("_modules")
@@ -252,7 +272,9 @@ class Module(_C._ModuleBase, StateDictMixin):
             return
         if modules is not None and name in modules:
             if value is not None:
-                raise TypeError(f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                )
             modules[name] = None
             return
         self._set_buffer_or_attribute(name, value)
@@ -266,7 +288,10 @@ class Module(_C._ModuleBase, StateDictMixin):
             self.register_buffer(name, value, value.persistent)
         elif buffers is not None and name in buffers:
             if value is not None and not isinstance(value, _C.Tensor):
-                raise TypeError(f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None "
+                    f"expected)"
+                )
             buffers[name] = value
         else:
             super().__setattr__(name, value)
@@ -335,7 +360,11 @@ class Module(_C._ModuleBase, StateDictMixin):
     # Iteration ---------------------------------------------------------------------------
 
     def _named_members(
-        self, get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+        self,
+        get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]],
+        prefix: str = "",
+        recurse: bool = True,
+        remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Any]]:
         seen: set[Any] = set()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
@@ -352,7 +381,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Iterate over (path, parameter)."""
         return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
@@ -361,7 +392,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, _C.Tensor]]:
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, _C.Tensor]]:
         """Iterate over (path, buffer)."""
         return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
@@ -383,7 +416,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         for _, module in self.named_modules():
             yield module
 
-    def named_modules(self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """Iterate over (path, module), this module first."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -426,7 +461,9 @@ class Module(_C._ModuleBase, StateDictMixin):
         """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``."""
         device, dtype = _parse_to(*args, **kwargs)
         if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
+            )
 
         def convert(t: _C.Tensor) -> _C.Tensor:
             target = dtype if dtype is not None and t.is_floating_point() else t.dtype

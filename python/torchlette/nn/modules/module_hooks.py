@@ -50,7 +50,9 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     return _register(EVERY.forward_pre, hook)
 
 
-def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
     """Call ``hook(module, args, output)`` after every module's ``forward``; what it returns replaces the output."""
     return _register(EVERY.forward, hook, *[EVERY.with_kwargs] * with_kwargs, *[EVERY.always_called] * always_call)
 

@@ -18,7 +18,9 @@ def _shape_tuple(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def register_affine(module: Module, shape: int | tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+def register_affine(
+    module: Module, shape: int | tuple[int, ...], weight: bool, bias: bool, device: Any, dtype: Any
+) -> None:
     """Give a norm its weight and its bias, or ``None`` in their places."""
     for name, present in (("weight", weight), ("bias", weight and bias)):
         module.register_parameter(name, Parameter(_C.empty(shape, device=device, dtype=dtype)) if present else None)
@@ -33,7 +35,8 @@ def reset_affine(module: Module) -> None:
 
 
 class LocalResponseNorm(Module):
-    """Divide by a power of the mean square over neighbouring channels; see :func:`torchlette.nn.functional.local_response_norm`.
+    """Divide by a power of the mean square over neighbouring channels; see
+    :func:`torchlette.nn.functional.local_response_norm`.
 
     Args:
         size: Channels in the mean.

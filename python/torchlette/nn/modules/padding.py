@@ -28,7 +28,9 @@ __all__ = [
 
 
 class _Pad(Module):
-    """Pads the last dimensions: ``padding`` is one amount, or those before and after the last, then the last but one, ..."""
+    """Pads the last dimensions: ``padding`` is one amount, or those before and after the last, then the last but one,
+    ...
+    """
 
     _N: int
     _MODE: str
@@ -38,7 +40,9 @@ class _Pad(Module):
         super().__init__()
         self.padding = (padding,) * (2 * self._N) if isinstance(padding, int) else tuple(padding)
         if len(self.padding) != 2 * self._N:
-            raise ValueError(f"{type(self).__name__}: padding is wrong: got {len(self.padding)} amounts, want {2 * self._N}")
+            raise ValueError(
+                f"{type(self).__name__}: padding is wrong: got {len(self.padding)} amounts, want {2 * self._N}"
+            )
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return ``input`` with its last dimensions padded."""

@@ -44,7 +44,9 @@ class _MaxPoolNd(Module):
 
     def forward(self, input: _C.Tensor) -> Any:
         """Return the pool of ``input``."""
-        return self._function(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
+        return self._function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
     def extra_repr(self) -> str:
         """Show the geometry."""
@@ -78,7 +80,12 @@ class _MaxUnpool(Module):
     _dims: int
     _function: Callable[..., _C.Tensor]
 
-    def __init__(self, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0) -> None:
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+    ) -> None:
         """Keep the geometry."""
         super().__init__()
         n = self._dims
@@ -124,7 +131,13 @@ class _LPPool(Module):
 
     _function: Callable[..., _C.Tensor]
 
-    def __init__(self, norm_type: float, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, ceil_mode: bool = False) -> None:
+    def __init__(
+        self,
+        norm_type: float,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        ceil_mode: bool = False,
+    ) -> None:
         """Keep the geometry."""
         super().__init__()
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
@@ -191,7 +204,9 @@ class _FractionalMaxPool(Module):
 
     def forward(self, input: _C.Tensor) -> Any:
         """Return the pool of ``input``."""
-        return self._function(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return self._function(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
@@ -209,10 +224,20 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 class AvgPool1d(Module):
     """The mean of each window; arguments as :class:`AvgPool2d`."""
 
-    def __init__(self, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
+    def __init__(
+        self,
+        kernel_size: int,
+        stride: int | None = None,
+        padding: int = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
         """Keep the geometry."""
         super().__init__()
-        one = [v[0] if isinstance(v, Sequence) else v for v in (kernel_size, kernel_size if stride is None else stride, padding)]
+        one = [
+            v[0] if isinstance(v, Sequence) else v
+            for v in (kernel_size, kernel_size if stride is None else stride, padding)
+        ]
         self.kernel_size, self.stride, self.padding = ((v,) for v in one)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
@@ -251,11 +276,24 @@ class _AvgPoolNd(Module):
         """Keep the geometry."""
         super().__init__()
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
-        self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override = padding, ceil_mode, count_include_pad, divisor_override
+        self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override = (
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the pool of ``input``."""
-        return self._function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+        return self._function(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
     def extra_repr(self) -> str:
         """Show the geometry."""
@@ -281,7 +319,11 @@ class _Adaptive(Module):
 
     def forward(self, input: _C.Tensor) -> Any:
         """Return the pool of ``input``."""
-        return self._function(input, self.output_size, True) if self.return_indices else self._function(input, self.output_size)
+        return (
+            self._function(input, self.output_size, True)
+            if self.return_indices
+            else self._function(input, self.output_size)
+        )
 
     def extra_repr(self) -> str:
         """Show the size."""

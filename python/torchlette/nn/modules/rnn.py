@@ -1,6 +1,7 @@
 """Recurrent networks: Elman's, the long short-term memory, the gated recurrent unit, and one step of each.
 
-The products with the inputs of all steps are one matrix product; the engine's ``_recurrence`` holds the loop over the steps.
+The products with the inputs of all steps are one matrix product; the engine's ``_recurrence`` holds the loop over the
+steps.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ State = tuple[Tensor, ...]
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
-def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> State:
+def _step(
+    mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
+) -> State:
     """Return the state after one step.
 
     Args:
@@ -42,8 +45,12 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
 
 
 def _cell(mode: str, name: str) -> Any:
-    def cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
-        """Return the state after one step: the hidden state [batch, hidden], of an LSTM with the cell state, for the state ``hx``."""
+    def cell(
+        input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    ) -> Any:
+        """Return the state after one step: the hidden state [batch, hidden], of an LSTM with the cell state, for the
+        state ``hx``.
+        """
         state = _step(mode, F.linear(input, w_ih, b_ih), tuple(hx) if mode == "LSTM" else (hx,), w_hh, b_hh)
         return state if mode == "LSTM" else state[0]
 
@@ -70,7 +77,9 @@ def _steps(mode: str, gates: Tensor, state: State, weights: Sequence[Any], rever
     """
     weight, bias, projection = weights
     if projection is None and len({t.dtype for t in (gates, *state, weight)}) == 1:
-        out, *cell = _C._recurrence(gates, weight, state[0], state[1] if mode == "LSTM" else None, bias, mode.lower(), reverse)
+        out, *cell = _C._recurrence(
+            gates, weight, state[0], state[1] if mode == "LSTM" else None, bias, mode.lower(), reverse
+        )
         return out, (out[0 if reverse else -1], *cell)
     outputs = []
     for step in reversed(gates.unbind(0)) if reverse else gates.unbind(0):
@@ -79,8 +88,11 @@ def _steps(mode: str, gates: Tensor, state: State, weights: Sequence[Any], rever
     return _C.stack(outputs[::-1] if reverse else outputs), state
 
 
-def _run(mode: str, gates: Tensor, sizes: Sequence[int], state: State, weights: Sequence[Any], reverse: bool) -> tuple[Tensor, State]:
-    """Run one direction of a layer; return the hidden states of all packed elements [sum of sizes, size] and the last state.
+def _run(
+    mode: str, gates: Tensor, sizes: Sequence[int], state: State, weights: Sequence[Any], reverse: bool
+) -> tuple[Tensor, State]:
+    """Run one direction of a layer; return the hidden states of all packed elements [sum of sizes, size] and the last
+    state.
 
     A step has a row for each sequence that is long enough, longest first. Sequences that have ended
     keep their state; backwards, those that have not begun keep theirs.
@@ -152,7 +164,9 @@ class RNNBase(Module):
 
     def _check_options(self, dropout: Any) -> None:
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
-            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            )
         for name in ("hidden_size", "num_layers"):
             value = getattr(self, name)
             if name == "hidden_size" and not isinstance(value, int):
@@ -181,8 +195,17 @@ class RNNBase(Module):
     def extra_repr(self) -> str:
         """Show the sizes and the options that differ from their defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
-        defaults = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0, "bidirectional": False}
-        return text + "".join(f", {name}={getattr(self, name)}" for name, usual in defaults.items() if getattr(self, name) != usual)
+        defaults = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0,
+            "bidirectional": False,
+        }
+        return text + "".join(
+            f", {name}={getattr(self, name)}" for name, usual in defaults.items() if getattr(self, name) != usual
+        )
 
     def _start(self, batch: int, like: Tensor, given: Any, batched: bool, order: Tensor | None) -> State:
         """Return the first state, each part [layers * directions, batch, size]."""
@@ -192,7 +215,9 @@ class RNNBase(Module):
             return tuple(_C.zeros(layers, batch, size, dtype=like.dtype, device=like.device) for size in sizes)
         parts = given if isinstance(given, tuple) else (given,)
         if len(parts) != len(sizes):
-            raise RuntimeError(f"{type(self).__name__}: expected {len(sizes)} parts of the hidden state, got {len(parts)}")
+            raise RuntimeError(
+                f"{type(self).__name__}: expected {len(sizes)} parts of the hidden state, got {len(parts)}"
+            )
         wanted_dim = 3 if batched else 2
         for part in parts:
             if part.dim() != wanted_dim:
@@ -202,7 +227,9 @@ class RNNBase(Module):
         for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
             want = (layers, batch, size)
             if tuple(part.shape) != want:
-                raise RuntimeError(f"Expected hidden{f'[{i}]' if len(sizes) > 1 else ''} size {want}, got {list(part.shape)}")
+                raise RuntimeError(
+                    f"Expected hidden{f'[{i}]' if len(sizes) > 1 else ''} size {want}, got {list(part.shape)}"
+                )
         return parts if order is None else tuple(part.index_select(1, order) for part in parts)
 
     def _layers(self, data: Tensor, sizes: list[int], state: State) -> tuple[Tensor, State]:
@@ -228,7 +255,8 @@ class RNNBase(Module):
         """Return the hidden states of the last layer and the last state of all layers.
 
         Args:
-            input: [steps, batch, features], [batch, steps, features] with ``batch_first``, [steps, features], or a packed sequence.
+            input: [steps, batch, features], [batch, steps, features] with ``batch_first``, [steps, features], or a
+                packed sequence.
             hx: The first state [layers * directions, batch, size], for an LSTM a pair; zeros by default.
         """
         if isinstance(input, PackedSequence):
@@ -241,7 +269,9 @@ class RNNBase(Module):
         if input.dim() not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor instead")
         if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
+            )
         batched = input.dim() == 3
         x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         steps, batch = x.shape[:2]
@@ -273,7 +303,15 @@ class RNN(RNNBase):
         dtype: Dtype of the parameters.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Choose the activation."""
         if kwargs.get("proj_size"):
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
@@ -310,14 +348,21 @@ class RNNCellBase(Module):
 
     mode: str
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ) -> None:
         """Make and initialise the weights."""
         super().__init__()
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        for name, shape in (("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size)), ("bias_ih", (rows,)), ("bias_hh", (rows,))):
+        for name, shape in (
+            ("weight_ih", (rows, input_size)),
+            ("weight_hh", (rows, hidden_size)),
+            ("bias_ih", (rows,)),
+            ("bias_hh", (rows,)),
+        ):
             present = bias or name.startswith("weight")
             self.register_parameter(name, Parameter(_C.empty(shape, device=device, dtype=dtype)) if present else None)
         self.reset_parameters()
@@ -347,14 +392,24 @@ class RNNCellBase(Module):
         state = given if isinstance(given, tuple) else (given,)
         for i, part in enumerate(state):
             if part.dim() not in (1, 2):
-                raise ValueError(f"{name}: Expected hx{f'[{i}]' if parts > 1 else ''} to be 1D or 2D, got {part.dim()}D instead")
+                raise ValueError(
+                    f"{name}: Expected hx{f'[{i}]' if parts > 1 else ''} to be 1D or 2D, got {part.dim()}D instead"
+                )
         return _step(self.mode, F.linear(input, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh)
 
 
 class RNNCell(RNNCellBase):
     """One step of :class:`RNN`: input [batch, input_size], state [batch, hidden_size]."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         """Choose the activation."""
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
@@ -376,7 +431,9 @@ class LSTMCell(RNNCellBase):
 
     mode = "LSTM"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         """Make the weights."""
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
@@ -391,7 +448,9 @@ class GRUCell(RNNCellBase):
 
     mode = "GRU"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         """Make the weights."""
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 

@@ -69,7 +69,9 @@ class Embedding(Module):
         self.scale_grad_by_freq = scale_grad_by_freq
         self.sparse = sparse
         if _weight is None:
-            self.weight = Parameter(_C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype), requires_grad=not _freeze)
+            self.weight = Parameter(
+                _C.empty((num_embeddings, embedding_dim), device=device, dtype=dtype), requires_grad=not _freeze
+            )
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
@@ -91,7 +93,17 @@ class Embedding(Module):
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
     def reset_parameters(self) -> None:
         """Draw the table from N(0, 1) and zero the padding row."""
@@ -102,7 +114,9 @@ class Embedding(Module):
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return the rows at the indices ``input``."""
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self) -> str:
         """Show the sizes and the options that differ from their defaults."""
@@ -152,7 +166,12 @@ class EmbeddingBag(Module):
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = table.padding_idx
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = (
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+        )
         self.weight = table.weight
         self.mode = mode
         self.include_last_offset = include_last_offset
@@ -174,11 +193,24 @@ class EmbeddingBag(Module):
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
-        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset, padding_idx)
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         made.weight.requires_grad_(not freeze)
         return made
 
-    def forward(self, input: _C.Tensor, offsets: _C.Tensor | None = None, per_sample_weights: _C.Tensor | None = None) -> _C.Tensor:
+    def forward(
+        self, input: _C.Tensor, offsets: _C.Tensor | None = None, per_sample_weights: _C.Tensor | None = None
+    ) -> _C.Tensor:
         """Return [bags, embedding_dim]; see :func:`torchlette.nn.functional.embedding_bag`."""
         return F.embedding_bag(
             input,

@@ -35,11 +35,15 @@ class _Extra:
 
     def get_extra_state(self) -> Any:
         """Return what ``state_dict`` stores beside tensors; subclasses override it."""
-        raise RuntimeError("Module.get_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state")
+        raise RuntimeError(
+            "Module.get_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state"
+        )
 
     def set_extra_state(self, state: Any) -> None:
         """Restore what :meth:`get_extra_state` returned; subclasses override it."""
-        raise RuntimeError("Module.set_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state")
+        raise RuntimeError(
+            "Module.set_extra_state: this class keeps no extra state; override get_extra_state and set_extra_state"
+        )
 
 
 class StateDictMixin(_Extra):
@@ -60,14 +64,21 @@ class StateDictMixin(_Extra):
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Like the public form, and what ``hook`` returns replaces the state dict."""
         if getattr(hook, "_from_public_api", False):
-            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
+            )
         return self._add_hook(self._state_dict_hooks, hook, [], False)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`` before loading."""
+        """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``
+        before loading.
+        """
         return self._add_hook(self._load_state_dict_pre_hooks, (hook, True), [], False)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable[..., None], with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., None], with_module: bool = False
+    ) -> RemovableHandle:
         return self._add_hook(self._load_state_dict_pre_hooks, (hook, with_module), [], False)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
@@ -170,7 +181,8 @@ class StateDictMixin(_Extra):
             return  # what is loaded has no shape either
         if value.shape != target.shape:
             error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current model is {target.shape}."
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in "
+                f"current model is {target.shape}."
             )
             return
         try:
@@ -188,7 +200,9 @@ class StateDictMixin(_Extra):
                 f"whose dimensions in the checkpoint are {value.shape}, an exception occurred : {exc.args}."
             )
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> _IncompatibleKeys:
         """Copy the tensors of ``state_dict`` into this module and those below it.
 
         Args:
@@ -222,16 +236,21 @@ class StateDictMixin(_Extra):
             for hook in list(module._load_state_dict_post_hooks.values()):
                 if hook(module, incompatible) is not None:
                     raise RuntimeError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                        "values, "
                         "if incompatible_keys need to be modified, it should be done inplace."
                     )
 
         load(self, entries, "")
         if strict:
             if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+                errors.insert(
+                    0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected))
+                )
             if missing:
                 errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise RuntimeError(
+                "Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors))
+            )
         return _IncompatibleKeys(missing, unexpected)

@@ -16,7 +16,13 @@ from torchlette.nn.modules.linear import Linear
 from torchlette.nn.modules.module import Module
 from torchlette.nn.modules.normalization import LayerNorm
 
-__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
+__all__ = [
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 Tensor = _C.Tensor
 Activation = Callable[[Tensor], Tensor]
@@ -35,7 +41,8 @@ def _copies(module: Module, n: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What layers of encoders and decoders share: self-attention, then in a decoder attention to the memory, then two linear maps.
+    """What layers of encoders and decoders share: self-attention, then in a decoder attention to the memory, then two
+    linear maps.
 
     Each is added to its input, and normalised after or, with ``norm_first``, before.
     """
@@ -60,7 +67,11 @@ class _Layer(Module):
         super().__init__()
         factory = {"device": device, "dtype": dtype}
         for name in self._ATTENTIONS:
-            setattr(self, name, MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **factory))
+            setattr(
+                self,
+                name,
+                MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **factory),
+            )
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
@@ -72,10 +83,14 @@ class _Layer(Module):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
 
-    def _attend(self, which: str, x: Tensor, memory: Tensor | None, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
+    def _attend(
+        self, which: str, x: Tensor, memory: Tensor | None, mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    ) -> Tensor:
         memory = x if memory is None else memory
         attention = getattr(self, which)
-        return attention(x, memory, memory, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False)[0]
+        return attention(
+            x, memory, memory, attn_mask=mask, key_padding_mask=padding, is_causal=is_causal, need_weights=False
+        )[0]
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -105,7 +120,13 @@ class TransformerEncoderLayer(_Layer):
 
     _ATTENTIONS = ("self_attn",)
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         """Encode ``src``."""
         x = self._add(1, src, lambda x: self._attend("self_attn", x, None, src_mask, src_key_padding_mask, is_causal))
         return self._add(2, x, self._feed_forward)
@@ -128,8 +149,14 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         """Decode ``tgt`` with ``memory``."""
-        x = self._add(1, tgt, lambda x: self._attend("self_attn", x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
-        x = self._add(2, x, lambda x: self._attend("multihead_attn", x, memory, memory_mask, memory_key_padding_mask, memory_is_causal))
+        x = self._add(
+            1, tgt, lambda x: self._attend("self_attn", x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        )
+        x = self._add(
+            2,
+            x,
+            lambda x: self._attend("multihead_attn", x, memory, memory_mask, memory_key_padding_mask, memory_is_causal),
+        )
         return self._add(3, x, self._feed_forward)
 
 
@@ -144,7 +171,14 @@ class TransformerEncoder(Module):
         mask_check: Accepted for compatibility.
     """
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True, mask_check: bool = True) -> None:
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
         """Copy the layer."""
         super().__init__()
         self.layers = _copies(encoder_layer, num_layers)
@@ -153,7 +187,13 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor = enable_nested_tensor
         self.mask_check = mask_check
 
-    def forward(self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None) -> Tensor:
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
         """Encode ``src``; ``is_causal`` is a hint that ``mask`` is causal."""
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
@@ -250,10 +290,14 @@ class Transformer(Module):
             return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*options, **factory), num_encoder_layers, norm())
+            custom_encoder = TransformerEncoder(
+                TransformerEncoderLayer(*options, **factory), num_encoder_layers, norm()
+            )
         self.encoder = custom_encoder
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*options, **factory), num_decoder_layers, norm())
+            custom_decoder = TransformerDecoder(
+                TransformerDecoderLayer(*options, **factory), num_decoder_layers, norm()
+            )
         self.decoder = custom_decoder
         for p in self.parameters():
             if p.dim() > 1:

@@ -28,14 +28,18 @@ class Upsample(Module):
         self.size = size
         self.scale_factor: Any = None
         if scale_factor is not None:
-            self.scale_factor = tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else float(scale_factor)
+            self.scale_factor = (
+                tuple(map(float, scale_factor)) if isinstance(scale_factor, (tuple, list)) else float(scale_factor)
+            )
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: _C.Tensor) -> _C.Tensor:
         """Return ``input`` resampled."""
-        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor)
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
         """Show factor or size, and the mode."""
@@ -46,7 +50,9 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """Repeat the nearest element."""
 
-    def __init__(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+    def __init__(
+        self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+    ) -> None:
         """Choose sizes or factors."""
         super().__init__(size, scale_factor, mode="nearest")
 
@@ -54,6 +60,8 @@ class UpsamplingNearest2d(Upsample):
 class UpsamplingBilinear2d(Upsample):
     """Interpolate between the four nearest elements; corners stay where they are."""
 
-    def __init__(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None) -> None:
+    def __init__(
+        self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
+    ) -> None:
         """Choose sizes or factors."""
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -52,7 +52,9 @@ def _fused(layer: Any, bn: Any, axis: int) -> Any:
     if bn.running_mean is None or bn.running_var is None:
         raise AssertionError("bn.running_mean and bn.running_var must not be None")
     fused = copy.deepcopy(layer)
-    fused.weight, fused.bias = _folded(fused.weight, fused.bias, (bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias), axis)
+    fused.weight, fused.bias = _folded(
+        fused.weight, fused.bias, (bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias), axis
+    )
     return fused
 
 

@@ -82,7 +82,9 @@ class _SpectralNorm(_Hook):
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.name = name
         self.n_power_iterations = n_power_iterations
         self.dim = dim
@@ -135,8 +137,12 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     return _remove(module, name, _WeightNorm)
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
-    """Divide a weight, ``name_orig``, by its largest singular value; arguments as in :mod:`torchlette.nn.utils.parametrizations`."""
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
+    """Divide a weight, ``name_orig``, by its largest singular value; arguments as in
+    :mod:`torchlette.nn.utils.parametrizations`.
+    """
     _SpectralNorm(name, n_power_iterations, spectral_dim(module, dim), eps).apply(module)
     return module
 

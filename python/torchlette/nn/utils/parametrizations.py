@@ -63,7 +63,9 @@ class _SpectralNorm(Module):
         if dim >= ndim or dim < -ndim:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
         self.dim = dim % ndim
         self.eps = eps
         if ndim > 1:
@@ -109,7 +111,9 @@ def spectral_dim(module: Module, dim: int | None) -> int:
     return 1 if any(cls.__name__.startswith("ConvTranspose") for cls in type(module).__mro__) else 0
 
 
-def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
+def spectral_norm(
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Module:
     """Divide a weight by its largest singular value (T. Miyato et al., 2018).
 
     Args:
@@ -122,7 +126,9 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    return register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, spectral_dim(module, dim), eps))
+    return register_parametrization(
+        module, name, _SpectralNorm(weight, n_power_iterations, spectral_dim(module, dim), eps)
+    )
 
 
 _MAPS = ("matrix_exp", "cayley", "householder")
@@ -148,7 +154,9 @@ class _Orthogonal(Module):
         return Q.mT if transposed else Q
 
     def _turned(self, X: Tensor) -> Tensor:
-        """Return the exponential of the skew-symmetric matrix A with the lower triangle of ``X``, or its first Padé approximant (I - A/2)^-1 (I + A/2)."""
+        """Return the exponential of the skew-symmetric matrix A with the lower triangle of ``X``, or its first Padé
+        approximant (I - A/2)^-1 (I + A/2).
+        """
         n, k = X.shape[-2:]
         if n > k:
             X = _C.cat([X, X.new_zeros(*X.shape[:-1], n - k)], -1)
@@ -162,7 +170,9 @@ class _Orthogonal(Module):
 
     @staticmethod
     def _reflected(X: Tensor) -> Tensor:
-        """Return the product of the reflections below the diagonal, whose 1s are left out; on it are the signs of the result's columns."""
+        """Return the product of the reflections below the diagonal, whose 1s are left out; on it are the signs of the
+        result's columns.
+        """
         A = X.tril(-1)
         tau = 2 / (1 + A.square().sum(-2))
         return linalg.householder_product(A, tau) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
@@ -170,7 +180,9 @@ class _Orthogonal(Module):
     @no_grad()
     def right_inverse(self, Q: Tensor) -> Tensor:
         if Q.shape != self.shape:
-            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+            raise ValueError(
+                f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
+            )
         transposed = Q.size(-2) < Q.size(-1)
         tall = Q.mT if transposed else Q
         if hasattr(self, "base"):
@@ -179,7 +191,10 @@ class _Orthogonal(Module):
             start.diagonal(dim1=-2, dim2=-1).fill_(-1)
             return start
         if self.orthogonal_map != "householder":
-            raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False.")
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                "use_trivialization=False."
+            )
         found = _reflections(_orthonormal(tall))
         return found.mT if transposed else found
 
@@ -199,8 +214,8 @@ def _orthonormal(X: Tensor) -> Tensor:
 
 
 def _reflections(Q: Tensor) -> Tensor:
-    """Return the reflections and signs whose product is the orthonormal ``Q``: the elimination of Q less its signs has the reflections below its
-    diagonal (G. Ballard et al., Reconstructing Householder Vectors from TSQR, 2014).
+    """Return the reflections and signs whose product is the orthonormal ``Q``: the elimination of Q less its signs has
+    the reflections below its diagonal (G. Ballard et al., Reconstructing Householder Vectors from TSQR, 2014).
     """
     k = Q.size(-1)
     rest, found = Q.clone(), _C.zeros_like(Q)
@@ -213,15 +228,18 @@ def _reflections(Q: Tensor) -> Tensor:
     return found
 
 
-def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
     """Keep a matrix [..., n, k] orthogonal: with orthonormal columns, or rows if it has fewer of them.
 
     Args:
         module: The owner of the weight.
         name: Its name.
-        orthogonal_map: ``matrix_exp``, ``cayley`` (both of a skew-symmetric matrix) or ``householder`` (a product of reflections); if not given, the
-            first for square matrices and the last for others.
-        use_trivialization: Whether the map is relative to where the weight stood, so that any orthogonal matrix can be assigned (M. Lezcano-Casado, 2019).
+        orthogonal_map: ``matrix_exp``, ``cayley`` (both of a skew-symmetric matrix) or ``householder`` (a product of
+            reflections); if not given, the first for square matrices and the last for others.
+        use_trivialization: Whether the map is relative to where the weight stood, so that any orthogonal matrix can be
+            assigned (M. Lezcano-Casado, 2019).
 
     Raises:
         ValueError: For other than matrices, or another map.
@@ -234,5 +252,7 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
     return register_parametrization(module, name, _Orthogonal(weight, orthogonal_map, use_trivialization), unsafe=True)

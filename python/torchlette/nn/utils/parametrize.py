@@ -66,7 +66,8 @@ def _check_like(value: Any, like: Tensor, what: str) -> None:
         have, want = getattr(value, kind), getattr(like, kind)
         if have != want:
             raise ValueError(
-                f"Registering a parametrization may not change the {kind} of the tensor, unless `unsafe` flag is enabled.\n"
+                f"Registering a parametrization may not change the {kind} of the tensor, unless `unsafe` flag is "
+                f"enabled.\n"
                 f"unparametrized {kind}: {want}\n{what} {kind}: {have}"
             )
 
@@ -96,7 +97,10 @@ class ParametrizationList(ModuleList):
                     except NotImplementedError:  # the identity then
                         continue
         if not isinstance(new, (Tensor, Sequence)):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got {type(new).__name__}")
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+                f"{type(new).__name__}"
+            )
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if self.is_tensor:
@@ -115,7 +119,10 @@ class ParametrizationList(ModuleList):
 
     def _register_part(self, i: int, part: Any, original: Tensor) -> None:
         if not isinstance(part, Tensor):
-            raise ValueError(f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} of type {type(part).__name__}.")
+            raise ValueError(
+                f"'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got element {i} of "
+                f"type {type(part).__name__}."
+            )
         part = part.detach().clone() if part is original else part.detach()
         if isinstance(original, Parameter):
             part = Parameter(part, original.requires_grad)
@@ -131,16 +138,24 @@ class ParametrizationList(ModuleList):
             new = module.right_inverse(new)
         parts = [new] if self.is_tensor else list(new)
         if len(parts) != self.ntensors:
-            raise ValueError(f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of length {len(parts)}.")
+            raise ValueError(
+                f"'right_inverse' must return a sequence of tensors of length {self.ntensors}. Got a sequence of "
+                f"length {len(parts)}."
+            )
         for i, part in enumerate(parts):
             mine = self.original if self.is_tensor else getattr(self, f"original{i}")
             if part.dtype != mine.dtype:
-                raise ValueError(f"The tensor returned by `right_inverse` has dtype {part.dtype} while the original has dtype {mine.dtype}")
+                raise ValueError(
+                    f"The tensor returned by `right_inverse` has dtype {part.dtype} while the original has dtype "
+                    f"{mine.dtype}"
+                )
             _replace_values(mine, part)
 
     def forward(self) -> Tensor:
         """Return the tensor."""
-        x: Any = (self.original,) if self.is_tensor else tuple(getattr(self, f"original{i}") for i in range(self.ntensors))
+        x: Any = (
+            (self.original,) if self.is_tensor else tuple(getattr(self, f"original{i}") for i in range(self.ntensors))
+        )
         for module in self:
             x = (module(*x),)
         return x[0]
@@ -190,7 +205,9 @@ def _add_property(cls: type[Module], name: str) -> None:
     setattr(cls, name, property(get, put))
 
 
-def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
+def register_parametrization(
+    module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
+) -> Module:
     """Make a parameter or buffer the value of a module's ``forward`` of it; of several, the last added comes last.
 
     Args:
@@ -223,7 +240,10 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         _add_property(type(module), tensor_name)
         module.parametrizations[tensor_name] = parts
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name '{tensor_name}'")
+        raise ValueError(
+            f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+            f"'{tensor_name}'"
+        )
     return module
 
 
@@ -241,7 +261,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         value = getattr(module, tensor_name)
         original = Parameter(value.detach()) if value.requires_grad else value
     else:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a sequence of tensors.")
+        raise ValueError(
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "sequence of tensors."
+        )
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     _register(module, tensor_name, original)

@@ -1,7 +1,8 @@
 """Pruning of parameters by masks, under the names of ``torch.nn.utils.prune``.
 
-A pruned parameter ``name`` becomes the parameter ``name_orig``, the buffer ``name_mask``, and an attribute ``name`` that a
-forward pre-hook computes as their product. A parameter may be pruned again: what is left of it is then what a method chooses from.
+A pruned parameter ``name`` becomes the parameter ``name_orig``, the buffer ``name_mask``, and an attribute ``name``
+that a forward pre-hook computes as their product. A parameter may be pruned again: what is left of it is then what a
+method chooses from.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class BasePruningMethod(ABC):
     """A way to choose what of a tensor is pruned; a forward pre-hook of the module."""
 
     _tensor_name = ""
-    #: What the mask is chosen from by a container: ``unstructured`` elements, ``structured`` slices, or ``global``, the whole tensor.
+    # : What the mask is chosen from by a container: ``unstructured`` elements, ``structured`` slices, or ``global``,
+    # the whole tensor.
     PRUNING_TYPE: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
@@ -61,7 +63,9 @@ class BasePruningMethod(ABC):
         return getattr(module, self._tensor_name + "_mask").to(dtype=orig.dtype) * orig
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> Any:
+    def apply(
+        cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
+    ) -> Any:
         """Prune the parameter ``name`` of a module.
 
         Args:
@@ -76,9 +80,16 @@ class BasePruningMethod(ABC):
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
-        old = [(k, hook) for k, hook in module._forward_pre_hooks.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name]
+        old = [
+            (k, hook)
+            for k, hook in module._forward_pre_hooks.items()
+            if isinstance(hook, BasePruningMethod) and hook._tensor_name == name
+        ]
         if len(old) > 1:
-            raise AssertionError(f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer.")
+            raise AssertionError(
+                f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a "
+                f"PruningContainer."
+            )
         orig = getattr(module, name)
         if importance_scores is not None and importance_scores.shape != orig.shape:
             raise AssertionError(f"importance_scores should have the same shape as parameter {name} of {module}")
@@ -136,7 +147,8 @@ class PruningContainer(BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if self._tensor_name != method._tensor_name:
             raise ValueError(
-                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found '{method._tensor_name}'"
+                f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer "
+                f"{self}. Found '{method._tensor_name}'"
             )
         self._pruning_methods += (method,)
 
@@ -165,7 +177,11 @@ class PruningContainer(BasePruningMethod):
             others = tuple(d for d in range(t.dim()) if d != dim)
             kept = mask.sum(others).ne(0)
             index = kept.nonzero().squeeze(1)
-            return mask.index_copy(dim, index, method.compute_mask(t.index_select(dim, index), mask.index_select(dim, index)).to(mask.dtype))
+            return mask.index_copy(
+                dim,
+                index,
+                method.compute_mask(t.index_select(dim, index), mask.index_select(dim, index)).to(mask.dtype),
+            )
         if method.PRUNING_TYPE == "global":
             return method.compute_mask(t, default_mask)
         raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
@@ -186,7 +202,9 @@ class _Amount(BasePruningMethod):
         if not isinstance(amount, numbers.Real):
             raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
         if amount < 0 or (not isinstance(amount, numbers.Integral) and amount > 1):
-            raise ValueError(f"amount={amount} should either be a float in the range [0.0, 1.0] or a non-negative integer")
+            raise ValueError(
+                f"amount={amount} should either be a float in the range [0.0, 1.0] or a non-negative integer"
+            )
         self.amount = amount
 
 
@@ -259,7 +277,10 @@ class _Structured(_Amount):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask without the slices of the least scores."""
         if t.dim() <= 1:
-            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims")
+            raise ValueError(
+                f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} "
+                f"with {t.dim()} dims"
+            )
         if not -t.dim() <= self.dim < t.dim():
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
         size = t.shape[self.dim]
@@ -288,7 +309,9 @@ class LnStructured(_Structured):
 
     def _scores(self, t: Tensor) -> Tensor:
         others = [d for d in range(t.dim()) if d != self.dim % t.dim()]
-        return linalg.matrix_norm(t, self.n, others) if isinstance(self.n, str) else linalg.vector_norm(t, self.n, others)
+        return (
+            linalg.matrix_norm(t, self.n, others) if isinstance(self.n, str) else linalg.vector_norm(t, self.n, others)
+        )
 
 
 def identity(module: Module, name: str) -> Module:
@@ -315,7 +338,9 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
     return module
 
 
-def ln_structured(module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None) -> Module:
+def ln_structured(
+    module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
+) -> Module:
     """Prune the ``amount`` slices of a parameter along ``dim`` with the least norms of order ``n``; returns the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
@@ -349,7 +374,9 @@ def global_unstructured(
         raise TypeError("global_unstructured(): importance_scores is not of type dict")
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
-        raise TypeError(f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of type {method.PRUNING_TYPE}')
+        raise TypeError(
+            f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of type {method.PRUNING_TYPE}'
+        )
     tensors = [getattr(module, name).detach() for module, name in pairs]
     masks = [getattr(module, name + "_mask", _C.ones_like(t)) for (module, name), t in zip(pairs, tensors, strict=True)]
     looked_at = _C.cat([scores.get(pair, t).detach().flatten() for pair, t in zip(pairs, tensors, strict=True)])
@@ -375,4 +402,6 @@ def remove(module: Module, name: str) -> Module:
 
 def is_pruned(module: Module) -> bool:
     """Return whether a parameter of the module, or of one in it, is pruned."""
-    return any(isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values())
+    return any(
+        isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()
+    )

@@ -44,13 +44,20 @@ class PackedSequence(_Packed):
     """
 
     def __new__(
-        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         """Check the batch sizes."""
         if batch_sizes is None:
             raise ValueError("PackedSequence: batch_sizes is missing")
         if batch_sizes.device.type != "cpu":
-            raise ValueError(f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually, got {batch_sizes.device}")
+            raise ValueError(
+                f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually, "
+                f"got {batch_sizes.device}"
+            )
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
@@ -95,10 +102,14 @@ def _as_lengths(lengths: Tensor | Sequence[int]) -> list[int]:
 def _rows(lengths: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the batch size of each step and, for each packed element, its row in [steps * batch, ...]."""
     sizes = [sum(n > t for n in lengths) for t in range(lengths[0])]
-    return sizes, list(itertools.chain.from_iterable(range(t * len(lengths), t * len(lengths) + size) for t, size in enumerate(sizes)))
+    return sizes, list(
+        itertools.chain.from_iterable(range(t * len(lengths), t * len(lengths) + size) for t, size in enumerate(sizes))
+    )
 
 
-def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack sequences that were padded to one length.
 
     Args:
@@ -113,16 +124,26 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         order = sorted(range(len(counts)), key=lambda i: -counts[i])
         counts = [counts[i] for i in order]
     if not counts or len(counts) != input.shape[0 if batch_first else 1]:
-        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={input.shape[0 if batch_first else 1]})")
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} "
+            f"(batch_size={input.shape[0 if batch_first else 1]})"
+        )
     if min(counts) <= 0:
-        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
     if counts != sorted(counts, reverse=True):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
-            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to "
+            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX "
+            "exportability."
         )
     if counts[0] > input.shape[1 if batch_first else 0]:
-        raise RuntimeError(f"Expected all lengths to be at most {input.shape[1 if batch_first else 0]}, the padded length, but got {counts[0]}")
+        raise RuntimeError(
+            f"Expected all lengths to be at most {input.shape[1 if batch_first else 0]}, the padded length, but got "
+            f"{counts[0]}"
+        )
     steps = input.transpose(0, 1) if batch_first else input
     places = None if order is None else _C.tensor(order, dtype=_C.int64, device=input.device)
     if places is not None:
@@ -148,14 +169,17 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < steps:
             raise ValueError(
-                f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max "
+                f"Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max "
                 f"sequence length being {steps}"
             )
         steps = total_length
     data = sequence.data
     counts = [sum(size > b for size in sizes) for b in range(batch)]
     rows = _C.tensor(_rows(counts)[1], dtype=_C.int64, device=data.device)
-    padded = _C.full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device).index_copy(0, rows, data)
+    padded = _C.full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device).index_copy(
+        0, rows, data
+    )
     padded = padded.reshape(steps, batch, *data.shape[1:])
     lengths = _C.tensor(counts, dtype=_C.int64, device="cpu")
     if sequence.unsorted_indices is not None:
@@ -164,8 +188,12 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
-def pad_sequence(sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
-    """Stack sequences [length, ...] padded to the longest: [steps, batch, ...], or [batch, steps, ...] with ``batch_first``."""
+def pad_sequence(
+    sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
+    """Stack sequences [length, ...] padded to the longest: [steps, batch, ...], or [batch, steps, ...] with
+    ``batch_first``.
+    """
     parts = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}")

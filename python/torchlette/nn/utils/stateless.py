@@ -33,7 +33,9 @@ def _with_ties(module: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for same in names.values():
         given = {id(tensors[name]): tensors[name] for name in same if name in tensors}
         if len(given) > 1:
-            raise ValueError(f"functional_call got multiple values for keys {same}, which are tied. Consider using tie_weights=False")
+            raise ValueError(
+                f"functional_call got multiple values for keys {same}, which are tied. Consider using tie_weights=False"
+            )
         for value in given.values():
             result.update(dict.fromkeys(same, value))
     return result
@@ -75,12 +77,18 @@ def functional_call(
     tensors: dict[str, Tensor] = {}
     for part in [parameters_and_buffers] if isinstance(parameters_and_buffers, Mapping) else parameters_and_buffers:
         if repeated := tensors.keys() & part.keys():
-            raise ValueError(f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(
+                f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous"
+            )
         tensors.update(part)
     if tie_weights:
         tensors = _with_ties(module, tensors)
     if strict:
-        names = {name for members in (module.named_parameters, module.named_buffers) for name, _ in members(remove_duplicate=False)}
+        names = {
+            name
+            for members in (module.named_parameters, module.named_buffers)
+            for name, _ in members(remove_duplicate=False)
+        }
         if missing := sorted(names - tensors.keys()):
             raise RuntimeError(f"Error(s) in loading state_dict: Missing key(s): {', '.join(missing)}.")
         if unexpected := sorted(tensors.keys() - names):

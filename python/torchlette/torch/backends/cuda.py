@@ -20,7 +20,9 @@ __all__ = [
     "sdp_kernel",
 ]
 
-matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True)
+matmul = SimpleNamespace(
+    allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True
+)
 
 
 def is_built() -> bool:
@@ -40,7 +42,12 @@ def sdp_kernel(
 ) -> contextlib.AbstractContextManager[dict[str, bool]]:
     """Return a context that changes nothing: attention has one implementation, on either device."""
     return contextlib.nullcontext(
-        {"enable_flash": enable_flash, "enable_math": enable_math, "enable_mem_efficient": enable_mem_efficient, "enable_cudnn": enable_cudnn}
+        {
+            "enable_flash": enable_flash,
+            "enable_math": enable_math,
+            "enable_mem_efficient": enable_mem_efficient,
+            "enable_cudnn": enable_cudnn,
+        }
     )
 
 

@@ -57,7 +57,10 @@ __all__ = [
 
 
 def _refuse(name: str) -> NoReturn:
-    raise RuntimeError(f"torch.cuda.{name}: there is no CUDA device: ask torch.cuda.is_available() first, or use the device 'wgpu' or 'cpu'")
+    raise RuntimeError(
+        f"torch.cuda.{name}: there is no CUDA device: ask torch.cuda.is_available() first, or use the device 'wgpu' or "
+        f"'cpu'"
+    )
 
 
 def is_available() -> bool:

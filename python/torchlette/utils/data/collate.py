@@ -49,7 +49,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return _C.stack(list(batch), 0)
     if _is_numpy(first, "ndarray"):
         if first.dtype.kind in "SUO":
-            raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
+            raise TypeError(
+                f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+                f"{first.dtype}"
+            )
         return _C.stack([_C.as_tensor(item) for item in batch], 0)
     if _is_numpy(first, "generic"):
         return _C.tensor([item.item() for item in batch], dtype=_C.as_tensor(first).dtype)
@@ -68,4 +71,6 @@ def default_collate(batch: Sequence[Any]) -> Any:
             raise RuntimeError("each element in list of batch should be of equal size")
         columns = [default_collate(column) for column in zip(*batch, strict=True)]
         return columns if isinstance(first, tuple) else _rebuild(first, columns)
-    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+    raise TypeError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}"
+    )

@@ -51,7 +51,8 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable multiprocessing, "
+            "prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to enable "
+            "multiprocessing, "
             "otherwise set prefetch_factor to None."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
@@ -63,9 +64,10 @@ def _check_workers(num_workers: int, prefetch_factor: int | None, persistent_wor
 class DataLoader:
     """Batches of a dataset.
 
-    Worker processes are always spawned: a forked child cannot use the engine of its parent. Where they cannot start, for the
-    dataset cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``, the loader warns and loads
-    the same batches in this process.
+    Worker processes are always spawned: a forked child cannot use the engine of its parent. Where they cannot start,
+        for the
+    dataset cannot be pickled or the program's entry is not under ``if __name__ == "__main__":``, the loader warns and
+    loads the same batches in this process.
 
     Args:
         dataset: A :class:`Dataset` or :class:`IterableDataset`.
@@ -111,7 +113,9 @@ class DataLoader:
         """Check the options and make the samplers."""
         _check_workers(num_workers, prefetch_factor, persistent_workers, timeout)
         if multiprocessing_context not in (None, "spawn") and getattr(multiprocessing_context, "_name", "") != "spawn":
-            raise ValueError(f"DataLoader: multiprocessing_context is wrong: got {multiprocessing_context!r}, want 'spawn'")
+            raise ValueError(
+                f"DataLoader: multiprocessing_context is wrong: got {multiprocessing_context!r}, want 'spawn'"
+            )
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = 2 if prefetch_factor is None and num_workers > 0 else prefetch_factor
@@ -127,11 +131,15 @@ class DataLoader:
         sampler = self._choose_sampler(shuffle, sampler, batch_sampler)
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+                )
             batch_size = None
         elif batch_size is None:
             if drop_last:
-                raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+                raise ValueError(
+                    "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+                )
         else:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size = batch_size
@@ -144,11 +152,15 @@ class DataLoader:
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None and sampler is not None:
-            raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+            raise ValueError(
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+            )
         if isinstance(self.dataset, IterableDataset):
             for name, value in (("shuffle", shuffle), ("sampler", sampler), ("batch_sampler", batch_sampler)):
                 if value:
-                    raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
+                    raise ValueError(
+                        f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+                    )
             return _Endless()
         if sampler is not None:
             return sampler
@@ -166,7 +178,10 @@ class DataLoader:
                 self._pool = _Workers(self)
             except _CannotStart as why:
                 self._alone = True
-                warnings.warn(f"DataLoader: the {self.num_workers} workers cannot start: {why}: loading in this process", stacklevel=2)
+                warnings.warn(
+                    f"DataLoader: the {self.num_workers} workers cannot start: {why}: loading in this process",
+                    stacklevel=2,
+                )
                 return self._load_here()
         return self._pool.batches(self._requests())
 
@@ -231,7 +246,9 @@ class _Caught:
 
     def __init__(self, error: Exception, worker: int) -> None:
         self.kind: type[Exception] = type(error)
-        self.text = f"Caught {self.kind.__name__} in DataLoader worker process {worker}.\nOriginal {traceback.format_exc()}"
+        self.text = (
+            f"Caught {self.kind.__name__} in DataLoader worker process {worker}.\nOriginal {traceback.format_exc()}"
+        )
         try:
             pickle.dumps(self.kind)
         except (AttributeError, TypeError, pickle.PicklingError):
@@ -320,7 +337,9 @@ class _Workers:
             except queue.Empty:
                 if not all(process.is_alive() for process in self.processes):
                     self.stop()
-                    raise _CannotStart('one has ended while it imported the program: put the entry under if __name__ == "__main__"') from None
+                    raise _CannotStart(
+                        'one has ended while it imported the program: put the entry under if __name__ == "__main__"'
+                    ) from None
 
     def batches(self, wanted: Iterator[Any]) -> Iterator[Any]:
         """Iterate over the batches of one pass, in order unless the loader says otherwise."""
@@ -329,7 +348,8 @@ class _Workers:
         ended: set[int] = set()
         out: dict[int, int] = {}  # number -> worker, of what is being loaded
         ready: dict[int, Any] = {}
-        # In order, batch k is that of worker k modulo their number, whichever is faster, so that what workers draw repeats.
+        # In order, batch k is that of worker k modulo their number, whichever is faster, so that what workers draw
+        # repeats.
         turn = itertools.cycle(range(len(self.processes)))
 
         def send_next() -> None:
@@ -383,7 +403,9 @@ class _Workers:
                 waited += 1.0
                 dead = [p.pid for p in self.processes if not p.is_alive()]
                 if dead:
-                    raise RuntimeError(f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly") from None
+                    raise RuntimeError(
+                        f"DataLoader worker (pid(s) {', '.join(map(str, dead))}) exited unexpectedly"
+                    ) from None
                 if self.loader.timeout and waited >= self.loader.timeout:
                     raise RuntimeError(f"DataLoader timed out after {self.loader.timeout} seconds") from None
                 continue

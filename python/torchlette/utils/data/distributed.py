@@ -23,11 +23,19 @@ class DistributedSampler(Sampler[int]):
     """
 
     def __init__(
-        self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True, seed: int = 0, drop_last: bool = False
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
     ) -> None:
         """Check the numbers; there are no process groups to ask for them."""
         if num_replicas is None or rank is None:
-            raise RuntimeError("DistributedSampler: there is no process group: got num_replicas or rank None, want both given")
+            raise RuntimeError(
+                "DistributedSampler: there is no process group: got num_replicas or rank None, want both given"
+            )
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank

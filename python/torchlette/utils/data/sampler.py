@@ -63,7 +63,13 @@ class RandomSampler(Sampler[int]):
         generator: Source of randomness; the default one follows ``manual_seed``.
     """
 
-    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Generator | None = None) -> None:
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         """Check the options."""
         self.data_source = data_source
         self.replacement = replacement
@@ -121,7 +127,9 @@ class WeightedRandomSampler(Sampler[int]):
         generator: Source of randomness.
     """
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None) -> None:
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ) -> None:
         """Check the options."""
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
@@ -132,7 +140,10 @@ class WeightedRandomSampler(Sampler[int]):
         self.replacement = replacement
         self.generator = generator
         if not replacement and sum(w > 0 for w in self.weights) < num_samples:
-            raise ValueError(f"{num_samples} samples without replacement need as many weights above zero, got {sum(w > 0 for w in self.weights)}")
+            raise ValueError(
+                f"{num_samples} samples without replacement need as many weights above zero, got "
+                f"{sum(w > 0 for w in self.weights)}"
+            )
 
     def __iter__(self) -> Iterator[int]:
         host = (default_generator if self.generator is None else self.generator).host
