@@ -23,7 +23,7 @@ const (
 	maxLine    = 120
 	maxSubject = 72
 	// firstCheckedCommit is the commit after which subjects are held to maxSubject.
-	firstCheckedCommit = "8461d45e7ca5b17dde4c0fdf5de3f1f9b96f298f"
+	firstCheckedCommit = "23ba693b1b2493feaf29b028d0b7355a1151aac8"
 )
 
 // generatedMark is the first line of a generated file.
