@@ -23,7 +23,7 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	out := pages(family, defs)
 	out["python/csrc/ops_table.inc"] = cTable(defs)
 	out["python/torchlette/_C.pyi"] = stubs(defs)
-	out["python/tests/parity/ops.json"] = manifest(defs)
+	out["python/tests/ops/ops.json"] = manifest(defs)
 	return out, nil
 }
 

@@ -52,7 +52,7 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 			"def puppet_(self, dim: Sequence[builtins.int] | builtins.int | None = None, *, way: Literal['up', 'down'] | None " +
 				"= None)"},
 		"docs/operators/others.md":     {"| `dummy` |", "puppet | FM | I | float, int | yes | A dummy. |"},
-		"python/tests/parity/ops.json": {`"full": "dummy"`, `"kwargs": "way='up'"`},
+		"python/tests/ops/ops.json": {`"full": "dummy"`, `"kwargs": "way='up'"`},
 	}
 	out, err := outputs(root, append(append([]*op.Def{}, op.Defs()...), &d))
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-"""Print how far PyTorch's module samples give PyTorch's results: ``python -m modules [names] [options]``.
+"""Print how far PyTorch's module samples give PyTorch's results: ``python -m module_report [names] [options]``.
 
 Run from this directory. A sample of ``module_db`` gives the arguments of a constructor and of a call. The module is
 constructed in both libraries, ours takes PyTorch's ``state_dict`` (strict), and five aspects are compared: the text of
