@@ -1,4 +1,4 @@
-"""Promotion of dtypes, numbers that a dtype cannot hold, generators and windows, beside PyTorch."""
+"""Promotion of dtypes, numbers beside tensors and numbers that a dtype cannot hold, beside PyTorch."""
 
 from __future__ import annotations
 
@@ -93,76 +93,6 @@ def test_operators_that_refuse() -> None:
             +lib.tensor([True])
         with pytest.raises(TypeError):
             lib.ones(2) @ 2
-
-
-def test_generators() -> None:
-    """A generator's draws depend on its seed and its own draws alone, and leave the default ones as they were."""
-    g = torchlette.Generator().manual_seed(5)
-    first, second = torchlette.rand(3, generator=g), torchlette.randn(3, generator=g)
-    torchlette.manual_seed(1)
-    plain = torchlette.rand(2)
-    torchlette.manual_seed(1)
-    g.manual_seed(5)
-    assert torchlette.equal(torchlette.rand(3, generator=g), first)
-    assert torchlette.equal(torchlette.rand(2), plain)
-    state = g.get_state()
-    assert torchlette.equal(torchlette.empty(3).normal_(generator=g), second)
-    g.set_state(state)
-    assert torchlette.equal(torchlette.randn(3, generator=g), second)
-    torchlette.manual_seed(5)
-    assert torchlette.equal(torchlette.rand(3), first)
-    torchlette.default_generator.manual_seed(5)
-    assert torchlette.equal(torchlette.rand(3, generator=torchlette.default_generator), first)
-
-
-def test_generator_after_an_error() -> None:
-    """A call that raises gives the engine its own numbers back."""
-    torchlette.manual_seed(3)
-    want = torchlette.rand(4)
-    torchlette.manual_seed(3)
-    with pytest.raises(NotImplementedError):
-        torchlette.rand(2, dtype=torchlette.int64, generator=torchlette.Generator())
-    assert torchlette.equal(torchlette.rand(4), want)
-    with pytest.raises(TypeError):
-        torchlette.rand(2, generator=1)
-
-
-WINDOWS: dict[str, dict[str, Any]] = {
-    "bartlett": {},
-    "blackman": {},
-    "cosine": {},
-    "exponential": {"tau": 2.0},
-    "gaussian": {"std": 1.5},
-    "general_cosine": {"a": [0.5, 0.3, 0.2]},
-    "general_hamming": {"alpha": 0.6},
-    "hamming": {},
-    "hann": {},
-    "kaiser": {"beta": 7.0},
-    "nuttall": {},
-}
-
-
-@pytest.mark.parametrize("name", WINDOWS)
-def test_windows(name: str) -> None:
-    for length, sym, dtype in itertools.product((0, 1, 2, 7), (True, False), ("float32", "float64")):
-        got, want = both(
-            lambda L, n=length, s=sym, d=dtype: getattr(L.signal.windows, name)(
-                n, sym=s, dtype=getattr(L, d), **WINDOWS[name]
-            )
-        )
-        oracle.assert_equal(got, want)
-    for lib in (facade, torch):
-        with pytest.raises(ValueError):
-            getattr(lib.signal.windows, name)(-1, **WINDOWS[name])
-
-
-@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hann", "kaiser"])
-def test_windows_by_their_old_names(name: str) -> None:
-    for length, periodic in itertools.product((0, 1, 6), (True, False)):
-        oracle.assert_equal(*both(lambda L, n=length, p=periodic: getattr(L, name + "_window")(n, p)))
-    for lib in (facade, torch):
-        with pytest.raises(RuntimeError):
-            getattr(lib, name + "_window")(-1)
 
 
 def test_names_of_layouts() -> None:

@@ -1,0 +1,60 @@
+"""What is not here raises a class that programs expect, and the text names what to do."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import torchlette.torch as facade
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: facade.jit.save(facade.nn.Linear(1, 1), "x"), NotImplementedError, "state_dict"),
+        (lambda: facade.jit.freeze(facade.nn.Linear(1, 1)), NotImplementedError, "eval"),
+        (lambda: facade.jit.load("x"), NotImplementedError, "load_state_dict"),
+        (lambda: facade.distributed.init_process_group("gloo"), NotImplementedError, "without a launcher"),
+        (lambda: facade.distributed.get_rank(), ValueError, "is_initialized"),
+        (lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)), NotImplementedError, "the module itself"),
+        (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
+        (lambda: facade.ones(1, device="cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
+        (lambda: facade.onnx.export(None, ()), NotImplementedError, "safetensors"),
+        (lambda: facade.cuda.Stream(), RuntimeError, "is_available"),
+        (lambda: facade.cuda.device(0), RuntimeError, "is_available"),
+        (lambda: facade.ops.load_library("x.so"), NotImplementedError, "cannot be loaded"),
+        (lambda: facade.ops.aten.add, AttributeError, "custom_op"),
+        (lambda: facade.library.Library("a", "DEF"), NotImplementedError, "custom_op"),
+        (lambda: facade.library.register_autograd("a::b", len), NotImplementedError, "custom_op"),
+        (lambda: facade.library.custom_op("a::b", len, mutates_args=("x",)), NotImplementedError, "new tensors"),
+        (lambda: facade.library.custom_op("name", len, mutates_args=()), ValueError, "namespace::name"),
+        (lambda: facade.imag(facade.ones(1)), RuntimeError, "non-complex"),
+        (lambda: facade.ones(1).imag, RuntimeError, "non-complex"),
+        (lambda: facade.nn.Linear(1, 1).to("cuda:0"), RuntimeError, "the GPU is the device 'wgpu'"),
+        (lambda: facade.ones(1).cuda(), RuntimeError, "wgpu"),
+        (lambda: facade.polar, AttributeError, "real and the imaginary part"),
+        (lambda: facade.accelerator.current_device_index(), RuntimeError, "wgpu"),
+        (lambda: facade.utils.data.DistributedSampler([1, 2]), RuntimeError, "num_replicas"),
+        (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
+        (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
+        (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
+        (lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"), NotImplementedError, "fetch the file"),
+        (lambda: importlib.import_module("torchlette.torch.utils.cpp_extension").load("x", ["x.cpp"]), NotImplementedError, "autograd.Function"),
+        (lambda: facade.cuda.FloatTensor(2), TypeError, "torch.FloatTensor"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
+    """What is not here raises a class that programs expect, and the text names what to do."""
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_arrays_of_unknown_types_say_what_to_do() -> None:
+    """There is no uint16: the text names the conversion, and a given dtype converts."""
+    pixels = np.array([[0, 255]], dtype=np.uint16)
+    with pytest.raises(TypeError, match="astype"):
+        facade.from_numpy(pixels)
+    assert facade.tensor(pixels, dtype=facade.float32).tolist() == [[0.0, 255.0]]

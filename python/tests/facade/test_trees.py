@@ -1,0 +1,48 @@
+"""torch.utils._pytree: nested containers are flattened, mapped and put together as in PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+
+import torchlette
+import torchlette.torch as facade
+
+
+def test_trees_of_registered_classes() -> None:
+    """A registered class is a container, before and after the call that maps its leaves."""
+    for lib in (torch, facade):
+        trees = importlib.import_module(lib.__name__ + ".utils._pytree")
+
+        class Pair:
+            def __init__(self, a: Any, b: Any) -> None:
+                self.a, self.b = a, b
+
+        trees.register_pytree_node(
+            Pair, lambda p: ([p.a, p.b], None), lambda children, context, made=Pair: made(*children)
+        )
+        leaves, spec = trees.tree_flatten({"x": Pair(1, [2, 3])})
+        assert leaves == [1, 2, 3]
+        assert spec.num_leaves == 3
+        doubled = trees.tree_map(lambda n: 2 * n, {"x": Pair(1, [2, 3])})
+        assert (doubled["x"].a, doubled["x"].b) == (2, [4, 6])
+        with pytest.raises(ValueError, match="already registered"):
+            trees.register_pytree_node(Pair, None, None)
+
+
+def test_trees() -> None:
+    """Nested containers are flattened, mapped and put together as in PyTorch."""
+    tree = {"b": [1, (2, 3)], "a": {"c": 4}, "n": None}
+    for lib in (torch, torchlette):
+        pytree = importlib.import_module(f"{lib.__name__}.utils._pytree")
+        leaves, spec = pytree.tree_flatten(tree)
+        assert leaves == [1, 2, 3, 4, None]
+        assert spec.num_leaves == 5
+        assert pytree.tree_unflatten(leaves, spec) == tree
+        assert pytree.tree_map(lambda a, b: (a, b), [1, (2,)], [3, (4,)]) == [(1, 3), ((2, 4),)]
+        assert pytree.tree_map_only(int, lambda x: -x, {"a": 1, "b": "x"}) == {"a": -1, "b": "x"}
+        with pytest.raises(ValueError, match="length"):
+            pytree.tree_unflatten([1], spec)
