@@ -136,7 +136,7 @@ def rewritten(f: types.FunctionType) -> Callable[..., Any]:
 
 
 def _mapped(x: Any) -> Any:
-    """Return our counterpart of a value that a wrapper holds: a function of ``torch``, a dtype, anything else itself."""
+    """Return our counterpart of what a wrapper holds: a function of ``torch``, a dtype, anything else itself."""
     if isinstance(x, torch.dtype):
         return getattr(torchlette, oracle.dtype_name(x))
     if isinstance(x, types.FunctionType) and not x.__module__.startswith("torch.testing"):

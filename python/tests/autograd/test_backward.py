@@ -1,4 +1,4 @@
-"""Spec 9 and 1.5: lazy backward, saved tensors, grad slots, hooks, graphs kept and created, in-place rules."""
+"""Backward is lazy and its gradients, hooks, kept and created graphs and errors in place are PyTorch's."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ REFUSED: list[tuple[Callable[..., None], str]] = [
 
 @pytest.mark.parametrize(("program", "name"), REFUSED, ids=lambda p: getattr(p, "__name__", None))
 def test_refused_like_pytorch(program: Callable[..., None], name: str, device: str) -> None:
-    """The same lines raise PyTorch's class; where the spec names a narrower one, that."""
+    """The same lines raise PyTorch's class; where the library has a narrower one, that."""
     error = oracle.same_error(program, [A, B], device)
     narrow = getattr(torchlette, name, RuntimeError)
     assert isinstance(error, narrow), f"got {type(error).__name__}, want {name}"

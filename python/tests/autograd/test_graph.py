@@ -13,14 +13,16 @@ import torchlette
 from torchlette.autograd import graph
 
 CALLS = """
-a + b | a - 1 | a * b | a / b | a ** 2 | 2 - a | -a | a.exp() | a.sum() | a.sum(0) | a.mean() | a.mean(1) | a.t() | a.T | a.transpose(0, 1) | a[0] |
-a[:, 1:] | a.view(-1) | a.reshape(3, 2) | a @ b.t() | a.relu() | a.softmax(1) | a.log_softmax(1) | a.max() | a.max(1)[0] | a.clone() |
-a.expand(2, 2, 3) | a.unsqueeze(0) | a[None].squeeze(0) | a.clamp(0, 1) | lib.cat([a, b]) | lib.stack([a, b]) | lib.where(a > 0, a, b) |
-a.permute(1, 0) | a.double() | a.norm() | a.std() | a.var(0) | a.cumsum(0) | a.prod() | a.abs() | a.sigmoid() | a.tanh() | a.sqrt() | a.rsqrt() |
-a.masked_fill(a > 0, 1.0) | a.gather(1, i) | a.index_select(0, i[0]) | a.split(1)[0] | a.unbind(0)[1] | a.chunk(2)[1] | a.flatten() | a.pow(b) |
-a.log1p() | a.repeat(2, 1) | a.tril() | a.min(0).values | a.topk(1).values | F.gelu(a) | F.linear(a, b) | F.layer_norm(a, (3,)) |
-F.mse_loss(a, b) | F.cross_entropy(a, i[:, 0]) | F.nll_loss(a, i[:, 0]) | F.silu(a) | F.leaky_relu(a) | F.conv1d(a[None], b[None]) |
-F.embedding(i, a) | F.softplus(a) | a.detach().requires_grad_() | (a * 1).add_(b) | (a * 1)[0].mul_(2) | a.lerp(b, 0.5) | a.float() * 1
+a + b | a - 1 | a * b | a / b | a ** 2 | 2 - a | -a | a.exp() | a.sum() | a.sum(0) | a.mean() | a.mean(1) | a.t() |
+a.T | a.transpose(0, 1) | a[0] | a[:, 1:] | a.view(-1) | a.reshape(3, 2) | a @ b.t() | a.relu() | a.softmax(1) |
+a.log_softmax(1) | a.max() | a.max(1)[0] | a.clone() | a.expand(2, 2, 3) | a.unsqueeze(0) | a[None].squeeze(0) |
+a.clamp(0, 1) | lib.cat([a, b]) | lib.stack([a, b]) | lib.where(a > 0, a, b) | a.permute(1, 0) | a.double() |
+a.norm() | a.std() | a.var(0) | a.cumsum(0) | a.prod() | a.abs() | a.sigmoid() | a.tanh() | a.sqrt() | a.rsqrt() |
+a.masked_fill(a > 0, 1.0) | a.gather(1, i) | a.index_select(0, i[0]) | a.split(1)[0] | a.unbind(0)[1] |
+a.chunk(2)[1] | a.flatten() | a.pow(b) | a.log1p() | a.repeat(2, 1) | a.tril() | a.min(0).values | a.topk(1).values |
+F.gelu(a) | F.linear(a, b) | F.layer_norm(a, (3,)) | F.mse_loss(a, b) | F.cross_entropy(a, i[:, 0]) |
+F.nll_loss(a, i[:, 0]) | F.silu(a) | F.leaky_relu(a) | F.conv1d(a[None], b[None]) | F.embedding(i, a) |
+F.softplus(a) | a.detach().requires_grad_() | (a * 1).add_(b) | (a * 1)[0].mul_(2) | a.lerp(b, 0.5) | a.float() * 1
 """
 
 

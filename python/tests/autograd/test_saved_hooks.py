@@ -363,8 +363,9 @@ def test_disabled(lib: Any) -> None:
 
 
 SAVED = """
-a * b | a / b | a.exp() | a.log() | a.sqrt() | a.tanh() | a.relu() | a.pow(b) | a.softmax(1) | a.log_softmax(0) | a @ b.t() |
-lib.where(a > 1, a, b) | a.gather(1, i) | a.cos() | lib.atan2(a, b) | a.amax(1) | a.max(1)[0] | F.linear(a, b, c) | F.embedding(i[0], a) | F.silu(a)
+a * b | a / b | a.exp() | a.log() | a.sqrt() | a.tanh() | a.relu() | a.pow(b) | a.softmax(1) | a.log_softmax(0) |
+a @ b.t() | lib.where(a > 1, a, b) | a.gather(1, i) | a.cos() | lib.atan2(a, b) | a.amax(1) | a.max(1)[0] |
+F.linear(a, b, c) | F.embedding(i[0], a) | F.silu(a)
 """
 
 

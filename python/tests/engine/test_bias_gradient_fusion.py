@@ -1,4 +1,4 @@
-"""On a GPU a product makes the sums of an operand along its depth too: the gradient of a bias is no kernel of its own."""
+"""On a GPU the product of a weight's gradient makes the bias's gradient too: it is no kernel of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec 6.7 and 6.8: the execution lock, its busy policies, poisoning and reset."""
+"""A second reader waits for the execution lock or is refused, as the policy says; recording and cleanup never wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec 1.1 to 1.4: bindings, laziness, host coercion traps, tidy, keep, dispose, and the finalize queue."""
+"""Tensors record, are computed when read, and let go of memory: bindings, coercion, tidy, keep, dispose, finalizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_ops_only_record(device: str) -> None:
     assert b.tolist() == [4.0] * 3
 
 
-def test_binding_walks_ssa_pending_loc(device: str) -> None:
+def test_a_binding_is_a_value_then_pending_then_a_loc(device: str) -> None:
     """A write binds an SSA base to a pending loc; running it makes the binding final at mark_step."""
     a = torchlette.ones(4, device=device) * 1
     assert binding(a) == "ssa"

@@ -270,12 +270,36 @@ def write_to_an_expanded_tensor(lib: Any, d: str) -> Any:
 
 
 PROGRAMS = [
-    zeros_written_through_a_transpose, part_in_a_transpose_of_zeros, parts_of_which_one_is_transposed, part_in_a_transpose_of_a_part,
-    part_written_over_itself, interleaved_parts, parts_in_other_shapes, items_of_a_view, lists_of_expanded_and_strided_views, arrays_of_views,
-    dlpack_of_views, truth_of_views, numbers_of_a_column, contiguity, versions, copy_of_its_transpose, interleaved_writes, old_values_stay,
-    a_view_outlives_its_base, optimizer_steps_on_views, saved_values_of_views, products_of_views, residuals_of_other_strides, sums_of_views,
-    new_data_under_a_view, overlapping_copy, overlapping_out, out_that_is_the_operand, write_to_an_expanded_tensor,
-]  # fmt: skip
+    zeros_written_through_a_transpose,
+    part_in_a_transpose_of_zeros,
+    parts_of_which_one_is_transposed,
+    part_in_a_transpose_of_a_part,
+    part_written_over_itself,
+    interleaved_parts,
+    parts_in_other_shapes,
+    items_of_a_view,
+    lists_of_expanded_and_strided_views,
+    arrays_of_views,
+    dlpack_of_views,
+    truth_of_views,
+    numbers_of_a_column,
+    contiguity,
+    versions,
+    copy_of_its_transpose,
+    interleaved_writes,
+    old_values_stay,
+    a_view_outlives_its_base,
+    optimizer_steps_on_views,
+    saved_values_of_views,
+    products_of_views,
+    residuals_of_other_strides,
+    sums_of_views,
+    new_data_under_a_view,
+    overlapping_copy,
+    overlapping_out,
+    out_that_is_the_operand,
+    write_to_an_expanded_tensor,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

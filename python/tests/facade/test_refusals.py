@@ -19,7 +19,11 @@ import torchlette.torch as facade
         (lambda: facade.jit.load("x"), NotImplementedError, "load_state_dict"),
         (lambda: facade.distributed.init_process_group("gloo"), NotImplementedError, "without a launcher"),
         (lambda: facade.distributed.get_rank(), ValueError, "is_initialized"),
-        (lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)), NotImplementedError, "the module itself"),
+        (
+            lambda: facade.nn.parallel.DistributedDataParallel(facade.nn.Linear(1, 1)),
+            NotImplementedError,
+            "the module itself",
+        ),
         (lambda: facade.cuda.set_device(0), RuntimeError, "wgpu"),
         (lambda: facade.ones(1, device="cuda"), RuntimeError, "the GPU is the device 'wgpu'"),
         (lambda: facade.onnx.export(None, ()), NotImplementedError, "safetensors"),
@@ -41,11 +45,19 @@ import torchlette.torch as facade
         (lambda: importlib.import_module("torchlette.torch.utils.tensorboard"), ImportError, "tensorboardX"),
         (lambda: importlib.import_module("torchlette.torch.fx"), ModuleNotFoundError, "call the function as it is"),
         (lambda: importlib.import_module("torchlette.torch.hub").load("a/b"), NotImplementedError, "fetch the file"),
-        (lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"), NotImplementedError, "fetch the file"),
-        (lambda: importlib.import_module("torchlette.torch.utils.cpp_extension").load("x", ["x.cpp"]), NotImplementedError, "autograd.Function"),
+        (
+            lambda: importlib.import_module("torchlette.torch.utils.model_zoo").load_url("x"),
+            NotImplementedError,
+            "fetch the file",
+        ),
+        (
+            lambda: importlib.import_module("torchlette.torch.utils.cpp_extension").load("x", ["x.cpp"]),
+            NotImplementedError,
+            "autograd.Function",
+        ),
         (lambda: facade.cuda.FloatTensor(2), TypeError, "torch.FloatTensor"),
     ],
-)  # fmt: skip
+)
 def test_refusals_say_what_to_do(call: Any, error: type[Exception], says: str) -> None:
     """What is not here raises a class that programs expect, and the text names what to do."""
     with pytest.raises(error, match=says):

@@ -1,4 +1,4 @@
-"""Any operator with any arguments answers or raises: no crash, no SystemError, no InternalError, nothing left behind."""
+"""Any operator with any arguments answers or raises: no crash, SystemError or InternalError, nothing left behind."""
 
 from __future__ import annotations
 

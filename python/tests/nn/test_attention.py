@@ -102,7 +102,7 @@ def test_a_float_mask_of_half_operands(device):
 
 
 def dropped(device, shape, rate):
-    """What dropout multiplies the weights of (batch, heads, queries, keys) by, read off equal weights of unit values."""
+    """Return dropout's factors of weights of (batch, heads, queries, keys), read off equal weights and unit values."""
     b, h, length, n = shape
     tl.manual_seed(7)
     unit = tl.eye(n, device=device).expand(b, h, n, n)

@@ -97,7 +97,7 @@ def kernels(t: torchlette.Tensor) -> list[str]:
 
 @pytest.mark.parametrize(("rows", "want"), [(8, "gemm_float32"), (1, "conv_float32")])
 def test_windows_are_read_where_they_lie(device: str, rows: int, want: str) -> None:
-    """One product makes an unpadded convolution: no columns are laid out. On a GPU one channel is summed without tiles."""
+    """An unpadded convolution is one product, without an array of columns. On a GPU one channel is summed untiled."""
     x, w = torchlette.ones(2, 4, 9, 9, device=device), torchlette.ones(rows, 4, 3, 3, device=device)
     y = torchlette.nn.functional.conv2d(x, w)
     assert kernels(y) == [want if device == "wgpu" else "gemm_float32"]

@@ -1,4 +1,4 @@
-"""Attention with functions for scores and masks: values are PyTorch's, gradients those of the same formula written out."""
+"""Attention with functions for scores and masks: values are PyTorch's, gradients those of the formula written out."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_errors(bad):
 
 
 def test_packed_sequences_under_another_default_device() -> None:
-    """Batch sizes and lengths are on the CPU whatever the default device is, and gradcheck keeps to its inputs' device."""
+    """Batch sizes and lengths are on the CPU whatever the default device is; gradcheck keeps to its inputs' device."""
     with tl.device("wgpu"):
         rows = torchlette.nn.utils.rnn.pack_sequence([tl.ones(3, 2), tl.ones(1, 2)])
         padded, lengths = torchlette.nn.utils.rnn.pad_packed_sequence(rows)

@@ -72,7 +72,7 @@ def close(have, want: torch.Tensor) -> None:
 
 
 def compare(expected, got, inputs, device: str, which=None) -> None:
-    """Compare the results of a call and the gradients, by inputs and parameters, of uneven sums of some of the results."""
+    """Compare the results of a call, and the gradients by inputs and parameters of uneven sums of some results."""
     mine = [tuple(ours(p, device) for p in x) if isinstance(x, tuple) else ours(x, device) for x in inputs]
     want, have = flat(expected(*inputs)), flat(got(*mine))
     assert len(want) == len(have)

@@ -154,7 +154,7 @@ def test_inputs_of_wrong_rank_are_refused(name: str, shape: tuple[int, ...]) -> 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 24, 28, 33])
 def test_grids_are_rounded_as_in_pytorch(n: int) -> None:
-    """Ramps and identity grids are PyTorch's to the last bit: a spatial transformer begins there, where gradients jump."""
+    """Ramps and identity grids are PyTorch's to the last bit: spatial transformers begin there, and gradients jump."""
     for align_corners in (False, True):
         wanted = torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, n, n + 1), align_corners=align_corners)
         got = torchlette.nn.functional.affine_grid(

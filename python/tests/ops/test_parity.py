@@ -213,7 +213,7 @@ def float_results(result: Any) -> list[Any]:
 
 
 def gradients(side: samples.Side, op: samples.Op, seed: int, device: str, dtype: str = "") -> list[Any] | None:
-    """Run backward from every result with fixed cotangents, drawn in ``dtype`` if given; return the leaves' gradients."""
+    """Run backward from every result with fixed cotangents, of ``dtype`` if given; return the leaves' gradients."""
     result, error = attempt(form(side.lib, op), side.call)
     if error is not None:
         raise error

@@ -36,7 +36,7 @@ def run(lib: Any, name: str, options: dict[str, Any], convert: Callable[[Any], A
     optimizer = getattr(lib.optim, name)(params, **convert(options))
 
     def closure() -> Any:
-        """Return what has an optimum where the search goes: one that runs away amplifies each rounding without bound."""
+        """Return a loss with an optimum where the search goes: one that runs away amplifies each rounding."""
         optimizer.zero_grad()
         loss = sum(((p - 0.3) ** 2).sum() for p in params) * (-1.0 if options.get("maximize") else 1.0)
         loss.backward()

@@ -155,7 +155,7 @@ def numbers(lib, value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_of_pytorch_load_and_train_on(name, tmp_path):
-    """A state dict saved by PyTorch goes on here, one saved here goes on in PyTorch, and both agree with a whole run."""
+    """A state dict of PyTorch goes on here, one of ours goes on in PyTorch, and both agree with a whole run."""
     theirs, p = trained(torch, name)
     torch.save(theirs.state_dict(), tmp_path / "state.pt")
     mine, q = trained(tl, name, steps=0)

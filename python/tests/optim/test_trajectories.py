@@ -167,7 +167,7 @@ MOVES = ["sgd_momentum", "adam_amsgrad", "adamw", *(name for name in OPTIMIZERS 
 
 @pytest.mark.parametrize("name", MOVES)
 def test_state_moves_from_pytorch_and_back(name):
-    """Half a run under PyTorch, the rest under torchlette, equals a whole run; and the saved forms have the same keys."""
+    """Half a run under PyTorch and the rest under torchlette equals a whole run; the saved forms have equal keys."""
     expected, got = twins()
     make, data = OPTIMIZERS[name], batches()
     a = make(torch.optim, expected.parameters())

@@ -1,4 +1,4 @@
-"""Indices from the host are checked at the call: by the elements that are indexed with, not by others of their storage."""
+"""Indices from the host are checked at the call, and only those elements of a storage that index."""
 
 from __future__ import annotations
 

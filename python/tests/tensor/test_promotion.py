@@ -24,7 +24,7 @@ def both(f: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("a", DTYPES)
 def test_promotion(a: str) -> None:
-    """result_type, promote_types and can_cast have PyTorch's answers for every pair, also of 0-dim tensors and numbers."""
+    """result_type, promote_types and can_cast answer as in PyTorch for every pair, 0-dim tensors and numbers too."""
     for b in DTYPES:
         for shape in ((), (2,)):
             got, want = both(

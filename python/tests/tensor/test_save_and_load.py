@@ -46,5 +46,5 @@ def test_save_refuses_objects_and_load_refuses_other_files(tmp_path):
     with pytest.raises(TypeError, match="state_dict"):
         tl.save(tl.nn.Linear(1, 1), tmp_path / "module")
     (tmp_path / "text").write_text("no zip")
-    with pytest.raises(ValueError, match="saved by torchlette"):
+    with pytest.raises(ValueError, match="neither a safetensors file nor a zip"):
         tl.load(tmp_path / "text")
