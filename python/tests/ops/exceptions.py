@@ -5,9 +5,7 @@ Keys are full operator names ("max.dim") or ("name", what).
 
 from __future__ import annotations
 
-_DRAWS = (
-    "a draw: our generator is Philox over (seed, nonce, element), PyTorch's is another; shape and dtype are compared"
-)
+_DRAWS = "a draw: our Philox counts (seed, offset, element), PyTorch's otherwise; shape and dtype are compared"
 _UNDEFINED = "its values are undefined"
 _SIGNS = "the signs of vectors are free; values up to signs and gradients are compared by the operator database's tests"
 

@@ -98,7 +98,7 @@ def form(lib: Any, op: samples.Op, suffix: str = "") -> Callable[..., Any]:
 def rehearse(
     use: Callable[[samples.Side], Any], call: samples.Call, device: str, dtype: str, seed: int, *, grad: bool
 ) -> None:
-    """Use the operator twice on like operands: what comes after follows the engine's recipe of it."""
+    """Use the operator twice on like operands: what comes after follows the cached trace of it."""
     if device != "cpu":
         return  # cached traces know no device
     for _ in range(2):
