@@ -21,6 +21,7 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 		return nil, err
 	}
 	out := pages(family, defs)
+	out["docs/primitives.md"] = primitivesPage(op.Prims())
 	out["python/csrc/ops_table.inc"] = cTable(defs)
 	out["python/torchlette/_C.pyi"] = stubs(defs)
 	out["python/tests/ops/ops.json"] = manifest(defs)

@@ -136,6 +136,8 @@ type Prim struct {
 	ID   PrimID
 	Name string
 	Doc  string
+	// Form names the operands, the attributes and the results in order, for people: "x, i {dim} -> y".
+	Form string
 	// Variants names the members of a family: attribute number VariantAt says which one a node is.
 	Variants  []string
 	VariantAt int
