@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from torchlette import _C, _refused
-from torchlette.errors import NotSupportedError
+from torchlette import _C
+from torchlette._runtime import refused
+from torchlette._runtime.errors import NotSupportedError
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
@@ -48,5 +49,5 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
 
 # Programs import the transforms beside code that needs none.
 globals().update(
-    {path[4:]: _refusal(path[4:], reason) for path, reason in _refused.FUNCTIONS.items() if path.startswith("fft.")}
+    {path[4:]: _refusal(path[4:], reason) for path, reason in refused.FUNCTIONS.items() if path.startswith("fft.")}
 )

@@ -14,10 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from torchlette import _C, _fences, autograd
-from torchlette._nested import replaced, tensors_in
+from torchlette import _C, autograd
+from torchlette._runtime import fences
+from torchlette._runtime.nested import replaced, tensors_in
 from torchlette.nn.utils.stateless import functional_call
-from torchlette.random import get_rng_state, set_rng_state
+from torchlette._runtime.random import get_rng_state, set_rng_state
 
 __all__ = [
     "functional_call",
@@ -120,7 +121,7 @@ class _Transform:
         writable = tensors_in(given)
         plain = [t for t in writable if not t.requires_grad]
         try:
-            with _recording(), _fences.transform(writable):
+            with _recording(), fences.transform(writable):
                 result = func(*args, **kwargs)
         finally:
             _C._close_leaves(self.leaves)

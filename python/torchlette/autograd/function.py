@@ -22,7 +22,7 @@ from typing import Any
 from torchlette import _C, autograd
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
-from torchlette.errors import SavedTensorModifiedError
+from torchlette._runtime.errors import SavedTensorModifiedError
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

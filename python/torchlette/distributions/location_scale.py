@@ -9,7 +9,7 @@ from torchlette import _C
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
 from torchlette.distributions.utils import broadcast_all
-from torchlette.dtypes import finfo
+from torchlette._runtime.dtypes import finfo
 
 __all__ = [
     "Cauchy",

@@ -10,7 +10,7 @@ from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.gamma import Beta, Chi2, without_gradient
 from torchlette.distributions.utils import lazy_property
-from torchlette.dtypes import finfo
+from torchlette._runtime.dtypes import finfo
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 

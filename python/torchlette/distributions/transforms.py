@@ -10,7 +10,7 @@ from torchlette import _C
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.utils import sum_rightmost
-from torchlette.dtypes import finfo
+from torchlette._runtime.dtypes import finfo
 from torchlette.nn import functional as F
 
 __all__ = [

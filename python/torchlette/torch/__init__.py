@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import torchlette
-from torchlette import _refused
+from torchlette._runtime import refused
 
 _CORE = "torchlette"
 _FACADE = __name__
@@ -95,7 +95,7 @@ class _MirrorFinder:
             return None
         core = importlib.util.find_spec(core_name)
         if core is None:
-            reason = _refused.FUNCTIONS.get(relative)
+            reason = refused.FUNCTIONS.get(relative)
             if reason:
                 raise ModuleNotFoundError(f"No module named {name!r}: {reason}", name=name)
             return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C, _fences
+from torchlette import _C
+from torchlette._runtime import fences
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 from torchlette.nn.modules.normalization import register_affine, reset_affine
@@ -110,7 +111,7 @@ class _BatchNorm(_NormBase):
         self._check(input, self._allowed)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            if not _fences.is_recomputing():
+            if not fences.is_recomputing():
                 self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 factor = 1.0 / float(self.num_batches_tracked.item())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchlette.errors import RefusedNameError
+from torchlette._runtime.errors import RefusedNameError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def method(name: str, reason: str) -> Callable[..., NoReturn]:
 def page() -> str:
     """Return docs/refused.md."""
     lines = [
-        "<!-- Made by torchlette._refused.page(). DO NOT EDIT. -->",
+        "<!-- Made by torchlette._runtime.refused.page(). DO NOT EDIT. -->",
         "# What is refused",
         "",
         "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "

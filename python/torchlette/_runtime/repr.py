@@ -10,7 +10,7 @@ import math
 import sys
 
 from torchlette import _C
-from torchlette.errors import DisposedTensorError
+from torchlette._runtime.errors import DisposedTensorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

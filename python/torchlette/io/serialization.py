@@ -23,7 +23,7 @@ from torchlette import _C
 if TYPE_CHECKING:
     import zipfile
 
-    from torchlette._safetensors import SafetensorsReader
+    from torchlette.io.safetensors import SafetensorsReader
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -275,7 +275,7 @@ def save(
     Raises:
         TypeError: ``obj`` holds something else, such as a module. The file is not touched then.
     """
-    from torchlette._safetensors import write_safetensors
+    from torchlette.io.safetensors import write_safetensors
 
     writer = _Writer()
     value = writer.encode(obj)
@@ -350,7 +350,7 @@ def _load_file(file: BinaryIO, place: Place) -> Any:
 
 
 def _load_safetensors(file: BinaryIO, place: Place) -> Any:
-    from torchlette._safetensors import SafetensorsReader
+    from torchlette.io.safetensors import SafetensorsReader
 
     reader = SafetensorsReader(file)
     structure = reader.metadata.get(_STRUCTURE)
@@ -364,7 +364,7 @@ def _load_safetensors(file: BinaryIO, place: Place) -> Any:
 def _load_zip(file: BinaryIO, place: Place) -> Any:
     import zipfile
 
-    from torchlette.torch_archive import archive_name, read_archive
+    from torchlette.io.torch_archive import archive_name, read_archive
 
     try:
         with zipfile.ZipFile(file, "r") as archive:

@@ -1,7 +1,4 @@
-"""Padding and resampling; part of :mod:`torchlette.nn.functional`.
-
-Both work dimension by dimension, by ``index_select`` with indices that the host computes.
-"""
+"""Padding, resizing and sampling of images; part of :mod:`torchlette.nn.functional`."""
 
 from __future__ import annotations
 
@@ -12,9 +9,13 @@ from collections.abc import Callable, Sequence
 
 from torchlette import _C
 
-__all__ = ["affine_grid", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
+__all__ = ["affine_grid", "grid_sample", "interpolate", "pad", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 Tensor = _C.Tensor
+
+
+# Operators whose signature is PyTorch's as it stands.
+grid_sample = _C.grid_sample
 
 
 def _take(x: Tensor, dim: int, index: list[int]) -> Tensor:

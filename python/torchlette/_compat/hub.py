@@ -69,7 +69,7 @@ def load_state_dict_from_url(
         file_name: The file's name.
         weights_only: Accepted for compatibility: files hold data only.
     """
-    from torchlette.serialization import load as load_file
+    from torchlette.io.serialization import load as load_file
 
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))

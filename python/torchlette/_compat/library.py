@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from torchlette.autograd import Function
-from torchlette.errors import NotSupportedError, RefusedNameError
+from torchlette._runtime.errors import NotSupportedError, RefusedNameError
 
 __all__ = ["CustomOpDef", "Library", "custom_op", "register_autograd", "register_fake", "register_kernel"]
 

@@ -7,10 +7,12 @@ import weakref
 from collections.abc import Callable
 from types import TracebackType
 
-from torchlette import _C, _refused, _selection
-from torchlette._repr import tensor_format, tensor_repr
-from torchlette.errors import ExecutionError
-from torchlette.utils.dlpack import dlpack, dlpack_device
+from torchlette import _C
+from torchlette._runtime import refused
+from torchlette._ops import indexing
+from torchlette._runtime.repr import tensor_format, tensor_repr
+from torchlette._runtime.errors import ExecutionError
+from torchlette.io.dlpack import dlpack, dlpack_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -370,14 +372,14 @@ def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 def _histogram(self: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Counts in bins, and the bins' edges; see :func:`torchlette.histogram`."""
-    from torchlette._grid import histogram
+    from torchlette._ops.histogram import histogram
 
     return histogram(self, *args, **kwargs)
 
 
 def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
-    from torchlette.products import lu
+    from torchlette._ops.linear_algebra import lu
 
     return lu(self, pivot, get_infos)
 
@@ -412,13 +414,13 @@ def install() -> None:
         "is_pinned": _no,
         "is_distributed": _no,
         "as_subclass": _as_subclass,
-        "nonzero": _selection.nonzero,
-        "nonzero_static": _selection.nonzero_static,
-        "argwhere": _selection.argwhere,
-        "masked_select": _selection.masked_select,
-        "unique": _selection.unique,
-        "unique_consecutive": _selection.unique_consecutive,
-        "bincount": _selection.bincount,
+        "nonzero": indexing.nonzero,
+        "nonzero_static": indexing.nonzero_static,
+        "argwhere": indexing.argwhere,
+        "masked_select": indexing.masked_select,
+        "unique": indexing.unique,
+        "unique_consecutive": indexing.unique_consecutive,
+        "bincount": indexing.bincount,
         "histogram": _histogram,
         "where": _where,
         "__rdiv__": _rdiv,
@@ -440,9 +442,9 @@ def install() -> None:
     }
     for name, fn in methods.items():
         setattr(Tensor, name, fn)
-    for name, reason in _refused.METHODS.items():
+    for name, reason in refused.METHODS.items():
         if not hasattr(Tensor, name):
-            setattr(Tensor, name, _refused.method(name, reason))
+            setattr(Tensor, name, refused.method(name, reason))
     Tensor.real = property(_real)
     Tensor.imag = property(_imag)
     Tensor.output_nr = property(_output_nr)

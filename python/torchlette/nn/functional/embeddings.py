@@ -1,13 +1,26 @@
-"""Look-ups in tables and reductions of their rows; part of :mod:`torchlette.nn.functional`."""
+"""Rows of tables by index; part of :mod:`torchlette.nn.functional`."""
 
 from __future__ import annotations
 
 from torchlette import _C
 from torchlette.autograd import no_grad
 
-__all__ = ["embedding", "embedding_bag"]
+__all__ = ["embedding", "embedding_bag", "one_hot"]
 
 Tensor = _C.Tensor
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """Return 1 at the class and 0 elsewhere, along a new last dimension; -1 classes means one more than the largest,
+    which is read.
+    """
+    if num_classes == -1 and input.dtype is _C.int64:
+        if input.numel() == 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        if input.min().item() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        num_classes = int(input.max().item()) + 1
+    return _C.one_hot(input, num_classes)
 
 
 def _row(padding_idx: int | None, rows: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from torchlette import _C
-from torchlette.dtypes import can_cast
+from torchlette._runtime.dtypes import can_cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

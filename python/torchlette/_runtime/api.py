@@ -8,9 +8,9 @@ from types import TracebackType
 
 from torchlette import _C
 from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
-from torchlette.dtypes import can_cast, finfo, iinfo, promote_types, result_type
-from torchlette.errors import LeakError
-from torchlette.random import (
+from torchlette._runtime.dtypes import can_cast, finfo, iinfo, promote_types, result_type
+from torchlette._runtime.errors import LeakError
+from torchlette._runtime.random import (
     Generator,
     default_generator,
     fork_rng,
@@ -20,7 +20,7 @@ from torchlette.random import (
     seed,
     set_rng_state,
 )
-from torchlette.utils.dlpack import from_dlpack, frombuffer
+from torchlette.io.dlpack import from_dlpack, frombuffer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette.errors import ExecutionError
+from torchlette._runtime.errors import ExecutionError
 
 __all__ = ["imag", "poisson", "range", "real"]
 

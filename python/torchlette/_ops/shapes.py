@@ -10,8 +10,9 @@ import itertools
 from collections.abc import Callable
 from math import prod
 
-from torchlette import _C, _selection
-from torchlette.layouts import channels_last, channels_last_3d, contiguous_format, strided
+from torchlette import _C
+from torchlette._ops import indexing
+from torchlette._ops.memory_format import channels_last, channels_last_3d, contiguous_format, strided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -358,11 +359,11 @@ def _copying(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def copy(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         got = view(input, *args, **kwargs)
         if isinstance(got, Tensor):
-            return got.clone() if out is None else _selection.into(got, out)
+            return got.clone() if out is None else indexing.into(got, out)
         return (
             tuple(v.clone() for v in got)
             if out is None
-            else tuple(_selection.into(v, o) for v, o in zip(got, out, strict=True))
+            else tuple(indexing.into(v, o) for v, o in zip(got, out, strict=True))
         )
 
     copy.__name__ = copy.__qualname__ = name

@@ -1,4 +1,4 @@
-"""Convolutions, pools and the normalisations by channel; part of :mod:`torchlette.nn.functional`."""
+"""Convolutions, pools, and windows as columns; part of :mod:`torchlette.nn.functional`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from torchlette import _C, _fences
-from torchlette.autograd import no_grad
-from torchlette.nn.spatial_functions import pad
+from torchlette import _C
+from torchlette.nn.functional.vision import pad
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -23,7 +22,6 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
-    "batch_norm",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -35,9 +33,6 @@ __all__ = [
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices",
-    "group_norm",
-    "instance_norm",
-    "local_response_norm",
     "lp_pool1d",
     "lp_pool2d",
     "lp_pool3d",
@@ -55,10 +50,10 @@ __all__ = [
 
 Tensor = _C.Tensor
 
+
 # Operators whose signature is PyTorch's as it stands.
 conv1d, conv2d, conv3d = _C.conv1d, _C.conv2d, _C.conv3d
 conv_transpose1d, conv_transpose2d, conv_transpose3d = _C.conv_transpose1d, _C.conv_transpose2d, _C.conv_transpose3d
-group_norm = _C.group_norm
 
 
 def as_tuple(value: Any, n: int) -> tuple[Any, ...]:
@@ -285,25 +280,6 @@ fractional_max_pool2d, fractional_max_pool3d = (_fractional_max_pool(d, False) f
 fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = (_fractional_max_pool(d, True) for d in (2, 3))
 
 
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """Divide by ``(k + alpha * mean of squares) ** beta`` over ``size`` channels around (A. Krizhevsky et al., 2012).
-
-    Args:
-        input: [batch, channels, ...].
-        size: Channels in the mean.
-        alpha: See above.
-        beta: See above.
-        k: See above.
-    """
-    if input.dim() < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)")
-    if input.numel() == 0:
-        return input
-    squares = (input * input).reshape(input.shape[0], 1, input.shape[1], -1)
-    means = _C.avg_pool2d(pad(squares, (0, 0, size // 2, (size - 1) // 2)), (size, 1), 1)
-    return input / (means.reshape(input.shape) * alpha + k) ** beta
-
-
 def _avg_pool(dims: int) -> Any:
     f = getattr(_C, f"avg_pool{dims}d")
 
@@ -327,73 +303,6 @@ def _avg_pool(dims: int) -> Any:
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(d) for d in (1, 2, 3))
-
-
-def _check_batch_size(input: Tensor) -> None:
-    if math.prod([*input.shape[:1], *input.shape[2:]]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
-
-
-@no_grad()
-def _follow(statistics: Sequence[tuple[Tensor | None, Tensor]], momentum: float) -> None:
-    """Move running statistics towards those of a batch, once: the second run of a checkpointed function leaves them
-    alone.
-    """
-    if _fences.is_recomputing():
-        return
-    with _fences.no_fence():
-        for running, now in statistics:
-            if running is not None:
-                running.mul_(1 - momentum).add_(now.to(running.dtype), alpha=momentum)
-
-
-def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Normalise each channel (dim 1), by the batch's statistics in training, which then move the running ones."""
-    if not training:
-        return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
-    _check_batch_size(input)
-    if (running_mean is None and running_var is None) or input.numel() == 0:
-        return _C.batch_norm(input, weight, bias, None, None, True, momentum, eps, True)
-    output, mean, variance = _C._batch_norm_stats(input, weight, bias, eps)
-    _follow(((running_mean, mean), (running_var, variance)), momentum)
-    return output
-
-
-def instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
-    """Normalise each channel of each sample."""
-    if not use_input_stats:
-        return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
-    batch, channels, *rest = input.shape
-    if math.prod(rest) <= 1:
-        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
-    flat = input.reshape(1, batch * channels, *rest)
-    output, mean, variance = _C._batch_norm_stats(flat, None, None, eps)
-    if running_mean is not None or running_var is not None:
-        mean, variance = (of.reshape(batch, channels).mean(0) for of in (mean, variance))
-        _follow(((running_mean, mean), (running_var, variance)), momentum)
-    output = output.reshape(input.shape)
-    shape = (channels, *[1] * len(rest))
-    if weight is not None:
-        output = output * weight.reshape(shape)
-    return output if bias is None else output + bias.reshape(shape)
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torchlette import _C
-from torchlette._tensor import Tensor
+from torchlette._runtime.tensor_methods import Tensor
 
 __all__ = ["find"]
 

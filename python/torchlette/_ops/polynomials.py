@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from torchlette import _C, _selection
+from torchlette import _C
+from torchlette._ops import indexing
 from torchlette.autograd import no_grad
-from torchlette.dtypes import result_type
+from torchlette._runtime.dtypes import result_type
 
 __all__ = [
     "chebyshev_polynomial_t",
@@ -83,7 +84,7 @@ def _polynomial(
                 result = _C.zeros_like(x)
                 for _ in range(0 if n != n else int(n) + 1):
                     result = next(values)
-            return _selection.into(result, out)
+            return indexing.into(result, out)
 
     polynomial.__name__ = polynomial.__qualname__ = name
     polynomial.__doc__ = f"Return {doc}{argument} of degree ``n`` at ``input``."

@@ -1,0 +1,1 @@
+"""What the package itself needs: settings, errors, dtypes, the methods of Tensor. Users find its names in torchlette."""
