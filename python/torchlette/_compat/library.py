@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from torchlette.autograd import Function
 from torchlette._runtime.errors import NotSupportedError, RefusedNameError
+from torchlette.autograd import Function
 
 __all__ = ["CustomOpDef", "Library", "custom_op", "register_autograd", "register_fake", "register_kernel"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 from torchlette import _C
 from torchlette._ops import indexing
-from torchlette.autograd import no_grad
 from torchlette._runtime.dtypes import result_type
+from torchlette.autograd import no_grad
 
 __all__ = [
     "chebyshev_polynomial_t",

@@ -7,7 +7,6 @@ from collections import Counter
 from types import TracebackType
 
 from torchlette import _C
-from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette._runtime.dtypes import can_cast, finfo, iinfo, promote_types, result_type
 from torchlette._runtime.errors import LeakError
 from torchlette._runtime.random import (
@@ -20,6 +19,7 @@ from torchlette._runtime.random import (
     seed,
     set_rng_state,
 )
+from torchlette.autograd import anomaly_mode, enable_grad, inference_mode, no_grad, set_grad_enabled
 from torchlette.io.dlpack import from_dlpack, frombuffer
 
 TYPE_CHECKING = False

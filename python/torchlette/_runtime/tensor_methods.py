@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import TracebackType
 
 from torchlette import _C
-from torchlette._runtime import refused
 from torchlette._ops import indexing
-from torchlette._runtime.repr import tensor_format, tensor_repr
+from torchlette._runtime import refused
 from torchlette._runtime.errors import ExecutionError
+from torchlette._runtime.repr import tensor_format, tensor_repr
 from torchlette.io.dlpack import dlpack, dlpack_device
 
 TYPE_CHECKING = False

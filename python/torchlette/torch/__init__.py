@@ -43,7 +43,6 @@ _MOVED = {
             "discrete": "bernoulli binomial categorical geometric multinomial negative_binomial one_hot_categorical "
             "poisson",
             "distribution": "exp_family",
-            "transforms": "constraint_registry",
             "gamma": "beta chi2 dirichlet fishersnedecor inverse_gamma studentT",
             "location_scale": "cauchy exponential gumbel half_cauchy half_normal kumaraswamy laplace log_normal normal "
             "pareto uniform weibull",

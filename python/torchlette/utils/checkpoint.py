@@ -19,12 +19,12 @@ from typing import Any
 from torchlette import _C, autograd
 from torchlette._runtime import fences
 from torchlette._runtime import random as _random
+from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
 from torchlette._runtime.fences import is_recomputing
 from torchlette._runtime.nested import replaced
 from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge, without_hooks
-from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
 
 __all__ = [
     "CheckpointError",

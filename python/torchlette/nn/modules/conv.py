@@ -9,9 +9,9 @@ from typing import Any
 from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn import init
+from torchlette.nn.functional.conv_pool import as_tuple
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
-from torchlette.nn.functional.conv_pool import as_tuple
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold"]
 

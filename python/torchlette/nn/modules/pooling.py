@@ -7,8 +7,8 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.nn import functional as F
-from torchlette.nn.modules.module import Module
 from torchlette.nn.functional.conv_pool import as_tuple
+from torchlette.nn.modules.module import Module
 
 _KINDS = ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
 __all__ = [*(f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)), "FractionalMaxPool2d", "FractionalMaxPool3d"]  # noqa: PLE0605
