@@ -26,7 +26,7 @@ def imag(input: Tensor) -> Tensor:
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Draw from Poisson distributions, whose rates are the elements of ``input``; see :class:`distributions.Poisson`."""
+    """Draw from Poisson distributions whose rates are the elements of ``input``; see :class:`distributions.Poisson`."""
     from torchlette.distributions import Poisson
 
     if generator is None:

@@ -50,7 +50,7 @@ def _contracted(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
 
 
 def spmm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """Return the product of two matrices, which graph networks call by this name for sparse ones; here both are dense."""
+    """Return the product of two dense matrices. PyTorch has this name for a sparse ``mat1``."""
     return _C.mm(mat1, mat2)
 
 

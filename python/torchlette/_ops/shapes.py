@@ -378,7 +378,10 @@ def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | Non
 
 
 #: The views that have a function which copies: their methods' names.
-_COPIED = "as_strided detach diagonal expand narrow permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view"
+_COPIED = (
+    "as_strided detach diagonal expand narrow permute select split split_with_sizes squeeze t transpose unbind unfold "
+    "unsqueeze view"
+)
 _copies = {f"{name}_copy": _copying(f"{name}_copy", getattr(Tensor, name)) for name in _COPIED.split()}
 _copies["alias_copy"] = _copying("alias_copy", lambda input: input)
 _copies["slice_copy"] = _copying("slice_copy", _slice)

@@ -1,1 +1,1 @@
-"""What the package itself needs: settings, errors, dtypes, the methods of Tensor. Users find its names in torchlette."""
+"""What the package needs: settings, errors, dtypes, methods of Tensor. Users find the names in torchlette."""

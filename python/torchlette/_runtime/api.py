@@ -326,8 +326,10 @@ def explain(tensor: _C.Tensor, *, program: bool = False) -> dict[str, Any]:
     >>> x = torchlette.ones(2, 3, device="cpu")
     >>> x.tolist()
     [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    >>> print(*(line.split("  #")[0] for line in torchlette.explain(x * 2, program=True)["program"].splitlines()),
-    sep="\\n") input $0 : f32[2,3] %0 = mul $0 2.0 : f32[2,3] live
+    >>> text = torchlette.explain(x * 2, program=True)["program"]
+    >>> print(*(line.split("  #")[0] for line in text.splitlines()), sep="\\n")
+    input $0 : f32[2,3]
+    %0 = mul $0 2.0 : f32[2,3] live
     """
     return _info("explain_program" if program else "explain", tensor)
 

@@ -10,8 +10,8 @@ is needed:
   the same module object. A module is never loaded twice.
 * A former name, which only old pickles hold, gives the module that has its functions today.
 
-A new public module in one of the folders needs an entry in ``FOLDERS``, and one in ``torchlette._LAZY_MODULES`` if it is
-to be imported at its first use.
+A new public module in one of the folders needs an entry in ``FOLDERS``. ``torchlette._LAZY_MODULES`` names those that
+are imported at their first use.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ class PublicPathFinder:
     """The finder and, for second names of a module, the loader."""
 
     @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a public module in its folder, and another name of a module by :meth:`exec_module`."""
         package, _, relative = name.partition(".")
         if package != _PACKAGE or not relative:

@@ -131,7 +131,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _kept(self) -> Tensor:
-        """Return the parameter, and a limit where the series are taken, so that no gradient is of a division by zero."""
+        """Return the parameter, and a limit where the series are taken: no gradient then divides by zero."""
         return _C.where(self._outside(), self.probs, self._lims[0] * _C.ones_like(self.probs))
 
     def _log_normalizer(self) -> Tensor:

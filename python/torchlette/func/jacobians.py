@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from torchlette import _C, autograd
+from torchlette import _C
 from torchlette._runtime.nested import replaced, tensors_in
 from torchlette.func.transform import (
     Argnums,
     Transform,
     argument_numbers,
     chosen_arguments,
-    jacobian_product,
     output_tensors,
-    recording,
     with_tensors,
 )
 

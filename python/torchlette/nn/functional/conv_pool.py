@@ -78,7 +78,7 @@ def _max_pool(dims: int, always: bool) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        """Return the largest element of each window, with ``return_indices`` also its row-major number in its channel."""
+        """Return the largest element of each window, with ``return_indices`` also its index in the flat channel."""
         f = both if always or return_indices else plain
         return f(input, kernel_size, _stride(stride), padding, dilation, ceil_mode)
 

@@ -113,7 +113,7 @@ def embedding_bag(
 
 
 def _reduced(rows: Tensor, present: Tensor | None, mode: str) -> Tensor:
-    """Reduce the rows [bags, longest, features] of each bag, of which those that are not ``present`` count for nothing."""
+    """Reduce the rows [bags, longest, features] of each bag; rows that are not ``present`` are left out."""
     if mode == "max" and rows.shape[1] > 0:
         if present is None:
             return rows.max(1).values

@@ -16,7 +16,10 @@ pdist = _C.pdist
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``input1^T weight[k] input2 + bias[k]`` for each k: [..., in1], [..., in2], [out, in1, in2] -> [..., out]."""
+    """Return ``input1^T weight[k] input2 + bias[k]`` for each k.
+
+    Shapes: [..., in1], [..., in2], [out, in1, in2] and [out] give [..., out].
+    """
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(
             f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"

@@ -58,7 +58,10 @@ class _NormBase(Module):
     def extra_repr(self) -> str:
         """Show the options."""
         affine = f"affine={self.affine}, bias={self.bias is not None}"
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, track_running_stats={self.track_running_stats}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
@@ -159,7 +162,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return ``module`` with each batch norm in it replaced by this class, with the same parameters and statistics."""
+        """Return ``module`` with each batch norm replaced by this class, with its parameters and statistics."""
         made = module
         if isinstance(module, _BatchNorm):
             made = cls(
@@ -298,4 +301,7 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         """Show the options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )

@@ -4,7 +4,8 @@ A schedule multiplies the rate it finds (the chained form), so that schedules co
 ``step`` is given an epoch, the closed form is used if there is one.
 """
 
-from torchlette.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING, LRScheduler
+from torchlette.optim.lr_scheduler.base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
+from torchlette.optim.lr_scheduler.base import LRScheduler
 from torchlette.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from torchlette.optim.lr_scheduler.cyclic import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from torchlette.optim.lr_scheduler.decay import (
