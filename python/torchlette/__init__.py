@@ -10,9 +10,13 @@ import os as _os
 from importlib import import_module as _import_module
 
 from torchlette import _C
+from torchlette._runtime import import_paths as _import_paths
 from torchlette._version import __version__
-from torchlette.errors import *  # noqa: F403
-from torchlette.errors import BY_CODE as _BY_CODE
+
+_import_paths.install()
+
+from torchlette._runtime.errors import *  # noqa: E402, F403
+from torchlette._runtime.errors import BY_CODE as _BY_CODE  # noqa: E402
 
 # The typing module is imported by type checkers alone: it would be a sixth of the import's time.
 TYPE_CHECKING = False
@@ -45,9 +49,7 @@ for _name, _places in _C._where.items():
     if _places & _FUNCTION and not _name.startswith(("_", "linalg_", "special_")):
         globals()[_name] = getattr(_C, _name)
 
-from torchlette import return_types  # noqa: E402, F401
-from torchlette._repr import get_printoptions, set_printoptions  # noqa: E402
-from torchlette._selection import (
+from torchlette._ops.indexing import (  # noqa: E402
     argwhere,
     bincount,
     masked_select,
@@ -56,76 +58,97 @@ from torchlette._selection import (
     unique,
     unique_consecutive,
     where,
-)  # noqa: E402
-from torchlette._shapes import *  # noqa: E402, F403
-from torchlette._tensor import allclose, equal  # noqa: E402
+)
+from torchlette._ops.shapes import *  # noqa: E402, F403
+from torchlette._runtime import return_types  # noqa: E402, F401
+from torchlette._runtime.repr import get_printoptions, set_printoptions  # noqa: E402
+from torchlette._runtime.tensor_methods import allclose, equal  # noqa: E402
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_C._after_fork)
 
-from torchlette import autograd, random  # noqa: E402
-from torchlette._api import *  # noqa: E402, F403
-from torchlette._settings import *  # noqa: E402, F403
-from torchlette.layouts import *  # noqa: E402, F403
+from torchlette import autograd  # noqa: E402
+from torchlette._ops.memory_format import *  # noqa: E402, F403
+from torchlette._runtime import random  # noqa: E402
+from torchlette._runtime.api import *  # noqa: E402, F403
+from torchlette._runtime.settings import *  # noqa: E402, F403
 
-# Imported when they are first used: half of the time that the whole package takes.
-_LAZY = (
-    "amp", "backends", "compiler", "distributed", "distributions", "fft", "func", "hub", "jit", "library", "linalg", "masked", "multiprocessing", "nn", "onnx",
-    "optim", "profiler", "serialization", "signal", "special", "testing", "types", "utils",
-)  # fmt: skip
+# Parts that are imported when they are first used: half of the time that the whole package takes.
+_LAZY_MODULES = (
+    "amp",
+    "backends",
+    "compiler",
+    "distributed",
+    "distributions",
+    "fft",
+    "func",
+    "hub",
+    "io",
+    "jit",
+    "library",
+    "linalg",
+    "masked",
+    "multiprocessing",
+    "nn",
+    "onnx",
+    "optim",
+    "profiler",
+    "serialization",
+    "signal",
+    "special",
+    "testing",
+    "types",
+    "utils",
+)
 
-
-# Names of this module that are made elsewhere, by where they are.
-_ELSEWHERE = {
-    **dict.fromkeys(("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled"), "amp"),
-    **dict.fromkeys(
-        ("clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
-         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype"), "amp.autocast_mode",
-    ),
-    "compile": "compiler",
-    "vmap": "func",
-    "einsum": "einstein",
-    **dict.fromkeys(("pca_lowrank", "svd_lowrank"), "lowrank"),
-    **dict.fromkeys(
-        ("imag", "poisson", "range", "real", "_assert", "_assert_async", "_check", "_check_index", "_check_type", "_check_value", "_check_with",
-         "_shape_as_tensor"), "legacy",
-    ),
-    **dict.fromkeys(
-        ("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_group_norm", "native_layer_norm"), "native",
-    ),
-    "ops": "library",
-    **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit"),
-    **dict.fromkeys(("gradient", "histogram", "histogramdd", "unravel_index"), "_grid"),
-    **dict.fromkeys(("block_diag", "chain_matmul", "lu", "spmm", "tensordot", "vander"), "products"),
-    **dict.fromkeys(("load", "save"), "serialization"),
-    "segment_reduce": "segments",
-    **dict.fromkeys(("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"), "window_functions"),
-    **dict.fromkeys(
-        ("alpha_dropout", "bilinear", "channel_shuffle", "feature_alpha_dropout", "max_pool1d_with_indices", "pairwise_distance", "pdist",
-         "pixel_shuffle", "pixel_unshuffle", "rrelu"), "nn.functional",
-    ),
-    **dict.fromkeys(("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), "nn.modules.rnn"),
-}  # fmt: skip
+# Names of this module that are imported at their first use too, by the module that makes them.
+_LAZY_NAMES = {
+    name: module
+    for module, names in {
+        "_compat.deprecated": "imag poisson range real _assert _assert_async _check _check_index _check_type "
+        "_check_value _check_with _shape_as_tensor",
+        "_compat.native_names": "grid_sampler grid_sampler_2d grid_sampler_3d native_batch_norm native_group_norm "
+        "native_layer_norm",
+        "_ops.einsum": "einsum",
+        "_ops.histogram": "gradient histogram histogramdd unravel_index",
+        "_ops.linear_algebra": "block_diag chain_matmul lu pca_lowrank spmm svd_lowrank tensordot vander",
+        "_ops.segment": "segment_reduce",
+        "_ops.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+        "amp": "GradScaler autocast get_autocast_dtype is_autocast_enabled",
+        "amp.autocast_mode": "clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype "
+        "is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled "
+        "set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype",
+        "compiler": "compile",
+        "func": "vmap",
+        "jit": "ScriptFunction ScriptModule",
+        "library": "ops",
+        "nn.functional": "alpha_dropout bilinear channel_shuffle feature_alpha_dropout max_pool1d_with_indices "
+        "pairwise_distance pdist pixel_shuffle pixel_unshuffle rrelu",
+        "nn.modules.rnn": "gru_cell lstm_cell rnn_relu_cell rnn_tanh_cell",
+        "serialization": "load save",
+    }.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> _Any:
     """Import a part of the package that nothing has used yet."""
-    if name in _LAZY:
+    if name in _LAZY_MODULES:
         return _import_module(f"torchlette.{name}")
-    if name in _ELSEWHERE:
-        globals()[name] = getattr(_import_module(f"torchlette.{_ELSEWHERE[name]}"), name)
+    if name in _LAZY_NAMES:
+        globals()[name] = getattr(_import_module(f"torchlette.{_LAZY_NAMES[name]}"), name)
         return globals()[name]
     if name.startswith("_foreach_"):
-        from torchlette.foreach import find
+        from torchlette._ops.foreach import find
 
         if (found := find(name)) is not None:
             globals()[name] = found
             return found
-    from torchlette import _refused
+    from torchlette._runtime import refused
 
-    raise _refused.attribute_error(name)
+    raise refused.attribute_error(name)
 
 
 def __dir__() -> list[str]:
     """List the parts that are not imported yet too."""
-    return sorted({*globals(), *_LAZY, *_ELSEWHERE})
+    return sorted({*globals(), *_LAZY_MODULES, *_LAZY_NAMES})

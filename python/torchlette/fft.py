@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from torchlette import _C, _refused
-from torchlette.errors import NotSupportedError
+from torchlette import _C
+from torchlette._runtime import refused
+from torchlette._runtime.errors import NotSupportedError
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
@@ -34,7 +35,7 @@ def fftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
 
 
 def rfftfreq(n: int, d: float = 1.0, **options: Any) -> _C.Tensor:
-    """Return the frequencies of a transform of ``n`` real samples that are ``d`` apart: 0 to ``n // 2`` over ``n * d``."""
+    """Return the frequencies of a transform of ``n`` real samples ``d`` apart: 0 to ``n // 2`` over ``n * d``."""
     return _C.arange(n // 2 + 1, **{"dtype": _C.get_default_dtype(), **options}) / (n * d)
 
 
@@ -48,5 +49,5 @@ def _refusal(name: str, reason: str) -> Callable[..., NoReturn]:
 
 # Programs import the transforms beside code that needs none.
 globals().update(
-    {path[4:]: _refusal(path[4:], reason) for path, reason in _refused.FUNCTIONS.items() if path.startswith("fft.")}
+    {path[4:]: _refusal(path[4:], reason) for path, reason in refused.FUNCTIONS.items() if path.startswith("fft.")}
 )

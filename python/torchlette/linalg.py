@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from torchlette import _C
-from torchlette.errors import LinAlgError, NotSupportedError
+from torchlette._runtime.errors import LinAlgError, NotSupportedError
 
 __all__ = ["LinAlgError", "eig", "eigvals"]
 

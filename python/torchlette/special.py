@@ -20,7 +20,7 @@ globals().update(
 
 def __getattr__(name: str) -> Any:
     """Import the polynomials when one is used."""
-    from torchlette import polynomials
+    from torchlette._ops import polynomials
 
     if name not in polynomials.__all__:
         raise AttributeError(f"module 'torchlette.special' has no attribute {name!r}")

@@ -10,17 +10,17 @@ import torch
 
 import torchlette
 import torchlette.torch as facade
-from torchlette import _refused
+from torchlette._runtime import refused
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_page_is_the_table() -> None:
-    """docs/refused.md is what ``_refused.page`` gives: write that to it when they differ."""
-    assert (ROOT / "docs" / "refused.md").read_text() == _refused.page()
+    """docs/refused.md is what ``refused.page`` gives: write that to it when they differ."""
+    assert (ROOT / "docs" / "refused.md").read_text() == refused.page()
 
 
-@pytest.mark.parametrize("name", sorted(name for name in _refused.FUNCTIONS if name.startswith("fft.")))
+@pytest.mark.parametrize("name", sorted(name for name in refused.FUNCTIONS if name.startswith("fft.")))
 def test_transforms(name: str) -> None:
     """They can be imported, and raise when they are called."""
     assert attrgetter(name)(torch) is not None
@@ -28,16 +28,16 @@ def test_transforms(name: str) -> None:
         attrgetter(name)(facade)(facade.ones(4))
 
 
-@pytest.mark.parametrize("name", sorted(name for name in _refused.FUNCTIONS if "." not in name))
+@pytest.mark.parametrize("name", sorted(name for name in refused.FUNCTIONS if "." not in name))
 def test_functions(name: str) -> None:
     """A refused name is PyTorch's or was, does not exist here, and says why."""
     with pytest.raises(AttributeError) as caught:
         getattr(torchlette, name)
-    assert _refused.FUNCTIONS[name] in str(caught.value)
+    assert refused.FUNCTIONS[name] in str(caught.value)
     assert not hasattr(facade, name)
 
 
-@pytest.mark.parametrize("name", sorted(_refused.METHODS))
+@pytest.mark.parametrize("name", sorted(refused.METHODS))
 def test_methods(name: str) -> None:
     """A refused method raises when it is called."""
     assert hasattr(torch.Tensor, name)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import torchlette.torch as facade
-from torchlette import foreach
+from torchlette._ops import foreach
 
 SHAPES = ((2, 3), (4,), ())
 BINARY = {"add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_max", "clamp_min"}

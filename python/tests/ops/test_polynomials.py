@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torchlette
-from torchlette import polynomials
+from torchlette._ops import polynomials
 
 
 @pytest.mark.parametrize("name", polynomials.__all__)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from torchlette import _C
-from torchlette._nested import replaced
+from torchlette._runtime.nested import replaced
 
 __all__ = [
     "autocast",

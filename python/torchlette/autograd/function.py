@@ -20,9 +20,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C, autograd
+from torchlette._runtime.errors import SavedTensorModifiedError
 from torchlette.autograd import graph
 from torchlette.autograd.grad_mode import enable_grad, no_grad
-from torchlette.errors import SavedTensorModifiedError
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from torchlette import _C
 from torchlette import autograd as _autograd
-from torchlette.errors import GradcheckError
+from torchlette._runtime.errors import GradcheckError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

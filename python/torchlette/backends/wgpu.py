@@ -6,7 +6,7 @@ import sys
 import types
 
 from torchlette import _C
-from torchlette._api import _info
+from torchlette._runtime.api import _info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ Parameters and values are checked, as in PyTorch, which reads them: ``validate_a
 
 from torchlette.distributions import (
     compound,
+    constraint_registry,
     constraints,
     continuous,
     discrete,
@@ -19,6 +20,7 @@ from torchlette.distributions import (
     utils,
 )
 from torchlette.distributions.compound import *  # noqa: F403
+from torchlette.distributions.constraint_registry import *  # noqa: F403
 from torchlette.distributions.continuous import *  # noqa: F403
 from torchlette.distributions.discrete import *  # noqa: F403
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
@@ -39,6 +41,7 @@ __all__ = [  # noqa: PLE0604
     "register_kl",
     "utils",
     *compound.__all__,
+    *constraint_registry.__all__,
     *continuous.__all__,
     *discrete.__all__,
     *gamma.__all__,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
-from torchlette.dtypes import finfo
+from torchlette._runtime.dtypes import finfo
 
 __all__ = [
     "Constraint",

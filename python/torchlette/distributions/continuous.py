@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from torchlette import _C, special
+from torchlette._runtime.dtypes import finfo
 from torchlette.autograd import no_grad
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
 from torchlette.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
-from torchlette.dtypes import finfo
 from torchlette.nn import functional as F
 
 __all__ = ["ContinuousBernoulli", "GeneralizedPareto", "VonMises"]
@@ -131,7 +131,7 @@ class ContinuousBernoulli(ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _kept(self) -> Tensor:
-        """Return the parameter, and a limit where the series are taken, so that no gradient is of a division by zero."""
+        """Return the parameter, and a limit where the series are taken: no gradient then divides by zero."""
         return _C.where(self._outside(), self.probs, self._lims[0] * _C.ones_like(self.probs))
 
     def _log_normalizer(self) -> Tensor:

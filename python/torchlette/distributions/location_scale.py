@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.dtypes import finfo
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution, ExponentialFamily
 from torchlette.distributions.utils import broadcast_all
-from torchlette.dtypes import finfo
 
 __all__ = [
     "Cauchy",

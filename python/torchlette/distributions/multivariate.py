@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from torchlette import _C, linalg
+from torchlette._runtime.dtypes import finfo
 from torchlette.distributions import constraints
 from torchlette.distributions.distribution import Distribution
 from torchlette.distributions.gamma import Beta, Chi2, without_gradient
 from torchlette.distributions.utils import lazy_property
-from torchlette.dtypes import finfo
 
 __all__ = ["LKJCholesky", "LowRankMultivariateNormal", "MultivariateNormal", "Wishart"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from torchlette import _C
+from torchlette._runtime.dtypes import finfo
 from torchlette.autograd import enable_grad
-from torchlette.dtypes import finfo
 from torchlette.nn import functional as F
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "sum_rightmost"]

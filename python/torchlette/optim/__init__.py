@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-from torchlette import _refused
+from torchlette._runtime import refused
 from torchlette.optim import lr_scheduler
 from torchlette.optim.adadelta import Adadelta
 from torchlette.optim.adafactor import Adafactor
@@ -47,6 +47,6 @@ def __getattr__(name: str) -> ModuleType:
         return importlib.import_module("torchlette.optim.swa_utils")
     if name == "SparseAdam":
         raise AttributeError(
-            f"module 'torchlette.optim' has no attribute {name!r}: {_refused.FUNCTIONS['optim.SparseAdam']}"
+            f"module 'torchlette.optim' has no attribute {name!r}: {refused.FUNCTIONS['optim.SparseAdam']}"
         )
     raise AttributeError(f"module 'torchlette.optim' has no attribute {name!r}")

@@ -28,7 +28,10 @@ class _Required:
 
 
 required = _Required()
-_UNORDERED = "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead."
+_UNORDERED = (
+    "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+    "between runs. Please use a list instead."
+)
 
 
 def as_number(value: Any) -> float:
@@ -37,7 +40,7 @@ def as_number(value: Any) -> float:
 
 
 def as_rate(lr: Any) -> float:
-    """Return a learning rate as a Python number; a tensor, of one element, is read. ValueError for a tensor of several."""
+    """Return a learning rate as a Python number; a tensor of one element is read, one of several is a ValueError."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     return as_number(lr)

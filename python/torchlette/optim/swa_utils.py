@@ -12,7 +12,7 @@ from typing import Any
 from torchlette import _C
 from torchlette.autograd import no_grad
 from torchlette.nn.modules.module import Module
-from torchlette.optim.lr_scheduler import LRScheduler, per_group
+from torchlette.optim.lr_scheduler.base import LRScheduler, per_group
 from torchlette.optim.optimizer import Optimizer
 
 __all__ = [

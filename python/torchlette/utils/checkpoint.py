@@ -16,14 +16,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlette import _C, _fences, autograd
-from torchlette import random as _random
-from torchlette._fences import is_recomputing
-from torchlette._nested import replaced
+from torchlette import _C, autograd
+from torchlette._runtime import fences
+from torchlette._runtime import random as _random
+from torchlette._runtime.errors import CheckpointError, CheckpointImpureRegionError
+from torchlette._runtime.fences import is_recomputing
+from torchlette._runtime.nested import replaced
 from torchlette.amp import autocast_mode
 from torchlette.autograd.function import Function
 from torchlette.autograd.graph import get_gradient_edge, without_hooks
-from torchlette.errors import CheckpointError, CheckpointImpureRegionError
 
 __all__ = [
     "CheckpointError",
@@ -101,7 +102,7 @@ class _Call:
         with _random.fork_rng(enabled=self.rng is not None), autograd.enable_grad(), self.casts[0], self.casts[1]:
             if self.rng is not None:
                 _random.set_rng_state(self.rng)
-            with _fences.recomputation():
+            with fences.recomputation():
                 _, results = self._run(tensors, self.contexts[1])
         got, want = [(tuple(r.shape), r.dtype) for r in results], [(shape, dtype) for shape, dtype, _ in self.like]
         if got != want:

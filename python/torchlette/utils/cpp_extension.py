@@ -1,4 +1,4 @@
-"""Extensions in C++ and CUDA are not here: the names exist for programs that import them beside code that needs none."""
+"""Extensions in C++ and CUDA do not exist here. Programs that import the names, but do not use them, run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The first name of :mod:`torchlette.hub`'s downloads."""
 
-from torchlette.hub import load_state_dict_from_url as load_url
+from torchlette._compat.hub import load_state_dict_from_url as load_url
 
 __all__ = ["load_url"]

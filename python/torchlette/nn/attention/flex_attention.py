@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torchlette import _C
-from torchlette.dtypes import promote_types
+from torchlette._runtime.dtypes import promote_types
 from torchlette.nn import functional as F
 
 __all__ = [

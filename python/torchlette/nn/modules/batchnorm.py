@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C, _fences
+from torchlette import _C
+from torchlette._runtime import fences
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
 from torchlette.nn.modules.normalization import register_affine, reset_affine
@@ -57,7 +58,10 @@ class _NormBase(Module):
     def extra_repr(self) -> str:
         """Show the options."""
         affine = f"affine={self.affine}, bias={self.bias is not None}"
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, track_running_stats={self.track_running_stats}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
         version, key = local_metadata.get("version"), prefix + "num_batches_tracked"
@@ -110,7 +114,7 @@ class _BatchNorm(_NormBase):
         self._check(input, self._allowed)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            if not _fences.is_recomputing():
+            if not fences.is_recomputing():
                 self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 factor = 1.0 / float(self.num_batches_tracked.item())
@@ -158,7 +162,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return ``module`` with each batch norm in it replaced by this class, with the same parameters and statistics."""
+        """Return ``module`` with each batch norm replaced by this class, with its parameters and statistics."""
         made = module
         if isinstance(module, _BatchNorm):
             made = cls(
@@ -297,4 +301,7 @@ class GroupNorm(Module):
 
     def extra_repr(self) -> str:
         """Show the options."""
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )

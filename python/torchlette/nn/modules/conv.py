@@ -9,9 +9,9 @@ from typing import Any
 from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn import init
+from torchlette.nn.functional.conv_pool import as_tuple
 from torchlette.nn.modules.module import Module
 from torchlette.nn.parameter import Parameter
-from torchlette.nn.window_functions import as_tuple
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Fold", "Unfold"]
 
@@ -330,4 +330,7 @@ class Fold(Module):
 
     def extra_repr(self) -> str:
         """Show the geometry."""
-        return f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
+            f"padding={self.padding}, stride={self.stride}"
+        )

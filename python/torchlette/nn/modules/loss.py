@@ -344,7 +344,7 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 less the cosine where the target is 1, ``max(0, cosine - margin)`` where it is -1; the margin is 0 by default."""
+    """``1 - cosine`` where the target is 1, ``max(0, cosine - margin)`` where it is -1; the margin is 0 by default."""
 
     _MARGIN = 0.0
 

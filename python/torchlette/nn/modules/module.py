@@ -458,7 +458,7 @@ class Module(_C._ModuleBase, StateDictMixin):
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(tensor)``."""
+        """Move and cast parameters and buffers: ``to(device)``, ``to(dtype)``, ``to(device, dtype)``, ``to(other)``."""
         device, dtype = _parse_to(*args, **kwargs)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(

@@ -7,11 +7,15 @@ from typing import Any
 
 from torchlette import _C
 from torchlette.nn import functional as F
+from torchlette.nn.functional.conv_pool import as_tuple
 from torchlette.nn.modules.module import Module
-from torchlette.nn.window_functions import as_tuple
 
 _KINDS = ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
-__all__ = [*(f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)), "FractionalMaxPool2d", "FractionalMaxPool3d"]  # noqa: PLE0605
+__all__ = [  # noqa: PLE0605
+    *(f"{kind}{d}d" for kind in _KINDS for d in (1, 2, 3)),
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
+]
 
 
 class _MaxPoolNd(Module):
@@ -50,7 +54,10 @@ class _MaxPoolNd(Module):
 
     def extra_repr(self) -> str:
         """Show the geometry."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -148,7 +155,10 @@ class _LPPool(Module):
 
     def extra_repr(self) -> str:
         """Show the geometry."""
-        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
 
 
 class LPPool1d(_LPPool):

@@ -174,7 +174,8 @@ class StateDictMixin(_Extra):
     def _load_entry(self, name: str, key: str, target: Any, value: Any, assign: bool, error_msgs: list[str]) -> None:
         if not isinstance(value, _C.Tensor):
             error_msgs.append(
-                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(value)}'
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(value)}"
             )
             return
         if is_lazy(target):

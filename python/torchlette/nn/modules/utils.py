@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torchlette.nn.window_functions import as_tuple
+from torchlette.nn.functional.conv_pool import as_tuple
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C, _fences
+from torchlette import _C
+from torchlette._runtime import fences
 from torchlette.autograd import no_grad
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
@@ -110,7 +111,7 @@ class _SpectralNorm(_Hook):
         matrix = as_matrix(weight, self.dim)
         if training:
             with no_grad():
-                for _ in range(0 if _fences.is_recomputing() else self.n_power_iterations):
+                for _ in range(0 if fences.is_recomputing() else self.n_power_iterations):
                     v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix.mv(v), dim=0, eps=self.eps))
                 u, v = u.clone(), v.clone()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchlette import _C, _fences, linalg
+from torchlette import _C, linalg
+from torchlette._runtime import fences
 from torchlette.autograd import no_grad
 from torchlette.nn import functional as F
 from torchlette.nn.modules.module import Module
@@ -87,7 +88,7 @@ class _SpectralNorm(Module):
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
-        if self.training and not _fences.is_recomputing():
+        if self.training and not fences.is_recomputing():
             self._iterate(matrix, self.n_power_iterations)
         # Copies, since a second forward before backward changes the buffers in place.
         u, v = self._u.clone(), self._v.clone()

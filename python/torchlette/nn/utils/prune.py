@@ -341,7 +341,7 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 def ln_structured(
     module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the ``amount`` slices of a parameter along ``dim`` with the least norms of order ``n``; returns the module."""
+    """Prune the ``amount`` slices along ``dim`` of a parameter whose ``n``-norms are least, and return the module."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -375,7 +375,8 @@ def global_unstructured(
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
-            f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of type {method.PRUNING_TYPE}'
+            f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of '
+            f"type {method.PRUNING_TYPE}"
         )
     tensors = [getattr(module, name).detach() for module, name in pairs]
     masks = [getattr(module, name + "_mask", _C.ones_like(t)) for (module, name), t in zip(pairs, tensors, strict=True)]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from torchlette import _C
-from torchlette.errors import OutOfMemoryError
-from torchlette.random import manual_seed, seed
+from torchlette._runtime.errors import OutOfMemoryError
+from torchlette._runtime.random import manual_seed, seed
 from torchlette.torch.cuda import amp
 from torchlette.torch.tensor_types import on_cuda
 

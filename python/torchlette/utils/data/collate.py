@@ -43,7 +43,7 @@ def default_convert(data: Any) -> Any:
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Stack the items of a batch: tensors along a new first dimension, numbers into a tensor, containers item by item."""
+    """Stack the items of a batch: tensors along a new first dim, numbers into a tensor, containers item by item."""
     first = batch[0]
     if isinstance(first, _C.Tensor):
         return _C.stack(list(batch), 0)

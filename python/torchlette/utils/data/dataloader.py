@@ -300,7 +300,7 @@ class _Workers:
     """The worker processes of one loader."""
 
     def __init__(self, loader: DataLoader) -> None:
-        from torchlette.random import initial_seed
+        from torchlette._runtime.random import initial_seed
 
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise SystemExit(1)  # a worker that runs the program again to import it: its parent notices and loads alone

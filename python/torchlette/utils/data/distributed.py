@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 
-from torchlette.random import Generator
+from torchlette._runtime.random import Generator
 from torchlette.utils.data.sampler import Sampler, permutation
 
 __all__ = ["DistributedSampler"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 from torchlette import _C
-from torchlette.random import Generator, default_generator
+from torchlette._runtime.random import Generator, default_generator
 
 __all__ = [
     "BatchSampler",

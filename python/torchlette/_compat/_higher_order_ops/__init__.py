@@ -1,0 +1,5 @@
+"""Functions of functions that PyTorch keeps in ``torch._higher_order_ops``."""
+
+from torchlette._compat._higher_order_ops.associative_scan import associative_scan
+
+__all__ = ["associative_scan"]

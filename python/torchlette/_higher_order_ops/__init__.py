@@ -1,5 +1,0 @@
-"""Functions of functions that PyTorch keeps in ``torch._higher_order_ops``."""
-
-from torchlette._higher_order_ops.associative_scan import associative_scan
-
-__all__ = ["associative_scan"]

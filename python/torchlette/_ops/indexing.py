@@ -1,0 +1,203 @@
+"""Functions whose results have shapes that depend on values: each reads a mask or a number from the device."""
+
+from __future__ import annotations
+
+import math
+
+from torchlette import _C
+from torchlette._runtime.dtypes import can_cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Tensor = _C.Tensor
+
+
+def into(result: Tensor, out: Tensor | None) -> Tensor:
+    """Give the result, or ``out`` resized and filled with it; RuntimeError where it cannot hold the result's kind of
+    number.
+    """
+    if out is None:
+        return result
+    if not can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {out.dtype}")
+    if _C.is_grad_enabled() and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    return out.resize_(result.shape).copy_(result)
+
+
+def _into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
+    """Give the result, or ``out``, of the same dtype, resized and filled with it."""
+    if out is not None and out.dtype is not result.dtype:
+        raise RuntimeError(f"{name}: expected out to have dtype {result.dtype}, but got {out.dtype}")
+    return into(result, out)
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    """Return the indices of the elements that are not zero; reads the tensor."""
+    mask = input if input.dtype is _C.bool else input != 0
+    if as_tuple:
+        return _C._nonzero(mask.unsqueeze(0) if mask.dim() == 0 else mask)
+    if mask.dim() == 0:
+        return _into(_C.empty(int(mask.item()), 0, dtype=_C.int64, device=input.device), out, "nonzero")
+    return _into(_C.stack(list(_C._nonzero(mask)), 1), out, "nonzero")
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """Return the first ``size`` of the indices that :func:`nonzero` gives; rows of ``fill_value`` follow where there
+    are fewer. Reads nothing.
+
+    Raises RuntimeError for a negative ``size``.
+    """
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    mask = (input if input.dtype is _C.bool else input != 0).reshape(-1)
+    place = _C.where(mask, mask.cumsum(0) - 1, size).clamp(max=size)  # what has no row goes to one more of them
+    at = _C.arange(mask.shape[0], device=input.device)
+    columns = []
+    for d, n in enumerate(input.shape):
+        inner = math.prod(input.shape[d + 1 :])
+        column = _C.full((size + 1,), fill_value, dtype=_C.int64, device=input.device)
+        columns.append(column.scatter(0, place, at // max(inner, 1) % max(n, 1))[:size])
+    return _C.stack(columns, 1) if columns else _C.empty(size, 0, dtype=_C.int64, device=input.device)
+
+
+def where(condition: Tensor, *operands: Any, **named: Any) -> Any:
+    """Return ``input`` where ``condition`` holds and ``other`` elsewhere; of a condition alone, :func:`nonzero` as a
+    tuple.
+
+    Args:
+        condition: A bool tensor.
+        operands: ``input`` and ``other``, tensors or numbers that broadcast with the condition.
+        named: The same by name, and ``out``.
+    """
+    return _C.where(condition, *operands, **named) if operands or named else nonzero(condition, as_tuple=True)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """Return the indices of the elements that are not zero; reads the tensor."""
+    return nonzero(input)
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Return the elements under a mask, as a vector; reads the mask."""
+    if mask.dtype is not _C.bool:
+        raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
+    shape = (
+        (input.detach() + _C.zeros_like(mask, dtype=input.dtype)).shape if input.shape != mask.shape else input.shape
+    )
+    chosen = input.expand(shape)[mask.expand(shape)]
+    return _into(chosen.reshape(-1), out, "masked_select")
+
+
+def _changes(x: Tensor) -> Tensor:
+    """Mark the rows of x, along dim 0, that differ from the row before; the first one does."""
+    differs = x[1:] != x[:-1]
+    if x.dim() > 1:
+        differs = differs.any(1)
+    return _C.cat([_C.ones(min(len(x), 1), dtype=_C.bool, device=x.device), differs])
+
+
+def _dense_ranks(x: Tensor) -> Tensor:
+    """Number the distinct values of each column of x in their order."""
+    values, order = _C.sort(x, 0)
+    first = _C.zeros_like(values[:1], dtype=_C.bool)
+    ranks = _C.cat([first, values[1:] != values[:-1]]).cumsum(0)
+    return _C.empty_like(order).scatter(0, order, ranks)
+
+
+def _row_ranks(rows: Tensor) -> Tensor:
+    """Number the distinct rows of a matrix in lexicographic order: columns are joined two by two."""
+    ranks = _dense_ranks(rows)
+    while ranks.shape[1] > 1:
+        pairs = ranks.shape[1] // 2
+        joined = ranks[:, 0 : 2 * pairs : 2] * len(rows) + ranks[:, 1 : 2 * pairs : 2]
+        ranks = _dense_ranks(_C.cat([joined, ranks[:, 2 * pairs :]], 1))
+    return ranks[:, 0]
+
+
+def _rows(input: Tensor, dim: int) -> Tensor:
+    """Give the slices of input along dim as rows of a matrix."""
+    moved = input.movedim(dim, 0)
+    if moved.numel() == 0 and len(moved) > 0:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return moved.reshape(len(moved), moved.numel() // max(len(moved), 1))
+
+
+def _answer(output: Tensor, inverse: Tensor | None, starts: Tensor, total: int, return_counts: bool) -> Any:
+    """Bring together what unique returns; runs of equal elements begin at starts."""
+    results = [output]
+    if inverse is not None:
+        results.append(inverse)
+    if return_counts:
+        end = _C.full((1,), total, dtype=_C.int64, device=starts.device)
+        results.append(_C.diff(starts, append=end))
+    return tuple(results) if len(results) > 1 else output
+
+
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """Return the distinct elements, or slices along ``dim``, in order, and where each element went and how many
+    there are of each; reads their number.
+    """
+    x = input.detach()
+    keys = x.reshape(-1) if dim is None else x
+    if dim is not None:
+        rows = _rows(x, dim)
+        keys = _row_ranks(rows) if rows.numel() else _C.zeros(len(rows), dtype=_C.int64, device=x.device)
+    values, order = _C.sort(keys)
+    first = _changes(values)
+    starts = _C._nonzero(first)[0]
+    output = values[starts] if dim is None else x.index_select(dim, order[starts])
+    inverse = None
+    if return_inverse:
+        inverse = _C.empty_like(order).scatter(0, order, first.cumsum(0) - 1)
+        inverse = inverse.reshape(x.shape) if dim is None else inverse
+    return _answer(output, inverse, starts, len(keys), return_counts)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Return the elements, or slices along ``dim``, without those equal to the one before; reads their number."""
+    x = input.detach()
+    first = _changes(x.reshape(-1) if dim is None else _rows(x, dim))
+    starts = _C._nonzero(first)[0]
+    output = x.reshape(-1)[starts] if dim is None else x.index_select(dim, starts)
+    inverse = first.cumsum(0) - 1 if return_inverse else None
+    if inverse is not None and dim is None:
+        inverse = inverse.reshape(x.shape)
+    return _answer(output, inverse, starts, len(first), return_counts)
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """Count each non-negative integer, or sum its weights; reads the largest."""
+    if input.dtype.is_floating_point or input.dtype is _C.bool:
+        raise NotImplementedError(f"bincount: not implemented for {input.dtype}")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if input.dim() != 1:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    if len(input) == 0:
+        return _C.zeros(minlength, dtype=_C.int64, device=input.device)
+    low, high = _C.stack(list(_C.aminmax(input.long()))).tolist()
+    if low < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is None:
+        weights = _C.ones_like(input, dtype=_C.int64)
+    elif weights.dtype is not _C.float32:
+        weights = weights.to(_C.float64 if input.device.type == "cpu" else _C.float32)
+    return _C.zeros(max(minlength, high + 1), dtype=weights.dtype, device=input.device).index_add(
+        0, input.long(), weights
+    )

@@ -1,0 +1,1 @@
+"""What the package needs: settings, errors, dtypes, methods of Tensor. Users find the names in torchlette."""

@@ -1,0 +1,105 @@
+"""Public import paths of modules whose files are in the folders ``_runtime``, ``_compat`` and ``io``.
+
+PyTorch's modules are flat: a program imports ``torch.hub``, ``torch.library``, ``torch.serialization``. The files here
+are in folders by subject. This finder joins the two, so that no file of the form ``hub.py: from ._compat.hub import *``
+is needed:
+
+* ``import torchlette.hub`` loads the file ``_compat/hub.py`` as the module ``torchlette.hub``. That name is also in
+  tracebacks, pickles and ``__module__`` of its classes: users see ``torchlette.errors.OutOfMemoryError``.
+* ``import torchlette._compat.hub``, the form that the package itself uses because type checkers can follow it, gives
+  the same module object. A module is never loaded twice.
+* A former name, which only old pickles hold, gives the module that has its functions today.
+
+A new public module in one of the folders needs an entry in ``FOLDERS``. ``torchlette._LAZY_MODULES`` names those that
+are imported at their first use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+_PACKAGE = __name__.partition(".")[0]
+_ROOT = os.path.dirname(os.path.dirname(__file__))
+
+#: Public module: the folder of its file. Both names are relative to torchlette.
+FOLDERS = {
+    "errors": "_runtime",
+    "dtypes": "_runtime",
+    "random": "_runtime",
+    "return_types": "_runtime",
+    "_higher_order_ops": "_compat",
+    "_utils": "_compat",
+    "compiler": "_compat",
+    "hub": "_compat",
+    "jit": "_compat",
+    "library": "_compat",
+    "multiprocessing": "_compat",
+    "onnx": "_compat",
+    "types": "_compat",
+    "serialization": "io",
+    "utils.dlpack": "io",
+}
+
+#: Former name of a module: the module that has its names today.
+FORMER = {
+    "_tensor": "_runtime.tensor_methods",
+    "layouts": "_ops.memory_format",
+    "nn.channel_functions": "nn.functional",
+    "nn.embedding_functions": "nn.functional",
+    "nn.loss_functions": "nn.functional",
+    "nn.spatial_functions": "nn.functional",
+    "nn.window_functions": "nn.functional",
+}
+
+_ALIASES = FORMER | {f"{folder}.{name.rpartition('.')[2]}": name for name, folder in FOLDERS.items()}
+
+
+def _aliased(relative: str) -> str | None:
+    """Return the name of the module that ``relative`` is another name of; also for what is inside of packages."""
+    name, rest = relative, ""
+    while name not in _ALIASES:
+        name, dot, last = name.rpartition(".")
+        if not dot:
+            return None
+        rest = f".{last}{rest}"
+    return _ALIASES[name] + rest
+
+
+class PublicPathFinder:
+    """The finder and, for second names of a module, the loader."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find a public module in its folder, and another name of a module by :meth:`exec_module`."""
+        package, _, relative = name.partition(".")
+        if package != _PACKAGE or not relative:
+            return None
+        if relative in FOLDERS:
+            return PathFinder.find_spec(name, [os.path.join(_ROOT, FOLDERS[relative])])
+        if _aliased(relative) is None:
+            return None
+        return ModuleSpec(name, PublicPathFinder)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> None:
+        """Take the default, which :meth:`exec_module` replaces."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Put the module that the name stands for in the place of ``module``."""
+        relative = _aliased(module.__name__.removeprefix(_PACKAGE + "."))
+        sys.modules[module.__name__] = import_module(f"{_PACKAGE}.{relative}")
+
+
+def install() -> None:
+    """Put the finder before Python's own, once in a process."""
+    if not any(getattr(finder, "__qualname__", "") == PublicPathFinder.__qualname__ for finder in sys.meta_path):
+        sys.meta_path.insert(0, PublicPathFinder)  # type: ignore[arg-type]

@@ -1,0 +1,138 @@
+"""Names of PyTorch that this library has not, with the reason and what to use instead.
+
+``torchlette.x`` of such a name raises ``AttributeError`` with this text, so that ``hasattr`` answers no; a method of
+a tensor raises ``NotImplementedError`` when it is called. docs/refused.md is made of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torchlette._runtime.errors import RefusedNameError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+#: Group: (reason and alternative, names of the module, names of Tensor methods).
+GROUPS: dict[str, tuple[str, str, str]] = {
+    "Complex numbers": (
+        "there are no complex dtypes: keep the real and the imaginary part in two tensors",
+        "complex bcomplex32 polar view_as_complex view_as_real",
+        "cdouble cfloat chalf",
+    ),
+    "Fourier transforms": (
+        "their results are complex: conv1d with windowed cosines and sines gives both parts, matmul those of a whole "
+        "signal, numpy.fft a constant's",
+        "stft istft fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2 "
+        "fft.hfft2 fft.ihfft2 fft.fftn "
+        "fft.ifftn fft.rfftn fft.irfftn fft.hfftn fft.ihfftn",
+        "stft istft",
+    ),
+    "Integers of other sizes": (
+        "the integers are uint8, int8, int16, int32, uint32 and int64: use the next wider one",
+        "uint1 uint2 uint3 uint4 uint5 uint6 uint7 int1 int2 int3 int4 int5 int6 int7 bits8 bits16 hash_tensor",
+        "hash_tensor",
+    ),
+    "Floats of 8 and 4 bits": (
+        "WebGPU stores no floats of 8 or 4 bits: use float16 or bfloat16",
+        "float8_e8m0fnu float4_e2m1fn_x2",
+        "",
+    ),
+    "Sparse tensors": (
+        "tensors are dense: use index_add, gather and scatter on lists of indices",
+        "sparse sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc sparse_coo_tensor sparse_csr_tensor "
+        "sparse_csc_tensor sparse_bsr_tensor "
+        "sparse_bsc_tensor "
+        "sparse_compressed_tensor optim.SparseAdam smm dsmm hsmm hspmm saddmm sspaddmm resize_as_sparse_",
+        "to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_dim dense_dim coalesce "
+        "is_coalesced indices values "
+        "sparse_mask sparse_resize_ "
+        "sparse_resize_and_clear_ crow_indices col_indices ccol_indices row_indices smm sspaddmm resize_as_sparse_",
+    ),
+    "Nested tensors": ("tensors are rectangular: pad them and give a mask", "nested jagged", "to_padded_tensor"),
+    "Masked tensors": (
+        "a tensor has no mask of its own: give it to the functions of torchlette.masked",
+        "masked.MaskedTensor masked.as_masked_tensor masked.is_masked_tensor masked.masked_tensor",
+        "",
+    ),
+    "Factorizations of indefinite matrices": (
+        "LDL with pivots in blocks is not written: use linalg.solve, or linalg.cholesky where the matrix is positive "
+        "definite",
+        "linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve",
+        "",
+    ),
+    "Quantized tensors": (
+        "there are no quantized dtypes: compute in float16",
+        "ao quantization qint8 quint8 qint32 quint4x2 quint2x4 qscheme quantize_per_tensor quantize_per_channel "
+        "quantize_per_tensor_dynamic "
+        "dequantize q_scale q_zero_point "
+        "per_tensor_affine per_channel_affine fake_quantize_per_tensor_affine fake_quantize_per_channel_affine "
+        "int_repr",
+        "dequantize int_repr q_scale q_zero_point qscheme q_per_channel_axis q_per_channel_scales "
+        "q_per_channel_zero_points",
+    ),
+    "Compilers and exporters": (
+        "the engine records, plans and merges kernels by itself: call the function as it is",
+        "fx export package _dynamo classes cond while_loop",
+        "",
+    ),
+    "Several processes and devices": (
+        "one process drives one device: run a process for each",
+        "futures fork wait Stream Event",
+        "record_stream",
+    ),
+    "Other devices": ("the devices are cpu and wgpu: use device='wgpu'", "mtia cpu", "xpu mtia ipu"),
+    "Storages": (
+        "a tensor is a view of a value, not of memory: use numpy() for its elements and data_ptr() to compare aliases",
+        "Storage UntypedStorage TypedStorage FloatStorage DoubleStorage HalfStorage LongStorage IntStorage BoolStorage",
+        "storage storage_type const_data_ptr",
+    ),
+    "Removed from PyTorch": (
+        "PyTorch removed it: use the function of torch.linalg",
+        "symeig eig lstsq matrix_rank solve cholesky qr",
+        "symeig eig lstsq solve cholesky qr",
+    ),
+}
+
+
+FUNCTIONS = {name: reason for reason, names, _ in GROUPS.values() for name in names.split()}
+METHODS = {name: reason for reason, _, names in GROUPS.values() for name in names.split()}
+
+
+def attribute_error(name: str) -> AttributeError:
+    """Return what ``torchlette`` raises for a name that it has not."""
+    text = f"module 'torchlette' has no attribute {name!r}"
+    return RefusedNameError(f"{text}: {FUNCTIONS[name]}") if name in FUNCTIONS else AttributeError(text)
+
+
+def method(name: str, reason: str) -> Callable[..., NoReturn]:
+    """Return the method of a refused name."""
+
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(f"Tensor.{name} is not supported: {reason}")
+
+    refuse.__name__ = name
+    refuse.__doc__ = f"Raise: {reason}."
+    return refuse
+
+
+def page() -> str:
+    """Return docs/refused.md."""
+    lines = [
+        "<!-- Made by torchlette._runtime.refused.page(). DO NOT EDIT. -->",
+        "# What is refused",
+        "",
+        "These names of PyTorch do not exist here. A function raises an error that is an `AttributeError` and a "
+        "`NotImplementedError`, with the text",
+        "below, so that `hasattr` answers no; transforms of `fft` and methods of a tensor raise `NotImplementedError` "
+        "when they are called. What exists",
+        "and behaves otherwise is in [coming-from-pytorch.md](coming-from-pytorch.md).",
+        "",
+        "| what | why, and what to use | functions and modules | methods |",
+        "|---|---|---|---|",
+    ]
+    for group, (reason, functions, methods) in GROUPS.items():
+        marked = [" ".join(f"`{n}`" for n in names.split()) for names in (functions, methods)]
+        lines.append(f"| {group} | {reason} | {marked[0]} | {marked[1]} |")
+    return "\n".join(lines) + "\n"

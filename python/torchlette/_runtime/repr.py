@@ -1,0 +1,226 @@
+"""The text of tensors.
+
+Under :mod:`torchlette.torch` it is PyTorch's. Under :mod:`torchlette` a text must not wait for a device: it shows
+the metadata, and the values only if they are on the host already.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from torchlette import _C
+from torchlette._runtime.errors import DisposedTensorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["get_printoptions", "printoptions", "set_printoptions"]
+
+
+class _Options:
+    """PyTorch's print options and their defaults."""
+
+    precision = 4
+    threshold = 1000
+    edgeitems = 3
+    linewidth = 80
+    sci_mode: bool | None = None
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors are printed: digits, when to summarise, items at each end, line width, scientific notation."""
+    profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, sys.maxsize, 3, 80)}
+    if profile is not None:
+        _Options.precision, _Options.threshold, _Options.edgeitems, _Options.linewidth = profiles[profile]
+    if precision is not None:
+        _Options.precision = precision
+    if threshold is not None:
+        _Options.threshold = threshold
+    if edgeitems is not None:
+        _Options.edgeitems = edgeitems
+    if linewidth is not None:
+        _Options.linewidth = linewidth
+    _Options.sci_mode = sci_mode
+
+
+class _PrintOptions:
+    """Sets print options for a block."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def __enter__(self) -> None:
+        self.before = get_printoptions()
+        set_printoptions(**self.options)
+
+    def __exit__(self, *exc: object) -> None:
+        set_printoptions(**self.before)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """Return the options that :func:`set_printoptions` sets."""
+    return {name: getattr(_Options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}
+
+
+def printoptions(**kwargs: Any) -> _PrintOptions:
+    """Return a context in which tensors are printed with other options; see :func:`set_printoptions`."""
+    return _PrintOptions(kwargs)
+
+
+class _NumberText:
+    """Formats numbers of one tensor to one width."""
+
+    def __init__(self, values: list[Any], is_float: bool) -> None:
+        self.is_float = is_float
+        self.int_mode = True
+        self.sci_mode = False
+        self.width = 1
+        if not is_float:
+            self.width = max((len(str(v)) for v in values), default=1)
+            return
+        finite = [v for v in values if math.isfinite(v) and v != 0]
+        if not finite:
+            return
+        low, high = min(map(abs, finite)), max(map(abs, finite))
+        self.int_mode = all(v == math.ceil(v) for v in finite)
+        self.sci_mode = high / low > 1000.0 or high > 1.0e8 or (not self.int_mode and low < 1.0e-4)
+        if _Options.sci_mode is not None:
+            self.sci_mode = _Options.sci_mode
+        self.width = max(len(self._plain(v)) for v in finite)
+
+    def _plain(self, v: float) -> str:
+        if self.sci_mode:
+            return f"{v:.{_Options.precision}e}"
+        if self.int_mode:
+            return f"{v:.0f}" + ("." if math.isfinite(v) else "")
+        return f"{v:.{_Options.precision}f}"
+
+    def text(self, v: Any) -> str:
+        """Return ``v`` right-aligned."""
+        return (self._plain(v) if self.is_float else str(v)).rjust(self.width)
+
+
+def _ends(values: list[Any]) -> tuple[list[Any], list[Any]]:
+    return values[: _Options.edgeitems], values[-_Options.edgeitems :]
+
+
+def _shown(values: Any, summarize: bool) -> list[Any]:
+    """Return the numbers that will be printed, flat."""
+    if not isinstance(values, list):
+        return [values]
+    if summarize and len(values) > 2 * _Options.edgeitems:
+        head, tail = _ends(values)
+        values = head + tail
+    return [number for item in values for number in _shown(item, summarize)]
+
+
+def _vector(values: list[Any], indent: int, summarize: bool, fmt: _NumberText) -> str:
+    per_line = max(1, (_Options.linewidth - indent) // (fmt.width + 2))
+    if summarize and len(values) > 2 * _Options.edgeitems:
+        head, tail = _ends(values)
+        texts = [*map(fmt.text, head), " ...", *map(fmt.text, tail)]
+    else:
+        texts = [fmt.text(v) for v in values]
+    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def _nested(values: Any, dims: int, indent: int, summarize: bool, fmt: _NumberText) -> str:
+    if dims == 0:
+        return fmt.text(values)
+    if dims == 1:
+        return _vector(values, indent, summarize, fmt)
+    if summarize and len(values) > 2 * _Options.edgeitems:
+        head, tail = _ends(values)
+        texts = [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in head]
+        texts += ["..."] + [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in tail]
+    else:
+        texts = [_nested(v, dims - 1, indent + 1, summarize, fmt) for v in values]
+    return "[" + ("," + "\n" * (dims - 1) + " " * (indent + 1)).join(texts) + "]"
+
+
+def _values_text(t: _C.Tensor, indent: int) -> str:
+    if t.numel() == 0:
+        return "[]"
+    summarize = t.numel() > _Options.threshold
+    values = t.tolist()
+    return _nested(values, t.dim(), indent, summarize, _NumberText(_shown(values, summarize), t.is_floating_point()))
+
+
+def _suffixes(t: _C.Tensor) -> list[str]:
+    found = []
+    if t.device.type != _C.get_default_device().type or t.device.index not in (None, 0):
+        found.append(f"device='{t.device}'")
+    usual = (_C.get_default_dtype(),) if t.numel() == 0 else (_C.get_default_dtype(), _C.int64, _C.bool)
+    if t.numel() == 0 and t.dim() != 1:
+        found.append(f"size={tuple(t.shape)}")
+    if t.dtype not in usual:
+        found.append(f"dtype={t.dtype}")
+    if t.grad_fn is not None:
+        found.append(f"grad_fn=<{t.grad_fn.name()}>")
+    elif t.requires_grad:
+        found.append("requires_grad=True")
+    return found
+
+
+def _torch_text(t: _C.Tensor) -> str:
+    """PyTorch's text: the values, then what is unusual about the tensor."""
+    prefix = "tensor("
+    text = prefix + _values_text(t, len(prefix))
+    last = len(text) - text.rfind("\n") + 1
+    for suffix in _suffixes(t):
+        if last + len(suffix) + 2 > _Options.linewidth:
+            text += ",\n" + " " * len(prefix) + suffix
+            last = len(prefix) + len(suffix)
+        else:
+            text += ", " + suffix
+            last += len(suffix) + 2
+    return text + ")"
+
+
+def _metadata_text(t: _C.Tensor) -> str:
+    try:
+        meta = t._meta()
+    except DisposedTensorError:
+        return "Tensor(disposed)"
+    parts = [f"shape={list(t.shape)}", f"dtype={t.dtype._name}", f"device={t.device}"]
+    if meta["grad_fn"]:
+        parts.append(f"grad_fn=<{meta['grad_fn']}>")
+    elif t.requires_grad:
+        parts.append("requires_grad=True")
+    if meta["on_host"]:
+        parts.append("values=" + _values_text(t.detach(), 0).replace("\n", " "))
+    return f"Tensor({', '.join(parts)})"
+
+
+def tensor_repr(self: _C.Tensor) -> str:
+    """Return the tensor's text: PyTorch's where PyTorch's rules hold, else the metadata."""
+    # print() and repr() have no frame of their own; a subclass's __repr__ has one inside this package.
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        ("torchlette.nn", "torchlette.return_types")
+    ):
+        frame = frame.f_back
+    return _torch_text(self) if self._door or _C._in_facade(frame.f_globals) else _metadata_text(self)
+
+
+def tensor_format(self: _C.Tensor, spec: str) -> str:
+    """``f"{t:.3f}"``: reads a 0-dim tensor where PyTorch's rules hold, else raises."""
+    globals_there = sys._getframe(1).f_globals
+    reads = self._door or _C._in_facade(globals_there)
+    if reads and self.dim() == 0:
+        return format(self.item(), spec)
+    if not spec:
+        return _torch_text(self) if reads else _metadata_text(self)
+    if reads:
+        raise TypeError(f"unsupported format string passed to {type(self).__name__}.__format__")
+    raise _C._coercion_error("__format__")

@@ -1,0 +1,456 @@
+"""Methods of Tensor that are written in Python; importing this module puts them on the type."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+
+from torchlette import _C
+from torchlette._ops import indexing
+from torchlette._runtime import refused
+from torchlette._runtime.errors import ExecutionError
+from torchlette._runtime.repr import tensor_format, tensor_repr
+from torchlette.io.dlpack import dlpack, dlpack_device
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+Tensor = _C.Tensor
+
+_DTYPES = (
+    _C.bool,
+    _C.int32,
+    _C.int64,
+    _C.uint32,
+    _C.float16,
+    _C.bfloat16,
+    _C.float32,
+    _C.float64,
+    _C.uint8,
+    _C.int8,
+    _C.int16,
+)
+_LEGACY_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
+    "uint32": "UInt32Tensor",
+    "bool": "BoolTensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
+}
+
+
+# Gradients -------------------------------------------------------------------------------
+
+
+def _grad_fn(self: Tensor) -> Any:
+    """The function that made it, or None for a leaf."""
+    from torchlette.autograd import graph
+
+    return graph.grad_fn(self)
+
+
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
+    """Call ``hook`` with this leaf after a backward pass has added to its ``grad``."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not self.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    leaf = weakref.ref(self)
+
+    def run(_: None) -> None:
+        alive = leaf()
+        if alive is not None:
+            hook(alive)
+
+    return HookHandle(_C._add_hook(self, run, True))
+
+
+def _output_nr(self: Tensor) -> int:
+    """Which result of its function it is."""
+    found = _C._function(self)
+    return 0 if found is None else found[2]
+
+
+def _as_subclass(self: Tensor, cls: type) -> Tensor:
+    """Return an alias of the tensor as an object of a subclass."""
+    return Tensor._make_subclass(cls, self)
+
+
+def _no(self: Tensor, *args: Any) -> bool:
+    """Return ``False``: memory is the engine's."""
+    return False
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from."""
+    from torchlette import autograd
+
+    autograd.backward((self,), (gradient,), retain_graph, create_graph, inputs)
+
+
+class HookHandle:
+    """Removes a hook: by :meth:`remove` or at the end of a ``with`` block."""
+
+    def __init__(self, number: int) -> None:
+        """Hold the hook's number."""
+        self.id = number
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        _C._remove_hook(self.id)
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.remove()
+
+
+def _register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
+    """Call ``hook`` with the gradient of this tensor; what it returns, unless None, replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return HookHandle(_C._add_hook(self, hook))
+
+
+def _detach_(self: Tensor) -> Tensor:
+    """Forget the history of this tensor, in place."""
+    if self._is_view():
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    self._replace(self.detach())
+    return self
+
+
+# Copies and conversions ------------------------------------------------------------------
+
+
+def _to_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, bool]:
+    """Return device, dtype and copy of the forms ``to(dtype)``, ``to(device, dtype)`` and ``to(other)``."""
+    device, dtype, copy_ = kwargs.pop("device", None), kwargs.pop("dtype", None), kwargs.pop("copy", False)
+    other = kwargs.pop("other", None)
+    kwargs.pop("non_blocking", None), kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    elif rest and isinstance(rest[0], _C.dtype | type):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], _C.dtype | type)):
+            dtype = rest.pop(0)
+    if len(rest) > 1:
+        copy_ = rest[1]
+    if other is not None:
+        device, dtype = other.device, other.dtype
+    return device, dtype, bool(copy_)
+
+
+def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Convert: ``to(dtype)``, ``to(device, dtype=None)`` or ``to(other)``; gives self when nothing changes."""
+    device, dtype, copy_ = _to_arguments(args, kwargs)
+    result = self
+    if dtype is not None and self.device.type == "cpu":  # on the CPU, which has every dtype
+        result = _C._to_dtype(result, dtype)
+    if device is not None:
+        device = _C.device(device)
+        if device != self.device:
+            result = _C._to_device(result, device)
+    if dtype is not None and self.device.type != "cpu":
+        result = _C._to_dtype(result, dtype)
+    return result.clone() if copy_ and result is self else result
+
+
+def _cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """Return the tensor on the CPU."""
+    return self.to("cpu")
+
+
+def _wgpu(self: Tensor, index: int = 0) -> Tensor:
+    """Return the tensor on a GPU."""
+    return self.to(_C.device("wgpu", index))
+
+
+def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Raise: there is no CUDA device."""
+    raise RuntimeError("cuda: there is no CUDA device: got cuda, want cpu or wgpu")
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the type's old name, or the tensor converted to ``dtype``."""
+    if dtype is None:
+        return "torch." + _LEGACY_NAMES[self.dtype._name]
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        for candidate in _DTYPES:
+            if _LEGACY_NAMES[candidate._name] == name:
+                return self.to(candidate)
+        raise ValueError(f"invalid type: '{dtype}'")
+    # torchlette.torch.FloatTensor and the like are classes with a dtype.
+    return self.to(dtype.dtype if isinstance(dtype, type) else dtype)
+
+
+def _numpy(self: Tensor, *, force: bool = False) -> Any:
+    """Return the values as a read-only NumPy array, as they are now."""
+    import numpy
+
+    if force:
+        return self.detach().numpy()
+    if self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.dtype is _C.bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+    return numpy.asarray(memoryview(self))
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    """NumPy's conversion protocol."""
+    values = self.numpy()
+    if dtype is not None and values.dtype != dtype:
+        return values.astype(dtype)
+    return values.copy() if copy else values
+
+
+def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """Return the result of a NumPy function of tensors as a tensor."""
+    made = _C.from_numpy(array) if array.ndim > 0 else _C.tensor(array)
+    made._door = self._door
+    return made
+
+
+def _new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor with a copy of ``data`` on this tensor's device."""
+    made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
+    made._door = self._door
+    return made
+
+
+def _apply_(self: Tensor, fn: Callable[[Any], Any]) -> Tensor:
+    """Replace each element by ``fn`` of it; for small tensors, on the CPU."""
+    if self.device.type != "cpu":
+        raise TypeError("apply_ is only implemented on CPU tensors")
+    values = [fn(v) for v in self.detach().reshape(-1).tolist()]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def _map_(self: Tensor, other: Tensor, fn: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace each element by ``fn`` of it and the element of ``other``; for small tensors, on the CPU."""
+    if self.device.type != "cpu":
+        raise TypeError("map_ is only implemented on CPU tensors")
+    pairs = zip(self.detach().reshape(-1).tolist(), other.detach().expand(self.shape).reshape(-1).tolist(), strict=True)
+    return self.copy_(_C.tensor([fn(a, b) for a, b in pairs], dtype=self.dtype).reshape(self.shape))
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """Return self: uploads need no pinned memory."""
+    return self
+
+
+# Answers as Python values: they read ----------------------------------------
+
+
+def _where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Return ``self`` where the condition holds and ``other`` elsewhere."""
+    return _C.where(condition, self, other)
+
+
+def _rdiv(self: Tensor, other: Any) -> Tensor:
+    """Return ``other / self``."""
+    return other / self
+
+
+def _div(self: Tensor, other: Any) -> Tensor:
+    """Return ``self / other``."""
+    return self / other
+
+
+def _idiv(self: Tensor, other: Any) -> Tensor:
+    """Divide in place."""
+    return self.div_(other)
+
+
+def _is_signed(self: Tensor) -> bool:
+    """Return whether the dtype has negative values."""
+    return self.dtype.is_signed
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape and elements; reads the answer."""
+    return input.shape == other.shape and bool((input == other).all().item())
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Return whether all elements are close; reads the answer."""
+    return bool(_C.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item())
+
+
+# Python's protocols ----------------------------------------------------------------------
+
+
+def _copy(self: Tensor) -> Tensor:
+    """Return another tensor object over the same elements, without history."""
+    made = Tensor._make_subclass(type(self), self) if type(self) is not Tensor else self.detach()
+    made.requires_grad_(self.requires_grad)
+    made.__dict__.update(self.__dict__)
+    made._door = self._door
+    return made
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    made = self.detach().clone()
+    if type(self) is not Tensor:
+        made = Tensor._make_subclass(type(self), made)
+    memo[id(self)] = made
+    made.requires_grad_(self.requires_grad)
+    if self.grad is not None:
+        made.grad = copy.deepcopy(self.grad, memo)
+    made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return made
+
+
+def _rebuild(
+    kind: type,
+    data: bytes,
+    dtype: Any,
+    shape: tuple[int, ...],
+    device: str,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
+    """Unpickle a tensor."""
+    made = _C._frombytes(data, dtype, shape, device)
+    if kind is not Tensor:
+        made = Tensor._make_subclass(kind, made)
+    made.requires_grad_(requires_grad)
+    made.__dict__.update(attributes)
+    return made
+
+
+def _to_bytes(self: Tensor) -> bytes:
+    """The elements, dense and row-major."""
+    return _C._tobytes(self)
+
+
+def _reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
+    state = (
+        type(self),
+        _to_bytes(self),
+        self.dtype,
+        tuple(self.shape),
+        str(self.device),
+        self.requires_grad,
+        dict(self.__dict__),
+    )
+    return _rebuild, state
+
+
+def _histogram(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Counts in bins, and the bins' edges; see :func:`torchlette.histogram`."""
+    from torchlette._ops.histogram import histogram
+
+    return histogram(self, *args, **kwargs)
+
+
+def _lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """LU factors in one matrix, pivots and, with ``get_infos``, the number of the first pivot that is zero."""
+    from torchlette._ops.linear_algebra import lu
+
+    return lu(self, pivot, get_infos)
+
+
+def _real(self: Tensor) -> Tensor:
+    """The tensor itself: all are real."""
+    return self
+
+
+def _imag(self: Tensor) -> Tensor:
+    """Raise, as PyTorch does for a real tensor."""
+    raise ExecutionError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+def install() -> None:
+    """Put the methods on the type."""
+    methods = {
+        "backward": _backward,
+        "register_hook": _register_hook,
+        "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+        "detach_": _detach_,
+        "to": _to,
+        "cpu": _cpu,
+        "wgpu": _wgpu,
+        "cuda": _cuda,
+        "type": _type,
+        "numpy": _numpy,
+        "new_tensor": _new_tensor,
+        "apply_": _apply_,
+        "map_": _map_,
+        "pin_memory": _pin_memory,
+        "is_pinned": _no,
+        "is_distributed": _no,
+        "as_subclass": _as_subclass,
+        "nonzero": indexing.nonzero,
+        "nonzero_static": indexing.nonzero_static,
+        "argwhere": indexing.argwhere,
+        "masked_select": indexing.masked_select,
+        "unique": indexing.unique,
+        "unique_consecutive": indexing.unique_consecutive,
+        "bincount": indexing.bincount,
+        "histogram": _histogram,
+        "where": _where,
+        "__rdiv__": _rdiv,
+        "__div__": _div,
+        "__idiv__": _idiv,
+        "is_signed": _is_signed,
+        "equal": equal,
+        "allclose": allclose,
+        "lu": _lu,
+        "__array__": _array,
+        "__array_wrap__": _array_wrap,
+        "__copy__": _copy,
+        "__deepcopy__": _deepcopy,
+        "__dlpack__": dlpack,
+        "__dlpack_device__": dlpack_device,
+        "__reduce_ex__": _reduce_ex,
+        "__repr__": tensor_repr,
+        "__format__": tensor_format,
+    }
+    for name, fn in methods.items():
+        setattr(Tensor, name, fn)
+    for name, reason in refused.METHODS.items():
+        if not hasattr(Tensor, name):
+            setattr(Tensor, name, refused.method(name, reason))
+    Tensor.real = property(_real)
+    Tensor.imag = property(_imag)
+    Tensor.output_nr = property(_output_nr)
+    Tensor.grad_fn = property(_grad_fn)
+    # NumPy leaves mixed operators to the tensor, whose class says what it can take.
+    Tensor.__array_priority__ = 1000
+
+
+install()

@@ -1,0 +1,183 @@
+"""What the transforms share: their arguments, and the levels at which they differentiate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torchlette import _C, autograd
+from torchlette._runtime import fences
+from torchlette._runtime.nested import replaced, tensors_in
+
+Tensor = _C.Tensor
+
+Argnums = int | tuple[int, ...]
+
+
+def with_tensors(value: Any, tensors: Sequence[Tensor]) -> Any:
+    """Return nested containers with ``tensors`` in place of theirs."""
+    left = iter(tensors)
+    return replaced(value, Tensor, lambda _: next(left))
+
+
+def check_tensors(value: Any) -> None:
+    """Refuse nested arguments to differentiate by that hold anything but tensors."""
+    if isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            check_tensors(item)
+    elif not isinstance(value, Tensor):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
+
+
+def output_tensors(value: Any, what: str) -> list[Tensor]:
+    """Return the tensors of a function's result, which must hold nothing else."""
+    others: list[Any] = []
+
+    def note(item: Any) -> Any:
+        if isinstance(item, (list, tuple, dict)):
+            for part in item.values() if isinstance(item, dict) else item:
+                note(part)
+        elif not isinstance(item, Tensor):
+            others.append(item)
+
+    note(value)
+    if others:
+        raise RuntimeError(
+            f"{what}: expected f(*primals) to return only tensors, got unsupported type {type(others[0])}"
+        )
+    tensors = tensors_in(value)
+    if not tensors:
+        raise RuntimeError(f"{what}: Expected f to be a function that has non-empty output (got output = {value!r})")
+    return tensors
+
+
+def argument_numbers(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """Return the numbers of the arguments to differentiate by, counted from the front."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for n in numbers:
+        if not isinstance(n, int):
+            raise RuntimeError(f"argnum must be int, got: {type(n)}")
+        if not -count <= n < count:
+            raise RuntimeError(f"Got argnum={n}, but only {count} positional inputs")
+    found = tuple(n % count for n in numbers)
+    if len(set(found)) < len(found):
+        raise RuntimeError(f"argnums elements must be unique, got {found}")
+    return found
+
+
+class Transform:
+    """One transform of a function: its points, and what its results keep of their history."""
+
+    def __init__(self, what: str) -> None:
+        """Begin a transform; ``what`` names it in errors."""
+        self.what = what
+        self.recording = autograd.is_grad_enabled()  # no_grad around a transform: its results have no history
+        self.leaves: list[
+            Tensor
+        ] = []  # the points that are leaves: they count as outside for transforms that the function calls
+
+    def leaf(self, t: Tensor) -> Tensor:
+        """Return a leaf of this transform with the values of ``t``."""
+        self.leaves.append(t.detach().requires_grad_())
+        return self.leaves[-1]
+
+    def points(self, value: Any) -> Any:
+        """Return points for nested tensors: views of those with a history, leaves with the values of others."""
+        check_tensors(value)
+        with recording():
+            return replaced(value, Tensor, lambda t: t.view_as(t) if t.requires_grad else self.leaf(t))
+
+    def call(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool, given: Any = ()
+    ) -> tuple[Any, Any]:
+        """Return the result of ``func``, and what it returned beside it. It may write to new tensors and ``given``."""
+        writable = tensors_in(given)
+        plain = [t for t in writable if not t.requires_grad]
+        try:
+            with recording(), fences.transform(writable):
+                result = func(*args, **kwargs)
+        finally:
+            _C._close_leaves(self.leaves)
+        for t, leads in zip(plain, self.lead_outside(plain), strict=True):
+            if t.requires_grad and not leads:
+                t.detach_()  # written to: its history is this transform's
+        if not has_aux:
+            return result, None
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise RuntimeError(f"{self.what}: output of function f should be a tuple: (output, aux) if has_aux is True")
+        return result
+
+    def leads_outside(self, tensors: Sequence[Tensor]) -> bool:
+        """Return whether results computed of ``tensors`` keep a history."""
+        return self.recording and any(self.lead_outside(tensors))
+
+    def lead_outside(self, tensors: Sequence[Tensor]) -> Sequence[bool]:
+        """Return whether the history of each leads to anything but points of transforms that have ended."""
+        if not any(t.requires_grad for t in tensors):
+            return [False] * len(tensors)
+        return _C._leads_outside(tensors)
+
+    def gradients(
+        self,
+        roots: Sequence[Tensor],
+        inputs: Sequence[Tensor],
+        starts: Sequence[Tensor | None],
+        retain: bool = False,
+        create: bool | None = None,
+    ) -> Sequence[Tensor]:
+        """Return the gradients of ``roots`` by ``inputs``, recorded if ``create``, else if history leads outside."""
+        pairs = [(r, s) for r, s in zip(roots, starts, strict=True) if r.requires_grad]
+        if not pairs:
+            return [_C.zeros_like(x, requires_grad=False) for x in inputs]
+        roots, starts = zip(*pairs, strict=True)
+        if create is None:
+            create = self.leads_outside([*roots, *(s for s in starts if s is not None)])
+        with recording():
+            return autograd.grad(
+                roots, inputs, starts, retain_graph=retain or create, create_graph=create, materialize_grads=True
+            )
+
+    def settled(self, value: Any) -> Any:
+        """Return nested results without the history that ends in this transform."""
+        tensors = tensors_in(value)
+        keeps = self.lead_outside(tensors) if self.recording else [False] * len(tensors)
+        return with_tensors(
+            value, [t if k or not t.requires_grad else t.detach() for t, k in zip(tensors, keeps, strict=True)]
+        )
+
+
+class recording:
+    """Records whatever the modes around are: ``no_grad`` and ``inference_mode`` are about what comes of a transform."""
+
+    def __enter__(self) -> None:
+        self.inference = _C._set_inference_mode(False)
+        self.grad = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.grad)
+        _C._set_inference_mode(self.inference)
+
+
+def chosen_arguments(
+    transform: Transform, argnums: Argnums, args: tuple[Any, ...]
+) -> tuple[dict[int, Any], list[Any], list[Any]]:
+    """Return the points by argument number, the arguments with them, and the arguments that are no points."""
+    points = {n: transform.points(args[n]) for n in argument_numbers(argnums, len(args))}
+    return points, [points.get(i, a) for i, a in enumerate(args)], [a for i, a in enumerate(args) if i not in points]
+
+
+def jacobian_product(
+    here: Transform, outs: Sequence[Tensor], inputs: Sequence[Tensor], directions: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return the products of the Jacobians of ``outs`` by ``inputs`` with ``directions``."""
+    if not outs:
+        return []
+    duals = [_C.zeros_like(o, requires_grad=True) for o in outs]
+    _C._close_leaves(duals)
+    with recording():
+        back = autograd.grad(outs, inputs, duals, create_graph=True, materialize_grads=True)
+    return here.gradients(back, duals, directions)

@@ -1,0 +1,130 @@
+"""Attention: the product and the layer's function; part of :mod:`torchlette.nn.functional`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torchlette import _C
+from torchlette.nn.functional.dropouts import dropout
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+Tensor = _C.Tensor
+
+
+# Operators whose signature is PyTorch's as it stands.
+scaled_dot_product_attention = _C.scaled_dot_product_attention
+
+
+def _attention_mask(mask: Tensor | None, name: str, like: Tensor) -> Tensor | None:
+    """Return ``mask`` as numbers to add to the scores: -inf where a bool mask is true."""
+    if mask is None:
+        return None
+    if mask.dtype == _C.bool:
+        return _C.zeros_like(mask, dtype=like.dtype).masked_fill(mask, float("-inf"))
+    if not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    return mask
+
+
+def _project_qkv(
+    query: Tensor, key: Tensor, value: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    return q, k, v
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Return attention of several heads over inputs [length, batch, embedding], and its weights if asked."""
+    if static_k is not None or static_v is not None:
+        raise ValueError("multi_head_attention_forward: static_k and static_v are not supported")
+    batched = query.ndim == 3
+    if not batched:
+        query, key, value = (x.unsqueeze(1) for x in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, batch, embed = query.shape
+    if embed != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
+    head = embed // num_heads
+    if use_separate_proj_weight:
+        weights: Sequence[Any] = (q_proj_weight, k_proj_weight, v_proj_weight)
+    else:
+        weights = in_proj_weight.chunk(3)
+    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+    q, k, v = _project_qkv(query, key, value, weights, biases)
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    attn_mask = _attention_mask(attn_mask, "attn_mask", q)
+    padding = _attention_mask(key_padding_mask, "key_padding_mask", q)
+    extra = 0
+    if bias_k is not None:
+        k, v = _C.cat([k, bias_k.expand(1, batch, embed)]), _C.cat([v, bias_v.expand(1, batch, embed)])
+        extra += 1
+    # [length, batch, embedding] -> [batch, heads, length, head]
+    q, k, v = (x.reshape(x.shape[0], batch, num_heads, head).permute(1, 2, 0, 3) for x in (q, k, v))
+    if add_zero_attn:
+        zeros = _C.zeros(batch, num_heads, 1, head, dtype=k.dtype, device=k.device)
+        k, v = _C.cat([k, zeros], dim=2), _C.cat([v, zeros], dim=2)
+        extra += 1
+    mask = _merge_masks(attn_mask, padding, batch, num_heads, extra)
+    dropout_p = dropout_p if training else 0.0
+    if need_weights:
+        scores = (q * head**-0.5) @ k.transpose(-2, -1)
+        attention = _C.softmax(scores if mask is None else scores + mask, -1)
+        attention = dropout(attention, dropout_p) if dropout_p > 0.0 else attention
+        out = attention @ v
+    else:
+        attention = None
+        out = _C.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout_p)
+    out = _C.linear(out.permute(2, 0, 1, 3).reshape(length, batch, embed), out_proj_weight, out_proj_bias)
+    if attention is not None and average_attn_weights:
+        attention = attention.mean(1)
+    if not batched:
+        out = out.squeeze(1)
+        attention = None if attention is None else attention.squeeze(0)
+    return out, attention
+
+
+def _merge_masks(attn_mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, extra: int) -> Tensor | None:
+    """Return the sum of the masks as [batch or 1, heads or 1, query, key]; ``extra`` keys at the end stay visible."""
+    merged = None
+    if attn_mask is not None:
+        merged = (
+            attn_mask.unsqueeze(0).unsqueeze(0)
+            if attn_mask.ndim == 2
+            else attn_mask.reshape(batch, heads, *attn_mask.shape[-2:])
+        )
+    if padding is not None:
+        padding = padding.reshape(batch, 1, 1, padding.shape[-1])
+        merged = padding if merged is None else merged + padding
+    if merged is not None and extra:
+        visible = _C.zeros(*merged.shape[:-1], extra, dtype=merged.dtype, device=merged.device)
+        merged = _C.cat([merged, visible], dim=-1)
+    return merged
