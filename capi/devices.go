@@ -1,10 +1,14 @@
 package main
 
+// #include "shim.h"
+import "C"
+
 import (
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine"
 	"github.com/torchlette/torchlette/engine/compile"
@@ -19,7 +23,9 @@ import (
 // The environment is read here and nowhere else; docs/environment.md lists it.
 func init() {
 	engine.Configure(engine.Config{Open: openDevice, Describe: describeDevices, DefaultDevice: defaultDevice,
-		Debug: planDebug})
+		Debug:  planDebug,
+		Stacks: func() bool { return getenv("TORCHLETTE_DEBUG") != "" },
+		State:  (*engine.State)(unsafe.Pointer(&C.tl_shared))})
 	engine.RegisterOption("num_threads", setThreads, func() string { return strconv.Itoa(threads()) })
 	engine.RegisterOption("autotune", setAutotune,
 		func() string { return strconv.Itoa(map[bool]int{true: 1}[autotune()]) })

@@ -116,6 +116,19 @@ func tlgo_read(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t) (st C.int32_t) 
 	return failed(instance().Read(uint64(h), view[byte](dst, bytes)))
 }
 
+//export tlgo_read_within
+func tlgo_read_within(h C.uint64_t, dst unsafe.Pointer, bytes C.size_t, slice C.int64_t) (st C.int32_t) {
+	defer guard("tl_read_within", 0, &st)
+	return sliced(instance().ReadWithin(uint64(h), view[byte](dst, bytes), time.Duration(slice)))
+}
+
+//export tlgo_interrupt
+func tlgo_interrupt(patience C.int64_t) (st C.int32_t) {
+	defer guard("tl_interrupt", 0, &st)
+	instance().Interrupt(time.Duration(patience))
+	return 0
+}
+
 //export tlgo_export_buffer
 func tlgo_export_buffer(h C.uint64_t, data *unsafe.Pointer, export *C.uint64_t) (st C.int32_t) {
 	defer guard("__dlpack__", 0, &st)
@@ -149,6 +162,18 @@ func tlgo_mark_step(slice C.int64_t) (st C.int32_t) {
 func tlgo_flush() (st C.int32_t) {
 	defer guard("flush", 0, &st)
 	return failed(instance().Flush())
+}
+
+//export tlgo_idle
+func tlgo_idle(slice C.int64_t) (st C.int32_t) {
+	defer guard("tl_idle", 0, &st)
+	return sliced(instance().Idle(time.Duration(slice)), nil)
+}
+
+//export tlgo_flush_within
+func tlgo_flush_within(due C.int32_t, slice C.int64_t) (st C.int32_t) {
+	defer guard("flush", 0, &st)
+	return sliced(instance().FlushWithin(due != 0, time.Duration(slice)))
 }
 
 //export tlgo_meta_of
@@ -230,6 +255,17 @@ func tlgo_set_mode(mode C.int32_t, value C.int64_t, old *C.int64_t) (st C.int32_
 	v := instance().SetMode(engine.Mode(mode), int64(value))
 	if old != nil {
 		*old = C.int64_t(v)
+	}
+	return 0
+}
+
+//export tlgo_thread
+func tlgo_thread(id C.uint64_t, ended C.int32_t) (st C.int32_t) {
+	defer guard("tl_thread", 0, &st)
+	if ended != 0 {
+		instance().EndThread(uint64(id))
+	} else {
+		instance().Thread(uint64(id))
 	}
 	return 0
 }

@@ -65,6 +65,20 @@ int32_t tl_read(uint64_t handle, void *dst, size_t bytes) {
     return tlgo_read(handle, dst, bytes);
 }
 
+int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_read_within(handle, dst, bytes, slice_ns);
+}
+
+int32_t tl_interrupt(int64_t patience_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_interrupt(patience_ns);
+}
+
 int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id) {
     if (tl_forked) {
         return tl_refuse_fork();
@@ -98,6 +112,20 @@ int32_t tl_flush(void) {
         return tl_refuse_fork();
     }
     return tlgo_flush();
+}
+
+int32_t tl_flush_within(int32_t due, int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_flush_within(due, slice_ns);
+}
+
+int32_t tl_idle(int64_t slice_ns) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_idle(slice_ns);
 }
 
 int32_t tl_meta_of(uint64_t handle, tl_meta *meta) {
@@ -301,6 +329,13 @@ int32_t tl_set_mode(int32_t mode, int64_t value, int64_t *old) {
         return tl_refuse_fork();
     }
     return tlgo_set_mode(mode, value, old);
+}
+
+int32_t tl_thread(uint64_t id, int32_t ended) {
+    if (tl_forked) {
+        return tl_refuse_fork();
+    }
+    return tlgo_thread(id, ended);
 }
 
 int32_t tl_rng(int32_t action, uint64_t *state) {

@@ -80,6 +80,10 @@ const tl_error *tl_last_error(void) {
     return last->error.message != NULL ? &last->error : &none;
 }
 
+tl_engine_state tl_shared;
+
+tl_engine_state *tl_watch_engine(void) { return &tl_shared; }
+
 void tl_free_text(void *p) { free(p); }
 
 void tl_after_fork(void) { tl_forked = 1; }

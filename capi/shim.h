@@ -8,6 +8,7 @@
 #include "torchlette.h"
 
 extern int tl_forked;
+extern tl_engine_state tl_shared;
 
 // tl_refuse_fork sets the error of a forked child and returns its status.
 int32_t tl_refuse_fork(void);

@@ -201,6 +201,13 @@ typedef struct {
     char name[32];
 } tl_saved_info;
 
+/* See tl_watch_engine; to be read and written atomically. */
+typedef struct {
+    int32_t defer; /* set by the caller: tl_flush_within is called, with due 1, when due is set */
+    int32_t due;   /* pending work has grown large */
+    int32_t busy;  /* work is under way that TL_PENDING announced */
+} tl_engine_state;
+
 typedef struct {
     int32_t code;
     uint32_t source_loc; /* where the failing operator was recorded; 0 when unknown */
@@ -240,6 +247,12 @@ TL_API int32_t tl_realize(const uint64_t *handles, int32_t n, int64_t slice_ns);
 /* Copies a value to dst, dense row-major. */
 TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 
+/* tl_read that waits for work under way for slice_ns at most. TL_PENDING then: call again. */
+TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns);
+
+/* Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is computed by the next wait. It returns when the work has stopped, after patience_ns at the latest. */
+TL_API int32_t tl_interrupt(int64_t patience_ns);
+
 /* The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until tl_release_export. */
 TL_API int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id);
 
@@ -254,6 +267,15 @@ TL_API int32_t tl_mark_step(int64_t slice_ns);
 
 /* Submits everything pending without waiting. */
 TL_API int32_t tl_flush(void);
+
+/* tl_flush in time slices: TL_PENDING after slice_ns, call again. due: runs what tl_engine_state.due announces instead. */
+TL_API int32_t tl_flush_within(int32_t due, int64_t slice_ns);
+
+/* Waits until no work is under way that TL_PENDING announced to any thread. TL_PENDING after slice_ns: call again. */
+TL_API int32_t tl_idle(int64_t slice_ns);
+
+/* Words that the engine keeps up to date. The caller sets defer to be told by due of pending work that has grown large, which otherwise runs in the call that records. */
+TL_API tl_engine_state * tl_watch_engine(void);
 
 /* What is known of a tensor without computing it. */
 TL_API int32_t tl_meta_of(uint64_t handle, tl_meta *meta);
@@ -341,6 +363,9 @@ TL_API int32_t tl_site_string(uint32_t source_loc, char *dst, size_t capacity);
 
 /* Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing. */
 TL_API int32_t tl_set_mode(int32_t mode, int64_t value, int64_t *old);
+
+/* The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. ended: id makes no more calls, thread 0 does. All calls are those of thread 0 until one is named. */
+TL_API int32_t tl_thread(uint64_t id, int32_t ended);
 
 /* TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words. */
 TL_API int32_t tl_rng(int32_t action, uint64_t *state);

@@ -41,17 +41,16 @@ type session struct {
 // Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
 // first hook or the end when BackwardNext is called.
 func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
-	if err := e.enterExec(); err != nil {
+	if err := e.lock.acquire(threadID()); err != nil {
 		return 0, err
 	}
-	ok := false
 	defer func() {
-		e.leave()
-		if !ok {
-			e.lock.release()
+		if id == 0 {
+			e.lock.release() // else the session has it, to its end
 		}
 	}()
-	defer catch(&err)
+	defer e.leave(&err)
+	e.enter()
 	if err := e.poisoned(); err != nil {
 		return 0, err
 	}
@@ -84,13 +83,12 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 	if e.runtime.Profiling {
 		o.Enter = func(sourceLoc uint32) { s.SourceLoc = e.profile.backward(sourceLoc) }
 	}
-	e.nextID++
-	id = e.nextID
 	add := func(b op.Builder, x, y op.Val) op.Val { return addCotangents(s.Graph, b, x, y) }
-	e.sessions[id] = &session{w: s.Tape.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
+	ss := &session{w: s.Tape.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
+	e.nextID++
+	e.sessions[e.nextID] = ss
 	e.inBackward++
-	ok = true
-	return id, nil
+	return e.nextID, nil
 }
 
 // denseGrad copies a cotangent that is a view.
@@ -144,18 +142,18 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 // BackwardNext goes on with a walk, after a hook with its replacement (0: none), to the
 // next hook or the end.
 func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	ss := e.sessions[id]
 	if ss == nil {
 		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
 	}
+	goesOn := false
 	defer func() {
-		if err != nil {
+		if !goesOn {
 			e.endSession(id, ss)
 		}
 	}()
-	defer catch(&err)
 	s := e.session
 	var r op.Val
 	if replacement != 0 {
@@ -167,6 +165,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	old := s.Taping(ss.flags&CreateGraph != 0)
 	defer s.Taping(old)
 	s.Tape.From = autograd.Source{}
+	defer e.recordedBy(id, s.Graph.Seq())
 	next, x := ss.w.Next(r)
 	if x != nil {
 		return asError(x)
@@ -174,9 +173,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 	ev.Kind, ev.Hook = uint32(next.Kind), next.Hook
 	switch next.Kind {
 	case autograd.Done:
-		if ss.inputs == 0 {
-			e.endSession(id, ss)
-		}
+		goesOn = ss.inputs > 0 // until BackwardResults
 		return nil
 	case autograd.Inspect:
 		ev.Hook, ev.SourceLoc = uint64(next.Index), s.Tape.Node(next.From).SourceLoc
@@ -186,6 +183,7 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 		next.Grad.Base = 0
 		e.describe(s.Wrap(&next.Grad, nil), &ev.Grad)
 	}
+	goesOn = true
 	return nil
 }
 
@@ -198,18 +196,18 @@ func (e *Engine) abandonWalks() {
 	e.sessions, e.inBackward = map[uint64]*session{}, 0
 }
 
+// endSession gives back what a walk holds, the execution lock last.
 func (e *Engine) endSession(id uint64, ss *session) {
-	ss.w.Close()
-	delete(e.sessions, id)
+	defer e.lock.release()
 	e.inBackward--
-	e.lock.release()
+	delete(e.sessions, id)
+	ss.w.Close()
 }
 
 // BackwardResults gives the cotangents of the inputs of a finished walk and ends it.
 func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
-	defer catch(&err)
 	ss := e.sessions[id]
 	if ss == nil {
 		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
@@ -243,8 +241,8 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 // AddHook registers a hook on the gradient of h or, when post is set, on the leaf h after it has
 // accumulated a gradient.
 func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	v, err := e.session.Resolve(h)
 	if err != nil {
 		return 0, err
@@ -269,8 +267,8 @@ func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
 // DeadHooks writes numbers of hooks that can no longer be called, for their steps are
 // gone, and gives how many; each is told once.
 func (e *Engine) DeadHooks(ids []uint64) int {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	n := copy(ids, e.deadHooks)
 	e.deadHooks = append(e.deadHooks[:0], e.deadHooks[n:]...)
 	return n
@@ -279,16 +277,16 @@ func (e *Engine) DeadHooks(ids []uint64) int {
 // OwnsHook reports that nothing but handle h keeps the step that hook id is on: when h goes, the hook
 // can no longer be called.
 func (e *Engine) OwnsHook(h, id uint64) bool {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	p, ok := e.hooks[id]
 	return ok && e.session.Tape.Node(p.edge).Seq == p.seq && e.session.OwnsStep(h, p.edge)
 }
 
 // RemoveHook takes a hook off; unknown ones are ignored.
 func (e *Engine) RemoveHook(id uint64) {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	p, ok := e.hooks[id]
 	if !ok {
 		return

@@ -124,20 +124,21 @@ func (p *deferredCalls) add(hash uint64, c *Call, d *op.Def, l *lazy.DeferredCal
 
 // Reserve gives out handles for the results of deferred calls.
 func (e *Engine) Reserve(hs []uint64) {
+	defer e.leave(nil)
 	e.enter()
 	e.session.Reserve(hs)
-	e.leave()
 }
 
 // Record records deferred calls in order, then releases the handles in drop. A call that fails all the same
 // leaves its handle unusable; its error is raised at the next boundary.
 func (e *Engine) Record(calls []DeferredCall, drop []uint64) {
+	defer e.leave(nil)
 	e.enter()
 	e.record(calls)
 	for _, h := range drop {
 		e.session.Release(h)
 	}
-	e.autoFlushAndUnlock()
+	e.recorded()
 }
 
 func (e *Engine) record(calls []DeferredCall) {
@@ -151,11 +152,12 @@ func (e *Engine) record(calls []DeferredCall) {
 func (e *Engine) recordUntilError(calls []DeferredCall) (n int) {
 	var err *ir.Error
 	defer func() {
-		e.session.Tape.From = autograd.Source{}
 		if r := recover(); r != nil {
-			err = e.recovered(r)
+			e.mend(r)
+			err = caught(r)
 			n++
 		}
+		e.session.Tape.From = autograd.Source{}
 		if err != nil && e.pendingError == nil {
 			e.pendingError = err
 			if err.SourceLoc == 0 {

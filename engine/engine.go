@@ -26,6 +26,18 @@ type Config struct {
 	DefaultDevice func() ir.DeviceID
 	// Debug, which may be nil, gives what planning prints and leaves out; it is asked when the engine is made.
 	Debug func() compile.Debug
+	// Stacks says whether internal errors tell the stack; nil: they name a line.
+	Stacks func() bool
+	// State, when not nil, is where the engine tells what it is about.
+	State *State
+}
+
+// State is told without a call: the engine and its caller access the words atomically. It has the memory layout of
+// tl_engine_state.
+type State struct {
+	Defer int32 // set by the caller: FlushWithin is called when Due says so
+	Due   int32 // pending work has grown large
+	Busy  int32 // a job is under way
 }
 
 // DeviceInfo describes a device that could be opened.
@@ -54,10 +66,16 @@ type Engine struct {
 
 	finMu    sync.Mutex
 	finalize []uint64
+	drained  []uint64    // of the last drain; guarded by mu
 	queued   atomic.Bool // finalize is not empty
 
 	poison        *ir.Error
-	lostCause     string
+	undone        []undone
+	faults        []*ir.Failure // since the last Flush or MarkStep
+	inNet         bool          // the safety net runs
+	trap          func()        // of tests: called at the begin of each call
+	passTrap      func(string)  // of tests: called before each pass of planning
+	walks         []walked
 	sessions      map[uint64]*session
 	nodes         map[uint64]*heldNode // by the step's Seq
 	exports       map[uint64]uint32    // values that Borrow holds
@@ -66,10 +84,12 @@ type Engine struct {
 	nextID        uint64
 	hooks         map[uint64]hookPlace
 	deadHooks     []uint64 // hooks whose step is gone, until DeadHooks tells them
-	job           *job
+	jobs          jobs
+	held          *heldWindow // a window whose run has stopped midway; see stop.go
+	pausable      bool        // the caller can wait for a job
 	read          readCache
 	word          [8]byte   // the bytes of one number; see Numbers
-	pendingError  *ir.Error // a data error or failure of a flushed window, raised at the next boundary
+	pendingError  *ir.Error // of a deferred call or of the safety net, raised at the next boundary
 	recentWindows []ranWindow
 	uploads       map[uint32]*uploaded // integers from the host, by storage
 	autoFlushAt   int
@@ -78,6 +98,10 @@ type Engine struct {
 	stats         counters
 	profile       profile
 	defaultSet    bool
+	firstDevice   ir.DeviceID        // the default of threads that have set none
+	deviceSet     bool               // the present thread has set one
+	thread        uint64             // whose calls these are; see Thread
+	threads       map[uint64]*thread // the others
 	deferredCalls deferredCalls
 	fences        []fence // of all threads, the innermost of each last
 	factories     []int   // by operator: its requires_grad parameter, -1 for none
@@ -109,11 +133,14 @@ var (
 	defaultConfig Config
 )
 
+// stacks is Config.Stacks.
+var stacks func() bool
+
 // Configure sets the configuration of the default engine, before its first use.
 func Configure(c Config) {
 	defaultMu.Lock()
-	defaultConfig = c
-	defaultMu.Unlock()
+	defer defaultMu.Unlock()
+	defaultConfig, stacks = c, c.Stacks
 }
 
 // Default gives the process's engine, made on first use; it touches no GPU until a GPU
@@ -135,6 +162,9 @@ const (
 
 // New makes an engine.
 func New(c Config) *Engine {
+	if c.State == nil {
+		c.State = new(State)
+	}
 	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(),
 		passThrough: passThroughNumbers()}
 	if c.Debug != nil {
@@ -148,6 +178,8 @@ func New(c Config) *Engine {
 func (e *Engine) start() {
 	e.session = lazy.New()
 	e.runtime = runtime.New()
+	e.runtime.Stop = &e.jobs.stop
+	e.held = nil
 	e.window = lazy.NewWindow(e.session)
 	e.cache = compile.NewCache(maxPlans, e.runtime.ReleasePlan)
 	e.session.Graph.OnStoreFree = func(store uint32) {
@@ -170,9 +202,10 @@ func (e *Engine) start() {
 	e.exports = map[uint64]uint32{}
 	e.uploads = map[uint32]*uploaded{}
 	e.autoFlushAt = autoFlushNodes
-	e.recentWindows, e.pendingError, e.poison, e.fences = nil, nil, nil, nil
+	e.recentWindows, e.pendingError, e.poison, e.undone, e.walks, e.faults, e.fences = nil, nil, nil, nil, nil, nil, nil
 	e.deferredCalls.forget()
-	e.defaultSet = false
+	e.defaultSet, e.firstDevice, e.deviceSet = false, 0, false
+	e.thread, e.threads = 0, map[uint64]*thread{}
 	e.session.Seed(0x5DEECE66D)
 }
 
@@ -226,38 +259,28 @@ type Out struct {
 // operandMarker in Call.In says that the next scalar is the operand.
 const operandMarker = uint64(1) << 63
 
-// enter locks the engine for recording.
-func (e *Engine) enter() {
-	e.mu.Lock()
-	e.drain()
-}
-
 // drain releases the handles whose owners are gone: cleanup only, never execution.
 func (e *Engine) drain() {
-	if !e.queued.Load() {
-		return
-	}
-	e.finMu.Lock()
-	q := e.finalize
-	e.finalize = nil
-	e.queued.Store(false)
-	e.finMu.Unlock()
-	for _, h := range q {
+	for _, h := range e.takeQueued() {
 		e.session.Release(h)
-	}
-	if q != nil {
-		e.finMu.Lock()
-		if e.finalize == nil {
-			e.finalize = q[:0]
-		}
-		e.finMu.Unlock()
 	}
 }
 
-// leave ends a call: what it held goes.
-func (e *Engine) leave() {
-	e.session.Drain()
-	e.mu.Unlock()
+// takeQueued gives the handles that Release has queued. They are in a list of their own: more may be queued meanwhile.
+func (e *Engine) takeQueued() []uint64 {
+	e.finMu.Lock()
+	defer e.finMu.Unlock()
+	e.finalize, e.drained = e.drained[:0], e.finalize
+	e.queued.Store(false)
+	return e.drained
+}
+
+// queueRelease adds to what drain releases.
+func (e *Engine) queueRelease(hs []uint64) {
+	e.finMu.Lock()
+	defer e.finMu.Unlock()
+	e.finalize = append(e.finalize, hs...)
+	e.queued.Store(true)
 }
 
 func (e *Engine) poisoned() *ir.Error {
@@ -270,12 +293,14 @@ func (e *Engine) poisoned() *ir.Error {
 
 // Op records an operator.
 func (e *Engine) Op(c *Call, outs []Out) (n int, err *ir.Error) {
+	defer e.leaveOp(c.SourceLoc, &err)
 	e.enter()
 	if len(c.Deferred) > 0 {
 		e.record(c.Deferred)
 	}
-	defer e.finish(c.SourceLoc, &err)
-	return e.op(c, outs)
+	n, err = e.op(c, outs)
+	e.recorded()
+	return n, err
 }
 
 // op is Op inside the lock.
@@ -410,36 +435,17 @@ func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	return false
 }
 
-// recovered gives the error that a rule panicked with. Other panics end the call and go on.
-func (e *Engine) recovered(r any) *ir.Error {
-	x, ok := r.(*ir.Error)
-	if !ok {
-		e.session.Drain()
-		e.mu.Unlock()
-		panic(r)
-	}
-	return x
-}
-
-// finish ends Op: panics with *ir.Error become its error; others go on to capi's guard.
-func (e *Engine) finish(sourceLoc uint32, err **ir.Error) {
+// recorded ends what a call has recorded: the safety net runs what is pending when that is much.
+func (e *Engine) recorded() {
 	e.session.Tape.From = autograd.Source{}
-	if r := recover(); r != nil {
-		*err = e.recovered(r)
-	}
-	if *err != nil && (*err).SourceLoc == 0 {
-		(*err).SourceLoc = sourceLoc
-	}
 	e.session.Drain()
-	e.autoFlushAndUnlock()
-}
-
-// netAndUnlock ends a call that recorded: the safety net runs what is pending when that is much.
-func (e *Engine) autoFlushAndUnlock() {
 	if len(e.session.Graph.Pending) >= e.autoFlushAt || e.session.PendingBytes > e.byteBudget/2 {
-		e.autoFlush()
+		if atomic.LoadInt32(&e.cfg.State.Defer) != 0 {
+			atomic.StoreInt32(&e.cfg.State.Due, 1)
+		} else {
+			e.autoFlush()
+		}
 	}
-	e.mu.Unlock()
 }
 
 // numbersOnly reports operands of which some are numbers and none is a tensor.

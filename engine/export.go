@@ -10,10 +10,12 @@ import (
 // Borrow computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
 // stay as they are until Return: a later write to the tensor makes a new version elsewhere.
 func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
-	if err := e.enterExec(); err != nil {
+	if err := e.lock.acquire(threadID()); err != nil {
 		return nil, 0, err
 	}
-	defer e.leaveExec()
+	defer e.lock.release()
+	defer e.leave(&err)
+	e.enter()
 	if err := e.prepareRead(h); err != nil {
 		return nil, 0, err
 	}
@@ -27,8 +29,8 @@ func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *i
 		value, off = e.read.value, 0
 	}
 	n := e.session.Graph.Node(value)
-	if n.Op != ir.OpLeaf || n.Store == 0 {
-		return nil, 0, e.lost(n)
+	if err := e.lost(value); err != nil {
+		return nil, 0, err
 	}
 	b, ok := e.runtime.Storage(n.Store).Buf.(device.Mapped)
 	if !ok {
@@ -42,8 +44,8 @@ func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *i
 
 // Return ends an export; unknown ones are ignored.
 func (e *Engine) ReleaseExport(export uint64) {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	if v, ok := e.exports[export]; ok {
 		delete(e.exports, export)
 		e.session.Graph.Release(v)

@@ -237,9 +237,9 @@ var outcomes = map[string]struct {
 	codes  []ir.Code
 	poison bool
 }{
-	"alloc":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
-	"upload": {[]ir.Code{ir.ErrOutOfMemory, ir.ErrValueLost}, false},
-	"build":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrKernelExecution, ir.ErrValueLost}, false},
+	"alloc":  {[]ir.Code{ir.ErrOutOfMemory}, false},
+	"upload": {[]ir.Code{ir.ErrOutOfMemory}, false},
+	"build":  {[]ir.Code{ir.ErrOutOfMemory, ir.ErrKernelExecution}, false},
 	"bind":   {[]ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, true},
 	"run":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrPoisoned}, true},
 	"map":    {[]ir.Code{ir.ErrKernelExecution, ir.ErrDeviceLost, ir.ErrPoisoned}, true},
@@ -309,7 +309,7 @@ func TestCommittedValuesStayReadableAfterAFailedAllocation(t *testing.T) {
 	require.Nil(t, r.e.SetOption("memory_limit", "0"))
 	_, err = r.tryRead(y)
 	require.NotNil(t, err)
-	assert.Equal(t, ir.ErrValueLost, err.Code)
+	assert.Equal(t, ir.ErrOutOfMemory, err.Code)
 	assert.Contains(t, err.Msg, "memory limit", "the first cause is named")
 	assert.Equal(t, []float32{2, 3, 4}, r.read(p))
 }

@@ -26,8 +26,8 @@ type fence struct {
 // Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
 // in a recomputation. The bases of the tensors writable are not fenced off.
 func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	id, last := int64(0), -1
 	if kind > FenceQuery || len(e.fences) > 0 {
 		id = threadID()

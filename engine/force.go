@@ -16,13 +16,18 @@ import (
 )
 
 // force runs what the values and the first effects entries of the log need. The
-// engine's lock is held. On an admission failure the window is split at its stores;
-// when that fails too it is rolled back.
+// engine's lock is held. Values that cannot be computed become failed leaves, which
+// is no error of force: see failures.go.
 func (e *Engine) force(values []uint32, effects int) *ir.Error {
 	if err := e.poisoned(); err != nil {
 		return err
 	}
-	err := e.runWindow(values, effects)
+	done, err := e.resume()
+	if err != nil {
+		return e.fail(err)
+	}
+	effects = max(effects-done, 0)
+	err = e.runWindow(values, effects)
 	var adm *runtime.ErrAdmission
 	if err == nil || !errors.As(err, &adm) {
 		return e.fail(err)
@@ -32,38 +37,7 @@ func (e *Engine) force(values []uint32, effects int) *ir.Error {
 			return e.fail(t)
 		}
 	}
-	if err = e.split(values, effects); err == nil {
-		return nil
-	}
-	if !errors.As(err, &adm) {
-		return e.fail(err)
-	}
-	cause := asError(adm.Err)
-	e.rollback(values, cause)
-	return cause
-}
-
-// split runs the window store by store.
-func (e *Engine) split(values []uint32, effects int) error {
-	for effects > 0 {
-		k := 0
-		for k < effects && !isStore(e.session.Effects[k].Kind) {
-			k++
-		}
-		if k == effects {
-			break
-		}
-		// The store's commit follows it in the log.
-		k++
-		for k < effects && e.session.Effects[k].Kind == lazy.Commit {
-			k++
-		}
-		if err := e.runWindow(nil, k); err != nil {
-			return err
-		}
-		effects -= k
-	}
-	return e.runWindow(values, effects)
+	return e.fail(e.inParts(values, effects))
 }
 
 func isStore(k lazy.EffectKind) bool { return k == lazy.StoreSemantic || k == lazy.StoreMaterialize }
@@ -94,10 +68,18 @@ func (e *Engine) fail(err error) *ir.Error {
 // window collects, plans and runs one window, and commits it.
 func (e *Engine) runWindow(values []uint32, effects int) error {
 	t0 := time.Now()
-	if !e.window.Collect(values, effects) {
+	for {
+		if !e.window.Collect(values, effects) {
+			e.window.Clear()
+			e.truncate(effects)
+			return nil
+		}
+		if !e.readsFailure() {
+			break
+		}
 		e.window.Clear()
-		e.truncate(effects)
-		return nil
+		e.spread(nil)
+		effects = e.ready(effects, math.MaxUint64)
 	}
 	w := e.window
 	p := e.cache.Find(&w.Program)
@@ -123,39 +105,32 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 	for i, id := range w.Ext {
 		ext[i] = e.session.Graph.Node(id).Store
 	}
-	res, err := e.runtime.Run(p, ext, w.Program.Offsets, w.Program.Scalars, nil)
-	took := time.Since(t1)
-	p.RunTime += took
-	e.stats.runNanos += int64(took)
-	if err != nil {
-		return err
+	if e.pausable {
+		e.jobs.arm()
+		defer e.jobs.disarm()
 	}
-	e.remember()
-	e.noteTimings()
-	e.stats.executed += int64(len(w.Nodes))
-	e.stats.inPlace += int64(p.InPlace)
-	e.stats.through += int64(p.Through)
-	e.commit(p, res)
-	return nil
+	res, err := e.runPlan(p, ext)
+	return e.settle(p, res, err, t1)
 }
 
-// build makes, prepares and caches the plan of the collected window.
+// runPlan runs the plan of the collected window. A panic is its error: it poisons the engine, for the run may have
+// written to some of its buffers.
+func (e *Engine) runPlan(p *compile.Plan, ext []uint32) (res []uint32, err error) {
+	defer recovered(&err)
+	return e.runtime.Run(p, ext, e.window.Program.Offsets, e.window.Program.Scalars, nil)
+}
+
+// resumePlan goes on with the plan that has stopped, like runPlan.
+func (e *Engine) resumePlan() (res []uint32, err error) {
+	defer recovered(&err)
+	return e.runtime.Resume()
+}
+
+// build makes, prepares and caches the plan of the collected window. Whatever fails here, a panic too, has run
+// nothing.
 func (e *Engine) build() (*compile.Plan, error) {
-	for _, id := range e.window.Nodes {
-		if err := e.ensureDevice(ir.AvalOf(e.session.Graph.Node(id).Aval).Device); err != nil {
-			return nil, &runtime.ErrAdmission{Err: err}
-		}
-	}
-	g := &e.window.Program
-	if e.verify {
-		g = proved(g)
-	}
-	b := compile.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
-	p, err := b.Build()
+	p, err := e.makePlan()
 	if err != nil {
-		return nil, &runtime.ErrAdmission{Err: err}
-	}
-	if err := e.runtime.Prepare(p); err != nil {
 		return nil, &runtime.ErrAdmission{Err: err}
 	}
 	p.Cause = e.cache.MissReason(&e.window.Program)
@@ -178,24 +153,45 @@ func proved(g *program.Program) *program.Program {
 	return again
 }
 
-// lost is the error of reading a leaf without a value: one that was lost, or a placeholder.
-func (e *Engine) lost(n *ir.Node) *ir.Error {
-	if n.Attr == ir.Placeholder {
+// lost is the error of reading a leaf without a value: one that failed, or a placeholder.
+func (e *Engine) lost(value uint32) *ir.Error {
+	if f := e.session.Graph.Failure(value); f != nil {
+		return told(f)
+	}
+	if n := e.session.Graph.Node(value); n.Op == ir.OpLeaf && n.Store == 0 {
 		return &ir.Error{Code: ir.ErrRuntime, SourceLoc: n.SourceLoc,
 			Msg: "a tensor is read while a function of it is captured: it has no value yet"}
 	}
-	return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc,
-		Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
+	return nil
 }
 
-// checkLost refuses a window that reads a value that was never computed.
+// checkLost refuses a window that reads a placeholder.
 func (e *Engine) checkLost() *ir.Error {
 	for _, id := range e.window.Ext {
-		if n := e.session.Graph.Node(id); n.Store == 0 {
-			return e.lost(n)
+		if err := e.lost(id); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (e *Engine) makePlan() (p *compile.Plan, err error) {
+	defer recovered(&err)
+	for _, id := range e.window.Nodes {
+		if err := e.ensureDevice(ir.AvalOf(e.session.Graph.Node(id).Aval).Device); err != nil {
+			return nil, err
+		}
+	}
+	g := &e.window.Program
+	if e.verify {
+		g = proved(g)
+	}
+	b := compile.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug,
+		Trap: e.passTrap}
+	if p, err = b.Build(); err != nil {
+		return nil, err
+	}
+	return p, e.runtime.Prepare(p)
 }
 
 // commit makes the results leaves, persists versions and drops the effects that ran.
@@ -212,6 +208,7 @@ func (e *Engine) commit(p *compile.Plan, res []uint32) {
 		g.Release(e.window.Nodes[r.Local])
 	}
 	g.CompactPending()
+	e.forgetWalks()
 	e.session.PendingBytes = 0
 	e.autoFlushAt = autoFlushNodes
 	if n := len(g.Pending); n > autoFlushNodes/2 {
@@ -243,45 +240,6 @@ func (e *Engine) truncate(n int) {
 	}
 	s.Effects = append(s.Effects[:0], s.Effects[n:]...)
 	s.TokenBase += uint64(n)
-}
-
-// rollback drops every pending effect: bases keep their last committed version, and
-// what was never computed is lost.
-func (e *Engine) rollback(values []uint32, cause *ir.Error) {
-	s := e.session
-	e.lostCause = cause.Msg
-	n := len(s.Effects)
-	e.window.Collect(values, n)
-	nodes := append([]uint32(nil), e.window.Nodes...)
-	e.window.Clear()
-	for _, id := range nodes {
-		s.Graph.Retain(id)
-	}
-	for i := 0; i < n; i++ {
-		ef := &s.Effects[i]
-		if !isStore(ef.Kind) {
-			continue
-		}
-		b, l := s.Base(ef.Base), s.Loc(ef.Loc)
-		if l.Committed != 0 && b.Value != l.Committed {
-			s.Graph.Retain(l.Committed)
-			s.Graph.Release(b.Value)
-			b.Value = l.Committed
-		}
-		s.Graph.Release(ef.Value)
-	}
-	s.TokenBase += uint64(n)
-	s.Effects = s.Effects[:0]
-	for i := len(nodes) - 1; i >= 0; i-- {
-		if s.Graph.Node(nodes[i]).Op != ir.OpLeaf {
-			s.Graph.Realize(nodes[i], 0)
-		}
-	}
-	for _, id := range nodes {
-		s.Graph.Release(id)
-	}
-	s.Graph.CompactPending()
-	s.PendingBytes = 0
 }
 
 // remember keeps what a later fault's event number means.
@@ -354,7 +312,10 @@ func (e *Engine) netPrefix() []ir.PendingRef {
 
 // net is the safety net: it runs a prefix of the pending nodes, cut at the last node
 // recorded at the source location of the first, so that a loop's windows are alike.
-func (e *Engine) autoFlush() {
+func (e *Engine) autoFlush() { e.netOf(threadID()) }
+
+// netOf is net for thread owner.
+func (e *Engine) netOf(owner int64) {
 	g := e.session.Graph
 	pending := e.netPrefix()
 	if len(g.Pending) == 0 {
@@ -368,11 +329,29 @@ func (e *Engine) autoFlush() {
 		}
 		return
 	}
-	if e.inBackward > 0 || e.poison != nil || !e.lock.tryAcquire(threadID()) {
+	if e.inBackward > 0 || e.poison != nil || !e.lock.tryAcquire(owner) {
 		e.autoFlushAt = len(g.Pending) + autoFlushNodes/4
 		return
 	}
 	defer e.lock.release()
+	e.inNet = true
+	defer func() { e.inNet = false }()
+	if err := e.netRun(pending); err != nil {
+		e.raiseLater(err)
+	}
+}
+
+// netRun is net within both locks.
+func (e *Engine) netRun(pending []ir.PendingRef) *ir.Error {
+	g := e.session.Graph
+	if e.held != nil {
+		if err := e.force(nil, 0); err != nil {
+			return err
+		}
+		if pending = e.netPrefix(); len(g.Pending) == 0 {
+			return nil
+		}
+	}
 	cut := len(pending)
 	first := g.Node(pending[0].ID).SourceLoc
 	for i := len(pending) - 1; i > 0; i-- {
@@ -397,7 +376,13 @@ func (e *Engine) autoFlush() {
 		}
 		effects++
 	}
-	if err := e.force(values, effects); err != nil && e.pendingError == nil {
+	return e.force(values, effects)
+}
+
+// raiseLater keeps an error of a window that nobody asked for until the next boundary. An interrupt is none: its values
+// are pending.
+func (e *Engine) raiseLater(err *ir.Error) {
+	if e.pendingError == nil && err.Code != ir.ErrInterrupted {
 		e.pendingError = err
 	}
 }

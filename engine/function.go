@@ -37,16 +37,16 @@ func (e *Engine) source(c *Call, inPlace bool) autograd.Source {
 
 // BeginFunction makes what is recorded until EndFunction one function of that name.
 func (e *Engine) BeginFunction(name string) {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	e.calls++
 	e.label = append(e.label, autograd.Source{Call: e.calls, Label: name})
 }
 
 // EndFunction ends the innermost BeginFunction.
 func (e *Engine) EndFunction() {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	if k := len(e.label); k > 0 {
 		e.label = e.label[:k-1]
 	}
@@ -55,8 +55,8 @@ func (e *Engine) EndFunction() {
 // GradFunction holds and describes what made h; of a leaf that requires grad, what accumulates its
 // gradient when leaf is set.
 func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	v, err := e.session.Resolve(h)
 	if err != nil || v.Tape == 0 || !leaf && e.session.Tape.Node(v.Tape).Kind == autograd.KindLeaf {
 		return f, err
@@ -67,8 +67,8 @@ func (e *Engine) GradFunction(h uint64, leaf bool) (f Function, err *ir.Error) {
 // NextFunctions holds and describes those whose results function id took; ID 0 stands for an operand
 // that requires no gradient. It gives their number, which may be more than out takes.
 func (e *Engine) NextFunctions(id uint64, out []Function) (n int, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	h := e.nodes[id]
 	if h == nil {
 		return 0, ir.Errorf(ir.ErrHandle, "function %d is not held", id)
@@ -101,8 +101,8 @@ func (e *Engine) hold(edge uint32) (f Function) {
 
 // ReleaseFunction gives one hold back; unknown ones are ignored.
 func (e *Engine) ReleaseFunction(id uint64) {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	if h := e.nodes[id]; h != nil {
 		if h.count--; h.count == 0 {
 			delete(e.nodes, id)
@@ -114,8 +114,8 @@ func (e *Engine) ReleaseFunction(id uint64) {
 // Leaves makes handles of the leaves that the history of the tensors hs ends in, and gives their
 // number, which may be more than out takes.
 func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	var roots []uint32
 	for _, h := range hs {
 		v, err := e.session.Resolve(h)
@@ -138,9 +138,9 @@ func (e *Engine) Leaves(hs []uint64, out []Out) (n int, err *ir.Error) {
 }
 
 // LeadsOutside tells of each of the tensors hs whether its history ends in a leaf that is not closed.
-func (e *Engine) LeadsOutside(hs []uint64, outside []bool) *ir.Error {
+func (e *Engine) LeadsOutside(hs []uint64, outside []bool) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	edges := make([]uint32, 0, len(hs))
 	for _, h := range hs {
 		v, err := e.session.Resolve(h)
@@ -154,9 +154,9 @@ func (e *Engine) LeadsOutside(hs []uint64, outside []bool) *ir.Error {
 }
 
 // CloseLeaves closes the leaves hs, points of a transform that has called its function.
-func (e *Engine) CloseLeaves(hs []uint64) *ir.Error {
+func (e *Engine) CloseLeaves(hs []uint64) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	for _, h := range hs {
 		v, err := e.session.Resolve(h)
 		if err != nil {

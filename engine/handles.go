@@ -30,8 +30,8 @@ const (
 
 // Meta describes h without running anything.
 func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	x, err := e.session.Handle(h)
 	if err != nil {
 		return m, err
@@ -64,62 +64,59 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 // Release ends handles whose owners are gone. It never fails and never runs anything:
 // the handles are queued and drained at the next safe point.
 func (e *Engine) Release(hs []uint64) {
-	e.finMu.Lock()
-	e.finalize = append(e.finalize, hs...)
-	e.queued.Store(true)
-	e.finMu.Unlock()
+	e.queueRelease(hs)
 	if e.mu.TryLock() {
+		defer e.mu.Unlock()
 		e.drain()
-		e.mu.Unlock()
 	}
 }
 
 // Dispose ends what h refers to, even while the engine is busy or poisoned.
 func (e *Engine) Dispose(h uint64) {
+	defer e.leave(nil)
 	e.enter()
 	e.session.Dispose(h)
-	e.leave()
 }
 
 // Keep lets h outlive its tidy scope.
-func (e *Engine) Keep(h uint64) *ir.Error {
+func (e *Engine) Keep(h uint64) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	return e.session.Keep(h)
 }
 
 // TidyBegin opens a scope.
 func (e *Engine) TidyBegin() {
+	defer e.leave(nil)
 	e.enter()
 	e.session.TidyBegin()
-	e.leave()
 }
 
 // TidyEnd closes it; see live.State.TidyEnd.
 func (e *Engine) TidyEnd(returned []uint64) {
+	defer e.leave(nil)
 	e.enter()
 	e.session.TidyEnd(returned)
-	e.leave()
 }
 
 // SetRequiresGrad makes a leaf require grad, or no longer.
-func (e *Engine) SetRequiresGrad(h uint64, v bool) *ir.Error {
+func (e *Engine) SetRequiresGrad(h uint64, v bool) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	return e.session.SetRequiresGrad(h, v)
 }
 
 // RetainGrad asks a non-leaf to keep its grad.
-func (e *Engine) RetainGrad(h uint64) *ir.Error {
+func (e *Engine) RetainGrad(h uint64) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	return e.session.RetainGrad(h)
 }
 
 // Grad gives a new handle of h's grad.
 func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	g, err := e.session.Grad(h)
 	if err != nil || g == 0 {
 		return false, err
@@ -129,15 +126,15 @@ func (e *Engine) Grad(h uint64, out *Out) (has bool, err *ir.Error) {
 }
 
 // SetGrad replaces h's grad; 0 is None.
-func (e *Engine) SetGrad(h, grad uint64) *ir.Error {
+func (e *Engine) SetGrad(h, grad uint64) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	return e.session.SetGrad(h, grad)
 }
 
 // SetData implements tensor.data = src.
-func (e *Engine) SetData(h, src uint64) *ir.Error {
+func (e *Engine) SetData(h, src uint64) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	return e.session.SetData(h, src)
 }

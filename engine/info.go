@@ -66,8 +66,8 @@ const (
 
 // SetMode changes a setting and returns the former value; v < 0 only asks.
 func (e *Engine) SetMode(m Mode, v int64) (old int64) {
+	defer e.leave(nil)
 	e.enter()
-	defer e.leave()
 	set := func(b *bool) int64 {
 		o := int64(0)
 		if *b {
@@ -108,7 +108,7 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 		e.chooseDefault()
 		old = int64(e.session.DefaultDev)
 		if v >= 0 {
-			e.session.DefaultDev = ir.DeviceID(v)
+			e.session.DefaultDev, e.deviceSet = ir.DeviceID(v), true
 		}
 	}
 	return old
@@ -119,37 +119,40 @@ func (e *Engine) chooseDefault() {
 	if !e.defaultSet {
 		e.defaultSet = true
 		if e.cfg.DefaultDevice != nil {
-			e.session.DefaultDev = e.cfg.DefaultDevice()
+			e.firstDevice = e.cfg.DefaultDevice()
+		}
+		if !e.deviceSet {
+			e.session.DefaultDev = e.firstDevice
 		}
 	}
 }
 
 // Seed starts the random generator anew.
 func (e *Engine) Seed(seed int64) {
+	defer e.leave(nil)
 	e.enter()
 	e.session.Seed(uint64(seed))
-	e.leave()
 }
 
 // RNGState gives what SetRNGState restores.
 func (e *Engine) RNGState() (v [4]uint64) {
+	defer e.leave(nil)
 	e.enter()
 	v = e.session.RNGState()
-	e.leave()
 	return v
 }
 
 // SetRNGState restores a state.
 func (e *Engine) SetRNGState(v [4]uint64) {
+	defer e.leave(nil)
 	e.enter()
 	e.session.SetRNGState(v)
-	e.leave()
 }
 
 // Info gives a JSON document about the engine.
-func (e *Engine) Info(kind string, h uint64) ([]byte, *ir.Error) {
+func (e *Engine) Info(kind string, h uint64) (doc []byte, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	var v any
 	switch kind {
 	case "devices":
@@ -252,9 +255,9 @@ func (e *Engine) leaks() map[string]int {
 // (bytes a device may hand out, 0 for no limit), "reset_peak", "clear_plans", "profile"
 // (1 or 0), "scope" (the name that what is recorded while profiling goes under), and those
 // that RegisterOption added.
-func (e *Engine) SetOption(key, value string) *ir.Error {
+func (e *Engine) SetOption(key, value string) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	bad := func() *ir.Error { return ir.Errorf(ir.ErrValue, "option %s: got %q", key, value) }
 	switch key {
 	case "pending_bytes":
@@ -277,6 +280,9 @@ func (e *Engine) SetOption(key, value string) *ir.Error {
 			pl.Pool.ResetPeak()
 		}
 	case "clear_plans":
+		if _, err := e.resume(); err != nil { // a window that is held needs its plan
+			return e.fail(err)
+		}
 		e.cache.Clear()
 	case "profile":
 		if value != "0" && value != "1" {
@@ -313,7 +319,7 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 
 // Reset starts anew after a failure: all handles become stale, devices are reopened.
 func (e *Engine) Reset() *ir.Error {
-	e.mu.Lock()
+	e.mu.Lock() // without enter: the session may be broken
 	defer e.mu.Unlock()
 	for _, pl := range e.runtime.Devices {
 		pl.Dev.Close()

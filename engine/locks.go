@@ -38,6 +38,38 @@ func (l *execLock) acquire(id int64) *ir.Error {
 	return nil
 }
 
+// acquireWithin is acquire that gives up after slice, without an error.
+func (l *execLock) acquireWithin(id int64, slice time.Duration) (bool, *ir.Error) {
+	if l.tryAcquire(id) {
+		return true, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cond == nil {
+		l.cond = sync.NewCond(&l.mu)
+	}
+	late := false
+	t := time.AfterFunc(slice, func() {
+		l.mu.Lock()
+		late = true
+		l.cond.Broadcast()
+		l.mu.Unlock()
+	})
+	defer t.Stop()
+	for l.depth > 0 && l.owner != id {
+		if !l.wait {
+			return false, busy()
+		}
+		if late {
+			return false, nil
+		}
+		l.cond.Wait()
+	}
+	l.owner = id
+	l.depth++
+	return true, nil
+}
+
 // tryAcquire enters when no other thread is inside, whatever the policy.
 func (l *execLock) tryAcquire(id int64) bool {
 	l.mu.Lock()
@@ -64,77 +96,6 @@ func (l *execLock) release() {
 		l.cond.Broadcast()
 	}
 	l.mu.Unlock()
-}
-
-// enterExec takes the execution lock, then the engine's: always in this order.
-func (e *Engine) enterExec() *ir.Error {
-	if err := e.lock.acquire(threadID()); err != nil {
-		return err
-	}
-	e.enter()
-	return nil
-}
-
-// leaveExec gives both back.
-func (e *Engine) leaveExec() {
-	e.leave()
-	e.lock.release()
-}
-
-// job is work that outlives the time slice of the call that began it.
-type job struct {
-	kind string
-	key  uint64
-	done chan struct{}
-	err  *ir.Error
-}
-
-// run does work within a time slice. Work that takes longer goes on in its goroutine;
-// the call reports pending and is made again to wait further. The execution lock is
-// held until the work is done, whoever waits.
-func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
-	err *ir.Error) {
-	if e.lock.heldByOther(threadID()) {
-		return false, busy()
-	}
-	e.mu.Lock()
-	j := e.job
-	if j != nil && (j.kind != kind || j.key != key) {
-		// An abandoned wait (Ctrl-C): finish it first.
-		e.mu.Unlock()
-		if !waitFor(j.done, slice) {
-			return true, nil
-		}
-		e.mu.Lock()
-		if e.job == j {
-			e.job = nil
-		}
-		j = nil
-	}
-	if j == nil {
-		e.mu.Unlock()
-		if err := e.lock.acquire(threadID()); err != nil {
-			return false, err
-		}
-		j = &job{kind: kind, key: key, done: make(chan struct{})}
-		e.mu.Lock()
-		e.job = j
-		go func() {
-			defer close(j.done)
-			defer e.lock.release()
-			j.err = work()
-		}()
-	}
-	e.mu.Unlock()
-	if !waitFor(j.done, slice) {
-		return true, nil
-	}
-	e.mu.Lock()
-	if e.job == j {
-		e.job = nil
-	}
-	e.mu.Unlock()
-	return false, j.err
 }
 
 func waitFor(done chan struct{}, slice time.Duration) bool {

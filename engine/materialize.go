@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/lazy"
@@ -22,9 +23,16 @@ const heavyElements = 1 << 20
 // FromData makes a leaf from dense host data in canonical form.
 func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32,
 	out *Out) (err *ir.Error) {
+	defer e.leaveOp(sourceLoc, &err)
 	e.enter()
-	defer e.finish(sourceLoc, &err)
-	if err = e.poisoned(); err != nil {
+	err = e.fromData(d, dev, shape, data, requiresGrad, sourceLoc, out)
+	e.recorded()
+	return err
+}
+
+func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32,
+	out *Out) *ir.Error {
+	if err := e.poisoned(); err != nil {
 		return err
 	}
 	if d == ir.InvalidDType || d >= ir.NumDTypes {
@@ -85,27 +93,38 @@ func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Err
 	if e.lock.heldByOther(threadID()) {
 		return false, busy()
 	}
-	e.enter()
-	big := e.job != nil || e.heavy()
-	e.mu.Unlock()
-	work := func() *ir.Error {
-		e.mu.Lock()
-		defer e.leave()
+	if e.jobs.current() == nil {
+		pending, err = e.here(slice, e.heavy, func() *ir.Error { return e.prepareRead(h) })
+		if err != errPaused {
+			return pending, err
+		}
+	}
+	return e.run("force", h, slice, func() (err *ir.Error) {
+		defer e.leave(&err)
+		e.enter()
 		return e.prepareRead(h)
-	}
-	if big {
-		return e.run("force", h, slice, work)
-	}
-	if err := e.lock.acquire(threadID()); err != nil {
-		return false, err
+	})
+}
+
+// here does work in the calling thread; errPaused says that it is too long for that, because long, asked with the locks
+// held, says so or the run was paused.
+func (e *Engine) here(slice time.Duration, long func() bool, work func() *ir.Error) (pending bool, err *ir.Error) {
+	if ok, err := e.lock.acquireWithin(threadID(), slice); !ok {
+		return err == nil, err
 	}
 	defer e.lock.release()
+	defer e.leave(&err)
+	e.enter()
+	if long() {
+		return false, errPaused
+	}
+	e.pausable = true
+	defer func() { e.pausable = false }()
 	return false, work()
 }
 
 // prepareRead forces the dense value of h and keeps it in the read cache.
-func (e *Engine) prepareRead(h uint64) (err *ir.Error) {
-	defer catch(&err)
+func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err := e.raiseDeferred(); err != nil {
 		return err
 	}
@@ -118,22 +137,21 @@ func (e *Engine) prepareRead(h uint64) (err *ir.Error) {
 			return e.poisoned()
 		}
 	}
-	effects := 0
-	v, err := e.session.Resolve(h)
+	base := hv.Base
+	newest := e.session.Base(base).Value
+	v, err := e.forceDense(h)
+	if err == nil {
+		err = e.lostWriteTo(base)
+	}
+	// a lost write that the user knows of: the tensor is what it was
+	if err == nil && e.session.Base(base).Value != newest {
+		v, err = e.forceDense(h)
+	}
 	if err != nil {
 		return err
 	}
-	if e.session.Base(v.Base).Binding != lazy.SSA {
-		effects = len(e.session.Effects)
-	}
-	if l := v.L(); !l.Dense && l.Numel > 0 && e.poison == nil {
-		e.session.Taping(false)
-		v = prim.Contiguous(e.session, e.session.Detach(v))
-	}
-	if e.session.Graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
-		if err := e.force([]uint32{v.Value}, effects); err != nil {
-			return err
-		}
+	if err := e.lost(v.Value); err != nil {
+		return err
 	}
 	e.dropRead()
 	if v.Base == 0 {
@@ -143,21 +161,29 @@ func (e *Engine) prepareRead(h uint64) (err *ir.Error) {
 	return nil
 }
 
+// forceDense computes the value of h, or of a dense copy of it.
+func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
+	if v, err = e.session.Resolve(h); err != nil {
+		return v, err
+	}
+	effects := 0
+	if e.session.Base(v.Base).Binding != lazy.SSA {
+		effects = len(e.session.Effects)
+	}
+	if l := v.L(); !l.Dense && l.Numel > 0 && e.poison == nil {
+		e.session.Taping(false)
+		v = prim.Contiguous(e.session, e.session.Detach(v))
+	}
+	if e.session.Graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
+		err = e.force([]uint32{v.Value}, effects)
+	}
+	return v, err
+}
+
 func (e *Engine) dropRead() {
 	if e.read.value != 0 {
 		e.session.Graph.Release(e.read.value)
 		e.read = readCache{}
-	}
-}
-
-// catch turns a panic with *ir.Error into the error.
-func catch(err **ir.Error) {
-	if r := recover(); r != nil {
-		x, ok := r.(*ir.Error)
-		if !ok {
-			panic(r)
-		}
-		*err = x
 	}
 }
 
@@ -170,16 +196,35 @@ func (e *Engine) raiseDeferred() *ir.Error {
 
 // Read copies the dense value of h, in canonical form, to dst.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	if err := e.enterExec(); err != nil {
+	return e.readUnless(h, dst, nil)
+}
+
+// ReadWithin is Read that waits for work under way for slice at most and then reports pending; call it again.
+func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
+	end := time.Now().Add(slice)
+	err = e.readUnless(h, dst, func() bool { return time.Now().After(end) })
+	if err != nil && err.Code == ir.ErrInterrupted {
+		return true, nil
+	}
+	return false, err
+}
+
+// readUnless is Read that ends with ErrInterrupted when interrupt, which may be nil, says so. It can be made again.
+func (e *Engine) readUnless(h uint64, dst []byte, interrupt func() bool) (err *ir.Error) {
+	if err := e.lock.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.leaveExec()
-	defer catch(&err)
+	defer e.lock.release()
+	defer e.leave(&err)
+	e.enter()
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return err
 	}
 	b := e.session.Base(hv.Base)
+	if err := e.lostWriteTo(hv.Base); err != nil {
+		return err
+	}
 	av := ir.AvalOf(b.Aval)
 	l := ir.LayoutOf(hv.Layout)
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
@@ -197,17 +242,20 @@ func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 	if e.read.handle == h && e.read.value != 0 {
 		value, off = e.read.value, 0
 	}
-	defer e.dropRead()
+	defer func() {
+		if err == nil || err.Code != ir.ErrInterrupted {
+			e.dropRead()
+		}
+	}()
 	n := e.session.Graph.Node(value)
 	if n.Op != ir.OpLeaf {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
 	}
-	if n.Store == 0 {
-		return e.lost(n)
+	if err := e.lost(value); err != nil {
+		return err
 	}
 	if len(dst) > 0 {
-		s := e.runtime.Storage(n.Store)
-		if x := e.runtime.Devices[s.Dev].Dev.Read(s.Buf, av.DType, off, dst); x != nil {
+		if x := e.runtime.Read(n.Store, av.DType, off, dst, interrupt); x != nil {
 			return e.fail(x)
 		}
 	}
@@ -216,16 +264,45 @@ func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
 
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
-func (e *Engine) Flush() (err *ir.Error) {
-	if err := e.enterExec(); err != nil {
+func (e *Engine) Flush() *ir.Error {
+	if err := e.lock.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.leaveExec()
-	defer catch(&err)
+	defer e.lock.release()
+	return e.flush()
+}
+
+// flush is Flush with the execution lock held.
+func (e *Engine) flush() (err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
 	if e.inBackward > 0 {
 		return nil
 	}
-	return e.force(nil, len(e.session.Effects))
+	if err := e.force(nil, len(e.session.Effects)); err != nil {
+		return err
+	}
+	return e.raiseLostWrites()
+}
+
+// FlushWithin is Flush in time slices: it reports pending when slice passes, call it again. With due it runs what
+// State.Due announced.
+func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *ir.Error) {
+	if !due {
+		return e.run("flush", 0, slice, e.flush)
+	}
+	atomic.StoreInt32(&e.cfg.State.Due, 0)
+	owner := threadID()
+	if !e.lock.tryAcquire(owner) {
+		return false, nil // another thread computes: its windows make place, or a later call announces the work again
+	}
+	e.lock.release()
+	return e.run("due", 0, slice, func() (err *ir.Error) {
+		defer e.leave(&err)
+		e.enter()
+		e.netOf(owner)
+		return nil
+	})
 }
 
 // MarkStep runs everything pending, waits, promotes, collects and begins a new epoch
@@ -235,10 +312,8 @@ func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
 }
 
 func (e *Engine) markStep() (err *ir.Error) {
-	e.mu.Lock()
-	defer e.leave()
-	defer catch(&err)
-	e.drain()
+	defer e.leave(&err)
+	e.enter()
 	if err := e.raiseDeferred(); err != nil {
 		return err
 	}
@@ -250,9 +325,13 @@ func (e *Engine) markStep() (err *ir.Error) {
 	e.session.Promote()
 	// Step 4: cleanup and fencing; step 5: completion.
 	e.drain()
-	if x := e.runtime.Wait(nil); x != nil {
+	if x := e.runtime.Wait(); x != nil {
 		return e.fail(x)
 	}
 	e.session.Epoch++
-	return e.takeFault()
+	lost := e.raiseLostWrites()
+	if err := e.takeFault(); err != nil {
+		return err
+	}
+	return lost
 }

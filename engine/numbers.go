@@ -20,8 +20,8 @@ const (
 // a write nobody else may hold that version. Numbers stops at the first tensor that does not qualify and returns its
 // place; the caller treats that one as any other tensor and calls again for the rest.
 func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
 	if mode < NumbersRead || mode > NumbersCount {
 		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
 	}
@@ -29,6 +29,11 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 		h, err := e.session.Handle(hd)
 		if err != nil {
 			return i, err
+		}
+		if mode != NumbersWrite {
+			if err := e.lostWriteTo(h.Base); err != nil {
+				return i, err
+			}
 		}
 		if !e.hostNumber(h) || mode != NumbersRead && !e.ownsNumber(h) {
 			return i, nil

@@ -15,26 +15,22 @@ func (e *Engine) Realize(hs []uint64, slice time.Duration) (pending bool, err *i
 		return false, busy()
 	}
 	hs = slices.Clone(hs)
-	e.enter()
-	big := e.job != nil || e.heavy() || e.async(hs)
-	e.mu.Unlock()
-	work := func() *ir.Error {
-		e.mu.Lock()
-		defer e.leave()
-		return e.realize(hs)
-	}
-	if big {
-		key := uint64(len(hs))
-		for _, h := range hs {
-			key = (key ^ h) * 0x9E3779B97F4A7C15
+	if e.jobs.current() == nil {
+		long := func() bool { return e.heavy() || e.async(hs) }
+		pending, err = e.here(slice, long, func() *ir.Error { return e.realize(hs) })
+		if err != errPaused {
+			return pending, err
 		}
-		return e.run("realize", key, slice, work)
 	}
-	if err := e.lock.acquire(threadID()); err != nil {
-		return false, err
+	key := uint64(len(hs))
+	for _, h := range hs {
+		key = (key ^ h) * 0x9E3779B97F4A7C15
 	}
-	defer e.lock.release()
-	return false, work()
+	return e.run("realize", key, slice, func() (err *ir.Error) {
+		defer e.leave(&err)
+		e.enter()
+		return e.realize(hs)
+	})
 }
 
 // async reports a tensor on a device that runs behind: to wait for it takes time.
@@ -49,19 +45,47 @@ func (e *Engine) async(hs []uint64) bool {
 	})
 }
 
-func (e *Engine) realize(hs []uint64) (err *ir.Error) {
-	defer catch(&err)
+func (e *Engine) realize(hs []uint64) *ir.Error {
 	if err := e.raiseDeferred(); err != nil {
 		return err
 	}
-	var all, pending []uint32
+	if _, err := e.compute(hs); err != nil {
+		return err
+	}
+	for _, h := range hs {
+		if hv, err := e.session.Handle(h); err != nil {
+			return err
+		} else if err := e.lostWriteTo(hv.Base); err != nil {
+			return err
+		}
+	}
+	values, err := e.compute(hs) // a tensor with a lost write that the user knows of is what it was before
+	if err != nil {
+		return err
+	}
+	for _, v := range values {
+		if err := e.lost(v); err != nil {
+			return err
+		}
+	}
+	if e.async(hs) {
+		if x := e.runtime.Wait(); x != nil {
+			return e.fail(x)
+		}
+	}
+	return e.takeFault()
+}
+
+// compute runs what the values of hs need, which it gives.
+func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
+	var pending []uint32
 	effects := 0
 	for _, h := range hs {
 		v, err := e.session.Resolve(h)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all = append(all, v.Value)
+		values = append(values, v.Value)
 		if e.session.Graph.Node(v.Value).Op != ir.OpLeaf {
 			pending = append(pending, v.Value)
 		}
@@ -70,20 +94,7 @@ func (e *Engine) realize(hs []uint64) (err *ir.Error) {
 		}
 	}
 	if len(pending) > 0 || effects > 0 {
-		if err := e.force(pending, effects); err != nil {
-			return err
-		}
+		err = e.force(pending, effects)
 	}
-	for _, v := range all {
-		if n := e.session.Graph.Node(v); n.Store == 0 {
-			return &ir.Error{Code: ir.ErrValueLost, SourceLoc: n.SourceLoc,
-				Msg: "this value was never computed, because an earlier execution failed: " + e.lostCause}
-		}
-	}
-	if e.async(hs) {
-		if x := e.runtime.Wait(nil); x != nil {
-			return e.fail(x)
-		}
-	}
-	return e.takeFault()
+	return values, err
 }

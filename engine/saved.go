@@ -8,9 +8,8 @@ import (
 // NextPack gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that there
 // is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
 func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
-	defer catch(&err)
 	v, compact, ok := e.session.Tape.NextPackHook(e.nextID + 1)
 	if !ok {
 		return 0, -1, nil
@@ -33,9 +32,9 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 
 // SkipPacks lets the saved values that wait for a hook stay where they are.
 func (e *Engine) SkipPackHooks() {
+	defer e.leave(nil)
 	e.enter()
 	e.session.Tape.SkipPackHooks()
-	e.leave()
 }
 
 // SavedInfo describes a saved value of a function: how it is kept, which hook gives it, and PyTorch's name of it.
@@ -55,9 +54,8 @@ const (
 
 // Saved describes saved value i of function id.
 func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
-	defer catch(&err)
 	h := e.nodes[id]
 	if h == nil {
 		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
@@ -84,9 +82,8 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 // Graft makes a tensor with the values of h and the history of saved value i of function id, or, with i below 0, of its
 // result -1-i.
 func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
+	defer e.leave(&err)
 	e.enter()
-	defer e.leave()
-	defer catch(&err)
 	n := e.nodes[id]
 	v, err := e.session.Resolve(h)
 	if err != nil {

@@ -41,6 +41,8 @@ type Options struct {
 	Warn func(text string)
 	// Now replaces the clock that tiles are timed with where the device has no timestamps, for tests.
 	Now func() time.Time
+	// Part is how many dispatches a submission has, for tests. 0: 16 in the first one of a run and 64 in the others.
+	Part int
 	// NoProbe leaves the accuracy probe out, for tests that count calls.
 	NoProbe bool
 }

@@ -47,6 +47,7 @@ type Device struct {
 	reads                      readPool                        // readback memory
 	pending                    []Record                        // copies that the next submission begins with
 	submitted, completed, runs uint64
+	parts                      [2]int // records of a run's first submission and of the others
 	lost                       error
 
 	fault Handle // the error word
@@ -89,6 +90,11 @@ func Open(d Driver, o Options) (*Device, error) {
 	dev := &Device{ctx: ctx, driver: d.Name(), adapter: a, opts: o, limits: ctx.Limits(), feat: ctx.Features(),
 		pipelines: map[string]*pipeline{}, kernels: map[variantKey]*pipeline{}, procs: map[variantKey][]*gpuir.Program{},
 		uniforms: map[*Buffer]bool{}}
+	if o.Part == 0 {
+		dev.parts = [2]int{firstPart, nextParts}
+	} else {
+		dev.parts = [2]int{o.Part, o.Part}
+	}
 	dev.groups.init()
 	dev.describe()
 	dev.SetAutotune(o.Autotune)
@@ -297,32 +303,38 @@ func (d *Device) lose(why string) error {
 
 // submit sends the pending copies and then records, in parts.
 func (d *Device) submit(records []Record, words []uint32) error {
-	return d.send(records, words, firstPart)
+	_, err := d.send(records, words, d.parts[0], nil)
+	return err
 }
 
 // send submits the pending copies with the first records, and then the others; with 0 for the number of the first, all
-// at once.
-func (d *Device) send(records []Record, words []uint32, first int) error {
+// at once. After a request to stop the rest is not submitted: the error is then device.ErrStopped. It gives the number
+// of records sent.
+func (d *Device) send(records []Record, words []uint32, first int, stop *device.Stop) (sent int, err error) {
 	if d.lost != nil {
-		return d.lost
+		return 0, d.lost
 	}
 	if err := d.stages.seal(d); err != nil {
-		return err
+		return 0, err
 	}
 	if len(d.pending) > 0 {
 		d.scratch = append(append(d.scratch[:0], d.pending...), records...)
 		records = d.scratch
 	}
 	if len(records) == 0 {
-		return nil
+		return 0, nil
 	}
-	for n := len(d.pending) + first; first > 0 && len(records) > n+nextParts/2; n = nextParts {
+	next, sent := d.parts[1], -len(d.pending)
+	for n := len(d.pending) + first; first > 0 && len(records) > n+next/2; n = next {
 		if err := d.submitPart(records[:n], words); err != nil {
-			return err
+			return sent, err
 		}
-		records = records[n:]
+		records, sent = records[n:], sent+n
+		if err := d.backpressure(stop); err != nil {
+			return sent, err
+		}
 	}
-	return d.submitPart(records, words)
+	return sent + len(records), d.submitPart(records, words)
 }
 
 func (d *Device) submitPart(records []Record, words []uint32) error {
@@ -381,7 +393,7 @@ const (
 	spinFor       = 100 * time.Microsecond // most small programs end within it
 	minSleep      = 20 * time.Microsecond
 	maxSleep      = 500 * time.Microsecond
-	interruptTick = 50 * time.Millisecond
+	interruptTick = 5 * time.Millisecond
 )
 
 // until polls done: spinning at first, then with growing sleeps.

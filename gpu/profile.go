@@ -102,7 +102,7 @@ func (d *Device) runTimed(p *program, list []Record) error {
 		return err
 	}
 	d.faults.dirty = d.faults.dirty || p.checks
-	return d.readMapped(f.resolve, 0, int64(8*n), func(mem []byte) {
+	return d.readMapped(f.resolve, 0, int64(8*n), nil, func(mem []byte) {
 		at := 0
 		for i := range p.steps {
 			s := &p.steps[i]

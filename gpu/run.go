@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -12,23 +13,48 @@ import (
 // Run implements device.Device.
 func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, error) {
 	p := prog.(*program)
+	if bind.Stop.Asked() {
+		return device.Fence(d.submitted), device.ErrStopped
+	}
 	records, err := d.encode(p, bind)
 	if err != nil {
-		return 0, err
+		return device.Fence(d.submitted), err
 	}
-	if d.profile.on {
+	if done := bind.At.Step; done > 0 { // the rest of a run, after the parameters if they are to be copied
+		if len(records) > len(p.steps) {
+			d.pending = append(d.pending, records[0])
+		}
+		records = p.records[len(p.records)-len(p.steps)+done:]
+	}
+	before := len(p.steps) - len(records)
+	if d.profile.on && before <= 0 {
 		err = d.runTimed(p, records)
 	} else {
-		err = d.submit(records, p.words)
+		var sent int
+		if sent, err = d.send(records, p.words, d.parts[0], bind.Stop); errors.Is(err, device.ErrStopped) {
+			p.stopped(&bind.At, before+sent)
+		}
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, device.ErrStopped) {
 		return 0, err
 	}
 	p.stale = false
 	d.stats.dispatches += int64(p.timed)
 	d.stats.waves += int64(p.waves)
 	d.faults.dirty = d.faults.dirty || p.checks
-	return device.Fence(d.submitted), nil
+	return device.Fence(d.submitted), err
+}
+
+// stopped notes that the first n steps, in the order of submission, have been submitted and the others not.
+func (p *program) stopped(at *device.Position, n int) {
+	at.Step = n
+	for i := range p.steps[:n] {
+		s := &p.steps[i]
+		at.Begun = max(at.Begun, s.index+1)
+		for _, k := range s.indices {
+			at.Begun = max(at.Begun, k+1)
+		}
+	}
 }
 
 // encode gives the records that run p over bind.
@@ -48,14 +74,17 @@ func (d *Device) encode(p *program, bind *device.Binding) ([]Record, error) {
 		}
 	}
 	p.epoch = d.groups.epoch
-	if err := d.backpressure(); err != nil {
+	if err := d.backpressure(bind.Stop); err != nil {
 		return nil, err
 	}
 	return p.stageUniform()
 }
 
-// backpressure waits until few submissions are in flight.
-func (d *Device) backpressure() error {
+// backpressure waits until few submissions are in flight, or a request to stop.
+func (d *Device) backpressure(stop *device.Stop) error {
+	if stop.Asked() {
+		return device.ErrStopped
+	}
 	if d.submitted < maxInFlight || d.submitted-d.completed <= maxInFlight/2 {
 		return nil
 	}
@@ -65,7 +94,16 @@ func (d *Device) backpressure() error {
 	if d.submitted-d.completed <= maxInFlight {
 		return nil
 	}
-	return d.waitFor(d.submitted-maxInFlight, d.opts.WaitTimeout, nil)
+	err := d.waitFor(d.submitted-maxInFlight, d.opts.WaitTimeout, stop.Asked)
+	if interrupted(err) {
+		return device.ErrStopped
+	}
+	return err
+}
+
+func interrupted(err error) bool {
+	var e *ir.Error
+	return errors.As(err, &e) && e.Code == ir.ErrInterrupted
 }
 
 // bindBuffers notes which slots changed since the last run, and whether any did.

@@ -209,7 +209,7 @@ func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []b
 		if err := d.submit(nil, nil); err != nil {
 			return err
 		}
-		if err := d.backpressure(); err != nil {
+		if err := d.backpressure(nil); err != nil {
 			return err
 		}
 	}
@@ -243,8 +243,30 @@ func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []b
 // readPool keeps readback buffers by power of two.
 type readPool struct {
 	free  [32][]Handle
+	left  []readback // of reads that were interrupted: their mapping is under way
 	idle  int64
 	bytes int64
+}
+
+type readback struct {
+	handle Handle
+	class  int
+}
+
+// reclaim takes back the buffers of interrupted reads that are mapped by now.
+func (r *readPool) reclaim(d *Device) error {
+	for i := len(r.left) - 1; i >= 0; i-- {
+		b := r.left[i]
+		if done, err := d.ctx.MapDone(b.handle); err != nil || !done {
+			return d.wrap(err, "mapping of a readback buffer")
+		}
+		r.left = r.left[:i]
+		if err := d.ctx.Unmap(b.handle); err != nil {
+			return d.wrap(err, "unmapping of a readback buffer")
+		}
+		r.put(d.ctx, b.handle, b.class)
+	}
+	return nil
 }
 
 const minReadback = 4096
@@ -255,6 +277,9 @@ func readClass(n int64) (class int, size int64) {
 }
 
 func (r *readPool) take(d *Device, n int64) (Handle, int, error) {
+	if err := r.reclaim(d); err != nil {
+		return 0, 0, err
+	}
 	c, size := readClass(n)
 	if l := r.free[c]; len(l) > 0 {
 		r.free[c] = l[:len(l)-1]
@@ -281,6 +306,9 @@ func (r *readPool) put(ctx Context, h Handle, class int) {
 }
 
 func (r *readPool) close(ctx Context) {
+	for _, b := range r.left {
+		ctx.DestroyBuffer(b.handle)
+	}
 	for _, l := range r.free {
 		for _, h := range l {
 			ctx.DestroyBuffer(h)
@@ -291,6 +319,16 @@ func (r *readPool) close(ctx Context) {
 
 // Read implements device.Device.
 func (d *Device) Read(b device.Buffer, t ir.DType, off int64, dst []byte) error {
+	return d.ReadUnless(b, t, off, dst, nil)
+}
+
+// ReadUnless implements device.PatientReader.
+func (d *Device) ReadUnless(b device.Buffer, t ir.DType, off int64, dst []byte, interrupt func() bool) error {
+	if len(d.reads.left) > 0 { // a read was interrupted: no further copies until the work before it is done
+		if err := d.waitFor(d.submitted, d.opts.WaitTimeout, interrupt); err != nil {
+			return err
+		}
+	}
 	n := int64(len(dst) / t.Size())
 	buf, width, err := d.element(b, t, off, n, "read")
 	if err != nil || n == 0 {
@@ -303,7 +341,7 @@ func (d *Device) Read(b device.Buffer, t ir.DType, off int64, dst []byte) error 
 		part := dst[:m*int64(t.Size())]
 		first, last := off*width, (off+m)*width
 		lo := first &^ 3
-		err := d.readMapped(buf.handle, lo, (last+3)&^3-lo, func(mem []byte) {
+		err := d.readMapped(buf.handle, lo, (last+3)&^3-lo, interrupt, func(mem []byte) {
 			fromStorage(t, int(width), part, mem[first-lo:last-lo])
 		})
 		if err != nil {
@@ -315,12 +353,12 @@ func (d *Device) Read(b device.Buffer, t ir.DType, off int64, dst []byte) error 
 }
 
 func (d *Device) readBytes(buf *Buffer, at int64, dst []byte) error {
-	return d.readMapped(buf.handle, at, int64(len(dst)), func(mem []byte) { copy(dst, mem) })
+	return d.readMapped(buf.handle, at, int64(len(dst)), nil, func(mem []byte) { copy(dst, mem) })
 }
 
 // readMapped copies [at, at+n) of a buffer to host-visible memory, waits, and
 // shows it to use. The error word comes along when a run may have set it.
-func (d *Device) readMapped(h Handle, at, n int64, use func([]byte)) error {
+func (d *Device) readMapped(h Handle, at, n int64, interrupt func() bool, use func([]byte)) error {
 	total := n
 	if d.faults.dirty {
 		total += faultBytes
@@ -343,10 +381,13 @@ func (d *Device) readMapped(h Handle, at, n int64, use func([]byte)) error {
 		d.reads.put(d.ctx, rb, class)
 		return d.wrap(err, "mapping of a readback buffer")
 	}
-	err = d.until(d.opts.WaitTimeout, nil, func() (bool, error) {
+	err = d.until(d.opts.WaitTimeout, interrupt, func() (bool, error) {
 		ok, err := d.ctx.MapDone(rb)
 		return ok, d.wrap(err, "mapping of a readback buffer")
 	})
+	if interrupted(err) {
+		d.reads.left = append(d.reads.left, readback{rb, class})
+	}
 	if err != nil {
 		return err
 	}
@@ -392,7 +433,7 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 		return device.Fault{}, false, d.lost
 	}
 	if d.faults.dirty {
-		if err := d.readMapped(d.fault, 0, 4, func([]byte) {}); err != nil {
+		if err := d.readMapped(d.fault, 0, 4, nil, func([]byte) {}); err != nil {
 			return device.Fault{}, false, err
 		}
 	}

@@ -31,7 +31,7 @@ type Node struct {
 	Aval      AvalID
 	Attr      uint32 // interned attributes; of OpProj the output number
 	SourceLoc uint32
-	Store     uint32 // OpLeaf: storage number, 0 when the value was lost
+	Store     uint32 // OpLeaf: storage number, 0 when the value failed
 	Mark      uint32 // scratch of the planner: local number + 1
 	Uses      int32  // scratch of the planner: consumer edges inside the plan
 	edges     uint32
@@ -54,6 +54,15 @@ type Graph struct {
 	// Pending lists unexecuted nodes in record order; entries whose Seq no longer
 	// matches are stale.
 	Pending []PendingRef
+	// failures says why the values of leaves without a storage were not computed.
+	failures map[uint32]*Failure
+}
+
+// Failure is why values were not computed: one operator could not run, and others needed its result.
+type Failure struct {
+	Err  *Error
+	Seq  uint64 // of the node of that operator
+	Told bool   // the error was raised to the user
 }
 
 // PendingRef names a node at the time it was recorded.
@@ -64,7 +73,7 @@ type PendingRef struct {
 
 // NewGraph makes an empty slab.
 func NewGraph() *Graph {
-	g := &Graph{nodes: make([]Node, 1, 1<<12)}
+	g := &Graph{nodes: make([]Node, 1, 1<<12), failures: map[uint32]*Failure{}}
 	g.edges.init()
 	g.scalars.init()
 	return g
@@ -72,6 +81,13 @@ func NewGraph() *Graph {
 
 // Node gives entry id; the pointer is valid until the next Add.
 func (g *Graph) Node(id uint32) *Node { return &g.nodes[id] }
+
+// ClearMarks takes the planner's scratch off every node.
+func (g *Graph) ClearMarks() {
+	for i := range g.nodes {
+		g.nodes[i].Mark, g.nodes[i].Uses = 0, 0
+	}
+}
 
 // Live is the number of nodes in use.
 func (g *Graph) Live() int { return g.live }
@@ -197,7 +213,9 @@ func (g *Graph) Release(id uint32) {
 func (g *Graph) dismantle(id uint32, freeStore bool) {
 	n := &g.nodes[id]
 	if n.Op == OpLeaf {
-		if freeStore && n.Store != 0 && g.OnStoreFree != nil {
+		if n.Store == 0 {
+			delete(g.failures, id)
+		} else if freeStore && g.OnStoreFree != nil {
 			g.OnStoreFree(n.Store)
 		}
 		n.Store = 0
@@ -223,9 +241,23 @@ func (g *Graph) dismantle(id uint32, freeStore bool) {
 	n.NEdge, n.NScal, n.NProj = 0, 0, 0
 }
 
-// Realize turns a computed node into a leaf that owns store (0: the value was
-// lost), and releases its inputs. The proj entries of a realised node go: its
-// projections must have been realised or freed before.
+// Fail turns a pending node into a leaf without a value. Its projections must have failed before.
+func (g *Graph) Fail(id uint32, f *Failure) {
+	g.Realize(id, 0)
+	g.failures[id] = f
+}
+
+// Failure gives why the value of a leaf was not computed; nil for every other node.
+func (g *Graph) Failure(id uint32) *Failure {
+	if n := &g.nodes[id]; n.Op != OpLeaf || n.Store != 0 {
+		return nil
+	}
+	return g.failures[id]
+}
+
+// Realize turns a computed node into a leaf that owns store, and releases its
+// inputs. The proj entries of a realised node go: its projections must have been
+// realised or freed before.
 func (g *Graph) Realize(id, store uint32) {
 	g.work = g.work[:0]
 	g.realized++

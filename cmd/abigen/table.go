@@ -56,6 +56,11 @@ var exports = []export{
 		doc: "Computes values and waits for the devices. TL_PENDING after slice_ns: call again."},
 	{name: "tl_read", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes",
 		doc: "Copies a value to dst, dense row-major."},
+	{name: "tl_read_within", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes, int64_t slice_ns",
+		doc: "tl_read that waits for work under way for slice_ns at most. TL_PENDING then: call again."},
+	{name: "tl_interrupt", ret: "int32_t", params: "int64_t patience_ns",
+		doc: "Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is " +
+			"computed by the next wait. It returns when the work has stopped, after patience_ns at the latest."},
 	{name: "tl_export_buffer", ret: "int32_t", params: "uint64_t handle, void **data, uint64_t *export_id",
 		doc: "The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until " +
 			"tl_release_export."},
@@ -69,6 +74,15 @@ var exports = []export{
 		doc: "Runs everything pending, waits, and starts a new epoch. TL_PENDING after slice_ns: call again."},
 	{name: "tl_flush", ret: "int32_t", params: "void",
 		doc: "Submits everything pending without waiting."},
+	{name: "tl_flush_within", ret: "int32_t", params: "int32_t due, int64_t slice_ns",
+		doc: "tl_flush in time slices: TL_PENDING after slice_ns, call again. due: runs what tl_engine_state.due announces " +
+			"instead."},
+	{name: "tl_idle", ret: "int32_t", params: "int64_t slice_ns",
+		doc: "Waits until no work is under way that TL_PENDING announced to any thread. TL_PENDING after slice_ns: call " +
+			"again."},
+	{name: "tl_watch_engine", ret: "tl_engine_state *", params: "void", inC: true,
+		doc: "Words that the engine keeps up to date. The caller sets defer to be told by due of pending work that has " +
+			"grown large, which otherwise runs in the call that records."},
 	{name: "tl_meta_of", ret: "int32_t", params: "uint64_t handle, tl_meta *meta",
 		doc: "What is known of a tensor without computing it."},
 	{name: "tl_release", ret: "int32_t", params: "const uint64_t *handles, int32_t n",
@@ -140,6 +154,9 @@ var exports = []export{
 		doc: "The text of a call source_loc, cut to capacity with its final zero."},
 	{name: "tl_set_mode", ret: "int32_t", params: "int32_t mode, int64_t value, int64_t *old",
 		doc: "Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing."},
+	{name: "tl_thread", ret: "int32_t", params: "uint64_t id, int32_t ended",
+		doc: "The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. ended: " +
+			"id makes no more calls, thread 0 does. All calls are those of thread 0 until one is named."},
 	{name: "tl_rng", ret: "int32_t", params: "int32_t action, uint64_t *state",
 		doc: "TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words."},
 	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",
@@ -311,6 +328,13 @@ typedef struct {
     uint64_t hook; /* that gives it when it is packed */
     char name[32];
 } tl_saved_info;
+
+/* See tl_watch_engine; to be read and written atomically. */
+typedef struct {
+    int32_t defer; /* set by the caller: tl_flush_within is called, with due 1, when due is set */
+    int32_t due;   /* pending work has grown large */
+    int32_t busy;  /* work is under way that TL_PENDING announced */
+} tl_engine_state;
 
 typedef struct {
     int32_t code;

@@ -185,7 +185,7 @@ func (b *Builder) lower(i int, outs []int) error {
 	for _, t := range res.Temps {
 		w.slots = append(w.slots, b.temp(dev, max(t.Numel*int64(caps.Storage[t.DType]), 1), i))
 	}
-	b.steps(i, res, dev)
+	b.steps(i, res, dev, outs)
 	return nil
 }
 
@@ -217,9 +217,12 @@ func (b *Builder) segment(dev ir.DeviceID) *Segment {
 }
 
 // steps maps a lowered node's local buffers, offsets and scalars to the plan's.
-func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID) {
+func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	seg := b.segment(dev)
 	b.operandNumbers(i)
+	if slices.ContainsFunc(outs, b.external) {
+		b.p.overwritesFrom(StepPlace{len(b.p.Segments) - 1, len(seg.Steps)})
+	}
 	w := &b.lowering
 	for k := range res.Launches {
 		l := &res.Launches[k]
@@ -234,6 +237,15 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID) {
 		seg.Steps = append(seg.Steps, st)
 		b.p.Kernels++
 	}
+}
+
+// external reports a node, if any, whose value is written to a buffer that the plan did not make.
+func (b *Builder) external(i int) bool {
+	if i == unheld {
+		return false
+	}
+	slot, ok := b.slots.at(i)
+	return ok && b.p.Slots[slot].Kind == External
 }
 
 // param gives a parameter of lowered node i the plan's numbers.
@@ -288,6 +300,9 @@ func (b *Builder) transfer(i int) error {
 		return ir.Errorf(ir.ErrInternal, "BUG: to_device of a view that is not dense")
 	}
 	to, _ := b.slots.at(i)
+	if b.external(i) {
+		b.p.overwritesFrom(StepPlace{Segment: len(b.p.Segments)})
+	}
 	b.p.Segments = append(b.p.Segments, Segment{Transfer: true, Dev: dst.Device, FromDev: src.Device,
 		From: b.slotOf(e.Value), To: to,
 		DType: src.DType, Numel: dst.Layout.Numel, FromOff: int(g.Nodes[i].Edge)})

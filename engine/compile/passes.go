@@ -3,6 +3,7 @@ package compile
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -130,6 +131,7 @@ type Builder struct {
 	Chainer func(ir.DeviceID) device.TileFuser
 	Lowered *lower.Memo
 	Debug   Debug
+	Trap    func(pass string) // of tests: called before each pass
 
 	p     *Plan
 	slots links // by node: the slot of its value, once it has one
@@ -159,7 +161,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 			err = e
 		}
 	}()
-	b.p = &Plan{Program: b.Program.Clone()}
+	b.p = &Plan{Program: b.Program.Clone(), Overwrites: StepPlace{Segment: math.MaxInt}}
 	b.slots, b.heirs = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	for j := range b.Program.Inputs {
@@ -169,6 +171,9 @@ func (b *Builder) Build() (p *Plan, err error) {
 	for k := range passes {
 		if slices.Contains(b.Debug.Off, passes[k].name) {
 			continue
+		}
+		if b.Trap != nil {
+			b.Trap(passes[k].name)
 		}
 		if err := b.pass(k); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"math"
 	"time"
 
 	"github.com/torchlette/torchlette/engine/lower"
@@ -51,6 +52,9 @@ type Segment struct {
 	FromOff  int // index into the run-time offsets
 }
 
+// StepPlace names a step of a plan: the segment, and the step in it.
+type StepPlace struct{ Segment, Step int }
+
 // Plan is how to run a program.
 type Plan struct {
 	// Program is what the plan computes, with the numbers of the run for which it was made.
@@ -64,13 +68,23 @@ type Plan struct {
 	// counts producers that write through a view.
 	InPlace, Through int
 	Kernels          int
-	BytesWritten     int64
-	Runs             int64
-	Number           int64         // counts plans in the order in which they were made
-	Cause            string        // why no earlier plan served
-	RunTime          time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
+	// Overwrites is the first place where the plan writes a buffer that it did not make: until then it can be
+	// given up and run anew.
+	Overwrites   StepPlace
+	BytesWritten int64
+	Runs         int64
+	Number       int64         // counts plans in the order in which they were made
+	Cause        string        // why no earlier plan served
+	RunTime      time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
 	// Tick orders plans by last use.
 	Tick uint64
+}
+
+// overwritesFrom notes the first of the places it is told.
+func (p *Plan) overwritesFrom(at StepPlace) {
+	if p.Overwrites.Segment == math.MaxInt {
+		p.Overwrites = at
+	}
 }
 
 // Cache finds plans by program, least recently used first out.

@@ -406,6 +406,12 @@ func (s *Session) dropGroup(id uint32) {
 	}
 }
 
+// Scopes exchanges the open scopes.
+func (s *Session) Scopes(next [][]uint64) (open [][]uint64) {
+	open, s.scopes = s.scopes, next
+	return open
+}
+
 // TidyBegin opens a scope.
 func (s *Session) TidyBegin() { s.scopes = append(s.scopes, nil) }
 

@@ -21,6 +21,8 @@ type Window struct {
 	reverse []uint32
 	bases   map[uint32]uint32
 	lastOf  map[uint32]int
+	// Strict leaves out what nobody asked for: readers of the versions that stores replace.
+	Strict bool
 	// stored names by store its effect in State.Effects.
 	stored []int
 }
@@ -30,14 +32,14 @@ func NewWindow(s *Session) *Window {
 	return &Window{s: s, bases: map[uint32]uint32{}, lastOf: map[uint32]int{}}
 }
 
-// Collect gathers what the values and the first effects entries of the log need.
-// It reports false when nothing is left to run and no store is pending.
+// Collect gathers what the values and the first effects entries of the log need. Values that are computed, or gone,
+// need nothing. It reports false when nothing is left to run and no store is pending.
 func (w *Window) Collect(values []uint32, effects int) bool {
 	g := w.s.Graph
 	w.reset(effects)
 	need := 0
 	mark := func(id uint32) {
-		if n := g.Node(id); n.Op != ir.OpLeaf && n.Mark == 0 {
+		if n := g.Node(id); n.Op != ir.OpLeaf && n.Op != ir.OpFree && n.Mark == 0 {
 			n.Mark = needed
 			need++
 		}
@@ -242,7 +244,7 @@ func (w *Window) stores() {
 		if e.Prev != 0 {
 			if v := g.Node(e.Prev); v.Seq == e.PrevSeq && v.Mark != 0 {
 				st.Prev = program.Ref(v.Mark)
-			} else if v.Seq == e.PrevSeq && v.Op == ir.OpLeaf {
+			} else if v.Seq == e.PrevSeq && v.Op == ir.OpLeaf && g.Failure(e.Prev) == nil {
 				st.Prev = program.Ref(w.ref(e.Prev).Mark)
 			}
 		}
@@ -299,4 +301,10 @@ func (w *Window) Clear() {
 		n := g.Node(id)
 		n.Mark, n.Uses = 0, 0
 	}
+}
+
+// Abandon is Clear after a panic, wherever it came.
+func (w *Window) Abandon() {
+	w.s.Graph.ClearMarks()
+	w.reset(0)
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +41,9 @@ type Executor struct {
 	made     []uint32
 	Timeout  time.Duration
 	Limit    int64 // of each pool; 0 for none
+	// Stop ends runs and waits early; see Run.
+	Stop *device.Stop
+	run  *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
 	// Profiling makes Run note in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
@@ -116,8 +120,15 @@ func (x *Executor) wrap(pl *DeviceState, bytes int64, err error) error {
 	return outOfMemory(pl.Dev, bytes, pl.Pool, err)
 }
 
-// Prepare builds the device programs of a new plan.
+// Prepare builds the device programs of a new plan. A plan with a buffer that its device never gives has none.
 func (x *Executor) Prepare(p *compile.Plan) error {
+	for i := range p.Slots {
+		s := &p.Slots[i]
+		if most := x.Devices[s.Dev].Dev.Caps().MaxBuffer; s.Kind != compile.External && most > 0 && s.Bytes > most {
+			pl := x.Devices[s.Dev]
+			return outOfMemory(pl.Dev, s.Bytes, pl.Pool, fmt.Errorf("a buffer has at most %d bytes", most))
+		}
+	}
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		if s.Transfer || s.Program != nil {
@@ -154,14 +165,15 @@ func (e *ErrAdmission) Unwrap() error { return e.Err }
 
 // Run runs p over the externals' storages and returns the storages of its results, in
 // their order; each result owns one reference. A failure before the first submit is an
-// *ErrAdmission and leaves everything as it was.
+// *ErrAdmission and leaves everything as it was. device.ErrStopped says that Stop ended the
+// run early: Resume does the rest, and no other plan runs before.
 func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars []uint64, results []uint32) ([]uint32,
 	error) {
 	if err := x.admit(p); err != nil {
 		return nil, &ErrAdmission{err}
 	}
 	b := &x.bind
-	b.Offsets, b.Scalars = offsets, scalars
+	b.Offsets, b.Scalars, b.Stop = offsets, scalars, x.Stop
 	b.Bufs = b.Bufs[:0]
 	for i := range p.Slots {
 		switch s := &p.Slots[i]; s.Kind {
@@ -173,7 +185,17 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 			b.Bufs = append(b.Bufs, x.temps[s.Index])
 		}
 	}
-	err := x.segments(p)
+	b.At = device.Position{}
+	return x.from(p, ext, 0, results)
+}
+
+// from runs p from a segment on.
+func (x *Executor) from(p *compile.Plan, ext []uint32, segment int, results []uint32) ([]uint32, error) {
+	at, err := x.segments(p, segment)
+	if errors.Is(err, device.ErrStopped) {
+		x.run = &stopped{plan: p, ext: ext, segment: at}
+		return nil, err
+	}
 	x.giveBack(p, compile.Temp)
 	if err != nil {
 		x.giveBack(p, compile.Output)
@@ -293,33 +315,37 @@ func (x *Executor) giveBack(p *compile.Plan, kind compile.SlotKind) {
 	}
 }
 
-// segments runs the plan's parts in order.
-func (x *Executor) segments(p *compile.Plan) error {
-	for i := range p.Segments {
+// segments runs the plan's parts in order from one on, and gives the one that it has come to.
+func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
+	for i := from; i < len(p.Segments); i++ {
 		s := &p.Segments[i]
 		if s.Transfer {
+			if x.Stop.Asked() {
+				return i, device.ErrStopped
+			}
 			if err := x.transfer(s); err != nil {
-				return err
+				return i, err
 			}
 			continue
 		}
 		pl := x.Devices[s.Dev]
 		if err := x.throttle(pl); err != nil {
-			return err
+			return i, err
 		}
 		began := time.Now()
 		f, err := pl.Dev.Run(s.Program, &x.bind)
+		if pl.Dev.Caps().Async && (err == nil || errors.Is(err, device.ErrStopped)) {
+			pl.fences = append(pl.fences, f)
+		}
 		if err != nil {
-			return err
+			return i, err
 		}
 		if x.Profiling {
 			x.note(s, pl.Dev, began)
 		}
-		if pl.Dev.Caps().Async {
-			pl.fences = append(pl.fences, f)
-		}
+		x.bind.At = device.Position{}
 	}
-	return nil
+	return len(p.Segments), nil
 }
 
 // throttle waits until fewer than maxInFlight windows run.
@@ -330,9 +356,17 @@ func (x *Executor) throttle(pl *DeviceState) error {
 	if len(pl.fences) < maxInFlight {
 		return nil
 	}
-	err := pl.Dev.Wait(pl.fences[0], x.Timeout, nil)
+	err := pl.Dev.Wait(pl.fences[0], x.Timeout, x.Stop.Asked)
+	if interrupted(err) {
+		return device.ErrStopped
+	}
 	pl.fences = append(pl.fences[:0], pl.fences[1:]...)
 	return err
+}
+
+func interrupted(err error) bool {
+	var e *ir.Error
+	return errors.As(err, &e) && e.Code == ir.ErrInterrupted
 }
 
 func (x *Executor) transfer(s *compile.Segment) error {
@@ -347,10 +381,10 @@ func (x *Executor) transfer(s *compile.Segment) error {
 	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
 }
 
-// Wait blocks until every device is idle; interrupt is polled.
-func (x *Executor) Wait(interrupt func() bool) error {
+// Wait blocks until every device is idle, or Stop ends the wait with ErrInterrupted.
+func (x *Executor) Wait() error {
 	for _, pl := range x.Devices {
-		if err := pl.Dev.Wait(pl.Dev.Submitted(), x.Timeout, interrupt); err != nil {
+		if err := pl.Dev.Wait(pl.Dev.Submitted(), x.Timeout, x.Stop.Asked); err != nil {
 			return err
 		}
 		pl.fences = pl.fences[:0]
@@ -366,4 +400,15 @@ func (x *Executor) TakeFault() (device.Fault, bool, error) {
 		}
 	}
 	return device.Fault{}, false, nil
+}
+
+// Read copies elements of a storage to dst. On a device that works while the host goes on, interrupt, which may be nil,
+// can end the wait with ErrInterrupted.
+func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, interrupt func() bool) error {
+	s := &x.storages[id]
+	dev := x.Devices[s.Dev].Dev
+	if p, ok := dev.(device.PatientReader); ok && interrupt != nil {
+		return p.ReadUnless(s.Buf, d, off, dst, interrupt)
+	}
+	return dev.Read(s.Buf, d, off, dst)
 }

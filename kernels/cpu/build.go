@@ -119,6 +119,9 @@ func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelC
 	}
 	held := array[C.tl_dynpar](&p.mem, len(d.dyn))
 	copy(held, d.dyn)
+	if again(s) {
+		c.redo = 1
+	}
 	c.ndyn, c.dyn, c.event = C.int32_t(len(held)), first(held), C.uint32_t(s.Event)
 	return d.generate(p, i, s, c)
 }

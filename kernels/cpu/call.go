@@ -38,25 +38,47 @@ func (p *program) generateCall(i int, op Generator, s *device.Step) error {
 	return err
 }
 
-// runAll runs the steps of p in order: stretches of them in C, with calls of Go between. Like C it gives the bytes
-// that could not be allocated, or -1.
+// runAll runs the steps of p from bind.At on, in order: stretches of them in C, with calls of Go between. It gives the
+// bytes that could not be allocated, or TL_UNCHAINED. A request to stop ends it with device.ErrStopped and sets
+// bind.At.
 func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (missing C.int64_t, err error) {
-	from := 0
+	at := C.tl_place{step: C.int64_t(bind.At.Step), tile: C.int64_t(bind.At.Tile), begun: C.int64_t(bind.At.Begun)}
+	stopped := func() error {
+		bind.At = device.Position{Step: int(at.step), Tile: int64(at.tile), Begun: int(at.begun)}
+		return device.ErrStopped
+	}
 	for i := range p.calls {
 		c := &p.calls[i]
-		if missing = d.runSteps(p, from, c.index, bind, times); missing != 0 {
+		if int(at.step) > c.index {
+			continue // an earlier run did it
+		}
+		if missing = d.runSteps(p, &at, c.index, bind, times); missing == C.TL_STOPPED {
+			return 0, stopped()
+		} else if missing != 0 {
 			return missing, nil
+		}
+		if bind.Stop.Asked() {
+			return 0, stopped()
 		}
 		if err := d.runCall(c, bind); err != nil {
 			return 0, err
 		}
-		from = c.index + 1
+		at = advance(at, c.index+1)
 	}
-	return d.runSteps(p, from, p.steps, bind, times), nil
+	if missing = d.runSteps(p, &at, p.steps, bind, times); missing == C.TL_STOPPED {
+		return 0, stopped()
+	}
+	return missing, nil
 }
 
-// runSteps runs the steps from from up to to in C.
-func (d *Device) runSteps(p *program, from, to int, bind *device.Binding, times []C.int64_t) C.int64_t {
+// advance gives the beginning of a step, before which all has been written.
+func advance(at C.tl_place, step int) C.tl_place {
+	return C.tl_place{step: C.int64_t(step), begun: max(at.begun, C.int64_t(step))}
+}
+
+// runSteps runs the steps from at up to to in C, and moves at to where it has come.
+func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Binding, times []C.int64_t) C.int64_t {
+	from := int(at.step)
 	if len(times) > 0 {
 		times = times[from:]
 		times[0] = C.tl_nanoseconds()
@@ -75,7 +97,17 @@ func (d *Device) runSteps(p *program, from, to int, bind *device.Binding, times 
 	if len(bind.Scalars) > 0 {
 		scalars = (*C.uint64_t)(unsafe.Pointer(&bind.Scalars[0]))
 	}
-	return C.tl_run(&part, d.pool, d.isa, offsets, scalars, d.fault, first(times))
+	local := C.tl_place{tile: at.tile} // counted from the part's first step
+	stop := (*C.int32_t)(unsafe.Pointer(bind.Stop.Word()))
+	rest := C.tl_run(&part, d.pool, d.isa, offsets, scalars, d.fault, first(times), stop, &local)
+	switch rest {
+	case 0:
+		*at = advance(*at, to)
+	case C.TL_STOPPED:
+		begun := max(at.begun, C.int64_t(from)+local.begun)
+		*at = C.tl_place{step: C.int64_t(from) + local.step, tile: local.tile, begun: begun}
+	}
+	return rest
 }
 
 // runCall runs one step in Go. The first data error of a device counts.

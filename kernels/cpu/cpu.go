@@ -13,6 +13,7 @@ package cpu
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -259,21 +260,32 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	if d.profiling {
 		times = make([]C.int64_t, x.steps+1)
 	}
-	if missing, err := d.runAll(x, bind, times); err != nil {
+	from := bind.At.Step
+	missing, err := d.runAll(x, bind, times)
+	switch {
+	case errors.Is(err, device.ErrStopped):
+		d.note(x, times, from, bind.At.Step)
 		return d.fence, err
-	} else if missing < 0 {
+	case err != nil:
+		return d.fence, err
+	case missing == C.TL_UNCHAINED:
 		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a chain whose values have no buffers reads or writes elsewhere")
-	} else if missing > 0 {
+	case missing > 0:
 		return d.fence, outOfMemory(int64(missing))
 	}
-	for i := range max(len(times)-1, 0) {
-		if x.joined[i+1] != nil {
+	d.note(x, times, from, x.steps)
+	return d.fence, nil
+}
+
+// note keeps the times of the steps from from up to to.
+func (d *Device) note(p *program, times []C.int64_t, from, to int) {
+	for i := from; i < to && times != nil; i++ {
+		if p.joined[i+1] != nil {
 			continue
 		}
-		d.times = append(d.times, device.StepTime{Step: i, Op: x.joined[i], Start: time.Duration(times[i]),
+		d.times = append(d.times, device.StepTime{Step: i, Op: p.joined[i], Start: time.Duration(times[i]),
 			Duration: time.Duration(times[i+1] - times[i])})
 	}
-	return d.fence, nil
 }
 
 // Profile implements device.Profiler.

@@ -179,6 +179,7 @@ typedef struct { int32_t buf, width; int64_t at; } tl_tile;
 // it is written. tile: the buffers that are tiles; tiles: the bytes of all tiles, at the chain's first step.
 typedef struct {
 	int32_t kind, nbuf, ndyn, npar, chain, nzero, ntile;
+	int32_t redo; // it reads nothing that it writes: stopped midway, it can be run again
 	uint32_t event;
 	uint64_t near;
 	int64_t tiles;
@@ -219,6 +220,8 @@ typedef struct tl_ctx {
 	tl_accst *acc;
 	char *arena;
 	int64_t order;
+	struct tl_pool *watch; // whose request to stop is polled between inner tiles; NULL: the tile is worked to its end
+	int32_t halted;        // it was, and the tile is not finished
 	int32_t totals; // a Prefix stage's values are not needed, only its accumulators
 	int32_t failed;
 	int64_t fail_order, fail_elem;
@@ -231,8 +234,16 @@ typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 tl_pool *tl_pool_new(int threads);
 void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
-// Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0.
-void tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
+// Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0. Returns n, or where a request
+// to stop came: all before it has been run, and nothing from there on.
+int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
+// The same without looking for requests to stop.
+void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
+// Polls word, by the rule of device.Stop, from now on; NULL: nothing asks to stop.
+void tl_watch(tl_pool *, int32_t *word);
+// Whether the work at hand is to stop. Once it is, it is until the next tl_watch.
+int tl_stop_asked(tl_pool *);
+int tl_cut(tl_pool *); // the same without polling
 // Scratch memory of a worker, or of the loop at hand with worker -1, at least bytes, 64-byte aligned; NULL when there
 // is none.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
@@ -243,10 +254,17 @@ tl_fn tl_lookup(int isa, const tl_ins *);
 // Fills in the functions of a kernel's instructions; returns the number of those that do not exist.
 int tl_kern_link(tl_kern *, int isa);
 
-// Runs a program. Returns 0, or the bytes that could not be allocated, or -1: a chain whose values have no buffers does
-// not hold.
+// Where a run begins or has stopped: a step, and how many of its outer tiles are done. begun: steps from there on have
+// written nothing.
+typedef struct { int64_t step, tile, begun; } tl_place;
+
+enum { TL_UNCHAINED = -1, TL_STOPPED = -2 };
+// Runs a program from at on, polling the word stop, which may be NULL. Returns 0, or the bytes that could not be
+// allocated, or TL_UNCHAINED: a chain whose values have no buffers does not hold, or TL_STOPPED, with at where the next
+// run begins.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
-	int64_t *times); // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
+	int64_t *times, // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
+	int32_t *stop, tl_place *at);
 int64_t tl_nanoseconds(void); // of a clock that does not go back
 // A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of
 // tl_map_bytes, aligned to 64 bytes; tl_map_run works n elements from element at.

@@ -60,8 +60,17 @@ typedef struct {
 	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged
 	char **buf;
 	const int64_t *par;
+	int watch; // requests to stop are looked for
 	volatile int64_t oom;
 } gemm;
+
+// Whether the product is to stop midway: what it has made is then nothing.
+static inline int cut(const gemm *x) { return x->watch && tl_stop_asked(x->pool); }
+
+static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
+	if (x->watch) tl_parallel(x->pool, n, grain, job, arg);
+	else tl_parallel_whole(x->pool, n, grain, job, arg);
+}
 
 // The element at number i of an index over dims.
 static int64_t element(const int64_t *size, const int64_t *stride, int dims, int64_t i) {
@@ -168,7 +177,7 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 		gemm *x = arg; \
 		(void)worker; \
 		const T *a = (const T *)x->a, *b = (const T *)x->b, *bias = (const T *)x->bias; \
-		for (int64_t m = begin; m < end; m++) { \
+		for (int64_t m = begin; m < end && !cut(x); m++) { \
 			T *c = (T *)x->c + m * x->cm; \
 			for (int64_t n = 0; n < x->N; n++) c[n * x->cn] = bias ? bias[n * x->biasn] : 0; \
 			for (int64_t k = 0; k < x->K; k++) { \
@@ -216,12 +225,12 @@ static void one(gemm *x, int worker, int parallel) {
 		return;
 	}
 	int64_t per = x->N * x->K + 1;
-	tl_parallel(x->pool, x->M, 32768 / per + 1, job, x);
+	spread(x, x->M, 32768 / per + 1, job, x);
 }
 
 static void batch_job(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm x = *(gemm *)arg;
-	for (int64_t i = begin; i < end; i++) {
+	for (int64_t i = begin; i < end && !cut(&x); i++) {
 		batch(&x, i);
 		one(&x, worker, 0);
 	}
@@ -283,11 +292,11 @@ static void run_batches(gemm *x, int64_t n) {
 	int64_t work = x->M * x->N * (x->K + 1);
 	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
 		// About 2^18 multiplications are worth a claim.
-		tl_parallel(x->pool, n, (1 << 18) / work + 1, batch_job, x);
+		spread(x, n, (1 << 18) / work + 1, batch_job, x);
 		return;
 	}
 	const int64_t elements = (x->M + x->N) * x->K + x->M * x->N;
-	for (int64_t i = 0; i < n && !x->oom; i++) {
+	for (int64_t i = 0; i < n && !x->oom && !cut(x); i++) {
 		batch(x, i);
 		one(x, 0, work >= ALONE || (work >= SHARED && elements > NEAR));
 	}
@@ -310,6 +319,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	x.cm = g->co >= 0 ? par[g->cm] : x.N;
 	x.cn = g->co >= 0 ? par[g->cn] : 1;
 	x.epilogue = g->epilogue;
+	x.watch = 1;
 	if (g->bias) {
 		x.biasn = par[g->biasn];
 		x.bias = buf[2] + par[g->biaso] * width[g->type];
@@ -343,7 +353,7 @@ static void half_gemm(gemm *x, int64_t n) {
 	float *a = mem, *b = a + M * K, *bias = b + K * N, *c = bias + N;
 	tl_gemm g = *x->g;
 	g.type = TL_F32;
-	for (int64_t i = 0; i < n && !x->oom; i++) {
+	for (int64_t i = 0; i < n && !x->oom && !cut(x); i++) {
 		batch(x, i);
 		widen(x, x->a, a, M, K, x->am, x->ak);
 		widen(x, x->b, b, K, N, x->bk, x->bn);

@@ -128,7 +128,7 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 		x->oom = KC * nr * (int64_t)sizeof(REAL);
 		return;
 	}
-	for (int64_t p = begin; p < end; p++) {
+	for (int64_t p = begin; p < end && !cut(x); p++) {
 		int64_t j = p * nr, nn = x->N - j < nr ? x->N - j : nr, k0 = 0;
 		do {
 			int64_t kc = x->K - k0 < KC ? x->K - k0 : KC, bk;
@@ -146,7 +146,7 @@ static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	const REAL *whole = (const REAL *)x->b;
 	int64_t nr = x->nr;
-	for (int64_t p = begin; p < end; p++) {
+	for (int64_t p = begin; p < end && !cut(x); p++) {
 		int64_t j = p * nr, nn = least(nr, x->span - j);
 		tl_piece run[32];
 		int64_t runs = runs_at(x, j, nn, run);
@@ -198,7 +198,7 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 			return;
 		}
 	}
-	for (int64_t t = begin; t < end; t++) {
+	for (int64_t t = begin; t < end && !cut(x); t++) {
 		int64_t mt = block ? t / x->ntasks : t % mtasks, nt = block ? t % x->ntasks : t / mtasks;
 		int64_t m0 = mt * x->mb, m1 = m0 + x->mb < x->M ? m0 + x->mb : x->M;
 		int64_t j0 = x->n0 + nt * x->nb, j1 = j0 + x->nb < x->n0 + x->nc ? j0 + x->nb : x->n0 + x->nc;
@@ -254,8 +254,8 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 		for (x->k0 = 0; x->k0 < x->K; x->k0 += x->kb) {
 			x->kc = least(x->K - x->k0, x->kb);
 			if (parallel) {
-				tl_parallel(x->pool, np, 4, SUF(pack_job), x);
-				tl_parallel(x->pool, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
+				spread(x, np, 4, SUF(pack_job), x);
+				spread(x, nt, x->packs ? 1 : nt / (TASKS * want) + 1, SUF(block_job), x);
 			} else {
 				SUF(pack_job)(x, worker, 0, np);
 				SUF(block_job)(x, worker, 0, nt);
@@ -295,7 +295,7 @@ static void SUF(parts)(gemm *x, int worker, int parallel) {
 		x->oom = parts * x->N * (int64_t)sizeof(REAL);
 		return;
 	}
-	if (parallel) tl_parallel(x->pool, parts, 1, SUF(part_job), x);
+	if (parallel) spread(x, parts, 1, SUF(part_job), x);
 	else SUF(part_job)(x, worker, 0, parts);
 	x->t->SUF(axpy)(x->N, parts, &one, 0, (const REAL *)x->packed, x->N, (REAL *)x->c);
 }
@@ -324,7 +324,7 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 	}
 	int64_t grain = 65536 / (y.K + 1) + 64, wide = y.N / (2 * tl_pool_threads(x->pool));
 	if (y.bn == 1 && grain < wide) grain = (wide + 63) & ~63; // long runs of each row of B
-	if (parallel) tl_parallel(x->pool, y.N, grain, SUF(vector_job), &y);
+	if (parallel) spread(x, y.N, grain, SUF(vector_job), &y);
 	else SUF(vector_job)(&y, 0, 0, y.N);
 	SUF(finish)(x, 0, x->M, 0, x->N);
 	return 1;
@@ -363,6 +363,6 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	}
 	tl_job job = x->span ? SUF(raw) : SUF(columns);
 	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = near ? 1 : 4;
-	if (parallel) tl_parallel(x->pool, panels, grain > least_grain ? grain : least_grain, job, x);
+	if (parallel) spread(x, panels, grain > least_grain ? grain : least_grain, job, x);
 	else job(x, worker, 0, panels);
 }

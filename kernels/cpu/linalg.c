@@ -338,7 +338,7 @@ static void job(void *arg, int worker, int64_t begin, int64_t end) {
 		return;
 	}
 	la_place at = {.pool = x->pool, .isa = x->isa, .worker = worker, .parallel = x->alone};
-	for (int64_t i = begin; i < end && !at.oom; i++) one(x, &at, i, mem);
+	for (int64_t i = begin; i < end && !at.oom && !tl_stop_asked(x->pool); i++) one(x, &at, i, mem);
 	if (at.oom) x->oom = at.oom;
 	tl_cpu_free(mem);
 }

@@ -45,7 +45,10 @@ struct tl_pool {
 	_Atomic int active;      // workers inside the loop at hand
 	_Atomic int64_t next;
 	_Atomic int64_t left;    // elements not finished
+	_Atomic int32_t *_Atomic word; // a request to stop is polled there, unless NULL
+	_Atomic int cut;         // it was seen
 	int64_t n, grain;
+	int polls;               // of the loop at hand: before each claim
 	tl_job job;
 	void *arg;
 	scratch mem[TL_MAX_WORKERS + 1]; // the last is of all workers
@@ -53,8 +56,29 @@ struct tl_pool {
 
 typedef struct { tl_pool *p; int id; } start;
 
+void tl_watch(tl_pool *p, int32_t *word) {
+	atomic_store(&p->cut, 0);
+	atomic_store(&p->word, (_Atomic int32_t *)word);
+}
+
+int tl_cut(tl_pool *p) { return atomic_load_explicit(&p->cut, memory_order_relaxed); }
+
+int tl_stop_asked(tl_pool *p) {
+	if (tl_cut(p)) return 1;
+	_Atomic int32_t *word = atomic_load_explicit(&p->word, memory_order_relaxed);
+	if (!word) return 0;
+	int32_t v = atomic_load_explicit(word, memory_order_relaxed);
+	if (v == 0) return 0;
+	if (v < 0) {
+		if (atomic_fetch_add(word, 1) != -1) return 0;
+		atomic_store(word, 1);
+	}
+	atomic_store(&p->cut, 1);
+	return 1;
+}
+
 static void claim(tl_pool *p, int id) {
-	for (;;) {
+	while (!p->polls || !tl_stop_asked(p)) {
 		int64_t b = atomic_fetch_add(&p->next, p->grain);
 		if (b >= p->n) return;
 		int64_t e = b + p->grain < p->n ? b + p->grain : p->n;
@@ -126,17 +150,33 @@ void tl_pool_free(tl_pool *p) {
 
 int tl_pool_threads(tl_pool *p) { return p->threads; }
 
-void tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
-	if (n <= 0) return;
+// Pieces of a loop of one thread between which a request to stop is looked for.
+enum { TL_PIECES = 128 };
+
+// The loop of one thread. Pieces begin at multiples of grain, as claims do.
+static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
+	int64_t piece = (n / grain / TL_PIECES + 1) * grain, b = 0;
+	for (; b < n; b += piece) {
+		if (b > 0 && tl_stop_asked(p)) return b;
+		job(arg, 0, b, b + piece < n ? b + piece : n);
+	}
+	return n;
+}
+
+static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg, int polls) {
+	if (n <= 0) return n;
 	if (grain < 1) grain = 1;
+	if (polls && tl_cut(p)) return 0;
+	if (p->threads == 1 && polls && n > grain) return alone(p, n, grain, job, arg);
 	if (p->threads == 1 || n <= grain) {
 		job(arg, 0, 0, n);
-		return;
+		return n;
 	}
 	p->n = n;
 	p->grain = grain;
 	p->job = job;
 	p->arg = arg;
+	p->polls = polls;
 	atomic_store(&p->next, 0);
 	atomic_store(&p->left, n);
 	atomic_fetch_add(&p->epoch, 1);
@@ -146,10 +186,19 @@ void tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 		pthread_mutex_unlock(&p->mu);
 	}
 	claim(p, 0);
-	while (atomic_load(&p->left) > 0) TL_PAUSE();
+	// What was claimed is finished; after a request to stop nothing more is claimed.
+	int64_t end = polls && atomic_load(&p->cut) ? atomic_exchange(&p->next, n) : n;
+	if (end > n) end = n;
+	while (atomic_load(&p->left) > n - end) TL_PAUSE();
 	atomic_fetch_add(&p->epoch, 1);
 	while (atomic_load(&p->active) > 0) TL_PAUSE();
+	return end;
 }
+
+int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { return loop(p, n, grain, job, arg,
+	1); }
+
+void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { loop(p, n, grain, job, arg, 0); }
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
 	scratch *s = &p->mem[worker < 0 ? TL_MAX_WORKERS : worker];

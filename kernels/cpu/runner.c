@@ -199,11 +199,17 @@ typedef struct {
 	int64_t chunks;
 	int totals; // of a split Prefix stage: its chunks' accumulators are made, not yet its values
 	volatile int64_t oom;
+	int64_t first; // outer tile
+	int redo;      // tl_step's
+	volatile int halted;
 	struct { int failed; int64_t order, elem; char pad[40]; } fault[TL_MAX_WORKERS];
 } kern_run;
 
 // Claims of a thread, of many tiles: one that the system does not schedule keeps the others waiting for a claim.
 enum { CLAIMS = 16 };
+
+// Most tiles of a claim: a request to stop waits for its end.
+enum { CLAIM_TILES = 256 };
 
 // Bytes of a worker's scratch: registers, then a total and a partial set, then the tables.
 static int64_t worker_bytes(const tl_kern *k) {
@@ -220,6 +226,8 @@ static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, 
 	c->failed = 0;
 	c->near = 0;
 	c->totals = 0;
+	c->watch = NULL;
+	c->halted = 0;
 	c->n[TL_LANE_ONE] = 1;
 	c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = 1;
 	c->ilanes = 1;
@@ -244,11 +252,13 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 		return 0;
 	}
 	settle(c, r->k, r->buf, r->par, mem, partial);
+	if (r->redo) c->watch = r->pool;
 	return 1;
 }
 
 static void leave(kern_run *r, int worker, const tl_ctx *c) {
 	TL_FENCE(); // stores past the caches are ordered by nothing else
+	if (c->halted) r->halted = 1;
 	if (!c->failed) return;
 	if (r->fault[worker].failed && r->fault[worker].order <= c->fail_order) return;
 	r->fault[worker].failed = 1;
@@ -261,6 +271,10 @@ static void inner_tiles(tl_ctx *c, const tl_stage *s, int64_t t0, int64_t t1) {
 	tl_seg seg = s->inner;
 	if (c->totals) seg.n = s->prefix;
 	for (int64_t t = t0; t < t1; t++) {
+		if (c->watch && tl_stop_asked(c->watch)) {
+			c->halted = 1;
+			break;
+		}
 		place_inner(c, t);
 		c->order = base + t;
 		exec(c, &seg);
@@ -322,6 +336,15 @@ static void carry(kern_run *r, tl_ctx *c, const tl_stage *s) {
 	}
 }
 
+// Works the chunks of a split stage. Those that a request to stop leaves out make the outer tile unfinished.
+static void split_over(kern_run *r, tl_ctx *c, int64_t chunks) {
+	if (!r->redo) {
+		tl_parallel_whole(r->pool, chunks, 1, split_job, r);
+		return;
+	}
+	if (tl_parallel(r->pool, chunks, 1, split_job, r) < chunks || r->halted) c->halted = 1;
+}
+
 static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *partial, int split) {
 	const tl_kern *k = c->k;
 	int64_t tiles = k->inner.tiles, chunks = (tiles + k->chunk_tiles - 1) / k->chunk_tiles;
@@ -345,11 +368,11 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 		r->chunks = chunks;
 		r->totals = s->prefix;
 		if (s->prefix) {
-			tl_parallel(r->pool, chunks - 1, 1, split_job, r);
+			split_over(r, c, chunks - 1);
 			carry(r, c, s);
 			r->totals = 0;
 		}
-		tl_parallel(r->pool, chunks, 1, split_job, r);
+		split_over(r, c, chunks);
 		tl_accst set[64];
 		for (int64_t i = 0; i < chunks; i++) {
 			// Joining needs no counts of parts: a set that was not flushed has them in part.
@@ -405,6 +428,7 @@ static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int
 	c->order = t * (k->inner.tiles + 1);
 	for (int i = 0; i < k->nstage; i++) {
 		const tl_stage *s = &k->stage[i];
+		if (c->halted) return;
 		exec(c, &s->outer);
 		if (s->over_inner && k->rows > 1) stage_bundle(c, s);
 		else if (s->over_inner) stage_inner(r, c, s, partial, split);
@@ -424,11 +448,36 @@ static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 		memcpy(c.reg, r->main->reg, (size_t)r->k->nuniform * sizeof(void *));
 	}
 	exec(&c, &r->k->wpro);
-	for (int64_t t = begin; t < end; t++) outer_tile(r, &c, t, partial, 0);
+	for (int64_t t = begin; t < end && !c.halted; t++) outer_tile(r, &c, r->first + t, partial, 0);
 	leave(r, worker, &c);
 }
 
-static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
+// The outer tiles from r->first on, one thread after the other or all at once. Returns the first that is to be worked
+// again.
+static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
+	const tl_kern *k = r->k;
+	const int64_t threads = tl_pool_threads(r->pool), all = k->outer.tiles, from = r->first;
+	if (threads > 1 && k->parallel_outer) {
+		// A worker's tiles lie together: what is fetched ahead of the last one of a claim is another's.
+		int64_t grain = all / (CLAIMS * threads);
+		if (grain > CLAIM_TILES) grain = CLAIM_TILES;
+		int64_t done = tl_parallel(r->pool, all - from, grain > k->grain ? grain : k->grain, outer_job, r);
+		return r->halted ? from : from + done; // halted midway, a kernel can be run again from any tile
+	}
+	exec(c, &k->wpro);
+	const int split = threads > 1 && k->parallel_inner;
+	int64_t t = from;
+	for (; t < all; t++) {
+		if (t > from && tl_stop_asked(r->pool)) break;
+		outer_tile(r, c, t, partial, split);
+		if (c->halted) break;
+	}
+	leave(r, 0, c);
+	return t;
+}
+
+// From outer tile *tile on, which becomes the number of those that are done.
+static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *tile) {
 	const tl_kern *k = st->kern;
 	if (k->outer.tiles == 0) return 0;
 	kern_run r;
@@ -437,6 +486,9 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	r.buf = st->buf;
 	r.par = st->par;
 	r.oom = 0;
+	r.first = *tile;
+	r.redo = st->redo;
+	r.halted = 0;
 	int threads = tl_pool_threads(pool);
 	for (int i = 0; i < threads; i++) r.fault[i].failed = 0;
 	tl_ctx c;
@@ -445,16 +497,7 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault) {
 	exec(&c, &k->uniform);
 	r.main = &c;
 	r.spare = partial;
-	if (threads > 1 && k->parallel_outer) {
-		// A worker's tiles lie together: what is fetched ahead of the last one of a claim is another's.
-		int64_t grain = k->outer.tiles / (CLAIMS * threads);
-		tl_parallel(pool, k->outer.tiles, grain > k->grain ? grain : k->grain, outer_job, &r);
-	} else {
-		exec(&c, &k->wpro);
-		int split = threads > 1 && k->parallel_inner;
-		for (int64_t t = 0; t < k->outer.tiles; t++) outer_tile(&r, &c, t, partial, split);
-		leave(&r, 0, &c);
-	}
+	*tile = outer_tiles(&r, &c, partial);
 	int64_t best = -1;
 	for (int i = 0; i < threads; i++) {
 		if (!r.fault[i].failed || fault->set || (best >= 0 && r.fault[i].order >= best)) continue;
@@ -492,6 +535,7 @@ typedef struct {
 	tl_pool *pool;
 	tl_step *step;
 	int n;
+	int64_t first;        // tile
 	int64_t chunk, tiles; // of the member that has the largest tiles
 	int64_t each[TL_CHAIN_MAX]; // by member: its tiles that are one of these
 	int64_t *spent;       // NULL, or nanoseconds of all workers by member
@@ -547,7 +591,7 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 	if (!c) return;
 	char *tiles = (char *)c + align64(r->n * (int64_t)sizeof(tl_ctx));
 	int64_t spent[TL_CHAIN_MAX] = {0};
-	for (int64_t t = begin; t < end; t++)
+	for (int64_t t = r->first + begin; t < r->first + end; t++)
 		for (int i = 0; i < r->n; i++) {
 			const int64_t from = r->spent ? tl_nanoseconds() : 0;
 			member_tile(r, &c[i], i, tiles, t);
@@ -559,9 +603,10 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 }
 
 // times: NULL, or room for when each member begins: the time of all is divided as the workers spent it.
-static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
+// From tile *tile on, which becomes that where it stopped, or -1.
+static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
 	int64_t spent[TL_CHAIN_MAX] = {0}, sum = 0;
-	chain_run r = {.pool = pool, .step = s, .n = s->chain, .spent = times ? spent : NULL};
+	chain_run r = {.pool = pool, .step = s, .n = s->chain, .first = *tile, .spent = times ? spent : NULL};
 	for (int i = 0; i < r.n; i++) {
 		const tl_space *o = &s[i].kern->outer;
 		if (o->chunk > r.chunk) r.chunk = o->chunk, r.tiles = o->tiles;
@@ -572,7 +617,9 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times) {
 		claims += (double)r.each[i] / (double)s[i].kern->grain;
 	}
 	int64_t grain = (int64_t)(1 / claims) + 1;
-	tl_parallel(pool, r.tiles, r.tiles > 2 * grain ? grain : r.tiles, chain_job, &r);
+	grain = r.tiles > 2 * grain ? grain : r.tiles;
+	*tile += tl_parallel(pool, r.tiles - r.first, grain, chain_job, &r);
+	if (*tile == r.tiles) *tile = -1;
 	if (!times) return r.oom;
 	const double took = (double)(tl_nanoseconds() - times[0]);
 	for (int i = 0; i < r.n; i++) sum += spent[i];
@@ -598,36 +645,62 @@ static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, cons
 	}
 }
 
+// Notes where a run has stopped: before that tile of step i, when those before begun may have written something.
+static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
+	at->step = i;
+	at->tile = tile;
+	if (begun > at->begun) at->begun = begun;
+	return TL_STOPPED;
+}
+
+// A step that is no kernel. One that was stopped midway begins anew.
+static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
+	switch (s->kind) {
+	case TL_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
+	case TL_STEP_ATTENTION: return s->attention->pass == TL_ATTENTION_NONE ? 0 : tl_run_attention(s->attention, pool, isa,
+		s->buf, s->par);
+	case TL_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
+	case TL_STEP_SORT: return tl_run_sort(s->sort, pool, s->buf, s->par);
+	case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
+	case TL_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;
+	}
+	return 0;
+}
+
 int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
-	int64_t *times) {
-	for (int32_t i = 0; i < p->nstep; i++) {
+	int64_t *times,
+	int32_t *stop, tl_place *at) {
+	int64_t tile = at->tile;
+	tl_watch(pool, stop);
+	for (int64_t i = at->step; i < p->nstep; i++, tile = 0) {
 		if (times) times[i] = tl_nanoseconds();
+		if (tl_stop_asked(pool)) return stopped(at, i, tile, i);
 		tl_step *s = &p->step[i];
 		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
 		if (s->chain) {
 			for (int32_t m = 1; m < s->chain; m++) bind_step(s + m, p, offsets, scalars);
 			if (chain_holds(s)) {
-				oom = run_chain(s, pool, times ? times + i : NULL);
+				const int64_t end = i + s->chain;
+				oom = run_chain(s, pool, times ? times + i : NULL, &tile);
 				if (oom) return oom;
-				i += s->chain - 1;
+				if (tile >= 0) return stopped(at, i, tile, tile ? end : i);
+				i = end - 1;
 				continue;
 			}
-			if (s->tiles) return -1;
+			if (s->tiles) return TL_UNCHAINED;
 		}
-		switch (s->kind) {
-		case TL_STEP_KERNEL: oom = run_kern(s, pool, fault); break;
-		case TL_STEP_GEMM: oom = tl_run_gemm(s->gemm, pool, isa, s->buf, s->par); break;
-		case TL_STEP_ATTENTION:
-			if (s->attention->pass == TL_ATTENTION_NONE) break;
-			oom = tl_run_attention(s->attention, pool, isa, s->buf, s->par);
-			break;
-		case TL_STEP_FACTOR: oom = tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault); break;
-		case TL_STEP_SORT: oom = tl_run_sort(s->sort, pool, s->buf, s->par); break;
-		case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); break;
-		case TL_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); break;
+		if (s->kind == TL_STEP_KERNEL) {
+			oom = run_kern(s, pool, fault, &tile);
+			if (oom) return oom;
+			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);
+			continue;
 		}
+		if (!s->redo) tl_watch(pool, NULL);
+		oom = run_step(s, pool, isa, fault);
 		if (oom) return oom;
+		if (s->redo && tl_cut(pool)) return stopped(at, i, 0, i + 1);
+		if (!s->redo) tl_watch(pool, stop);
 	}
 	if (times) times[p->nstep] = tl_nanoseconds();
 	return 0;

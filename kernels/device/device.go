@@ -134,6 +134,8 @@ type Binding struct {
 	Bufs    []Buffer
 	Offsets []int64
 	Scalars []uint64
+	Stop    *Stop    // polled during the run; nil: the run goes to its end
+	At      Position // where the run begins and, when it returns ErrStopped, where it has stopped
 }
 
 // Fault is a data error reported by a kernel's Check.
@@ -156,6 +158,13 @@ type Profiler interface {
 	Profile(on bool) error
 	// Profiles gives and forgets the times taken since the last call, in order of execution.
 	Profiles() []StepTime
+}
+
+// PatientReader is a device whose reads wait for work that is under way.
+type PatientReader interface {
+	// ReadUnless is Device.Read that ends with ErrInterrupted when interrupt, which is polled, reports true. It can be
+	// made again.
+	ReadUnless(b Buffer, d ir.DType, off int64, dst []byte, interrupt func() bool) error
 }
 
 // Chainer is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no
@@ -185,7 +194,8 @@ type Device interface {
 	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no
 	// buffer (Chainer).
 	Build(steps []Step, slots int) (Program, error)
-	// Run submits p. bind may be reused when it returns.
+	// Run submits p from bind.At on. bind may be reused when it returns. Stopped early it returns ErrStopped; a run over
+	// the same buffers from the bind.At that it leaves then does the rest, and both together give the bits of one.
 	Run(p Program, bind *Binding) (Fence, error)
 	// Done reports whether f has completed, without waiting.
 	Done(f Fence) bool

@@ -155,8 +155,17 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	}
 	b := device.Binding{Bufs: append([]device.Buffer(nil), bind.Bufs...), Offsets: append([]int64(nil), bind.Offsets...),
 		Scalars: append([]uint64(nil), bind.Scalars...)}
-	steps := p.(*program).steps
-	return d.submit(func() error {
+	steps := p.(*program).steps[bind.At.Step:]
+	stopped := false
+	for i := range steps {
+		if stopped = bind.Stop.Asked(); stopped {
+			bind.At.Step += i
+			bind.At.Begun = bind.At.Step
+			steps = steps[:i]
+			break
+		}
+	}
+	f, err := d.submit(func() error {
 		for i := range steps {
 			if err := d.step(&steps[i], &b); err != nil {
 				return ir.Errorf(ir.ErrKernelExecution, "step %d: %v", i, err)
@@ -164,6 +173,10 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 		}
 		return nil
 	})
+	if stopped && err == nil {
+		err = device.ErrStopped
+	}
+	return f, err
 }
 
 func (d *Device) step(s *device.Step, b *device.Binding) error {

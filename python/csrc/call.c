@@ -24,6 +24,18 @@ void drop_handle(uint64_t handle) {
 }
 
 int32_t queue_flush(void) {
+    do {
+        if (queue_waits() && (G.flush_status = TL_TURN()) != TL_OK) {
+            return G.flush_status;
+        }
+        if (thread_here() < 0) {
+            return TL_RAISED;
+        }
+    } while (queue_waits() && TL_BUSY_NOW());
+    return queue_record();
+}
+
+int32_t queue_record(void) {
     int32_t n, n_dead = dead.n;
     const tl_deferred *calls = queue_take(&n);
     if (n == 0 && n_dead == 0) {
@@ -64,14 +76,17 @@ int engine_op(overload *o, argbuf *b, uint8_t mode, PyObject *const *outs, int n
         .ints = b->ints,
         .scalars = b->scalars,
         .outs = into,
-        .drop = dead.handles,
         .n_in = b->n_in,
         .n_ints = b->n_ints,
         .n_scalars = b->n_scalars,
         .n_outs = n_outs,
-        .n_drop = dead.n,
     };
     int32_t count = 0;
+    if (TL_DUE() < 0 || check_status(thread_ready()) < 0) {
+        return -1;
+    }
+    c.drop = dead.handles;
+    c.n_drop = dead.n;
     c.queued = queue_take(&c.n_queued);
     dead.n = 0;
     int32_t status = tl_op(&c, out, max, &count);

@@ -11,6 +11,7 @@
  * parser.c   arguments bound and encoded
  * call.c     one operator call: drops, results, trampolines
  * queue.c    operator calls that are recorded later
+ * turn.c     threads: whose turn it is, and their modes
  * site.c     call sites
  * engine.c   errors, modes, and the functions around single tensors
  * hooks.c    hooks of tensors, and what the cyclic collector sees of them
@@ -36,7 +37,12 @@
 enum { TL_INLINE_RANK = 4, TL_KEY_WORDS = 24, TL_NUM_DTYPES = TL_INT16 + 1, TL_NUM_CODES = TL_OVERFLOW + 1 };
 
 /* Waits are cut into slices of this length so that signals are seen. */
-#define TL_SLICE_NS 50000000
+#define TL_SLICE_NS 20000000
+/* How long an exception of a signal handler waits for the work to stop. */
+#define TL_PATIENCE_NS 50000000
+
+/* A status beside the engine's: the exception is set. */
+enum { TL_RAISED = -2 };
 
 /* Through which module a tensor came: see API flavour in Tensor. */
 enum { TL_API_CORE = 0, TL_API_TORCH = 1 };
@@ -125,13 +131,16 @@ extern struct tl_globals {
     PyObject *errors[TL_NUM_CODES];
     PyObject *empty_tuple;
     uint8_t default_dtype; /* mirror of the engine's mode */
-    int default_device; /* -1 until it is asked for: the engine then looks for a GPU */
-    uint64_t modes; /* a byte for each mode that was set */
+    int default_device; /* a thread's; -1 until it is asked for: the engine then looks for a GPU */
+    uint64_t modes; /* a byte for each mode that was set; it and the two below are the running thread's */
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
     int32_t flush_status; /* see TL_SETTLED */
     bool refuse_draws; /* mirror of the engine's mode: calls that may draw enter the engine at once */
+    tl_engine_state *engine;
     PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
+    PyThreadState *running; /* the thread whose modes these are */
+    PyObject *thread_key;
 } G;
 
 /* The limited API has Py_CLEAR but not these. */
@@ -249,13 +258,24 @@ typedef struct {
 PyObject *queue_call(overload *o, argbuf *b, uint8_t api, call_key *l, bool *known);
 void queue_insert(const call_key *l, const argbuf *b, const tl_out *out);
 const tl_deferred *queue_take(int32_t *n); /* for the engine, which must record them next */
+bool queue_waits(void); /* the engine has calls to record */
 void queue_forget(void);
 void queue_reset(void);
-int32_t queue_flush(void); /* call.c: records what is queued, drops what is dead; a status */
+int32_t queue_record(void); /* call.c: records what is queued, drops what is dead; a status */
+int32_t queue_flush(void); /* queue_record for the calling thread, whose modes count from then on */
+
+/* turn.c */
+int turn_take(uint8_t api); /* before computing, which releases the GIL; API flavour: TL_DOOR_TORCH waits */
+void turn_give(void);
+PyObject *py_set_busy_wait(PyObject *self, PyObject *value);
+int thread_switch(void);
+/* Makes the modes those of the calling thread. Python code that runs later may bring in another one. */
+static inline int thread_here(void) { return PyThreadState_Get() == G.running ? 0 : thread_switch(); }
 
 /* Whatever looks at the engine's state settles the queue before. Calls made without the GIL are not here: they
  * follow drop_flush. */
-#define TL_FLUSHED(call) ((G.flush_status = queue_flush()) != TL_OK ? G.flush_status : (call))
+#define TL_FLUSHED(call) ((G.flush_status = thread_ready()) != TL_OK || (G.flush_status = queue_flush()) != TL_OK ? \
+    G.flush_status : (call))
 #define tl_from_data(...) TL_FLUSHED(tl_from_data(__VA_ARGS__))
 #define tl_numbers(...) TL_FLUSHED(tl_numbers(__VA_ARGS__))
 #define tl_meta_of(...) TL_FLUSHED(tl_meta_of(__VA_ARGS__))
@@ -303,6 +323,23 @@ int set_mode(int32_t mode, int64_t value, int64_t *old);
 int set_error(int code, const char *format, ...);        /* -1 */
 PyObject *raise_text(int code, const char *format, ...); /* NULL */
 int wait_force(uint64_t handle);
+int wait_read(uint64_t handle, void *dst, size_t bytes);
+int32_t wait_turn(void); /* a status */
+int wait_due(void);
+/* Nothing that holds the GIL enters the engine while it is at work for a thread that waits without. */
+#define TL_BUSY_NOW() __atomic_load_n(&G.engine->busy, __ATOMIC_RELAXED)
+#define TL_TURN() (TL_BUSY_NOW() ? wait_turn() : TL_OK)
+/* Waits until the engine is at work for nobody, under the modes of the calling thread; a status. */
+static inline int32_t thread_ready(void) {
+    for (;;) {
+        int32_t status = TL_TURN();
+        if (status != TL_OK || (status = thread_here() < 0 ? TL_RAISED : TL_OK) != TL_OK || !TL_BUSY_NOW()) {
+            return status;
+        }
+    }
+}
+/* Runs what has grown large. */
+#define TL_DUE() (__atomic_load_n(&G.engine->due, __ATOMIC_RELAXED) ? wait_due() : 0)
 int default_device(uint8_t *id);
 
 /* hooks.c */

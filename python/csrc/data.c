@@ -95,15 +95,20 @@ PyObject *element(uint8_t dtype, const void *p) {
     return PyFloat_FromDouble(v.d);
 }
 
-int tensor_read(Tensor *t, void *dst, size_t bytes) {
+static int read_in_turn(Tensor *t, void *dst, size_t bytes) {
     if (wait_force(t->handle) < 0) {
         return -1;
     }
-    int32_t status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = tl_read(t->handle, dst, bytes);
-    Py_END_ALLOW_THREADS;
-    return check_status(status);
+    return wait_read(t->handle, dst, bytes);
+}
+
+int tensor_read(Tensor *t, void *dst, size_t bytes) {
+    if (turn_take(t->api) < 0) {
+        return -1;
+    }
+    int failed = read_in_turn(t, dst, bytes);
+    turn_give();
+    return failed;
 }
 
 PyObject *tensor_item(Tensor *t) {

@@ -42,6 +42,8 @@ void queue_reset(void) {
     G.epoch++;
 }
 
+bool queue_waits(void) { return queue.n > 0; }
+
 const tl_deferred *queue_take(int32_t *n) {
     *n = queue.n;
     queue.elements = 0;
@@ -52,6 +54,9 @@ const tl_deferred *queue_take(int32_t *n) {
 /* Writes the key of a call and gives its length; 0 when the call must enter the engine. */
 static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     int32_t n = 0, k = 0;
+    if (PyThreadState_Get() != G.running) {
+        return 0; /* the engine is entered, where the modes become this thread's */
+    }
     if (G.packer != NULL || G.refuse_draws || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
         2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
         return 0;
@@ -97,7 +102,7 @@ static struct cached_call *set_of(const uint64_t *key, int32_t n) {
 }
 
 static int reserve(void) {
-    if (check_status(tl_reserve(reserved.handles, QUEUED)) < 0) {
+    if (check_status(TL_TURN()) < 0 || check_status(tl_reserve(reserved.handles, QUEUED)) < 0) {
         return -1;
     }
     reserved.n = QUEUED;
@@ -130,9 +135,18 @@ PyObject *queue_call(overload *o, argbuf *b, uint8_t api, call_key *l, bool *kno
     if (t == NULL) {
         return NULL;
     }
-    if ((queue.n == QUEUED || queue.elements > MOST_ELEMENTS) && check_status(queue_flush()) < 0) {
-        Py_DECREF(t);
-        return NULL;
+    for (;;) { /* what waits may let another thread fill the queue again */
+        if (thread_here() < 0) {
+            Py_DECREF(t);
+            return NULL;
+        }
+        if (queue.n < QUEUED && queue.elements <= MOST_ELEMENTS) {
+            break;
+        }
+        if (check_status(queue_flush()) < 0 || TL_DUE() < 0) {
+            Py_DECREF(t);
+            return NULL;
+        }
     }
     tl_deferred *q = &queue.calls[queue.n++];
     *q = (tl_deferred){.defer_id = out.defer_id, .source_loc = source_loc, .handle = out.handle};

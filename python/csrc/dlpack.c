@@ -88,7 +88,12 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     if (l == NULL) {
         return PyErr_NoMemory();
     }
-    if (wait_force(t->handle) < 0 || check_status(tl_export_buffer(t->handle, &data, &l->export_id)) < 0) {
+    int borrowed = turn_take(t->api);
+    if (borrowed == 0) {
+        borrowed = wait_force(t->handle) < 0 ? -1 : check_status(tl_export_buffer(t->handle, &data, &l->export_id));
+        turn_give();
+    }
+    if (borrowed < 0) {
         free(l);
         return NULL;
     }

@@ -46,8 +46,13 @@ static void note_site(PyObject *exception, uint32_t source_loc) {
 }
 
 PyObject *raise_status(int32_t status) {
+    if (status == TL_RAISED) {
+        return NULL;
+    }
     if (status == TL_INTERRUPTED) {
-        PyErr_SetNone(PyExc_KeyboardInterrupt);
+        if (!PyErr_Occurred()) { /* a signal handler has raised its own */
+            PyErr_SetNone(PyExc_KeyboardInterrupt);
+        }
         return NULL;
     }
     const tl_error *e = tl_last_error();
@@ -79,16 +84,45 @@ static PyObject *none_or_raise(int32_t status) {
     Py_RETURN_NONE;
 }
 
-/* Repeats a sliced call until it is done, looking for signals in between. */
+/* A signal handler has raised an exception: the work that was waited for stops. */
+static int32_t stop_work(void) {
+    Py_BEGIN_ALLOW_THREADS;
+    tl_interrupt(TL_PATIENCE_NS);
+    Py_END_ALLOW_THREADS;
+    return TL_INTERRUPTED;
+}
+
+/* Repeats a sliced call until it is done, looking for signals in between. status is TL_INTERRUPTED, with the exception
+ * set, when a signal handler has raised one. */
 #define SLICED(status, call)                       \
     do {                                           \
         Py_BEGIN_ALLOW_THREADS;                    \
         status = (call);                           \
         Py_END_ALLOW_THREADS;                      \
         if (status == TL_PENDING && PyErr_CheckSignals() < 0) { \
-            break;                                 \
+            status = stop_work();                  \
         }                                          \
     } while (status == TL_PENDING)
+
+int32_t wait_turn(void) {
+    int32_t status;
+    if (!PyErr_Occurred()) {
+        SLICED(status, tl_idle(TL_SLICE_NS));
+        return status;
+    }
+    do { /* under an exception: what runs now must not be interrupted by another one */
+        Py_BEGIN_ALLOW_THREADS;
+        status = tl_idle(TL_SLICE_NS);
+        Py_END_ALLOW_THREADS;
+    } while (status == TL_PENDING);
+    return status;
+}
+
+int wait_due(void) {
+    int32_t status;
+    SLICED(status, tl_flush_within(1, TL_SLICE_NS));
+    return check_status(status);
+}
 
 int wait_force(uint64_t handle) {
     int32_t status;
@@ -96,9 +130,13 @@ int wait_force(uint64_t handle) {
         return -1;
     }
     SLICED(status, tl_force(handle, TL_SLICE_NS));
-    if (status == TL_PENDING) {
-        return -1; /* interrupted: the exception is set */
-    }
+    return check_status(status);
+}
+
+/* Reads what wait_force has computed, which a GPU may still be at work on. */
+int wait_read(uint64_t handle, void *dst, size_t bytes) {
+    int32_t status;
+    SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));
     return check_status(status);
 }
 
@@ -139,7 +177,7 @@ static PyObject *py_mark_step(PyObject *self, PyObject *ignored) {
         return NULL;
     }
     SLICED(status, tl_mark_step(TL_SLICE_NS));
-    return status == TL_PENDING ? NULL : none_or_raise(status);
+    return none_or_raise(status);
 }
 
 static PyObject *py_flush(PyObject *self, PyObject *ignored) {
@@ -148,9 +186,7 @@ static PyObject *py_flush(PyObject *self, PyObject *ignored) {
     if (drop_flush() < 0) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS;
-    status = tl_flush();
-    Py_END_ALLOW_THREADS;
+    SLICED(status, tl_flush_within(0, TL_SLICE_NS));
     return none_or_raise(status);
 }
 
@@ -176,6 +212,9 @@ int set_mode(int32_t mode, int64_t value, int64_t *old) {
 
 int default_device(uint8_t *id) {
     int64_t v;
+    if (thread_here() < 0) {
+        return -1;
+    }
     if (G.default_device < 0) {
         if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
             return -1;
@@ -204,7 +243,6 @@ static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) { (void)self, (
 static PyObject *py_set_inference(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_INFERENCE, v); }
 static PyObject *py_is_inference(PyObject *self, PyObject *n) { (void)self, (void)n;
     return bool_mode(TL_MODE_INFERENCE, NULL); }
-static PyObject *py_set_busy_wait(PyObject *self, PyObject *v) { (void)self; return bool_mode(TL_MODE_BUSY_WAIT, v); }
 static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) { (void)self;
     return bool_mode(TL_MODE_ALLOW_MUTATION, v); }
 static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) { (void)self;
@@ -773,10 +811,27 @@ static PyObject *py_site_string(PyObject *self, PyObject *source_loc) {
     return PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace");
 }
 
+/* What computes takes its turn. */
+#define IN_TURN(function)                                                     \
+    static PyObject *function##_in_turn(PyObject *self, PyObject *argument) { \
+        if (turn_take(TL_API_CORE) < 0) {                                    \
+            return NULL;                                                      \
+        }                                                                     \
+        PyObject *r = function(self, argument);                               \
+        turn_give();                                                          \
+        return r;                                                             \
+    }
+IN_TURN(py_mark_step)
+IN_TURN(py_flush)
+IN_TURN(py_realize)
+IN_TURN(py_reset)
+IN_TURN(py_backward)
+IN_TURN(py_grad)
+
 PyMethodDef engine_functions[] = {
-    {"mark_step", py_mark_step, METH_NOARGS,
+    {"mark_step", py_mark_step_in_turn, METH_NOARGS,
         "mark_step()\n--\n\nRun everything pending, wait for it, and begin a new step."},
-    {"flush", py_flush, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
+    {"flush", py_flush_in_turn, METH_NOARGS, "flush()\n--\n\nSubmit everything pending without waiting."},
     {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
     {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
     {"_set_numbers", py_set_numbers, METH_VARARGS, "Give each of some one-element tensors a number, in place."},
@@ -788,7 +843,8 @@ PyMethodDef engine_functions[] = {
     {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
     {"_set_refuse_draws", py_set_refuse_draws, METH_O, "Make draws of random numbers errors; gives the old state."},
     {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
-    {"_set_busy_wait", py_set_busy_wait, METH_O, "Let other threads wait for the engine instead of raising."},
+    {"_set_busy_wait", py_set_busy_wait, METH_O,
+        "Let all code wait while another thread computes, not only that of torchlette.torch; gives the former."},
     {"_set_autocast", py_set_autocast, METH_VARARGS,
         "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
     {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
@@ -802,12 +858,12 @@ PyMethodDef engine_functions[] = {
     {"_set_rng_state", py_set_rng_state, METH_O, "Restore the generator's state."},
     {"_info", py_info, METH_VARARGS, "A JSON text about the engine: kind, and a tensor for \"explain\"."},
     {"_set_option", py_set_option, METH_VARARGS, "Set an engine option."},
-    {"_reset", py_reset, METH_NOARGS, "Start the engine anew."},
+    {"_reset", py_reset_in_turn, METH_NOARGS, "Start the engine anew."},
     {"_after_fork", py_after_fork, METH_NOARGS, "Runs in a forked child."},
-    {"_realize", py_realize, METH_O, "Compute the values of a list of tensors and wait."},
+    {"_realize", py_realize_in_turn, METH_O, "Compute the values of a list of tensors and wait."},
     {"_tidy", py_tidy, METH_VARARGS, "Open or close a scope."},
-    {"_backward", py_backward, METH_VARARGS, "Accumulate gradients into leaves."},
-    {"_grad", py_grad, METH_VARARGS, "Gradients of roots by inputs."},
+    {"_backward", py_backward_in_turn, METH_VARARGS, "Accumulate gradients into leaves."},
+    {"_grad", py_grad_in_turn, METH_VARARGS, "Gradients of roots by inputs."},
     {"_function", py_function, METH_VARARGS, "Hold what made a tensor: (id, name, output, site) or None."},
     {"_function_next", py_function_next, METH_O, "Hold the functions whose results a function took."},
     {"_function_release", py_function_release, METH_O, "Give one hold of a function back."},
@@ -833,5 +889,5 @@ int engine_init(PyObject *module) {
     }
     G.default_dtype = (uint8_t)v;
     G.default_device = -1;
-    return 0;
+    return check_status(tl_set_mode(TL_MODE_BUSY_WAIT, 1, &v)); /* turns are taken here: see turn.c */
 }

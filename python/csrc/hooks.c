@@ -221,6 +221,9 @@ PyObject *unpack_saved(uint64_t id) {
 static PyObject *py_set_packer(PyObject *self, PyObject *packer) {
     (void)self;
     int64_t old;
+    if (thread_here() < 0) {
+        return NULL;
+    }
     PyObject *former = G.packer != NULL ? G.packer : Py_NewRef(Py_None);
     if (former == packer) {
         return G.packer != NULL ? Py_NewRef(former) : former;

@@ -28,10 +28,6 @@ EXCEPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
         ("float16",),
         "PyTorch's half precision result is NaN or far off; ours is within rounding of float64's",
     ),
-    "nn.functional.huber_loss": (
-        ("float16",),
-        "PyTorch rounds the squares to half precision before the mean; the sum has few terms, of one sign",
-    ),
     "nn.functional.multi_head_attention_forward": (("gradient",), _DRAWS),
     "nn.functional.scaled_dot_product_attention": (("#",), _DRAWS),
     "nn.functional.interpolate.bicubic": (("uint8",), _PICTURES),

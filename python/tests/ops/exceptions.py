@@ -38,21 +38,18 @@ VALUES: dict[str, str] = {
 }
 
 _CONSTANT = "the result does not depend on the operand: PyTorch attaches a gradient of zeros, we attach none"
-_HALF_STEPS = (
-    "PyTorch rounds to the half type between the steps of this operator on the CPU; ours rounds once, at the end"
-)
 _TIES = "which of several equal elements is chosen is not specified"
 _FACTOR = (
     "the factor of the sample is no triangle: PyTorch's gradient multiplies by what it does not read; triangles agree"
 )
-_LONG = "float32 products in another order differ by 2e-5; float64 agrees"
 _NONE = "the gradient is 0: ours is there, PyTorch's is None"
 _LOST_EXP = "PyTorch's polynomial loses small elements in float32 (1e-3 of them) and everything in half types (nan)"
 _GARBAGE = "PyTorch gives memory that it has not written, or NaN as an integer"
 _TWO_WRONGS = "both raise; several things are wrong with the call and the two libraries name different ones"
 
 #: Cases by operator and words of the case's label, such as "gradient sample0 float32 empty". On the CPU an
-#: exception that no case needs any more fails the test.
+#: exception that no case needs any more fails the test, see :func:`processor.report_stale`. What rounding
+#: explains needs no exception, see :func:`oracle.assert_near`.
 CASES: dict[tuple[str, str], str] = {
     ("norm", "gradient sample5"): _CONSTANT,
     (
@@ -78,30 +75,13 @@ CASES: dict[tuple[str, str], str] = {
     ("nanmedian", "forward sample4"): _GARBAGE,
     ("isin", "forward transposed"): "PyTorch flattens by view() and refuses strided input; we reshape",
     ("isin", "forward broadcast"): "PyTorch flattens by view() and refuses strided input; we reshape",
-    ("trapezoid.dx", "forward float16"): _HALF_STEPS,
-    ("trapezoid.dx", "forward bfloat16"): _HALF_STEPS,
-    ("addbmm", "forward float16"): _HALF_STEPS,
-    ("addbmm", "forward float16_"): _HALF_STEPS,
-    ("addbmm", "forward bfloat16"): _HALF_STEPS,
-    ("addbmm", "forward bfloat16_"): _HALF_STEPS,
-    ("cosine_similarity", "forward float16"): _HALF_STEPS,
-    ("kl_div", "forward float16"): _HALF_STEPS,
-    ("grid_sample", "forward float16"): _HALF_STEPS,
-    ("grid_sample", "forward bfloat16"): _HALF_STEPS,
-    ("affine_grid_generator", "forward float16"): _HALF_STEPS,
-    ("affine_grid_generator", "forward bfloat16"): _HALF_STEPS,
     ("affine_grid_generator", "forward scalar"): _TWO_WRONGS,
     ("affine_grid_generator", "forward int64"): "PyTorch computes places in integers, which no grid is made of",
     ("affine_grid_generator", "forward int32"): "PyTorch computes places in integers, which no grid is made of",
     ("affine_grid_generator", "forward uint8"): "PyTorch computes places in integers, which no grid is made of",
     ("embedding_renorm_", "forward broadcast"): "PyTorch writes to an expanded weight, whose rows are one",
-    ("scaled_dot_product_attention", "forward float16"): _HALF_STEPS,
-    ("scaled_dot_product_attention", "forward bfloat16"): _HALF_STEPS,
     ("scaled_dot_product_attention", "forward empty"): "PyTorch does not look at the mask when the batch is empty",
     ("scaled_dot_product_attention", "gradient empty"): "PyTorch does not look at the mask when the batch is empty",
-    ("special_i0e", "forward float16"): _HALF_STEPS,
-    ("special_ndtr", "forward bfloat16"): _HALF_STEPS,
-    ("nll_loss", "forward bfloat16"): _HALF_STEPS,
     (
         "zero_",
         "forward broadcast",
@@ -122,44 +102,25 @@ CASES: dict[tuple[str, str], str] = {
     ("cross_entropy", "forward scalar"): _TWO_WRONGS,
     ("addmv", "forward empty"): _TWO_WRONGS,
     ("bernoulli_", "forward empty"): "PyTorch lets probabilities without elements stand for any shape",
-    ("conv_transpose1d", "forward float16"): _HALF_STEPS,
-    ("conv_transpose1d", "forward bfloat16"): _HALF_STEPS,
-    ("conv_transpose2d", "forward float16"): _HALF_STEPS,
-    ("conv_transpose2d", "forward bfloat16"): _HALF_STEPS,
-    ("conv_transpose3d", "forward float16"): _HALF_STEPS,
-    ("conv_transpose3d", "forward bfloat16"): _HALF_STEPS,
-    ("batch_norm", "forward float16"): _HALF_STEPS,
-    ("adaptive_avg_pool3d", "forward float16"): _HALF_STEPS,
-    ("adaptive_avg_pool3d", "forward bfloat16"): _HALF_STEPS,
-    (
-        "batch_norm",
-        "gradient broadcast",
-    ): "the deviation of equal elements is a rounding error, and its gradient one over it",
     ("batch_norm", "forward empty"): "PyTorch fails in its own select() of no channels",
     ("special_bessel_y1", "forward float64"): "PyTorch's float64 is 4e-7 off; ours is within 4e-13 of SciPy's",
-    ("ormqr", "gradient broadcast"): _LONG,
     ("ormqr", "gradient empty"): _NONE,
     ("linalg_eigh", "forward"): _SIGNS,
     ("linalg_eigh", "gradient"): _SIGNS,
     ("linalg_svd", "forward float64"): _SIGNS,
     ("cholesky_solve", "gradient"): _FACTOR,
     ("cholesky_inverse", "gradient"): _FACTOR,
-    ("linalg_householder_product", "gradient sample0 float32 strided"): _LONG,
-    ("orgqr", "gradient sample2 float32 contiguous"): _LONG,
     ("linalg_norm", "gradient sample5"): _NONE,
     ("linalg_vector_norm", "gradient sample3"): _NONE,
     ("linalg_norm", "gradient sample2 empty"): _CONSTANT,
     ("linalg_matrix_norm", "gradient sample2 empty"): _CONSTANT,
     ("linalg_householder_product", "gradient sample2 empty"): _NONE,
     ("orgqr", "gradient sample2 empty"): _NONE,
-    ("cdist", "forward float16"): _HALF_STEPS,
-    ("cdist", "forward bfloat16"): _HALF_STEPS,
     ("kron", "forward transposed"): "PyTorch takes a view of the product that strided operands do not allow, and fails",
     ("linalg_matrix_exp", "forward float16"): _LOST_EXP,
     ("linalg_matrix_exp", "forward bfloat16"): _LOST_EXP,
     ("matrix_exp", "forward float16"): _LOST_EXP,
     ("matrix_exp", "forward bfloat16"): _LOST_EXP,
-    ("matrix_exp", "forward sample3 strided"): _LOST_EXP,
     (
         "cumprod",
         "forward bool_",

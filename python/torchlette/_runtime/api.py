@@ -190,7 +190,14 @@ def get_num_threads() -> int:
 
 
 def set_busy_policy(policy: str) -> None:
-    """Choose what a second thread does while the engine is busy: "raise" ``EngineBusyError``, or "wait"."""
+    """Choose what a thread does that would compute while another one does.
+
+    Code that imports ``torchlette.torch`` waits for its turn under either policy, as PyTorch's does.
+
+    Args:
+        policy: ``"raise"`` (the default): :class:`EngineBusyError`; ``"wait"``: other code waits too, in the order of
+            coming.
+    """
     if policy not in ("raise", "wait"):
         raise ValueError(f"set_busy_policy: policy is wrong: got {policy!r}, want 'raise' or 'wait'")
     _C._set_busy_wait(policy == "wait")

@@ -65,7 +65,7 @@ class RefusedNameError(NotSupportedError, AttributeError):
 
 
 class OutOfMemoryError(TorchletteError, RuntimeError):
-    """A device has not enough memory; nothing was changed, and the engine goes on."""
+    """A device has not enough memory for a value; what is not computed from it is as it was, and the engine goes on."""
 
 
 class ValueLostError(TorchletteError, RuntimeError):

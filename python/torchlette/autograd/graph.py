@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -219,9 +220,16 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
 
 # Saved values ----------------------------------------------------------------------------
 
-# The hooks of the contexts around, the innermost last, and why there may be none; None: there may.
-_hooks: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
-_forbidden: str | None = None
+
+class _Contexts(threading.local):
+    """A thread's contexts of hooks, the innermost last, and why there may be none; ``None``: there may."""
+
+    def __init__(self) -> None:
+        self.hooks: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
+        self.forbidden: str | None = None
+
+
+_contexts = _Contexts()
 
 
 @contextlib.contextmanager
@@ -260,7 +268,7 @@ def _packed_by(pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor], t
 
 
 def _pack(tensor: Tensor) -> Callable[[], Tensor]:
-    return _packed_by(*_hooks[-1], tensor)
+    return _packed_by(*_contexts.hooks[-1], tensor)
 
 
 def _check_hooks(pack_hook: Any, unpack_hook: Any, name: str) -> None:
@@ -285,28 +293,27 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
-        if _forbidden is not None:
-            raise RuntimeError(_forbidden)
+        if _contexts.forbidden is not None:
+            raise RuntimeError(_contexts.forbidden)
         _check_hooks(self.pack_hook, self.unpack_hook, "saved_tensors_hooks")
-        _hooks.append((self.pack_hook, self.unpack_hook))
+        _contexts.hooks.append((self.pack_hook, self.unpack_hook))
         _C._set_packer(_pack)
 
     def __exit__(self, *args: object) -> None:
-        _hooks.pop()
-        _C._set_packer(_pack if _hooks else None)
+        _contexts.hooks.pop()
+        _C._set_packer(_pack if _contexts.hooks else None)
 
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Let :class:`saved_tensors_hooks` raise ``RuntimeError(error_message)`` within the context."""
-    global _forbidden
-    if _hooks:
+    if _contexts.hooks:
         raise RuntimeError(error_message)
-    before, _forbidden = _forbidden, error_message
+    before, _contexts.forbidden = _contexts.forbidden, error_message
     try:
         yield
     finally:
-        _forbidden = before
+        _contexts.forbidden = before
 
 
 class save_on_cpu(saved_tensors_hooks):

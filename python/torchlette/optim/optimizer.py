@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from torchlette import _C
 from torchlette.autograd import enable_grad, no_grad
+from torchlette.errors import OutOfMemoryError
 from torchlette.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "ParamsT"]
@@ -188,8 +189,18 @@ class Optimizer:
         self._opt_called = True
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, args, kwargs)
-        _C.flush()
+        try:
+            _C.flush()
+        except OutOfMemoryError:
+            self._take_back()
+            raise
         return loss
+
+    def _take_back(self) -> None:
+        """Uncount the last step: the engine has undone its updates, for they could not be computed."""
+        for p, entry in self.state.items():
+            if "step" in entry and isinstance(p, Tensor) and p.grad is not None:
+                entry["step"] -= 1
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients of all parameters, to ``None`` or to zero."""

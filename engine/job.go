@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/torchlette/torchlette/ir"
+	"github.com/torchlette/torchlette/kernels/device"
+)
+
+// job is work that outlives the time slice of the call that began it.
+type job struct {
+	kind     string
+	key      uint64
+	owner    int64 // the thread that waits for it
+	done     chan struct{}
+	err      *ir.Error
+	stopping bool // Interrupt asked it to stop
+	over     bool
+}
+
+// jobs holds the one job there is. Its lock is not held while anything runs, so that a waiter can always look.
+type jobs struct {
+	mu   sync.Mutex
+	cur  *job
+	stop device.Stop
+	// interrupt: the stop is asked for by Interrupt, and not by a pause.
+	interrupt bool
+	armed     bool
+	timer     *time.Timer
+}
+
+// pauseAfter is how long a run keeps the thread that called it: then it pauses and goes on as a job.
+const pauseAfter = 20 * time.Millisecond
+
+// arm lets the run that follows pause.
+func (j *jobs) arm() {
+	j.mu.Lock()
+	j.armed = true
+	if j.timer == nil {
+		j.timer = time.AfterFunc(pauseAfter, j.pause)
+	} else {
+		j.timer.Reset(pauseAfter)
+	}
+	j.mu.Unlock()
+}
+
+func (j *jobs) pause() {
+	j.mu.Lock()
+	if j.armed {
+		j.stop.Ask()
+	}
+	j.mu.Unlock()
+}
+
+func (j *jobs) disarm() {
+	j.mu.Lock()
+	j.armed = false
+	j.timer.Stop()
+	j.mu.Unlock()
+}
+
+// current gives the job that runs or whose result nobody has taken.
+func (j *jobs) current() *job {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.cur
+}
+
+// forget ends what is known of a job that is done.
+func (j *jobs) forget(old *job) {
+	j.mu.Lock()
+	if j.cur == old {
+		j.cur = nil
+	}
+	j.mu.Unlock()
+}
+
+// end clears what was asked of a job that has just ended.
+func (j *jobs) end(old *job) {
+	j.mu.Lock()
+	old.over = true
+	if old.stopping {
+		j.interrupt = false
+		j.stop.Clear()
+	}
+	j.mu.Unlock()
+}
+
+// interrupted reports whether a stop was an interrupt. A pause ends here.
+func (j *jobs) interrupted() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.interrupt {
+		j.stop.Clear()
+	}
+	return j.interrupt
+}
+
+// run does work within a time slice. Work that takes longer goes on in its goroutine;
+// the call reports pending and is made again to wait further. The execution lock is
+// held until the work is done, whoever waits.
+func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
+	err *ir.Error) {
+	id := threadID()
+	if e.lock.heldByOther(id) {
+		return false, busy()
+	}
+	j := e.jobs.current()
+	if j != nil && (j.kind != kind || j.key != key || j.owner != id || j.stopping) {
+		// Another one's, or one that was interrupted: finish it first.
+		if !waitFor(j.done, slice) {
+			return true, nil
+		}
+		e.jobs.forget(j)
+		j = nil
+	}
+	if j == nil {
+		ok, err := e.lock.acquireWithin(id, slice)
+		if !ok {
+			return err == nil, err
+		}
+		atomic.StoreInt32(&e.cfg.State.Busy, 1)
+		j = &job{kind: kind, key: key, owner: id, done: make(chan struct{})}
+		e.jobs.mu.Lock()
+		e.jobs.cur = j
+		e.jobs.mu.Unlock()
+		go func() {
+			defer close(j.done)
+			defer e.lock.release()
+			defer func() {
+				atomic.StoreInt32(&e.cfg.State.Busy, 0)
+				e.jobs.end(j)
+			}()
+			j.err = work()
+		}()
+	}
+	if !waitFor(j.done, slice) {
+		return true, nil
+	}
+	e.jobs.forget(j)
+	return false, j.err
+}
+
+// Idle waits until no job is under way, whoever waits for it. It reports pending when slice passes.
+func (e *Engine) Idle(slice time.Duration) (pending bool) {
+	j := e.jobs.current()
+	return j != nil && !waitFor(j.done, slice)
+}
+
+// Interrupt stops the work that the calling thread waits for, as when a signal handler has raised an exception. What
+// has not been computed is computed by the next read. It waits up to patience for the work to stop, which goes on
+// stopping after that.
+func (e *Engine) Interrupt(patience time.Duration) {
+	e.jobs.mu.Lock()
+	j := e.jobs.cur
+	if j == nil || j.owner != threadID() {
+		e.jobs.mu.Unlock()
+		return
+	}
+	if !j.over {
+		j.stopping, e.jobs.interrupt = true, true
+		e.jobs.stop.Ask()
+	}
+	e.jobs.mu.Unlock()
+	if waitFor(j.done, patience) {
+		e.jobs.forget(j)
+	}
+}

@@ -1,0 +1,56 @@
+package device
+
+import (
+	"errors"
+	"sync/atomic"
+)
+
+// ErrStopped is what Run returns when Stop ended it early: Binding.At says where.
+var ErrStopped = errors.New("the run was stopped")
+
+// Stop asks a run to end early. Runs poll it between steps and between the pieces of long ones.
+// The zero value asks for nothing.
+type Stop struct {
+	// 0: go on, 1: stop, -n: the n-th poll from now stops, for tests.
+	word atomic.Int32
+}
+
+// Ask makes the runs at hand stop at their next poll.
+func (s *Stop) Ask() { s.word.Store(1) }
+
+// AskAt makes the n-th poll from now stop, for tests that stop everywhere.
+func (s *Stop) AskAt(n int32) { s.word.Store(-n) }
+
+// Clear lets runs go on.
+func (s *Stop) Clear() { s.word.Store(0) }
+
+// Asked polls. A nil Stop asks for nothing.
+func (s *Stop) Asked() bool {
+	if s == nil {
+		return false
+	}
+	switch v := s.word.Load(); {
+	case v == 0:
+		return false
+	case v > 0:
+		return true
+	}
+	return s.word.Add(1) == 0 && s.word.CompareAndSwap(0, 1)
+}
+
+// Word is the word that kernels in C poll by the rule of Asked; nil of nil.
+func (s *Stop) Word() *atomic.Int32 {
+	if s == nil {
+		return nil
+	}
+	return &s.word
+}
+
+// Position is where in a program a run stops, or begins. The zero value is the beginning. The device alone reads Step
+// and Tile.
+type Position struct {
+	Step int
+	Tile int64
+	// Begun: steps of the list given to Build from number Begun on have written nothing.
+	Begun int
+}

@@ -1,0 +1,298 @@
+"""Threads: they wait for one another in turn, and each has its own modes, as in PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch as oracle
+
+import torchlette
+import torchlette.torch as torch
+
+
+def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Run ``work`` in threads that begin together; what each returned or raised, in order."""
+    out: list[Any] = [None] * count
+    gate = threading.Barrier(count)
+
+    def run(k: int) -> None:
+        gate.wait()
+        try:
+            out[k] = work(k)
+        except BaseException as error:
+            out[k] = error
+
+    threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+        assert not t.is_alive(), "a thread hangs"
+    return out
+
+
+def in_thread(work: Callable[[], Any]) -> Any:
+    """What ``work`` gives in a new thread."""
+    (out,) = in_threads(1, lambda _: work())
+    if isinstance(out, BaseException):
+        raise out
+    return out
+
+
+def test_eight_threads_compute_and_read(device: str) -> None:
+    """PyTorch's code waits for its turn: no error, and every value is right."""
+
+    def work(k: int) -> float:
+        x = torch.full((16, 16), float(k), device=device)
+        total = 0.0
+        for _ in range(20):
+            total += (x @ x).sum().item()
+        return total
+
+    assert in_threads(8, work) == [20 * 16.0**3 * k * k for k in range(8)]
+
+
+def test_eight_threads_train(device: str) -> None:
+    """Backward walks, hooks that release the lock of Python, and optimizer steps of several threads."""
+
+    def work(k: int) -> float:
+        w = torch.full((4,), float(k + 1), device=device, requires_grad=True)
+        w.register_hook(lambda g: time.sleep(0.001))
+        optimizer = torch.optim.SGD([w], lr=0.25)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+        return w[0].item()
+
+    assert in_threads(8, work) == [(k + 1) / 2**5 for k in range(8)]
+
+
+def test_waiting_threads_take_turns() -> None:
+    """While all of them compute, no thread gets more than a few turns before another one."""
+    counts = [0] * 4
+    done = threading.Event()
+
+    def work(k: int) -> int:
+        x = torch.full((64, 64), 0.01, device="cpu")
+        while not done.is_set():
+            (x @ x)[0, 0].item()
+            counts[k] += 1
+            if sum(counts) >= 400:
+                done.set()
+        return counts[k]
+
+    turns = in_threads(4, work)
+    assert min(turns) >= 20, turns
+
+
+def test_other_code_gets_the_error_unless_told_to_wait() -> None:
+    """The policy is for code that has not imported torchlette.torch, on tensors of its own."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        w = torch.ones(2, requires_grad=True)
+
+        def hook(g: Any) -> None:
+            inside.set()
+            leave.wait(60)
+
+        w.register_hook(hook)
+        (w * w).sum().backward()
+
+    source = "def read(x):\n    return x.sum().item()\n"
+    core: dict[str, Any] = {"torchlette": torchlette}
+    exec(source, core)
+    exec("import torchlette\nx = torchlette.ones(3)", core)
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert inside.wait(60)
+    results: list[float] = []
+    try:
+        with pytest.raises(torchlette.EngineBusyError):
+            core["read"](core["x"])
+        torchlette.set_busy_policy("wait")
+        waits = [
+            threading.Thread(target=lambda: results.append(core["read"](core["x"]))),
+            threading.Thread(target=lambda: results.append(core["read"](torch.ones(3)))),
+        ]
+        waits[0].start()
+        time.sleep(0.1)
+        torchlette.set_busy_policy("raise")
+        waits[1].start()
+        waits[1].join(0.2)
+        assert all(t.is_alive() for t in waits)
+    finally:
+        leave.set()
+        holder.join(60)
+        torchlette.set_busy_policy("raise")
+    for t in waits:
+        t.join(60)
+    assert results == [3.0, 3.0]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_ends_a_wait() -> None:
+    """Ctrl-C while the main thread stands in line raises KeyboardInterrupt at once; the line goes on."""
+    code = """
+        import os, signal, threading, time
+        import torchlette.torch as torch
+        inside, leave = threading.Event(), threading.Event()
+        def hold():
+            w = torch.ones(2, requires_grad=True)
+            w.register_hook(lambda g: (inside.set(), leave.wait(60), None)[2])
+            (w * w).sum().backward()
+        t = threading.Thread(target=hold); t.start(); inside.wait()
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        began = time.monotonic()
+        try:
+            torch.ones(3).sum().item()
+        except KeyboardInterrupt:
+            print("interrupted", time.monotonic() - began < 10)
+        leave.set(); t.join()
+        print(torch.ones(3).sum().item())
+    """
+    program = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split("\n")[:2] == ["interrupted True", "3.0"], done.stderr
+
+
+def test_python_runs_while_a_thread_stands_in_line() -> None:
+    """The lock of Python is released: a third thread counts on."""
+    inside, leave, count = threading.Event(), threading.Event(), 0
+    w = torch.ones(2, requires_grad=True)
+    w.register_hook(lambda g: (inside.set(), leave.wait(60), None)[2])
+    threads = [threading.Thread(target=lambda: (w * w).sum().backward())]
+    threads[0].start()
+    assert inside.wait(60)
+    threads.append(threading.Thread(target=lambda: torch.ones(3).sum().item()))
+    threads[1].start()
+    for _ in range(100_000):
+        count += 1
+    leave.set()
+    for t in threads:
+        t.join(60)
+        assert not t.is_alive()
+
+
+@contextlib.contextmanager
+def default_device(library: Any, device: str) -> Iterator[None]:
+    """PyTorch's set_default_device, undone."""
+    library.set_default_device(device)
+    try:
+        yield
+    finally:
+        library.set_default_device(None)
+
+
+#: A mode's context, and what tells it; of both libraries.
+MODES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "no_grad": (lambda t: t.no_grad(), lambda t: t.is_grad_enabled()),
+    "recorded": (lambda t: t.no_grad(), lambda t: (t.ones(1, requires_grad=True) * 2).requires_grad),
+    "inference_mode": (lambda t: t.inference_mode(), lambda t: (t.is_inference_mode_enabled(), t.is_grad_enabled())),
+    "autocast": (lambda t: t.autocast("cpu"), lambda t: product_dtype(t)),
+    "is_autocast_enabled": (lambda t: t.autocast("cpu"), lambda t: t.is_autocast_enabled("cpu")),
+    "saved_tensors_hooks": (
+        lambda t: t.autograd.graph.saved_tensors_hooks(lambda x: x * 100, lambda x: x),
+        lambda t: gradient_of_square(t),
+    ),
+}
+
+
+def product_dtype(t: Any) -> str:
+    x = t.ones(2, 2, device="cpu")
+    return str((x @ x).dtype)
+
+
+def gradient_of_square(t: Any) -> float:
+    x = t.ones(1, device="cpu", requires_grad=True)
+    x.exp().sum().backward()
+    return round(x.grad.item(), 2)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_modes_are_of_a_thread(name: str) -> None:
+    """A new thread begins with the defaults, whatever another one has set; its own modes end with it."""
+    context, ask = MODES[name]
+    seen = []
+    for library in (oracle, torch):
+        outside = ask(library)
+        with context(library):
+            inside, other = ask(library), in_thread(lambda library=library: ask(library))
+
+            def nested(library: Any = library) -> Any:
+                with context(library):
+                    return ask(library)
+
+            both = in_thread(nested)
+            still = ask(library)
+        left = context(library)
+
+        def abandons(library: Any = library, left: Any = left) -> None:
+            left.__enter__()
+
+        in_thread(abandons)
+        fresh = in_thread(lambda library=library: ask(library))
+        seen.append((outside, inside, other, both, still, ask(library), fresh))
+    assert seen[1] == seen[0]
+    outside, inside, other, both, still, after, fresh = seen[1]
+    assert outside == other == after == fresh
+    assert inside == both == still != outside
+
+
+def test_the_default_device_is_of_a_thread() -> None:
+    """As PyTorch's: set_default_device and ``with torch.device`` hold in their thread."""
+    for library, device in ((oracle, "meta"), (torch, "wgpu")):
+        first = str(library.get_default_device())
+        with default_device(library, device):
+            assert str(library.get_default_device()).startswith(device)
+            assert in_thread(lambda library=library: str(library.get_default_device())) == first
+        with library.device(device):
+            assert str(library.get_default_device()).startswith(device)
+            assert in_thread(lambda library=library: str(library.get_default_device())) == first
+
+
+def test_the_default_dtype_is_of_the_process() -> None:
+    """As PyTorch's."""
+    for library in (oracle, torch):
+        library.set_default_dtype(library.float64)
+        try:
+            assert in_thread(lambda library=library: library.ones(1).dtype) == library.float64
+        finally:
+            library.set_default_dtype(library.float32)
+
+
+def test_modes_hold_while_threads_alternate() -> None:
+    """Recording in two threads at once, one of them under no_grad, in every interleaving that Python makes."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+
+        def work(k: int) -> set[bool]:
+            x = torch.ones(2, requires_grad=True)
+            seen = set()
+            with torch.no_grad() if k % 2 else contextlib.nullcontext():
+                for _ in range(2000):
+                    seen.add((x * 2 + 1).requires_grad)
+            return seen
+
+        assert in_threads(4, work) == [{True}, {False}, {True}, {False}]
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_tidy_scope_is_of_a_thread() -> None:
+    """Another thread's tensors are not disposed of at its end."""
+    kept = []
+    torchlette.tidy(lambda: in_thread(lambda: kept.append(torch.ones(2))))
+    assert kept[0].tolist() == [1.0, 1.0]
