@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -46,7 +49,7 @@ def make_targets() -> set[str]:
     return set(re.findall(r"^([\w-]+)\s*:", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_exist(page: Path) -> None:
     """``make x`` names a target; ``python path`` names a file."""
     text = page.read_text()
@@ -58,12 +61,12 @@ def test_commands_exist(page: Path) -> None:
             assert (ROOT / script).exists(), f"{page.name} names {script}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_paths_exist(page: Path) -> None:
     """Relative links and paths in code spans lead somewhere."""
     text = page.read_text()
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (page.parent / link).exists(), f"{page.name} links to {link}"
-    for path in re.findall(r"`((?:engine|kernels|gpu|python|docs|ci|capi|demo|examples|benchmarks)/[\w./-]+)`", text):
+    for path in re.findall(r"`((?:ir|engine|kernels|gpu|python|docs|ci|cmd|capi|demo|examples|benchmarks)/[\w./-]+)`", text):
         if "..." not in path:
             assert (ROOT / path).exists(), f"{page.name} names {path}"
