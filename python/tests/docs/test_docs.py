@@ -83,6 +83,8 @@ def test_paths_exist(page: Path) -> None:
     text = page.read_text()
     for link in re.findall(r"\]\(([^)#:]+)\)", FENCE.sub("", re.sub(r"`[^`\n]+`", "", text))):
         assert (page.parent / link).exists(), f"{page.name} links to {link}"
-    for path in re.findall(r"`((?:ir|engine|kernels|gpu|python|docs|ci|cmd|capi|demo|examples|benchmarks)/[\w./-]+)`", text):
+    for path in re.findall(
+        r"`((?:ir|engine|kernels|gpu|python|docs|ci|cmd|capi|demo|examples|benchmarks)/[\w./-]+)`", text
+    ):
         if "..." not in path:
             assert (ROOT / path).exists(), f"{page.name} names {path}"
