@@ -2,7 +2,11 @@ package compile
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -50,6 +54,20 @@ func inserted(t *testing.T, p pass, place int) {
 	old := passes
 	passes = slices.Insert(slices.Clone(passes), place, p)
 	t.Cleanup(func() { passes = old })
+}
+
+// The pages that list the passes have them all, in order.
+func TestPagesListThePasses(t *testing.T) {
+	for page, row := range map[string]string{"internals/compilation.md": "\n| `%s` | ", "environment.md": "`%s`"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", filepath.FromSlash(page)))
+		require.NoError(t, err)
+		_, rest, found := strings.Cut(string(text), fmt.Sprintf(row, passes[0].name))
+		require.True(t, found, page)
+		for _, p := range passes[1:] {
+			_, rest, found = strings.Cut(rest, fmt.Sprintf(row, p.name))
+			require.True(t, found, "%s does not list %s in its place", page, p.name)
+		}
+	}
 }
 
 // A pass is one entry: it runs in its place, dumps show it, it can be left out, and a wrong place is found at start-up.

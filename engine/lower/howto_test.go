@@ -46,5 +46,7 @@ func TestThePrimitiveOfThePageWorks(t *testing.T) {
 	assert.Equal(t, []float64{-1, 8, 0.125}, e.Floats(y))
 	optest.CheckGrad(t, prim.ViewVJP, func(b op.Builder, x []op.Val) op.Val { return Cube(b, x[0]) }, true,
 		optest.Input{Shape: []int64{3}, V: []float64{-1, 2, 0.5}})
-	assert.PanicsWithError(t, "cube: expected a float dtype, got int32", func() { Cube(e, e.Tensor(ir.I32, []int64{1}, 2)) })
+	assert.PanicsWithError(t, "cube: expected a float dtype, got int32", func() {
+		Cube(e, e.Tensor(ir.I32, []int64{1}, 2))
+	})
 }
