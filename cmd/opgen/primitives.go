@@ -21,8 +21,8 @@ func primitivesPage(prims []*op.Prim) []byte {
 		"through a view; F is an epilogue of products; U combines in any order.\n\n")
 	b.WriteString("| primitive | form | variants | gradient | properties | |\n|---|---|---|---|---|---|\n")
 	for _, p := range prims {
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "), gradientOf(p),
-			propertiesOf(p), strings.ReplaceAll(p.Doc, "|", "\\|"))
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s | %s |\n", p.Name, p.Form, strings.Join(p.Variants, ", "),
+			gradientOf(p), propertiesOf(p), strings.ReplaceAll(p.Doc, "|", "\\|"))
 	}
 	return b.Bytes()
 }

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/torchlette/torchlette/ir"
@@ -81,7 +82,10 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if err := inject(&d.counts.Alloc, d.Faults.Alloc, "allocation"); err != nil {
 		return nil, err
 	}
-	b := &Buffer{make([]byte, bytes)}
+	if bytes > d.caps.MaxBuffer {
+		return nil, ir.Errorf(ir.ErrOutOfMemory, "expected a buffer of at most %d bytes, got %d", d.caps.MaxBuffer, bytes)
+	}
+	b := &Buffer{make([]byte, max(bytes, 1))}
 	for i := range b.b {
 		b.b[i] = 0xA5
 	}
@@ -130,6 +134,11 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 		return nil, err
 	}
 	for i := range steps {
+		for _, slot := range steps[i].Bufs {
+			if slot >= slots {
+				panic(fmt.Sprintf("BUG: step %d: slot %d of %d", i, slot, slots))
+			}
+		}
 		if v, ok := steps[i].Op.(interface{ Verify() error }); ok {
 			if err := v.Verify(); err != nil {
 				return nil, ir.Errorf(ir.ErrInternal, "BUG: step %d: %v", i, err)

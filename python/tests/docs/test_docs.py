@@ -44,6 +44,22 @@ def test_the_readme_has_an_example() -> None:
     assert any(place.startswith("README.md") for place, _ in PYTHON)
 
 
+GO = [block for block in blocks("go") if block[0].startswith("add-a")]
+
+
+@pytest.mark.parametrize(("place", "code"), GO, ids=[p for p, _ in GO])
+def test_go_block_is_code_that_a_test_runs(place: str, code: str) -> None:
+    """A Go block of a how-to page stands, word for word, in a Go test that the page names."""
+    page = (ROOT / "docs" / "howto" / place.partition(":")[0]).read_text()
+    named = [ROOT / path for path in re.findall(r"`([\w./-]+_test\.go)`", page)]
+    assert any(code in path.read_text() for path in named if path.exists()), f"{place}: in none of {named}"
+
+
+def test_the_how_to_pages_have_go_blocks() -> None:
+    """The list of blocks is not empty by accident."""
+    assert {place.partition(":")[0] for place, _ in GO} >= {"add-an-operator.md", "add-a-primitive.md", "add-a-pass.md"}
+
+
 def make_targets() -> set[str]:
     """Return the targets of the Makefile."""
     return set(re.findall(r"^([\w-]+)\s*:", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -65,8 +81,10 @@ def test_commands_exist(page: Path) -> None:
 def test_paths_exist(page: Path) -> None:
     """Relative links and paths in code spans lead somewhere."""
     text = page.read_text()
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
+    for link in re.findall(r"\]\(([^)#:]+)\)", FENCE.sub("", re.sub(r"`[^`\n]+`", "", text))):
         assert (page.parent / link).exists(), f"{page.name} links to {link}"
-    for path in re.findall(r"`((?:ir|engine|kernels|gpu|python|docs|ci|cmd|capi|demo|examples|benchmarks)/[\w./-]+)`", text):
+    for path in re.findall(
+        r"`((?:ir|engine|kernels|gpu|python|docs|ci|cmd|capi|demo|examples|benchmarks)/[\w./-]+)`", text
+    ):
         if "..." not in path:
             assert (ROOT / path).exists(), f"{page.name} names {path}"

@@ -1,0 +1,35 @@
+package ir
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A new dtype has a place in every table of this package; docs/howto/add-a-dtype.md lists the others.
+func TestEveryDTypeIsInEveryTable(t *testing.T) {
+	names, scalars := map[string]bool{}, map[string]bool{}
+	for d := InvalidDType + 1; d < NumDTypes; d++ {
+		assert.NotEmpty(t, d.String())
+		assert.False(t, names[d.String()], "%s: the name is taken", d)
+		assert.False(t, scalars[d.ScalarType()], "%s: the name %s is taken", d, d.ScalarType())
+		names[d.String()], scalars[d.ScalarType()] = true, true
+		assert.Positive(t, d.Size(), "%s", d)
+		assert.Equal(t, d == Bool, !d.IsInt() && !d.IsFloat(), "%s: bool, integer or float", d)
+		for e := InvalidDType + 1; e < NumDTypes; e++ {
+			p := Promote(d, e)
+			assert.Equal(t, p, Promote(e, d), "%s with %s", d, e)
+			assert.Equal(t, max(d.Category(), e.Category()), p.Category(), "%s with %s is %s", d, e, p)
+		}
+		assert.Equal(t, d, Promote(d, d))
+		if d.IsInt() {
+			lo, hi := Limits(d)
+			assert.Equal(t, lo, Wrap(d, lo), "%s", d)
+			assert.Equal(t, hi, Wrap(d, hi), "%s", d)
+			if d.Size() < 8 {
+				assert.Equal(t, lo, Wrap(d, hi+1), "%s", d)
+			}
+		}
+		assert.InDelta(t, 1, DecodeFloat(d, EncodeFloat(d, 1)), 0, "%s", d)
+	}
+}
