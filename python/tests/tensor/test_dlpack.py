@@ -1,4 +1,4 @@
-"""DLPack and buffers lend memory or copy it, as documented; a loan keeps values and memory until it ends."""
+"""DLPack and buffers lend memory or copy it, as documented; an export keeps values and memory until it ends."""
 
 from __future__ import annotations
 
