@@ -1,4 +1,4 @@
-"""torchlette.autograd: switches, grad, backward and numeric checks."""
+"""torchlette.autograd: grad modes, ``grad``, ``backward`` and numeric checks behave as PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.func: gradients, products and Jacobians as functions, nested, over nested arguments."""
+"""torch.func: gradients, products, Jacobians and vmap are PyTorch's, nested and over nested arguments."""
 
 from __future__ import annotations
 

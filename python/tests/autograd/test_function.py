@@ -1,4 +1,4 @@
-"""autograd.Function against PyTorch: one definition of each function serves both."""
+"""autograd.Function: one definition of each function gives PyTorch's derivatives and errors under both libraries."""
 
 from __future__ import annotations
 

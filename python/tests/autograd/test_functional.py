@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and products with them against PyTorch's."""
+"""autograd.functional: Jacobians, Hessians and products with them are PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of the graph: names, edges, identity; hooks on several tensors; anomaly mode."""
+"""Functions of the graph have PyTorch's names, edges and identity; so have hooks on several tensors and anomalies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks of saved tensors, beside PyTorch's: calls and their order, values, gradients, memory let go, errors."""
+"""Hooks of saved tensors are called as PyTorch's, keep values and gradients, and let memory go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets, samplers, collation and loaders."""
+"""Datasets, samplers, collation and loaders give PyTorch's items in its order; workers' errors come back."""
 
 from __future__ import annotations
 

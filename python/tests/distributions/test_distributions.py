@@ -1,4 +1,4 @@
-"""Distributions against torch.distributions: densities and their gradients, moments, draws, divergences, errors."""
+"""Distributions have PyTorch's densities, gradients, moments, draws and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Python block of README and docs runs, and every command they name exists."""
+"""Every Python block of the pages runs, and every command and path that they name exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles of products that are chosen by timing: ``torchlette.backends.wgpu.benchmark`` and ``TORCHLETTE_AUTOTUNE``."""
+"""Tiles of products are timed only when asked (``benchmark``, ``TORCHLETTE_AUTOTUNE``), kept, and found again."""
 
 from __future__ import annotations
 

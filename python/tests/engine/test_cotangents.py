@@ -1,4 +1,4 @@
-"""Cotangents of slices and gathers are added into one buffer: values, and the kernels that run."""
+"""Cotangents of slices and gathers are added into one buffer: PyTorch's values by few kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls whose results are known are recorded later; nobody can tell, but for the time that it takes."""
+"""Deferred calls are recorded later, and no value, gradient, draw or error shows it."""
 
 from __future__ import annotations
 

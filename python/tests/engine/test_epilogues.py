@@ -1,4 +1,4 @@
-"""A product applies the activation that alone reads it: values, gradients, and the kernels that run."""
+"""A product applies the activation or addition that alone reads it: no kernel more, PyTorch's values and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second reader waits for the execution lock or is refused, as the policy says; recording and cleanup never wait."""
+"""A second reader waits for the execution lock or is refused, as the policy says; recording and cleanup go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchlette.explain: the window that computed a value, its plan and kernels, and why a plan was built."""
+"""torchlette.explain tells the window that computed a value, its program, plan and kernels, and the miss reason."""
 
 from __future__ import annotations
 

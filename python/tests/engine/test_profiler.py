@@ -1,4 +1,4 @@
-"""torchlette.profiler: names, sums, traces, and nothing left behind."""
+"""torchlette.profiler names operations, its times add up, its traces are valid, and off it leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m torchlette`` says what there is."""
+"""``python -m torchlette`` names every device with its driver, limits and features."""
 
 from __future__ import annotations
 

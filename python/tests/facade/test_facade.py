@@ -1,4 +1,4 @@
-"""torchlette.torch: every import form of PyTorch scripts, the same objects, PyTorch's coercion."""
+"""torchlette.torch takes every import form of PyTorch scripts, gives the same objects, and coerces as PyTorch."""
 
 from __future__ import annotations
 

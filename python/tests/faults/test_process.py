@@ -1,4 +1,4 @@
-"""Faults at the process's edges: forged handles, fork, exit, threads, signals, foreign callers."""
+"""Fork, exit, threads, signals, forged handles and foreign callers leave the process whole."""
 
 from __future__ import annotations
 

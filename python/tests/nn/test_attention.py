@@ -1,4 +1,4 @@
-"""Attention without stored weights against PyTorch's: strided operands, gradients, second derivatives, memory order."""
+"""Attention without stored weights is PyTorch's: strided operands, gradients, second derivatives, memory order."""
 
 from __future__ import annotations
 

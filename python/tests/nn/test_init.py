@@ -1,4 +1,4 @@
-"""Initialisers: exact ones are compared, random ones by their moments and bounds."""
+"""Initialisers give PyTorch's values where these are exact, and its moments and bounds where they are drawn."""
 
 from __future__ import annotations
 

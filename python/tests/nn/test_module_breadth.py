@@ -1,4 +1,4 @@
-"""Lazy layers, hooks of every module, calls with other parameters, fusion: beside PyTorch."""
+"""Lazy layers, hooks of every module, functional calls and fused modules behave as PyTorch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration, state, hooks, naming and errors of Module, compared with PyTorch line by line."""
+"""Registration, state, hooks, names and errors of Module are PyTorch's line by line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation by rows: one kernel forward, one for each gradient."""
+"""A norm by rows is one kernel forward and one for each gradient."""
 
 from __future__ import annotations
 

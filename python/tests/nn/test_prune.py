@@ -1,4 +1,4 @@
-"""Pruning against PyTorch's: what is left of a module, its state, its gradients, and what is refused."""
+"""Pruning leaves of a module, its state and its gradients what PyTorch's leaves, and refuses the same."""
 
 from __future__ import annotations
 

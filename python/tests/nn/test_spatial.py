@@ -1,4 +1,4 @@
-"""Convolutions, pools, norms by channel, padding and resizing against PyTorch."""
+"""Convolutions, pools, norms by channel, padding and resizing are PyTorch's in values, gradients and errors."""
 
 from __future__ import annotations
 

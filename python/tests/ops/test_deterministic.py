@@ -1,4 +1,4 @@
-"""Deterministic algorithms: other kernels on a GPU, the same results, and the same bits each time."""
+"""Deterministic algorithms give the same results by other kernels, and the same bits each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad calls raise PyTorch's class: those of the operator database, and others by hand."""
+"""Bad calls, those of the operator database and others by hand, raise PyTorch's class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``torch._foreach_*``: every name's values are PyTorch's, in both forms."""
+"""``torch._foreach_*``: every name gives PyTorch's values, in both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Factorisations: what they determine, at sizes above one block, on both devices; and how failures are reported."""
+"""Factors give the matrix back on both devices at any size, and failures are reported where the value is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions of segments and under masks, at their edges."""
+"""Reductions of segments and under masks have PyTorch's values and gradients at their edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials at their edges."""
+"""Orthogonal polynomials of a degree that is no number are PyTorch's."""
 
 from __future__ import annotations
 

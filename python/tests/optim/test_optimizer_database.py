@@ -1,4 +1,4 @@
-"""Every entry of PyTorch's database of optimizers: options, state, saved form and bad options."""
+"""Every entry of PyTorch's database of optimizers: options, state, saved form and errors are PyTorch's."""
 
 from __future__ import annotations
 

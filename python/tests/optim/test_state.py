@@ -1,4 +1,4 @@
-"""The state of optimizers: the entries that PyTorch keeps, of its types, and step counts that are tensors."""
+"""An optimizer's state has PyTorch's entries and types, and step counts are tensors."""
 
 from __future__ import annotations
 

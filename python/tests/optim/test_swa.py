@@ -1,4 +1,4 @@
-"""Averaged models and the schedule that goes with them, against PyTorch's."""
+"""Averaged models and their schedule are PyTorch's."""
 
 from __future__ import annotations
 

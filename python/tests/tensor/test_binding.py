@@ -1,4 +1,4 @@
-"""The extension module against PyTorch: texts, data, indices, argument errors, Python's protocols."""
+"""The extension has PyTorch's texts, data inference, indices, argument errors and Python protocols."""
 
 from __future__ import annotations
 

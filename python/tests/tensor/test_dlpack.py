@@ -1,4 +1,4 @@
-"""DLPack and buffers: to NumPy and PyTorch and back, what is lent and what is copied, and for how long."""
+"""DLPack and buffers lend memory or copy it, as documented; an export keeps values and memory until it ends."""
 
 from __future__ import annotations
 

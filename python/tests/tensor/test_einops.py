@@ -1,4 +1,4 @@
-"""einops on tensors of this library, against NumPy's back end."""
+"""einops on tensors of this library gives what it gives on NumPy's arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy and PyTorch beside torchlette: arrays in and out, buffers, nested data, dtypes."""
+"""Arrays, buffers and nested data go in and out of tensors without a change of value, dtype or shape."""
 
 from __future__ import annotations
 

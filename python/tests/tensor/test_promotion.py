@@ -23,7 +23,7 @@ def both(f: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("a", DTYPES)
-def test_promotion(a: str) -> None:
+def test_result_types_and_casts_are_pytorchs(a: str) -> None:
     """result_type, promote_types and can_cast answer as in PyTorch for every pair, 0-dim tensors and numbers too."""
     for b in DTYPES:
         for shape in ((), (2,)):

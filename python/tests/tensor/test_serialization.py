@@ -1,4 +1,4 @@
-"""save and load, and the files of torch.save."""
+"""What save writes load reads back, files of torch.save load, and forged or foreign files are errors."""
 
 from __future__ import annotations
 

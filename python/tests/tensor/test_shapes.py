@@ -1,4 +1,4 @@
-"""Shapes, views in place, storage and small questions about tensors: results and exception classes are PyTorch's."""
+"""Shapes, views in place and storage of tensors, and the exception classes of bad ones, are PyTorch's."""
 
 from __future__ import annotations
 
