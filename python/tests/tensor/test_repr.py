@@ -11,6 +11,7 @@ import torch
 
 import torchlette
 import torchlette.torch as facade
+from torchlette._runtime.repr import printoptions
 
 SHAPES = [
     (),
@@ -106,7 +107,7 @@ def test_tensors(options: dict[str, Any]) -> None:
     """Every tensor prints alike under the same options."""
     torch.set_printoptions(**options)
     try:
-        with torchlette._repr.printoptions(**options):
+        with printoptions(**options):
             for t in tensors():
                 assert repr(counterpart(t)) == repr(t)
     finally:
@@ -146,6 +147,6 @@ def test_results(code: str) -> None:
 def test_printoptions_are_put_back() -> None:
     """The context restores what was set before."""
     before = torchlette.get_printoptions()
-    with torchlette._repr.printoptions(precision=2):
+    with printoptions(precision=2):
         assert repr(facade.tensor(1.23456)) == "tensor(1.23)"
     assert torchlette.get_printoptions() == before

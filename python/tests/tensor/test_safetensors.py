@@ -164,7 +164,7 @@ def test_a_structure_larger_than_a_header_may_be(monkeypatch):
     assert len(safetensors.torch.load(written(value))) == 2
     back = tl.load(io.BytesIO(written(value)))
     assert back["text"] == value["text"] and back["x"].tolist() == [1.0, 1.0]
-    monkeypatch.setattr("torchlette._safetensors.HEADER_LIMIT", 100)
+    monkeypatch.setattr("torchlette.io.safetensors.HEADER_LIMIT", 100)
     with pytest.raises(ValueError, match="want at most 100"):
         written({"x" * 200: tl.ones(2)})
 

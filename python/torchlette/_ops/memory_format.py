@@ -18,6 +18,8 @@ __all__ = [
 class memory_format:
     """An order of dimensions in memory, as an argument; results are row-major whatever it is."""
 
+    __module__ = "torchlette"
+
     def __init__(self, name: str) -> None:
         """Name the format."""
         self._name = name
@@ -28,6 +30,8 @@ class memory_format:
 
 class layout:
     """How a tensor is stored; ``strided`` is the only one."""
+
+    __module__ = "torchlette"
 
     def __init__(self, name: str) -> None:
         """Name the layout."""

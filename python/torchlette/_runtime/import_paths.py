@@ -48,15 +48,27 @@ FOLDERS = {
     "utils.dlpack": "io",
 }
 
-#: Former name of a module: the module that has its names today.
+#: Former name of a module: the module that has its names today. Functions in pickles have these names.
 FORMER = {
+    "_api": "_runtime.api",
+    "_grid": "_ops.histogram",
+    "_selection": "_ops.indexing",
+    "_settings": "_runtime.settings",
+    "_shapes": "_ops.shapes",
     "_tensor": "_runtime.tensor_methods",
+    "einstein": "_ops.einsum",
     "layouts": "_ops.memory_format",
+    "legacy": "_compat.deprecated",
+    "lowrank": "_ops.linear_algebra",
+    "native": "_compat.native_names",
     "nn.channel_functions": "nn.functional",
     "nn.embedding_functions": "nn.functional",
     "nn.loss_functions": "nn.functional",
     "nn.spatial_functions": "nn.functional",
     "nn.window_functions": "nn.functional",
+    "products": "_ops.linear_algebra",
+    "segments": "_ops.segment",
+    "window_functions": "_ops.windows",
 }
 
 _ALIASES = FORMER | {f"{folder}.{name.rpartition('.')[2]}": name for name, folder in FOLDERS.items()}
