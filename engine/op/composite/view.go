@@ -388,13 +388,17 @@ func registerParts() {
 	methodView("unfold(Tensor self, int dimension, int size, int step) -> Tensor",
 		"Windows along a dim, as a new last dim.", evalUnfold, samples("T(7), 0, 3, 2", "T(3,5), 1, 2, 1", "T(4), 0, 4, 1",
 			"T(), 0, 1, 1", "T(3), 0, 0, 1"), sample("T(3), 0, 4, 1"), sample("T(3), 0, 2, 0"), sample("T(3), 0, -1, 1"))
-	viewDef("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-		"A view of the storage with any sizes and strides.", nil, func(a *op.Args) []op.Val {
+	op.Register(op.Def{
+		Sig: "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+		Doc: "A view of the storage with any sizes and strides.", View: true, ReadsOffset: true,
+		Samples:      samples("T(12), (3,2), (4,1)", "T(12), (2,2), (1,2), 3"),
+		ErrorSamples: samples("T(3), (2,2), (2,1)", "T(3), (2,), (2,1)"),
+		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			l, offset := stridedArgs(a, x)
 			return a.Ret(prim.AsStrided(a.B, x, l.Shape, l.Stride, offset))
-		}, samples("T(12), (3,2), (4,1)", "T(12), (2,2), (1,2), 3"), sample("T(3), (2,2), (2,1)"),
-		sample("T(3), (2,), (2,1)"))
+		},
+	})
 }
 
 // stridedArgs reads size, stride and storage_offset, which is x's own by default.
