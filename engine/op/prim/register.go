@@ -20,4 +20,5 @@ func init() {
 	registerSpecialPrims()
 	registerUnaryPrims()
 	registerWindowPrims()
+	setKnown()
 }
