@@ -40,6 +40,12 @@ var scalarTypes = [NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32"
 // ScalarType gives the name that PyTorch's messages use: "Float" of float32.
 func (d DType) ScalarType() string { return scalarTypes[d] }
 
+var cNames = [NumDTypes]string{"", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float",
+	"double", "unsigned char", "signed char", "short int"}
+
+// CName gives the C++ type that some of PyTorch's messages name.
+func (d DType) CName() string { return cNames[d] }
+
 var dtypeSizes = [NumDTypes]int{0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2}
 
 // Size is the width of one element in bytes in the host's canonical form

@@ -298,22 +298,10 @@ func (e *Eager) reverse(n int, step node, cot []op.Val, deliver func(uint32, op.
 	}
 	for i, v := range step.prim.VJP(&c) {
 		if c.Need[i] && v.Kind != op.None {
-			if !sameShape(v.Shape(), step.in[i].Shape()) || v.DType() != step.in[i].DType() {
+			if !ir.SameShape(v.Shape(), step.in[i].Shape()) || v.DType() != step.in[i].DType() {
 				panic("BUG: " + step.prim.Name + ": a cotangent has another shape or dtype than its input")
 			}
 			deliver(step.in[i].Tape, v)
 		}
 	}
-}
-
-func sameShape(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
