@@ -20,7 +20,12 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	tables, err := dtypeTables(root)
+	if err != nil {
+		return nil, err
+	}
 	out := pages(family, defs)
+	maps.Copy(out, tables)
 	out["python/csrc/ops_table.inc"] = cTable(defs)
 	out["python/torchlette/_C.pyi"] = stubs(defs)
 	out["python/tests/parity/ops.json"] = manifest(defs)

@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-var root = filepath.Join("..", "..", "..")
+var root = filepath.Join("..", "..")
 
 func TestOutputsAreCurrent(t *testing.T) {
 	stale, err := generate(root, true)
