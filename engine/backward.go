@@ -120,7 +120,7 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 			if c, err = s.Resolve(grads[i]); err != nil {
 				return nil, nil, err
 			}
-			if !sameShape(c.Shape(), v.Shape()) {
+			if !ir.SameShape(c.Shape(), v.Shape()) {
 				return nil, nil, ir.Errorf(ir.ErrRuntime, "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] "+
 					"has a shape of %s.", i, ir.ShapeString(c.Shape()), i, ir.ShapeString(v.Shape()))
 			}

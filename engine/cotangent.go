@@ -27,8 +27,8 @@ func addCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 // addPart adds to x what y has beside its zeros.
 func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	n := g.Node(y.Value)
-	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || n.Op >= ir.OpProj || n.Op == ir.OpFree ||
-		!op.PrimOf(op.PrimID(n.Op)).UpdatesInput {
+	p := op.Of(n)
+	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || p == nil || !p.UpdatesInput {
 		return op.Val{}, false
 	}
 	e := g.Edges(n)
@@ -36,9 +36,9 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		return op.Val{}, false
 	}
 	attr := ir.AttrOf(n.Attr)
-	switch name := op.PrimOf(op.PrimID(n.Op)).Name; name {
-	case "strided_scatter", "strided_scatter_add":
-		if name == "strided_scatter" && ir.LayoutOf(ir.LayoutID(attr[0])).Overlap {
+	switch p.ID {
+	case prim.Known.StridedScatter, prim.Known.StridedScatterAdd:
+		if p.WritesView && ir.LayoutOf(ir.LayoutID(attr[0])).Overlap {
 			return op.Val{}, false // of several values written to one place one stays: they are not added
 		}
 		if sum, ok := joinParts(g, b, x, y); ok {
@@ -46,7 +46,7 @@ func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		}
 		l := ir.LayoutOf(ir.LayoutID(attr[0]))
 		return prim.StridedScatterAdd(b, x, edgeVal(g, e[1]), l, int64(g.Scalars(n)[0])), true
-	case "scatter":
+	case prim.Known.Scatter:
 		if attr[1] == prim.ScatterSum { // y may view what was scattered in another shape
 			sum = prim.Reshape(b, x, ir.AvalOf(n.Aval).Layout.Shape)
 			sum = prim.ScatterAdd(b, sum, edgeVal(g, e[1]), edgeVal(g, e[2]), attr[0])
@@ -100,10 +100,8 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 
 // partOf describes what node n scatters, where that is a slice of its shape.
 func partOf(g *ir.Graph, b op.Builder, n *ir.Node, shape []int64) (p part, ok bool) {
-	if n.Op >= ir.OpProj || n.Op == ir.OpFree {
-		return p, false
-	}
-	if name := op.PrimOf(op.PrimID(n.Op)).Name; name != "strided_scatter" && name != "strided_scatter_add" {
+	o := op.PrimID(n.Op)
+	if o != prim.Known.StridedScatter && o != prim.Known.StridedScatterAdd {
 		return p, false
 	}
 	l, offset, strides := ir.LayoutOf(ir.LayoutID(ir.AttrOf(n.Attr)[0])), int64(g.Scalars(n)[0]), ir.DenseStrides(shape)
@@ -151,7 +149,7 @@ func isZeros(g *ir.Graph, e ir.Edge) bool {
 		return false
 	}
 	n := g.Node(e.Value)
-	return n.Op < ir.OpProj && n.Op != ir.OpFree && op.PrimOf(op.PrimID(n.Op)).Name == "fill" && g.Scalars(n)[0] == 0
+	return op.PrimID(n.Op) == prim.Known.Fill && g.Scalars(n)[0] == 0
 }
 
 func edgeVal(g *ir.Graph, e ir.Edge) op.Val {

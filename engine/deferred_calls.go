@@ -96,7 +96,7 @@ func (e *Engine) deferCall(c *Call, d *op.Def) uint32 {
 
 // promisable reports operators with one result that their operands' layouts decide. as_strided looks at offsets too.
 func canDefer(d *op.Def) bool {
-	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && d.Parsed.Name != "as_strided"
+	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && !d.ReadsOffset
 }
 
 func (p *deferredCalls) add(hash uint64, c *Call, d *op.Def, l *lazy.DeferredCall) uint32 {

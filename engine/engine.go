@@ -2,7 +2,6 @@ package engine
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -402,20 +401,6 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	return vals
 }
 
-// aliases names the operators whose result is another tensor even where it is the same
-// view: PyTorch's view functions. The others hand an operand through as it is.
-var aliases = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields("reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes " +
-		"swapdims t _T _mT T mT permute movedim " +
-		"moveaxis squeeze unsqueeze select narrow slice _index detach as_strided unflatten split split_with_sizes chunk " +
-		"tensor_split unbind diagonal unfold " +
-		"hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor") {
-		m[n] = true
-	}
-	return m
-}()
-
 // handedThrough reports a result that is the first operand itself: the caller returns the
 // operand. A view operator's result is another tensor all the same, with a step on the tape.
 func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
@@ -426,7 +411,7 @@ func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	if v.Detached || x.Base != v.Base || x.Layout != v.Layout || x.Offset != v.Offset || x.Tape != v.Tape {
 		return false
 	}
-	if !aliases[d.Parsed.Name] && len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List {
+	if !d.NewView && len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List {
 		return true
 	}
 	if v.Tape != 0 {
@@ -630,11 +615,7 @@ func factoryParams() []int {
 		out[i] = -1
 	}
 	for _, d := range op.Defs() {
-		for i := range d.Parsed.Params {
-			if d.Parsed.Params[i].Name == "requires_grad" {
-				out[d.ID] = i
-			}
-		}
+		out[d.ID] = d.Parsed.RequiresGrad()
 	}
 	return out
 }

@@ -24,9 +24,9 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": lazy.DeviceName(av.Device),
 		"shape":  ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
-	switch {
-	case n.Op < ir.OpProj && n.Op != ir.OpFree:
-		m["op"] = op.PrimOf(op.PrimID(n.Op)).NameFor(ir.AttrOf(n.Attr))
+	switch p := op.Of(n); {
+	case p != nil:
+		m["op"] = p.NameFor(ir.AttrOf(n.Attr))
 		m["op_site"] = e.SourceLocString(n.SourceLoc)
 	case n.Op == ir.OpLeaf && n.Store != 0:
 		m["storage_version"] = e.runtime.Storage(n.Store).Version

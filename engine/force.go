@@ -249,7 +249,7 @@ func (e *Engine) remember() {
 	checks := false
 	for _, id := range e.window.Nodes {
 		o := e.session.Graph.Node(id).Op
-		if o < ir.OpProj && op.PrimOf(op.PrimID(o)).MayFail() {
+		if p := op.PrimAt(o); p != nil && p.MayFail() {
 			checks = true
 		}
 		ops = append(ops, o)
@@ -278,9 +278,11 @@ func (e *Engine) takeFault() *ir.Error {
 	e.stats.faults++
 	x := ir.Errorf(ir.ErrIndex, "index %d is out of bounds", f.Element)
 	for _, r := range e.recentWindows {
-		if i := int(f.Event) - 1; i >= 0 && i < len(r.ops) && r.ops[i] < ir.OpProj && r.ops[i] != ir.OpFree &&
-			op.PrimOf(op.PrimID(r.ops[i])).MayFail() {
-			p := op.PrimOf(op.PrimID(r.ops[i]))
+		i := int(f.Event) - 1
+		if i < 0 || i >= len(r.ops) {
+			continue
+		}
+		if p := op.PrimAt(r.ops[i]); p != nil && p.MayFail() {
 			if p.DataError != nil {
 				x = p.DataError(ir.AttrOf(r.attrs[i]), f.Element)
 			} else {

@@ -42,7 +42,7 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		(named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
 		return e.session.SelfCopy(c.In[t])
 	}
-	if !sameShape(v.Shape(), self.Shape()) {
+	if !ir.SameShape(v.Shape(), self.Shape()) {
 		if !expandable(v.Shape(), self.Shape()) {
 			return ir.Errorf(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s",
 				ir.ShapeString(self.Shape()), ir.ShapeString(v.Shape()))
@@ -85,18 +85,6 @@ func named(in []uint64, t int) bool {
 // toDevice records a transfer of a dense value.
 func toDevice(s *lazy.Session, v op.Val, dev ir.DeviceID) op.Val {
 	return prim.ToDevice(s, prim.Contiguous(s, v), dev)
-}
-
-func sameShape(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // expandable reports that shape from broadcasts to exactly to.
@@ -142,7 +130,7 @@ func overlapping(self op.Val, in []op.Val, t int) *ir.Error {
 			continue
 		}
 		if v.Offset == self.Offset && l.Numel == sl.Numel {
-			if sameShape(l.Stride, sl.Stride) {
+			if ir.SameShape(l.Stride, sl.Stride) {
 				continue
 			}
 		} else if v.Offset+l.Span <= self.Offset || self.Offset+sl.Span <= v.Offset {
@@ -178,7 +166,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 		if v.DType() != dt {
 			v = prim.Cast(e.session, v, dt)
 		}
-		if !sameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
+		if !ir.SameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
 			// A resize gives the handle new storage of the result's shape, as PyTorch's does.
 			v.Base = 0
 			v = prim.Contiguous(e.session, v)

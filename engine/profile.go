@@ -114,8 +114,9 @@ func (e *Engine) noteTimings() {
 		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration),
 			Flops: t.Flops, Bytes: t.Bytes}
 		if i := int(t.Event) - 1; i >= 0 && i < len(e.window.Nodes) {
-			if n := e.session.Graph.Node(e.window.Nodes[i]); n.Op < ir.OpProj {
-				ev.Op = op.PrimOf(op.PrimID(n.Op)).NameFor(ir.AttrOf(n.Attr))
+			n := e.session.Graph.Node(e.window.Nodes[i])
+			if p := op.Of(n); p != nil {
+				ev.Op = p.NameFor(ir.AttrOf(n.Attr))
 			}
 			q := p.place(e.window.Program.SourceLocs[i])
 			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward

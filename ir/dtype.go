@@ -23,28 +23,56 @@ const (
 	NumDTypes
 )
 
-var dtypeNames = [NumDTypes]string{"invalid", "bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32",
-	"float64", "uint8", "int8", "int16"}
+// DTypeInfo is the facts of an element type that other languages need too: cmd/opgen writes their tables from it.
+type DTypeInfo struct {
+	Name   string // PyTorch's, without the "torch." prefix
+	Alias  string // PyTorch's second name, "" for none
+	Scalar string // in PyTorch's messages: "Float" of float32
+	C      string // the C++ type that some of PyTorch's messages name
+	Short  string // in constants of the kernels
+	Size   int    // bytes of an element, in the form of NumPy and of the CPU device
+}
+
+var dtypeInfos = [NumDTypes]DTypeInfo{
+	{Name: "invalid", Scalar: "Undefined"},
+	{"bool", "", "Bool", "bool", "BOOL", 1},
+	{"int32", "int", "Int", "int", "I32", 4},
+	{"int64", "long", "Long", "long int", "I64", 8},
+	{"uint32", "", "UInt32", "unsigned int", "U32", 4},
+	{"float16", "half", "Half", "c10::Half", "F16", 2},
+	{"bfloat16", "", "BFloat16", "c10::BFloat16", "BF16", 2},
+	{"float32", "float", "Float", "float", "F32", 4},
+	{"float64", "double", "Double", "double", "F64", 8},
+	{"uint8", "", "Byte", "unsigned char", "U8", 1},
+	{"int8", "", "Char", "signed char", "I8", 1},
+	{"int16", "short", "Short", "short int", "I16", 2},
+}
+
+// Info gives the facts of d; those of InvalidDType when d is none.
+func (d DType) Info() DTypeInfo {
+	if d >= NumDTypes {
+		d = InvalidDType
+	}
+	return dtypeInfos[d]
+}
 
 // String gives PyTorch's name without the "torch." prefix.
 func (d DType) String() string {
-	if d < NumDTypes {
-		return dtypeNames[d]
+	if d >= NumDTypes {
+		d = InvalidDType
 	}
-	return "invalid"
+	return dtypeInfos[d].Name
 }
 
-var scalarTypes = [NumDTypes]string{"Undefined", "Bool", "Int", "Long", "UInt32", "Half", "BFloat16", "Float", "Double",
-	"Byte", "Char", "Short"}
-
 // ScalarType gives the name that PyTorch's messages use: "Float" of float32.
-func (d DType) ScalarType() string { return scalarTypes[d] }
+func (d DType) ScalarType() string { return dtypeInfos[d].Scalar }
 
-var dtypeSizes = [NumDTypes]int{0, 1, 4, 8, 4, 2, 2, 4, 8, 1, 1, 2}
+// CName gives the C++ type that some of PyTorch's messages name.
+func (d DType) CName() string { return dtypeInfos[d].C }
 
 // Size is the width of one element in bytes in the host's canonical form
 // (the form of NumPy and of the CPU device). A GPU may store wider.
-func (d DType) Size() int { return dtypeSizes[d] }
+func (d DType) Size() int { return dtypeInfos[d].Size }
 
 // IsFloat reports a floating point type.
 func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }

@@ -132,7 +132,8 @@ func TestNoOperatorIsKnownByItsName(t *testing.T) {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
-				if isName(n.X) && isText(n.Y) || isName(n.Y) && isText(n.X) {
+				compares := n.Op == token.EQL || n.Op == token.NEQ
+				if compares && (isName(n.X) && isText(n.Y) || isName(n.Y) && isText(n.X)) {
 					t.Errorf("%s compares a name with a string", fset.Position(n.Pos()))
 				}
 			case *ast.SwitchStmt:

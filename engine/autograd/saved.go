@@ -23,33 +23,10 @@ func (n *Node) saved(i int) *Saved {
 	return &n.Out[i-len(n.In)]
 }
 
-// savedNames holds what PyTorch calls the operands of a function and, after a bar, its results. Functions that are
-// elementwise primitives save "self other|result"; others that are not here save nothing that has a name.
-var savedNames = map[string]string{
-	"AddmmBackward0":           "mat1 mat2",
-	"AmaxBackward0":            "self|result",
-	"AminBackward0":            "self|result",
-	"ConvolutionBackward0":     "input weight",
-	"EmbeddingBackward0":       "weight indices",
-	"GatherBackward0":          "self index",
-	"IndexSelectBackward0":     "self index",
-	"LogSoftmaxBackward0":      "self|result",
-	"MaxBackward0":             "self|values indices",
-	"MinBackward0":             "self|values indices",
-	"MmBackward0":              "self mat2",
-	"NativeLayerNormBackward0": "input weight bias|result0 result1 result2",
-	"PowBackward0":             "self exponent|result",
-	"PowBackward1":             "self exponent|result",
-	"SoftmaxBackward0":         "self|result",
-	"SortBackward0":            "self|values indices",
-	"TopkBackward0":            "self|values indices",
-	"WhereBackward0":           "condition self other",
-}
-
 // savedName is PyTorch's name of saved value i of the step of edge e, "" where it has none.
 func (t *Tape) savedName(e uint32, i int) string {
 	n := t.Node(e)
-	names, ok := savedNames[t.Name(e)]
+	names, ok := op.SavedNames(t.Name(e))
 	if !ok && n.Kind == KindPrim && op.PrimOf(n.Prim).Elementwise {
 		names = "self other|result"
 	}

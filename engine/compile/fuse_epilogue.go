@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/torchlette/torchlette/engine/lower"
-	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -19,10 +19,10 @@ const (
 
 // The primitives that fusion knows.
 var (
-	matmulOp        = uint16(op.PrimNamed("matmul").ID)
-	sumOp           = uint16(op.PrimNamed("sum").ID)
-	addOp           = uint16(op.PrimNamed("add").ID)
-	layerNormGradOp = uint16(op.PrimNamed("layer_norm_grad").ID)
+	matmulOp        = uint16(prim.Known.Matmul)
+	sumOp           = uint16(prim.Known.Sum)
+	addOp           = uint16(prim.Known.Add)
+	layerNormGradOp = uint16(prim.Known.LayerNormGrad)
 )
 
 // epilogue lists the nodes that a node applies to its result before it stores the value of the last one. They read

@@ -228,7 +228,7 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	} else if len(attr) > 1 {
 		dev = ir.DeviceID(attr[1]) // creation primitives: [dtype, device, ...]
 	}
-	if p.Name == "to_device" {
+	if p.Moves {
 		dev = ir.DeviceID(attr[0])
 	}
 	s.avalBuf = s.avalBuf[:0]

@@ -171,6 +171,11 @@ type Def struct {
 	Aliases []string
 	// View: the results are views of the first tensor and share its base.
 	View bool
+	// NewView: a result that is the first operand unchanged is another tensor all the same, with a step on the tape:
+	// PyTorch's view functions. Other operators return the operand then.
+	NewView bool
+	// ReadsOffset: the result depends on the storage offset of the first operand, which its layout does not hold.
+	ReadsOffset bool
 	// InPlace: "<name>_" exists: Eval's first result is stored through self.
 	InPlace bool
 	// InPlaceOnly: only the in-place form exists, under the signature's own name (normal_,
@@ -195,6 +200,11 @@ type Def struct {
 	Tol *Tolerance
 	// NoGrad excludes the operator from gradient tests, with the reason.
 	NoGrad NotDifferentiable
+
+	// Autocast says what autocast does with the operands, by device: the CPU, GPUs.
+	Autocast [2]CastPolicy
+	// GradFn names the autograd function of the result.
+	GradFn GradFn
 
 	Parsed *Sig // filled at registration
 }

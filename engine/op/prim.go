@@ -230,6 +230,18 @@ func RegisterPrim(p Prim) PrimID {
 // PrimOf returns the primitive numbered id.
 func PrimOf(id PrimID) *Prim { return prims[id] }
 
+// PrimAt returns the primitive that an ir.Node with that Op runs; nil for a stored value, a further result and a free
+// node.
+func PrimAt(o uint16) *Prim {
+	if o >= ir.OpProj {
+		return nil
+	}
+	return prims[o]
+}
+
+// Of returns the primitive that n runs; nil where PrimAt gives none.
+func Of(n *ir.Node) *Prim { return PrimAt(n.Op) }
+
 // PrimNamed returns the primitive of that name; it panics when there is none.
 func PrimNamed(name string) *Prim {
 	p := primByName[name]

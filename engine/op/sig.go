@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -54,6 +55,11 @@ type Param struct {
 type Result struct {
 	Name string
 	List bool
+}
+
+// RequiresGrad is the index of a factory's parameter requires_grad, -1 for other operators.
+func (s *Sig) RequiresGrad() int {
+	return slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == "requires_grad" })
 }
 
 // ParseSig parses s.

@@ -6,10 +6,7 @@ static const struct {
     const char *alias;
     size_t size;
 } dtypes[TL_NUM_DTYPES] = {
-    {"invalid", NULL, 0},     {"bool", NULL, 1},      {"int32", "int", 4},
-    {"int64", "long", 8},     {"uint32", NULL, 4},    {"float16", "half", 2},
-    {"bfloat16", NULL, 2},    {"float32", "float", 4}, {"float64", "double", 8},
-    {"uint8", NULL, 1},       {"int8", NULL, 1},      {"int16", "short", 2},
+#include "dtypes.inc"
 };
 
 /* PyTorch's types that no tensor here has: programs name them in tables and comparisons. Their ids follow

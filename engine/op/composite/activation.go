@@ -223,7 +223,7 @@ func evalGLU(a *op.Args, x op.Val) op.Val {
 	if len(x.Shape()) == 0 {
 		fail(ir.ErrRuntime, "glu does not support 0-dimensional tensors")
 	}
-	d := wrapDim(a.Int(), len(x.Shape()))
+	d := ir.WrapDim(a.Int(), len(x.Shape()))
 	n := x.Shape()[d]
 	if n%2 != 0 {
 		fail(ir.ErrRuntime, "Halving dimension must be even, but dimension %d is size %d", d, n)

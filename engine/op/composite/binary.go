@@ -403,10 +403,10 @@ func registerMixed(mismatch op.Sample) {
 func evalLerp(a *op.Args) []op.Val {
 	x, y, w, b := a.Val(), a.Val(), a.Val(), a.B
 	if x.DType() != y.DType() {
-		fail(ir.ErrRuntime, "expected dtype %s for `end` but got dtype %s", cName(x.DType()), cName(y.DType()))
+		fail(ir.ErrRuntime, "expected dtype %s for `end` but got dtype %s", x.DType().CName(), y.DType().CName())
 	}
 	if w.IsTensor() && w.DType() != x.DType() {
-		fail(ir.ErrRuntime, "expected dtype %s for `weight` but got dtype %s", cName(x.DType()), cName(w.DType()))
+		fail(ir.ErrRuntime, "expected dtype %s for `weight` but got dtype %s", x.DType().CName(), w.DType().CName())
 	}
 	needFloat("lerp_kernel_scalar", x)
 	align(b, x.DType(), &x, &y, &w)

@@ -85,7 +85,7 @@ func where(b op.Builder, cond, x, y op.Val) op.Val {
 
 func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 	if mask.DType() != ir.Bool {
-		fail(ir.ErrRuntime, "masked_fill_ only supports boolean masks, but got mask with dtype %s", cName(mask.DType()))
+		fail(ir.ErrRuntime, "masked_fill_ only supports boolean masks, but got mask with dtype %s", mask.DType().CName())
 	}
 	if r := len(value.Shape()); r > 0 {
 		fail(ir.ErrRuntime, "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
@@ -129,7 +129,7 @@ func refuseOverflow(v op.Val, d ir.DType) {
 	case ir.I64:
 		name, fits = "int64_t", v.Kind != op.ScalarFloat || f >= math.MinInt64 && f < math.MaxInt64
 	case ir.F16, ir.BF16, ir.F32:
-		name, fits = cName(d), math.IsInf(f, 0) || f != f || math.Abs(f) <= prim.Largest(d)
+		name, fits = d.CName(), math.IsInf(f, 0) || f != f || math.Abs(f) <= prim.Largest(d)
 	}
 	if v.IsScalar() && !fits {
 		fail(ir.ErrRuntime, "value cannot be converted to type %s without overflow", name)

@@ -17,7 +17,7 @@ const manyRows = 25
 // distances is the p-norm of the difference of each row of x and each row of y, as [..., rows of x, rows of y].
 func distances(b op.Builder, x, y op.Val, p float64, products bool) op.Val {
 	s, t := x.Shape(), y.Shape()
-	lead := broadcastShape(leading(x), leading(y))
+	lead := ir.BroadcastShape(leading(x), leading(y))
 	m, n, k := s[len(s)-2], t[len(t)-2], s[len(s)-1]
 	x, y = expand(b, x, slices.Concat(lead, []int64{m, k})), expand(b, y, slices.Concat(lead, []int64{n, k}))
 	out := slices.Concat(lead, []int64{m, n})
@@ -116,7 +116,7 @@ func registerDistanceOps() {
 				fail(ir.ErrRuntime, "renorm: expected a positive p and a non-negative maxnorm: got %v and %v", p, most.Float())
 			}
 			mask := all(x)
-			mask[wrapDim(dim, len(x.Shape()))] = false
+			mask[ir.WrapDim(dim, len(x.Shape()))] = false
 			narrow := widen(b, x.DType(), &x)
 			n := vectorNorm(b, x, p, mask, true)
 			scale := prim.Div(b, most, prim.Add(b, n, op.FloatVal(1e-7)))

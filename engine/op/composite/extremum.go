@@ -100,7 +100,7 @@ func registerMax(name, word string, over reduceEmit, along func(b op.Builder, x 
 		ErrorSamples: samples("T(3), 2", "T(0,3), 0"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, keepdim, b := a.Val(), a.Int(), a.Bool(), a.B
-			d := wrapDim(dim, len(x.Shape()))
+			d := ir.WrapDim(dim, len(x.Shape()))
 			mask := dimMask([]int64{int64(d)}, len(x.Shape()))
 			refuseEmpty(name, x, mask)
 			_, kept := maskedDims(mask, x.Shape())
@@ -139,7 +139,7 @@ func registerArg(name, word string, arg func(b op.Builder, x op.Val, dim int64) 
 			}
 			mask := all(x)
 			if given {
-				d = int64(wrapDim(d, len(shape)))
+				d = int64(ir.WrapDim(d, len(shape)))
 				mask = dimMask([]int64{d}, len(shape))
 				refuseEmpty(name, x, mask)
 			} else if x.L().Numel == 0 {

@@ -46,7 +46,7 @@ func registerGatherOps() {
 		ErrorSamples: samples("T(3), 0, I(1,1;0,3)", "T(3), 0, T(2)", "T(3), 1, I(2;0,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, dim, i, b := a.Val(), a.Int(), a.Val(), a.B
-			d := wrapDim(dim, len(x.Shape()))
+			d := ir.WrapDim(dim, len(x.Shape()))
 			if len(i.Shape()) > 1 {
 				fail(ir.ErrIndex, "index_select(): Index is supposed to be a vector")
 			}
@@ -88,7 +88,7 @@ func registerGatherOps() {
 
 func evalGather(a *op.Args) []op.Val {
 	x, dim, i, b := a.Val(), a.Int(), a.Val(), a.B
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	shape := i.Shape()
 	if ir.Numel(shape) == 0 { // names nothing, in any dtype and number of dims
 		none := prim.Zeros(b, ir.I64, i.Device(), []int64{0})
@@ -131,15 +131,15 @@ func evalTakeAlongDim(a *op.Args) []op.Val {
 			"%d dimensions for input, and %d dimensions for indices", len(x.Shape()), len(i.Shape()))
 	}
 	needDim(x, int(dim))
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	like := func(of, with []int64) []int64 {
 		s := slices.Clone(with)
 		s[d] = of[d]
 		return s
 	}
 	si, sx := i.Shape(), x.Shape()
-	indexShape := broadcastShape(si, like(si, sx))
-	selfShape := broadcastShape(sx, like(sx, si))
+	indexShape := ir.BroadcastShape(si, like(si, sx))
+	selfShape := ir.BroadcastShape(sx, like(sx, si))
 	return a.Ret(prim.Gather(b, expand(b, x, selfShape), wrapped(b, expand(b, i, indexShape), sx[d]), int64(d)))
 }
 

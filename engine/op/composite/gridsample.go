@@ -54,7 +54,7 @@ func checkGridSample(x, grid op.Val) {
 	}
 	if x.DType() != grid.DType() {
 		fail(ir.ErrRuntime, "grid_sampler(): expected input and grid to have same dtype, but input has %s and grid has %s",
-			cName(x.DType()), cName(grid.DType()))
+			x.DType().CName(), grid.DType().CName())
 	}
 	if d := len(s) - 2; d != 2 && d != 3 || len(g) != len(s) {
 		fail(ir.ErrRuntime, "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input "+
@@ -223,7 +223,7 @@ func evalAffineGrid(a *op.Args) []op.Val {
 	size, _ := a.IntList()
 	corners := a.Bool()
 	d := len(size) - 2
-	if want := []int64{size[0], int64(d), int64(d + 1)}; d != 2 && d != 3 || !sameShape(theta.Shape(), want) {
+	if want := []int64{size[0], int64(d), int64(d + 1)}; d != 2 && d != 3 || !ir.SameShape(theta.Shape(), want) {
 		fail(ir.ErrRuntime, "Expected a batch of affine matrices of shape Nx%dx%d for size %s. Got %s.", d, d+1,
 			ir.ShapeString(size), ir.ShapeString(theta.Shape()))
 	}

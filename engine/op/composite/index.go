@@ -191,9 +191,9 @@ func assigned(b op.Builder, self, value op.Val) op.Val {
 		return prim.Fill(b, asType(b, value, self.DType()), self.DType(), self.Device(), self.Shape())
 	}
 	s, v := self.Shape(), value.Shape()
-	if !sameShape(s, v) && !sameShape(broadcastShape(s, v), s) {
+	if !ir.SameShape(s, v) && !ir.SameShape(ir.BroadcastShape(s, v), s) {
 		fail(ir.ErrRuntime, "output with shape %s doesn't match the broadcast shape %s", ir.ShapeString(s),
-			ir.ShapeString(broadcastShape(s, v)))
+			ir.ShapeString(ir.BroadcastShape(s, v)))
 	}
 	value = prim.ToDevice(b, value, self.Device())
 	return expand(b, cast(b, value, self.DType()), s)
@@ -344,7 +344,7 @@ func indexShape(ts []op.Val) (shape []int64) {
 		if i == 0 {
 			shape = t.Shape()
 		} else {
-			shape = broadcastShape(shape, t.Shape())
+			shape = ir.BroadcastShape(shape, t.Shape())
 		}
 	}
 	return shape

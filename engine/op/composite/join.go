@@ -28,7 +28,7 @@ func concat(b op.Builder, ts []op.Val, dim int64) op.Val {
 		}
 	}
 	shape := used[first].Shape()
-	k := wrapDim(dim, len(shape))
+	k := ir.WrapDim(dim, len(shape))
 	nothing := slices.Clone(shape)
 	nothing[k] = 0
 	for i, t := range used {
@@ -58,10 +58,10 @@ func stack(b op.Builder, ts []op.Val, dim int64) op.Val {
 		fail(ir.ErrRuntime, "stack expects a non-empty TensorList")
 	}
 	first := ts[0].Shape()
-	d := wrapDim(dim, len(first)+1)
+	d := ir.WrapDim(dim, len(first)+1)
 	parts := make([]op.Val, len(ts))
 	for i, t := range ts {
-		if !sameShape(t.Shape(), first) {
+		if !ir.SameShape(t.Shape(), first) {
 			fail(ir.ErrRuntime, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
 				ir.ShapeString(first), ir.ShapeString(t.Shape()), i)
 		}
@@ -237,7 +237,7 @@ func interleaved(a *op.Args, x op.Val) (op.Val, int) {
 	if !given {
 		dim = 0
 	}
-	return x, wrapDim(dim, len(x.Shape()))
+	return x, ir.WrapDim(dim, len(x.Shape()))
 }
 
 // evalRepeatInterleave selects, for place j, the element number that counts the ends of runs up to j.
@@ -290,7 +290,7 @@ func registerProducts() {
 			ts := slices.Clone(a.Vals())
 			var shape []int64
 			for _, t := range ts {
-				shape = broadcastShape(shape, t.Shape())
+				shape = ir.BroadcastShape(shape, t.Shape())
 			}
 			for i, t := range ts {
 				ts[i] = prim.Expand(a.B, t, shape)
@@ -478,7 +478,7 @@ func registerReversals() {
 			y := x
 			needDim(x, int(dims[0]))
 			for i, d := range dims {
-				y = rotate(a.B, y, wrapDim(d, len(x.Shape())), shifts[i])
+				y = rotate(a.B, y, ir.WrapDim(d, len(x.Shape())), shifts[i])
 			}
 			return a.Ret(owned(a.B, y, x))
 		},
@@ -495,7 +495,7 @@ func evalRot90(a *op.Args) []op.Val {
 	if rank < 2 {
 		fail(ir.ErrRuntime, "expected total dims >= 2, but got total dims = %d", rank)
 	}
-	i, j, mask := wrapDim(dims[0], rank), wrapDim(dims[1], rank), make([]bool, rank)
+	i, j, mask := ir.WrapDim(dims[0], rank), ir.WrapDim(dims[1], rank), make([]bool, rank)
 	if i == j {
 		fail(ir.ErrRuntime, "expected rotation dims to be different, but got dim0 = %d and dim1 = %d", dims[0], dims[1])
 	}

@@ -62,7 +62,7 @@ func eyeLike(b op.Builder, x op.Val, lead []int64, n int64) op.Val {
 
 // sameBatch broadcasts the batches of two matrices.
 func sameBatch(b op.Builder, x, y *op.Val) {
-	lead := broadcastShape(leading(*x), leading(*y))
+	lead := ir.BroadcastShape(leading(*x), leading(*y))
 	*x = expand(b, *x, slices.Concat(lead, x.Shape()[len(x.Shape())-2:]))
 	*y = expand(b, *y, slices.Concat(lead, y.Shape()[len(y.Shape())-2:]))
 }
@@ -100,7 +100,7 @@ func slogdet(b op.Builder, x op.Val) (sign, logabs op.Val) {
 // isVector tells whether the right-hand side of a system is a vector, or a batch of them.
 func isVector(a, y op.Val) bool {
 	s := a.Shape()
-	return len(y.Shape()) == 1 || len(y.Shape()) == len(s)-1 && sameShape(y.Shape(), s[:len(s)-1])
+	return len(y.Shape()) == 1 || len(y.Shape()) == len(s)-1 && ir.SameShape(y.Shape(), s[:len(s)-1])
 }
 
 // linearSystem prepares a system a x = y, or x a = y without left: the batches are broadcast, and solve
@@ -241,7 +241,7 @@ func evalTensorSolve(a *op.Args) []op.Val {
 	perm := make([]int64, 0, r)
 	last := make([]int64, 0, len(dims))
 	for _, d := range dims {
-		last = append(last, int64(wrapDim(d, r)))
+		last = append(last, int64(ir.WrapDim(d, r)))
 	}
 	for i := range int64(r) {
 		if !slices.Contains(last, i) {

@@ -129,7 +129,7 @@ func evalUnpackLU(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype. Note: "+
 			"this function is intended to be used with the output produced by torch.linalg.lu_factor")
 	}
-	if want := slices.Concat(leading(lu), []int64{min(m, n)}); perm && !sameShape(pivots.Shape(), want) {
+	if want := slices.Concat(leading(lu), []int64{min(m, n)}); perm && !ir.SameShape(pivots.Shape(), want) {
 		fail(ir.ErrValue, "Expected LU_pivots to have shape %s but got %s instead.", ir.ShapeString(want),
 			ir.ShapeString(pivots.Shape()))
 	}
@@ -194,7 +194,7 @@ func evalHouseholder(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "torch.linalg.householder_product: got a matrix of %d rows and %d columns and %d reflections, "+
 			"want rows >= columns >= reflections", m, n, k)
 	}
-	if tau.DType() != x.DType() || !sameShape(tau.Shape(), slices.Concat(leading(x), []int64{k})) {
+	if tau.DType() != x.DType() || !ir.SameShape(tau.Shape(), slices.Concat(leading(x), []int64{k})) {
 		fail(ir.ErrRuntime, "torch.linalg.householder_product: tau: got %s of shape %s, want %s of shape %s",
 			typeName(tau.DType()), ir.ShapeString(tau.Shape()), typeName(x.DType()),
 			ir.ShapeString(slices.Concat(leading(x), []int64{k})))
@@ -225,7 +225,7 @@ func evalOrmqr(a *op.Args) []op.Val {
 	b, x, tau, c, left, transpose := a.B, matrixOf("torch.ormqr", a.Val()), a.Val(), a.Val(), a.Bool(), a.Bool()
 	xs, ts, cs := x.Shape(), tau.Shape(), c.Shape()
 	r := len(xs)
-	if len(cs) != r || len(ts) != r-1 || !sameShape(ts[:r-2], xs[:r-2]) || !sameShape(cs[:r-2], xs[:r-2]) {
+	if len(cs) != r || len(ts) != r-1 || !ir.SameShape(ts[:r-2], xs[:r-2]) || !ir.SameShape(cs[:r-2], xs[:r-2]) {
 		fail(ir.ErrRuntime, "torch.ormqr: got shapes %s, %s and %s, want equal leading dims and a vector of factors",
 			ir.ShapeString(xs), ir.ShapeString(ts), ir.ShapeString(cs))
 	}

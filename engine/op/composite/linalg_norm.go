@@ -53,7 +53,7 @@ func matrixNorm(b op.Builder, x op.Val, p float64, dims []int64, keepdim bool) o
 	if r < 2 {
 		fail(ir.ErrRuntime, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
 	}
-	i, j := wrapDim(dims[0], r), wrapDim(dims[1], r)
+	i, j := ir.WrapDim(dims[0], r), ir.WrapDim(dims[1], r)
 	if i == j {
 		fail(ir.ErrRuntime, "linalg.matrix_norm: dims must be different. Got (%d, %d)", dims[0], dims[1])
 	}
@@ -352,7 +352,7 @@ func evalLstsq(a *op.Args) []op.Val {
 			"and other's dtype %s", typeName(x.DType()), typeName(y.DType()))
 	}
 	vector := len(y.Shape()) == 1 || len(y.Shape()) == len(x.Shape())-1 &&
-		sameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
+		ir.SameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
 	if vector {
 		y = prim.Unsqueeze(b, y, -1)
 	}

@@ -38,7 +38,7 @@ func registerLinalgProductOps() {
 		ErrorSamples: samples("T(3), T(4)", "I(3;0,5), I(3;0,5)"),
 		Eval: func(a *op.Args) []op.Val {
 			x, y, d := a.Val(), a.Val(), a.Int()
-			last := func(v op.Val) int64 { return v.Shape()[wrapDim(d, len(v.Shape()))] }
+			last := func(v op.Val) int64 { return v.Shape()[ir.WrapDim(d, len(v.Shape()))] }
 			if len(x.Shape()) > 0 && len(y.Shape()) > 0 && last(x) != last(y) {
 				fail(ir.ErrRuntime, "linalg.vecdot: Expected x and y to have the same number of elements in dimension %d, but got "+
 					"%d and %d", d, last(x), last(y))
@@ -173,7 +173,7 @@ func registerCross() {
 				fail(ir.ErrRuntime, "linalg.cross: inputs must have the same number of dimensions.")
 			}
 			needDim(x, int(dim))
-			i, j := wrapDim(dim, len(x.Shape())), wrapDim(dim, len(y.Shape()))
+			i, j := ir.WrapDim(dim, len(x.Shape())), ir.WrapDim(dim, len(y.Shape()))
 			if x.Shape()[i] != 3 || y.Shape()[j] != 3 {
 				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim,
 					ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
@@ -192,14 +192,14 @@ func registerCross() {
 			if len(x.Shape()) != len(y.Shape()) {
 				fail(ir.ErrRuntime, "linalg.cross: inputs must have the same number of dimensions.")
 			}
-			s := broadcastShape(x.Shape(), y.Shape())
+			s := ir.BroadcastShape(x.Shape(), y.Shape())
 			if !given {
 				dim = int64(slices.Index(s, 3))
 				if dim < 0 {
 					fail(ir.ErrRuntime, "no dimension of size 3 in input")
 				}
 			}
-			d := wrapDim(dim, len(s))
+			d := ir.WrapDim(dim, len(s))
 			if len(s) == 0 || x.Shape()[d] != 3 || y.Shape()[d] != 3 {
 				fail(ir.ErrRuntime, "linalg.cross: inputs dimension %d must have length 3. Got %s and %s", dim,
 					ir.ShapeString(x.Shape()), ir.ShapeString(y.Shape()))
@@ -214,9 +214,9 @@ func diagEmbed(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 	s := x.Shape()
 	r := len(s) + 1
 	if len(s) == 0 {
-		wrapDim(-2, 1) // PyTorch's error: a 0-dim tensor has no dim for a diagonal
+		ir.WrapDim(-2, 1) // PyTorch's error: a 0-dim tensor has no dim for a diagonal
 	}
-	i, j := wrapDim(dim1, r), wrapDim(dim2, r)
+	i, j := ir.WrapDim(dim1, r), ir.WrapDim(dim2, r)
 	if i == j {
 		fail(ir.ErrRuntime, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}

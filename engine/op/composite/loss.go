@@ -121,7 +121,7 @@ func torchSize(shape []int64) string { return "torch.Size(" + ir.ShapeString(sha
 // its gradient is 0 and not 0 times infinity.
 func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	w, how, b := a.Val(), a.Int(), a.B
-	if !sameShape(x.Shape(), t.Shape()) {
+	if !ir.SameShape(x.Shape(), t.Shape()) {
 		fail(ir.ErrValue, "Using a target size (%s) that is different to the input size (%s) is deprecated. Please ensure "+
 			"they have the same size.", torchSize(t.Shape()), torchSize(x.Shape()))
 	}
@@ -138,7 +138,7 @@ func evalBCE(a *op.Args, x, t op.Val) op.Val {
 
 func evalBCELogits(a *op.Args, x, t op.Val) op.Val {
 	w, how, pos, b := a.Val(), a.Int(), a.Val(), a.B
-	if !sameShape(x.Shape(), t.Shape()) {
+	if !ir.SameShape(x.Shape(), t.Shape()) {
 		fail(ir.ErrValue, "Target size (%s) must be the same as input size (%s)", torchSize(t.Shape()), torchSize(x.Shape()))
 	}
 	promote(b, &x, &t)
@@ -212,7 +212,7 @@ func checkClasses(x, t op.Val) {
 	if len(s) <= 2 && len(u) > 1 {
 		fail(ir.ErrRuntime, "0D or 1D target tensor expected, multi-target not supported")
 	}
-	if !sameShape(u, want) {
+	if !ir.SameShape(u, want) {
 		fail(ir.ErrRuntime, "Expected target size %s, got %s", ir.ShapeString(want), ir.ShapeString(u))
 	}
 	if t.DType() != ir.I64 {
@@ -295,16 +295,16 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 	}
 	probabilities := t.DType().IsFloat()
 	switch {
-	case !probabilities && sameShape(x.Shape(), t.Shape()):
+	case !probabilities && ir.SameShape(x.Shape(), t.Shape()):
 		fail(ir.ErrRuntime, "Expected floating point type for target with class probabilities, got %s", typeName(t.DType()))
-	case probabilities && !sameShape(x.Shape(), t.Shape()):
+	case probabilities && !ir.SameShape(x.Shape(), t.Shape()):
 		checkClasses(x, t)
 	case probabilities && ignore >= 0:
 		fail(ir.ErrRuntime, "ignore_index is not supported for floating point target")
 	case !probabilities:
 		checkClasses(x, t)
 	}
-	wrapDim(int64(classDim(x)), len(x.Shape()))
+	ir.WrapDim(int64(classDim(x)), len(x.Shape()))
 	needFloat("log_softmax_lastdim_kernel_impl", x)
 	d := int64(classDim(x))
 	if !probabilities && smoothing == 0 {

@@ -25,8 +25,8 @@ func matrix(b op.Builder, x, y, bias op.Val) op.Val {
 
 func sameTypes(x, y op.Val) {
 	if x.DType() != y.DType() {
-		fail(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cName(x.DType()),
-			cName(y.DType()))
+		fail(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s", x.DType().CName(),
+			y.DType().CName())
 	}
 }
 
@@ -108,7 +108,7 @@ func batched(b op.Builder, x, y, bias op.Val) op.Val {
 	if q == 2 && prim.CanView(x, rows) {
 		p = mm(b, "mm", prim.Reshape(b, x, rows), y, bias)
 	} else {
-		lead = broadcastShape(lead, t[:q-2])
+		lead = ir.BroadcastShape(lead, t[:q-2])
 		if t[q-2] != k {
 			batch := ir.Numel(lead)
 			fail(ir.ErrRuntime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].",

@@ -53,7 +53,7 @@ func checkNormalized(x op.Val, shape []int64, form string, operands map[string]o
 			"but got normalized_shape = []")
 	}
 	for _, name := range []string{"weight", "bias"} {
-		if v, ok := operands[name]; ok && v.IsTensor() && !sameShape(v.Shape(), shape) {
+		if v, ok := operands[name]; ok && v.IsTensor() && !ir.SameShape(v.Shape(), shape) {
 			fail(ir.ErrRuntime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "+
 				"normalized_shape = %s", name, name, ir.ShapeString(v.Shape()), ir.ShapeString(shape))
 		}
@@ -62,7 +62,7 @@ func checkNormalized(x op.Val, shape []int64, form string, operands map[string]o
 	if form == "" && len(s) < len(shape) {
 		fail(ir.ErrValue, "Input tensor must have at least %d dimensions, but got %d", len(shape), len(s))
 	}
-	if k := len(s) - len(shape); k < 0 || !sameShape(s[k:], shape) {
+	if k := len(s) - len(shape); k < 0 || !ir.SameShape(s[k:], shape) {
 		text := ir.ShapeString(shape)
 		fail(ir.ErrRuntime, "Given normalized_shape=%s, expected input with shape [*%s%s, but got input of size%s", text,
 			form, text[1:], ir.ShapeString(s))
@@ -156,7 +156,7 @@ func evalAttention(a *op.Args) []op.Val {
 	scores := matmul(b, prim.Mul(b, q, scale), prim.Transpose(b, k, -2, -1), none)
 	if shape := scores.Shape(); mask.IsTensor() {
 		mask = asVector(b, mask)
-		if !sameShape(broadcastShape(mask.Shape(), shape), shape) {
+		if !ir.SameShape(ir.BroadcastShape(mask.Shape(), shape), shape) {
 			fail(ir.ErrRuntime, "The expanded size of the tensor must match the attention scores: got a mask of shape %s, want "+
 				"one that broadcasts to %s", ir.ShapeString(mask.Shape()), ir.ShapeString(shape))
 		}
@@ -185,7 +185,7 @@ func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 	}
 	if q.DType() != k.DType() || q.DType() != v.DType() {
 		fail(ir.ErrRuntime, "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s "+
-			"and value.dtype: %s instead.", cName(q.DType()), cName(k.DType()), cName(v.DType()))
+			"and value.dtype: %s instead.", q.DType().CName(), k.DType().CName(), v.DType().CName())
 	}
 	needFloat("scaled_dot_product_attention", q)
 	if gqa {
@@ -202,7 +202,7 @@ func checkAttention(q, k, v, mask op.Val, causal, gqa bool) {
 		}
 		if d := mask.DType(); d != ir.Bool && d != ir.F32 && d != q.DType() {
 			fail(ir.ErrRuntime, "Expected attn_mask dtype to be bool or float or to match query dtype, but got "+
-				"attn_mask.dtype: %s and  query.dtype: %s instead.", cName(d), cName(q.DType()))
+				"attn_mask.dtype: %s and  query.dtype: %s instead.", d.CName(), q.DType().CName())
 		}
 	}
 }

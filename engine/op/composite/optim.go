@@ -14,7 +14,7 @@ func checkState(name string, p op.Val, others ...op.Val) {
 		if !v.IsTensor() {
 			continue
 		}
-		if !sameShape(v.Shape(), p.Shape()) {
+		if !ir.SameShape(v.Shape(), p.Shape()) {
 			fail(ir.ErrRuntime, "%s: state: got shape %s, want %s", name, ir.ShapeString(v.Shape()), ir.ShapeString(p.Shape()))
 		}
 		if v.DType() != p.DType() {

@@ -369,7 +369,7 @@ func adaptiveMax(b op.Builder, x op.Val, in, out []int64) (values, indices op.Va
 func evalMaxUnpool(a *op.Args) []op.Val {
 	x, i, b := a.Val(), a.Val(), a.B
 	size, _ := a.IntList()
-	if !sameShape(x.Shape(), i.Shape()) {
+	if !ir.SameShape(x.Shape(), i.Shape()) {
 		fail(ir.ErrRuntime, "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor "+
 			"with shape: %s", ir.ShapeString(x.Shape()), ir.ShapeString(i.Shape()))
 	}

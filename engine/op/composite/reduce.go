@@ -41,16 +41,6 @@ func sum(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	return reduceDims(b, prim.Sum, cast(b, x, sumType(x, d)), mask, keepdim)
 }
 
-func count(mask []bool, shape []int64) int64 {
-	n := int64(1)
-	for i, m := range mask {
-		if m {
-			n *= shape[i]
-		}
-	}
-	return n
-}
-
 // mean sums in at least float32, so that a half sum cannot overflow.
 func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
@@ -62,7 +52,7 @@ func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val 
 		fail(ir.ErrNotImplemented, "mean(): could not infer output dtype. Optional dtype must be either a floating point or "+
 			"complex dtype. Got: %s", typeName(d))
 	}
-	n := count(mask, x.Shape())
+	n := ir.MaskedNumel(mask, x.Shape())
 	x = cast(b, x, d)
 	y := reduceDims(b, prim.Sum, cast(b, x, d.ComputeType()), mask, keepdim)
 	return cast(b, prim.Div(b, y, op.FloatVal(float64(n))), d)

@@ -39,4 +39,7 @@ func init() {
 	registerTrigonometryOps()
 	registerUnaryOps()
 	registerViewOps()
+	setGradFns()
+	setAutocast()
+	setNewViews()
 }

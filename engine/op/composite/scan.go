@@ -15,7 +15,7 @@ func registerScanOps() {
 
 // scan is a running result along dim; a 0-dim tensor is its own.
 func scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(x.Shape()) == 0 {
 		return prim.Copy(b, x)
 	}
@@ -69,7 +69,7 @@ func registerScans() {
 // runningExtreme finds the indices first: of the last element so far that the extreme equals, or of the
 // last NaN. The values are the elements there, to which the gradient goes.
 func runningExtreme(b op.Builder, x op.Val, dim, operation int64) (values, indices op.Val) {
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(x.Shape()) == 0 {
 		return prim.Copy(b, x), prim.Zeros(b, ir.I64, x.Device(), nil)
 	}
@@ -144,7 +144,7 @@ func evalDiff(a *op.Args) []op.Val {
 	if n < 0 {
 		fail(ir.ErrRuntime, "order must be non-negative but got %d", n)
 	}
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	parts := []op.Val{}
 	for _, p := range []op.Val{before, x, after} {
 		if p.Kind == op.None {
@@ -190,7 +190,7 @@ func trapezoidDim(name string, dim int64, y, x op.Val) int {
 	if y.DType() == ir.Bool || x.DType() == ir.Bool {
 		fail(ir.ErrNotImplemented, "%s: received a bool input for `x` or `y`, but bool is not supported", name)
 	}
-	d := wrapDim(dim, len(y.Shape()))
+	d := ir.WrapDim(dim, len(y.Shape()))
 	needDim(y, int(dim))
 	needDim(x, int(dim))
 	return d

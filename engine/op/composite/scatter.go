@@ -19,7 +19,7 @@ func registerScatterOps() {
 
 // scatterArgs checks and prepares operands of the scatter family; src may be a number.
 func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	needIndex("scatter", i)
 	if src.IsTensor() && src.DType() != x.DType() {
 		fail(ir.ErrRuntime, "scatter(): Expected self.dtype to be equal to src.dtype")
@@ -50,7 +50,7 @@ func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val
 func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f func(b op.Builder, x, i, src op.Val,
 	dim int64) op.Val) []op.Val {
 	x, i, src, d := scatterArgs(a.B, name, self, i, src, dim)
-	if i.L().Numel == 0 && (src.IsScalar() || !sameShape(src.Shape(), i.Shape())) {
+	if i.L().Numel == 0 && (src.IsScalar() || !ir.SameShape(src.Shape(), i.Shape())) {
 		return a.Ret(prim.Copy(a.B, self))
 	}
 	return a.Ret(prim.Reshape(a.B, f(a.B, x, i, src, d), self.Shape()))
@@ -117,7 +117,7 @@ func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b o
 
 // indexWriteArgs checks index_add and index_copy.
 func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(i.Shape()) > 1 {
 		fail(ir.ErrIndex, "%s(): Index is supposed to be a vector, but got dim: %d with type: %s and size: %s", name,
 			len(i.Shape()), typeName(i.DType()), ir.ShapeString(i.Shape()))
@@ -143,7 +143,7 @@ func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.
 	}
 	want := slices.Clone(x.Shape())
 	want[d] = i.L().Numel
-	if !sameShape(want, src.Shape()) {
+	if !ir.SameShape(want, src.Shape()) {
 		fail(ir.ErrRuntime, "source tensor shape must match self tensor shape, excluding the specified dimension. Got "+
 			"self.shape = %s source.shape = %s", ir.ShapeString(x.Shape()), ir.ShapeString(src.Shape()))
 	}
@@ -183,7 +183,7 @@ func registerIndexWrites() {
 			"T(5,2), 0, torch.tensor([1, 1, 3]), T()"), ErrorSamples: samples("T(3), 0, I(1,1;0,3), 1.0"),
 		Eval: func(a *op.Args) []op.Val {
 			self, dim, i, v, b := a.Val(), a.Int(), a.Val(), a.Val(), a.B
-			d := wrapDim(dim, len(self.Shape()))
+			d := ir.WrapDim(dim, len(self.Shape()))
 			if len(i.Shape()) > 1 {
 				fail(ir.ErrRuntime, "Index has to be a vector/scalar")
 			}
@@ -370,7 +370,7 @@ func checkPut(x, i, src op.Val) {
 func evalMaskedScatter(a *op.Args) []op.Val {
 	x, mask, src, b := a.Val(), a.Val(), a.Val(), a.B
 	if mask.DType() != ir.Bool {
-		fail(ir.ErrRuntime, "masked_scatter_ only supports boolean masks, but got mask with dtype %s", cName(mask.DType()))
+		fail(ir.ErrRuntime, "masked_scatter_ only supports boolean masks, but got mask with dtype %s", mask.DType().CName())
 	}
 	if x.DType() != src.DType() {
 		fail(ir.ErrRuntime, "masked_scatter: expected self and source to have same dtypes but got %s and %s",
@@ -392,7 +392,7 @@ func evalMaskedScatter(a *op.Args) []op.Val {
 func writeView(b op.Builder, x, src op.Val, view func(base op.Val) op.Val) op.Val {
 	base := prim.Contiguous(b, x)
 	v := view(base)
-	if !sameShape(src.Shape(), v.Shape()) {
+	if !ir.SameShape(src.Shape(), v.Shape()) {
 		fail(ir.ErrRuntime, "expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
 			ir.ShapeString(src.Shape()), ir.ShapeString(v.Shape()))
 	}

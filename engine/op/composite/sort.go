@@ -17,7 +17,7 @@ func registerSortOps() {
 
 // sorted is x in stable order along dim, and the indices; a 0-dim tensor is its own order.
 func sorted(b op.Builder, x op.Val, dim int64, descending bool) (values, indices op.Val) {
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	values, indices = prim.Sort(b, asVector(b, x), int64(d), descending)
 	return prim.Reshape(b, values, x.Shape()), prim.Reshape(b, indices, x.Shape())
 }
@@ -61,7 +61,7 @@ func registerSort() {
 
 func evalTopk(a *op.Args) []op.Val {
 	x, k, dim, largest, b := a.Val(), a.Int(), a.Int(), a.Bool(), a.B
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	v := asVector(b, x)
 	if k < 0 || k > v.Shape()[d] {
 		fail(ir.ErrRuntime, "selected index k out of range")
@@ -96,7 +96,7 @@ func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args,
 		Eval: func(a *op.Args) []op.Val {
 			x, b := a.Val(), a.B
 			place := pick(a, x)
-			d := wrapDim(a.Int(), len(x.Shape()))
+			d := ir.WrapDim(a.Int(), len(x.Shape()))
 			keepdim, v := a.Bool(), asVector(b, x)
 			if v.Shape()[d] == 0 {
 				fail(ir.ErrIndex, "%s(): Expected reduction dim %d to have non-zero size.", parsedName(name), d)
@@ -253,7 +253,7 @@ func quantile(a *op.Args, name string, skip bool) op.Val {
 	kept := slices.Clone(shape)
 	v := x
 	if given {
-		d := wrapDim(dim, len(shape))
+		d := ir.WrapDim(dim, len(shape))
 		v = prim.Transpose(b, asVector(b, x), int64(d), -1)
 		if len(shape) > 0 {
 			kept[d] = 1
@@ -337,13 +337,13 @@ func quantileShape(b op.Builder, y, q op.Val, shape, kept []int64, dim int64, gi
 	y = prim.Unsqueeze(b, y, 0)
 	y = prim.Transpose(b, y, 0, last+1) // [q, ..., 1]
 	if given && len(shape) > 0 {
-		y = prim.Transpose(b, y, int64(wrapDim(dim, len(shape)))+1, last+1)
+		y = prim.Transpose(b, y, int64(ir.WrapDim(dim, len(shape)))+1, last+1)
 	}
 	out := kept
 	if !keepdim {
 		out = nil
 		for i, n := range shape {
-			if given && i != wrapDim(dim, len(shape)) {
+			if given && i != ir.WrapDim(dim, len(shape)) {
 				out = append(out, n)
 			}
 		}

@@ -46,7 +46,7 @@ func splitDim(name string, x op.Val, dim int64) int {
 	if len(x.Shape()) == 0 {
 		fail(ir.ErrRuntime, "%s expects at least a 1-dimensional tensor", name)
 	}
-	return wrapDim(dim, len(x.Shape()))
+	return ir.WrapDim(dim, len(x.Shape()))
 }
 
 func splitSizes(b op.Builder, x op.Val, sizes []int64, dim int64) []op.Val {
@@ -175,7 +175,7 @@ func registerSplits() {
 			if len(x.Shape()) == 0 {
 				fail(ir.ErrIndex, "Dimension specified as %d but tensor has no dimensions", dim)
 			}
-			d := wrapDim(dim, len(x.Shape()))
+			d := ir.WrapDim(dim, len(x.Shape()))
 			checkParts("unbind", x.Shape()[d])
 			out := make([]op.Val, x.Shape()[d])
 			for i := range out {

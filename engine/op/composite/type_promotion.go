@@ -13,12 +13,6 @@ func fail(c ir.Code, format string, args ...any) {
 
 func typeName(d ir.DType) string { return d.ScalarType() }
 
-// cName is the C++ name of a dtype, as some messages print it.
-func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"?", "bool", "int", "long int", "unsigned int", "c10::Half", "c10::BFloat16", "float",
-		"double", "unsigned char", "signed char", "short"}[d]
-}
-
 // combine merges the types of a category of higher priority (dimensioned tensors
 // before 0-dim tensors before numbers) with those of a lower one: the lower counts
 // only when it is of a higher kind (bool < int < float). InvalidDType is "none".
@@ -100,50 +94,9 @@ func tensor(b op.Builder, v op.Val, dev ir.DeviceID) op.Val {
 	return prim.Fill(b, v, numberType(b, v), dev, nil)
 }
 
-// sameShape reports equal sizes.
-func sameShape(x, y []int64) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// broadcastShape joins two shapes, or raises PyTorch's error.
-func broadcastShape(x, y []int64) []int64 {
-	if sameShape(x, y) {
-		return x
-	}
-	n := max(len(x), len(y))
-	out := make([]int64, n)
-	for i := 0; i < n; i++ {
-		p, q := int64(1), int64(1)
-		if k := len(x) - n + i; k >= 0 {
-			p = x[k]
-		}
-		if k := len(y) - n + i; k >= 0 {
-			q = y[k]
-		}
-		switch {
-		case p == q || q == 1:
-			out[i] = p
-		case p == 1:
-			out[i] = q
-		default:
-			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d",
-				p, q, i)
-		}
-	}
-	return out
-}
-
 // expand views v in shape; v broadcasts to it.
 func expand(b op.Builder, v op.Val, shape []int64) op.Val {
-	if !v.IsTensor() || sameShape(v.Shape(), shape) {
+	if !v.IsTensor() || ir.SameShape(v.Shape(), shape) {
 		return v
 	}
 	return prim.Expand(b, v, shape)
@@ -200,7 +153,7 @@ func align(b op.Builder, d ir.DType, vals ...*op.Val) []int64 {
 		if first {
 			shape, first = v.Shape(), false
 		} else {
-			shape = broadcastShape(shape, v.Shape())
+			shape = ir.BroadcastShape(shape, v.Shape())
 		}
 	}
 	for _, v := range vals {
@@ -222,36 +175,18 @@ func promote(b op.Builder, x, y *op.Val) ir.DType {
 	return d
 }
 
-// wrapDim turns a dim in [-rank, rank) into one in [0, rank); 0-dim tensors accept
-// -1 and 0.
-func wrapDim(dim int64, rank int) int {
-	n := int64(max(rank, 1))
-	if dim < -n || dim >= n {
-		fail(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, dim)
-	}
-	if dim < 0 {
-		dim += n
-	}
-	return int(dim)
-}
-
 // dimMask marks the dims of a list; an absent or empty list marks all of them.
 func dimMask(dims []int64, rank int) []bool {
-	mask := make([]bool, max(rank, 1))
+	mask, err := ir.DimMask(dims, rank)
+	if err != nil {
+		panic(err)
+	}
 	if len(dims) == 0 {
 		for i := range mask {
 			mask[i] = true
 		}
-		return mask[:rank]
 	}
-	for _, d := range dims {
-		k := wrapDim(d, rank)
-		if mask[k] {
-			fail(ir.ErrRuntime, "dim %d appears multiple times in the list of dims", k)
-		}
-		mask[k] = true
-	}
-	return mask[:rank]
+	return mask
 }
 
 // maskedDims lists the marked dims and gives the shape with them as 1.

@@ -186,7 +186,7 @@ func evalForeachNorm(a *op.Args) []op.Val {
 // logsumexp subtracts the maximum, which the gradient need not see.
 func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 	x = floating(b, x)
-	if count(mask, x.Shape()) == 0 {
+	if ir.MaskedNumel(mask, x.Shape()) == 0 {
 		return prim.Log(b, reduceDims(b, prim.Sum, prim.Exp(b, x), mask, keepdim))
 	}
 	m := reduceDims(b, prim.Amax, b.Detach(x), mask, true)
@@ -228,11 +228,11 @@ func registerLogsumexp() {
 					x = cast(a.B, x, d)
 				}
 				if x.L().Numel == 0 {
-					wrapDim(dim, len(x.Shape()))
+					ir.WrapDim(dim, len(x.Shape()))
 					return a.Ret(prim.Copy(a.B, x))
 				}
 				needFloat(m.kernel, x)
-				d := wrapDim(dim, len(x.Shape()))
+				d := ir.WrapDim(dim, len(x.Shape()))
 				if len(x.Shape()) == 0 {
 					return a.Ret(prim.Reshape(a.B, m.f(a.B, prim.Reshape(a.B, x, []int64{1}), 0), nil))
 				}

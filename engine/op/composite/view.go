@@ -155,7 +155,7 @@ func evalSumToSize(a *op.Args) []op.Val {
 	if len(size) == 0 { // the sum of all, of its type, even where there is one element
 		return a.Ret(owned(a.B, sum(a.B, x, all(x), false, ir.InvalidDType), x))
 	}
-	if sameShape(size, x.Shape()) {
+	if ir.SameShape(size, x.Shape()) {
 		return a.Ret(x)
 	}
 	if d := x.DType(); !d.IsFloat() {
@@ -272,7 +272,7 @@ func evalMovedim(a *op.Args) []op.Val {
 		perm[i] = -1
 	}
 	for i := range src {
-		s, d := wrapDim(src[i], r), wrapDim(dst[i], r)
+		s, d := ir.WrapDim(src[i], r), ir.WrapDim(dst[i], r)
 		if r == 0 {
 			continue
 		}
@@ -320,7 +320,7 @@ func registerUnitDims() {
 		func(a *op.Args) []op.Val {
 			x := a.Val()
 			shape := x.Shape()
-			i, j := wrapDim(a.Int(), len(shape)), wrapDim(a.Int(), len(shape))
+			i, j := ir.WrapDim(a.Int(), len(shape)), ir.WrapDim(a.Int(), len(shape))
 			if i > j {
 				fail(ir.ErrRuntime, "flatten() has invalid args: start_dim cannot come after end_dim")
 			}
@@ -338,7 +338,7 @@ func registerUnitDims() {
 	viewDef("unflatten(Tensor self, int dim, int[] sizes) -> Tensor", "One dim as several.", nil,
 		func(a *op.Args) []op.Val {
 			x := a.Val()
-			d := wrapDim(a.Int(), len(x.Shape()))
+			d := ir.WrapDim(a.Int(), len(x.Shape()))
 			sizes, _ := a.IntList()
 			if len(sizes) == 0 {
 				fail(ir.ErrRuntime, "unflatten: sizes must be non-empty")
@@ -388,13 +388,17 @@ func registerParts() {
 	methodView("unfold(Tensor self, int dimension, int size, int step) -> Tensor",
 		"Windows along a dim, as a new last dim.", evalUnfold, samples("T(7), 0, 3, 2", "T(3,5), 1, 2, 1", "T(4), 0, 4, 1",
 			"T(), 0, 1, 1", "T(3), 0, 0, 1"), sample("T(3), 0, 4, 1"), sample("T(3), 0, 2, 0"), sample("T(3), 0, -1, 1"))
-	viewDef("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
-		"A view of the storage with any sizes and strides.", nil, func(a *op.Args) []op.Val {
+	op.Register(op.Def{
+		Sig: "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+		Doc: "A view of the storage with any sizes and strides.", View: true, ReadsOffset: true,
+		Samples:      samples("T(12), (3,2), (4,1)", "T(12), (2,2), (1,2), 3"),
+		ErrorSamples: samples("T(3), (2,2), (2,1)", "T(3), (2,), (2,1)"),
+		Eval: func(a *op.Args) []op.Val {
 			x := a.Val()
 			l, offset := stridedArgs(a, x)
 			return a.Ret(prim.AsStrided(a.B, x, l.Shape, l.Stride, offset))
-		}, samples("T(12), (3,2), (4,1)", "T(12), (2,2), (1,2), 3"), sample("T(3), (2,2), (2,1)"),
-		sample("T(3), (2,), (2,1)"))
+		},
+	})
 }
 
 // stridedArgs reads size, stride and storage_offset, which is x's own by default.
@@ -432,7 +436,7 @@ func narrow(b op.Builder, x op.Val, dim, start, length int64) op.Val {
 	if length < 0 {
 		fail(ir.ErrRuntime, "narrow(): length must be non-negative.")
 	}
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	n := x.Shape()[d]
 	if start < -n || start > n {
 		fail(ir.ErrIndex, "start out of range (expected to be in range of [%d, %d], but got %d)", -n, n, start)
@@ -448,7 +452,7 @@ func narrow(b op.Builder, x op.Val, dim, start, length int64) op.Val {
 
 func diagonal(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 	l := x.L()
-	i, j := wrapDim(dim1, l.Rank()), wrapDim(dim2, l.Rank())
+	i, j := ir.WrapDim(dim1, l.Rank()), ir.WrapDim(dim2, l.Rank())
 	if i == j {
 		fail(ir.ErrRuntime, "diagonal dimensions cannot be identical %d, %d", dim1, dim2)
 	}
@@ -476,7 +480,7 @@ func diagonal(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 func evalUnfold(a *op.Args) []op.Val {
 	x, dim, size, step := a.Val(), a.Int(), a.Int(), a.Int()
 	l := x.L()
-	d, n := wrapDim(dim, l.Rank()), int64(1)
+	d, n := ir.WrapDim(dim, l.Rank()), int64(1)
 	if l.Rank() > 0 {
 		n = l.Shape[d]
 	}

@@ -94,7 +94,7 @@ func (e *Eager) EmitN(id op.PrimID, attr []int64, in ...op.Val) []op.Val {
 	for i, s := range specs {
 		outs[i] = e.store(poison(ir.Numel(s.Shape)*int64(s.DType.Size())), s.DType, dev, s.Shape)
 	}
-	if p.Name == "to_device" {
+	if p.Moves {
 		copy(e.data[outs[0].Value], e.data[in[0].Value][in[0].Offset*int64(in[0].DType().Size()):])
 	} else {
 		e.run(p, attr, in, specs, outs)
@@ -104,7 +104,7 @@ func (e *Eager) EmitN(id op.PrimID, attr []int64, in ...op.Val) []op.Val {
 }
 
 func (e *Eager) deviceOf(p *op.Prim, attr []int64, in []op.Val) ir.DeviceID {
-	if p.Name == "to_device" {
+	if p.Moves {
 		return ir.DeviceID(attr[0])
 	}
 	for _, v := range in {
@@ -298,22 +298,10 @@ func (e *Eager) reverse(n int, step node, cot []op.Val, deliver func(uint32, op.
 	}
 	for i, v := range step.prim.VJP(&c) {
 		if c.Need[i] && v.Kind != op.None {
-			if !sameShape(v.Shape(), step.in[i].Shape()) || v.DType() != step.in[i].DType() {
+			if !ir.SameShape(v.Shape(), step.in[i].Shape()) || v.DType() != step.in[i].DType() {
 				panic("BUG: " + step.prim.Name + ": a cotangent has another shape or dtype than its input")
 			}
 			deliver(step.in[i].Tape, v)
 		}
 	}
-}
-
-func sameShape(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

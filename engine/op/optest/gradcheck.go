@@ -86,8 +86,8 @@ func check(t *testing.T, what string, views ViewRule, f Func, inputs []Input) {
 	for i, a := range inputs {
 		have := make([]float64, len(a.V))
 		if got[i].Kind != op.None {
-			require.True(t, sameShape(a.Shape, got[i].Shape()), "%s: shape %v for input %d of shape %v", what, got[i].Shape(), i,
-				a.Shape)
+			require.True(t, ir.SameShape(a.Shape, got[i].Shape()), "%s: shape %v for input %d of shape %v", what,
+				got[i].Shape(), i, a.Shape)
 			have = e.Floats(got[i])
 		}
 		for j := range a.V {

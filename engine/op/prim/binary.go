@@ -178,7 +178,7 @@ func registerSelection() {
 					"dtype %s", in[0].DType().ScalarType())
 			}
 			s, err := elementwise("where", all, in[1:])
-			if err == nil && !sameShape(s.Shape, in[0].Shape()) {
+			if err == nil && !ir.SameShape(s.Shape, in[0].Shape()) {
 				err = ir.Errorf(ir.ErrRuntime, "where: operands must have one shape: got %s and %s", ir.ShapeString(in[0].Shape()),
 					ir.ShapeString(s.Shape))
 			}
@@ -216,16 +216,4 @@ func registerSelection() {
 			return append(out, op.OutSpec{DType: in[0].DType(), Shape: in[0].Shape()}), nil
 		},
 		VJP: func(c *op.VJPCall) []op.Val { return []op.Val{Tri(c.B, c.Cot[0], c.Attr[0], c.Attr[1] != 0)} }})
-}
-
-func sameShape(x, y []int64) bool {
-	if len(x) != len(y) {
-		return false
-	}
-	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -11,7 +11,7 @@ func registerMovePrims() {
 	pCat = op.RegisterPrim(op.Prim{Name: "cat", Doc: "tensors joined along a dim", NIn: -1, Infer: catInfer,
 		VJP: func(c *op.VJPCall) []op.Val {
 			out := make([]op.Val, len(c.In))
-			d := wrapDim(c.Attr[0], len(c.Cot[0].Shape()))
+			d := ir.WrapDim(c.Attr[0], len(c.Cot[0].Shape()))
 			at := int64(0)
 			for i, x := range c.In {
 				n := x.Shape()[d]
@@ -66,7 +66,7 @@ func catInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 	if len(first) == 0 {
 		return nil, ir.Errorf(ir.ErrRuntime, "zero-dimensional tensor (at position 0) cannot be concatenated")
 	}
-	d, err := checkDim(attr[0], len(first))
+	d, err := ir.CheckDim(attr[0], len(first))
 	if err != nil {
 		return nil, err
 	}

@@ -83,8 +83,8 @@ func convInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 		return nil, notImplemented("conv", d)
 	}
 	if in[0].DType() != in[1].DType() {
-		return nil, ir.Errorf(ir.ErrRuntime, "Input type (%s) and weight type (%s) should be the same", cName(in[0].DType()),
-			cName(in[1].DType()))
+		return nil, ir.Errorf(ir.ErrRuntime, "Input type (%s) and weight type (%s) should be the same", in[0].DType().CName(),
+			in[1].DType().CName())
 	}
 	if len(x) != d+2 || len(w) != d+2 || x[1] != w[1]*groups || w[0]%groups != 0 || !slices.Equal(w[2:], win.Kernel) {
 		return nil, ir.Errorf(ir.ErrRuntime, "conv: shapes do not fit: got x %s, w %s, %d groups and a kernel of %s",

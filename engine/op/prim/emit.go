@@ -393,7 +393,7 @@ func Search(b op.Builder, rows, values op.Val, right bool) op.Val {
 func Sort(b op.Builder, x op.Val, dim int64, descending bool) (values, indices op.Val) {
 	n := int64(1)
 	if len(x.Shape()) > 0 {
-		n = x.Shape()[wrapDim(dim, len(x.Shape()))]
+		n = x.Shape()[ir.WrapDim(dim, len(x.Shape()))]
 	}
 	return Topk(b, x, n, dim, descending)
 }

@@ -33,14 +33,14 @@ func Along(b op.Builder, i op.Val, shape []int64, dim int64) op.Val {
 		s[k] = 1
 	}
 	if len(s) > 0 {
-		s[wrapDim(dim, len(s))] = i.L().Numel
+		s[ir.WrapDim(dim, len(s))] = i.L().Numel
 	}
 	return Expand(b, Reshape(b, i, s), shape)
 }
 
 // gatherLike checks dim, index type and rank of gather(x, i) and of scatters.
 func gatherLike(name string, in []op.Val, attr []int64) (int, error) {
-	d, err := checkDim(attr[0], len(in[0].Shape()))
+	d, err := ir.CheckDim(attr[0], len(in[0].Shape()))
 	if err != nil {
 		return 0, err
 	}
@@ -89,7 +89,7 @@ func registerGathers() {
 	pIndexSelect = op.RegisterPrim(op.Prim{Name: "index_select", IndexInput: 1, Doc: "slices of x that a 1-d index names",
 		NIn: 2, SaveIn: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
-			d, err := checkDim(attr[0], len(in[0].Shape()))
+			d, err := ir.CheckDim(attr[0], len(in[0].Shape()))
 			if err != nil {
 				return nil, err
 			}

@@ -84,35 +84,6 @@ func memberInfer(names []string, a accepts, result ir.DType) inferFunc {
 	}
 }
 
-// checkDim wraps dim, or returns PyTorch's IndexError.
-func checkDim(dim int64, rank int) (int, error) {
-	n := int64(max(rank, 1))
-	if dim < -n || dim >= n {
-		return 0, ir.Errorf(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1,
-			dim)
-	}
-	if dim < 0 {
-		dim += n
-	}
-	return int(dim), nil
-}
-
-// DimMask marks the dims of a reduction over a tensor of that rank.
-func DimMask(dims []int64, rank int) ([]bool, error) {
-	mask := make([]bool, max(rank, 1))
-	for _, d := range dims {
-		k, err := checkDim(d, rank)
-		if err != nil {
-			return nil, err
-		}
-		if mask[k] {
-			return nil, ir.Errorf(ir.ErrRuntime, "dim %d appears multiple times in the list of dims", k)
-		}
-		mask[k] = true
-	}
-	return mask[:rank], nil
-}
-
 // without is shape less the marked dims.
 func without(shape []int64, mask []bool) []int64 {
 	out := make([]int64, 0, len(shape))
@@ -132,7 +103,7 @@ func reduceInfer(name string, a accepts, identity bool) inferFunc {
 		if err != nil {
 			return nil, err
 		}
-		mask, err := DimMask(attr, len(s.Shape))
+		mask, err := ir.DimMask(attr, len(s.Shape))
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +122,7 @@ func reduceInfer(name string, a accepts, identity bool) inferFunc {
 func dimInfer(name string, values bool) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		x := in[0]
-		d, err := checkDim(attr[0], len(x.Shape()))
+		d, err := ir.CheckDim(attr[0], len(x.Shape()))
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +147,7 @@ func rowInfer(name string, a accepts) inferFunc {
 		if err != nil {
 			return nil, err
 		}
-		_, err = checkDim(attr[0], len(s.Shape))
+		_, err = ir.CheckDim(attr[0], len(s.Shape))
 		return append(out, s), err
 	}
 }

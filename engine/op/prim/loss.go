@@ -28,7 +28,7 @@ func crossEntropyInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpe
 	if err := checkIndexType("cross_entropy", "int32/int64", t); err != nil {
 		return nil, err
 	}
-	d, err := checkDim(attr[0], len(x.Shape()))
+	d, err := ir.CheckDim(attr[0], len(x.Shape()))
 	if err != nil {
 		return nil, err
 	}

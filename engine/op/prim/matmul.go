@@ -49,7 +49,7 @@ func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, err
 	r := len(x)
 	if in[0].DType() != in[1].DType() {
 		return nil, ir.Errorf(ir.ErrRuntime, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-			cName(in[0].DType()), cName(in[1].DType()))
+			in[0].DType().CName(), in[1].DType().CName())
 	}
 	if d := in[0].DType(); d == ir.Bool {
 		return nil, notImplemented("addmm_impl_cpu_", d)
@@ -69,10 +69,4 @@ func matmulInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, err
 		}
 	}
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: append(slices.Clone(x[:r-1]), y[r-1])}), nil
-}
-
-// cName is the C++ type that PyTorch's message names.
-func cName(d ir.DType) string {
-	return [ir.NumDTypes]string{"", "bool", "int", "long", "unsigned int", "c10::Half", "c10::BFloat16", "float", "double",
-		"unsigned char", "signed char", "short"}[d]
 }

@@ -33,7 +33,7 @@ func stepInfer(name string, operands func(attr []int64) (tensors int, state []in
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		n, state := operands(attr)
 		for _, x := range in[:n] {
-			if !sameShape(x.Shape(), in[0].Shape()) {
+			if !ir.SameShape(x.Shape(), in[0].Shape()) {
 				return nil, ir.Errorf(ir.ErrRuntime, "%s: tensors must have the parameter's shape: got %s, want %s", name,
 					ir.ShapeString(x.Shape()), ir.ShapeString(in[0].Shape()))
 			}

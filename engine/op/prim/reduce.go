@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
 )
 
 func registerReducePrims() {
@@ -18,7 +19,7 @@ func keep(b op.Builder, g op.Val, dims, shape []int64) op.Val {
 	kept := slices.Clone(shape)
 	for _, d := range dims {
 		if len(shape) > 0 {
-			kept[wrapDim(d, len(shape))] = 1
+			kept[ir.WrapDim(d, len(shape))] = 1
 		}
 	}
 	return Reshape(b, g, kept)
@@ -34,7 +35,7 @@ func count(dims, shape []int64) int64 {
 	n := int64(1)
 	for _, d := range dims {
 		if len(shape) > 0 {
-			n *= shape[wrapDim(d, len(shape))]
+			n *= shape[ir.WrapDim(d, len(shape))]
 		}
 	}
 	return n
@@ -90,7 +91,7 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	}
 	mask := make([]bool, r)
 	for _, d := range dims {
-		mask[wrapDim(d, r)] = true
+		mask[ir.WrapDim(d, r)] = true
 	}
 	var perm, outer []int64
 	for i, m := range mask {

@@ -21,4 +21,5 @@ func init() {
 	registerUnaryPrims()
 	registerWindowPrims()
 	setForms()
+	setKnown()
 }

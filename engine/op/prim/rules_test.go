@@ -109,7 +109,7 @@ func TestErrors(t *testing.T) {
 			"normalized_shape = [3]",
 			func() { prim.LayerNorm(e, x, tensor(e, ir.F32, 2), op.Val{}, op.FloatVal(1), 1) }},
 		{ir.ErrRuntime, "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0",
-			func() { prim.BroadcastShape([]int64{2}, []int64{3}) }},
+			func() { ir.BroadcastShape([]int64{2}, []int64{3}) }},
 	}
 	for _, c := range cases {
 		got := func() (err *ir.Error) {

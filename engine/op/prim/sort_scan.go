@@ -98,7 +98,7 @@ func registerSort() {
 			"and their indices", NIn: 1, SaveOut: 2,
 		Infer: func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 			x := in[0]
-			d, err := checkDim(attr[1], len(x.Shape()))
+			d, err := ir.CheckDim(attr[1], len(x.Shape()))
 			if err != nil {
 				return nil, err
 			}

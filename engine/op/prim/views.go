@@ -10,19 +10,6 @@ import (
 // fail raises a record-time error; the engine's entry points recover it.
 func fail(c ir.Code, format string, args ...any) { panic(ir.Errorf(c, format, args...)) }
 
-// wrapDim turns a dim of a tensor of that rank into one in [0, rank); 0-dim tensors
-// accept -1 and 0.
-func wrapDim(dim int64, rank int) int {
-	n := int64(max(rank, 1))
-	if dim < -n || dim >= n {
-		fail(ir.ErrIndex, "Dimension out of range (expected to be in range of [%d, %d], but got %d)", -n, n-1, dim)
-	}
-	if dim < 0 {
-		dim += n
-	}
-	return int(dim)
-}
-
 func view(b op.Builder, x op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
 	if l.ID == x.Layout && offset == x.Offset {
 		return x
@@ -64,40 +51,12 @@ func expandError(x op.Val, to []int64) {
 	panic("BUG: expand failed without a reason")
 }
 
-// BroadcastShape joins two shapes.
-func BroadcastShape(x, y []int64) []int64 {
-	if slices.Equal(x, y) {
-		return x
-	}
-	n := max(len(x), len(y))
-	out := make([]int64, n)
-	size := func(s []int64, i int) int64 {
-		if k := len(s) - n + i; k >= 0 {
-			return s[k]
-		}
-		return 1
-	}
-	for i := range out {
-		p, q := size(x, i), size(y, i)
-		switch {
-		case p == q || q == 1:
-			out[i] = p
-		case p == 1:
-			out[i] = q
-		default:
-			fail(ir.ErrRuntime, "The size of tensor a (%d) must match the size of tensor b (%d) at non-singleton dimension %d",
-				p, q, i)
-		}
-	}
-	return out
-}
-
 // Broadcast expands both operands to their joint shape; numbers pass.
 func Broadcast(b op.Builder, x, y op.Val) (op.Val, op.Val) {
 	if !x.IsTensor() || !y.IsTensor() {
 		return x, y
 	}
-	s := BroadcastShape(x.Shape(), y.Shape())
+	s := ir.BroadcastShape(x.Shape(), y.Shape())
 	return Expand(b, x, s), Expand(b, y, s)
 }
 
@@ -111,7 +70,7 @@ func Permute(b op.Builder, x op.Val, perm []int64) op.Val {
 	dims := make([]int64, r)
 	seen := make([]bool, r)
 	for i, p := range perm {
-		d := wrapDim(p, r)
+		d := ir.WrapDim(p, r)
 		if seen[d] {
 			fail(ir.ErrRuntime, "permute(): duplicate dims are not allowed.")
 		}
@@ -123,7 +82,7 @@ func Permute(b op.Builder, x op.Val, perm []int64) op.Val {
 // Transpose swaps two dims.
 func Transpose(b op.Builder, x op.Val, d0, d1 int64) op.Val {
 	r := len(x.Shape())
-	i, j := wrapDim(d0, r), wrapDim(d1, r)
+	i, j := ir.WrapDim(d0, r), ir.WrapDim(d1, r)
 	if i == j {
 		return x
 	}
@@ -160,7 +119,7 @@ func Reshape(b op.Builder, x op.Val, shape []int64) op.Val {
 // Unsqueeze inserts a dim of size 1.
 func Unsqueeze(b op.Builder, x op.Val, dim int64) op.Val {
 	l := x.L()
-	d := wrapDim(dim, l.Rank()+1)
+	d := ir.WrapDim(dim, l.Rank()+1)
 	stride := int64(1)
 	if d < l.Rank() {
 		stride = l.Shape[d] * l.Stride[d]
@@ -177,7 +136,7 @@ func Squeeze(b op.Builder, x op.Val, dims []int64) op.Val {
 		drop[i] = dims == nil
 	}
 	for _, d := range dims {
-		drop[wrapDim(d, l.Rank())] = true
+		drop[ir.WrapDim(d, l.Rank())] = true
 	}
 	var shape, stride []int64
 	for i, n := range l.Shape {
@@ -195,7 +154,7 @@ func Select(b op.Builder, x op.Val, dim, i int64) op.Val {
 	if l.Rank() == 0 {
 		fail(ir.ErrIndex, "select() cannot be applied to a 0-dim tensor.")
 	}
-	d := wrapDim(dim, l.Rank())
+	d := ir.WrapDim(dim, l.Rank())
 	if n := l.Shape[d]; i < -n || i >= n {
 		fail(ir.ErrIndex, "select(): index %d out of range for tensor of size %s at dimension %d", i, ir.ShapeString(l.Shape),
 			d)
@@ -213,7 +172,7 @@ func Slice(b op.Builder, x op.Val, dim, start, stop, step int64) op.Val {
 	if l.Rank() == 0 {
 		fail(ir.ErrIndex, "slice() cannot be applied to a 0-dim tensor.")
 	}
-	d := wrapDim(dim, l.Rank())
+	d := ir.WrapDim(dim, l.Rank())
 	if step <= 0 {
 		fail(ir.ErrRuntime, "slice step must be positive")
 	}
@@ -305,6 +264,6 @@ func Flip(b op.Builder, x op.Val, dim int64) op.Val {
 	if len(x.Shape()) == 0 {
 		return x
 	}
-	n := x.Shape()[wrapDim(dim, len(x.Shape()))]
+	n := x.Shape()[ir.WrapDim(dim, len(x.Shape()))]
 	return IndexSelect(b, x, Iota(b, op.IntVal(n-1), op.IntVal(-1), ir.I64, x.Device(), n), dim)
 }
