@@ -2,6 +2,7 @@
 #
 #   make demo       builds, installs into .venv and trains a character GPT (DEVICE=wgpu STEPS=20: on a GPU, shorter)
 #   make test       builds, installs into .venv and runs all tests
+#   make lint       checks the form of the sources, and that generated files are current
 #   make develop    builds in place, for work on the sources
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,9 +11,10 @@ GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 JOBS ?= 2
 PIP = $(VENV)/bin/pip --disable-pip-version-check --quiet
 PY = $(VENV)/bin/python
+GO_TOOLS = $(abspath $(VENV))/bin
 export GO
 
-.PHONY: all build demo develop test test-go test-arm64 test-ablate test-c test-wheel test-python generate lint bench bench-gpu wheel system clean
+.PHONY: all build demo develop lint lint-go lint-python test test-go test-arm64 test-ablate test-c test-wheel test-python generate bench bench-gpu wheel system clean
 
 all: build
 
@@ -30,6 +32,11 @@ $(VENV)/made:
 
 $(VENV)/test-tools: ci/requirements-test.txt | $(VENV)/made
 	$(PIP) install -r ci/requirements-test.txt
+	@touch $@
+
+# The linters of the Go code, at versions that the code is known to pass.
+$(VENV)/go-tools: ci/go-tools.txt | $(VENV)/made
+	while read -r tool; do GOBIN="$(GO_TOOLS)" $(GO) install "$$tool" || exit 1; done <ci/go-tools.txt
 	@touch $@
 
 $(VENV)/demo-tools: ci/requirements-demo.txt | $(VENV)/made
@@ -52,7 +59,6 @@ demo: system build $(VENV)/demo-tools
 test: system $(VENV)/test-tools test-go test-ablate test-c test-wheel test-python
 
 test-go:
-	$(GO) vet ./...
 	$(GO) test ./...
 	$(GO) test -tags cogentcore ./gpu/wgpu
 	@# What needs no C compiler must build for the other systems of the wheels.
@@ -90,14 +96,22 @@ generate:
 	$(GO) run ./cmd/opgen
 	cd capi && $(GO) run ../cmd/abigen
 
-lint:
-	@unformatted=$$($$(dirname $$(command -v $(GO)))/gofmt -l capi ci cmd engine gpu ir kernels); \
-	    if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+# A tool that is missing fails: none is skipped.
+lint: lint-go lint-python
+
+lint-go: $(VENV)/go-tools
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -s -l capi ci cmd engine gpu ir kernels) || exit 1; \
+	    if [ -n "$$unformatted" ]; then echo "gofmt -s changes these files:" $$unformatted; exit 1; fi
 	$(GO) vet ./...
-	@if command -v staticcheck >/dev/null; then staticcheck ./...; else echo "staticcheck is not installed: skipped"; fi
+	$(GO_TOOLS)/staticcheck ./...
+	$(GO_TOOLS)/golangci-lint run ./...
 	$(GO) run ./cmd/opgen -check
 	cd capi && $(GO) run ../cmd/abigen -check
+
+lint-python: $(VENV)/test-tools
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 bench: build $(VENV)/test-tools
 	$(PY) benchmarks/run.py cpu

@@ -47,7 +47,8 @@ class Row:
         extra = "  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in self.detail.items())
         if self.rival is None:
             return f"{self.name:<34} {_show(self.ours, self.unit):>11}  {extra}"
-        return f"{self.name:<34} {_show(self.ours, self.unit):>11} {_show(self.rival, self.unit):>11}  x{self.ratio:.2f}  {extra}"
+        ours, rival = _show(self.ours, self.unit), _show(self.rival, self.unit)
+        return f"{self.name:<34} {ours:>11} {rival:>11}  x{self.ratio:.2f}  {extra}"
 
 
 def _show(x: float, unit: str) -> str:

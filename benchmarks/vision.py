@@ -114,7 +114,7 @@ def steps(name: str, device: str, net: str, batch: int) -> Callable[[], float]:
 
 
 def layer(name: str, device: str, shape: tuple[int, ...]) -> Callable[[], float]:
-    """Return a function that convolves and goes back to input and weight, and reads a sum of all results of all calls."""
+    """Return a function that convolves, goes back to input and weight, and reads a sum of the results of all calls."""
     from steps import library
 
     lib = library(name)

@@ -84,7 +84,14 @@ enum { TL_REQUIRES_GRAD = 1, TL_LEAF = 2, TL_SAME_HANDLE = 4 };
 enum { TL_RETAINS_GRAD = 4, TL_VIEW = 8, TL_CONTIGUOUS = 16 };
 
 /* flags of tl_backward */
-enum { TL_RETAIN_GRAPH = 1, TL_CREATE_GRAPH = 2, TL_ACCUMULATE = 4, TL_ALLOW_UNUSED = 8, TL_INSPECT = 16, TL_NO_LEAF_HOOKS = 32 };
+enum {
+    TL_RETAIN_GRAPH = 1,
+    TL_CREATE_GRAPH = 2,
+    TL_ACCUMULATE = 4,
+    TL_ALLOW_UNUSED = 8,
+    TL_INSPECT = 16,
+    TL_NO_LEAF_HOOKS = 32
+};
 
 /* tl_event.kind */
 enum { TL_DONE = 0, TL_RUN_HOOK = 1, TL_RUN_POST_HOOK = 2, TL_INSPECT_GRAD = 3, TL_UNPACK = 4, TL_PACK = 5 };
@@ -153,7 +160,7 @@ typedef struct {
     uint8_t dtype, device, rank, flags;
     uint32_t layout; /* sizes and strides, as a number; 0 stands for none */
     int64_t numel;
-    uint32_t defer_id; /* not 0: the call can be made again through tl_deferred. Under a newer upper half, forget those of older ones */
+    uint32_t defer_id; /* not 0: tl_deferred can repeat the call. Under a newer upper half, forget the older */
     uint32_t reserved;
     int64_t shape[TL_MAX_RANK];
 } tl_out;
@@ -170,8 +177,8 @@ typedef struct {
 } tl_meta;
 
 /* What a walk stops for: a hook to call with grad, a hook to call after a leaf has accumulated, with
- * TL_INSPECT gradient number hook of the function name that the line source_loc recorded, a hook to call for a saved value, or
- * saved values that wait for tl_next_pack_hook. */
+ * TL_INSPECT gradient number hook of the function name that the line source_loc recorded, a hook to
+ * call for a saved value, or saved values that wait for tl_next_pack_hook. */
 typedef struct {
     uint32_t kind;
     uint32_t source_loc;

@@ -187,8 +187,8 @@ var journeys = map[string]func(j *journey) [][]float32{
 }
 
 // faultless gives the number of calls of each kind that a journey makes, and its values.
-func faultless(t *testing.T, name string, make func() target) (map[string]int, [][]float32) {
-	d := make()
+func faultless(t *testing.T, name string, open func() target) (map[string]int, [][]float32) {
+	d := open()
 	j := &journey{rig: newTargetRig(t, d)}
 	want := journeys[name](j)
 	require.Nil(t, j.err, "the program is wrong without faults")
@@ -212,14 +212,14 @@ func finish(t *testing.T, j *journey, d target) {
 }
 
 // afterwards requires that the engine works: as it is when not poisoned, else after a reset.
-func afterwards(t *testing.T, r *rig, d target, make func() target) {
+func afterwards(t *testing.T, r *rig, d target, open func() target) {
 	t.Helper()
 	d.arm("", 0)
 	if r.e.poison != nil {
 		_, err := r.call(0, "add", r.deadHandle(), 1.0)
 		require.NotNil(t, err)
 		assert.Equal(t, ir.ErrPoisoned, err.Code)
-		r.e.cfg.Open = func(ir.DeviceID) (device.Device, error) { return make(), nil }
+		r.e.cfg.Open = func(ir.DeviceID) (device.Device, error) { return open(), nil }
 		require.Nil(t, r.e.Reset())
 	}
 	x := r.floats(nil, 1, 2)
@@ -246,15 +246,15 @@ var outcomes = map[string]struct {
 	"lose":   {[]ir.Code{ir.ErrDeviceLost, ir.ErrPoisoned}, true},
 }
 
-func testEveryFault(t *testing.T, make func() target) {
+func testEveryFault(t *testing.T, open func() target) {
 	for name, program := range journeys {
-		total, want := faultless(t, name, make)
+		total, want := faultless(t, name, open)
 		require.NotEmpty(t, total)
 		t.Logf("%s: %v calls that can fail", name, total)
 		for kind, n := range total {
 			require.Positive(t, n, "%s makes no %s", name, kind)
 			for at := 1; at <= n; at++ {
-				d := make()
+				d := open()
 				d.arm(kind, at)
 				r := newTargetRig(t, d)
 				j := &journey{rig: r}
@@ -262,7 +262,7 @@ func testEveryFault(t *testing.T, make func() target) {
 				label := fmt.Sprintf("%s: fault of %s %d", name, kind, at)
 				checkOutcome(t, j, kind, got, want, label)
 				finish(t, j, d)
-				afterwards(t, r, d, make)
+				afterwards(t, r, d, open)
 				assert.Zero(t, d.shut(), "%s: objects are left after the device was closed", label)
 				if t.Failed() {
 					t.Fatal(label)

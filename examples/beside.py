@@ -21,7 +21,10 @@ def run(name: str, lib: str, arguments: list[str]) -> tuple[str, float]:
         source = source.replace("torchlette.torch", "torch")
     with tempfile.NamedTemporaryFile("w", suffix=f"_{name}.py", delete=False) as file:
         file.write(source)
-    code = f"import runpy, sys; sys.path.insert(0, {str(HERE)!r}); sys.argv = {[name, *arguments]!r}; runpy.run_path({file.name!r}, run_name='__main__')"
+    code = (
+        f"import runpy, sys; sys.path.insert(0, {str(HERE)!r}); sys.argv = {[name, *arguments]!r}; "
+        f"runpy.run_path({file.name!r}, run_name='__main__')"
+    )
     begin = time.perf_counter()
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -20,13 +20,15 @@ class VAE(nn.Module):
     def __init__(self, codes: int = 16) -> None:
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Conv2d(1, 16, 4, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2, padding=1), nn.ReLU(), nn.Flatten(),
+            nn.Conv2d(1, 16, 4, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(16, 32, 4, stride=2, padding=1), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
         self.mean = nn.Linear(32 * 7 * 7, codes)
         self.log_variance = nn.Linear(32 * 7 * 7, codes)
         self.decoder = nn.Sequential(
             nn.Linear(codes, 32 * 7 * 7), nn.ReLU(), nn.Unflatten(1, (32, 7, 7)),
-            nn.ConvTranspose2d(32, 16, 4, stride=2, padding=1), nn.ReLU(), nn.ConvTranspose2d(16, 1, 4, stride=2, padding=1),
+            nn.ConvTranspose2d(32, 16, 4, stride=2, padding=1), nn.ReLU(),
+            nn.ConvTranspose2d(16, 1, 4, stride=2, padding=1),
         )  # fmt: skip
 
     def forward(self, x):

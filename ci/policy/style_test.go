@@ -159,7 +159,7 @@ var testedElsewhere = map[string]string{
 	"cmd/attentiontiles":        "a command that measures: its generators are tested in kernels/gpucode",
 	"cmd/gemmtiles":             "a command that measures: its generators are tested in kernels/gpucode",
 	"cmd/internal/trial":        "a helper of the two commands that measure",
-	"cmd/opgen":                 "python/tests/ops/test_parity.py runs all that it writes; its own test checks that it is current",
+	"cmd/opgen":                 "python/tests/ops/test_parity.py runs what it writes; its own test finds a stale file",
 	"engine/op/composite":       "its samples are the tests: python/tests/ops runs them beside PyTorch",
 	"engine/op/optest":          "a package of tests",
 	"engine/op/samples":         "a package of tests",

@@ -367,11 +367,10 @@ func (s *Walk) prim(n *Node) error {
 	p := op.PrimOf(n.Prim)
 	if n.Freed {
 		return &ir.Error{Code: ir.ErrGraphFreed, SourceLoc: n.SourceLoc,
-			Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have already " +
-				"been freed). " +
-				"Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify " +
-				"retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors " +
-				"after calling backward."}
+			Msg: "Trying to backward through the graph a second time (or directly access saved tensors after they have " +
+				"already been freed). Saved intermediate values of the graph are freed when you call .backward() or " +
+				"autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or " +
+				"if you need to access saved tensors after calling backward."}
 	}
 	if p.VJP == nil {
 		return ir.Errorf(ir.ErrRuntime, "derivative for %s is not implemented: %s", p.Name, p.NoVJP)

@@ -100,9 +100,9 @@ type Cache struct {
 	Lowered lower.Memo
 }
 
-// NewCache makes a cache of at most max plans.
-func NewCache(max int, evict func(*Plan)) *Cache {
-	return &Cache{byHash: map[uint64][]*Plan{}, max: max, OnEvict: evict}
+// NewCache makes a cache of at most size plans.
+func NewCache(size int, evict func(*Plan)) *Cache {
+	return &Cache{byHash: map[uint64][]*Plan{}, max: size, OnEvict: evict}
 }
 
 // Find returns the plan of the sealed program, or nil.

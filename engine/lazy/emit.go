@@ -1,6 +1,7 @@
 package lazy
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -211,7 +212,8 @@ func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, si
 	ir.DType) {
 	outs, err := p.Infer(in, attr, s.specBuf[:0])
 	if err != nil {
-		if e, ok := err.(*ir.Error); ok {
+		var e *ir.Error
+		if errors.As(err, &e) {
 			panic(e)
 		}
 		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))

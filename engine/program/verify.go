@@ -202,7 +202,7 @@ func (p *Program) verifyEnds() error {
 			return fmt.Errorf("program: result %d is an alias of no input", k)
 		}
 		if err := p.verifyView(Edge{r.Value, r.Layout}, r.Offset); err != nil {
-			return fmt.Errorf("program: result %d %v", k, err)
+			return fmt.Errorf("program: result %d %w", k, err)
 		}
 		if r.Value.IsNode() && p.Nodes[r.Value.Index()].Live != LiveOutside {
 			return fmt.Errorf("program: result %d is a value that is not live outside", k)

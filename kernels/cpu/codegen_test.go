@@ -24,7 +24,7 @@ func forms(t *testing.T, k *loopir.Kernel, sizes ...int64) (of map[[2]int]int) {
 	for _, s := range e.stages {
 		for _, g := range []segment{s.outer, s.prologue, s.inner} {
 			for _, i := range g.code {
-				of[[2]int{int(i.op), i.variant}]++
+				of[[2]int{i.op, i.variant}]++
 			}
 		}
 	}

@@ -210,7 +210,7 @@ func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
 	_, err = run(p, []uint64{rows, cols}, bufs)
 	require.NoError(t, err)
 	for i := range int64(rows * cols) {
-		// nolint:testifylint // exact
+		// The sums are exact.
 		require.Equal(t, float64(i%1000*(i/cols+2)), ir.DecodeFloat(ir.F32, loopir.LoadBits(ir.F32, bufs[2], i)), i)
 	}
 }

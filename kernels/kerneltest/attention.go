@@ -126,7 +126,7 @@ func (n AttentionSize) strides(r *rand.Rand, shape []int64, broadcast bool) (str
 	if n.Aligned {
 		order = append(r.Perm(3), 3)
 	}
-	strides = make([]int64, 4)
+	strides = make([]int64, 5)
 	for i := 3; i >= 0; i-- {
 		d := order[i]
 		if broadcast && r.IntN(4) == 0 {
@@ -142,7 +142,8 @@ func (n AttentionSize) strides(r *rand.Rand, shape []int64, broadcast bool) (str
 	if !n.Aligned {
 		offset = int64(r.IntN(3))
 	}
-	return append(strides, offset), step + offset
+	strides[4] = offset
+	return strides, step + offset
 }
 
 func attentionValues(r *rand.Rand, t ir.DType, n int64) []byte {

@@ -379,7 +379,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	b.Each()
 	sum := b.Reduce(loopir.Sum, x)
 	low := b.Reduce(loopir.Min, g.convert(ir.I32, b.Mul(x, b.Float(ir.F32, 50))))
-	any := b.Reduce(loopir.Any, b.Lt(x, b.Float(ir.F32, 0)))
+	negative := b.Reduce(loopir.Any, b.Lt(x, b.Float(ir.F32, 0)))
 	mean := b.Div(b.Acc(sum), b.Cast(ir.F32, b.Param(1)))
 	d := b.Sub(x, mean)
 	b.Each()
@@ -391,7 +391,7 @@ func Rows(r *rand.Rand, lim Limits) *Case {
 	b.Map()
 	b.Store(b.Linear(g.buffer(ir.F32, loopir.Write, n), -1), mean)
 	b.Store(b.Linear(g.buffer(ir.I32, loopir.Write, n), -1), b.Acc(low))
-	b.Store(b.Linear(g.buffer(ir.Bool, loopir.Write, n), -1), b.Acc(any))
+	b.Store(b.Linear(g.buffer(ir.Bool, loopir.Write, n), -1), b.Acc(negative))
 	return g.done()
 }
 

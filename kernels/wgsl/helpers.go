@@ -252,7 +252,8 @@ fn {name}(x: {T}, quarter: {I}) -> {T} {
   r = fma(n, {T}(-6.0771005065061922e-11), r);
   let q = {I}(n) + quarter;
   let s = r * r;
-  let sine = r + r * s * fma(fma({T}(-0.0001950396253960207), s, {T}(0.008332036435604095)), s, {T}(-0.16666650772094727));
+  let cubic = fma({T}(-0.0001950396253960207), s, {T}(0.008332036435604095));
+  let sine = r + r * s * fma(cubic, s, {T}(-0.16666650772094727));
   var c = fma({T}(2.4379880414926447e-05), s, {T}(-0.0013886619126424193));
   c = fma(c, s, {T}(0.04166661575436592));
   let cosine = fma(c, s * s, fma({T}(-0.5), s, {T}(1.0)));
@@ -363,7 +364,8 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   let grows = (x > {T}(1.0)) != down;
   r = select(r, select({T}(0.0), inf, grows), binf);
   let whole = (trunc(b) == b) & !binf;
-  let odd = whole & (abs(b) < {T}(16777216.0)) & (({I}(clamp(b, {T}(-16777216.0), {T}(16777216.0))) & {I}(1)) != {I}(0));
+  let units = {I}(clamp(b, {T}(-16777216.0), {T}(16777216.0)));
+  let odd = whole & (abs(b) < {T}(16777216.0)) & ((units & {I}(1)) != {I}(0));
   let neg = (bitcast<{U}>(a) >> {U}(31u)) != {U}(0u);
   r = select(r, -r, neg & odd);
   let nan = bitcast<{T}>((ux & {U}(0u)) | {U}(0x7fc00000u));
@@ -398,7 +400,8 @@ func (w *writer) philox() string {
   var c = ctr;
   var k = key;
   for (var i = 0; i < 10; i += 1) {
-    c = vec4<u32>(mul_hi(0xcd9e8d57u, c.z) ^ c.y ^ k.x, 0xcd9e8d57u * c.z, mul_hi(0xd2511f53u, c.x) ^ c.w ^ k.y, 0xd2511f53u * c.x);
+    c = vec4<u32>(mul_hi(0xcd9e8d57u, c.z) ^ c.y ^ k.x, 0xcd9e8d57u * c.z,
+                  mul_hi(0xd2511f53u, c.x) ^ c.w ^ k.y, 0xd2511f53u * c.x);
     k += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
   }
   return c;

@@ -79,7 +79,7 @@ func (m *Module) ParamBytes() int { return (4*len(m.Words) + 15) &^ 15 }
 // Pack writes the parameter block. It fails on a size, stride or offset beyond 32 bits.
 func (m *Module) Pack(dst []byte, params []uint64, event uint32) error {
 	for i, w := range m.Words {
-		v := uint32(event)
+		v := event
 		if w.Param >= 0 {
 			x := params[w.Param]
 			if w.Signed && (int64(x) > math.MaxInt32 || int64(x) < math.MinInt32) {

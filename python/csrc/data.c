@@ -179,8 +179,9 @@ int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags) {
         return -1;
     }
     if (formats[t->dtype] == NULL || (t->flags & TL_REQUIRES_GRAD) != 0) {
-        PyErr_Format(PyExc_BufferError, formats[t->dtype] == NULL ? "Tensor: the buffer protocol has no format for %s"
-                                                                  : "Tensor: no buffer of a %s tensor that requires grad; use detach()",
+        PyErr_Format(PyExc_BufferError,
+                     formats[t->dtype] == NULL ? "Tensor: the buffer protocol has no format for %s"
+                                               : "Tensor: no buffer of a %s tensor that requires grad; use detach()",
                      dtype_name(t->dtype));
         return -1;
     }
@@ -631,7 +632,8 @@ static PyObject *from_buffer(PyObject *data, int dtype, uint8_t device, bool req
     }
     if (own == 0 && dtype < 0) {
         raise_text(TL_TYPE,
-                   "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, int64, uint32, float16, bfloat16, float32, float64; "
+                   "can't convert data of format '%s' without a dtype: the types are bool, uint8, int8, int16, int32, "
+                   "int64, uint32, float16, bfloat16, float32, float64; "
                    "convert the array first, e.g. array.astype('int32') for uint16, or give tensor() a dtype",
                    v.format != NULL ? v.format : "B");
         goto done;

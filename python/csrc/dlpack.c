@@ -191,8 +191,8 @@ PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
     }
     if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         return raise_text(TL_RUNTIME,
-            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
-                                      "already constructed a tensor from it once.");
+                          "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                          "once, so you might have already constructed a tensor from it once.");
     }
     versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (m->version.major != 1) {

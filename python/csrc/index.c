@@ -165,7 +165,9 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
             PyObject *ml = m != NULL ? PySequence_List(m) : NULL, *sl = s != NULL ? PySequence_List(s) : NULL;
             if (ml != NULL && sl != NULL) {
                 set_error(TL_INDEX,
-                    "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at index %d", ml, i, sl, in_dim + i);
+                          "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at "
+                          "index %d",
+                          ml, i, sl, in_dim + i);
             }
             Py_XDECREF(m), Py_XDECREF(s), Py_XDECREF(ml), Py_XDECREF(sl);
             return -1;
@@ -299,7 +301,8 @@ static int make_plan(plan *p, Tensor *self, PyObject *key) {
         if (takes(key) > self->rank) {
             return self->rank == 0 && PyLong_Check(key)
                        ? set_error(TL_INDEX,
-                           "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+                                   "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                                   "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
                        : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
         }
         return add_item(p, self, key, &in_dim, self->rank);

@@ -91,6 +91,20 @@ func registerActivationOps() {
 		// The constants of the SELU paper, as PyTorch has them.
 		return elu(a.B, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)
 	}, acts()...)
+	registerBoundedActivations()
+	registerSmoothActivations()
+	registerShrinkingActivations()
+	op.Register(op.Def{
+		Sig: "prelu(Tensor self, Tensor weight) -> Tensor",
+		Doc: "x where positive, weight * x elsewhere; one weight or one " +
+			"a channel.",
+		Where: op.Function | op.Method | op.Functional, Eval: evalPReLU,
+		Samples: samples("T(3,4), T(4)", "T(3,4), T(1)", "T(2,3,4), T(3)", "T(3), T(1)"),
+	})
+}
+
+// registerBoundedActivations registers those that are straight but for their bounds, and softplus.
+func registerBoundedActivations() {
 	activation("softplus", ", Scalar beta=1.0, Scalar threshold=20.0",
 		"log(1 + exp(beta x)) / beta; x above the threshold.", false, evalSoftplus, samples("T(3,4)", "T(4;-30,30)",
 			"T(3), 2.0, 1.0")...)
@@ -108,6 +122,9 @@ func registerActivationOps() {
 		ofFloat("hardswish_cpu", func(b op.Builder, x op.Val) op.Val {
 			return prim.Mul(b, x, hardsigmoid(b, x))
 		}), samples("T(3,4;-5,5)")...)
+}
+
+func registerSmoothActivations() {
 	activation("mish", "", "x * tanh(softplus(x)).", false, ofFloat("mish_cpu", func(b op.Builder, x op.Val) op.Val {
 		return prim.Mul(b, x, prim.Tanh(b, softplus(b, x, 1, 20)))
 	}), acts()...)
@@ -116,6 +133,9 @@ func registerActivationOps() {
 	activation("softsign", "", "x / (1 + |x|).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Div(b, x, prim.Add(b, prim.Abs(b, x), op.FloatVal(1)))
 	}), acts()...)
+}
+
+func registerShrinkingActivations() {
 	activation("tanhshrink", "", "x - tanh(x).", false, ofAny(func(b op.Builder, x op.Val) op.Val {
 		return prim.Sub(b, x, prim.Tanh(b, x))
 	}), acts()...)
@@ -132,13 +152,6 @@ func registerActivationOps() {
 		}, samples("T(3,4), 0.1, 20.0")...)
 	activation("glu", ", int dim=-1", "The first half times the sigmoid of the second.", false, evalGLU,
 		samples("T(3,4)", "T(4,3), 0")...)
-	op.Register(op.Def{
-		Sig: "prelu(Tensor self, Tensor weight) -> Tensor",
-		Doc: "x where positive, weight * x elsewhere; one weight or one " +
-			"a channel.",
-		Where: op.Function | op.Method | op.Functional, Eval: evalPReLU,
-		Samples: samples("T(3,4), T(4)", "T(3,4), T(1)", "T(2,3,4), T(3)", "T(3), T(1)"),
-	})
 }
 
 func evalLeakyReLU(a *op.Args, x op.Val) op.Val {

@@ -63,6 +63,28 @@ func registerBinaryOps() {
 			return a.Ret(subtract(a.B, a.Val(), a.Val(), a.Scalar()))
 		},
 	})
+	registerQuotients(mismatch)
+	for _, m := range []struct {
+		name       string
+		f, ofBools binaryEmit
+	}{{"maximum", prim.Maximum, prim.BitwiseOr}, {"minimum", prim.Minimum, prim.BitwiseAnd}} {
+		op.Register(op.Def{
+			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: "The elementwise " + m.name + "; NaN wins.", Out: true,
+			Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)",
+				"T(3), torch.zeros(())"),
+			ErrorSamples: []op.Sample{mismatch},
+			Eval:         func(a *op.Args) []op.Val { return a.Ret(extremum(a.B, m.f, m.ofBools, a.Val(), a.Val())) },
+		})
+	}
+	registerBitwise(mismatch)
+	registerMixed(mismatch)
+	for _, name := range []string{"add", "sub", "mul", "div", "true_divide", "floor_divide"} {
+		op.DefNamed(name).ScalarOverload = true
+	}
+}
+
+// registerQuotients registers rsub, products, quotients and powers.
+func registerQuotients(mismatch op.Sample) {
 	op.Register(op.Def{
 		Sig: "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", Doc: "other - alpha * self.",
 		Where:   op.Function,
@@ -107,23 +129,6 @@ func registerBinaryOps() {
 		ErrorSamples: samples("I(3;1,4), -1", "T(3), T(4)", "B(3), B(3)"),
 		Eval:         func(a *op.Args) []op.Val { return a.Ret(power(a.B, a.Val(), a.Val())) },
 	})
-	for _, m := range []struct {
-		name       string
-		f, ofBools binaryEmit
-	}{{"maximum", prim.Maximum, prim.BitwiseOr}, {"minimum", prim.Minimum, prim.BitwiseAnd}} {
-		op.Register(op.Def{
-			Sig: m.name + "(Tensor self, Tensor other) -> Tensor", Doc: "The elementwise " + m.name + "; NaN wins.", Out: true,
-			Samples: samples("T(3,4), T(3,4)", "T(3,4), T(4)", "I(3;0,5), T(3)", "I(3;0,5), I(3;0,5)", "B(3), B(3)",
-				"T(3), torch.zeros(())"),
-			ErrorSamples: []op.Sample{mismatch},
-			Eval:         func(a *op.Args) []op.Val { return a.Ret(extremum(a.B, m.f, m.ofBools, a.Val(), a.Val())) },
-		})
-	}
-	registerBitwise(mismatch)
-	registerMixed(mismatch)
-	for _, name := range []string{"add", "sub", "mul", "div", "true_divide", "floor_divide"} {
-		op.DefNamed(name).ScalarOverload = true
-	}
 }
 
 // scale multiplies an operand by alpha of add and sub.

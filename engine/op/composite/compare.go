@@ -249,16 +249,16 @@ func evalIsclose(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "isclose: rtol and atol must be greater than or equal to zero, but got %g and %g", rtol, atol)
 	}
 	align(b, x.DType(), &x, &y)
-	close := prim.Eq(b, x, y)
+	near := prim.Eq(b, x, y)
 	if equalNaN && x.DType().IsFloat() {
-		close = prim.BitwiseOr(b, close, prim.BitwiseAnd(b, prim.IsNaN(b, x), prim.IsNaN(b, y)))
+		near = prim.BitwiseOr(b, near, prim.BitwiseAnd(b, prim.IsNaN(b, x), prim.IsNaN(b, y)))
 	}
 	if rtol == 0 && atol == 0 {
-		return a.Ret(close)
+		return a.Ret(near)
 	}
 	x, y = floating(b, x), floating(b, y)
 	allowed := prim.Add(b, prim.Mul(b, prim.Abs(b, y), op.FloatVal(rtol)), op.FloatVal(atol))
 	diff := prim.Abs(b, prim.Sub(b, x, y))
 	finite := prim.Lt(b, prim.Abs(b, y), op.FloatVal(inf))
-	return a.Ret(prim.BitwiseOr(b, close, prim.BitwiseAnd(b, finite, prim.Le(b, diff, allowed))))
+	return a.Ret(prim.BitwiseOr(b, near, prim.BitwiseAnd(b, finite, prim.Le(b, diff, allowed))))
 }

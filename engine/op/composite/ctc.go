@@ -10,7 +10,8 @@ import (
 
 func registerCtcOps() {
 	op.Register(op.Def{
-		Sig: "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> Tensor", Where: op.Hidden, Eval: evalCTC,
+		Sig: "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> " +
+			"Tensor", Where: op.Hidden, Eval: evalCTC,
 		Doc: "The negative log likelihood of targets [N, S] under log_probs [T, N, C], summed over all alignments with " +
 			"blanks (A. Graves et al., 2006): [N]. " +
 			"As in PyTorch the gradient is that of logits whose log_softmax is log_probs.",

@@ -147,8 +147,8 @@ func registerEmbedding() {
 	op.Register(op.Def{
 		Sig: "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool " +
 			"sparse=False) -> Tensor",
-		Doc: "The rows of weight at indices; the row padding_idx gets no gradient, with scale_grad_by_freq a row's gradient " +
-			"is divided by how often it occurs. sparse changes nothing: gradients are dense.", Where: op.Function,
+		Doc: "The rows of weight at indices; the row padding_idx gets no gradient, with scale_grad_by_freq a row's " +
+			"gradient is divided by how often it occurs. sparse changes nothing: gradients are dense.", Where: op.Function,
 		Samples: samples("T(5,4), I(3;0,5)", "T(5,4), I(2,3;0,5)", "T(5,4), I(;0,5)", "T(5,4), I(6;0,5), 2",
 			"T(3,4), I(8;0,3), 1, True"),
 		ErrorSamples: samples("T(3,4), T(2)", "T(3), I(2;0,3)"), Eval: evalEmbedding,

@@ -297,7 +297,7 @@ func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
 func registerEigen() {
 	uplo := "str(L|U|l|u) UPLO='L'"
 	forms(op.Def{
-		Doc:     "Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices, of which one triangle is read.",
+		Doc:     "Eigenvalues, ascending, and eigenvectors, in columns, of symmetric matrices. One triangle is read.",
 		Out:     true,
 		Samples: samples("P(3,3)"), ErrorSamples: samples("T(3)", "T(2,3)", "P(2,2), 'X'"),
 		Eval: func(a *op.Args) []op.Val {
@@ -318,7 +318,7 @@ func registerEigen() {
 		},
 	})
 	forms(op.Def{
-		Doc: "The eigenvalues, ascending, of symmetric matrices, of which one triangle is read.", Out: true,
+		Doc: "The eigenvalues, ascending, of symmetric matrices. One triangle is read.", Out: true,
 		Samples: samples("P(3,3)", "P(2,2,2)", "P(3,3), 'U'"), ErrorSamples: samples("T(3)", "T(2,3)"),
 		Eval: func(a *op.Args) []op.Val {
 			x := squareOf("linalg.eigvalsh", a.Val())

@@ -305,10 +305,12 @@ func sameAs(self, x op.Val) {
 	}
 }
 
+// addedTail ends the signatures of products that are added to a tensor.
+const addedTail = ", *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+
 func registerAddedProducts() {
-	tail := ", *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 	op.Register(op.Def{
-		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail, Doc: "beta * self + alpha * mat1 @ mat2.", InPlace: true,
+		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + addedTail, Doc: "beta * self + alpha * mat1 @ mat2.", InPlace: true,
 		Out: true,
 		Samples: samples("T(3,5), T(3,4), T(4,5)", "T(5), T(3,4), T(4,5)", "T(3,5), T(3,4), T(4,5) | beta=0.5, alpha=2",
 			"T(), T(3,4), T(4,5) | beta=0"),
@@ -327,7 +329,7 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, Doc: "beta * self + alpha * batch1 @ batch2.",
+		Sig: "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + addedTail, Doc: "beta * self + alpha * batch1 @ batch2.",
 		InPlace: true, Out: true,
 		Samples:      samples("T(2,3,5), T(2,3,4), T(2,4,5)", "T(5), T(2,3,4), T(2,4,5) | beta=0.5, alpha=2"),
 		ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
@@ -343,7 +345,7 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addbmm(Tensor self, Tensor batch1, Tensor batch2" + tail,
+		Sig: "addbmm(Tensor self, Tensor batch1, Tensor batch2" + addedTail,
 		Doc: "beta * self + alpha * the sum of batch1 @ batch2.", InPlace: true, Out: true,
 		Samples: samples("T(3,5), T(2,3,4), T(2,4,5)"), ErrorSamples: samples("T(5), T(2,3,4), T(2,3,5)"),
 		Eval: func(a *op.Args) []op.Val {
@@ -357,8 +359,12 @@ func registerAddedProducts() {
 			return a.Ret(narrow(combineProduct(a.B, self, prim.Sum(a.B, matrix(a.B, x, y, none), []int64{0}), beta, alpha)))
 		},
 	})
+	registerAddedVectorProducts()
+}
+
+func registerAddedVectorProducts() {
 	op.Register(op.Def{
-		Sig: "addmv(Tensor self, Tensor mat, Tensor vec" + tail, Doc: "beta * self + alpha * mat @ vec.", InPlace: true,
+		Sig: "addmv(Tensor self, Tensor mat, Tensor vec" + addedTail, Doc: "beta * self + alpha * mat @ vec.", InPlace: true,
 		Out:          true,
 		Samples:      samples("T(3), T(3,4), T(4)", "T(), T(3,4), T(4) | beta=0.5, alpha=2"),
 		ErrorSamples: samples("T(3), T(3,4), T(3)"),
@@ -375,7 +381,7 @@ func registerAddedProducts() {
 		},
 	})
 	op.Register(op.Def{
-		Sig: "addr(Tensor self, Tensor vec1, Tensor vec2" + tail, Doc: "beta * self + alpha * outer(vec1, vec2).",
+		Sig: "addr(Tensor self, Tensor vec1, Tensor vec2" + addedTail, Doc: "beta * self + alpha * outer(vec1, vec2).",
 		InPlace: true, Out: true,
 		Samples:      samples("T(3,4), T(3), T(4)", "T(4), T(3), T(4) | beta=0.5, alpha=2"),
 		ErrorSamples: samples("T(3,4), T(3,1), T(4)"),

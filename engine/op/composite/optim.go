@@ -25,8 +25,8 @@ func checkState(name string, p op.Val, others ...op.Val) {
 
 func registerOptimOps() {
 	op.Register(op.Def{
-		Sig: "_sgd_step(Tensor self, Tensor grad, Tensor? momentum_buffer, float lr, float momentum, float dampening, float " +
-			"weight_decay, bool first, bool nesterov, bool maximize) -> Tensor",
+		Sig: "_sgd_step(Tensor self, Tensor grad, Tensor? momentum_buffer, float lr, float momentum, float dampening, " +
+			"float weight_decay, bool first, bool nesterov, bool maximize) -> Tensor",
 		Doc: "One step of SGD on a parameter and its momentum buffer.", Where: op.Hidden, InPlaceOnly: true,
 		Stores: []int{0, 2}, NoGrad: isUpdate,
 		PassThrough: []string{"lr", "momentum", "dampening", "weight_decay"},

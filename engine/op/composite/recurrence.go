@@ -12,9 +12,9 @@ func registerRecurrenceOps() {
 	mode := "str(" + strings.Join(op.RecurrenceNames, "|") + ") mode"
 	op.Register(op.Def{
 		Sig: "_cell(Tensor input, Tensor hidden, Tensor? state, " + mode + ") -> Tensor[]", Where: op.Hidden, Eval: evalCell,
-		Doc: "The elementwise part of a recurrent step: the input's and the state's parts of the gates [..., gates * hidden] " +
-			"and the state [..., hidden] that enters, the cell's of an LSTM and the hidden one of a GRU, give the new hidden " +
-			"state and an LSTM's new cell.",
+		Doc: "The elementwise part of a recurrent step: the input's and the state's parts of the gates [..., gates * " +
+			"hidden] and the state [..., hidden] that enters, the cell's of an LSTM and the hidden one of a GRU, give " +
+			"the new hidden state and an LSTM's new cell.",
 		Samples: samples("T(2,12), T(2,12), T(2,3), 'lstm'", "T(9), T(9), T(3), 'gru'",
 			"T(2,3), T(2,3), None, 'rnn_tanh'", "T(2,3), T(2,3), None, 'rnn_relu'"),
 		ErrorSamples: samples("T(2,12), T(3,12), T(2,3), 'lstm'", "T(2,10), T(2,10), T(2,3), 'gru'"),

@@ -258,13 +258,13 @@ func (e *Eager) Backward(root, cot op.Val, create bool, inputs ...op.Val) []op.V
 	for n := int(root.Tape >> 4); n > 0; n-- {
 		step := e.tape[n]
 		var got []op.Val
-		any := false
+		reached := false
 		for k := range step.out {
 			v := cots[edge(n, k)]
 			got = append(got, v)
-			any = any || v.Kind != op.None
+			reached = reached || v.Kind != op.None
 		}
-		if !any || len(step.in) == 0 {
+		if !reached || len(step.in) == 0 {
 			continue
 		}
 		e.reverse(n, step, got, deliver)

@@ -15,8 +15,8 @@ func named(suffix string) []string {
 	return names
 }
 
-const noAgain op.NotDifferentiable = "where it is differentiated again, the rule of the recurrence records elementary " +
-	"primitives"
+const noAgain op.NotDifferentiable = "where it is differentiated again, the rule of the recurrence records " +
+	"elementary primitives"
 
 func registerRecurrencePrims() {
 	pCell = op.RegisterPrim(op.Prim{Name: "cell", Variants: named("_cell"),

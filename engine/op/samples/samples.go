@@ -234,8 +234,9 @@ func (r *reader) bind(d *op.Def, s op.Sample) map[string]any {
 		p, v := params[i], r.value()
 		r.eat(",")
 		if t, ok := v.(op.Val); ok && p.Spread && t.IsTensor() { // takes all that follow
-			l, _ := got[p.Name].([]any)
-			v, i = append(l, v), i-1
+			list, _ := got[p.Name].([]any)
+			list = append(list, v)
+			v, i = list, i-1
 		}
 		got[p.Name] = v
 	}

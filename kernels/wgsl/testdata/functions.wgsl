@@ -60,7 +60,8 @@ fn pow_float_f32(a: f32, b: f32) -> f32 {
   let grows = (x > f32(1.0)) != down;
   r = select(r, select(f32(0.0), inf, grows), binf);
   let whole = (trunc(b) == b) & !binf;
-  let odd = whole & (abs(b) < f32(16777216.0)) & ((i32(clamp(b, f32(-16777216.0), f32(16777216.0))) & i32(1)) != i32(0));
+  let units = i32(clamp(b, f32(-16777216.0), f32(16777216.0)));
+  let odd = whole & (abs(b) < f32(16777216.0)) & ((units & i32(1)) != i32(0));
   let neg = (bitcast<u32>(a) >> u32(31u)) != u32(0u);
   r = select(r, -r, neg & odd);
   let nan = bitcast<f32>((ux & u32(0u)) | u32(0x7fc00000u));

@@ -60,7 +60,8 @@ fn pow_float_f32(a: f32, b: f32) -> f32 {
   let grows = (x > f32(1.0)) != down;
   r = select(r, select(f32(0.0), inf, grows), binf);
   let whole = (trunc(b) == b) & !binf;
-  let odd = whole & (abs(b) < f32(16777216.0)) & ((i32(clamp(b, f32(-16777216.0), f32(16777216.0))) & i32(1)) != i32(0));
+  let units = i32(clamp(b, f32(-16777216.0), f32(16777216.0)));
+  let odd = whole & (abs(b) < f32(16777216.0)) & ((units & i32(1)) != i32(0));
   let neg = (bitcast<u32>(a) >> u32(31u)) != u32(0u);
   r = select(r, -r, neg & odd);
   let nan = bitcast<f32>((ux & u32(0u)) | u32(0x7fc00000u));
@@ -126,7 +127,8 @@ fn sincos_f32(x: f32, quarter: i32) -> f32 {
   r = fma(n, f32(-6.0771005065061922e-11), r);
   let q = i32(n) + quarter;
   let s = r * r;
-  let sine = r + r * s * fma(fma(f32(-0.0001950396253960207), s, f32(0.008332036435604095)), s, f32(-0.16666650772094727));
+  let cubic = fma(f32(-0.0001950396253960207), s, f32(0.008332036435604095));
+  let sine = r + r * s * fma(cubic, s, f32(-0.16666650772094727));
   var c = fma(f32(2.4379880414926447e-05), s, f32(-0.0013886619126424193));
   c = fma(c, s, f32(0.04166661575436592));
   let cosine = fma(c, s * s, fma(f32(-0.5), s, f32(1.0)));

@@ -17,7 +17,8 @@ fn philox(ctr: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
   var c = ctr;
   var k = key;
   for (var i = 0; i < 10; i += 1) {
-    c = vec4<u32>(mul_hi(0xcd9e8d57u, c.z) ^ c.y ^ k.x, 0xcd9e8d57u * c.z, mul_hi(0xd2511f53u, c.x) ^ c.w ^ k.y, 0xd2511f53u * c.x);
+    c = vec4<u32>(mul_hi(0xcd9e8d57u, c.z) ^ c.y ^ k.x, 0xcd9e8d57u * c.z,
+                  mul_hi(0xd2511f53u, c.x) ^ c.w ^ k.y, 0xd2511f53u * c.x);
     k += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
   }
   return c;
