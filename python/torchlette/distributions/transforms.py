@@ -35,10 +35,6 @@ __all__ = [
 Tensor, Size = _C.Tensor, _C.Size
 
 
-def _dims(constraint: Any) -> int:
-    return constraint.event_dim
-
-
 class Transform:
     """A function with an inverse. ``domain`` and ``codomain`` are constraints; their event dims may differ.
 
@@ -61,8 +57,8 @@ class Transform:
     @property
     def event_dim(self) -> int:
         """The event dims of the domain, where the codomain's are as many."""
-        if _dims(self.domain) == _dims(self.codomain):
-            return _dims(self.domain)
+        if self.domain.event_dim == self.codomain.event_dim:
+            return self.domain.event_dim
         raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
 
     @property
@@ -178,23 +174,23 @@ class ComposeTransform(Transform):
         """Return the event dims that go in and come out: at least those that every part needs."""
         if not self.parts:
             return 0, 0
-        into = _dims(self.parts[-1].codomain)
+        into = self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):
-            into = max(into + _dims(part.domain) - _dims(part.codomain), _dims(part.domain))
-        return into, into + sum(_dims(part.codomain) - _dims(part.domain) for part in self.parts)
+            into = max(into + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
+        return into, into + sum(part.codomain.event_dim - part.domain.event_dim for part in self.parts)
 
     @constraints.dependent_property
     def domain(self) -> Any:
         """Where arguments lie."""
         base = self.parts[0].domain if self.parts else constraints.real
-        extra = self._event_dims()[0] - _dims(base)
+        extra = self._event_dims()[0] - base.event_dim
         return constraints.independent(base, extra) if extra else base
 
     @constraints.dependent_property
     def codomain(self) -> Any:
         """Where results lie."""
         base = self.parts[-1].codomain if self.parts else constraints.real
-        extra = self._event_dims()[1] - _dims(base)
+        extra = self._event_dims()[1] - base.event_dim
         return constraints.independent(base, extra) if extra else base
 
     bijective = property(
@@ -225,8 +221,8 @@ class ComposeTransform(Transform):
         for i, part in enumerate(self.parts):
             # The last result is given: so a cached inverse is found.
             out = y if i == len(self.parts) - 1 else part(x)
-            terms.append(sum_rightmost(part.log_abs_det_jacobian(x, out), event_dim - _dims(part.domain)))
-            event_dim += _dims(part.codomain) - _dims(part.domain)
+            terms.append(sum_rightmost(part.log_abs_det_jacobian(x, out), event_dim - part.domain.event_dim))
+            event_dim += part.codomain.event_dim - part.domain.event_dim
             x = out
         return sum(terms[1:], terms[0])
 
