@@ -10,8 +10,8 @@ import (
 // PyTorch's "Autocast Op Reference" that are one operator here; for GPUs the list of CUDA.
 var autocastNames = [2]map[op.CastPolicy]string{
 	{
-		op.CastLower: "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bmm mm linalg_vecdot baddbmm " +
-			"addmm addbmm linear matmul prelu " +
+		op.CastLower: "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bmm mm linalg_vecdot " +
+			"baddbmm addmm addbmm linear matmul prelu " +
 			"scaled_dot_product_attention",
 		op.CastFull: "avg_pool3d adaptive_avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits grid_sample prod " +
 			"quantile nanquantile cdist trace " +
