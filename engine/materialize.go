@@ -305,8 +305,8 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	})
 }
 
-// MarkStep runs everything pending, waits, promotes, collects and begins a new epoch
-// (spec section 6). It reports pending when slice passes; call it again.
+// MarkStep runs everything pending, waits for it, frees what nothing holds and begins a new epoch.
+// It reports pending when slice passes: the caller then calls it again.
 func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
 	return e.run("mark_step", 0, slice, e.markStep)
 }

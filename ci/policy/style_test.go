@@ -70,7 +70,7 @@ func TestLinesFit(t *testing.T) {
 }
 
 // citation matches references to documents that are not in the repository.
-var citation = regexp.MustCompile(`\bDESIGN\b|\bthe spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
+var citation = regexp.MustCompile(`\bDESIGN\b|\bthe spec's\b|\bof the spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
 
 func TestOnlyDocumentsOfTheRepositoryAreCited(t *testing.T) {
 	for p, text := range tracked(t, ".go", ".c", ".h", ".py", ".md") {

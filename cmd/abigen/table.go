@@ -155,8 +155,8 @@ var exports = []export{
 	{name: "tl_set_mode", ret: "int32_t", params: "int32_t mode, int64_t value, int64_t *old",
 		doc: "Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing."},
 	{name: "tl_thread", ret: "int32_t", params: "uint64_t id, int32_t ended",
-		doc: "The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. ended: " +
-			"id makes no more calls, thread 0 does. All calls are those of thread 0 until one is named."},
+		doc: "The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. " +
+			"ended: id makes no more calls, thread 0 does. All calls are those of thread 0 until one is named."},
 	{name: "tl_rng", ret: "int32_t", params: "int32_t action, uint64_t *state",
 		doc: "TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words."},
 	{name: "tl_info", ret: "int32_t", params: "const char *kind, uint64_t handle, char **json, size_t *bytes",

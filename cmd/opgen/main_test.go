@@ -51,7 +51,7 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 		"python/torchlette/_C.pyi": {"class _dummy(NamedTuple)",
 			"def puppet_(self, dim: Sequence[builtins.int] | builtins.int | None = None, *, way: Literal['up', 'down'] | None " +
 				"= None)"},
-		"docs/operators/others.md":     {"| `dummy` |", "puppet | FM | I | float, int | yes | A dummy. |"},
+		"docs/operators/others.md":  {"| `dummy` |", "puppet | FM | I | float, int | yes | A dummy. |"},
 		"python/tests/ops/ops.json": {`"full": "dummy"`, `"kwargs": "way='up'"`},
 	}
 	out, err := outputs(root, append(append([]*op.Def{}, op.Defs()...), &d))

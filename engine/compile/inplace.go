@@ -63,7 +63,7 @@ func (b *Builder) noteInPlace(i int) string {
 	return ""
 }
 
-// mayWriteOver is condition (iii).
+// mayWriteOver reports that every read of the version before comes first, so that the new one may take its buffer.
 func (b *Builder) mayWriteOver(v int, prev program.Ref) bool {
 	p, main := b.Program, b.uses.main[v]
 	if !p.Nodes[main].IsPrim() {

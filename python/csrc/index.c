@@ -6,7 +6,7 @@
  * reads it; assigning one value under a mask does not. */
 #include "core.h"
 
-/* Items of the spec of _index: a tag and its numbers, as in engine/op/composite. */
+/* Items of the index list of _index: a tag and its numbers, as in engine/op/composite. */
 enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
 
 typedef struct {

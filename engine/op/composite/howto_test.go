@@ -30,7 +30,7 @@ func registerHowtoOps() {
 func evalRootMeanSquare(a *op.Args) []op.Val {
 	x, dim, keepdim := a.Val(), a.Int(), a.Bool()
 	needFloat("root_mean_square", x)
-	d := wrapDim(dim, len(x.Shape()))
+	d := ir.WrapDim(dim, len(x.Shape()))
 	squares := reduceDims(a.B, prim.SumSquares, x, dimMask([]int64{int64(d)}, len(x.Shape())), keepdim)
 	mean := prim.Div(a.B, squares, op.FloatVal(float64(x.Shape()[d])))
 	return a.Ret(prim.Sqrt(a.B, mean))

@@ -119,7 +119,8 @@ def test_training_goes_on_after_an_interrupt():
     run("""
     def train(interrupted):
         torch.manual_seed(2)
-        net = torch.nn.Sequential(torch.nn.Linear(512, 1024), torch.nn.BatchNorm1d(1024), torch.nn.ReLU(), torch.nn.Dropout(0.1),
+        net = torch.nn.Sequential(
+            torch.nn.Linear(512, 1024), torch.nn.BatchNorm1d(1024), torch.nn.ReLU(), torch.nn.Dropout(0.1),
                                   torch.nn.Linear(1024, 512))
         opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
         x = torch.randn(2048, 512)
