@@ -150,7 +150,7 @@ func (e *Engine) build() (*compile.Plan, error) {
 	if e.verify {
 		g = proved(g)
 	}
-	b := compile.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug}
+	b := compile.Builder{Program: g, Caps: e.caps, TileFuser: e.tileFuser, Lowered: &e.cache.Lowered, Debug: e.debug}
 	p, err := b.Build()
 	if err != nil {
 		return nil, &runtime.ErrAdmission{Err: err}

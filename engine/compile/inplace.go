@@ -63,7 +63,7 @@ func (b *Builder) noteInPlace(i int) string {
 	return ""
 }
 
-// mayWriteOver is condition (iii).
+// mayWriteOver reports that node v can be computed into the buffer that holds prev.
 func (b *Builder) mayWriteOver(v int, prev program.Ref) bool {
 	p, main := b.Program, b.uses.main[v]
 	if !p.Nodes[main].IsPrim() {

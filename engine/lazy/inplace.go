@@ -182,8 +182,7 @@ func (s *Session) moveHistory(h *Handle, v op.Val, whole bool) {
 	}
 }
 
-// baseStore is base_store of the spec: value becomes the base's newest version, an
-// ordered semantic store and its base_commit are logged. An SSA base moves to a
+// baseStore makes value the base's newest version and logs an ordered store and its commit. An SSA base moves to a
 // pending loc whose initialiser is this very store.
 func (s *Session) baseStore(id, value uint32) {
 	b := &s.bases[id]

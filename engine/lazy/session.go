@@ -16,10 +16,10 @@ const (
 	LocBound                      // a loc with a committed value
 )
 
-// String gives the spec's name.
+// String gives the name that explain prints.
 func (k BindingKind) String() string { return [...]string{"ssa", "pending_loc", "loc"}[k] }
 
-// Base is an alias identity (BaseId of the spec).
+// Base is an alias identity: what a tensor and its views share.
 type Base struct {
 	Gen     uint32
 	Pins    int32 // handles that name it
@@ -49,7 +49,7 @@ const (
 	GradState
 )
 
-// String gives the spec's name.
+// String gives the name that explain prints.
 func (r Role) String() string {
 	return [...]string{"tensor_state", "grad_state"}[r]
 }

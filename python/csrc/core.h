@@ -52,7 +52,7 @@ typedef struct {
     int64_t *shape; /* inline_shape, or a block of its own */
     uint8_t dtype, device, rank;
     uint8_t flags; /* TL_REQUIRES_GRAD, TL_LEAF */
-    uint8_t api;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
+    uint8_t api;  /* TL_API_TORCH: made through torchlette.torch or from such a tensor */
     uint32_t layout; /* of tl_out */
     uint32_t epoch;  /* the engine is known to have the handle while this is G.epoch */
     int64_t inline_shape[TL_INLINE_RANK];
@@ -129,7 +129,7 @@ extern struct tl_globals {
     uint64_t modes; /* a byte for each mode that was set */
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
-    int32_t flush_status; /* see TL_SETTLED */
+    int32_t flush_status; /* see TL_FLUSHED */
     bool refuse_draws; /* mirror of the engine's mode: calls that may draw enter the engine at once */
     PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
 } G;
@@ -167,20 +167,22 @@ tl_out tensor_out(const Tensor *t); /* what tensor_update takes to make another 
 extern PyMethodDef tensor_methods[];    /* methods.c */
 extern PyGetSetDef tensor_getset[];     /* methods.c */
 
-/* data.c */
+/* tensor_read.c */
 int tensor_read(Tensor *t, void *dst, size_t bytes);
 PyObject *element(uint8_t dtype, const void *p);
 PyObject *tensor_item(Tensor *t);
 PyObject *tensor_tolist(PyObject *self, PyObject *ignored);
 int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+PyObject *py_tobytes(PyObject *self, PyObject *tensor);
+
+/* data.c */
 PyObject *scalar_tensor(PyObject *number, uint8_t dtype, uint8_t device, uint8_t api);
 PyObject *data_tensor(PyObject *data, int dtype, int device, bool requires_grad, uint8_t api);
 PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_from_numpy(PyObject *self, PyObject *array);
 PyObject *py_frombytes(PyObject *self, PyObject *args);
-PyObject *py_tobytes(PyObject *self, PyObject *tensor);
 
 /* numbers.c */
 PyObject *py_numbers(PyObject *self, PyObject *tensors);
@@ -207,10 +209,7 @@ PyObject *tensor_iter(PyObject *self);
 PyObject *py_nonzero(PyObject *self, PyObject *mask);
 PyObject *py_put_at(PyObject *ignored, PyObject *args);
 
-/* parser.c */
-int parser_init(void);
-group *group_find(const char *name);  /* NULL when there is none */
-overload *overload_named(const char *full); /* NULL when there is none */
+/* argbuf.c */
 void argbuf_init(argbuf *b);
 void argbuf_clear(argbuf *b);
 int put_in(argbuf *b, uint64_t handle);
@@ -218,8 +217,13 @@ int put_int(argbuf *b, int64_t v);
 int put_scalar(argbuf *b, uint8_t kind, uint64_t bits);
 int put_float(argbuf *b, double v);
 int put_tensor(argbuf *b, PyObject *tensor);
-int put_operand(argbuf *b, PyObject *o); /* a tensor or a number: 1 put, 0 neither, -1 error */
 int put_default(argbuf *b, const param *p);
+
+/* parser.c */
+int parser_init(void);
+group *group_find(const char *name);  /* NULL when there is none */
+overload *overload_named(const char *full); /* NULL when there is none */
+int put_operand(argbuf *b, PyObject *o); /* a tensor or a number: 1 put, 0 neither, -1 error */
 /* What keyword arguments of every operator's form ask for beside the signature. */
 typedef struct {
     PyObject *out;       /* borrowed; NULL when not given */
@@ -298,6 +302,8 @@ int nnmodule_init(PyObject *module);
 
 /* engine.c */
 PyObject *raise_status(int32_t status); /* NULL */
+PyObject *none_or_raise(int32_t status);
+uint64_t *handles_of(PyObject *sequence, Py_ssize_t *n, bool none_ok); /* free with PyMem_Free */
 int check_status(int32_t status);       /* 0, or -1 with the exception set */
 int set_mode(int32_t mode, int64_t value, int64_t *old);
 int set_error(int code, const char *format, ...);        /* -1 */
@@ -317,6 +323,7 @@ PyObject *unpack_saved(uint64_t hook);
 extern PyMethodDef hook_functions[];
 int hooks_init(void);
 extern PyMethodDef engine_functions[];
+extern PyMethodDef autograd_functions[];
 int engine_init(PyObject *module);
 
 #endif

@@ -1,12 +1,12 @@
 /* x[...] and x[...] = v.
  *
- * A key is split in two: ints, slices, None and Ellipsis make one view (_index, whose
- * spec is a flat list); tensors, lists and masks then index dimensions of that view
+ * A key is split in two: ints, slices, None and Ellipsis make one view (_index takes
+ * them as a flat list); tensors, lists and masks then index dimensions of that view
  * (_index_tensor). A mask counts as the index tensors of its true elements, which
  * reads it; assigning one value under a mask does not. */
 #include "core.h"
 
-/* Items of the spec of _index: a tag and its numbers, as in engine/op/composite. */
+/* Items of the list of _index: a tag and its numbers, as in engine/op/composite. */
 enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
 
 typedef struct {

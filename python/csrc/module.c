@@ -93,6 +93,7 @@ PyMODINIT_FUNC PyInit__C(void) {
     PyObject *m = PyModule_Create(&definition);
     G.empty_tuple = PyTuple_New(0);
     if (m == NULL || G.empty_tuple == NULL || PyModule_AddFunctions(m, engine_functions) < 0 ||
+        PyModule_AddFunctions(m, autograd_functions) < 0 ||
         PyModule_AddFunctions(m, hook_functions) < 0 || hooks_init() < 0 || types_init(m) < 0 || parser_init() < 0 ||
         tensor_init(m) < 0 || number_init() < 0 || call_init(m) < 0 || add_makers(m) < 0 || engine_init(m) < 0 ||
         nnmodule_init(m) < 0) {
