@@ -153,8 +153,8 @@ func (e *Engine) caps(id ir.DeviceID) *device.Caps {
 	return e.runtime.Devices[id].Dev.Caps()
 }
 
-// chainer gives a device that works steps together, nil for another.
-func (e *Engine) chainer(id ir.DeviceID) device.TileFuser {
+// tileFuser gives a device that works steps together, nil for another.
+func (e *Engine) tileFuser(id ir.DeviceID) device.TileFuser {
 	c, _ := e.runtime.Devices[id].Dev.(device.TileFuser)
 	return c
 }

@@ -94,7 +94,7 @@ func (e *Engine) deferCall(c *Call, d *op.Def) uint32 {
 	return p.add(hash, c, d, e.session.Defer(e.args.In, e.args.Scalars))
 }
 
-// promisable reports operators with one result that their operands' layouts decide. as_strided looks at offsets too.
+// canDefer reports operators with one result that their operands' layouts decide. as_strided looks at offsets too.
 func canDefer(d *op.Def) bool {
 	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && !d.ReadsOffset
 }

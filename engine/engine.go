@@ -44,7 +44,7 @@ type Engine struct {
 	walks         []walked
 	sessions      map[uint64]*session
 	nodes         map[uint64]*heldNode // by the step's Seq
-	exports       map[uint64]uint32    // values that Borrow holds
+	exports       map[uint64]uint32    // values that ExportBuffer holds
 	calls         uint64               // operator calls and labelled blocks so far
 	label         []autograd.Source    // of the labelled blocks around, the innermost last
 	nextID        uint64
@@ -286,7 +286,7 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 	return vals
 }
 
-// handedThrough reports a result that is the first operand itself: the caller returns the
+// returnsInput reports a result that is the first operand itself: the caller returns the
 // operand. A view operator's result is another tensor all the same, with a step on the tape.
 func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
 	if len(e.args.In) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Borrow computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
-// stay as they are until Return: a later write to the tensor makes a new version elsewhere.
+// ExportBuffer computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
+// stay as they are until ReleaseExport: a later write to the tensor makes a new version elsewhere.
 func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
 	if err := e.lock.acquire(threadID()); err != nil {
 		return nil, 0, err

@@ -186,7 +186,7 @@ func (e *Engine) makePlan() (p *compile.Plan, err error) {
 	if e.verify {
 		g = proved(g)
 	}
-	b := compile.Builder{Program: g, Caps: e.caps, Chainer: e.chainer, Lowered: &e.cache.Lowered, Debug: e.debug,
+	b := compile.Builder{Program: g, Caps: e.caps, TileFuser: e.tileFuser, Lowered: &e.cache.Lowered, Debug: e.debug,
 		Trap: e.passTrap}
 	if p, err = b.Build(); err != nil {
 		return nil, err

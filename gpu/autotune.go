@@ -38,7 +38,7 @@ const (
 // errTooLarge says that a product is not timed: there is no room for its operands.
 var errTooLarge = errors.New("no room for scratch operands")
 
-// racer is one tile in a race.
+// candidate is one tile in a race.
 type candidate struct {
 	p       *program
 	samples []float64
@@ -108,7 +108,7 @@ func median(s []float64) float64 {
 	return s[len(s)/2]
 }
 
-// rounds samples the racers, which may be nil but for the first, the table's tile. After a launch of each to warm up,
+// rounds samples the candidates, which may be nil but for the first, the table's tile. After a launch of each to warm up,
 // in which drivers may compile, one more says how many launches make a sample and which tiles are too slow to be looked
 // at again.
 func (d *Device) rounds(list []*candidate, bind *device.Binding) error {
@@ -255,7 +255,7 @@ func randomElements(t ir.DType) []byte {
 	return data
 }
 
-// pipelines of a racer, which may be nil.
+// pipelines of a candidate, which may be nil.
 func (r *candidate) pipelines() (list []*pipeline) {
 	if r != nil {
 		for i := range r.p.steps {

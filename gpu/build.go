@@ -57,7 +57,7 @@ type program struct {
 }
 
 // step is a device step made ready, or several of one form merged to one dispatch: its
-// Bufs and Params are then those of [kir.Merge], without the numbers of workgroups.
+// Bufs and Params are then those of [gpuir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
 	code     code           // nil where it is no dispatch

@@ -5,5 +5,5 @@
 //
 //	go run ./cmd/opgen -root .
 //
-// It imports op, op/samples and op/comp; nothing imports it.
+// It imports op, op/samples and op/composite; nothing imports it.
 package main

@@ -6,26 +6,26 @@ import (
 
 // donate lets a value that updates another one (a scatter), or a large one that is made element by element of another
 // one (the cotangent of the logits), have the buffer of that one, where it is read for the last time there: no copy
-// is made, and no second buffer. heirs is set along the chain; a chain that ends outside the window gets its output's
+// is made, and no second buffer. donations is set along the chain; a chain that ends outside the window gets its output's
 // slot at once.
 func (b *Builder) donate() error {
 	for i := len(b.Program.Nodes) - 1; i >= 0; i-- {
 		v, ok := b.updated(i)
-		if !ok || !b.givesWay(v, i) {
+		if !ok || !b.canDonate(v, i) {
 			continue
 		}
 		if b.live(i) {
 			b.slots.set(i, b.outputSlot(i))
 		}
-		b.heirs.set(v, i)
+		b.donations.set(v, i)
 		b.slots[v] = b.slots[i]
 	}
 	return nil
 }
 
 func (b *Builder) noteDonated(i int) string {
-	if heir, ok := b.heirs.at(i); ok {
-		return fmt.Sprintf("buffer goes to %%%d", heir)
+	if taker, ok := b.donations.at(i); ok {
+		return fmt.Sprintf("buffer goes to %%%d", taker)
 	}
 	return ""
 }
@@ -69,9 +69,9 @@ func (b *Builder) writtenOver(i int) (operand int, ok bool) {
 	return 0, false
 }
 
-// givesWay reports that value v may end as that of node i.
-func (b *Builder) givesWay(v, i int) bool {
-	if b.slots.has(i) && !b.heirs.has(i) {
+// canDonate reports that value v may end as that of node i.
+func (b *Builder) canDonate(v, i int) bool {
+	if b.slots.has(i) && !b.donations.has(i) {
 		return false // a store's place: what it held before may be read until then
 	}
 	return !b.slots.has(v) && !b.live(v) && b.uses.last[v] == i && b.bytes(b.aval(v)) == b.bytes(b.aval(i))

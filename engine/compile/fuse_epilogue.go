@@ -79,7 +79,7 @@ func (b *Builder) maker(i, j int) (at int, ok bool) {
 		return 0, false
 	}
 	v := r.Index()
-	if b.uses.count[v] != 1 || b.live(v) || b.slots.has(v) || b.heirs.has(v) {
+	if b.uses.count[v] != 1 || b.live(v) || b.slots.has(v) || b.donations.has(v) {
 		return 0, false
 	}
 	if at, ok := b.folded.at(v); ok {

@@ -57,14 +57,14 @@ func (b *Builder) assign(i int) {
 		return
 	}
 	last := i
-	for heir, ok := b.heirs.at(last); ok; heir, ok = b.heirs.at(last) {
-		last = heir
+	for taker, ok := b.donations.at(last); ok; taker, ok = b.donations.at(last) {
+		last = taker
 	}
 	av := b.aval(i)
 	slot := b.temp(av.Device, b.bytes(av), max(b.uses.last[last], last))
 	b.slots.set(i, slot)
-	for heir, ok := b.heirs.at(i); ok; heir, ok = b.heirs.at(heir) {
-		b.slots.set(heir, slot)
+	for taker, ok := b.donations.at(i); ok; taker, ok = b.donations.at(taker) {
+		b.slots.set(taker, slot)
 	}
 }
 

@@ -123,22 +123,22 @@ func (d *Debug) Check() error {
 	return nil
 }
 
-// Builder makes the plan of Program. Caps gives a device's description; Chainer, which may be nil, gives what finds
+// Builder makes the plan of Program. Caps gives a device's description; TileFuser, which may be nil, gives what finds
 // its tiles, nil for none; Lowered keeps what nodes become.
 type Builder struct {
-	Program *program.Program
-	Caps    func(ir.DeviceID) *device.Caps
-	Chainer func(ir.DeviceID) device.TileFuser
-	Lowered *lower.Memo
-	Debug   Debug
-	Trap    func(pass string) // of tests: called before each pass
+	Program   *program.Program
+	Caps      func(ir.DeviceID) *device.Caps
+	TileFuser func(ir.DeviceID) device.TileFuser
+	Lowered   *lower.Memo
+	Debug     Debug
+	Trap      func(pass string) // of tests: called before each pass
 
 	p     *Plan
 	slots links // by node: the slot of its value, once it has one
 
 	// The passes' tables.
 	uses      useTable
-	heirs     links           // donate: by node, the node that gets its buffer
+	donations links           // donate: by node, the node that gets its buffer
 	through   map[int]through // write_through: by node
 	elided    map[int]bool    // write_through: nodes that another one does
 	epilogues map[int]*epilogue
@@ -162,7 +162,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 		}
 	}()
 	b.p = &Plan{Program: b.Program.Clone(), Overwrites: StepPlace{Segment: math.MaxInt}}
-	b.slots, b.heirs = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
+	b.slots, b.donations = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	b.folded, b.summed = make(links, len(b.Program.Nodes)), make(links, len(b.Program.Nodes))
 	for j := range b.Program.Inputs {
 		av := ir.AvalOf(b.Program.Inputs[j].Aval)

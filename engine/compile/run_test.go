@@ -38,7 +38,7 @@ func tryBuild(d device.Device, p *program.Program, debug compile.Debug) (pl *com
 	}()
 	b := compile.Builder{Program: p, Caps: func(ir.DeviceID) *device.Caps { return d.Caps() }, Lowered: &lower.Memo{},
 		Debug: debug,
-		Chainer: func(ir.DeviceID) device.TileFuser {
+		TileFuser: func(ir.DeviceID) device.TileFuser {
 			c, _ := d.(device.TileFuser)
 			return c
 		}}

@@ -27,10 +27,10 @@ func (b *Builder) noteTiles(i int) string {
 }
 
 func (c *tileTable) device(s *Segment) device.TileFuser {
-	if s.Transfer || c.b.Chainer == nil {
+	if s.Transfer || c.b.TileFuser == nil {
 		return nil
 	}
-	return c.b.Chainer(s.Dev)
+	return c.b.TileFuser(s.Dev)
 }
 
 // find asks the devices for tiles, and for the temporaries that need no memory.

@@ -16,7 +16,7 @@ import (
 //
 // Registers 1 to n are the rule's operands; each step appends its results. op.Val.Src
 // carries a value's register while a rule is watched. A tensor without one makes the
-// call unfit for a cached trace; a number without one is a constant, for the key
+// call uncacheable; a number without one is a constant, for the key
 // holds every number that the rule may have looked at.
 type cachedTrace struct {
 	key   []uint64

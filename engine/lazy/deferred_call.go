@@ -33,7 +33,7 @@ func (s *Session) Defer(operands, numbers []op.Val) *DeferredCall {
 		Taped: taped}
 }
 
-// Fulfil records the call again on other tensors. ok is false when they, or the modes, differ from those of the
+// RecordDeferred records the call again on other tensors. ok is false when they, or the modes, differ from those of the
 // promise: the rule is then to be asked. The results are valid until the next call; the operands are in Operands.
 func (s *Session) RecordDeferred(p *DeferredCall, tensors []uint64) (outs []op.Val, ok bool, err *ir.Error) {
 	m := &s.traces
@@ -59,5 +59,5 @@ func (s *Session) RecordDeferred(p *DeferredCall, tensors []uint64) (outs []op.V
 	return s.replay(p.trace), true, nil
 }
 
-// Operands are the operands of the call that Fulfil recorded.
+// Operands are the operands of the call that RecordDeferred recorded.
 func (s *Session) Operands(p *DeferredCall) []op.Val { return s.traces.regs[:p.tensors] }

@@ -88,7 +88,7 @@ func (p *program) base() {
 }
 
 // lowerScatter stores src (a tensor, or a number) at the places of output 0 that the index names;
-// attributes: dim, kir.StoreMode, and perhaps op.Deterministic.
+// attributes: dim, loopir.StoreMode, and perhaps op.Deterministic.
 func lowerScatter(p *program) {
 	p.base()
 	i, out := p.in(1).raise(), p.out(0).raise()

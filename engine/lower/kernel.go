@@ -43,7 +43,7 @@ type arg struct {
 	kbuf     int
 	linear   bool
 	offParam int   // parameter number, -1 none
-	params   []int // a kir stride (parameter number, Unit or Broadcast) a collapsed dim
+	params   []int // a loop IR stride (parameter number, Unit or Broadcast) a collapsed dim
 }
 
 // in makes an argument of operand i.
@@ -72,7 +72,7 @@ func (p *program) temp(d ir.DType, shape []int64) *arg {
 // over gives an argument the strides of the kernel's dims.
 func (a *arg) over(stride []int64) *arg { a.stride = stride; return a }
 
-// kernel is a kir kernel under construction, with the launch's parameters.
+// kernel is a loop IR kernel under construction, with the launch's parameters.
 type kernel struct {
 	*loopir.Builder
 	p      *program

@@ -44,7 +44,7 @@ type Node struct {
 	Residual bool
 	// Folds are applied to the first output, one after another, each rounded to its dtype.
 	Folds []Fold
-	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see kir.Gemm.
+	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
 	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.
 	GemmDims, InOrder bool

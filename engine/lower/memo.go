@@ -3,7 +3,7 @@ package lower
 import "encoding/binary"
 
 // Memo lowers like nodes once: those of many layers, of every moment of a recurrence, of windows that
-// differ elsewhere. Results are shared and must not be changed; steps with one *kir.Kernel are
+// differ elsewhere. Results are shared and must not be changed; steps with one *loopir.Kernel are
 // recognised by it further down. The zero value is empty.
 type Memo struct {
 	results  map[string]*Result

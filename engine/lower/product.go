@@ -11,7 +11,7 @@ import (
 
 func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
 
-// maxGemmBatch is the number of batch dims a kir.Gemm takes.
+// maxGemmBatch is the number of batch dims a launch.Gemm takes.
 const maxGemmBatch = 3
 
 // lowerMatmul makes one GEMM; attribute: has bias.

@@ -180,7 +180,7 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 	}
 }
 
-// The factors of dropout of a tile; kir.Attention.Dropout gives their numbers. swapped: rows are keys.
+// The factors of dropout of a tile; launch.Attention.Dropout gives their numbers. swapped: rows are keys.
 static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep,
 	int swapped) {
 	uint64_t seed = (uint64_t)x->par[x->a->seed], draw_offset = (uint64_t)x->par[x->a->draw_offset];

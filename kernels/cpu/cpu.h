@@ -44,7 +44,7 @@ enum {
 	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
 	// Effects.
 	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches, but near buffers
-	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: kir.StoreMode
+	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: loopir.StoreMode
 	TL_CHECK,  // a: condition, b: reported element
 	TL_OPS
 };
@@ -141,12 +141,12 @@ enum { TL_EPILOGUE_OPERANDS = 4 };
 typedef struct { int64_t to, n, from; } tl_piece;
 
 // A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
-// for what the pass lacks; pass is kir.AttentionPass, mask the mask's type or 0. dq is the buffer of dq where the
+// for what the pass lacks; pass is launch.AttentionPass, mask the mask's type or 0. dq is the buffer of dq where the
 // pass of dk and dv makes that too; the pass before it is then left out, with pass TL_ATTENTION_NONE.
 enum { TL_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
-	int32_t sum[4]; // of the gradient of the mask: kir.Attention.Sum
+	int32_t sum[4]; // of the gradient of the mask: launch.Attention.Sum
 	int32_t batch, heads, keyheads, queries, keys, width, widthv, scale, seed, draw_offset, rate;
 	int32_t q, k, v, m, g;
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1, dq;
@@ -158,7 +158,7 @@ typedef struct {
 	int32_t outer, n, inner, keep, souter, step, sinner, offset;
 } tl_sort;
 
-// A factorisation of each matrix of a batch; the numbers of op are those of kir.FactorOp, option and check its fields.
+// A factorisation of each matrix of a batch; the numbers of op are those of launch.FactorOp, option and check its fields.
 typedef struct {
 	int32_t op, type, option, check, nin;
 	uint32_t event;

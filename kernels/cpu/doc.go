@@ -1,7 +1,7 @@
 // Package cpu is the CPU device: it runs programs of kernel, GEMM, attention and sort steps on
 // vectors of the processor.
 //
-// Go plans, C runs. [New] makes the device; Build compiles each kir.Kernel into
+// Go plans, C runs. [New] makes the device; Build compiles each loopir.Kernel into
 // a block program (see plan.go: dims are collapsed, a tile of about 1,024 lanes is
 // chosen, expressions become instructions over registers that stay in the L1 cache)
 // and lays it out as C structs; Run is one call into runner.c for the whole program,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "linalg.h"
 
-// The numbers of kir.FactorOp.
+// The numbers of launch.FactorOp.
 enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXPM };
 
 // Bits of option.

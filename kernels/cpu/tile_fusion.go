@@ -132,7 +132,7 @@ func chainsOf(all []member) []int {
 	return ends
 }
 
-// Chains implements device.Chainer. The forms are kept until the next call or the end of the next Build, which needs
+// Chains implements device.TileFuser. The forms are kept until the next call or the end of the next Build, which needs
 // most of them.
 func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) (_ []int, err error) {
 	draft := &program{dev: d}

@@ -44,10 +44,10 @@ type Caps struct {
 	MaxGrid           int64      // workgroups per axis
 	Align             int64      // allocation granularity
 	Async             bool       // Run returns before the work is done
-	GemmDims          []ir.DType // of products with kir.Gemm.KDims
+	GemmDims          []ir.DType // of products with launch.Gemm.KDims
 	// thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
 	Wide bool
-	// least rows and columns of products with kir.Gemm.Sums; 0: none
+	// least rows and columns of products with launch.Gemm.Sums; 0: none
 	GemmSums int64
 	// stores that combine are made in the order of the elements
 	InOrder                                                      bool
@@ -167,7 +167,7 @@ type PatientReader interface {
 	ReadUnless(b Buffer, d ir.DType, off int64, dst []byte, interrupt func() bool) error
 }
 
-// Chainer is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no
+// TileFuser is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no
 // buffer.
 type TileFuser interface {
 	// Chains gives, by step, the last step of the chain that it is in: itself where it is alone. bytes holds the sizes of
@@ -192,7 +192,7 @@ type Device interface {
 	// Read copies n = len(dst)/d.Size() elements in canonical form; it waits for all runs.
 	Read(b Buffer, d ir.DType, off int64, dst []byte) error
 	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no
-	// buffer (Chainer).
+	// buffer (TileFuser).
 	Build(steps []Step, slots int) (Program, error)
 	// Run submits p from bind.At on. bind may be reused when it returns. Stopped early it returns ErrStopped; a run over
 	// the same buffers from the bind.At that it leaves then does the rest, and both together give the bits of one.

@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// draw writes the factors of dropout of the block at c0 to the scores' tile; see kir.Attention.Dropout
+// draw writes the factors of dropout of the block at c0 to the scores' tile; see launch.Attention.Dropout
 // for their numbers. A Philox block serves four keys of one query: a vector of the tile or, where rows
 // are keys, four elements of a column.
 func (m *attention) draw(queries, c0 *gpuir.Node) {

@@ -8,7 +8,7 @@
 //	opts := tile.Choose(k, params, caps)
 //	procs, err := tile.FromKernel(k, opts)        // params of the launch: as k's
 //	g := tile.ChooseGemm(gemm, params, caps)
-//	procs, err := tile.FromGemm(gemm, g)          // params of the launch: as kir.Gemm says
+//	procs, err := tile.FromGemm(gemm, g)          // params of the launch: as launch.Gemm says
 //	m, err := wgsl.Print(procs[0], wopts)
 //	grid := procs[0].Grid(params)                 // a zero: nothing to launch
 //

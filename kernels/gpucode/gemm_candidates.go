@@ -21,7 +21,7 @@ type GemmTile struct {
 	WN         int  `json:"wn,omitempty"`
 	TM         int  `json:"tm,omitempty"`
 	TN         int  `json:"tn,omitempty"`
-	Serpentine bool `json:"snake,omitempty"`
+	Serpentine bool `json:"serpentine,omitempty"`
 	Double     bool `json:"double,omitempty"`
 	Rolled     bool `json:"rolled,omitempty"`
 	Parts      int  `json:"parts,omitempty"`

@@ -156,8 +156,8 @@ func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 // TestSnakesUseAVectorTwiceInARow: where a row of a thread's results ends, the next begins with the same columns.
 func TestSnakesUseAVectorTwiceInARow(t *testing.T) {
 	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
-	for _, snake := range []bool{false, true} {
-		o := GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: snake, Double: true}
+	for _, serpentine := range []bool{false, true} {
+		o := GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: serpentine, Double: true}
 		p, err := FromGemm(g, o)
 		require.NoError(t, err)
 		again := 0
@@ -176,7 +176,7 @@ func TestSnakesUseAVectorTwiceInARow(t *testing.T) {
 		}
 		visit(p[0].Body)
 		want := 0
-		if snake {
+		if serpentine {
 			want = o.BK * (o.TM - 1)
 		}
 		require.Equal(t, want, again)

@@ -313,7 +313,7 @@ func (g *gen) merge(a *accum, v, idx *gpuir.Node) {
 	g.assign(a.i, gpuir.N(loopir.OpSelect, idx.Type, better, idx, a.idx))
 }
 
-// argBetter is the condition that (x, xi) beats (y, yi): as kir.Combine.
+// argBetter is the condition that (x, xi) beats (y, yi): as loopir.Combine.
 func argBetter(op loopir.ReduceOp, x, xi, y, yi *gpuir.Node) *gpuir.Node {
 	b := func(op loopir.Op, args ...*gpuir.Node) *gpuir.Node { return gpuir.N(op, ir.Bool, args...) }
 	earlier := b(loopir.OpLt, xi, yi)

@@ -18,7 +18,7 @@ import (
 // event number.
 func Merge(p *Program, n int, shared []bool) *Program {
 	if p.Checks {
-		panic("BUG: kir: merge of a program with checks")
+		panic("BUG: gpuir: merge of a program with checks")
 	}
 	m := &merger{from: p, n: n, to: &Program{
 		Name: fmt.Sprintf("%s x%d", p.Name, n), Workgroup: p.Workgroup, Shared: p.Shared, Subgroup: p.Subgroup,

@@ -35,7 +35,7 @@ func (f *Factor) Buffers() []loopir.Buf {
 	case FactorExp:
 		return []loopir.Buf{operand, result}
 	}
-	panic(fmt.Sprintf("BUG: kir: factorisation %d", f.Op))
+	panic(fmt.Sprintf("BUG: launch: factorisation %d", f.Op))
 }
 
 // Parameters implements Op: sizes, then the operands' offsets.

@@ -10,10 +10,10 @@ import (
 // expressions, and panics with a "BUG: " text on misuse: kernels come from
 // lowerings, not from users.
 //
-//	b := kir.NewBuilder("map_add_float32", 2, 0)
-//	x := b.Load(b.Access(b.Buf(ir.F32, kir.Read), b.Offset(), b.Stride(), kir.Unit))
-//	y := b.Load(b.Linear(b.Buf(ir.F32, kir.Read), -1))
-//	out := b.Linear(b.Buf(ir.F32, kir.Write), -1)
+//	b := loopir.NewBuilder("map_add_float32", 2, 0)
+//	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), b.Offset(), b.Stride(), loopir.Unit))
+//	y := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
+//	out := b.Linear(b.Buf(ir.F32, loopir.Write), -1)
 //	b.Map()
 //	b.Store(out, b.Add(x, y))
 //	k := b.Kernel()
@@ -295,7 +295,7 @@ func (b *Builder) Scan() { b.k.Stages = append(b.k.Stages, Stage{OverInner: true
 
 func (b *Builder) stage() *Stage {
 	if len(b.k.Stages) == 0 {
-		panic("BUG: kir.Builder: no stage begun")
+		panic("BUG: loopir.Builder: no stage begun")
 	}
 	return &b.k.Stages[len(b.k.Stages)-1]
 }

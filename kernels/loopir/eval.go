@@ -86,7 +86,7 @@ func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 	case ir.I64:
 		return uint64(evalInt(op, int64(a), int64(b), 64))
 	}
-	panic("BUG: kir.EvalOp: " + op.String() + " of " + at.String())
+	panic("BUG: loopir.EvalOp: " + op.String() + " of " + at.String())
 }
 
 func f32(b uint64) float32 { return math.Float32frombits(uint32(b)) }
@@ -112,7 +112,7 @@ func evalBool(op Op, a, b uint64) uint64 {
 	case OpNot:
 		return a ^ 1
 	}
-	panic("BUG: kir: bool " + op.String())
+	panic("BUG: loopir: bool " + op.String())
 }
 
 // Compare is x op y of two slots of type t, for a comparison op.
@@ -220,7 +220,7 @@ func evalFloatFunc(op Op, a float64) float64 {
 	case OpErf:
 		return math.Erf(a)
 	}
-	panic("BUG: kir: float " + op.String())
+	panic("BUG: loopir: float " + op.String())
 }
 
 func evalInt(op Op, a, b int64, width uint64) int64 {
@@ -264,7 +264,7 @@ func evalInt(op Op, a, b int64, width uint64) int64 {
 	case OpShr:
 		return a >> min(uint64(b), width-1)
 	}
-	panic("BUG: kir: int " + op.String())
+	panic("BUG: loopir: int " + op.String())
 }
 
 func evalUint(op Op, a, b uint64) uint64 {

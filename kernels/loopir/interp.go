@@ -117,7 +117,7 @@ func (m *machine) firstAcc(s *Stage) int {
 			return m.first[i]
 		}
 	}
-	panic("BUG: kir: foreign stage")
+	panic("BUG: loopir: foreign stage")
 }
 
 // visit works one index: values, accumulators, then checks and stores.

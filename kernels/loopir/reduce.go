@@ -21,7 +21,7 @@ func Identity(op ReduceOp, t ir.DType) uint64 {
 	case Min, ArgMin:
 		return extreme(t, 1)
 	}
-	panic("BUG: kir.Identity")
+	panic("BUG: loopir.Identity")
 }
 
 // NoIndex is the Idx of an empty ArgMax or ArgMin: it loses against every index.
@@ -47,7 +47,7 @@ func extreme(t ir.DType, sign int) uint64 {
 		}
 		return math.MaxUint32
 	}
-	panic("BUG: kir: no extremes of " + t.String())
+	panic("BUG: loopir: no extremes of " + t.String())
 }
 
 // Op is the scalar operation of a reduction other than ArgMax and ArgMin.

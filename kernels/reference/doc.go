@@ -3,5 +3,5 @@
 // devices with it; Device.Faults injects failures and Device.Lag holds submissions
 // back, so that reuse before the fence shows.
 //
-// Key type: [Device]. It imports device and kir; engine tests and capi import it.
+// Key type: [Device]. It imports device and loopir; engine tests and capi import it.
 package reference

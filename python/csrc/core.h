@@ -58,7 +58,7 @@ typedef struct {
     int64_t *shape; /* inline_shape, or a block of its own */
     uint8_t dtype, device, rank;
     uint8_t flags; /* TL_REQUIRES_GRAD, TL_LEAF */
-    uint8_t api;  /* TL_DOOR_TORCH: made through torchlette.torch or from such a tensor */
+    uint8_t api;  /* TL_API_TORCH: made through torchlette.torch or from such a tensor */
     uint32_t layout; /* of tl_out */
     uint32_t epoch;  /* the engine is known to have the handle while this is G.epoch */
     int64_t inline_shape[TL_INLINE_RANK];
@@ -135,7 +135,7 @@ extern struct tl_globals {
     uint64_t modes; /* a byte for each mode that was set; it and the two below are the running thread's */
     uint32_t epoch; /* changes when handles may have died: see Tensor */
     bool forked;
-    int32_t flush_status; /* see TL_SETTLED */
+    int32_t flush_status; /* see TL_FLUSHED */
     bool refuse_draws; /* mirror of the engine's mode: calls that may draw enter the engine at once */
     tl_engine_state *engine;
     PyObject *packer; /* what saved values are given to; NULL without hooks of theirs */
@@ -265,7 +265,7 @@ int32_t queue_record(void); /* call.c: records what is queued, drops what is dea
 int32_t queue_flush(void); /* queue_record for the calling thread, whose modes count from then on */
 
 /* turn.c */
-int turn_take(uint8_t api); /* before computing, which releases the GIL; API flavour: TL_DOOR_TORCH waits */
+int turn_take(uint8_t api); /* before computing, which releases the GIL; TL_API_TORCH waits */
 void turn_give(void);
 PyObject *py_set_busy_wait(PyObject *self, PyObject *value);
 int thread_switch(void);

@@ -1,4 +1,4 @@
-// Package comp holds the operators that users call: one [op.Def] each, in files
+// Package composite holds the operators that users call: one [op.Def] each, in files
 // by family. An entry gives a signature in PyTorch's grammar, samples for the
 // generated tests, and an Eval that promotes dtypes, broadcasts and emits
 // primitives through package prim. No entry has a gradient rule: gradients are

@@ -135,7 +135,7 @@ func scatterInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, er
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: in[0].Shape()}), nil
 }
 
-// The modes of scatter (the first two) and scatter_reduce; the numbers are those of kir.StoreMode.
+// The modes of scatter (the first two) and scatter_reduce; the numbers are those of loopir.StoreMode.
 const (
 	ScatterSet int64 = iota
 	ScatterSum
