@@ -158,7 +158,8 @@ typedef struct {
 	int32_t outer, n, inner, keep, souter, step, sinner, offset;
 } tl_sort;
 
-// A factorisation of each matrix of a batch; the numbers of op are those of launch.FactorOp, option and check its fields.
+// A factorisation of each matrix of a batch; the numbers of op are those of launch.FactorOp, option and check its
+// fields.
 typedef struct {
 	int32_t op, type, option, check, nin;
 	uint32_t event;

@@ -8,7 +8,7 @@
 // numbers are wrapped numbers, 0-dim tensors have lower priority), broadcasting,
 // dim wrapping and PyTorch's error texts.
 //
-// Importing comp for its side effect registers the operators. It imports op,
+// Importing composite for its side effect registers the operators. It imports op,
 // op/prim and ir; the engine, capi and cmd/opgen may import it.
 //
 //go:generate go run ../../../cmd/opgen -root ../../..

@@ -9,8 +9,8 @@ import (
 )
 
 // The factorisations of the matrices in the last two dims. They run on the CPU: operands of another device are copied
-// there and the results back, in the same window. Attributes: the option bits of launch.Factor, and a Failure times two,
-// plus 1 where there is a batch of matrices.
+// there and the results back, in the same window. Attributes: the option bits of launch.Factor, and a Failure times
+// two, plus 1 where there is a batch of matrices.
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID

@@ -25,7 +25,7 @@ Index = TypeVar("Index", covariant=True)
 def permutation(n: int, generator: Generator | None = None) -> list[int]:
     """Return the numbers below ``n`` in random order.
 
-    Samplers draw on the host: an index is needed at once, and the engine's nonces stay free for the model.
+    Samplers draw on the host: an index is needed at once, and the engine's Philox offsets stay free for the model.
     """
     order = list(range(n))
     (default_generator if generator is None else generator).host.shuffle(order)
