@@ -153,8 +153,10 @@ func (b *Builder) lowerFolds(i int) {
 				continue
 			}
 			fold.In = append(fold.In, len(ln.In))
-			av := p.Aval(o.Value)
-			ln.In = append(ln.In, lower.Operand{DType: av.DType, Layout: av.Layout, Buf: b.local(b.slotOf(o.Value))})
+			// The operand is dense and read whole, whatever its shape: its elements lie as the result's do.
+			ln.In = append(ln.In, lower.Operand{
+				DType: p.Aval(o.Value).DType, Layout: b.aval(i).Layout, Buf: b.local(b.slotOf(o.Value)),
+			})
 		}
 		last = f
 		if p.Nodes[i].Op == layerNormGradOp {

@@ -81,10 +81,12 @@ def test_eight_threads_train(device: str) -> None:
 def test_waiting_threads_take_turns() -> None:
     """While all of them compute, no thread gets more than a few turns before another one."""
     counts = [0] * 4
-    done = threading.Event()
+    done, begin = threading.Event(), threading.Barrier(4)
 
     def work(k: int) -> int:
         x = torch.full((64, 64), 0.01, device="cpu")
+        (x @ x)[0, 0].item()
+        begin.wait(60)
         while not done.is_set():
             (x @ x)[0, 0].item()
             counts[k] += 1
