@@ -228,7 +228,8 @@ func (e *Engine) Flush() (err *ir.Error) {
 	return e.force(nil, len(e.session.Effects))
 }
 
-// MarkStep runs everything pending, waits, promotes, collects and begins a new epoch. It reports pending when slice passes; call it again.
+// MarkStep runs everything pending, waits, promotes, collects and begins a new epoch. It reports pending when slice
+// passes; call it again.
 func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
 	return e.run("mark_step", 0, slice, e.markStep)
 }

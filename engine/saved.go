@@ -81,8 +81,8 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 	return nil
 }
 
-// AttachHistory makes a tensor with the values of h and the history of saved value i of function id, or, with i below 0, of its
-// result -1-i.
+// AttachHistory makes a tensor with the values of h and the history of saved value i of function id, or, with i below
+// 0, of its result -1-i.
 func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
 	e.enter()
 	defer e.leave()

@@ -108,9 +108,9 @@ func median(s []float64) float64 {
 	return s[len(s)/2]
 }
 
-// rounds samples the candidates, which may be nil but for the first, the table's tile. After a launch of each to warm up,
-// in which drivers may compile, one more says how many launches make a sample and which tiles are too slow to be looked
-// at again.
+// rounds samples the candidates, which may be nil but for the first, the table's tile. After a launch of each to warm
+// up, in which drivers may compile, one more says how many launches make a sample and which tiles are too slow to be
+// looked at again.
 func (d *Device) rounds(list []*candidate, bind *device.Binding) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(r *candidate) bool { return r == nil })
 	for _, r := range list {

@@ -47,17 +47,22 @@ func tuples(b *bytes.Buffer, defs []*op.Def) {
 
 func tupleName(d *op.Def) string { return "_" + strings.ReplaceAll(d.Parsed.Full, ".", "_") }
 
-func writeDefs(b *bytes.Buffer, groups []group, indent string, method bool) {
-	for _, g := range groups {
-		names := []string{g.name}
-		for _, d := range g.defs {
-			for _, a := range d.Aliases {
-				if !slices.Contains(names, a) {
-					names = append(names, a)
-				}
+// names gives the name of a group and its aliases.
+func (g *group) names() []string {
+	names := []string{g.name}
+	for _, d := range g.defs {
+		for _, a := range d.Aliases {
+			if !slices.Contains(names, a) {
+				names = append(names, a)
 			}
 		}
-		for _, n := range names {
+	}
+	return names
+}
+
+func writeDefs(b *bytes.Buffer, groups []group, indent string, method bool) {
+	for _, g := range groups {
+		for _, n := range g.names() {
 			var lines []string
 			for _, d := range g.defs {
 				if n == g.name || slices.Contains(d.Aliases, n) {

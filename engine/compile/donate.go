@@ -5,8 +5,8 @@ import (
 )
 
 // donate lets a value that updates another one (a scatter), or a large one that is made element by element of another
-// one (the cotangent of the logits), have the buffer of that one, where it is read for the last time there: no copy
-// is made, and no second buffer. donations is set along the chain; a chain that ends outside the window gets its output's
+// one (the cotangent of the logits), have the buffer of that one, where it is read for the last time there: no copy is
+// made, and no second buffer. donations is set along the chain; a chain that ends outside the window gets its output's
 // slot at once.
 func (b *Builder) donate() error {
 	for i := len(b.Program.Nodes) - 1; i >= 0; i-- {

@@ -8,5 +8,6 @@
 // access its class (linear, unit, broadcast, strided). Sizes, strides and numbers become
 // parameters, so that kernels of equal classes have equal text.
 //
-// Key types: [Node], [Launch], [Lower], [Memo]. lower imports kernels/loopir and engine/op; engine/compile imports lower.
+// Key types: [Node], [Launch], [Lower], [Memo]. lower imports kernels/loopir and engine/op; engine/compile imports
+// lower.
 package lower

@@ -14,8 +14,8 @@ type GemmOptions struct {
 	BM, BN, BK int
 	WM, WN     int
 	TM, TN     int
-	// Serpentine: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice in a
-	// row. It changes which registers a compiler takes, not the sums.
+	// Serpentine: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice in
+	// a row. It changes which registers a compiler takes, not the sums.
 	Serpentine bool
 	// Double: two shared buffers, the next block's loads are in flight during the arithmetic.
 	Double bool

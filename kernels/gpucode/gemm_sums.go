@@ -7,9 +7,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// The sums of an operand over k (launch.Gemm.Sums): each thread adds up what it loads of it, all threads of the workgroup
-// join their sums where the operand's tile was, and the first workgroup of those that share rows of A, or columns of B,
-// stores them.
+// The sums of an operand over k (launch.Gemm.Sums): each thread adds up what it loads of it, all threads of the
+// workgroup join their sums where the operand's tile was, and the first workgroup of those that share rows of A, or
+// columns of B, stores them.
 
 // LeastSums is the least M and N of products that make sums: those of tiles.
 const LeastSums = dotLimit + 1

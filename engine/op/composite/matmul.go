@@ -310,8 +310,8 @@ const addedTail = ", *, Scalar beta=1, Scalar alpha=1) -> Tensor"
 
 func registerAddedProducts() {
 	op.Register(op.Def{
-		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + addedTail, Doc: "beta * self + alpha * mat1 @ mat2.", InPlace: true,
-		Out: true,
+		Sig: "addmm(Tensor self, Tensor mat1, Tensor mat2" + addedTail, Doc: "beta * self + alpha * mat1 @ mat2.",
+		InPlace: true, Out: true,
 		Samples: samples("T(3,5), T(3,4), T(4,5)", "T(5), T(3,4), T(4,5)", "T(3,5), T(3,4), T(4,5) | beta=0.5, alpha=2",
 			"T(), T(3,4), T(4,5) | beta=0"),
 		ErrorSamples: samples("T(), T(3,4), T(3,4)", "T(2,5), T(3,4), T(4,5)", "T(), T(3), T(3,4)"),

@@ -9,7 +9,7 @@ import (
 )
 
 // The factorisations of the matrices in the last two dims. They run on the CPU: operands of another device are copied
-// there and the results back, in the same window. Attributes: the option bits of launch.Factor, and a Failure times two,
+// there and the results back, in the same window. Attributes: the option bits of launch.Factor, and a Failure times 2,
 // plus 1 where there is a batch of matrices.
 
 var (
