@@ -119,7 +119,7 @@ func signature(d *op.Def, name string, method, inPlace, spread bool) string {
 			n = map[string]string{"from": "from_", "self": "input"}[n]
 		}
 		if spread && p.Spread {
-			ps = append(ps, "*"+n+": int")
+			ps = append(ps, "*"+n+": builtins.int")
 			star = true
 			continue
 		}
@@ -148,7 +148,7 @@ func signature(d *op.Def, name string, method, inPlace, spread bool) string {
 var pyTypes = map[string]string{
 	"Tensor": "Tensor", "Operand": "Tensor | builtins.float", "int": "builtins.int", "bool": "builtins.bool",
 	"float":  "builtins.float",
-	"Scalar": "builtins.float", "dtype": "dtype", "device": "device | str",
+	"Scalar": "builtins.float", "dtype": "_Dtype", "device": "_Device | str",
 }
 
 func pyType(p op.Param) string {
