@@ -158,40 +158,41 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 					"differentiation, but one of the arguments requires grad.", d.Parsed.Name)
 			}
 		}
-		dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType
-		if err := castable(d, vals[i].DType(), dt); err != nil {
+		if err := e.storeResult(d, h, o, vals[i]); err != nil {
 			return 0, err
-		}
-		v := vals[i]
-		if v.DType() != dt {
-			v = prim.Cast(e.session, v, dt)
-		}
-		if !ir.SameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
-			// A resize gives the handle new storage of the result's shape, as PyTorch's does.
-			v.Base = 0
-			v = prim.Contiguous(e.session, v)
-			if v.Base != 0 || !v.L().Dense || v.Offset != 0 {
-				v = prim.Copy(e.session, v)
-			}
-			if err := e.resize(o, v); err != nil {
-				return 0, err
-			}
-		} else {
-			to, err := e.session.Resolve(o)
-			if err != nil {
-				return 0, err
-			}
-			if err := overlapping(to, e.args.In, -1); err != nil {
-				return 0, err
-			}
-			if err := e.session.StoreThrough(o, v, prim.StridedScatter); err != nil {
-				return 0, err
-			}
 		}
 		e.describe(o, &outs[i])
 		outs[i].Flags |= OutIsInput
 	}
 	return len(vals), nil
+}
+
+// storeResult copies v into h, the out= tensor o, or resizes that.
+func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.Error {
+	dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType
+	if err := castable(d, v.DType(), dt); err != nil {
+		return err
+	}
+	if v.DType() != dt {
+		v = prim.Cast(e.session, v, dt)
+	}
+	if !ir.SameShape(v.Shape(), ir.LayoutOf(h.Layout).Shape) {
+		// A resize gives the handle new storage of the result's shape, as PyTorch's does.
+		v.Base = 0
+		v = prim.Contiguous(e.session, v)
+		if v.Base != 0 || !v.L().Dense || v.Offset != 0 {
+			v = prim.Copy(e.session, v)
+		}
+		return e.resize(o, v)
+	}
+	to, err := e.session.Resolve(o)
+	if err != nil {
+		return err
+	}
+	if err := overlapping(to, e.args.In, -1); err != nil {
+		return err
+	}
+	return e.session.StoreThrough(o, v, prim.StridedScatter)
 }
 
 // resize makes handle hd an owner of a new base that holds v.

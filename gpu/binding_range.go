@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/loopir"
@@ -68,10 +70,8 @@ func windowable(k *loopir.Kernel) bool {
 			continue
 		}
 		constant[a.Buf] = true
-		for _, s := range a.Stride {
-			if s != loopir.Broadcast {
-				return false
-			}
+		if slices.ContainsFunc(a.Stride, func(s int) bool { return s != loopir.Broadcast }) {
+			return false
 		}
 	}
 	for b := range linear {

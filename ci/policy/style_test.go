@@ -87,7 +87,7 @@ func TestOnlyDocumentsOfTheRepositoryAreCited(t *testing.T) {
 }
 
 var (
-	glossaryRow = regexp.MustCompile("(?m)^\\| not (.+?) \\|")
+	glossaryRow = regexp.MustCompile(`(?m)^\| not (.+?) \|`)
 	quotedWord  = regexp.MustCompile("`([^`]+)`")
 )
 

@@ -47,17 +47,22 @@ func tuples(b *bytes.Buffer, defs []*op.Def) {
 
 func tupleName(d *op.Def) string { return "_" + strings.ReplaceAll(d.Parsed.Full, ".", "_") }
 
-func writeDefs(b *bytes.Buffer, groups []group, indent string, method bool) {
-	for _, g := range groups {
-		names := []string{g.name}
-		for _, d := range g.defs {
-			for _, a := range d.Aliases {
-				if !slices.Contains(names, a) {
-					names = append(names, a)
-				}
+// names gives the name of a group and its aliases.
+func (g *group) names() []string {
+	names := []string{g.name}
+	for _, d := range g.defs {
+		for _, a := range d.Aliases {
+			if !slices.Contains(names, a) {
+				names = append(names, a)
 			}
 		}
-		for _, n := range names {
+	}
+	return names
+}
+
+func writeDefs(b *bytes.Buffer, groups []group, indent string, method bool) {
+	for _, g := range groups {
+		for _, n := range g.names() {
 			var lines []string
 			for _, d := range g.defs {
 				if n == g.name || slices.Contains(d.Aliases, n) {
@@ -114,7 +119,7 @@ func signature(d *op.Def, name string, method, inPlace, spread bool) string {
 			n = map[string]string{"from": "from_", "self": "input"}[n]
 		}
 		if spread && p.Spread {
-			ps = append(ps, "*"+n+": int")
+			ps = append(ps, "*"+n+": builtins.int")
 			star = true
 			continue
 		}
@@ -143,7 +148,7 @@ func signature(d *op.Def, name string, method, inPlace, spread bool) string {
 var pyTypes = map[string]string{
 	"Tensor": "Tensor", "Operand": "Tensor | builtins.float", "int": "builtins.int", "bool": "builtins.bool",
 	"float":  "builtins.float",
-	"Scalar": "builtins.float", "dtype": "dtype", "device": "device | str",
+	"Scalar": "builtins.float", "dtype": "_Dtype", "device": "_Device | str",
 }
 
 func pyType(p op.Param) string {

@@ -168,13 +168,7 @@ func (s *Walk) markWanted(roots []op.Val) {
 				}
 				continue
 			}
-			w := target[f.id]
-			for i := range n.In {
-				if e := n.In[i].Val.Tape; e != 0 && want[e>>4] {
-					w = true
-				}
-			}
-			if w {
+			if target[f.id] || slices.ContainsFunc(n.In, func(in Saved) bool { return want[in.Val.Tape>>4] }) {
 				want[f.id] = true
 			}
 			stack = stack[:len(stack)-1]
@@ -283,13 +277,8 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			s.hook, s.phase = 0, true
 		}
 		n := s.t.nodes[s.cur]
-		for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
-			h := n.Hooks[s.hook]
-			if h.ID != 0 && n.cot[h.Out].Kind != op.None {
-				s.asked = RunHook
-				return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, nil
-			}
-			s.hook++
+		if ev, more := s.nextHook(n); more {
+			return ev, nil
 		}
 		if n.Packed {
 			if ev, more := s.unpack(n); more {
@@ -301,6 +290,19 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 			return Event{}, err
 		}
 	}
+}
+
+// nextHook gives the event of the next hook of n that has a gradient to see; more is false after the last.
+func (s *Walk) nextHook(n *Node) (ev Event, more bool) {
+	for s.hook < len(n.Hooks) && (n.Kind != KindLeaf || !s.o.NoLeafHooks) {
+		h := n.Hooks[s.hook]
+		if h.ID != 0 && n.cot[h.Out].Kind != op.None {
+			s.asked = RunHook
+			return Event{Kind: RunHook, Hook: h.ID, Grad: n.cot[h.Out], From: Edge(s.cur, h.Out)}, true
+		}
+		s.hook++
+	}
+	return Event{}, false
 }
 
 // replace takes the answer of the hook in turn and goes on to the next.

@@ -114,6 +114,21 @@ func (w *Window) visit(id uint32, need *int) {
 	}
 }
 
+// replaced gives the versions that the window's stores replace, nil for none.
+func (w *Window) replaced() (prevs map[uint32]bool) {
+	for i := 0; i < w.Effects; i++ {
+		e := &w.s.Effects[i]
+		if e.Kind != StoreSemantic || e.Prev == 0 || w.s.Graph.Node(e.Prev).Seq != e.PrevSeq {
+			continue
+		}
+		if prevs == nil {
+			prevs = map[uint32]bool{}
+		}
+		prevs[e.Prev] = true
+	}
+	return prevs
+}
+
 // adoptReaders lets unexecuted pure readers of a version that a store replaces join
 // the window, so that they do not pin the old version.
 func (w *Window) adoptReaders() {
@@ -121,18 +136,7 @@ func (w *Window) adoptReaders() {
 	if len(g.Pending) <= len(w.reverse) {
 		return
 	}
-	var prevs map[uint32]bool
-	for i := 0; i < w.Effects; i++ {
-		e := &w.s.Effects[i]
-		if e.Kind == StoreSemantic && e.Prev != 0 {
-			if p := g.Node(e.Prev); p.Seq == e.PrevSeq {
-				if prevs == nil {
-					prevs = map[uint32]bool{}
-				}
-				prevs[e.Prev] = true
-			}
-		}
-	}
+	prevs := w.replaced()
 	if prevs == nil {
 		return
 	}

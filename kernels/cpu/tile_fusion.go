@@ -281,10 +281,10 @@ type tile struct {
 	width, last int
 }
 
-// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there
-// are such.
-func (p *program) tiles(list []C.tl_step, chain []member) {
-	values, lanes := map[int]*tile{}, int64(0)
+// tileLifetimes gives the values of a chain that have no buffer, each with the last step that uses it, and the lanes of
+// a tile.
+func (p *program) tileLifetimes(list []C.tl_step, chain []member) (values map[int]*tile, lanes int64) {
+	values = map[int]*tile{}
 	for i, m := range chain {
 		lanes = max(lanes, int64(list[i].kern.outer.chunk))
 		for _, t := range m.all {
@@ -298,6 +298,13 @@ func (p *program) tiles(list []C.tl_step, chain []member) {
 			values[slot].last = i
 		}
 	}
+	return values, lanes
+}
+
+// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there
+// are such.
+func (p *program) tiles(list []C.tl_step, chain []member) {
+	values, lanes := p.tileLifetimes(list, chain)
 	free, end := map[int][]int64{}, int64(0) // free: by width
 	for i, m := range chain {
 		var own []C.tl_tile
