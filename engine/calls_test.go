@@ -48,7 +48,7 @@ func (r *rig) free(what string) {
 }
 
 // callsWithoutTheLock look at tables of their own, or take the lock by themselves.
-var callsWithoutTheLock = []string{"Site", "SiteString", "Release", "Reset", "Idle", "Interrupt"}
+var callsWithoutTheLock = []string{"SourceLoc", "SourceLocString", "Release", "Reset", "Idle", "Interrupt"}
 
 func TestAPanicInAnyCallLeavesTheEngineFree(t *testing.T) {
 	calls := reflect.TypeFor[*Engine]()

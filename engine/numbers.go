@@ -26,34 +26,41 @@ func (e *Engine) Numbers(hs []uint64, values []float64, mode int) (done int, err
 		return 0, ir.Errorf(ir.ErrValue, "numbers: mode: got %d, want 0 to %d", mode, NumbersCount)
 	}
 	for i, hd := range hs {
-		h, err := e.session.Handle(hd)
-		if err != nil {
+		if ok, err := e.number(hd, &values[i], mode); err != nil || !ok {
 			return i, err
-		}
-		if mode != NumbersWrite {
-			if err := e.lostWriteTo(h.Base); err != nil {
-				return i, err
-			}
-		}
-		if !e.hostNumber(h) || mode != NumbersRead && !e.ownsNumber(h) {
-			return i, nil
-		}
-		x := values[i]
-		if mode != NumbersWrite {
-			if values[i], err = e.readNumber(h); err != nil {
-				return i, err
-			}
-		}
-		if mode == NumbersCount {
-			values[i] += x
-		}
-		if mode != NumbersRead {
-			if err = e.writeNumber(h, values[i]); err != nil {
-				return i, err
-			}
 		}
 	}
 	return len(hs), nil
+}
+
+// number is Numbers of one tensor; ok is false where it does not qualify.
+func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.Error) {
+	h, err := e.session.Handle(hd)
+	if err != nil {
+		return false, err
+	}
+	if mode == NumbersWrite {
+		if !e.hostNumber(h) || !e.ownsNumber(h) {
+			return false, nil
+		}
+		return true, e.writeNumber(h, *value)
+	}
+	if err := e.lostWriteTo(h.Base); err != nil {
+		return false, err
+	}
+	if !e.hostNumber(h) || mode == NumbersCount && !e.ownsNumber(h) {
+		return false, nil
+	}
+	read, err := e.readNumber(h)
+	if err != nil {
+		return false, err
+	}
+	if mode == NumbersRead {
+		*value = read
+		return true, nil
+	}
+	*value += read
+	return true, e.writeNumber(h, *value)
 }
 
 // hostNumber reports a floating tensor of one element that is computed and lies in host memory.

@@ -217,6 +217,7 @@ from torchlette._C import floor as floor
 from torchlette._C import floor_ as floor_
 from torchlette._C import floor_divide as floor_divide
 from torchlette._C import floor_divide_ as floor_divide_
+from torchlette._C import flush as flush
 from torchlette._C import fmax as fmax
 from torchlette._C import fmin as fmin
 from torchlette._C import fmod as fmod
@@ -233,6 +234,8 @@ from torchlette._C import ge as ge
 from torchlette._C import ge_ as ge_
 from torchlette._C import geqrf as geqrf
 from torchlette._C import ger as ger
+from torchlette._C import get_default_device as get_default_device
+from torchlette._C import get_default_dtype as get_default_dtype
 from torchlette._C import greater as greater
 from torchlette._C import greater_ as greater_
 from torchlette._C import greater_equal as greater_equal
@@ -265,6 +268,8 @@ from torchlette._C import index_reduce_ as index_reduce_
 from torchlette._C import index_select as index_select
 from torchlette._C import inner as inner
 from torchlette._C import inverse as inverse
+from torchlette._C import is_grad_enabled as is_grad_enabled
+from torchlette._C import is_inference_mode_enabled as is_inference_mode_enabled
 from torchlette._C import isclose as isclose
 from torchlette._C import isfinite as isfinite
 from torchlette._C import isin as isin
@@ -320,6 +325,7 @@ from torchlette._C import lt as lt
 from torchlette._C import lt_ as lt_
 from torchlette._C import lu_solve as lu_solve
 from torchlette._C import lu_unpack as lu_unpack
+from torchlette._C import mark_step as mark_step
 from torchlette._C import masked_fill as masked_fill
 from torchlette._C import masked_fill_ as masked_fill_
 from torchlette._C import masked_scatter as masked_scatter
@@ -585,12 +591,9 @@ from torchlette._runtime.api import default_generator as default_generator
 from torchlette._runtime.api import enable_grad as enable_grad
 from torchlette._runtime.api import explain as explain
 from torchlette._runtime.api import finfo as finfo
-from torchlette._runtime.api import flush as flush
 from torchlette._runtime.api import fork_rng as fork_rng
 from torchlette._runtime.api import from_dlpack as from_dlpack
 from torchlette._runtime.api import frombuffer as frombuffer
-from torchlette._runtime.api import get_default_device as get_default_device
-from torchlette._runtime.api import get_default_dtype as get_default_dtype
 from torchlette._runtime.api import get_num_threads as get_num_threads
 from torchlette._runtime.api import get_rng_state as get_rng_state
 from torchlette._runtime.api import iinfo as iinfo
@@ -600,14 +603,11 @@ from torchlette._runtime.api import is_anomaly_check_nan_enabled as is_anomaly_c
 from torchlette._runtime.api import is_anomaly_enabled as is_anomaly_enabled
 from torchlette._runtime.api import is_complex as is_complex
 from torchlette._runtime.api import is_floating_point as is_floating_point
-from torchlette._runtime.api import is_grad_enabled as is_grad_enabled
-from torchlette._runtime.api import is_inference_mode_enabled as is_inference_mode_enabled
 from torchlette._runtime.api import is_nonzero as is_nonzero
 from torchlette._runtime.api import is_signed as is_signed
 from torchlette._runtime.api import is_tensor as is_tensor
 from torchlette._runtime.api import keep as keep
 from torchlette._runtime.api import manual_seed as manual_seed
-from torchlette._runtime.api import mark_step as mark_step
 from torchlette._runtime.api import memory_stats as memory_stats
 from torchlette._runtime.api import no_grad as no_grad
 from torchlette._runtime.api import numel as numel

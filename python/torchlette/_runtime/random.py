@@ -1,7 +1,7 @@
 """Random state: seeds and generators.
 
-Tensor draws are Philox4x32-10 over (seed, Philox offset, element) in the engine; each draw takes a Philox offset when it is
-recorded. What Python code draws on the host (samplers, splits) comes from a generator seeded with the same seed.
+Tensor draws are Philox4x32-10 over (seed, Philox offset, element) in the engine; each draw takes a Philox offset when
+it is recorded. What Python code draws on the host (samplers, splits) comes from a generator seeded with the same seed.
 """
 
 from __future__ import annotations

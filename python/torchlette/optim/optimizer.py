@@ -10,8 +10,8 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from torchlette import _C
+from torchlette._runtime.errors import OutOfMemoryError
 from torchlette.autograd import enable_grad, no_grad
-from torchlette.errors import OutOfMemoryError
 from torchlette.utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "ParamsT"]
