@@ -23,7 +23,7 @@ const (
 	maxLine    = 120
 	maxSubject = 72
 	// firstCheckedCommit is the commit after which subjects are held to maxSubject.
-	firstCheckedCommit = "4767428824c68eb19ad77e58fabea44e2714aa38"
+	firstCheckedCommit = "d85ea6e6fd77ee48b7931c6a8a41658391b930a2"
 )
 
 // generatedMark is the first line of a generated file.
