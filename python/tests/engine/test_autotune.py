@@ -62,7 +62,7 @@ def test_a_second_process_finds_the_tiles_that_the_first_timed(device: str, tmp_
     (on, timed, found), errors = run(tmp_path, TORCHLETTE_AUTOTUNE="1")
     assert (on, found, errors) == (True, 0, "")
     classes = tiles(tmp_path)
-    assert timed == len(classes) > 5
+    assert timed == len(classes) >= 5  # an epilogue is no class of its own
     for part in ("nn", "nt", "tn", "windows"):
         assert any(part in name for name in classes), (part, classes)
     assert run(tmp_path, "switch") == ([True, 0, timed], "")
