@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// An operation on floats counts as one at every index of its stage. An element that is reached again is not moved again.
+// An operation on floats counts as one at every index of its stage; an element that is reached again moves once.
 func TestCostCountsFloatsAndElementsReached(t *testing.T) {
 	width := loopir.Widths{}
 	for dt := range ir.NumDTypes {

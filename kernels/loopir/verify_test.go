@@ -111,7 +111,8 @@ func TestVerifierRefusesWhatAStageMayNotDo(t *testing.T) {
 			k.Exprs[find(k, loopir.OpLoadAt)].A = find(k, loopir.OpLoad)
 		}, "element number is float32"},
 		{"index of a sum", func(k *loopir.Kernel) { k.Exprs[find(k, loopir.OpAccIdx)].Imm = 1 }, "want "},
-		{"accumulator outside the inner space", func(k *loopir.Kernel) { k.Stages[each].OverInner = false }, "need OverInner"},
+		{"accumulator outside the inner space", func(k *loopir.Kernel) { k.Stages[each].OverInner = false },
+			"need OverInner"},
 		{"prefix outside the inner space", func(k *loopir.Kernel) { k.Stages[once].Prefix = true }, "need OverInner"},
 		{"running value without prefix", func(k *loopir.Kernel) { k.Stages[scan].Prefix = false }, "no running value"},
 		{"accumulator of its own running value", func(k *loopir.Kernel) {
@@ -120,16 +121,19 @@ func TestVerifierRefusesWhatAStageMayNotDo(t *testing.T) {
 			k.Stages[scan].Accs[0].Val = run
 		}, "no running value"},
 		{"store of nothing", func(k *loopir.Kernel) { k.Stages[scan].Stores[0].Val = -1 }, "value, mode or guard"},
-		{"unknown mode", func(k *loopir.Kernel) { k.Stages[once].Stores[0].Mode = loopir.NumStoreModes }, "value, mode or guard"},
+		{"unknown mode", func(k *loopir.Kernel) { k.Stages[once].Stores[0].Mode = loopir.NumStoreModes },
+			"value, mode or guard"},
 		{"guard that is a number", func(k *loopir.Kernel) {
 			k.Stages[once].Stores[0].Guard = find(k, loopir.OpLoadAt)
 		}, "value, mode or guard"},
-		{"store by an access and by an index", func(k *loopir.Kernel) { k.Stages[scan].Stores[0].Buf = 0 }, "access 1 and buffer 0"},
+		{"store by an access and by an index", func(k *loopir.Kernel) { k.Stages[scan].Stores[0].Buf = 0 },
+			"access 1 and buffer 0"},
 		{"combining into a plain buffer", func(k *loopir.Kernel) { k.Bufs[3].Access = loopir.ReadWrite }, "needs an atomic"},
 		{"check of a number", func(k *loopir.Kernel) {
 			k.Stages[once].Checks[0].Cond = find(k, loopir.OpLoadAt)
 		}, "check: types"},
-		{"root that does not exist", func(k *loopir.Kernel) { k.Stages[once].Checks[0].Elem = len(k.Exprs) }, "does not exist"},
+		{"root that does not exist", func(k *loopir.Kernel) { k.Stages[once].Checks[0].Elem = len(k.Exprs) },
+			"does not exist"},
 		{"log-sum of integers", func(k *loopir.Kernel) {
 			sum := loopir.Acc{Op: loopir.LogSum, Val: find(k, loopir.OpIndex), Idx: -1}
 			k.Stages[scan].Accs = append(k.Stages[scan].Accs, sum)
