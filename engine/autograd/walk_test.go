@@ -193,17 +193,18 @@ func TestHooksRunInOrderOnTheWholeGradient(t *testing.T) {
 	require.Equal(t, []string{"10 sees 12", "11 sees 12.5", "20 sees 25", "post 30"}, seen)
 	require.Equal(t, []float64{12.5}, r.kept[7])
 
-	// A hook that is removed while the walk is at its step does not run.
-	node.Hooks, leaf.Hooks, leaf.Post, seen = []Hook{{ID: 10}, {ID: 11}, {ID: 12}}, nil, nil, nil
+	// While the walk is at its step a hook can remove itself, and one that has still to run.
+	node.Hooks, leaf.Hooks, leaf.Post, seen = []Hook{{ID: 10}, {ID: 11}, {ID: 12}, {ID: 13}}, nil, nil, nil
 	w = r.begin(Options{RetainGraph: true}, y)
 	require.NoError(t, r.walk(w, func(ev Event) op.Val {
 		seen = append(seen, fmt.Sprint(ev.Hook))
-		node.RemoveHook(11)
+		node.RemoveHook(10)
+		node.RemoveHook(13)
 		return op.Val{}
 	}))
 	w.Close()
-	require.Equal(t, []string{"10", "12"}, seen)
-	node.RemoveHook(10)
+	require.Equal(t, []string{"10", "11", "12"}, seen)
+	node.RemoveHook(11)
 	require.Equal(t, []Hook{{ID: 12}}, node.Hooks)
 	leaf.Hooks = []Hook{{ID: 20}}
 	w = r.begin(Options{RetainGraph: true, NoLeafHooks: true}, y)
@@ -241,7 +242,7 @@ func TestAWalkWithinAHookLeavesTheOuterOne(t *testing.T) {
 
 // A walk that is given up at any event returns what it held.
 func TestAWalkThatIsGivenUpHoldsNothing(t *testing.T) {
-	for stop := range 4 {
+	for stop := range 12 {
 		r := newRig(t)
 		x := r.leaf(1, 3)
 		m := prim.Mul(r, x, x)
@@ -249,7 +250,7 @@ func TestAWalkThatIsGivenUpHoldsNothing(t *testing.T) {
 		for i, v := range []op.Val{y, m, x} {
 			r.tape.Node(v.Tape).Hooks = []Hook{{ID: uint64(i + 1)}}
 		}
-		w := r.begin(Options{Accumulate: true, CreateGraph: true}, y)
+		w := r.begin(Options{Accumulate: true, CreateGraph: true, Inspect: true}, y)
 		for range stop {
 			_, err := w.Next(op.Val{})
 			require.NoError(t, err)
