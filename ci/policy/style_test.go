@@ -168,8 +168,6 @@ var testedElsewhere = map[string]string{
 	"kernels/device/devicetest": "a package of tests",
 	"kernels/kerneltest":        "a package of tests",
 	"kernels/reference":         "it is the oracle: kernels/device/devicetest compares every device with it",
-	// Fewer tests of their own than the rule asks: what there is beside them is in the packages named.
-	"engine/lazy": "engine/capture_test.go, engine/engine_test.go and python/tests/programs record through it",
 }
 
 func TestPackagesHaveTestsBesideThem(t *testing.T) {
