@@ -33,7 +33,7 @@ func (e *Engine) async(hs []uint64) bool {
 }
 
 func (e *Engine) realize(hs []uint64) *ir.Error {
-	if err := e.raiseDeferred(); err != nil {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	if _, err := e.compute(hs); err != nil {
@@ -57,7 +57,7 @@ func (e *Engine) realize(hs []uint64) *ir.Error {
 	}
 	if e.async(hs) {
 		if x := e.runtime.Wait(); x != nil {
-			return e.fail(x)
+			return e.failures.fail(x)
 		}
 	}
 	return e.takeFault()
@@ -73,11 +73,11 @@ func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 			return nil, err
 		}
 		values = append(values, v.Value)
-		if e.session.Graph.Node(v.Value).Op != ir.OpLeaf {
+		if e.graph.Node(v.Value).Op != ir.OpLeaf {
 			pending = append(pending, v.Value)
 		}
 		if e.session.Base(v.Base).Binding != lazy.SSA {
-			effects = len(e.session.Effects)
+			effects = e.session.PendingEffects()
 		}
 	}
 	if len(pending) > 0 || effects > 0 {

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(_WIN32)
 #include <malloc.h>
 #else
@@ -73,6 +74,12 @@ void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
 void tl_attend(tl_pool *p, int on) { atomic_store_explicit(&p->attends, on, memory_order_relaxed); }
 
 int tl_cut(tl_pool *p) { return atomic_load_explicit(&p->cut, memory_order_relaxed); }
+
+int64_t tl_nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 // Polls between two looks at the clock.
 enum { TL_LOOK = 8 };

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <stdlib.h>
 #include <math.h>
-#include <time.h>
 #include "cpu.h"
 #include "accumulator.h"
 
@@ -434,12 +433,6 @@ typedef struct {
 	volatile int64_t oom;
 	char ready[TL_MAX_WORKERS]; // the worker's scratch is laid out
 } chain_run;
-
-int64_t tl_nanoseconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 // Bytes of a worker's scratch for a member: that of its kernel, then its own table of buffers, where some are tiles.
 static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) +
