@@ -47,7 +47,7 @@ func (r *rig) input(v ...int32) uint32 {
 
 func (r *rig) read(id uint32) (v [4]int32) {
 	var b [16]byte
-	require.NoError(r.t, r.Read(id, ir.I32, 0, b[:], nil))
+	require.NoError(r.t, r.Read(id, ir.I32, 0, b[:], 0))
 	for i := range v {
 		v[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
 	}
