@@ -38,7 +38,7 @@ func (r *rig) free(what string) {
 	r.e.mu.Unlock()
 	require.True(r.t, r.e.releases.mu.TryLock(), "%s: the lock of released handles is held", what)
 	r.e.releases.mu.Unlock()
-	require.Zero(r.t, r.e.waiter.lock.depth, "%s: the execution lock is held", what)
+	require.Zero(r.t, r.e.waiter.execLock.depth, "%s: the execution lock is held", what)
 	require.Zero(r.t, r.e.backward.open, what)
 	w := r.grad(r.floats(nil, 1, 2))
 	require.Nil(r.t, r.backward(r.do("sum", r.do("mul", w, w)), 0), what)
@@ -171,7 +171,7 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	var ev BackwardEvent
 	require.Nil(t, r.e.BackwardNext(id, 0, &ev))
 	require.Equal(t, hook, ev.Hook)
-	require.Positive(t, r.e.waiter.lock.depth, "the walk waits for its hook")
+	require.Positive(t, r.e.waiter.execLock.depth, "the walk waits for its hook")
 	accumulate := r.e.backward.byID[id].w
 	r.e.backward.byID[id].w = nil // what comes next panics
 	err = r.e.BackwardNext(id, 0, &ev)

@@ -51,7 +51,7 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 			if err != nil {
 				return recomputing, err
 			}
-			f.writable[x.Base] = e.session.Base(x.Base).Gen
+			f.writable[x.Base] = e.session.Generation(x.Base)
 		}
 		e.fences = append(e.fences, f)
 	}
@@ -70,7 +70,7 @@ func (e *Engine) fenced(base uint32, rebinding bool) *ir.Error {
 		f := &e.fences[i]
 		gen, given := f.writable[base]
 		switch {
-		case f.thread != id, given && gen == e.session.Base(base).Gen,
+		case f.thread != id, given && gen == e.session.Generation(base),
 			f.kind != FenceNone && e.session.BornSince(base, f.mark):
 		case f.kind == FenceNone:
 			return nil

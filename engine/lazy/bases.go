@@ -114,6 +114,18 @@ func (s *Session) Base(id uint32) *Base { return s.bases.at(id) }
 // Loc gives entry id.
 func (s *Session) Loc(id uint32) *Loc { return s.bases.loc(id) }
 
+// Newest gives the newest value of a base in program order, executed or not.
+func (s *Session) Newest(base uint32) uint32 { return s.bases.at(base).Value }
+
+// AvalOf describes the values of a base.
+func (s *Session) AvalOf(base uint32) *ir.Aval { return ir.AvalOf(s.bases.at(base).Aval) }
+
+// IsOrdered reports a base whose reads come after the stores that the log has.
+func (s *Session) IsOrdered(base uint32) bool { return s.bases.at(base).Binding != SSA }
+
+// Generation tells a base from others that had its number before.
+func (s *Session) Generation(base uint32) uint32 { return s.bases.at(base).Gen }
+
 // LiveBases counts the bases.
 func (s *Session) LiveBases() int { return s.bases.count }
 
