@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -45,6 +49,21 @@ func (r *rig) free(what string) {
 	require.Equal(r.t, []float32{2, 4}, r.gradOf(w), what)
 	require.Nil(r.t, r.step(), what)
 	r.drop(w)
+}
+
+// The engine's lock is taken and given back in one file.
+func TestTheLockHasOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	uses := regexp.MustCompile(`\be\.mu\.|&e\.mu\b`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		assert.Equal(t, name == "calls.go", uses.Match(text), name)
+	}
 }
 
 // callsWithoutTheLock look at tables of their own, or take the lock by themselves.

@@ -101,6 +101,6 @@ func (e *Engine) start() {
 	e.abandonWalks()
 	e.hooks.start()
 	e.net.at = autoFlushNodes
-	e.failures, e.fences, e.exports = failures{}, nil, exports{}
+	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
 	e.threads = threads{others: map[uint64]*thread{}}
 }

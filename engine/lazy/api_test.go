@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// What the tests use of a session beside its exported methods.
+// The tests reach into a session here, and nowhere else.
 
 func newSession(d testDevices) *Session { return New(ir.NewGraph(), d) }
 

@@ -135,9 +135,15 @@ func (s *Session) Births() uint64 { return s.bases.births }
 // BornSince reports a base that was made after Births gave mark.
 func (s *Session) BornSince(base uint32, mark uint64) bool { return s.bases.at(base).born > mark }
 
-// Fence lets refuse decide about writes from now on; nil ends that. rebinding: a tensor is to name another base in the
-// place of this one.
-func (s *Session) Fence(refuse func(base uint32, rebinding bool) *ir.Error) { s.fenced = refuse }
+// Fence decides about writes.
+type Fence interface {
+	// Refuse gives the error of a write to a base, nil where it is allowed. rebinding: a tensor is to name another base
+	// in the place of this one.
+	Refuse(base uint32, rebinding bool) *ir.Error
+}
+
+// SetFence lets f decide about writes from now on; nil allows all.
+func (s *Session) SetFence(f Fence) { s.fence = f }
 
 // Commit implements autograd.Bases.
 func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {
