@@ -1,4 +1,4 @@
-"""Two builds of torchlette against each other, in turns: ``python benchmarks/versions.py BASE CHANGED [--device wgpu]``.
+"""Two builds of torchlette in turns: ``python benchmarks/versions.py BASE CHANGED [--device wgpu]``.
 
 BASE and CHANGED are folders in which ``pip install --target`` has put the package. Each build runs in a process of its
 own; the processes work in turns, case by case, and the median of the rounds' ratios is printed: above 1 the change
