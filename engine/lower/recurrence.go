@@ -381,8 +381,8 @@ func lowerRecurrenceGrad(p *program) {
 	for k := steps - 1; k >= 0; k-- {
 		step(k)
 		if k > 0 || wanted {
-			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.atStep(k).asMatrix(), w.asMatrix(),
-				epilogue{}, gh.asMatrix())
+			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.atStep(k).asMatrix(),
+				w.asMatrix(), epilogue{}, gh.asMatrix())
 		}
 	}
 	if r == op.GRU && wanted {

@@ -311,8 +311,8 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   return select(q, q + fma(-q, b, a) / b, plain);
 }
 `,
-	// a|^b = 2^(b log2|a|) with the logarithm and the product in two floats each (log2 m = 2/ln 2 atanh((m-1)/(m+1))), then the
-	// special cases of IEEE 754. Error below 4 ulp.
+	// pow(a, b) = 2^(b log2|a|) with the logarithm and the product in two floats each (log2 m = 2/ln 2
+	// atanh((m-1)/(m+1))), then the special cases of IEEE 754. Error below 4 ulp.
 	"pow_float": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   let x = abs(a);
