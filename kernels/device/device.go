@@ -135,8 +135,12 @@ type Binding struct {
 	Bufs    []Buffer
 	Offsets []int64
 	Scalars []uint64
-	Stop    *Stop    // polled during the run; nil: the run goes to its end
-	At      Position // where the run begins; after ErrStopped, where it has stopped
+	// Stop is polled during the run; nil: the run goes to its end.
+	Stop *Stop
+	// Deadline stops the run as Stop does; the zero time stops nothing.
+	Deadline time.Time
+	// At is where the run begins; after ErrStopped, where it has stopped.
+	At Position
 }
 
 // Fault is a data error that a kernel's Check reported.

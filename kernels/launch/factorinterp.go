@@ -69,39 +69,62 @@ type factoring struct {
 	bufs           [][]byte
 	m, n, k, least int
 	fault          loopir.Fault
+	err            error // the first wrong address
 }
 
 // InterpretFactor computes f over canonical host bytes in float64 by plain algorithms. Results are rounded once, at the
 // store.
 func InterpretFactor(f *Factor, params []uint64, bufs [][]byte) (loopir.Fault, error) {
-	if len(params) != f.ParamCount() {
-		return loopir.Fault{}, fmt.Errorf("%v: %d parameters, want %d", f.Op, len(params), f.ParamCount())
+	if err := CheckArguments(f, params, bufs); err != nil {
+		return loopir.Fault{}, err
 	}
 	x := &factoring{f: f, params: params, bufs: bufs, m: int(params[1]), n: int(params[2]), k: int(params[3])}
 	x.least = min(x.m, x.n)
 	for i := range int(params[0]) {
 		x.one(i)
 	}
-	return x.fault, nil
+	return x.fault, x.err
+}
+
+// inside notes an element that its buffer does not have.
+func (x *factoring) inside(buf int, t ir.DType, at int64) bool {
+	err := loopir.Inside(t, x.bufs[buf], at)
+	if err != nil && x.err == nil {
+		x.err = fmt.Errorf("%v: buffer %d: %w", x.f.Op, buf, err)
+	}
+	return err == nil
+}
+
+func (x *factoring) load(buf int, t ir.DType, at int64) uint64 {
+	if !x.inside(buf, t, at) {
+		return 0
+	}
+	return loopir.LoadBits(t, x.bufs[buf], at)
+}
+
+func (x *factoring) store(result int, t ir.DType, at int64, bits uint64) {
+	if buf := x.f.Op.Inputs() + result; x.inside(buf, t, at) {
+		loopir.StoreBits(t, x.bufs[buf], at, bits)
+	}
 }
 
 // in reads matrix i of an input, out writes one of a result.
 func (x *factoring) in(which, i, m, n int) mat {
 	return build(m, n, func(r, c int) float64 {
 		at := int64(x.params[4+which]) + int64((i*m+r)*n+c)
-		return ir.DecodeFloat(x.f.Type, loopir.LoadBits(x.f.Type, x.bufs[which], at))
+		return ir.DecodeFloat(x.f.Type, x.load(which, x.f.Type, at))
 	})
 }
 
 func (x *factoring) out(which, i int, a mat) {
 	for e, v := range a.v {
-		loopir.StoreBits(x.f.Type, x.bufs[x.f.Op.Inputs()+which], int64(i*len(a.v)+e), ir.EncodeFloat(x.f.Type, v))
+		x.store(which, x.f.Type, int64(i*len(a.v)+e), ir.EncodeFloat(x.f.Type, v))
 	}
 }
 
 func (x *factoring) ints(which, i int, d ir.DType, v ...int) {
 	for e, n := range v {
-		loopir.StoreBits(d, x.bufs[x.f.Op.Inputs()+which], int64(i*len(v)+e), ir.EncodeInt(d, int64(n)))
+		x.store(which, d, int64(i*len(v)+e), ir.EncodeInt(d, int64(n)))
 	}
 }
 
@@ -159,7 +182,7 @@ func (x *factoring) permutation(i int) {
 		order[r] = r
 	}
 	for r := range x.n {
-		p := int(int32(loopir.LoadBits(ir.I32, x.bufs[0], int64(x.params[4])+int64(i*x.n+r))))
+		p := int(int32(x.load(0, ir.I32, int64(x.params[4])+int64(i*x.n+r))))
 		if p < 1 || p > x.m {
 			x.report(i, r+1)
 			break
