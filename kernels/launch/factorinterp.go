@@ -72,7 +72,8 @@ type factoring struct {
 	err            error // the first wrong address
 }
 
-// InterpretFactor computes f over canonical host bytes in float64 by plain algorithms; results round once at the store.
+// InterpretFactor computes f over canonical host bytes in float64 by plain algorithms. Results are rounded once, at the
+// store.
 func InterpretFactor(f *Factor, params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := CheckArguments(f, params, bufs); err != nil {
 		return loopir.Fault{}, err
@@ -107,7 +108,7 @@ func (x *factoring) store(result int, t ir.DType, at int64, bits uint64) {
 	}
 }
 
-// in reads matrix i of an input, out writes that of a result.
+// in reads matrix i of an input, out writes one of a result.
 func (x *factoring) in(which, i, m, n int) mat {
 	return build(m, n, func(r, c int) float64 {
 		at := int64(x.params[4+which]) + int64((i*m+r)*n+c)
@@ -191,7 +192,7 @@ func (x *factoring) permutation(i int) {
 	x.ints(0, i, ir.I64, order...)
 }
 
-// spectrum computes the ops that iterate.
+// spectrum computes the factorisations that iterate.
 func (x *factoring) spectrum(i int) {
 	a := x.in(0, i, x.m, x.n)
 	if !a.finite() {
@@ -299,7 +300,7 @@ func plainTriangular(t, b mat, upper, unit bool) mat {
 	return x
 }
 
-// plainQR applies the reflections to a and to the identity.
+// plainQR applies Householder reflections to a and to the identity.
 func plainQR(a mat, full bool) (q, r mat) {
 	r, qt := a.clone(), unitMat(a.m)
 	for j := range min(a.m, a.n) {
@@ -349,7 +350,7 @@ func plainExp(a mat) mat {
 	return e
 }
 
-// plainSVD turns pairs of columns until all are orthogonal (one-sided Jacobi).
+// plainSVD rotates pairs of columns until all are orthogonal: one-sided Jacobi (Hestenes, 1958).
 func plainSVD(a mat, full bool) (u mat, s []float64, vt mat) {
 	if a.m < a.n {
 		v, s, ut := plainSVD(a.transpose(), full)
@@ -422,7 +423,7 @@ func completeRow(a mat, i int) {
 	}
 }
 
-// plainEigh takes the singular values of a shifted, positive matrix: a + shift has the vectors of a.
+// plainEigh takes the singular values of a shifted, positive matrix: a + shift has the eigenvectors of a.
 func plainEigh(a mat) (w []float64, v mat) {
 	shift := 1.0
 	for i := range a.n {
