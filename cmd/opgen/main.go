@@ -20,7 +20,7 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := dtypeTables(root)
+	tables, err := dtypeTables(root, dtypeRows())
 	if err != nil {
 		return nil, err
 	}
