@@ -151,11 +151,14 @@ def core() -> str:
 
 def facade() -> str:
     """Return torchlette/torch/__init__.pyi: the names of the package, and those that are the facade's own."""
-    own = static_names("torch.tensor_types") & set(importlib.import_module("torchlette.torch.tensor_types").__all__)
+    own = importlib.import_module("torchlette.torch.tensor_types").__all__
+    static = static_names("torch.tensor_types")
+    made = [name for name in sorted(own) if name not in static]
     modules = ("accelerator", "backends", "cuda", "mps", "version", "xpu")
     lines = [f"from torchlette.torch import {name} as {name}" for name in modules]
-    lines += [f"from torchlette.torch.tensor_types import {name} as {name}" for name in sorted(own)]
-    lines += ["", "__version__: str"]
+    lines += [f"from torchlette.torch.tensor_types import {name} as {name}" for name in sorted(own) if name in static]
+    lines += ["from torchlette.torch.tensor_types import TensorType as _TensorType", "", "__version__: str"]
+    lines += [f"{name}: _TensorType" for name in made]
     for name, value in names().items():
         if name in modules or name in own:
             continue
