@@ -4,7 +4,8 @@ Operators come from a table of the extension, parts of the package are imported 
 the package, and ``nn`` collects the lists of its modules. None of it can be read from the source. This script imports
 the package, asks it for its names, and writes for each where it is defined.
 
-``python ci/make_stubs.py`` writes the files; ``--check`` fails if they are not what it would write.
+``make generate`` runs it after cmd/opgen and cmd/abigen, whose results it imports; ``make lint`` runs it with
+``--check``, which fails if the files are not what it would write.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def main() -> None:
         if not check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"{path.relative_to(PACKAGE.parent)} is out of date: run python ci/make_stubs.py")
+            sys.exit(f"{path.relative_to(PACKAGE.parent)} is out of date: run make generate")
 
 
 if __name__ == "__main__":

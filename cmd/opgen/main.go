@@ -42,7 +42,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	for _, path := range stale {
-		fmt.Fprintf(os.Stderr, "%s is stale: run go generate ./engine/op/composite\n", path)
+		fmt.Fprintf(os.Stderr, "%s is stale: run make generate\n", path)
 	}
 	if err != nil || len(stale) > 0 {
 		os.Exit(1)
