@@ -70,7 +70,8 @@ func TestLinesFit(t *testing.T) {
 }
 
 // citation matches references to documents that are not in the repository.
-var citation = regexp.MustCompile(`\bDESIGN\b|\b[Tt]he spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
+var citation = regexp.MustCompile(
+	`\bDESIGN\b|\b[Tt]he spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
 
 // quoted are the texts in which citation finds words that PyTorch's own text has.
 var quoted = map[string]string{
