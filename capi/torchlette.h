@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0x48dacadfu
+#define TL_OPERATORS_HASH 0xd69d1684u
 
 /* Statuses. */
 enum {
@@ -254,7 +254,7 @@ TL_API int32_t tl_realize(const uint64_t *handles, int32_t n, int64_t slice_ns);
 /* Copies a value to dst, dense row-major. */
 TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 
-/* tl_read that waits for work under way for slice_ns at most. TL_PENDING then: call again. */
+/* tl_read in time slices: TL_PENDING says to call again. A value that is soon computed takes one call. */
 TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns);
 
 /* Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is computed by the next wait. It returns when the work has stopped, after patience_ns at the latest. */
@@ -930,6 +930,7 @@ enum {
     TL_OP_contiguous = 534,
     TL_OP_clone = 535,
     TL_OP_detach = 536,
+    TL_OP__data = 537,
     TL_OP_COUNT
 };
 

@@ -23,7 +23,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	require.NoError(t, err)
 	r := &rig{t: t}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
-	r.e.verify = true
+	r.e.planner.verify = true
 	x := make([]float32, chainLength)
 	for i := range x {
 		x[i] = v(i)

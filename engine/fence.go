@@ -19,9 +19,12 @@ const (
 type fence struct {
 	kind     FenceKind
 	thread   int64
-	mark     uint64            // live.State.Births when the fence began
+	mark     uint64            // lazy.Session.Births when the fence began
 	writable map[uint32]uint32 // older bases that may be written to, and their generations
 }
+
+// fences are those of all threads, the innermost of each last.
+type fences []fence
 
 // Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
 // in a recomputation. The bases of the tensors writable are not fenced off.
@@ -60,14 +63,15 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	return recomputing, nil
 }
 
-// fenced refuses a write to base, for live.State.Fence. Transforms allow that a tensor's data is rebound.
+// fenced refuses a write to base, for Session.Fence. Transforms allow that a tensor's data is rebound.
 func (e *Engine) fenced(base uint32, rebinding bool) *ir.Error {
-	id, born := threadID(), e.session.Born(base)
+	id := threadID()
 	for i := len(e.fences) - 1; i >= 0; i-- {
 		f := &e.fences[i]
 		gen, given := f.writable[base]
 		switch {
-		case f.thread != id || born > f.mark && f.kind != FenceNone || given && gen == e.session.Base(base).Gen:
+		case f.thread != id, given && gen == e.session.Base(base).Gen,
+			f.kind != FenceNone && e.session.BornSince(base, f.mark):
 		case f.kind == FenceNone:
 			return nil
 		case f.kind == FenceRecomputation:

@@ -23,59 +23,20 @@ type job struct {
 // jobs holds the one job there is. Its lock is not held while anything runs, so that a waiter can always look.
 type jobs struct {
 	mu   sync.Mutex
-	cur  *job
+	cur  atomic.Pointer[job]
 	stop device.Stop
 	// interrupt: the stop is asked for by Interrupt, and not by a pause.
 	interrupt bool
-	armed     bool
-	timer     *time.Timer
 }
 
 // pauseAfter is how long a run keeps the thread that called it: then it pauses and goes on as a job.
 const pauseAfter = 20 * time.Millisecond
 
-// arm lets the run that follows pause.
-func (j *jobs) arm() {
-	j.mu.Lock()
-	j.armed = true
-	if j.timer == nil {
-		j.timer = time.AfterFunc(pauseAfter, j.pause)
-	} else {
-		j.timer.Reset(pauseAfter)
-	}
-	j.mu.Unlock()
-}
-
-func (j *jobs) pause() {
-	j.mu.Lock()
-	if j.armed {
-		j.stop.Ask()
-	}
-	j.mu.Unlock()
-}
-
-func (j *jobs) disarm() {
-	j.mu.Lock()
-	j.armed = false
-	j.timer.Stop()
-	j.mu.Unlock()
-}
-
 // current gives the job that runs or whose result nobody has taken.
-func (j *jobs) current() *job {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.cur
-}
+func (j *jobs) current() *job { return j.cur.Load() }
 
 // forget ends what is known of a job that is done.
-func (j *jobs) forget(old *job) {
-	j.mu.Lock()
-	if j.cur == old {
-		j.cur = nil
-	}
-	j.mu.Unlock()
-}
+func (j *jobs) forget(old *job) { j.cur.CompareAndSwap(old, nil) }
 
 // end clears what was asked of a job that has just ended.
 func (j *jobs) end(old *job) {
@@ -104,34 +65,32 @@ func (j *jobs) interrupted() bool {
 func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
 	err *ir.Error) {
 	id := threadID()
-	if e.lock.heldByOther(id) {
+	if e.waiter.lock.heldByOther(id) {
 		return false, busy()
 	}
-	j := e.jobs.current()
+	j := e.waiter.jobs.current()
 	if j != nil && (j.kind != kind || j.key != key || j.owner != id || j.stopping) {
 		// Another one's, or one that was interrupted: finish it first.
 		if !waitFor(j.done, slice) {
 			return true, nil
 		}
-		e.jobs.forget(j)
+		e.waiter.jobs.forget(j)
 		j = nil
 	}
 	if j == nil {
-		ok, err := e.lock.acquireWithin(id, slice)
+		ok, err := e.waiter.lock.acquireWithin(id, slice)
 		if !ok {
 			return err == nil, err
 		}
 		atomic.StoreInt32(&e.cfg.State.Busy, 1)
 		j = &job{kind: kind, key: key, owner: id, done: make(chan struct{})}
-		e.jobs.mu.Lock()
-		e.jobs.cur = j
-		e.jobs.mu.Unlock()
+		e.waiter.jobs.cur.Store(j)
 		go func() {
 			defer close(j.done)
-			defer e.lock.release()
+			defer e.waiter.lock.release()
 			defer func() {
 				atomic.StoreInt32(&e.cfg.State.Busy, 0)
-				e.jobs.end(j)
+				e.waiter.jobs.end(j)
 			}()
 			j.err = work()
 		}()
@@ -139,13 +98,48 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 	if !waitFor(j.done, slice) {
 		return true, nil
 	}
-	e.jobs.forget(j)
+	e.waiter.jobs.forget(j)
 	return false, j.err
+}
+
+// hereOrJob does work within both locks: in the calling thread, or as a job where that takes long. It then reports
+// pending when slice passes; call it again. work is told whether it is in the calling thread. long, asked within the
+// locks, says that the work is known to be long.
+func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long func() bool,
+	work func(here bool) *ir.Error) (pending bool, err *ir.Error) {
+	if e.waiter.jobs.current() == nil {
+		if pending, err = e.here(slice, long, work); err != errPaused {
+			return pending, err
+		}
+	}
+	return e.run(kind, key, slice, func() (err *ir.Error) {
+		defer e.leave(&err)
+		e.enter()
+		return work(false)
+	})
+}
+
+// here does work in the calling thread. errPaused says that it takes too long for that: long said so, or a run has
+// paused.
+func (e *Engine) here(slice time.Duration, long func() bool, work func(here bool) *ir.Error) (pending bool,
+	err *ir.Error) {
+	if ok, err := e.waiter.lock.acquireWithin(threadID(), slice); !ok {
+		return err == nil, err
+	}
+	defer e.waiter.lock.release()
+	defer e.leave(&err)
+	e.enter()
+	if long() {
+		return false, errPaused
+	}
+	e.waiter.pausable = true
+	defer func() { e.waiter.pausable = false }()
+	return false, work(true)
 }
 
 // Idle waits until no job is under way, whoever waits for it. It reports pending when slice passes.
 func (e *Engine) Idle(slice time.Duration) (pending bool) {
-	j := e.jobs.current()
+	j := e.waiter.jobs.current()
 	return j != nil && !waitFor(j.done, slice)
 }
 
@@ -153,18 +147,18 @@ func (e *Engine) Idle(slice time.Duration) (pending bool) {
 // has not been computed is computed by the next read. It waits up to patience for the work to stop, which goes on
 // stopping after that.
 func (e *Engine) Interrupt(patience time.Duration) {
-	e.jobs.mu.Lock()
-	j := e.jobs.cur
+	e.waiter.jobs.mu.Lock()
+	j := e.waiter.jobs.current()
 	if j == nil || j.owner != threadID() {
-		e.jobs.mu.Unlock()
+		e.waiter.jobs.mu.Unlock()
 		return
 	}
 	if !j.over {
-		j.stopping, e.jobs.interrupt = true, true
-		e.jobs.stop.Ask()
+		j.stopping, e.waiter.jobs.interrupt = true, true
+		e.waiter.jobs.stop.Ask()
 	}
-	e.jobs.mu.Unlock()
+	e.waiter.jobs.mu.Unlock()
 	if waitFor(j.done, patience) {
-		e.jobs.forget(j)
+		e.waiter.jobs.forget(j)
 	}
 }

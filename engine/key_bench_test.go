@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/torchlette/torchlette/engine/dispatch"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
@@ -27,13 +28,14 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 	add, mul, tr, sum := op.DefNamed("add").ID, op.DefNamed("mul").ID, op.DefNamed("t").ID, op.DefNamed("sum.dim").ID
 	h := x.Handle
 	for i := range 200 {
-		h = run(Call{Op: add, In: []uint64{h, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		h = run(Call{Op: add, In: []uint64{h, x.Handle}, Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}})
 		v := run(Call{Op: tr, In: []uint64{h}})
-		m := run(Call{Op: mul, In: []uint64{v, operandMarker}, Scalars: []Scalar{{op.ScalarFloat, 0x4000000000000000}}})
+		m := run(Call{Op: mul, In: []uint64{v, dispatch.ScalarOperand},
+			Scalars: []Scalar{{Kind: op.ScalarFloat, Bits: 0x4000000000000000}}})
 		s := run(Call{Op: sum, In: []uint64{m}, Ints: []int64{1, 0, 1, 0, 0}})
-		h = run(Call{Op: add, In: []uint64{m, s}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		h = run(Call{Op: add, In: []uint64{m, s}, Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}})
 		n := run(Call{Op: mul, In: []uint64{h, h}})
-		h = run(Call{Op: add, Mode: 1, In: []uint64{n, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
+		h = run(Call{Op: add, Mode: 1, In: []uint64{n, x.Handle}, Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}})
 		if i%2 == 0 {
 			e.Release([]uint64{v, m, s})
 		}
@@ -42,8 +44,8 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	values, effects = []uint32{e.session.Base(hd.Base).Value}, len(e.session.Effects)
-	if !e.window.Collect(values, effects) {
+	values, effects = []uint32{e.session.Base(hd.Base).Value}, e.session.PendingEffects()
+	if !e.planner.window.Collect(values, effects) {
 		b.Fatal("nothing to run")
 	}
 	return e, values, effects
@@ -53,18 +55,18 @@ func window(b *testing.B) (e *Engine, values []uint32, effects int) {
 // the plan.
 func BenchmarkWindowKey(b *testing.B) {
 	e, values, effects := window(b)
-	nodes := len(e.window.Nodes)
+	nodes := len(e.planner.window.Nodes)
 	if _, err := e.build(); err != nil {
 		b.Fatal(err)
 	}
-	e.window.Clear()
+	e.planner.window.Clear()
 	b.ReportAllocs()
 	for b.Loop() {
-		e.window.Collect(values, effects)
-		if e.cache.Find(&e.window.Program) == nil {
+		e.planner.window.Collect(values, effects)
+		if e.planner.cache.Find(&e.planner.window.Program) == nil {
 			b.Fatal("no plan")
 		}
-		e.window.Clear()
+		e.planner.window.Clear()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
 }
@@ -78,5 +80,5 @@ func BenchmarkBuildPlan(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.window.Nodes)), "ns/node")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.planner.window.Nodes)), "ns/node")
 }

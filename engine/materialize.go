@@ -10,12 +10,6 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// readCache holds the dense copy that Force made of a view until Read takes it.
-type readCache struct {
-	handle uint64
-	value  uint32
-}
-
 // heavyElements is the pending work above which a read runs in a goroutine, so that
 // signals are seen.
 const heavyElements = 1 << 20
@@ -32,7 +26,7 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 
 func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32,
 	out *Out) *ir.Error {
-	if err := e.poisoned(); err != nil {
+	if err := e.failures.poisoned(); err != nil {
 		return err
 	}
 	if d == ir.InvalidDType || d >= ir.NumDTypes {
@@ -54,25 +48,25 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.session.SourceLoc = sourceLoc
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
-	width := int64(e.caps(dev).Storage[d])
+	width := int64(e.devices.caps(dev).Storage[d])
 	if width == 0 {
 		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d,
-			lazy.DeviceName(dev))
+			ir.DeviceName(dev))
 	}
 	st, x := e.runtime.Allocate(dev, max(n*width, 1))
 	if x != nil {
 		return asError(x)
 	}
 	if n > 0 {
-		if x := e.runtime.Devices[dev].Dev.Upload(e.runtime.Storage(st).Buf, d, 0, data); x != nil {
+		if x := e.runtime.Upload(st, d, data); x != nil {
 			e.runtime.Drop(st)
-			return e.fail(x)
+			return e.failures.fail(x)
 		}
 	}
-	e.noteUpload(st, av, data)
-	v := e.session.Graph.AddLeaf(av.ID, st, sourceLoc)
+	e.devices.noteUpload(st, av, data)
+	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
-	e.session.Graph.Release(v)
+	e.graph.Release(v)
 	if requiresGrad {
 		if err := e.session.SetRequiresGrad(hd, true); err != nil {
 			e.session.Release(hd)
@@ -85,56 +79,26 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 
 // heavy reports much pending work: it is run in time slices.
 func (e *Engine) heavy() bool {
-	return e.session.PendingBytes > 4*heavyElements || len(e.session.Graph.Pending) > 4096
+	return e.session.PendingBytes() > 4*heavyElements || len(e.graph.Pending) > 4096
 }
 
 // Force computes the value of h. It reports pending when slice passes; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
-	if e.lock.heldByOther(threadID()) {
-		return false, busy()
-	}
-	if e.jobs.current() == nil {
-		pending, err = e.here(slice, e.heavy, func() *ir.Error { return e.prepareRead(h) })
-		if err != errPaused {
-			return pending, err
-		}
-	}
-	return e.run("force", h, slice, func() (err *ir.Error) {
-		defer e.leave(&err)
-		e.enter()
-		return e.prepareRead(h)
-	})
-}
-
-// here does work in the calling thread; errPaused says that it is too long for that, because long, asked with the locks
-// held, says so or the run was paused.
-func (e *Engine) here(slice time.Duration, long func() bool, work func() *ir.Error) (pending bool, err *ir.Error) {
-	if ok, err := e.lock.acquireWithin(threadID(), slice); !ok {
-		return err == nil, err
-	}
-	defer e.lock.release()
-	defer e.leave(&err)
-	e.enter()
-	if long() {
-		return false, errPaused
-	}
-	e.pausable = true
-	defer func() { e.pausable = false }()
-	return false, work()
+	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h) })
 }
 
 // prepareRead forces the dense value of h and keeps it in the read cache.
 func (e *Engine) prepareRead(h uint64) *ir.Error {
-	if err := e.raiseDeferred(); err != nil {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return err
 	}
-	if b := e.session.Base(hv.Base); e.poison != nil {
-		if n := e.session.Graph.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
-			return e.poisoned()
+	if b := e.session.Base(hv.Base); e.failures.poison != nil {
+		if n := e.graph.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
+			return e.failures.poisoned()
 		}
 	}
 	base := hv.Base
@@ -153,10 +117,10 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err := e.lost(v.Value); err != nil {
 		return err
 	}
-	e.dropRead()
+	e.waiter.read.drop(e.graph)
 	if v.Base == 0 {
-		e.session.Graph.Retain(v.Value)
-		e.read = readCache{h, v.Value}
+		e.graph.Retain(v.Value)
+		e.waiter.read = readCache{h, v.Value, e.graph.Node(e.session.Base(base).Value).Seq}
 	}
 	return nil
 }
@@ -168,86 +132,71 @@ func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 	}
 	effects := 0
 	if e.session.Base(v.Base).Binding != lazy.SSA {
-		effects = len(e.session.Effects)
+		effects = e.session.PendingEffects()
 	}
-	if l := v.L(); !l.Dense && l.Numel > 0 && e.poison == nil {
+	if l := v.L(); !l.Dense && l.Numel > 0 && e.failures.poison == nil {
 		e.session.Taping(false)
 		v = prim.Contiguous(e.session, e.session.Detach(v))
 	}
-	if e.session.Graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
+	if e.graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
 		err = e.force([]uint32{v.Value}, effects)
 	}
 	return v, err
 }
 
-func (e *Engine) dropRead() {
-	if e.read.value != 0 {
-		e.session.Graph.Release(e.read.value)
-		e.read = readCache{}
-	}
-}
-
-// raiseDeferred raises what an earlier flush could not.
-func (e *Engine) raiseDeferred() *ir.Error {
-	x := e.pendingError
-	e.pendingError = nil
-	return x
-}
-
-// Read copies the dense value of h, in canonical form, to dst.
+// Read copies the dense value of h, in canonical form, to dst. It computes the value first.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	return e.readUnless(h, dst, nil)
-}
-
-// ReadWithin is Read that waits for work under way for slice at most and then reports pending; call it again.
-func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
-	end := time.Now().Add(slice)
-	err = e.readUnless(h, dst, func() bool { return time.Now().After(end) })
-	if err != nil && err.Code == ir.ErrInterrupted {
-		return true, nil
-	}
-	return false, err
-}
-
-// readUnless is Read that ends with ErrInterrupted when interrupt, which may be nil, says so. It can be made again.
-func (e *Engine) readUnless(h uint64, dst []byte, interrupt func() bool) (err *ir.Error) {
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.lock.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.lock.release()
+	defer e.waiter.lock.release()
 	defer e.leave(&err)
 	e.enter()
+	return e.readNow(h, dst, 0)
+}
+
+// ReadWithin is Read in time slices. It reports pending when slice passes; call it again. A value that is soon computed
+// is computed and copied in this one call.
+func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
+	copied := false
+	pending, err = e.hereOrJob("force", h, slice, e.heavy, func(here bool) *ir.Error {
+		if copied = here; here {
+			return e.readNow(h, dst, slice)
+		}
+		return e.prepareRead(h) // dst is the caller's, who may give up waiting
+	})
+	if !copied && !pending && err == nil {
+		short := func() bool { return false }
+		pending, err = e.here(slice, short, func(bool) *ir.Error { return e.readNow(h, dst, slice) })
+	}
+	if err == errBusyDevice || err == errPaused {
+		return true, nil
+	}
+	return pending, err
+}
+
+// readNow is Read within both locks. After slice, unless that is 0, it ends with errBusyDevice and can be made again.
+func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Error) {
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return err
 	}
-	b := e.session.Base(hv.Base)
-	if err := e.lostWriteTo(hv.Base); err != nil {
-		return err
-	}
+	b, l := e.session.Base(hv.Base), ir.LayoutOf(hv.Layout)
 	av := ir.AvalOf(b.Aval)
-	l := ir.LayoutOf(hv.Layout)
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
-	value, off := b.Value, hv.Offset
-	stale := e.session.Graph.Node(value).Op != ir.OpLeaf || b.Binding != lazy.SSA && len(e.session.Effects) > 0 || !l.Dense
-	if e.read.handle != h && stale {
+	if !e.waiter.read.holds(h, e.graph.Node(b.Value)) { // else a read of it goes on
 		if err := e.prepareRead(h); err != nil {
 			return err
 		}
 		hv, _ = e.session.Handle(h)
-		value, off = e.session.Base(hv.Base).Value, hv.Offset
 	}
-	if e.read.handle == h && e.read.value != 0 {
-		value, off = e.read.value, 0
+	value, off := e.session.Base(hv.Base).Value, hv.Offset
+	if e.waiter.read.handle == h {
+		value, off = e.waiter.read.value, 0
 	}
-	defer func() {
-		if err == nil || err.Code != ir.ErrInterrupted {
-			e.dropRead()
-		}
-	}()
-	n := e.session.Graph.Node(value)
+	n := e.graph.Node(value)
 	if n.Op != ir.OpLeaf {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
 	}
@@ -255,52 +204,57 @@ func (e *Engine) readUnless(h uint64, dst []byte, interrupt func() bool) (err *i
 		return err
 	}
 	if len(dst) > 0 {
-		if x := e.runtime.Read(n.Store, av.DType, off, dst, interrupt); x != nil {
-			return e.fail(x)
+		if x := e.runtime.Read(n.Store, av.DType, off, dst, slice); x != nil {
+			if asError(x).Code == ir.ErrInterrupted {
+				return errBusyDevice
+			}
+			e.waiter.read.drop(e.graph)
+			return e.failures.fail(x)
 		}
 	}
+	e.waiter.read.drop(e.graph)
 	return e.takeFault()
 }
 
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
-func (e *Engine) Flush() *ir.Error {
-	if err := e.lock.acquire(threadID()); err != nil {
+func (e *Engine) Flush() (err *ir.Error) {
+	if err := e.waiter.lock.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.lock.release()
+	defer e.waiter.lock.release()
+	defer e.leave(&err)
+	e.enter()
 	return e.flush()
 }
 
-// flush is Flush with the execution lock held.
-func (e *Engine) flush() (err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
-	if e.inBackward > 0 {
+// flush is Flush within both locks.
+func (e *Engine) flush() *ir.Error {
+	if e.backward.open > 0 {
 		return nil
 	}
-	if err := e.force(nil, len(e.session.Effects)); err != nil {
+	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
-	return e.raiseLostWrites()
+	return e.failures.raiseLostWrites()
 }
 
 // FlushWithin is Flush in time slices: it reports pending when slice passes, call it again. With due it runs what
 // State.Due announced.
 func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *ir.Error) {
 	if !due {
-		return e.run("flush", 0, slice, e.flush)
+		return e.hereOrJob("flush", 0, slice, e.heavy, func(bool) *ir.Error { return e.flush() })
 	}
 	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
-	if !e.lock.tryAcquire(owner) {
+	if !e.waiter.lock.tryAcquire(owner) {
 		return false, nil // another thread computes: its windows make place, or a later call announces the work again
 	}
-	e.lock.release()
+	e.waiter.lock.release()
 	return e.run("due", 0, slice, func() (err *ir.Error) {
 		defer e.leave(&err)
 		e.enter()
-		e.netOf(owner)
+		e.autoFlush(owner)
 		return nil
 	})
 }
@@ -308,17 +262,17 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 // MarkStep runs everything pending, waits for it, frees what nothing holds and begins a new epoch.
 // It reports pending when slice passes: the caller then calls it again.
 func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
-	return e.run("mark_step", 0, slice, e.markStep)
+	long := func() bool { return e.heavy() || e.runtime.RunsBehind() }
+	return e.hereOrJob("mark_step", 0, slice, long, func(bool) *ir.Error { return e.markStep() })
 }
 
-func (e *Engine) markStep() (err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
-	if err := e.raiseDeferred(); err != nil {
+// markStep is MarkStep within both locks.
+func (e *Engine) markStep() *ir.Error {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	// Step 0: everything tokGlobal roots.
-	if err := e.force(nil, len(e.session.Effects)); err != nil {
+	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
 	// Steps 1 to 3: promotion of captured values, finished bindings, retention.
@@ -326,10 +280,10 @@ func (e *Engine) markStep() (err *ir.Error) {
 	// Step 4: cleanup and fencing; step 5: completion.
 	e.drain()
 	if x := e.runtime.Wait(); x != nil {
-		return e.fail(x)
+		return e.failures.fail(x)
 	}
 	e.session.Epoch++
-	lost := e.raiseLostWrites()
+	lost := e.failures.raiseLostWrites()
 	if err := e.takeFault(); err != nil {
 		return err
 	}

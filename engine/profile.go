@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
@@ -105,7 +106,7 @@ func (e *Engine) setProfiling(on bool) {
 }
 
 // noteTimings gives the steps of the window that ran their names.
-func (e *Engine) noteTimings() {
+func (e *Engine) noteTimings(w *lazy.Window) {
 	if len(e.runtime.Timings) == 0 {
 		return
 	}
@@ -113,12 +114,12 @@ func (e *Engine) noteTimings() {
 	for _, t := range e.runtime.Timings {
 		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration),
 			Flops: t.Flops, Bytes: t.Bytes}
-		if i := int(t.Event) - 1; i >= 0 && i < len(e.window.Nodes) {
-			n := e.session.Graph.Node(e.window.Nodes[i])
+		if i := int(t.Event) - 1; i >= 0 && i < len(w.Nodes) {
+			n := e.graph.Node(w.Nodes[i])
 			if p := op.Of(n); p != nil {
 				ev.Op = p.NameFor(ir.AttrOf(n.Attr))
 			}
-			q := p.place(e.window.Program.SourceLocs[i])
+			q := p.place(w.Program.SourceLoc(i))
 			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward
 			if q.scope != 0 {
 				ev.Scope = p.scopes[q.scope]

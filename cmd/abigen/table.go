@@ -57,7 +57,7 @@ var exports = []export{
 	{name: "tl_read", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes",
 		doc: "Copies a value to dst, dense row-major."},
 	{name: "tl_read_within", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes, int64_t slice_ns",
-		doc: "tl_read that waits for work under way for slice_ns at most. TL_PENDING then: call again."},
+		doc: "tl_read in time slices: TL_PENDING says to call again. A value that is soon computed takes one call."},
 	{name: "tl_interrupt", ret: "int32_t", params: "int64_t patience_ns",
 		doc: "Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is " +
 			"computed by the next wait. It returns when the work has stopped, after patience_ns at the latest."},

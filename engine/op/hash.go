@@ -15,3 +15,18 @@ func Hash() uint32 {
 	}
 	return h.Sum32()
 }
+
+// HashWords hashes the key of a call.
+func HashWords(words []uint64) uint64 {
+	h := uint64(0x9E3779B97F4A7C15)
+	for _, w := range words {
+		h = HashWord(h, w)
+	}
+	return h
+}
+
+// HashWord adds a word to a hash of HashWords.
+func HashWord(h, w uint64) uint64 {
+	h = (h ^ w) * 0xFF51AFD7ED558CCD
+	return h ^ h>>32
+}

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Storage is memory that holds a value beyond a plan. Leaves of the graph count as
+// DeviceStorage is memory that holds a value beyond a plan. Leaves of the graph count as
 // references; several versions may pass through one storage, one after the other.
 type DeviceStorage struct {
 	Buf     device.Buffer
@@ -23,14 +24,14 @@ type DeviceStorage struct {
 	Window  int64  // and of that run, counted over all plans
 }
 
-// Place is a device with its pool.
+// DeviceState is a device with its pool.
 type DeviceState struct {
 	Dev    device.Device
 	Pool   *Pool
 	fences []device.Fence // windows in flight
 }
 
-// Executor runs plans on places.
+// Executor runs plans on devices.
 type Executor struct {
 	Devices  map[ir.DeviceID]*DeviceState
 	storages []DeviceStorage
@@ -43,7 +44,9 @@ type Executor struct {
 	Limit    int64 // of each pool; 0 for none
 	// Stop ends runs and waits early; see Run.
 	Stop *device.Stop
-	run  *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
+	// Deadline ends runs as Stop does; the zero time: none.
+	Deadline time.Time
+	run      *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
 	// Profiling makes Run note in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
@@ -55,13 +58,13 @@ type Executor struct {
 // maxInFlight windows may run ahead on an asynchronous device.
 const maxInFlight = 2
 
-// New makes an executor without places.
+// New makes an executor without devices.
 func New() *Executor {
 	return &Executor{Devices: map[ir.DeviceID]*DeviceState{}, storages: make([]DeviceStorage, 1),
 		Timeout: 120 * time.Second}
 }
 
-// AddPlace enters a device.
+// AddDevice enters a device.
 func (x *Executor) AddDevice(id ir.DeviceID, d device.Device) *DeviceState {
 	p := &DeviceState{Dev: d, Pool: NewPool(d, x.Timeout)}
 	p.Pool.Limit = x.Limit
@@ -85,6 +88,61 @@ func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) u
 	}
 	x.storages = append(x.storages, s)
 	return uint32(len(x.storages) - 1)
+}
+
+// Mapped gives the memory of a storage where the host can read it, nil elsewhere.
+func (x *Executor) Mapped(id uint32) unsafe.Pointer {
+	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
+		return b.Pointer()
+	}
+	return nil
+}
+
+// Caps describes an open device.
+func (x *Executor) Caps(id ir.DeviceID) *device.Caps { return x.Devices[id].Dev.Caps() }
+
+// TileFuser gives a device that works steps together, nil for another.
+func (x *Executor) TileFuser(id ir.DeviceID) device.TileFuser {
+	c, _ := x.Devices[id].Dev.(device.TileFuser)
+	return c
+}
+
+// Upload copies dense elements in canonical form to a storage.
+func (x *Executor) Upload(id uint32, d ir.DType, data []byte) error {
+	s := &x.storages[id]
+	return x.Devices[s.Dev].Dev.Upload(s.Buf, d, 0, data)
+}
+
+// SetLimit bounds the bytes that each device hands out; 0: no bound.
+func (x *Executor) SetLimit(n int64) {
+	x.Limit = n
+	for _, pl := range x.Devices {
+		pl.Pool.Limit = n
+	}
+}
+
+// ResetPeak lets the peak of each device count from now on.
+func (x *Executor) ResetPeak() {
+	for _, pl := range x.Devices {
+		pl.Pool.ResetPeak()
+	}
+}
+
+// Trim gives free buffers of all devices back.
+func (x *Executor) Trim() error {
+	for _, pl := range x.Devices {
+		if err := pl.Pool.Trim(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the devices.
+func (x *Executor) Close() {
+	for _, pl := range x.Devices {
+		pl.Dev.Close()
+	}
 }
 
 // Retain adds a reference.
@@ -191,6 +249,7 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 
 // from runs p from a segment on.
 func (x *Executor) from(p *compile.Plan, ext []uint32, segment int, results []uint32) ([]uint32, error) {
+	x.bind.Deadline = x.Deadline
 	at, err := x.segments(p, segment)
 	if errors.Is(err, device.ErrStopped) {
 		x.run = &stopped{plan: p, ext: ext, segment: at}
@@ -320,7 +379,7 @@ func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 	for i := from; i < len(p.Segments); i++ {
 		s := &p.Segments[i]
 		if s.Transfer {
-			if x.Stop.Asked() {
+			if x.bind.Asked() {
 				return i, device.ErrStopped
 			}
 			if err := x.transfer(s); err != nil {
@@ -356,7 +415,7 @@ func (x *Executor) throttle(pl *DeviceState) error {
 	if len(pl.fences) < maxInFlight {
 		return nil
 	}
-	err := pl.Dev.Wait(pl.fences[0], x.Timeout, x.Stop.Asked)
+	err := pl.Dev.Wait(pl.fences[0], x.Timeout, x.bind.Asked)
 	if interrupted(err) {
 		return device.ErrStopped
 	}
@@ -381,6 +440,16 @@ func (x *Executor) transfer(s *compile.Segment) error {
 	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
 }
 
+// RunsBehind reports a device that works while the host goes on: to wait for it takes time.
+func (x *Executor) RunsBehind() bool {
+	for _, pl := range x.Devices {
+		if pl.Dev.Caps().Async {
+			return true
+		}
+	}
+	return false
+}
+
 // Wait blocks until every device is idle, or Stop ends the wait with ErrInterrupted.
 func (x *Executor) Wait() error {
 	for _, pl := range x.Devices {
@@ -402,13 +471,14 @@ func (x *Executor) TakeFault() (device.Fault, bool, error) {
 	return device.Fault{}, false, nil
 }
 
-// Read copies elements of a storage to dst. On a device that works while the host goes on, interrupt, which may be nil,
-// can end the wait with ErrInterrupted.
-func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, interrupt func() bool) error {
+// Read copies elements of a storage to dst. On a device that works while the host goes on, it waits for slice at most
+// and then gives ErrInterrupted; slice 0: to the end.
+func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
 	s := &x.storages[id]
 	dev := x.Devices[s.Dev].Dev
-	if p, ok := dev.(device.PatientReader); ok && interrupt != nil {
-		return p.ReadUnless(s.Buf, d, off, dst, interrupt)
+	if p, ok := dev.(device.PatientReader); ok && slice > 0 {
+		end := time.Now().Add(slice)
+		return p.ReadUnless(s.Buf, d, off, dst, func() bool { return time.Now().After(end) })
 	}
 	return dev.Read(s.Buf, d, off, dst)
 }

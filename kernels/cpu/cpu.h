@@ -240,8 +240,11 @@ int tl_pool_threads(tl_pool *);
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // The same without looking for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// Polls word, by the rule of device.Stop, from now on; NULL: nothing asks to stop.
-void tl_watch(tl_pool *, int32_t *word);
+// Loops poll word, by the rule of device.Stop, from now on; NULL: nothing asks to stop. They also stop patience
+// nanoseconds after the first look at the clock, which comes with every eighth poll; 0: the clock stops nothing.
+void tl_watch(tl_pool *, int32_t *word, int64_t patience);
+// Loops look for requests to stop (1), or leave them for later (0).
+void tl_attend(tl_pool *, int on);
 // Whether the work at hand is to stop. Once it is, it is until the next tl_watch.
 int tl_stop_asked(tl_pool *);
 int tl_cut(tl_pool *); // the same without polling
@@ -260,12 +263,12 @@ int tl_kern_link(tl_kern *, int isa);
 typedef struct { int64_t step, tile, begun; } tl_place;
 
 enum { TL_UNCHAINED = -1, TL_STOPPED = -2 };
-// Runs a program from at on, polling the word stop, which may be NULL. Returns 0, or the bytes that could not be
+// Runs a program from at on; stop and patience are those of tl_watch. Returns 0, or the bytes that could not be
 // allocated, or TL_UNCHAINED: a chain whose values have no buffers does not hold, or TL_STOPPED, with at where the next
 // run begins.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times, // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
-	int32_t *stop, tl_place *at);
+	int32_t *stop, int64_t patience, tl_place *at);
 int64_t tl_nanoseconds(void); // of a clock that does not go back
 // A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of
 // tl_map_bytes, aligned to 64 bytes; tl_map_run works n elements from element at.

@@ -95,18 +95,11 @@ PyObject *element(uint8_t dtype, const void *p) {
     return PyFloat_FromDouble(v.d);
 }
 
-static int read_in_turn(Tensor *t, void *dst, size_t bytes) {
-    if (wait_force(t->handle) < 0) {
-        return -1;
-    }
-    return wait_read(t->handle, dst, bytes);
-}
-
 int tensor_read(Tensor *t, void *dst, size_t bytes) {
     if (turn_take(t->api) < 0) {
         return -1;
     }
-    int failed = read_in_turn(t, dst, bytes);
+    int failed = wait_read(t->handle, dst, bytes);
     turn_give();
     return failed;
 }

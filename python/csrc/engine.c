@@ -133,9 +133,12 @@ int wait_force(uint64_t handle) {
     return check_status(status);
 }
 
-/* Reads what wait_force has computed, which a GPU may still be at work on. */
+/* Computes a tensor and copies its elements: one call of the engine for a value that is soon computed. */
 int wait_read(uint64_t handle, void *dst, size_t bytes) {
     int32_t status;
+    if (drop_flush() < 0) {
+        return -1;
+    }
     SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));
     return check_status(status);
 }
