@@ -26,7 +26,7 @@ type Val struct {
 	// Replaced: an in-place operation's own operand, of which it saves the old version: the
 	// write cannot touch that.
 	Overwritten bool
-	CaptureReg  uint8 // register of the value while a rule is watched; see engine/lazy's cached traces
+	CaptureReg  uint8 // register of the value while a rule is watched; see engine/dispatch
 }
 
 // Number makes a scalar operand: bits of a float64 for ScalarFloat, else of an int64.
