@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The hand-written headers that hold an enum of the dtypes, which starts with TL_BOOL. The text between its braces is
-// written; everything else stays.
+// The hand-written headers that hold an enum of the dtypes, which starts with TL_BOOL. Only the text between its braces
+// is generated.
 const (
 	abiHeader = "capi/torchlette.h"
 	cpuHeader = "kernels/cpu/cpu.h"
@@ -31,7 +31,7 @@ func dtypeRows() (rows []ir.DTypeInfo) {
 	return rows
 }
 
-// dtypeTables gives the text of the files that hold facts of a table of dtypes.
+// dtypeTables returns the text of the files that hold facts of a table of dtypes.
 func dtypeTables(root string, table []ir.DTypeInfo) (map[string][]byte, error) {
 	var abi, cpu, rows strings.Builder
 	abi.WriteString("enum {\n")
