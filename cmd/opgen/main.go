@@ -20,7 +20,7 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := dtypeTables(root)
+	tables, err := dtypeTables(root, dtypeRows())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	for _, path := range stale {
-		fmt.Fprintf(os.Stderr, "%s is stale: run go generate ./engine/op/composite\n", path)
+		fmt.Fprintf(os.Stderr, "%s is stale: run make generate\n", path)
 	}
 	if err != nil || len(stale) > 0 {
 		os.Exit(1)

@@ -32,6 +32,7 @@ type Base struct {
 	// Scheduled counts base_commits in program order; Committed those executed.
 	Scheduled uint64
 	Committed uint64
+	Aside     uint64 // those of Scheduled that are not for all to see: see ownWrites
 	firstTok  uint64 // no effect names the base before this token
 	born      uint64 // count of bases made when it was made, itself included
 }
@@ -148,7 +149,7 @@ func (s *Session) SetFence(f Fence) { s.fence = f }
 // Commit implements autograd.Bases.
 func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {
 	b := s.bases.at(base)
-	return b.Gen, b.Scheduled
+	return b.Gen, b.Scheduled - b.Aside
 }
 
 // NewBase makes an SSA base over value, taking a reference of its own.

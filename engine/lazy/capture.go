@@ -135,6 +135,9 @@ func (s *Session) Rewind(m Mark) {
 			first[e.Base] = e
 		case e.Kind == Commit:
 			commits[e.Base]++
+			if e.Aside {
+				s.bases.at(e.Base).Aside--
+			}
 		}
 	}
 	for id, e := range first {

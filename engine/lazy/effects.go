@@ -21,6 +21,7 @@ func (k EffectKind) IsStore() bool { return k == StoreSemantic || k == StoreMate
 // Effect is one entry of the log. Stores own a reference to Value.
 type Effect struct {
 	Kind  EffectKind
+	Aside bool // a Commit that the base counts in Aside
 	Base  uint32
 	Gen   uint32 // of the base
 	Loc   uint32

@@ -10,6 +10,7 @@ const (
 	FlagDisposed
 	FlagInternal // held by the engine, not by the user
 	FlagReserved // given out ahead of its tensor: see Reserve
+	FlagView     // made as a view of another tensor, whose history it shares
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -24,6 +25,7 @@ type Handle struct {
 	Flags     uint16
 	SourceLoc uint32
 	Grad      uint64 // internal handle of the grad, 0 for None
+	Writes    uint32 // count of its own: see ownWrites; 0: the base counts
 }
 
 // live marks the generation of a slot in use.
@@ -148,8 +150,9 @@ func (s *Session) LiveHandles() int { return s.handles.count }
 
 // strip lets go of all that a handle owns but the slot itself.
 func (s *Session) strip(h *Handle) {
-	base, group, tape, grad := h.Base, h.Group, h.Tape, h.Grad
-	h.Base, h.Group, h.Tape, h.Grad = 0, 0, 0, 0
+	base, group, tape, grad, writes := h.Base, h.Group, h.Tape, h.Grad, h.Writes
+	h.Base, h.Group, h.Tape, h.Grad, h.Writes = 0, 0, 0, 0, 0
+	s.dropWrites(writes)
 	if tape != 0 {
 		s.tape.Release(tape)
 	}

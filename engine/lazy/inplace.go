@@ -38,6 +38,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val) *ir.Error {
 		s.moveHistory(h, newVal, whole)
 	}
 	s.baseStore(h.Base, newVal.Value)
+	s.countAside(h)
 	if grad && newVal.Tape != 0 {
 		s.tape.AdoptOutput(newVal.Tape, h.Base)
 	}
@@ -57,7 +58,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 	s.tape.Release(h.Tape)
 	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, tape
 	b, was := s.bases.at(base), s.bases.at(old)
-	b.Pins, b.Scheduled, b.Committed = 1, was.Scheduled+1, was.Committed
+	b.Pins, b.Scheduled, b.Committed, b.Aside = 1, was.Scheduled+1, was.Committed, was.Aside
 	for i := len(s.effects.list) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {
 		if e := &s.effects.list[i]; e.Kind == Commit && e.Base == old && e.Gen == was.Gen {
 			e.Base, e.Gen, e.Loc = base, b.Gen, 0
@@ -65,6 +66,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 		}
 	}
 	s.log(Effect{Kind: Commit, Base: base, Mut: s.effects.nextMut()})
+	s.countAside(h)
 	was.Pins = 0
 	s.dropBase(old)
 }
@@ -93,6 +95,7 @@ func (s *Session) SelfCopy(hd uint64) *ir.Error {
 	}
 	s.bases.at(h.Base).Scheduled++
 	s.log(Effect{Kind: Commit, Base: h.Base, Mut: s.effects.nextMut()})
+	s.countAside(h)
 	return nil
 }
 

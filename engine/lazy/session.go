@@ -27,6 +27,7 @@ type Session struct {
 	handles   handles
 	bases     bases
 	groups    groups
+	ownCounts ownCounts
 	effects   effects
 	draws     draws
 	inference inference
@@ -41,6 +42,7 @@ type Session struct {
 func New(g *ir.Graph, d Devices) *Session {
 	s := &Session{devices: d, graph: g, handles: handles{list: make([]Handle, 1)},
 		bases: bases{list: make([]Base, 1), locs: make([]Loc, 1)}, groups: groups{list: make([]group, 1)},
+		ownCounts: ownCounts{list: make([]ownWrites, 1)},
 		inference: inference{fast: map[fastKey]ir.DType{}}}
 	s.GradMode, s.Default = true, ir.F32
 	s.tape = autograd.New(g, s)

@@ -142,11 +142,13 @@ func (s *Session) alias(v *op.Val, src []uint64) uint64 {
 		return hd
 	}
 	f, _ := s.Handle(src[from])
+	s.shareWrites(h, f, v.OwnWrites)
 	if v.Detached || v.Tape == 0 && s.tapeOf(f) != 0 {
 		return hd // detached: a history of its own
 	}
 	g := s.shareGroup(f)
 	s.groups.at(g).refs++
+	h.Flags |= FlagView
 	h.Group, h.TapeV = g, s.groups.at(g).version
 	s.tape.Retain(v.Tape)
 	h.Tape = v.Tape

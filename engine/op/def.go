@@ -171,6 +171,8 @@ type Def struct {
 	// NewView: a result that equals the first operand is a tensor of its own, with a step on the tape, as PyTorch's
 	// view functions make it. Other operators return the operand itself.
 	NewView bool
+	// OwnWrites: the alias that it makes counts its writes apart, so that backward does not see them in the operand.
+	OwnWrites bool
 	// ReadsOffset: the result depends on the storage offset of the first operand, which its layout does not have.
 	ReadsOffset bool
 	// InPlace: "<name>_" exists and stores Eval's first result through self.

@@ -21,6 +21,8 @@ type Val struct {
 	Kind   ValKind
 	// Detached: the value went through Builder.Detach, so an alias of it has a history of its own.
 	Detached bool
+	// OwnWrites is the operator's: see Def.OwnWrites.
+	OwnWrites bool
 	// Overwritten: it is the operand that an in-place operation writes. The operation saves the old version, which the
 	// write does not change.
 	Overwritten bool

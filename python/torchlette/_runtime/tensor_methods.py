@@ -20,33 +20,6 @@ if TYPE_CHECKING:
 
 Tensor = _C.Tensor
 
-_DTYPES = (
-    _C.bool,
-    _C.int32,
-    _C.int64,
-    _C.uint32,
-    _C.float16,
-    _C.bfloat16,
-    _C.float32,
-    _C.float64,
-    _C.uint8,
-    _C.int8,
-    _C.int16,
-)
-_LEGACY_NAMES = {
-    "float32": "FloatTensor",
-    "float64": "DoubleTensor",
-    "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor",
-    "int32": "IntTensor",
-    "int64": "LongTensor",
-    "uint32": "UInt32Tensor",
-    "bool": "BoolTensor",
-    "uint8": "ByteTensor",
-    "int8": "CharTensor",
-    "int16": "ShortTensor",
-}
-
 
 # Gradients -------------------------------------------------------------------------------
 
@@ -97,7 +70,14 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from."""
+    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from.
+
+    Args:
+        gradient: The cotangent, of this tensor's shape; None for 1, of a tensor with one element.
+        retain_graph: Whether the history stays for another pass; None: with ``create_graph``.
+        create_graph: Whether the gradients have a history themselves.
+        inputs: The leaves that get gradients; None: all.
+    """
     from torchlette import autograd
 
     autograd.backward((self,), (gradient,), retain_graph, create_graph, inputs)
@@ -194,12 +174,14 @@ def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Return the type's old name, or the tensor converted to ``dtype``."""
+    from torchlette._runtime.dtype_table import SCALAR_TYPES
+
     if dtype is None:
-        return "torch." + _LEGACY_NAMES[self.dtype._name]
+        return f"torch.{SCALAR_TYPES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
-        for candidate in _DTYPES:
-            if _LEGACY_NAMES[candidate._name] == name:
+        for candidate, scalar in SCALAR_TYPES.items():
+            if f"{scalar}Tensor" == name:
                 return self.to(candidate)
         raise ValueError(f"invalid type: '{dtype}'")
     # torchlette.torch.FloatTensor and the like are classes with a dtype.
@@ -237,7 +219,14 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
 def _new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor with a copy of ``data`` on this tensor's device."""
+    """Return a tensor with a copy of ``data`` on this tensor's device.
+
+    Args:
+        data: A number, nested sequences or an array.
+        dtype: None: that of this tensor.
+        device: None: that of this tensor.
+        requires_grad: Whether the result requires grad.
+    """
     made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
     made._door = self._door
     return made
@@ -298,7 +287,15 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close; reads the answer."""
+    """Return whether all elements are close; reads the answer.
+
+    Args:
+        input: Values, of any shape.
+        other: Of the same shape, or one that broadcasts.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+        equal_nan: Whether two NaN are close.
+    """
     return bool(_C.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item())
 
 
