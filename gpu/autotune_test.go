@@ -140,7 +140,7 @@ func TestTheLeastMedianCounts(t *testing.T) {
 }
 
 // Where a launch of the table's tile takes a quarter of a second, no other tile is launched.
-func TestALongProductIsNotRaced(t *testing.T) {
+func TestALongProductIsNotTimed(t *testing.T) {
 	d := fake.New()
 	seen := map[string]int{}
 	d.Ticks = func(s *gpu.Shader, _ uint64) uint64 {

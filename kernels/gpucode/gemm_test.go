@@ -154,7 +154,7 @@ func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 }
 
 // In serpentine order the next row of a thread's results begins with the columns at which the row before ends.
-func TestSnakesUseAVectorTwiceInARow(t *testing.T) {
+func TestSerpentineOrderUsesAVectorTwiceInARow(t *testing.T) {
 	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 	for _, serpentine := range []bool{false, true} {
 		o := GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: serpentine, Double: true}
