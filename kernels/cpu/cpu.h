@@ -133,6 +133,8 @@ typedef struct tl_kern {
 	int32_t *extra;
 } tl_kern;
 
+// A product: numbers of its parameters, -1 for those that it lacks. They are the sizes; then A's strides over batch, m
+// and k and its offset (ab, am, ak, ao), and likewise B's, the bias's and C's.
 typedef struct {
 	int64_t batch[3], M, N, K;
 	int64_t ab[3], am, ak, ao, bb[3], bk, bn, bo, biasn, biaso, cb[3], cm, cn, co;
