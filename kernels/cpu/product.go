@@ -86,7 +86,8 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 	bufs := []int{s.Bufs[l.BufC]}
 	for i, b := range l.BufOperands {
 		if t := k.Bufs[i+1].Type; t != g.Type {
-			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v: want one dtype", g.Type, t)
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v: want one dtype",
+				g.Type, t)
 		}
 		bufs = append(bufs, s.Bufs[b])
 	}
