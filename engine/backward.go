@@ -56,12 +56,12 @@ func (k *walks) find(id uint64) (*walk, *ir.Error) {
 // Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
 // first hook or the end when BackwardNext is called.
 func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
-	if err := e.waiter.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if id == 0 {
-			e.waiter.lock.release() // else the session has it, to its end
+			e.waiter.release() // else the session has it, to its end
 		}
 	}()
 	defer e.leave(&err)
@@ -191,14 +191,14 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 // of them holds.
 func (e *Engine) abandonWalks() {
 	for range e.backward.byID {
-		e.waiter.lock.release()
+		e.waiter.release()
 	}
 	e.backward = walks{byID: map[uint64]*walk{}}
 }
 
 // endWalk gives back what a walk holds, the execution lock last.
 func (e *Engine) endWalk(id uint64, w *walk) {
-	defer e.waiter.lock.release()
+	defer e.waiter.release()
 	e.backward.open--
 	delete(e.backward.byID, id)
 	w.w.Close()

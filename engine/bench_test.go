@@ -21,8 +21,8 @@ func addition(b *testing.B) (*Engine, Call) {
 		Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}}
 }
 
-// BenchmarkRecordPromised times the same as a deferred call, in batches of 128.
-func BenchmarkRecordPromised(b *testing.B) {
+// BenchmarkRecordDeferred times the same as a deferred call, in batches of 128.
+func BenchmarkRecordDeferred(b *testing.B) {
 	e, c := addition(b)
 	var outs [1]Out
 	for outs[0].DeferID == 0 {

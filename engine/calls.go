@@ -81,7 +81,7 @@ func (e *Engine) mend(r any) {
 	e.tape.From = autograd.Source{}
 	e.dispatch.Abandon()
 	if _, ok := r.(*ir.Error); !ok {
-		e.planner.window.Abandon()
+		e.planner.abandon()
 	}
 }
 

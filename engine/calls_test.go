@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -38,13 +42,28 @@ func (r *rig) free(what string) {
 	r.e.mu.Unlock()
 	require.True(r.t, r.e.releases.mu.TryLock(), "%s: the lock of released handles is held", what)
 	r.e.releases.mu.Unlock()
-	require.Zero(r.t, r.e.waiter.lock.depth, "%s: the execution lock is held", what)
+	require.Zero(r.t, r.e.waiter.execLock.depth, "%s: the execution lock is held", what)
 	require.Zero(r.t, r.e.backward.open, what)
 	w := r.grad(r.floats(nil, 1, 2))
 	require.Nil(r.t, r.backward(r.do("sum", r.do("mul", w, w)), 0), what)
 	require.Equal(r.t, []float32{2, 4}, r.gradOf(w), what)
 	require.Nil(r.t, r.step(), what)
 	r.drop(w)
+}
+
+// The engine's lock is taken and given back in one file.
+func TestTheLockHasOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	uses := regexp.MustCompile(`\be\.mu\.|&e\.mu\b`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		assert.Equal(t, name == "calls.go", uses.Match(text), name)
+	}
 }
 
 // callsWithoutTheLock look at tables of their own, or take the lock by themselves.
@@ -171,7 +190,7 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	var ev BackwardEvent
 	require.Nil(t, r.e.BackwardNext(id, 0, &ev))
 	require.Equal(t, hook, ev.Hook)
-	require.Positive(t, r.e.waiter.lock.depth, "the walk waits for its hook")
+	require.Positive(t, r.e.waiter.execLock.depth, "the walk waits for its hook")
 	accumulate := r.e.backward.byID[id].w
 	r.e.backward.byID[id].w = nil // what comes next panics
 	err = r.e.BackwardNext(id, 0, &ev)

@@ -93,7 +93,7 @@ func (e *Engine) start() {
 	e.session.Seed(0x5DEECE66D)
 	e.tape = e.session.Tape()
 	e.dispatch.Start(e.session)
-	e.runtime.Stop = &e.waiter.jobs.stop
+	e.runtime.Stop = &e.waiter.stop
 	e.graph.OnStoreFree = e.devices.storeFreed
 	e.tape.OnHookFree = e.hooks.gone
 	e.waiter.held = nil
@@ -101,6 +101,6 @@ func (e *Engine) start() {
 	e.abandonWalks()
 	e.hooks.start()
 	e.net.at = autoFlushNodes
-	e.failures, e.fences, e.exports = failures{}, nil, exports{}
+	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
 	e.threads = threads{others: map[uint64]*thread{}}
 }

@@ -29,6 +29,7 @@ type Engine struct {
 	planner  planner  // windows and their plans
 	net      net      // runs what is pending when that is much
 	waiter   waiter   // who computes, and work that outlives its call
+	read     readCache
 	failures failures // what could not be computed, and whom to tell
 	backward walks    // backward walks in progress
 	hooks    hooks    // hooks and functions that the user holds
@@ -81,7 +82,7 @@ func (e *Engine) describe(hd uint64, o *Out) {
 	if err != nil {
 		panic(err)
 	}
-	av := ir.AvalOf(e.session.Base(h.Base).Aval)
+	av := e.session.AvalOf(h.Base)
 	l := ir.LayoutOf(h.Layout)
 	if len(l.Shape) > MaxRank {
 		e.session.Release(hd)

@@ -48,19 +48,19 @@ func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 		return nil, err
 	}
 	x, _ := e.session.Handle(h)
-	value := e.session.Base(x.Base).Value
+	value := e.session.Newest(x.Base)
 	if n := e.graph.Node(value); n.Op == ir.OpLeaf {
 		if n.Store != 0 {
-			if p := e.planner.cache.Numbered(e.runtime.Storage(n.Store).Plan); p != nil {
+			if p := e.planner.numbered(e.runtime.Storage(n.Store).Plan); p != nil {
 				m["program"] = e.programText(p.Program)
 			}
 		}
 		return m, nil
 	}
-	if e.planner.window.Collect([]uint32{value}, e.session.PendingEffects()) {
-		m["program"] = e.programText(&e.planner.window.Program)
+	defer e.planner.done()
+	if w, ok := e.planner.pending(value, e.session.PendingEffects()); ok {
+		m["program"] = e.programText(&w.Program)
 	}
-	e.planner.window.Clear()
 	return m, nil
 }
 
@@ -79,25 +79,24 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 			return // data from the host
 		}
 		m["window"] = st.Window
-		if p := e.planner.cache.Numbered(st.Plan); p != nil {
+		if p := e.planner.numbered(st.Plan); p != nil {
 			m["plan"] = e.explainPlan(p)
 		} else {
 			m["plan"] = map[string]any{"number": st.Plan, "evicted": true}
 		}
 		return
 	}
-	if !e.planner.window.Collect([]uint32{value}, e.session.PendingEffects()) {
-		e.planner.window.Clear()
+	defer e.planner.done()
+	w, ok := e.planner.pending(value, e.session.PendingEffects())
+	if !ok {
 		return
 	}
-	pending := map[string]any{"nodes": len(e.planner.window.Nodes), "reads": len(e.planner.window.Ext),
-		"stores": len(e.planner.window.Program.Stores)}
-	if p := e.planner.cache.Find(&e.planner.window.Program); p != nil {
+	pending := map[string]any{"nodes": len(w.Nodes), "reads": len(w.Ext), "stores": len(w.Program.Stores)}
+	if p := e.planner.find(); p != nil {
 		pending["plan"] = e.explainPlan(p)
 	} else {
-		pending["needs_a_plan"] = e.planner.cache.MissReason(&e.planner.window.Program)
+		pending["needs_a_plan"] = e.planner.missReason()
 	}
-	e.planner.window.Clear()
 	m["pending"] = pending
 }
 

@@ -13,23 +13,23 @@ type exports map[uint64]uint32
 // ExportBuffer computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
 // stay as they are until ReleaseExport: a later write to the tensor makes a new version elsewhere.
 func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
-	if err := e.waiter.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return nil, 0, err
 	}
-	defer e.waiter.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	if err := e.prepareRead(h); err != nil {
 		return nil, 0, err
 	}
-	defer e.waiter.read.drop(e.graph)
+	defer e.read.drop(e.graph)
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return nil, 0, err
 	}
-	value, off := e.session.Base(hv.Base).Value, hv.Offset
-	if e.waiter.read.value != 0 {
-		value, off = e.waiter.read.value, 0
+	value, off := e.session.Newest(hv.Base), hv.Offset
+	if e.read.value != 0 {
+		value, off = e.read.value, 0
 	}
 	n := e.graph.Node(value)
 	if err := e.lost(value); err != nil {

@@ -288,7 +288,7 @@ func (e *Engine) lost(value uint32) *ir.Error {
 
 // lostWriteTo gives the error of a lost write to a base of which nobody was told.
 func (e *Engine) lostWriteTo(base uint32) *ir.Error {
-	return e.failures.lostWrite(base, e.session.Base(base).Gen)
+	return e.failures.lostWrite(base, e.session.Generation(base))
 }
 
 // spread makes failed leaves of the nodes in why and of what fails with them, and undoes the writes of failed values.

@@ -81,7 +81,7 @@ func TestResetEndsABrokenBackwardSession(t *testing.T) {
 	require.Nil(t, r.e.Reset())
 	assert.Zero(t, r.e.backward.open)
 	assert.Empty(t, r.e.backward.byID)
-	assert.False(t, r.e.waiter.lock.heldByOther(-1), "the execution lock is free for other threads")
+	assert.False(t, r.e.waiter.heldByOther(-1), "the execution lock is free for other threads")
 
 	z := r.grad(r.floats(nil, 2))
 	require.Nil(t, r.backward(r.do("mul", z, 3.0), 0))

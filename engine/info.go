@@ -47,7 +47,7 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	case ModeInference:
 		return set(&e.session.Inference)
 	case ModeBusyWait:
-		return set(&e.waiter.lock.wait)
+		return set(&e.waiter.wait)
 	case ModeDeterministic:
 		return set(&e.session.Deterministic)
 	case ModeAllowMutation:
@@ -227,7 +227,7 @@ func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 		if _, err := e.resume(); err != nil { // a window that is held needs its plan
 			return e.failures.fail(err)
 		}
-		e.planner.cache.Clear()
+		e.planner.clear()
 	case "profile":
 		if value != "0" && value != "1" {
 			return bad()

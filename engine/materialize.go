@@ -4,11 +4,28 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
+
+// readCache holds the dense copy that was made of a view until Read has copied it.
+type readCache struct {
+	handle uint64 // of the view; 0: there is no copy
+	value  uint32
+	of     uint64 // Seq of the version that the copy was made of
+}
+
+// holds reports the copy of view h of version n.
+func (c *readCache) holds(h uint64, n *ir.Node) bool { return c.handle == h && c.of == n.Seq }
+
+// drop forgets the copy.
+func (c *readCache) drop(g *ir.Graph) {
+	if c.value != 0 {
+		g.Release(c.value)
+		*c = readCache{}
+	}
+}
 
 // heavyElements is the pending work above which a read runs in a goroutine, so that
 // signals are seen.
@@ -102,13 +119,13 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 		}
 	}
 	base := hv.Base
-	newest := e.session.Base(base).Value
+	newest := e.session.Newest(base)
 	v, err := e.forceDense(h)
 	if err == nil {
 		err = e.lostWriteTo(base)
 	}
 	// a lost write that the user knows of: the tensor is what it was
-	if err == nil && e.session.Base(base).Value != newest {
+	if err == nil && e.session.Newest(base) != newest {
 		v, err = e.forceDense(h)
 	}
 	if err != nil {
@@ -117,10 +134,10 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err := e.lost(v.Value); err != nil {
 		return err
 	}
-	e.waiter.read.drop(e.graph)
+	e.read.drop(e.graph)
 	if v.Base == 0 {
 		e.graph.Retain(v.Value)
-		e.waiter.read = readCache{h, v.Value, e.graph.Node(e.session.Base(base).Value).Seq}
+		e.read = readCache{h, v.Value, e.graph.Node(e.session.Newest(base)).Seq}
 	}
 	return nil
 }
@@ -131,7 +148,7 @@ func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 		return v, err
 	}
 	effects := 0
-	if e.session.Base(v.Base).Binding != lazy.SSA {
+	if e.session.IsOrdered(v.Base) {
 		effects = e.session.PendingEffects()
 	}
 	if l := v.L(); !l.Dense && l.Numel > 0 && e.failures.poison == nil {
@@ -146,10 +163,10 @@ func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 
 // Read copies the dense value of h, in canonical form, to dst. It computes the value first.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	if err := e.waiter.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.waiter.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	return e.readNow(h, dst, 0)
@@ -186,15 +203,15 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
-	if !e.waiter.read.holds(h, e.graph.Node(b.Value)) { // else a read of it goes on
+	if !e.read.holds(h, e.graph.Node(b.Value)) { // else a read of it goes on
 		if err := e.prepareRead(h); err != nil {
 			return err
 		}
 		hv, _ = e.session.Handle(h)
 	}
-	value, off := e.session.Base(hv.Base).Value, hv.Offset
-	if e.waiter.read.handle == h {
-		value, off = e.waiter.read.value, 0
+	value, off := e.session.Newest(hv.Base), hv.Offset
+	if e.read.handle == h {
+		value, off = e.read.value, 0
 	}
 	n := e.graph.Node(value)
 	if n.Op != ir.OpLeaf {
@@ -208,21 +225,21 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 			if asError(x).Code == ir.ErrInterrupted {
 				return errBusyDevice
 			}
-			e.waiter.read.drop(e.graph)
+			e.read.drop(e.graph)
 			return e.failures.fail(x)
 		}
 	}
-	e.waiter.read.drop(e.graph)
+	e.read.drop(e.graph)
 	return e.takeFault()
 }
 
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
 func (e *Engine) Flush() (err *ir.Error) {
-	if err := e.waiter.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.waiter.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	return e.flush()
@@ -247,10 +264,10 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	}
 	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
-	if !e.waiter.lock.tryAcquire(owner) {
+	if !e.waiter.tryAcquire(owner) {
 		return false, nil // another thread computes: its windows make place, or a later call announces the work again
 	}
-	e.waiter.lock.release()
+	e.waiter.release()
 	return e.run("due", 0, slice, func() (err *ir.Error) {
 		defer e.leave(&err)
 		e.enter()

@@ -169,7 +169,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 
 // storeResult copies v into h, the out= tensor o, or resizes that.
 func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.Error {
-	dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType
+	dt := e.session.AvalOf(h.Base).DType
 	if err := castable(d, v.DType(), dt); err != nil {
 		return err
 	}

@@ -89,11 +89,11 @@ func (e *Engine) autoFlush(owner int64) {
 		e.net.after(len(e.graph.Pending))
 		return
 	}
-	if e.backward.open > 0 || e.failures.poison != nil || !e.waiter.lock.tryAcquire(owner) {
+	if e.backward.open > 0 || e.failures.poison != nil || !e.waiter.tryAcquire(owner) {
 		e.net.at = len(e.graph.Pending) + autoFlushNodes/4
 		return
 	}
-	defer e.waiter.lock.release()
+	defer e.waiter.release()
 	e.net.running = true
 	defer func() { e.net.running = false }()
 	e.failures.raiseLater(e.runNet(pending))

@@ -35,6 +35,23 @@ func (p *planner) swap(next *lazy.Window) (former *lazy.Window) {
 // find gives the plan of the collected window, nil where it has none.
 func (p *planner) find() *compile.Plan { return p.cache.Find(&p.window.Program) }
 
+// pending collects the window that would compute a value, until done. ok is false when there is nothing to run.
+func (p *planner) pending(value uint32, effects int) (w *lazy.Window, ok bool) {
+	return p.window, p.window.Collect([]uint32{value}, effects)
+}
+
+// done ends what pending began.
+func (p *planner) done() { p.window.Clear() }
+
+// abandon ends whatever is collected after a panic.
+func (p *planner) abandon() { p.window.Abandon() }
+
+// numbered gives a plan by its number, nil when it is no longer cached.
+func (p *planner) numbered(n int64) *compile.Plan { return p.cache.Numbered(n) }
+
+// clear forgets all plans.
+func (p *planner) clear() { p.cache.Clear() }
+
 // missReason says why the collected window has no plan.
 func (p *planner) missReason() string { return p.cache.MissReason(&p.window.Program) }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// profile keeps what was timed, and under which names it was recorded. While profiling,
-// a node's site stands for a source location together with the scope it was recorded in.
+// profile keeps what was timed, and under which names it was recorded. While profiling, a node's source location is the
+// number of a place: the line and the scope that recorded it.
 type profile struct {
 	scopes []string // by number; 0 is none
 	byName map[string]uint32
@@ -27,7 +27,7 @@ type place struct {
 	backward         bool
 }
 
-// placed marks a site number that is an index into profile.places.
+// placed marks a source location that is an index into profile.places.
 const placed = 1 << 31
 
 // profileEvent is one step that ran, as Info("profile") gives it.
@@ -58,12 +58,12 @@ func (p *profile) enter(name string) {
 	p.scope = id
 }
 
-// forward gives the site number of an operation called at site.
+// forward gives the place of an operation called at a line.
 func (p *profile) forward(sourceLoc uint32) uint32 {
 	return p.at(place{sourceLoc: sourceLoc, scope: p.scope})
 }
 
-// backward gives the site number of the gradient of an operation recorded at site.
+// backward gives the place of the gradient of an operation.
 func (p *profile) backward(sourceLoc uint32) uint32 {
 	q := p.place(sourceLoc)
 	q.backward = true
@@ -94,7 +94,7 @@ func (p *profile) place(sourceLoc uint32) place {
 	return place{sourceLoc: sourceLoc}
 }
 
-// site is the source location that a site number stands for.
+// sourceLoc is the line of a place.
 func (p *profile) sourceLoc(id uint32) uint32 { return p.place(id).sourceLoc }
 
 // setProfiling starts or ends timing; what was recorded before belongs to neither.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -27,7 +26,7 @@ func (e *Engine) async(hs []uint64) bool {
 		if err != nil {
 			return false
 		}
-		pl := e.runtime.Devices[ir.AvalOf(e.session.Base(hv.Base).Aval).Device]
+		pl := e.runtime.Devices[e.session.AvalOf(hv.Base).Device]
 		return pl != nil && pl.Dev.Caps().Async
 	})
 }
@@ -76,7 +75,7 @@ func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 		if e.graph.Node(v.Value).Op != ir.OpLeaf {
 			pending = append(pending, v.Value)
 		}
-		if e.session.Base(v.Base).Binding != lazy.SSA {
+		if e.session.IsOrdered(v.Base) {
 			effects = e.session.PendingEffects()
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// NextPack gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that there
-// is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
+// NextPackHook gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that
+// there is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
 func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
@@ -30,7 +30,7 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 	return id, -1, nil
 }
 
-// SkipPacks lets the saved values that wait for a hook stay where they are.
+// SkipPackHooks lets the saved values that wait for a hook stay where they are.
 func (e *Engine) SkipPackHooks() {
 	defer e.leave(nil)
 	e.enter()

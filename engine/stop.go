@@ -59,7 +59,7 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 
 // stopped decides what becomes of a run that has stopped; nil: it is to go on at once.
 func (e *Engine) stopped(p *compile.Plan) error {
-	if e.waiter.jobs.interrupted() {
+	if e.waiter.interrupted() {
 		e.failures.remember(e.graph, e.planner.window) // a data error that it has found is raised at the next boundary
 		if !e.runtime.Overwrote() {
 			e.runtime.GiveUp()

@@ -27,6 +27,11 @@ type Layout struct {
 // Rank is the number of dims.
 func (l *Layout) Rank() int { return len(l.Shape) }
 
+// IsWhole reports that a view of layout l at an offset reaches all elements of a dense value of layout of, in order.
+func (l *Layout) IsWhole(offset int64, of *Layout) bool {
+	return l.Dense && offset == 0 && l.Numel == of.Numel
+}
+
 // layoutTable grows with the number of distinct (shape, strides) pairs that a process sees, and is never pruned.
 // Offsets, which vary from step to step, are not in it.
 type layoutTable struct {

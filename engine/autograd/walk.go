@@ -51,7 +51,7 @@ const (
 	RunPost           // a hook of a leaf that has accumulated
 	Inspect           // Grad is gradient Index of the function of edge From
 	Unpack            // Hook, whose answer is a saved value
-	Pack              // saved values wait for NextPack
+	Pack              // saved values wait for NextPackHook
 )
 
 // Event is what a walk stops for.
@@ -499,8 +499,8 @@ func (s *Walk) undo(n *Node) op.Val {
 	return s.b.Call(key, s.vals, (*viewRule)(s))[0]
 }
 
-// check compares a saved value's commit count with its base's; producer is the edge of what made it and
-// site the line that recorded the step.
+// check compares a saved value's commit count with its base's; producer is the edge of what made it,
+// sourceLoc the line that recorded the step.
 func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
 	if !v.Held || v.Val.Base == 0 {
 		return nil

@@ -114,6 +114,18 @@ func (s *Session) Base(id uint32) *Base { return s.bases.at(id) }
 // Loc gives entry id.
 func (s *Session) Loc(id uint32) *Loc { return s.bases.loc(id) }
 
+// Newest gives the newest value of a base in program order, executed or not.
+func (s *Session) Newest(base uint32) uint32 { return s.bases.at(base).Value }
+
+// AvalOf describes the values of a base.
+func (s *Session) AvalOf(base uint32) *ir.Aval { return ir.AvalOf(s.bases.at(base).Aval) }
+
+// IsOrdered reports a base whose reads come after the stores that the log has.
+func (s *Session) IsOrdered(base uint32) bool { return s.bases.at(base).Binding != SSA }
+
+// Generation tells a base from others that had its number before.
+func (s *Session) Generation(base uint32) uint32 { return s.bases.at(base).Gen }
+
 // LiveBases counts the bases.
 func (s *Session) LiveBases() int { return s.bases.count }
 
@@ -123,9 +135,15 @@ func (s *Session) Births() uint64 { return s.bases.births }
 // BornSince reports a base that was made after Births gave mark.
 func (s *Session) BornSince(base uint32, mark uint64) bool { return s.bases.at(base).born > mark }
 
-// Fence lets refuse decide about writes from now on; nil ends that. rebinding: a tensor is to name another base in the
-// place of this one.
-func (s *Session) Fence(refuse func(base uint32, rebinding bool) *ir.Error) { s.fenced = refuse }
+// Fence decides about writes.
+type Fence interface {
+	// Refuse gives the error of a write to a base, nil where it is allowed. rebinding: a tensor is to name another base
+	// in the place of this one.
+	Refuse(base uint32, rebinding bool) *ir.Error
+}
+
+// SetFence lets f decide about writes from now on; nil allows all.
+func (s *Session) SetFence(f Fence) { s.fence = f }
 
 // Commit implements autograd.Bases.
 func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {

@@ -98,10 +98,10 @@ func (s *Session) SelfCopy(hd uint64) *ir.Error {
 
 // mayWrite refuses leaves that require grad, and what a fence is before.
 func (s *Session) mayWrite(h *Handle, tape uint32) *ir.Error {
-	if err := s.refuseLeaf(h, tape); err != nil || s.fenced == nil {
+	if err := s.refuseLeaf(h, tape); err != nil || s.fence == nil {
 		return err
 	}
-	return s.fenced(h.Base, false)
+	return s.fence.Refuse(h.Base, false)
 }
 
 func (s *Session) refuseLeaf(h *Handle, tape uint32) *ir.Error {
@@ -244,8 +244,8 @@ func (s *Session) SetData(hd, src uint64) *ir.Error {
 	if h.Base == o.Base && h.Layout == o.Layout && h.Offset == o.Offset {
 		return nil
 	}
-	if s.fenced != nil {
-		if err := s.fenced(h.Base, true); err != nil {
+	if s.fence != nil {
+		if err := s.fence.Refuse(h.Base, true); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,7 @@ type Session struct {
 	inference inference
 	held      held
 	emitter   emitter
-	// fenced, when given, refuses writes; see Fence.
-	fenced func(base uint32, rebinding bool) *ir.Error
+	fence     Fence // nil: all writes are allowed
 	// Epoch counts the steps that mark_step has ended.
 	Epoch uint64
 }

@@ -14,8 +14,5 @@ func (v Val) Encode(d ir.DType) uint64 {
 	return ir.EncodeInt(d, int64(v.Bits()))
 }
 
-// IsWhole reports a view that walks all elements of the stored value in order.
-func (v Val) IsWhole() bool {
-	l := ir.LayoutOf(v.Layout)
-	return l.Dense && v.Offset == 0 && l.Numel == ir.AvalOf(v.Aval).Layout.Numel
-}
+// IsWhole reports a view that reaches all elements of the stored value in order.
+func (v Val) IsWhole() bool { return ir.LayoutOf(v.Layout).IsWhole(v.Offset, ir.AvalOf(v.Aval).Layout) }

@@ -199,8 +199,7 @@ func (p *Program) Whole(i, j int) bool {
 	if e.Value == 0 || e.Layout == 0 {
 		return false
 	}
-	l := ir.LayoutOf(e.Layout)
-	return l.Dense && p.Offsets[int(n.Edge)+j] == 0 && l.Numel == p.Aval(e.Value).Layout.Numel
+	return ir.LayoutOf(e.Layout).IsWhole(p.Offsets[int(n.Edge)+j], p.Aval(e.Value).Layout)
 }
 
 // maxRelated is the number of operands that Node.SameView has bits for.
