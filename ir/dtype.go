@@ -5,8 +5,8 @@ import "math"
 // DType names an element type. The numbering is part of the C ABI.
 type DType uint8
 
-// The element types. F16 and BF16 are storage types with f32 arithmetic, U8, I8 and I16 such with i32 arithmetic:
-// a store keeps the low bits.
+// The element types. F16 and BF16 are stored as such and computed in f32; U8, I8 and I16 are computed in i32, and a
+// store keeps the low bits.
 const (
 	InvalidDType DType = iota
 	Bool
@@ -23,14 +23,14 @@ const (
 	NumDTypes
 )
 
-// DTypeInfo is the facts of an element type that other languages need too: cmd/opgen writes their tables from it.
+// DTypeInfo is what other languages need to know of an element type; cmd/opgen writes their tables from it.
 type DTypeInfo struct {
-	Name   string // PyTorch's, without the "torch." prefix
+	Name   string // PyTorch's name, without the "torch." prefix
 	Alias  string // PyTorch's second name, "" for none
-	Scalar string // in PyTorch's messages: "Float" of float32
+	Scalar string // name in PyTorch's messages: "Float" for float32
 	C      string // the C++ type that some of PyTorch's messages name
-	Short  string // in constants of the kernels
-	Size   int    // bytes of an element, in the form of NumPy and of the CPU device
+	Short  string // name in constants of the kernels
+	Size   int    // bytes of an element in canonical form, which is NumPy's and the CPU device's
 }
 
 var dtypeInfos = [NumDTypes]DTypeInfo{
@@ -48,7 +48,7 @@ var dtypeInfos = [NumDTypes]DTypeInfo{
 	{"int16", "short", "Short", "short int", "I16", 2},
 }
 
-// Info gives the facts of d; those of InvalidDType when d is none.
+// Info returns the facts of d; those of InvalidDType where d is none.
 func (d DType) Info() DTypeInfo {
 	if d >= NumDTypes {
 		d = InvalidDType
@@ -56,7 +56,7 @@ func (d DType) Info() DTypeInfo {
 	return dtypeInfos[d]
 }
 
-// String gives PyTorch's name without the "torch." prefix.
+// String is PyTorch's name without the "torch." prefix.
 func (d DType) String() string {
 	if d >= NumDTypes {
 		d = InvalidDType
@@ -64,14 +64,13 @@ func (d DType) String() string {
 	return dtypeInfos[d].Name
 }
 
-// ScalarType gives the name that PyTorch's messages use: "Float" of float32.
+// ScalarType is the name in PyTorch's messages: "Float" for float32.
 func (d DType) ScalarType() string { return dtypeInfos[d].Scalar }
 
-// CName gives the C++ type that some of PyTorch's messages name.
+// CName is the C++ type that some of PyTorch's messages name.
 func (d DType) CName() string { return dtypeInfos[d].C }
 
-// Size is the width of one element in bytes in the host's canonical form
-// (the form of NumPy and of the CPU device). A GPU may store wider.
+// Size is the bytes of an element in canonical form, which is NumPy's and the CPU device's. A GPU may store it wider.
 func (d DType) Size() int { return dtypeInfos[d].Size }
 
 // IsFloat reports a floating point type.
@@ -135,9 +134,8 @@ func Limits(d DType) (lo, hi int64) {
 	return -1 << (8*d.Size() - 1), 1<<(8*d.Size()-1) - 1
 }
 
-// promotion is PyTorch's table for two tensors of the same priority.
-// Source: the table in PyTorch's "Tensor Attributes" documentation, restricted
-// to our types. uint32 mixed with a signed type gives int64, uint8 with int8 int16.
+// promotion is PyTorch's table for two tensors of the same priority, from PyTorch's "Tensor Attributes" documentation,
+// restricted to our types. uint32 with a signed type gives int64, uint8 with int8 gives int16.
 var promotion = func() (t [NumDTypes][NumDTypes]DType) {
 	rank := map[DType]int{Bool: 0, U8: 1, I8: 2, I16: 3, U32: 4, I32: 5, I64: 6, F16: 7, BF16: 8, F32: 9, F64: 10}
 	for a := Bool; a < NumDTypes; a++ {
@@ -163,7 +161,7 @@ var promotion = func() (t [NumDTypes][NumDTypes]DType) {
 // Promote is the result type of an operation on a and b.
 func Promote(a, b DType) DType { return promotion[a][b] }
 
-// EncodeFloat gives the slot bits of v in the compute type of d.
+// EncodeFloat returns the slot bits of v in the compute type of d.
 func EncodeFloat(d DType, v float64) uint64 {
 	switch d.ComputeType() {
 	case F32:
@@ -184,7 +182,7 @@ func EncodeFloat(d DType, v float64) uint64 {
 	return 0
 }
 
-// EncodeInt gives the slot bits of v in the compute type of d.
+// EncodeInt returns the slot bits of v in the compute type of d.
 func EncodeInt(d DType, v int64) uint64 {
 	switch d.ComputeType() {
 	case F32:

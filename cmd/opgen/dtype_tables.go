@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The hand-written headers that hold an enum of the dtypes, which starts with TL_BOOL. The text between its braces is
-// written; everything else stays.
+// The hand-written headers that hold an enum of the dtypes, which starts with TL_BOOL. Only the text between its braces
+// is generated.
 const (
 	abiHeader = "capi/torchlette.h"
 	cpuHeader = "kernels/cpu/cpu.h"
@@ -20,7 +20,7 @@ const (
 
 var dtypeEnum = regexp.MustCompile(`enum \{\s*TL_BOOL = 1,[^}]*\};`)
 
-// dtypeTables gives the text of the files that hold facts of ir's table of dtypes.
+// dtypeTables returns the text of the files that hold facts of ir's table of dtypes.
 func dtypeTables(root string) (map[string][]byte, error) {
 	var abi, cpu, rows strings.Builder
 	abi.WriteString("enum {\n")

@@ -274,7 +274,7 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 		if ev, more := s.nextHook(n); more {
 			return ev, nil
 		}
-		if n.Packed {
+		if n.Packed && s.leadsOn(n) {
 			if ev, more := s.unpack(n); more {
 				return ev, nil
 			}
@@ -339,7 +339,9 @@ func (s *Walk) step(n *Node) error {
 			s.deliver(in.Tape, s.undo(n))
 		}
 	case KindPrim:
-		err = s.prim(n)
+		if s.leadsOn(n) {
+			err = s.prim(n)
+		}
 	}
 	for i := range n.cot {
 		s.drop(n.cot[i])
@@ -357,6 +359,20 @@ func (s *Walk) wants(e uint32) bool {
 	}
 	n := s.t.nodes[e>>4]
 	return n.session == s.id && n.wanted
+}
+
+// leadsOn reports that a gradient of an operand of n is wanted. The rule of a step that only is an input of the walk
+// does not run, and what the step saved stays.
+func (s *Walk) leadsOn(n *Node) bool {
+	if len(s.o.Inputs) == 0 {
+		return true
+	}
+	for i := range n.In {
+		if s.wants(n.In[i].Val.Tape) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Walk) prim(n *Node) error {

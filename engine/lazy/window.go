@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
@@ -183,17 +185,18 @@ var viewWriter = func() uint16 {
 // number makes the program's nodes in record order, and counts uses inside the window: all in one walk over the edges.
 func (w *Window) number() {
 	g, p := w.s.graph, &w.Program
-	nodes, edges, offsets := p.Nodes, p.Edges, p.Offsets
-	for i := len(w.reverse) - 1; i >= 0; i-- {
-		id := w.reverse[i]
+	count := len(w.reverse)
+	ids, locs := slices.Grow(w.Nodes, count)[:count], slices.Grow(p.SourceLocs, count)[:count]
+	nodes := slices.Grow(p.Nodes, count)[:count]
+	edges, offsets, scalars := p.Edges, p.Offsets, p.Scalars
+	for i := range nodes {
+		id := w.reverse[count-1-i]
 		n := g.Node(id)
-		w.Nodes = append(w.Nodes, id)
-		n.Mark, n.Uses = uint32(len(w.Nodes)), 0
-		p.SourceLocs = append(p.SourceLocs, n.SourceLoc)
-		nodes = append(nodes, program.Node{})
-		x := &nodes[len(nodes)-1]
-		x.Op, x.Operands, x.Outputs, x.Attr, x.Aval = n.Op, n.NEdge, n.NProj+1, n.Attr, n.Aval
-		x.Edge, x.Scalar = uint32(len(edges)), uint32(len(p.Scalars))
+		ids[i], locs[i] = id, n.SourceLoc
+		n.Mark, n.Uses = uint32(i+1), 0
+		x := &nodes[i] // field by field: a literal is made elsewhere and copied by wider words, which waits for its stores
+		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, n.NProj+1, program.Dead, 0
+		x.Attr, x.Aval, x.Edge, x.Scalar = n.Attr, n.Aval, uint32(len(edges)), uint32(len(scalars))
 		for _, e := range g.Edges(n) {
 			if e.Value == 0 {
 				edges, offsets = append(edges, program.Edge{}), append(offsets, 0)
@@ -204,13 +207,15 @@ func (w *Window) number() {
 			edges = append(edges, program.Edge{Value: program.Ref(m.Mark), Layout: e.Layout})
 			offsets = append(offsets, e.Offset)
 		}
-		p.Scalars = append(p.Scalars, g.Scalars(n)...)
+		for _, x := range g.Scalars(n) { // one or two: a call of memmove takes longer
+			scalars = append(scalars, x)
+		}
 		if n.Op == viewWriter {
-			p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
-			x.SameView = p.Relate(len(nodes) - 1)
+			p.Nodes, p.Edges, p.Offsets, p.Scalars = nodes[:i+1], edges, offsets, scalars
+			x.SameView = p.Relate(i)
 		}
 	}
-	p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
+	w.Nodes, p.SourceLocs, p.Nodes, p.Edges, p.Offsets, p.Scalars = ids, locs, nodes, edges, offsets, scalars
 }
 
 // ref numbers an external at first touch.

@@ -2,9 +2,8 @@ package op
 
 import "hash/fnv"
 
-// Hash identifies the table of operators: FNV-1a of all signatures in order of
-// their numbers. Artifacts that hold operator numbers carry it, so that a
-// library and a binding built from different tables are told apart.
+// Hash identifies the registry of operators: FNV-1a of all signatures in the order of their numbers. What holds
+// operator numbers carries it, so that a library and a binding built from different registries are told apart.
 func Hash() uint32 {
 	h := fnv.New32a()
 	for i, d := range Defs() {

@@ -1,0 +1,36 @@
+package lazy
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// The tests reach into a session here, and nowhere else.
+
+func newSession(d testDevices) *Session { return New(ir.NewGraph(), d) }
+
+func (r *rig) graph() *ir.Graph { return r.Session.graph }
+
+func (r *rig) tape() *autograd.Tape { return r.Session.tape }
+
+func (r *rig) log() []Effect { return r.effects.list }
+
+func (r *rig) handles() int { return r.LiveHandles() }
+
+func (r *rig) bases() int { return r.LiveBases() }
+
+func (r *rig) store(hd uint64, v op.Val) *ir.Error { return r.StoreThrough(hd, v) }
+
+// Key and Call implement autograd.Rules: every rule runs.
+func (r *rig) Key(what uint64) []uint64 { return []uint64{what} }
+
+func (r *rig) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {
+	return rule.Apply(r, operands)
+}
+
+// begin starts a walk that accumulates.
+func (r *rig) begin(root, cot op.Val, create bool) *autograd.Walk {
+	o := autograd.Options{Accumulate: true, RetainGraph: create, CreateGraph: create}
+	return r.tape().Begin(r, GradSink{r.Session, create}, []op.Val{root}, []op.Val{cot}, o)
+}
