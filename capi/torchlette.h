@@ -48,6 +48,7 @@ enum {
     TL_INTERNAL = 20,
     TL_KERNEL_EXECUTION = 21,
     TL_OVERFLOW = 22,
+    TL_NUM_CODES
 };
 
 /* Element types. */
@@ -63,6 +64,7 @@ enum {
     TL_UINT8 = 9,
     TL_INT8 = 10,
     TL_INT16 = 11,
+    TL_NUM_DTYPES
 };
 
 /* Devices: 0 is the CPU, n + 1 is "wgpu:n". */
@@ -228,7 +230,7 @@ TL_API uint32_t tl_abi_version(void);
 TL_API uint32_t tl_ops_hash(void);
 
 /* The calling thread's last failure; valid until its next failing call. */
-TL_API const tl_error * tl_last_error(void);
+TL_API const tl_error *tl_last_error(void);
 
 /* The number of an operator by its full name, such as "matmul" or "sum.dim_IntList". */
 TL_API int32_t tl_op_find(const char *name, uint16_t *op);
@@ -239,11 +241,13 @@ TL_API int32_t tl_op(const tl_call *call, tl_out *out, int32_t max, int32_t *n);
 /* Handles for the results of deferred calls. */
 TL_API int32_t tl_reserve(uint64_t *handles, int32_t n);
 
-/* Records deferred calls, then releases the handles in drop. A call that fails leaves its handle unusable; its error is raised at the next wait. */
+/* Records deferred calls, then releases the handles in drop. A call that fails leaves its handle unusable; its error is
+ * raised at the next wait. */
 TL_API int32_t tl_record(const tl_deferred *calls, int32_t n, const uint64_t *drop, int32_t n_drop);
 
 /* A tensor with a copy of dense row-major data. flags: TL_REQUIRES_GRAD. */
-TL_API int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t source_loc, tl_out *out);
+TL_API int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t
+    bytes, uint32_t flags, uint32_t source_loc, tl_out *out);
 
 /* Computes a value. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_force(uint64_t handle, int64_t slice_ns);
@@ -257,16 +261,19 @@ TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 /* tl_read that waits for work under way for slice_ns at most. TL_PENDING then: call again. */
 TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns);
 
-/* Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is computed by the next wait. It returns when the work has stopped, after patience_ns at the latest. */
+/* Ends the wait that TL_PENDING announced to the calling thread: the work stops, what it has not computed is computed
+ * by the next wait. It returns when the work has stopped, after patience_ns at the latest. */
 TL_API int32_t tl_interrupt(int64_t patience_ns);
 
-/* The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until tl_release_export. */
+/* The memory of a tensor on the CPU, dense row-major, computed when needed; it stays as it is until tl_release_export.
+ * */
 TL_API int32_t tl_export_buffer(uint64_t handle, void **data, uint64_t *export_id);
 
 /* Ends a export_id of tl_export_buffer. Unknown ones are ignored. */
 TL_API int32_t tl_release_export(uint64_t export_id);
 
-/* Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2); done: see engine.Numbers. */
+/* Reads one-element tensors (mode 0), writes them (1), or adds values and reads the sums (2); done: see engine.Numbers.
+ * */
 TL_API int32_t tl_numbers(const uint64_t *handles, double *values, int32_t n, int32_t mode, int32_t *done);
 
 /* Runs everything pending, waits, and starts a new epoch. TL_PENDING after slice_ns: call again. */
@@ -275,14 +282,16 @@ TL_API int32_t tl_mark_step(int64_t slice_ns);
 /* Submits everything pending without waiting. */
 TL_API int32_t tl_flush(void);
 
-/* tl_flush in time slices: TL_PENDING after slice_ns, call again. due: runs what tl_engine_state.due announces instead. */
+/* tl_flush in time slices: TL_PENDING after slice_ns, call again. due: runs what tl_engine_state.due announces instead.
+ * */
 TL_API int32_t tl_flush_within(int32_t due, int64_t slice_ns);
 
 /* Waits until no work is under way that TL_PENDING announced to any thread. TL_PENDING after slice_ns: call again. */
 TL_API int32_t tl_idle(int64_t slice_ns);
 
-/* Words that the engine keeps up to date. The caller sets defer to be told by due of pending work that has grown large, which otherwise runs in the call that records. */
-TL_API tl_engine_state * tl_watch_engine(void);
+/* Words that the engine keeps up to date. The caller sets defer to be told by due of pending work that has grown large,
+ * which otherwise runs in the call that records. */
+TL_API tl_engine_state *tl_watch_engine(void);
 
 /* What is known of a tensor without computing it. */
 TL_API int32_t tl_meta_of(uint64_t handle, tl_meta *meta);
@@ -312,9 +321,11 @@ TL_API int32_t tl_set_grad(uint64_t handle, uint64_t grad);
 TL_API int32_t tl_set_data(uint64_t handle, uint64_t source);
 
 /* Starts a backward walk: grads[i] may be 0. flags: TL_RETAIN_GRAPH and so on. Continue with tl_backward_next. */
-TL_API int32_t tl_backward(const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t n_inputs, uint32_t flags, uint64_t *session);
+TL_API int32_t tl_backward(const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t
+    n_inputs, uint32_t flags, uint64_t *session);
 
-/* Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0), which ends the session unless inputs were given. */
+/* Walks to the next hook (event kind 1; pass its result or 0 as replacement in the next call) or to the end (kind 0),
+ * which ends the session unless inputs were given. */
 TL_API int32_t tl_backward_next(uint64_t session, uint64_t replacement, tl_event *event);
 
 /* The gradients of the inputs given to tl_backward; ends the session. */
@@ -335,7 +346,9 @@ TL_API int32_t tl_function_next(uint64_t id, tl_function_info *next, int32_t max
 /* Gives one hold of a function back. */
 TL_API int32_t tl_function_release(uint64_t id);
 
-/* The next saved value that waits for its hook under TL_MODE_SAVED_TENSOR_HOOKS: tensor number operand of those given, or, with operand -1, out. hook names what is to give it back, 0 at the end. n below 0: those that wait stay where they are. */
+/* The next saved value that waits for its hook under TL_MODE_SAVED_TENSOR_HOOKS: tensor number operand of those given,
+ * or, with operand -1, out. hook names what is to give it back, 0 at the end. n below 0: those that wait stay where
+ * they are. */
 TL_API int32_t tl_next_pack_hook(const uint64_t *handles, int32_t n, tl_out *out, int32_t *operand, uint64_t *hook);
 
 /* Saved value i of a function. action: TL_SAVED_DESCRIBE and so on. */
@@ -344,7 +357,8 @@ TL_API int32_t tl_saved(uint64_t id, int32_t i, int32_t action, tl_saved_info *i
 /* The values of handle with the history of saved value i of a function or, with i below 0, of its result -1-i. */
 TL_API int32_t tl_attach_history(uint64_t handle, uint64_t id, int32_t i, tl_out *out);
 
-/* The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again. */
+/* The leaves that the history of n tensors ends in, as new tensors. count greater than max: none is made, call again.
+ * */
 TL_API int32_t tl_leaves(const uint64_t *handles, int32_t n, tl_out *leaves, int32_t max, int32_t *count);
 
 /* Whether the history of each of n tensors ends in a leaf that is not closed. */
@@ -353,7 +367,8 @@ TL_API int32_t tl_leads_outside(const uint64_t *handles, int32_t n, uint8_t *out
 /* Closes leaves: they can be differentiated by, but do not count for tl_leads_outside. */
 TL_API int32_t tl_close_leaves(const uint64_t *handles, int32_t n);
 
-/* Begins a fence (TL_FENCE_*) in the calling thread: until its end, writing to a tensor that is older, and not among writable, fails. recomputing: whether a TL_FENCE_RECOMPUTATION was there before the call. */
+/* Begins a fence (TL_FENCE_*) in the calling thread: until its end, writing to a tensor that is older, and not among
+ * writable, fails. recomputing: whether a TL_FENCE_RECOMPUTATION was there before the call. */
 TL_API int32_t tl_fence(int32_t kind, const uint64_t *writable, int32_t n, int32_t *recomputing);
 
 /* What is recorded from here (name given) to the matching call with NULL is one function of that name. */
@@ -371,13 +386,15 @@ TL_API int32_t tl_site_string(uint32_t source_loc, char *dst, size_t capacity);
 /* Sets a mode (TL_MODE_*) and gives its old value. value TL_MODE_QUERY changes nothing. */
 TL_API int32_t tl_set_mode(int32_t mode, int64_t value, int64_t *old);
 
-/* The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. ended: id makes no more calls, thread 0 does. All calls are those of thread 0 until one is named. */
+/* The calls that follow are those of thread id: modes, labelled functions and scopes are a thread's own. ended: id
+ * makes no more calls, thread 0 does. All calls are those of thread 0 until one is named. */
 TL_API int32_t tl_thread(uint64_t id, int32_t ended);
 
 /* TL_RNG_SEED takes state[0]; TL_RNG_GET and TL_RNG_SET move four words. */
 TL_API int32_t tl_rng(int32_t action, uint64_t *state);
 
-/* A JSON text: "devices", "memory_stats", "explain", "explain_program", "stats", "leaks", "ops". Free it with tl_free_text. */
+/* A JSON text: "devices", "memory_stats", "explain", "explain_program", "stats", "leaks", "ops". Free it with
+ * tl_free_text. */
 TL_API int32_t tl_info(const char *kind, uint64_t handle, char **json, size_t *bytes);
 
 /* Frees what tl_info returned. */

@@ -31,21 +31,22 @@ type DTypeInfo struct {
 	C      string // the C++ type that some of PyTorch's messages name
 	Short  string // in constants of the kernels
 	Size   int    // bytes of an element, in the form of NumPy and of the CPU device
+	Format string // the letter of Python's struct module, "" for none
 }
 
 var dtypeInfos = [NumDTypes]DTypeInfo{
 	{Name: "invalid", Scalar: "Undefined"},
-	{"bool", "", "Bool", "bool", "BOOL", 1},
-	{"int32", "int", "Int", "int", "I32", 4},
-	{"int64", "long", "Long", "long int", "I64", 8},
-	{"uint32", "", "UInt32", "unsigned int", "U32", 4},
-	{"float16", "half", "Half", "c10::Half", "F16", 2},
-	{"bfloat16", "", "BFloat16", "c10::BFloat16", "BF16", 2},
-	{"float32", "float", "Float", "float", "F32", 4},
-	{"float64", "double", "Double", "double", "F64", 8},
-	{"uint8", "", "Byte", "unsigned char", "U8", 1},
-	{"int8", "", "Char", "signed char", "I8", 1},
-	{"int16", "short", "Short", "short int", "I16", 2},
+	{"bool", "", "Bool", "bool", "BOOL", 1, "?"},
+	{"int32", "int", "Int", "int", "I32", 4, "i"},
+	{"int64", "long", "Long", "long int", "I64", 8, "q"},
+	{"uint32", "", "UInt32", "unsigned int", "U32", 4, "I"},
+	{"float16", "half", "Half", "c10::Half", "F16", 2, "e"},
+	{"bfloat16", "", "BFloat16", "c10::BFloat16", "BF16", 2, ""},
+	{"float32", "float", "Float", "float", "F32", 4, "f"},
+	{"float64", "double", "Double", "double", "F64", 8, "d"},
+	{"uint8", "", "Byte", "unsigned char", "U8", 1, "B"},
+	{"int8", "", "Char", "signed char", "I8", 1, "b"},
+	{"int16", "short", "Short", "short int", "I16", 2, "h"},
 }
 
 // Info gives the facts of d; those of InvalidDType when d is none.

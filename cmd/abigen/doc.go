@@ -1,4 +1,4 @@
-// Command gen writes capi's torchlette.h and exports_gen.c
+// Command abigen writes capi's torchlette.h and exports_gen.c
 // from the tables in table.go and the registry of operators.
 //
 // Nothing imports it; it imports engine/op and ir.

@@ -1,16 +1,27 @@
-/* x[...] and x[...] = v.
- *
- * A key is split in two: ints, slices, None and Ellipsis make one view (_index, whose
- * spec is a flat list); tensors, lists and masks then index dimensions of that view
- * (_index_tensor). A mask counts as the index tensors of its true elements, which
- * reads it; assigning one value under a mask does not. */
-#include "core.h"
+/* A key is split in two: ints, slices, None and Ellipsis make one view (_index, whose spec is a flat list); tensors, lists
+ * and masks then index dimensions of that view (_index_tensor). A mask counts as the index tensors of its true elements,
+ * which reads it; assigning one value under a mask does not. */
+#include "index.h"
+
+#include "argbuf.h"
+#include "call.h"
+#include "cpython.h"
+#include "data.h"
+#include "errors.h"
+#include "flush.h"
+#include "scalar.h"
+#include "source_loc.h"
+#include "table.h"
+#include "tensor.h"
+#include "tensor_read.h"
+#include "torchlette.h"
+#include "types.h"
 
 /* Items of the index list of _index: a tag and its numbers, as in engine/op/composite. */
 enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
 
 typedef struct {
-    argbuf spec; /* its ints */
+    argbuf spec;  /* its ints */
     bool trivial; /* the view is the tensor itself */
     int out_dim;  /* dimensions of the view so far */
     int n_advanced;
@@ -61,10 +72,9 @@ static int bound(PyObject *slice, const char *name, int64_t *value) {
 static int put_slice(plan *p, int64_t given, const int64_t v[3]) {
     p->out_dim++;
     return put_int(&p->spec, I_SLICE) < 0 || put_int(&p->spec, given) < 0 || put_int(&p->spec, v[0]) < 0 ||
-        put_int(&p->spec, v[1]) < 0 ||
-                   put_int(&p->spec, v[2]) < 0
-               ? -1
-               : 0;
+            put_int(&p->spec, v[1]) < 0 || put_int(&p->spec, v[2]) < 0
+        ? -1
+        : 0;
 }
 
 static int add_slice(plan *p, PyObject *slice) {
@@ -120,8 +130,8 @@ static int read_mask(Tensor *mask, PyObject **tensors) {
         }
         tl_out out;
         if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0,
-            call_source_loc(), &out)) < 0 ||
-            (tensors[made] = tensor_wrap(G.tensor, &out, TL_API_CORE)) == NULL) {
+                call_source_loc(), &out)) < 0 ||
+            (tensors[made] = tensor_wrap(&out, TL_API_CORE)) == NULL) {
             goto done;
         }
     }
@@ -165,9 +175,9 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
             PyObject *ml = m != NULL ? PySequence_List(m) : NULL, *sl = s != NULL ? PySequence_List(s) : NULL;
             if (ml != NULL && sl != NULL) {
                 set_error(TL_INDEX,
-                          "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at "
-                          "index %d",
-                          ml, i, sl, in_dim + i);
+                    "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at "
+                    "index %d",
+                    ml, i, sl, in_dim + i);
             }
             Py_XDECREF(m), Py_XDECREF(s), Py_XDECREF(ml), Py_XDECREF(sl);
             return -1;
@@ -180,11 +190,11 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
 static int add_bool(plan *p, bool value, uint8_t device) {
     int64_t n = value, zero = 0;
     tl_out out;
-    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero,
-        value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
+    if (settle_mask(p) < 0 || add_none(p) < 0 ||
+        check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
         return -1;
     }
-    PyObject *t = tensor_wrap(G.tensor, &out, TL_API_CORE);
+    PyObject *t = tensor_wrap(&out, TL_API_CORE);
     if (t == NULL) {
         return -1;
     }
@@ -198,7 +208,7 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     Tensor *t = (Tensor *)o;
     if (t->dtype == TL_UINT8) { /* masks of before there was bool */
         if (PyErr_WarnEx(PyExc_UserWarning,
-            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
             return -1;
         }
         PyObject *mask = call_name("bool", &o, 1);
@@ -242,7 +252,7 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
 static int add_sequence(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     PyObject *t = data_tensor(o, -1, self->device, false, TL_API_CORE);
     if (t != NULL && ((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL && ((Tensor *)t)->dtype != TL_INT64) {
-        TL_SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* [] has no dtype of its own */
+        SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* [] has no dtype of its own */
     }
     int r = t != NULL ? add_tensor(p, self, t, in_dim) : -1;
     Py_XDECREF(t);
@@ -288,7 +298,7 @@ static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden)
     }
     return set_error(TL_INDEX,
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)",
-            (PyObject *)Py_TYPE(o));
+        (PyObject *)Py_TYPE(o));
 }
 
 static int make_plan(plan *p, Tensor *self, PyObject *key) {
@@ -300,10 +310,10 @@ static int make_plan(plan *p, Tensor *self, PyObject *key) {
     if (!PyTuple_Check(key)) {
         if (takes(key) > self->rank) {
             return self->rank == 0 && PyLong_Check(key)
-                       ? set_error(TL_INDEX,
-                                   "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                                   "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
-                       : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
+                ? set_error(TL_INDEX,
+                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                      "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+                : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
         }
         return add_item(p, self, key, &in_dim, self->rank);
     }
@@ -386,8 +396,10 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
         if (r != NULL && p.n_advanced > 0) {
             argbuf b;
             argbuf_init(&b);
-            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL :
-                call_overload(op_get, &b, TL_API_CORE));
+            SETREF(r,
+                found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0
+                    ? NULL
+                    : call_overload(op_get, &b, TL_API_CORE));
             argbuf_clear(&b);
         }
     }
@@ -464,8 +476,8 @@ PyObject *py_put_at(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *self, *indices, *values;
     int accumulate;
-    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices,
-        (PyObject *)G.tensor, &values, &accumulate)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)TensorType, &self, (PyObject *)&PyTuple_Type, &indices,
+            (PyObject *)TensorType, &values, &accumulate)) {
         return NULL;
     }
     return put_at(self, indices, values, accumulate) < 0 ? NULL : Py_NewRef(self);

@@ -1,15 +1,14 @@
-/* _ModuleBase, under nn.Module: attributes and calls, which every layer of every model pays for.
- *
- * A parameter, buffer or submodule is no attribute of the instance but an entry of one of three
- * tables. Left to Python's protocol, each access would first fail, with an exception made and
- * thrown away, before __getattr__ looks there; here the tables are looked at first, where the
- * instance itself has no such name. */
-#include "core.h"
+/* A parameter, buffer or submodule is an entry of one of three tables, and no attribute of the instance. Left to Python's
+ * protocol, each access would first fail, with an exception made and thrown away, before __getattr__ looks there. Here
+ * the tables are looked at first, where the instance itself has no such name. */
+#include "nnmodule.h"
+
+#include "cpython.h"
 
 enum { N_TABLES = 3, N_HOOKS = 4 };
-
 static PyObject *tables[N_TABLES], *hooks[N_HOOKS];
 static PyObject *name_forward, *name_with_hooks;
+
 /* The tables of the hooks that run with every module's call: a tuple of dicts. */
 static PyObject *every_module;
 
@@ -123,8 +122,8 @@ static PyMethodDef functions[] = {
 
 int nnmodule_init(PyObject *module) {
     static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
-    static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks",
-        "_backward_pre_hooks"};
+    static const char *const hook_names[N_HOOKS] = {
+        "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
     static const char *const others[2] = {"forward", "_call_with_hooks"};
     PyObject *names[2];
     if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 ||
@@ -140,8 +139,8 @@ int nnmodule_init(PyObject *module) {
         .slots = slots,
     };
     PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 || PyModule_AddObjectRef(module,
-        "_ModuleBase", type) < 0;
+    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 ||
+        PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }

@@ -1,34 +1,31 @@
-/* Call sites: which line of Python recorded an operator.
- *
- * A site is found by (code object, offset of the running instruction) in a
- * direct-mapped cache; file, function and line are looked up on a miss only.
- * PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API, so
- * they are taken from the process if they are there; else the attributes f_lasti
- * and f_back say the same, more slowly. */
-#include "core.h"
+/* A location is found by (code object, offset of the running instruction) in a direct-mapped cache. File, function and
+ * line are looked up on a miss only. PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API. They
+ * are taken from the process where it has them; else the attributes f_lasti and f_back say the same, more slowly. */
+#include "source_loc.h"
+
+#include "cpython.h"
+#include "hash.h"
+#include "torchlette.h"
 
 #if !defined(_WIN32)
 #include <dlfcn.h>
 #endif
-
 enum { CACHE_SIZE = 4096 };
-
 typedef int (*lasti_fn)(PyFrameObject *);
 typedef PyFrameObject *(*back_fn)(PyFrameObject *);
 
 static struct {
     PyObject *code; /* owned, so that the address is not used again */
     int lasti;
-    uint32_t source_loc;  /* INTERNAL for code of this package */
-    int8_t facade; /* whether its module imported torchlette.torch; -1 before anyone asked */
+    uint32_t source_loc; /* INTERNAL for code of this package */
+    int8_t facade;       /* whether its module imported torchlette.torch; -1 before anyone asked */
 } cache[CACHE_SIZE];
 
 /* Code below this folder is the library's own: the site is the line that called it. */
 static char package[4096];
+
 static size_t package_len;
-
 #define INTERNAL UINT32_MAX
-
 static lasti_fn get_lasti;
 static back_fn get_back;
 static bool looked_up;
@@ -104,7 +101,7 @@ static uint32_t intern(PyFrameObject *frame, PyObject *code) {
 static size_t frame_slot(PyFrameObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode(frame);
     int lasti = frame_lasti(frame);
-    size_t slot = (((uintptr_t)code >> 5) ^ (size_t)lasti * 0x9E37u) % CACHE_SIZE;
+    size_t slot = hash_place(code, lasti) % CACHE_SIZE;
     if (cache[slot].code != code || cache[slot].lasti != lasti) {
         uint32_t source_loc = intern(frame, code);
         PyObject *old = cache[slot].code;
@@ -149,8 +146,9 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(folder, &n);
     if (s == NULL || (size_t)n >= sizeof package) {
-        return s == NULL ? NULL : raise_text(TL_VALUE, "_set_package: got a path of %zd bytes, want less than %zu", n,
-            sizeof package);
+        return s == NULL ? NULL
+                         : PyErr_Format(PyExc_ValueError,
+                               "_set_package(): expected a path of less than %zu bytes, got %zd", sizeof package, n);
     }
     memcpy(package, s, (size_t)n + 1);
     package_len = (size_t)n;
@@ -170,8 +168,8 @@ bool globals_in_facade(PyObject *globals) {
         }
         PyObject *name = PyModule_GetNameObject(value);
         const char *s = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 && (s[sizeof facade - 1] == 0 ||
-            s[sizeof facade - 1] == '.');
+        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 &&
+            (s[sizeof facade - 1] == 0 || s[sizeof facade - 1] == '.');
         Py_XDECREF(name);
     }
     PyErr_Clear();

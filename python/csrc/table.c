@@ -1,10 +1,12 @@
-/* The generated table of operators, compiled once at import: defaults become values,
- * names become interned strings, overloads are grouped by their Python name. */
-#include "core.h"
 #include "table.h"
 
-#include "ops_table.inc"
+#include "cpython.h"
+#include "hash.h"
+#include "ops_table.h"
+#include "torchlette.h"
+#include "types.h"
 
+#include "ops_table.inc"
 static overload *overloads;
 static group *groups;
 static int32_t n_groups;
@@ -175,20 +177,13 @@ static int compile(overload *o, const tl_opdef *d) {
     return compile_results(o);
 }
 
-static uint32_t hash_name(const char *s, size_t n) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ (unsigned char)s[i]) * 16777619u;
-    }
-    return h;
-}
-
 /* Open addressing over group names. */
 enum { BUCKETS = 4096 };
+
 static int16_t buckets[BUCKETS];
 
 static int16_t *bucket_of(const char *name) {
-    uint32_t i = hash_name(name, strlen(name)) % BUCKETS;
+    uint32_t i = hash_text(name) % BUCKETS;
     while (buckets[i] != 0 && strcmp(groups[buckets[i] - 1].name, name) != 0) {
         i = (i + 1) % BUCKETS;
     }
@@ -259,8 +254,8 @@ static int add_names(overload *o, const char *name) {
 int table_init(void) {
     if (tl_ops_hash() != TL_OPS_HASH) {
         PyErr_Format(PyExc_ImportError,
-            "torchlette: _C and libtorchlette come from different builds: operators %x and %x",
-                     (unsigned)TL_OPS_HASH, (unsigned)tl_ops_hash());
+            "torchlette: _C and libtorchlette come from different builds: operators %x and %x", (unsigned)TL_OPS_HASH,
+            (unsigned)tl_ops_hash());
         return -1;
     }
     size_t names = 0;
