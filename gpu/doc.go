@@ -1,25 +1,26 @@
-// Package gpu is the WebGPU device: it implements kernels/device.Device over a
-// [Driver], which is WebGPU reduced to what a tensor engine needs.
+// Package gpu is the WebGPU device: it implements kernels/device.Device over a [Driver], which is WebGPU reduced to what
+// a tensor engine needs.
 //
-// A program is translated once, at Build, into records that a driver encodes in
-// one call: one command encoder, one submission a run. Steps of one form that do not
-// depend on each other are brought together and share a dispatch (schedule.go): an
-// optimizer's step over a whole model is a few. Parameters travel as immediates, or, where
-// those are missing or too small, through a uniform buffer of the program, copied when its
-// content changes. Uploads go through mapped staging buffers and copies at the head of
-// the next submission, so that they are ordered after everything submitted
-// before.
+// [Open] gives a [Device]. Its Build translates a list of steps once into records; a run encodes them with one call of
+// the driver into one command encoder, which it submits in a few parts. Independent steps of the same code share a
+// dispatch (schedule.go), so that an optimizer's step over a whole model is a few dispatches.
 //
-// With [Device.SetAutotune] the tiles of products are chosen by a race on the device (race.go) when a program is
-// built, and kept in a file for later processes (tune.go).
+// Parameters travel as immediates, or, where those are missing or too small, through a uniform buffer of the program
+// that is copied when its content changes. Uploads go through mapped staging buffers.
 //
-// Each kind of launch has a code generator (code.go). A launch of a kind that this package does not know may bring its
-// own ([Generator]). Which steps depend on each other follows from the buffers that a launch declares.
+// Invariant: uploads, runs and reads take effect in the order of the calls. Uploads are copies at the head of the next
+// submission, which orders them after everything submitted before.
 //
-// Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers live in
-// gpu/wgpu (wgpu-native) and gpu/fake (memory only, with faults to inject and a clock to set).
-// Nothing here touches an adapter before [Adapters] or [Open] is called.
+// With [Device.SetAutotune] the tiles of products are timed on the device when a program is built (autotune.go); the
+// fastest is kept in a file for later processes (autotune_cache.go).
 //
-// gpu imports kernels/device, ir and kernels; engine/runtime's callers import
-// it to open devices.
+// Each kind of launch has a code generator (code.go). A kind that this package does not know may bring its own
+// ([Generator]). Dependences between steps follow from the buffers that a launch declares.
+//
+// Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers are gpu/wgpu (wgpu-native) and gpu/fake (memory
+// only, with faults to inject). No adapter is touched before [Adapters] or [Open] is called.
+//
+// Start reading at device.go; then build.go, run.go and driver.go.
+//
+// gpu imports kernels/device, kernels/gpucode, kernels/wgsl and ir; capi and the commands that measure import gpu.
 package gpu

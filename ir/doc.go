@@ -1,12 +1,13 @@
-// Package ir holds programs as data: dtypes, layouts, abstract values, error
-// codes and the counted slab of graph nodes.
+// Package ir holds the types that every other package speaks in: dtypes, layouts, abstract values, errors, and the
+// slab of graph nodes.
 //
-// Key types: [DType], [Layout] (interned shape and strides; the offset of a
-// view travels beside it on an [Edge], so that moving a window over a buffer
-// never makes a new layout), [Aval] (interned dtype, shape and device),
-// [Graph] (the slab) and [Error].
+// It takes what a recording session adds and gives it ids: interned layouts ([Layout]), interned abstract values
+// ([Aval]: dtype, shape and device) and counted nodes ([Graph]).
 //
-// A stored value is always dense and row-major. A view exists only on an edge.
+// Invariant: a stored value is dense and row-major. A view exists only on an [Edge], as a layout and an offset, so that
+// moving a window over a buffer makes no new layout.
+//
+// Start reading at graph.go; then layout.go and viewmath.go (views), dtype.go, and errors.go ([Error], [Code]).
 //
 // ir imports the standard library only; every other package may import it.
 package ir

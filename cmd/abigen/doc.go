@@ -1,5 +1,8 @@
-// Command abigen writes capi's torchlette.h and exports_gen.c
-// from the tables in table.go and the registry of operators.
+// Command abigen writes capi's torchlette.h and exports_gen.c from the tables in table.go and the registry of operators.
 //
-// Nothing imports it; it imports engine/op and ir.
+//	cd capi && go run ../cmd/abigen
+//
+// The output is a function of the tables alone and byte-stable, so that a check can run the command again and compare.
+//
+// abigen imports engine/op, engine/op/composite and ir; nothing imports it.
 package main

@@ -1,10 +1,14 @@
-// Package plan turns a program into a plan: passes decide in-place stores, donated buffers and fused nodes, lower
-// every node, and assign buffers.
+// Package compile turns a program into a plan.
 //
-// The passes are a table (passes.go), one file each, with a table of results each; the order is checked at start-up.
-// A plan runs every program that is [program.Program.Same] as the one that it was built of, so a hit of the [Cache]
-// does no more than compare.
+// A [Builder] takes a [program.Program] and a device's capabilities. Its passes decide in-place stores, donated buffers
+// and fused nodes, lower every node, and assign buffers. The result is a [Plan]: launches, buffers and parameters for
+// every run of such a program. A [Cache] finds the plan of a program again.
 //
-// Key types: [Builder], [Plan] (how to run a program), [Cache]. plan imports ir, op, program, device and
-// engine/lower, and never live: a plan can be built from text. exec and engine import it.
+// Invariants: a plan runs every program that is [program.Program.Same] as the one it was built from. No pass changes the
+// program. compile never imports engine/lazy: a plan can be built from text.
+//
+// Start reading at passes.go: the table of passes, one file each; the order is checked at start-up.
+//
+// compile imports ir, engine/op, engine/op/prim, engine/program, engine/lower and kernels/device; engine/runtime and
+// engine import compile.
 package compile

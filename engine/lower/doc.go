@@ -1,13 +1,16 @@
-// Package lower turns a recorded primitive with known layouts into launches of
-// kernels. One function a primitive, chosen by a table that a test holds against
-// the registry: no primitive without a lowering.
+// Package lower turns a recorded primitive with known layouts into launches.
 //
-// A lowering names its tensor arguments, with their strides over the dims that the
-// kernel walks, and [program.kernel] does the rest: it merges dims that every argument
-// walks alike, shares a binding between arguments over one buffer, and gives each
-// access its class (linear, unit, broadcast, strided). Sizes, strides and numbers become
-// parameters, so that kernels of equal classes have equal text.
+// [Lower] takes a [Node]: the primitive, its attributes, and its operands and outputs with their layouts. It gives a
+// [Result]: device steps and temporaries. table.go names one function for each primitive; a test fails where a primitive
+// has none. [Memo] keeps what nodes became, so that like nodes share launches.
 //
-// Key types: [Node], [Launch], [Lower], [Memo]. lower imports kernels/loopir and engine/op; engine/compile imports
-// lower.
+// A lowering names its tensor arguments, with their strides over the dims that the kernel walks. [program.kernel] does
+// the rest: it merges dims that every argument walks alike, shares a binding between arguments over one buffer, and
+// gives each access its class (linear, unit, broadcast, strided).
+//
+// Invariant: sizes, strides and numbers are parameters of a kernel. Kernels of equal classes have equal text.
+//
+// Start reading at lower.go and kernel.go; then elementwise.go for the simplest lowering.
+//
+// lower imports engine/op, kernels/device, kernels/launch, kernels/loopir and ir; engine/compile imports lower.
 package lower

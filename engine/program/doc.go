@@ -1,12 +1,12 @@
 // Package program is the engine's programs as data: a closed graph of primitives with its operands' views, numbers,
 // inputs, stores, results and draws.
 //
-// One type serves every use: the window that the planner turns into a plan, a function captured from a recording, and
-// the text that tests and dumps read. A [Program] holds no pointer into a session.
+// One type serves every use: the window that engine/compile turns into a plan, a function captured from a recording, and
+// the text that tests and dumps read.
 //
-// What identifies a program are its nodes, operands, inputs, stores, results and draws ([Program.Same],
-// [Program.Hash]). Offsets of views and numbers vary from run to run and are no part of it; call sites are for
-// messages only.
+// Invariants: a [Program] holds no pointer into a session. Its nodes, operands, inputs, stores, results and draws
+// identify it ([Program.Same], [Program.Hash]). Offsets of views and numbers vary from run to run and are no part of its
+// identity; source locations serve messages only.
 //
 // Text form: [Program.String] and [Parse] are inverses. One line is one item:
 //
@@ -21,6 +21,8 @@
 //
 // A number is written as the dtype of its slot says, or by its bits (0x...). Text after # is a comment.
 //
-// program imports ir, op and op/prim; live (which collects and captures programs) and plan (which plans them) import
-// it.
+// Start reading at program.go; then text.go, verify.go and identity.go.
+//
+// program imports ir, engine/op and engine/op/prim; engine/lazy, which collects and captures programs, and
+// engine/compile import program.
 package program

@@ -1,6 +1,7 @@
-// Package fake is a WebGPU driver in memory, for tests of what stands on a
-// device: it interprets programs and can be told to fail.
+// Package fake is a WebGPU driver in memory, for tests of package gpu and of the engine: it interprets programs, and
+// fails where a test asks for it.
 //
-// Key types: [Driver], with [Faults] to inject and counters of live objects.
-// Only tests import it.
+// Key types: [Driver], with [Faults] to inject, counters of live objects, and a clock that a test sets.
+//
+// fake imports gpu, kernels/gpuir and kernels/wgsl. Only tests import fake.
 package fake

@@ -1,4 +1,4 @@
-// The accumulators of the stages of a kernel; for runner.c.
+// The accumulators of a kernel's stages: included by runner.c.
 #ifndef TL_ACCUMULATOR_H
 #define TL_ACCUMULATOR_H
 
@@ -8,7 +8,7 @@
 
 static inline int64_t align64(int64_t n) { return (n + 63) & ~(int64_t)63; }
 
-// Accumulators. A set is the states of all of them, ocap lanes each.
+// A set holds the states of all accumulators, ocap lanes each.
 
 static void bind_set(const tl_kern *k, tl_accst *a, char *mem) {
 	for (int i = 0; i < k->nacc; i++) {
@@ -71,7 +71,7 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	case TL_U32: JOIN_WITH(uint32_t, better); return; \
 	}
 
-// Joins the partial result b into a; b covers later elements.
+// Joins the partial result b, of later elements, into a.
 static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
 	int real = m->type == TL_F32 || m->type == TL_F64;
 	switch (m->op) {
@@ -109,7 +109,7 @@ static void join_stage(tl_ctx *c, const tl_stage *s, tl_accst *to, tl_accst *fro
 		c->n[TL_LANE_OUTER]);
 }
 
-// Tells a chunk's set of a Prefix stage what came before the chunk.
+// Gives a chunk's set of a Prefix stage the states of the chunks before it.
 static void follow(const tl_stage *s, tl_accst *set, const tl_accst *before) {
 	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) set[i].before = before[i].st;
 	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) set[i].before = before[i].st;

@@ -6,13 +6,13 @@ import "C"
 
 import "unsafe"
 
-// arena is C memory that is given back all at once. It holds no Go pointers.
+// arena is C memory that is released all at once. It holds no Go pointers.
 type arena struct {
 	blocks []unsafe.Pointer
 	free   []byte // the rest of the last block
 }
 
-// Bytes of a block: the first are small, for the many kernels that need little.
+// Bytes of a block. The first are small, since many kernels need little.
 const (
 	firstBlock = 4 << 10
 	mostBlock  = 256 << 10
@@ -40,7 +40,7 @@ func array[T any](a *arena, n int) []T {
 	return unsafe.Slice((*T)(m), n)
 }
 
-// release gives the memory back.
+// release frees the memory.
 func (a *arena) release() {
 	for _, m := range a.blocks {
 		C.tl_cpu_free(m)

@@ -1,31 +1,32 @@
-// Attention in tiles. All passes have one form: a task owns ROWS rows of one side (queries; keys in the
-// gradient of k and v), and walks blocks of COLS rows of the other side, the stream, which was packed before into
-// panels for the GEMM micro-kernel. Scores exist for one tile at a time.
+// Attention in tiles: a task owns ROWS rows of one side and walks blocks of COLS rows of the other side, the stream.
+// The own side is queries, or keys in the gradient of k and v. The stream is packed beforehand into panels for the GEMM
+// micro-kernel. Scores exist for one tile at a time (Dao et al., FlashAttention, 2022).
 //
-//	forward:  S = Q K',            O += softmax step of S times V
+// The passes, with S the scores and D the cotangents of the weights:
+//	forward:  S = Q K',            O += online softmax step of S, times V
 //	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
 //	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
-//	joint:    the last, and dQ += (weight(S)*(D - delta))' K: five products for seven. A task owns a whole head.
+//	joint:    dk, dv, and dQ += (weight(S)*(D - delta))' K: five products in place of seven; a task owns a whole head
 //	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
-// The scale is in Q. Dropout multiplies the weights, and D, by a tile of factors that each pass draws again. A task
-// adds in a fixed order, so results do not depend on the threads.
+// The scale is in Q. Dropout multiplies the weights and D by a tile of factors that each pass draws again. A task adds
+// in a fixed order, so that results do not depend on the number of threads.
 #include <math.h>
 #include <string.h>
 #include "cpu.h"
 
 enum { ROWS = 64, COLS = 128, WIDTH = 256, KEEP = 32 << 20 };
 
-// What a worker works in, in floats: two operands, two results, three tiles. It is no automatic
-// array because threads of embedding programs may have small stacks.
+// A worker's memory, in floats: two operands, two results, three tiles. No automatic array, since threads of embedding
+// programs may have small stacks.
 enum { ROOM_SIDE = ROWS * WIDTH, ROOM_TILE = ROWS * COLS, ROOM = 4 * ROOM_SIDE + 3 * ROOM_TILE };
 
-// An operand with its strides and the packed forms of one of its heads.
+// An operand with its strides, and the packed forms of one of its heads.
 typedef struct {
 	const char *p;
 	int64_t batch, head, row, col, width;
 	float scale;
-	// floats from the head's panels to its transposed panels and to its straight ones; -1: not packed
+	// Floats from the head's panels to its transposed panels, and to its straight ones; -1: not packed.
 	int64_t across, down;
 } side;
 
@@ -35,14 +36,14 @@ typedef struct {
 	char **buf;
 	const int64_t *par;
 	int64_t batch, heads, group, queries, keys;
-	int64_t rows, cols, streams; // lengths of the two sides; streamed heads
+	int64_t rows, cols, streams; // lengths of the own and the streamed side; number of streamed heads
 	side mine[2], theirs[2];     // q or k, then v or g
 	float *packed;
 	float *room;         // of all workers
-	int64_t head_floats; // packed floats of a streamed head
-	int64_t blocks;      // of rows in a head
+	int64_t head_floats; // packed floats of one streamed head
+	int64_t blocks;      // blocks of rows in a head
 	int nr;
-	int64_t width[2];    // columns of the accumulators, whole panels
+	int64_t width[2];    // columns of the accumulators, in whole panels
 	float scale, rate;
 	const float *stats;
 	int joint;           // dk, dv, and dq too
@@ -50,7 +51,7 @@ typedef struct {
 	int64_t dq_floats;   // of one worker
 } attention;
 
-// Rows of an operand as floats, and the elements from one to the next.
+// Rows of an operand as floats; step is the distance of two rows in elements.
 typedef struct {
 	const float *p;
 	int64_t step;
@@ -78,7 +79,7 @@ static const char *head_of(const attention *x, const side *s, int64_t b, int64_t
 	return s->p + (b * s->batch + h * s->head) * width_of[x->a->type];
 }
 
-// Copies n rows from row r0 of a head, scaled, to dense rows.
+// Copies n rows of a head from row r0 on to dense rows, scaled.
 static void copy_rows(const attention *x, const side *s, const char *head, int64_t r0, int64_t n, float *to) {
 	int type = x->a->type;
 	int64_t width = s->width, col = s->col;
@@ -95,7 +96,7 @@ static void copy_rows(const attention *x, const side *s, const char *head, int64
 	}
 }
 
-// Rows from r0 of a head: where they lie if they need no change, else copied to room.
+// Rows of a head from r0 on: in place where they need no change, else copied to room.
 static rows_at rows_of(const attention *x, const side *s, int64_t b, int64_t h, int64_t r0, int64_t n, float *room) {
 	const char *head = head_of(x, s, b, h);
 	if (x->a->type == TL_F32 && s->col == 1 && s->scale == 1) return (rows_at){(const float *)head + r0 * s->row, s->row};
@@ -105,8 +106,8 @@ static rows_at rows_of(const attention *x, const side *s, int64_t b, int64_t h, 
 
 static int64_t whole(int64_t n, int64_t nr) { return (n + nr - 1) / nr * nr; }
 
-// Packs COLS rows of the streamed heads a task: transposed panels [panel of nr rows][column][nr] and
-// straight ones [panel of nr columns][row][nr].
+// Packs COLS rows of each streamed head: transposed panels [panel of nr rows][column][nr], and straight panels [panel
+// of nr columns][row][nr].
 static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *room = x->room + worker * ROOM; // COLS * WIDTH of it
@@ -128,7 +129,7 @@ static void pack_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// c += a times b for nr columns, by tiles of nearly equal heights.
+// c += a b for nr columns, by tiles of nearly equal heights.
 static void product(const attention *x, int64_t rows, int64_t kc, const float *a, int64_t am, int64_t ak,
 	const float *b, float *c, int64_t cm, int first) {
 	int64_t most = ak == 1 && am != 1 ? x->t->along : x->t->mr32, tiles = (rows + most - 1) / most, n;
@@ -138,22 +139,22 @@ static void product(const attention *x, int64_t rows, int64_t kc, const float *a
 	}
 }
 
-// Tile of products of my rows with n of theirs from c0.
+// tile = products of the own rows with n rows of the stream from c0 on.
 static void scores(const attention *x, int64_t rows, int64_t n, rows_at mine, const side *s, const float *mem,
 	int64_t c0, float *tile) {
 	for (int64_t j = 0; j < n; j += x->nr) product(x, rows, s->width, mine.p, mine.step, 1, mem + s->across +
 		(c0 + j) * s->width, tile + j, COLS, 1);
 }
 
-// out += tile times n of their rows from c0.
+// out += tile times n rows of the stream from c0 on.
 static void gather(const attention *x, int64_t rows, int64_t n, const float *tile, const side *s, const float *mem,
 	int64_t c0, float *out, int64_t w) {
 	for (int64_t j = 0; j < w; j += x->nr) product(x, rows, n, tile, COLS, 1, mem + s->down + j * x->cols + c0 * x->nr,
 		out + j, w, 0);
 }
 
-// Scores that do not count become -inf: padding beyond n, keys after the query, and what
-// the mask takes out; a mask of numbers is added. swapped: rows are keys.
+// Sets the scores that do not count to -inf: padding beyond n, keys after the query, and masked ones. A mask of numbers
+// is added. swapped: rows are keys.
 static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
 	float *tile, int swapped) {
 	const tl_attention *a = x->a;
@@ -172,7 +173,7 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 	int64_t padded = whole(n, x->nr);
 	for (int64_t r = 0; r < rows; r++) {
 		float *s = tile + r * COLS;
-		int64_t from = 0, to = n, edge = r0 + r - c0; // the column of the same number as the row
+		int64_t from = 0, to = n, edge = r0 + r - c0; // edge: the column whose number is the row's
 		if (a->causal && swapped) from = edge < 0 ? 0 : edge < n ? edge : n;
 		if (a->causal && !swapped) to = edge < 0 ? 0 : edge + 1 < n ? edge + 1 : n;
 		for (int64_t c = 0; c < from; c++) s[c] = -INFINITY;
@@ -180,7 +181,7 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 	}
 }
 
-// The factors of dropout of a tile; launch.Attention.Dropout gives their numbers. swapped: rows are keys.
+// The factors of dropout of a tile; launch.Attention.Dropout numbers them. swapped: rows are keys.
 static void draw(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n, float *keep,
 	int swapped) {
 	uint64_t seed = (uint64_t)x->par[x->a->seed], draw_offset = (uint64_t)x->par[x->a->draw_offset];
@@ -204,12 +205,12 @@ static void multiply(int64_t rows, int64_t n, float *tile, const float *keep) {
 	}
 }
 
-// Writes n rows to a dense result [batch, row, head, column] of length rows.
+// Writes n rows of length width to a dense result [batch, row, head, column].
 static void store(const attention *x, int buf, const float *v, int64_t w, int64_t length, int64_t width, int64_t b,
 	int64_t h, int64_t heads, int64_t r0, int64_t n, float scale, const float *divisor) {
 	for (int64_t r = 0; r < n; r++, v += w) {
 		int64_t at = ((b * length + r0 + r) * heads + h) * width;
-		// A row without keys has sum 0 and no out; NaN stays.
+		// A row without keys has sum 0 and becomes 0; NaN stays.
 		float f = divisor ? (divisor[r] == 0 ? 0 : 1 / divisor[r]) : scale;
 		if (x->a->type == TL_F32) {
 			float *to = (float *)x->buf[buf] + at;
@@ -225,7 +226,7 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	float *q = x->room + worker * ROOM, *out = q + ROOM_SIDE, *tile = out + ROOM_SIDE, *keep = tile + ROOM_TILE, top[ROWS],
 		sum[ROWS];
 	for (int64_t i = begin; i < end; i++) {
-		// The last rows of a causal head take longest: they come first.
+		// The last rows of a causal head take longest, so they come first.
 		int64_t head = i / x->blocks, b = head / x->heads, h = head % x->heads, r0 = (x->blocks - 1 - i % x->blocks) * ROWS;
 		int64_t rows = x->rows - r0 < ROWS ? x->rows - r0 : ROWS, w = x->width[1];
 		int64_t end_col = x->a->causal && r0 + rows < x->cols ? r0 + rows : x->cols;
@@ -250,14 +251,14 @@ static void forward_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// The block of keys that a task of the gradients of k and v owns, a query head that reads them, and room.
+// A task of the gradients of k and v: its block of keys, the query head that reads them, and memory.
 typedef struct {
 	int64_t b, h, r0, rows;
 	rows_at k, v;
 	float *dk, *dv, *tile, *panels; // tile: the first of three; panels: of k, for dq
 } own;
 
-// Splits the statistics of n rows.
+// Splits the statistics of n rows into lse and delta.
 static void split_stats(const float *stats, int64_t n, float *lse, float *delta) {
 	for (int64_t i = 0; i < n; i++) lse[i] = stats[2 * i], delta[i] = stats[2 * i + 1];
 }
@@ -296,8 +297,8 @@ static void gradq_job(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Adds what a block of n queries from c0 and my keys give to dk and dv, and to dq, where it is asked for: the
-// transposed tile of score cotangents times my panels of k.
+// Adds what n queries from c0 on and the own keys give to dk and dv. Where dq is asked for, adds the transposed tile of
+// score cotangents times the own panels of k.
 static void gradkv_block(const attention *x, const own *o, int64_t c0, float *dq) {
 	int64_t n = x->cols - c0 < COLS ? x->cols - c0 : COLS, stream = o->b * x->heads + o->h;
 	const float *mem = x->packed + stream * x->head_floats;
@@ -318,7 +319,7 @@ static void gradkv_block(const attention *x, const own *o, int64_t c0, float *dq
 		product(x, n, o->rows, dp, 1, COLS, o->panels + j * ROWS, dq + c0 * x->width[0] + j, x->width[0], 0);
 }
 
-// A task is a block of keys of a head; of a joint pass, a head.
+// A task is a block of keys of a head, or in a joint pass a whole head.
 static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *k = x->room + worker * ROOM, *v = k + ROOM_SIDE, *dq = x->joint ? x->dq + worker * x->dq_floats : NULL;
@@ -344,7 +345,7 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 				for (int64_t c0 = x->a->causal ? o.r0 / COLS * COLS : 0; c0 < x->cols; c0 += COLS)
 					gradkv_block(x, &o, c0, x->joint ? dq + g * each : NULL);
 			}
-			// The scale is in the packed q already.
+			// The packed q holds the scale already.
 			store(x, x->a->out0, o.dk, w, x->rows, x->mine[0].width, o.b, hk, shared, o.r0, o.rows, 1, NULL);
 			store(x, x->a->out1, o.dv, wv, x->rows, x->mine[1].width, o.b, hk, shared, o.r0, o.rows, 1, NULL);
 		}
@@ -356,7 +357,7 @@ static void gradkv_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static int64_t tiles(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-// Writes the sums of a tile of the mask's gradient, over its rows or columns where these share the mask.
+// Writes the sums of a tile of the mask's gradient, over the rows or columns that share an element of the mask.
 static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int64_t rows, int64_t c0, int64_t n,
 	float *total) {
 	const int32_t *sum = x->a->sum;
@@ -375,7 +376,7 @@ static void store_mask(const attention *x, int64_t b, int64_t h, int64_t r0, int
 	}
 }
 
-// A task owns a tile of the mask and goes through all tiles of scores that share it.
+// A task owns a tile of the mask and walks all tiles of scores that share it.
 static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
 	attention *x = arg;
 	float *q = x->room + worker * ROOM, *g = q + ROOM_SIDE, *total = g + ROOM_SIDE, *tile = total + 2 * ROOM_SIDE,
@@ -420,7 +421,7 @@ static side operand(const attention *x, int buf, int at, int64_t width, float sc
 	return (side){x->buf[buf] + p[4] * width_of[x->a->type], p[0], p[1], p[2], p[3], width, scale, -1, -1};
 }
 
-// Decides which packed forms the pass reads, and gives the floats of all heads.
+// Decides which packed forms the pass reads; returns the floats of all heads.
 static int64_t plan_pack(attention *x) {
 	int pass = x->a->pass;
 	int forms[2][2] = {{1, pass == 1 || pass == 2}, {pass != 0, pass == 0 || pass == 2}}; // transposed, straight

@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// maxAttentionWidth is WIDTH of attention.c: the columns of a head for which workers have room.
+// maxAttentionWidth is WIDTH of attention.c: the widest head that fits a worker's memory.
 const maxAttentionWidth = 256
 
 // attention lays out a pass: the numbers of its parameters and buffers.
@@ -49,14 +49,15 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 	return c, nil
 }
 
-// A joint pass has a task a head, the two that it replaces one a block of 64 rows: it needs enough heads for many
-// threads, or heads so short that this makes no difference. Not the number of threads, on which no result depends.
+// A joint pass has a task for each head; the two passes that it replaces have one for each block of 64 rows. So it
+// needs enough heads for many threads, or heads so short that blocks are few. The number of threads has no part in the
+// choice, since no result may depend on it.
 const (
 	jointHeads = 64
 	jointKeys  = 256
 )
 
-// joinGradients makes one pass of a gradient of q and the gradient of k and v that follows it with the same operands.
+// joinGradients joins a gradient of q and the gradient of k and v after it, of the same operands, into one pass.
 func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 	for i := range len(steps) - 1 {
 		s, next := &steps[i], &steps[i+1]

@@ -25,15 +25,15 @@ func sortBy(s []int, key func(int) int) {
 	slices.SortStableFunc(s, func(a, b int) int { return cmp.Compare(key(a), key(b)) })
 }
 
-// program is a built list of steps in C memory.
+// program is a list of steps built in C memory.
 type program struct {
 	dev   *Device
 	mem   arena
 	prog  *C.tl_prog
 	slots []*C.char // the C array of slot addresses
 	steps int
-	forms []*kernelCode // of its steps
-	// joined has, by step, what it runs where that is the work of the one before it too.
+	codes []*kernelCode // of its steps
+	// joined maps a step to the launch that it runs where it does the work of the step before it too.
 	joined map[int]launch.Op
 	calls  []call // the steps that run in Go, in order
 }
@@ -47,11 +47,11 @@ func first[T any](s []T) *T {
 
 // Release implements device.Program.
 func (p *program) Release() {
-	for _, f := range p.forms {
+	for _, f := range p.codes {
 		p.dev.forget(f)
 	}
 	p.mem.release()
-	p.forms, p.prog, p.slots, p.calls = nil, nil, nil, nil
+	p.codes, p.prog, p.slots, p.calls = nil, nil, nil, nil
 }
 
 // Build implements device.Device.
@@ -75,14 +75,14 @@ func (d *Device) Build(steps []device.Step, slots int) (_ device.Program, err er
 			return nil, err
 		}
 	}
-	p.chain(steps, list, all)
+	p.fuse(steps, list, all)
 	if err := joinGradients(p, steps, list); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// recovered makes an error of a panic with one.
+// recovered turns a panic with an *ir.Error into err; other panics go on.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		e, ok := r.(*ir.Error)
@@ -93,7 +93,7 @@ func recovered(err *error) {
 	}
 }
 
-// step lays out step i, and gives the form of a kernel.
+// step lays out step i. It returns the code of a kernel, nil for other launches.
 func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelCode, error) {
 	bufs := array[C.int32_t](&p.mem, len(s.Bufs))
 	for i, b := range s.Bufs {
@@ -119,18 +119,18 @@ func (d *Device) step(p *program, i int, s *device.Step, c *C.tl_step) (*kernelC
 	}
 	held := array[C.tl_dynpar](&p.mem, len(d.dyn))
 	copy(held, d.dyn)
-	if again(s) {
-		c.redo = 1
+	if rerunnable(s) {
+		c.rerunnable = 1
 	}
 	c.ndyn, c.dyn, c.event = C.int32_t(len(held)), first(held), C.uint32_t(s.Event)
 	return d.generate(p, i, s, c)
 }
 
-// generate makes the code of step i: the device's one switch over the kinds of launch.
+// generate makes the code of step i. It is the device's only switch over the kinds of launch.
 func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *kernelCode, err error) {
 	switch op := s.Op.(type) {
 	case *loopir.Kernel:
-		if f, err = d.formOf(p, op, s); err == nil {
+		if f, err = d.codeOf(p, op, s); err == nil {
 			c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
 		}
 	case *launch.Gemm:
@@ -307,20 +307,19 @@ func (e *emitter) layCode(mem *arena, k *C.tl_kern, a *allocation) {
 }
 
 // whole reports a stage whose inner space is not cut into chunks: running values over columns, and those of an
-// operation so dear that making the chunks' totals first costs more than a second thread gives.
+// operation so expensive that making the chunks' totals first costs more than a second thread gains.
 func (e *emitter) whole(st *loopir.Stage) bool {
 	return st.Prefix &&
 		(e.columns || slices.ContainsFunc(st.Accs, func(a loopir.Acc) bool { return a.Op == loopir.LogSum }))
 }
 
-// Lane operations that are worth a claim from the thread pool, and the number from
-// which waking the pool pays.
+// Lane operations of one claim from the thread pool, and the least number that pays for waking the pool.
 const (
 	grainOps    = 1 << 16
 	parallelOps = 1 << 17
 )
 
-// cost is the work of a segment in simple lane operations a lane.
+// cost is the work of a segment for each lane, in simple operations.
 func cost(s *segment) int64 {
 	n := int64(0)
 	for _, i := range s.code {
@@ -340,7 +339,7 @@ func cost(s *segment) int64 {
 	return n + 1
 }
 
-// laySchedule decides how the kernel is shared between threads.
+// laySchedule decides how threads share the kernel.
 func (e *emitter) laySchedule(k *C.tl_kern) {
 	tileOuter, tileInner := int64(k.ocap), int64(k.fcap)
 	perTile, inOneStage := int64(0), int64(0)
@@ -369,7 +368,7 @@ func (e *emitter) laySchedule(k *C.tl_kern) {
 	}
 }
 
-// missing names the instructions without a function.
+// missing names the instructions that have no function.
 func (e *emitter) missing(k *C.tl_kern) string {
 	var b []byte
 	segs := []C.tl_seg{k.uniform, k.wpro}

@@ -12,10 +12,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Generator is a launch of a kind that this package does not know: it brings its own code for the CPU.
+// Generator is a launch of a kind that this package does not know. It brings its own code for the CPU.
 type Generator interface {
 	launch.Op
-	// CPUCode makes the code of a launch with these parameters, without what varies from run to run.
+	// CPUCode makes the code of a launch with these parameters; those that vary from run to run are 0.
 	CPUCode(params []uint64) (Code, error)
 }
 
@@ -38,9 +38,8 @@ func (p *program) generateCall(i int, op Generator, s *device.Step) error {
 	return err
 }
 
-// runAll runs the steps of p from bind.At on, in order: stretches of them in C, with calls of Go between. It gives the
-// bytes that could not be allocated, or TL_UNCHAINED. A request to stop ends it with device.ErrStopped and sets
-// bind.At.
+// runAll runs the steps of p from bind.At on, in order: runs of C steps in C, with calls of Go between. It returns the
+// bytes that could not be allocated, or TL_UNFUSED. A request to stop ends it with device.ErrStopped and sets bind.At.
 func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (missing C.int64_t, err error) {
 	at := C.tl_place{step: C.int64_t(bind.At.Step), tile: C.int64_t(bind.At.Tile), begun: C.int64_t(bind.At.Begun)}
 	stopped := func() error {
@@ -71,12 +70,12 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 	return missing, nil
 }
 
-// advance gives the beginning of a step, before which all has been written.
+// advance is the position of the beginning of a step, before which everything is written.
 func advance(at C.tl_place, step int) C.tl_place {
 	return C.tl_place{step: C.int64_t(step), begun: max(at.begun, C.int64_t(step))}
 }
 
-// runSteps runs the steps from at up to to in C, and moves at to where it has come.
+// runSteps runs the steps [at, to) in C and moves at to where it stopped.
 func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Binding, times []C.int64_t) C.int64_t {
 	from := int(at.step)
 	if len(times) > 0 {
@@ -110,7 +109,7 @@ func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Bindi
 	return rest
 }
 
-// runCall runs one step in Go. The first data error of a device counts.
+// runCall runs one step in Go. A device reports the first data error only.
 func (d *Device) runCall(c *call, bind *device.Binding) error {
 	bufs := make([][]byte, len(c.step.Bufs))
 	for i, slot := range c.step.Bufs {

@@ -10,28 +10,28 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Lanes of an instruction.
+// Kinds of lanes of an instruction.
 const (
 	laneOne   = C.TL_LANE_ONE
 	laneOuter = C.TL_LANE_OUTER
 	laneTile  = C.TL_LANE_TILE
 )
 
-// How often an instruction runs.
+// Levels: how often an instruction runs.
 const (
 	levelRun   = 0 // once a run
 	levelOuter = 1 // once an outer tile
 	levelInner = 2 // once an inner tile
 )
 
-// Variants of TL_FMA: the first operand is a difference times a factor; the sum of such a product and of one of two
-// registers.
+// Variants of TL_FMA: fmaShifted's first operand is a difference times a factor; fmaTwo adds such a product and a
+// product of two more registers.
 const (
 	fmaShifted = 4
 	fmaTwo     = 5
 )
 
-// Variants of TL_SUM, of products.
+// Variants of TL_SUM, which sum products.
 const (
 	sumDot       = 3
 	sumSquares   = 4
@@ -39,7 +39,7 @@ const (
 	sumColumnDot = 6
 )
 
-// instr is an instruction over virtual registers; -1 is none.
+// instr is an instruction over virtual registers; register -1 is none.
 type instr struct {
 	op, typ, variant, lanes int
 	d, a, b, c              int
@@ -47,7 +47,7 @@ type instr struct {
 	imm                     int64
 }
 
-// listed tells where in the emitter's extra the operands begin that i has beyond three, and how many they are.
+// listed returns where the operands of i beyond three begin in the emitter's extra, and how many they are.
 func (i *instr) listed() (at, n int) {
 	switch {
 	case i.op == opFma && i.variant == fmaShifted:
@@ -66,14 +66,14 @@ type vreg struct {
 	external bool
 	level    int
 	step     int64 // bytes from row to row of a bundle
-	slot     int   // of the buffer an external one points into
+	slot     int   // buffer slot that an external one points into
 }
 
-// segment is a list of instructions; loops: it runs many times a stage.
+// segment is a list of instructions.
 type segment struct{ code []instr }
 
-// stageCode is the code of a stage; folds: how many instructions of inner make the accumulators of a Prefix stage over
-// rows.
+// stageCode is the code of a stage. folds is the number of instructions of inner that make the accumulators, in a
+// Prefix stage over rows.
 type stageCode struct {
 	outer, prologue, inner segment
 	folds                  int
@@ -85,16 +85,16 @@ type emitter struct {
 	uniform segment
 	worker  segment // once a run and worker
 	stages  []stageCode
-	extra   []int // registers beyond those of an instruction
-	s       int   // the stage at hand
-	val     []int // register of an expression, -1 when it is not computed
+	extra   []int // operands beyond the three of an instruction
+	s       int   // the current stage
+	val     []int // register of each expression, -1 where it is not computed yet
 	wide    map[[2]int]int
 	wideRun map[[2]int]int
-	scans   map[int]int // running values of the present stage's accumulators
-	serial  bool        // a store combines: no threads
+	scans   map[int]int // running values of the current stage's accumulators
+	serial  bool        // a store combines values: no threads
 }
 
-// opcodes translates scalar operations whose instruction is indexed by the argument's type.
+// opcodes maps the scalar operations whose instruction is indexed by the argument's type.
 var opcodes = map[loopir.Op]int{
 	loopir.OpAdd: C.TL_ADD, loopir.OpSub: C.TL_SUB, loopir.OpMul: C.TL_MUL, loopir.OpDiv: C.TL_DIV, loopir.OpRem: C.TL_REM,
 	loopir.OpMin: C.TL_MIN,
@@ -153,14 +153,14 @@ func (p *tilePlan) level(x int) int {
 	return levelRun
 }
 
-// one reports that expression x is one lane to an instruction of that kind: so is what has a lane a row to those of a
-// bundle's tile.
+// one reports that expression x is a single lane to an instruction of that kind. In a bundle's tile, a value with a
+// lane for each row is one too.
 func (p *tilePlan) one(x, kind int) bool {
 	have := p.kind(x)
 	return have == laneOne || p.bundle && have == laneOuter && kind == laneTile
 }
 
-// fullKind has every lane of a stage.
+// fullKind is the kind that has every lane of a stage.
 func (p *tilePlan) fullKind(overInner bool) int {
 	switch {
 	case overInner && p.lanes[inner] != 0:
@@ -189,7 +189,7 @@ func (e *emitter) forget(gone func(i int) bool) {
 	}
 }
 
-// forgetWritten drops the values that depend on a buffer which the stage wrote.
+// forgetWritten drops the values that depend on a buffer that the stage wrote.
 func (e *emitter) forgetWritten(st *loopir.Stage) {
 	for _, r := range st.Stores {
 		slot := e.slots[e.storeBuf(r)]
@@ -222,7 +222,7 @@ func (e *emitter) pointer(m *affine, kind, level int) int {
 	return len(e.regs) - 1
 }
 
-// rowLanes is how many lanes of that kind a row of a bundle has, 0 where rows share one.
+// rowLanes is the number of lanes of that kind in a row of a bundle, 0 where rows share one lane.
 func (e *emitter) rowLanes(kind int) int64 {
 	if kind == laneOne {
 		return 0
@@ -261,7 +261,7 @@ func (e *emitter) walk(m *affine, kind int) []dim {
 	return nil
 }
 
-// need gives the register of expression x, computing it if it is not there.
+// need returns the register of expression x and emits its code where it is not there yet.
 func (e *emitter) need(x int) int {
 	if e.val[x] >= 0 {
 		return e.val[x]
@@ -314,8 +314,8 @@ func (e *emitter) need(x int) int {
 	return r
 }
 
-// load reads a map into a register, or, where direct allows and the lanes are
-// consecutive elements of the register's type, points the register at the buffer.
+// load reads a map into a register. Where direct allows it and the lanes are consecutive elements of the register's
+// type, it points the register at the buffer.
 func (e *emitter) load(m, kind, level int, direct bool) int {
 	a := e.maps[m]
 	i := instr{lanes: kind, a: -1, b: -1, c: -1, aux: m, typ: int(a.typ)}
@@ -331,7 +331,7 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 	return i.d
 }
 
-// operands makes the instruction of an elementwise operation, without its result.
+// operands makes the instruction of an elementwise operation, without its result register.
 func (e *emitter) operands(ex loopir.Expr, kind int) instr {
 	i := instr{op: opcodes[ex.Op], typ: int(e.k.Exprs[ex.A].Type), lanes: kind, b: -1, c: -1}
 	if ex.Op == loopir.OpFma || ex.Op == loopir.OpMul {
@@ -391,7 +391,7 @@ func (e *emitter) operands(ex loopir.Expr, kind int) instr {
 	return i
 }
 
-// oneLast gives the factors of a product of that kind, one lane after more of them.
+// oneLast returns the factors of a product of that kind; a factor of one lane comes second.
 func (e *emitter) oneLast(x loopir.Expr, kind int) (a, b int) {
 	if e.one(x.A, kind) {
 		return x.B, x.A
@@ -399,14 +399,14 @@ func (e *emitter) oneLast(x loopir.Expr, kind int) (a, b int) {
 	return x.A, x.B
 }
 
-// list notes registers beyond the three of an instruction and gives their place.
+// list appends registers to extra and returns the place of the first.
 func (e *emitter) list(regs ...int) (at int) {
 	at = len(e.extra)
 	e.extra = append(e.extra, regs...)
 	return at
 }
 
-// as gives expression x with the lanes of kind; one lane stays one where scalar allows.
+// as returns expression x with the lanes of kind; one lane stays one where scalar allows it.
 func (e *emitter) as(x, kind int, scalar bool) int {
 	r, have := e.need(x), e.kind(x)
 	if have == kind || scalar && e.one(x, kind) {
@@ -456,7 +456,7 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 	return i.d
 }
 
-// philox computes all words of a block at once, for every expression that uses one.
+// philox computes all words of a block at once, for every expression that uses one of them.
 func (e *emitter) philox(x int) int {
 	ex := e.k.Exprs[x]
 	kind, level := e.kind(x), e.level(x)

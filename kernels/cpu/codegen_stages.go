@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// state tells how an accumulator's state is kept: the variant of TL_FINAL.
+// stateVariant says how an accumulator's state is kept: the variant of TL_FINAL.
 func (p *tilePlan) stateVariant(a loopir.Acc) int {
 	if a.Op != loopir.Sum && a.Op != loopir.Prod && a.Op != loopir.LogSum {
 		return 0
@@ -56,8 +56,8 @@ func (e *emitter) stage(st *loopir.Stage) {
 	}
 }
 
-// runsInto gives the map through which the running values of a Prefix stage over rows, which are all that it stores,
-// are written as they are made.
+// runsInto is the map through which the running values of a Prefix stage over rows are stored as they are made, where
+// the stage stores nothing else; unusedMap otherwise.
 func (e *emitter) runsInto(st *loopir.Stage) int {
 	if !st.Prefix || e.columns || len(st.Stores) != 1 || len(st.Accs) != 1 {
 		return unusedMap
@@ -74,7 +74,7 @@ func (e *emitter) runsInto(st *loopir.Stage) int {
 	return unusedMap
 }
 
-// fold adds an accumulator's instruction. In a Prefix stage it also gives the running values, or writes them through
+// fold emits an accumulator's instruction. In a Prefix stage it also gives the running values, or stores them through
 // the map into.
 func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 	kind := e.fullKind(true)
@@ -152,14 +152,14 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 	e.add(levelInner, scan)
 }
 
-// isDot reports a sum over rows of products that nothing else needs: they are added as they are made.
+// isDot reports a sum over rows of products that nothing else needs: the products are added as they are made.
 func (e *emitter) isDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
 	return e.addsProducts(st, a) && !e.columns && kind == laneTile && e.kind(x.A) == kind && e.kind(x.B) == kind
 }
 
-// isColumnDot likewise reports a sum over columns, in tiles of one row, of products of which one factor is a register
-// less one lane, times one lane.
+// isColumnDot reports a sum over columns, in tiles of one row, of products that nothing else needs, where one factor is
+// (a register - one lane) * one lane.
 func (e *emitter) isColumnDot(st *loopir.Stage, a loopir.Acc, kind int) bool {
 	x := e.k.Exprs[a.Val]
 	return e.addsProducts(st, a) && e.columns && kind == laneOuter && (e.scales(x.A, kind) || e.scales(x.B, kind))
@@ -172,14 +172,14 @@ func (e *emitter) addsProducts(st *loopir.Stage, a loopir.Acc) bool {
 		e.val[a.Val] < 0
 }
 
-// shifts reports that x, not computed yet, is a register less one lane: what it is multiplied with may take it along.
+// shifts reports that x, not computed yet, is a register - one lane, which a product with it can include.
 func (e *emitter) shifts(x, kind int) bool {
 	s := e.k.Exprs[x]
 	return s.Op == loopir.OpSub && s.Type.IsFloat() && e.val[x] < 0 && e.kind(s.A) == kind && e.one(s.B, kind) &&
 		kind != laneOne
 }
 
-// scales reports that x, which nothing else needs, is a register less one lane, times one lane.
+// scales reports that x, which nothing else needs, is (a register - one lane) * one lane.
 func (e *emitter) scales(x, kind int) bool {
 	f := e.k.Exprs[x]
 	if f.Op != loopir.OpMul || e.val[x] >= 0 || e.uses[x] != 1 {
@@ -189,7 +189,7 @@ func (e *emitter) scales(x, kind int) bool {
 	return e.one(one, kind) && e.shifts(full, kind)
 }
 
-// scaled reports that x, which nothing else needs, is a register times one lane, plus one lane.
+// scaled reports that x, which nothing else needs, is a register * one lane + one lane.
 func (e *emitter) scaled(x, kind int) bool {
 	f := e.k.Exprs[x]
 	if f.Op != loopir.OpFma || e.val[x] >= 0 || e.uses[x] != 1 {
@@ -199,8 +199,8 @@ func (e *emitter) scaled(x, kind int) bool {
 	return e.kind(full) == kind && e.one(one, kind) && e.one(f.C, kind)
 }
 
-// inPlaceRows points a register at the rows of a tile of columns where they lie, and gives
-// the elements from one to the next; 0 when expression x is not such a load.
+// inPlaceRows points a register at the rows of a tile of columns in the buffer, and returns the elements from row to
+// row; 0 where expression x is not such a load.
 func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 	ex := e.k.Exprs[x]
 	if ex.Op != loopir.OpLoad || e.val[x] >= 0 || e.uses[x] != 1 || e.kind(x) != kind {
@@ -217,7 +217,7 @@ func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 	return d, w[0].stride
 }
 
-// scanVariant numbers the running operations in the order of the table.
+// scanVariant numbers the running operations in the order of kern_table.h.
 func scanVariant(op loopir.ReduceOp) int {
 	switch op {
 	case loopir.Prod, loopir.All:

@@ -11,17 +11,17 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// pending is a store whose value is computed straight into the destination.
+// pending is a store whose value is computed straight into the destination where direct is set.
 type pending struct {
 	store  loopir.Store
-	ins    instr // of the value, without result; op 0 when the value is in reg
+	ins    instr // of the value, without result; op 0: the value is in reg
 	reg    int
 	index  int
 	guard  int
 	direct bool
 }
 
-// stores evaluates all values, then writes them in order.
+// stores evaluates all values of a stage, then writes them in order.
 func (e *emitter) stores(st *loopir.Stage) {
 	kind, level := e.fullKind(st.OverInner), stageLevel(st)
 	list := make([]pending, len(st.Stores))
@@ -35,7 +35,7 @@ func (e *emitter) stores(st *loopir.Stage) {
 		list[n].reg = e.as(r.Val, kind, false)
 		e.address(&list[n], kind)
 	}
-	// What a store overwrites must not be read by a later one.
+	// A store must not overwrite what a later one reads.
 	for n := range list {
 		e.protect(list[:n], &list[n], kind)
 	}
@@ -44,8 +44,7 @@ func (e *emitter) stores(st *loopir.Stage) {
 	}
 }
 
-// canDirect reports that the value of r is used by r alone and its lanes are consecutive
-// elements of the destination.
+// canDirect reports that only r uses its value and the lanes are consecutive elements of the destination.
 func (e *emitter) canDirect(r loopir.Store, kind, level int) bool {
 	x := e.k.Exprs[r.Val]
 	if _, elementwise := opcodes[x.Op]; !elementwise || r.Access < 0 || r.Guard >= 0 || r.Mode != loopir.Set {
@@ -56,11 +55,11 @@ func (e *emitter) canDirect(r loopir.Store, kind, level int) bool {
 		m.typ == m.typ.ComputeType() && dense(e.walk(m, kind))
 }
 
-// streamBytes is the size from which a result does not stay in the caches until it is read: the
-// last level holds 16 to 32 MiB on most machines. A wrong guess costs one trip to memory.
+// streamBytes is the size from which a result leaves the caches before it is read: the last level holds 16 to 32 MiB on
+// most machines. A wrong guess costs one trip to memory.
 const streamBytes = 32 << 20
 
-// streams reports that r writes more than the caches hold, all of it once.
+// streams reports that r writes more than the caches hold, each element once.
 func (e *emitter) streams(r loopir.Store) bool {
 	m := e.maps[e.ofAccess[r.Access]]
 	size := int64(m.typ.Size())
@@ -83,7 +82,7 @@ func (e *emitter) streams(r loopir.Store) bool {
 	return true
 }
 
-// protect gives p values of its own where it reads buffers that earlier stores write.
+// protect copies the values of p that it would read from buffers that earlier stores write.
 func (e *emitter) protect(earlier []pending, p *pending, kind int) {
 	lost := func(r int) bool {
 		return r >= 0 && e.regs[r].external && slices.ContainsFunc(earlier,
@@ -120,7 +119,7 @@ func (e *emitter) materialise(x, kind int) int {
 	return e.load(e.ofAccess[ex.Imm], kind, e.level(x), false)
 }
 
-// address prepares a store that is not a plain affine one: element numbers and guard.
+// address prepares a store that is not plain affine: its element numbers and its guard.
 func (e *emitter) address(p *pending, kind int) {
 	r := p.store
 	if r.Guard >= 0 {

@@ -25,30 +25,29 @@ import (
 
 // Options configures the device; the zero value takes the defaults.
 type Options struct {
-	// Threads is the size of the thread pool, the caller included; 0 takes the number of cores.
+	// Threads is the size of the thread pool, the caller included; 0: the number of cores.
 	Threads int
-	// MemoryLimit bounds the bytes of all buffers; 0 leaves them unbounded.
+	// MemoryLimit bounds the bytes of all buffers; 0: no bound.
 	MemoryLimit int64
-	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512"); "" takes the best.
+	// ISA names the instruction set ("plain" or "neon", "avx2", "avx512"); "": the best of this processor.
 	ISA string
 }
 
-// Device implements device.Device on the processor. Like every device it is
-// used by one goroutine at a time.
+// Device implements device.Device on the processor. One goroutine at a time may use it.
 type Device struct {
-	caps   device.Caps
-	limit  int64
-	live   int64 // bytes of live buffers
-	isa    C.int
-	pool   *C.tl_pool
-	fault  *C.tl_fault
-	fence  device.Fence
-	cached [cacheClasses][]unsafe.Pointer
-	held   int64 // bytes in cached
-	stats  struct{ submits, dispatches, allocs, reused int64 }
+	caps        device.Caps
+	limit       int64
+	live        int64 // bytes of live buffers
+	isa         C.int
+	pool        *C.tl_pool
+	fault       *C.tl_fault
+	fence       device.Fence
+	cached      [cacheClasses][]unsafe.Pointer
+	cachedBytes int64 // bytes of cached
+	stats       struct{ submits, dispatches, allocs, reused int64 }
 
 	kernels map[kernelKey]*kernelCode
-	draft   *program // holds the forms that Chains made
+	draft   *program // holds the code that FusionGroups made
 	// Scratch of Build.
 	sizes, shared []byte
 	dyn           []C.tl_dynpar
@@ -57,8 +56,7 @@ type Device struct {
 	times     []device.StepTime
 }
 
-// Freed blocks of up to 1 MiB stay in a small cache by size class, so that their
-// pages are not faulted in again.
+// Freed blocks of up to 1 MiB stay in a cache by size class, so that their pages are not faulted in again.
 const (
 	cacheClasses = 15 // 64 B to 1 MiB
 	cachePerSize = 16
@@ -76,7 +74,7 @@ func (b *buffer) Bytes() int64 { return b.size }
 // Pointer implements device.Mapped.
 func (b *buffer) Pointer() unsafe.Pointer { return b.p }
 
-// New makes the device.
+// New opens the device.
 func New(opts Options) (*Device, error) {
 	isa, err := chooseISA(opts.ISA)
 	if err != nil {
@@ -116,7 +114,7 @@ func chooseISA(name string) (C.int, error) {
 	return 0, ir.Errorf(ir.ErrValue, "cpu: instruction set: got %q, which this processor lacks", name)
 }
 
-// SetThreads changes the number of threads; 0 takes the number of cores.
+// SetThreads changes the number of threads; 0: the number of cores.
 func (d *Device) SetThreads(n int) error {
 	if n <= 0 {
 		n = runtime.NumCPU()
@@ -130,11 +128,11 @@ func (d *Device) SetThreads(n int) error {
 	return nil
 }
 
-// Threads is the size of the pool.
+// Threads is the number of threads of the pool, the caller included.
 func (d *Device) Threads() int { return int(C.tl_pool_threads(d.pool)) }
 
-// AfterFork replaces the pool in the child of a fork, whose threads are gone; the
-// old pool is left behind, because it cannot be stopped.
+// AfterFork gives the child of a fork a new pool, since the old one's threads exist in the parent only. The old pool
+// cannot be stopped and is leaked.
 func (d *Device) AfterFork() error {
 	n := d.Threads()
 	d.pool = nil
@@ -148,7 +146,7 @@ func outOfMemory(bytes int64) error {
 	return ir.Errorf(ir.ErrOutOfMemory, "cpu: out of memory: tried to allocate %d bytes", bytes)
 }
 
-// sizeClass gives the class of a block and its size; class -1 is not cached.
+// sizeClass returns the class of a block and the class's size; blocks of class -1 are not cached.
 func sizeClass(bytes int64) (class int, size int64) {
 	size = 64
 	for class = 0; class < cacheClasses; class++ {
@@ -175,7 +173,7 @@ func (d *Device) Alloc(bytes int64) (device.Buffer, error) {
 	if class >= 0 && len(d.cached[class]) > 0 {
 		c := d.cached[class]
 		p, d.cached[class] = c[len(c)-1], c[:len(c)-1]
-		d.held -= size
+		d.cachedBytes -= size
 		d.stats.reused++
 	} else if p = C.tl_alloc(C.int64_t(size)); p == nil {
 		d.trim()
@@ -194,16 +192,16 @@ func (d *Device) Free(b device.Buffer) {
 		panic("BUG: cpu: buffer freed twice")
 	}
 	d.live -= x.size
-	if class, _ := sizeClass(x.size); class >= 0 && len(d.cached[class]) < cachePerSize && d.held+x.size <= cacheLimit {
+	if class, _ := sizeClass(x.size); class >= 0 && len(d.cached[class]) < cachePerSize && d.cachedBytes+x.size <= cacheLimit {
 		d.cached[class] = append(d.cached[class], x.p)
-		d.held += x.size
+		d.cachedBytes += x.size
 	} else {
 		C.tl_cpu_free(x.p)
 	}
 	x.p = nil
 }
 
-// trim gives the cached blocks back.
+// trim frees the cached blocks.
 func (d *Device) trim() {
 	for class, c := range d.cached {
 		for _, p := range c {
@@ -211,10 +209,10 @@ func (d *Device) trim() {
 		}
 		d.cached[class] = nil
 	}
-	d.held = 0
+	d.cachedBytes = 0
 }
 
-// window is the memory of n bytes from element off of b.
+// window returns the memory of n bytes of b from element off on.
 func window(b device.Buffer, t ir.DType, off int64, n int) ([]byte, error) {
 	x := b.(*buffer)
 	at := off * int64(t.Size())
@@ -268,8 +266,8 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 		return d.fence, err
 	case err != nil:
 		return d.fence, err
-	case missing == C.TL_UNCHAINED:
-		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a chain whose values have no buffers reads or writes elsewhere")
+	case missing == C.TL_UNFUSED:
+		return d.fence, ir.Errorf(ir.ErrInternal, "BUG: cpu: a fusion group without buffers has an offset that is not 0")
 	case missing > 0:
 		return d.fence, outOfMemory(int64(missing))
 	}
@@ -277,7 +275,7 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	return d.fence, nil
 }
 
-// note keeps the times of the steps from from up to to.
+// note records the times of the steps [from, to).
 func (d *Device) note(p *program, times []C.int64_t, from, to int) {
 	for i := from; i < to && times != nil; i++ {
 		if p.joined[i+1] != nil {
@@ -323,11 +321,11 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.held,
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.cachedBytes,
 		"threads": int64(d.Threads())}
 }
 
-// Close implements device.Device. Buffers and programs must be gone.
+// Close implements device.Device. All buffers and programs must have been released.
 func (d *Device) Close() {
 	d.trim()
 	C.tl_pool_free(d.pool)
@@ -335,7 +333,7 @@ func (d *Device) Close() {
 	d.pool, d.fault = nil, nil
 }
 
-// String describes the device for people.
+// String describes the device.
 func (d *Device) String() string {
 	return fmt.Sprintf("cpu (%s, %d threads)", d.caps.Backend, d.Threads())
 }

@@ -17,33 +17,39 @@ enum {
 	TL_CONST,  // imm: bits
 	TL_PARAM,  // aux: parameter
 	TL_LOAD,   // aux: affine; type: storage type
-	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: for writing, row after row
-	TL_IOTA,   // aux: affine; its element numbers as i64
+	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: it is written, row after row
+	TL_IOTA,   // aux: affine; the element numbers as i64
 	TL_GATHER, // aux: buffer; a: element numbers; type: storage type
-	TL_FINAL,  // aux: accumulator: its value, one lane an outer index
+	TL_FINAL,  // aux: accumulator; its value, one lane for each outer index
 	TL_FINALIDX,
 	TL_EXPAND, // one lane, or the outer lanes, repeated over the tile
-	// Conversions. CAST: var is the source type.
+	// Conversions. var of TL_CAST is the source type.
 	TL_CAST,
-	// Elementwise. var of binary ones: bit 0: b is one lane, bit 1: a is one lane. Of EXP: 1: of a - b, b one lane.
+	// Elementwise. var of a binary instruction: bit 0: b has one lane; bit 1: a has one lane. var of TL_EXP: 1: exp(a -
+	// b) with b of one lane.
 	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW, TL_LOGADD,
 	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
 	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
 	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	// var: as TL_SELECT; 4: (a - x) * y for a; 5: (a - x) * y + (b * z + w); x, y, z and w: registers of one lane listed
-	// from aux in kern.extra
+	// a * b + c. var: the bits of TL_SELECT; or 4: (a - x) * y + c; or 5: (a - x) * y + (b * z + w). x, y, z and w are
+	// registers of one lane, listed in kern.extra from aux on.
 	TL_FMA,
-	TL_SHIFTED, // (a - b) * c, b and c one lane
-	TL_SELECT, // var: bit 0: c is one lane, bit 1: b is one lane
-	TL_PHILOX, // d..: four registers listed from aux in kern.extra; a, b, c: counter, Philox offset, key
-	// Accumulators. var: 0 rows of a tile, 1 columns of a tile (imm: elements from row to row, 0: the tile's).
-	// Of SUM, in rows of a tile: 3 the products of a and b, 4 the squares of a - b, b one lane, 5 the products of a and b
-	// - c, c one lane; and of a tile that is one row of columns: 6 the products of a and (b - c) * z, c and z one lane,
-	// imm the place of z in kern.extra. Of ARGMAX and ARGMIN: b: index, imm its type; b -1: the number of the inner index.
+	TL_SHIFTED, // (a - b) * c; b and c have one lane
+	TL_SELECT, // a ? b : c. var: bit 0: c has one lane; bit 1: b has one lane
+	TL_PHILOX, // results: four registers listed in kern.extra from aux on; a, b, c: counter, Philox offset, key
+	// Accumulators. var 0: along the rows of a tile; 1: along its columns (imm: elements from row to row, 0 for the
+	// tile's).
+	//
+	// TL_SUM along rows has three more: 3: the products a * b; 4: the squares of a - b, b of one lane; 5: the products
+	// a * (b - c), c of one lane. TL_SUM over a tile that is one row of columns has 6: the products a * (b - c) * z, c
+	// and z of one lane, imm the place of z in kern.extra.
+	//
+	// TL_ARGMAX and TL_ARGMIN: b is the index and imm its type; without a register (b -1) it is the number of the inner
+	// index.
 	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
 	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
 	// Effects.
-	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: past the caches, but near buffers
+	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: bypass the caches, unless the buffer is marked cached
 	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: loopir.StoreMode
 	TL_CHECK,  // a: condition, b: reported element
 	TL_OPS
@@ -63,14 +69,14 @@ typedef struct tl_ins {
 	int64_t imm;
 } tl_ins;
 
-// A dim of a tile: mul elements, times the run-time chunk length dyn when that is not 0
-// (1: outer chunk, 2: inner chunk, 3: outer chunk of the second cut dim).
+// A dim of a tile has mul elements, times the run-time length of a chunk where dyn is not 0. dyn 1: outer chunk; 2:
+// inner chunk; 3: outer chunk of the second cut dim.
 typedef struct { int32_t mul, dyn; int64_t stride; } tl_dim;
 typedef struct { int32_t nd; tl_dim d[TL_MAX_DIMS]; } tl_walk;
 
-// An affine map of the index space to elements of a buffer (buf -1: to numbers).
+// An affine map from the index space to elements of a buffer, or to plain numbers where buf is -1.
 typedef struct {
-	int32_t buf, type, offset; // offset: parameter or -1
+	int32_t buf, type, offset; // offset: a parameter, or -1
 	int64_t base;
 	int64_t ostride[TL_MAX_DIMS], istride[TL_MAX_DIMS];
 	tl_walk walk[TL_LANE_KINDS];
@@ -83,23 +89,23 @@ typedef struct {
 	int32_t bytes; // of one lane's state
 } tl_acc;
 
-// A register of a bundle of rows that has a place for each row, bytes apart.
+// A register that has a place for each row of a bundle; bytes is the distance between two places.
 typedef struct { int32_t reg, bytes; } tl_stride;
 
 typedef struct {
 	int32_t over_inner;
-	int32_t prefix; // instructions of inner that make the accumulators of a Prefix stage over rows, else 0
+	int32_t prefix; // instructions of inner that make the accumulators, in a Prefix stage over rows; else 0
 	int32_t whole;  // the inner space is not cut into chunks
-	int32_t acc0, nacc, hidden0, nhidden; // its accumulators; those that keep running extremes
-	tl_seg outer;    // once an outer tile
-	tl_seg prologue; // once an outer tile and worker, before the inner tiles
-	tl_seg inner;    // once an inner tile, in a bundle once a row
-	tl_stride *stride; // of the registers that inner uses in a bundle
+	int32_t acc0, nacc, hidden0, nhidden; // first and count of its accumulators; then of those that keep running extremes
+	tl_seg outer;    // runs once for each outer tile
+	tl_seg prologue; // runs once for each outer tile and worker, before the inner tiles
+	tl_seg inner;    // runs once for each inner tile; in a bundle once for each row
+	tl_stride *stride; // the registers that inner uses in a bundle
 	int32_t nstride;
 } tl_stage;
 
-// One group of dims and how it is cut into chunks: dim t in pieces of chunk, the dims after it whole.
-// A second dim u before t may be cut too, in pieces of uchunk; u is -1 when there is none.
+// A group of dims and how it is cut into tiles: dim t into pieces of chunk, the dims after t not at all. A second dim u
+// before t may be cut too, into pieces of uchunk; u is -1 when there is none.
 typedef struct {
 	int32_t n, t, u;
 	int64_t uchunk, upieces;
@@ -111,15 +117,15 @@ typedef struct {
 typedef struct tl_kern {
 	tl_space outer, inner;
 	int32_t nreg, nuniform, nstage, nacc;
-	int64_t ocap, fcap;      // most lanes of the outer and tile kind
-	uint32_t *regoff;        // arena offset of each register
+	int64_t ocap, fcap;      // largest number of outer and of tile lanes
+	uint32_t *regoff;        // offset of each register in the arena
 	int64_t arena;           // bytes of a worker's registers
 	int64_t state;           // bytes of one set of accumulators
-	int64_t chunk_tiles;     // inner tiles that accumulate apart, a constant of the shape
-	int64_t grain;           // outer tiles a claim
-	int64_t rows;            // of a bundle: an outer tile of which inner takes one row at a time; else 1
+	int64_t chunk_tiles;     // inner tiles that accumulate apart; depends on the shape only
+	int64_t grain;           // outer tiles of one claim from the pool
+	int64_t rows;            // of a bundle, an outer tile of which inner works one row at a time; else 1
 	int32_t parallel_outer, parallel_inner;
-	int32_t nshared; // registers below hold uniform and outer values; those below nuniform are uniform
+	int32_t nshared; // registers below nshared hold uniform and outer values; those below nuniform are uniform
 	tl_seg uniform, wpro;
 	tl_stage *stage;
 	tl_acc *acc;
@@ -133,16 +139,17 @@ typedef struct {
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4]; // of the nk dims of K and the nn dims of N
 	int32_t nbatch, type, bias, nk, nn;
 	int32_t noperand; // buffers that the epilogue reads beside C
-	const tl_kern *epilogue; // a map over the elements of C; NULL for none
+	const tl_kern *epilogue; // a map over the elements of C, or NULL
 } tl_gemm;
 enum { TL_EPILOGUE_OPERANDS = 4 };
 
-// A run of columns of a panel of B: from column to, of elements that are step apart, the first at from.
+// A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
+// apart.
 typedef struct { int64_t to, n, from; } tl_piece;
 
-// A pass of attention: numbers of parameters (of an operand the first of five) and of buffers, -1
-// for what the pass lacks; pass is launch.AttentionPass, mask the mask's type or 0. dq is the buffer of dq where the
-// pass of dk and dv makes that too; the pass before it is then left out, with pass TL_ATTENTION_NONE.
+// A pass of attention: numbers of its parameters and buffers, -1 for what the pass lacks. An operand has five
+// parameters, of which the number is the first. pass is launch.AttentionPass; mask is the mask's type or 0. dq is the
+// buffer of dq where the pass of dk and dv makes dq too; the pass before it is then left out, as TL_ATTENTION_NONE.
 enum { TL_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
@@ -152,37 +159,40 @@ typedef struct {
 	int32_t bq, bk, bv, bm, bg, bstats, out0, out1, dq;
 } tl_attention;
 
-// A sort of rows: numbers of parameters and buffers; room -1 without.
+// A sort of rows: numbers of its parameters and buffers. room is -1 where the sort has no scratch buffer.
 typedef struct {
 	int32_t type, descending, room;
 	int32_t outer, n, inner, keep, souter, step, sinner, offset;
 } tl_sort;
 
-// A factorisation of each matrix of a batch; the numbers of op are those of launch.FactorOp, option and check its
+// A factorisation of each matrix of a batch. The values of op are those of launch.FactorOp; option and check are its
 // fields.
 typedef struct {
 	int32_t op, type, option, check, nin;
 	uint32_t event;
 } tl_factor;
 
-enum { TL_CHAIN_MAX = 16 };
+enum { TL_GROUP_MAX = 16 };
 enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_SORT, TL_STEP_COPY, TL_STEP_ZERO };
 
-// A parameter that a run sets: bits, plus an offset or, where that is -1, a scalar.
+// A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
 
-// A value that only a chain knows has no buffer: its tile, of elements of width bytes, is at that byte of a worker's
-// scratch.
+// A value that lives within a fusion group has no buffer: its tile lies at byte `at` of a worker's scratch, in elements
+// of width bytes.
 typedef struct { int32_t buf, width; int64_t at; } tl_tile;
 
-// event is the step's number in data errors. chain: this step and those after it, in all, which may run tile by tile
-// together; 0: none. They may where the parameters zero, of each, are 0. A buffer of bit near is then read soon after
-// it is written. tile: the buffers that are tiles; tiles: the bytes of all tiles, at the chain's first step.
+// A step. event is its number in data errors.
+//
+// group is set on the first step of a fusion group: the number of steps that run tile by tile together, 0 for none.
+// They may do so where the parameters listed in zero are 0. Stores to the buffers whose bits are set in cached stay in
+// the caches, since a later step of the group reads them. tile lists the buffers that are tiles; tiles, on the group's
+// first step, is the bytes of all of them.
 typedef struct {
-	int32_t kind, nbuf, ndyn, npar, chain, nzero, ntile;
-	int32_t redo; // it reads nothing that it writes: stopped midway, it can be run again
+	int32_t kind, nbuf, ndyn, npar, group, nzero, ntile;
+	int32_t rerunnable; // it reads nothing that it writes, so that after a stop midway it can run again
 	uint32_t event;
-	uint64_t near;
+	uint64_t cached;
 	int64_t tiles;
 	int32_t *zero;
 	tl_tile *tile;
@@ -205,8 +215,7 @@ typedef struct {
 
 typedef struct { int32_t set; uint32_t event; int64_t elem, order; } tl_fault;
 
-// Accumulator state of a set; the layout is acc by acc. before: of a chunk of a Prefix stage, the state of the chunks
-// before it, or NULL.
+// The state of one accumulator in a set. before is the state of the chunks before this one in a Prefix stage, or NULL.
 typedef struct { void *st; const void *before; int64_t *idx; float *part; int64_t count; } tl_accst;
 
 typedef struct tl_ctx {
@@ -217,13 +226,13 @@ typedef struct tl_ctx {
 	char **buf;
 	const int64_t *par;
 	int64_t opos[TL_MAX_DIMS], ipos[TL_MAX_DIMS];
-	uint64_t near; // as in tl_step, where the step runs in a chain
+	uint64_t cached; // as in tl_step, where the step runs in a fusion group
 	tl_accst *acc;
 	char *arena;
 	int64_t order;
-	struct tl_pool *watch; // whose request to stop is polled between inner tiles; NULL: the tile is worked to its end
-	int32_t halted;        // it was, and the tile is not finished
-	int32_t totals; // a Prefix stage's values are not needed, only its accumulators
+	struct tl_pool *watch; // whose request to stop is polled between inner tiles; NULL: the tile is always finished
+	int32_t halted;        // the request came: the tile is not finished
+	int32_t totals; // a Prefix stage needs only its accumulators, no values
 	int32_t failed;
 	int64_t fail_order, fail_elem;
 } tl_ctx;
@@ -235,49 +244,49 @@ typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 tl_pool *tl_pool_new(int threads);
 void tl_pool_free(tl_pool *);
 int tl_pool_threads(tl_pool *);
-// Runs job over [0, n) in pieces of grain claimed from a counter; the caller is worker 0. Returns n, or where a request
-// to stop came: all before it has been run, and nothing from there on.
+// Runs job over [0, n) in pieces of grain that workers claim from a counter; the caller is worker 0. Returns n, or,
+// after a request to stop, the number of elements that were run: all before it and none after it.
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// The same without looking for requests to stop.
+// tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// Polls word, by the rule of device.Stop, from now on; NULL: nothing asks to stop.
+// From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come.
 void tl_watch(tl_pool *, int32_t *word);
-// Whether the work at hand is to stop. Once it is, it is until the next tl_watch.
+// Whether the current work is to stop. The answer stays yes until the next tl_watch.
 int tl_stop_asked(tl_pool *);
-int tl_cut(tl_pool *); // the same without polling
-// Scratch memory of a worker, or of the loop at hand with worker -1, at least bytes, 64-byte aligned; NULL when there
-// is none.
+int tl_cut(tl_pool *); // the same, without polling
+// Scratch memory of a worker, or of the current loop where worker is -1: at least bytes, aligned to 64 bytes, or NULL
+// where memory is out.
 void *tl_scratch(tl_pool *, int worker, int64_t bytes);
 
-int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2+FMA, 2 AVX-512
-const char *tl_isa_name(int); // for people
+int tl_isa(void);             // best instruction set of this processor: 0 plain, 1 AVX2 and FMA, 2 AVX-512
+const char *tl_isa_name(int); // for messages
 tl_fn tl_lookup(int isa, const tl_ins *);
-// Fills in the functions of a kernel's instructions; returns the number of those that do not exist.
+// Fills in the functions of a kernel's instructions. Returns how many of them do not exist.
 int tl_kern_link(tl_kern *, int isa);
 
-// Where a run begins or has stopped: a step, and how many of its outer tiles are done. begun: steps from there on have
-// written nothing.
+// Where a run begins or has stopped: a step, and how many of its outer tiles are done. Steps from begun on have written
+// nothing.
 typedef struct { int64_t step, tile, begun; } tl_place;
 
-enum { TL_UNCHAINED = -1, TL_STOPPED = -2 };
-// Runs a program from at on, polling the word stop, which may be NULL. Returns 0, or the bytes that could not be
-// allocated, or TL_UNCHAINED: a chain whose values have no buffers does not hold, or TL_STOPPED, with at where the next
-// run begins.
+enum { TL_UNFUSED = -1, TL_STOPPED = -2 };
+// Runs a program from *at on, polling the word stop, which may be NULL. Returns 0; or the bytes that could not be
+// allocated; or TL_UNFUSED where a fusion group without buffers cannot run tile by tile; or TL_STOPPED, and *at is
+// where the next run begins.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
-	int64_t *times, // NULL, or room for when each step begins and the last ends, by tl_nanoseconds
+	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
 	int32_t *stop, tl_place *at);
-int64_t tl_nanoseconds(void); // of a clock that does not go back
-// A map of one dim and no parameters over some elements: tl_map_enter binds it to buffers, by a worker's memory of
-// tl_map_bytes, aligned to 64 bytes; tl_map_run works n elements from element at.
-enum { TL_MAP_LANES = 512 }; // at once: registers that stay in L1 beside the tiles of a product
+int64_t tl_nanoseconds(void); // of a monotonic clock
+// A map of one dim without parameters, applied to pieces of its elements. tl_map_enter binds it to buffers; mem is a
+// worker's memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.
+enum { TL_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
 int64_t tl_run_gemm(const tl_gemm *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_attention(const tl_attention *, tl_pool *, int isa, char **buf, const int64_t *par);
 int64_t tl_run_factor(const tl_factor *, tl_pool *, int isa, char **buf, const int64_t *par, tl_fault *);
-// c = a b of doubles, c in rows of cm; with parallel the pool shares it, else it is the worker's own. Returns as
-// tl_run.
+// c = a b in double; rows of c are cm apart. With parallel the pool shares the product, else the worker works alone.
+// Returns as tl_run.
 int64_t tl_gemm_f64(tl_pool *, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
 	int64_t am, int64_t ak,
 	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm);
@@ -295,8 +304,8 @@ void tl_cpu_free(void *);
 // What each instruction set provides.
 typedef struct {
 	const tl_fn (*fn)[TL_TYPES][TL_TYPES];
-	// C[mr][nr] (+)= A B over kc steps; strides in elements. first: C is overwritten.
-	// Tiles are mr x nr at most, along x nr where rows of A are read as they lie against a packed B.
+	// C[mr][nr] (+)= A B over kc steps; strides are in elements. first: C is overwritten. Tiles are at most mr x nr, or
+	// along x nr where rows of A are read in place against a packed B.
 	int mr32, nr32, mr64, nr64, along;
 	void (*gemm32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk, float *c,
 		int64_t cm, int first);
@@ -304,22 +313,22 @@ typedef struct {
 		int64_t cm, int first);
 	void (*packb32)(const float *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, float *dst);
 	void (*packb64)(const double *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, double *dst);
-	// C[mr][nr] = A B with row k of B at b + row[k]; and the runs of a tile of C, from columns of the tile to those of c.
+	// gemmrows: C[mr][nr] = A B with row k of B at b + row[k]. putruns: copies runs of columns from a tile to c.
 	void (*gemmrows32)(int mr, int64_t kc, const float *a, int64_t am, int64_t ak, const float *b, const int64_t *row,
 		float *c, int64_t cm);
 	void (*gemmrows64)(int mr, int64_t kc, const double *a, int64_t am, int64_t ak, const double *b, const int64_t *row,
 		double *c, int64_t cm);
 	void (*putruns32)(const float *tile, int64_t rows, const tl_piece *run, int64_t runs, float *c, int64_t cm);
 	void (*putruns64)(const double *tile, int64_t rows, const tl_piece *run, int64_t runs, double *c, int64_t cm);
-	// Panels of a B of several dims. packruns: row k begins at b + row[k], its columns are runs of elements step
-	// apart; up to bend may be read, and up to dend written. packturn: column j begins at b + col[j], its rows are
-	// contiguous.
+	// Pack panels of a B with several dims of K or N. packruns: row k begins at b + row[k], and its columns are runs of
+	// elements step apart; up to bend may be read, and up to dend written. packtrans: column j begins at b + col[j],
+	// and its rows are contiguous.
 	void (*packruns32)(const float *b, const float *bend, const int64_t *row, int64_t kc, const tl_piece *run,
 		int64_t nrun, int64_t step, float *dst, const float *dend);
 	void (*packruns64)(const double *b, const double *bend, const int64_t *row, int64_t kc, const tl_piece *run,
 		int64_t nrun, int64_t step, double *dst, const double *dend);
-	void (*packturn32)(const float *b, const int64_t *col, int64_t kc, int64_t n, float *dst);
-	void (*packturn64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
+	void (*packtrans32)(const float *b, const int64_t *col, int64_t kc, int64_t n, float *dst);
+	void (*packtrans64)(const double *b, const int64_t *col, int64_t kc, int64_t n, double *dst);
 	void (*packa32)(const float *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, float *dst);
 	void (*packa64)(const double *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, double *dst);
 	void (*bias32)(float *c, const float *bias, int64_t biasn, int64_t n);

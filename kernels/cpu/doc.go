@@ -1,15 +1,21 @@
-// Package cpu is the CPU device: it runs programs of kernel, GEMM, attention and sort steps on
-// vectors of the processor.
+// Package cpu is the CPU device: it runs programs of launches on the vector units of the processor.
 //
-// Go plans, C runs. [New] makes the device; Build compiles each loopir.Kernel into
-// a block program (see plan.go: dims are collapsed, a tile of about 1,024 lanes is
-// chosen, expressions become instructions over registers that stay in the L1 cache)
-// and lays it out as C structs; Run is one call into runner.c for the whole program,
-// without Go allocation. The instructions are compiled several times (kern_*.c) and
-// chosen by the processor's feature bits. Loops are shared by a pool of threads
-// (pool.c); results do not depend on the number of threads or on their timing.
+// Go plans, C runs. [New] makes the device. [Device.Build] takes a list of steps and gives a program: it compiles each
+// loopir.Kernel into a block program and lays it out as C structs. [Device.Run] is one call into runner.c for the whole
+// program, without Go allocation.
 //
-// A launch of a kind that this package does not know may bring its own code ([Generator]).
+// A block program works a kernel tile by tile: dims are collapsed, a tile of about 1,024 lanes is chosen (tiling.go),
+// and expressions become instructions over registers that stay in the L1 cache (codegen.go). Neighbouring maps are
+// worked tile by tile together (tile_fusion.go). Products, attention, factorisations and sorts have C code of their own
+// (gemm.c, attention.c, linalg.c, sort.c). The instructions are compiled once for each instruction set (kern_*.c) and
+// chosen by the processor's feature bits.
 //
-// capi imports this package; it imports kernels/device, ir and kernels/loopir.
+// Invariant: results do not depend on the number of threads or on their timing. Loops are shared by a pool of threads
+// (pool.c) in pieces that depend on shapes only.
+//
+// A kind of launch that this package does not know may bring its own code ([Generator]).
+//
+// Start reading at build.go; then tiling.go and codegen.go, and cpu.h for the C side.
+//
+// cpu imports kernels/device, kernels/launch, kernels/loopir and ir; capi imports cpu.
 package cpu

@@ -1,33 +1,34 @@
-// The GEMM driver: blocking, packing, epilogues and the split over threads. The
-// micro-kernels are in kern_gemm.h.
+// The GEMM driver: blocking, packing, epilogues and sharing between threads. The micro-kernels are in kern_gemm.h.
+// Blocking follows Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008.
 #include <string.h>
 #include "cpu.h"
 
-// Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2.
-// TASKS a thread at least, where rows of A are packed.
+// Blocks: a KC x NR panel of B stays in L1, an MB x KC block of A in L2. TASKS is the least number of tasks for each
+// thread where rows of A are packed.
 enum { KC = 256, MB = 96, NB = 256, SHARED_N = 4096, TASKS = 4, FEW_COLUMNS = 1024, FEW_TILES = 4 };
 
-// Rows of A' that are packed together: strides of whole pages leave few sets of the L1 cache for them.
+// Rows of A' that are packed together: rows a whole number of pages apart share few sets of the L1 cache.
 enum { LINES = 16 };
 
-// B of several dims is read where it lies for at most RAW_K terms, and one element in RAW_WASTE that is no column.
+// A B of several dims is read in place for at most RAW_K terms, and where at most one element in RAW_WASTE is no
+// column.
 enum { RAW_K = 4 * KC, RAW_WASTE = 4 };
 
-// A row times B is a sum of PARTS of K where a part has PART_ROWS rows of B or more, of at most PART_COLUMNS.
+// A row times B is a sum over PARTS of K where each part has at least PART_ROWS rows of B, of at most PART_COLUMNS.
 enum { PARTS = 8, PART_ROWS = 32, PART_COLUMNS = 4096 };
 
-// Multiplications from which a product is worth all threads: more where all of it lies near, since waking one takes
-// about as long as ALONE of them. NEAR: elements that do.
+// Multiplications from which threads share a product: SHARED; or ALONE where all of it fits NEAR elements, since waking
+// a thread takes about as long as ALONE multiplications.
 enum { SHARED = 1 << 18, ALONE = 1 << 20, NEAR = 1 << 16 };
 
 // Bytes of B's panels that stay in L2 beside the rows of A that are read through it.
 enum { FEW_PANELS = 1 << 17 };
 
-// Rows of A, and bytes of them all, up to which they are read where they lie for each panel of B.
+// Most rows and bytes of an A that is read in place for each panel of B.
 enum { NEAR_ROWS = 512, NEAR_BYTES = 1 << 20 };
 
-// Most rows of a product that is turned.
-enum { TURN_ROWS = 64 };
+// Most rows of a product that is worked as its transpose.
+enum { TRANSPOSE_ROWS = 64 };
 
 typedef struct {
 	const tl_isa_table *t;
@@ -36,35 +37,34 @@ typedef struct {
 	int64_t M, N, K;
 	const char *a, *b, *bias;
 	char *c;
-	// The epilogue, NULL for none, over buffers of C and of its operands, in all of which the matrix begins at element
-	// first.
+	// The epilogue or NULL, over buffers of C and of its operands. In each of them the matrix begins at element first.
 	const tl_kern *epilogue;
 	char *maps[1 + TL_EPILOGUE_OPERANDS];
 	int64_t first;
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int mr, nr;
-	char *packed; // path L: the block of B of all workers
+	char *packed; // of all workers: the packed block of B
 	int64_t k0, kc, n0, nc;
 	int64_t kb;             // rows of the block of B
-	int64_t mb, nb, ntasks; // rows and columns of a task, tasks across the columns
+	int64_t mb, nb, ntasks; // rows and columns of a task; tasks across the columns
 	int packs;              // A is packed
-	char *block;     // of the caller: the rows of A it works on
+	char *block;     // of the caller: the rows of A that it works on
 	int caller;
-	// Of a B of several dims (nn > 0): sizes and strides, where each row lies, the elements up to its end.
-	// apart: A has no one stride over K, but one over runs of arun.
+	// Where B has several dims (nn > 0): sizes and strides, where each row lies, the number of elements up to B's end.
+	// apart: A has no single stride over K, but one over runs of arun.
 	int nk, nn, apart;
 	int64_t ks[4], akd[4], bkd[4], ns[4], bnd[4], *row, extent, arun;
-	// Where columns lie in the order of memory, span elements hold them all, and their nstart runs of one
-	// length begin at start; span is 0 when B is better packed.
+	// Where columns are in the order of memory: span elements hold them all, and their nstart runs, of one length,
+	// begin at start. span is 0 where B is better packed.
 	int64_t span, nstart, *start;
-	int turned;      // the product of the transposes: M and N, and what belongs to them, are exchanged
+	int transposed;      // the product of the transposes is worked: M and N, and what belongs to them, are exchanged
 	char **buf;
 	const int64_t *par;
-	int watch; // requests to stop are looked for
+	int watch; // requests to stop are polled
 	volatile int64_t oom;
 } gemm;
 
-// Whether the product is to stop midway: what it has made is then nothing.
+// Whether the product is to stop midway; its result is then void.
 static inline int cut(const gemm *x) { return x->watch && tl_stop_asked(x->pool); }
 
 static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *arg) {
@@ -72,7 +72,7 @@ static void spread(const gemm *x, int64_t n, int64_t grain, tl_job job, gemm *ar
 	else tl_parallel_whole(x->pool, n, grain, job, arg);
 }
 
-// The element at number i of an index over dims.
+// The element offset of index number i over dims.
 static int64_t element(const int64_t *size, const int64_t *stride, int dims, int64_t i) {
 	int64_t at = 0;
 	for (int d = dims - 1; d >= 0; d--) {
@@ -82,7 +82,7 @@ static int64_t element(const int64_t *size, const int64_t *stride, int dims, int
 	return at;
 }
 
-// The elements at numbers from to from + n.
+// The element offsets of the indices numbered from to from + n.
 static void elements(const int64_t *size, const int64_t *stride, int dims, int64_t from, int64_t n, int64_t *to) {
 	int64_t ix[4], at = element(size, stride, dims, from);
 	for (int d = dims - 1; d >= 0; d--) {
@@ -100,10 +100,10 @@ static void elements(const int64_t *size, const int64_t *stride, int dims, int64
 	}
 }
 
-// The columns among n elements from at, as runs of elements less at.
+// The columns among n elements from element at on, as runs; their elements are relative to at.
 static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 	int64_t length = x->ns[x->nn - 1], low = 0, high = x->nstart, runs = 0;
-	while (low < high) { // the first run that ends behind at
+	while (low < high) { // the first run that ends after at
 		int64_t middle = (low + high) / 2;
 		if (x->start[middle] + length > at) high = middle;
 		else low = middle + 1;
@@ -119,11 +119,11 @@ static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 
-// Rows that the epilogue works one by one; shorter ones are gathered into tiles of TL_MAP_LANES.
+// From this length on the epilogue works a row by itself; shorter rows are gathered into tiles of TL_MAP_LANES.
 enum { MAP_ROW = 256 };
 
-// Applies the epilogue to rows [m0, m1) of n elements, rows of a C from element at on whose next row is cm elements
-// further: by way of tiles in which they follow one another.
+// Applies the epilogue to rows of n elements of C, from element at on, cm apart. They are gathered into tiles in which
+// rows follow one another.
 static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n,
 	int64_t cm) {
 	char tile[1 + TL_EPILOGUE_OPERANDS][TL_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
@@ -141,7 +141,7 @@ static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int
 	c->buf = (char **)x->maps;
 }
 
-// Applies the epilogue to rows [m0, m1) and columns [j0, j1) of a C with these strides, which lie there finished.
+// Applies the epilogue to rows [m0, m1) and columns [j0, j1) of a finished C with strides cm and cn.
 static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1,
 	int64_t cm, int64_t cn) {
 	char room[tl_map_bytes(x->epilogue) + 63];
@@ -171,7 +171,7 @@ static __attribute__((noinline)) void map_block(const gemm *x, int64_t m0, int64
 #undef REAL
 #undef SUF
 
-// Integers, wrapping: one row at a time.
+// Integers wrap; one row at a time.
 #define INT_GEMM(name, T, U) \
 	static void name(void *arg, int worker, int64_t begin, int64_t end) { \
 		gemm *x = arg; \
@@ -192,7 +192,7 @@ INT_GEMM(gemm_i32, int32_t, uint32_t)
 INT_GEMM(gemm_i64, int64_t, uint64_t)
 INT_GEMM(gemm_u32, uint32_t, uint32_t)
 
-// Sets the operands of batch number i.
+// Sets the operands of matrix number i of the batch.
 static void batch(gemm *x, int64_t i) {
 	const tl_gemm *g = x->g;
 	const int64_t *p = x->par;
@@ -250,7 +250,7 @@ int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M,
 	return x.oom;
 }
 
-// Fills in the dims of K and N. Returns 0 when there is no memory for where the rows lie.
+// Fills in the dims of K and N. Returns 0 where memory for the row offsets is out.
 static int take_dims(gemm *x) {
 	const tl_gemm *g = x->g;
 	const int64_t *p = x->par;
@@ -291,7 +291,7 @@ static void run_batches(gemm *x, int64_t n) {
 	}
 	int64_t work = x->M * x->N * (x->K + 1);
 	if (n > 1 && (work < 1 << 22 || n >= 4 * tl_pool_threads(x->pool))) {
-		// About 2^18 multiplications are worth a claim.
+		// A claim has about 2^18 multiplications.
 		spread(x, n, (1 << 18) / work + 1, batch_job, x);
 		return;
 	}
@@ -333,7 +333,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	return x.oom;
 }
 
-// Half types: operands widened to dense f32, product in f32, result narrowed.
+// Half types: operands are widened to dense f32, the product is in f32, and the result is rounded once.
 static void widen(gemm *x, const char *from, float *to, int64_t rows, int64_t cols, int64_t rs, int64_t cs) {
 	const uint16_t *p = (const uint16_t *)from;
 	for (int64_t i = 0; i < rows; i++)

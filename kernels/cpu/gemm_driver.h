@@ -1,16 +1,17 @@
-// The float drivers, for REAL with the suffix SUF. Included twice by gemm.c.
+// The drivers for floats: included twice by gemm.c, for REAL with suffix SUF.
 
-// The rows of the tile at m, of nearly equal heights up to most: a tile of one row waits for its own additions.
+// Rows of the tile at m. Tiles have nearly equal heights of at most `most`: a tile of one row would wait for its own
+// additions.
 static inline int SUF(height)(int most, int64_t m, int64_t m1) {
 	int64_t tiles = (m1 - m + most - 1) / most;
 	return (int)((m1 - m + tiles - 1) / tiles);
 }
 
-// Packs rows [m0, m1) of A, tile by tile, mr elements a step.
+// Packs rows [m0, m1) of A tile by tile, mr elements for each k.
 static void SUF(packa)(const gemm *x, int64_t m0, int64_t m1, int64_t k0, int64_t kc, REAL *d) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
 	int rows;
-	if (x->am == 1 && !x->apart) { // lines of A hold rows of several tiles: some of them for all tiles before the next
+	if (x->am == 1 && !x->apart) { // a line of A holds rows of several tiles: it is read a part at a time
 		for (int64_t k = 0; k < kc; k += LINES) {
 			REAL *to = d + k * x->mr;
 			for (int64_t m = m0; m < m1; m += rows, to += x->mr * kc) {
@@ -47,7 +48,7 @@ static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t
 		elements(x->ns, x->bnd, x->nn, j, nn, col);
 		for (int64_t k = k0, n; k < k0 + kc; k += n, d += n * x->nr) {
 			n = least(krun - k % krun, k0 + kc - k);
-			x->t->SUF(packturn)(b + x->row[k], col, n, nn, d);
+			x->t->SUF(packtrans)(b + x->row[k], col, n, nn, d);
 		}
 		return;
 	}
@@ -60,9 +61,8 @@ static void SUF(packb)(const gemm *x, int64_t j, int64_t nn, int64_t k0, int64_t
 	x->t->SUF(packruns)(b, b + x->extent, x->row + k0, kc, run, runs, step, d, d + kc * x->nr);
 }
 
-// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, or
-// what packa made of it. Tiles at the right edge, or of a C that is not contiguous along n,
-// go through a buffer.
+// Works rows [m0, m1) by columns [j0, j0+nn) of C, nn <= nr, from a panel of B and from A, in place or as packa packed
+// it. Tiles at the right edge go through a buffer, and so do those of a C that is not contiguous along n.
 static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, const REAL *packed, const REAL *b,
 	int64_t bk, int64_t k0, int64_t kc) {
 	const REAL *a = (const REAL *)x->a + k0 * x->ak;
@@ -93,7 +93,7 @@ static void SUF(panel)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t nn, 
 static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1) {
 	if (!x->bias && !x->epilogue) return;
 	int64_t cm = x->cm, cn = x->cn;
-	if (x->turned) { // rows of the product asked for
+	if (x->transposed) { // rows of the product that was asked for
 		int64_t a = m0, b = m1;
 		m0 = j0, m1 = j1, j0 = a, j1 = b;
 		cm = x->cn, cn = x->cm;
@@ -107,7 +107,7 @@ static void SUF(finish)(gemm *x, int64_t m0, int64_t m1, int64_t j0, int64_t j1)
 	if (x->epilogue) map_block(x, m0, m1, j0, j1, cm, cn);
 }
 
-// One panel of nn columns and kc rows of B, packed, or B itself where that is as good.
+// One panel of nn columns and kc rows of B: packed, or B itself where that reads as well.
 static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int64_t k0, int64_t kc, int reuse,
 	int64_t *bk) {
 	if (!x->nn && nn == x->nr && x->bn == 1 && reuse <= x->mr) {
@@ -119,7 +119,7 @@ static const REAL *SUF(panel_of)(gemm *x, REAL *mem, int64_t j, int64_t nn, int6
 	return mem;
 }
 
-// Few rows: a task is a range of panels, and packs each just before its use.
+// Few rows: a task is a range of panels, each packed just before its use.
 static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	int64_t nr = x->nr;
@@ -141,7 +141,7 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 	SUF(finish)(x, 0, x->M, begin * nr, j1);
 }
 
-// Few rows against columns that lie in order: B is not packed, and what is computed between the columns is left out.
+// Few rows, and columns in the order of memory: B is not packed, and the elements between the columns are dropped.
 static void SUF(raw)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	const REAL *whole = (const REAL *)x->b;
@@ -184,7 +184,7 @@ static void SUF(pack_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Bytes of mb rows of A, packed; the last tile of a block may be short, and one more than full ones.
+// Bytes of mb packed rows of A. The last tile of a block may be short, which adds a tile.
 static inline int64_t SUF(block_bytes)(const gemm *x) { return (x->mb + x->mr) * KC * (int64_t)sizeof(REAL); }
 
 static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
@@ -212,25 +212,26 @@ static void SUF(block_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// Many rows: B is packed a block at a time by all workers, who then share it.
+// Many rows: all workers pack a block of B, then share it.
 static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	int64_t nmax = x->N < SHARED_N ? x->N : SHARED_N, panels = (nmax + x->nr - 1) / x->nr, want = parallel ?
 		TASKS * tl_pool_threads(x->pool) : 1;
-	// Columns of A that are apart would each be a line of their own in every tile; a row of A that
-	// meets many columns is read faster beside its neighbours.
+	// Packing pays where A's elements of one row lie apart, since each would be a cache line in every tile, and where a
+	// row of A meets many columns: it is read faster beside its neighbours.
 	x->packs = x->apart || x->ak != 1 || x->N >= NB;
-	// A task packs its rows of A: where columns are few, tasks are many by having few rows, not by rows that several pack.
+	// A task packs its own rows of A. Where columns are few, tasks get few rows each, so that no two tasks pack the
+	// same rows.
 	if (x->packs && x->N <= FEW_COLUMNS) {
 		int64_t tiles = (x->M + want * x->mr - 1) / (want * x->mr);
 		x->mb = least(x->mb, (tiles < FEW_TILES ? FEW_TILES : tiles) * x->mr);
 		if (x->M >= x->mb * want / 2) want = 1;
 	}
-	// Few columns: rows of A, read where they lie, are read whole, as long as the panels of B stay in L2.
+	// Few columns: rows of A are read in place and whole, as long as the panels of B stay in L2.
 	x->kb = KC;
 	if (!x->packs) x->kb = least(x->K, FEW_PANELS / (panels * x->nr * (int64_t)sizeof(REAL)) / KC * KC);
 	if (x->kb < KC) x->kb = KC;
 	int64_t bytes = panels * x->nr * x->kb * (int64_t)sizeof(REAL);
-	// In a serial run each worker may be inside its own product.
+	// In a serial run each worker may be inside a product of its own.
 	x->packed = tl_scratch(x->pool, worker, bytes + SUF(block_bytes)(x));
 	x->block = x->packed + bytes;
 	x->caller = worker;
@@ -242,8 +243,8 @@ static void SUF(blocks)(gemm *x, int worker, int parallel) {
 	for (x->n0 = 0; x->n0 < x->N; x->n0 += nmax) {
 		x->nc = x->N - x->n0 < nmax ? x->N - x->n0 : nmax;
 		int64_t np = (x->nc + x->nr - 1) / x->nr;
-		// A task that packs its rows of A is wide, yet there are enough for threads that are held up.
-		// One that does not takes as many columns as stay in L2 for the next rows.
+		// A task that packs its rows of A is wide, but there are enough tasks for late threads. A task that does not
+		// pack takes as many columns as stay in L2 for its next rows.
 		x->nb = NB;
 		if (x->packs) {
 			int64_t across = (want + mtasks - 1) / mtasks;
@@ -274,7 +275,7 @@ static void SUF(vector_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	else x->t->SUF(axpy)(end - begin, x->K, a, x->ak, b, x->bk, c);
 }
 
-// One row: each part of K, whole rows of B that lie together, makes a row of its own.
+// One row: each part of K makes a row of its own from whole rows of B that lie together.
 static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	gemm *x = arg;
 	(void)worker;
@@ -285,7 +286,7 @@ static void SUF(part_job)(void *arg, int worker, int64_t begin, int64_t end) {
 	}
 }
 
-// The parts' rows are added in order.
+// Adds the parts' rows in order.
 static void SUF(parts)(gemm *x, int worker, int parallel) {
 	static const REAL one = 1;
 	x->kc = (x->K + PARTS - 1) / PARTS;
@@ -315,7 +316,7 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 		return 0;
 	}
 	if (!(y.bk == 1 && y.ak == 1) && !(y.bn == 1 && y.cn == 1)) return 0;
-	// whatever the number of threads
+	// The condition has no number of threads in it, so that results do not depend on it.
 	if (y.bn == 1 && !(y.bk == 1 && y.ak == 1) && y.N <= PART_COLUMNS && y.K >= PARTS * PART_ROWS) {
 		SUF(parts)(&y, worker, parallel);
 		x->oom = y.oom;
@@ -330,14 +331,14 @@ static int SUF(vector)(gemm *x, int worker, int parallel) {
 	return 1;
 }
 
-// Few rows of A against a B whose columns are contiguous: C' = B' A' reads B once, as it lies, and packs A.
-static gemm SUF(turn)(const gemm *x) {
+// Few rows of A and contiguous columns of B: C' = B' A' reads B once, in place, and packs A.
+static gemm SUF(transpose)(const gemm *x) {
 	gemm y = *x;
 	y.M = x->N, y.N = x->M;
 	y.a = x->b, y.am = x->bn, y.ak = x->bk;
 	y.b = x->a, y.bk = x->ak, y.bn = x->am;
 	y.cm = x->cn, y.cn = x->cm;
-	y.turned = 1;
+	y.transposed = 1;
 	return y;
 }
 
@@ -346,23 +347,23 @@ static void SUF(run)(gemm *x, int worker, int parallel) {
 	x->nr = x->t->SUF(nr);
 	x->mb = (MB + x->mr - 1) / x->mr * x->mr;
 	if (!x->nn && (x->M == 1 || x->N == 1) && SUF(vector)(x, worker, parallel)) return;
-	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TURN_ROWS && x->N > 4 * MB && x->K > 0) {
-		gemm y = SUF(turn)(x);
+	if (!x->nn && x->bk == 1 && x->bn != 1 && x->M <= TRANSPOSE_ROWS && x->N > 4 * MB && x->K > 0) {
+		gemm y = SUF(transpose)(x);
 		SUF(blocks)(&y, worker, parallel);
 		x->oom = y.oom;
 		return;
 	}
 	int64_t panels = ((x->span ? x->span : x->N) + x->nr - 1) / x->nr;
-	// Rows that stay in L2 need no packing, nor a meeting after B's, where there are panels for all threads. N >= NB:
-	// blocks would add up KC terms at a time too, so that the threads do not show.
-	int near = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
+	// Rows of A that stay in L2 need neither packing nor a block of B, where all threads have panels. With N >= NB the
+	// blocked path adds up KC terms at a time too, so that the sum does not depend on the number of threads.
+	int in_l2 = x->ak == 1 && x->M <= NEAR_ROWS && x->M * x->K * (int64_t)sizeof(REAL) <= NEAR_BYTES && x->N >= NB &&
 		panels >= TASKS * tl_pool_threads(x->pool);
-	if ((x->apart || (x->M > 2 * MB && !near)) && x->K > 0) {
+	if ((x->apart || (x->M > 2 * MB && !in_l2)) && x->K > 0) {
 		SUF(blocks)(x, worker, parallel);
 		return;
 	}
 	tl_job job = x->span ? SUF(raw) : SUF(columns);
-	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = near ? 1 : 4;
+	int64_t grain = 65536 / (x->M * (x->K + 1) * x->nr) + 1, least_grain = in_l2 ? 1 : 4;
 	if (parallel) spread(x, panels, grain > least_grain ? grain : least_grain, job, x);
 	else job(x, worker, 0, panels);
 }

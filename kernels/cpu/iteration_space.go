@@ -2,26 +2,24 @@ package cpu
 
 import "github.com/torchlette/torchlette/ir"
 
-// affine is a linear map of the index space to element numbers: of a buffer, or,
-// with buf -1, to plain numbers (indices).
+// affine is a linear map from the index space to element numbers of buffer buf, or to plain numbers where buf is -1.
 type affine struct {
 	buf    int
 	typ    ir.DType
-	offset int // parameter, -1 none
+	offset int // parameter, -1: none
 	base   int64
 	stride [2][]int64
 }
 
-// The two groups of dims, and the number of the chunk length of the outer group's second cut dim.
+// The two groups of dims, and the number that walks give to the outer group's second cut dim.
 const (
 	outer     = 0
 	inner     = 1
 	secondCut = 3
 )
 
-// space is one group of dims and how it is cut into tiles: dim t in chunks, the
-// dims after it whole, one index at a time of the dims before it. Where uchunk is not
-// 0, dim u before t is cut too, in chunks of uchunk.
+// space is one group of dims and how it is cut into tiles: dim t in chunks, the dims after it whole, the dims before it
+// one index at a time. Where uchunk is not 0, dim u before t is cut too, in chunks of uchunk.
 type space struct {
 	size   []int64
 	t, u   int
@@ -66,7 +64,7 @@ func (s *space) tiles() int64 {
 	return n
 }
 
-// inTile reports whether dim d varies between the lanes of a tile.
+// inTile reports that dim d varies between the lanes of a tile.
 func (s *space) inTile(d int) bool {
 	return d > s.t || d == s.t && s.chunk > 1 || s.uchunk > 0 && d == s.u
 }
@@ -83,19 +81,19 @@ func (s *space) whole() {
 // single makes every index a tile.
 func (s *space) single() { s.t, s.chunk, s.trail = max(0, len(s.size)-1), 1, 1 }
 
-// turn makes tiles of rows of dim u by columns of the last dim.
-func (s *space) turn(u int) {
+// cutTransposed makes tiles of rows of dim u by columns of the last dim.
+func (s *space) cutTransposed(u int) {
 	s.t, s.trail = len(s.size)-1, 1
-	s.chunk = min(turnLanes, s.size[s.t])
-	s.u, s.uchunk = u, min(turnLanes, s.size[u])
+	s.chunk = min(transposeLanes, s.size[s.t])
+	s.u, s.uchunk = u, min(transposeLanes, s.size[u])
 }
 
-// turnLanes is the side of a tile through which a transposed operand is read: two lines of
-// 64 bytes of every row and column of 4-byte elements.
-const turnLanes = 32
+// transposeLanes is the side of a tile through which a transposed operand is read: two cache lines of 64 bytes from
+// each row and column of 4-byte elements.
+const transposeLanes = 32
 
-// rowLanes is the length from which a row is a good tile by itself: operands that are
-// constant along the row, or repeat from row to row, then need no copying.
+// rowLanes is the length from which a row is a good tile by itself: operands that are constant along the row, or repeat
+// from row to row, then need no copy.
 const rowLanes = 256
 
 // cut chooses a tile of at most budget lanes, over as many trailing dims as fit.
@@ -118,7 +116,7 @@ func (s *space) cut(budget int64) {
 	}
 }
 
-// collapse drops dims of one element and joins neighbours that every map sees as one dim.
+// collapse drops dims of one element and merges neighbouring dims that every map sees as one.
 func collapse(group int, size []int64, maps []*affine) []int64 {
 	var out []int64
 	kept := make([][]int64, len(maps))
@@ -151,16 +149,16 @@ func collapse(group int, size []int64, maps []*affine) []int64 {
 	return out
 }
 
-// dim is one loop of a walk over the lanes of a tile: mul elements, times the length
-// of the chunk of group dyn-1 where dyn is 1 or 2, and that of the outer group's second cut dim where it is 3.
+// dim is one loop of a walk over the lanes of a tile: mul elements, times the run-time length of a chunk where dyn is
+// not 0. dyn 1 and 2: the chunk of group dyn-1; 3: that of the outer group's second cut dim.
 type dim struct {
 	mul    int64
 	dyn    int
 	stride int64
 }
 
-// walk lists the loops of a tile through m, outermost first, joined where possible. A loop
-// whose length is known only at run time joins none before it.
+// walk lists the loops of a tile through m, outermost first, merged where possible. A loop whose length is known only
+// at run time is not merged with the one before it.
 func walk(m *affine, spaces [2]*space, groups []int) []dim {
 	var w []dim
 	for _, g := range groups {

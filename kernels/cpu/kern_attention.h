@@ -1,5 +1,5 @@
-// The row functions of attention over the compiler's vector types. Rows are padded to whole
-// pairs of vectors; what lies in the padding is -inf or weighs nothing.
+// The row functions of attention over the compiler's vector types. Rows are padded to whole pairs of vectors; the
+// padding is -inf, or has weight 0.
 
 typedef int32_t tl_vi32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
 
@@ -8,7 +8,7 @@ TL_INLINE tl_v32 attention_max(tl_v32 x, tl_v32 y) {
 	return (tl_v32)(((tl_vi32)x & k) | ((tl_vi32)y & ~k));
 }
 
-// s[0..n) becomes exp(s - top); gives the sum.
+// s[0..n) = exp(s - top); returns the sum.
 TL_INLINE float attention_exp(float *s, int64_t n, float top) {
 	TL_VEC for (int64_t j = 0; j < n; j++) s[j] = tl_expf(s[j] - top);
 	tl_v32 a = {0}, b = {0};
@@ -22,8 +22,8 @@ TL_INLINE float attention_exp(float *s, int64_t n, float top) {
 	return sum;
 }
 
-// One step of the running softmax: a block of n scores a row becomes exp(score - greatest so far), and what the
-// row has gathered, its sum and its out row of w columns, is scaled to the new greatest.
+// One step of the online softmax (Milakov and Gimelshein, 2018). A block of n scores of each row becomes exp(score -
+// the greatest so far). The row's sum and its w columns of out are scaled to the new greatest.
 static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, float *top, float *sum, float *out,
 	int64_t w) {
 	for (int64_t r = 0; r < rows; r++, s += ld, out += w) {
@@ -46,8 +46,8 @@ static void attention_softmax(int64_t rows, int64_t n, float *s, int64_t ld, flo
 	}
 }
 
-// Scores become weights exp(score - lse), and dp, the cotangents of the weights, those of the
-// scores: weight*(dp - delta). lse and delta belong to rows, or to columns.
+// Scores become weights exp(score - lse), and dp, the cotangents of the weights, becomes the cotangents of the scores:
+// weight * (dp - delta). lse and delta have an entry for each row, or for each column.
 static void attention_weights(int64_t rows, int64_t n, float *s, float *dp, int64_t ld, const float *lse,
 	const float *delta, int columns) {
 	for (int64_t r = 0; r < rows; r++, s += ld, dp += ld) {

@@ -1,5 +1,4 @@
-// AVX2, FMA and F16C. The system headers come first: they must not be compiled for
-// this target.
+// AVX2, FMA and F16C. The system headers come first, so that they are not compiled for this target.
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

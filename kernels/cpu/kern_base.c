@@ -1,4 +1,4 @@
-// The build's baseline: SSE2 on x86-64, NEON on arm64.
+// The baseline of the build: SSE2 on x86-64, NEON on arm64.
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>

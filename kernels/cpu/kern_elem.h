@@ -1,4 +1,4 @@
-// Elementwise instructions, one function a type and a shape of operands.
+// Elementwise instructions: one function for each type and shape of operands.
 
 #if defined(__clang__)
 #define TL_VEC _Pragma("clang loop vectorize(assume_safety)")
@@ -61,8 +61,8 @@ TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double
 TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
 TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
 TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
-// var 1: of a less b, one lane. That is the pass over a row between two that only read or write: it fetches the next
-// row.
+// var 1: exp(a - b), b of one lane. It is the middle pass over a row, between two that only read or write, so that it
+// prefetches the next row.
 #define TL_EXPONENTIAL(s, T, EXP) \
 	TL_UN(exp_##s##_0, T, T, EXP(x)) \
 	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; \
@@ -79,15 +79,15 @@ TL_UN(erf_f32, float, float, tl_erff(x)) TL_UN(erf_f64, double, double, erf(x))
 TL_UN(sin_f64, double, double, sin(x)) TL_UN(cos_f64, double, double, cos(x))
 TL_BIN3(rem_f32, float, float, fmodf(x, y)) TL_BIN3(rem_f64, double, double, fmod(x, y))
 TL_BIN3(pow_f64, double, double, pow(x, y))
-// log(exp(x) + exp(y)); a NaN stays, and so do equal infinities.
+// log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates, and equal infinities are returned as they are.
 static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y :
 	fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
 static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y :
 	fmax(x, y) + log1p(exp(-fabs(x - y))); }
 TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
-// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop; of
-// the others each element goes its own way, so that no result depends on the neighbours in its block.
+// Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop. In
+// the others each element is decided by itself, so that no result depends on its neighbours.
 #define TL_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TL_TRIG_MAX))
 #define TL_TRIG(name, shift, slow) \
 	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
@@ -98,7 +98,7 @@ TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, doubl
 TL_TRIG(sin_f32, 0, sinf)
 TL_TRIG(cos_f32, 1, cosf)
 
-// Squares are products, whether the exponent is one lane or many; tl_powf takes what is in its range.
+// An exponent of 2 is a product, whether it has one lane or many. The rest in range goes to tl_powf.
 static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
 static inline int pow_bad(float x,
 	float y) { return !(x > 0.0f) | !(x < __builtin_inff()) | !(tl_asf(tl_asu(y) & 0x7fffffffu) < __builtin_inff()); }
@@ -184,7 +184,7 @@ TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, 
 TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double,
 	uint32_t, (int64_t)x)
 
-// The four words of one block; neighbours that share a counter share the work.
+// The four words of one Philox block. Neighbours that share a counter share the work.
 TL_ARG philox4 TL_P {
 	int64_t n = c->n[q->lanes];
 	const uint64_t *lo = c->reg[q->a], *hi = c->reg[q->b], *key = c->reg[q->c];

@@ -1,15 +1,17 @@
 // The k loop of a tile where one instruction multiplies a vector by an element of another (NEON's fmla by element), so
-// that A comes by vectors too. Of 32 registers, columns of A leave 24 to a tile of 12 x 2 vectors beside 2 of B and 3
-// of A (of doubles 6, as they are needed). Rows of A are read a vector of each at a time, 8 registers: 16 are left to a
-// tile of 8 x 2 vectors.
+// that A is loaded by vectors too.
+//
+// Of 32 registers, columns of A leave 24 for a tile of 12 x 2 vectors, beside 2 of B and 3 of A (6 of doubles, loaded
+// as they are needed). Rows of A are read one vector of each at a time in 8 registers, which leaves 16 for a tile of 8
+// x 2 vectors.
 
-// The columns of B that a step meets, and those of a later one, which are fetched where rows are apart.
+// The columns of B of this step; and those of a later step, prefetched where rows of B are apart.
 #define TL_B_AT(T, L, step) \
 	const T *at = row ? b + row[step] : b + (step) * bk; \
 	if (!row && !(__builtin_constant_p(bk) && bk == 2 * L)) __builtin_prefetch(at + TL_AHEAD * bk)
 
-// Each returns the steps done. along: rows of A as they lie; between its steps the rows of the next tile are fetched.
-// across: columns, packed or as they lie.
+// Each returns the number of steps done. along: rows of A in place, prefetching the rows of the next tile. across:
+// columns of A, packed or in place.
 #define TL_ELEMENTS(s, T, V, L) \
 	TL_INLINE int64_t along##s(const int mr, int64_t kc, const T *a, const int64_t am, const T *b, const int64_t bk, \
 		const int64_t *row, const T *next, int64_t step, V (*x)[2]) { \

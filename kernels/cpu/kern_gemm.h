@@ -1,5 +1,5 @@
-// GEMM micro-kernels over the compiler's vector types. TL_VL is the number of f32
-// lanes, TL_MR the rows of a tile; a tile is TL_MR x (2 vectors).
+// GEMM micro-kernels over the compiler's vector types. TL_VL is the number of f32 lanes, TL_MR the number of rows of a
+// tile. A tile is TL_MR x 2 vectors.
 
 #define TL_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -11,11 +11,11 @@
 typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
 typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_alias));
 
-// Rows of B that are fetched ahead: each is on another page, where no hardware prefetcher follows.
+// Rows of B to prefetch ahead. Each is on another page, where no hardware prefetcher follows.
 #define TL_AHEAD 12
 
-// Most bytes from a row of a matrix to the fourth after it where the next four are fetched while four are summed: all
-// of them stay in L1.
+// Four rows of a matrix are summed while the next four are prefetched, where the fourth next row is at most this many
+// bytes away: all of them then stay in L1.
 #define TL_FOUR_ROWS (1 << 14)
 
 #define TL_NR32 (2 * TL_VL)
@@ -226,26 +226,26 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 #define TL_ROWS(s) TL_ROWS6(s)
 #endif
 
-#define TL_TURN32(d, p, rows, n, s) turn_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
-#define TL_TURN64(d, p, rows, n, s) turn_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
-TL_GEMM(32, float, tl_v32, TL_VL, TL_TURN32)
-TL_GEMM(64, double, tl_v64, (TL_VL / 2), TL_TURN64)
+#define TL_TRANSPOSE32(d, p, rows, n, s) transpose_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
+#define TL_TRANSPOSE64(d, p, rows, n, s) transpose_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
+TL_GEMM(32, float, tl_v32, TL_VL, TL_TRANSPOSE32)
+TL_GEMM(64, double, tl_v64, (TL_VL / 2), TL_TRANSPOSE64)
 
-// Four columns at a time; the last four rows may be done twice.
-static void packturn32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {
+// Four columns at a time; where n is no multiple of four, the last four overlap those before.
+static void packtrans32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {
 	int64_t j = 0;
 	for (; kc >= 4 && j + 4 <= n; j += 4) {
 		const uint32_t *p[4];
 		for (int i = 0; i < 4; i++) p[i] = (const uint32_t *)(b + col[j + i]);
 		for (int64_t k = 0; k < kc; k += 4) {
 			if (k > kc - 4) k = kc - 4;
-			turn_quad((uint32_t *)d + k * TL_NR32 + j, TL_NR32, p[0] + k, p[1] + k, p[2] + k, p[3] + k);
+			transpose_quad((uint32_t *)d + k * TL_NR32 + j, TL_NR32, p[0] + k, p[1] + k, p[2] + k, p[3] + k);
 		}
 	}
 	for (; j < n; j++)
 		for (int64_t k = 0; k < kc; k++) d[k * TL_NR32 + j] = b[col[j] + k];
 }
-static void packturn64(const double *b, const int64_t *col, int64_t kc, int64_t n, double *d) {
+static void packtrans64(const double *b, const int64_t *col, int64_t kc, int64_t n, double *d) {
 	for (int64_t j = 0; j < n; j++)
 		for (int64_t k = 0; k < kc; k++) d[k * TL_NR64 + j] = b[col[j] + k];
 }

@@ -1,8 +1,8 @@
-// Functions of one lane, without branches, so that the compiler turns a loop over
-// them into vector code. Polynomials are our own minimax fits (Lawson iteration);
-// the bounds in units in the last place are what math_test.go measures.
+// Functions of one lane, without branches, so that the compiler vectorises a loop over them. Polynomials are minimax
+// fits of our own (Lawson's iteration). The bounds in units in the last place are those that math_test.go measures.
 
-// GCC decides before it reads a pragma that a root sets errno, which keeps its loops scalar; here it does not.
+// GCC decides that a root sets errno before it reads a pragma, and keeps its loops scalar. These declarations say that
+// it does not.
 __attribute__((const)) float sqrtf(float);
 __attribute__((const)) double sqrt(double);
 
@@ -11,11 +11,12 @@ static inline uint32_t tl_asu(float f) { uint32_t u; __builtin_memcpy(&u, &f, 4)
 static inline double tl_asd(uint64_t u) { double f; __builtin_memcpy(&f, &u, 8); return f; }
 static inline uint64_t tl_asl(double f) { uint64_t u; __builtin_memcpy(&u, &f, 8); return u; }
 
-// Adding and subtracting 1.5 * 2^23 rounds to the nearest integer, which stays in the low bits.
+// Round to the nearest integer by adding and subtracting 1.5 * 2^23 (1.5 * 2^52); the sum's low bits hold the integer.
 #define TL_ROUND32 12582912.0f
 #define TL_ROUND64 6755399441055744.0
 
-// exp of r + k ln 2 by Cody-Waite reduction: returns exp(r).
+// Returns exp(r) and k with x = r + k ln 2, |r| <= ln 2 / 2: Cody and Waite, Software Manual for the Elementary
+// Functions, 1980. ln 2 is split into two parts, of which the first has few bits, so that n times it is exact.
 static inline float tl_exp_reduced(float x, int32_t *k) {
 	float t = x * 1.44269504f + TL_ROUND32;
 	float n = t - TL_ROUND32;
@@ -32,7 +33,7 @@ static inline float tl_exp_reduced(float x, int32_t *k) {
 	return p + 1.0f;
 }
 
-// exp: at most 1.1 ulp. The scale is applied in two halves so that denormal results are right.
+// exp: at most 1.1 ulp. The scale 2^k is applied in two halves, so that denormal results are right.
 static inline float tl_expf(float x) {
 	x = x < -104.0f ? -104.0f : x;
 	x = x > 89.0f ? 89.0f : x;
@@ -42,7 +43,7 @@ static inline float tl_expf(float x) {
 	return p * tl_asf((uint32_t)(h + 127) << 23) * tl_asf((uint32_t)(k - h + 127) << 23);
 }
 
-// exp of what is not negative, up to 80; a NaN stays.
+// exp of x in [0, 80]; greater x count as 80. A NaN stays.
 static inline float tl_exp_positive(float x) {
 	x = x > 80.0f ? 80.0f : x;
 	int32_t k;
@@ -50,7 +51,8 @@ static inline float tl_exp_positive(float x) {
 	return p * tl_asf((uint32_t)(k + 127) << 23);
 }
 
-// log: at most 1.0 ulp.
+// log: at most 1.0 ulp. x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log x = e ln 2 + f - f^2/2 + f^3 P(f), the
+// form of Cephes' logf.
 static inline float tl_logf(float x) {
 	float y = x < 1.17549435e-38f ? x * 8388608.0f : x;
 	float e = x < 1.17549435e-38f ? -23.0f : 0.0f;
@@ -78,7 +80,7 @@ static inline float tl_logf(float x) {
 	return x < __builtin_inff() ? r : x; // +inf and NaN
 }
 
-// tanh: at most 1.4 ulp.
+// tanh: at most 1.4 ulp. x + x^3 P(x^2) below 0.625, and 1 - 2 / (exp(2x) + 1) beyond, the form of Cephes' tanhf.
 static inline float tl_tanhf(float x) {
 	float t = tl_asf(tl_asu(x) & 0x7fffffffu);
 	float z = x * x;
@@ -94,7 +96,7 @@ static inline float tl_tanhf(float x) {
 	return t < 0.625f ? small : big;
 }
 
-// erf: at most 1.2 ulp; beyond 0.93 by 1 - exp(polynomial).
+// erf: at most 1.2 ulp. x + x P(x^2) below 0.93, and 1 - exp(Q(x) - x) beyond.
 static inline float tl_erff(float x) {
 	float t = tl_asf(tl_asu(x) & 0x7fffffffu);
 	float z = x * x;
@@ -120,13 +122,13 @@ static inline float tl_erff(float x) {
 	return t < 0.93f ? small : big;
 }
 
-// Largest argument of the reduction below: n stays within 20 bits, so that its product
-// with the 33-bit head of pi/2 is exact.
+// Largest argument of the reduction in tl_trigf: n stays within 20 bits, so that its product with the 33-bit head of
+// pi/2 is exact.
 #define TL_TRIG_MAX 1.0e6f
 
-// sin (shift 0) and cos (shift 1): at most 0.51 ulp for |x| <= TL_TRIG_MAX (beyond, the C
-// library's: glibc 0.56). In double:
-// polynomials in float would leave 1.5 ulp.
+// sin (shift 0) and cos (shift 1): at most 0.51 ulp for |x| <= TL_TRIG_MAX. Cody-Waite reduction by pi/2 in two parts,
+// then a polynomial for the quadrant. In double, since polynomials in float would leave 1.5 ulp. Greater arguments go
+// to the C library (glibc: 0.56 ulp).
 static inline float tl_trigf(float x, uint32_t shift) {
 	double d = x;
 	double t = d * 0.63661977236758134308 + TL_ROUND64;
@@ -148,10 +150,10 @@ static inline float tl_trigf(float x, uint32_t shift) {
 	return tl_asf(tl_asu(v) ^ ((k & 2) << 30));
 }
 
-// pow for 0 < a < inf and finite b: at most 0.51 ulp. log2 and exp2 in double.
+// pow for 0 < a < inf and finite b: at most 0.51 ulp. 2^(b log2 a) in double; log2 m = 2/ln 2 * atanh((m-1)/(m+1)).
 static inline float tl_powf(float a, float b) {
 	uint64_t ia = tl_asl((double)a);
-	uint64_t ix = ia - 0x3fe6a09e667f3bcdull; // sqrt(1/2)
+	uint64_t ix = ia - 0x3fe6a09e667f3bcdull; // bits of sqrt(1/2): m lies in [sqrt(1/2), sqrt(2))
 	int32_t e = (int32_t)(uint32_t)(ix >> 32) >> 20;
 	double m = tl_asd(ia - ((uint64_t)(uint32_t)e << 52));
 	double s = (m - 1.0) / (m + 1.0), z = s * s;
@@ -183,11 +185,11 @@ static inline float tl_powf(float a, float b) {
 }
 
 #if defined(__aarch64__)
-// The conversions of the instruction set, which vectors have too; a NaN keeps the head of its payload.
+// The instruction set's own conversions, which exist for vectors too. A NaN keeps the head of its payload.
 static inline float tl_half_to_float(uint16_t h) { __fp16 v; __builtin_memcpy(&v, &h, 2); return v; }
 static inline uint16_t tl_float_to_half(float f) { __fp16 v = (__fp16)f; uint16_t h; __builtin_memcpy(&h, &v, 2);
 	return h; }
-// Four at a time, of which GCC 12 makes no vector by itself. Returns how many.
+// Converts four at a time, since GCC 12 does not vectorise __fp16. Returns how many elements are done.
 static inline int64_t tl_fours_to_half(uint16_t *p, const float *v, int64_t n) {
 	int64_t i = 0;
 	for (; i + 4 <= n; i += 4) vst1_u16(p + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(v + i))));

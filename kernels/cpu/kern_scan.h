@@ -1,9 +1,9 @@
-// Running values along the rows of a tile. A state holds the chunk at hand alone; before, where there is one, is what
-// came before the chunk, which joins as values are stored: a chunk's state is the same whoever works it, and whether
-// values are stored or not.
+// Running values along the rows of a tile. A state holds the current chunk only. before, where it is set, is the state
+// of what came before the chunk; it joins as values are stored. So a chunk's state does not depend on which worker has
+// it or on whether values are stored.
 
-// Of eight elements by themselves, then with what came before, so that only one operation in eight waits for the last.
-// careful joins x to y; step does where no element is a NaN as nan tells it.
+// Eight elements are joined among themselves first, then with what came before, so that one operation in eight waits
+// for the one before. careful joins x to y for any values; step does so where nan finds none among the row's elements.
 #define TL_RUNNING_EACH(name, T, A, careful) \
 	static __attribute__((noinline)) A name##_each(const T *v, T *d, int64_t n, const A *before, A run) { \
 		for (int64_t i = 0; i < n; i++) { \
@@ -40,7 +40,8 @@
 	TL_RUNNING(name, T, A, step, careful, nan) \
 	TL_SCANNER(name, T, A, name##_row(v, d, n, before ? before + r : 0, s[r]))
 
-// Sums and products of floats, in vectors of doubles: conversions by loops, since GCC converts such vectors by halves.
+// Sums and products of floats, in vectors of doubles. The conversions are loops, since GCC converts such vectors by
+// halves.
 typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
 #define TL_FOUR(s, T) \
 	static inline void get_four_##s(tl_four *v, const T *p) { \
@@ -55,7 +56,8 @@ typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
 	}
 TL_FOUR(f32, float) TL_FOUR(f64, double)
 
-// Blocks of sixteen, by doubling within each four. totals leaves out the values and joins in the same order.
+// Blocks of sixteen, by doubling within each group of four. With totals no values are stored; the order of joining is
+// the same.
 #define TL_BLOCKS(name, F, T, OP, ONE) \
 	TL_RUNNING(name, T, double, y OP x, y OP x, TL_NEVER) \
 	static inline double name##_total(const T *v) { \
@@ -102,7 +104,7 @@ TL_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TL_BLOCKS(scan_prod_f64, f64, doubl
 	y *x) TL_SCANS(s, T, TL_NEVER)
 TL_SCANS(f32, float, TL_ISNAN_) TL_SCANS(f64, double, TL_ISNAN_)
 TL_INT_SCANS(i32, int32_t) TL_INT_SCANS(i64, int64_t) TL_INT_SCANS(u32, uint32_t)
-// Logarithms of sums: an operation is dear, so that each element has one, and one more where something came before.
+// Logarithms of sums: the operation is expensive, so each element takes one, and one more where before is set.
 #define TL_LOGSUM_SCAN(name, T) \
 	TL_RUNNING_EACH(name, T, double, tl_logadd_f64(y, x)) \
 	TL_SCANNER(name, T, double, name##_each(v, d, n, before ? before + r : 0, s[r]))

@@ -1,5 +1,5 @@
-// The table of one instruction set. The file that includes it has set the compiler's
-// target and defined TL_TABLE, TL_VL and TL_MR.
+// The table of one instruction set. The including file has set the compiler's target and defined TL_TABLE, TL_VL and
+// TL_MR.
 #include <math.h>
 #include <string.h>
 #include "cpu.h"
@@ -80,7 +80,7 @@ static const tl_fn functions[TL_OPS][TL_TYPES][TL_TYPES] = {
 	[TL_ARGMIN] = {NUMBERS(B2, argmin)},
 	[TL_ANY] = {[TL_BOOL] = {any_b8_0, any_b8_1}},
 	[TL_ALL] = {[TL_BOOL] = {all_b8_0, all_b8_1}},
-	// var: 0 the state has the register's width, 1 it is a double sum with parts, 2 a double, 3 an i64.
+	// var: 0: the state has the register's width; 1: a double sum with parts; 2: a double; 3: an i64.
 	[TL_FINAL] = {[TL_BOOL] = {fin_b8}, [TL_F32] = {fin_w4, fin_sum_f32, fin_d_f32}, [TL_F64] = {fin_w8},
 		[TL_I64] = {fin_w8},
 		[TL_I32] = {[0] = fin_w4, [3] = fin_l_i32}, [TL_U32] = {[0] = fin_w4, [3] = fin_l_i32}},
@@ -96,7 +96,7 @@ const tl_isa_table TL_TABLE = {
 	.gemm32 = gemm32, .gemm64 = gemm64, .packb32 = packb32, .packb64 = packb64, .gemmrows32 = gemmrows32,
 		.gemmrows64 = gemmrows64, .putruns32 = putruns32, .putruns64 = putruns64,
 	.packruns32 = packruns32, .packruns64 = packruns64,
-	.packturn32 = packturn32, .packturn64 = packturn64, .packa32 = packa32, .packa64 = packa64,
+	.packtrans32 = packtrans32, .packtrans64 = packtrans64, .packa32 = packa32, .packa64 = packa64,
 	.bias32 = bias32, .bias64 = bias64, .dot32 = dot32, .dot64 = dot64, .axpy32 = axpy32, .axpy64 = axpy64,
 	.attention_softmax = attention_softmax, .attention_weights = attention_weights,
 };

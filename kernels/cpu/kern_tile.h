@@ -1,4 +1,4 @@
-// Instructions that know the tile: loads, stores, expansion, accumulators, checks.
+// Instructions that depend on the shape of a tile: loads, stores, expansion, accumulators, checks.
 
 static inline int64_t dim_size(const tl_ctx *c, const tl_dim *d) { return d->dyn ? d->mul * c->chunk[d->dyn] : d->mul; }
 
@@ -10,8 +10,7 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 	return e;
 }
 
-// Visits the runs of a walk: RUN sees the lane number at, the element number e, the
-// length n and the stride s of each run.
+// Visits the runs of a walk. RUN sees the lane number at, the element number e, the length n and the stride s of a run.
 #define TL_WALK(f, RUN) \
 	do { \
 		const tl_walk *w_ = &(f)->walk[q->lanes]; \
@@ -43,10 +42,10 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 		} \
 	} while (0)
 
-// Tiles of a transposed operand: d[r * n + l] = p[l * s + r], so that each line of p is read once.
-// Four by four in registers where elements have 4 bytes.
+// Tiles of a transposed operand: d[r * n + l] = p[l * s + r], so that each line of p is read once. Elements of 4 bytes
+// are transposed four by four in registers.
 typedef uint32_t tl_quad __attribute__((vector_size(16), aligned(4), may_alias));
-static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2,
+static inline void transpose_quad(uint32_t *d, int64_t n, const uint32_t *p, const uint32_t *p1, const uint32_t *p2,
 	const uint32_t *p3) {
 	tl_quad a = *(const tl_quad *)p, b = *(const tl_quad *)p1, c = *(const tl_quad *)p2, e = *(const tl_quad *)p3;
 	tl_quad t = __builtin_shufflevector(a, b, 0, 4, 1, 5), u = __builtin_shufflevector(a, b, 2, 6, 3, 7);
@@ -56,15 +55,15 @@ static inline void turn_quad(uint32_t *d, int64_t n, const uint32_t *p, const ui
 	*(tl_quad *)(d + 2 * n) = __builtin_shufflevector(u, w, 0, 1, 4, 5);
 	*(tl_quad *)(d + 3 * n) = __builtin_shufflevector(u, w, 2, 3, 6, 7);
 }
-static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s) {
+static void transpose_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int64_t s) {
 	int64_t l = 0;
 	for (; l + 4 <= n; l += 4, p += 4 * s) {
 		int64_t r = 0;
 		for (; r + 4 <= rows; r += 4) {
-			// The next four: runs of a tile are too short for the hardware to follow.
+			// Prefetches the next four: runs of a tile are too short for the hardware prefetcher.
 			if (r % 16 == 0)
 				for (int j = 4; j < 8; j++) __builtin_prefetch(p + j * s + r);
-			turn_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
+			transpose_quad(d + r * n + l, n, p + r, p + s + r, p + 2 * s + r, p + 3 * s + r);
 		}
 		for (; r < rows; r++)
 			for (int j = 0; j < 4; j++) d[r * n + l + j] = p[j * s + r];
@@ -73,7 +72,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[r];
 }
 #define TL_TURNER(name, S, T, conv) \
-	static void turn_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \
+	static void transpose_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \
 		for (int64_t l = 0; l < n; l++, p += s) \
 			for (int64_t r = 0; r < rows; r++) d[r * n + l] = conv(p[r]); \
 	}
@@ -89,7 +88,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 		const S *p = (const S *)c->buf[f->buf]; \
 		const tl_dim *w = f->walk[q->lanes].d; \
 		if (f->walk[q->lanes].nd == 2 && w[0].stride == 1 && w[1].stride != 1) { \
-			turn_##name(d, p + affine_base(c, f), dim_size(c, w), dim_size(c, w + 1), w[1].stride); \
+			transpose_##name(d, p + affine_base(c, f), dim_size(c, w), dim_size(c, w + 1), w[1].stride); \
 			return; \
 		} \
 		TL_WALK(f, name##_run(d + at, p + e, n, s)); } \
@@ -97,7 +96,7 @@ static void turn_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n, int
 		const int64_t *ix = c->reg[q->a]; \
 		for (int64_t i = 0; i < n; i++) d[i] = conv(p[ix[i]]); }
 
-// Stores past the caches: a result larger than they are need not be read in to be overwritten.
+// Stores that bypass the caches: a result larger than the caches need not be read in before it is overwritten.
 static void stream_out(char *p, const char *v, int64_t bytes) {
 #if defined(__SSE2__)
 	int64_t head = -(intptr_t)p & 15;
@@ -111,7 +110,7 @@ static void stream_out(char *p, const char *v, int64_t bytes) {
 }
 
 static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) { return q->imm &&
-	!(buf < 64 && c->near >> buf & 1); }
+	!(buf < 64 && c->cached >> buf & 1); }
 
 // The first START elements of a run are stored already.
 #define TL_STORER(name, S, T, conv, START) \
@@ -125,7 +124,7 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 		int stream = store_streams(c, q, f->buf); \
 		TL_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
 
-// Each element in turn becomes RESULT, of the old value o and the new one x. A NaN stays.
+// Each element in turn becomes RESULT, of the old value o and the new value x. NaN propagates.
 #define TL_EACH(T, conv, widen, RESULT) \
 	for (int64_t i = 0; i < n; i++) { \
 		if (g && !g[i]) continue; \
@@ -169,14 +168,14 @@ TL_NARROW(u8, uint8_t) TL_NARROW(i8, int8_t) TL_NARROW(i16, int16_t)
 
 #define TL_FETCH_MAX 16384
 
-// imm 1: the register will be written, by a program of several passes.
+// imm 1: the register is written, by a program of several passes.
 TL_ARG direct TL_P {
 	static const uint8_t width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
 	const tl_affine *f = &c->k->affine[q->aux];
 	char *p = c->buf[f->buf] + affine_base(c, f) * width[f->type];
 	c->reg[q->d] = p;
-	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: the
-	// next row is fetched while this one is worked.
+	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: it prefetches the next
+	// row while it works on this one.
 	int64_t bytes = c->n[q->lanes] * width[f->type];
 	if (!q->imm || c->totals || bytes > TL_FETCH_MAX) return;
 	for (int64_t i = 0, ahead = c->k->rows * bytes; i < bytes; i += 64) __builtin_prefetch(p + ahead + i, 1);
@@ -191,8 +190,8 @@ TL_ARG iota TL_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->r
 TL_ARG konst TL_P { *(int64_t *)c->reg[q->d] = q->imm; }
 TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 
-// var 0: one lane to all (of capacity imm, or to the lanes of the kind when imm is 0);
-// 1: outer lanes repeated as rows of ilanes; 2: the outer lanes repeated as a whole, imm (0: ilanes) times.
+// var 0: one lane repeated imm times, or to the lanes of the kind where imm is 0; 1: each outer lane repeated along a
+// row of ilanes; 2: the outer lanes as a whole repeated imm times, or ilanes times where imm is 0.
 #define TL_EXPANDER(w, T) \
 	TL_ARG expand_##w##_0 TL_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; \
 		T v = *(const T *)c->reg[q->a]; \
@@ -205,12 +204,12 @@ TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 		for (int64_t r = 0; r < times; r++, d += n) TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i]; }
 TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 
-// Up to this length rows are folded side by side, an element of each at a time: the
-// additions of one short row would wait for each other.
+// Rows up to this length are folded side by side, one element of each at a time: the additions of a single short row
+// would wait for each other.
 #define TL_SHORT 16
 
-// Row sums: four vectors of eight partial sums, of at most TL_FOLD elements, join in the
-// state's type. The relative error is that of blocked pairwise summation.
+// Row sums: four vectors of eight partial sums, each of at most TL_FOLD elements, join in the state's type. The error
+// bound is that of blocked pairwise summation (Higham, The accuracy of floating point summation, 1993).
 #define TL_FOLD 1024
 #define TL_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
 #define TL_ROWSUM(name, T, A, OP, ONE) \
@@ -242,8 +241,8 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
 TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 
-// Row sums of products, of squares of distances from one lane, and of products with such distances, in the same order.
-// Where a distance is taken the next row is fetched, as in exp_f32_1.
+// Row sums of products, of squares of differences from one lane, and of products with such differences, in the order of
+// plain sums. Where a difference is taken the next row is prefetched, as in exp_f32_1.
 #define TL_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
 	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead) { \
 		W total = {0}; \
@@ -279,8 +278,8 @@ TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 
 TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
 TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
-// Columns, in the type of the state: four rows at a time, since a row is on a page of its own and the state goes
-// through memory. imm: elements from row to row, 0 for those of the tile. FOLD: y with x.
+// Column sums and products, in the type of the state. Four rows at a time, since each row is on its own page and the
+// state goes through memory. imm: elements from row to row, 0 for the tile's. FOLD joins x to y.
 #define TL_COLUMNS(T, A, FOLD) \
 	const T *v = c->reg[q->a]; \
 	A *s = c->acc[q->aux].st; \
@@ -308,7 +307,7 @@ TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *)
 TL_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TL_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
 TL_COLFOLD(any_b8_1, uint8_t, uint8_t, |) TL_COLFOLD(all_b8_1, uint8_t, uint8_t, &)
 
-// Column sums of f32 go into f32 parts, which join the double sums after 64 rows.
+// Column sums of f32 go into f32 parts, which are added to the double sums after 64 rows.
 static void sum_flush(tl_accst *a, int64_t w) {
 	double *s = a->st;
 	float *p = a->part;
@@ -332,7 +331,7 @@ TL_ARG sum_f32_1 TL_P {
 	}
 }
 
-// Of one row of columns: the products of a and (b - y) * z, y and z one lane. The next row is fetched, as in exp_f32_1.
+// Columns of a one-row tile: adds a * (b - y) * z, y and z of one lane. The next row is prefetched, as in exp_f32_1.
 #define TL_COLDOT(name, T, A) \
 	static void name##_row(A *p, const T *x, const T *v, T y, T z, int64_t w) { \
 		int64_t i = 0; \
@@ -352,10 +351,11 @@ TL_ARG coldot_f32 TL_P {
 }
 TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
-// Extremes; NaN wins. Of a row four vectors at a time: wide joins those to b and returns how many elements they are, or
-// -1 where one is a NaN. NaNs are noted apart: a comparison with one is false, which leaves a plain maximum. By vectors
-// where GCC keeps a loop scalar: of doubles, and of floats on SSE2 and NEON. Elsewhere it has instructions for the
-// maximum itself.
+// Extremes; NaN wins. A row is worked four vectors at a time: wide joins them to b and returns how many elements they
+// are, or -1 where one is NaN. NaNs are found by a comparison of their own, which leaves a plain maximum.
+//
+// By vectors where GCC keeps the loop scalar: for doubles, and for floats on SSE2 and NEON. Elsewhere it uses the
+// maximum instruction.
 #define TL_WIDE_VECTORS(name, T, better, nan) \
 	typedef T name##_v __attribute__((vector_size(TL_VL * 4), aligned(sizeof(T)), may_alias)); \
 	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_k; \
@@ -431,8 +431,8 @@ TL_EXTREMES(f32, float, TL_ISNAN_, TL_WIDE_F32) TL_EXTREMES(f64, double, TL_ISNA
 TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(u32,
 	uint32_t, TL_NEVER, TL_WIDE_LOOP)
 
-// The better value, then the smaller index; NaN is better than every number. The index is
-// widened to i64; without a register (b -1) it counts the inner indices.
+// The better value wins, then the smaller index; NaN is better than every number. The index is widened to i64; without
+// a register (b -1) it counts the inner indices.
 #define TL_ARGEXT(name, T, W, better, extreme) \
 	static inline int name##_wins(T x, int64_t xi, T y, int64_t yi) { \
 		if (x better y) return 1; \
@@ -517,7 +517,7 @@ TL_ARGEXTS(u32, uint32_t, int32_t)
 		for (int64_t j = 0; j < c->ilanes; j++, v += step) for (int64_t i = 0; i < w; i++) d[i] = tl_logadd_f64(d[i], v[i]); }
 TL_LOGSUMS(f32, float) TL_LOGSUMS(f64, double)
 
-// Final and running values, from the state's type to the register's.
+// Final and running values, converted from the state's type to the register's.
 #define TL_FIN(name, A, T) \
 	TL_ARG name TL_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TL_LANE_OUTER]; T *d = c->reg[q->d]; \
 		for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
@@ -533,7 +533,7 @@ TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n
 TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER];
 	uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
 
-// The first failure in the order of tiles counts, whichever worker meets it.
+// The failure of the first tile in order is reported, whichever worker finds it.
 TL_ARG check TL_P {
 	const uint8_t *ok = c->reg[q->a];
 	int64_t n = c->n[q->lanes];

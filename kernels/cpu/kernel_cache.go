@@ -12,25 +12,25 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// formKey names what a kernel's program depends on: the steps of many layers, and of every
-// moment of a recurrence, are of one form.
+// kernelKey identifies a block program. The like steps of many layers, and of every time step of a recurrence, have
+// equal keys.
 type kernelKey struct {
-	kernel *loopir.Kernel // the plan builder gives like steps one kernel
-	sizes  string         // and strides: 8 bytes a parameter, 0 for those of other kinds
-	shared string         // of each buffer, in 8 bytes, the first that has the same slot
+	kernel *loopir.Kernel // the planner gives like steps one kernel
+	sizes  string         // sizes and strides: 8 bytes for each parameter, 0 for parameters of other kinds
+	shared string         // for each buffer, in 8 bytes, the first buffer with the same slot
 }
 
-// form is a kernel laid out in C memory, for all steps of its key.
+// kernelCode is a kernel laid out in C memory, for all steps of its key.
 type kernelCode struct {
-	key   kernelKey
-	mem   arena
-	kern  *C.tl_kern
-	links *links
-	users int // programs, counted once a step
+	key        kernelKey
+	mem        arena
+	kern       *C.tl_kern
+	tileAccess *tileAccess
+	users      int // programs that hold it, counted once for each step
 }
 
-// formOf gives the form of s, a step of k, to program p, which holds it until it is released.
-func (d *Device) formOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
+// codeOf returns the code of s, a step of k, and lets program p hold it until p is released.
+func (d *Device) codeOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCode, error) {
 	if len(s.Params) != len(k.Params) || len(s.Bufs) != len(k.Bufs) {
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d parameters and %d buffers, want %d and %d", k.Name,
 			len(s.Params), len(s.Bufs), len(k.Params), len(k.Bufs))
@@ -55,7 +55,7 @@ func (d *Device) formOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 		d.kernels[f.key] = f
 	}
 	f.users++
-	p.forms = append(p.forms, f) // which gives it back if it cannot be built
+	p.codes = append(p.codes, f) // which releases it if it cannot be built
 	if made {
 		sizes := make([]int64, len(k.Params))
 		for i := range sizes {
@@ -66,7 +66,7 @@ func (d *Device) formOf(p *program, k *loopir.Kernel, s *device.Step) (*kernelCo
 	return f, nil
 }
 
-// forget takes a user away; the last frees the form.
+// forget ends one use of f; the last one frees it.
 func (d *Device) forget(f *kernelCode) {
 	if f.users--; f.users == 0 {
 		delete(d.kernels, f.key)
@@ -74,7 +74,7 @@ func (d *Device) forget(f *kernelCode) {
 	}
 }
 
-// build plans and lays out the kernel; of slots only matters which are equal.
+// build plans and lays out the kernel. Of slots it matters only which are equal.
 func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
 	name := f.key.kernel.Name
 	pl, err := newPlan(f.key.kernel, sizes, slots, mapLanes)
@@ -103,6 +103,6 @@ func (f *kernelCode) build(isa C.int, sizes []int64, slots []int) error {
 	if n := C.tl_kern_link(k, isa); n > 0 {
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: kernel %s: %d instructions do not exist: %s", name, int(n), e.missing(k))
 	}
-	f.kern, f.links = k, e.links()
+	f.kern, f.tileAccess = k, e.tileAccess()
 	return nil
 }

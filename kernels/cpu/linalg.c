@@ -1,6 +1,8 @@
-// Steps that factor each matrix of a batch: LU, Cholesky, triangular systems and what linalg_orthogonal.c
-// has. Operands are dense. A step's parameters are: matrices, rows m, columns n, columns k of a right-hand side,
-// and the element offset of each input.
+// Steps that factor each matrix of a batch: LU, Cholesky, triangular systems, the matrix exponential, and the drivers
+// of linalg_orthogonal.c. Operands are dense. A step's parameters are the number of matrices, rows m, columns n,
+// columns k of a right-hand side, and the element offset of each input.
+//
+// "Golub and Van Loan" below is their book Matrix Computations, fourth edition.
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -12,7 +14,7 @@ enum { CHOLESKY, LU, LU_PERMUTATION, SOLVE, TRIANGULAR, QR, EIGH, SVD, PINV, EXP
 // Bits of option.
 enum { UPPER = 1, UNIT = 2, FULL = 1, HERMITIAN = 1 };
 
-// Columns of a block: wider ones do more of the work in products, narrower ones less of it outside.
+// Columns of a block. More columns move work from products into the unblocked part; fewer make products narrow.
 enum { BLOCK = 48 };
 
 void la_minus_product(la_place *p, int64_t M, int64_t N, int64_t K, const double *a, int64_t am, int64_t ak,
@@ -29,8 +31,8 @@ static void subtract(double f, const double *x, double *y, int64_t n) {
 	for (int64_t i = 0; i < n; i++) y[i] -= f * x[i];
 }
 
-// LU with partial pivoting, in place; pivots count from 1, as LAPACK's getrf has it. Returns the number of the first
-// pivot that is zero, 0 when none is.
+// P A = L U with partial pivoting, in place: right-looking, by blocks of columns (Golub and Van Loan, section 3.4).
+// Pivots count from 1, as in LAPACK's getrf. Returns the number of the first zero pivot, 0 where there is none.
 static int64_t lu(la_place *p, double *a, int64_t m, int64_t n, int32_t *pivot, double *tmp) {
 	int64_t zero = 0, least = m < n ? m : n;
 	for (int64_t j0 = 0; j0 < least; j0 += BLOCK) {
@@ -70,8 +72,9 @@ static void permutation(const int32_t *pivot, int64_t k, int64_t m, int64_t *to)
 	}
 }
 
-// The lower factor of a symmetric matrix of which the lower triangle is read; zeros above. Returns the order of the
-// first leading minor that is not positive, 0 when there is none; the factor then ends there.
+// A = L L', in place, from the lower triangle; zeros above it. Right-looking, by blocks of columns (Golub and Van Loan,
+// section 4.2). Returns the order of the first leading minor that is not positive, where the factor ends; 0 where all
+// are.
 static int64_t cholesky(la_place *p, double *a, int64_t n, double *tmp) {
 	int64_t bad = 0;
 	for (int64_t j0 = 0; j0 < n && !bad; j0 += BLOCK) {
@@ -95,7 +98,7 @@ static int64_t cholesky(la_place *p, double *a, int64_t n, double *tmp) {
 	return bad;
 }
 
-// Solves t x = b in place of b, n x k; t has rows of n.
+// Solves T X = B in place of b by blocked substitution (Golub and Van Loan, section 3.1). B is n x k; t has rows of n.
 static void triangular(la_place *p, const double *t, int64_t n, int option, double *b, int64_t k, double *tmp) {
 	int upper = option & UPPER;
 	for (int64_t done = 0; done < n; done += BLOCK) {
@@ -110,8 +113,9 @@ static void triangular(la_place *p, const double *t, int64_t n, int option, doub
 	}
 }
 
-// exp(a) by scaling, a Taylor polynomial and squaring: of a norm of at most 1/2 sixteen terms leave less than one
-// rounding. a is lost; tmp holds 2 n n.
+// e = exp(a) by scaling and squaring: exp(a) = exp(a / 2^s)^(2^s) with the norm of a / 2^s at most 1/2, where a Taylor
+// polynomial of 16 terms leaves less than one rounding (Moler and Van Loan, Nineteen Dubious Ways to Compute the
+// Exponential of a Matrix, method 3). a is overwritten; tmp holds 2 n n.
 static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 	double norm = 0, *next = tmp + n * n;
 	for (int64_t i = 0; i < n; i++) {
@@ -122,7 +126,7 @@ static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 	int squares = 0;
 	if (norm > 0.5 && !isinf(norm)) frexp(norm / 0.5, &squares);
 	for (int64_t i = 0; i < n * n; i++) a[i] = ldexp(a[i], -squares), e[i] = i % (n + 1) == 0;
-	for (int term = 16; term > 0; term--) { // e = 1 + a e / term
+	for (int term = 16; term > 0; term--) { // Horner's rule: e = 1 + a e / term
 		int64_t oom = tl_gemm_f64(p->pool, p->isa, p->worker, p->parallel, n, n, n, a, n, 1, e, n, 1, next, n);
 		if (oom) p->oom = oom;
 		for (int64_t i = 0; i < n * n; i++) e[i] = next[i] / term + (i % (n + 1) == 0);
@@ -134,18 +138,18 @@ static void expm(la_place *p, double *a, int64_t n, double *e, double *tmp) {
 	}
 }
 
-// One step.
+// A step's operands and state.
 typedef struct {
 	const tl_factor *f;
 	tl_pool *pool;
-	int isa, alone; // alone: one matrix at a time, its products shared between the threads
+	int isa, alone; // alone: one matrix at a time, the threads share its products
 	char **buf;
 	const int64_t *par;
 	int64_t m, n, k, least;
-	int64_t oom, bad; // the least matrix<<32 | failure, or INT64_MAX
+	int64_t oom, bad; // bad: the least matrix<<32 | failure, or INT64_MAX
 } factor;
 
-// Reads matrix i of an input, of count elements.
+// Reads matrix i, of count elements, of an input.
 static void in(const factor *x, int which, int64_t i, int64_t count, double *to) {
 	int64_t at = x->par[4 + which] + i * count;
 	if (x->f->type == TL_F64) memcpy(to, (const double *)x->buf[which] + at, (size_t)count * sizeof(double));
@@ -172,7 +176,7 @@ static int all_finite(const double *a, int64_t count) {
 	return 1;
 }
 
-// The other triangle of a symmetric matrix becomes the mirror image of the one that is given.
+// Makes a symmetric matrix from one of its triangles.
 static void mirror(double *a, int64_t n, int upper) {
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t j = 0; j < i; j++)
@@ -196,14 +200,14 @@ static void qr(const factor *x, int64_t i, double *a, double *room) {
 	out(x, 1, i, q * n, a);
 }
 
-// The singular values s of a, which is lost, U (m x q) and Vt (p x n), q and p least or whole.
+// A = U diag(s) Vt of a, which is overwritten. U is m x q and Vt is p x n; q and p are least, or m and n with full.
 static void svd(const factor *x, double *a, int full, double *u, double *s, double *vt, double *room) {
 	int64_t m = x->m, n = x->n;
 	if (m >= n) {
 		la_svd(a, m, n, u, full ? m : n, s, vt, room);
 		return;
 	}
-	int64_t q = full ? n : m; // of the transpose, whose factors change places
+	int64_t q = full ? n : m; // the transpose has m >= n; its U and V change places
 	double *v = room, *ut = v + n * q, *at = ut + m * m;
 	transposed(a, m, n, at);
 	la_svd(at, n, m, v, q, s, ut, at + m * n);
@@ -216,6 +220,7 @@ static int64_t svd_room(const factor *x) {
 	return la_svd_room(big, x->least) + big * big + x->least * x->least + m * n;
 }
 
+// A^+ = V diag(1/s) U' over the singular values above the cutoff max(atol, rtol * s[0]), the Moore-Penrose inverse.
 static void pinv(const factor *x, int64_t i, double *a, double *room) {
 	int64_t m = x->m, n = x->n, k = x->least;
 	double *u = room, *s = u + m * k, *vt = s + k, *p = vt + k * n, least[2];
@@ -229,7 +234,7 @@ static void pinv(const factor *x, int64_t i, double *a, double *room) {
 	out(x, 0, i, n * m, p);
 }
 
-// Doubles that one matrix takes, beside the m n of the matrix.
+// Doubles of scratch for one matrix, beside the m n of the matrix itself.
 static int64_t room_of(const factor *x) {
 	int64_t m = x->m, n = x->n, k = x->k, big = m > n ? m : n;
 	switch (x->f->op) {
@@ -332,7 +337,7 @@ static void one(factor *x, la_place *at, int64_t i, double *a) {
 static void job(void *arg, int worker, int64_t begin, int64_t end) {
 	factor *x = arg;
 	int64_t bytes = (x->m * x->n + room_of(x)) * (int64_t)sizeof(double);
-	double *mem = tl_alloc(bytes + 64); // products use the workers' scratch
+	double *mem = tl_alloc(bytes + 64); // not the workers' scratch, which products use
 	if (!mem) {
 		x->oom = bytes;
 		return;

@@ -1,11 +1,12 @@
-// QR, symmetric eigenvalues and singular values of one matrix: see linalg.h.
+// QR, symmetric eigenvalues and singular values of one matrix: linalg.h says what each function gives. "Golub and Van
+// Loan" is their book Matrix Computations, fourth edition.
 #include <float.h>
 #include <math.h>
 #include <string.h>
 #include "linalg.h"
 
 static double norm(const double *x, int64_t n, int64_t step) {
-	double top = 0, sum = 0; // scaled, so that squares neither overflow nor vanish
+	double top = 0, sum = 0; // scaled by the largest, so that squares neither overflow nor underflow
 	for (int64_t i = 0; i < n; i++) top = fmax(top, fabs(x[i * step]));
 	if (top == 0 || isinf(top)) return top;
 	for (int64_t i = 0; i < n; i++) sum += (x[i * step] / top) * (x[i * step] / top);
@@ -25,7 +26,7 @@ static void axpy(double f, const double *x, double *y, int64_t n) {
 	for (int64_t i = 0; i < n; i++) y[i] += f * x[i];
 }
 
-// Turns rows x and y by the angle of cosine c and sine s.
+// Rotates rows x and y by the angle with cosine c and sine s.
 static void rotate(double *x, double *y, int64_t n, double c, double s) {
 	for (int64_t i = 0; i < n; i++) {
 		double p = x[i], q = y[i];
@@ -34,8 +35,8 @@ static void rotate(double *x, double *y, int64_t n, double c, double s) {
 	}
 }
 
-// The reflector I - tau (1,v)(1,v)' that sends (*alpha, x) to (*alpha, 0): larfg of LAPACK. x becomes v, *alpha
-// the new first element.
+// The reflector H = I - tau (1,v)(1,v)' with H (*alpha, x) = (beta, 0), as LAPACK's larfg. x becomes v, *alpha beta;
+// returns tau.
 static double reflector(double *alpha, double *x, int64_t n, int64_t step) {
 	double rest = norm(x, n, step);
 	if (rest == 0) return 0;
@@ -45,7 +46,8 @@ static double reflector(double *alpha, double *x, int64_t n, int64_t step) {
 	return tau;
 }
 
-// Applies a reflector to n columns of the rows that begin at a; v, in steps of vstep, belongs to the second row and on.
+// Applies the reflector (1,v), tau to the rows that begin at a, each of n columns: A -= tau (1,v) ((1,v)' A). Elements
+// of v are vstep apart.
 static void reflect(double *a, int64_t lda, int64_t rows, int64_t n, const double *v, int64_t vstep, double tau,
 	double *w) {
 	if (tau == 0) return;
@@ -55,6 +57,7 @@ static void reflect(double *a, int64_t lda, int64_t rows, int64_t n, const doubl
 	for (int64_t i = 1; i < rows; i++) axpy(-tau * v[(i - 1) * vstep], w, a + i * lda, n);
 }
 
+// Householder QR: Golub and Van Loan, section 5.2.
 void la_qr(double *a, int64_t m, int64_t n, double *tau, double *work) {
 	for (int64_t j = 0; j < m && j < n; j++) {
 		double *d = a + j * n + j;
@@ -63,6 +66,7 @@ void la_qr(double *a, int64_t m, int64_t n, double *tau, double *work) {
 	}
 }
 
+// Q = H_1 .. H_k applied to the first columns of the identity, from the last reflector back.
 void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double *tau, double *to, int64_t q,
 	double *work) {
 	memset(to, 0, (size_t)(m * q) * sizeof(double));
@@ -71,8 +75,8 @@ void la_form_q(const double *a, int64_t lda, int64_t m, int64_t k, const double 
 		work);
 }
 
-// Householder reduction to tridiagonal form: d, e; row j of vt keeps the reflector of column j from its place j+2 on,
-// and tau in place j+1.
+// Householder reduction of a symmetric matrix to tridiagonal form (Golub and Van Loan, section 8.3): d is the diagonal,
+// e the one beside it. Row j of vt keeps the reflector of column j from place j+2 on, and tau in place j+1.
 static void tridiagonal(double *a, int64_t n, double *d, double *e, double *vt, double *w) {
 	for (int64_t j = 0; j + 1 < n; j++) {
 		double *v = vt + j * n + j + 1, *b = a + (j + 1) * n + j + 1, half;
@@ -97,7 +101,7 @@ static void tridiagonal(double *a, int64_t n, double *d, double *e, double *vt, 
 	e[n - 1] = 0;
 }
 
-// The product of tridiagonal's reflectors, in q.
+// q = the product of tridiagonal's reflectors.
 static void tridiagonal_q(const double *vt, int64_t n, double *q, double *w) {
 	memset(q, 0, (size_t)(n * n) * sizeof(double));
 	for (int64_t i = 0; i < n; i++) q[i * n + i] = 1;
@@ -105,8 +109,8 @@ static void tridiagonal_q(const double *vt, int64_t n, double *q, double *w) {
 		vt[j * n + j + 1], w);
 }
 
-// One implicit QL sweep over the block l..m of a tridiagonal matrix, with the rows of vt turned along
-// (Golub and Van Loan, section 8.3; Wilkinson's shift).
+// One implicit QL sweep with Wilkinson's shift over the block l..m of a tridiagonal matrix; the rows of vt are rotated
+// along. The method of EISPACK's imtql2; Golub and Van Loan, section 8.3.
 static void ql_sweep(double *d, double *e, double *vt, int64_t n, int64_t l, int64_t m) {
 	double g = (d[l + 1] - d[l]) / (2 * e[l]), s = 1, c = 1, p = 0;
 	g = d[m] - d[l] + e[l] / (g + copysign(hypot(g, 1), g));
@@ -132,7 +136,7 @@ static void ql_sweep(double *d, double *e, double *vt, int64_t n, int64_t l, int
 	e[m] = 0;
 }
 
-// Puts values in order (sign 1 ascending, -1 descending), with the rows of a and b.
+// Sorts the values (sign 1 ascending, -1 descending), and the rows of a and b with them.
 static void sort_rows(double *w, int64_t n, double *a, double *b, int sign) {
 	for (int64_t i = 0; i < n; i++) {
 		int64_t k = i;
@@ -158,6 +162,7 @@ static void transpose(double *a, int64_t n) {
 		}
 }
 
+// Tridiagonal form, then the symmetric QL algorithm.
 void la_eigh(double *a, int64_t n, double *w, double *vt, double *work) {
 	double *e = work;
 	if (n == 0) return;
@@ -167,7 +172,7 @@ void la_eigh(double *a, int64_t n, double *w, double *vt, double *work) {
 	memcpy(vt, q, (size_t)(n * n) * sizeof(double));
 	transpose(vt, n);
 	for (int64_t l = 0; l < n; l++)
-		for (int turns = 0; turns < 100; turns++) { // three are usual
+		for (int sweep = 0; sweep < 100; sweep++) { // three sweeps are usual
 			int64_t m = l;
 			while (m + 1 < n && fabs(e[m]) > DBL_EPSILON * (fabs(w[m]) + fabs(w[m + 1]))) m++;
 			if (m == l) break;
@@ -176,32 +181,33 @@ void la_eigh(double *a, int64_t n, double *w, double *vt, double *work) {
 	sort_rows(w, n, vt, NULL, 1);
 }
 
-// One-sided Jacobi (Hestenes): makes the rows of x orthogonal, with j x the turned rows and j the turns.
+// One-sided Jacobi (Hestenes, 1958): rotates pairs of rows of x until all are orthogonal, and applies the same
+// rotations to the rows of j.
 static void jacobi(double *x, double *j, int64_t n) {
-	for (int sweep = 0, turned = 1; turned && sweep < 60; sweep++) {
-		turned = 0;
+	for (int sweep = 0, rotated = 1; rotated && sweep < 60; sweep++) {
+		rotated = 0;
 		for (int64_t p = 0; p + 1 < n; p++)
 			for (int64_t q = p + 1; q < n; q++) {
 				double *a = x + p * n, *b = x + q * n;
 				double aa = dot(a, a, n), bb = dot(b, b, n), ab = dot(a, b, n);
 				if (fabs(ab) <= DBL_EPSILON * 4 * sqrt(aa) * sqrt(bb) || ab == 0) continue;
-				turned = 1;
+				rotated = 1;
 				double z = (aa - bb) / (2 * ab), t = copysign(1, z) / (fabs(z) + hypot(1, z)), c = 1 / hypot(1, t);
-				// The angle that makes the turned rows orthogonal: tan 2x = 2ab / (aa - bb).
+				// tan 2t = 2ab / (aa - bb) makes the rotated rows orthogonal.
 				rotate(a, b, n, c, -t * c);
 				rotate(j + p * n, j + q * n, n, c, -t * c);
 			}
 	}
 }
 
-// Row i of v becomes a unit vector orthogonal to the rows before it: the unit vector of an axis that keeps most of its
-// length.
+// Row i of v becomes a unit vector orthogonal to the rows before it: the unit vector of some axis, projected. The first
+// axis that keeps half of its length serves, else the one that keeps most.
 static void complete(double *v, int64_t n, int64_t i, double *best) {
 	double most = -1, *x = v + i * n;
 	for (int64_t axis = 0; axis < n && most < 0.5; axis++) {
 		memset(x, 0, (size_t)n * sizeof(double));
 		x[axis] = 1;
-		for (int again = 0; again < 2; again++)
+		for (int pass = 0; pass < 2; pass++) // twice: one pass of Gram-Schmidt leaves rounding errors
 			for (int64_t k = 0; k < i; k++) axpy(-dot(v + k * n, x, n), v + k * n, x, n);
 		double len = norm(x, n, 1);
 		if (len <= most) continue;
@@ -213,7 +219,8 @@ static void complete(double *v, int64_t n, int64_t i, double *best) {
 
 int64_t la_svd_room(int64_t m, int64_t n) { return n * n + 2 * m; }
 
-// QR first; then the rows of R are made orthogonal: J R = diag(s) Vt, so U = Q J'.
+// QR first, then one-sided Jacobi on the rows of R (Golub and Van Loan, section 8.6): J R = diag(s) Vt with J
+// orthogonal, so A = Q J' diag(s) Vt, and U = Q J'.
 void la_svd(double *a, int64_t m, int64_t n, double *u, int64_t q, double *s, double *vt, double *work) {
 	double *j = work, *tau = j + n * n, *w = tau + m, top = 0;
 	la_qr(a, m, n, tau, w);
@@ -224,7 +231,7 @@ void la_svd(double *a, int64_t m, int64_t n, double *u, int64_t q, double *s, do
 		for (int64_t c = 0; c < n; c++) vt[i * n + c] = c < i ? 0 : a[i * n + c], top = fmax(top, fabs(vt[i * n + c]));
 	}
 	int shift = 0;
-	if (top > 0) frexp(top, &shift); // squares of rows stay in range
+	if (top > 0) frexp(top, &shift); // scaled, so that squares of rows stay in range
 	for (int64_t i = 0; i < n * n; i++) vt[i] = ldexp(vt[i], -shift);
 	jacobi(vt, j, n);
 	for (int64_t i = 0; i < n; i++) s[i] = norm(vt + i * n, n, 1);
@@ -236,7 +243,7 @@ void la_svd(double *a, int64_t m, int64_t n, double *u, int64_t q, double *s, do
 			complete(vt, n, i, w);
 		s[i] = ldexp(s[i], shift);
 	}
-	for (int64_t r = 0; r < m; r++) { // row of u times j'
+	for (int64_t r = 0; r < m; r++) { // row r of U = Q J'
 		for (int64_t i = 0; i < n; i++) w[i] = dot(u + r * q, j + i * n, n);
 		memcpy(u + r * q, w, (size_t)n * sizeof(double));
 	}

@@ -1,6 +1,5 @@
-// The thread pool: workers claim pieces of a loop from an atomic counter, and the
-// caller claims too, so that a worker that the system does not schedule costs nothing
-// but its own piece.
+// The thread pool. Workers claim pieces of a loop from an atomic counter, and so does the caller: a worker that the
+// system does not schedule delays only the piece that it has claimed.
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -21,16 +20,15 @@
 #if defined(__x86_64__)
 #define TL_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
-#define TL_PAUSE() __asm__ volatile("isb") // yield is no wait on most cores; this takes about as long as x86's pause
+#define TL_PAUSE() __asm__ volatile("isb") // yield is no wait on most cores; isb takes about as long as x86's pause
 #else
 #define TL_PAUSE() ((void)0)
 #endif
 
-// Turns of the wait loop before a worker parks: about 20 us.
+// Iterations of the wait loop before a worker parks: about 20 us.
 enum { TL_SPIN = 600 };
 
-// Blocks from TL_HUGE_FROM bytes ask for huge pages: one fault, and one entry of the
-// translation cache, for 2 MiB.
+// Blocks of at least TL_HUGE_FROM bytes ask for huge pages: one page fault and one TLB entry for 2 MiB.
 enum { TL_HUGE = 1 << 21, TL_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
@@ -40,18 +38,18 @@ struct tl_pool {
 	pthread_t *thread;
 	pthread_mutex_t mu;
 	pthread_cond_t wake;
-	_Atomic uint64_t epoch;  // number of the loop at hand
+	_Atomic uint64_t epoch;  // number of the current loop; odd while it is open
 	_Atomic int parked, stop;
-	_Atomic int active;      // workers inside the loop at hand
+	_Atomic int active;      // workers inside the current loop
 	_Atomic int64_t next;
 	_Atomic int64_t left;    // elements not finished
-	_Atomic int32_t *_Atomic word; // a request to stop is polled there, unless NULL
-	_Atomic int cut;         // it was seen
+	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
+	_Atomic int cut;         // a request was seen
 	int64_t n, grain;
-	int polls;               // of the loop at hand: before each claim
+	int polls;               // of the current loop: poll before each claim
 	tl_job job;
 	void *arg;
-	scratch mem[TL_MAX_WORKERS + 1]; // the last is of all workers
+	scratch mem[TL_MAX_WORKERS + 1]; // the last is shared by all workers
 };
 
 typedef struct { tl_pool *p; int id; } start;
@@ -102,8 +100,8 @@ static void *work(void *v) {
 			pthread_mutex_unlock(&p->mu);
 		}
 		if (atomic_load(&p->stop)) return NULL;
-		// An odd epoch is an open loop. Entering counts first, so that the caller, which
-		// closes the loop and then waits for active to fall to 0, never changes it under a worker.
+		// An odd epoch is an open loop. A worker counts itself in before it looks again, and the caller closes the loop
+		// before it waits for active to fall to 0: so the caller never changes a loop under a worker.
 		atomic_fetch_add(&p->active, 1);
 		uint64_t now = atomic_load(&p->epoch);
 		if (now & 1) claim(p, s.id);
@@ -150,10 +148,10 @@ void tl_pool_free(tl_pool *p) {
 
 int tl_pool_threads(tl_pool *p) { return p->threads; }
 
-// Pieces of a loop of one thread between which a request to stop is looked for.
+// Pieces of a loop of one thread; requests to stop are polled between them.
 enum { TL_PIECES = 128 };
 
-// The loop of one thread. Pieces begin at multiples of grain, as claims do.
+// A loop of one thread. Pieces begin at multiples of grain, as claims do.
 static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
 	int64_t piece = (n / grain / TL_PIECES + 1) * grain, b = 0;
 	for (; b < n; b += piece) {
@@ -186,7 +184,7 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 		pthread_mutex_unlock(&p->mu);
 	}
 	claim(p, 0);
-	// What was claimed is finished; after a request to stop nothing more is claimed.
+	// Claimed pieces are finished; after a request to stop nothing more is claimed.
 	int64_t end = polls && atomic_load(&p->cut) ? atomic_exchange(&p->next, n) : n;
 	if (end > n) end = n;
 	while (atomic_load(&p->left) > n - end) TL_PAUSE();
@@ -236,7 +234,7 @@ void tl_cpu_free(void *p) {
 }
 
 #if defined(__x86_64__)
-// The system must save the wide registers: bits of XCR0.
+// Bits of XCR0: whether the system saves the wide registers.
 static uint64_t xcr0(void) {
 	uint32_t lo, hi;
 	__asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -253,7 +251,7 @@ int tl_isa(void) {
 	if (__get_cpuid_count(7, 0, &a, &b7, &c, &d) == 0) return 0;
 	uint64_t x = xcr0();
 	if ((x & 6) != 6 || !(b7 >> 5 & 1)) return 0;
-	// AVX-512 F, DQ, BW, VL, and the opmask and upper register state.
+	// AVX-512 F, DQ, BW and VL; the system saves opmasks and the upper registers.
 	uint32_t want = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
 	return (b7 & want) == want && (x & 0xe6) == 0xe6 ? 2 : 1;
 #else

@@ -21,7 +21,7 @@ func appendInts(b []byte, v ...int) []byte {
 	return b
 }
 
-// gemm lays out a product: the numbers of its parameters, -1 for those it lacks.
+// gemm lays out a product: the numbers of its parameters, -1 for those that it lacks.
 func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, error) {
 	params := s.Params
 	l := g.Layout()
@@ -67,11 +67,10 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	return c, d.epilogue(p, c, g, s, &l)
 }
 
-// epilogueSize is the size for which an epilogue is planned: of several full tiles, so that a tile may be of any
-// length.
+// epilogueSize is the size for which an epilogue is planned: several full tiles, so that a tile may have any length.
 const epilogueSize = 8 * mapLanes
 
-// epilogue gives a product the block program of its epilogue: that of the map which would run after it.
+// epilogue gives a product the block program of its epilogue, a map over the elements of C.
 func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.Step, l *launch.GemmLayout) error {
 	k := g.Epilogue
 	if k == nil {
@@ -91,7 +90,7 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 		}
 		bufs = append(bufs, s.Bufs[b])
 	}
-	f, err := d.formOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
+	f, err := d.codeOf(p, k, &device.Step{Op: k, Bufs: bufs, Params: []device.Param{device.Const(epilogueSize)}})
 	if err != nil {
 		return err
 	}

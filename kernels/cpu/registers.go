@@ -2,8 +2,8 @@ package cpu
 
 import "math"
 
-// allocation says where the registers live: their final numbers (uniform ones first, then
-// those of an outer tile, which split stages share, then the rest) and arena offsets.
+// allocation gives each virtual register a final number and an offset in the arena. Uniform registers come first, then
+// those of an outer tile, which split stages share, then the rest.
 type allocation struct {
 	number   []int
 	offset   []uint32 // by final number
@@ -15,8 +15,8 @@ type allocation struct {
 
 const slotGap = 64 // keeps equal lanes of neighbours out of one cache set
 
-// allocate gives registers whose lifetimes do not meet the same memory. Positions are
-// those of execution; what is defined outside a loop and used inside lives until its end.
+// allocate gives the same memory to registers whose lifetimes do not overlap. Positions are in the order of execution;
+// a register defined outside a loop and used inside lives until the loop ends.
 func (e *emitter) allocate() allocation {
 	n := len(e.regs)
 	def, end := fill(n, -1), fill(n, -1)
@@ -65,8 +65,7 @@ func (e *emitter) allocate() allocation {
 	return e.place(def, end)
 }
 
-// kept lists the registers that the inner code of stage s of a bundle makes, a row after another, and a later stage
-// uses.
+// kept lists the registers that the inner code of stage s of a bundle makes, row after row, and a later stage uses.
 func (e *emitter) kept(s int) (list []int) {
 	later := make([]bool, len(e.regs))
 	for i := s + 1; i < len(e.stages); i++ {
@@ -86,7 +85,7 @@ func (e *emitter) kept(s int) (list []int) {
 	return list
 }
 
-// strides lists the registers that have a place for each row of a bundle, of those that the inner code of stage s uses.
+// strides lists the registers with a place for each row of a bundle, among those that the inner code of stage s uses.
 func (e *emitter) strides(s int) (list []int) {
 	if !e.bundle {
 		return nil

@@ -36,8 +36,8 @@ static inline void exec(tl_ctx *c, const tl_seg *s) {
 	for (; q < e; q++) q->fn(c, q);
 }
 
-// Places tile number t of a space: positions of the dims up to the cut one, and the
-// length of the piece, which it returns; ulen is that of the second cut dim.
+// Positions tile number t of a space: sets pos of the dims up to the cut one, and returns the length of the piece; ulen
+// is the length of the second cut dim's piece.
 static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) {
 	*ulen = 1;
 	if (s->n == 0) return 1;
@@ -84,39 +84,40 @@ typedef struct {
 	char **buf;
 	const int64_t *par;
 	char *uniform; // arena of worker 0, which holds the uniform registers
-	tl_ctx *main;  // the caller's; in a split stage: the outer tile at hand
+	tl_ctx *main;  // the caller's context; in a split stage it is at the current outer tile
 	tl_accst *spare; // the caller's set of partial results
 	const tl_stage *stage;
-	char *partial; // of a split stage: one set a chunk; of a Prefix stage then as many of what came before each
+	char *partial; // of a split stage: a set for each chunk; of a Prefix stage also a set for what came before each
 	int64_t chunks;
-	int totals; // of a split Prefix stage: its chunks' accumulators are made, not yet its values
+	int totals; // of a split Prefix stage: the first round, which makes the chunks' accumulators and no values
 	volatile int64_t oom;
-	int64_t first; // outer tile
-	int redo;      // tl_step's
+	int64_t first; // the outer tile to begin with
+	int rerunnable;      // as in tl_step
 	volatile int halted;
 	struct { int failed; int64_t order, elem; char pad[40]; } fault[TL_MAX_WORKERS];
 } kern_run;
 
-// Claims of a thread, of many tiles: one that the system does not schedule keeps the others waiting for a claim.
+// Claims of each thread in a loop of many tiles. A worker that the system does not schedule delays the others by one
+// claim.
 enum { CLAIMS = 16 };
 
-// Most tiles of a claim: a request to stop waits for its end.
+// Most tiles of a claim: a request to stop waits until the claim ends.
 enum { CLAIM_TILES = 256 };
 
-// Bytes of a worker's scratch: registers, then a total and a partial set, then the tables.
+// Bytes of a worker's scratch: registers, a set of totals and one of partial results, then the tables.
 static int64_t worker_bytes(const tl_kern *k) {
 	return k->arena + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)) +
 		2 * align64(k->nacc * (int64_t)sizeof(tl_accst));
 }
 
-// Lays the tables of a worker out in mem.
-static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, char *mem, tl_accst **partial) {
+// Lays out a worker's tables in mem.
+static void worker_init(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, char *mem, tl_accst **partial) {
 	c->k = k;
 	c->buf = buf;
 	c->par = par;
 	c->arena = mem;
 	c->failed = 0;
-	c->near = 0;
+	c->cached = 0;
 	c->totals = 0;
 	c->watch = NULL;
 	c->halted = 0;
@@ -127,7 +128,7 @@ static void settle(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *par, 
 	c->reg = (void **)(p + 2 * k->state);
 	for (int i = 0; i < k->nreg; i++) c->reg[i] = mem + k->regoff[i];
 	for (int i = 0; i < k->outer.n; i++) c->opos[i] = 0;
-	c->ipos[0] = 0; // what counts inner indices reads it even when there is no dim
+	c->ipos[0] = 0; // an instruction that counts inner indices reads it even where there is no inner dim
 	for (int i = 0; i < k->inner.n; i++) c->ipos[i] = 0;
 	if (k->nacc) {
 		c->acc = (tl_accst *)(p + 2 * k->state + align64(k->nreg * (int64_t)sizeof(void *)));
@@ -143,13 +144,13 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 		r->oom = worker_bytes(r->k);
 		return 0;
 	}
-	settle(c, r->k, r->buf, r->par, mem, partial);
-	if (r->redo) c->watch = r->pool;
+	worker_init(c, r->k, r->buf, r->par, mem, partial);
+	if (r->rerunnable) c->watch = r->pool;
 	return 1;
 }
 
 static void leave(kern_run *r, int worker, const tl_ctx *c) {
-	TL_FENCE(); // stores past the caches are ordered by nothing else
+	TL_FENCE(); // stores that bypass the caches are ordered by nothing else
 	if (c->halted) r->halted = 1;
 	if (!c->failed) return;
 	if (r->fault[worker].failed && r->fault[worker].order <= c->fail_order) return;
@@ -174,7 +175,7 @@ static void inner_tiles(tl_ctx *c, const tl_stage *s, int64_t t0, int64_t t1) {
 	c->order = base;
 }
 
-// Tiles that accumulate apart.
+// Accumulates the inner tiles of chunk i.
 static void chunk(tl_ctx *c, const tl_stage *s, int64_t i) {
 	int64_t t1 = (i + 1) * c->k->chunk_tiles, tiles = c->k->inner.tiles;
 	inner_tiles(c, s, i * c->k->chunk_tiles, t1 < tiles ? t1 : tiles);
@@ -213,7 +214,7 @@ static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
 	leave(r, worker, &c);
 }
 
-// Joins what came before each chunk of a Prefix stage from the chunks' accumulators.
+// Joins the chunks' accumulators of a Prefix stage into what came before each chunk.
 static void carry(kern_run *r, tl_ctx *c, const tl_stage *s) {
 	const tl_kern *k = c->k;
 	tl_accst set[64], before[64];
@@ -228,9 +229,9 @@ static void carry(kern_run *r, tl_ctx *c, const tl_stage *s) {
 	}
 }
 
-// Works the chunks of a split stage. Those that a request to stop leaves out make the outer tile unfinished.
+// Works the chunks of a split stage. Where a request to stop leaves some out, the outer tile is not finished.
 static void split_over(kern_run *r, tl_ctx *c, int64_t chunks) {
-	if (!r->redo) {
+	if (!r->rerunnable) {
 		tl_parallel_whole(r->pool, chunks, 1, split_job, r);
 		return;
 	}
@@ -267,7 +268,7 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 		split_over(r, c, chunks);
 		tl_accst set[64];
 		for (int64_t i = 0; i < chunks; i++) {
-			// Joining needs no counts of parts: a set that was not flushed has them in part.
+			// A set that was not flushed has counts of parts; joining must not see them.
 			bind_set(k, set, mem + i * k->state);
 			for (int a = 0; a < k->nacc; a++) set[a].count = 1;
 			join_stage(c, s, total, set);
@@ -284,14 +285,14 @@ static void stage_inner(kern_run *r, tl_ctx *c, const tl_stage *s, tl_accst *par
 	}
 }
 
-// Moves an accumulator's place in its set by n lanes.
+// Moves an accumulator n lanes along its set.
 static void move_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 	a->st = (char *)a->st + n * m->bytes;
 	a->idx += n;
 	a->part += n;
 }
 
-// A stage of a bundle: its rows one after another, each seen as an outer tile of one row.
+// Works a stage of a bundle row by row. Each row is seen as an outer tile of one row.
 static void stage_bundle(tl_ctx *c, const tl_stage *s) {
 	const tl_kern *k = c->k;
 	const int t = k->outer.t;
@@ -332,8 +333,8 @@ static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 	tl_ctx c;
 	tl_accst *partial = r->spare;
 	if (worker == 0) {
-		// Entering again would reset the table of registers, which the other workers read:
-		// uniform registers may point into buffers.
+		// Entering again would reset the table of registers, which the other workers read: uniform registers may point
+		// into buffers.
 		c = *r->main;
 	} else {
 		if (!enter(r, worker, &c, &partial)) return;
@@ -344,17 +345,16 @@ static void outer_job(void *arg, int worker, int64_t begin, int64_t end) {
 	leave(r, worker, &c);
 }
 
-// The outer tiles from r->first on, one thread after the other or all at once. Returns the first that is to be worked
-// again.
+// Works the outer tiles from r->first on, on this thread or on all. Returns the first tile that must be worked again.
 static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
 	const tl_kern *k = r->k;
 	const int64_t threads = tl_pool_threads(r->pool), all = k->outer.tiles, from = r->first;
 	if (threads > 1 && k->parallel_outer) {
-		// A worker's tiles lie together: what is fetched ahead of the last one of a claim is another's.
+		// A worker's tiles lie together: what is prefetched after a claim's last tile belongs to another worker.
 		int64_t grain = all / (CLAIMS * threads);
 		if (grain > CLAIM_TILES) grain = CLAIM_TILES;
 		int64_t done = tl_parallel(r->pool, all - from, grain > k->grain ? grain : k->grain, outer_job, r);
-		return r->halted ? from : from + done; // halted midway, a kernel can be run again from any tile
+		return r->halted ? from : from + done; // halted midway, a kernel can run again from any tile
 	}
 	exec(c, &k->wpro);
 	const int split = threads > 1 && k->parallel_inner;
@@ -368,7 +368,7 @@ static int64_t outer_tiles(kern_run *r, tl_ctx *c, tl_accst *partial) {
 	return t;
 }
 
-// From outer tile *tile on, which becomes the number of those that are done.
+// Runs a kernel from outer tile *tile on; *tile becomes the number of finished tiles.
 static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *tile) {
 	const tl_kern *k = st->kern;
 	if (k->outer.tiles == 0) return 0;
@@ -379,7 +379,7 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *ti
 	r.par = st->par;
 	r.oom = 0;
 	r.first = *tile;
-	r.redo = st->redo;
+	r.rerunnable = st->rerunnable;
 	r.halted = 0;
 	int threads = tl_pool_threads(pool);
 	for (int i = 0; i < threads; i++) r.fault[i].failed = 0;
@@ -406,7 +406,7 @@ static int64_t run_kern(tl_step *st, tl_pool *pool, tl_fault *fault, int64_t *ti
 int64_t tl_map_bytes(const tl_kern *k) { return worker_bytes(k); }
 
 void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, char *mem) {
-	settle(c, k, buf, NULL, mem, NULL);
+	worker_init(c, k, buf, NULL, mem, NULL);
 	exec(c, &k->uniform);
 	exec(c, &k->wpro);
 	c->chunk[3] = 1;
@@ -421,19 +421,19 @@ void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
 	}
 }
 
-// A chain: maps over one index space, of which each tile needs only that tile of the maps before
-// it. All of them work a tile while it is in the cache.
+// A fusion group: maps over one index space, where each tile needs only the same tile of the maps before it. All maps
+// work a tile while it is in the cache. Tiles are counted in those of the map that has the largest.
 typedef struct {
 	tl_pool *pool;
 	tl_step *step;
 	int n;
-	int64_t first;        // tile
-	int64_t chunk, tiles; // of the member that has the largest tiles
-	int64_t each[TL_CHAIN_MAX]; // by member: its tiles that are one of these
-	int64_t *spent;       // NULL, or nanoseconds of all workers by member
+	int64_t first;        // the tile to begin with
+	int64_t chunk, tiles; // of the map with the largest tiles
+	int64_t each[TL_GROUP_MAX]; // how many tiles of each map make one tile of the group
+	int64_t *spent;       // NULL, or nanoseconds of all workers, by map
 	volatile int64_t oom;
-	char ready[TL_MAX_WORKERS]; // the worker's scratch is laid out
-} chain_run;
+	char ready[TL_MAX_WORKERS]; // whether the worker's scratch is laid out
+} group_run;
 
 int64_t tl_nanoseconds(void) {
 	struct timespec t;
@@ -441,21 +441,21 @@ int64_t tl_nanoseconds(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Bytes of a worker's scratch for a member: that of its kernel, then its own table of buffers, where some are tiles.
+// Bytes of a worker's scratch for one map: its kernel's, and a table of buffers where some of them are tiles.
 static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) +
 	(s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
 
-// Works tile t of the chain, of its member i.
-static void member_tile(const chain_run *r, tl_ctx *c, int i, char *tiles, int64_t t) {
+// Works tile t of the group for map i.
+static void member_tile(const group_run *r, tl_ctx *c, int i, char *tiles, int64_t t) {
 	const tl_step *s = &r->step[i];
 	const int64_t each = r->each[i], all = s->kern->outer.tiles;
-	for (int b = 0; b < s->ntile; b++) // the buffer would begin there
+	for (int b = 0; b < s->ntile; b++) // the address that the buffer would begin at
 		c->buf[s->tile[b].buf] = (char *)((uintptr_t)(tiles + s->tile[b].at) - (uintptr_t)(t * r->chunk * s->tile[b].width));
 	for (int64_t u = t * each; u < (t + 1) * each && u < all; u++) outer_tile(NULL, c, u, NULL, 0);
 }
 
-// The members' contexts in a worker's scratch, before the tiles; NULL where there is no memory.
-static tl_ctx *chain_enter(chain_run *r, int worker) {
+// Lays out the contexts of all maps in a worker's scratch, before the tiles; NULL where memory is out.
+static tl_ctx *group_enter(group_run *r, int worker) {
 	const int64_t head = align64(r->n * (int64_t)sizeof(tl_ctx));
 	int64_t bytes = head + r->step->tiles;
 	for (int i = 0; i < r->n; i++) bytes += member_bytes(&r->step[i]);
@@ -467,9 +467,9 @@ static tl_ctx *chain_enter(chain_run *r, int worker) {
 	mem += head + r->step->tiles;
 	for (int i = 0; i < r->n; i++) {
 		const tl_step *s = &r->step[i];
-		settle(&c[i], s->kern, s->buf, s->par, mem, NULL);
+		worker_init(&c[i], s->kern, s->buf, s->par, mem, NULL);
 		if (s->ntile) c[i].buf = memcpy(mem + worker_bytes(s->kern), s->buf, (size_t)s->nbuf * sizeof(char *));
-		c[i].near = s->near;
+		c[i].cached = s->cached;
 		exec(&c[i], &s->kern->uniform);
 		exec(&c[i], &s->kern->wpro);
 		mem += member_bytes(s);
@@ -477,12 +477,12 @@ static tl_ctx *chain_enter(chain_run *r, int worker) {
 	return c;
 }
 
-static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
-	chain_run *r = arg;
-	tl_ctx *c = chain_enter(r, worker);
+static void group_job(void *arg, int worker, int64_t begin, int64_t end) {
+	group_run *r = arg;
+	tl_ctx *c = group_enter(r, worker);
 	if (!c) return;
 	char *tiles = (char *)c + align64(r->n * (int64_t)sizeof(tl_ctx));
-	int64_t spent[TL_CHAIN_MAX] = {0};
+	int64_t spent[TL_GROUP_MAX] = {0};
 	for (int64_t t = r->first + begin; t < r->first + end; t++)
 		for (int i = 0; i < r->n; i++) {
 			const int64_t from = r->spent ? tl_nanoseconds() : 0;
@@ -494,11 +494,11 @@ static void chain_job(void *arg, int worker, int64_t begin, int64_t end) {
 		for (int i = 0; i < r->n; i++) __atomic_fetch_add(&r->spent[i], spent[i], __ATOMIC_RELAXED);
 }
 
-// times: NULL, or room for when each member begins: the time of all is divided as the workers spent it.
-// From tile *tile on, which becomes that where it stopped, or -1.
-static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
-	int64_t spent[TL_CHAIN_MAX] = {0}, sum = 0;
-	chain_run r = {.pool = pool, .step = s, .n = s->chain, .first = *tile, .spent = times ? spent : NULL};
+// Runs a group from tile *tile on; *tile becomes the tile where it stopped, or -1. times is NULL, or room for the time
+// at which each map begins: the group's time is divided in proportion to the workers' time.
+static int64_t run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
+	int64_t spent[TL_GROUP_MAX] = {0}, sum = 0;
+	group_run r = {.pool = pool, .step = s, .n = s->group, .first = *tile, .spent = times ? spent : NULL};
 	for (int i = 0; i < r.n; i++) {
 		const tl_space *o = &s[i].kern->outer;
 		if (o->chunk > r.chunk) r.chunk = o->chunk, r.tiles = o->tiles;
@@ -510,7 +510,7 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times, int64_t *til
 	}
 	int64_t grain = (int64_t)(1 / claims) + 1;
 	grain = r.tiles > 2 * grain ? grain : r.tiles;
-	*tile += tl_parallel(pool, r.tiles - r.first, grain, chain_job, &r);
+	*tile += tl_parallel(pool, r.tiles - r.first, grain, group_job, &r);
 	if (*tile == r.tiles) *tile = -1;
 	if (!times) return r.oom;
 	const double took = (double)(tl_nanoseconds() - times[0]);
@@ -520,15 +520,15 @@ static int64_t run_chain(tl_step *s, tl_pool *pool, int64_t *times, int64_t *til
 	return r.oom;
 }
 
-// Whether the members of a chain see the elements that it was planned for.
-static int chain_holds(const tl_step *s) {
-	for (int i = 0; i < s->chain; i++)
+// Whether the offsets of this run are those that the group was planned for.
+static int group_holds(const tl_step *s) {
+	for (int i = 0; i < s->group; i++)
 		for (int j = 0; j < s[i].nzero; j++)
 			if (s[i].par[s[i].zero[j]] != 0) return 0;
 	return 1;
 }
 
-// Gives a step its buffers and parameters.
+// Binds a step's buffers and parameters.
 static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, const uint64_t *scalars) {
 	for (int32_t b = 0; b < s->nbuf; b++) s->buf[b] = s->slot[b] < p->nslot ? p->slots[s->slot[b]] : NULL;
 	for (int32_t d = 0; d < s->ndyn; d++) {
@@ -537,7 +537,7 @@ static void bind_step(tl_step *s, const tl_prog *p, const int64_t *offsets, cons
 	}
 }
 
-// Notes where a run has stopped: before that tile of step i, when those before begun may have written something.
+// Notes that a run stopped before that tile of step i; steps before begun may have written something.
 static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
 	at->step = i;
 	at->tile = tile;
@@ -545,7 +545,7 @@ static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
 	return TL_STOPPED;
 }
 
-// A step that is no kernel. One that was stopped midway begins anew.
+// Runs a step that is no kernel. After a stop midway it begins anew.
 static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	switch (s->kind) {
 	case TL_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
@@ -570,17 +570,17 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 		tl_step *s = &p->step[i];
 		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
-		if (s->chain) {
-			for (int32_t m = 1; m < s->chain; m++) bind_step(s + m, p, offsets, scalars);
-			if (chain_holds(s)) {
-				const int64_t end = i + s->chain;
-				oom = run_chain(s, pool, times ? times + i : NULL, &tile);
+		if (s->group) {
+			for (int32_t m = 1; m < s->group; m++) bind_step(s + m, p, offsets, scalars);
+			if (group_holds(s)) {
+				const int64_t end = i + s->group;
+				oom = run_group(s, pool, times ? times + i : NULL, &tile);
 				if (oom) return oom;
 				if (tile >= 0) return stopped(at, i, tile, tile ? end : i);
 				i = end - 1;
 				continue;
 			}
-			if (s->tiles) return TL_UNCHAINED;
+			if (s->tiles) return TL_UNFUSED;
 		}
 		if (s->kind == TL_STEP_KERNEL) {
 			oom = run_kern(s, pool, fault, &tile);
@@ -588,11 +588,11 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);
 			continue;
 		}
-		if (!s->redo) tl_watch(pool, NULL);
+		if (!s->rerunnable) tl_watch(pool, NULL);
 		oom = run_step(s, pool, isa, fault);
 		if (oom) return oom;
-		if (s->redo && tl_cut(pool)) return stopped(at, i, 0, i + 1);
-		if (!s->redo) tl_watch(pool, stop);
+		if (s->rerunnable && tl_cut(pool)) return stopped(at, i, 0, i + 1);
+		if (!s->rerunnable) tl_watch(pool, stop);
 	}
 	if (times) times[p->nstep] = tl_nanoseconds();
 	return 0;

@@ -1,18 +1,18 @@
-// Stable sort of rows by radix, least significant digit first. An element becomes an item: a key whose
-// order as an unsigned number is the order asked for, and its place in the row. Digits in which all keys
-// agree cost nothing. Rows are shared between threads; few long rows are each sorted by all of them.
+// Stable sort of rows by radix, least significant digit first. An element becomes an item: a key, whose order as an
+// unsigned number is the order asked for, and its index in the row. Digits in which all keys agree are skipped. Threads
+// share the rows; few long rows are each sorted by all threads.
 #include <string.h>
 #include "cpu.h"
 
 enum {
 	DIGIT = 256,
 	SHORT = 48,        // items from which counting digits beats insertion
-	SPLIT = 1 << 15,   // items from which a row is worth all threads
-	CLAIM = 1 << 13,   // items that are worth a claim from the pool
-	PARTS = 64,        // most parts that a row is worked in
-	FEW = 256,         // most elements kept by looking for them among those seen so far
+	SPLIT = 1 << 15,   // items from which a row is shared by all threads
+	CLAIM = 1 << 13,   // items of one claim from the pool
+	PARTS = 64,        // most parts of a row
+	FEW = 256,         // most elements kept by comparing with those kept so far
 	BLOCK = 16,        // items that are compared with them at a time
-	TOP_BITS = 11,     // of a key, by which the first elements are picked out
+	TOP_BITS = 11,     // bits of a key by which the first elements are picked out
 };
 
 typedef struct { uint64_t key, place; } wide_item;
@@ -25,9 +25,9 @@ typedef struct {
 	char *values;
 	int64_t *indices;
 	int64_t rows, n, inner, keep, souter, step, sinner;
-	uint64_t low, range; // of i64 that are sorted as narrow: the least, and what the greatest is above it
-	int bits;            // of a key that are in use, of which the first are the most significant
-	// Of the row that all threads sort.
+	uint64_t low, range; // i64 whose range is below 2^32: the least, and the greatest less the least
+	int bits;            // bits of a key in use; the first are the most significant
+	// The row that all threads sort.
 	int64_t row, parts, items; // items: that are left to sort
 	int digit;
 	void *from, *to;
@@ -45,7 +45,8 @@ static const char *row_of(const sorter *x, int64_t r) {
 	return x->x + (r / x->inner * x->souter + r % x->inner * x->sinner) * width_of(x->s->type);
 }
 
-// Keys of floats: the bits, all inverted below zero, else the sign; NaN last and -0 as 0.
+// Keys of floats: the bits, all inverted for negative numbers, else the sign bit only (Herf, Radix Tricks, 2001). NaN
+// is last, and -0 counts as 0.
 #define FLOAT_KEY(T, SIGN, INF) \
 	T u = v, sign = (T)SIGN; \
 	if ((T)(u & (T)~sign) > (T)INF) u = (T)~0; \
@@ -55,7 +56,7 @@ static const char *row_of(const sorter *x, int64_t r) {
 static inline uint64_t narrow_of(uint64_t key, int64_t j) { return key << 32 | (uint64_t)j; }
 static inline wide_item wide_of(uint64_t key, int64_t j) { return (wide_item){key, (uint64_t)j}; }
 
-// Items begin to end of a row, written to d.
+// Writes items [begin, end) of a row to d.
 #define LOADER(name, ITEM, make, T, KEY, SIGN, INF) \
 	static void name(const sorter *x, const char *row, int64_t begin, int64_t end, ITEM *d) { \
 		const T *e = (const T *)row; \
@@ -72,7 +73,7 @@ LOADER(load_f32, uint64_t, narrow_of, uint32_t, FLOAT_KEY, 0x80000000u, 0x7f8000
 LOADER(load_i64, wide_item, wide_of, uint64_t, PLAIN_KEY, 1ull << 63, 0)
 LOADER(load_f64, wide_item, wide_of, uint64_t, FLOAT_KEY, 1ull << 63, 0x7ff0000000000000ull)
 
-// Whole numbers that differ by less than 2^32, counted from the least.
+// Whole numbers within a range below 2^32: the key is the distance from the least.
 static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
 	const uint64_t *e = (const uint64_t *)row;
 	const uint64_t from = x->s->descending ? x->low + x->range : x->low, sign = x->s->descending ? ~0ull : 0;
@@ -96,7 +97,7 @@ static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t e
 	else load_f64(x, row, begin, end, d);
 }
 
-// Whether a block may hold an element before worst, which no NaN is shown to be.
+// Whether a block may hold an element that goes before worst. A block with a NaN counts as such.
 #define BEATS(name, T) \
 	static int name(const T *v, T worst, int descending) { \
 		int any = 0; \
@@ -106,7 +107,7 @@ static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t e
 	}
 BEATS(beats_i32, int32_t) BEATS(beats_i64, int64_t) BEATS(beats_f32, float) BEATS(beats_f64, double)
 
-// The same for n elements from at of a row, worst being that at place; 1 where comparing keys is as good.
+// BEATS for n elements of a row from at on, worst being the element at place; 1 where comparing keys costs no more.
 static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int64_t place) {
 	if (x->step != 1 || n < BLOCK) return 1;
 	switch (x->s->type) {
@@ -123,7 +124,7 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 #define WIDE_KEY(e) ((e).key)
 #define WIDE_PLACE(e) ((int64_t)(e).place)
 
-// What follows exists for both kinds of item.
+// What follows exists for both widths of items.
 #define SORT(name, ITEM, KEYOF, PLACEOF) \
 	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
 		int w = width_of(x->s->type); \
@@ -273,7 +274,7 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 
 static int64_t part(const sorter *x, int64_t p) { return x->items * p / x->parts; }
 
-// Turns the counts of a digit into where each part puts its items; 0 when all items agree.
+// Turns the counts of a digit into the position at which each part writes its items; 0 when all items agree.
 static int offsets(sorter *x) {
 	int64_t at = 0;
 	for (int k = 0; k < DIGIT; k++) {
@@ -291,7 +292,7 @@ static int offsets(sorter *x) {
 SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
 SORT(wide, wide_item, WIDE_KEY, WIDE_PLACE)
 
-typedef struct { int64_t low, high; char pad[48]; } bound; // a line each
+typedef struct { int64_t low, high; char pad[48]; } bound; // a cache line each
 typedef struct { const sorter *x; int64_t pieces; bound of[TL_MAX_WORKERS]; } bounds;
 
 static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
@@ -310,7 +311,7 @@ static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
 	b->of[worker].low = low, b->of[worker].high = high;
 }
 
-// Finds low and range of i64 elements; whether their keys may be narrow.
+// Finds low and range of i64 elements. Returns whether keys of 32 bits serve.
 static int narrows(sorter *x) {
 	const int64_t items = x->rows * x->n;
 	if (x->s->type != TL_I64 || items == 0) return 0;
@@ -341,7 +342,7 @@ int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *
 		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1, wide ? wide_rows : narrow_rows, &x);
 		return x.failed ? 4 * x.n * (int64_t)sizeof(uint64_t) : 0;
 	}
-	// Two parts a thread: one that is late keeps the others waiting for half a share.
+	// Two parts for each thread: a late thread then delays the others by half a share.
 	x.parts = 2 * threads < PARTS ? 2 * threads : PARTS;
 	x.count = (void *)tl_scratch(pool, 0, x.parts * (int64_t)sizeof x.count[0]);
 	if (!x.count) return x.parts * (int64_t)sizeof x.count[0];

@@ -11,44 +11,44 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// touch is an access of a map kernel to a buffer: of the elements of its own tile, of
-// that width in bytes, or, with width 0, of others.
-type touch struct {
+// access is an access of a map kernel to a buffer: to the elements of its own tile, of width bytes each; or, with width
+// 0, to others.
+type access struct {
 	buf, width int
-	offset     int // parameter that must be 0, -1 none
+	offset     int // parameter that must be 0; -1: none
 }
 
-// links is what a map kernel reads and writes, where its tiles could be worked together
-// with those of its neighbours.
-type links struct {
+// tileAccess is what a map kernel reads and writes, for kernels whose tiles may be worked together with those of their
+// neighbours.
+type tileAccess struct {
 	n             int64
-	reads, writes []touch
-	all           []touch // reads, then writes
+	reads, writes []access
+	all           []access // reads, then writes
 }
 
-// member is a step of a chain.
+// member is a step of a fusion group.
 type member struct {
-	*links
+	*tileAccess
 	slots []int // of its buffers
 }
 
-// chainLeast is the number of tiles from which keeping them in the cache pays.
-const chainLeast = 4
+// groupLeast is the number of tiles from which keeping them in the cache pays.
+const groupLeast = 4
 
-// links describes the kernel, or gives nil where its tiles depend on more than themselves.
-func (e *emitter) links() *links {
+// tileAccess describes the kernel; nil where its tiles depend on more than themselves.
+func (e *emitter) tileAccess() *tileAccess {
 	o := e.spaces[outer]
-	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < chainLeast || len(e.slots) > maxNear {
+	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < groupLeast || len(e.slots) > maxCached {
 		return nil
 	}
-	l := &links{n: o.size[0]}
+	l := &tileAccess{n: o.size[0]}
 	for i, x := range e.k.Exprs {
 		if !e.live[i] {
 			continue
 		}
 		switch x.Op {
 		case loopir.OpLoad:
-			l.reads = append(l.reads, e.touch(e.ofAccess[x.Imm]))
+			l.reads = append(l.reads, e.access(e.ofAccess[x.Imm]))
 		case loopir.OpLoadAt:
 			return nil
 		}
@@ -61,7 +61,7 @@ func (e *emitter) links() *links {
 			if r.Access < 0 || r.Guard >= 0 || r.Mode != loopir.Set {
 				return nil
 			}
-			w := e.touch(e.ofAccess[r.Access])
+			w := e.access(e.ofAccess[r.Access])
 			if w.width == 0 {
 				return nil
 			}
@@ -72,29 +72,29 @@ func (e *emitter) links() *links {
 	return l
 }
 
-func (e *emitter) touch(n int) touch {
+func (e *emitter) access(n int) access {
 	m := e.maps[n]
-	t := touch{buf: m.buf, offset: m.offset}
+	t := access{buf: m.buf, offset: m.offset}
 	if m.stride[outer][0] == 1 {
 		t.width = m.typ.Size()
 	}
 	return t
 }
 
-// maxNear is the number of bits of tl_step.near.
-const maxNear = 64
+// maxCached is the number of bits of tl_step.cached.
+const maxCached = 64
 
-// trace is what a chain does with a buffer.
-type trace struct {
+// footprint is how a fusion group uses a buffer.
+type footprint struct {
 	slot, width int
 	written     bool
 }
 
-// follows reports that m may join a chain that has left these traces: that buffers written by one member are seen by
-// the others in the same tiles only.
-func (m member) follows(chain []trace) bool {
-	for _, c := range chain {
-		parts := func(t touch) bool { return m.slots[t.buf] == c.slot && t.width != c.width }
+// canFollow reports that m may join a group with this footprint: where one member writes a buffer, the others access it
+// in the same tiles only.
+func (m member) canFollow(group []footprint) bool {
+	for _, c := range group {
+		parts := func(t access) bool { return m.slots[t.buf] == c.slot && t.width != c.width }
 		if slices.ContainsFunc(m.writes, parts) || c.written && slices.ContainsFunc(m.reads, parts) {
 			return false
 		}
@@ -102,27 +102,27 @@ func (m member) follows(chain []trace) bool {
 	return true
 }
 
-// leave adds the traces of m.
-func (m member) leave(chain []trace) []trace {
+// addTo adds m's accesses to the footprint.
+func (m member) addTo(group []footprint) []footprint {
 	for i, t := range m.all {
-		if c := (trace{m.slots[t.buf], t.width, i >= len(m.reads)}); !slices.Contains(chain, c) {
-			chain = append(chain, c)
+		if c := (footprint{m.slots[t.buf], t.width, i >= len(m.reads)}); !slices.Contains(group, c) {
+			group = append(group, c)
 		}
 	}
-	return chain
+	return group
 }
 
-// chainsOf gives, by member, the last one of its chain.
-func chainsOf(all []member) []int {
+// groupsOf returns, for each member, the last one of its group.
+func groupsOf(all []member) []int {
 	ends := make([]int, len(all))
-	var traces []trace
+	var footprint []footprint
 	for i := 0; i < len(all); {
 		n := i + 1
-		if all[i].links != nil {
-			traces = all[i].leave(traces[:0])
-			for ; n < len(all) && n-i < C.TL_CHAIN_MAX && all[n].links != nil && all[n].n == all[i].n &&
-				all[n].follows(traces); n++ {
-				traces = all[n].leave(traces)
+		if all[i].tileAccess != nil {
+			footprint = all[i].addTo(footprint[:0])
+			for ; n < len(all) && n-i < C.TL_GROUP_MAX && all[n].tileAccess != nil && all[n].n == all[i].n &&
+				all[n].canFollow(footprint); n++ {
+				footprint = all[n].addTo(footprint)
 			}
 		}
 		for ; i < n; i++ {
@@ -132,8 +132,8 @@ func chainsOf(all []member) []int {
 	return ends
 }
 
-// Chains implements device.TileFuser. The forms are kept until the next call or the end of the next Build, which needs
-// most of them.
+// FusionGroups implements device.TileFuser. The code that it makes is kept until its next call or the end of the next
+// Build, which needs most of it.
 func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) (_ []int, err error) {
 	draft := &program{dev: d}
 	defer func() {
@@ -147,24 +147,24 @@ func (d *Device) FusionGroups(steps []device.Step, bytes []int64, inner []bool) 
 	for i := range steps {
 		s := &steps[i]
 		k, ok := s.Op.(*loopir.Kernel)
-		if !ok || !mayLink(k, s.Params) {
+		if !ok || !mayFuse(k, s.Params) {
 			continue
 		}
-		f, err := d.formOf(draft, k, s)
+		f, err := d.codeOf(draft, k, s)
 		if err != nil {
 			return nil, err
 		}
-		all[i] = member{f.links, s.Bufs}
+		all[i] = member{f.tileAccess, s.Bufs}
 	}
-	ends := chainsOf(all)
+	ends := groupsOf(all)
 	if inner != nil {
 		keepInner(steps, all, ends, bytes, inner)
 	}
 	return ends, nil
 }
 
-// mayLink reports that links need be asked for: of a map of enough elements.
-func mayLink(k *loopir.Kernel, params []device.Param) bool {
+// mayFuse reports that a kernel is a map of enough elements, so that its accesses are worth finding.
+func mayFuse(k *loopir.Kernel, params []device.Param) bool {
 	if k.Inner > 0 || len(params) < k.Outer {
 		return false
 	}
@@ -172,10 +172,10 @@ func mayLink(k *loopir.Kernel, params []device.Param) bool {
 	for _, p := range params[:k.Outer] {
 		n *= int64(p.Bits)
 	}
-	return n > (chainLeast-1)*tileLanes
+	return n > (groupLeast-1)*tileLanes
 }
 
-// keepInner clears the marks of the slots that more than the tiles of one chain need.
+// keepInner clears the marks of slots that are used outside the tiles of one group.
 func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inner []bool) {
 	first, last := fill(len(inner), -1), fill(len(inner), -1)
 	for i := range steps {
@@ -188,11 +188,11 @@ func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inn
 	}
 	fits, misfits := make([]bool, len(inner)), make([]bool, len(inner))
 	for i := 0; i < len(all); i = ends[i] + 1 {
-		chain := all[i : ends[i]+1]
-		if len(chain) == 1 || !alwaysHolds(chain, bytes) {
+		group := all[i : ends[i]+1]
+		if len(group) == 1 || !alwaysFuses(group, bytes) {
 			continue
 		}
-		for _, m := range chain {
+		for _, m := range group {
 			for _, t := range m.all {
 				s := m.slots[t.buf]
 				if first[s] >= i && last[s] <= ends[i] && bytes[s] == m.n*int64(t.width) {
@@ -208,11 +208,11 @@ func keepInner(steps []device.Step, all []member, ends []int, bytes []int64, inn
 	}
 }
 
-// alwaysHolds reports that every member reads and writes what the chain writes from its beginning, whatever the offsets
-// are: all of it.
-func alwaysHolds(chain []member, bytes []int64) bool {
-	for _, m := range chain {
-		for _, t := range m.mustBegin(chain) {
+// alwaysFuses reports that every member accesses what the group writes from the buffer's beginning, whatever the
+// offsets are: it accesses all of it.
+func alwaysFuses(group []member, bytes []int64) bool {
+	for _, m := range group {
+		for _, t := range m.zeroOffsets(group) {
 			if bytes[m.slots[t.buf]] != m.n*int64(t.width) {
 				return false
 			}
@@ -221,45 +221,46 @@ func alwaysHolds(chain []member, bytes []int64) bool {
 	return true
 }
 
-// mustBegin lists the touches whose offset must be 0: those of buffers that the chain writes.
-func (m member) mustBegin(chain []member) (l []touch) {
+// zeroOffsets lists the accesses whose offset must be 0: those to buffers that the group writes.
+func (m member) zeroOffsets(group []member) (l []access) {
 	for _, t := range m.all {
-		if t.offset >= 0 && slices.ContainsFunc(chain, func(c member) bool { return c.has(c.writes, m.slots[t.buf]) }) {
+		if t.offset >= 0 && slices.ContainsFunc(group, func(c member) bool { return c.has(c.writes, m.slots[t.buf]) }) {
 			l = append(l, t)
 		}
 	}
 	return l
 }
 
-func (m member) has(l []touch, slot int) bool {
-	return slices.ContainsFunc(l, func(t touch) bool { return m.slots[t.buf] == slot })
+func (m member) has(l []access, slot int) bool {
+	return slices.ContainsFunc(l, func(t access) bool { return m.slots[t.buf] == slot })
 }
 
-// chain marks the runs of steps that are worked tile by tile.
-func (p *program) chain(steps []device.Step, list []C.tl_step, forms []*kernelCode) {
+// fuse marks the runs of steps that are worked tile by tile.
+func (p *program) fuse(steps []device.Step, list []C.tl_step, forms []*kernelCode) {
 	all := make([]member, len(list))
 	for i, f := range forms {
 		if f != nil {
-			all[i] = member{f.links, steps[i].Bufs}
+			all[i] = member{f.tileAccess, steps[i].Bufs}
 		}
 	}
-	ends := chainsOf(all)
+	ends := groupsOf(all)
 	for i := 0; i < len(list); i = ends[i] + 1 {
 		if n := ends[i] + 1; n-i > 1 {
-			p.link(list[i:n], all[i:n])
+			p.fuseGroup(list[i:n], all[i:n])
 			p.tiles(list[i:n], all[i:n])
 		} else if slices.ContainsFunc(steps[i].Bufs, func(s int) bool { return s >= len(p.slots) }) {
-			panic(fmt.Sprintf("BUG: cpu: step %d, in no chain, has a slot of %v without a buffer: there are %d", i,
+			panic(fmt.Sprintf("BUG: cpu: step %d, in no group, has a slot of %v without a buffer: there are %d", i,
 				steps[i].Bufs, len(p.slots)))
 		}
 	}
 }
 
-// link makes a chain of the steps. What a later member reads, and what has no buffer, is not stored past the caches.
-func (p *program) link(list []C.tl_step, chain []member) {
-	list[0].chain = C.int32_t(len(list))
-	for i, m := range chain {
-		begin := m.mustBegin(chain)
+// fuseGroup makes a group of the steps. Values that a later member reads, and those without a buffer, are stored
+// through the caches.
+func (p *program) fuseGroup(list []C.tl_step, group []member) {
+	list[0].group = C.int32_t(len(list))
+	for i, m := range group {
+		begin := m.zeroOffsets(group)
 		zero := array[C.int32_t](&p.mem, len(begin))
 		for n, t := range begin {
 			zero[n] = C.int32_t(t.offset)
@@ -267,25 +268,25 @@ func (p *program) link(list []C.tl_step, chain []member) {
 		list[i].zero, list[i].nzero = first(zero), C.int32_t(len(zero))
 		for _, t := range m.writes {
 			slot := m.slots[t.buf]
-			if slot >= len(p.slots) || slices.ContainsFunc(chain[i+1:], func(c member) bool { return c.has(c.reads, slot) }) {
-				list[i].near |= 1 << t.buf
+			if slot >= len(p.slots) || slices.ContainsFunc(group[i+1:], func(c member) bool { return c.has(c.reads, slot) }) {
+				list[i].cached |= 1 << t.buf
 			}
 		}
 	}
 }
 
-// tile is where a worker's scratch has the tile of a value without a buffer, in bytes, -1 while it has none; last is
-// the last member that touches it.
+// tile is the place of a value without a buffer in a worker's scratch, in bytes, -1: none yet. last is the last member
+// that uses it.
 type tile struct {
 	at          int64
 	width, last int
 }
 
-// tileLifetimes gives the values of a chain that have no buffer, each with the last step that uses it, and the lanes of
-// a tile.
-func (p *program) tileLifetimes(list []C.tl_step, chain []member) (values map[int]*tile, lanes int64) {
+// tileLifetimes returns the values of a group that have no buffer, each with the last step that uses it, and the lanes
+// of a tile.
+func (p *program) tileLifetimes(list []C.tl_step, group []member) (values map[int]*tile, lanes int64) {
 	values = map[int]*tile{}
-	for i, m := range chain {
+	for i, m := range group {
 		lanes = max(lanes, int64(list[i].kern.outer.chunk))
 		for _, t := range m.all {
 			slot := m.slots[t.buf]
@@ -301,12 +302,12 @@ func (p *program) tileLifetimes(list []C.tl_step, chain []member) (values map[in
 	return values, lanes
 }
 
-// tiles gives the values of a chain that have no buffer places in a worker's scratch, those of dead ones where there
-// are such.
-func (p *program) tiles(list []C.tl_step, chain []member) {
-	values, lanes := p.tileLifetimes(list, chain)
+// tiles gives the values of a group that have no buffer places in a worker's scratch; the places of dead values are
+// used again.
+func (p *program) tiles(list []C.tl_step, group []member) {
+	values, lanes := p.tileLifetimes(list, group)
 	free, end := map[int][]int64{}, int64(0) // free: by width
-	for i, m := range chain {
+	for i, m := range group {
 		var own []C.tl_tile
 		for b, slot := range m.slots {
 			v := values[slot]

@@ -105,7 +105,7 @@ func TestChains(t *testing.T) {
 	})
 }
 
-// Values that only the steps of one chain know need no buffer, and all others are what they are with buffers for all,
+// Values that only one fusion group uses need no buffer, and all others are what they are with buffers for all,
 // also under the profiler.
 func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 	const n, slots = 50_000, 7
@@ -145,7 +145,7 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 				add(n-3000, f, f, -1, 3, 0, 6)},
 			[]int{2, 4}, []int{2, 2, 2, 3},
 		},
-		"between two chains": {
+		"between two groups": {
 			[]device.Step{add(n, f, f, -1, 0, 1, 2), add(n, f, f, -1, 2, 2, 3), add(n/2, f, f, -1, 3, 3, 4),
 				add(n/2, f, f, -1, 4, 3, 6)},
 			[]int{2, 4}, []int{1, 1, 3, 3},

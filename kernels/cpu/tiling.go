@@ -8,8 +8,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// A kernel is worked tile by tile. A tile has outer lanes, one an outer index, and
-// tile lanes, one an (outer, inner) index. There are five shapes:
+// A kernel is worked tile by tile. A tile has outer lanes, one for each outer index, and tile lanes, one for each pair
+// of an outer and an inner index. There are five shapes:
 //
 //	map:     outer lanes only
 //	rows:    some outer indices, each with its whole inner space (inner fastest)
@@ -17,45 +17,44 @@ import (
 //	bundle:  some outer indices, of which a stage over the inner space works one at a time
 //	columns: many outer indices (fastest), and as many inner ones as fit
 //
-// An expression has the lanes of the dims it depends on, and runs as seldom as they
-// allow: once a run, once an outer tile, or once an inner tile.
+// An expression has lanes for the dims that it depends on, and runs as seldom as these allow: once a run, once an outer
+// tile, or once an inner tile.
 
-// Lanes that a tile aims for: with registers of 4 bytes, eight of them fill an L1
-// cache of 32 KiB.
+// tileLanes is the number of lanes that a tile aims for: eight registers of 4-byte elements fill an L1 cache of 32 KiB.
 const tileLanes = 1024
 
-// Lanes of a map whose registers are few: the cost of a tile then counts for more. Twice tileLanes, so that chains may
-// mix them.
+// A map with few registers takes larger tiles, since the cost of a tile then counts for more. Twice tileLanes, so that
+// fusion groups may mix both sizes.
 const (
 	mapLanes     = 2 * tileLanes
 	mapRegisters = 32 << 10 // bytes
 )
 
-// A row of at most this length is one tile when more than one stage visits it, so that
-// what one stage computes is there in the next.
+// wholeRow bounds the rows that are one tile where several stages visit them: the next stage then finds in registers
+// what one stage computed.
 const wholeRow = 4096
 
-// Bytes that a bundle's rows have in buffers, so that they stay in an L1 cache with the next ones' on the way and what
-// is kept in registers, and the least number of bundles, which threads share.
+// bundleBytes bounds what a bundle's rows take in buffers: they stay in an L1 cache beside the next rows on the way in
+// and the kept registers. bundles is the least number of bundles, which threads share.
 const (
 	bundleBytes = 16 << 10
 	bundles     = 32
 )
 
-// Lanes of a tile, and rows of a tile of columns, where nothing is kept in registers: only
-// the cost of a tile counts.
+// Lanes of a tile, and rows of a tile of columns, where no registers are needed: only the cost of a tile counts.
 const (
 	bareLanes = 16 * tileLanes
 	bareRows  = 8
 )
 
-// turnLeast is the least size of both dims of a tile that is read transposed.
-const turnLeast = 4
+// transposeLeast is the least size of both dims of a tile that is read transposed.
+const transposeLeast = 4
 
-// Elements that are accumulated apart and then joined; a constant, so that sums
-// do not depend on the number of threads.
+// chunkElems is the number of elements that are accumulated apart and then joined. It is a constant, so that sums do
+// not depend on the number of threads.
 const chunkElems = 1 << 16
 
+// tilePlan says how a kernel of given sizes is worked: its tiles, its maps, and what each expression depends on.
 type tilePlan struct {
 	k     *loopir.Kernel
 	par   []int64 // sizes and strides; other entries are 0
@@ -85,8 +84,7 @@ type tilePlan struct {
 // hiddenAcc keeps the running extreme of a Prefix ArgMax or ArgMin.
 type hiddenAcc struct{ stage, of int }
 
-// Bits of a mask: outer dims, inner dims, and "varies" in each group for what is
-// not an affine map.
+// Bits of a mask: the outer dims, the inner dims, and in each group one bit for what varies without an affine map.
 const (
 	innerBit   = 32
 	outerVary  = uint64(1) << 31
@@ -117,7 +115,7 @@ func newPlan(k *loopir.Kernel, par []int64, slots []int, most int64) (*tilePlan,
 	return p, nil
 }
 
-// findNumbers makes maps of the sums and multiples of indices: such a number is counted along, not computed.
+// findNumbers makes maps of sums and multiples of indices: such a number is stepped along, not computed.
 func (p *tilePlan) findNumbers() []*affine {
 	k := p.k
 	fresh := func() *affine {
@@ -183,7 +181,7 @@ func (p *tilePlan) findNumbers() []*affine {
 	return list
 }
 
-// usedBy marks the expressions that st needs, those behind a number not.
+// usedBy marks the expressions that st needs. Those behind a number are not marked.
 func (p *tilePlan) usedBy(st *loopir.Stage, numbers []*affine) []bool {
 	used := make([]bool, len(p.k.Exprs))
 	st.Roots(func(x int) { used[x] = true })
@@ -275,7 +273,7 @@ func (p *tilePlan) newMap(buf int, t ir.DType, offset int) *affine {
 	return m
 }
 
-// setStride sets the stride of dim d, outer dims first.
+// setStride sets the stride of dim d; outer dims come first.
 func (p *tilePlan) setStride(m *affine, d int, v int64) {
 	if d < p.k.Outer {
 		m.stride[outer][d] = v
@@ -284,7 +282,7 @@ func (p *tilePlan) setStride(m *affine, d int, v int64) {
 	}
 }
 
-// linear gives m the strides of the row-major number of the index in a stage of that kind.
+// linear gives m the strides of the row-major number of the index, in a stage of that group.
 func (p *tilePlan) linear(m *affine, group int) {
 	k, n := p.k, int64(1)
 	if group == inner {
@@ -343,8 +341,8 @@ func (p *tilePlan) chooseTiles() {
 	switch {
 	case p.passes == 0:
 		o.cut(p.most)
-		if d := p.turned(); d >= 0 {
-			o.turn(d)
+		if d := p.transposedDim(); d >= 0 {
+			o.cutTransposed(d)
 		}
 		i.whole()
 		p.oneTile = true
@@ -374,8 +372,8 @@ func (p *tilePlan) chooseTiles() {
 	}
 }
 
-// bundleRows is the number of rows of n elements of a bundle: rows that several stages visit, long enough to be worked
-// one by one.
+// bundleRows is the number of rows, of n elements each, in a bundle; 0 where the kernel has no bundles. Bundles are for
+// rows that several stages visit and that are long enough to be worked one by one.
 func (p *tilePlan) bundleRows(n int64) int64 {
 	o := p.spaces[outer]
 	if p.passes < 2 || n < rowLanes || len(o.size) == 0 {
@@ -391,17 +389,17 @@ func (p *tilePlan) bundleRows(n int64) int64 {
 	return min(bundleBytes/max(1, bytes), o.numel()/bundles, o.size[len(o.size)-1])
 }
 
-// turned gives the dim along which some load is contiguous where it is not along the
-// last dim, -1 if there is none: reading it row by row would touch a line an element.
-func (p *tilePlan) turned() int {
+// transposedDim is the dim along which some load is contiguous that is not so along the last dim; -1: none. Reading
+// such a load row by row would touch a cache line for each element.
+func (p *tilePlan) transposedDim() int {
 	size := p.spaces[outer].size
 	last := len(size) - 1
 	for _, m := range p.maps {
-		if m.buf < 0 || last < 1 || size[last] < turnLeast || m.stride[outer][last] == 0 || m.stride[outer][last] == 1 {
+		if m.buf < 0 || last < 1 || size[last] < transposeLeast || m.stride[outer][last] == 0 || m.stride[outer][last] == 1 {
 			continue
 		}
 		for d := range last {
-			if m.stride[outer][d] == 1 && size[d] >= turnLeast {
+			if m.stride[outer][d] == 1 && size[d] >= transposeLeast {
 				return d
 			}
 		}
@@ -409,8 +407,7 @@ func (p *tilePlan) turned() int {
 	return -1
 }
 
-// bare reports that the kernel's one stage folds contiguous elements as they lie in
-// memory: its tiles need no registers.
+// bare reports that the kernel's only stage folds contiguous elements in place: its tiles need no registers.
 func (p *tilePlan) bare() bool {
 	for _, s := range p.k.Stages {
 		if !s.OverInner {
@@ -441,13 +438,13 @@ func (p *tilePlan) wholeWalk(m *affine) []dim {
 	return walk(m, [2]*space{o, i}, []int{outer, inner})
 }
 
-// countsInner reports that expression x is the number of the kernel's one inner index.
+// countsInner reports that expression x is the index along the kernel's only inner dim.
 func (p *tilePlan) countsInner(x int) bool {
 	e := p.k.Exprs[x]
 	return e.Op == loopir.OpIndex && int(e.Imm) == p.k.Outer && p.k.Inner == 1
 }
 
-// alongOuter reports that loads run along the last outer dim rather than along the inner ones.
+// alongOuter reports that loads run along the last outer dim and not along the inner ones.
 func (p *tilePlan) alongOuter() bool {
 	o, i := p.spaces[outer], p.spaces[inner]
 	if len(o.size) == 0 || len(i.size) == 0 || o.numel() < 4 {
@@ -469,7 +466,7 @@ func (p *tilePlan) alongOuter() bool {
 	return vote > 0
 }
 
-// findMasks finds what each expression depends on.
+// findMasks finds the dims that each expression depends on.
 func (p *tilePlan) findMasks() {
 	for g, s := range p.spaces {
 		for d := range s.size {

@@ -1,6 +1,7 @@
-// Package kirtest makes random kernels with operands, for tests that hold a
-// consumer of loop IR against the interpreter.
+// Package kerneltest makes random kernels, products, attention passes and sorts with operands, for tests that compare a
+// code generator with the interpreter.
 //
-// Key types: [Case], from [Random] or the named forms; [Close] compares
-// results. Only tests import it.
+// Key types: [Case], from [Random] or the named constructors; [Close] compares results.
+//
+// Only tests import kerneltest.
 package kerneltest

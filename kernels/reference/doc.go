@@ -1,7 +1,8 @@
-// Package interp is a device that runs every step through the interpreter of
-// kernels/loopir: slow, and obviously right. Fuzzers and tests compare the CPU and GPU
-// devices with it; Device.Faults injects failures and Device.Lag holds submissions
-// back, so that reuse before the fence shows.
+// Package reference is a device that runs every step through the interpreter of its launch: slow, and simple enough to
+// be right by reading. Fuzzers and tests compare the CPU and GPU devices with it.
 //
-// Key type: [Device]. It imports device and loopir; engine tests and capi import it.
+// Key type: [Device]. Device.Faults injects failures. Device.Lag holds submissions back, so that a buffer that is reused
+// before its fence shows as a wrong result.
+//
+// reference imports kernels/device and kernels/loopir; capi and engine tests import it.
 package reference

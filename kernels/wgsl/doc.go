@@ -1,7 +1,11 @@
-// Package wgsl prints level 2 programs as WGSL, with their binding layout as data.
+// Package wgsl prints programs of the GPU IR as WGSL.
 //
-// Key types: [Options], [Module]; Print(p *gpuir.Program, o Options) (*Module, error) makes one from the other. The
-// text is byte-stable: equal programs and options give equal text, so that it can key pipeline caches.
+// [Print] takes a gpuir.Program and [Options] and gives a [Module]: the text, and the layout of its bindings as data.
 //
-// wgsl imports kernels/loopir and ir; gpu imports wgsl.
+// Invariant: the text is byte-stable. Equal programs and options give equal text, so that the text can key pipeline
+// caches.
+//
+// Start reading at print.go; expr.go prints expressions, helpers.go the functions that WGSL lacks.
+//
+// wgsl imports kernels/gpuir, kernels/loopir and ir; gpu imports wgsl.
 package wgsl

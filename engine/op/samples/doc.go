@@ -1,5 +1,7 @@
 // Package samples reads the samples of the registry's entries: small calls in Python's notation.
 //
-// Key functions: [Read], which gives the decoded arguments of one. Tests of the operators evaluate them, and the
-// generator of the documentation asks which dtypes an operator takes.
+// [Read] takes one sample's text and gives the decoded arguments. Tests of operators evaluate samples; the generator of
+// the documentation asks them which dtypes an operator takes.
+//
+// samples imports engine/op, engine/op/prim and ir; cmd/opgen and tests import it.
 package samples

@@ -1,7 +1,7 @@
-// Package devicetest is the conformance suite of devices: what kernels/device.Device
-// promises, checked against the interpreter of kernels/loopir.
+// Package devicetest is the conformance suite of devices: it checks what kernels/device.Device requires against the
+// interpreters of the launches.
 //
 //	devicetest.Run(t, func() device.Device { ... })
 //
-// Tests of device implementations import it, and nothing else.
+// Start reading at suite.go. Only tests of device implementations import devicetest.
 package devicetest

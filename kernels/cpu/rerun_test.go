@@ -28,6 +28,6 @@ func TestAStepThatReadsWhatItWritesIsNotBegunAnew(t *testing.T) {
 		"a copy": {device.Step{Op: launch.Copy{}, Bufs: []int{0, 1}}, true},
 		"a fill": {device.Step{Op: launch.Fill{}, Bufs: []int{0}}, true},
 	} {
-		assert.Equal(t, c.want, again(&c.step), name)
+		assert.Equal(t, c.want, rerunnable(&c.step), name)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// again reports a step that can be run anew after it was stopped midway: it reads nothing that it writes.
-func again(s *device.Step) bool {
+// rerunnable reports a step that can run again after it was stopped midway: it reads nothing that it writes.
+func rerunnable(s *device.Step) bool {
 	for i, b := range s.Op.Buffers() {
 		switch b.Access {
 		case loopir.Read:
