@@ -10,45 +10,45 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Options choose and shape a device. The zero value takes the best real GPU.
+// Options choose an adapter and configure its device. The zero value takes the best GPU that is no software adapter.
 type Options struct {
-	// Adapter names one: its number in [Adapters], or a part of its name. A software
-	// adapter that is named is taken.
+	// Adapter names an adapter: its number in [Adapters], or a part of its name. A software adapter is taken when it is
+	// named.
 	Adapter string
-	// AllowSoftware lets a software adapter be chosen when there is no GPU.
+	// AllowSoftware allows a software adapter where there is no GPU.
 	AllowSoftware bool
 	// Number is N in the device's name "wgpu:N".
 	Number int
-	// Hardware gives a software adapter the programs that a GPU gets, for tests of those.
+	// Hardware gives a software adapter the programs of a GPU, so that tests can run them.
 	Hardware bool
-	// Core leaves every optional feature unused.
+	// Core uses no optional feature.
 	Core bool
-	// MaxStorageBuffers and MaxBinding lower the adapter's limits when not 0.
+	// MaxStorageBuffers and MaxBinding lower the adapter's limits where they are not 0.
 	MaxStorageBuffers int
 	MaxBinding        int64
-	// Merge is how many like steps may share a dispatch. 0: a default, 1 on software adapters,
-	// where a new text costs more than a dispatch.
+	// Merge is the number of like steps that may share a dispatch. 0: a default; 1 on software adapters, where
+	// compiling a new text costs more than a dispatch.
 	Merge int
-	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; the device
-	// counts as lost after it. 0: two minutes.
+	// WaitTimeout bounds every wait inside Upload, Read, Run and TakeFault; a device that takes longer counts as lost.
+	// 0: two minutes.
 	WaitTimeout time.Duration
-	// CacheDir holds the results of the accuracy probe and of timed tiles; "": a folder in the user's
-	// cache directory; "-": none are kept.
+	// CacheDir is where results of the accuracy probe and of timed tiles are kept. "": a folder in the user's cache
+	// directory; "-": nothing is kept.
 	CacheDir string
-	// Autotune begins with [Device.SetAutotune] on.
+	// Autotune opens the device with [Device.SetAutotune] on.
 	Autotune bool
-	// Warn is told what the user should know and no call fails for; nil: standard error.
+	// Warn receives what the user should know and no call fails for; nil: standard error.
 	Warn func(text string)
-	// Now replaces the clock that tiles are timed with where the device has no timestamps, for tests.
+	// Now replaces the clock that times tiles where the device has no timestamps. For tests.
 	Now func() time.Time
-	// Part is how many dispatches a submission has, for tests. 0: 16 in the first one of a run and 64 in the others.
+	// Part is the number of dispatches of a submission. For tests. 0: 16 in a run's first submission and 64 in the
+	// others.
 	Part int
-	// NoProbe leaves the accuracy probe out, for tests that count calls.
+	// NoProbe leaves out the accuracy probe. For tests that count calls.
 	NoProbe bool
 }
 
-// Adapters lists the driver's adapters, the preferred one first. It is the first
-// thing that loads a graphics driver.
+// Adapters lists the driver's adapters, the preferred one first. It is the first call that loads a graphics driver.
 func Adapters(d Driver) ([]AdapterInfo, error) {
 	list, err := d.Adapters()
 	if err != nil {
@@ -59,15 +59,14 @@ func Adapters(d Driver) ([]AdapterInfo, error) {
 	return list, nil
 }
 
-// Description is what a device of an adapter would be like.
+// Description is an adapter with the features and limits that a device of it has.
 type Description struct {
 	AdapterInfo
 	Features []string
 	Limits   map[string]int64
 }
 
-// Describe lists the adapters. It opens each for a moment; one that cannot be opened is listed without features and
-// limits.
+// Describe lists the adapters. It opens each for a moment; one that cannot be opened has no features and limits.
 func Describe(d Driver) ([]Description, error) {
 	list, err := Adapters(d)
 	if err != nil {
@@ -87,7 +86,7 @@ func Describe(d Driver) ([]Description, error) {
 	return out, nil
 }
 
-// pick applies Options to the sorted list.
+// pick chooses from the sorted list as o says.
 func pick(list []AdapterInfo, o *Options) (AdapterInfo, error) {
 	if o.Adapter != "" {
 		if n, err := strconv.Atoi(o.Adapter); err == nil {

@@ -17,35 +17,38 @@ import (
 )
 
 const (
-	// raceBytes bounds the scratch operands of a product that is timed.
+	// autotuneBytes bounds the scratch operands of a timed product.
 	autotuneBytes = 2 << 30
-	// raceRounds is how many samples of a tile count; raceTime ends the rounds of a slow device early.
+	// autotuneRounds is the number of samples of a tile that count; autotuneTime ends the rounds on a slow device
+	// early.
 	autotuneRounds = 5
 	autotuneTime   = 2 * time.Second
-	// sampleTime and sampleWall are what a sample lasts at least, by timestamps and by the host's clock, which counts a
-	// submission and its wait too; it repeats the product at most sampleMost times.
+	// sampleTime and sampleWall are the least duration of a sample in seconds: by timestamps, and by the host's clock,
+	// which also counts a submission and its wait. A sample repeats the product at most sampleMost times.
 	sampleTime, sampleWall, sampleMost = 200e-6, 2e-3, 50
-	// rampTime is how long the table's tile runs first, at most rampMost times, so that the device's clock is up.
+	// rampTime is the seconds for which the table's tile runs first, at most rampMost times, until the device's clock
+	// is up.
 	rampTime, rampMost = 20e-3, 2000
-	// longest is the seconds of a launch from which a product is not raced: another tile could take many times as long.
+	// maxLaunch is the seconds of a launch from which a product is not timed: another tile could take many times as
+	// long.
 	maxLaunch = 0.25
-	// slow is the time, in those of the fastest tile, from which a tile is out of the race after its first samples.
+	// dropRatio: after the first samples, candidates slower than dropRatio times the best are dropped.
 	dropRatio = 2.0
-	// patternElements is the number of random numbers that fill operands, repeated.
+	// patternElements is the number of random numbers that fill the operands, repeated.
 	patternElements = 1 << 18
 )
 
-// errTooLarge says that a product is not timed: there is no room for its operands.
+// errTooLarge says that a product is not timed, since its operands do not fit.
 var errTooLarge = errors.New("no room for scratch operands")
 
-// candidate is one tile in a race.
+// candidate is a tile that is timed.
 type candidate struct {
 	p       *program
 	samples []float64
 }
 
-// race times g launched with params in each tile, in turns: the median seconds of a launch, infinity for a tile that
-// the device does not take. The pipelines of the fastest stay in the cache.
+// timeCandidates times g launched with params in each tile, in turns. It returns the median seconds of a launch,
+// infinity for a tile that the device refuses. The pipelines of the fastest stay in the cache.
 func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucode.GemmTile) ([]float64, error) {
 	l := g.Layout()
 	step := device.Step{Op: g}
@@ -82,7 +85,7 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 		d.tune.trial = &trials[i]
 		p, err := d.Build([]device.Step{step}, len(bind.Bufs))
 		switch {
-		case d.lost != nil || i == 0 && err != nil: // the first is the tile of the table
+		case d.lost != nil || i == 0 && err != nil: // the first is the table's tile
 			return nil, err
 		case err == nil:
 			list[i] = &candidate{p: p.(*program)}
@@ -99,18 +102,17 @@ func (d *Device) timeCandidates(g *launch.Gemm, params []uint64, trials []gpucod
 	return times, nil
 }
 
-// fastest is the number of the least time, the first of equals.
+// fastest is the index of the least time, the first among equals.
 func fastest(times []float64) int { return slices.Index(times, slices.Min(times)) }
 
-// median of some times.
+// median is the median of some times.
 func median(s []float64) float64 {
 	s = slices.Sorted(slices.Values(s))
 	return s[len(s)/2]
 }
 
-// rounds samples the candidates, which may be nil but for the first, the table's tile. After a launch of each to warm
-// up, in which drivers may compile, one more says how many launches make a sample and which tiles are too slow to be
-// looked at again.
+// rounds samples the candidates. All but the first, the table's tile, may be nil. One launch of each warms up, since a
+// driver may compile in it. One more launch decides how many launches make a sample, and which tiles are dropped.
 func (d *Device) rounds(list []*candidate, bind *device.Binding) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(r *candidate) bool { return r == nil })
 	for _, r := range list {
@@ -156,12 +158,12 @@ func (d *Device) rounds(list []*candidate, bind *device.Binding) error {
 	return nil
 }
 
-// launches is how many last for a target, where one takes so many seconds; at most so many.
+// launches is the number of launches, each of these seconds, that last for target seconds: at least 1, at most `most`.
 func launches(seconds, target, most float64) int {
 	return int(min(most, max(1, math.Ceil(target/max(seconds, 1e-9)))))
 }
 
-// sample is the seconds of a launch of p, of so many in a row.
+// sample is the seconds of one launch of p, measured over reps launches in a row.
 func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, error) {
 	records, err := d.encode(p, bind)
 	if err != nil {
@@ -178,7 +180,7 @@ func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, er
 	}
 	launches[0].Kind, launches[0].C, launches[0].Query = TimedDispatch, f.queries[0], 0
 	resolve := Record{Kind: ResolveQuery, A: f.queries[0], B: f.resolve, Z: 2}
-	// in parts the pass would end early
+	// In parts the pass would end early.
 	if _, err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0, nil); err != nil {
 		return 0, err
 	}
@@ -190,7 +192,7 @@ func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, er
 	return ticks * d.limits.TimestampPeriod / 1e9 / float64(reps), err
 }
 
-// sampleWall takes the time that a submission and the wait for it take.
+// sampleWall is the seconds that a submission and the wait for it take.
 func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, error) {
 	if err := d.waitFor(uint64(d.Submitted()), d.opts.WaitTimeout, nil); err != nil {
 		return 0, err
@@ -204,8 +206,8 @@ func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, er
 	return d.now().Sub(begin).Seconds() / float64(reps), err
 }
 
-// scratchOperands allocates the buffers of g launched with params, and fills those that it reads with random
-// numbers: arithmetic on zeros takes less power, so that the device would run at a higher clock.
+// scratchOperands allocates the buffers of g launched with params and fills its operands with random numbers.
+// Arithmetic on zeros would take less power, and the device would run at a higher clock.
 func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []uint64) error {
 	l, width := g.Layout(), uint64(d.caps.Storage[g.Type])
 	reach, total := gpucode.GemmReach(g, params), uint64(0)
@@ -241,7 +243,7 @@ func (d *Device) scratchOperands(bind *device.Binding, g *launch.Gemm, params []
 	return d.submit(records, nil)
 }
 
-// randomElements gives patternElements numbers from -1 to 1, integers from -8 to 7.
+// randomElements gives patternElements numbers in [-1, 1), or integers in [-8, 7].
 func randomElements(t ir.DType) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, patternElements*t.Size())
@@ -255,17 +257,17 @@ func randomElements(t ir.DType) []byte {
 	return data
 }
 
-// pipelines of a candidate, which may be nil.
+// pipelines lists the pipelines of a candidate, which may be nil.
 func (r *candidate) pipelines() (list []*pipeline) {
 	if r != nil {
 		for i := range r.p.steps {
-			list = append(list, r.p.steps[i].forms[0])
+			list = append(list, r.p.steps[i].pipelines[0])
 		}
 	}
 	return list
 }
 
-// dropPipelines releases those that were neither there before a race nor are kept.
+// dropPipelines releases the pipelines that are neither in before nor in kept.
 func (d *Device) dropPipelines(before map[string]*pipeline, kept []*pipeline) {
 	if d.lost != nil {
 		return

@@ -16,30 +16,30 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// Tiles of products come from a table of estimates (tile.ChooseGemm). With Options.Autotune the first product of a
-// class that a device meets is timed in several tiles instead, on scratch memory, and the fastest is kept: for the
+// The tiles of products come from a table of estimates (gpucode.ChooseGemm). With Options.Autotune, the first product
+// of a class that a device meets is instead timed in several tiles, on scratch memory. The fastest is kept: for
 // programs built later, and in a file for later processes.
 
-// tuner is the state of that.
+// autotuner is the state of the choices.
 type autotuner struct {
 	on    bool
 	trial *gpucode.GemmTile // the choice while a program is built to be timed
-	// tiles has the choices of this process by class; kept those that the file had when it was read.
+	// tiles are the choices of this process by class; kept are those that the file had when it was read.
 	tiles  map[string]gpucode.GemmTile
 	kept   map[string]TunedTile
-	device string // in the file
-	silent bool   // it was said that the file cannot be written
+	device string // key of this device in the file
+	silent bool   // the warning that the file cannot be written was given
 }
 
-// TunedTile is the choice for a class of products, with the times of a launch that it was made by.
+// TunedTile is the choice for a class of products, with the measured times of a launch.
 type TunedTile struct {
 	Tile              gpucode.GemmTile `json:"tile"`
 	Microseconds      float64          `json:"us"`
-	Table             gpucode.GemmTile `json:"table"` // the one that the estimates choose
+	Table             gpucode.GemmTile `json:"table"` // the choice of the estimates
 	TableMicroseconds float64          `json:"table_us"`
 }
 
-// tunedFile is what the file holds: by device, and there by class of products.
+// tunedFile is the content of the file: choices by device, and for each device by class of products.
 type tunedFile struct {
 	Version int                             `json:"version"`
 	Devices map[string]map[string]TunedTile `json:"devices"`
@@ -50,10 +50,10 @@ const (
 	tunedName    = "tiles.json"
 )
 
-// SetAutotune lets programs built from now on have timed tiles, or those of the table again.
+// SetAutotune decides whether programs built from now on have timed tiles or those of the table.
 func (d *Device) SetAutotune(on bool) { d.tune.on = on }
 
-// chooseGemm gives the form of g launched with params.
+// chooseGemm returns the options of g launched with params.
 func (d *Device) chooseGemm(g *launch.Gemm, params []uint64) gpucode.GemmOptions {
 	t := &d.tune
 	switch {
@@ -69,8 +69,8 @@ func (d *Device) chooseGemm(g *launch.Gemm, params []uint64) gpucode.GemmOptions
 	return gpucode.ChooseGemm(g, params, d.tile)
 }
 
-// tuned gives the tile of g's class: the one that this process or an earlier one chose, or else by timing. The zero
-// tile stands for the table's choice: there is one candidate, or no memory for its operands, or the device failed.
+// tuned is the tile of g's class: chosen by this process or an earlier one, or now by timing. The zero tile stands for
+// the table's choice: there is one candidate, or no memory for its operands, or the device failed.
 func (d *Device) tuned(g *launch.Gemm, params []uint64) gpucode.GemmTile {
 	t := &d.tune
 	class := gpucode.GemmClass(g, params)
@@ -109,10 +109,10 @@ func (d *Device) tuned(g *launch.Gemm, params []uint64) gpucode.GemmTile {
 	return trials[best]
 }
 
-// microseconds of a time, to the nanosecond.
+// microseconds rounds to the nanosecond.
 func microseconds(seconds float64) float64 { return math.Round(seconds*1e9) / 1e3 }
 
-// Tuned gives the choices made or found so far for products of this device, by class; see [tile.GemmClass].
+// Tuned lists the choices made or read so far for products on this device, by class; see [gpucode.GemmClass].
 func (d *Device) Tuned() map[string]TunedTile {
 	out := map[string]TunedTile{}
 	for class := range d.tune.tiles {
@@ -123,8 +123,8 @@ func (d *Device) Tuned() map[string]TunedTile {
 	return out
 }
 
-// tunedDevice is the key of this device in the file: adapter, driver, and a hash of the tiles that there are and of the
-// text of some products on it, which changes when the generator does.
+// tunedDevice is this device's key in the file: adapter, driver, and a hash of the list of tiles and of the text of
+// some products, which changes when the generator changes.
 func (d *Device) tunedDevice() string {
 	h := fnv.New32a()
 	fmt.Fprint(h, gpucode.GemmTiles(d.tile))
@@ -145,8 +145,8 @@ func (d *Device) tunedDevice() string {
 	return fmt.Sprintf("%s|generator %08x", d.identity(), h.Sum32())
 }
 
-// readTuned reads the file. One that is missing, or of another version, is empty; so is a broken one, of which
-// the user is told.
+// readTuned reads the file. A missing file, or one of another version, counts as empty. So does a broken one; with
+// tell, the user is warned about it.
 func (d *Device) readTuned(tell bool) (f tunedFile) {
 	path := d.cachePath(tunedName)
 	if path == "" {
@@ -165,8 +165,8 @@ func (d *Device) readTuned(tell bool) (f tunedFile) {
 	return f
 }
 
-// writeTuned adds this device's choices to the file, which other processes may have added to since it was read. Of two
-// that write at one time the later wins; what the other had is timed again some day.
+// writeTuned adds this device's choices to the file as it is now, since other processes write it too. Of two processes
+// that write at once the later wins; what the other had is timed again by a later process.
 func (d *Device) writeTuned() {
 	path := d.cachePath(tunedName)
 	if path == "" {

@@ -2,34 +2,33 @@ package gpu
 
 import "slices"
 
-// maxGroups bounds the bind groups kept.
+// maxGroups bounds the number of cached bind groups.
 const maxGroups = 8192
 
 // group is a cached bind group.
 type group struct {
 	handle Handle
 	layout Handle
-	base   int64     // of the window
+	base   int64     // base of the binding range
 	bufs   []*Buffer // nil entries stand for the device's own buffers
 	hash   uint64
-	used   uint64 // number of the run that used it last
-	dead   bool   // released: it names a freed buffer, or made room
+	used   uint64 // number of the run that last used it
+	dead   bool   // released: it names a freed buffer, or was evicted
 }
 
-// groupCache finds bind groups by layout and buffers, and lets the least recently
-// used go.
+// groupCache finds bind groups by layout and buffers, and evicts the least recently used.
 type groupCache struct {
 	byHash       map[uint64][]*group
 	live         int
 	hits, misses int64
-	// epoch counts releases, so that programs know when to look again.
+	// epoch counts releases: a program looks its groups up again when epoch has changed.
 	epoch uint64
 }
 
 func (c *groupCache) init() { c.byHash = map[uint64][]*group{} }
 
 func groupHash(layout Handle, base int64, bufs []*Buffer) uint64 {
-	// The 64-bit finaliser of SplitMix64, chained.
+	// The 64-bit finaliser of SplitMix64 (Steele, Lea and Flood, 2014), chained.
 	h := uint64(layout) ^ uint64(base)<<32
 	for _, b := range bufs {
 		x := h ^ 0x9E3779B97F4A7C15
@@ -45,7 +44,7 @@ func groupHash(layout Handle, base int64, bufs []*Buffer) uint64 {
 	return h
 }
 
-// find gives the group of layout over bufs, or nil.
+// find returns the group of layout over bufs, or nil.
 func (c *groupCache) find(layout Handle, base int64, bufs []*Buffer, run uint64) (g *group, hash uint64) {
 	hash = groupHash(layout, base, bufs)
 	for _, g := range c.byHash[hash] {
@@ -72,8 +71,7 @@ func (c *groupCache) add(ctx Context, g *group) {
 	}
 }
 
-// evict releases the quarter used least recently, but nothing that the present
-// run uses.
+// evict releases the least recently used quarter, except what the current run uses.
 func (c *groupCache) evict(ctx Context, run uint64) {
 	all := make([]*group, 0, c.live)
 	for _, l := range c.byHash {

@@ -8,17 +8,16 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// A tensor larger than a binding is worked in windows: a map whose accesses are
-// all linear (or constant) does not know where in its tensors it stands, so that
-// the same kernel runs over parts of them, through bindings that begin at aligned
-// offsets. Other kernels over such tensors are refused by checkBinding.
+// A tensor larger than a binding is worked in windows. A map whose accesses are all linear or constant does not depend
+// on its position in its tensors, so the same kernel runs over parts of them, through bindings at aligned offsets.
+// checkBinding refuses other kernels over such tensors.
 
-// windowGrain keeps the byte offsets of windows multiples of bufferAlign for every width.
+// windowGrain keeps the byte offsets of windows multiples of bufferAlign for every element width.
 const windowGrain = bufferAlign
 
 // window is the part of its tensors that a step works on.
 type window struct {
-	base, size int64 // in elements; size 0: all
+	base, size int64 // in elements; size 0: all of them
 	linear     []bool
 }
 
@@ -39,7 +38,7 @@ func (c kernelCode) windows(s device.Step) []step {
 			width = max(width, int64(d.caps.Storage[k.Bufs[a.Buf].Type]))
 		}
 	}
-	// A sixteenth leaves most of a binding to the offsets that views begin at.
+	// A sixteenth of a binding leaves most of it to the offsets at which views begin.
 	size := d.limits.MaxStorageBinding / 16 / windowGrain * windowGrain
 	if total*width <= d.limits.MaxStorageBinding || size == 0 {
 		return whole
@@ -58,7 +57,7 @@ func (c kernelCode) windows(s device.Step) []step {
 	return parts
 }
 
-// windowable reports a map that sees only the elements at its own linear index.
+// windowable reports a map that accesses only the elements at its own linear index.
 func windowable(k *loopir.Kernel) bool {
 	if k.Inner != 0 || k.Outer == 0 {
 		return false
@@ -85,7 +84,7 @@ func windowable(k *loopir.Kernel) bool {
 			return false
 		case loopir.OpParam:
 			if e.Imm < uint64(k.Outer) {
-				return false // reads a size that windows change
+				return false // reads a size, which windows change
 			}
 		}
 	}
@@ -99,7 +98,7 @@ func windowable(k *loopir.Kernel) bool {
 	return true
 }
 
-// offset is where the binding of a kernel's buffer begins, in bytes.
+// offset is the byte at which the binding of a kernel's buffer begins.
 func (w *window) offset(local int, width int64) int64 {
 	if w.size == 0 || !w.linear[local] {
 		return 0
@@ -107,7 +106,7 @@ func (w *window) offset(local int, width int64) int64 {
 	return w.base * width
 }
 
-// checkWindow refuses run-time offsets that push a window out of its binding.
+// checkWindow refuses run-time offsets that move a window out of its binding.
 func (p *program) checkWindow(s *step, bind *device.Binding) error {
 	if s.window.size == 0 {
 		return nil

@@ -19,16 +19,16 @@ type pipeline struct {
 	module *wgsl.Module
 	proc   *gpuir.Program
 	name   string
-	words  int // size of the parameter block, in words
+	words  int // size of the parameter block in words
 }
 
-// variantKey names a form of a launch without printing it.
+// variantKey identifies a variant of a launch's code without printing it.
 type variantKey struct {
 	key     string
 	options any // of its code
 	pass    int
-	// Of a merged program: the number of members, 0 for none, and which buffers they
-	// share, a bit a buffer of the kernel.
+	// Of a merged program: the number of members, 0 for none, and a bit for each buffer of the kernel that the members
+	// share.
 	members int
 	shared  uint64
 }
@@ -38,56 +38,56 @@ type program struct {
 	dev   *Device
 	steps []step
 	slots int
-	// records has one entry a step, after the copy to the uniform buffer where there is one;
-	// words is the parameter memory that the records point into. Its first uniformWords
-	// are the content of the uniform buffer, and stale says that the buffer has another.
+	// records has an entry for each step, after the copy to the uniform buffer where there is one. words is the
+	// parameter memory that the records point into. Its first uniformWords are the content of the uniform buffer;
+	// stale: the buffer has another content.
 	records      []Record
 	words        []uint32
 	uniform      *Buffer
 	uniformWords int
 	stale        bool
 	last         []*Buffer
-	epoch        uint64 // of the group cache when groups were last looked up
+	epoch        uint64 // epoch of the group cache when groups were last looked up
 	checks       bool
-	timed, waves int // dispatches; and waves of them, which barriers part
-	handed       int // how many steps hand results from pass to pass
-	// scratch
+	timed, waves int // dispatches, and waves of them, which barriers separate
+	multiPass    int // number of steps that pass results from pass to pass
+	// Scratch of a run.
 	bufs    []*Buffer
 	changed []bool
 }
 
-// step is a device step made ready, or several of one form merged to one dispatch: its
-// Bufs and Params are then those of [gpuir.Merge], without the numbers of workgroups.
+// step is a device step made ready, or several steps of one variant merged into a dispatch. Bufs and Params of a merged
+// step are those of [gpuir.Merge], without the numbers of workgroups.
 type step struct {
 	device.Step
-	code     code           // nil where it is no dispatch
-	move     move           // of such a step
-	buffers  []loopir.Buf   // what Op declares
-	params   []loopir.Param // likewise
-	checks   bool           // it may write the error word
-	index    int            // in the list given to Build
-	indices  []int          // likewise of the members
-	variants [2]variantKey  // of the forms
-	groups   uint64         // workgroups of form 0, before merging
-	members  []device.Step  // that were merged, nil for one step
-	shared   []bool         // by buffer of the kernel: the members have one slot there
-	ends     [2][]uint64    // of the forms: workgroups of the members up to each
-	record   int
-	forms    [2]*pipeline // aligned: run-time offsets are multiples of four; and not
-	form     int
-	grid     [2][3]uint32
-	word     int // of its parameter block in program.words
-	group    *group
-	patches  [2][]patch     // words that vary from run to run
-	offsets  []device.Param // run-time offsets that decide the form
-	window   window
-	// pass is the program, of those of the kernel, that this dispatch runs; there are passes.
-	// They hand results on in scratch memory number handover.
-	pass, passes, handover int
-	reach                  []span // by buffer
+	code      code           // nil where the step is no dispatch
+	move      move           // makes the record where the step is no dispatch
+	buffers   []loopir.Buf   // declared by Op
+	params    []loopir.Param // declared by Op
+	checks    bool           // it may write the error word
+	index     int            // in the list given to Build
+	indices   []int          // of the members in that list
+	variants  [2]variantKey  // of the code: 0 where run-time offsets are multiples of four, 1 where they are not
+	groups    uint64         // workgroups of variant 0 before merging
+	members   []device.Step  // the merged steps, nil for one step
+	shared    []bool         // by buffer of the kernel: the members have one slot there
+	ends      [2][]uint64    // by variant: workgroups of the members up to each
+	record    int
+	pipelines [2]*pipeline // by variant; built at its first use
+	variant   int
+	grid      [2][3]uint32
+	word      int // first word of its parameter block in program.words
+	group     *group
+	patches   [2][]patch     // words that vary from run to run
+	offsets   []device.Param // run-time offsets that decide the variant
+	window    window
+	// pass is the pass that this dispatch runs, of passes. The passes of a launch leave results in scratch memory
+	// number passScratch.
+	pass, passes, passScratch int
+	reach                     []span // by buffer
 }
 
-// patch is a parameter word computed at run time.
+// patch is a parameter word computed for each run.
 type patch struct {
 	word   int // in the step's block
 	param  device.Param
@@ -112,7 +112,7 @@ func (d *Device) Build(steps []device.Step, slots int) (device.Program, error) {
 	p.steps, p.waves = d.schedule(list, slots)
 	for i := range p.steps {
 		if s := &p.steps[i]; s.launches() {
-			if err := d.buildForm(s, 0); err != nil {
+			if err := d.buildVariant(s, 0); err != nil {
 				return nil, err
 			}
 		}
@@ -132,11 +132,11 @@ func (p *program) Release() {
 	*p = program{}
 }
 
-// launches reports a step that is a dispatch.
+// launches reports that the step is a dispatch.
 func (s *step) launches() bool { return s.code != nil }
 
-// prepare makes the steps of one step of the list given to Build: one for each part of its tensors and each pass.
-// Passes hand results on in scratch memory: they keep their order, and are not merged with others.
+// prepare makes the steps of one step given to Build: one for each window of its tensors and each pass. The passes of a
+// launch keep their order and are not merged with other steps, since they share scratch memory.
 func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) {
 	for _, b := range st.Bufs {
 		if b < 0 || b >= p.slots {
@@ -160,14 +160,14 @@ func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) 
 	for _, s := range code.windows(st) {
 		s.Params = slices.Clone(s.Params)
 		s.code, s.index, s.buffers, s.params = code, index, buffers, params
-		programs, err := d.prepareForms(&s)
+		programs, err := d.prepareVariants(&s)
 		if err != nil {
 			return nil, err
 		}
 		p.checks = p.checks || s.checks
 		if s.passes = len(programs); s.passes > 1 && !code.large() {
-			s.handover = 1 + p.handed%(handovers-1)
-			p.handed++
+			s.passScratch = 1 + p.multiPass%(scratchMemories-1)
+			p.multiPass++
 		}
 		for pass, proc := range programs {
 			s.pass = pass
@@ -179,8 +179,8 @@ func (d *Device) prepare(p *program, index int, st device.Step) ([]step, error) 
 	return list, nil
 }
 
-// prepareForms decides the forms of s and gives the programs of the first.
-func (d *Device) prepareForms(s *step) ([]*gpuir.Program, error) {
+// prepareVariants decides the variants of s and returns the programs of the first.
+func (d *Device) prepareVariants(s *step) ([]*gpuir.Program, error) {
 	params, unaligned := s.Constants(), s.Constants()
 	for i, q := range s.Params {
 		if q.Varies() && s.params[i].Kind == loopir.Offset {
@@ -203,7 +203,7 @@ func (d *Device) prepareForms(s *step) ([]*gpuir.Program, error) {
 	return programs, err
 }
 
-// workgroups is the number of them in a launch of proc.
+// workgroups is the number of workgroups of a launch of proc.
 func workgroups(proc *gpuir.Program, params []uint64) uint64 {
 	g := proc.Grid(params)
 	return uint64(g[0]) * uint64(g[1]) * uint64(g[2])
@@ -212,19 +212,18 @@ func workgroups(proc *gpuir.Program, params []uint64) uint64 {
 // writes reports that a step writes its buffer b.
 func (s *step) writes(b int) bool { return s.buffers[b].Access != loopir.Read }
 
-// packed gives the values that Pack takes for form f.
+// packed gives the values that Pack takes for variant f.
 func (s *step) packed(f int) []uint64 { return append(s.Constants(), s.ends[f]...) }
 
 func (s *step) name() string { return s.Op.Label() }
 
-// buildForm compiles form f of s: 0 counts on run-time offsets that are multiples
-// of four, 1 does not.
-func (d *Device) buildForm(s *step, f int) error {
+// buildVariant compiles variant f of s: 0 requires that run-time offsets are multiples of four, 1 does not.
+func (d *Device) buildVariant(s *step, f int) error {
 	pipe, err := d.compile(s, f)
 	if err != nil {
 		return err
 	}
-	s.forms[f] = pipe
+	s.pipelines[f] = pipe
 	params := s.packed(f)
 	s.grid[f] = pipe.proc.Grid(params)
 	if g := s.grid[f]; int64(g[1]) > d.limits.MaxGrid || int64(g[0]) > d.limits.MaxGrid {
@@ -246,14 +245,13 @@ func (d *Device) buildForm(s *step, f int) error {
 	return nil
 }
 
-// handovers is the number of scratch memories: the first is that of products, whose parts are large; reductions
-// have the others by turns, so that neighbours run side by side.
-const handovers = 4
+// scratchMemories is the number of scratch memories. The first is for products, whose parts are large; reductions use
+// the others in turn, so that neighbouring ones can run side by side.
+const scratchMemories = 4
 
-// needScratch makes scratch memory number i, in which passes hand partial results on, or makes it larger.
-// Submissions under way keep the old one.
+// needScratch makes scratch memory number i, or makes it larger. Submissions under way keep the old one.
 func (d *Device) needScratch(i int, bytes int64) error {
-	old := d.handover[i]
+	old := d.passScratch[i]
 	if old != nil && old.bytes >= bytes {
 		return nil
 	}
@@ -266,11 +264,11 @@ func (d *Device) needScratch(i int, bytes int64) error {
 		d.groups.forget(d.ctx, old)
 		d.ctx.DestroyBuffer(old.handle)
 	}
-	d.handover[i] = &Buffer{handle: h, bytes: bytes}
+	d.passScratch[i] = &Buffer{handle: h, bytes: bytes}
 	return nil
 }
 
-// programs generates the programs of a form of s, one a pass.
+// programs generates the programs of a variant of s, one for each pass.
 func (d *Device) programs(s *step, key variantKey) ([]*gpuir.Program, error) {
 	key.pass = 0
 	if list := d.procs[key]; list != nil {
@@ -284,7 +282,7 @@ func (d *Device) programs(s *step, key variantKey) ([]*gpuir.Program, error) {
 	return list, nil
 }
 
-// compile gives the pipeline of form f of s, and sets the members' numbers of workgroups.
+// compile returns the pipeline of variant f of s, and sets the members' numbers of workgroups.
 func (d *Device) compile(s *step, f int) (*pipeline, error) {
 	key := s.variants[f]
 	programs, err := d.programs(s, key)
@@ -310,7 +308,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 		}
 	}
 	if s.passes > 1 {
-		if err := d.needScratch(s.handover, s.code.scratch(key.options, s.Constants())); err != nil {
+		if err := d.needScratch(s.passScratch, s.code.scratch(key.options, s.Constants())); err != nil {
 			return nil, err
 		}
 	}
@@ -329,7 +327,7 @@ func (d *Device) compile(s *step, f int) (*pipeline, error) {
 	return p, nil
 }
 
-// pipelineOf prints and compiles proc, once per text.
+// pipelineOf prints and compiles proc, once for each text.
 func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error) {
 	m, err := d.print(name, proc)
 	if err != nil {
@@ -339,8 +337,7 @@ func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error)
 		d.stats.pipelineHits++
 		return p, nil
 	}
-	// The driver does not refuse a trusted module that asks for too much: the
-	// dispatch would never end.
+	// The driver accepts a trusted module that asks for too much, and its dispatch would never end.
 	if m.SharedBytes > d.limits.MaxWorkgroupBytes || m.Workgroup > d.limits.MaxWorkgroupSize ||
 		m.Workgroup > d.limits.MaxWorkgroupX {
 		return nil, ir.Errorf(ir.ErrKernelExecution, "%s: the program exceeds %s: %d bytes of workgroup memory of %d, %d "+
@@ -381,7 +378,7 @@ func (d *Device) pipelineOf(name string, proc *gpuir.Program) (*pipeline, error)
 	return p, nil
 }
 
-// print takes immediates when the parameters fit them.
+// print uses immediates where the parameters fit.
 func (d *Device) print(name string, proc *gpuir.Program) (*wgsl.Module, error) {
 	m, err := wgsl.Print(proc, d.wgsl)
 	if err == nil && m.Immediates && m.ParamBytes() > d.limits.MaxImmediateBytes {
@@ -398,14 +395,14 @@ func (d *Device) print(name string, proc *gpuir.Program) (*wgsl.Module, error) {
 	return m, nil
 }
 
-// layout places parameter blocks and makes the records. The blocks of kernels without
-// immediates lie together in the program's own uniform buffer.
+// layout places parameter blocks and makes the records. Blocks of kernels without immediates are in the program's own
+// uniform buffer.
 func (p *program) layout() error {
 	align := int(p.dev.limits.UniformAlign) / 4
 	for i := range p.steps {
-		if s := &p.steps[i]; s.launches() && !s.forms[0].module.Immediates {
+		if s := &p.steps[i]; s.launches() && !s.pipelines[0].module.Immediates {
 			s.word = len(p.words)
-			p.words = append(p.words, make([]uint32, (s.forms[0].words+align-1)/align*align)...)
+			p.words = append(p.words, make([]uint32, (s.pipelines[0].words+align-1)/align*align)...)
 		}
 	}
 	if p.uniformWords = len(p.words); p.uniformWords > 0 {
@@ -421,11 +418,11 @@ func (p *program) layout() error {
 			continue
 		}
 		p.timed++
-		if s.forms[0].module.Immediates {
+		if s.pipelines[0].module.Immediates {
 			s.word = len(p.words)
-			p.words = append(p.words, make([]uint32, s.forms[0].words)...)
+			p.words = append(p.words, make([]uint32, s.pipelines[0].words)...)
 		}
-		p.setForm(s, 0)
+		p.setVariant(s, 0)
 	}
 	return nil
 }
@@ -446,11 +443,11 @@ func (p *program) allocUniform() error {
 	return nil
 }
 
-// setForm writes the record and the constant words of s for form f.
-func (p *program) setForm(s *step, f int) {
-	pipe := s.forms[f]
-	s.form, s.group = f, nil
-	// Words that vary are patched before every run; the others were packed once in buildForm.
+// setVariant writes the record and the constant words of s for variant f.
+func (p *program) setVariant(s *step, f int) {
+	pipe := s.pipelines[f]
+	s.variant, s.group = f, nil
+	// Words that vary are patched before every run; the others are packed here once.
 	if err := pipe.module.Pack(wordBytes(p.words[s.word:s.word+pipe.words]), s.packed(f), s.Event); err != nil {
 		panic("BUG: gpu: " + err.Error())
 	}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// cachePath is where the measurements named name are kept between processes; "" when none are.
+// cachePath is the file in which the measurements named name are kept between processes; "" where none are kept.
 func (d *Device) cachePath(name string) string {
 	dir := d.opts.CacheDir
 	if dir == "" {
@@ -22,14 +22,14 @@ func (d *Device) cachePath(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// identity names the adapter and its driver: what was measured on one says nothing of another.
+// identity names the adapter and its driver: measurements hold for this pair only.
 func (d *Device) identity() string {
 	a := &d.adapter
 	return fmt.Sprintf("%s|%s|%s|%s|%s|%x:%x|%v", d.driver, a.Name, a.Vendor, a.Driver, a.Backend, a.VendorID, a.DeviceID,
 		d.opts.Core)
 }
 
-// keepFile writes a file at once: a reader, or another process that writes it too, sees all of a version or nothing.
+// keepFile replaces a file atomically: a reader, or another process that writes it too, sees one whole version.
 func keepFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

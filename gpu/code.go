@@ -9,29 +9,29 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Generator is a launch of a kind that this package does not know: it brings its own code for GPUs.
+// Generator is a launch of a kind that this package does not know. It brings its own code for GPUs.
 type Generator interface {
 	launch.Op
-	// GPUOptions decides the form of the program for these parameters, without what varies from run to run but for
-	// the lowest bit of an offset: 1 where it may be no multiple of four. Forms are compared with ==.
+	// GPUOptions decides the variant of the program for these parameters. Parameters that vary from run to run are 0,
+	// except the lowest bit of an offset: 1 where the offset may be no multiple of four. Variants are compared with ==.
 	GPUOptions(params []uint64, caps gpucode.Caps) any
-	// GPUProgram makes the program of that form. It declares the parameters and buffers of the launch.
+	// GPUProgram makes the program of a variant. It declares the parameters and buffers of the launch.
 	GPUProgram(options any) (*gpuir.Program, error)
 }
 
-// code is what the device asks of the code generator of a launch. Kinds embed plain for what they leave as it is.
+// code is what the device asks of a launch's code generator. Kinds embed plain for the methods that they do not need.
 type code interface {
-	// options decides the form of the programs for these parameters; forms are compared with ==.
+	// options decides the variant of the programs for these parameters; variants are compared with ==.
 	options(params []uint64) any
-	// programs makes those of a form, one a pass. They follow each other in scratch memory.
+	// programs makes the programs of a variant, one for each pass. Passes share scratch memory.
 	programs(options any) ([]*gpuir.Program, error)
 	// check refuses launches that the programs cannot address.
 	check(params []uint64, reach []span) error
-	// reach bounds, by buffer, what a step touches; nil: nothing is known.
+	// reach bounds, for each buffer, what a step touches; nil: unknown.
 	reach(s *device.Step) []span
 	// scratch is the bytes of scratch memory that several passes need.
 	scratch(options any, params []uint64) int64
-	// large: the scratch memory is large; kinds of which this is true share one.
+	// large: the scratch memory is large. Kinds of which this is true share one.
 	large() bool
 	// merges reports that a launch of so many workgroups may share its dispatch with others.
 	merges(groups uint64) bool
@@ -39,13 +39,13 @@ type code interface {
 	windows(s device.Step) []step
 }
 
-// span bounds the elements of a buffer that a step touches: from lo up to hi, -1 for unknown.
+// span bounds the elements of a buffer that a step touches: [lo, hi), hi -1 where unknown.
 type span struct {
 	lo, hi int64
-	moves  bool // both are without an offset that comes at run time
+	moves  bool // both are relative to an offset that comes at run time
 }
 
-// plain is a code of one pass, of which nothing is known.
+// plain is code of one pass, of which nothing is known.
 type plain struct{}
 
 func (plain) check([]uint64, []span) error { return nil }
@@ -55,8 +55,8 @@ func (plain) large() bool                  { return false }
 func (plain) merges(uint64) bool           { return false }
 func (plain) windows(s device.Step) []step { return []step{{Step: s}} }
 
-// generate gives the code of a launch, or what makes the record of one that is no dispatch: the device's one switch
-// over the kinds of launch.
+// generate returns the code of a launch; for a launch that is no dispatch, what makes its record. It is the device's
+// only switch over the kinds of launch.
 func (d *Device) generate(op launch.Op) (code, move, error) {
 	switch op := op.(type) {
 	case *loopir.Kernel:
@@ -79,7 +79,7 @@ func (d *Device) generate(op launch.Op) (code, move, error) {
 	return nil, nil, ir.Errorf(ir.ErrKernelExecution, "%s: no code for a launch of %T, %s", d.caps.Name, op, op.Label())
 }
 
-// foreignCode is that of a Generator.
+// foreignCode is the code of a Generator.
 type foreignCode struct {
 	plain
 	d  *Device
@@ -92,5 +92,5 @@ func (c foreignCode) programs(options any) ([]*gpuir.Program, error) {
 	return one(c.op.GPUProgram(options))
 }
 
-// one is the list of a single program.
+// one is a list of a single program.
 func one(p *gpuir.Program, err error) ([]*gpuir.Program, error) { return []*gpuir.Program{p}, err }

@@ -44,7 +44,7 @@ func (c kernelCode) check(params []uint64, reach []span) error {
 	return nil
 }
 
-// reach follows the accesses of the kernel; where addresses are computed, nothing is known.
+// reach follows the accesses of the kernel. Where addresses are computed, nothing is known.
 func (c kernelCode) reach(s *device.Step) []span {
 	k, params := c.k, s.Constants()
 	out := make([]span, len(k.Bufs))
@@ -80,7 +80,7 @@ func (c kernelCode) reach(s *device.Step) []span {
 	return out
 }
 
-// accessReach is the number of elements, from its first, that an access reaches over.
+// accessReach is the number of elements, from its first, over which an access reaches.
 func accessReach(k *loopir.Kernel, a *loopir.Access, params []uint64) int64 {
 	n, span := int64(1), int64(1)
 	for dim := range k.Outer + k.Inner {

@@ -5,7 +5,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// move makes the record of a launch that is no dispatch, for a run.
+// move makes the record of a launch that is no dispatch, for each run.
 type move func(p *program, s *step, bind *device.Binding) (Record, error)
 
 func copyRecord(p *program, s *step, bind *device.Binding) (Record, error) {

@@ -26,5 +26,5 @@ func (c gemmCode) scratch(o any, params []uint64) int64 {
 
 func (c gemmCode) large() bool { return true }
 
-// merges: a large product has work for every compute unit, and its text is long.
+// merges refuses large products: one has work for every compute unit, and its text is long.
 func (c gemmCode) merges(groups uint64) bool { return groups <= uint64(c.d.tile.Units/2) }

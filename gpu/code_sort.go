@@ -20,7 +20,7 @@ func (c sortCode) programs(o any) ([]*gpuir.Program, error) {
 	return gpucode.FromSort(c.s, o.(gpucode.SortOptions))
 }
 
-// check refuses operands whose room 32-bit indices cannot address.
+// check refuses operands whose scratch buffer 32-bit indices cannot address.
 func (c sortCode) check(params []uint64, _ []span) error {
 	l := c.s.Layout()
 	if n := params[l.Outer] * params[l.N] * params[l.Inner]; n > gpucode.MaxSortElements {

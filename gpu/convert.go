@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// storageBytes is the width of an element of t in device memory; 0: t is not
-// supported. Halves are two bytes whether the shader sees f16 or packed words.
+// storageBytes is the width of an element of t in device memory; 0: t is not supported. Halves take two bytes, whether
+// the shader sees f16 or packed words.
 func storageBytes(t ir.DType, i64 bool) int {
 	switch t {
 	case ir.Bool, ir.I32, ir.U32, ir.F32, ir.U8, ir.I8, ir.I16:
@@ -30,9 +30,8 @@ func storageBytes(t ir.DType, i64 bool) int {
 // same reports that canonical and stored forms agree.
 func same(t ir.DType, width int) bool { return t.Size() == width }
 
-// toStorage converts n elements of canonical src into dst. Memory of the device
-// is little-endian; so are the hosts that WebGPU runs on, and canonical data is
-// in host order.
+// toStorage converts n elements from canonical src to dst. Device memory is little-endian, and so are the hosts that
+// WebGPU runs on; canonical data is in host order.
 func toStorage(t ir.DType, width int, dst, src []byte) error {
 	if same(t, width) {
 		copy(dst, src)
@@ -68,7 +67,7 @@ func toStorage(t ir.DType, width int, dst, src []byte) error {
 	panic("BUG: gpu: no conversion of " + t.String())
 }
 
-// fromStorage converts stored src into canonical dst.
+// fromStorage converts stored src to canonical dst.
 func fromStorage(t ir.DType, width int, dst, src []byte) {
 	if same(t, width) {
 		copy(dst, src)

@@ -16,13 +16,14 @@ import (
 const (
 	// bufferAlign is the allocation granularity: the offset alignment that WebGPU guarantees.
 	bufferAlign = 256
-	// maxInFlight bounds the submissions that Run lets pile up.
+	// maxInFlight bounds the submissions that Run leaves in flight.
 	maxInFlight = 32
-	// A long program is submitted in parts, so that the device begins while the host encodes the rest.
+	// A long program is submitted in parts, so that the device begins while the host encodes the rest: a first part of
+	// firstPart dispatches, then parts of nextParts.
 	firstPart, nextParts = 16, 64
 	// softwareUnits and gpuUnits estimate how many workgroups run at once.
 	softwareUnits, gpuUnits = 4, 264
-	// gpuMerge is how many like steps share a dispatch at most.
+	// gpuMerge is the largest number of like steps that share a dispatch.
 	gpuMerge = 32
 )
 
@@ -39,27 +40,27 @@ type Device struct {
 	wgsl    wgsl.Options
 
 	pipelines                  map[string]*pipeline            // by WGSL text
-	kernels                    map[variantKey]*pipeline        // by kernel and form
-	procs                      map[variantKey][]*gpuir.Program // likewise, of all passes, not merged
+	kernels                    map[variantKey]*pipeline        // by kernel and variant
+	procs                      map[variantKey][]*gpuir.Program // by kernel and variant: of all passes, not merged
 	uniforms                   map[*Buffer]bool                // parameter memory of programs
 	groups                     groupCache                      // bind groups
 	stages                     staging                         // upload memory
 	reads                      readPool                        // readback memory
 	pending                    []Record                        // copies that the next submission begins with
 	submitted, completed, runs uint64
-	parts                      [2]int // records of a run's first submission and of the others
+	parts                      [2]int // records of a run's first submission, and of the others
 	lost                       error
 
 	fault Handle // the error word
-	// handover is the scratch memory of kernels in several passes, made at first use; it
-	// grows while programs are built.
-	handover [handovers]*Buffer
-	faults   faultState
-	profile  profiler
-	tune     autotuner
-	scratch  []Record
-	bindings []BufferBinding
-	stats    counters
+	// passScratch is memory in which the passes of a launch leave results for the next. It is made at first use and grows
+	// while programs are built.
+	passScratch [scratchMemories]*Buffer
+	faults      faultState
+	profile     profiler
+	tune        autotuner
+	scratch     []Record
+	bindings    []BufferBinding
+	stats       counters
 }
 
 // counters are reported by Stats.
@@ -109,7 +110,7 @@ func Open(d Driver, o Options) (*Device, error) {
 	return dev, nil
 }
 
-// describe fills caps and the options of the text generators.
+// describe fills in the capabilities and the options of the generators.
 func (d *Device) describe() {
 	l, f := &d.limits, &d.feat
 	if n := d.opts.MaxStorageBuffers; n > 0 {
@@ -131,7 +132,7 @@ func (d *Device) describe() {
 		GemmDims: []ir.DType{ir.F32, ir.F16, ir.BF16}, Wide: true, GemmSums: gpucode.LeastSums,
 		F16: f.F16, I64: f.I64, Features: f.Names, Limits: limitMap(l),
 	}
-	if !f.I64 { // also when the probe found it wanting
+	if !f.I64 { // also where the probe found 64-bit integers wrong
 		d.caps.Features = slices.DeleteFunc(slices.Clone(f.Names), func(n string) bool { return n == "shader-int64" })
 	}
 	for t := ir.Bool; t < ir.NumDTypes; t++ {
@@ -181,7 +182,7 @@ type Buffer struct {
 	handle Handle
 	bytes  int64
 	groups []*group // bind groups that name it
-	// upload is the number of submissions there were when an upload to it was recorded, plus one.
+	// upload is one more than the number of submissions when an upload to it was recorded.
 	upload uint64
 	run    uint64 // number of the last run that had it in a slot
 }
@@ -215,10 +216,10 @@ func (d *Device) Free(b device.Buffer) {
 		panic("BUG: gpu: buffer freed twice")
 	}
 	if d.ctx == nil {
-		return // it went with the device
+		return // it was released with the device
 	}
 	if buf.upload == d.submitted+1 && d.lost == nil {
-		// A copy into it is still to be submitted; a failure shows at the next call.
+		// A copy into it is not submitted yet; a failure shows at the next call.
 		_ = d.submit(nil, nil)
 	}
 	d.groups.forget(d.ctx, buf)
@@ -250,7 +251,7 @@ func (d *Device) Close() {
 		_ = d.waitFor(d.submitted, d.opts.WaitTimeout, nil)
 	}
 	if d.lost != nil {
-		// Releasing a device that hangs could wait for ever: it is left behind.
+		// Releasing a device that hangs could wait for ever: it is leaked.
 		d.ctx = nil
 		return
 	}
@@ -265,7 +266,7 @@ func (d *Device) Close() {
 		d.ctx.DestroyBuffer(b.handle)
 	}
 	d.ctx.DestroyBuffer(d.fault)
-	for _, b := range d.handover {
+	for _, b := range d.passScratch {
 		if b != nil {
 			d.ctx.DestroyBuffer(b.handle)
 		}
@@ -275,7 +276,7 @@ func (d *Device) Close() {
 	d.lost = ir.Errorf(ir.ErrDeviceLost, "%s: the device was closed", d.caps.Name)
 }
 
-// wrap classes a driver's error. A lost device stays lost.
+// wrap gives a driver's error a class. A lost device stays lost.
 func (d *Device) wrap(err error, what string) error {
 	if err == nil {
 		return nil
@@ -307,9 +308,9 @@ func (d *Device) submit(records []Record, words []uint32) error {
 	return err
 }
 
-// send submits the pending copies with the first records, and then the others; with 0 for the number of the first, all
-// at once. After a request to stop the rest is not submitted: the error is then device.ErrStopped. It gives the number
-// of records sent.
+// send submits the pending copies with the first records, then the others. first is the number of records in the first
+// submission; 0: all in one. After a request to stop the rest is not submitted, and the error is device.ErrStopped.
+// sent is the number of records submitted.
 func (d *Device) send(records []Record, words []uint32, first int, stop *device.Stop) (sent int, err error) {
 	if d.lost != nil {
 		return 0, d.lost
@@ -348,8 +349,7 @@ func (d *Device) submitPart(records []Record, words []uint32) error {
 	return nil
 }
 
-// Submitted implements device.Device. Uploads not yet under way are submitted, so
-// that the fence covers them.
+// Submitted implements device.Device. Pending uploads are submitted, so that the fence covers them.
 func (d *Device) Submitted() device.Fence {
 	if len(d.pending) > 0 && d.lost == nil {
 		_ = d.submit(nil, nil) // a failure makes the next wait fail
@@ -396,7 +396,7 @@ const (
 	interruptTick = 5 * time.Millisecond
 )
 
-// until polls done: spinning at first, then with growing sleeps.
+// until polls done: it spins at first, then sleeps for longer and longer times.
 func (d *Device) until(timeout time.Duration, interrupt func() bool, done func() (bool, error)) error {
 	if d.lost != nil {
 		return d.lost

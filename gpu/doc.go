@@ -1,5 +1,5 @@
-// Package gpu is the WebGPU device: it implements kernels/device.Device over a [Driver], which is WebGPU reduced to what
-// a tensor engine needs.
+// Package gpu is the WebGPU device: it implements kernels/device.Device over a [Driver], which is WebGPU reduced to
+// what a tensor engine needs.
 //
 // [Open] gives a [Device]. Its Build translates a list of steps once into records; a run encodes them with one call of
 // the driver into one command encoder, which it submits in a few parts. Independent steps of the same code share a
@@ -17,8 +17,8 @@
 // Each kind of launch has a code generator (code.go). A kind that this package does not know may bring its own
 // ([Generator]). Dependences between steps follow from the buffers that a launch declares.
 //
-// Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers are gpu/wgpu (wgpu-native) and gpu/fake (memory
-// only, with faults to inject). No adapter is touched before [Adapters] or [Open] is called.
+// Key types: [Device], [Options], [Driver], [Context], [Record]. Drivers are gpu/wgpu (wgpu-native) and gpu/fake
+// (memory only, with faults to inject). No adapter is touched before [Adapters] or [Open] is called.
 //
 // Start reading at device.go; then build.go, run.go and driver.go.
 //

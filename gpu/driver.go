@@ -9,10 +9,10 @@ import (
 type Driver interface {
 	// Name is part of the key of cached measurements.
 	Name() string
-	// Adapters lists what there is, in the driver's own order.
+	// Adapters lists the adapters in the driver's own order.
 	Adapters() ([]AdapterInfo, error)
-	// Open makes a device of adapter index. core asks for WebGPU's core features and
-	// default limits on compute, except for buffer sizes.
+	// Open makes a device of adapter index. With core the device has WebGPU's core features, and default limits except
+	// for buffer sizes.
 	Open(index int, core bool) (Context, error)
 }
 
@@ -29,7 +29,7 @@ type AdapterInfo struct {
 // AdapterKind orders adapters by preference.
 type AdapterKind uint8
 
-// The kinds, best first.
+// The adapter kinds, best first.
 const (
 	Discrete AdapterKind = iota
 	Integrated
@@ -52,10 +52,10 @@ type Limits struct {
 	MaxWorkgroupBytes              int
 	MaxWorkgroupSize               int // invocations
 	MaxWorkgroupX, MaxWorkgroupY   int
-	MaxGrid                        int64 // workgroups per axis
+	MaxGrid                        int64 // workgroups along each axis
 	MaxImmediateBytes              int
 	SubgroupMinSize, SubgroupMaxSz int
-	TimestampPeriod                float64 // nanoseconds a tick
+	TimestampPeriod                float64 // nanoseconds of a tick
 }
 
 // Features are the optional features that a device was opened with.
@@ -70,7 +70,7 @@ type Handle uintptr
 // Usage is a set of WebGPU buffer usages, with WebGPU's bits.
 type Usage uint32
 
-// The usages.
+// The buffer usages.
 const (
 	MapRead      Usage = 1
 	MapWrite     Usage = 2
@@ -97,7 +97,7 @@ type Shader struct {
 	Text     string // WGSL
 	Entry    string
 	Bindings []BindingKind // of group 0
-	// UniformBytes is the size of the parameter block when there is a UniformDynamic binding.
+	// UniformBytes is the size of the parameter block where there is a UniformDynamic binding.
 	UniformBytes   int
 	ImmediateBytes int
 	// Proc is the same program, and Module its layout, for drivers that interpret it.
@@ -121,35 +121,34 @@ type BufferBinding struct {
 // RecordKind says what a Record does.
 type RecordKind uint32
 
-// The records. A driver opens a compute pass at the first dispatch after
-// anything else, so that runs of dispatches share one, that of a TimedDispatch too.
+// The record kinds. A driver opens a compute pass at the first dispatch after any other record, so that consecutive
+// dispatches share a pass, even the pass of a TimedDispatch.
 const (
 	Dispatch      RecordKind = iota // A pipeline, B bind group, X Y Z workgroups
 	CopyBuffer                      // A source, B destination, X Y byte offsets, Z bytes
 	ClearBuffer                     // A buffer, X byte offset, Z bytes
 	ResolveQuery                    // A queries, B destination, X first, Z count
-	NewPass                         // ends the pass that is open
-	TimedDispatch                   // Dispatch that begins a pass, whose timestamps go to Query, Query+1 of C
+	NewPass                         // ends the open pass
+	TimedDispatch                   // a Dispatch that begins a pass, with timestamps Query and Query+1 of C
 )
 
-// Record is one encoder command. It holds no Go pointers: a slice of records
-// goes to C as it is. The C side declares the same layout.
+// Record is one encoder command. It holds no Go pointers: a slice of records goes to C as it is, and the C side
+// declares the same layout.
 type Record struct {
 	Kind        RecordKind
-	Word, Words uint32 // Dispatch: immediates, words[Word:Word+Words]
+	Word, Words uint32 // of a Dispatch: immediates, words[Word:Word+Words]
 	Query       uint32
 	A, B, C     Handle
 	X, Y, Z     uint64
-	// Dynamic is the dynamic offset of the parameter block, in bytes, when HasDynamic is 1.
+	// Dynamic is the dynamic offset of the parameter block in bytes, where HasDynamic is 1.
 	Dynamic, HasDynamic uint32
 }
 
-// Context is an open device with its queue. Errors are *DriverError. Methods are
-// called by one goroutine at a time.
+// Context is an open device with its queue. Errors are *DriverError. One goroutine at a time calls its methods.
 type Context interface {
 	Limits() Limits
 	Features() Features
-	// CreateBuffer makes a buffer; mapped buffers are mapped for writing at once.
+	// CreateBuffer makes a buffer. With mapped it is mapped for writing at once.
 	CreateBuffer(bytes int64, usage Usage, mapped bool) (Handle, error)
 	DestroyBuffer(b Handle)
 	CreatePipeline(s *Shader) (Pipeline, error)
@@ -158,18 +157,18 @@ type Context interface {
 	ReleaseBindGroup(g Handle)
 	CreateQueries(n int) (Handle, error)
 	ReleaseQueries(q Handle)
-	// Submit encodes records into one command buffer and submits it. Submissions are
-	// numbered from 1 in order of calls that succeed. Nothing given is kept.
+	// Submit encodes records into one command buffer and submits it. Submissions that succeed are numbered from 1.
+	// Submit keeps nothing that it is given.
 	Submit(records []Record, words []uint32) error
-	// Completed polls, without waiting: the number of submissions that have completed.
+	// Completed polls, without waiting, the number of submissions that have completed.
 	Completed() (uint64, error)
-	// MapStart begins mapping; MapDone polls and reports whether it has ended.
+	// MapStart begins mapping. MapDone polls and reports whether mapping has ended.
 	MapStart(b Handle, mode Usage, bytes int64) error
 	MapDone(b Handle) (bool, error)
-	// Mapped gives the memory of a mapped buffer, valid until Unmap.
+	// Mapped is the memory of a mapped buffer, valid until Unmap.
 	Mapped(b Handle, mode Usage, bytes int64) []byte
 	Unmap(b Handle) error
-	// Close waits for nothing and releases the device.
+	// Close releases the device without waiting.
 	Close()
 }
 
@@ -181,10 +180,10 @@ type DriverError struct {
 
 func (e *DriverError) Error() string { return e.Msg }
 
-// DriverErrorKind classes a DriverError.
+// DriverErrorKind is the class of a DriverError.
 type DriverErrorKind uint8
 
-// The kinds, after WebGPU's error types.
+// The error kinds, after WebGPU's error types.
 const (
 	Validation DriverErrorKind = iota
 	OutOfMemory

@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
-// probeVersion changes when what the probe measures does.
+// probeVersion changes when the probe measures something else.
 const probeVersion = 3
 
 const probePoints = 512
@@ -28,9 +28,8 @@ type probeCase struct {
 	want       func(x, y float64) float64
 }
 
-// The tolerances are half of what a comparison at float32's default tolerance
-// (rtol 1.3e-6, atol 1e-5) allows; sqrt and division are correctly rounded in
-// PyTorch and may be off by 2.5 ulp here, as WGSL says of division.
+// probeCases have tolerances of half of what a comparison at float32's default tolerance (rtol 1.3e-6, atol 1e-5)
+// allows. sqrt and division are correctly rounded in PyTorch and may be off by 2.5 ulp here, WGSL's bound for division.
 var probeCases = []probeCase{
 	{wgsl.FuncSin, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpSin), func(x, _ float64) float64 { return math.Sin(x) }},
 	{wgsl.FuncCos, -100, 100, 0, 0, 6e-7, 2e-6, ofOne(loopir.OpCos), func(x, _ float64) float64 { return math.Cos(x) }},
@@ -51,14 +50,13 @@ func ofTwo(op loopir.Op) func(b *loopir.Builder, x, y int) int {
 	return func(b *loopir.Builder, x, y int) int { return b.Bin(op, x, y) }
 }
 
-// argument gives point i of a range; the low bits are irregular on purpose.
+// argument is point i of a range. Its low bits are irregular on purpose.
 func argument(lo, hi float64, i, step int) float32 {
 	return float32(lo + (hi-lo)*float64(i*step%probePoints)/(probePoints-1))
 }
 
-// probeAccuracy finds the functions that this device computes too coarsely; the
-// text of kernels then uses our own formulas for them. The answer is kept in the
-// user's cache directory, by driver.
+// probeAccuracy finds the functions that this device computes too coarsely. The text of kernels then uses our own
+// formulas for them. The answer is kept in the user's cache directory, by driver.
 func (d *Device) probeAccuracy() error {
 	if d.opts.NoProbe {
 		return nil
@@ -80,7 +78,7 @@ func (d *Device) probeAccuracy() error {
 			return err
 		}
 		writeProbe(path, r)
-		// Kernels are cached by form; those of the probe were printed for other options.
+		// Kernels are cached by variant, and the probe's were printed with other options.
 		clear(d.kernels)
 	}
 	if r.NarrowInts {
@@ -91,9 +89,9 @@ func (d *Device) probeAccuracy() error {
 	return nil
 }
 
-// subgroupSize finds how many threads shuffle among themselves: the largest power of
-// two with which sums of rows come out right. The driver does not tell. Where compilers choose
-// a size for each program (Intel, AMD), the answer for one says nothing of another: it is 0.
+// subgroupSize finds how many threads shuffle among themselves, which the driver does not tell: the largest power of
+// two with which sums of rows are right. Where compilers choose a size for each program (Intel, AMD) the answer for one
+// program says nothing of another, and the result is 0.
 func (d *Device) subgroupSize() (int, error) {
 	const nvidia = 0x10DE
 	if d.tile.Subgroup != 0 || !d.feat.Subgroups {
@@ -148,9 +146,8 @@ func (d *Device) sumsRight(m, n int) (bool, error) {
 	return true, nil
 }
 
-// comparesWrong reports that 64-bit integers cannot be trusted. Mesa 22.3 gets
-// comparisons of a widened 32-bit integer with a constant wrong; a device with
-// such a compiler counts as one without 64-bit integers.
+// comparesWrong reports that 64-bit integers cannot be used: Mesa 22.3 compares a widened 32-bit integer with a
+// constant wrongly.
 func (d *Device) comparesWrong() (bool, error) {
 	b := loopir.NewBuilder("int64_probe", 1, 0)
 	in, out := b.Buf(ir.I32, loopir.Read), b.Buf(ir.I32, loopir.Write)
@@ -185,8 +182,8 @@ func (d *Device) comparesWrong() (bool, error) {
 	return false, nil
 }
 
-// accuracy finds the functions that need our own formulas. Our exp is made of the device's exp2
-// unless that is too coarse, which a second measurement tells.
+// accuracy finds the functions that need our own formulas. Our exp uses the device's exp2, unless a second measurement
+// shows that exp2 is too coarse.
 func (d *Device) accuracy() (wgsl.Func, error) {
 	defer func(kept wgsl.Func) { d.wgsl.Poly = kept }(d.wgsl.Poly)
 	d.wgsl.Poly = 0
@@ -269,14 +266,14 @@ func (d *Device) once(st device.Step, t ir.DType, dst []byte, contents ...[]byte
 	return d.Read(bufs[len(bufs)-1], t, 0, dst)
 }
 
-// probePath names the cache file of this driver and adapter; "" when none is kept.
+// probePath is the cache file of this driver and adapter; "" where none is kept.
 func (d *Device) probePath() string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d|%s", probeVersion, d.identity())
 	return d.cachePath(fmt.Sprintf("probe-%016x.json", h.Sum64()))
 }
 
-// probeFile is what the cache keeps.
+// probeFile is the content of the cache file.
 type probeFile struct {
 	Version    int       `json:"version"`
 	Poly       wgsl.Func `json:"poly"`
@@ -295,8 +292,7 @@ func readProbe(path string) (f probeFile, ok bool) {
 	return f, true
 }
 
-// writeProbe keeps the answer. A cache that cannot be written is no error: the
-// probe runs again next time.
+// writeProbe keeps the answer. A cache that cannot be written is no error: the probe runs again next time.
 func writeProbe(path string, f probeFile) {
 	data, err := json.Marshal(f)
 	if path != "" && err == nil {

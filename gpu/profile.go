@@ -22,8 +22,8 @@ type profiler struct {
 
 var _ device.Profiler = (*Device)(nil)
 
-// Profile implements device.Profiler. While it is on, every dispatch has a pass of its
-// own, so that times of steps are right and their sum is not the time of a run.
+// Profile implements device.Profiler. While it is on every dispatch has a pass of its own: the times of steps are
+// right, and their sum exceeds the time of a run.
 func (d *Device) Profile(on bool) error {
 	if on && !d.feat.Timestamps {
 		return ir.Errorf(ir.ErrRuntime, "%s: the device has no timestamps", d.caps.Name)
@@ -32,8 +32,7 @@ func (d *Device) Profile(on bool) error {
 	return nil
 }
 
-// Profiles implements device.Profiler. The steps of a merged dispatch share its time by
-// their numbers of workgroups.
+// Profiles implements device.Profiler. The steps of a merged dispatch share its time in proportion to their workgroups.
 func (d *Device) Profiles() []device.StepTime {
 	t := d.profile.times
 	d.profile.times = nil
@@ -75,7 +74,7 @@ func (f *profiler) reserve(d *Device, n int) error {
 	return nil
 }
 
-// runTimed submits records of p with timestamps around every dispatch, and collects them.
+// runTimed submits records of p with timestamps around every dispatch, and collects the timestamps.
 func (d *Device) runTimed(p *program, list []Record) error {
 	f := &d.profile
 	n := 2 * p.timed
@@ -117,13 +116,13 @@ func (d *Device) runTimed(p *program, list []Record) error {
 	})
 }
 
-// note enters the time of s, member by member.
+// note records the time of s, member by member.
 func (f *profiler) note(s *step, start, total time.Duration) {
 	if len(s.members) == 0 {
 		f.times = append(f.times, device.StepTime{Step: s.index, Start: start, Duration: total})
 		return
 	}
-	ends, before := s.ends[s.form], uint64(0)
+	ends, before := s.ends[s.variant], uint64(0)
 	for i, m := range s.indices {
 		from := time.Duration(float64(total) * float64(before) / float64(ends[len(ends)-1]))
 		to := time.Duration(float64(total) * float64(ends[i]) / float64(ends[len(ends)-1]))

@@ -20,7 +20,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	if err != nil {
 		return device.Fence(d.submitted), err
 	}
-	if done := bind.At.Step; done > 0 { // the rest of a run, after the parameters if they are to be copied
+	if done := bind.At.Step; done > 0 { // continues a stopped run, after the copy of the parameters where there is one
 		if len(records) > len(p.steps) {
 			d.pending = append(d.pending, records[0])
 		}
@@ -45,7 +45,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 	return device.Fence(d.submitted), err
 }
 
-// stopped notes that the first n steps, in the order of submission, have been submitted and the others not.
+// stopped notes that the first n steps, in the order of submission, were submitted and the others not.
 func (p *program) stopped(at *device.Position, n int) {
 	at.Step = n
 	for i := range p.steps[:n] {
@@ -57,7 +57,7 @@ func (p *program) stopped(at *device.Position, n int) {
 	}
 }
 
-// encode gives the records that run p over bind.
+// encode makes the records that run p over bind.
 func (d *Device) encode(p *program, bind *device.Binding) ([]Record, error) {
 	if d.lost != nil {
 		return nil, d.lost
@@ -80,7 +80,7 @@ func (d *Device) encode(p *program, bind *device.Binding) ([]Record, error) {
 	return p.stageUniform()
 }
 
-// backpressure waits until few submissions are in flight, or a request to stop.
+// backpressure waits until few submissions are in flight, or until a request to stop.
 func (d *Device) backpressure(stop *device.Stop) error {
 	if stop.Asked() {
 		return device.ErrStopped
@@ -106,7 +106,7 @@ func interrupted(err error) bool {
 	return errors.As(err, &e) && e.Code == ir.ErrInterrupted
 }
 
-// bindBuffers notes which slots changed since the last run, and whether any did.
+// bindBuffers notes which slots changed since the last run, and reports whether any did.
 func (p *program) bindBuffers(bind *device.Binding) bool {
 	rebind := p.epoch != p.dev.groups.epoch
 	for i, b := range bind.Bufs {
@@ -129,14 +129,13 @@ func (p *program) bindBuffers(bind *device.Binding) bool {
 	return rebind
 }
 
-// forget makes the next run look at every binding again, after a run that ended
-// before all steps were bound.
+// forget makes the next run look up every binding, after a run that ended before all steps were bound.
 func (p *program) forget() {
 	clear(p.last)
 	p.epoch = math.MaxUint64
 }
 
-// ready brings the record and parameters of s up to date.
+// ready updates the record and the parameters of s.
 func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 	if s.move != nil {
 		r, err := s.move(p, s, bind)
@@ -146,7 +145,7 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 	if err := p.checkWindow(s, bind); err != nil {
 		return err
 	}
-	if err := p.chooseForm(s, bind); err != nil {
+	if err := p.chooseVariant(s, bind); err != nil {
 		return err
 	}
 	if rebind || s.group == nil {
@@ -154,8 +153,8 @@ func (p *program) ready(s *step, bind *device.Binding, rebind bool) error {
 			return err
 		}
 	}
-	for i := range s.patches[s.form] {
-		q := &s.patches[s.form][i]
+	for i := range s.patches[s.variant] {
+		q := &s.patches[s.variant][i]
 		v := runtimeValue(q.param, bind)
 		if q.signed && (v > math.MaxInt32 || v < math.MinInt32) {
 			return ir.Errorf(ir.ErrRuntime, "%s: an offset is too large for %s: got %d, want at most %d", s.name(),
@@ -176,32 +175,31 @@ func runtimeValue(q device.Param, bind *device.Binding) int64 {
 	return int64(q.Value(bind.Offsets, bind.Scalars))
 }
 
-// chooseForm takes the form for the alignment of this run's offsets, building it
-// at its first use.
-func (p *program) chooseForm(s *step, bind *device.Binding) error {
-	form := 0
+// chooseVariant takes the variant for the alignment of this run's offsets, and builds it at its first use.
+func (p *program) chooseVariant(s *step, bind *device.Binding) error {
+	variant := 0
 	for _, o := range s.offsets {
 		if runtimeValue(o, bind)&3 != 0 {
-			form = 1
+			variant = 1
 			break
 		}
 	}
-	if form == s.form {
+	if variant == s.variant {
 		return nil
 	}
-	if s.forms[form] == nil {
-		if err := p.dev.buildForm(s, form); err != nil {
+	if s.pipelines[variant] == nil {
+		if err := p.dev.buildVariant(s, variant); err != nil {
 			return err
 		}
-		if s.forms[form].words != s.forms[0].words {
-			panic("BUG: gpu: forms of " + s.name() + " differ in their parameters")
+		if s.pipelines[variant].words != s.pipelines[0].words {
+			panic("BUG: gpu: variants of " + s.name() + " differ in their parameters")
 		}
 	}
-	p.setForm(s, form)
+	p.setVariant(s, variant)
 	return nil
 }
 
-// bindGroup finds or makes the bind group of s for the buffers bound now.
+// bindGroup finds or makes the bind group of s for the current buffers.
 func (p *program) bindGroup(s *step) error {
 	d := p.dev
 	if s.group != nil && !s.group.dead && !p.slotsChanged(s) {
@@ -209,7 +207,7 @@ func (p *program) bindGroup(s *step) error {
 		d.groups.hits++
 		return nil
 	}
-	m := s.forms[s.form].module
+	m := s.pipelines[s.variant].module
 	p.bufs = p.bufs[:0]
 	for _, b := range m.Bindings {
 		var buf *Buffer
@@ -217,7 +215,7 @@ func (p *program) bindGroup(s *step) error {
 		case wgsl.BindParams:
 			buf = p.uniform
 		case wgsl.BindScratch:
-			buf = d.handover[s.handover]
+			buf = d.passScratch[s.passScratch]
 		case wgsl.BindStorage:
 			buf = p.last[s.Bufs[b.Buf]]
 			if buf == nil {
@@ -226,7 +224,7 @@ func (p *program) bindGroup(s *step) error {
 		}
 		p.bufs = append(p.bufs, buf)
 	}
-	layout := s.forms[s.form].Layout
+	layout := s.pipelines[s.variant].Layout
 	g, hash := d.groups.find(layout, s.window.base, p.bufs, d.runs)
 	if g == nil {
 		var err error
@@ -250,7 +248,7 @@ func (p *program) slotsChanged(s *step) bool {
 
 func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error) {
 	d := p.dev
-	m := s.forms[s.form].module
+	m := s.pipelines[s.variant].module
 	d.bindings = d.bindings[:0]
 	for i, b := range m.Bindings {
 		var e BufferBinding
@@ -286,11 +284,11 @@ func (p *program) makeGroup(s *step, layout Handle, hash uint64) (*group, error)
 	return g, nil
 }
 
-// checkBinding refuses a buffer of which a kernel may reach more than one binding shows.
+// checkBinding refuses a buffer of which a kernel may reach more than a binding covers.
 func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 	d := p.dev
 	if buf.bytes <= d.limits.MaxStorageBinding || s.window.size != 0 {
-		return nil // windows are checked by checkWindow
+		return nil // checkWindow checks windows
 	}
 	reach := s.reach[local].hi
 	t := s.bufType(local)
@@ -303,11 +301,11 @@ func (p *program) checkBinding(s *step, local int, buf *Buffer) error {
 }
 
 func (s *step) bufType(local int) ir.DType {
-	return s.forms[s.form].proc.Bufs[local].Type
+	return s.pipelines[s.variant].proc.Bufs[local].Type
 }
 
-// stageUniform gives the records to submit: without the copy to the uniform buffer when
-// that has its content already.
+// stageUniform returns the records to submit, without the copy to the uniform buffer where that has its content
+// already.
 func (p *program) stageUniform() ([]Record, error) {
 	switch {
 	case p.uniform == nil:

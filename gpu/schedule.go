@@ -8,44 +8,43 @@ import (
 	"github.com/torchlette/torchlette/kernels/gpuir"
 )
 
-// touch is what a step does to a range of bytes of a slot.
-type touch struct {
+// access is an access of a step to a range of bytes of a slot.
+type access struct {
 	step   int
 	lo, hi int64
 	write  bool
 }
 
-// conflicts reports two touches of one slot whose order matters.
-func (t *touch) conflicts(o *touch) bool {
+// conflicts reports that the order of two accesses of one slot matters.
+func (t *access) conflicts(o *access) bool {
 	return (t.write || o.write) && t.lo < o.hi && o.lo < t.hi
 }
 
-// scheduler orders the steps of a program and finds those that share a dispatch. What
-// leads a dispatch is the first step not yet placed; steps of its form that
-// depend on nothing unplaced come forward to it.
+// scheduler orders the steps of a program and finds those that share a dispatch. The first step not yet placed leads a
+// dispatch. Steps of its variant that depend on nothing unplaced join it.
 //
-// Dispatches between two barriers run side by side: they are a wave. A step that depends on one of the
-// wave's is behind a barrier, so before it come steps from further on that are not.
+// Dispatches between two barriers run side by side: they are a wave. Before a step that must wait for the wave, the
+// scheduler places later steps that need not wait.
 type scheduler struct {
 	d      *Device
 	steps  []step
 	waits  []int   // how many unplaced steps a step depends on
 	next   [][]int // steps that depend on a step
 	placed []bool
-	ready  map[[2]variantKey][]int // steps that may come forward, by their forms
+	ready  map[[2]variantKey][]int // steps that may join a dispatch, by their variants
 	wave   int
-	waves  int   // how many of the waves so far launch something
-	filled int   // the last of them
-	after  []int // the last wave that has a step that this step depends on
+	waves  int   // number of waves so far that launch something
+	filled int   // the last of these waves
+	after  []int // by step: the last wave with a step that it depends on
 	out    []step
 }
 
-// lookAhead bounds how far on, in steps, a wave looks for more work: what comes from far ahead
-// would not find its operands in the cache, and would not be there to be merged with its like.
+// lookAhead bounds, in steps, how far ahead a wave takes steps from. Steps from further on would not find their
+// operands in the cache, and would later be missing where they could be merged.
 const lookAhead = 16
 
-// schedule puts independent steps of one form into single dispatches and fills waves, and gives the
-// program's new list of steps, and the number of waves.
+// schedule merges independent steps of one variant into dispatches and fills waves. It returns the new list of steps
+// and the number of waves.
 func (d *Device) schedule(steps []step, slots int) ([]step, int) {
 	s := &scheduler{d: d, steps: steps, waits: make([]int, len(steps)), next: make([][]int, len(steps)),
 		placed: make([]bool, len(steps)),
@@ -69,13 +68,13 @@ func (d *Device) schedule(steps []step, slots int) ([]step, int) {
 	return s.out, s.waves
 }
 
-// behindBarrier reports that step i waits for one of the wave. Copies and fills are between passes of the
-// encoder, which barriers part as well.
+// behindBarrier reports that step i must wait for the wave. Copies and fills do so too, since they end the encoder's
+// pass.
 func (s *scheduler) behindBarrier(i int) bool {
 	return s.after[i] == s.wave || !s.steps[i].launches()
 }
 
-// fillWave adds to the wave steps soon after i that depend on none of it.
+// fillWave adds steps soon after i to the wave that depend on none of its steps.
 func (s *scheduler) fillWave(i int) {
 	for j := i + 1; j < min(len(s.steps), i+1+lookAhead); j++ {
 		if s.placed[j] || s.waits[j] > 0 || s.behindBarrier(j) {
@@ -87,7 +86,7 @@ func (s *scheduler) fillWave(i int) {
 	}
 }
 
-// dispatch places steps, as one dispatch.
+// dispatch places steps as one dispatch.
 func (s *scheduler) dispatch(members []int) {
 	if slices.ContainsFunc(members, s.behindBarrier) {
 		s.wave++
@@ -105,17 +104,17 @@ func (s *scheduler) dispatch(members []int) {
 	s.out = append(s.out, s.join(members))
 }
 
-// depend finds which steps must keep their order.
+// depend finds the steps whose order must be kept.
 func (s *scheduler) depend(slots int) {
-	touched := make([][]touch, slots+handovers) // scratch memory follows the slots
+	accessed := make([][]access, slots+scratchMemories) // scratch memory comes after the slots
 	checked := -1
 	for i := range s.steps {
 		st := &s.steps[i]
 		before := map[int]bool{}
-		note := func(slot int, t touch) {
+		note := func(slot int, t access) {
 			t.step = i
-			kept := touched[slot][:0]
-			for _, o := range touched[slot] {
+			kept := accessed[slot][:0]
+			for _, o := range accessed[slot] {
 				if o.step != i && o.conflicts(&t) {
 					before[o.step] = true
 					if t.write && t.lo <= o.lo && o.hi <= t.hi {
@@ -124,15 +123,15 @@ func (s *scheduler) depend(slots int) {
 				}
 				kept = append(kept, o)
 			}
-			touched[slot] = append(kept, t)
+			accessed[slot] = append(kept, t)
 		}
 		for b, slot := range st.Bufs {
-			note(slot, st.touch(b, s.d))
+			note(slot, st.access(b, s.d))
 		}
 		if st.passes > 1 {
-			note(slots+st.handover, touch{hi: math.MaxInt64, write: true})
+			note(slots+st.passScratch, access{hi: math.MaxInt64, write: true})
 		}
-		// The error word keeps the first error: checks stay in order.
+		// The error word keeps the first error, so checking steps stay in order.
 		if st.checks {
 			if checked >= 0 {
 				before[checked] = true
@@ -146,22 +145,22 @@ func (s *scheduler) depend(slots int) {
 	}
 }
 
-// touch bounds what st does to its buffer b: to all of it, where addresses are computed
-// or an offset comes at run time.
-func (st *step) touch(b int, d *Device) touch {
-	all := touch{hi: math.MaxInt64, write: st.writes(b)}
+// access bounds what st accesses of its buffer b: all of it where addresses are computed or an offset comes at run
+// time.
+func (st *step) access(b int, d *Device) access {
+	all := access{hi: math.MaxInt64, write: st.writes(b)}
 	if st.code == nil || st.window.size != 0 || st.reach[b].hi < 0 || st.reach[b].moves {
 		return all
 	}
 	width := int64(d.caps.Storage[st.buffers[b].Type])
-	return touch{lo: st.reach[b].lo * width, hi: st.reach[b].hi * width, write: all.write}
+	return access{lo: st.reach[b].lo * width, hi: st.reach[b].hi * width, write: all.write}
 }
 
 // enter notes that step i waits for nothing.
 func (s *scheduler) enter(i int) {
 	st := &s.steps[i]
 	if st.groups == 0 || st.checks || st.window.size != 0 || st.passes > 1 {
-		return // nothing to launch, or nothing that can be merged
+		return // nothing to launch, or nothing to merge
 	}
 	if !st.code.merges(st.groups) {
 		return
@@ -181,8 +180,7 @@ func (s *scheduler) place(i int) {
 	}
 }
 
-// gather lists the members of the dispatch that step i leads: a power of two of them, so
-// that a kernel has few merged forms.
+// gather lists the members of the dispatch that step i leads: a power of two, so that a kernel has few merged variants.
 func (s *scheduler) gather(i int) []int {
 	list := s.ready[s.steps[i].variants]
 	if !slices.Contains(list, i) || len(list) == 1 {
@@ -191,7 +189,7 @@ func (s *scheduler) gather(i int) []int {
 	slices.Sort(list)
 	b := batch{s: s, first: i, written: map[int]bool{}, read: map[int]bool{}, most: s.most(i)}
 	for _, j := range list {
-		if j >= i { // what comes before i waits for a barrier
+		if j >= i { // steps before i wait for a barrier
 			b.add(j)
 		}
 	}
@@ -202,11 +200,10 @@ func (s *scheduler) gather(i int) []int {
 	return b.members[:n]
 }
 
-// maxMergedStatements bounds the text of a merged program: compiling takes time.
+// maxMergedStatements bounds the text of a merged program, since compiling takes time.
 const maxMergedStatements = 1536
 
-// most is the number of members that the device's limits leave room for, when no buffer
-// is shared.
+// most is the number of members that the device's limits allow where no buffer is shared.
 func (s *scheduler) most(i int) int {
 	st := &s.steps[i]
 	p := s.d.procs[st.variants[0]][0]
@@ -223,7 +220,7 @@ func statements(body []gpuir.Stmt) int {
 	return n
 }
 
-// batch is a dispatch being put together.
+// batch is a dispatch that is being put together.
 type batch struct {
 	s             *scheduler
 	first, most   int
@@ -232,8 +229,8 @@ type batch struct {
 	written, read map[int]bool
 }
 
-// add takes step j in unless its buffers or the device forbid it. A buffer that is
-// written is one for all members (each its own part), or no two members'.
+// add takes step j, unless its buffers or the device forbid it. A written buffer is either shared by all members, which
+// write different parts of it, or used by one member.
 func (b *batch) add(j int) {
 	lead, st := &b.s.steps[b.first], &b.s.steps[j]
 	shared := make([]bool, len(st.Bufs))

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	stageBytes    = 4 << 20   // an ordinary piece of upload memory
-	maxStageBytes = 64 << 20  // the largest, and the largest readback
-	maxPending    = 128 << 20 // upload memory waiting for a submission before one is made
-	maxIdle       = 128 << 20 // idle upload memory kept, and idle readback memory
+	stageBytes    = 4 << 20   // size of an ordinary stage
+	maxStageBytes = 64 << 20  // size of the largest stage, and of the largest readback
+	maxPending    = 128 << 20 // upload memory that may wait for a submission before one is made
+	maxIdle       = 128 << 20 // idle upload memory that is kept, and idle readback memory
 )
 
 // stage is a buffer that the host writes while it is mapped.
@@ -26,14 +26,14 @@ type stage struct {
 	mapping bool
 }
 
-// staging is the upload memory of a device: stages go open (mapped, being filled)
-// to sealed (unmapped), to busy (read by a submission), to free (mapped again).
+// staging is the upload memory of a device. A stage is open (mapped, being filled), then sealed (unmapped), then busy
+// (read by a submission), then free (mapped again).
 type staging struct {
 	open, sealed, busy, free []*stage
 	bytes, pendingBytes      int64
 }
 
-// take gives n contiguous bytes of mapped memory at a multiple of 16, and where they are.
+// take returns n contiguous bytes of mapped memory at a multiple of 16: the stage and the offset in it.
 func (s *staging) take(d *Device, n int64) (*stage, int64, error) {
 	for _, st := range s.open {
 		if at := (st.used + 15) &^ 15; at+n <= st.bytes {
@@ -129,7 +129,7 @@ func (s *staging) remap(d *Device, st *stage) (bool, error) {
 	return true, nil
 }
 
-// seal unmaps what is open, as a submission needs.
+// seal unmaps the open stages, which a submission requires.
 func (s *staging) seal(d *Device) error {
 	for len(s.open) > 0 {
 		st := s.open[len(s.open)-1]
@@ -162,7 +162,7 @@ func (s *staging) close(ctx Context) {
 	*s = staging{}
 }
 
-// element checks a transfer and gives the stored width and the buffer.
+// element checks a transfer and returns the buffer and the stored width.
 func (d *Device) element(b device.Buffer, t ir.DType, off, n int64, what string) (*Buffer, int64, error) {
 	if d.lost != nil {
 		return nil, 0, d.lost
@@ -200,8 +200,8 @@ func (d *Device) Upload(b device.Buffer, t ir.DType, off int64, data []byte) err
 	return nil
 }
 
-// uploadPiece stages one piece. Copies move whole words: half words at the ends of
-// a piece of halves are read back first.
+// uploadPiece stages one piece. Copies move whole words, so half words at the ends of a piece of halves are read back
+// first.
 func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []byte) error {
 	first, last := off*width, (off+int64(len(data)/t.Size()))*width
 	lo, hi := first&^3, (last+3)&^3
@@ -243,7 +243,7 @@ func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []b
 // readPool keeps readback buffers by power of two.
 type readPool struct {
 	free  [32][]Handle
-	left  []readback // of reads that were interrupted: their mapping is under way
+	left  []readback // of interrupted reads, whose mapping is under way
 	idle  int64
 	bytes int64
 }
@@ -324,7 +324,7 @@ func (d *Device) Read(b device.Buffer, t ir.DType, off int64, dst []byte) error 
 
 // ReadUnless implements device.PatientReader.
 func (d *Device) ReadUnless(b device.Buffer, t ir.DType, off int64, dst []byte, interrupt func() bool) error {
-	if len(d.reads.left) > 0 { // a read was interrupted: no further copies until the work before it is done
+	if len(d.reads.left) > 0 { // after an interrupted read, copies wait until the work before it is done
 		if err := d.waitFor(d.submitted, d.opts.WaitTimeout, interrupt); err != nil {
 			return err
 		}
@@ -356,8 +356,8 @@ func (d *Device) readBytes(buf *Buffer, at int64, dst []byte) error {
 	return d.readMapped(buf.handle, at, int64(len(dst)), nil, func(mem []byte) { copy(dst, mem) })
 }
 
-// readMapped copies [at, at+n) of a buffer to host-visible memory, waits, and
-// shows it to use. The error word comes along when a run may have set it.
+// readMapped copies [at, at+n) of a buffer to host-visible memory, waits, and passes the memory to use. It reads the
+// error word too where a run may have set it.
 func (d *Device) readMapped(h Handle, at, n int64, interrupt func() bool, use func([]byte)) error {
 	total := n
 	if d.faults.dirty {
@@ -373,7 +373,7 @@ func (d *Device) readMapped(h Handle, at, n int64, interrupt func() bool, use fu
 		d.pending = append(d.pending, Record{Kind: CopyBuffer, A: d.fault, B: rb, Y: uint64(n), Z: faultBytes})
 	}
 	if err := d.submit(nil, nil); err != nil {
-		d.pending = d.pending[:before] // the uploads before it stay to be submitted
+		d.pending = d.pending[:before] // the uploads before it are still to be submitted
 		d.reads.put(d.ctx, rb, class)
 		return err
 	}
@@ -412,7 +412,7 @@ const faultBytes = 16
 
 // faultState is what the host knows of the error word.
 type faultState struct {
-	dirty bool // a checking kernel ran since the word was last seen
+	dirty bool // a checking kernel ran since the word was last read
 	set   bool
 	fault device.Fault
 }

@@ -1,4 +1,5 @@
-// Command abigen writes capi's torchlette.h and exports_gen.c from the tables in table.go and the registry of operators.
+// Command abigen writes capi's torchlette.h and exports_gen.c from the tables in table.go and the registry of
+// operators.
 //
 //	cd capi && go run ../cmd/abigen
 //

@@ -1,5 +1,5 @@
-// Command gemmtiles times tile configurations of the GEMM generator on a GPU, for the table in kernels/gpucode. It prints
-// one line for each shape, tile and number of parts of K.
+// Command gemmtiles times tile configurations of the GEMM generator on a GPU, for the table in kernels/gpucode. It
+// prints one line for each shape, tile and number of parts of K.
 //
 //	go run ./cmd/gemmtiles 4096x4096x4096 512x3072x768nt 768x3072x512tn 768x3072x512tns
 //
@@ -15,9 +15,8 @@
 //
 //	go run ./cmd/gemmtiles choices
 //
-// The argument choices, before the shapes, compares the table with the autotuner
-// (torchlette.backends.wgpu.benchmark): one line for each shape has the table's choice, the tuned one, and the ratio of
-// the second's time to the first's.
+// The argument choices, before the shapes, compares the table with the autotuner (torchlette.backends.wgpu.benchmark):
+// one line for each shape has the table's choice, the tuned one, and the ratio of the second's time to the first's.
 //
 // On a software adapter the tiles are those of a GPU. Nothing imports gemmtiles.
 package main

@@ -1,8 +1,8 @@
 // Package lower turns a recorded primitive with known layouts into launches.
 //
 // [Lower] takes a [Node]: the primitive, its attributes, and its operands and outputs with their layouts. It gives a
-// [Result]: device steps and temporaries. table.go names one function for each primitive; a test fails where a primitive
-// has none. [Memo] keeps what nodes became, so that like nodes share launches.
+// [Result]: device steps and temporaries. table.go names one function for each primitive; a test fails where a
+// primitive has none. [Memo] keeps what nodes became, so that like nodes share launches.
 //
 // A lowering names its tensor arguments, with their strides over the dims that the kernel walks. [program.kernel] does
 // the rest: it merges dims that every argument walks alike, shares a binding between arguments over one buffer, and

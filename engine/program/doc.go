@@ -1,12 +1,12 @@
 // Package program is the engine's programs as data: a closed graph of primitives with its operands' views, numbers,
 // inputs, stores, results and draws.
 //
-// One type serves every use: the window that engine/compile turns into a plan, a function captured from a recording, and
-// the text that tests and dumps read.
+// One type serves every use: the window that engine/compile turns into a plan, a function captured from a recording,
+// and the text that tests and dumps read.
 //
 // Invariants: a [Program] holds no pointer into a session. Its nodes, operands, inputs, stores, results and draws
-// identify it ([Program.Same], [Program.Hash]). Offsets of views and numbers vary from run to run and are no part of its
-// identity; source locations serve messages only.
+// identify it ([Program.Same], [Program.Hash]). Offsets of views and numbers vary from run to run and are no part of
+// its identity; source locations serve messages only.
 //
 // Text form: [Program.String] and [Parse] are inverses. One line is one item:
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
-// Faults says which calls fail, counted from 1 over the driver's life; 0: none.
+// Faults says which calls fail, counted from 1 over the driver's life. 0: none.
 type Faults struct {
 	Alloc     int   // the n-th CreateBuffer: out of memory
 	Pipeline  int   // the n-th CreatePipeline: a validation error
@@ -31,23 +31,23 @@ type Driver struct {
 	Features gpu.Features
 	Kind     gpu.AdapterKind
 	Version  string // of the adapter's driver
-	// Idle makes dispatches do nothing, for tests of what the host does.
+	// Idle makes dispatches do nothing, for tests of the host's work.
 	Idle bool
-	// Ticks is how long a dispatch takes on Clock; nil: 1000 each.
+	// Ticks is the nanoseconds that a dispatch takes on Clock; nil: 1000 for each.
 	Ticks func(s *gpu.Shader, groups uint64) uint64
-	// Clock is the device's clock, in nanoseconds.
+	// Clock is the device's clock in nanoseconds.
 	Clock uint64
-	// Lag is how many polls a submission takes to complete.
+	// Lag is the number of polls after which a submission completes.
 	Lag int
 
-	// Live counts objects not yet released.
+	// Live counts the objects that are not released.
 	Live struct{ Buffers, Pipelines, BindGroups, Queries, Contexts int }
-	// Calls counts calls since the start.
+	// Calls counts the calls since the start.
 	Calls struct{ Alloc, Pipeline, BindGroup, Submit, Map, Adapters, Copy int }
 	bytes int64
 }
 
-// New gives a driver with the limits and features of an ordinary GPU.
+// New makes a driver with the limits and features of an ordinary GPU.
 func New() *Driver {
 	return &Driver{
 		Limits: gpu.Limits{MaxBufferSize: 1 << 30, MaxStorageBinding: 128 << 20, MaxStorageBuffers: 16,
@@ -117,7 +117,7 @@ func (c *context) add(o any) gpu.Handle {
 	return c.next
 }
 
-// get finds an object of type T; using a released one is the caller's bug.
+// get finds an object of type T. Using a released object is the caller's bug.
 func get[T any](c *context, h gpu.Handle) T {
 	o, ok := c.objects[h].(T)
 	if !ok {
@@ -130,7 +130,7 @@ func fail(kind gpu.DriverErrorKind, format string, args ...any) error {
 	return &gpu.DriverError{Kind: kind, Msg: "fake: " + fmt.Sprintf(format, args...)}
 }
 
-// nth counts a call and reports whether it is the one to fail.
+// nth counts a call and reports whether it must fail.
 func nth(count *int, at int) bool {
 	*count++
 	return at != 0 && *count == at
@@ -152,7 +152,7 @@ func (c *context) CreateBuffer(bytes int64, usage gpu.Usage, mapped bool) (gpu.H
 	}
 	mem := make([]byte, bytes)
 	for i := range mem {
-		mem[i] = 0xA5 // no kernel may count on zeros
+		mem[i] = 0xA5 // no kernel may rely on zeros
 	}
 	c.d.Live.Buffers++
 	c.d.bytes += bytes
@@ -288,7 +288,7 @@ func (c *context) execute(r *gpu.Record, words []uint32) error {
 	return nil
 }
 
-// tick moves the device's clock, and the timestamps of the open pass.
+// tick advances the device's clock, and writes the timestamps of the open pass.
 func (c *context) tick(r *gpu.Record) {
 	switch r.Kind {
 	case gpu.TimedDispatch:
@@ -366,8 +366,8 @@ func (c *context) dispatch(r *gpu.Record, words []uint32) error {
 	return nil
 }
 
-// canonical gives the host form that the interpreter wants: bool, integers of 8 and 16 bits, and int64
-// without the feature, are stored as 32-bit words.
+// canonical returns the host form that the interpreter takes. On the device bool and integers of 8 and 16 bits are
+// 32-bit words, and so is int64 without the feature.
 func (c *context) canonical(t ir.DType, mem []byte) []byte {
 	width := c.widened(t)
 	if width == 0 {
@@ -399,7 +399,7 @@ func (c *context) store(t ir.DType, mem, host []byte) {
 	}
 }
 
-// widened is the canonical width of a type that is stored as words; 0: stored as it is.
+// widened is the canonical width of a dtype that is stored as words; 0: it is stored as it is.
 func (c *context) widened(t ir.DType) int {
 	switch {
 	case t == ir.Bool, t.IsNarrow():

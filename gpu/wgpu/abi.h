@@ -1,6 +1,6 @@
-// Declarations of the part of wgpu-native 29's C ABI that this package calls,
-// after https://github.com/webgpu-native/webgpu-headers and wgpu-native's wgpu.h.
-// abi_test.go compares every size and offset with the library's own headers.
+// Declarations of the part of wgpu-native 29's C ABI that this package calls, after
+// https://github.com/webgpu-native/webgpu-headers and wgpu-native's wgpu.h. abi_test.go compares every size and offset
+// with the library's headers.
 #ifndef TL_WGPU_ABI_H
 #define TL_WGPU_ABI_H
 
@@ -38,7 +38,7 @@ typedef struct { tl_chain *next; void (*callback)(tl_obj const *, uint32_t, tl_s
 	void *userdata1, *userdata2; } tl_uncaptured_info;
 typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_obj, tl_str, void *, void *);
 	void *userdata1, *userdata2; } tl_request_info;
-// map, work done
+// of map and of work done
 typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, tl_str, void *, void *);
 	void *userdata1, *userdata2; } tl_status_info;
 typedef struct { tl_chain *next; uint32_t mode; void (*callback)(uint32_t, uint32_t, tl_str, void *, void *);

@@ -19,8 +19,7 @@ import (
 	"github.com/torchlette/torchlette/gpu"
 )
 
-// Driver is wgpu-native through the cogentcore binding: core WebGPU. All drivers
-// share one instance, made at the first use.
+// Driver is wgpu-native through the cogentcore binding: core WebGPU. All drivers share one instance, made at first use.
 type Driver struct{}
 
 var shared struct {
@@ -40,7 +39,7 @@ func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 		withoutDisplay()
 		binding.SetLogLevel(binding.LogLevelOff)
 		primary := binding.InstanceBackendVulkan | binding.InstanceBackendMetal | binding.InstanceBackendDX12
-		shared.instance = binding.CreateInstance(nil) // a descriptor's extras are passed uninitialised
+		shared.instance = binding.CreateInstance(nil) // a descriptor's extras would be passed uninitialised
 		shared.adapters = shared.instance.EnumerateAdapters(&binding.InstanceEnumerateAdapterOptons{Backends: primary})
 	}
 	infos := make([]gpu.AdapterInfo, len(shared.adapters))
@@ -64,8 +63,8 @@ func adapterKind(t binding.AdapterType) gpu.AdapterKind {
 	return gpu.UnknownKind
 }
 
-// Open implements gpu.Driver. The limits asked for are the defaults, raised only
-// for buffers and compute: this version's limits hold uninitialised words.
+// Open implements gpu.Driver. It asks for the default limits, raised only for buffers and compute: this version's own
+// limits hold uninitialised words.
 func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	if _, err := d.Adapters(); err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (d *Driver) Open(index int, _ bool) (gpu.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the defaults of WebGPU say, for the limits not raised.
+	// The limits that are not raised are WebGPU's defaults.
 	return &context{dev: dev, queue: dev.GetQueue(),
 		progress: (*C.tl_progress)(C.calloc(1, C.size_t(unsafe.Sizeof(C.tl_progress{})))),
 		objects:  map[gpu.Handle]any{}, limits: gpu.Limits{
@@ -120,8 +119,8 @@ type pipeline struct {
 	layout   *binding.BindGroupLayout
 }
 
-// second gives the handle in the second field of the binding's structs for
-// buffers and queues, and first that of devices; core_test.go guards the layout.
+// second returns the handle in the second field of the binding's structs for buffers and queues; first returns that of
+// devices. core_test.go guards the layout.
 func second[T any](o *T) unsafe.Pointer { return (*[2]unsafe.Pointer)(unsafe.Pointer(o))[1] }
 func first[T any](o *T) unsafe.Pointer  { return *(*unsafe.Pointer)(unsafe.Pointer(o)) }
 
@@ -133,7 +132,7 @@ func (c *context) add(o any) gpu.Handle {
 
 func get[T any](c *context, h gpu.Handle) T { return c.objects[h].(T) }
 
-// classed gives the library's text its kind: the binding keeps only the text.
+// classed gives an error its kind by its text, which is all that the binding keeps.
 func classed(err error) error {
 	if err == nil {
 		return nil
@@ -164,7 +163,7 @@ func (c *context) CreateBuffer(bytes int64, usage gpu.Usage, mapped bool) (gpu.H
 	return c.add(&buffer{b, m}), nil
 }
 
-// DestroyBuffer leaves the map state where it is: a callback may still come.
+// DestroyBuffer leaves the map state allocated: a callback may still come.
 func (c *context) DestroyBuffer(h gpu.Handle) {
 	b := get[*buffer](c, h)
 	b.Destroy()

@@ -1,5 +1,5 @@
-// The two calls of wgpu-native 22 that the Go API of the cogentcore binding makes
-// with a pointer to Go memory that may be gone when the callback comes.
+// Two calls of wgpu-native 22 in place of the Go API's, which passes a pointer to Go memory that may be gone when the
+// callback comes.
 #ifndef TL_WGPU_CORE_ABI_H
 #define TL_WGPU_CORE_ABI_H
 
@@ -18,7 +18,7 @@ typedef struct { int status; } tl_map;
 // The number of completed submissions.
 typedef struct { uint64_t done; } tl_progress;
 
-// tl_core_map gives 0, or not 0 when the call itself failed.
+// tl_core_map returns 0, or not 0 where the call itself failed.
 int tl_core_map(void *device, void *buffer, uint32_t mode, size_t size, tl_map *m);
 void tl_core_on_done(void *queue, tl_progress *p);
 

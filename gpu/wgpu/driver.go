@@ -20,15 +20,14 @@ import (
 	"github.com/torchlette/torchlette/gpu"
 )
 
-// The bits of wgpu-native's WGPUInstanceBackend for Vulkan, Metal and D3D12, which the
-// binding does not name.
+// primary is wgpu-native's WGPUInstanceBackend bits for Vulkan, Metal and D3D12, which the binding does not name.
 const primary binding.InstanceBackend = 1<<0 | 1<<2 | 1<<3
 
-// Driver is wgpu-native. All drivers share one instance, made at the first use.
+// Driver is wgpu-native. All drivers share one instance, made at first use.
 type Driver struct{}
 
-// shared is the library's instance: loading graphics drivers takes a tenth of a
-// second, and adapters must outlive their devices.
+// shared is the library's instance: loading graphics drivers takes a tenth of a second, and adapters must outlive their
+// devices.
 var shared struct {
 	sync.Mutex
 	instance *binding.Instance
@@ -38,8 +37,7 @@ var shared struct {
 // Name implements gpu.Driver.
 func (d *Driver) Name() string { return "wgpu-native-29" }
 
-// Adapters implements gpu.Driver. OpenGL adapters are left out: they show the
-// devices that Vulkan shows, with less.
+// Adapters implements gpu.Driver. OpenGL adapters are left out: they are Vulkan's devices with fewer features.
 func (d *Driver) Adapters() ([]gpu.AdapterInfo, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -75,8 +73,7 @@ func adapterKind(t binding.AdapterType) gpu.AdapterKind {
 	return gpu.UnknownKind
 }
 
-// adapterRef takes the C handle out of the binding's struct, whose only way in
-// is its first field; abi_test.go guards the layout.
+// adapterRef is the C handle in the binding's struct, which only its first field gives; abi_test.go guards the layout.
 func adapterRef(a *binding.Adapter) C.tl_obj { return *(*C.tl_obj)(unsafe.Pointer(a)) }
 
 // Open implements gpu.Driver.
@@ -104,8 +101,7 @@ func (d *Driver) Open(index int, core bool) (gpu.Context, error) {
 	return &context{dev: dev, limits: l, features: featuresOf(&caps)}, nil
 }
 
-// restrictToCore leaves what every WebGPU implementation has; buffer sizes stay
-// the adapter's.
+// restrictToCore leaves what every WebGPU implementation has. Buffer sizes stay those of the adapter.
 func restrictToCore(c *C.tl_caps) {
 	c.f16, c.i64, c.subgroups, c.f32_atomics, c.immediates, c.timestamps = 0, 0, 0, 0, 0, 0
 	l := &c.limits

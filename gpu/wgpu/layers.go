@@ -2,9 +2,9 @@ package wgpu
 
 import "os"
 
-// withoutDisplay turns Mesa's implicit device-select layer off where no display server
-// can be: the layer asks one for its GPU and complains on stderr when there is none. All it
-// does is reorder the adapters, which gpu.Adapters does anyway.
+// withoutDisplay turns Mesa's implicit device-select layer off where there can be no display server. The layer asks a
+// server for its GPU and complains on stderr where there is none. Its only effect is the order of adapters, which
+// gpu.Adapters decides anyway.
 func withoutDisplay() {
 	if os.Getenv("XDG_RUNTIME_DIR") == "" && os.Getenv("NODEVICE_SELECT") == "" {
 		os.Setenv("NODEVICE_SELECT", "1") // reaches the C library's environment too

@@ -38,9 +38,8 @@ static void on_scope(uint32_t status, uint32_t type, tl_str message, void *u1, v
 	copy_message(d->msg, message);
 }
 
-// Every call that can raise an error is made between scopes_open and scopes_close.
-// Internal errors have no scope in wgpu-native (the filter is refused): they come
-// through on_uncaptured.
+// Every call that can raise an error is made between scopes_open and scopes_close. wgpu-native refuses the scope for
+// internal errors; they come through on_uncaptured.
 static void scopes_open(tl_device *d) {
 	d->err = 0;
 	wgpuDevicePushErrorScope(d->device, TL_FILTER_VALIDATION);
@@ -129,7 +128,7 @@ tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg) {
 	return d;
 }
 
-// The struct itself stays: callbacks of work in flight may still come.
+// The struct stays: callbacks of work in flight may still come.
 void tl_close(tl_device *d) {
 	wgpuQueueRelease(d->queue);
 	if (!atomic_load(&d->lost)) wgpuDeviceDestroy(d->device);
@@ -165,7 +164,7 @@ void tl_buffer_destroy(uintptr_t h) {
 	tl_buffer *b = (tl_buffer *)h;
 	wgpuBufferDestroy(b->ref);
 	wgpuBufferRelease(b->ref);
-	// A map in flight still writes its status here; such buffers stay.
+	// A map in flight still writes its status here, so such buffers stay.
 	if (atomic_load(&b->mapped) >= 0) free(b);
 }
 
@@ -234,7 +233,7 @@ int tl_pipeline_create(tl_device *d, char const *label, char const *text, size_t
 	tl_obj pl = pipeline_layout(d, kinds, n, uniform_bytes, immediate_bytes, &group_layout);
 	tl_wgsl_source src = {.chain = {.stype = TL_STYPE_WGSL}, .code = {text, text_len}};
 	tl_labeled md = {.next = &src.chain, .label = str(label)};
-	// Without runtime checks: every index in the text is in bounds or clamped.
+	// Trusted, without run-time checks: every index in the text is in bounds or clamped.
 	tl_obj module = pl == NULL ? NULL : wgpuDeviceCreateShaderModuleTrusted(d->device, &md, 0);
 	tl_obj p = NULL;
 	if (module != NULL && d->err == 0) {
@@ -377,7 +376,7 @@ int tl_submit(tl_device *d, tl_record const *r, size_t n, uint32_t const *words)
 	end_pass(&e);
 	tl_obj commands = wgpuCommandEncoderFinish(e.encoder, &desc);
 	wgpuCommandEncoderRelease(e.encoder);
-	// A submission of an invalid command buffer would be an error that no scope catches.
+	// Submitting an invalid command buffer would be an error that no scope catches.
 	int err = scopes_close(d);
 	if (err != 0) {
 		if (commands != NULL) wgpuCommandBufferRelease(commands);

@@ -1,4 +1,4 @@
-// Calls into wgpu-native: one function here is one crossing from Go.
+// Calls into wgpu-native: each function is one crossing from Go to C.
 #ifndef TL_WGPU_NATIVE_H
 #define TL_WGPU_NATIVE_H
 
@@ -8,7 +8,7 @@ typedef struct tl_device tl_device;
 
 enum { TL_MSG = 4096 };
 
-// What an adapter has, as far as we ask for it.
+// What an adapter has, as far as this package asks for it.
 typedef struct {
 	tl_limits limits;
 	uint32_t f16, i64, subgroups, f32_atomics, immediates, timestamps;
@@ -28,13 +28,13 @@ enum { TL_DISPATCH, TL_COPY, TL_CLEAR, TL_RESOLVE, TL_NEW_PASS, TL_TIMED };
 typedef struct { uintptr_t buffer; int64_t offset, bytes; } tl_binding; // the layout of gpu.BufferBinding
 
 void tl_adapter_caps(tl_obj adapter, tl_caps *out);
-// tl_open gives 0 on failure, with the reason in msg (TL_MSG bytes).
+// tl_open returns NULL on failure, with the reason in msg (TL_MSG bytes).
 tl_device *tl_open(tl_obj adapter, tl_caps const *want, char *msg);
 void tl_close(tl_device *d);
 int tl_lost(tl_device *d);
 char const *tl_message(tl_device *d);
 
-// Functions that return int give 0 or an error type (TL_ERROR_...); the text is tl_message's.
+// Functions that return int return 0 or an error type (TL_ERROR_...); tl_message has the text.
 int tl_buffer_create(tl_device *d, uint64_t bytes, uint64_t usage, int mapped, uintptr_t *out);
 void tl_buffer_destroy(uintptr_t h);
 int tl_map_start(tl_device *d, uintptr_t h, uint64_t mode, uint64_t bytes);

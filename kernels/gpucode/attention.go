@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// FromAttention makes the program of a pass of attention in the form o says.
+// FromAttention makes the program of one pass of attention with the tiles of o.
 func FromAttention(a *launch.Attention, o AttentionOptions) (*gpuir.Program, error) {
 	if err := o.check(a); err != nil {
 		return nil, err
@@ -30,33 +30,32 @@ func FromAttention(a *launch.Attention, o AttentionOptions) (*gpuir.Program, err
 	return p, checkShared(p, o.MaxWorkgroupBytes)
 }
 
-// attention generates one pass. A workgroup owns Rows rows of one side (queries; keys in the gradient of
-// k and v) and walks the other side, the stream, in blocks of Cols rows. Tiles of
-// both lie in workgroup memory as they do in the tensors, row by row. A thread
-// computes the scores of TM rows and TN columns, by dot products along the rows, and gathers TM rows of
-// each result, in named vectors, from the scores' tile in workgroup memory:
+// attention generates one pass. A workgroup owns Rows rows of one side and walks the other side, the stream, in blocks
+// of Cols rows. The own side is queries, or keys in the gradient of k and v. Tiles of both sides lie in workgroup
+// memory row by row, as in the tensors. A thread computes the scores of TM rows and TN columns by dot products along
+// the rows. From the scores' tile in workgroup memory it accumulates TM rows of each result in registers:
 //
-//	forward:  S = Q K',            O += softmax step of S times V
+//	forward:  S = Q K',            O += online softmax step of S, times V
 //	dq:       S = Q K', D = G V',  dQ += weight(S)*(D - delta) K
 //	dk, dv:   S = K Q', D = V G',  dV += weight(S) G, dK += weight(S)*(D - delta) Q
 //	dmask:    S = Q K', D = G V',  dmask += weight(S)*(D - delta)
 //
-// Q is scaled when it is loaded. With dropout, what multiplies the weights is drawn into the scores' tile
-// before a block's first barrier, four keys by each Philox block; a thread reads the factors of
-// its own scores before it writes these over them.
+// Q is scaled when it is loaded. With dropout, the factors of the weights are drawn into the scores' tile before a
+// block's first barrier, four keys for each Philox block. A thread reads the factors of its own scores before it
+// overwrites them.
 type attention struct {
 	gen
 	a *launch.Attention
 	t AttentionOptions
 	l launch.AttentionLayout
 
-	lr, lc       *gpuir.Node // this thread's row and column in the grid of threads
+	lr, lc       *gpuir.Node // row and column in the grid of threads
 	batch        *gpuir.Node
 	row0         *gpuir.Node // first row of the workgroup
 	nrows, ncols *gpuir.Node // lengths of the two sides
 	mine, theirs [2]*attentionTile
-	tile, red    int // workgroup arrays of scores, and of the rows' partial results
-	// workgroup array of what a stage works on, where operands come in chunks, and where in it this stage's part begins
+	tile, red    int // workgroup arrays: of scores, and of the rows' partial results
+	// Where operands come in chunks: the workgroup array of a stage's chunks, and where this stage's part of it begins.
 	area, half int
 	top, sum   []int
 	lse, delta []*gpuir.Node // by row, in the gradient of q
@@ -76,11 +75,11 @@ type attentionTile struct {
 	ahead  []int       // variables that hold this thread's part of the next block
 }
 
-// stride is the length of a row of the tile, in vectors: the padding spreads rows over the banks.
+// stride is the length of a row of the tile in vectors. The padding spreads rows over the banks.
 func (s *attentionTile) stride() int { return (s.width + pad) / 4 }
 
-// rowsPlace is where rows lie in workgroup memory: the array, the vector where the first begins, and the vectors from
-// one to the next.
+// rowsPlace is where rows are in workgroup memory: the array, the vector at which the first begins, and the vectors
+// from one to the next.
 type rowsPlace struct{ array, first, stride int }
 
 func (s *attentionTile) whole() rowsPlace { return rowsPlace{s.array, 0, s.stride()} }
@@ -102,7 +101,7 @@ func (m *attention) generate() {
 	m.batch = m.let(gpuir.NDiv(head, m.param(heads)))
 	head = m.let(gpuir.NRem(head, m.param(heads)))
 	if m.a.Causal && !m.swapped() {
-		// The last rows take longest: they come first.
+		// The last rows take longest, so they come first.
 		last := gpuir.NDiv(gpuir.NSub(m.nrows, gpuir.NInt(1)), gpuir.NInt(m.t.Rows))
 		block = m.let(gpuir.NSub(last, block))
 	}
@@ -181,13 +180,13 @@ func (m *attention) operandArrays() {
 
 func (m *attention) scoreStride() int { return (m.t.Cols + pad) / 4 }
 
-// headBase is where a head of an operand begins.
+// headBase is the element at which a head of an operand begins.
 func (m *attention) headBase(o launch.AttentionOperand, head *gpuir.Node) *gpuir.Node {
 	at := gpuir.NAdd(m.param(o.Param+4), gpuir.NMul(m.batch, m.param(o.Param)))
 	return m.let(gpuir.NAdd(at, gpuir.NMul(head, m.param(o.Param+1))))
 }
 
-// walk loads this side's tiles, goes through the stream, and stores the results.
+// walk loads the own side's tiles, walks the stream, and stores the results.
 func (m *attention) walk(head *gpuir.Node) {
 	l := m.l
 	group := m.let(gpuir.NDiv(m.param(l.Heads), m.param(l.KeyHeads)))
@@ -223,7 +222,7 @@ func (m *attention) walk(head *gpuir.Node) {
 	m.store(head)
 }
 
-// headNumber counts query heads over the batch.
+// headNumber is the number of a query head, counted over the batch.
 func (m *attention) headNumber(head *gpuir.Node) *gpuir.Node {
 	return gpuir.NAdd(gpuir.NMul(m.batch, m.param(m.l.Heads)), head)
 }
@@ -273,7 +272,7 @@ func (m *attention) stream(queries, h *gpuir.Node) {
 	})
 }
 
-// leading lists the operands of the stream with which a block begins.
+// leading lists the operands of the stream that a block needs first.
 func (m *attention) leading() []*attentionTile {
 	switch {
 	case m.a.Pass == launch.AttentionForward:
@@ -284,8 +283,8 @@ func (m *attention) leading() []*attentionTile {
 	return m.theirs[:]
 }
 
-// fetchAhead issues the loads of the block that begins at row c0; depositAhead, in the next round of the
-// loop, writes them to the tile.
+// fetchAhead issues the loads of the block that begins at row c0. depositAhead writes them to the tile in the next
+// iteration.
 func (m *attention) fetchAhead(list []*attentionTile, c0 *gpuir.Node) {
 	for _, s := range list {
 		for i, v := range m.fetch(s, c0) {
@@ -302,9 +301,9 @@ func (m *attention) depositAhead(s *attentionTile) {
 	m.deposit(s, v)
 }
 
-// forwardBlock works on one block of keys. Keys and values have one place in workgroup memory: the
-// barrier that the rows' maxima need anyway lies between. Loads are in flight while
-// the products before them are computed; next issues those of the next block.
+// forwardBlock works on one block of keys. Keys and values share one place in workgroup memory: the barrier that the
+// rows' maxima need anyway separates them. Values are loaded while the scores are computed; next issues the loads of
+// the next block.
 func (m *attention) forwardBlock(c0, mask *gpuir.Node, next func()) {
 	values := m.fetch(m.theirs[1], c0)
 	score := m.dots(0)
@@ -318,7 +317,7 @@ func (m *attention) forwardBlock(c0, mask *gpuir.Node, next func()) {
 	m.gather(1)
 }
 
-// gradientBlock turns scores and the cotangents of the weights into those of the scores, and gathers.
+// gradientBlock turns scores, and the cotangents of the weights, into the cotangents of the scores, and accumulates.
 func (m *attention) gradientBlock(queries, c0, mask *gpuir.Node, next func()) {
 	var other []*gpuir.Node
 	if m.t.Single {
@@ -355,13 +354,13 @@ func (m *attention) gradientBlock(queries, c0, mask *gpuir.Node, next func()) {
 	m.gather(1)
 }
 
-// fetch loads this thread's part of the rows from r0 of an operand; beyond the operand's
-// last row, that row again, whose scores never count.
+// fetch loads this thread's part of the rows of an operand from r0 on. Beyond the last row it loads the last row again,
+// whose scores never count.
 func (m *attention) fetch(s *attentionTile, r0 *gpuir.Node) []*gpuir.Node {
 	return m.fetchPart(s, r0, s.rows, 0, s.width/4)
 }
 
-// fetchPart loads this thread's part of `units` vectors, from vector v0, of `rows` rows from r0.
+// fetchPart loads this thread's part of `rows` rows from r0 on: of each row `units` vectors from v0 on.
 func (m *attention) fetchPart(s *attentionTile, r0 *gpuir.Node, rows, v0, units int) []*gpuir.Node {
 	var list []*gpuir.Node
 	for i := range rows * units / m.t.threads() {
@@ -374,12 +373,12 @@ func (m *attention) fetchPart(s *attentionTile, r0 *gpuir.Node, rows, v0, units 
 	return list
 }
 
-// deposit writes what fetch loaded to the tile.
+// deposit writes to the tile what fetch loaded.
 func (m *attention) deposit(s *attentionTile, list []*gpuir.Node) {
 	m.depositPart(s, s.whole(), s.width/4, list)
 }
 
-// depositPart writes what fetchPart loaded, rows of `units` vectors, to a place.
+// depositPart writes to a place what fetchPart loaded, in rows of `units` vectors.
 func (m *attention) depositPart(s *attentionTile, to rowsPlace, units int, list []*gpuir.Node) {
 	for i, x := range list {
 		q := gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*m.t.threads()))
@@ -392,7 +391,7 @@ func (m *attention) depositPart(s *attentionTile, to rowsPlace, units int, list 
 	}
 }
 
-// four is vector v of the row at element `at`; zeros beyond the operand's columns.
+// four is vector v of the row at element `at`; beyond the operand's columns it is zero.
 func (m *attention) four(s *attentionTile, at, v *gpuir.Node) *gpuir.Node {
 	zero := gpuir.NConst(ir.F32, 0)
 	if m.t.Vec {
@@ -414,7 +413,7 @@ func (m *attention) four(s *attentionTile, at, v *gpuir.Node) *gpuir.Node {
 	return gpuir.NVec4(x...)
 }
 
-// repeat runs body for 0 to n-1 in a loop whose text holds so many steps.
+// repeat runs body for 0 to n-1, in a loop whose text holds `unroll` steps.
 func (m *attention) repeat(n, unroll int, body func(k *gpuir.Node)) {
 	u := min(unroll, n)
 	for n%u != 0 {
@@ -432,7 +431,7 @@ func (m *attention) gather(side int) {
 	m.gatherRows(side, m.theirs[side].whole(), 0, m.t.Cols)
 }
 
-// gatherRows is gather over n rows of the stream, from number c of the tile, that lie at `from`.
+// gatherRows is gather over n rows of the stream, from row c of the tile on, which are at `from`.
 func (m *attention) gatherRows(side int, from rowsPlace, c, n int) {
 	var as []*gpuir.Node
 	for i := range m.t.tm() {
@@ -476,7 +475,7 @@ func (m *attention) store(head *gpuir.Node) {
 	}
 }
 
-// storeForward divides by the sums and writes lse. A row without keys has sum 0.
+// storeForward divides by the sums and writes lse. A row without keys has sum 0 and becomes 0.
 func (m *attention) storeForward(head *gpuir.Node) {
 	for i, v := range m.sum {
 		m.publishRow(i, m.p.NVar(v))

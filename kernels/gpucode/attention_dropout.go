@@ -8,9 +8,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// draw writes the factors of dropout of the block at c0 to the scores' tile; see launch.Attention.Dropout
-// for their numbers. A Philox block serves four keys of one query: a vector of the tile or, where rows
-// are keys, four elements of a column.
+// draw writes the factors of dropout of the block at c0 to the scores' tile; launch.Attention.Dropout numbers them. One
+// Philox block serves four keys of one query: a vector of the tile, or four elements of a column where rows are keys.
 func (m *attention) draw(queries, c0 *gpuir.Node) {
 	if !m.a.Dropout {
 		return
@@ -32,8 +31,8 @@ func (m *attention) draw(queries, c0 *gpuir.Node) {
 	}
 }
 
-// drawFour draws the factors of four keys: of row r of the tile and its vector c, or where rows are
-// keys of column c and the r-th four rows.
+// drawFour draws the factors of four keys: those of row r and vector c of the tile; or, where rows are keys, those of
+// column c and the r-th four rows.
 func (m *attention) drawFour(queries, c0, r, c *gpuir.Node) {
 	query, fours, length := gpuir.NAdd(m.row0, r), gpuir.NAdd(gpuir.NDiv(c0, gpuir.NInt(4)), c), m.nrows
 	if m.swapped() {
@@ -72,7 +71,7 @@ func (m *attention) unsigned(x *gpuir.Node) *gpuir.Node {
 	return m.let(gpuir.N(loopir.OpBitcast, ir.U32, x))
 }
 
-// wideProduct is x*y + z in 64 bits, by products of 16 bits.
+// wideProduct is x*y + z in 64 bits, from products of 16 bits.
 func (m *attention) wideProduct(x, y, z *gpuir.Node) (lo, hi *gpuir.Node) {
 	op := func(o loopir.Op, a, b *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(o, ir.U32, a, b)) }
 	low := func(v *gpuir.Node) *gpuir.Node { return op(loopir.OpAnd, v, gpuir.NConst(ir.U32, 0xffff)) }
@@ -88,7 +87,7 @@ func (m *attention) wideProduct(x, y, z *gpuir.Node) (lo, hi *gpuir.Node) {
 	return lo, add(hi, carry)
 }
 
-// kept is x after dropout of this thread's score (i, j), whose factor is still in the scores' tile.
+// kept is x times the dropout factor of this thread's score (i, j), which is still in the scores' tile.
 func (m *attention) kept(x *gpuir.Node, i, j int) *gpuir.Node {
 	if !m.a.Dropout {
 		return x

@@ -7,26 +7,27 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// AttentionOptions is a tile configuration. A workgroup of RowThreads x Lanes threads
-// computes Rows x Cols scores at a time, each thread Rows/RowThreads x Cols/Lanes of them.
+// AttentionOptions is a tile configuration. A workgroup of RowThreads x Lanes threads computes Rows x Cols scores at a
+// time, Rows/RowThreads x Cols/Lanes of them in each thread.
 type AttentionOptions struct {
 	Rows, Cols        int
 	RowThreads, Lanes int
 	// Width and WidthV are the columns of q and k, and of v, padded to multiples of 4*Lanes.
 	Width, WidthV int
-	// Single: both operands of the stream take turns in one place of workgroup memory.
+	// Single: both operands of the stream use the same workgroup memory, one after the other.
 	Single bool
-	// Chunk and ChunkRows: where not 0, operands come in chunks; of Chunk columns for the scores, of
-	// ChunkRows rows of the stream for the results.
+	// Chunk and ChunkRows, where not 0: operands come in chunks, of Chunk columns for the scores and of ChunkRows rows
+	// of the stream for the results.
 	Chunk, ChunkRows int
-	// Double: chunks have two areas, which take turns, so that a stage needs one barrier and not two.
+	// Double: chunks alternate between two areas, so that a stage needs one barrier and not two.
 	Double bool
-	// Vec: 16-byte accesses, right when columns are contiguous, and widths, strides and offsets multiples of four.
+	// Vec: 16-byte accesses. They require contiguous columns, and widths, strides and offsets that are multiples of
+	// four.
 	Vec bool
 	// Exact: the operands are as wide as the tiles.
 	Exact bool
-	// Unroll is the number of steps of four columns (or keys) that the text of an inner loop holds; UnrollRows that of the
-	// loops over keys, where it is not 0.
+	// Unroll is the number of steps, of four columns or keys each, in the text of an inner loop. UnrollRows, where not
+	// 0, is that number for the loops over keys.
 	Unroll, UnrollRows int
 	MaxWorkgroupBytes  int
 }
@@ -35,21 +36,30 @@ func (o *AttentionOptions) threads() int { return o.RowThreads * o.Lanes }
 func (o *AttentionOptions) tm() int      { return o.Rows / o.RowThreads }
 func (o *AttentionOptions) tn() int      { return o.Cols / o.Lanes }
 
-// attentionCandidate is a tile configuration and when it is for use.
+// attentionCandidate is a tile configuration and the launches that it is for.
 type attentionCandidate struct {
 	AttentionOptions
-	// few: for launches of fewer workgroups than the device runs at once.
+	// few: only for launches of fewer workgroups than the device runs at once.
 	few bool
 }
 
-// attentionTiles lists, in order of preference, the tiles of each pass. Measured on an H200, causal, float32, in
-// TFLOP/s (forward; dq; dk with dv): at (batch 1, 16 heads, length 4096, width 128) 64x64 in chunks 30.1, 33.7, 32.4,
-// where the largest tiles that lie in workgroup memory whole, 4x2 or 4x1 scores a thread, reach 25.4, 22.1, 22.5; at
-// (4, 12, 1024, 64) 26.2, 30.2, 30.9 against 24.9 (64x48), 25.9, 25.5 (32x32), the forward pass with loops of four
-// steps 32.8 and 26.0; at (1, 8, 2048, 256), in one area, 28.8, 15.5, 16.8, where two areas leave room for chunks of 8
-// rows only and reach 16.6, 16.6, 15.0; at (1, 12, 512, 64), where these fill the device better, 10.3, 11.7, 12.0
-// against 15.4 (32x64), 18.7, 18.8. With one area for chunks, and two barriers a stage, 28.5, 32.4, 31.8; loops of one
-// step 22 to 25 everywhere; 8x4 scores a thread, in half the threads, 21.5, 14.8, 12.1.
+// attentionTiles lists the tiles of each pass in order of preference.
+//
+// Measured on an H200, causal, float32, in TFLOP/s (forward; dq; dk with dv):
+//
+//	batch, heads, length, width   tile                                         forward  dq    dk dv
+//	1, 16, 4096, 128              64x64 in chunks                              30.1     33.7  32.4
+//	                              the same, one area, two barriers a stage     28.5     32.4  31.8
+//	                              largest tile in workgroup memory as a whole  25.4     22.1  22.5
+//	4, 12, 1024, 64               64x64 in chunks                              26.2     30.2  30.9
+//	                              64x48; 32x32 for the gradients               24.9     25.9  25.5
+//	                              loops of four steps, forward                 32.8, against 26.0
+//	1, 8, 2048, 256               one area                                     28.8     15.5  16.8
+//	                              two areas, chunks of 8 rows                  16.6     16.6  15.0
+//	1, 12, 512, 64                64x64 in chunks                              10.3     11.7  12.0
+//	                              32x64, which has more workgroups             15.4     18.7  18.8
+//
+// Loops of one step reach 22 to 25 everywhere. 8x4 scores a thread, in half the threads, reach 21.5, 14.8, 12.1.
 var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionForward: {
 		{AttentionOptions{Rows: 32, Cols: 64, RowThreads: 8, Lanes: 16, Single: true, Unroll: 4}, true},
@@ -65,8 +75,8 @@ var attentionTiles = [4][]attentionCandidate{
 	launch.AttentionGradMask: wholeGradientTiles,
 }
 
-// chunkedAttention and, where heads are so wide that two areas for its chunks do not fit, wideAttention hold 4x4 scores
-// a thread.
+// chunkedAttention holds 4x4 scores a thread. So does wideAttention, for heads so wide that two areas of chunks do not
+// fit.
 var (
 	chunkedAttention = AttentionOptions{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16,
 		Double: true, Unroll: 2}
@@ -92,15 +102,15 @@ var wholeGradientTiles = []attentionCandidate{
 	{AttentionOptions{Rows: 8, Cols: 8, RowThreads: 8, Lanes: 8, Single: true, Unroll: 4}, false},
 }
 
-// rolledAttention is for devices where compiling is dear, smallAttention for those with the
-// least workgroup memory that WebGPU allows: it holds heads of 256 columns.
+// rolledAttention is for devices where compiling is slow. smallAttention is for devices with the least workgroup memory
+// that WebGPU allows: it holds heads of 256 columns.
 var (
 	rolledAttention = AttentionOptions{Rows: 8, Cols: 8, RowThreads: 4, Lanes: 4, Single: true, Unroll: 1}
 	smallAttention  = AttentionOptions{Rows: 4, Cols: 4, RowThreads: 4, Lanes: 4, Single: true, Unroll: 1}
 )
 
-// ChooseAttention picks the tile for a launched with params: the first that fits the device's
-// workgroup memory and, if there is one, does not widen the heads beyond multiples of 32.
+// ChooseAttention picks the tile for a launched with params: the first that fits the device's workgroup memory and does
+// not widen heads beyond multiples of 32; where all widen them, the first that fits.
 func ChooseAttention(a *launch.Attention, params []uint64, caps Caps) AttentionOptions {
 	caps = caps.withDefaults()
 	l := a.Layout()
@@ -131,7 +141,7 @@ func ChooseAttention(a *launch.Attention, params []uint64, caps Caps) AttentionO
 
 func padded(n uint64, to int) int { return (int(n) + to - 1) / to * to }
 
-// attentionVectors says whether all operands allow 16-byte accesses.
+// attentionVectors reports that all operands allow 16-byte accesses.
 func attentionVectors(a *launch.Attention, params []uint64, l *launch.AttentionLayout) bool {
 	if params[l.Width]%4 != 0 || params[l.WidthV]%4 != 0 {
 		return false
@@ -149,7 +159,7 @@ func attentionVectors(a *launch.Attention, params []uint64, l *launch.AttentionL
 	return true
 }
 
-// areaVectors is the size of what holds a stage's chunks.
+// areaVectors is the number of vectors of one area of chunks.
 func (o *AttentionOptions) areaVectors() int {
 	return max((o.Rows+o.Cols)*(o.Chunk+pad), o.ChunkRows*(max(o.Width, o.WidthV)+pad)) / 4
 }
@@ -183,21 +193,21 @@ func (o *AttentionOptions) sharedBytes(a *launch.Attention) int {
 
 func (o *AttentionOptions) check(a *launch.Attention) error {
 	if o.Rows <= 0 || o.Cols <= 0 || o.RowThreads <= 0 || o.Lanes <= 0 || o.Unroll <= 0 {
-		return fmt.Errorf("tile: attention: incomplete tile %+v", *o)
+		return fmt.Errorf("gpucode: attention: incomplete tile %+v", *o)
 	}
 	divides := func(n int) bool { return n%(4*o.threads()) == 0 }
 	switch {
 	case !a.Type.IsFloat() || a.Type == ir.F64:
-		return fmt.Errorf("tile: attention: no tiles for %v", a.Type)
+		return fmt.Errorf("gpucode: attention: dtype %v is not supported", a.Type)
 	case o.Lanes%4 != 0 || o.RowThreads%2 != 0 || o.Cols%4 != 0 || o.Rows%4 != 0 || o.Rows%o.RowThreads != 0 ||
 		o.Cols%o.Lanes != 0 || o.Width%(4*o.Lanes) != 0 || o.WidthV%(4*o.Lanes) != 0:
-		return fmt.Errorf("tile: attention: tile %+v does not divide into threads and vectors", *o)
+		return fmt.Errorf("gpucode: attention: tile %+v does not divide into threads and vectors", *o)
 	case o.Chunk > 0:
 		return o.checkChunks(a)
 	case !divides(o.Rows*o.Width) || !divides(o.Rows*o.WidthV) || !divides(o.Cols*o.Width) || !divides(o.Cols*o.WidthV):
-		return fmt.Errorf("tile: attention: %d threads do not divide the loads of tile %+v", o.threads(), *o)
+		return fmt.Errorf("gpucode: attention: %d threads do not divide the loads of tile %+v", o.threads(), *o)
 	case a.Pass == launch.AttentionForward && !o.Single:
-		return fmt.Errorf("tile: attention: the forward pass streams through one place")
+		return fmt.Errorf("gpucode: attention: the forward pass needs Single without chunks")
 	}
 	return nil
 }
@@ -206,13 +216,13 @@ func (o *AttentionOptions) checkChunks(a *launch.Attention) error {
 	divides := func(n int) bool { return n%(4*o.threads()) == 0 }
 	switch {
 	case a.Pass == launch.AttentionGradMask:
-		return fmt.Errorf("tile: attention: the mask's gradient takes no chunks")
+		return fmt.Errorf("gpucode: attention: the mask's gradient takes no chunks")
 	case o.Chunk%4 != 0 || o.ChunkRows <= 0 || o.ChunkRows%4 != 0 || o.Cols%o.ChunkRows != 0 || o.Width%o.Chunk != 0 ||
 		o.WidthV%o.Chunk != 0:
-		return fmt.Errorf("tile: attention: tile %+v does not divide into chunks", *o)
+		return fmt.Errorf("gpucode: attention: tile %+v does not divide into chunks", *o)
 	case !divides(o.Rows*o.Chunk) || !divides(o.Cols*o.Chunk) || !divides(o.ChunkRows*o.Width) ||
 		!divides(o.ChunkRows*o.WidthV):
-		return fmt.Errorf("tile: attention: %d threads do not divide the chunks of tile %+v", o.threads(), *o)
+		return fmt.Errorf("gpucode: attention: %d threads do not divide the chunks of tile %+v", o.threads(), *o)
 	}
 	return nil
 }

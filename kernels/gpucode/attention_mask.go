@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// generateMask makes the gradient of the mask. A workgroup owns Rows x Cols elements of the scores of one head and
-// batch, or of as many as share the mask: it goes through all of these and adds in registers, in a fixed order.
+// generateMask makes the gradient of the mask. A workgroup owns Rows x Cols elements of the mask's gradient. It walks
+// the scores of every head and batch that share them, and adds in registers in a fixed order.
 func (m *attention) generateMask() {
 	l, sum := m.l, m.a.Sum
 	m.nrows, m.ncols = m.param(l.Queries), m.param(l.Keys)
@@ -16,7 +16,7 @@ func (m *attention) generateMask() {
 	per := [4]int{1, 1, m.t.Rows, m.t.Cols}
 	var at [4]*gpuir.Node
 	rest := gpuir.NGroup()
-	m.p.Groups = []gpuir.GroupFactor{{Per: 1}} // one workgroup where all share one number
+	m.p.Groups = []gpuir.GroupFactor{{Per: 1}} // one workgroup where all scores share one element
 	for d := 3; d >= 0; d-- {
 		if sum[d] {
 			continue
@@ -92,7 +92,7 @@ func (m *attention) maskBlock(head, c0 *gpuir.Node, total [][]int) {
 	m.barrier()
 }
 
-// storeMask adds up the rows or columns that share the mask and writes the sums.
+// storeMask adds up the rows or columns that share the mask, and writes the sums.
 func (m *attention) storeMask(head, c0 *gpuir.Node, total [][]int) {
 	sum := m.a.Sum
 	if !sum[2] && !sum[3] {
@@ -105,7 +105,7 @@ func (m *attention) storeMask(head, c0 *gpuir.Node, total [][]int) {
 	}
 	m.setScores(total)
 	m.barrier()
-	// The sums that remain: of each row, of each column, or one.
+	// The sums that are left: one for each row, one for each column, or one.
 	n, count, step, along := m.t.Rows, m.t.Cols, 4*m.scoreStride(), 1
 	switch {
 	case sum[2] && sum[3]:
@@ -141,7 +141,7 @@ func (m *attention) storeMask(head, c0 *gpuir.Node, total [][]int) {
 	})
 }
 
-// storeMaskAt writes an element of the dense result unless it lies outside.
+// storeMaskAt writes an element of the dense result where it exists.
 func (m *attention) storeMaskAt(head, row, col, x *gpuir.Node) {
 	at, inside := gpuir.NInt(0), gpuir.NTrue()
 	sizes := [4]int{m.l.Batch, m.l.Heads, m.l.Queries, m.l.Keys}

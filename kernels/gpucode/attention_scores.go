@@ -8,8 +8,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// row is this thread's i-th row; its rows lie Rows/TM apart, its columns Lanes apart, so that the
-// threads of a group of 32 read neighbouring rows of the tiles, which lie in different banks.
+// row is this thread's i-th row. A thread's rows are Rows/TM apart and its columns Lanes apart, so that the threads of
+// a group of 32 read neighbouring rows of the tiles, which are in different banks.
 func (m *attention) row(i int) *gpuir.Node { return m.let(gpuir.NAdd(m.row0, m.tileRow(i))) }
 
 func (m *attention) tileRow(i int) *gpuir.Node {
@@ -27,7 +27,7 @@ func (m *attention) dots(side int) [][]int {
 	return acc
 }
 
-// scores makes variables for this thread's scores, zeros.
+// scores makes variables for this thread's scores, which begin as zeros.
 func (m *attention) scores() [][]int {
 	var acc [][]int
 	for range m.t.tm() {
@@ -70,8 +70,8 @@ func (m *attention) addDots(acc [][]int, x, y rowsPlace, n int) {
 	})
 }
 
-// restrict makes scores that do not count -inf: columns beyond the stream, keys after the query, and
-// what the mask takes out; a mask of numbers is added.
+// restrict sets the scores that do not count to -inf: columns beyond the stream, keys after the query, and masked ones.
+// A mask of numbers is added.
 func (m *attention) restrict(score [][]int, c0, mask *gpuir.Node) {
 	end := m.let(gpuir.NAdd(c0, gpuir.NInt(m.t.Cols)))
 	some := gpuir.NLt(m.ncols, end)
@@ -124,7 +124,7 @@ func (m *attention) restrictAll(score [][]int, c0, mask *gpuir.Node) {
 	}
 }
 
-// larger is max without the care for NaN: a NaN score makes its row's sum NaN anyhow.
+// larger is max without care for NaN: a NaN score makes its row's sum NaN anyway.
 func larger(x, y *gpuir.Node) *gpuir.Node {
 	return gpuir.N(loopir.OpSelect, ir.F32, gpuir.NLt(x, y), y, x)
 }
@@ -139,8 +139,8 @@ func (m *attention) publishMaxima(score [][]int) {
 	}
 }
 
-// softmax is one step of the running softmax: scores become exp(score - greatest so far), go to
-// the tile, and what the rows gathered is scaled to the new greatest.
+// softmax is one step of the online softmax. Scores become exp(score - greatest so far) and go to the tile; the rows'
+// results so far are scaled to the new greatest.
 func (m *attention) softmax(score [][]int) {
 	lowest := gpuir.NFloat(ir.F32, math.Inf(-1))
 	exp := func(x *gpuir.Node) *gpuir.Node { return m.let(gpuir.N(loopir.OpExp, ir.F32, x)) }
@@ -169,12 +169,12 @@ func (m *attention) setScore(i, j int, x *gpuir.Node) {
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.tile, A: m.scorePlace(i, j), B: x})
 }
 
-// scorePlace is the element of the scores' tile where this thread's score (i, j) lies.
+// scorePlace is the element of the scores' tile that holds this thread's score (i, j).
 func (m *attention) scorePlace(i, j int) *gpuir.Node {
 	return m.let(gpuir.NAdd(gpuir.NMul(m.tileRow(i), gpuir.NInt(4*m.scoreStride())), m.tileCol(j)))
 }
 
-// publishRow gives the other threads of row i this thread's share; foldRow joins the shares after a barrier.
+// publishRow gives this thread's share of row i to the others; foldRow joins the shares after a barrier.
 func (m *attention) publishRow(i int, x *gpuir.Node) {
 	at := gpuir.NAdd(gpuir.NMul(m.tileRow(i), gpuir.NInt(m.t.Lanes)), m.lc)
 	m.emit(gpuir.Stmt{Op: gpuir.SSharedSet, Ref: m.red, A: m.let(at), B: m.let(x)})
@@ -194,7 +194,7 @@ func (m *attention) foldRow(i int, join func(x, y *gpuir.Node) *gpuir.Node) *gpu
 	return join(x, m.let(join(gpuir.NLane(all, 2), gpuir.NLane(all, 3))))
 }
 
-// weights turns scores into weights after dropout, and dp, their cotangents, into those of the scores.
+// weights turns scores into weights after dropout, and dp, the weights' cotangents, into the cotangents of the scores.
 func (m *attention) weights(score, dp [][]int, queries, c0 *gpuir.Node) {
 	lse, delta := make([]*gpuir.Node, m.t.tn()), make([]*gpuir.Node, m.t.tn())
 	if m.swapped() {

@@ -5,18 +5,17 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// stage is a part of the work on a block of the stream, for tiles too large to lie in workgroup memory whole: their
-// operands come in chunks, of columns for the scores and of rows for the results, which take turns in one area.
+// stage is a part of the work on a block of the stream, for tiles too large for workgroup memory. Operands come in
+// chunks, of columns for the scores and of rows for the results; the chunks use one area in turn.
 type stage struct {
-	fetch   func() []*gpuir.Node // this thread's part of the chunks
-	begin   func()               // before the chunks are in place
+	fetch   func() []*gpuir.Node // loads this thread's part of the chunks
+	begin   func()               // runs before the chunks are in place
 	fence   bool                 // begin needs what all threads did in the stage before
 	deposit func([]*gpuir.Node)
 	work    func()
 }
 
-// walkStages is the walk along the stream by stages. The chunks of a stage are on their way
-// from memory while the stage before it computes.
+// walkStages walks the stream by stages. The chunks of a stage are loaded while the stage before it computes.
 func (m *attention) walkStages(queries, from, to, mask *gpuir.Node) {
 	var ahead []int
 	for _, v := range m.fetchScores(m.firstSide(), 0, from) {
@@ -50,7 +49,7 @@ func (m *attention) walkStages(queries, from, to, mask *gpuir.Node) {
 				}
 			}
 			s.work()
-			// With two areas a stage may still be at work while the next one's chunks are deposited.
+			// With two areas the next stage's chunks may be written while a stage is still at work.
 			if !m.t.Double || i+1 == len(list) && (m.a.Dropout || len(list)%2 == 1) {
 				m.barrier()
 			}
@@ -95,7 +94,7 @@ func (m *attention) stages(queries, c0, mask *gpuir.Node) []stage {
 	return list
 }
 
-// chunkPlaces is where the chunks of rows of both sides lie in this stage.
+// chunkPlaces is where the chunks of both sides are in this stage.
 func (m *attention) chunkPlaces() (mine, theirs rowsPlace) {
 	stride := (m.t.Chunk + pad) / 4
 	return rowsPlace{m.area, m.half, stride}, rowsPlace{m.area, m.half + m.t.Rows*stride, stride}
@@ -107,7 +106,7 @@ func (m *attention) fetchScores(side, chunk int, c0 *gpuir.Node) []*gpuir.Node {
 	return append(x, m.fetchPart(m.theirs[side], c0, m.t.Cols, chunk*units, units)...)
 }
 
-// scoreStages adds the products of rows of a side, chunk by chunk, to the variables that it makes.
+// scoreStages adds the products of rows of a side, chunk by chunk, to variables that it makes.
 func (m *attention) scoreStages(side int, c0 *gpuir.Node, acc *[][]int) []stage {
 	units, at := m.t.Chunk/4, 0
 	own := m.t.Rows * units / m.t.threads()
@@ -133,7 +132,7 @@ func (m *attention) scoreStages(side int, c0 *gpuir.Node, acc *[][]int) []stage 
 	return list
 }
 
-// gatherStages adds the scores that begin puts into the tile times the rows of a side to the results.
+// gatherStages puts scores into the tile by begin, and adds the tile times the rows of a side to the results.
 func (m *attention) gatherStages(side int, c0 *gpuir.Node, begin func()) []stage {
 	s := m.theirs[side]
 	units, rows := s.width/4, m.t.ChunkRows

@@ -5,8 +5,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// dotKernel is g as a row program: outer batch, m and n, inner k. Its
-// parameters and buffers are numbered as g's.
+// dotKernel is g as a row program: outer dims are batch, m and n; the inner dim is k. Parameters and buffers are
+// numbered as those of g.
 func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	l := g.Layout()
 	d := g.Batch
@@ -35,7 +35,7 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	bs[d+2] = unit(b.Stride(), g.BUnit == 'k')
 	bs[d+1] = unit(b.Stride(), g.BUnit == 'n')
 	bOffset := b.Offset()
-	// Buffer numbers must follow the layout's order.
+	// Buffers must be numbered in the layout's order.
 	x := b.Load(b.Access(b.Buf(g.Type, loopir.Read), aOffset, as...))
 	y := b.Load(b.Access(b.Buf(g.Type, loopir.Read), bOffset, bs...))
 	bias := -1
@@ -74,7 +74,7 @@ func dotKernel(g *launch.Gemm) *loopir.Kernel {
 	b.Store(ofC(c), v)
 	k := b.Kernel()
 	if len(k.Params) != len(l.Params) || len(k.Bufs) != len(l.Bufs) {
-		panic("BUG: tile: the dot kernel's parameters are not the gemm's")
+		panic("BUG: gpucode: the dot kernel's parameters are not the gemm's")
 	}
 	return k
 }

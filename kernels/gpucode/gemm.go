@@ -9,11 +9,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// FromGemm makes the programs of g in the form o says, one a pass.
+// FromGemm makes the programs of g with the tiles of o, one for each pass.
 func FromGemm(g *launch.Gemm, o GemmOptions) ([]*gpuir.Program, error) {
 	if o.Dot {
 		if g.Sums != 0 {
-			return nil, fmt.Errorf("tile: gemm: row reductions make no sums of an operand")
+			return nil, fmt.Errorf("gpucode: gemm: row reductions make no sums of an operand")
 		}
 		row := o.Row
 		row.MaxWorkgroupBytes = o.MaxWorkgroupBytes
@@ -33,7 +33,7 @@ func FromGemm(g *launch.Gemm, o GemmOptions) ([]*gpuir.Program, error) {
 	return procs, checkShared(procs[0], o.MaxWorkgroupBytes)
 }
 
-// newGemm begins a program of g; with parts, scratch memory follows the buffers.
+// newGemm begins a program of g. With parts, scratch memory comes after the buffers.
 func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	l := g.Layout()
 	p := &gpuir.Program{Name: "gemm_" + g.Type.String(), Params: l.Params, Workgroup: threads}
@@ -54,9 +54,8 @@ func newGemm(g *launch.Gemm, o GemmOptions, threads int) *gemm {
 	return m
 }
 
-// gemm generates one tiled program. The scheme: blocks of A and B go through
-// registers to workgroup memory, A as [k][m] and B as [k][n]; every thread
-// multiplies its rows by its columns from there.
+// gemm generates one tiled program. Blocks of A and B go through registers to workgroup memory, A as [k][m] and B as
+// [k][n]. From there every thread multiplies its rows by its columns.
 type gemm struct {
 	gen
 	g    *launch.Gemm
@@ -72,16 +71,16 @@ type gemm struct {
 	rows, cols []*gpuir.Node
 	row, col   *gpuir.Node
 	acc4       [][]int // [row][piece of columns]: variables of four columns
-	sums       []int   // of the summed operand, by load: variables
+	sums       []int   // variables of the summed operand, by load
 }
 
-// operand is A or B on its way to workgroup memory: x is m for A and n for B.
+// operand is A or B on its way to workgroup memory. x stands for m in A and for n in B.
 type operand struct {
 	buf, array int
 	vec        bool // 16-byte loads
-	alongK     bool // which run along k
+	alongK     bool // vectors run along k
 	bx         int  // block length along x
-	row        int  // elements of a shared row, with padding
+	row        int  // elements of a row in workgroup memory, with padding
 	kStride    *gpuir.Node
 	loads      []tileLoad
 }
@@ -97,10 +96,10 @@ func (op *operand) unit() int {
 // tileLoad is one load of this thread: an element or a vector.
 type tileLoad struct {
 	fixed *gpuir.Node // address without k, in units of the load
-	first *gpuir.Node // address in a block that begins at k = 0, likewise
+	first *gpuir.Node // address in a block that begins at k = 0, in units of the load
 	k     *gpuir.Node // k in the block
-	row   place       // likewise, in units of the load
-	// Where it goes in the shared tile: a vector and, unless whole vectors are stored, a lane of it.
+	row   coord       // k in the block, in units of the load
+	// Where it goes in the tile: a vector; and a lane of it, unless whole vectors are stored.
 	vector, lane *gpuir.Node
 	reg          int // variable
 }
@@ -121,10 +120,10 @@ func (m *gemm) generate() {
 	} else {
 		m.singleBuffered()
 	}
-	m.leaveSums()
+	m.storeJoinedSums()
 	switch {
 	case o.Parts > 1:
-		m.leaveParts(batch)
+		m.storeParts(batch)
 	case m.stages():
 		m.stagedEpilogue(batch)
 	default:
@@ -135,7 +134,7 @@ func (m *gemm) generate() {
 // band is the number of rows of blocks that are worked column by column.
 const band = 8
 
-// place finds the block of C of this workgroup and gives the batch index.
+// place finds this workgroup's block of C and returns the batch index.
 func (m *gemm) place() []*gpuir.Node {
 	o, l := m.t, m.l
 	tiles := func(p, per int) *gpuir.Node {
@@ -145,8 +144,8 @@ func (m *gemm) place() []*gpuir.Node {
 	tm, tn := tiles(l.M, o.BM), tiles(l.N, o.BN)
 	area := m.let(gpuir.NMul(tm, tn))
 	tile := m.let(gpuir.NRem(group, area))
-	// Workgroups that run together share blocks of both operands: bands of rows, in
-	// each of which the row of the block moves fastest.
+	// Workgroups that run together share blocks of both operands: they work bands of rows, in each of which the row of
+	// the block moves fastest.
 	span := m.let(gpuir.NMul(tn, gpuir.NInt(band)))
 	first := m.let(gpuir.NMul(gpuir.NDiv(tile, span), gpuir.NInt(band)))
 	height := m.let(gpuir.N(loopir.OpMin, ir.I32, gpuir.NSub(tm, first), gpuir.NInt(band)))
@@ -197,8 +196,8 @@ func (m *gemm) lanes() {
 	}
 }
 
-// operand plans the loads of one matrix. Coordinates along x are clamped to the
-// matrix: what lies beyond is computed from valid memory and never stored.
+// operand plans the loads of one matrix. Coordinates along x are clamped to the matrix: what lies beyond is computed
+// from valid memory and never stored.
 func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int, base, x0 *gpuir.Node) operand {
 	o := m.t
 	op := operand{buf: buf, vec: vec, alongK: alongK, bx: bx, row: bx + pad}
@@ -219,7 +218,7 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int
 		zero = gpuir.NSplat(zero)
 	}
 	count := bx * o.BK / (unit * o.threads())
-	var xs, ks []place
+	var xs, ks []coord
 	xUnit, kUnit := unit, 1
 	if alongK {
 		xUnit, kUnit = 1, unit
@@ -227,7 +226,7 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int
 	} else {
 		ks, xs = m.shares(bx/unit, count, m.g.KDims > 0)
 	}
-	fixed := map[place]*gpuir.Node{}
+	fixed := map[coord]*gpuir.Node{}
 	for i := range count {
 		x := m.let(gpuir.NMul(m.node(xs[i]), gpuir.NInt(xUnit)))
 		if fixed[xs[i]] == nil {
@@ -256,36 +255,36 @@ func (m *gemm) operand(buf int, alongK, vec bool, bx, size, xStride, kStride int
 	return op
 }
 
-// place is a number made of one that may differ between threads (nil: 0) and a constant.
-type place struct {
+// coord is a number: the sum of base, which may differ between threads (nil: 0), and a constant.
+type coord struct {
 	base  *gpuir.Node
 	added int
 }
 
-func (m *gemm) node(p place) *gpuir.Node {
+func (m *gemm) node(p coord) *gpuir.Node {
 	if p.base == nil {
 		return gpuir.NInt(p.added)
 	}
 	return m.let(gpuir.NAdd(p.base, gpuir.NInt(p.added)))
 }
 
-// shares gives this thread's part in count loads of a tile of rows of `per` units: the row of each, and the unit of the
-// row. Together: its rows follow one another, where it has several. Of plain products the numbers are left to the
-// compiler: said as here 128x256 gains 5 % and 64x256 loses 2 %.
-func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
+// shares gives this thread's part in count loads of a tile whose rows have `per` units: the row of each, and the unit
+// in the row. together: where the thread has several rows, they follow one another. For plain products the compiler
+// derives the numbers: saying them here gains 5 % for 128x256 and loses 2 % for 64x256.
+func (m *gemm) shares(per, count int, together bool) (rows, units []coord) {
 	threads := m.t.threads()
 	if m.g.KDims > 0 && per%threads == 0 {
 		for i := range count {
-			rows, units = append(rows, place{nil, i / (per / threads)}),
-				append(units, place{gpuir.NLocal(), i % (per / threads) * threads})
+			rows, units = append(rows, coord{nil, i / (per / threads)}),
+				append(units, coord{gpuir.NLocal(), i % (per / threads) * threads})
 		}
 		return rows, units
 	}
 	if m.g.KDims == 0 || threads%per != 0 {
 		for i := range count {
 			q := m.let(gpuir.NAdd(gpuir.NLocal(), gpuir.NInt(i*threads)))
-			rows, units = append(rows, place{m.let(gpuir.NDiv(q, gpuir.NInt(per))), 0}),
-				append(units, place{m.let(gpuir.NRem(q, gpuir.NInt(per))), 0})
+			rows, units = append(rows, coord{m.let(gpuir.NDiv(q, gpuir.NInt(per))), 0}),
+				append(units, coord{m.let(gpuir.NRem(q, gpuir.NInt(per))), 0})
 		}
 		return rows, units
 	}
@@ -295,7 +294,7 @@ func (m *gemm) shares(per, count int, together bool) (rows, units []place) {
 	}
 	unit := m.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(per)))
 	for i := range count {
-		rows, units = append(rows, place{row, i * step}), append(units, place{unit, 0})
+		rows, units = append(rows, coord{row, i * step}), append(units, coord{unit, 0})
 	}
 	return rows, units
 }
@@ -308,7 +307,7 @@ func (m *gemm) alongK(op *operand, k *gpuir.Node) *gpuir.Node {
 	return gpuir.NMul(k, op.kStride)
 }
 
-// blockStart is what k0, where a block begins, adds to the addresses of op; nil where loads are found one by one.
+// blockStart is what k0, where a block begins, adds to the addresses of op; nil where each load is located by itself.
 func (m *gemm) blockStart(op *operand, k0, limit *gpuir.Node) *gpuir.Node {
 	if limit != nil || m.g.KDims > 0 {
 		return nil
@@ -316,8 +315,8 @@ func (m *gemm) blockStart(op *operand, k0, limit *gpuir.Node) *gpuir.Node {
 	return m.let(m.alongK(op, k0))
 }
 
-// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. Reads are those of the table
-// so far. What k0 adds to addresses is `along`, where there is no limit.
+// fetch is load i of the block that begins at k0; zero from limit on, unless limit is nil. reads holds what was read of
+// the table so far. Without a limit, `along` is what k0 adds to addresses.
 func (m *gemm) fetch(op *operand, i int, k0, limit, along *gpuir.Node, reads tableReads) *gpuir.Node {
 	ld := op.loads[i]
 	if limit == nil && m.g.KDims == 0 {
@@ -346,7 +345,7 @@ func (m *gemm) fetch(op *operand, i int, k0, limit, along *gpuir.Node, reads tab
 	return v
 }
 
-// deposit writes a fetched value to the shared tile; stage is the vector where the tile begins.
+// deposit writes a fetched value to the tile in workgroup memory; stage is the vector at which the tile begins.
 func (m *gemm) deposit(op *operand, i int, v, stage *gpuir.Node) {
 	ld := op.loads[i]
 	at := m.let(gpuir.NAdd(stage, ld.vector))
@@ -363,7 +362,7 @@ func (m *gemm) deposit(op *operand, i int, v, stage *gpuir.Node) {
 	}
 }
 
-// work is the type of products and sums.
+// work is the dtype of products and sums.
 func (m *gemm) work() ir.DType { return m.g.Type.ComputeType() }
 
 // multiplyAdd is x*y+z.
@@ -399,9 +398,8 @@ func (m *gemm) singleBuffered() {
 	})
 }
 
-// doubleBuffered: while one tile is multiplied, the next one's loads are in
-// flight to registers; one barrier a block. The first block is the short one, where K
-// is no multiple of BK, so that the loop's loads need no limit.
+// doubleBuffered loads the next tile to registers while it multiplies one, with one barrier for each block. Where K is
+// no multiple of BK the first block is the short one, so that the loop's loads need no limit.
 func (m *gemm) doubleBuffered() {
 	o := m.t
 	prefetch := func(k0, limit *gpuir.Node) []gpuir.Stmt {
@@ -430,7 +428,7 @@ func (m *gemm) doubleBuffered() {
 		length := gpuir.NSub(m.k1, m.k0)
 		short := gpuir.NAdd(gpuir.NRem(gpuir.NSub(length, gpuir.NInt(1)), gpuir.NInt(o.BK)), gpuir.NInt(1))
 		limit = m.let(gpuir.NAdd(m.k0, short))
-		// A part may be empty: then there is no block.
+		// An empty part has no block.
 		from = m.let(gpuir.N(loopir.OpSelect, ir.I32, gpuir.NLt(m.k0, m.k1), gpuir.NSub(limit, gpuir.NInt(o.BK)), m.k1))
 		if o.Short {
 			beyond = limit
@@ -453,8 +451,8 @@ func (m *gemm) doubleBuffered() {
 	which, stage := m.variable(gpuir.NInt(0))
 	m.loop(from, m.k1, gpuir.NInt(o.BK), func(k0 *gpuir.Node) {
 		m.addFetched()
-		// After the last block it is fetched again, to no use: that is cheaper
-		// than a branch around the loads.
+		// After the last block the same block is fetched again and not used: that is cheaper than a branch around the
+		// loads.
 		next := following(k0)
 		m.reach.stage = stage
 		*m.out = append(*m.out, prefetch(next, beyond)...)
@@ -469,7 +467,7 @@ func (m *gemm) doubleBuffered() {
 	})
 }
 
-// accumulators are named vectors of four columns: a dynamically indexed array would live in memory.
+// accumulators makes named vectors of four columns: a dynamically indexed array would be in memory.
 func (m *gemm) accumulators() {
 	zero := gpuir.NSplat(gpuir.NConst(m.work(), 0))
 	for range m.t.TM {
@@ -482,7 +480,7 @@ func (m *gemm) accumulators() {
 	}
 }
 
-// multiply adds the product of the shared tiles, which begin at vectors a0 and b0.
+// multiply adds the product of the tiles that begin at vectors a0 and b0 of workgroup memory.
 func (m *gemm) multiply(a0, b0 *gpuir.Node) {
 	o := m.t
 	a0, b0 = m.let(gpuir.NAdd(a0, m.row)), m.let(gpuir.NAdd(b0, m.col))
@@ -515,7 +513,7 @@ func (m *gemm) multiply(a0, b0 *gpuir.Node) {
 	}
 }
 
-// nestedInline runs f in place; it keeps values of one step from being looked up in the next.
+// nestedInline runs f in place. Values of f are not found by code after it.
 func (g *gen) nestedInline(f func()) {
 	*g.out = append(*g.out, g.nested(f)...)
 }

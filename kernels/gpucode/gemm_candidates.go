@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// GemmTile is a choice of [GemmOptions] for a class of products, as it is kept: without what a launch decides.
+// GemmTile is the part of [GemmOptions] that is kept for a class of products: without what the launch decides.
 type GemmTile struct {
 	BM         int  `json:"bm,omitempty"`
 	BN         int  `json:"bn,omitempty"`
@@ -25,10 +25,10 @@ type GemmTile struct {
 	Double     bool `json:"double,omitempty"`
 	Rolled     bool `json:"rolled,omitempty"`
 	Parts      int  `json:"parts,omitempty"`
-	Dot        bool `json:"dot,omitempty"` // a row reduction an element; the rest is zero
+	Dot        bool `json:"dot,omitempty"` // each element is a row reduction; the other fields are zero
 }
 
-// Tile gives what is kept of o.
+// Tile is the part of o that is kept.
 func (o *GemmOptions) Tile() GemmTile {
 	if o.Dot {
 		return GemmTile{Dot: true}
@@ -37,7 +37,7 @@ func (o *GemmOptions) Tile() GemmTile {
 		Double: o.Double, Rolled: o.Rolled, Parts: max(o.Parts, 1)}
 }
 
-// String shows block, lanes and parts.
+// String is the block, the lanes and the parts.
 func (t GemmTile) String() string {
 	if t.Dot {
 		return "row reductions"
@@ -45,11 +45,11 @@ func (t GemmTile) String() string {
 	return fmt.Sprintf("%dx%dx%d lanes %dx%d of %dx%d parts %d", t.BM, t.BN, t.BK, t.TM, t.TN, t.WM, t.WN, t.Parts)
 }
 
-// maxSide bounds a tile's sides and parts, so that arithmetic with what a file says cannot overflow.
+// maxSide bounds a tile's sides and parts, so that arithmetic with numbers from a file cannot overflow.
 const maxSide = 1024
 
-// Options gives the form of g launched with params in tile t, and false where the tile does not suit the
-// product or the device. A product of the class with a smaller K may have fewer parts.
+// Options gives the options for g launched with params in tile t; false where the tile does not suit the product or the
+// device. A product of the class with a smaller K may have fewer parts.
 func (t GemmTile) Options(g *launch.Gemm, params []uint64, caps Caps) (GemmOptions, bool) {
 	caps = caps.withDefaults()
 	if t.Dot && (g.KDims > 0 || g.Sums != 0) {
@@ -73,7 +73,7 @@ func (t GemmTile) Options(g *launch.Gemm, params []uint64, caps Caps) (GemmOptio
 	return o, true
 }
 
-// roundUp is the size that stands for n and its neighbours: tiles of 32 and more see little of the difference.
+// roundUp is the size that stands for n and its neighbours, which differ little to tiles of 32 and more.
 func roundUp(n uint64) uint64 {
 	step := uint64(32)
 	switch {
@@ -81,14 +81,13 @@ func roundUp(n uint64) uint64 {
 		return n
 	case n <= 32:
 		step = 8
-	case n > 512: // a sixteenth of the power of two below
+	case n > 512: // steps of a sixteenth of the power of two below
 		step = 1 << (bits.Len64(n-1) - 5)
 	}
 	return (n + step - 1) / step * step
 }
 
-// withoutOffsets is params with every operand at the begin of its buffer: offsets come at run time, and the
-// forms of a product for all of them are of one tile.
+// withoutOffsets is params with every offset 0: offsets are known at run time only, and one tile serves them all.
 func withoutOffsets(l *launch.GemmLayout, params []uint64) []uint64 {
 	params = slices.Clone(params)
 	for i, p := range l.Params {
@@ -99,9 +98,9 @@ func withoutOffsets(l *launch.GemmLayout, params []uint64) []uint64 {
 	return params
 }
 
-// GemmClass names the products that a tile is chosen for at once: type, layouts of the operands, sizes M x N x K as
-// [roundUp] has them, batch, and what else the text of a tile depends on but the epilogue: with one or without, sums
-// are added in one order. "float32 nt 512x3072x768" multiplies by a transposed second operand.
+// GemmClass names the products that share a choice of tile: dtype, layouts of the operands, sizes M x N x K rounded by
+// [roundUp], batch, and what else the text of a tile depends on. The epilogue is no part of it, since sums must be
+// added in one order with and without. "float32 nt 512x3072x768" multiplies by a transposed second operand.
 func GemmClass(g *launch.Gemm, params []uint64) string {
 	l := g.Layout()
 	size := sizeOf(g, params)
@@ -132,7 +131,7 @@ func GemmClass(g *launch.Gemm, params []uint64) string {
 	return b.String()
 }
 
-// rolledTrials are the tiles for devices where compiling is dear.
+// rolledTrials are the tiles for devices where compiling is slow.
 var rolledTrials = []GemmOptions{
 	rolled,
 	{BM: 64, BN: 64, BK: 8, WM: 32, WN: 32, TM: 8, TN: 4, Rolled: true},
@@ -155,19 +154,19 @@ func GemmTiles(caps Caps) (list []GemmTile) {
 }
 
 const (
-	// mostTrials is the number of tiles that are timed for a class, wholeTrials those of them that are there since they do
-	// not divide K, as suits a device with fewer processors than the estimates assume; mostParts is how many numbers of
-	// parts a tile comes with otherwise.
+	// mostTrials is the number of tiles that are timed for a class. wholeTrials of them do not divide K, as suits a
+	// device with fewer processors than the estimates assume. The others come with at most mostParts numbers of parts
+	// each.
 	mostTrials, wholeTrials, mostParts = 8, 3, 2
-	// leastWork is the number of multiply-adds from which a product is worth timing: below it is a few microseconds in any
-	// tile.
+	// leastWork is the number of multiply-adds from which a product is worth timing: below it any tile takes a few
+	// microseconds.
 	leastWork = 1 << 16
 	// dotTrials is the largest M or N for which row reductions are tried.
 	dotTrials = 16
 )
 
-// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. One says that there is
-// nothing to choose.
+// GemmTrials lists the tiles worth timing for g launched with params, the table's choice first. A list of one means
+// that there is nothing to choose.
 func GemmTrials(g *launch.Gemm, params []uint64, caps Caps) []GemmTile {
 	caps = caps.withDefaults()
 	size := sizeOf(g, params)
@@ -178,7 +177,7 @@ func GemmTrials(g *launch.Gemm, params []uint64, caps Caps) []GemmTile {
 	return gemmTrials(g, params, caps, table.Tile())
 }
 
-// gemmTrials lists the table's choice and others.
+// gemmTrials lists the table's choice, then others.
 func gemmTrials(g *launch.Gemm, params []uint64, caps Caps, table GemmTile) []GemmTile {
 	size, list := sizeOf(g, params), []GemmTile{table}
 	add := func(t GemmTile, most int) {
@@ -220,8 +219,8 @@ func gemmTrials(g *launch.Gemm, params []uint64, caps Caps, table GemmTile) []Ge
 	return list
 }
 
-// GemmReach is the number of elements of each buffer that g reaches when it is launched with params;
-// math.MaxUint64 stands for more than fit any device.
+// GemmReach gives, for each buffer, the number of elements that g reaches when launched with params; math.MaxUint64
+// where they fit no device.
 func GemmReach(g *launch.Gemm, params []uint64) []uint64 {
 	l := g.Layout()
 	size := sizeOf(g, params)

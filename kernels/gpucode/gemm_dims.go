@@ -7,27 +7,27 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// A depth of several dims: the operands' elements do not lie at multiples of one stride along k. Where they
-// lie is worked out once a block, by a few threads, while the block before is multiplied, and handed to the others in
-// workgroup memory: the divisions by the dims' sizes would cost each thread more than its loads.
+// Where K has several dims, the operands' elements are not at multiples of one stride along k. Their offsets are
+// computed once for each block, by a few threads, while the block before is multiplied, and shared through workgroup
+// memory. In each thread the divisions by the dims' sizes would cost more than its loads.
 
-// reach is a table of the elements at which the k of a block lie, of A and then of B: [stage][operand][k of the
-// block], in units of the operands' loads.
+// reach is a table of element offsets along k, of A and then of B: [stage][operand][k of the block], in units of the
+// operands' loads.
 type reach struct {
 	array int
-	stage *gpuir.Node // whose entries fetch reads
+	stage *gpuir.Node // the stage whose entries fetch reads
 }
 
-// tableReads has what was read of the table for the loads of a block, by buffer and entry; entries of rows that follow
-// one another are read by fours.
+// tableReads caches what was read of the table for the loads of a block, by buffer and entry. Entries of consecutive
+// rows are read four at a time.
 type tableReads map[tableEntry]*gpuir.Node
 
 type tableEntry struct {
 	buf int
-	k   place
+	k   coord
 }
 
-// tableBytes is what the table takes.
+// tableBytes is the workgroup memory of the table.
 func (o *GemmOptions) tableBytes(g *launch.Gemm) int {
 	switch {
 	case g.KDims == 0:
@@ -38,7 +38,7 @@ func (o *GemmOptions) tableBytes(g *launch.Gemm) int {
 	return 2 * o.BK * 4
 }
 
-// addTable makes room for the table, where the depth is of several dims.
+// addTable makes the table where K has several dims.
 func (m *gemm) addTable() {
 	m.reach.stage = gpuir.NInt(0)
 	if n := m.t.tableBytes(m.g); n > 0 {
@@ -47,7 +47,7 @@ func (m *gemm) addTable() {
 	}
 }
 
-// locate fills a stage of the table for the block that begins at k0; entries beyond K repeat the last.
+// locate fills a stage of the table for the block that begins at k0. Entries beyond K repeat the last.
 func (m *gemm) locate(k0, stage *gpuir.Node) {
 	l, bk := m.l, gpuir.NInt(m.t.BK)
 	body := m.nested(func() {
@@ -67,7 +67,7 @@ func (m *gemm) locate(k0, stage *gpuir.Node) {
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(gpuir.NLocal(), gpuir.NInt(2*m.t.BK)), Body: body})
 }
 
-// along is where number i of an index over dims of the sizes lies.
+// along is the offset of index number i over dims of these sizes.
 func (m *gemm) along(i *gpuir.Node, size []int, strides []*gpuir.Node) *gpuir.Node {
 	at := gpuir.NInt(0)
 	for d := len(size) - 1; d > 0; d-- {
@@ -78,13 +78,13 @@ func (m *gemm) along(i *gpuir.Node, size []int, strides []*gpuir.Node) *gpuir.No
 	return gpuir.NAdd(at, gpuir.NMul(i, strides[0]))
 }
 
-// located is where k of op's load ld lies in the block of the stage that is read.
+// located is the offset of k of op's load ld in the block of the current stage.
 func (m *gemm) located(op *operand, ld *tileLoad, reads tableReads) *gpuir.Node {
 	first := gpuir.NMul(m.reach.stage, gpuir.NInt(2*m.t.BK))
 	if op.buf == m.l.BufB {
 		first = gpuir.NAdd(first, gpuir.NInt(m.t.BK))
 	}
-	// Without vectors a row is a k; rows that begin at a multiple of the number of this thread's loads follow one another.
+	// Without vectors a row is a k. Rows that begin at a multiple of the number of this thread's loads are consecutive.
 	fours := !op.vec && !op.alongK && (ld.row.base == nil || len(op.loads)%4 == 0 && m.t.threads()%op.bx == 0)
 	e, lane := tableEntry{op.buf, ld.row}, 0
 	if fours {
@@ -105,7 +105,7 @@ func (m *gemm) located(op *operand, ld *tileLoad, reads tableReads) *gpuir.Node 
 	return reads[e]
 }
 
-// kUnit is the number of k of a load.
+// kUnit is the number of k of one load.
 func (m *gemm) kUnit(op *operand) int {
 	if op.alongK {
 		return op.unit()
@@ -113,7 +113,7 @@ func (m *gemm) kUnit(op *operand) int {
 	return 1
 }
 
-// column gives where column x lies, by strides over N's dims.
+// column is the offset of column x, by strides over N's dims.
 func (m *gemm) column(x *gpuir.Node, strides []int) *gpuir.Node {
 	list := make([]*gpuir.Node, len(strides))
 	for d, p := range strides {
@@ -122,8 +122,8 @@ func (m *gemm) column(x *gpuir.Node, strides []int) *gpuir.Node {
 	return m.along(x, m.l.NSize, list)
 }
 
-// fours reports that vectors along the dims of the sizes lie in one piece, at multiples of four: neighbours that
-// follow one another count as one dim. The last has stride 1.
+// fours reports that groups of four along the dims of these sizes are contiguous and begin at multiples of four. Dims
+// that follow one another in memory count as one. The last has stride 1.
 func fours(params []uint64, size, strides []int) bool {
 	run, d := params[size[len(size)-1]], len(size)-2
 	for ; d >= 0 && params[strides[d]] == run; d-- {

@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// epilogue adds the bias, applies the map to the rounded sums, and stores.
+// epilogue adds the bias, applies the map to the rounded sums, and stores them.
 func (m *gemm) epilogue(batch []*gpuir.Node) {
 	l := m.l
 	base, cm := m.result(batch)
@@ -28,7 +28,7 @@ func (m *gemm) epilogue(batch []*gpuir.Node) {
 	}
 }
 
-// result gives where C of a batch index begins, and its rows' stride.
+// result is where C of a batch index begins, and the stride of its rows.
 func (m *gemm) result(batch []*gpuir.Node) (base, cm *gpuir.Node) {
 	l := m.l
 	if !m.g.CStrided {
@@ -46,7 +46,7 @@ func (m *gemm) flat(batch []*gpuir.Node) *gpuir.Node {
 	return n
 }
 
-// biased is the sums v with the bias, unless it is nil.
+// biased is v plus the bias, where there is one.
 func (m *gemm) biased(v, bias *gpuir.Node) *gpuir.Node {
 	if bias != nil {
 		v = m.let(gpuir.NAdd(v, bias))
@@ -54,7 +54,7 @@ func (m *gemm) biased(v, bias *gpuir.Node) *gpuir.Node {
 	return v
 }
 
-// storeRow stores v as the four columns from col of the row at `at`.
+// storeRow stores v as the four columns from col on of the row at `at`.
 func (m *gemm) storeRow(at, col *gpuir.Node, places []*gpuir.Node, v *gpuir.Node) {
 	if m.t.VecC {
 		vector := m.let(gpuir.NDiv(gpuir.NAdd(at, places[0]), gpuir.NInt(4)))
@@ -71,7 +71,7 @@ func (m *gemm) storeRow(at, col *gpuir.Node, places []*gpuir.Node, v *gpuir.Node
 	}
 }
 
-// places are where the four columns from col lie in a row of C; of vectors, where they begin.
+// places are the offsets of the four columns from col on in a row of C; with vectors, where they begin.
 func (m *gemm) places(col *gpuir.Node) []*gpuir.Node {
 	var list []*gpuir.Node
 	for c := range 4 {
@@ -89,8 +89,8 @@ func (m *gemm) places(col *gpuir.Node) []*gpuir.Node {
 	return list
 }
 
-// mapped is v, the sums at an address of C, as the epilogue leaves them: its map, of the value that a store of v would
-// leave.
+// mapped is the epilogue of v, the sums at an address of C. The map takes v as it would be read back from memory, so
+// that the bits are those of a separate map.
 func (m *gemm) mapped(at, v *gpuir.Node, width int) *gpuir.Node {
 	k := m.g.Epilogue
 	if k == nil {
@@ -108,7 +108,7 @@ func (m *gemm) mapped(at, v *gpuir.Node, width int) *gpuir.Node {
 	return e.expr(k.Stages[0].Stores[0].Val)
 }
 
-// bias is the four bias values from column col, nil without a bias.
+// bias is the four bias values from column col on, nil without a bias.
 func (m *gemm) bias(col *gpuir.Node) *gpuir.Node {
 	if !m.g.Bias {
 		return nil

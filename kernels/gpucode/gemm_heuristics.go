@@ -7,36 +7,34 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// GemmOptions is a tile configuration. A workgroup computes BM x BN of C; its
-// threads are cut into groups of 32 which compute WM x WN, each thread TM x TN
-// as 4x4 pieces spread over that tile.
+// GemmOptions is a tile configuration. A workgroup computes BM x BN of C. Its threads are cut into groups of 32, which
+// compute WM x WN each; a thread computes TM x TN as 4x4 pieces spread over its group's tile.
 type GemmOptions struct {
 	BM, BN, BK int
 	WM, WN     int
 	TM, TN     int
-	// Serpentine: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice in
-	// a row. It changes which registers a compiler takes, not the sums.
+	// Serpentine: every other row of a thread's results is multiplied from its end, so that a vector of B is used twice
+	// in succession. This changes the compiler's choice of registers and not the sums.
 	Serpentine bool
-	// Double: two shared buffers, the next block's loads are in flight during the arithmetic.
+	// Double: two tiles in workgroup memory; the next block is loaded during the arithmetic.
 	Double bool
-	// VecA, VecB, VecC: 16-byte accesses, right when the unit stride's length, the other
-	// strides and the offset are multiples of four. See [GemmAligned].
+	// VecA, VecB and VecC: 16-byte accesses. They require that the length of the unit stride's dim, the other strides
+	// and the offset are multiples of four. See [GemmAligned].
 	VecA, VecB, VecC bool
-	// KTail: K may be no multiple of BK. Short: it may be less.
+	// KTail: K may be no multiple of BK. Short: K may be less than BK.
 	KTail, Short bool
-	// Rolled keeps loops in the text, for devices where compiling is dear.
+	// Rolled keeps loops in the text, for devices where compiling is slow.
 	Rolled bool
-	// Parts is the number of workgroups that share a block of C, each with a part of K;
-	// a second pass adds up their sums, in order.
+	// Parts is the number of workgroups that share a block of C, each with a part of K. A second pass adds their sums
+	// in order.
 	Parts int
-	// Dot makes each element a row reduction of Row's form: for 64-bit integers, and
-	// where M or N is tiny.
+	// Dot makes each element a row reduction with the options of Row: for 64-bit integers, and where M or N is tiny.
 	Dot               bool
 	Row               Options
 	MaxWorkgroupBytes int
 }
 
-// Passes is the number of programs of g in the form o says.
+// Passes is the number of programs of g with these options.
 func (o *GemmOptions) Passes(g *launch.Gemm) int {
 	if o.Dot {
 		return len(o.Row.Passes(dotKernel(g)))
@@ -47,31 +45,31 @@ func (o *GemmOptions) Passes(g *launch.Gemm) int {
 	return 1
 }
 
-// threads is the workgroup size.
+// threads is the number of threads of a workgroup.
 func (o *GemmOptions) threads() int { return o.BM / o.WM * (o.BN / o.WN) * 32 }
 
-// candidate is a tile with the share of unitRate that it reaches once `warps` groups of
-// 32 threads run on a compute unit, the factor on it when B is contiguous along k
-// and must be transposed on its way to workgroup memory, and the one when C's rows cannot be
-// stored by vectors.
+// candidate is a tile with what the estimate of its time needs.
 type candidate struct {
 	GemmOptions
-	share                 float64
-	warps                 float64
-	transposed, unaligned float64
-	// resident is the number of workgroups that fit a compute unit, 0 for many: one
-	// more than a multiple of it is alone for a while, which costs `alone` of a workgroup's time.
+	// share is the share of unitRate that the tile reaches once `warps` groups of 32 threads run on a compute unit.
+	share float64
+	warps float64
+	// transposed is a factor on share where B is contiguous along k and is transposed on its way to workgroup memory.
+	transposed float64
+	// unaligned is a factor on share where rows of C cannot be stored by vectors.
+	unaligned float64
+	// occupancy is the number of workgroups that run on a compute unit at once, 0 for many. tailPenalty is the share of
+	// a workgroup's time that is lost where a compute unit's last workgroup runs alone.
 	occupancy   uint64
 	tailPenalty float64
-	// windows are factors where B's elements are windows (KDims), loaded one by one along the columns, and along the
-	// depth.
+	// windows are factors on share where B's elements are windows (KDims), loaded one by one: along the columns, and
+	// along the depth.
 	windows [2]float64
 }
 
-// candidates were fitted to 941 times of cmd/gemmtiles on an H200, for 28
-// shapes (squares of 512 to 4096, and GPT-2's products for 31, 512 and 2048 tokens with their
-// gradients): the estimate picks a tile at most 3 % slower than the best one of each. The factors of windows
-// are of an earlier fit, scaled as the shares changed.
+// candidates were fitted to 941 times of cmd/gemmtiles on an H200, for 28 shapes: squares of 512 to 4096, and GPT-2's
+// products for 31, 512 and 2048 tokens with their gradients. For each shape the estimate picks a tile at most 3 %
+// slower than the best one. The factors of windows are of an earlier fit, scaled as the shares changed.
 var candidates = []candidate{
 	{GemmOptions{BM: 64, BN: 128, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: true, Double: true}, 1.093, 5.266,
 		0.977, 0.996, 3, 0.288, [2]float64{0.71, 0.83}},
@@ -99,14 +97,13 @@ var candidates = []candidate{
 		0.882, 0.866, 2, 0.479, [2]float64{0.73, 0.75}},
 }
 
-// rolled is the one tile for devices where compiling is dear.
+// rolled is the only tile for devices where compiling is slow.
 var rolled = GemmOptions{BM: 32, BN: 32, BK: 8, WM: 16, WN: 32, TM: 4, TN: 4, Rolled: true}
 
-// dotLimit is the largest M or N for which a row reduction an element beats tiles.
+// dotLimit is the largest M or N for which row reductions beat tiles.
 const dotLimit = 4
 
-// ChooseGemm picks the tile for g launched with params, and the parts of K: those of
-// the least estimated time.
+// ChooseGemm picks the tile and the parts of K with the least estimated time for g launched with params.
 func ChooseGemm(g *launch.Gemm, params []uint64, caps Caps) GemmOptions {
 	caps = caps.withDefaults()
 	l, size := g.Layout(), sizeOf(g, params)
@@ -124,8 +121,8 @@ func ChooseGemm(g *launch.Gemm, params []uint64, caps Caps) GemmOptions {
 	return best
 }
 
-// eachTile shows the tiles of list, with the numbers of parts of K, that suit g and the device's limits, and the
-// seconds that each is estimated to take.
+// eachTile calls show for each tile of list and each number of parts of K that suit g and the device's limits, with the
+// estimated seconds.
 func eachTile(list []candidate, g *launch.Gemm, size gemmSize, caps Caps, show func(o GemmOptions, seconds float64)) {
 	for _, c := range list {
 		if caps.Software || !c.fits(g, caps) {
@@ -147,11 +144,11 @@ func (o *GemmOptions) fits(g *launch.Gemm, caps Caps) bool {
 	return o.threads() <= caps.MaxThreads && o.sharedBytes(g) <= caps.MaxWorkgroupBytes
 }
 
-// deep is the K from which on a product may be cut into more than 8 parts: one of few rows and columns, whose
-// tiles would leave most of the device without work.
+// deep is the K from which a product may be cut into more than 8 parts: one of few rows and columns, whose tiles would
+// leave most of the device idle.
 const deep = 16384
 
-// tiled reports the types that tiles work on: those of 32-bit sums.
+// tiled reports the dtypes that tiles support: those with 32-bit sums.
 func tiled(t ir.DType) bool {
 	w := t.ComputeType()
 	return w == ir.F32 || w == ir.I32
@@ -169,18 +166,17 @@ func sizeOf(g *launch.Gemm, params []uint64) gemmSize {
 	return z
 }
 
-// divides reports that K may be worked in parts: each has several blocks, and the
-// sums fit scratch memory.
+// divides reports that K may be cut into parts: each has several blocks, and the sums fit scratch memory.
 func (z gemmSize) divides(o *GemmOptions, parts int) bool {
 	return parts == 1 || z.k >= uint64(4*parts*o.BK) && z.partBytes(parts) <= maxPartBytes
 }
 
-// partBytes is what the sums of the parts of K take, with rows padded to vectors.
+// partBytes is the bytes of the sums of all parts of K, with rows padded to vectors.
 func (z gemmSize) partBytes(parts int) uint64 {
 	return uint64(parts) * z.batch * z.m * (z.n + 3) / 4 * 16
 }
 
-// maxPartBytes bounds the sums of the parts: beyond, they would leave the cache.
+// maxPartBytes bounds the sums of the parts: larger ones would leave the cache.
 const maxPartBytes = 64 << 20
 
 // ScratchBytes is the scratch memory that the passes of g need when launched with params.
@@ -194,15 +190,15 @@ func (o *GemmOptions) ScratchBytes(g *launch.Gemm, params []uint64) uint64 {
 const (
 	// unitRate is the multiplications and additions a second of a compute unit at share 1.
 	unitRate = 155e9
-	// joinSeconds is what the second pass takes at least: a dispatch that waits for another. By benchmarks/gpu_kernels.py
-	// 512x3072x768 nt takes 66 us whole and 72 in two parts; the launches of gemm_tiles overlap and show 3 us of it.
+	// joinSeconds is the least time of the second pass: a dispatch that waits for another. By benchmarks/gpu_kernels.py
+	// 512x3072x768 nt takes 66 us whole and 72 us in two parts. In cmd/gemmtiles launches overlap and show 3 us of it.
 	joinSeconds = 7e-6
 	// joinRate is the bytes a second at which sums are written and read again, mostly in cache.
 	joinRate = 4e12
 )
 
-// estimate is the seconds that a product takes but for the start of a dispatch: the tiles on
-// the busiest compute unit, at the rate that the tile reaches with so many threads, and the second pass.
+// estimate is the seconds that a product takes without the start of a dispatch: the tiles on the busiest compute unit,
+// at the rate that the tile reaches with so many threads, and the second pass.
 func (c *candidate) estimate(g *launch.Gemm, z gemmSize, parts int, caps Caps) float64 {
 	units := uint64(max(caps.Units/2, 1))
 	groups := ceil(z.m, c.BM) * ceil(z.n, c.BN) * z.batch * uint64(parts)
@@ -230,7 +226,7 @@ func (c *candidate) estimate(g *launch.Gemm, z gemmSize, parts int, caps Caps) f
 	return t
 }
 
-// Align sets what o's form owes to the sizes, strides and offsets of a launch.
+// Align sets the options of o that depend on the sizes, strides and offsets of a launch.
 func Align(g *launch.Gemm, o *GemmOptions, params []uint64) {
 	l := g.Layout()
 	o.VecA, o.VecB, o.VecC = vectors(g, params, &l)
@@ -243,7 +239,7 @@ func ceil(n uint64, per int) uint64 { return (n + uint64(per) - 1) / uint64(per)
 func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps) GemmOptions {
 	k := dotKernel(g.Plain()) // the epilogue must not change the order of additions
 	row := Choose(k, params, caps)
-	// The larger operand decides which threads sit side by side.
+	// The larger operand decides which threads are neighbours.
 	row.OuterFast = g.BUnit == 'n'
 	if params[l.N] == 1 {
 		row.OuterFast = g.AUnit == 'm'
@@ -256,7 +252,7 @@ func chooseDot(g *launch.Gemm, params []uint64, l *launch.GemmLayout, caps Caps)
 	return GemmOptions{Dot: true, Row: row, MaxWorkgroupBytes: caps.MaxWorkgroupBytes}
 }
 
-// vectors says which operands allow 16-byte accesses.
+// vectors reports which operands allow 16-byte accesses.
 func vectors(g *launch.Gemm, params []uint64, l *launch.GemmLayout) (a, b, c bool) {
 	four := func(ps ...int) bool {
 		for _, p := range ps {
@@ -288,15 +284,15 @@ func vectors(g *launch.Gemm, params []uint64, l *launch.GemmLayout) (a, b, c boo
 	return a, b, c
 }
 
-// GemmAligned reports that o, chosen for other offsets, is right for params too.
+// GemmAligned reports that o, chosen for other offsets, suits params too.
 func GemmAligned(g *launch.Gemm, o GemmOptions, params []uint64) bool {
 	l := g.Layout()
 	a, b, c := vectors(g, params, &l)
 	return (a || !o.VecA) && (b || !o.VecB) && (c || !o.VecC)
 }
 
-// The padding of rows of the shared tiles, in elements: it keeps 16-byte
-// alignment and spreads transposed stores over the banks.
+// pad is the padding of rows of tiles in workgroup memory, in elements. It keeps 16-byte alignment and spreads
+// transposed stores over the banks.
 const pad = 4
 
 func (o *GemmOptions) sharedBytes(g *launch.Gemm) int {
@@ -309,22 +305,22 @@ func (o *GemmOptions) sharedBytes(g *launch.Gemm) int {
 
 func (o *GemmOptions) check(g *launch.Gemm) error {
 	if o.BM <= 0 || o.BN <= 0 || o.BK <= 0 || o.WM <= 0 || o.WN <= 0 || o.TM <= 0 || o.TN <= 0 {
-		return fmt.Errorf("tile: gemm: incomplete tile %+v", *o)
+		return fmt.Errorf("gpucode: gemm: incomplete tile %+v", *o)
 	}
 	t := o.threads()
 	switch {
 	case g.Sums != 0 && (g.Batch > 0 || g.KDims > 0 || g.Sums != 'a' && g.Sums != 'b'):
-		return fmt.Errorf("tile: gemm: no sums of operand %q with %d batch dims and %d dims of depth", g.Sums, g.Batch,
+		return fmt.Errorf("gpucode: gemm: no sums of operand %q with %d batch dims and %d dims of K", g.Sums, g.Batch,
 			g.KDims)
 	case !tiled(g.Type):
-		return fmt.Errorf("tile: gemm: no tiles for %v", g.Type)
+		return fmt.Errorf("gpucode: gemm: dtype %v is not supported by tiles", g.Type)
 	case o.BM%o.WM != 0 || o.BN%o.WN != 0 || o.WM%o.TM != 0 || o.WN%o.TN != 0 || o.TM%4 != 0 || o.TN%4 != 0,
 		o.WM/o.TM*(o.WN/o.TN) != 32:
-		return fmt.Errorf("tile: gemm: tile %+v does not divide into 32 threads of 4x4 pieces", *o)
+		return fmt.Errorf("gpucode: gemm: tile %+v does not divide into 32 threads of 4x4 pieces", *o)
 	case o.BK%4 != 0 || o.BM*o.BK%(4*t) != 0 || o.BN*o.BK%(4*t) != 0:
-		return fmt.Errorf("tile: gemm: %d threads do not divide the loads of tile %+v", t, *o)
+		return fmt.Errorf("gpucode: gemm: %d threads do not divide the loads of tile %+v", t, *o)
 	case o.VecA && g.AUnit == 0 || o.VecB && g.BUnit == 0:
-		return fmt.Errorf("tile: gemm: vector loads without a unit stride")
+		return fmt.Errorf("gpucode: gemm: vector loads without a unit stride")
 	}
 	return nil
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// joinThreads is the workgroup of the pass that adds up the parts of a product; a
-// workgroup works on one row of C.
+// joinThreads is the number of threads of a workgroup in the pass that adds up the parts; a workgroup works on one row
+// of C.
 const joinThreads = 64
 
-// divideK sets this workgroup's range of k and gives its number among those of its part.
+// divideK sets this workgroup's range of k and returns its number among the workgroups of its part.
 func (m *gemm) divideK() *gpuir.Node {
 	o := m.t
 	k := m.param(m.l.K)
@@ -27,13 +27,13 @@ func (m *gemm) divideK() *gpuir.Node {
 	return m.let(gpuir.NDiv(gpuir.NGroup(), gpuir.NInt(o.Parts)))
 }
 
-// rowVectors is the length of a row of C in scratch memory, which is padded to vectors.
+// rowVectors is the length of a row of C in scratch memory, padded to vectors.
 func (m *gemm) rowVectors() *gpuir.Node {
 	return m.let(gpuir.NDiv(gpuir.NAdd(m.param(m.l.N), gpuir.NInt(3)), gpuir.NInt(4)))
 }
 
-// leaveParts stores the sums of this part of K: [part][batch][row] of vectors of columns.
-func (m *gemm) leaveParts(batch []*gpuir.Node) {
+// storeParts stores the sums of this part of K: [part][batch][row] of vectors of columns.
+func (m *gemm) storeParts(batch []*gpuir.Node) {
 	l, scratch := m.l, len(m.p.Bufs)-1
 	count := gpuir.NInt(1)
 	for _, p := range l.Batch {
@@ -55,14 +55,14 @@ func (m *gemm) leaveParts(batch []*gpuir.Node) {
 	}
 }
 
-// joinParts is the second pass: four columns a thread.
+// joinParts is the second pass: four columns for each thread.
 func (m *gemm) joinParts() {
 	l, scratch := m.l, len(m.p.Bufs)-1
 	rows := append(append([]int(nil), l.Batch...), l.M)
 	m.p.Groups = []gpuir.GroupFactor{{Params: rows, Per: 1}, {Params: []int{l.N}, Per: 4 * joinThreads}}
 	span := gpuir.NInt(4 * joinThreads)
 	across := m.let(gpuir.NDiv(gpuir.NAdd(m.param(l.N), gpuir.NInt(4*joinThreads-1)), span))
-	flat := m.let(gpuir.NDiv(gpuir.NGroup(), across)) // row of the batch's matrices, one below the other
+	flat := m.let(gpuir.NDiv(gpuir.NGroup(), across)) // row, counted over the matrices of the batch
 	col := m.let(gpuir.NAdd(gpuir.NMul(gpuir.NRem(gpuir.NGroup(), across), span), gpuir.NMul(gpuir.NLocal(),
 		gpuir.NInt(4))))
 	body := m.nested(func() {

@@ -7,14 +7,14 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// The sums of an operand over k (launch.Gemm.Sums): each thread adds up what it loads of it, all threads of the
-// workgroup join their sums where the operand's tile was, and the first workgroup of those that share rows of A, or
-// columns of B, stores them.
+// The sums of an operand over k (launch.Gemm.Sums). Each thread adds up what it loads of the operand. The threads of a
+// workgroup join their sums in the operand's tile. Of the workgroups that share rows of A, or columns of B, the first
+// stores the sums.
 
-// LeastSums is the least M and N of products that make sums: those of tiles.
+// LeastSums is the least M and N of products that make sums: those worked by tiles.
 const LeastSums = dotLimit + 1
 
-// summed is the operand whose sums are asked for, nil for none.
+// summed is the operand whose sums are asked for; nil for none.
 func (m *gemm) summed() *operand {
 	switch m.g.Sums {
 	case 'a':
@@ -25,8 +25,8 @@ func (m *gemm) summed() *operand {
 	return nil
 }
 
-// beginSums makes the accumulators: a vector where loads are of four places along x, else a number. Loads of a thread
-// that are at one place share one.
+// beginSums makes the accumulators: vectors where a load covers four places along x, else numbers. Loads of a thread at
+// one place along x share an accumulator.
 func (m *gemm) beginSums() {
 	op := m.summed()
 	if op == nil {
@@ -46,7 +46,7 @@ func (m *gemm) beginSums() {
 	}
 }
 
-// acrossX reports loads that are of four places along x.
+// acrossX reports that a load covers four places along x.
 func (op *operand) acrossX() bool { return op.vec && !op.alongK }
 
 // onePlace reports that all loads of a thread are at one place along x.
@@ -54,7 +54,7 @@ func (m *gemm) onePlace(op *operand) bool {
 	return !op.alongK && m.t.threads()%(op.bx/op.unit()) == 0
 }
 
-// addToSum adds v, which is load i of op, to its sum where op is summed, and gives v.
+// addToSum adds v, load i of op, to its sum where op is summed. It returns v.
 func (m *gemm) addToSum(op *operand, i int, v *gpuir.Node) *gpuir.Node {
 	if op != m.summed() {
 		return v
@@ -68,9 +68,8 @@ func (m *gemm) addToSum(op *operand, i int, v *gpuir.Node) *gpuir.Node {
 	return v
 }
 
-// addFetched adds the block that waits in registers, at the beginning of its turn in the doubly buffered loop: what is
-// fetched last has none. Loads of one sum are added to each other first, by a tree, which rounds less than one after
-// the other.
+// addFetched adds the block that is in registers at the beginning of an iteration of the doubly buffered loop, since
+// the last fetched block has no iteration. Loads of one sum are first added to each other by a tree, which rounds less.
 func (m *gemm) addFetched() {
 	op := m.summed()
 	if op == nil {
@@ -93,8 +92,8 @@ func (m *gemm) addFetched() {
 	m.addToSum(op, 0, tree(op.loads))
 }
 
-// sumsAt gives the parameter of the number of sums, the first of this workgroup, and the first column of a summed A, or
-// row of B.
+// sumsAt returns the parameter of the number of sums, this workgroup's first sum, and the first column of a summed A or
+// row of a summed B.
 func (m *gemm) sumsAt() (size, first, other *gpuir.Node) {
 	if m.g.Sums == 'a' {
 		return m.param(m.l.M), m.m0, m.n0
@@ -102,10 +101,10 @@ func (m *gemm) sumsAt() (size, first, other *gpuir.Node) {
 	return m.param(m.l.N), m.n0, m.m0
 }
 
-// leaveSums joins the threads' sums and stores them, or leaves those of this part of K. A thread's sums go to the
-// tile's elements of its first load there, so those of one place along x lie in rows of the tile that are stride
+// storeJoinedSums joins the threads' sums and stores them, or leaves those of this part of K in scratch memory. A thread's
+// sums go to the tile's elements of its first load, so that sums of one place along x are in rows of the tile, stride
 // elements apart.
-func (m *gemm) leaveSums() {
+func (m *gemm) storeJoinedSums() {
 	op := m.summed()
 	if op == nil {
 		return
@@ -146,11 +145,11 @@ func (m *gemm) leaveSums() {
 		m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(here, gpuir.NLt(x, size)), Body: body})
 	}
 	if op == &m.b && o.Parts <= 1 && m.stages() {
-		m.barrier() // B's tile is the room for results, too
+		m.barrier() // results use B's tile too
 	}
 }
 
-// storeSums stores those of the four sums from x that there are.
+// storeSums stores the four sums from x on, as far as they exist.
 func (m *gemm) storeSums(x, sums *gpuir.Node) {
 	size, _, _ := m.sumsAt()
 	for c := range 4 {
@@ -160,8 +159,8 @@ func (m *gemm) storeSums(x, sums *gpuir.Node) {
 	}
 }
 
-// scratchSums is the vector of the first part's sums from x in scratch memory, where they follow the parts of C, and
-// how many vectors further on each next part's lies.
+// scratchSums is the vector of the first part's sums from x on in scratch memory, after the parts of C, and the
+// distance in vectors from part to part.
 func (m *gemm) scratchSums(x *gpuir.Node) (at, step *gpuir.Node) {
 	size, _, _ := m.sumsAt()
 	before := gpuir.NMul(gpuir.NMul(gpuir.NInt(m.t.Parts), m.param(m.l.M)), m.rowVectors())
@@ -169,7 +168,7 @@ func (m *gemm) scratchSums(x *gpuir.Node) (at, step *gpuir.Node) {
 	return m.let(gpuir.NAdd(before, gpuir.NDiv(x, gpuir.NInt(4)))), step
 }
 
-// sumBytes is what the parts' sums of an operand take in scratch memory.
+// sumBytes is the scratch memory of the parts' sums of an operand.
 func sumBytes(g *launch.Gemm, params []uint64, parts int) uint64 {
 	l := g.Layout()
 	switch g.Sums {
@@ -181,8 +180,8 @@ func sumBytes(g *launch.Gemm, params []uint64, parts int) uint64 {
 	return 0
 }
 
-// joinSums adds up the parts' sums, in order: of every fourth row by the thread at its first column for it and the
-// three below, of columns by the threads at the first row.
+// joinSums adds up the parts' sums in order. Sums of rows are worked by the threads at the first column, each for four
+// rows; sums of columns by the threads at the first row.
 func (m *gemm) joinSums(row, col *gpuir.Node) {
 	equal := func(n *gpuir.Node, v int) *gpuir.Node { return gpuir.N(loopir.OpEq, ir.Bool, n, gpuir.NInt(v)) }
 	var x, here *gpuir.Node

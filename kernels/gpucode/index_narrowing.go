@@ -8,11 +8,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// 64-bit integers are dear on GPUs, divisions most of all; most I64 expressions
-// are indices. This file works them in 32 bits where that is the same.
+// 64-bit integers are slow on GPUs, divisions most of all, and most I64 expressions are indices. This file computes in
+// 32 bits where the result is the same.
 
-// small gives I64 expression e as I32 when its value is known to fit: index
-// arithmetic, constants, widened I32. It is nil otherwise.
+// small returns I64 expression e as I32 where its value is known to fit: index arithmetic, constants, widened I32. Else
+// it returns nil.
 func (g *gen) small(e int) (n *gpuir.Node, nonNegative bool) {
 	x := g.k.Exprs[e]
 	if x.Type != ir.I64 {
@@ -43,7 +43,7 @@ func (g *gen) small(e int) (n *gpuir.Node, nonNegative bool) {
 	return nil, false
 }
 
-// smallQuotient divides non-negative small values by a positive constant.
+// smallQuotient divides a non-negative small value by a positive constant.
 func (g *gen) smallQuotient(x loopir.Expr) (*gpuir.Node, bool) {
 	if c := g.k.Exprs[x.B]; c.Op != loopir.OpConst || int64(c.Imm) <= 0 || int64(c.Imm) > math.MaxInt32 {
 		return nil, false
@@ -60,7 +60,7 @@ func (g *gen) smallQuotient(x loopir.Expr) (*gpuir.Node, bool) {
 	return g.let(n), true
 }
 
-// narrowed is x by way of 32 bits, or nil.
+// narrowed is x computed in 32 bits; nil where that may differ.
 func (g *gen) narrowed(x loopir.Expr) *gpuir.Node {
 	if !g.o.I64 || x.A < 0 || g.k.Exprs[x.A].Type != ir.I64 {
 		return nil
@@ -80,8 +80,7 @@ func (g *gen) narrowed(x loopir.Expr) *gpuir.Node {
 	return nil
 }
 
-// narrow is the low 32 bits of I64 expression e as I32, computed in 32 bits as
-// far as that is the same.
+// narrow is the low 32 bits of I64 expression e as I32, computed in 32 bits as far as the result is the same.
 func (g *gen) narrow(e int) *gpuir.Node {
 	x := g.k.Exprs[e]
 	switch x.Op {
@@ -114,7 +113,7 @@ func (g *gen) narrow(e int) *gpuir.Node {
 	return g.let(gpuir.N(loopir.OpCast, ir.I32, n))
 }
 
-// philoxBlock is the four words of a block, shared by the words that use it.
+// philoxBlock is the four words of a Philox block (Salmon et al., SC 2011), shared by the expressions that use one.
 func (g *gen) philoxBlock(x loopir.Expr) *gpuir.Node {
 	key := [3]int{x.A, x.B, x.C}
 	blocks := g.philox
@@ -134,7 +133,7 @@ func (g *gen) philoxBlock(x loopir.Expr) *gpuir.Node {
 	return n
 }
 
-// halves splits an I64 expression. Scalars keep all 64 bits also where I64 is worked in I32.
+// halves splits an I64 expression into two words. Scalars keep all 64 bits even where I64 is computed in I32.
 func (g *gen) halves(e int) (lo, hi *gpuir.Node) {
 	x := g.k.Exprs[e]
 	if x.Op == loopir.OpConst {

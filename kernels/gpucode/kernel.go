@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// FromKernel makes the programs of k in the form o says, one a pass: see [Options.Passes].
+// FromKernel makes the programs of k with the options o, one for each pass; see [Options.Passes].
 func FromKernel(k *loopir.Kernel, o Options) ([]*gpuir.Program, error) {
 	if err := o.check(k); err != nil {
 		return nil, err
@@ -32,37 +32,37 @@ func FromKernel(k *loopir.Kernel, o Options) ([]*gpuir.Program, error) {
 	return procs, nil
 }
 
-// gen carries the state of one kernel's generation.
+// gen is the state of the generation of one program.
 type gen struct {
 	k *loopir.Kernel
 	o Options
 	p *gpuir.Program
-	// out is the block being written.
+	// out is the block that statements go to.
 	out *[]gpuir.Stmt
-	// index[d] is the position along dim d; outer dims are set once, inner ones in loops.
+	// index[d] is the position along dim d. Outer dims are set once, inner ones in loops.
 	index  []*gpuir.Node
-	outer  *gpuir.Node // number of the outer index (of the vector of four, in the four-element form)
-	linear *gpuir.Node // number of the index as the stage sees it
+	outer  *gpuir.Node // number of the outer index; in the four-element form, of its vector of four
+	linear *gpuir.Node // number of the index as the current stage sees it
 	inner  *gpuir.Node // number of inner indices
-	// from and to are the inner indices that this workgroup visits; part is its number
-	// among those that share a row (nil: it has the row alone).
+	// from and to bound the inner indices of this workgroup. part is its number among the workgroups that share a row;
+	// nil: it has the row alone.
 	from, to, part *gpuir.Node
 	active         *gpuir.Node // whether this thread's outer index exists
 	lane           *gpuir.Node
-	// wide: accesses that move are of four elements, and indices count those.
+	// wide: accesses that vary have four elements, and indices count those.
 	wide bool
-	// isInner[e]: the expression differs between inner indices.
+	// isInner[e]: expression e varies between inner indices.
 	isInner []bool
 	vals    map[int]*gpuir.Node
-	base    map[int]*gpuir.Node // outer part of an access's address
+	base    map[int]*gpuir.Node // the outer part of an access's address
 	philox  map[[3]int]*gpuir.Node
 	acc     map[int]*gpuir.Node
 	accIdx  map[int]*gpuir.Node
 	shared  map[sharedKey]int
-	slot    *slot   // the inner index being worked on; nil outside of inner stages
-	held    []*slot // of the row, when lanes hold it
-	// tiles are the workgroup arrays of operands read in squares; tileAt, when set, is
-	// the element of the present index in each.
+	slot    *slot   // the current inner index; nil outside of inner stages
+	held    []*slot // the row, where lanes hold it in registers
+	// tiles are the workgroup arrays of operands read in squares; tileAt, where set, is the element of the current
+	// index in each.
 	tiles  map[int]int
 	tileAt *gpuir.Node
 	// given are the values of accesses that are known without a load.
@@ -87,13 +87,13 @@ func newGen(k *loopir.Kernel, o Options) *gen {
 	return g
 }
 
-// resetValues forgets expression values, at the end of their block.
+// resetValues forgets expression values at the end of their block.
 func (g *gen) resetValues() {
 	g.vals, g.base, g.philox, g.held = map[int]*gpuir.Node{}, map[int]*gpuir.Node{}, map[[3]int]*gpuir.Node{}, nil
 }
 
-// nested runs f with the statements going to a new block, and gives the block.
-// Values computed inside do not outlive it.
+// nested runs f with its statements going to a new block, and returns the block. Values computed inside are not used
+// after it.
 func (g *gen) nested(f func()) []gpuir.Stmt {
 	var body []gpuir.Stmt
 	saved, vals, base, philox := g.out, g.vals, g.base, g.philox
@@ -113,7 +113,7 @@ func clone[K comparable, V any](m map[K]V) map[K]V {
 
 func (g *gen) emit(s gpuir.Stmt) { *g.out = append(*g.out, s) }
 
-// let names a value unless it has a name or is a constant.
+// let names a value, unless it has a name or is a constant.
 func (g *gen) let(n *gpuir.Node) *gpuir.Node {
 	switch n.Op {
 	case loopir.OpConst, loopir.OpParam, gpuir.PVar, gpuir.PHalf, gpuir.PLocalID, gpuir.PGroupID:
@@ -135,7 +135,7 @@ func (g *gen) variable(init *gpuir.Node) (int, *gpuir.Node) {
 	return v, g.p.NVar(v)
 }
 
-// typ is the type in which the device works t.
+// typ is the dtype in which the device computes t.
 func (g *gen) typ(t ir.DType) ir.DType {
 	if t == ir.I64 && !g.o.I64 {
 		return ir.I32
@@ -143,9 +143,9 @@ func (g *gen) typ(t ir.DType) ir.DType {
 	return t
 }
 
-// pairs places a thread in rows of n: neighbours are in one column, and those two apart in one row. Hardware that
-// serves 16-byte reads of workgroup memory by quarters of a group of 32 serves two at once when threads one or two
-// apart read the same vector.
+// pairs places a thread in rows of n: neighbours are in one column, and threads two apart in one row. Hardware that
+// serves 16-byte reads of workgroup memory by quarters of a group of 32 serves two quarters at once where threads one
+// or two apart read the same vector.
 func (g *gen) pairs(thread *gpuir.Node, n int) (row, col *gpuir.Node) {
 	pair, two := gpuir.NInt(2*n), gpuir.NInt(2)
 	row = g.let(gpuir.NAdd(gpuir.NMul(gpuir.NDiv(thread, pair), two), gpuir.NRem(thread, two)))
@@ -154,7 +154,7 @@ func (g *gen) pairs(thread *gpuir.Node, n int) (row, col *gpuir.Node) {
 
 func (g *gen) param(p int) *gpuir.Node { return gpuir.NParam(p, ir.I32) }
 
-// sizes is the product of size parameters from..to.
+// sizes is the product of size parameters [from, to).
 func (g *gen) sizes(from, to int) *gpuir.Node {
 	n := gpuir.NInt(1)
 	for d := from; d < to; d++ {
@@ -175,7 +175,7 @@ func (g *gen) unravel(n *gpuir.Node, from, to int) {
 	}
 }
 
-// mapKernel: one thread an outer index, or four of them.
+// mapKernel gives each thread one outer index, or four.
 func (g *gen) mapKernel() {
 	k := g.k
 	var all []int
@@ -183,7 +183,7 @@ func (g *gen) mapKernel() {
 		all = append(all, d)
 	}
 	if g.o.VecPerThread > 1 {
-		g.eachKernel(all)
+		g.multiVectorMap(all)
 		return
 	}
 	g.p.Groups = []gpuir.GroupFactor{{Params: all, Per: int64(g.o.Workgroup * g.o.Vec)}}
@@ -229,7 +229,7 @@ func writesLoaded(k *loopir.Kernel) bool {
 	return false
 }
 
-// needsIndex reports that positions along dims from..to are used.
+// needsIndex reports that positions along dims [from, to) are used.
 func needsIndex(k *loopir.Kernel, from, to int) bool {
 	for _, e := range k.Exprs {
 		if e.Op == loopir.OpIndex && int(e.Imm) >= from && int(e.Imm) < to {
@@ -275,8 +275,8 @@ func innerExprs(k *loopir.Kernel) []bool {
 	return in
 }
 
-// accessMoves reports an access that may differ between inner indices. A
-// linear one counts as such; used by an outer stage it is computed there all the same.
+// accessMoves reports an access that may vary between inner indices. A linear one counts as such; in an outer stage its
+// value is computed there all the same.
 func accessMoves(k *loopir.Kernel, a loopir.Access) bool {
 	if a.Linear {
 		return k.Inner > 0
@@ -289,7 +289,7 @@ func accessMoves(k *loopir.Kernel, a loopir.Access) bool {
 	return false
 }
 
-// expr gives the value of expression e, computing it in the current block if need be.
+// expr returns the value of expression e, and computes it in the current block where it is not known.
 func (g *gen) expr(e int) *gpuir.Node {
 	vals := g.vals
 	if g.slot != nil && g.isInner[e] {
@@ -345,8 +345,8 @@ func (g *gen) make(x loopir.Expr) *gpuir.Node {
 	return gpuir.N(x.Op, t, args...)
 }
 
-// constant is a level 1 constant; an I64 worked in I32 saturates, so that
-// "the largest index" stays one.
+// constant is a constant of the loop IR. Where I64 is computed in I32 it saturates, so that "the largest index" stays
+// the largest.
 func (g *gen) constant(t ir.DType, bits uint64) *gpuir.Node {
 	if t == ir.I64 && !g.o.I64 {
 		v := min(max(int64(bits), math.MinInt32), math.MaxInt32)
@@ -387,7 +387,7 @@ func (g *gen) term(stride, dim int) *gpuir.Node {
 	return gpuir.NMul(g.index[dim], g.param(stride))
 }
 
-// outerBase is the part of an affine address that the outer index decides.
+// outerBase is the part of an affine address that depends on the outer index only.
 func (g *gen) outerBase(n int) *gpuir.Node {
 	if b, ok := g.base[n]; ok {
 		return b
@@ -419,8 +419,8 @@ func (g *gen) load(access int, t ir.DType) *gpuir.Node {
 	return gpuir.NLoad(a.Buf, t, 1, g.let(g.address(access)))
 }
 
-// effects writes the checks and stores of a stage; guard (nil: none) limits
-// them to one thread. All values are computed before the first store.
+// effects writes the checks and stores of a stage. guard, unless nil, limits them to one thread. All values are
+// computed before the first store.
 func (g *gen) effects(s *loopir.Stage, guard *gpuir.Node) {
 	if guard == nil {
 		guard = gpuir.NTrue()

@@ -28,7 +28,7 @@ func forms(r *rand.Rand, c *kerneltest.Case, i64 bool) []Options {
 	k := c.Kernel
 	steps := product(c.Params[k.Outer:k.Outer+k.Inner]) / uint64(drawn.Vec)
 	switch {
-	case drawn.Vec == 4 && eachForm(k):
+	case drawn.Vec == 4 && allowsSeveralVectors(k):
 		drawn.VecPerThread = 1 + r.IntN(4)
 	case hasPrefix(k):
 		drawn.Unroll = 1

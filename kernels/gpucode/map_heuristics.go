@@ -7,30 +7,29 @@ import (
 )
 
 const (
-	// eachVectors is the number of vectors of each operand that a thread of a large map
-	// has in flight.
-	eachVectors = 4
-	// eachFrom is the number of vectors from which a map is large: all threads that
-	// a device of many compute units runs at once have several.
-	eachFrom = 2 << 20
+	// vectorsInFlight is the number of vectors of each operand that a thread of a large map has in flight.
+	vectorsInFlight = 4
+	// largeMapVectors is the number of vectors from which a map is large: on a device of many compute units every resident
+	// thread then has several.
+	largeMapVectors = 2 << 20
 )
 
-// chooseEach is the number of vectors a thread of a map in the form o.
-func chooseEach(k *loopir.Kernel, params []uint64, o Options, caps Caps) int {
-	if caps.Software || o.Vec != 4 || !eachForm(k) || product(params[:k.Outer])/4 < eachFrom {
+// chooseVecPerThread is the number of vectors for each thread of a map with options o.
+func chooseVecPerThread(k *loopir.Kernel, params []uint64, o Options, caps Caps) int {
+	if caps.Software || o.Vec != 4 || !allowsSeveralVectors(k) || product(params[:k.Outer])/4 < largeMapVectors {
 		return 0
 	}
-	return max(1, eachVectors/max(1, mapLoads(k)))
+	return max(1, vectorsInFlight/max(1, mapLoads(k)))
 }
 
-// eachForm reports a map whose threads may work on several vectors: it is one stage, and
-// none of its values depends on positions or on what it writes.
-func eachForm(k *loopir.Kernel) bool {
+// allowsSeveralVectors reports a map whose threads may work on several vectors: it has one stage, and no value depends on positions
+// or on what the map writes.
+func allowsSeveralVectors(k *loopir.Kernel) bool {
 	return k.Inner == 0 && len(k.Stages) == 1 && !k.Checks && !writesLoaded(k) && !needsIndex(k, 0, k.Outer) &&
 		mapLoads(k) > 0
 }
 
-// mapLoads counts the vectors that a map reads at a position.
+// mapLoads counts the vectors that a map reads at one position.
 func mapLoads(k *loopir.Kernel) int {
 	n := 0
 	for i, used := range k.Uses(&k.Stages[0]) {
@@ -41,9 +40,9 @@ func mapLoads(k *loopir.Kernel) int {
 	return n
 }
 
-// eachKernel is a map of Each vectors a thread, a workgroup's length apart; all of them are
-// loaded before the first is stored.
-func (g *gen) eachKernel(dims []int) {
+// multiVectorMap is a map of VecPerThread vectors for each thread, a workgroup's length apart. All are loaded before the
+// first is stored.
+func (g *gen) multiVectorMap(dims []int) {
 	o, s := g.o, &g.k.Stages[0]
 	g.p.Groups = []gpuir.GroupFactor{{Params: dims, Per: int64(o.Workgroup * o.Vec * o.VecPerThread)}}
 	g.wide, g.active = true, gpuir.NTrue()

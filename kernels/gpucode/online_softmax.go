@@ -8,10 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// online reports that stage number s takes the maximum of a row and the next one the sum of
-// exp(x - maximum): both are then taken while the row is read once, the sum being scaled
-// down whenever the maximum grows (Milakov and Gimelshein, Online normalizer calculation
-// for softmax, 2018). first is the number of the maximum.
+// online reports that stage s takes the maximum of a row and the next stage the sum of exp(x - maximum). Both are then
+// taken in one reading of the row; the sum is scaled down whenever the maximum grows (Milakov and Gimelshein, Online
+// normalizer calculation for softmax, 2018). first is the number of the maximum among the accumulators.
 func (g *gen) online(s, first int) bool {
 	if g.o.Hold > 0 || g.o.Parts > 1 || s+1 >= len(g.k.Stages) {
 		return false
@@ -31,7 +30,7 @@ func (g *gen) online(s, first int) bool {
 	return d.Op == loopir.OpSub && d.A == top.Val && e[d.B].Op == loopir.OpAcc && int(e[d.B].Imm) == first
 }
 
-// onlineStages makes the two stages from s.
+// onlineStages makes the two stages from s on.
 func (g *gen) onlineStages(s, first int) {
 	a, b := &g.k.Stages[s], &g.k.Stages[s+1]
 	g.hoist(a)
@@ -62,7 +61,7 @@ func (g *gen) onlineStages(s, first int) {
 		g.fold(tops)
 	}
 	g.join(tops)
-	last := top.val // of a row of -Inf the sum is NaN, as in two stages
+	last := top.val // the sum of a row of -Inf is NaN, as in two stages
 	if wide {
 		last = g.let(gpuir.NSplat(last))
 	}
@@ -74,13 +73,13 @@ func (g *gen) onlineStages(s, first int) {
 	g.acc[first], g.acc[first+1] = top.val, sum.val
 }
 
-// finite is what exponents are taken below while the maximum may grow: 0 where no element is above -Inf.
+// finite is the maximum so far as the base of exponents: 0 where no element is above -Inf.
 func (g *gen) finite(top *gpuir.Node) *gpuir.Node {
 	none := gpuir.N(loopir.OpEq, ir.Bool, top, gpuir.NFloat(ir.F32, math.Inf(-1)))
 	return g.let(gpuir.N(loopir.OpSelect, ir.F32, none, gpuir.NFloat(ir.F32, 0), top))
 }
 
-// scaled is total*exp(x-base), or without a total exp(x-base).
+// scaled is total*exp(x-base); without a total, exp(x-base).
 func (g *gen) scaled(total, x, base *gpuir.Node) *gpuir.Node {
 	e := g.let(gpuir.N(loopir.OpExp, ir.F32, g.let(gpuir.NSub(x, base))))
 	if total == nil {

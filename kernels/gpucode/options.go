@@ -10,13 +10,13 @@ import (
 // Caps is what the generators must know of a device.
 type Caps struct {
 	MaxWorkgroupBytes int // default 16384, the least WebGPU allows
-	MaxThreads        int // threads a workgroup; default 256
-	MaxBuffers        int // storage buffers a program; default 8, the least WebGPU allows
-	Units             int // workgroups that run at once, at two a compute unit; default 256
-	// Subgroup is the number of threads of every subgroup, 0 when there are none or it varies.
+	MaxThreads        int // threads of a workgroup; default 256
+	MaxBuffers        int // storage buffers of a program; default 8, the least WebGPU allows
+	Units             int // workgroups that run at once, at two for each compute unit; default 256
+	// Subgroup is the number of threads of every subgroup; 0 where there are none or the number varies.
 	Subgroup int
 	I64      bool
-	// Software asks for small text: compiling is dear and lanes are few.
+	// Software asks for short text: compiling is slow and lanes are few.
 	Software bool
 }
 
@@ -36,36 +36,35 @@ func (c Caps) withDefaults() Caps {
 	return c
 }
 
-// Options decide the form of a kernel. They are part of its text.
+// Options decide how a kernel's work is divided. They are part of its text.
 type Options struct {
-	Workgroup int // threads a workgroup, a power of two
-	// Vec is 1 or 4: with 4, threads work on four consecutive elements of a map
-	// or of the inner dim. [CanVec] says when that is right.
+	Workgroup int // threads of a workgroup, a power of two
+	// Vec is 1 or 4. With 4, threads work on four consecutive elements of a map or of the inner dim; [CanVec] says when
+	// they may.
 	Vec int
-	// Lanes is the number of threads that share an outer index of a kernel
-	// with an inner space: a power of two from 1 to Workgroup.
+	// Lanes is the number of threads that share an outer index of a kernel with an inner space: a power of two up to
+	// Workgroup.
 	Lanes int
-	// OuterFast: consecutive threads take consecutive outer indices (good when
-	// those are contiguous in memory); else consecutive inner ones.
+	// OuterFast: consecutive threads take consecutive outer indices, which is good where those are contiguous in
+	// memory. Otherwise they take consecutive inner ones.
 	OuterFast bool
-	// Hold is the number of inner indices (vectors of four, in the four-element form)
-	// that a lane keeps in registers from stage to stage: all that there are for it.
-	// 0: stages loop over the row, Unroll indices at a time.
+	// Hold is the number of inner indices, or vectors of four, that a lane keeps in registers from stage to stage: all
+	// that it has. With 0, stages loop over the row, Unroll indices at a time.
 	Hold, Unroll int
-	// Full: the row is Hold*Lanes inner indices long, no less.
+	// Full: the row is Hold*Lanes inner indices long, not less.
 	Full bool
-	// Peel: loops over rows begin with what precedes a line of memory.
+	// Prologue: loops over rows begin with the elements before the first full cache line.
 	Prologue bool
 	// Parts is the number of workgroups that share the inner space, in several passes.
 	Parts int
-	// Subgroup is the number of threads of a subgroup, 0 without.
+	// Subgroup is the number of threads of a subgroup; 0: subgroups are not used.
 	Subgroup int
-	// Across is one more than the dim along which a map reads the operands that are
-	// contiguous along it, in squares over that dim and the last. 0: none.
+	// CrossDim is one more than a dim along which a map reads operands that are contiguous along it: in squares over
+	// that dim and the last. 0: none.
 	CrossDim int
-	// Each is the number of vectors of a map that a thread works on, when it is not one.
+	// VecPerThread is the number of vectors of a map that a thread works on, where it is more than one.
 	VecPerThread int
-	// I64: the device has 64-bit integers; otherwise I64 is worked in I32.
+	// I64: the device has 64-bit integers; otherwise I64 is computed in I32.
 	I64               bool
 	MaxWorkgroupBytes int
 }
@@ -81,10 +80,10 @@ func Choose(k *loopir.Kernel, params []uint64, caps Caps) Options {
 		o.Vec = 4
 	}
 	if k.Inner == 0 {
-		if o.CrossDim = chooseAcross(k, params, caps); o.CrossDim > 0 {
+		if o.CrossDim = chooseCrossDim(k, params, caps); o.CrossDim > 0 {
 			o.Workgroup, o.Vec = squareThreads, 1
 		}
-		o.VecPerThread = chooseEach(k, params, o, caps)
+		o.VecPerThread = chooseVecPerThread(k, params, o, caps)
 		return o
 	}
 	o.OuterFast = outerContiguous(k)
@@ -92,7 +91,7 @@ func Choose(k *loopir.Kernel, params []uint64, caps Caps) Options {
 	return o
 }
 
-// rowWorkgroup is the usual number of threads a workgroup.
+// rowWorkgroup is the usual number of threads of a workgroup.
 func rowWorkgroup(caps Caps) int {
 	if caps.Software {
 		return min(64, caps.MaxThreads)
@@ -100,8 +99,7 @@ func rowWorkgroup(caps Caps) int {
 	return min(256, caps.MaxThreads)
 }
 
-// outerContiguous reports that most loads move by one along the last outer dim
-// and not along the inner ones.
+// outerContiguous reports that most loads move by one along the last outer dim and not along the inner ones.
 func outerContiguous(k *loopir.Kernel) bool {
 	if k.Outer == 0 {
 		return false
@@ -131,8 +129,7 @@ func outerContiguous(k *loopir.Kernel) bool {
 	return votes > 0
 }
 
-// usedInner reports a buffer read through some access: a linear one is then
-// counted as running along the inner dims.
+// usedInner reports a buffer that is read: a linear access to it counts as running along the inner dims.
 func usedInner(k *loopir.Kernel, buf int) bool { return k.Bufs[buf].Access != loopir.Write }
 
 func product(v []uint64) uint64 {
@@ -147,32 +144,32 @@ func (o Options) check(k *loopir.Kernel) error {
 	pow2 := func(n int) bool { return n > 0 && n&(n-1) == 0 }
 	switch {
 	case !pow2(o.Workgroup):
-		return fmt.Errorf("tile: workgroup of %d threads, want a power of two", o.Workgroup)
+		return fmt.Errorf("gpucode: workgroup of %d threads, want a power of two", o.Workgroup)
 	case o.CrossDim > 0 && (o.CrossDim >= k.Outer || k.Inner > 0 || k.Checks || o.Workgroup != squareThreads ||
 		o.Vec != 1 || writesLoaded(k)):
-		return fmt.Errorf("tile: kernel %s has no form in squares as %+v say", k.Name, o)
+		return fmt.Errorf("gpucode: kernel %s: cannot be worked in squares with options %+v", k.Name, o)
 	case o.Vec != 1 && o.Vec != 4:
-		return fmt.Errorf("tile: vector width %d, want 1 or 4", o.Vec)
-	case o.VecPerThread > 1 && (o.Vec != 4 || !eachForm(k)):
-		return fmt.Errorf("tile: kernel %s has no form of %d vectors a thread", k.Name, o.VecPerThread)
+		return fmt.Errorf("gpucode: vector width %d, want 1 or 4", o.Vec)
+	case o.VecPerThread > 1 && (o.Vec != 4 || !allowsSeveralVectors(k)):
+		return fmt.Errorf("gpucode: kernel %s: a thread cannot work on %d vectors", k.Name, o.VecPerThread)
 	case k.Inner > 0 && (!pow2(o.Lanes) || o.Lanes > o.Workgroup):
-		return fmt.Errorf("tile: %d lanes for a workgroup of %d", o.Lanes, o.Workgroup)
+		return fmt.Errorf("gpucode: %d lanes, want a power of two of at most %d", o.Lanes, o.Workgroup)
 	case k.Inner > 0 && o.Hold > 0 && (o.Parts > 1 || hasPrefix(k) || ordered(k)), o.Unroll > 1 && hasPrefix(k),
 		o.Parts > 1 && !splits(k):
-		return fmt.Errorf("tile: kernel %s cannot be held, unrolled or split as %+v say", k.Name, o)
+		return fmt.Errorf("gpucode: kernel %s: cannot be held in registers, unrolled or split with options %+v", k.Name, o)
 	case o.Subgroup > 0 && o.Workgroup%o.Subgroup != 0:
-		return fmt.Errorf("tile: subgroups of %d do not divide a workgroup of %d", o.Subgroup, o.Workgroup)
+		return fmt.Errorf("gpucode: subgroups of %d do not divide a workgroup of %d", o.Subgroup, o.Workgroup)
 	case o.Vec == 4 && !vecForm(k):
-		return fmt.Errorf("tile: kernel %s has no four-element form", k.Name)
+		return fmt.Errorf("gpucode: kernel %s has no four-element form", k.Name)
 	}
 	for _, b := range k.Bufs {
 		if b.Type == ir.F64 {
-			return fmt.Errorf("tile: kernel %s: float64 is not supported", k.Name)
+			return fmt.Errorf("gpucode: kernel %s: float64 is not supported", k.Name)
 		}
 	}
 	for _, e := range k.Exprs {
 		if e.Type == ir.F64 {
-			return fmt.Errorf("tile: kernel %s: float64 is not supported", k.Name)
+			return fmt.Errorf("gpucode: kernel %s: float64 is not supported", k.Name)
 		}
 	}
 	return nil

@@ -2,25 +2,25 @@ package gpucode
 
 import "github.com/torchlette/torchlette/kernels/loopir"
 
-// ScratchBytes is the scratch memory that the passes of one kernel may count on; those of a
-// product may ask for more: see [GemmOptions.ScratchBytes].
+// ScratchBytes is the scratch memory that the passes of a kernel may use. Products may ask for more; see
+// [GemmOptions.ScratchBytes].
 const ScratchBytes = 16 << 20
 
 const (
-	// fewest is the least number of inner steps a lane should have in a loop.
+	// fewest is the least number of inner steps that a lane should have in a loop.
 	fewest = 4
-	// heldFloats is the number of registers that a lane spends on the row it holds:
-	// with those of the arithmetic, two workgroups of 256 threads fit a compute unit.
+	// heldFloats is the number of registers that a lane spends on the row it holds: with those of the arithmetic, two
+	// workgroups of 256 threads fit a compute unit.
 	heldFloats = 64
-	// unroll is the number of loads of each operand that a lane has in flight: of
-	// vectors; of single elements it has as many bytes in flight.
+	// unroll is the number of loads of each operand that a lane has in flight, for vectors. For single elements it is
+	// four times as many, which are as many bytes.
 	unroll = 4
-	// splitFrom is the number of elements from which a second pass pays: a workgroup
-	// reads as many in the time that a dispatch takes to follow another.
+	// splitFrom is the number of elements from which a second pass pays: a workgroup reads as many in the time between
+	// two dependent dispatches.
 	splitFrom = 128 << 10
 )
 
-// chooseRow decides how the threads share the rows of k.
+// chooseRow decides how threads share the rows of k.
 func (o *Options) chooseRow(k *loopir.Kernel, params []uint64, caps Caps) {
 	outer, inner := product(params[:k.Outer]), product(params[k.Outer:k.Outer+k.Inner])
 	o.Workgroup, o.Lanes = rowWorkgroup(caps), 1
@@ -47,8 +47,8 @@ func (o *Options) chooseRow(k *loopir.Kernel, params []uint64, caps Caps) {
 	peel()
 }
 
-// columns is the number of rows that consecutive threads work on: a whole cache line of
-// them where they are contiguous in memory, else one.
+// columns is the number of rows that consecutive threads work on: a cache line of them where they are contiguous in
+// memory, else one.
 func (o *Options) columns(outer uint64, caps Caps) int {
 	if !o.OuterFast {
 		return 1
@@ -63,8 +63,8 @@ func (o *Options) columns(outer uint64, caps Caps) int {
 	return n
 }
 
-// parts is the number of workgroups that share a row. It must not depend on the
-// alignment of views: the passes of a kernel agree on it.
+// parts is the number of workgroups that share a row. It must not depend on the alignment of views, since all passes of
+// a kernel must agree on it.
 func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps Caps) int {
 	if caps.Software || outer == 0 || outer*inner < splitFrom || !splits(k) {
 		return 1
@@ -83,7 +83,7 @@ func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps
 	if o.OuterFast {
 		groups, each = ceil(outer, columns), uint64(o.Workgroup/columns)
 	} else if groups > uint64(caps.Units/3) {
-		return 1 // one workgroup of many threads a row fills the device
+		return 1 // one workgroup of many threads for each row fills the device
 	}
 	n := uint64(1)
 	for groups*n*2 <= uint64(4*caps.Units) && inner >= 2*n*each*2*fewest {
@@ -95,7 +95,7 @@ func (o *Options) parts(k *loopir.Kernel, outer, inner uint64, columns int, caps
 	return int(n)
 }
 
-// sharers is the number of workgroups that share a row where they need not meet: as many as fill the device.
+// sharers is the number of workgroups that share a row where no result joins theirs: as many as fill the device.
 func (o *Options) sharers(outer, inner uint64, caps Caps) int {
 	n := uint64(1)
 	for !o.OuterFast && outer*n*2 <= uint64(8*caps.Units) && inner >= 2*n*uint64(o.Workgroup)*fewest {
@@ -104,7 +104,7 @@ func (o *Options) sharers(outer, inner uint64, caps Caps) int {
 	return int(n)
 }
 
-// hold lets lanes keep their rows in registers, if those are short enough.
+// hold lets lanes keep their rows in registers where rows are short enough.
 func (o *Options) hold(k *loopir.Kernel, outer, steps uint64, columns int, caps Caps) bool {
 	if steps == 0 {
 		return false
@@ -159,16 +159,15 @@ func innerLoads(k *loopir.Kernel) int {
 	return n
 }
 
-// chooseLanes spreads each row over threads that loop: over as many as leave each lane a
-// few steps when consecutive threads take consecutive inner elements; over as
-// many as fill the device when they take consecutive outer ones, since the
-// lanes of a row are then far apart in memory.
+// chooseLanes decides how many threads share a row where lanes loop. Where consecutive threads take consecutive inner
+// elements, each lane keeps a few steps. Where they take consecutive outer ones, the lanes of a row are far apart in
+// memory, so only as many share it as fill the device.
 func (o *Options) chooseLanes(outer, steps uint64, columns int, caps Caps) {
 	most := o.Workgroup
 	if !caps.Software {
 		most = min(1024, caps.MaxThreads)
 	}
-	for 4*4*most > o.MaxWorkgroupBytes { // room for a few accumulators a thread
+	for 4*4*most > o.MaxWorkgroupBytes { // room for a few accumulators of each thread
 		most /= 2
 	}
 	if !o.OuterFast {

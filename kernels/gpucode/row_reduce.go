@@ -8,13 +8,12 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// sumBlock is the number of elements a lane adds up before the sum joins its
-// total: rounding errors grow with the block and the number of blocks, not
-// with the number of elements.
+// sumBlock is the number of elements that a lane adds up before it adds the sum to its total. Rounding errors then grow
+// with the block and with the number of blocks, and not with the number of elements.
 const sumBlock = 32
 
-// rowKernel: Lanes threads share an outer index and stride over the inner
-// space; a workgroup holds Workgroup/Lanes outer indices. ps is the pass to make.
+// rowKernel makes pass ps. Lanes threads share an outer index and stride over the inner space; a workgroup has
+// Workgroup/Lanes outer indices.
 func (g *gen) rowKernel(ps pass) {
 	k := g.k
 	if ordered(k) {
@@ -50,8 +49,7 @@ func (g *gen) rowKernel(ps pass) {
 		g.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(id, n), Body: body})
 		return
 	}
-	// Every thread must reach the barriers: those beyond the last outer index
-	// repeat it and store nothing.
+	// Every thread must reach the barriers: threads beyond the last outer index repeat it and store nothing.
 	g.active = g.let(gpuir.NLt(id, n))
 	g.rowStages(g.let(gpuir.N(loopir.OpMin, ir.I32, id, gpuir.NSub(n, gpuir.NInt(1)))), n, ps)
 }
@@ -61,7 +59,7 @@ func (g *gen) rowStages(id, rows *gpuir.Node, ps pass) {
 	if needsIndex(g.k, 0, g.k.Outer) {
 		g.unravel(id, 0, g.k.Outer)
 	}
-	g.gather(ps, rows)
+	g.joinPartials(ps, rows)
 	first := ps.accs
 	for s := ps.from; s < ps.to; s++ {
 		st := &g.k.Stages[s]
@@ -82,22 +80,22 @@ func (g *gen) rowStages(id, rows *gpuir.Node, ps pass) {
 			g.resetValues()
 		}
 	}
-	g.hand(ps, rows)
+	g.storePartials(ps, rows)
 }
 
-// outerStage runs once an outer index, by its first lane.
+// outerStage runs once for each outer index, in its first lane.
 func (g *gen) outerStage(s *loopir.Stage) {
 	g.linear = g.outer
 	for d := g.k.Outer; d < len(g.index); d++ {
 		g.index[d] = gpuir.NInt(0)
 	}
 	guard := g.once()
-	// Values of linear accesses mean something else in inner stages.
+	// In inner stages linear accesses have other addresses, so their values are not kept.
 	stmts := g.nested(func() { g.effects(s, guard) })
 	*g.out = append(*g.out, stmts...)
 }
 
-// once is where what happens once an outer index happens.
+// once is the condition for what happens once for each outer index.
 func (g *gen) once() *gpuir.Node {
 	guard := g.active
 	if g.o.Lanes > 1 {
@@ -109,7 +107,7 @@ func (g *gen) once() *gpuir.Node {
 	return guard
 }
 
-// hoist computes before the loop what does not change in it.
+// hoist computes before the loop what does not vary in it.
 func (g *gen) hoist(s *loopir.Stage) {
 	live := g.k.Uses(s)
 	want := make([]bool, len(g.k.Exprs))
@@ -148,18 +146,17 @@ func (g *gen) enter(rowStart, j *gpuir.Node) {
 	}
 }
 
-// accum is an accumulator being computed.
+// accum is an accumulator while it is computed.
 type accum struct {
 	acc      loopir.Acc
-	v, i     int // variables; i -1 without an index
-	part     int // variable of the block's sum, -1 when not blocked
+	v, i     int // variables; i -1: no index
+	part     int // variable of the block's sum, -1: no blocks
 	val, idx *gpuir.Node
-	// narrow: the index, I64 in the kernel, is carried as I32.
+	// narrow: the index, I64 in the kernel, is kept as I32.
 	narrow bool
 }
 
-// accums defines the accumulators of a stage. Indices that fit 32 bits are carried in them
-// where narrow says so; see wideIndex.
+// accums makes the accumulators of a stage. With narrow, indices that fit 32 bits are kept in them; see wideIndex.
 func (g *gen) accums(s *loopir.Stage, narrow bool) []accum {
 	var list []accum
 	for _, a := range s.Accs {
@@ -178,7 +175,7 @@ func (g *gen) accums(s *loopir.Stage, narrow bool) []accum {
 	return list
 }
 
-// widen makes a value of the width that inner stages work with.
+// widen gives a value the width that inner stages work with.
 func (g *gen) widen(n *gpuir.Node) *gpuir.Node {
 	if g.wide {
 		return gpuir.NSplat(n)
@@ -186,7 +183,7 @@ func (g *gen) widen(n *gpuir.Node) *gpuir.Node {
 	return n
 }
 
-// fold reduces the four lanes of each vector accumulator to a scalar one.
+// fold reduces the four lanes of each vector accumulator to one.
 func (g *gen) fold(accs []accum) {
 	for i := range accs {
 		a := &accs[i]
@@ -199,7 +196,7 @@ func (g *gen) fold(accs []accum) {
 
 // innerStage loops over the inner space, then joins the lanes.
 func (g *gen) innerStage(s *loopir.Stage, first int) {
-	// The stage's values may need linear accesses in another meaning: keep them inside.
+	// In the stage linear accesses have other addresses: their values must stay inside.
 	g.hoist(s)
 	g.wide = g.o.Vec == 4
 	defer func() { g.wide = false }()
@@ -238,7 +235,7 @@ func (g *gen) innerStage(s *loopir.Stage, first int) {
 	}
 }
 
-// wideIndex is the final index of a in its own type; that of no element stays the largest.
+// wideIndex is the final index of a in its own dtype; the index of no element stays the largest.
 func (g *gen) wideIndex(a *accum) *gpuir.Node {
 	if !a.narrow {
 		return a.idx
@@ -248,7 +245,7 @@ func (g *gen) wideIndex(a *accum) *gpuir.Node {
 		gpuir.N(loopir.OpCast, ir.I64, a.idx)))
 }
 
-// blocks strides over the row with float sums gathered in blocks.
+// blocks strides over the row and adds float sums in blocks of sumBlock.
 func (g *gen) blocks(accs []accum, body func(js []*gpuir.Node)) {
 	step := gpuir.NInt(g.o.Lanes * sumBlock)
 	g.loop(g.from, g.to, step, func(j0 *gpuir.Node) {
@@ -274,7 +271,7 @@ func (g *gen) loop(from, to, step *gpuir.Node, body func(j *gpuir.Node)) {
 	g.emit(gpuir.Stmt{Op: gpuir.SFor, Var: v, A: from, B: to, C: step, Body: stmts})
 }
 
-// accumulate adds the present element to every accumulator, where it exists.
+// accumulate adds the current element to every accumulator, where the element exists.
 func (g *gen) accumulate(accs []accum, here *gpuir.Node) {
 	for i := range accs {
 		a := &accs[i]
@@ -307,13 +304,13 @@ func (g *gen) merge(a *accum, v, idx *gpuir.Node) {
 		g.assign(a.v, gpuir.N(a.acc.Op.Op(), v.Type, a.val, v))
 		return
 	}
-	// Without a branch: threads that part before a shuffle need not meet again in time.
+	// No branch: threads that diverge before a shuffle need not have converged at it.
 	better := g.let(argBetter(a.acc.Op, v, idx, a.val, a.idx))
 	g.assign(a.v, gpuir.N(loopir.OpSelect, v.Type, better, v, a.val))
 	g.assign(a.i, gpuir.N(loopir.OpSelect, idx.Type, better, idx, a.idx))
 }
 
-// argBetter is the condition that (x, xi) beats (y, yi): as loopir.Combine.
+// argBetter is the condition that (x, xi) beats (y, yi), as loopir.Combine defines it.
 func argBetter(op loopir.ReduceOp, x, xi, y, yi *gpuir.Node) *gpuir.Node {
 	b := func(op loopir.Op, args ...*gpuir.Node) *gpuir.Node { return gpuir.N(op, ir.Bool, args...) }
 	earlier := b(loopir.OpLt, xi, yi)
@@ -330,8 +327,8 @@ func argBetter(op loopir.ReduceOp, x, xi, y, yi *gpuir.Node) *gpuir.Node {
 	return b(loopir.OpOr, nan, b(loopir.OpAnd, b(loopir.OpNot, yn), wins))
 }
 
-// ordered reports a kernel whose stages must not overlap between lanes: a
-// buffer stored in one stage is loaded in another without accumulators in between.
+// ordered reports a kernel whose stages must not overlap between lanes: a buffer stored in one stage is loaded in
+// another without accumulators in between.
 func ordered(k *loopir.Kernel) bool {
 	for s := range k.Stages {
 		for _, r := range k.Stages[s].Stores {
@@ -367,7 +364,7 @@ func checkShared(p *gpuir.Program, limit int) error {
 		limit = 16384
 	}
 	if n := p.SharedBytes(); n > limit {
-		return fmt.Errorf("tile: %s needs %d bytes of workgroup memory, the device has %d", p.Name, n, limit)
+		return fmt.Errorf("gpucode: %s needs %d bytes of workgroup memory, the device has %d", p.Name, n, limit)
 	}
 	return nil
 }

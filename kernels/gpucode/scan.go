@@ -6,9 +6,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// scanStage is a Prefix stage shared by Lanes threads: the row is worked in
-// chunks of Lanes elements, each scanned in workgroup memory (Hillis and Steele)
-// on top of the carry from the chunks before.
+// scanStage is a Prefix stage shared by Lanes threads. The row is worked in chunks of Lanes elements; each is scanned
+// in workgroup memory (Hillis and Steele, Data parallel algorithms, 1986) on top of the carry from the chunks before.
 func (g *gen) scanStage(s *loopir.Stage, first int) {
 	g.hoist(s)
 	carry := g.accums(s, false)
@@ -44,7 +43,7 @@ func (g *gen) scanStage(s *loopir.Stage, first int) {
 	}
 }
 
-// load1 sets a to this lane's element where here holds; it keeps the identity elsewhere.
+// load1 sets a to this lane's element where here holds, and to the identity elsewhere.
 func (g *gen) load1(a *accum, here *gpuir.Node) {
 	v := g.expr(a.acc.Val)
 	g.assign(a.v, gpuir.N(loopir.OpSelect, v.Type, here, v, a.val))
@@ -54,7 +53,7 @@ func (g *gen) load1(a *accum, here *gpuir.Node) {
 	}
 }
 
-// scanLanes makes each lane's accumulators inclusive of all lower lanes of its row.
+// scanLanes makes each lane's accumulators include those of all lower lanes of its row.
 func (g *gen) scanLanes(run []accum, vals, idxs []int) {
 	for step := 1; step < g.o.Lanes; step *= 2 {
 		g.publish(run, vals, idxs, gpuir.NLocal())

@@ -11,24 +11,24 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// SortOptions decide the form of a sort.
+// SortOptions decide how a sort is divided.
 type SortOptions struct {
 	Threads int
-	// Width is the length, a power of two, of the parts of rows that one workgroup sorts; it sorts
-	// SortBlock/Width of them.
+	// Width is the length, a power of two, of the parts of rows that one workgroup sorts; it sorts SortBlock/Width
+	// parts.
 	Width int
-	// Merges is the number of passes after the first; each doubles the length of what is in order.
+	// Merges is the number of passes after the first. Each doubles the length of the sorted runs.
 	Merges int
-	I64    bool // the device has 64-bit integers; otherwise I64 is worked in I32
+	I64    bool // the device has 64-bit integers; otherwise I64 is computed in I32
 }
 
 // Passes is the number of programs.
 func (o *SortOptions) Passes() int { return 1 + o.Merges }
 
-// MaxSortElements keeps the room within 32-bit indices.
+// MaxSortElements keeps the sort's scratch buffer within 32-bit indices.
 const MaxSortElements = math.MaxInt32 / 6
 
-// ChooseSort picks the form of s launched with params.
+// ChooseSort picks the options of s launched with params.
 func ChooseSort(s *launch.Sort, params []uint64, caps Caps) SortOptions {
 	n := params[s.Layout().N]
 	o := SortOptions{Threads: rowWorkgroup(caps.withDefaults()), I64: caps.I64, Width: launch.SortBlock}
@@ -40,17 +40,17 @@ func ChooseSort(s *launch.Sort, params []uint64, caps Caps) SortOptions {
 	return o
 }
 
-// FromSort makes the programs of s in the form o says. The first sorts parts of rows in workgroup memory, by
-// a bitonic network. In each of the others a thread moves one element of two runs in order: its
-// place in the run of both is its place in its own and the number of elements before it in the other,
-// found by bisection. Keys are one or two words whose order as unsigned numbers is that of the elements.
+// FromSort makes the programs of s with the options o. The first sorts parts of rows in workgroup memory by a bitonic
+// network (Batcher, 1968). Each of the others merges pairs of sorted runs, one element for each thread: the element's
+// position in the merged run is its position in its own run plus the number of elements before it in the other, found
+// by bisection. Keys are one or two words whose order as unsigned numbers is the order of the elements.
 func FromSort(s *launch.Sort, o SortOptions) ([]*gpuir.Program, error) {
 	if s.Type == ir.F64 {
-		return nil, fmt.Errorf("tile: sort: float64 is not supported")
+		return nil, fmt.Errorf("gpucode: sort: float64 is not supported")
 	}
 	if o.Threads <= 0 || o.Width < 2 || o.Width > launch.SortBlock || o.Width&(o.Width-1) != 0 ||
 		(o.Merges > 0) != s.Room || s.Room && o.Width != launch.SortBlock {
-		return nil, fmt.Errorf("tile: sort: no form %+v of %+v", o, *s)
+		return nil, fmt.Errorf("gpucode: sort: options %+v do not suit %+v", o, *s)
 	}
 	var procs []*gpuir.Program
 	for pass := range o.Passes() {
@@ -82,12 +82,12 @@ type sorter struct {
 	s     *launch.Sort
 	so    SortOptions
 	l     launch.SortLayout
-	words int // of a key
+	words int // words of a key
 	rows  *gpuir.Node
 	n     *gpuir.Node
 }
 
-// element is a key, the most significant word first, and a place in the row.
+// element is a key, the most significant word first, and a position in the row.
 type element struct {
 	key   []*gpuir.Node
 	place *gpuir.Node
@@ -95,7 +95,7 @@ type element struct {
 
 func boolean(op loopir.Op, x, y *gpuir.Node) *gpuir.Node { return gpuir.N(op, ir.Bool, x, y) }
 
-// less orders elements by key; place decides between equal keys where it is asked for.
+// less orders elements by key, and equal keys by position where places is set.
 func (x element) less(y element, places bool) *gpuir.Node {
 	last := len(x.key) - 1
 	r := boolean(loopir.OpLt, x.key[last], y.key[last])
@@ -112,7 +112,7 @@ func (x element) less(y element, places bool) *gpuir.Node {
 
 func u32(v uint32) *gpuir.Node { return gpuir.NConst(ir.U32, uint64(v)) }
 
-// value is the element of the operand at a place of a row.
+// value is the element of the operand at a position of a row.
 func (m *sorter) value(row, place *gpuir.Node) *gpuir.Node {
 	o, i := gpuir.NDiv(row, m.param(m.l.Inner)), gpuir.NRem(row, m.param(m.l.Inner))
 	at := gpuir.NAdd(gpuir.NAdd(m.param(m.l.Offset), gpuir.NMul(o, m.param(m.l.StrideOuter))),
@@ -120,7 +120,7 @@ func (m *sorter) value(row, place *gpuir.Node) *gpuir.Node {
 	return m.let(gpuir.NLoad(m.l.X, m.typ(m.s.Type.ComputeType()), 1, m.let(at)))
 }
 
-// keyOf gives the words of a value's key.
+// keyOf is the words of a value's key.
 func (m *sorter) keyOf(v *gpuir.Node) []*gpuir.Node {
 	const sign = 1 << 31
 	var key []*gpuir.Node
@@ -153,7 +153,7 @@ func (m *sorter) keyOf(v *gpuir.Node) []*gpuir.Node {
 	return key
 }
 
-// result stores the element that comes to position at of a row, when it is among those kept.
+// result stores the element that comes to position at of a row, where it is among those kept.
 func (m *sorter) result(row, at, place *gpuir.Node) {
 	keep, inner := m.param(m.l.Keep), m.param(m.l.Inner)
 	body := m.nested(func() {
@@ -170,8 +170,8 @@ func (m *sorter) result(row, at, place *gpuir.Node) {
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NLt(at, keep), Body: body})
 }
 
-// section is the start of a part of the room: word w of the keys, or (w = words) the places, of
-// the first or second half.
+// section is the start of a part of the scratch buffer, in its first or second half: word w of the keys, or with w =
+// words the positions.
 func (m *sorter) section(half, w int) *gpuir.Node {
 	return gpuir.NMul(gpuir.NInt(half*(m.words+1)+w), gpuir.NMul(m.rows, m.n))
 }
@@ -196,7 +196,7 @@ func (m *sorter) toRoom(half int, at *gpuir.Node, e element) {
 	}
 }
 
-// blocks sorts SortBlock elements in workgroup memory: parts of Width elements, of one row each.
+// blocks sorts SortBlock elements in workgroup memory: parts of Width elements, each of one row.
 func (m *sorter) blocks() {
 	width := gpuir.NInt(m.so.Width)
 	var arrays []int
@@ -237,7 +237,7 @@ func (m *sorter) blocks() {
 	each(launch.SortBlock, func(t *gpuir.Node) {
 		row, place := locate(t)
 		inside := m.nested(func() { set(t, element{m.keyOf(m.value(row, place)), place}) })
-		// What fills a part up comes after every element: its key is the last, and its place too.
+		// Padding comes after every element: its key is the greatest, and so is its position.
 		outside := m.nested(func() {
 			e := element{place: place}
 			for range arrays {
@@ -264,8 +264,8 @@ func (m *sorter) blocks() {
 	})
 }
 
-// network is the bitonic network over parts of Width elements: for runs of 2^a elements, in turn up and
-// down, exchanges over distances of 2^(a-1) to 1.
+// network is the bitonic network over parts of Width elements: for runs of 2^a elements, alternately ascending and
+// descending, it exchanges over distances of 2^(a-1) down to 1.
 func (m *sorter) network(each func(int, func(*gpuir.Node)), get func(*gpuir.Node) element,
 	set func(*gpuir.Node, element)) {
 	one := gpuir.NInt(1)
@@ -292,7 +292,7 @@ func (m *sorter) network(each func(int, func(*gpuir.Node)), get func(*gpuir.Node
 	})
 }
 
-// merge joins runs of SortBlock<<pass elements, two by two.
+// merge merges runs of SortBlock<<pass elements in pairs.
 func (m *sorter) merge(pass int) {
 	run := launch.SortBlock << pass
 	from, to := pass%2, 1-pass%2
@@ -313,7 +313,7 @@ func (m *sorter) merge(pass int) {
 		lo, loNow := m.variable(first)
 		end := choose(middle, low(gpuir.NAdd(base, gpuir.NInt(2*run)), m.n))
 		hi, hiNow := m.variable(low(end, gpuir.NAdd(first, keep)))
-		// Of a run of 2^k elements, k+1 steps find the place.
+		// In a run of 2^k elements, k+1 steps of bisection find the position.
 		m.loop(gpuir.NInt(0), gpuir.NInt(bits.Len(uint(run))), gpuir.NInt(1), func(*gpuir.Node) {
 			step := m.nested(func() {
 				mid := m.let(gpuir.NDiv(gpuir.NAdd(loNow, hiNow), gpuir.NInt(2)))
@@ -335,7 +335,7 @@ func (m *sorter) merge(pass int) {
 			m.toRoom(to, m.let(gpuir.NAdd(start, place)), mine)
 		}
 	})
-	// Only the first elements of a run count: the others are neither moved nor looked at.
+	// Only the first Keep elements of a run matter: the others are neither moved nor compared.
 	at := gpuir.NRem(gpuir.NRem(e, m.n), gpuir.NInt(run))
 	m.emit(gpuir.Stmt{Op: gpuir.SIf, A: gpuir.NAnd(gpuir.NLt(e, gpuir.NMul(m.rows, m.n)),
 		gpuir.NLt(at, m.param(m.l.Keep))), Body: body})

@@ -8,10 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// A kernel with few rows and a long inner space is split: Parts workgroups share a
-// row. One that accumulates nothing stays one pass. Each stage with accumulators ends a pass, whose partial
-// accumulators go to scratch memory; the passes after it join them, in the order of the parts, so that the result does
-// not depend on which workgroup ends first.
+// A kernel with few rows and a long inner space is split: Parts workgroups share a row. Each stage with accumulators
+// ends a pass, whose partial accumulators go to scratch memory. The next passes join them in the order of the parts, so
+// that the result does not depend on which workgroup ends first. A kernel without accumulators stays one pass.
 
 // pass is a range of stages that one program runs.
 type pass struct {
@@ -20,7 +19,7 @@ type pass struct {
 	split    bool // the inner space is divided between Parts workgroups
 }
 
-// Passes lists the passes of k in the form o says; a kernel that is not split has one.
+// Passes lists the passes of k with the options o. A kernel that is not split has one.
 func (o Options) Passes(k *loopir.Kernel) []pass {
 	if o.Parts <= 1 || k.Inner == 0 {
 		return []pass{{to: len(k.Stages)}}
@@ -39,11 +38,11 @@ func (o Options) Passes(k *loopir.Kernel) []pass {
 	return list
 }
 
-// splits reports that k may be worked in parts. Where it writes what it reads, an element is written from itself,
-// by the part that has it; an ordered kernel has stages that read what others wrote.
+// splits reports that k may be split. Where k writes what it reads, each element depends on itself only and one part
+// has it. Ordered kernels have stages that read what other lanes wrote, so they are not split.
 func splits(k *loopir.Kernel) bool { return !hasPrefix(k) && !ordered(k) }
 
-// accumulates reports a kernel whose parts hand results on.
+// accumulates reports a kernel whose parts pass results on.
 func accumulates(k *loopir.Kernel) bool {
 	return slices.ContainsFunc(k.Stages, func(s loopir.Stage) bool { return len(s.Accs) > 0 })
 }
@@ -74,8 +73,7 @@ func words(t ir.DType) int {
 	return 1
 }
 
-// divide sets the range of inner indices of this workgroup and gives the number of its
-// group of rows.
+// divide sets this workgroup's range of inner indices and returns the number of its group of rows.
 func (g *gen) divide(ps pass) *gpuir.Node {
 	g.from, g.to = gpuir.NInt(0), g.inner
 	if g.o.Parts > 1 && accumulates(g.k) {
@@ -94,11 +92,11 @@ func (g *gen) divide(ps pass) *gpuir.Node {
 	return g.let(gpuir.NDiv(gpuir.NGroup(), parts))
 }
 
-// partial is where an accumulator's parts lie.
+// partial is where the parts of an accumulator are in scratch memory.
 type partial struct {
 	number      int // of the accumulator
 	acc         loopir.Acc
-	word, iWord int // of the value and the index, among those of a row
+	word, iWord int // of the value and of the index, among the words of a row
 }
 
 // partials lists the accumulators of the kernel.
@@ -126,8 +124,8 @@ func (g *gen) place(word int, part, rows *gpuir.Node) *gpuir.Node {
 	return g.let(gpuir.NAdd(gpuir.NMul(at, rows), g.outer))
 }
 
-// gather joins the partial accumulators that pass ps uses.
-func (g *gen) gather(ps pass, rows *gpuir.Node) {
+// joinPartials joins the partial accumulators that pass ps uses.
+func (g *gen) joinPartials(ps pass, rows *gpuir.Node) {
 	if ps.accs == 0 {
 		return
 	}
@@ -163,7 +161,7 @@ func (g *gen) gather(ps pass, rows *gpuir.Node) {
 	}
 }
 
-// fetch reads a value of type t from scratch memory.
+// fetch reads a value of dtype t from scratch memory.
 func (g *gen) fetch(word int, t ir.DType, part, rows *gpuir.Node) *gpuir.Node {
 	scratch := len(g.p.Bufs) - 1
 	load := func(w int) *gpuir.Node {
@@ -182,8 +180,8 @@ func (g *gen) fetch(word int, t ir.DType, part, rows *gpuir.Node) *gpuir.Node {
 	}
 }
 
-// hand stores the accumulators of the pass's last stage, for the passes that follow.
-func (g *gen) hand(ps pass, rows *gpuir.Node) {
+// storePartials stores the accumulators of the pass's last stage for the next passes.
+func (g *gen) storePartials(ps pass, rows *gpuir.Node) {
 	accs := len(g.k.Stages[ps.to-1].Accs)
 	if g.part == nil || accs == 0 || ps.to == len(g.k.Stages) {
 		return
@@ -194,17 +192,17 @@ func (g *gen) hand(ps pass, rows *gpuir.Node) {
 	}
 	body := g.nested(func() {
 		for _, p := range g.partials()[ps.accs : ps.accs+accs] {
-			g.leave(p.word, g.acc[p.number], rows)
+			g.storePart(p.word, g.acc[p.number], rows)
 			if p.iWord >= 0 {
-				g.leave(p.iWord, g.accIdx[p.number], rows)
+				g.storePart(p.iWord, g.accIdx[p.number], rows)
 			}
 		}
 	})
 	g.emit(gpuir.Stmt{Op: gpuir.SIf, A: guard, Body: body})
 }
 
-// leave writes x to scratch memory as this part's value.
-func (g *gen) leave(word int, x, rows *gpuir.Node) {
+// storePart writes x to scratch memory as this part's value.
+func (g *gen) storePart(word int, x, rows *gpuir.Node) {
 	put := func(w int, v *gpuir.Node) {
 		g.emit(gpuir.Stmt{Op: gpuir.SStore, Ref: len(g.p.Bufs) - 1, A: g.place(w, g.part, rows), B: g.let(v)})
 	}

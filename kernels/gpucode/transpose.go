@@ -6,26 +6,25 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// A map that reads some operands along another dim than it writes works on squares over
-// the two dims: operands contiguous along the other one are read along it into
-// workgroup memory, so that reads and writes both touch whole cache lines.
+// A map that reads some operands along another dim than the one it writes along works on squares over both dims. It
+// reads such operands along their contiguous dim into workgroup memory, so that reads and writes touch whole cache
+// lines.
 
 const (
 	// square is the side of a tile: 128 bytes of float32.
 	square = 32
-	// squareRow is the length of a row of a tile in workgroup memory; the odd
-	// length spreads a column over the banks.
+	// squareRow is the length of a row of a tile in workgroup memory. An odd length spreads a column over the banks.
 	squareRow = square + 1
-	// squareThreads gives each thread four elements of a tile.
+	// squareThreads is the number of threads of a workgroup, which gives each four elements of a tile.
 	squareThreads = 256
 )
 
-// chooseAcross is one more than the dim along which a map had better read some operands, 0: none.
-func chooseAcross(k *loopir.Kernel, params []uint64, caps Caps) int {
+// chooseCrossDim is the CrossDim of a map: one more than the dim along which some operands are better read; 0: none.
+func chooseCrossDim(k *loopir.Kernel, params []uint64, caps Caps) int {
 	if caps.Software || caps.MaxThreads < squareThreads || k.Inner != 0 || k.Outer < 2 || k.Checks || writesLoaded(k) {
 		return 0
 	}
-	// A narrower tile reads less than a sector of 32 bytes a row.
+	// A narrower tile reads less of each row than a sector of 32 bytes.
 	const least = 8
 	if params[k.Outer-1] < least {
 		return 0
@@ -38,8 +37,8 @@ func chooseAcross(k *loopir.Kernel, params []uint64, caps Caps) int {
 	return 0
 }
 
-// staged lists the accesses read along dim d and not along the last: at most two, for
-// the sake of workgroup memory.
+// staged lists the accesses that are contiguous along dim d and not along the last: at most two, which fit workgroup
+// memory.
 func staged(k *loopir.Kernel, d int) []int {
 	loaded := make([]bool, len(k.Access))
 	for _, e := range k.Exprs {
@@ -56,15 +55,14 @@ func staged(k *loopir.Kernel, d int) []int {
 	return list
 }
 
-// squareKernel makes the map in squares over dim Across-1 and the last.
+// squareKernel makes the map in squares over dim CrossDim-1 and the last.
 func (g *gen) squareKernel() {
 	k, d, last := g.k, g.o.CrossDim-1, g.k.Outer-1
 	d0, last0 := g.placeSquare(d, last)
 	across, down := g.let(gpuir.NRem(gpuir.NLocal(), gpuir.NInt(square))),
 		g.let(gpuir.NDiv(gpuir.NLocal(), gpuir.NInt(square)))
 	const rows = squareThreads / square
-	// at sets the index to (x along dx, y along dy), clamped to the tensor, and gives
-	// whether it is in there.
+	// at sets the index to (x along dx, y along dy), clamped to the tensor, and returns whether it lies inside.
 	at := func(dx int, x *gpuir.Node, dy int, y *gpuir.Node) *gpuir.Node {
 		inside := gpuir.NTrue()
 		for _, p := range []struct {
@@ -108,7 +106,7 @@ func (g *gen) squareKernel() {
 	}
 }
 
-// placeSquare sets the index along the other dims, and gives where the tile begins.
+// placeSquare sets the index along the other dims, and returns where the tile begins.
 func (g *gen) placeSquare(d, last int) (d0, last0 *gpuir.Node) {
 	tiles := func(dim int) *gpuir.Node {
 		return g.let(gpuir.NDiv(gpuir.NAdd(g.param(dim), gpuir.NInt(square-1)), gpuir.NInt(square)))
@@ -149,7 +147,7 @@ func (g *gen) tile(access int) int {
 	return g.tiles[access]
 }
 
-// accessType is the type that what an access reads is worked in.
+// accessType is the dtype in which the values of an access are computed.
 func (g *gen) accessType(access int) ir.DType {
 	return g.typ(g.k.Bufs[g.k.Access[access].Buf].Type.ComputeType())
 }

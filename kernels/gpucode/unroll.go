@@ -6,10 +6,10 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// slot is one inner index that a lane works on, with the values computed at it. A
-// row that is held keeps its slots from stage to stage; others live for one round of a loop.
+// slot is one inner index that a lane works on, with the values computed at it. Slots of a row that is held in
+// registers last from stage to stage; others last for one iteration of a loop.
 type slot struct {
-	here   *gpuir.Node // whether the index exists, nil: it does
+	here   *gpuir.Node // whether the index exists; nil: it does
 	index  []*gpuir.Node
 	linear *gpuir.Node
 	vals   map[int]*gpuir.Node
@@ -31,8 +31,8 @@ func (g *gen) at(s *slot, f func()) {
 	g.slot = nil
 }
 
-// work runs stage s at the slots. All loads are issued first: a store between them
-// would keep the compiler from having several in flight.
+// work runs stage s at the slots. All loads are issued first: after a store between them the compiler could not have
+// several in flight.
 func (g *gen) work(s *loopir.Stage, slots []*slot, accs []accum, first int) {
 	if len(slots) > 1 {
 		uses := g.k.Uses(s)
@@ -63,7 +63,7 @@ func (g *gen) work(s *loopir.Stage, slots []*slot, accs []accum, first int) {
 	}
 }
 
-// heldSlots are the slots of a row that each lane holds whole.
+// heldSlots are the slots of a row that lanes hold whole.
 func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 	if g.held != nil {
 		return g.held
@@ -82,8 +82,8 @@ func (g *gen) heldSlots(rowStart *gpuir.Node) []*slot {
 	return g.held
 }
 
-// stride visits this lane's inner indices from `from` (the same for all lanes) up to `to`,
-// Unroll at a time as long as there are so many.
+// stride visits this lane's inner indices from `from`, which is the same for all lanes, up to `to`: Unroll at a time,
+// then the rest one by one.
 func (g *gen) stride(from, to *gpuir.Node, body func(js []*gpuir.Node)) {
 	lanes := gpuir.NInt(g.o.Lanes)
 	one := func(j *gpuir.Node) { body([]*gpuir.Node{j}) }
@@ -103,11 +103,11 @@ func (g *gen) stride(from, to *gpuir.Node, body func(js []*gpuir.Node)) {
 	g.loop(g.let(gpuir.NAdd(whole, g.lane)), to, lanes, one)
 }
 
-// line is the number of elements of 32 bits in a line of a cache.
+// line is the number of 32-bit elements of a cache line.
 const line = 32
 
-// peel visits this workgroup's inner indices up to the first that begins a line of memory, and gives that
-// index. Threads that write part of a line each would make memory fetch it first.
+// peel visits this workgroup's inner indices up to the first that begins a cache line, and returns that index. Where
+// threads write part of a line each, memory must read the line first.
 func (g *gen) peel(rowStart *gpuir.Node, body func(js []*gpuir.Node)) *gpuir.Node {
 	short := gpuir.NRem(gpuir.NSub(gpuir.NInt(line), gpuir.NRem(gpuir.NAdd(rowStart, g.from), gpuir.NInt(line))),
 		gpuir.NInt(line))
@@ -116,7 +116,7 @@ func (g *gen) peel(rowStart *gpuir.Node, body func(js []*gpuir.Node)) *gpuir.Nod
 	return end
 }
 
-// peels reports a kernel with inner stages that write rows as they lie in memory.
+// peels reports a kernel with inner stages that write contiguous rows.
 func peels(k *loopir.Kernel) bool {
 	for s := range k.Stages {
 		if !k.Stages[s].OverInner || k.Stages[s].Prefix {

@@ -5,9 +5,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// CanVec reports that the four-element form of k is right for these launch
-// parameters: the elements of a map, or the inner dim, are a multiple of four,
-// and so are the offsets and strides that four-element accesses begin at.
+// CanVec reports that the four-element form of k suits these launch parameters: the number of elements of a map, or of
+// the inner dim, is a multiple of four, and so are the offsets and strides at which four-element accesses begin.
 func CanVec(k *loopir.Kernel, params []uint64) bool {
 	if !vecForm(k) {
 		return false
@@ -39,8 +38,8 @@ func CanVec(k *loopir.Kernel, params []uint64) bool {
 	return true
 }
 
-// wideAccesses marks the accesses that are of four elements in the
-// four-element form: all linear ones of a map, in row programs those that move along the inner dim.
+// wideAccesses marks the accesses of four elements in the four-element form: of a map all linear ones, of a row program
+// those that vary along the inner dim.
 func wideAccesses(k *loopir.Kernel) []bool {
 	wide := make([]bool, len(k.Access))
 	for s := range k.Stages {
@@ -82,7 +81,7 @@ func vecForm(k *loopir.Kernel) bool {
 	return vecBuffers(k)
 }
 
-// vecStage looks at one stage that would work four elements at a time.
+// vecStage reports that a stage may work four elements at a time.
 func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
 	if st.Prefix {
 		return false
@@ -117,7 +116,7 @@ func vecStage(k *loopir.Kernel, st *loopir.Stage, inner []bool) bool {
 	return true
 }
 
-// contiguous reports consecutive elements for consecutive indices.
+// contiguous reports that consecutive indices access consecutive elements.
 func contiguous(k *loopir.Kernel, a loopir.Access) bool {
 	return a.Linear || k.Inner == 1 && a.Stride[k.Outer] == loopir.Unit
 }
@@ -135,7 +134,7 @@ func constant(a loopir.Access) bool {
 	return true
 }
 
-// vecBuffers refuses vectors of I64, and buffers stored both by vectors and by elements.
+// vecBuffers refuses vectors of I64, and buffers that are stored both by vectors and by elements.
 func vecBuffers(k *loopir.Kernel) bool {
 	wide := make([]bool, len(k.Bufs))
 	for i, w := range wideAccesses(k) {

@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// array is the n-th workgroup array of type t with length entries.
+// array is the n-th workgroup array of dtype t with length entries.
 func (g *gen) array(t ir.DType, n, length int) int {
 	key := sharedKey{t, n, length}
 	if s, ok := g.shared[key]; ok {
@@ -18,7 +18,7 @@ func (g *gen) array(t ir.DType, n, length int) int {
 	return s
 }
 
-// arrays gives each accumulator its workgroup arrays of length entries (index array -1 without one).
+// arrays gives each accumulator workgroup arrays of length entries; the index array is -1 where there is no index.
 func (g *gen) arrays(accs []accum, length int) (vals, idxs []int) {
 	used := map[ir.DType]int{}
 	next := func(t ir.DType) int {
@@ -38,7 +38,7 @@ func (g *gen) arrays(accs []accum, length int) (vals, idxs []int) {
 
 func (g *gen) barrier() { g.emit(gpuir.Stmt{Op: gpuir.SBarrier}) }
 
-// publish writes the accumulators to entry at of the workgroup arrays, fenced on both sides.
+// publish writes the accumulators to entry at of the workgroup arrays, with a barrier before and after.
 func (g *gen) publish(accs []accum, vals, idxs []int, at *gpuir.Node) {
 	g.barrier()
 	g.set(accs, vals, idxs, at)
@@ -85,8 +85,8 @@ func (g *gen) laneSlot(lane int) *gpuir.Node {
 		gpuir.NInt(lane))
 }
 
-// join reduces the accumulators over the lanes of each row; afterwards every lane
-// holds the result. The order of operations depends on the options alone.
+// join reduces the accumulators over the lanes of each row; every lane then holds the result. The order of operations
+// depends on the options alone.
 func (g *gen) join(accs []accum) {
 	switch s := g.o.Subgroup; {
 	case g.o.Lanes == 1 || len(accs) == 0:
@@ -144,8 +144,8 @@ func (g *gen) joinSubgroups(accs []accum) {
 	g.butterfly(accs, lanes/s)
 }
 
-// butterfly joins the accumulators of n consecutive threads. Each step joins the
-// same two values in both threads of a pair, so that all end with the same bits.
+// butterfly joins the accumulators of n consecutive threads. Each step joins the same two values in both threads of a
+// pair, so that all end with the same bits.
 func (g *gen) butterfly(accs []accum, n int) {
 	for step := n / 2; step > 0; step /= 2 {
 		for i := range accs {
