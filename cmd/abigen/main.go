@@ -55,9 +55,11 @@ func header() string {
 	b.WriteString("    TL_NUM_DTYPES\n};\n")
 	b.WriteString(headerTypes)
 	for _, e := range exports {
-		b.WriteString("\n" + wrap("/* "+e.doc+" */", " * ") + wrap("TL_API "+e.prototype()+";", "    "))
+		doc := wrap("/* "+e.doc+"\u00a0*/", "", " * ") // the end of the comment stays with its last word
+		b.WriteString("\n" + strings.ReplaceAll(doc, "\u00a0", " "))
+		b.WriteString(wrap("TL_API "+e.prototype()+";", ",", "    "))
 	}
-	b.WriteString("\n/* Operators: what tl_op_find gives, for programs built against this very library. */\nenum {\n")
+	b.WriteString("\n/* Numbers of operators, as tl_op_find gives them. TL_OPERATORS_HASH must agree. */\nenum {\n")
 	for _, d := range op.Defs() {
 		fmt.Fprintf(&b, "    TL_OP_%s = %d,\n", identifier(d.Parsed.Full), d.ID)
 	}
@@ -77,7 +79,7 @@ func wrappers() string {
 		if e.inC {
 			continue
 		}
-		b.WriteString("\n" + wrap(e.prototype()+" {", "    ") + "    if (tl_forked) {\n")
+		b.WriteString("\n" + wrap(e.prototype()+" {", ",", "    ") + "    if (tl_forked) {\n")
 		if e.ret == "int32_t" {
 			b.WriteString("        return tl_refuse_fork();\n")
 		} else {
@@ -85,7 +87,7 @@ func wrappers() string {
 		}
 		b.WriteString("    }\n")
 		call := fmt.Sprintf("    return tlgo_%s(%s);", strings.TrimPrefix(e.name, "tl_"), arguments(e.params))
-		b.WriteString(wrap(call, "        ") + "}\n")
+		b.WriteString(wrap(call, ",", "        ") + "}\n")
 	}
 	return b.String()
 }
@@ -102,13 +104,14 @@ func (e export) prototype() string {
 // maxColumns is the length that lines of C have at most.
 const maxColumns = 120
 
-// wrap breaks a line at spaces so that it fits; each line but the first begins with indent.
-func wrap(line, indent string) string {
+// wrap breaks a line so that it fits: before spaces that follow a text, such as a comma between parameters. Each line
+// but the first begins with indent.
+func wrap(line, after, indent string) string {
 	var b strings.Builder
 	for len(line) > maxColumns {
-		at := strings.LastIndexByte(line[:maxColumns+1], ' ')
+		at := strings.LastIndex(line[:maxColumns+1], after+" ") + len(after)
 		if at <= len(indent) {
-			break // one long word
+			break // nowhere to break
 		}
 		b.WriteString(line[:at] + "\n")
 		line = indent + line[at+1:]

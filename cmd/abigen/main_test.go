@@ -22,13 +22,15 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestLongLinesAreBrokenAtSpaces(t *testing.T) {
+func TestLongLinesAreBroken(t *testing.T) {
 	long := "int32_t f(" + strings.Repeat("uint64_t a, ", 12) + "int32_t b);"
-	text := wrap(long, "    ")
-	assert.Equal(t, long+"\n", strings.ReplaceAll(text, "\n    ", " "))
-	assert.Equal(t, "int32_t f(void);\n", wrap("int32_t f(void);", "    "))
+	text := wrap(long, ",", "    ")
+	assert.Equal(t, long+"\n", strings.ReplaceAll(text, ",\n    ", ", "))
+	assert.Equal(t, "/* "+strings.Repeat("x", 100)+"\n * "+strings.Repeat("y", 30)+" */\n",
+		wrap("/* "+strings.Repeat("x", 100)+" "+strings.Repeat("y", 30)+" */", "", " * "))
+	assert.Equal(t, "int32_t f(void);\n", wrap("int32_t f(void);", ",", "    "))
 	word := strings.Repeat("x", maxColumns+1)
-	assert.Equal(t, word+"\n", wrap(word, "    "))
+	assert.Equal(t, word+"\n", wrap(word, ",", "    "))
 	for _, line := range strings.Split(text+header()+wrappers(), "\n") {
 		assert.LessOrEqual(t, len(line), maxColumns, line)
 	}
@@ -56,7 +58,7 @@ func TestEveryExportThatEntersGoChecksForAFork(t *testing.T) {
 			assert.NotContains(t, w, e.name+"(")
 			continue
 		}
-		_, body, _ := strings.Cut(w, wrap(e.prototype()+" {", "    "))
+		_, body, _ := strings.Cut(w, wrap(e.prototype()+" {", ",", "    "))
 		assert.True(t, strings.HasPrefix(body, "    if (tl_forked) {"), e.name)
 	}
 }

@@ -33,7 +33,7 @@ void argbuf_clear(argbuf *b) {
     }
 }
 
-/* Doubles an array that may still be the inline one. */
+/* Doubles an array. inlined: the array inside the argbuf, which p may still be. */
 static void *grow(void *p, const void *inlined, int32_t *cap, size_t item) {
     size_t bytes = (size_t)*cap * item;
     void *q = p == inlined ? PyMem_Malloc(2 * bytes) : PyMem_Realloc(p, 2 * bytes);

@@ -11,14 +11,14 @@
 #include "torchlette.h"
 #include "turn.h"
 
-/* Calls a hook with a gradient, or with None after a leaf has accumulated. *replacement is what
- * it returned, or NULL. */
+/* Calls the hook of an event with a gradient, or with None after a leaf has accumulated. *replacement is the gradient
+ * that the hook returned, or NULL. */
 static int run_hook(const tl_event *event, PyObject **replacement) {
     bool post = event->kind == TL_RUN_POST_HOOK;
     *replacement = NULL;
     PyObject *grad = post ? Py_NewRef(Py_None) : tensor_wrap(&event->grad, TL_API_CORE);
     PyObject *fn = grad != NULL ? hook_function(event->hook) : NULL;
-    if (fn == NULL) { /* removed meanwhile */
+    if (fn == NULL) { /* an earlier hook removed it */
         Py_XDECREF(grad);
         return PyErr_Occurred() ? -1 : 0;
     }
@@ -42,8 +42,8 @@ static int run_hook(const tl_event *event, PyObject **replacement) {
     return 0;
 }
 
-/* Hands a gradient to the inspector with the number and the name of the function that gave it, and the line that
- * recorded that. */
+/* Calls the inspector with a gradient, the name of the function that computed it, the gradient's number among that
+ * function's, and the line that recorded the function. */
 static int inspect_grad(const tl_event *event, PyObject *inspector) {
     char where[512] = "";
     if (event->source_loc != 0 && check_status(tl_site_string(event->source_loc, where, sizeof where)) < 0) {
@@ -58,7 +58,8 @@ static int inspect_grad(const tl_event *event, PyObject *inspector) {
     return result != NULL ? 0 : -1;
 }
 
-/* Ends a session that failed, by asking for no results; one that has ended is ignored. The queue need not settle. */
+/* Ends a walk that failed, under the exception of its failure: asking for no results ends it. A walk that has ended
+ * already is ignored. The unwrapped function is called, since a flush could fail once more. */
 static void end_walk(uint64_t session) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -66,8 +67,7 @@ static void end_walk(uint64_t session) {
     PyErr_Restore(type, value, trace);
 }
 
-/* Walks to the end of a session, running hooks. After a failure the session is
- * ended by asking for no results. */
+/* Walks backward to the end, and runs the hooks that the engine asks for on the way. */
 static int walk(uint64_t session, PyObject *inspector) {
     PyObject *replacement = NULL;
     for (;;) {
@@ -146,9 +146,9 @@ static PyObject *run_backward(PyObject *roots, PyObject *grads, PyObject *inputs
     if ((flags & TL_ACCUMULATE) == 0) {
         result = collect(session, ni);
     } else if (ni == 0 || check_status(tl_backward_results(session, NULL, NULL, 0)) == 0) {
-        result = Py_NewRef(Py_None); /* a walk to the leaves ends by itself */
+        result = Py_NewRef(Py_None); /* a walk to the leaves has ended by itself */
     }
-    if (result != NULL && forget_hooks() < 0) { /* what hooks made of saved values that the walk let go */
+    if (result != NULL && forget_hooks() < 0) { /* unpack functions of saved values that the walk freed */
         Py_CLEAR(result);
     }
 done:
@@ -183,7 +183,7 @@ static PyObject *py_grad(PyObject *self, PyObject *args) {
         inspector);
 }
 
-/* A function of the graph for Python: (id, name, output, site), None for none. */
+/* A function of the graph as Python gets it: (id, name, output, source location), or None for no function. */
 static PyObject *function_tuple(const tl_function_info *f) {
     if (f->id == 0) {
         Py_RETURN_NONE;
@@ -212,7 +212,7 @@ static PyObject *py_function_next(PyObject *self, PyObject *key) {
     if (PyErr_Occurred() || check_status(tl_function_next(id, NULL, 0, &n)) < 0) {
         return NULL;
     }
-    while (n > room) { /* held when all of them fit */
+    while (n > room) { /* the engine holds the functions only when all fit */
         room = n;
         PyMem_Free(next);
         next = PyMem_Calloc((size_t)room, sizeof *next);
@@ -244,7 +244,7 @@ static PyObject *py_function_release(PyObject *self, PyObject *key) {
     Py_RETURN_NONE;
 }
 
-/* The leaves whose gradients the history of some tensors ends in, as new tensors. */
+/* _leaves(tensors): the leaves in which the history of the tensors ends, as new tensors. */
 static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
     (void)self;
     Py_ssize_t n_roots;
@@ -255,7 +255,7 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
         return NULL;
     }
     int32_t status = tl_leaves(roots, (int32_t)n_roots, NULL, 0, &n);
-    while (status == TL_OK && n > room) { /* made when all of them fit */
+    while (status == TL_OK && n > room) { /* the engine makes the tensors only when all fit */
         room = n;
         PyMem_Free(out);
         out = PyMem_Calloc((size_t)room, sizeof *out);
@@ -275,7 +275,7 @@ static PyObject *py_leaves(PyObject *self, PyObject *tensors) {
     return tuple;
 }
 
-/* Of each of some tensors, whether its history leads to a leaf that is not closed. */
+/* _leads_outside(tensors): for each tensor, whether its history leads to a leaf that is not closed. */
 static PyObject *py_leads_outside(PyObject *self, PyObject *tensors) {
     (void)self;
     Py_ssize_t n;
@@ -309,7 +309,7 @@ static PyObject *py_close_leaves(PyObject *self, PyObject *leaves) {
     return none_or_raise(status);
 }
 
-/* Begins or ends a fence, or asks; gives whether the thread was in a recomputation. */
+/* _fence(kind, writable): begins or ends a fence, or only asks. Returns whether the thread was in a recomputation. */
 static PyObject *py_fence(PyObject *self, PyObject *args) {
     (void)self;
     int kind;
@@ -320,7 +320,8 @@ static PyObject *py_fence(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "i|O:_fence", &kind, &writable) || (hs = handles_of(writable, &n, false)) == NULL) {
         return NULL;
     }
-    int32_t status = kind == TL_FENCE_END ? (tl_fence)(kind, NULL, 0, &recomputing) /* whatever the queue holds */
+    /* The unwrapped function is called, so that a fence ends even if a flush would fail. */
+    int32_t status = kind == TL_FENCE_END ? (tl_fence)(kind, NULL, 0, &recomputing)
                                           : tl_fence(kind, hs, (int32_t)n, &recomputing);
     PyMem_Free(hs);
     return check_status(status) < 0 ? NULL : PyBool_FromLong(recomputing);

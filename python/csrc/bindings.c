@@ -8,7 +8,7 @@
 #include "tensor.h"
 #include "torchlette.h"
 
-/* Functions: builtin objects whose self says which group, and through which API flavour. */
+/* The self of a builtin function: which group it calls, and through which API flavour. */
 typedef struct {
     PyObject_HEAD
     group *g;
@@ -30,7 +30,7 @@ static PyObject *function_entry(PyObject *self, PyObject *const *args, Py_ssize_
     return call_group(bound->g, bound->api, NULL, args, nargs, kwnames);
 }
 
-/* Documentation of a name: its signatures, then the first line of the first. */
+/* The docstring of a name: the signatures of its overloads, then the text of the first one. */
 static char *doc_of(const group *g) {
     size_t bytes = 1;
     for (int i = 0; i < g->n; i++) {
@@ -62,8 +62,8 @@ static PyObject *make_function(PyMethodDef *def, group *g, uint8_t api, PyObject
     return f;
 }
 
-/* Methods: a method descriptor's C function is not told which method it is, so each
- * group has an entry of its own. */
+/* The C function of a method descriptor is not told which method it is. So each group has a function of its own: entry
+ * number i calls group number i. */
 #define ENTRY(i) \
     static PyObject *method_##i(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) { \
         return call_group(method_groups[0x##i], TL_API_CORE, self, args, nargs, kwnames); \
@@ -85,7 +85,7 @@ static const fast_method method_entries[MAX_METHODS] = {ALL(ADDRESS)};
 
 static int add_method(PyObject *type, group *g, int number, const char *doc) {
     if (PyObject_HasAttrString(type, g->name)) {
-        return 0; /* written by hand */
+        return 0; /* methods.c has it */
     }
     PyMethodDef *def = PyMem_Calloc(1, sizeof *def);
     if (def == NULL) {
@@ -132,12 +132,12 @@ int bindings_init(PyObject *module) {
             return -1;
         }
         char *doc = doc_of(g);
-        /* Method-only names stay out: "float" and "bool" are dtypes in the module. */
+        /* A name that is only a method is no function: in the module, "float" and "bool" are dtypes. */
         bool function = (g->where & ~TL_W_METHOD) != 0;
         if (doc == NULL || (function && add_functions(module, facade, g, doc, names) < 0)) {
             return -1;
         }
-        /* in the sub-module only */
+        /* torch.linalg and torch.special have these without the prefix, and Tensor has none of them */
         bool prefixed = strncmp(g->name, "linalg_", 7) == 0 || strncmp(g->name, "special_", 8) == 0;
         if ((g->where & TL_W_METHOD) != 0 && !prefixed && add_method((PyObject *)TensorType, g, i, doc) < 0) {
             return -1;
@@ -150,8 +150,8 @@ int bindings_init(PyObject *module) {
     }
     Py_DECREF(names[0]);
     Py_DECREF(names[1]);
-    /* _facade: the same functions, whose results follow PyTorch's rules of coercion.
-     * _where: name -> 1 function, 2 method, 4 nn.functional, 8 hidden, 16 linalg, 32 special, 64 in place. */
+    /* _facade: the same functions for torchlette.torch, whose results follow PyTorch's rules of coercion.
+     * _where: name -> the bits TL_W_*, and 64 for names in place. */
     int failed = PyModule_AddObjectRef(module, "_facade", facade) < 0 ||
         PyModule_AddObjectRef(module, "_where", where) < 0 ||
         PyModule_AddObjectRef(module, "_return_types", return_types) < 0;

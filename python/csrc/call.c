@@ -61,8 +61,8 @@ static int engine_op(
     return -1;
 }
 
-/* An upper bound of the number of results of an operator that returns a list: the
- * pieces of a dimension, or as many as a list of sizes names. */
+/* An upper bound of the number of results of an operator that returns a list. Such operators cut a dimension into
+ * pieces, return one result for each operand, or take the number of pieces as an integer or as the length of a list. */
 static int list_bound(const argbuf *b, PyObject *first) {
     int64_t bound = b->n_ints;
     for (int32_t i = 0; i < b->n_ints; i++) {
@@ -125,7 +125,7 @@ PyObject *call_overload(overload *o, argbuf *b, uint8_t api) {
     if (o->def->nresults == 1 && n == 1) {
         call_cache_insert(&l, b, &out[0]);
         if ((out[0].flags & TL_SAME_HANDLE) != 0 && b->first != NULL) {
-            return Py_NewRef(b->first); /* contiguous() of a dense tensor and the like */
+            return Py_NewRef(b->first); /* such as contiguous() of a dense tensor */
         }
         return tensor_wrap(&out[0], api);
     }
@@ -200,8 +200,8 @@ static int apply_requires_grad(PyObject *made) {
     return check_status(tl_requires_grad(t->handle, 1));
 }
 
-/* A generator's words are (seed, draws taken, 0, 0); those of the default one, None, are the
- * engine's. They change places with the engine's for one call. */
+/* Gives the engine the state of a generator for one call; outer takes the engine's own. A state is four words: seed,
+ * draws taken, 0, 0. The default generator's state is None: the engine has it. 1: swapped; 0: the default generator. */
 static int swap_words(PyObject *generator, uint64_t outer[4]) {
     unsigned long long w[4];
     PyObject *words = PyObject_GetAttrString(generator, "_words");
@@ -210,7 +210,8 @@ static int swap_words(PyObject *generator, uint64_t outer[4]) {
         return words == NULL ? -1 : 0;
     }
     int found = PyTuple_Check(words) ? PyArg_ParseTuple(words, "KKKK", &w[0], &w[1], &w[2], &w[3])
-                                     : set_error(TL_TYPE, "generator: its state is no tuple of four ints");
+                                     : set_error(TL_TYPE, "generator: expected a state of four ints, got %R",
+                                           (PyObject *)Py_TYPE(words));
     Py_DECREF(words);
     if (found <= 0) {
         return -1;
@@ -219,7 +220,8 @@ static int swap_words(PyObject *generator, uint64_t outer[4]) {
     return check_status(tl_rng(TL_RNG_GET, outer)) < 0 || check_status(tl_rng(TL_RNG_SET, inner)) < 0 ? -1 : 1;
 }
 
-/* Puts the engine's words back and keeps the generator's. It works under an exception too. */
+/* Ends swap_words: the engine gets its own state back, and the generator the state after the call. It keeps an
+ * exception that is set. */
 static int restore_words(PyObject *generator, uint64_t outer[4]) {
     uint64_t inner[4];
     PyObject *type, *value, *trace;

@@ -21,13 +21,14 @@ static struct {
     int32_t n;
 } reserved;
 
-/* What the engine promised, by call: the newest of each set first. Two calls of a loop may well meet in one set. */
+/* Promised results by the hash of their calls. A set has two entries, the newer one first, since two calls of a loop
+ * may fall into one set. */
 static struct cached_call {
-    call_key call; /* n 0: none */
+    call_key call; /* n is 0 in an empty entry */
     tl_out out;
 } cache[SETS][WAYS];
 
-static uint32_t generation; /* upper half of the newest promise */
+static uint32_t generation; /* of the newest promise: the upper half of its defer_id */
 
 void call_cache_forget(void) {
     for (int i = 0; i < SETS; i++) {
@@ -35,7 +36,6 @@ void call_cache_forget(void) {
     }
 }
 
-/* After the engine was reset: handles from before are stale. */
 void call_cache_reset(void) {
     call_cache_forget();
     reserved.n = 0;
@@ -43,11 +43,11 @@ void call_cache_reset(void) {
     process.epoch++;
 }
 
-/* Writes the key of a call and gives its length; 0 when the call must enter the engine. */
+/* Writes the key of a call and returns its length; 0 when the call must enter the engine. */
 static int32_t key_of(const overload *o, const argbuf *b, uint64_t *key) {
     int32_t n = 0, k = 0;
     if (PyThreadState_Get() != current.thread) {
-        return 0; /* the engine is entered, where the modes become this thread's */
+        return 0; /* entering the engine makes the modes those of this thread */
     }
     if (current.packer != NULL || current.refuse_draws || b->n_tensors == 0 || b->n_tensors > TL_DEFERRED_TENSORS ||
         2 + b->n_in + b->n_ints + 2 * b->n_scalars > TL_KEY_WORDS) {
@@ -95,8 +95,6 @@ static int reserve(void) {
     return 0;
 }
 
-/* The result of a call, if it was promised: a new reference with *known set, or NULL with it set and an exception.
- * With *known unset the engine is to be called; learn then takes what it promises. */
 PyObject *call_cache_find(overload *o, argbuf *b, uint8_t api, call_key *l, bool *known) {
     *known = false;
     l->n = key_of(o, b, l->key);
@@ -111,8 +109,8 @@ PyObject *call_cache_find(overload *o, argbuf *b, uint8_t api, call_key *l, bool
     if (reserved.n == 0 && reserve() < 0) {
         return NULL;
     }
-    /* Making the object may run the cyclic collector, and with it calls of others, which may take the place in
-     * the cache. */
+    /* Making the object may run the cyclic collector, and with it Python code whose calls replace the entry. So the
+     * entry is copied first. */
     tl_out out;
     memcpy(&out, &p->out, offsetof(tl_out, shape) + p->out.rank * sizeof *out.shape);
     out.handle = reserved.handles[--reserved.n];
@@ -121,7 +119,7 @@ PyObject *call_cache_find(overload *o, argbuf *b, uint8_t api, call_key *l, bool
     if (t == NULL) {
         return NULL;
     }
-    for (;;) { /* what waits may let another thread fill the queue again */
+    for (;;) { /* while this thread waits, another one may fill the queue again */
         if (thread_here() < 0) {
             Py_DECREF(t);
             return NULL;
@@ -142,8 +140,8 @@ PyObject *call_cache_find(overload *o, argbuf *b, uint8_t api, call_key *l, bool
     return t;
 }
 
-/* Takes in what the engine said of a call that it has just recorded. A tensor may have come to require grad by a
- * write to its alias, of which its object does not know: what follows from that is no promise to those of its flags. */
+/* A promise is kept only if the flags in the key explain it. A write to an alias may have made an operand require grad
+ * while the operand's object does not know it yet. Then the result requires grad and no operand of the key does. */
 void call_cache_insert(const call_key *l, const argbuf *b, const tl_out *out) {
     if (out->defer_id == 0 || l->n == 0) {
         return;

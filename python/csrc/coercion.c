@@ -75,7 +75,7 @@ static PyObject *nb_index(PyObject *self) {
         return raise_text(TL_TYPE, "only integer tensors of a single element can be converted to an index");
     }
     PyObject *v = tensor_item(t);
-    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL; /* a bool counts as 0 or 1 */
+    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL; /* True and False count as 1 and 0 */
     Py_XDECREF(v);
     return i;
 }

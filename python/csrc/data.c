@@ -11,7 +11,7 @@
 #include "torchlette.h"
 #include "types.h"
 
-/* A copy of another tensor. */
+/* A copy without history. dtype and device -1: the tensor's own. */
 static PyObject *from_tensor(PyObject *t, int dtype, int device, bool requires_grad) {
     PyObject *copy = PyObject_CallMethod(t, "detach", NULL);
     if (copy != NULL &&
@@ -80,8 +80,8 @@ static int options(PyObject *dtype, PyObject *device, int *d, int *dev) {
     return 0;
 }
 
-/* self is None, or True for the functions of torchlette.torch. */
-static uint8_t door_of(PyObject *self) { return self == Py_True ? TL_API_TORCH : TL_API_CORE; }
+/* The API flavour of a function that makes tensors: its self is True in torchlette.torch, else None. */
+static uint8_t maker_api(PyObject *self) { return self == Py_True ? TL_API_TORCH : TL_API_CORE; }
 
 PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", NULL};
@@ -92,7 +92,7 @@ PyObject *py_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
         options(dtype, device, &d, &dev) < 0) {
         return NULL;
     }
-    return data_tensor(data, d, dev, requires_grad, door_of(self));
+    return data_tensor(data, d, dev, requires_grad, maker_api(self));
 }
 
 PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
@@ -111,21 +111,21 @@ PyObject *py_as_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
         return PyObject_CallMethod(data, "to", "NN", dev >= 0 ? device_object((uint8_t)dev) : Py_NewRef(Py_None),
             d >= 0 ? dtype_object((uint8_t)d) : Py_NewRef(Py_None));
     }
-    return data_tensor(data, d, dev, false, door_of(self));
+    return data_tensor(data, d, dev, false, maker_api(self));
 }
 
 PyObject *py_from_numpy(PyObject *self, PyObject *array) {
     if (is_tensor(array) || PyList_Check(array) || PyTuple_Check(array) || PyNumber_Check(array) == 0) {
         return raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }
-    PyObject *r = buffer_tensor(array, -1, TL_CPU, false, door_of(self));
+    PyObject *r = buffer_tensor(array, -1, TL_CPU, false, maker_api(self));
     if (r == NULL && !PyErr_Occurred()) {
         raise_text(TL_TYPE, "expected np.ndarray (got %R)", (PyObject *)Py_TYPE(array));
     }
     return r;
 }
 
-/* _frombytes(bytes, dtype, shape, device): what serialisation reads. */
+/* _frombytes(bytes, dtype, shape, device): a tensor from the bytes of a file. */
 PyObject *py_frombytes(PyObject *self, PyObject *args) {
     Py_buffer v;
     PyObject *dtype, *shape, *device;
@@ -140,7 +140,7 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
         goto done;
     }
     if (n > TL_MAX_RANK || d < 0 || dev < 0) {
-        raise_text(TL_VALUE, "_frombytes(): dtype, device and at most %d sizes are wanted", TL_MAX_RANK);
+        raise_text(TL_VALUE, "_frombytes(): expected a dtype, a device and at most %d sizes", TL_MAX_RANK);
         goto done;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -152,10 +152,10 @@ PyObject *py_frombytes(PyObject *self, PyObject *args) {
         }
         count *= sizes[i];
     }
-    host_options o = {.dtype = (uint8_t)d, .device = (uint8_t)dev, .api = door_of(self)};
+    host_options o = {.dtype = (uint8_t)d, .device = (uint8_t)dev, .api = maker_api(self)};
     if (count * (int64_t)dtype_size(o.dtype) != (int64_t)v.len) {
-        raise_text(TL_VALUE, "_frombytes(): the data has %zd bytes, the shape wants %lld", v.len,
-            (long long)(count * (int64_t)dtype_size(o.dtype)));
+        raise_text(TL_VALUE, "_frombytes(): expected %lld bytes for the shape, got %zd",
+            (long long)(count * (int64_t)dtype_size(o.dtype)), v.len);
         goto done;
     }
     r = host_tensor(o, (int)n, sizes, v.buf, (size_t)v.len);

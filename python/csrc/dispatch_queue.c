@@ -4,7 +4,8 @@
 #include "process.h"
 #include "torchlette.h"
 
-/* Elements of the queued results at which the queue is recorded: the engine counts pending bytes, and bounds them. */
+/* The most elements of queued results. The engine bounds the bytes that are pending, and counts only what is
+ * recorded. */
 static const int64_t MOST_ELEMENTS = 1 << 24;
 
 static struct {
@@ -25,7 +26,7 @@ bool queue_waits(void) { return queue.n > 0; }
 const tl_deferred *queue_take(int32_t *n) {
     *n = queue.n;
     queue.elements = 0;
-    queue.n = 0; /* the engine runs no Python, so nothing is added while it records */
+    queue.n = 0; /* nothing is added while the engine records, for it runs no Python code */
     return queue.calls;
 }
 
@@ -37,7 +38,7 @@ void queue_clear(void) {
 int32_t queue_record(void) {
     int32_t n, n_dead;
     const tl_deferred *calls = queue_take(&n);
-    const uint64_t *dead = dropped_take(&n_dead); /* the engine runs no Python, so nothing is added meanwhile */
+    const uint64_t *dead = dropped_take(&n_dead); /* stays valid: the engine runs no Python code */
     if (process.forked || (n == 0 && n_dead == 0)) {
         return TL_OK;
     }

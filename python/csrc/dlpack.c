@@ -1,4 +1,4 @@
-/* The structs are those of dlpack.h 1.0. */
+/* The structs have the layout of dlpack.h 1.0. */
 #include "dlpack.h"
 
 #include "cpython.h"
@@ -55,7 +55,8 @@ static int type_code(uint8_t dtype) {
 
 static int type_bits(uint8_t dtype) { return 8 * (int)dtype_size(dtype); }
 
-/* An export: the struct handed out, and the engine's export that keeps the memory. */
+/* Memory of a tensor that a consumer uses: the consumer's struct, and the engine's export, which keeps the memory
+ * unchanged. */
 typedef struct {
     union {
         managed old;
@@ -65,7 +66,7 @@ typedef struct {
     int64_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
 } export_id;
 
-/* The consumer's call when it is done, from any thread. */
+/* The consumer calls this from any thread when it is done. */
 static void end_loan(export_id *l) {
     tl_release_export(l->export_id);
     free(l);
@@ -74,7 +75,7 @@ static void end_loan(export_id *l) {
 static void delete_old(managed *m) { end_loan(m->context); }
 static void delete_new(versioned *m) { end_loan(m->context); }
 
-/* A capsule that nobody took still owns its struct. */
+/* The destructor of a capsule. A capsule that no consumer took still owns its struct. */
 static void drop_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         managed *m = PyCapsule_GetPointer(capsule, "dltensor");
@@ -138,7 +139,7 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     return capsule;
 }
 
-/* Copies elements of any strides to dense ones. */
+/* Copies the elements of dims dim and up, of any strides, to dense memory. Returns the end of what it wrote. */
 static char *densify(const array *a, int dim, const char *from, size_t width, char *to) {
     if (dim == a->ndim) {
         memcpy(to, from, width);
@@ -194,7 +195,7 @@ static PyObject *copy_in(const array *a, uint8_t api) {
     return status != TL_OK ? raise_status(status) : tensor_wrap(&out, api);
 }
 
-/* _from_dlpack(capsule): a tensor with a copy; the capsule is used up. */
+/* _from_dlpack(capsule): a tensor with a copy of the capsule's array. The capsule cannot be used again. */
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
     uint8_t api = self == Py_True ? TL_API_TORCH : TL_API_CORE;
     if (PyCapsule_IsValid(capsule, "dltensor")) {

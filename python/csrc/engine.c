@@ -10,11 +10,11 @@
 #include "turn.h"
 #include "wait.h"
 
-/* _realize(tensors): the list keeps them while the engine computes. */
+/* _realize(tensors): computes the tensors of a list, which keeps them alive meanwhile. */
 static PyObject *py_realize(PyObject *self, PyObject *list) {
     (void)self;
     if (!PyList_Check(list)) {
-        return raise_text(TL_TYPE, "_realize(): argument must be a list, not %R", (PyObject *)Py_TYPE(list));
+        return raise_text(TL_TYPE, "_realize(): expected a list, got %R", (PyObject *)Py_TYPE(list));
     }
     Py_ssize_t n = PyList_Size(list);
     uint64_t few[8], *handles = n <= 8 ? few : PyMem_Malloc((size_t)n * sizeof *handles);
@@ -25,7 +25,7 @@ static PyObject *py_realize(PyObject *self, PyObject *list) {
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *t = PyList_GetItem(list, i);
         if (!is_tensor(t)) {
-            raise_text(TL_TYPE, "_realize(): want tensors, not %R", (PyObject *)Py_TYPE(t));
+            raise_text(TL_TYPE, "_realize(): expected tensors, got %R", (PyObject *)Py_TYPE(t));
             goto done;
         }
         handles[i] = ((Tensor *)t)->handle;
@@ -37,7 +37,7 @@ done:
     if (handles != few) {
         PyMem_Free(handles);
     }
-    return status == TL_PENDING ? NULL : none_or_raise(status); /* pending: an exception is set */
+    return status == TL_PENDING ? NULL : none_or_raise(status); /* still pending: an exception is set */
 }
 
 static PyObject *py_mark_step(PyObject *self, PyObject *ignored) {
@@ -66,7 +66,7 @@ static PyObject *py_manual_seed(PyObject *self, PyObject *seed) {
     if (index == NULL) {
         return NULL;
     }
-    /* PyTorch takes any 64 bits, negative ones too. */
+    /* As PyTorch: any 64 bits, also of a negative number. */
     uint64_t word = PyLong_AsUnsignedLongLongMask(index);
     Py_DECREF(index);
     return PyErr_Occurred() ? NULL : none_or_raise(tl_rng(TL_RNG_SEED, &word));
@@ -149,7 +149,7 @@ static PyObject *py_reset(PyObject *self, PyObject *ignored) {
 static PyObject *py_after_fork(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
     process.forked = true;
-    call_cache_reset(); /* the next call is refused at once */
+    call_cache_reset(); /* so that the next call enters the engine, which refuses it */
     tl_after_fork();
     Py_RETURN_NONE;
 }

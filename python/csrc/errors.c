@@ -35,8 +35,7 @@ PyObject *raise_text(int code, const char *format, ...) {
     return NULL;
 }
 
-/* Adds the line that recorded the failing operator as a note, when the failure
- * shows up elsewhere. */
+/* Adds the line that recorded the failing operator as a note, where the error is raised by another line. */
 static void note_site(PyObject *exception, uint32_t source_loc) {
     if (source_loc == 0 || source_loc == call_source_loc()) {
         return;
@@ -55,7 +54,7 @@ PyObject *raise_status(int32_t status) {
         return NULL;
     }
     if (status == TL_INTERRUPTED) {
-        if (!PyErr_Occurred()) { /* a signal handler has raised its own */
+        if (!PyErr_Occurred()) { /* a signal handler may have raised its own exception */
             PyErr_SetNone(PyExc_KeyboardInterrupt);
         }
         return NULL;
@@ -77,7 +76,7 @@ int check_status(int32_t status) {
     if (status == TL_OK) {
         return 0;
     }
-    process.epoch++; /* what has failed may have taken tensors with it */
+    process.epoch++; /* the failure may have made handles unusable */
     raise_status(status);
     return -1;
 }
@@ -92,7 +91,7 @@ PyObject *none_or_raise(int32_t status) {
 PyObject *py_set_errors(PyObject *self, PyObject *classes) {
     (void)self;
     if (!PyDict_Check(classes)) {
-        return raise_text(TL_TYPE, "_set_errors(): argument must be dict");
+        return raise_text(TL_TYPE, "_set_errors(): expected a dict, got %R", (PyObject *)Py_TYPE(classes));
     }
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -103,7 +102,8 @@ PyObject *py_set_errors(PyObject *self, PyObject *classes) {
         }
         if (code <= 0 || code >= TL_NUM_CODES || !PyType_Check(value)) {
             return raise_text(
-                TL_VALUE, "_set_errors(): code %ld is wrong: want 1 to %d, and a class", code, TL_NUM_CODES - 1);
+                TL_VALUE, "_set_errors(): expected codes from 1 to %d and classes, got code %ld", TL_NUM_CODES - 1,
+                code);
         }
         SETREF(error_classes[code], Py_NewRef(value));
     }

@@ -31,7 +31,7 @@ int drop_flush(void) {
         if (check_status(queue_flush()) < 0) {
             return -1;
         }
-        if (forget_hooks() < 0) { /* may drop tensors that the hooks held */
+        if (forget_hooks() < 0) { /* may drop the tensors that the functions of the hooks held */
             return -1;
         }
     } while (dropped_count() > 0);

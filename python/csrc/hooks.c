@@ -12,7 +12,7 @@ struct hook {
     struct hook *next; /* of the same owner */
 };
 
-static PyObject *hooks; /* number -> capsule of a struct hook */
+static PyObject *hooks; /* from a number to the capsule of a struct hook */
 
 static void hook_free(PyObject *capsule) {
     struct hook *h = PyCapsule_GetPointer(capsule, NULL);
@@ -27,7 +27,7 @@ static void hook_free(PyObject *capsule) {
     PyMem_Free(h);
 }
 
-/* The hook of a number; NULL when there is none, or with an exception. */
+/* The hook with a number; NULL when there is none, or with an exception. */
 static struct hook *hook_of(PyObject *key) {
     PyObject *capsule = key != NULL ? PyDict_GetItemWithError(hooks, key) : NULL;
     return capsule != NULL ? PyCapsule_GetPointer(capsule, NULL) : NULL;
@@ -66,7 +66,8 @@ int forget_hooks(void) {
     return 0;
 }
 
-/* Between two calls of Python code the answer does not change: what changes it holds the GIL. */
+/* Whether the tensor alone keeps the step of a hook. The answer stays until Python code runs: only holders of the GIL
+ * change it. */
 static bool owned(const struct hook *h, uint64_t handle) {
     int32_t owns = 0;
     return !process.forked && tl_owns_hook(handle, h->id, &owns) == TL_OK && owns != 0;
@@ -90,7 +91,7 @@ void clear_hooks(hook_list *l, uint64_t handle) {
             PyErr_Clear();
             return;
         } else {
-            h = l->first; /* what the function held may have changed the list */
+            h = l->first; /* dropping the function may have changed the list */
         }
     }
 }

@@ -49,8 +49,8 @@ static PyObject *get_false(PyObject *self, void *c) {
     Py_RETURN_FALSE;
 }
 
-/* A false flag is asked again: an in-place operation through another view may have
- * made the whole base part of the graph. */
+/* A flag that is off is asked of the engine again: an in-place operation through another view may have made the whole
+ * base part of the graph. */
 static PyObject *get_requires_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
@@ -117,14 +117,14 @@ static PyObject *is_view(PyObject *self, PyObject *n) {
 
 static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"memory_format", NULL};
-    PyObject *format = NULL; /* accepted: the row-major format is the only one */
+    PyObject *format = NULL; /* accepted and ignored: row-major is the only format */
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_contiguous", names, &format)) {
         return NULL;
     }
     return meta_flag(self, TL_CONTIGUOUS);
 }
 
-/* Whether two handles name the same part of the same base. */
+/* Whether two handles name the same elements of the same base. */
 static int same_tensor(uint64_t a, uint64_t b) {
     tl_meta x, y;
     if (check_status(tl_meta_of(a, &x)) < 0 || check_status(tl_meta_of(b, &y)) < 0) {
@@ -135,8 +135,7 @@ static int same_tensor(uint64_t a, uint64_t b) {
         memcmp(x.stride, y.stride, n) == 0;
 }
 
-/* The engine gives a new handle each time; while the slot names what it named last, the
- * object is the same too. */
+/* The engine gives a new handle each time. While the slot holds the same tensor, Python gets the same object. */
 static PyObject *get_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
@@ -182,7 +181,7 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
         return -1;
     }
     if (t->grad != NULL) {
-        ((Tensor *)t->grad)->epoch = process.epoch - 1; /* its state may have gone with the slot */
+        ((Tensor *)t->grad)->epoch = process.epoch - 1; /* the handle may have become unusable with the slot */
     }
     SETREF(t->grad, none ? NULL : Py_NewRef(v));
     return 0;
@@ -235,7 +234,7 @@ static PyObject *get_version(PyObject *self, void *c) {
     return meta_of(self, &m) < 0 ? NULL : PyLong_FromUnsignedLongLong(m.commits);
 }
 
-/* Sizes of one dimension or all of them. */
+/* The entry of v for one dimension, or all of them: as a Size where size is set, else as a tuple. */
 static PyObject *pick(
     PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format, bool size) {
     static char *names[] = {"dim", NULL};
@@ -284,8 +283,7 @@ static PyObject *storage_offset(PyObject *self, PyObject *n) {
     return meta_of(self, &m) < 0 ? NULL : PyLong_FromLongLong(m.offset);
 }
 
-/* An identity of the storage position, as scripts use it: equal for aliases that start
- * at the same element. It is no address. */
+/* A number that is equal for aliases that begin at the same element, as scripts use data_ptr(). It is no address. */
 static PyObject *data_ptr(PyObject *self, PyObject *n) {
     (void)n;
     tl_meta m;
@@ -370,7 +368,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     }
     Tensor *a = (Tensor *)alias;
     tl_out out = tensor_out(a);
-    a->handle = 0; /* moves to the new object */
+    a->handle = 0; /* the handle moves to the new object */
     PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->api);
     Py_DECREF(alias);
     if (made != NULL && grad && require_grad((Tensor *)made, true) < 0) {
@@ -379,8 +377,8 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     return made;
 }
 
-/* _replace(other): the object denotes what other denoted, which it leaves without a
- * handle; detach_() is that with the tensor's own detached alias. */
+/* _replace(other): self takes the handle of other, which cannot be used from then on. detach_() replaces a tensor by
+ * its own detached alias. */
 static PyObject *replace(PyObject *self, PyObject *other) {
     if (!is_tensor(other) || other == self) {
         return raise_text(TL_TYPE, "_replace(): argument must be another Tensor");
@@ -397,7 +395,7 @@ static PyObject *replace(PyObject *self, PyObject *other) {
     Py_RETURN_NONE;
 }
 
-/* What Python-written parts ask: a dict, so that it can grow. */
+/* _meta(): what the Python part of the package asks of the engine, as a dict. */
 static PyObject *meta(PyObject *self, PyObject *n) {
     (void)n;
     tl_meta m;
@@ -409,12 +407,12 @@ static PyObject *meta(PyObject *self, PyObject *n) {
         "site", m.source_loc, "offset", (long long)m.offset, "storage", (long long)m.storage);
 }
 
-static PyObject *get_door(PyObject *self, void *c) {
+static PyObject *get_api(PyObject *self, void *c) {
     (void)c;
     return PyLong_FromLong(((Tensor *)self)->api);
 }
 
-static int set_door(PyObject *self, PyObject *v, void *c) {
+static int set_api(PyObject *self, PyObject *v, void *c) {
     (void)c;
     int truth = v != NULL ? PyObject_IsTrue(v) : 0;
     if (truth < 0) {
@@ -447,7 +445,7 @@ PyGetSetDef tensor_getset[] = {
     {"mH", get_mH, NULL, "The last two dimensions swapped.", NULL},
     {"mT", get_mT, NULL, "The last two dimensions swapped.", NULL},
     {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
-    {"_door", get_door, set_door, "1 when made through torchlette.torch.", NULL},
+    {"_door", get_api, set_api, "1 when made through torchlette.torch.", NULL},
     {"_handle", get_handle, NULL, "Number of the tensor in the engine.", NULL},
     {"is_cuda", get_false, NULL, "Always false.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},

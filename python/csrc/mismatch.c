@@ -17,7 +17,7 @@ static const char *type_text(const param *p) {
 
 static PyObject *type_name(PyObject *o) { return PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__"); }
 
-/* The text for a name with one signature: what exactly is wrong. */
+/* The text for a name with one overload: it says which argument is wrong. */
 static PyObject *single_text(const char *name, const overload *o, const mismatch *w, bool method, Py_ssize_t nargs) {
     const char *param_name = w->index < o->nparams ? o->params[w->index].text : "";
     if (!method && strcmp(param_name, "self") == 0) {
@@ -52,7 +52,7 @@ static PyObject *single_text(const char *name, const overload *o, const mismatch
     return text;
 }
 
-/* "(Tensor, int, dim=str)" */
+/* The types of the arguments: "Tensor, int, dim=str". */
 static PyObject *given_text(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
     PyObject *parts = PyList_New(0);
     Py_ssize_t n = nargs + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
@@ -74,7 +74,7 @@ static PyObject *given_text(PyObject *const *args, Py_ssize_t nargs, PyObject *k
     return joined;
 }
 
-/* One accepted signature, without the receiver of a method. */
+/* The signature of an overload without its closing parenthesis, and for a method without its receiver. */
 static PyObject *accepted_text(const overload *o, bool method) {
     PyObject *text = PyUnicode_FromString("(");
     bool star = false;

@@ -90,7 +90,7 @@ static PyObject *py_set_deterministic(PyObject *self, PyObject *v) {
     return bool_mode(TL_MODE_DETERMINISTIC, v);
 }
 
-/* _set_autocast(on_gpu, dtype): None turns it off, and without one it only tells. */
+/* _set_autocast(on_gpu, dtype): None turns autocast off; without a dtype nothing changes. Returns the old dtype. */
 static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
     (void)self;
     int gpu;
@@ -108,7 +108,7 @@ static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
             return NULL;
         }
         if (found == 0 || (id != TL_FLOAT16 && id != TL_BFLOAT16)) {
-            return raise_text(TL_TYPE, "_set_autocast(): want float16, bfloat16 or None");
+            return raise_text(TL_TYPE, "_set_autocast(): expected float16, bfloat16 or None, got %R", dtype);
         }
         want = id;
     }
@@ -187,5 +187,5 @@ int modes_init(void) {
         return -1;
     }
     current.default_dtype = (uint8_t)v;
-    return check_status(tl_set_mode(TL_MODE_BUSY_WAIT, 1, &v)); /* turns are taken in turn.c */
+    return check_status(tl_set_mode(TL_MODE_BUSY_WAIT, 1, &v)); /* turn.c decides whether a thread waits */
 }

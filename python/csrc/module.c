@@ -69,8 +69,8 @@ static PyMethodDef functions[] = {
     {0},
 };
 
-/* Functions that make tensors from data: in the module, and again in _facade with True
- * as self, which marks their tensors as PyTorch's. */
+/* Functions that make tensors from data. The module has them with None as self, _facade with True: then their tensors
+ * follow PyTorch's rules of coercion. */
 static PyMethodDef makers[] = {
     {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS,
         "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},

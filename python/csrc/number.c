@@ -14,14 +14,14 @@
 #include "torchlette.h"
 #include "types.h"
 
-/* A binary operator, found at import: its overload of two operands and the encoding of
- * its other arguments, which have defaults. */
+/* A binary operator: its overload of two operands, and the encoded defaults of the other parameters. Both are found at
+ * import, so that an operator in an expression needs no parsing. */
 typedef struct {
     const char *name;
     overload *o;
     bool commutes;
     bool takes_number_first; /* the first parameter may be a number */
-    const char *reflected;   /* the operator of (b, a), or NULL */
+    const char *reflected;   /* the operator that takes (b, a), or NULL */
     argbuf rest;
 } binary;
 
@@ -62,7 +62,7 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
     if (found == 0) {
         r = Py_NewRef(Py_NotImplemented);
     } else if (found == 1) {
-        /* A handful of entries, well within the inline arrays. */
+        /* Few entries: they fit the inline arrays. */
         for (int32_t i = 0; i < op->rest.n_in; i++) {
             b.in[b.n_in++] = op->rest.in[i];
         }
@@ -87,7 +87,7 @@ static bool is_number(PyObject *o) {
     return found != 0;
 }
 
-/* number op tensor. */
+/* Computes (number op tensor). */
 static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
     if (!is_number(number) || op == &ops[B_MATMUL]) {
         Py_RETURN_NOTIMPLEMENTED;
@@ -128,7 +128,7 @@ static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
 static PyObject *in_place(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
     if (op->o == NULL || (op->o->def->flags & TL_F_INPLACE) == 0) {
-        Py_RETURN_NOTIMPLEMENTED; /* Python computes a = a op b */
+        Py_RETURN_NOTIMPLEMENTED; /* Python then computes a = a op b */
     }
     return run_binary(op, a, b, TL_IN_PLACE);
 }
@@ -216,7 +216,7 @@ PyType_Slot number_slots[] = {
     {0, NULL},
 };
 
-/* Whether an overload is op(operand, operand, rest with defaults). */
+/* Whether an overload takes two operands, and has defaults for all other parameters. */
 static bool fits(const overload *o) {
     for (int i = 0; i < o->nparams; i++) {
         const param *p = &o->params[i];

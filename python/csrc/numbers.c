@@ -6,10 +6,10 @@
 #include "tensor.h"
 #include "torchlette.h"
 
-/* The handles of a list of tensors and room for as many numbers; NULL with an exception. Freed by PyMem_Free. */
+/* The handles of a list of tensors, and room for as many numbers in the same block, which PyMem_Free frees. */
 static uint64_t *number_block(PyObject *tensors, double **values) {
     if (!PyList_Check(tensors)) {
-        set_error(TL_TYPE, "expected a list of tensors");
+        set_error(TL_TYPE, "expected a list of tensors, got %R", (PyObject *)Py_TYPE(tensors));
         return NULL;
     }
     Py_ssize_t n = PyList_Size(tensors);
@@ -34,7 +34,7 @@ static uint64_t *number_block(PyObject *tensors, double **values) {
 /* Modes of tl_numbers. */
 enum { NUMBERS_READ, NUMBERS_WRITE, NUMBERS_COUNT };
 
-/* The number of a tensor that the engine does not hold in host memory, moved by item() and fill_(). */
+/* Moves one number by item() and fill_(), for a tensor that the engine does not hold in host memory. */
 static int move_number(PyObject *t, double *value, int mode) {
     double number = *value;
     if (mode != NUMBERS_WRITE) {
@@ -123,7 +123,7 @@ static PyObject *py_set_numbers(PyObject *self, PyObject *args) {
     Py_ssize_t n = PyList_Size(tensors);
     int status = 0;
     if (!PyList_Check(numbers) || PyList_Size(numbers) != n) {
-        status = set_error(TL_VALUE, "_set_numbers(): numbers: want a list of %zd", n);
+        status = set_error(TL_VALUE, "_set_numbers(): expected a list of %zd numbers", n);
     }
     for (Py_ssize_t i = 0; status == 0 && i < n; i++) {
         values[i] = PyFloat_AsDouble(PyList_GetItem(numbers, i));

@@ -1,6 +1,6 @@
-/* The overloads of a name are tried in order. A try that fails raises nothing: it notes why, and the text of the
- * TypeError is made only when all have failed. A second round then takes 0-dim tensors where numbers are wanted, which
- * reads them. */
+/* The overloads of a name are tried in order. An attempt that fails raises no exception: it notes why. When all have
+ * failed, a second round also takes 0-dim tensors for numbers, which reads them. When that fails too, the TypeError is
+ * made from the last note. */
 #include "parser.h"
 
 #include "argbuf.h"
@@ -19,20 +19,21 @@
 
 enum { MAX_PARAMS = 32 };
 
-/* One attempt at binding. */
+/* One attempt at binding an overload. */
 typedef struct {
     overload *o;
     PyObject *value[MAX_PARAMS]; /* borrowed; NULL when not given */
     int position[MAX_PARAMS];
-    PyObject *const *spread; /* the ints given one by one, for the parameter spread_at */
+    PyObject *const *spread; /* the values that are given one by one for the parameter spread_at */
     Py_ssize_t n_spread;
     int spread_at;
     bool reading; /* the second round */
     mismatch why;
 } attempt;
 
-/* A 0-dim tensor as a Python number (a new reference), NULL for anything else or, with
- * an exception, on failure. */
+/* Converters return 1 when the value is encoded, 0 when it is of another type, -1 with an exception. */
+
+/* The value of a 0-dim tensor: a new reference. NULL for any other object, or with an exception. */
 static PyObject *read_number(PyObject *o, const char *what) {
     if (!is_tensor(o) || ((Tensor *)o)->rank != 0 || !coercion_allowed((Tensor *)o, what)) {
         return NULL;
@@ -57,7 +58,7 @@ static int int_value(PyObject *o, bool reading, int64_t *v) {
         }
         PyObject *n = PyNumber_Index(o);
         if (n == NULL) {
-            PyErr_Clear(); /* an array of more than one element */
+            PyErr_Clear(); /* such as an array of more than one element */
             return 0;
         }
         *v = PyLong_AsLongLong(n);
@@ -114,10 +115,10 @@ static int put_word(argbuf *b, const param *p, PyObject *o, const overload *ov) 
         int n = snprintf(words + used, sizeof words - used, "%s'%s'", i > 0 ? ", " : "", p->words[i]);
         used += n > 0 ? (size_t)n : 0;
     }
-    return set_error(TL_RUNTIME, "%s: %s is wrong: got '%U', want one of %s", ov->def->name, p->text, o, words);
+    return set_error(TL_RUNTIME, "%s: %s: expected one of %s, got '%U'", ov->def->name, p->text, words, o);
 }
 
-/* Items of a list or tuple, by index: conversion may run Python code that changes it. */
+/* Lists are read by index, since the conversion of an item may run Python code that changes the list. -1: no list. */
 static Py_ssize_t list_size(PyObject *o) {
     return PyTuple_Check(o) ? PyTuple_Size(o) : PyList_Check(o) ? PyList_Size(o) : -1;
 }
@@ -239,7 +240,7 @@ static int put_value(argbuf *b, const attempt *a, const param *p, PyObject *o) {
     return put_number(b, p, o, a->reading);
 }
 
-/* Keywords that any operator's form takes beside its signature: 1 taken. */
+/* Takes a keyword that is in no signature. 1: taken; 0: unknown, or of the wrong type; -1: an error. */
 static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *value) {
     const char *s = PyUnicode_AsUTF8AndSize(name, NULL);
     if (s == NULL) {
@@ -258,11 +259,11 @@ static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *val
             return PyBool_Check(value);
         }
         if (strcmp(s, "pin_memory") == 0 || strcmp(s, "layout") == 0) {
-            return 1; /* there is one layout, and no pinned memory */
+            return 1; /* ignored: there is one layout, and no pinned memory */
         }
     }
     if (strcmp(s, "memory_format") == 0) {
-        return 1; /* row-major is the only one */
+        return 1; /* ignored: row-major is the only format */
     }
     if (strcmp(s, "generator") == 0) {
         x->generator = value != Py_None ? value : NULL;
@@ -389,7 +390,7 @@ static int encode(attempt *a, argbuf *b) {
                 if ((p->mods & TL_P_SPREAD) == 0) {
                     return fail(a, R_MISSING, i, -1, NULL);
                 }
-                found = put_int(b, 0) < 0 ? -1 : 1; /* f() spreads nothing */
+                found = put_int(b, 0) < 0 ? -1 : 1; /* f() gives an empty list */
             } else {
                 found = put_default(b, p) < 0 ? -1 : 1;
             }

@@ -4,8 +4,8 @@
 
 struct process process;
 
-/* Handles of dead tensors. The GIL orders all access. A list that must grow and cannot loses the handle: the engine then
- * holds the value until it is reset. */
+/* Handles of dead tensors. The GIL orders all access. When the list cannot grow, a handle is lost, and the engine holds
+ * its value until the next reset. */
 static struct {
     uint64_t *handles;
     int32_t n, cap;

@@ -11,7 +11,8 @@
 #include "threads.h"
 #include "torchlette.h"
 
-/* Of gc.callbacks: handles of dead tensors that wait to be released would keep steps. */
+/* Called by the cyclic collector before it looks for cycles. Steps of the tape would seem in use while handles of dead
+ * tensors wait for their release. */
 static PyObject *py_before_collection(PyObject *self, PyObject *args) {
     (void)self;
     const char *phase;
@@ -25,7 +26,7 @@ static PyObject *py_before_collection(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* With the first hook: programs without hooks pay nothing. */
+/* Adds the callback to gc.callbacks with the first hook, so that programs without hooks pay nothing. */
 static int join_collector(void) {
     static PyMethodDef callback = {
         "_before_collection", py_before_collection, METH_VARARGS, "Release the handles of dead tensors."};
@@ -43,8 +44,9 @@ static int join_collector(void) {
     return joined ? 0 : -1;
 }
 
-/* Gives one value to the packer and keeps what gives it back: where the packer fails, a copy of the value. The hook is
- * in the table before, so that it is forgotten if its step goes meanwhile. */
+/* Gives one value to the packer, and keeps the function that it returns. The hook is in the table before the packer
+ * runs, so that it is forgotten if its step goes meanwhile; until then, and if the packer fails, it holds an alias of
+ * the value. */
 static int pack_one(uint64_t id, PyObject *value) {
     PyObject *copy = PyObject_GetAttrString(value, "detach");
     if (copy == NULL || hook_remember(id, copy, NULL) < 0) {
@@ -92,7 +94,8 @@ PyObject *unpack_saved(uint64_t id) {
     PyObject *fn = hook_function(id);
     if (fn == NULL) {
         return PyErr_Occurred() ? NULL
-                                : raise_text(TL_RUNTIME, "saved_tensors_hooks: the saved tensor was let go meanwhile");
+                                : raise_text(TL_RUNTIME,
+                                      "saved_tensors_hooks: the saved tensor was freed before it was unpacked");
     }
     Py_INCREF(fn);
     PyObject *value = PyObject_CallFunctionObjArgs(fn, NULL);
@@ -100,8 +103,8 @@ PyObject *unpack_saved(uint64_t id) {
     return value;
 }
 
-/* _set_packer(function or None): the function takes a saved tensor and returns one that gives it back. Gives the
- * former. */
+/* _set_packer(function or None): the function takes a saved tensor, and returns a function that gives the tensor back.
+ * Returns the former packer. */
 static PyObject *py_set_packer(PyObject *self, PyObject *packer) {
     (void)self;
     int64_t old;
@@ -125,7 +128,7 @@ static PyObject *py_unpack_saved(PyObject *self, PyObject *key) {
     return PyErr_Occurred() ? NULL : unpack_saved(id);
 }
 
-/* _saved(function, i, action) -> (state, name, hook, tensor or None) */
+/* _saved(function, i, action): (state, name, hook, tensor or None) of saved value i. */
 static PyObject *py_saved(PyObject *self, PyObject *args) {
     (void)self;
     unsigned long long id;
@@ -145,7 +148,7 @@ static PyObject *py_saved(PyObject *self, PyObject *args) {
         : Py_BuildValue("(IsKN)", (unsigned int)info.state, info.name, (unsigned long long)info.hook, value);
 }
 
-/* _graft(tensor, function, i): its values with the history of a saved value. */
+/* _attach_history(tensor, function, i): the values of the tensor with the history of saved value i of the function. */
 static PyObject *py_attach_history(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor;

@@ -20,8 +20,8 @@ static bool is_sequence(PyObject *o) {
 typedef struct {
     int64_t shape[TL_MAX_RANK];
     int rank;
-    int kind;      /* the highest kind of number seen; -1 none */
-    uint8_t typed; /* widest dtype of tensors and arrays inside, 0 none */
+    int kind;      /* the highest kind among its Python numbers; -1 for none */
+    uint8_t typed; /* the widest dtype among its tensors and arrays; 0 for none */
 } survey;
 
 static int find_shape(PyObject *o, survey *s) {
@@ -36,7 +36,7 @@ static int find_shape(PyObject *o, survey *s) {
                 Py_DECREF(at);
                 return -1;
             }
-            PyErr_Clear(); /* a 0-dim array */
+            PyErr_Clear(); /* a 0-dim array has no length */
             break;
         }
         if (s->rank == TL_MAX_RANK) {
@@ -59,7 +59,7 @@ static int find_shape(PyObject *o, survey *s) {
     return 0;
 }
 
-/* The order of dtypes in which a sequence takes its widest: bool, integers by size, floats by size. */
+/* Orders dtypes: bool, integers by size, floats by size. A sequence takes its widest. */
 static int width(uint8_t dtype) {
     int kind = (int)dtype_kind(dtype), category = dtype_is_float(dtype) ? 2 : dtype_is_int(dtype);
     return category << 8 | (int)dtype_size(dtype) << 4 | kind;
@@ -113,7 +113,7 @@ static int leaf_kind(PyObject *o, survey *s) {
     return 0;
 }
 
-/* Checks that the nesting is rectangular, and finds the kind of number. */
+/* Checks that the nesting is rectangular, and finds the kind and the dtype of its numbers. */
 static int walk_kinds(PyObject *o, int dim, survey *s) {
     if (dim == s->rank) {
         return leaf_kind(o, s);

@@ -1,6 +1,6 @@
-/* A location is found by (code object, offset of the running instruction) in a direct-mapped cache. File, function and
- * line are looked up on a miss only. PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API. They
- * are taken from the process where it has them; else the attributes f_lasti and f_back say the same, more slowly. */
+/* A direct-mapped cache finds a location by code object and offset of the running instruction. Only a miss looks up
+ * file, function and line. PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API. They are taken
+ * from the process where it has them; else the attributes f_lasti and f_back give the same, more slowly. */
 #include "source_loc.h"
 
 #include "cpython.h"
@@ -15,13 +15,13 @@ typedef int (*lasti_fn)(PyFrameObject *);
 typedef PyFrameObject *(*back_fn)(PyFrameObject *);
 
 static struct {
-    PyObject *code; /* owned, so that the address is not used again */
+    PyObject *code; /* owned, so that its address is not reused */
     int lasti;
     uint32_t source_loc; /* INTERNAL for code of this package */
-    int8_t facade;       /* whether its module imported torchlette.torch; -1 before anyone asked */
+    int8_t facade;       /* whether its module imported torchlette.torch; -1: not known yet */
 } cache[CACHE_SIZE];
 
-/* Code below this folder is the library's own: the site is the line that called it. */
+/* Code below this folder is the package's own. Its location is the line outside that called it. */
 static char package[4096];
 
 static size_t package_len;
@@ -31,11 +31,11 @@ static back_fn get_back;
 static bool looked_up;
 static PyObject *name_lasti, *name_back;
 
-/* Finds what the limited API leaves out, where the process has it. */
+/* Finds the functions that the limited API leaves out, where the process has them. */
 static void look_up(void) {
     looked_up = true;
 #if !defined(_WIN32)
-    /* POSIX gives functions as data pointers; ISO C has no cast for it. */
+    /* dlsym gives functions as data pointers, which ISO C cannot cast. */
     void *p = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
     memcpy(&get_lasti, &p, sizeof get_lasti);
     p = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
@@ -97,7 +97,7 @@ static uint32_t intern(PyFrameObject *frame, PyObject *code) {
     return source_loc;
 }
 
-/* The cache's entry of the instruction that a frame is at. */
+/* The cache entry of the instruction at which a frame is. */
 static size_t frame_slot(PyFrameObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode(frame);
     int lasti = frame_lasti(frame);
@@ -117,7 +117,8 @@ static size_t frame_slot(PyFrameObject *frame) {
 
 static uint32_t frame_site(PyFrameObject *frame) { return cache[frame_slot(frame)].source_loc; }
 
-/* A new reference to the first frame of code outside of this package, NULL when there is none; *site is its site. */
+/* The first frame of code outside of the package, as a new reference; NULL when there is none. *source_loc is its
+ * location. */
 static PyFrameObject *outer_frame(PyFrameObject *frame, uint32_t *source_loc) {
     frame = frame_back(frame);
     while (frame != NULL && (*source_loc = frame_site(frame)) == INTERNAL) {
@@ -155,8 +156,6 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_RETURN_NONE;
 }
 
-/* The policy of coercion is lexical: PyTorch's rules hold for tensors made through
- * torchlette.torch, and in code whose module imported it. */
 bool globals_in_facade(PyObject *globals) {
     static const char facade[] = "torchlette.torch";
     PyObject *key, *value;

@@ -45,7 +45,7 @@ static int default_word(param *p, const char *s) {
     return -1;
 }
 
-/* Reads a default: a Python literal. */
+/* Reads a default, which the table has as a Python literal. */
 static int compile_default(param *p, const char *s) {
     if (*s == 0) {
         p->dkind = D_REQUIRED;
@@ -83,7 +83,7 @@ static int compile_default(param *p, const char *s) {
     if (end == s || *end != 0) {
         return -1;
     }
-    bool integer = strpbrk(s, ".eEin") == NULL; /* also inf, nan */
+    bool integer = strpbrk(s, ".eEin") == NULL; /* i and n: inf and nan are floats too */
     p->dkind = integer ? D_INT : D_FLOAT;
     if (integer) {
         p->dint = strtoll(s, NULL, 10);
@@ -91,10 +91,10 @@ static int compile_default(param *p, const char *s) {
     return 0;
 }
 
-/* Names that NumPy users give: the ones PyTorch takes too. */
+/* A parameter's name, then the names of NumPy that PyTorch takes for it. */
 static const char *const numpy_names[][4] = {
     {"dim", "axis", NULL, NULL},
-    {"split_size", "split_size_or_sections", NULL, NULL}, /* the name in torch.split; the other one is the method's */
+    {"split_size", "split_size_or_sections", NULL, NULL}, /* torch.split has the first name, the method the second */
     {"keepdim", "keepdims", NULL, NULL},
     {"self", "input", "x", "a"},
     {"input", "x", "a", "x1"},
@@ -121,7 +121,6 @@ static int compile_names(param *p, const char *name) {
     return 0;
 }
 
-/* Classes of named results by operator. */
 PyObject *return_types;
 
 static int compile_results(overload *o) {
@@ -141,7 +140,7 @@ static int compile_results(overload *o) {
     }
     sprintf(name, "torch.return_types.%s", d->name);
     PyStructSequence_Desc desc = {.name = name, .doc = d->doc, .fields = fields, .n_in_sequence = d->nresults};
-    o->result_type = PyStructSequence_NewType(&desc); /* keeps name and fields */
+    o->result_type = PyStructSequence_NewType(&desc); /* the class keeps pointers to name and fields */
     return o->result_type != NULL ? PyDict_SetItemString(return_types, d->name, (PyObject *)o->result_type) : -1;
 }
 
@@ -177,7 +176,7 @@ static int compile(overload *o, const tl_opdef *d) {
     return compile_results(o);
 }
 
-/* Open addressing over group names. */
+/* A hash table of group names with open addressing: numbers of groups, counted from 1; 0 in an empty bucket. */
 enum { BUCKETS = 4096 };
 
 static int16_t buckets[BUCKETS];
@@ -225,7 +224,7 @@ static int add_to_group(const char *name, overload *o, uint8_t mode) {
     return 0;
 }
 
-/* The name with "_", in memory that lives as long as the module. */
+/* The name with "_" appended, in memory that is never freed. */
 static const char *in_place_name(const char *name) {
     char *s = PyMem_Malloc(strlen(name) + 2);
     if (s == NULL) {

@@ -8,7 +8,7 @@
 
 PyTypeObject *TensorType;
 
-/* Memory of dead tensors (no subclass's), for the next ones. */
+/* Memory of dead tensors for the next ones. Objects of subclasses are not kept. */
 enum { SPARE = 256 };
 
 static struct {
@@ -31,7 +31,7 @@ static PyObject *tensor_alloc(PyTypeObject *type, Py_ssize_t n) {
     return o;
 }
 
-/* Copies the shape; rank may have changed (resized out=). */
+/* Copies the shape. The rank may change: out= resizes. */
 static int set_shape(Tensor *t, const tl_out *out) {
     if (out->rank > TL_INLINE_RANK && out->rank > t->rank) {
         int64_t *block = PyMem_Malloc(out->rank * sizeof *block);
@@ -108,7 +108,7 @@ int tensor_clear(PyObject *self) {
     return 0;
 }
 
-/* Puts the handle into the list that the next call releases; enters no engine. */
+/* The handle joins the list that the next call releases: a destructor must not enter the engine. */
 void tensor_dealloc(PyObject *self) {
     Tensor *t = (Tensor *)self;
     PyTypeObject *type = Py_TYPE(self);

@@ -19,7 +19,7 @@ int force_value(uint64_t handle) {
     return check_status(status);
 }
 
-/* Reads what force_value has computed, which a GPU may still be at work on. */
+/* Copies a value after force_value, and waits for a GPU that is still computing it. */
 static int copy_value(uint64_t handle, void *dst, size_t bytes) {
     int32_t status;
     SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));
@@ -95,11 +95,11 @@ PyObject *tensor_tolist(PyObject *self, PyObject *ignored) {
     return r;
 }
 
-/* _tobytes(tensor): the elements, dense and row-major. */
+/* _tobytes(tensor): the elements as bytes, dense and row-major. */
 PyObject *py_tobytes(PyObject *self, PyObject *tensor) {
     (void)self;
     if (!is_tensor(tensor)) {
-        return raise_text(TL_TYPE, "_tobytes(): argument must be Tensor, not %R", (PyObject *)Py_TYPE(tensor));
+        return raise_text(TL_TYPE, "_tobytes(): expected Tensor, got %R", (PyObject *)Py_TYPE(tensor));
     }
     size_t bytes;
     void *block = tensor_read_all((Tensor *)tensor, &bytes);

@@ -23,7 +23,7 @@ static Py_hash_t tensor_hash(PyObject *self) {
     return h == -1 ? -2 : h;
 }
 
-/* Tensor(data) and Tensor(*sizes): the old constructor, of the default dtype. */
+/* Tensor(data) and Tensor(*sizes): the constructor of old PyTorch programs. The dtype is the default one. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
         return raise_text(TL_TYPE, "Tensor() takes no keyword arguments; use tensor()");

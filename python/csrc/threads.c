@@ -10,9 +10,9 @@
 struct current_modes current = {.default_device = -1};
 static PyObject *thread_key;
 
-/* Modes of a thread that is not running. */
+/* The modes of a thread while it is not the current one. */
 typedef struct modes {
-    uint64_t id; /* of tl_thread */
+    uint64_t id; /* the thread's number for tl_thread */
     uint64_t modes;
     int default_device;
     PyObject *packer;
@@ -21,13 +21,14 @@ typedef struct modes {
 enum { ENDED = 64 };
 
 static struct {
-    modes *now;   /* whose modes are in current; NULL before the first thread, and when that has ended */
-    uint64_t ids; /* given so far */
+    modes *now;   /* the thread whose modes are in current; NULL before the first one, and after that has ended */
+    uint64_t ids; /* numbers given so far */
     uint64_t ended[ENDED];
     int n_ended;
 } threads;
 
-/* A thread ends. This runs where no engine may be called. */
+/* The destructor of a thread's modes. The engine cannot be called here: the next switch tells it that the thread
+ * ended. */
 static void end_thread(PyObject *capsule) {
     modes *m = PyCapsule_GetPointer(capsule, NULL);
     if (m == threads.now) {
@@ -43,7 +44,7 @@ static void end_thread(PyObject *capsule) {
     PyMem_Free(m);
 }
 
-/* The modes of the calling thread: those of a new one are the defaults. */
+/* The modes of the calling thread. A new thread begins with the defaults. */
 static modes *own_modes(void) {
     PyObject *dict = PyThreadState_GetDict(), *key = thread_key; /* borrowed */
     PyObject *capsule = dict != NULL ? PyDict_GetItemWithError(dict, key) : NULL;
@@ -59,7 +60,7 @@ static modes *own_modes(void) {
         }
         return NULL;
     }
-    m->id = threads.ids++; /* that of the first thread is 0 */
+    m->id = threads.ids++; /* the first thread has number 0 */
     m->default_device = -1;
     int failed = PyDict_SetItem(dict, key, capsule);
     Py_DECREF(capsule);
@@ -70,7 +71,7 @@ int thread_switch(void) {
     if (process.forked) {
         return 0;
     }
-    if (check_status(TL_TURN()) < 0) { /* others may run meanwhile: current is looked at from here on */
+    if (check_status(TL_TURN()) < 0) { /* other threads may run meanwhile, so current is read only after it */
         return -1;
     }
     PyObject *type, *value, *trace;
@@ -84,7 +85,7 @@ int thread_switch(void) {
         current.thread = PyThreadState_Get();
         return 0;
     }
-    /* What is queued was called under the modes before. No other thread runs until the end. */
+    /* The queued calls were made under the old modes. From here to the end no other thread runs. */
     if (check_status(queue_record()) < 0 || check_status(tl_thread(mine->id, 0)) < 0) {
         return -1;
     }
@@ -95,7 +96,7 @@ int thread_switch(void) {
     if (threads.now != NULL) {
         *threads.now = (modes){threads.now->id, current.modes, current.default_device, current.packer};
     }
-    /* Settings of the process have no thread. */
+    /* These two modes belong to the process. */
     uint64_t shared = (uint64_t)0xFF << 8 * TL_MODE_DEFAULT_DTYPE | (uint64_t)0xFF << 8 * TL_MODE_DETERMINISTIC;
     current.modes = (current.modes & shared) | (mine->modes & ~shared);
     current.default_device = mine->default_device;

@@ -1,6 +1,6 @@
-/* The others stand in line, in the order in which they came, without the GIL. Code that imported torchlette.torch waits,
- * as PyTorch's does. Other code gets EngineBusyError, or waits under set_busy_policy("wait"). The GIL orders all access
- * to what is here. */
+/* Other threads stand in line without the GIL, first come, first served. Code that imported torchlette.torch waits, as
+ * under PyTorch. Other code gets EngineBusyError, or waits under set_busy_policy("wait"). The GIL orders all access to
+ * the line. */
 #include "turn.h"
 
 #include "cpython.h"
@@ -10,7 +10,7 @@
 #include "torchlette.h"
 #include "wait.h"
 
-/* A thread in line. Its lock is released when the turn is its own. */
+/* A thread in line. Its lock is released when its turn comes. */
 typedef struct waiter {
     PyThread_type_lock lock;
     unsigned long thread;
@@ -19,7 +19,7 @@ typedef struct waiter {
 
 static struct {
     unsigned long owner;
-    int depth; /* of the owner's calls; 0: nobody computes */
+    int depth; /* how many nested calls the owner is in; 0: nobody computes */
     waiter *first, *last;
     bool all_wait; /* policy "wait" */
 } turn;
@@ -60,7 +60,7 @@ void turn_give(void) {
     PyThread_release_lock(w->lock);
 }
 
-/* Waits for the turn; signals are seen meanwhile. */
+/* Waits for the turn, in slices, so that signals are seen. */
 static int stand_in_line(unsigned long me) {
     waiter w = {.lock = PyThread_allocate_lock(), .thread = me};
     if (w.lock == NULL) {
@@ -78,7 +78,7 @@ static int stand_in_line(unsigned long me) {
         failed = PyErr_CheckSignals();
     }
     if (got != PY_LOCK_ACQUIRED && turn.owner == me && turn.depth > 0) {
-        got = PyThread_acquire_lock_timed(w.lock, 0, 0); /* it came at the same time */
+        got = PyThread_acquire_lock_timed(w.lock, 0, 0); /* the turn came while the signal was handled */
     }
     if (got != PY_LOCK_ACQUIRED) {
         leave_line(&w);

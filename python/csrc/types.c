@@ -15,8 +15,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     uint8_t id;
-    const char *absent; /* type of a device that is not here, else NULL */
-    long index;         /* -1: none was given */
+    const char *absent; /* the type of a device that no tensor can be on, else NULL */
+    long index;         /* -1: not given */
 } Device;
 
 static PyObject *dtype_objects[TL_NUM_DTYPES];
@@ -163,7 +163,7 @@ static PyType_Spec dtype_spec = {
     .slots = dtype_slots,
 };
 
-/* PyTorch's devices that are not here: programs name them and compare with them; no tensor can be there. */
+/* PyTorch's devices that no tensor can be on. Programs name them and compare with them. */
 static const char *const absent_devices[] = {"cuda", "meta", "mps", "xpu"};
 
 /* Device 0 is the CPU, n + 1 is "wgpu:n". */
@@ -204,7 +204,7 @@ static int device_number(const char *type, long index, uint8_t *id) {
     return device_unusable(type);
 }
 
-/* Return the device of a type and an index (-1: none), also one that is not here. */
+/* The device object of a type and an index (-1: none), also for absent devices. */
 static PyObject *device_named(const char *type, long index) {
     uint8_t id = TL_CPU;
     const char *absent = NULL;
@@ -222,7 +222,7 @@ static PyObject *device_named(const char *type, long index) {
     return (PyObject *)d;
 }
 
-/* Cut "type" or "type:index" (-1 where there is none). */
+/* Splits "type" or "type:index". *index is -1 where there is none. */
 static int device_parse(PyObject *text, char type[32], long *index) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(text, &n);
@@ -389,7 +389,6 @@ static PyType_Spec device_spec = {
     .slots = device_slots,
 };
 
-/* Size: a tuple of ints that prints as PyTorch's. */
 PyObject *size_from(const int64_t *v, Py_ssize_t n) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(SizeType, Py_tp_alloc);
     PyObject *s = alloc(SizeType, n);
@@ -422,7 +421,7 @@ static PyObject *size_numel(PyObject *self, PyObject *ignored) {
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(n);
 }
 
-/* Wraps a result of tuple's own slots as a Size. */
+/* Makes a Size of a tuple that a slot of tuple returned. Steals the reference. */
 static PyObject *as_size(PyObject *plain) {
     if (plain == NULL || !PyTuple_Check(plain)) {
         return plain;
@@ -481,7 +480,7 @@ static PyType_Spec size_spec = {
     .slots = size_slots,
 };
 
-/* Make the object of a dtype and put it into the module under its names. */
+/* Makes the object of a dtype, and puts it into the module under its names. */
 static PyObject *add_dtype(PyObject *module, uint8_t id, const char *name, const char *alias) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(DtypeType, Py_tp_alloc);
     Dtype *d = (Dtype *)alloc(DtypeType, 0);

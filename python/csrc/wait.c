@@ -4,7 +4,7 @@
 #include "errors.h"
 #include "torchlette.h"
 
-/* How long an exception of a signal handler waits for the work to stop. */
+/* How long an exception of a signal handler is held back until the work has stopped. */
 #define TL_PATIENCE_NS 50000000
 
 int32_t wait_stop(void) {
@@ -20,7 +20,7 @@ int32_t wait_idle(void) {
         SLICED(status, tl_idle(TL_SLICE_NS));
         return status;
     }
-    do { /* under an exception: what runs now must not be interrupted by another one */
+    do { /* an exception is set: signal handlers, which could raise another one, wait */
         Py_BEGIN_ALLOW_THREADS;
         status = tl_idle(TL_SLICE_NS);
         Py_END_ALLOW_THREADS;
