@@ -14,7 +14,7 @@ PY = $(VENV)/bin/python
 GO_TOOLS = $(abspath $(VENV))/bin
 export GO
 
-.PHONY: all build demo develop lint lint-go lint-python test test-go test-arm64 test-ablate test-c test-wheel test-python generate bench bench-gpu wheel system clean
+.PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-python generate bench bench-gpu wheel system clean
 
 all: build
 
@@ -47,10 +47,13 @@ $(VENV)/demo-tools: ci/requirements-demo.txt | $(VENV)/made
 build: $(VENV)/made
 	$(PIP) install --no-build-isolation --force-reinstall --no-deps .
 
-# Builds the engine's library and the extension beside the Python sources, and puts these on $(PY)'s path.
-develop: $(VENV)/made
-	$(PIP) uninstall -y torchlette 2>/dev/null || true
+# Builds the engine's library and the extension beside the Python sources.
+inplace: $(VENV)/made
 	$(PY) setup.py -q build_ext --inplace
+
+# That, and puts the Python sources on $(PY)'s path.
+develop: inplace
+	$(PIP) uninstall -y torchlette 2>/dev/null || true
 	$(PY) -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "torchlette-develop.pth").write_text("$(CURDIR)/python\n")'
 
 demo: system build $(VENV)/demo-tools
@@ -92,12 +95,15 @@ test-wheel: wheel
 test-python:
 	cd python/tests && ../../$(PY) -m pytest -n $(JOBS) -q
 
-generate:
+# The stubs of the package are last: their script asks the package for its names, so it takes what is written before.
+generate: $(VENV)/made
 	$(GO) run ./cmd/opgen
 	cd capi && $(GO) run ../cmd/abigen
+	$(MAKE) inplace
+	PYTHONPATH=python $(PY) ci/make_stubs.py
 
 # A tool that is missing fails: none is skipped.
-lint: lint-go lint-python
+lint: lint-go lint-python lint-stubs
 
 lint-go: $(VENV)/go-tools
 	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -s -l capi ci cmd engine gpu ir kernels) || exit 1; \
@@ -112,6 +118,10 @@ lint-python: $(VENV)/test-tools
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+# Whether the stubs are current is seen by importing the package, so this builds it in place.
+lint-stubs: inplace
+	PYTHONPATH=python $(PY) ci/make_stubs.py --check
 
 bench: build $(VENV)/test-tools
 	$(PY) benchmarks/run.py cpu

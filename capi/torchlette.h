@@ -20,7 +20,7 @@ extern "C" {
 #define TL_ABI_VERSION 3u
 #define TL_MAX_RANK 16
 #define TL_DEFERRED_TENSORS 4
-#define TL_OPERATORS_HASH 0x48dacadfu
+#define TL_OPERATORS_HASH 0xd69d1684u
 
 /* Statuses. */
 enum {
@@ -952,6 +952,7 @@ enum {
     TL_OP_contiguous = 534,
     TL_OP_clone = 535,
     TL_OP_detach = 536,
+    TL_OP__data = 537,
     TL_OP_COUNT
 };
 

@@ -4,7 +4,8 @@ Operators come from a table of the extension, parts of the package are imported 
 the package, and ``nn`` collects the lists of its modules. None of it can be read from the source. This script imports
 the package, asks it for its names, and writes for each where it is defined.
 
-``python ci/make_stubs.py`` writes the files; ``--check`` fails if they are not what it would write.
+``make generate`` runs it after cmd/opgen and cmd/abigen, whose results it imports; ``make lint`` runs it with
+``--check``, which fails if the files are not what it would write.
 """
 
 from __future__ import annotations
@@ -151,11 +152,14 @@ def core() -> str:
 
 def facade() -> str:
     """Return torchlette/torch/__init__.pyi: the names of the package, and those that are the facade's own."""
-    own = static_names("torch.tensor_types") & set(importlib.import_module("torchlette.torch.tensor_types").__all__)
+    own = importlib.import_module("torchlette.torch.tensor_types").__all__
+    static = static_names("torch.tensor_types")
+    made = [name for name in sorted(own) if name not in static]
     modules = ("accelerator", "backends", "cuda", "mps", "version", "xpu")
     lines = [f"from torchlette.torch import {name} as {name}" for name in modules]
-    lines += [f"from torchlette.torch.tensor_types import {name} as {name}" for name in sorted(own)]
-    lines += ["", "__version__: str"]
+    lines += [f"from torchlette.torch.tensor_types import {name} as {name}" for name in sorted(own) if name in static]
+    lines += ["from torchlette.torch.tensor_types import TensorType as _TensorType", "", "__version__: str"]
+    lines += [f"{name}: _TensorType" for name in made]
     for name, value in names().items():
         if name in modules or name in own:
             continue
@@ -210,7 +214,7 @@ def main() -> None:
         if not check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"{path.relative_to(PACKAGE.parent)} is out of date: run python ci/make_stubs.py")
+            sys.exit(f"{path.relative_to(PACKAGE.parent)} is out of date: run make generate")
 
 
 if __name__ == "__main__":

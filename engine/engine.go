@@ -289,6 +289,7 @@ func (e *Engine) eval(c *Call, d *op.Def) []op.Val {
 // returnsInput reports a result that is the first operand itself: the caller returns the
 // operand. A view operator's result is another tensor all the same, with a step on the tape.
 func (e *Engine) returnsInput(d *op.Def, v *op.Val) bool {
+	v.OwnWrites = d.OwnWrites
 	if len(e.args.In) == 0 {
 		return false
 	}

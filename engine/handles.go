@@ -40,7 +40,7 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
 	n := e.session.Graph.Node(b.Value)
 	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset,
-		Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: b.Scheduled,
+		Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: e.session.Version(x),
 		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 &&
 			(b.Binding == lazy.SSA || len(e.session.Effects) == 0)}
 	if e.session.RequiresGrad(x) {
@@ -52,7 +52,7 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	if x.Flags&lazy.FlagRetain != 0 {
 		m.Flags |= MetaRetainsGrad
 	}
-	if l.Numel != av.Layout.Numel || x.Offset != 0 {
+	if x.Flags&lazy.FlagView != 0 {
 		m.Flags |= MetaView
 	}
 	if l.Dense {

@@ -25,28 +25,29 @@ const (
 
 // DTypeInfo is the facts of an element type that other languages need too: cmd/opgen writes their tables from it.
 type DTypeInfo struct {
-	Name   string // PyTorch's, without the "torch." prefix
-	Alias  string // PyTorch's second name, "" for none
-	Scalar string // in PyTorch's messages: "Float" of float32
-	C      string // the C++ type that some of PyTorch's messages name
-	Short  string // in constants of the kernels
-	Size   int    // bytes of an element, in the form of NumPy and of the CPU device
-	Format string // the letter of Python's struct module, "" for none
+	Name     string // PyTorch's, without the "torch." prefix
+	Alias    string // PyTorch's second name, "" for none
+	Scalar   string // in PyTorch's messages and in names of its classes: "Float" of float32
+	C        string // the C++ type that some of PyTorch's messages name
+	Short    string // in constants of the kernels and in files of safetensors
+	Kind     byte   // NumPy's letter: b a bool, i a signed integer, u an unsigned one, f a float
+	Size     int    // bytes of an element, in the form of NumPy and of the CPU device
+	Mantissa int    // stored bits of a float's mantissa, 0 of other types
 }
 
 var dtypeInfos = [NumDTypes]DTypeInfo{
 	{Name: "invalid", Scalar: "Undefined"},
-	{"bool", "", "Bool", "bool", "BOOL", 1, "?"},
-	{"int32", "int", "Int", "int", "I32", 4, "i"},
-	{"int64", "long", "Long", "long int", "I64", 8, "q"},
-	{"uint32", "", "UInt32", "unsigned int", "U32", 4, "I"},
-	{"float16", "half", "Half", "c10::Half", "F16", 2, "e"},
-	{"bfloat16", "", "BFloat16", "c10::BFloat16", "BF16", 2, ""},
-	{"float32", "float", "Float", "float", "F32", 4, "f"},
-	{"float64", "double", "Double", "double", "F64", 8, "d"},
-	{"uint8", "", "Byte", "unsigned char", "U8", 1, "B"},
-	{"int8", "", "Char", "signed char", "I8", 1, "b"},
-	{"int16", "short", "Short", "short int", "I16", 2, "h"},
+	{"bool", "", "Bool", "bool", "BOOL", 'b', 1, 0},
+	{"int32", "int", "Int", "int", "I32", 'i', 4, 0},
+	{"int64", "long", "Long", "long int", "I64", 'i', 8, 0},
+	{"uint32", "", "UInt32", "unsigned int", "U32", 'u', 4, 0},
+	{"float16", "half", "Half", "c10::Half", "F16", 'f', 2, 10},
+	{"bfloat16", "", "BFloat16", "c10::BFloat16", "BF16", 'f', 2, 7},
+	{"float32", "float", "Float", "float", "F32", 'f', 4, 23},
+	{"float64", "double", "Double", "double", "F64", 'f', 8, 52},
+	{"uint8", "", "Byte", "unsigned char", "U8", 'u', 1, 0},
+	{"int8", "", "Char", "signed char", "I8", 'i', 1, 0},
+	{"int16", "short", "Short", "short int", "I16", 'i', 2, 0},
 }
 
 // Info gives the facts of d; those of InvalidDType when d is none.
@@ -75,16 +76,31 @@ func (d DType) CName() string { return dtypeInfos[d].C }
 // (the form of NumPy and of the CPU device). A GPU may store wider.
 func (d DType) Size() int { return dtypeInfos[d].Size }
 
+// Of each kind the dtypes as bits, made of the table: a question about a dtype is one shift.
+var (
+	floats   = dtypesWhere(func(x DTypeInfo) bool { return x.Kind == 'f' })
+	integers = dtypesWhere(func(x DTypeInfo) bool { return x.Kind == 'i' || x.Kind == 'u' })
+	narrows  = integers & dtypesWhere(func(x DTypeInfo) bool { return x.Size < 4 })
+	halves   = floats & dtypesWhere(func(x DTypeInfo) bool { return x.Size < 4 })
+)
+
+func dtypesWhere(holds func(DTypeInfo) bool) (bits uint64) {
+	for d, x := range dtypeInfos {
+		if holds(x) {
+			bits |= 1 << d
+		}
+	}
+	return bits
+}
+
 // IsFloat reports a floating point type.
-func (d DType) IsFloat() bool { return d >= F16 && d <= F64 }
+func (d DType) IsFloat() bool { return floats>>d&1 != 0 }
 
 // IsInt reports an integer type; Bool is none.
-func (d DType) IsInt() bool { return d >= I32 && d <= U32 || d.IsNarrow() }
+func (d DType) IsInt() bool { return integers>>d&1 != 0 }
 
 // IsNarrow reports an integer type of 8 or 16 bits.
-func (d DType) IsNarrow() bool { return d >= U8 && d < NumDTypes }
-
-func (d DType) isSigned() bool { return d == I8 || d == I16 || d == I32 || d == I64 }
+func (d DType) IsNarrow() bool { return narrows>>d&1 != 0 }
 
 // Category orders types for promotion: bool 0, integer 1, float 2.
 func (d DType) Category() int {
@@ -100,7 +116,7 @@ func (d DType) Category() int {
 // ComputeType is the type in which kernels do arithmetic on d.
 func (d DType) ComputeType() DType {
 	switch {
-	case d == F16 || d == BF16:
+	case halves>>d&1 != 0:
 		return F32
 	case d.IsNarrow():
 		return I32
@@ -110,56 +126,63 @@ func (d DType) ComputeType() DType {
 
 // Wrap is v modulo 2^bits as an element of the integer type d.
 func Wrap(d DType, v int64) int64 {
-	switch d {
-	case U8:
-		return int64(uint8(v))
-	case I8:
-		return int64(int8(v))
-	case I16:
-		return int64(int16(v))
-	case U32:
-		return int64(uint32(v))
-	case I32:
-		return int64(int32(v))
+	x := d.Info()
+	above := 64 - 8*x.Size
+	switch x.Kind {
+	case 'i':
+		return v << above >> above
+	case 'u':
+		return int64(uint64(v) << above >> above)
 	}
 	return v
 }
 
 // Limits are the least and the greatest element of an integer type.
 func Limits(d DType) (lo, hi int64) {
-	switch d {
-	case U8, U32:
-		return 0, 1<<(8*d.Size()) - 1
-	case I64:
-		return math.MinInt64, math.MaxInt64
+	x := d.Info()
+	if x.Kind == 'u' {
+		return 0, 1<<(8*x.Size) - 1
 	}
-	return -1 << (8*d.Size() - 1), 1<<(8*d.Size()-1) - 1
+	return math.MinInt64 >> (64 - 8*x.Size), math.MaxInt64 >> (64 - 8*x.Size)
 }
 
-// promotion is PyTorch's table for two tensors of the same priority.
-// Source: the table in PyTorch's "Tensor Attributes" documentation, restricted
-// to our types. uint32 mixed with a signed type gives int64, uint8 with int8 int16.
+// promotion is PyTorch's table for two tensors of the same priority, as "Tensor Attributes" of its documentation has
+// it: the higher category wins, then the wider type.
 var promotion = func() (t [NumDTypes][NumDTypes]DType) {
-	rank := map[DType]int{Bool: 0, U8: 1, I8: 2, I16: 3, U32: 4, I32: 5, I64: 6, F16: 7, BF16: 8, F32: 9, F64: 10}
 	for a := Bool; a < NumDTypes; a++ {
 		for b := Bool; b < NumDTypes; b++ {
-			r := a
-			if rank[b] > rank[a] {
-				r = b
-			}
-			switch {
-			case a == F16 && b == BF16, a == BF16 && b == F16:
-				r = F32
-			case a == U8 && b == I8, a == I8 && b == U8:
-				r = I16
-			case a == U32 && b.isSigned(), a.isSigned() && b == U32:
-				r = I64
-			}
-			t[a][b] = r
+			t[a][b] = promote(a, b)
 		}
 	}
 	return t
 }()
+
+func promote(a, b DType) DType {
+	if b.Category() > a.Category() || b.Category() == a.Category() && b.Size() > a.Size() {
+		a, b = b, a
+	}
+	x, y := a.Info(), b.Info()
+	switch {
+	case a.Category() != b.Category() || a == b:
+		return a
+	case x.Kind == 'f' && x.Size == y.Size: // neither holds the other's values
+		return narrowest('f', 2*x.Size)
+	case x.Kind == 'u' && y.Kind == 'i', x.Kind == 'i' && y.Kind == 'u' && x.Size == y.Size:
+		return narrowest('i', 2*x.Size)
+	}
+	return a
+}
+
+// narrowest is the first type of a kind with at least size bytes.
+func narrowest(kind byte, size int) DType {
+	found := InvalidDType
+	for d, x := range dtypeInfos {
+		if x.Kind == kind && x.Size >= size && (found == InvalidDType || x.Size < found.Size()) {
+			found = DType(d)
+		}
+	}
+	return found
+}
 
 // Promote is the result type of an operation on a and b.
 func Promote(a, b DType) DType { return promotion[a][b] }

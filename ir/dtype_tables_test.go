@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A new dtype has a place in every table of this package; docs/howto/add-a-dtype.md lists the others.
+// A new dtype has a row with every fact that other tables are made of; docs/howto/add-a-dtype.md is about the rest.
 func TestEveryDTypeIsInEveryTable(t *testing.T) {
 	names, scalars := map[string]bool{}, map[string]bool{}
 	for d := InvalidDType + 1; d < NumDTypes; d++ {

@@ -83,8 +83,12 @@ func TestLinesFit(t *testing.T) {
 }
 
 // citation matches references to documents that are not in the repository.
-var citation = regexp.MustCompile(
-	`\bDESIGN\b|\bthe spec's\b|\bof the spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
+var citation = regexp.MustCompile(`\bDESIGN\b|\b[Tt]he spec\b|\b[Ss]pec section|\bspec §|§ ?\d|\bcondition \(i|\bissue \d`)
+
+// quoted are the texts in which citation finds words that PyTorch's own text has.
+var quoted = map[string]string{
+	"python/torchlette/utils/_pytree.py": "but the spec refers to a pytree that", // the error of tree_unflatten
+}
 
 func TestOnlyDocumentsOfTheRepositoryAreCited(t *testing.T) {
 	for p, text := range tracked(t, ".go", ".c", ".h", ".py", ".md") {
@@ -92,6 +96,9 @@ func TestOnlyDocumentsOfTheRepositoryAreCited(t *testing.T) {
 			continue
 		}
 		for i, line := range strings.Split(text, "\n") {
+			if q := quoted[p]; q != "" {
+				line = strings.ReplaceAll(line, q, "")
+			}
 			if m := citation.FindString(line); m != "" {
 				t.Errorf("%s:%d: %q cites a document that is not in the repository", p, i+1, m)
 			}

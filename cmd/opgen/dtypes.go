@@ -72,14 +72,20 @@ func takes(d *op.Def, t ir.DType) bool {
 	})
 }
 
-// dtypeKinds are the words of the dtype column; a word stands for all of its dtypes.
+// dtypeKinds are the words of the dtype column; a word stands for all of its dtypes, the narrow ones first.
 var dtypeKinds = []struct {
 	word   string
 	dtypes []ir.DType
-}{
-	{"float", []ir.DType{ir.F16, ir.BF16, ir.F32, ir.F64}},
-	{"int", []ir.DType{ir.U8, ir.I8, ir.I16, ir.I32, ir.U32, ir.I64}},
-	{"bool", []ir.DType{ir.Bool}},
+}{{"float", bySize(ir.DType.IsFloat)}, {"int", bySize(ir.DType.IsInt)}, {"bool", []ir.DType{ir.Bool}}}
+
+func bySize(has func(ir.DType) bool) (out []ir.DType) {
+	for d := ir.Bool; d < ir.NumDTypes; d++ {
+		if has(d) {
+			out = append(out, d)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b ir.DType) int { return a.Size() - b.Size() })
+	return out
 }
 
 // dtypes says which dtypes the overloads take; an em dash where no operand is a tensor of any dtype.

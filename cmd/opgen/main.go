@@ -22,7 +22,7 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	}
 	out := pages(family, defs)
 	out["docs/primitives.md"] = primitivesPage(op.Prims())
-	maps.Copy(out, dtypeTables())
+	maps.Copy(out, dtypeTables(dtypeRows()))
 	out["python/csrc/ops_table.inc"] = cTable(defs)
 	out["python/torchlette/_C.pyi"] = stubs(defs)
 	out["python/tests/ops/ops.json"] = manifest(defs)
@@ -38,7 +38,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	for _, path := range stale {
-		fmt.Fprintf(os.Stderr, "%s is stale: run go generate ./engine/op/composite\n", path)
+		fmt.Fprintf(os.Stderr, "%s is stale: run make generate\n", path)
 	}
 	if err != nil || len(stale) > 0 {
 		os.Exit(1)

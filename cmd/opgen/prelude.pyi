@@ -23,25 +23,9 @@ class Size(tuple[builtins.int, ...]):
 _Dtype = dtype
 _Device = device
 
-bool: dtype
-uint8: dtype
-int8: dtype
-int16: dtype
-short: dtype
-int32: dtype
-int: dtype
-int64: dtype
-long: dtype
+# Dtypes that no tensor has; those that tensors have follow from the engine's table.
 uint16: dtype
-uint32: dtype
 uint64: dtype
-float16: dtype
-half: dtype
-bfloat16: dtype
-float32: dtype
-float: dtype
-float64: dtype
-double: dtype
 complex32: dtype
 chalf: dtype
 complex64: dtype

@@ -133,6 +133,9 @@ func (s *Session) Rewind(m Mark) {
 			first[e.Base] = e
 		case e.Kind == Commit:
 			commits[e.Base]++
+			if e.Aside {
+				s.bases[e.Base].Aside--
+			}
 		}
 	}
 	for id, e := range first {

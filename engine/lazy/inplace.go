@@ -43,6 +43,7 @@ func (s *Session) StoreThrough(hd uint64, value op.Val, scatter ScatterRule) *ir
 		s.moveHistory(h, newVal, whole)
 	}
 	s.baseStore(h.Base, newVal.Value)
+	s.countAside(h)
 	if grad && newVal.Tape != 0 {
 		s.Tape.AdoptOutput(newVal.Tape, h.Base)
 	}
@@ -62,7 +63,7 @@ func (s *Session) replace(hd uint64, value op.Val) {
 	s.Tape.Release(h.Tape)
 	h.Base, h.Layout, h.Offset, h.Tape = base, value.Layout, value.Offset, tape
 	b, was := &s.bases[base], &s.bases[old]
-	b.Pins, b.Scheduled, b.Committed = 1, was.Scheduled+1, was.Committed
+	b.Pins, b.Scheduled, b.Committed, b.Aside = 1, was.Scheduled+1, was.Committed, was.Aside
 	for i := len(s.Effects) - 1; i >= 0 && was.Committed < was.Scheduled; i-- {
 		if e := &s.Effects[i]; e.Kind == Commit && e.Base == old && e.Gen == was.Gen {
 			e.Base, e.Gen, e.Loc = base, b.Gen, 0
@@ -70,8 +71,18 @@ func (s *Session) replace(hd uint64, value op.Val) {
 		}
 	}
 	s.log(Effect{Kind: Commit, Base: base, Mut: s.nextMut()})
+	s.countAside(h)
 	was.Pins = 0
 	s.dropBase(old)
+}
+
+// countAside counts the write that was logged last for h alone, if h was made by .data.
+func (s *Session) countAside(h *Handle) {
+	if h.Writes != nil {
+		*h.Writes++
+		s.bases[h.Base].Aside++
+		s.Effects[len(s.Effects)-1].Aside = true
+	}
 }
 
 // mayMutate refuses what PyTorch refuses.
@@ -98,6 +109,7 @@ func (s *Session) SelfCopy(hd uint64) *ir.Error {
 	}
 	s.bases[h.Base].Scheduled++
 	s.log(Effect{Kind: Commit, Base: h.Base, Mut: s.nextMut()})
+	s.countAside(h)
 	return nil
 }
 

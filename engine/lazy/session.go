@@ -36,8 +36,10 @@ type Base struct {
 	// Scheduled counts base_commits in program order; Committed those executed.
 	Scheduled uint64
 	Committed uint64
-	firstTok  uint64 // no effect names the base before this token
-	born      uint64 // Graph.Seq when it was made
+	// Aside counts those of Scheduled that tensors made by .data have written: these count for themselves.
+	Aside    uint64
+	firstTok uint64 // no effect names the base before this token
+	born     uint64 // Graph.Seq when it was made
 }
 
 // Role classes a loc.
@@ -74,6 +76,7 @@ const (
 	FlagDisposed
 	FlagInternal // held by the engine, not by the user
 	FlagReserved // given out ahead of its tensor: see Reserve
+	FlagView     // made as a view of another tensor, whose history it shares
 )
 
 // Handle is one tensor object: a view of a base, with its place on the tape.
@@ -88,6 +91,8 @@ type Handle struct {
 	Flags     uint16
 	SourceLoc uint32
 	Grad      uint64 // internal handle of the grad, 0 for None
+	// Writes counts the writes of a tensor made by .data and of its aliases; nil where the base counts.
+	Writes *uint64
 }
 
 // Group is a history shared by a tensor and its views; a detached alias has another
@@ -117,6 +122,7 @@ const (
 // Effect is one entry of the log. Stores own a reference to Value.
 type Effect struct {
 	Kind  EffectKind
+	Aside bool // a Commit that the base counts in Aside
 	Base  uint32
 	Gen   uint32 // of the base
 	Loc   uint32
@@ -207,7 +213,16 @@ func New() *Session {
 // Commit implements autograd.Bases.
 func (s *Session) Commit(base uint32) (gen uint32, commits uint64) {
 	b := &s.bases[base]
-	return b.Gen, b.Scheduled
+	return b.Gen, b.Scheduled - b.Aside
+}
+
+// Version counts the writes that h sees as its own: those of its base, or of the aliases of one .data.
+func (s *Session) Version(h *Handle) uint64 {
+	if h.Writes != nil {
+		return *h.Writes
+	}
+	_, commits := s.Commit(h.Base)
+	return commits
 }
 
 // Base gives entry id.

@@ -109,11 +109,15 @@ func (s *Session) alias(v *op.Val, src []uint64) uint64 {
 		return hd
 	}
 	f, _ := s.Handle(src[from])
+	if h.Writes = f.Writes; v.OwnWrites {
+		h.Writes = new(uint64)
+	}
 	if v.Detached || v.Tape == 0 && s.tapeOf(f) != 0 {
 		return hd // detached: a history of its own
 	}
 	g := s.shareGroup(f)
 	s.groups[g].Refs++
+	h.Flags |= FlagView
 	h.Group, h.TapeV = g, s.groups[g].Version
 	s.Tape.Retain(v.Tape)
 	h.Tape = v.Tape

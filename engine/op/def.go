@@ -174,6 +174,8 @@ type Def struct {
 	// NewView: a result that is the first operand unchanged is another tensor all the same, with a step on the tape:
 	// PyTorch's view functions. Other operators return the operand then.
 	NewView bool
+	// OwnWrites: the alias that it makes counts its writes apart, so that backward does not see them in the operand.
+	OwnWrites bool
 	// ReadsOffset: the result depends on the storage offset of the first operand, which its layout does not hold.
 	ReadsOffset bool
 	// InPlace: "<name>_" exists: Eval's first result is stored through self.

@@ -21,6 +21,8 @@ type Val struct {
 	Kind   ValKind
 	// Detached: the value went through Builder.Detach: an alias of it has a history of its own.
 	Detached bool
+	// OwnWrites is the operator's: see Def.OwnWrites.
+	OwnWrites bool
 	// Replaced: an in-place operation's own operand, of which it saves the old version: the
 	// write cannot touch that.
 	Overwritten bool

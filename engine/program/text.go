@@ -9,10 +9,13 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// dtypeNames are the dtypes of the text form.
-var dtypeNames = [ir.NumDTypes]string{ir.Bool: "bool", ir.I32: "i32", ir.I64: "i64", ir.U32: "u32", ir.F16: "f16",
-	ir.BF16: "bf16",
-	ir.F32:  "f32", ir.F64: "f64", ir.U8: "u8", ir.I8: "i8", ir.I16: "i16"}
+// dtypeNames are the dtypes of the text form: the short names of ir's table in small letters.
+var dtypeNames = func() (names [ir.NumDTypes]string) {
+	for d := ir.Bool; d < ir.NumDTypes; d++ {
+		names[d] = strings.ToLower(d.Info().Short)
+	}
+	return names
+}()
 
 var roleNames = [...]string{Argument: "input", Constant: "constant", State: "state"}
 

@@ -189,7 +189,7 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
 
 static PyObject *get_data(PyObject *self, void *c) {
     (void)c;
-    return call_name("detach", &self, 1);
+    return call_name("_data", &self, 1);
 }
 
 static int set_data(PyObject *self, PyObject *v, void *c) {
@@ -472,7 +472,8 @@ PyMethodDef tensor_methods[] = {
     {"is_floating_point", is_floating_point, METH_NOARGS,
         "is_floating_point()\n--\n\nWhether the dtype is a floating point type."},
     {"is_complex", is_complex, METH_NOARGS, "is_complex()\n--\n\nAlways false."},
-    {"_is_view", is_view, METH_NOARGS, "_is_view()\n--\n\nWhether it shares another tensor's base."},
+    {"_is_view", is_view, METH_NOARGS,
+        "_is_view()\n--\n\nWhether it was made as a view of another tensor, whose history it shares."},
     {"item", item, METH_NOARGS, "item()\n--\n\nThe only element as a Python number; waits for it."},
     {"tolist", tensor_tolist, METH_NOARGS, "tolist()\n--\n\nThe elements as nested lists."},
     {"requires_grad_", WITH_KEYWORDS(requires_grad_), KEYWORDS,

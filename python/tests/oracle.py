@@ -78,6 +78,10 @@ def assert_equal(
         torch.testing.assert_close(
             to_torch(actual), expected.detach(), rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}"
         )
+    elif isinstance(expected, dict):
+        assert list(actual) == list(expected), f"{what}: got the keys {list(actual)}, want {list(expected)}"
+        for key in expected:
+            assert_equal(actual[key], expected[key], f"{what}[{key!r}]", rtol=rtol, atol=atol)
     elif isinstance(expected, (tuple, list)):
         assert len(actual) == len(expected), f"{what}: got {len(actual)} results, want {len(expected)}"
         for i, (a, e) in enumerate(zip(actual, expected, strict=True)):

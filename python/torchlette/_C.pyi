@@ -133,6 +133,24 @@ class _nanmedian_dim(NamedTuple):
     values: Tensor
     indices: Tensor
 
+bool: dtype
+int32: dtype
+int: dtype
+int64: dtype
+long: dtype
+uint32: dtype
+float16: dtype
+half: dtype
+bfloat16: dtype
+float32: dtype
+float: dtype
+float64: dtype
+double: dtype
+uint8: dtype
+int8: dtype
+int16: dtype
+short: dtype
+
 class dtype:
     @property
     def is_floating_point(self) -> builtins.bool: ...
@@ -158,25 +176,9 @@ class Size(tuple[builtins.int, ...]):
 _Dtype = dtype
 _Device = device
 
-bool: dtype
-uint8: dtype
-int8: dtype
-int16: dtype
-short: dtype
-int32: dtype
-int: dtype
-int64: dtype
-long: dtype
+# Dtypes that no tensor has; those that tensors have follow from the engine's table.
 uint16: dtype
-uint32: dtype
 uint64: dtype
-float16: dtype
-half: dtype
-bfloat16: dtype
-float32: dtype
-float: dtype
-float64: dtype
-double: dtype
 complex32: dtype
 chalf: dtype
 complex64: dtype
@@ -1093,6 +1095,7 @@ def _batch_norm_stats(input: Tensor, weight: Tensor | None, bias: Tensor | None,
 def _block_diag(tensors: Sequence[Tensor]) -> Tensor: ...
 def _cell(input: Tensor, hidden: Tensor, state: Tensor | None, mode: Literal['lstm', 'gru', 'rnn_tanh', 'rnn_relu']) -> tuple[Tensor, ...]: ...
 def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: builtins.int = 0) -> Tensor: ...
+def _data(input: Tensor) -> Tensor: ...
 def _foreach_norm(tensors: Sequence[Tensor], ord: builtins.float = 2) -> Tensor: ...
 def _index(input: Tensor, spec: Sequence[builtins.int] | builtins.int) -> Tensor: ...
 def _index_put_(input: Tensor, indices: Sequence[Tensor], which: Sequence[builtins.int] | builtins.int, values: Tensor | builtins.float, accumulate: builtins.bool = False) -> Tensor: ...

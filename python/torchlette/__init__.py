@@ -34,9 +34,6 @@ dtype = _C.dtype
 # The dtypes and their short names, also those that no tensor here has; "float", "int" and "bool" hide the built-ins, as
 # in PyTorch.
 globals().update({_name: _value for _name, _value in vars(_C).items() if type(_value) is dtype})
-int8, int16, int32, int64 = _C.int8, _C.int16, _C.int32, _C.int64
-uint8, uint32 = _C.uint8, _C.uint32
-float16, bfloat16, float32, float64 = _C.float16, _C.bfloat16, _C.float32, _C.float64
 
 tensor = _C.tensor
 as_tensor = _C.as_tensor

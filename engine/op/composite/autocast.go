@@ -47,8 +47,8 @@ func setAutocast() {
 
 // newViews are PyTorch's view functions.
 const newViews = "reshape view view_as reshape_as expand expand_as broadcast_to transpose swapaxes swapdims t _T _mT " +
-	"permute movedim squeeze unsqueeze select narrow _index detach as_strided unflatten split split_with_sizes chunk " +
-	"tensor_split unbind diagonal unfold hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor"
+	"permute movedim squeeze unsqueeze select narrow _index detach _data as_strided unflatten split split_with_sizes " +
+	"chunk tensor_split unbind diagonal unfold hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor"
 
 // setNewViews gives the entries, all overloads of a name alike, their op.Def.NewView.
 func setNewViews() {

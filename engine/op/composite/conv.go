@@ -130,11 +130,12 @@ func registerConv(d int) {
 			stride, dilation := lists(name, "stride", list, d, 1), lists(name, "dilation", dil, d, 1)
 			lo, hi := repeated(0, d), repeated(0, d)
 			if same {
+				checkConv(name, w, stride, dilation, 1, d)
 				for i, s := range stride {
 					if s != 1 {
 						fail(ir.ErrRuntime, "padding='same' is not supported for strided convolutions")
 					}
-					total := dilation[i] * (w.Shape()[min(i+2, len(w.Shape())-1)] - 1)
+					total := dilation[i] * (w.Shape()[i+2] - 1)
 					lo[i], hi[i] = total/2, total-total/2
 				}
 			}
@@ -142,6 +143,8 @@ func registerConv(d int) {
 		},
 		Samples: samples("T(2,4,"+sizes+"), T(6,4,"+kernel+"), T(6) | padding='same'", "T(2,4,"+sizes+"), T(6,4,"+kernel+
 			") | padding='valid', stride=2"),
+		ErrorSamples: samples("T(), T() | padding='same'", "T(2,4,"+sizes+"), T(6,4) | padding='same'",
+			"T(2,4,"+sizes+"), T(6,4,"+kernel+") | padding='same', stride=2"),
 	})
 }
 

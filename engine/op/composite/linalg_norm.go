@@ -337,8 +337,9 @@ func registerLstsq() {
 		Doc: "The least-squares solution of self x = b, with residuals, rank and singular values where the driver gives " +
 			"them (gelsy: the rank; gelsd and gelss: all).",
 		Out: true, Samples: samples("T(4,2), T(4,3)", "T(3,3), T(3,2)", "T(2,4,3), T(2,4,1) | driver='gelsd'"),
-		ErrorSamples: samples("T(3), T(3)", "T(3,2), T(2,2)"),
-		Eval:         evalLstsq,
+		ErrorSamples: samples("T(3), T(3)", "T(3,2), T(2,2)", "T(), T()", "T(3,2), T()", "T(2,3,2), T(3)",
+			"T(3,2), T(2,3,1)", "T(3,2), T(4)"),
+		Eval: evalLstsq,
 	}, "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str(gels|gelsy|gelsd|gelss)? driver=None) -> (Tensor "+
 		"solution, Tensor residuals, Tensor rank, Tensor singular_values)")
 }
@@ -351,13 +352,20 @@ func evalLstsq(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype %s "+
 			"and other's dtype %s", typeName(x.DType()), typeName(y.DType()))
 	}
-	vector := len(y.Shape()) == 1 || len(y.Shape()) == len(x.Shape())-1 &&
-		ir.SameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
+	switch below := len(x.Shape()) - len(y.Shape()); {
+	case len(y.Shape()) == 0:
+		fail(ir.ErrRuntime, "torch.linalg.lstsq: other must have at least 1 dimension.")
+	case below < 0 || below > 1:
+		fail(ir.ErrRuntime, "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "+
+			"(input.dim() - other.dim()) <= 1")
+	}
+	vector := len(y.Shape()) == 1 || ir.SameShape(y.Shape(), x.Shape()[:len(x.Shape())-1])
+	rows := -2
 	if vector {
-		y = prim.Unsqueeze(b, y, -1)
+		y, rows = prim.Unsqueeze(b, y, -1), -1
 	}
 	if s := y.Shape(); s[len(s)-2] != m {
-		fail(ir.ErrRuntime, "torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
+		fail(ir.ErrRuntime, "torch.linalg.lstsq: input.size(-2) should match other.size(%d)", rows)
 	}
 	sameBatch(b, &x, &y)
 	if rcond.Kind != op.None && rcond.Float() < 0 {

@@ -185,7 +185,7 @@ func registerClassLosses() {
 			"T(5,4), T(5,4;0,1)", "T(5,4), T(5,4;0,1) | reduction='none', label_smoothing=0.2",
 			"T(5,4), T(5,4;0,1), T(4;0.5,2) | reduction='sum'",
 			"T(4), T(4;0,1)", "T(5,4), I(5;0,4) | reduction='none'"),
-		ErrorSamples: samples("T(3,4), T(3)", "T(3,4), I(2;0,4)", "T(3,4), T(3,4;0,1) | ignore_index=1",
+		ErrorSamples: samples("T(3,4), T(3)", "T(), I(2;0,2)", "T(3,4), I(2;0,4)", "T(3,4), T(3,4;0,1) | ignore_index=1",
 			"T(3,4), I(3;0,4) | label_smoothing=2.0"),
 	})
 }
@@ -294,6 +294,9 @@ func evalCrossEntropy(a *op.Args) []op.Val {
 		fail(ir.ErrRuntime, "label_smoothing must be between 0.0 and 1.0. Got: %g", smoothing)
 	}
 	probabilities := t.DType().IsFloat()
+	if !ir.SameShape(x.Shape(), t.Shape()) {
+		ir.WrapDim(int64(classDim(x)), len(x.Shape()))
+	}
 	switch {
 	case !probabilities && ir.SameShape(x.Shape(), t.Shape()):
 		fail(ir.ErrRuntime, "Expected floating point type for target with class probabilities, got %s", typeName(t.DType()))

@@ -19,7 +19,7 @@ func registerSearchOps() {
 			"torch.tensor([1, 3, 5]), 3 | out_int32=True", "torch.tensor([5, 1, 3]), I(4;0,6) | sorter=torch.tensor([1, 2, 0])",
 			"torch.tensor([1, 3]), T(0)"),
 		ErrorSamples: samples("T(2,3), T(3, 4)", "T(3), T(2) | right=True, side='left'", "T(2,3), 1.0",
-			"T(3), T(2) | sorter=torch.tensor([0, 1])", "T(3), T(2) | sorter=T(3)"),
+			"T(3), T(2) | sorter=torch.tensor([0, 1])", "T(3), T(2) | sorter=T(3)", "T(), T() | sorter=torch.tensor(0)"),
 		Eval: func(a *op.Args) []op.Val {
 			rows, x, small, right, side, sorter := a.Val(), a.Val(), a.Bool(), a.Bool(), a.Int(), a.Val()
 			if side == 0 && right {
@@ -73,6 +73,9 @@ func inOrder(b op.Builder, x, sorter op.Val) op.Val {
 	if !slices.Equal(x.Shape(), sorter.Shape()) {
 		fail(ir.ErrRuntime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s "+
 			"and got sorter tensor %s", ir.ShapeString(x.Shape()), ir.ShapeString(sorter.Shape()))
+	}
+	if len(x.Shape()) == 0 {
+		fail(ir.ErrRuntime, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
 	}
 	return prim.Gather(b, x, sorter, int64(len(x.Shape())-1))
 }

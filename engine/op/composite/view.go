@@ -512,4 +512,9 @@ func registerCopies() {
 	viewDef("detach(Tensor self) -> Tensor", "An alias without gradient history.", nil, func(a *op.Args) []op.Val {
 		return a.Ret(a.B.Detach(a.Val()))
 	}, samples("T(3,4)"))
+	op.Register(op.Def{
+		Sig: "_data(Tensor self) -> Tensor", Doc: "An alias without history whose writes count apart: Tensor.data.",
+		Where: op.Hidden, View: true, OwnWrites: true, Samples: samples("T(3,4)"),
+		Eval: func(a *op.Args) []op.Val { return a.Ret(a.B.Detach(a.Val())) },
+	})
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -189,6 +190,91 @@ def test_nested_vmap_draws_as_in_pytorch(outer: str, inner: str) -> None:
         return len(set(found[0].tolist())), len(set(found[:, 0].tolist()))
 
     assert outcome(torchlette) == outcome(torch)
+
+
+def jacobian_of_draws(lib: Any, transform: str, options: dict[str, Any]) -> Any:
+    """Return what a Jacobian of a function that draws is: how many values its rows have, or an error."""
+    lib.manual_seed(3)
+    if transform == "hessian":
+        made = lib.func.hessian(lambda x: (x * x * lib.rand(3)).sum(), **options)
+    else:
+        made = getattr(lib.func, transform)(lambda x: (x + x.sum()) * lib.rand(()), **options)
+    try:
+        found = made(lib.ones(3))
+    except RuntimeError as error:
+        return str(error)
+    return sorted(len(set(row.tolist())) for row in found), len(set(found.sum(0).tolist()))
+
+
+@pytest.mark.parametrize(
+    ("transform", "options"),
+    [
+        ("jacfwd", {}),
+        *(("jacfwd", {"randomness": r}) for r in ("error", "same", "different", "none")),
+        ("jacrev", {}),
+        ("jacrev", {"chunk_size": 1}),
+        ("jacrev", {"chunk_size": 2}),
+        ("hessian", {}),
+    ],
+    ids=str,
+)
+def test_jacobians_draw_as_in_pytorch(transform: str, options: dict[str, Any]) -> None:
+    assert jacobian_of_draws(torchlette, transform, options) == jacobian_of_draws(torch, transform, options)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 2])
+def test_a_backward_pass_draws_as_in_pytorch(chunk_size: int | None) -> None:
+    """``jacrev`` refuses draws of a backward pass but for one row at a time."""
+
+    def outcome(lib: Any) -> Any:
+        class Noisy(lib.autograd.Function):
+            @staticmethod
+            def forward(x: Any) -> Any:
+                return x.clone()
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+                pass
+
+            @staticmethod
+            def backward(ctx: Any, gradient: Any) -> Any:
+                return gradient * 0 + lib.rand(3)
+
+        if lib is torch:
+            Noisy.generate_vmap_rule = True
+        try:
+            return len(set(lib.func.jacrev(Noisy.apply, chunk_size=chunk_size)(lib.ones(3)).flatten().tolist()))
+        except RuntimeError as error:
+            return str(error)[:60]
+
+    assert outcome(torchlette) == outcome(torch)
+
+
+COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "one": lambda lib: lib.func.jacfwd(lambda x: x.sin() * x, randomness="different")(lib.tensor(A)),
+    "two": lambda lib: lib.func.jacfwd(lambda x, y, z: (x * y, z.sum() * y), (2, 1), randomness="different")(
+        lib.tensor(A), lib.tensor(A[0]), lib.ones(2)
+    ),
+    "nested, with aux": lambda lib: lib.func.jacfwd(
+        lambda p: ({"y": p["w"] * p["v"][0]}, p["w"] * 2), has_aux=True, randomness="different"
+    )({"w": lib.tensor(A), "v": [lib.tensor(2.0)]}),
+    "empty": lambda lib: lib.func.jacfwd(lambda x: x.exp(), randomness="different")(lib.ones(0, 2)),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_jacobian_by_columns_is_that_by_rows(name: str) -> None:
+    """Where nothing is drawn, a call for each column gives PyTorch's structure and numbers."""
+    oracle.assert_equal(COLUMNS[name](torchlette), COLUMNS[name](torch))
+
+
+@pytest.mark.parametrize("name", ["vmap", "jacrev", "jacfwd", "hessian", "grad", "grad_and_value", "vjp", "jvp"])
+def test_signatures_are_pytorchs(name: str) -> None:
+    def public(function: Any) -> list[Any]:
+        parameters = inspect.signature(function).parameters.values()
+        return [(p.name, p.kind, p.default) for p in parameters if not p.name.startswith("_")]
+
+    assert public(getattr(torchlette.func, name)) == public(getattr(torch.func, name))
 
 
 def test_vmap_refuses() -> None:

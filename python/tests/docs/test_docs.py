@@ -57,7 +57,12 @@ def test_go_block_is_code_that_a_test_runs(place: str, code: str) -> None:
 
 def test_the_how_to_pages_have_go_blocks() -> None:
     """The list of blocks is not empty by accident."""
-    assert {place.partition(":")[0] for place, _ in GO} >= {"add-an-operator.md", "add-a-primitive.md", "add-a-pass.md"}
+    assert {place.partition(":")[0] for place, _ in GO} >= {
+        "add-an-operator.md",
+        "add-a-primitive.md",
+        "add-a-pass.md",
+        "add-a-dtype.md",
+    }
 
 
 def make_targets() -> set[str]:

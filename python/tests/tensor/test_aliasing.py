@@ -6,6 +6,7 @@ libraries, over contiguous, transposed and sliced operands; values agree too, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import torchlette
+import torchlette.torch
 
 Tensor = Any
 #: name: (shape of the operand, what gives one tensor or several from it).
@@ -169,3 +171,59 @@ def test_gradient_of_a_write_through_a_view(case: str) -> None:
         return [x.grad, value.grad]
 
     oracle.assert_equal(gradients(torchlette), gradients(torch))
+
+
+#: Programs of a leaf that requires grad and one that does not; each returns what is seen of versions and values.
+VERSIONS: dict[str, Callable[[Any], Any]] = {
+    "a write through .data is not the tensor's": lambda lib: (
+        lambda x: (x.data.add_(1).tolist(), x._version, x.tolist(), x.data._version)
+    )(lib.ones(3)),
+    ".data counts its own writes": lambda lib: (
+        lambda x, d: (d.add_(1), d[0].add_(1), x.add_(1), x._version, d._version, d[1:]._version, x.tolist())[3:]
+    )(*(lambda x: (x, x.data))(lib.ones(3))),
+    "an alias of .data counts with it": lambda lib: (
+        lambda x, d: (d.view(3).detach().mul_(2), x._version, d._version, d.data._version, x.tolist())[1:]
+    )(*(lambda x: (x, x.data))(lib.ones(3))),
+    "a write through detach is the tensor's": lambda lib: (
+        lambda x, d: (d.add_(1), x._version, d._version, x.tolist())[1:]
+    )(*(lambda x: (x, x.detach()))(lib.ones(3))),
+    "views that are views": lambda lib: [
+        t._is_view()
+        for x in [lib.ones(2, 3)]
+        for t in (
+            *(x, x[0], x[:], x.t(), x.view(6), x.reshape(6), x.t().reshape(6), x.view_as(x), x.expand(2, 2, 3)),
+            *(x.unbind(0)[1], x.contiguous(), x.detach(), x.data, x[0].detach(), x[0].data, x.clone(), x * 1),
+            *(x.diagonal(), x.unsqueeze(0), lib.nn.Parameter(x[0]), x.to(lib.float32), x.float()),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_versions_and_views_are_pytorchs(name: str) -> None:
+    """Each program twice: what a call's cached trace gives is what the call gives."""
+    want = VERSIONS[name](torch)
+    for lib in (torchlette, torchlette.torch):
+        assert [VERSIONS[name](lib), VERSIONS[name](lib)] == [want, want]
+
+
+def test_a_write_through_data_is_not_seen_by_backward() -> None:
+    """The gradient is that of the forward pass as it ran; a write through the tensor itself is an error."""
+    for _ in range(2):
+        w = torchlette.ones(3, requires_grad=True)
+        y, z = w * w, w.exp()
+        w.data.add_(1)
+        z.data.zero_()
+        (y + z).sum().backward()
+        assert w.tolist() == [2.0] * 3
+        assert w.grad.tolist() == pytest.approx([2 + math.e] * 3)
+        z = torchlette.ones(3, requires_grad=True).exp()
+        z.detach().zero_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            z.sum().backward()
+
+
+def test_views_are_not_detached_in_place() -> None:
+    for lib in (torch, torchlette):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            lib.ones(2, 3).t().detach_()

@@ -1,4 +1,4 @@
-"""Numeric limits and promotion of dtypes."""
+"""Numeric limits and promotion of dtypes; the engine's table of them is dtype_table.py."""
 
 from __future__ import annotations
 
@@ -10,30 +10,27 @@ if TYPE_CHECKING:
 
 __all__ = ["can_cast", "finfo", "iinfo", "promote_types", "result_type"]
 
-# dtype -> (bits, eps, max, smallest normal, decimal resolution)
-_FLOATS: dict[Any, tuple[int, float, float, float, float]] = {
-    _C.float64: (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022, 1e-15),
-    _C.float32: (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126, 1e-6),
-    _C.float16: (16, 2.0**-10, (2 - 2.0**-10) * 2.0**15, 2.0**-14, 1e-3),
-    _C.bfloat16: (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126, 1e-2),
-    # No tensor has the types below; programs ask for their limits to round to them in a wider type.
-    _C.float8_e4m3fn: (8, 2.0**-3, 448.0, 2.0**-6, 1.0),
-    _C.float8_e4m3fnuz: (8, 2.0**-3, 240.0, 2.0**-7, 1.0),
-    _C.float8_e5m2: (8, 2.0**-2, 57344.0, 2.0**-14, 1.0),
-    _C.float8_e5m2fnuz: (8, 2.0**-2, 57344.0, 2.0**-15, 1.0),
+# No tensor has the types below; programs ask for their limits to round to them in a wider type.
+# dtype -> (stored bits of the mantissa, greatest value, smallest normal number)
+_ABSENT_FLOATS: dict[Any, tuple[int, float, float]] = {
+    _C.float8_e4m3fn: (3, 448.0, 2.0**-6),
+    _C.float8_e4m3fnuz: (3, 240.0, 2.0**-7),
+    _C.float8_e5m2: (2, 57344.0, 2.0**-14),
+    _C.float8_e5m2fnuz: (2, 57344.0, 2.0**-15),
 }
+#: log10(2)
+_DIGITS_PER_BIT = 0.30102999566398120
 
-# dtype -> (bits, min, max)
-_INTS: dict[Any, tuple[int, int, int]] = {
-    _C.int64: (64, -(2**63), 2**63 - 1),
-    _C.int32: (32, -(2**31), 2**31 - 1),
-    _C.int16: (16, -(2**15), 2**15 - 1),
-    _C.int8: (8, -(2**7), 2**7 - 1),
-    _C.uint32: (32, 0, 2**32 - 1),
-    _C.uint8: (8, 0, 2**8 - 1),
-    _C.uint16: (16, 0, 2**16 - 1),
-    _C.uint64: (64, 0, 2**64 - 1),
-}
+
+def _float_limits(dtype: Any) -> tuple[int, float, float]:
+    """Return the stored bits of the mantissa, the greatest value and the smallest normal number."""
+    from torchlette._runtime.dtype_table import MANTISSAS
+
+    if dtype in _ABSENT_FLOATS:
+        return _ABSENT_FLOATS[dtype]
+    mantissa = MANTISSAS[dtype]
+    greatest = 2 ** (8 * dtype.itemsize - mantissa - 2) - 1  # exponent; its smallest normal counterpart is 1 - greatest
+    return mantissa, (2 - 2.0**-mantissa) * 2.0**greatest, 2.0 ** (1 - greatest)
 
 
 def _short_name(dtype: Any) -> str:
@@ -55,12 +52,15 @@ class finfo:
     def __init__(self, type: Any = None) -> None:
         """Look the dtype up."""
         dtype = _C.get_default_dtype() if type is None else type
-        if dtype not in _FLOATS:
+        if not (isinstance(dtype, _C.dtype) and dtype.is_floating_point):
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo': got "
                 f"{dtype}"
             )
-        self.bits, self.eps, self.max, self.tiny, self.resolution = _FLOATS[dtype]
+        mantissa, self.max, self.tiny = _float_limits(dtype)
+        self.bits = 8 * dtype.itemsize
+        self.eps = 2.0**-mantissa
+        self.resolution = float(f"1e-{int(mantissa * _DIGITS_PER_BIT)}")
         self.min = -self.max
         self.smallest_normal = self.tiny
         self.dtype = _short_name(dtype)
@@ -88,11 +88,13 @@ class iinfo:
 
     def __init__(self, type: Any) -> None:
         """Look the dtype up."""
-        if type not in _INTS:
+        if not isinstance(type, _C.dtype) or _category(type) != _category(_C.int64):
             raise TypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo': got {type}"
             )
-        self.bits, self.min, self.max = _INTS[type]
+        self.bits = 8 * type.itemsize
+        self.min = -(1 << self.bits - 1) if type.is_signed else 0
+        self.max = (1 << self.bits - type.is_signed) - 1
         self.dtype = _short_name(type)
 
     def __eq__(self, other: object) -> bool:
@@ -115,11 +117,11 @@ def promote_types(type1: Any, type2: Any) -> Any:
     return result_type(_C.empty(1, dtype=type1), _C.empty(1, dtype=type2))
 
 
-def _kind(dtype: Any) -> int:
-    """Return 0 for bool, 1 for integers, 2 for floating point types."""
-    return 2 if dtype.is_floating_point else int(dtype is not _C.bool)
+def _category(dtype: Any) -> tuple[bool, bool, bool]:
+    """Return what orders bool, integers, floating point and complex types."""
+    return dtype.is_complex, dtype.is_floating_point, dtype is not _C.bool
 
 
 def can_cast(from_: Any, to: Any) -> bool:
     """Return whether a result of dtype ``from_`` may be written to a tensor of dtype ``to``."""
-    return _kind(from_) <= _kind(to)
+    return _category(from_) <= _category(to)

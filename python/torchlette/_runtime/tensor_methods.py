@@ -20,33 +20,6 @@ if TYPE_CHECKING:
 
 Tensor = _C.Tensor
 
-_DTYPES = (
-    _C.bool,
-    _C.int32,
-    _C.int64,
-    _C.uint32,
-    _C.float16,
-    _C.bfloat16,
-    _C.float32,
-    _C.float64,
-    _C.uint8,
-    _C.int8,
-    _C.int16,
-)
-_LEGACY_NAMES = {
-    "float32": "FloatTensor",
-    "float64": "DoubleTensor",
-    "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor",
-    "int32": "IntTensor",
-    "int64": "LongTensor",
-    "uint32": "UInt32Tensor",
-    "bool": "BoolTensor",
-    "uint8": "ByteTensor",
-    "int8": "CharTensor",
-    "int16": "ShortTensor",
-}
-
 
 # Gradients -------------------------------------------------------------------------------
 
@@ -194,12 +167,14 @@ def _cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Return the type's old name, or the tensor converted to ``dtype``."""
+    from torchlette._runtime.dtype_table import SCALAR_TYPES
+
     if dtype is None:
-        return "torch." + _LEGACY_NAMES[self.dtype._name]
+        return f"torch.{SCALAR_TYPES[self.dtype]}Tensor"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
-        for candidate in _DTYPES:
-            if _LEGACY_NAMES[candidate._name] == name:
+        for candidate, scalar in SCALAR_TYPES.items():
+            if f"{scalar}Tensor" == name:
                 return self.to(candidate)
         raise ValueError(f"invalid type: '{dtype}'")
     # torchlette.torch.FloatTensor and the like are classes with a dtype.

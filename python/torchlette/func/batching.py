@@ -67,8 +67,14 @@ def _emptied(stacked: Any, dims: Any) -> Any:
     return type(stacked)(*items) if hasattr(stacked, "_fields") else type(stacked)(items)
 
 
+def check_randomness(randomness: str) -> None:
+    """Refuse what is no mode of draws."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+
+
 @contextlib.contextmanager
-def _draws(randomness: str) -> Iterator[Callable[[], None]]:
+def draws(randomness: str) -> Iterator[Callable[[], None]]:
     """Make draws errors, or give what to call before each row so that all draw the same numbers."""
     if randomness == "error":
         former = _C._set_refuse_draws(True)
@@ -110,10 +116,7 @@ def vmap(
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for `randomness` are 'error', 'different', or 'same'. Got {randomness}."
-        )
+    check_randomness(randomness)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         dims, tensors = _dims_like(args, in_dims), tensors_in(args)
@@ -131,7 +134,7 @@ def vmap(
                 f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)}"
             )
         count = sizes.pop()
-        with _draws(randomness) as next_row:
+        with draws(randomness) as next_row:
             if count == 0:
                 row = [t if d is None else _row_of_none(t, d) for t, d in zip(tensors, dims, strict=True)]
                 return _emptied(_stacked([func(*with_tensors(args, row), **kwargs)], out_dims), out_dims)

@@ -7,6 +7,8 @@ from typing import Any
 
 from torchlette import _C
 from torchlette._runtime.nested import replaced, tensors_in
+from torchlette.func.batching import check_randomness, draws, vmap
+from torchlette.func.gradients import jvp
 from torchlette.func.transform import (
     Argnums,
     Transform,
@@ -21,7 +23,24 @@ __all__ = ["hessian", "jacfwd", "jacrev"]
 Tensor = _C.Tensor
 
 
-def _jacobian(here: Transform, func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
+def _rows(here: Transform, result: Tensor, inputs: list[Tensor], backward_draws: str) -> list[Any]:
+    """Return the gradient of each element of a result by the inputs."""
+    if not result.requires_grad:
+        return []
+    create = here.leads_outside([result])
+    seeds = _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0)
+    with draws(backward_draws):
+        return [here.gradients([result], inputs, [seed.reshape(result.shape)], True, create) for seed in seeds]
+
+
+def _jacobian(
+    here: Transform,
+    func: Callable[..., Any],
+    argnums: Argnums,
+    args: tuple[Any, ...],
+    has_aux: bool,
+    backward_draws: str = "different",
+) -> Any:
     """Return all derivatives of the results of ``func`` by the arguments ``argnums``, row by row."""
     points, given, others = chosen_arguments(here, argnums, args)
     out, aux = here.call(func, given, {}, has_aux, others)
@@ -33,11 +52,7 @@ def _jacobian(here: Transform, func: Callable[..., Any], argnums: Argnums, args:
                 "vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
                 f"with dtype {result.dtype}"
             )
-        create = here.leads_outside([result])
-        seeds = (
-            _C.eye(result.numel(), dtype=result.dtype, device=result.device).unbind(0) if result.requires_grad else ()
-        )
-        rows = [here.gradients([result], inputs, [seed.reshape(result.shape)], True, create) for seed in seeds]
+        rows = _rows(here, result, inputs, backward_draws)
         columns = zip(*rows, strict=True) if rows else ((),) * len(inputs)
         blocks = [
             _C.stack(list(column)).reshape((*result.shape, *x.shape))
@@ -55,6 +70,37 @@ def _jacobian(here: Transform, func: Callable[..., Any], argnums: Argnums, args:
     return (found, here.settled(aux)) if has_aux else found
 
 
+def _jacobian_by_columns(func: Callable[..., Any], argnums: Argnums, args: tuple[Any, ...], has_aux: bool) -> Any:
+    """Return the Jacobian from one call of ``func`` for each element of the arguments, so that each draws its own."""
+    numbers = argument_numbers(argnums, len(args))
+    wanted = tuple(args[n] for n in numbers)
+    inputs = tensors_in(wanted)
+
+    def chosen(*tensors: Tensor) -> Any:
+        given = dict(zip(numbers, with_tensors(wanted, tensors), strict=True))
+        return func(*(given.get(i, a) for i, a in enumerate(args)))
+
+    def pushed(*tangents: Tensor) -> Any:
+        return jvp(chosen, tuple(inputs), tangents, has_aux=has_aux)[1:]
+
+    sizes = [x.numel() for x in inputs]
+    basis = [
+        part.to(x.dtype).reshape((sum(sizes), *x.shape))
+        for part, x in zip(_C.eye(sum(sizes), device=inputs[0].device).split(sizes, 1), inputs, strict=True)
+    ]
+    columns, *aux = vmap(pushed, randomness="different")(*basis)
+
+    def block(result: Tensor) -> Any:
+        parts = result.split(sizes)
+        found = [
+            part.movedim(0, -1).reshape((*result.shape[1:], *x.shape)) for part, x in zip(parts, inputs, strict=True)
+        ]
+        return with_tensors(wanted[0] if isinstance(argnums, int) else wanted, found)
+
+    jacobian = replaced(columns, Tensor, block)
+    return (jacobian, replaced(aux[0], Tensor, lambda t: t[0])) if has_aux else jacobian
+
+
 def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
@@ -67,13 +113,25 @@ def jacrev(
         func: From tensors, or nested containers of them, to such; with ``has_aux`` to a pair of such and of anything.
         argnums: The argument to differentiate by, or a tuple of them.
         has_aux: Whether ``func`` returns a pair; the function returned then gives a pair too.
-        chunk_size: Accepted for compatibility: rows are computed one by one.
+        chunk_size: Rows that PyTorch computes at once. They are computed one by one here, so it limits nothing; as in
+            PyTorch, the backward pass may draw random numbers if it is 1.
+
+    Raises:
+        RuntimeError: ``func`` returns something else than floating point tensors, ``argnums`` names no argument, or the
+            backward pass draws random numbers.
+        ValueError: ``chunk_size`` is not positive, or an argument holds something else than tensors.
+
+    >>> x = torchlette.tensor([1.0, 2.0])
+    >>> torchlette.func.jacrev(lambda x: x**2)(x)
+    tensor([[2., 0.],
+            [0., 4.]])
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     def wrapper(*args: Any) -> Any:
-        return _jacobian(Transform("vjp(f, *primals)"), func, argnums, args, has_aux)
+        backward_draws = "different" if chunk_size == 1 else "error"
+        return _jacobian(Transform("vjp(f, *primals)"), func, argnums, args, has_aux, backward_draws)
 
     return wrapper
 
@@ -87,18 +145,31 @@ def jacfwd(
         func: As of :func:`jacrev`.
         argnums: As of :func:`jacrev`.
         has_aux: As of :func:`jacrev`.
-        randomness: Accepted for compatibility: ``func`` is called once.
+        randomness: What random operations in ``func`` do, as of :func:`vmap`: ``"error"`` raises; with ``"same"``
+            all columns are those of one call; with ``"different"`` each column is that of a call of its own, and what
+            ``has_aux`` hands on is that of the first.
+
+    Raises:
+        RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.
+        ValueError: An argument to differentiate by holds something else than floating point tensors.
     """
 
     def wrapper(*args: Any) -> Any:
         for t in tensors_in([args[n] for n in argument_numbers(argnums, len(args))]):
             if not t.is_floating_point():
                 raise ValueError(f"Expected primal to be floating point or complex, but got: {t.dtype}")
-        return _jacobian(Transform("jvp(f, primals, tangents)"), func, argnums, args, has_aux)
+        check_randomness(randomness)
+        if randomness == "different":
+            return _jacobian_by_columns(func, argnums, args, has_aux)
+        with draws(randomness):
+            return _jacobian(Transform("jvp(f, primals, tangents)"), func, argnums, args, has_aux)
 
     return wrapper
 
 
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
-    """Return a function that gives the Jacobian of the Jacobian of ``func``."""
+    """Return a function that gives the Jacobian of the Jacobian of ``func``, which may not draw random numbers.
+
+    The arguments are those of :func:`jacrev`.
+    """
     return jacfwd(jacrev(func, argnums), argnums)

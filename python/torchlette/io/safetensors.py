@@ -18,25 +18,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 from torchlette import _C
+from torchlette._runtime.dtype_table import SHORT_NAMES
 
 __all__ = ["SafetensorsReader", "write_safetensors"]
 
-#: The format's names of dtypes.
-_NAMES = {
-    "F64": _C.float64,
-    "I64": _C.int64,
-    "F32": _C.float32,
-    "I32": _C.int32,
-    "U32": _C.uint32,
-    "F16": _C.float16,
-    "BF16": _C.bfloat16,
-    "I16": _C.int16,
-    "I8": _C.int8,
-    "U8": _C.uint8,
-    "BOOL": _C.bool,
-}
-_DTYPES = {dtype: name for name, dtype in _NAMES.items()}
-_SIZES = {name: dtype.itemsize for name, dtype in _NAMES.items()}
+_NAMES = {name: dtype for dtype, name in SHORT_NAMES.items()}
 #: The format's own limit, against files that claim to be all header.
 HEADER_LIMIT = 100_000_000
 _METADATA = "__metadata__"
@@ -55,7 +41,7 @@ def write_safetensors(f: BinaryIO, tensors: Mapping[str, _C.Tensor], metadata: M
     for name in order:
         t = tensors[name]
         begin, end = end, end + t.numel() * t.dtype.itemsize
-        header[name] = {"dtype": _DTYPES[t.dtype], "shape": list(t.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": SHORT_NAMES[t.dtype], "shape": list(t.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > HEADER_LIMIT:
@@ -95,7 +81,7 @@ def _extent(name: str, entry: Any) -> tuple[int, int]:
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_length, offsets)):
         raise _damaged(f"the data_offsets of {name!r} are {offsets}")
     begin, end = offsets
-    wanted = math.prod(shape) * _SIZES[dtype]
+    wanted = math.prod(shape) * _NAMES[dtype].itemsize
     if end - begin != wanted:
         raise _damaged(f"{name!r} has {end - begin} bytes of data, its shape and dtype want {wanted}")
     return begin, end

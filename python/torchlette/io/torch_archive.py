@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torchlette import _C
+from torchlette._runtime.dtype_table import DTYPES, SCALAR_TYPES
 
 if TYPE_CHECKING:
     import zipfile
@@ -26,28 +27,8 @@ __all__ = ["archive_name", "read_archive"]
 
 Place = Callable[[_C.Tensor, str], _C.Tensor]
 
-_STORAGES = {
-    "FloatStorage": "float32",
-    "DoubleStorage": "float64",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "IntStorage": "int32",
-    "LongStorage": "int64",
-    "BoolStorage": "bool",
-    "ByteStorage": "uint8",
-    "CharStorage": "int8",
-    "ShortStorage": "int16",
-    "UntypedStorage": "",
-}
-_SHORT_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "short": "int16",
-    "int": "int32",
-    "long": "int64",
-}
-_DTYPES = {name: name for name in _STORAGES.values() if name} | _SHORT_NAMES
+_STORAGES: dict[str, _C.dtype | None] = {f"{scalar}Storage": dtype for dtype, scalar in SCALAR_TYPES.items()}
+_STORAGES["UntypedStorage"] = None
 
 
 def archive_name(archive: zipfile.ZipFile) -> str | None:
@@ -128,8 +109,8 @@ class _Unpickler(pickle.Unpickler):
         function = _FUNCTIONS.get((module, name))
         if function is not None:
             return _Allowed(function)
-        if module == "torch" and name in _DTYPES:
-            return getattr(_C, _DTYPES[name])
+        if module == "torch" and getattr(_C, name, None) in DTYPES:
+            return getattr(_C, name)
         if module in ("torch", "torch.storage") and name in _STORAGES:
             return name
         what = (
@@ -148,7 +129,7 @@ class _Unpickler(pickle.Unpickler):
             raise pickle.UnpicklingError(f"load: the file is wrong: unknown reference {pid!r}")
         _, kind, key, location, numel = pid
         if key not in self.storages:
-            dtype = getattr(_C, _STORAGES.get(kind) or "", None)
+            dtype = _STORAGES.get(kind)
             if dtype is None:
                 raise pickle.UnpicklingError(f"load: the file holds a storage that is not supported: {kind}")
             data = self.archive.read(f"{self.folder}/data/{key}")

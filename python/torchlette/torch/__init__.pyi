@@ -5,19 +5,20 @@ from torchlette.torch import cuda as cuda
 from torchlette.torch import mps as mps
 from torchlette.torch import version as version
 from torchlette.torch import xpu as xpu
-from torchlette.torch.tensor_types import BFloat16Tensor as BFloat16Tensor
-from torchlette.torch.tensor_types import BoolTensor as BoolTensor
-from torchlette.torch.tensor_types import ByteTensor as ByteTensor
-from torchlette.torch.tensor_types import CharTensor as CharTensor
-from torchlette.torch.tensor_types import DoubleTensor as DoubleTensor
-from torchlette.torch.tensor_types import FloatTensor as FloatTensor
-from torchlette.torch.tensor_types import HalfTensor as HalfTensor
-from torchlette.torch.tensor_types import IntTensor as IntTensor
-from torchlette.torch.tensor_types import LongTensor as LongTensor
-from torchlette.torch.tensor_types import ShortTensor as ShortTensor
 from torchlette.torch.tensor_types import set_default_tensor_type as set_default_tensor_type
+from torchlette.torch.tensor_types import TensorType as _TensorType
 
 __version__: str
+BFloat16Tensor: _TensorType
+BoolTensor: _TensorType
+ByteTensor: _TensorType
+CharTensor: _TensorType
+DoubleTensor: _TensorType
+FloatTensor: _TensorType
+HalfTensor: _TensorType
+IntTensor: _TensorType
+LongTensor: _TensorType
+ShortTensor: _TensorType
 from torchlette import BackwardGraphFreedError as BackwardGraphFreedError
 from torchlette import CheckpointError as CheckpointError
 from torchlette import CheckpointImpureRegionError as CheckpointImpureRegionError

@@ -7,20 +7,7 @@ from typing import Any
 
 import torchlette
 from torchlette import _C
-
-__all__ = [
-    "BFloat16Tensor",
-    "BoolTensor",
-    "ByteTensor",
-    "CharTensor",
-    "DoubleTensor",
-    "FloatTensor",
-    "HalfTensor",
-    "IntTensor",
-    "LongTensor",
-    "ShortTensor",
-    "set_default_tensor_type",
-]
+from torchlette._runtime.dtype_table import SCALAR_TYPES
 
 
 class TensorType(type):
@@ -59,23 +46,19 @@ def _type(name: str, dtype: _C.dtype) -> TensorType:
     return TensorType(name, (), {"dtype": dtype, "__module__": "torch", "__doc__": f"Tensors of {dtype} on the CPU."})
 
 
-FloatTensor = _type("FloatTensor", _C.float32)
-DoubleTensor = _type("DoubleTensor", _C.float64)
-HalfTensor = _type("HalfTensor", _C.float16)
-BFloat16Tensor = _type("BFloat16Tensor", _C.bfloat16)
-LongTensor = _type("LongTensor", _C.int64)
-IntTensor = _type("IntTensor", _C.int32)
-BoolTensor = _type("BoolTensor", _C.bool)
-ByteTensor = _type("ByteTensor", _C.uint8)
-CharTensor = _type("CharTensor", _C.int8)
-ShortTensor = _type("ShortTensor", _C.int16)
+# PyTorch has no class for uint32, its newer type.
+_TYPES = {
+    f"{scalar}Tensor": _type(f"{scalar}Tensor", dtype) for dtype, scalar in SCALAR_TYPES.items() if dtype != _C.uint32
+}
+globals().update(_TYPES)
+__all__ = [*_TYPES, "set_default_tensor_type"]
 
 
 def set_default_tensor_type(t: str | TensorType) -> None:
     """Set the default dtype to that of ``torch.FloatTensor`` and the like, given or by name."""
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
-    for kind in (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor):
-        if name in (kind.__name__, f"torch.{kind.__name__}"):
+    for kind in _TYPES.values():
+        if kind.dtype.is_floating_point and name in (kind.__name__, f"torch.{kind.__name__}"):
             torchlette.set_default_dtype(kind.dtype)
             return
     raise TypeError(
@@ -86,17 +69,5 @@ def set_default_tensor_type(t: str | TensorType) -> None:
 
 def on_cuda() -> dict[str, TensorType]:
     """Return the names of ``torch.cuda``, with which programs compare: no tensor is of them, and they make none."""
-    kinds = (
-        FloatTensor,
-        DoubleTensor,
-        HalfTensor,
-        BFloat16Tensor,
-        LongTensor,
-        IntTensor,
-        BoolTensor,
-        ByteTensor,
-        CharTensor,
-        ShortTensor,
-    )
     names = {"device_type": "cuda", "__module__": "torch.cuda", "__doc__": "Tensors on CUDA: there are none."}
-    return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in kinds}
+    return {k.__name__: TensorType(k.__name__, (), {"dtype": k.dtype, **names}) for k in _TYPES.values()}

@@ -306,6 +306,10 @@ def ctc_loss(
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if targets.dtype not in (_C.int64, _C.int32):
         raise RuntimeError(f"ctc_loss: targets must be integral: got {targets.dtype}")
+    if not 1 <= targets.dim() <= 2:
+        raise RuntimeError(
+            f"Expected 1 to 2 dimensions, but got {targets.dim()}-dimensional tensor for argument 'targets'"
+        )
     batched = log_probs.dim() == 3
     if not batched:
         log_probs, targets = log_probs.unsqueeze(1), targets.reshape(1, -1)
