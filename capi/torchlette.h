@@ -259,7 +259,7 @@ TL_API int32_t tl_realize(const uint64_t *handles, int32_t n, int64_t slice_ns);
 /* Copies a value to dst, dense row-major. */
 TL_API int32_t tl_read(uint64_t handle, void *dst, size_t bytes);
 
-/* tl_read that waits at most slice_ns for work under way. TL_PENDING after that: call again. */
+/* tl_read in time slices. TL_PENDING after slice_ns: call again. A value that is soon computed takes one call. */
 TL_API int32_t tl_read_within(uint64_t handle, void *dst, size_t bytes, int64_t slice_ns);
 
 /* Stops the work for which the calling thread got TL_PENDING; the next wait computes the rest. It returns when the work

@@ -105,10 +105,7 @@ func (e *Engine) runWindow(values []uint32, effects int) error {
 	for i, id := range w.Ext {
 		ext[i] = e.session.Graph.Node(id).Store
 	}
-	if e.pausable {
-		e.jobs.arm()
-		defer e.jobs.disarm()
-	}
+	e.setDeadline(t1)
 	res, err := e.runPlan(p, ext)
 	return e.settle(p, res, err, t1)
 }

@@ -23,59 +23,20 @@ type job struct {
 // jobs holds the one job there is. Its lock is not held while anything runs, so that a waiter can always look.
 type jobs struct {
 	mu   sync.Mutex
-	cur  *job
+	cur  atomic.Pointer[job]
 	stop device.Stop
 	// interrupt: the stop is asked for by Interrupt, and not by a pause.
 	interrupt bool
-	armed     bool
-	timer     *time.Timer
 }
 
 // pauseAfter is how long a run keeps the thread that called it: then it pauses and goes on as a job.
 const pauseAfter = 20 * time.Millisecond
 
-// arm lets the run that follows pause.
-func (j *jobs) arm() {
-	j.mu.Lock()
-	j.armed = true
-	if j.timer == nil {
-		j.timer = time.AfterFunc(pauseAfter, j.pause)
-	} else {
-		j.timer.Reset(pauseAfter)
-	}
-	j.mu.Unlock()
-}
-
-func (j *jobs) pause() {
-	j.mu.Lock()
-	if j.armed {
-		j.stop.Ask()
-	}
-	j.mu.Unlock()
-}
-
-func (j *jobs) disarm() {
-	j.mu.Lock()
-	j.armed = false
-	j.timer.Stop()
-	j.mu.Unlock()
-}
-
 // current gives the job that runs or whose result nobody has taken.
-func (j *jobs) current() *job {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.cur
-}
+func (j *jobs) current() *job { return j.cur.Load() }
 
 // forget ends what is known of a job that is done.
-func (j *jobs) forget(old *job) {
-	j.mu.Lock()
-	if j.cur == old {
-		j.cur = nil
-	}
-	j.mu.Unlock()
-}
+func (j *jobs) forget(old *job) { j.cur.CompareAndSwap(old, nil) }
 
 // end clears what was asked of a job that has just ended.
 func (j *jobs) end(old *job) {
@@ -123,9 +84,7 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 		}
 		atomic.StoreInt32(&e.cfg.State.Busy, 1)
 		j = &job{kind: kind, key: key, owner: id, done: make(chan struct{})}
-		e.jobs.mu.Lock()
-		e.jobs.cur = j
-		e.jobs.mu.Unlock()
+		e.jobs.cur.Store(j)
 		go func() {
 			defer close(j.done)
 			defer e.lock.release()
@@ -143,6 +102,41 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 	return false, j.err
 }
 
+// hereOrJob does work within both locks: in the calling thread, or as a job where that takes long. It then reports
+// pending when slice passes; call it again. work is told whether it is in the calling thread. long, asked within the
+// locks, says that the work is known to be long.
+func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long func() bool,
+	work func(here bool) *ir.Error) (pending bool, err *ir.Error) {
+	if e.jobs.current() == nil {
+		if pending, err = e.here(slice, long, work); err != errPaused {
+			return pending, err
+		}
+	}
+	return e.run(kind, key, slice, func() (err *ir.Error) {
+		defer e.leave(&err)
+		e.enter()
+		return work(false)
+	})
+}
+
+// here does work in the calling thread. errPaused says that it takes too long for that: long said so, or a run has
+// paused.
+func (e *Engine) here(slice time.Duration, long func() bool, work func(here bool) *ir.Error) (pending bool,
+	err *ir.Error) {
+	if ok, err := e.lock.acquireWithin(threadID(), slice); !ok {
+		return err == nil, err
+	}
+	defer e.lock.release()
+	defer e.leave(&err)
+	e.enter()
+	if long() {
+		return false, errPaused
+	}
+	e.pausable = true
+	defer func() { e.pausable = false }()
+	return false, work(true)
+}
+
 // Idle waits until no job is under way, whoever waits for it. It reports pending when slice passes.
 func (e *Engine) Idle(slice time.Duration) (pending bool) {
 	j := e.jobs.current()
@@ -154,7 +148,7 @@ func (e *Engine) Idle(slice time.Duration) (pending bool) {
 // stopping after that.
 func (e *Engine) Interrupt(patience time.Duration) {
 	e.jobs.mu.Lock()
-	j := e.jobs.cur
+	j := e.jobs.current()
 	if j == nil || j.owner != threadID() {
 		e.jobs.mu.Unlock()
 		return

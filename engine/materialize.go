@@ -10,11 +10,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// readCache holds the dense copy that Force made of a view until Read takes it.
+// readCache holds the dense copy that was made of a view until Read has copied it.
 type readCache struct {
-	handle uint64
+	handle uint64 // of the view; 0: there is no copy
 	value  uint32
+	of     uint64 // Seq of the version that the copy was made of
 }
+
+// holds reports the copy of view h of version n.
+func (c *readCache) holds(h uint64, n *ir.Node) bool { return c.handle == h && c.of == n.Seq }
 
 // heavyElements is the pending work above which a read runs in a goroutine, so that
 // signals are seen.
@@ -90,37 +94,7 @@ func (e *Engine) heavy() bool {
 
 // Force computes the value of h. It reports pending when slice passes; call it again.
 func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Error) {
-	if e.lock.heldByOther(threadID()) {
-		return false, busy()
-	}
-	if e.jobs.current() == nil {
-		pending, err = e.here(slice, e.heavy, func() *ir.Error { return e.prepareRead(h) })
-		if err != errPaused {
-			return pending, err
-		}
-	}
-	return e.run("force", h, slice, func() (err *ir.Error) {
-		defer e.leave(&err)
-		e.enter()
-		return e.prepareRead(h)
-	})
-}
-
-// here does work in the calling thread; errPaused says that it is too long for that, because long, asked with the locks
-// held, says so or the run was paused.
-func (e *Engine) here(slice time.Duration, long func() bool, work func() *ir.Error) (pending bool, err *ir.Error) {
-	if ok, err := e.lock.acquireWithin(threadID(), slice); !ok {
-		return err == nil, err
-	}
-	defer e.lock.release()
-	defer e.leave(&err)
-	e.enter()
-	if long() {
-		return false, errPaused
-	}
-	e.pausable = true
-	defer func() { e.pausable = false }()
-	return false, work()
+	return e.hereOrJob("force", h, slice, e.heavy, func(bool) *ir.Error { return e.prepareRead(h) })
 }
 
 // prepareRead forces the dense value of h and keeps it in the read cache.
@@ -156,7 +130,7 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	e.dropRead()
 	if v.Base == 0 {
 		e.session.Graph.Retain(v.Value)
-		e.read = readCache{h, v.Value}
+		e.read = readCache{h, v.Value, e.session.Graph.Node(e.session.Base(base).Value).Seq}
 	}
 	return nil
 }
@@ -194,59 +168,58 @@ func (e *Engine) raiseDeferred() *ir.Error {
 	return x
 }
 
-// Read copies the dense value of h, in canonical form, to dst.
+// Read copies the dense value of h, in canonical form, to dst. It computes the value first.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	return e.readUnless(h, dst, nil)
-}
-
-// ReadWithin is Read that waits for work under way for slice at most and then reports pending; call it again.
-func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
-	end := time.Now().Add(slice)
-	err = e.readUnless(h, dst, func() bool { return time.Now().After(end) })
-	if err != nil && err.Code == ir.ErrInterrupted {
-		return true, nil
-	}
-	return false, err
-}
-
-// readUnless is Read that ends with ErrInterrupted when interrupt, which may be nil, says so. It can be made again.
-func (e *Engine) readUnless(h uint64, dst []byte, interrupt func() bool) (err *ir.Error) {
 	if err := e.lock.acquire(threadID()); err != nil {
 		return err
 	}
 	defer e.lock.release()
 	defer e.leave(&err)
 	e.enter()
+	return e.readNow(h, dst, 0)
+}
+
+// ReadWithin is Read in time slices. It reports pending when slice passes; call it again. A value that is soon computed
+// is computed and copied in this one call.
+func (e *Engine) ReadWithin(h uint64, dst []byte, slice time.Duration) (pending bool, err *ir.Error) {
+	copied := false
+	pending, err = e.hereOrJob("force", h, slice, e.heavy, func(here bool) *ir.Error {
+		if copied = here; here {
+			return e.readNow(h, dst, slice)
+		}
+		return e.prepareRead(h) // dst is the caller's, who may give up waiting
+	})
+	if !copied && !pending && err == nil {
+		short := func() bool { return false }
+		pending, err = e.here(slice, short, func(bool) *ir.Error { return e.readNow(h, dst, slice) })
+	}
+	if err == errBusyDevice || err == errPaused {
+		return true, nil
+	}
+	return pending, err
+}
+
+// readNow is Read within both locks. After slice, unless that is 0, it ends with errBusyDevice and can be made again.
+func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Error) {
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return err
 	}
-	b := e.session.Base(hv.Base)
-	if err := e.lostWriteTo(hv.Base); err != nil {
-		return err
-	}
+	b, l := e.session.Base(hv.Base), ir.LayoutOf(hv.Layout)
 	av := ir.AvalOf(b.Aval)
-	l := ir.LayoutOf(hv.Layout)
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
-	value, off := b.Value, hv.Offset
-	stale := e.session.Graph.Node(value).Op != ir.OpLeaf || b.Binding != lazy.SSA && len(e.session.Effects) > 0 || !l.Dense
-	if e.read.handle != h && stale {
+	if !e.read.holds(h, e.session.Graph.Node(b.Value)) { // else a read of it goes on
 		if err := e.prepareRead(h); err != nil {
 			return err
 		}
 		hv, _ = e.session.Handle(h)
-		value, off = e.session.Base(hv.Base).Value, hv.Offset
 	}
-	if e.read.handle == h && e.read.value != 0 {
+	value, off := e.session.Base(hv.Base).Value, hv.Offset
+	if e.read.handle == h {
 		value, off = e.read.value, 0
 	}
-	defer func() {
-		if err == nil || err.Code != ir.ErrInterrupted {
-			e.dropRead()
-		}
-	}()
 	n := e.session.Graph.Node(value)
 	if n.Op != ir.OpLeaf {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
@@ -255,27 +228,32 @@ func (e *Engine) readUnless(h uint64, dst []byte, interrupt func() bool) (err *i
 		return err
 	}
 	if len(dst) > 0 {
-		if x := e.runtime.Read(n.Store, av.DType, off, dst, interrupt); x != nil {
+		if x := e.runtime.Read(n.Store, av.DType, off, dst, slice); x != nil {
+			if asError(x).Code == ir.ErrInterrupted {
+				return errBusyDevice
+			}
+			e.dropRead()
 			return e.fail(x)
 		}
 	}
+	e.dropRead()
 	return e.takeFault()
 }
 
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
-func (e *Engine) Flush() *ir.Error {
+func (e *Engine) Flush() (err *ir.Error) {
 	if err := e.lock.acquire(threadID()); err != nil {
 		return err
 	}
 	defer e.lock.release()
+	defer e.leave(&err)
+	e.enter()
 	return e.flush()
 }
 
-// flush is Flush with the execution lock held.
-func (e *Engine) flush() (err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
+// flush is Flush within both locks.
+func (e *Engine) flush() *ir.Error {
 	if e.inBackward > 0 {
 		return nil
 	}
@@ -289,7 +267,7 @@ func (e *Engine) flush() (err *ir.Error) {
 // State.Due announced.
 func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *ir.Error) {
 	if !due {
-		return e.run("flush", 0, slice, e.flush)
+		return e.hereOrJob("flush", 0, slice, e.heavy, func(bool) *ir.Error { return e.flush() })
 	}
 	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
@@ -308,12 +286,12 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 // MarkStep runs everything pending, waits for it, frees what nothing holds and begins a new epoch.
 // It reports pending when slice passes: the caller then calls it again.
 func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
-	return e.run("mark_step", 0, slice, e.markStep)
+	long := func() bool { return e.heavy() || e.runtime.RunsBehind() }
+	return e.hereOrJob("mark_step", 0, slice, long, func(bool) *ir.Error { return e.markStep() })
 }
 
-func (e *Engine) markStep() (err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
+// markStep is MarkStep within both locks.
+func (e *Engine) markStep() *ir.Error {
 	if err := e.raiseDeferred(); err != nil {
 		return err
 	}

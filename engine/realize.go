@@ -11,26 +11,13 @@ import (
 // Realize computes the values of tensors in one window and waits until the devices are done. It reports pending when
 // slice passes; call it again with the same handles.
 func (e *Engine) Realize(hs []uint64, slice time.Duration) (pending bool, err *ir.Error) {
-	if e.lock.heldByOther(threadID()) {
-		return false, busy()
-	}
 	hs = slices.Clone(hs)
-	if e.jobs.current() == nil {
-		long := func() bool { return e.heavy() || e.async(hs) }
-		pending, err = e.here(slice, long, func() *ir.Error { return e.realize(hs) })
-		if err != errPaused {
-			return pending, err
-		}
-	}
 	key := uint64(len(hs))
 	for _, h := range hs {
 		key = (key ^ h) * 0x9E3779B97F4A7C15
 	}
-	return e.run("realize", key, slice, func() (err *ir.Error) {
-		defer e.leave(&err)
-		e.enter()
-		return e.realize(hs)
-	})
+	long := func() bool { return e.heavy() || e.async(hs) }
+	return e.hereOrJob("realize", key, slice, long, func(bool) *ir.Error { return e.realize(hs) })
 }
 
 // async reports a tensor on a device that runs behind: to wait for it takes time.

@@ -27,7 +27,9 @@ type heldWindow struct {
 
 var (
 	// errPaused ends a run that has had the caller's thread for long: the caller makes a job of it.
-	errPaused      = ir.Errorf(ir.ErrInterrupted, "the run is paused")
+	errPaused = ir.Errorf(ir.ErrInterrupted, "the run is paused")
+	// errBusyDevice ends a read that has waited for a device for its whole slice.
+	errBusyDevice  = ir.Errorf(ir.ErrInterrupted, "the device is busy")
 	errInterrupted = ir.Errorf(ir.ErrInterrupted, "interrupted")
 )
 
@@ -52,6 +54,14 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	e.stats.through += int64(p.Through)
 	e.commit(p, res)
 	return nil
+}
+
+// setDeadline lets a run that has begun pause where its caller can wait for a job.
+func (e *Engine) setDeadline(began time.Time) {
+	e.runtime.Deadline = time.Time{}
+	if e.pausable {
+		e.runtime.Deadline = began.Add(pauseAfter)
+	}
 }
 
 // stopped decides what becomes of a run that has stopped; nil: it is to go on at once.
@@ -103,10 +113,7 @@ func (e *Engine) resume() (effects int, err error) {
 	}
 	e.held, e.window = nil, h.w
 	began := time.Now()
-	if e.pausable {
-		e.jobs.arm()
-		defer e.jobs.disarm()
-	}
+	e.setDeadline(began)
 	res, err := e.resumePlan()
 	effects = h.w.Effects
 	err = e.settle(h.p, res, err, began)

@@ -67,6 +67,13 @@ func (j *trip) values(x T) (v []float32) {
 	return v
 }
 
+// markStep is MarkStep as a job does it.
+func (j *trip) markStep() (err *ir.Error) {
+	defer j.e.leave(&err)
+	j.e.enter()
+	return j.e.markStep()
+}
+
 func (j *trip) mark() { j.again(j.step) }
 
 func (j *trip) flush() { j.again(j.e.Flush) }
@@ -279,7 +286,7 @@ func TestAPausedRunGoesOnAsAJobAndLosesNothing(t *testing.T) {
 	steps := 0
 	d.step = func() {
 		if steps++; steps == 1 {
-			j.e.jobs.stop.AskAt(4) // what the timer does, after three steps
+			j.e.jobs.stop.AskAt(4) // what the deadline does, after three steps
 		}
 	}
 	assert.Equal(t, []float32{65, 130}, j.read(p))
@@ -316,7 +323,7 @@ func TestInterruptEndsTheWaitAndTheNextReadComputes(t *testing.T) {
 	j.ip("mul", x, 2.0)
 	began, goOn := make(chan bool), make(chan bool)
 	d.step = func() { close(began); <-goOn; d.step = func() {} }
-	pending, err := j.e.MarkStep(time.Microsecond)
+	pending, err := j.e.run("mark_step", 0, time.Microsecond, func() *ir.Error { return j.markStep() })
 	require.True(t, pending)
 	require.Nil(t, err)
 	<-began
@@ -459,4 +466,120 @@ func TestLongStepsStoppedMidwayGiveTheSameBits(t *testing.T) {
 		assert.Greater(t, stops, 20, "%d threads: there are few points to stop at", threads)
 		assert.Positive(t, held)
 	}
+}
+
+// watched is a device that tells of each run.
+type watched struct {
+	device.Device
+	run func(*device.Binding)
+}
+
+func (w *watched) Run(p device.Program, b *device.Binding) (device.Fence, error) {
+	w.run(b)
+	return w.Device.Run(p, b)
+}
+
+func TestAShortRunMakesNoJob(t *testing.T) {
+	d := &watched{Device: reference.New()}
+	j := travel(t, d, 0)
+	runs, pending := 0, false
+	d.run = func(*device.Binding) {
+		runs++
+		assert.Nil(t, j.e.jobs.current())
+	}
+	x, b := j.leaf(1, 2), make([]byte, 8)
+	for name, wait := range map[string]func(h uint64) (bool, *ir.Error){
+		"force":     func(h uint64) (bool, *ir.Error) { return j.e.Force(h, time.Minute) },
+		"read":      func(h uint64) (bool, *ir.Error) { return j.e.ReadWithin(h, b, time.Minute) },
+		"realize":   func(h uint64) (bool, *ir.Error) { return j.e.Realize([]uint64{h}, time.Minute) },
+		"flush":     func(uint64) (bool, *ir.Error) { return j.e.FlushWithin(false, time.Minute) },
+		"mark_step": func(uint64) (bool, *ir.Error) { return j.e.MarkStep(time.Minute) },
+	} {
+		before := runs
+		j.ip("mul", x, 2.0)
+		var err *ir.Error
+		pending, err = wait(uint64(x))
+		require.Nil(t, err, name)
+		assert.False(t, pending, name)
+		assert.Equal(t, before+1, runs, name)
+	}
+	assert.Equal(t, []float32{32, 64}, j.read(x))
+}
+
+func TestARunThatKeepsItsCallerLongGoesOnAsAJob(t *testing.T) {
+	d := &watched{Device: reference.New()}
+	j := travel(t, d, 0)
+	var jobs []bool
+	d.run = func(b *device.Binding) {
+		jobs = append(jobs, j.e.jobs.current() != nil)
+		if !b.Deadline.IsZero() {
+			b.Deadline = time.Now() // it is over
+		}
+	}
+	x := j.leaf(1, 2)
+	j.ip("mul", x, 2.0)
+	assert.Equal(t, []float32{2, 4}, j.read(x))
+	assert.Equal(t, []bool{false, true}, jobs)
+}
+
+func TestAWindowThatTheClockPausesGivesTheSameBits(t *testing.T) {
+	open := func() device.Device {
+		d, err := cpu.New(cpu.Options{Threads: 2})
+		require.NoError(t, err)
+		t.Cleanup(d.Close)
+		return d
+	}
+	want := long(travel(t, open(), 0))
+	d, pauses := &watched{Device: open()}, 0
+	d.run = func(b *device.Binding) {
+		if b.At != (device.Position{}) {
+			pauses++
+		}
+		if !b.Deadline.IsZero() {
+			b.Deadline = time.Now()
+		}
+	}
+	j := travel(t, d, 0)
+	got := long(j)
+	for i := range want {
+		require.True(t, slices.Equal(want[i], got[i]), "value %d", i)
+	}
+	assert.Positive(t, pauses, "no run was taken up in its middle")
+	j.drop(j.live...)
+}
+
+func TestOneCallComputesAndCopiesAValue(t *testing.T) {
+	j := travel(t, reference.New(), 0)
+	x, b := j.leaf(1, 2, 3, 4), make([]byte, 8)
+	view := j.op("select", j.op("reshape", j.op("mul", x, 2.0), []int64{2, 2}), 1, 0)
+	pending, err := j.e.ReadWithin(uint64(view), b, time.Minute)
+	require.Nil(t, err)
+	assert.False(t, pending)
+	assert.Equal(t, []byte{0, 0, 0, 64, 0, 0, 192, 64}, b)
+}
+
+// A signal can end a read while the device is busy: the copy of a view that it has made is then of an old version.
+func TestAReadThatWasGivenUpIsForgottenAfterAWrite(t *testing.T) {
+	drv := fake.New()
+	drv.Kind = gpu.Software
+	dev, err := gpu.Open(drv, gpu.Options{AllowSoftware: true, CacheDir: "-", NoProbe: true})
+	require.NoError(t, err)
+	defer dev.Close()
+	j := travel(t, dev, 0)
+	x := j.op("select", j.op("mul", j.keep(j.floats([]int64{2, 2}, 1, 2, 3, 4)), 2.0), 1, 0)
+	drv.Lag = 1 << 30
+	b := make([]byte, 8)
+	for range 2 { // the first ends when the job has computed
+		pending, xerr := j.e.ReadWithin(uint64(x), b, time.Microsecond)
+		require.Nil(t, xerr)
+		require.True(t, pending)
+	}
+	drv.Lag = 0
+	j.ip("mul", x, 2.0)
+	for pending := true; pending; {
+		var xerr *ir.Error
+		pending, xerr = j.e.ReadWithin(uint64(x), b, time.Second)
+		require.Nil(t, xerr)
+	}
+	assert.Equal(t, []byte{0, 0, 128, 64, 0, 0, 64, 65}, b)
 }

@@ -181,7 +181,7 @@ func (d *Device) sample(p *program, bind *device.Binding, reps int) (float64, er
 	launches[0].Kind, launches[0].C, launches[0].Query = TimedDispatch, f.queries[0], 0
 	resolve := Record{Kind: ResolveQuery, A: f.queries[0], B: f.resolve, Z: 2}
 	// In parts the pass would end early.
-	if _, err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0, nil); err != nil {
+	if _, err := d.send(slices.Concat(records[:first], launches, []Record{resolve}), p.words, 0, unbound); err != nil {
 		return 0, err
 	}
 	p.stale = false
@@ -198,7 +198,7 @@ func (d *Device) sampleWall(p *program, records []Record, reps int) (float64, er
 		return 0, err
 	}
 	begin := d.now()
-	if _, err := d.send(records, p.words, 0, nil); err != nil {
+	if _, err := d.send(records, p.words, 0, unbound); err != nil {
 		return 0, err
 	}
 	p.stale = false

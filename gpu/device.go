@@ -302,16 +302,19 @@ func (d *Device) lose(why string) error {
 	return d.lost
 }
 
+// unbound binds nothing and never asks for a stop.
+var unbound = &device.Binding{}
+
 // submit sends the pending copies and then records, in parts.
 func (d *Device) submit(records []Record, words []uint32) error {
-	_, err := d.send(records, words, d.parts[0], nil)
+	_, err := d.send(records, words, d.parts[0], unbound)
 	return err
 }
 
 // send submits the pending copies with the first records, then the others. first is the number of records in the first
 // submission; 0: all in one. After a request to stop the rest is not submitted, and the error is device.ErrStopped.
 // sent is the number of records submitted.
-func (d *Device) send(records []Record, words []uint32, first int, stop *device.Stop) (sent int, err error) {
+func (d *Device) send(records []Record, words []uint32, first int, bind *device.Binding) (sent int, err error) {
 	if d.lost != nil {
 		return 0, d.lost
 	}
@@ -331,7 +334,7 @@ func (d *Device) send(records []Record, words []uint32, first int, stop *device.
 			return sent, err
 		}
 		records, sent = records[n:], sent+n
-		if err := d.backpressure(stop); err != nil {
+		if err := d.backpressure(bind); err != nil {
 			return sent, err
 		}
 	}

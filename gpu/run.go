@@ -31,7 +31,7 @@ func (d *Device) Run(prog device.Program, bind *device.Binding) (device.Fence, e
 		err = d.runTimed(p, records)
 	} else {
 		var sent int
-		if sent, err = d.send(records, p.words, d.parts[0], bind.Stop); errors.Is(err, device.ErrStopped) {
+		if sent, err = d.send(records, p.words, d.parts[0], bind); errors.Is(err, device.ErrStopped) {
 			p.stopped(&bind.At, before+sent)
 		}
 	}
@@ -74,15 +74,15 @@ func (d *Device) encode(p *program, bind *device.Binding) ([]Record, error) {
 		}
 	}
 	p.epoch = d.groups.epoch
-	if err := d.backpressure(bind.Stop); err != nil {
+	if err := d.backpressure(bind); err != nil {
 		return nil, err
 	}
 	return p.stageUniform()
 }
 
 // backpressure waits until few submissions are in flight, or until a request to stop.
-func (d *Device) backpressure(stop *device.Stop) error {
-	if stop.Asked() {
+func (d *Device) backpressure(bind *device.Binding) error {
+	if bind.Stop.Asked() {
 		return device.ErrStopped
 	}
 	if d.submitted < maxInFlight || d.submitted-d.completed <= maxInFlight/2 {
@@ -94,7 +94,7 @@ func (d *Device) backpressure(stop *device.Stop) error {
 	if d.submitted-d.completed <= maxInFlight {
 		return nil
 	}
-	err := d.waitFor(d.submitted-maxInFlight, d.opts.WaitTimeout, stop.Asked)
+	err := d.waitFor(d.submitted-maxInFlight, d.opts.WaitTimeout, bind.Asked)
 	if interrupted(err) {
 		return device.ErrStopped
 	}

@@ -209,7 +209,7 @@ func (d *Device) uploadPiece(buf *Buffer, t ir.DType, width, off int64, data []b
 		if err := d.submit(nil, nil); err != nil {
 			return err
 		}
-		if err := d.backpressure(nil); err != nil {
+		if err := d.backpressure(unbound); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ var exports = []export{
 	{name: "tl_read", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes",
 		doc: "Copies a value to dst, dense row-major."},
 	{name: "tl_read_within", ret: "int32_t", params: "uint64_t handle, void *dst, size_t bytes, int64_t slice_ns",
-		doc: "tl_read that waits at most slice_ns for work under way. TL_PENDING after that: call again."},
+		doc: "tl_read in time slices. TL_PENDING after slice_ns: call again. A value that is soon computed takes one call."},
 	{name: "tl_interrupt", ret: "int32_t", params: "int64_t patience_ns",
 		doc: "Stops the work for which the calling thread got TL_PENDING; the next wait computes the rest. It returns when " +
 			"the work has stopped, or after patience_ns."},

@@ -43,7 +43,9 @@ type Executor struct {
 	Limit    int64 // of each pool; 0 for none
 	// Stop ends runs and waits early; see Run.
 	Stop *device.Stop
-	run  *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
+	// Deadline ends runs as Stop does; the zero time: none.
+	Deadline time.Time
+	run      *stopped // the run that was stopped, until Resume ends it or GiveUp drops it
 	// Profiling makes Run note in Timings when each step ran.
 	Profiling bool
 	Timings   []Timing
@@ -191,6 +193,7 @@ func (x *Executor) Run(p *compile.Plan, ext []uint32, offsets []int64, scalars [
 
 // from runs p from a segment on.
 func (x *Executor) from(p *compile.Plan, ext []uint32, segment int, results []uint32) ([]uint32, error) {
+	x.bind.Deadline = x.Deadline
 	at, err := x.segments(p, segment)
 	if errors.Is(err, device.ErrStopped) {
 		x.run = &stopped{plan: p, ext: ext, segment: at}
@@ -320,7 +323,7 @@ func (x *Executor) segments(p *compile.Plan, from int) (int, error) {
 	for i := from; i < len(p.Segments); i++ {
 		s := &p.Segments[i]
 		if s.Transfer {
-			if x.Stop.Asked() {
+			if x.bind.Asked() {
 				return i, device.ErrStopped
 			}
 			if err := x.transfer(s); err != nil {
@@ -356,7 +359,7 @@ func (x *Executor) throttle(pl *DeviceState) error {
 	if len(pl.fences) < maxInFlight {
 		return nil
 	}
-	err := pl.Dev.Wait(pl.fences[0], x.Timeout, x.Stop.Asked)
+	err := pl.Dev.Wait(pl.fences[0], x.Timeout, x.bind.Asked)
 	if interrupted(err) {
 		return device.ErrStopped
 	}
@@ -381,6 +384,16 @@ func (x *Executor) transfer(s *compile.Segment) error {
 	return x.Devices[s.Dev].Dev.Upload(x.bind.Bufs[s.To], s.DType, 0, data)
 }
 
+// RunsBehind reports a device that works while the host goes on: to wait for it takes time.
+func (x *Executor) RunsBehind() bool {
+	for _, pl := range x.Devices {
+		if pl.Dev.Caps().Async {
+			return true
+		}
+	}
+	return false
+}
+
 // Wait blocks until every device is idle, or Stop ends the wait with ErrInterrupted.
 func (x *Executor) Wait() error {
 	for _, pl := range x.Devices {
@@ -402,13 +415,14 @@ func (x *Executor) TakeFault() (device.Fault, bool, error) {
 	return device.Fault{}, false, nil
 }
 
-// Read copies elements of a storage to dst. On a device that works while the host goes on, interrupt, which may be nil,
-// can end the wait with ErrInterrupted.
-func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, interrupt func() bool) error {
+// Read copies elements of a storage to dst. On a device that works while the host goes on, it waits for slice at most
+// and then gives ErrInterrupted; slice 0: to the end.
+func (x *Executor) Read(id uint32, d ir.DType, off int64, dst []byte, slice time.Duration) error {
 	s := &x.storages[id]
 	dev := x.Devices[s.Dev].Dev
-	if p, ok := dev.(device.PatientReader); ok && interrupt != nil {
-		return p.ReadUnless(s.Buf, d, off, dst, interrupt)
+	if p, ok := dev.(device.PatientReader); ok && slice > 0 {
+		end := time.Now().Add(slice)
+		return p.ReadUnless(s.Buf, d, off, dst, func() bool { return time.Now().After(end) })
 	}
 	return dev.Read(s.Buf, d, off, dst)
 }

@@ -56,7 +56,7 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 		} else if missing != 0 {
 			return missing, nil
 		}
-		if bind.Stop.Asked() {
+		if bind.Asked() {
 			return 0, stopped()
 		}
 		if err := d.runCall(c, bind); err != nil {
@@ -98,7 +98,8 @@ func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Bindi
 	}
 	local := C.tl_place{tile: at.tile} // counted from the part's first step
 	stop := (*C.int32_t)(unsafe.Pointer(bind.Stop.Word()))
-	rest := C.tl_run(&part, d.pool, d.isa, offsets, scalars, d.fault, first(times), stop, &local)
+	rest := C.tl_run(&part, d.pool, d.isa, offsets, scalars, d.fault, first(times), stop,
+		C.int64_t(bind.Patience()), &local)
 	switch rest {
 	case 0:
 		*at = advance(*at, to)

@@ -249,8 +249,11 @@ int tl_pool_threads(tl_pool *);
 int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
-// From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come.
-void tl_watch(tl_pool *, int32_t *word);
+// From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come. Loops also
+// stop patience nanoseconds after the first look at the clock, which comes with every eighth poll; 0: never.
+void tl_watch(tl_pool *, int32_t *word, int64_t patience);
+// Loops look for requests to stop (1), or leave them for later (0).
+void tl_attend(tl_pool *, int on);
 // Whether the current work is to stop. The answer stays yes until the next tl_watch.
 int tl_stop_asked(tl_pool *);
 int tl_cut(tl_pool *); // the same, without polling
@@ -269,12 +272,12 @@ int tl_kern_link(tl_kern *, int isa);
 typedef struct { int64_t step, tile, begun; } tl_place;
 
 enum { TLK_UNFUSED = -1, TLK_STOPPED = -2 };
-// Runs a program from *at on, polling the word stop, which may be NULL. Returns 0; or the bytes that could not be
+// Runs a program from *at on; stop and patience are those of tl_watch. Returns 0; or the bytes that could not be
 // allocated; or TLK_UNFUSED where a fusion group without buffers cannot run tile by tile; or TLK_STOPPED, and *at is
 // where the next run begins.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
-	int32_t *stop, tl_place *at);
+	int32_t *stop, int64_t patience, tl_place *at);
 int64_t tl_nanoseconds(void); // of a monotonic clock
 // A map of one dim without parameters, applied to pieces of its elements. tl_map_enter binds it to buffers; mem is a
 // worker's memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.

@@ -135,7 +135,7 @@ static void SUF(columns)(void *arg, int worker, int64_t begin, int64_t end) {
 			const REAL *b = SUF(panel_of)(x, mem, j, nn, k0, kc, (int)x->M, &bk);
 			SUF(panel)(x, 0, x->M, j, nn, NULL, b, bk, k0, kc);
 			k0 += kc;
-		} while (k0 < x->K);
+		} while (k0 < x->K && !cut(x));
 	}
 	int64_t j1 = end * nr < x->N ? end * nr : x->N;
 	SUF(finish)(x, 0, x->M, begin * nr, j1);

@@ -46,7 +46,7 @@ func betweenHalves(half ir.DType) []byte {
 		case math.IsNaN(float64(f)) || math.IsInf(float64(f), 0):
 			continue
 		case math.IsInf(float64(g), 0): // the tie before the first value that is out of range
-			f, g = f, f+(f-math.Float32frombits(widened(half, v-1)))
+			g = f + (f - math.Float32frombits(widened(half, v-1)))
 			if math.IsInf(float64(g), 0) {
 				continue
 			}

@@ -44,7 +44,11 @@ struct tl_pool {
 	_Atomic int64_t next;
 	_Atomic int64_t left;    // elements not finished
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
+	_Atomic int attends;     // loops look for requests to stop
 	_Atomic int cut;         // a request was seen
+	_Atomic int polled;      // polls since tl_watch; two threads that poll at once may count as one, which does no harm
+	int64_t patience;        // nanoseconds after which loops stop; 0: never
+	_Atomic int64_t began;   // when a loop first looked at the clock; 0: not yet
 	int64_t n, grain;
 	int polls;               // of the current loop: poll before each claim
 	tl_job job;
@@ -54,19 +58,40 @@ struct tl_pool {
 
 typedef struct { tl_pool *p; int id; } start;
 
-void tl_watch(tl_pool *p, int32_t *word) {
-	atomic_store(&p->cut, 0);
-	atomic_store(&p->word, (_Atomic int32_t *)word);
+void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
+	// Relaxed: workers see these with the loop that they join.
+	atomic_store_explicit(&p->cut, 0, memory_order_relaxed);
+	atomic_store_explicit(&p->polled, 0, memory_order_relaxed);
+	atomic_store_explicit(&p->began, 0, memory_order_relaxed);
+	atomic_store_explicit(&p->attends, 1, memory_order_relaxed);
+	p->patience = patience;
+	atomic_store_explicit(&p->word, (_Atomic int32_t *)word, memory_order_relaxed);
 }
+
+void tl_attend(tl_pool *p, int on) { atomic_store_explicit(&p->attends, on, memory_order_relaxed); }
 
 int tl_cut(tl_pool *p) { return atomic_load_explicit(&p->cut, memory_order_relaxed); }
 
+// Polls between two looks at the clock.
+enum { TLK_LOOK = 8 };
+
+// Whether patience is at an end.
+static int late(tl_pool *p) {
+	if (!p->patience) return 0;
+	int n = atomic_load_explicit(&p->polled, memory_order_relaxed) + 1;
+	atomic_store_explicit(&p->polled, n, memory_order_relaxed);
+	if (n % TLK_LOOK) return 0;
+	int64_t now = tl_nanoseconds(), began = atomic_load_explicit(&p->began, memory_order_relaxed);
+	if (!began) atomic_store_explicit(&p->began, now, memory_order_relaxed);
+	return began && now - began > p->patience;
+}
+
 int tl_stop_asked(tl_pool *p) {
+	if (!atomic_load_explicit(&p->attends, memory_order_relaxed)) return 0;
 	if (tl_cut(p)) return 1;
 	_Atomic int32_t *word = atomic_load_explicit(&p->word, memory_order_relaxed);
-	if (!word) return 0;
-	int32_t v = atomic_load_explicit(word, memory_order_relaxed);
-	if (v == 0) return 0;
+	int32_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
+	if (v == 0 && !late(p)) return 0;
 	if (v < 0) {
 		if (atomic_fetch_add(word, 1) != -1) return 0;
 		atomic_store(word, 1);

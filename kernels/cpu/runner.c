@@ -560,11 +560,9 @@ static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	return 0;
 }
 
-int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
-	int64_t *times,
-	int32_t *stop, tl_place *at) {
+static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars,
+	tl_fault *fault, int64_t *times, tl_place *at) {
 	int64_t tile = at->tile;
-	tl_watch(pool, stop);
 	for (int64_t i = at->step; i < p->nstep; i++, tile = 0) {
 		if (times) times[i] = tl_nanoseconds();
 		if (tl_stop_asked(pool)) return stopped(at, i, tile, i);
@@ -589,12 +587,20 @@ int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const
 			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);
 			continue;
 		}
-		if (!s->rerunnable) tl_watch(pool, NULL);
+		if (!s->rerunnable) tl_attend(pool, 0);
 		oom = run_step(s, pool, isa, fault);
 		if (oom) return oom;
 		if (s->rerunnable && tl_cut(pool)) return stopped(at, i, 0, i + 1);
-		if (!s->rerunnable) tl_watch(pool, stop);
+		if (!s->rerunnable) tl_attend(pool, 1);
 	}
 	if (times) times[p->nstep] = tl_nanoseconds();
 	return 0;
+}
+
+int64_t tl_run(tl_prog *p, tl_pool *pool, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *fault,
+	int64_t *times, int32_t *stop, int64_t patience, tl_place *at) {
+	tl_watch(pool, stop, patience);
+	const int64_t rest = run_steps(p, pool, isa, offsets, scalars, fault, times, at);
+	tl_attend(pool, 0);
+	return rest;
 }

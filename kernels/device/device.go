@@ -134,8 +134,10 @@ type Binding struct {
 	Bufs    []Buffer
 	Offsets []int64
 	Scalars []uint64
-	Stop    *Stop    // polled during the run; nil: the run goes to its end
-	At      Position // where the run begins and, when it returns ErrStopped, where it has stopped
+	Stop    *Stop // polled during the run; nil: the run goes to its end
+	// Deadline stops the run as Stop does; the zero time stops nothing.
+	Deadline time.Time
+	At       Position // where the run begins and, when it returns ErrStopped, where it has stopped
 }
 
 // Fault is a data error reported by a kernel's Check.

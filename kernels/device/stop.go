@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 )
 
 // ErrStopped is what Run returns when Stop ended it early: Binding.At says where.
@@ -36,6 +37,19 @@ func (s *Stop) Asked() bool {
 		return true
 	}
 	return s.word.Add(1) == 0 && s.word.CompareAndSwap(0, 1)
+}
+
+// Asked polls the requests to end the run: Stop's, and the deadline.
+func (b *Binding) Asked() bool {
+	return b.Stop.Asked() || !b.Deadline.IsZero() && !time.Now().Before(b.Deadline)
+}
+
+// Patience is the time left until the deadline, at least 1; 0: there is no deadline.
+func (b *Binding) Patience() time.Duration {
+	if b.Deadline.IsZero() {
+		return 0
+	}
+	return max(time.Until(b.Deadline), 1)
 }
 
 // Word is the word that kernels in C poll by the rule of Asked; nil of nil.

@@ -167,7 +167,7 @@ func (d *Device) Run(p device.Program, bind *device.Binding) (device.Fence, erro
 	steps := p.(*program).steps[bind.At.Step:]
 	stopped := false
 	for i := range steps {
-		if stopped = bind.Stop.Asked(); stopped {
+		if stopped = bind.Asked(); stopped {
 			bind.At.Step += i
 			bind.At.Begun = bind.At.Step
 			steps = steps[:i]

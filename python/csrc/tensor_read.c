@@ -19,25 +19,21 @@ int force_value(uint64_t handle) {
     return check_status(status);
 }
 
-/* Copies a value after force_value, and waits for a GPU that is still computing it. */
+/* Computes a value and copies its elements: one call of the engine for a value that is soon computed. */
 static int copy_value(uint64_t handle, void *dst, size_t bytes) {
     int32_t status;
-    SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));
-    return check_status(status);
-}
-
-static int read_in_turn(Tensor *t, void *dst, size_t bytes) {
-    if (force_value(t->handle) < 0) {
+    if (drop_flush() < 0) {
         return -1;
     }
-    return copy_value(t->handle, dst, bytes);
+    SLICED(status, tl_read_within(handle, dst, bytes, TL_SLICE_NS));
+    return check_status(status);
 }
 
 int tensor_read(Tensor *t, void *dst, size_t bytes) {
     if (turn_take(t->api) < 0) {
         return -1;
     }
-    int failed = read_in_turn(t, dst, bytes);
+    int failed = copy_value(t->handle, dst, bytes);
     turn_give();
     return failed;
 }
