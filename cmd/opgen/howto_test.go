@@ -14,8 +14,8 @@ var uint16Row = ir.DTypeInfo{
 	Name: "uint16", Scalar: "UInt16", C: "unsigned short", Short: "U16", Kind: 'u', Size: 2,
 }
 
-// One row reaches the enum of the CPU's kernels, the extension's table, Python's and the stub. cmd/abigen reads the same
-// table for the enum of the C ABI.
+// One row reaches the enum of the CPU's kernels, the extension's table, Python's and the stub. cmd/abigen reads the
+// same table for the enum of the C ABI.
 func TestARowOfTheTableReachesEveryLanguage(t *testing.T) {
 	table := append(dtypeRows(), uint16Row)
 	out := dtypeTables(table)

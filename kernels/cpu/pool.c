@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(_WIN32)
 #include <malloc.h>
 #else
@@ -57,6 +58,12 @@ struct tl_pool {
 };
 
 typedef struct { tl_pool *p; int id; } start;
+
+int64_t tl_nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
 	// Relaxed: workers see these with the loop that they join.

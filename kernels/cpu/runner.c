@@ -2,7 +2,6 @@
 #include <string.h>
 #include <stdlib.h>
 #include <math.h>
-#include <time.h>
 #include "cpu.h"
 #include "accumulator.h"
 
@@ -435,12 +434,6 @@ typedef struct {
 	char ready[TLK_MAX_WORKERS]; // whether the worker's scratch is laid out
 } group_run;
 
-int64_t tl_nanoseconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 // Bytes of a worker's scratch for one map: its kernel's, and a table of buffers where some of them are tiles.
 static int64_t member_bytes(const tl_step *s) { return worker_bytes(s->kern) +
 	(s->ntile ? align64(s->nbuf * (int64_t)sizeof(char *)) : 0); }
@@ -549,9 +542,8 @@ static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
 static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	switch (s->kind) {
 	case TLK_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
-	case TLK_STEP_ATTENTION:
-		return s->attention->pass == TLK_ATTENTION_NONE ? 0 : tl_run_attention(s->attention, pool, isa,
-		s->buf, s->par);
+	case TLK_STEP_ATTENTION: if (s->attention->pass == TLK_ATTENTION_NONE) return 0;
+		return tl_run_attention(s->attention, pool, isa, s->buf, s->par);
 	case TLK_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
 	case TLK_STEP_SORT: return tl_run_sort(s->sort, pool, s->buf, s->par);
 	case TLK_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
