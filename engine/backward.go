@@ -31,32 +31,47 @@ type BackwardEvent struct {
 // maxNested bounds the walks begun by hooks of walks: a hook that walks its own graph never ends.
 const maxNested = 100
 
-// session is a backward walk between calls.
-type session struct {
+// walks are the backward walks in progress.
+type walks struct {
+	byID map[uint64]*walk
+	open int
+}
+
+// walk is a backward walk between calls.
+type walk struct {
 	w      *autograd.Walk
 	flags  uint32
 	inputs int
 }
 
+// find gives a walk in progress.
+func (k *walks) find(id uint64) (*walk, *ir.Error) {
+	w := k.byID[id]
+	if w == nil {
+		return nil, ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
+	}
+	return w, nil
+}
+
 // Backward begins a walk from roots with cotangents grads (0: ones). It runs up to the
 // first hook or the end when BackwardNext is called.
 func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint64, err *ir.Error) {
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return 0, err
 	}
 	defer func() {
 		if id == 0 {
-			e.lock.release() // else the session has it, to its end
+			e.waiter.release() // else the session has it, to its end
 		}
 	}()
 	defer e.leave(&err)
 	e.enter()
-	if err := e.poisoned(); err != nil {
+	if err := e.failures.poisoned(); err != nil {
 		return 0, err
 	}
-	if e.inBackward >= maxNested {
+	if e.backward.open >= maxNested {
 		return 0, ir.Errorf(ir.ErrNonReentrant, "backward was called inside of %d backward walks, each from a hook of the "+
-			"last", e.inBackward)
+			"last", e.backward.open)
 	}
 	s := e.session
 	old := s.Taping(flags&CreateGraph != 0)
@@ -77,30 +92,15 @@ func (e *Engine) Backward(roots, grads, inputs []uint64, flags uint32) (id uint6
 		}
 		o.Inputs = append(o.Inputs, v.Tape)
 	}
-	sink := lazy.GradSink{S: s, Create: o.CreateGraph,
-		Add:   func(x, y op.Val) op.Val { return addCotangents(s.Graph, s, x, y) },
-		Dense: func(v op.Val) op.Val { return denseGrad(s, v) }}
+	sink := lazy.GradSink{Session: s, Create: o.CreateGraph}
 	if e.runtime.Profiling {
 		o.Enter = func(sourceLoc uint32) { s.SourceLoc = e.profile.backward(sourceLoc) }
 	}
-	add := func(b op.Builder, x, y op.Val) op.Val { return addCotangents(s.Graph, b, x, y) }
-	ss := &session{w: s.Tape.Begin(s, sink, rv, cv, o, add, viewCot), flags: flags, inputs: len(inputs)}
-	e.nextID++
-	e.sessions[e.nextID] = ss
-	e.inBackward++
-	return e.nextID, nil
-}
-
-// denseGrad copies a cotangent that is a view.
-func denseGrad(s *lazy.Session, v op.Val) op.Val {
-	if wholeDense(v) {
-		return v
-	}
-	return prim.Copy(s, v)
-}
-
-func viewCot(b op.Builder, step op.ViewOp, cot, in, out op.Val) op.Val {
-	return prim.ViewVJP(b, step, cot, in.L(), out.L(), in.Offset, out.Offset)
+	w := &walk{w: e.tape.Begin(&e.dispatch, sink, rv, cv, o), flags: flags, inputs: len(inputs)}
+	id = e.newID()
+	e.backward.byID[id] = w
+	e.backward.open++
+	return id, nil
 }
 
 // roots resolves the starting values and their cotangents.
@@ -144,14 +144,14 @@ func (e *Engine) roots(roots, grads []uint64) (rv, cv []op.Val, err *ir.Error) {
 func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	ss := e.sessions[id]
-	if ss == nil {
-		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
+	w, err := e.backward.find(id)
+	if err != nil {
+		return err
 	}
 	goesOn := false
 	defer func() {
 		if !goesOn {
-			e.endSession(id, ss)
+			e.endWalk(id, w)
 		}
 	}()
 	s := e.session
@@ -162,22 +162,22 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 		}
 		r.Base = 0
 	}
-	old := s.Taping(ss.flags&CreateGraph != 0)
+	old := s.Taping(w.flags&CreateGraph != 0)
 	defer s.Taping(old)
-	s.Tape.From = autograd.Source{}
-	defer e.recordedBy(id, s.Graph.Seq())
-	next, x := ss.w.Next(r)
+	e.tape.From = autograd.Source{}
+	defer e.failures.recordedBy(id, e.graph, e.graph.Seq())
+	next, x := w.w.Next(r)
 	if x != nil {
 		return asError(x)
 	}
 	ev.Kind, ev.Hook = uint32(next.Kind), next.Hook
 	switch next.Kind {
 	case autograd.Done:
-		goesOn = ss.inputs > 0 // until BackwardResults
+		goesOn = w.inputs > 0 // until BackwardResults
 		return nil
 	case autograd.Inspect:
-		ev.Hook, ev.SourceLoc = uint64(next.Index), s.Tape.Node(next.From).SourceLoc
-		copy(ev.Name[:len(ev.Name)-1], s.Tape.Name(next.From))
+		ev.Hook, ev.SourceLoc = uint64(next.Index), e.tape.Node(next.From).SourceLoc
+		copy(ev.Name[:len(ev.Name)-1], e.tape.Name(next.From))
 	}
 	if next.Grad.IsTensor() {
 		next.Grad.Base = 0
@@ -190,42 +190,42 @@ func (e *Engine) BackwardNext(id, replacement uint64, ev *BackwardEvent) (err *i
 // abandonWalks forgets the backward walks in progress, whose tape is gone, and gives back the execution lock that each
 // of them holds.
 func (e *Engine) abandonWalks() {
-	for range e.sessions {
-		e.lock.release()
+	for range e.backward.byID {
+		e.waiter.release()
 	}
-	e.sessions, e.inBackward = map[uint64]*session{}, 0
+	e.backward = walks{byID: map[uint64]*walk{}}
 }
 
-// endSession gives back what a walk holds, the execution lock last.
-func (e *Engine) endSession(id uint64, ss *session) {
-	defer e.lock.release()
-	e.inBackward--
-	delete(e.sessions, id)
-	ss.w.Close()
+// endWalk gives back what a walk holds, the execution lock last.
+func (e *Engine) endWalk(id uint64, w *walk) {
+	defer e.waiter.release()
+	e.backward.open--
+	delete(e.backward.byID, id)
+	w.w.Close()
 }
 
 // BackwardResults gives the cotangents of the inputs of a finished walk and ends it.
 func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	ss := e.sessions[id]
-	if ss == nil {
-		return ir.Errorf(ir.ErrHandle, "backward session %d is unknown", id)
+	w, err := e.backward.find(id)
+	if err != nil {
+		return err
 	}
-	defer e.endSession(id, ss)
-	for i := range ss.w.Results {
-		v := ss.w.Results[i]
+	defer e.endWalk(id, w)
+	for i := range w.w.Results {
+		v := w.w.Results[i]
 		if i >= len(outs) {
 			break
 		}
 		has[i] = v.IsTensor()
 		if has[i] {
 			v.Base = 0
-			if ss.flags&CreateGraph == 0 {
+			if w.flags&CreateGraph == 0 {
 				v.Tape = 0
 			}
 			e.describe(e.session.Wrap(&v, nil), &outs[i])
-		} else if ss.flags&AllowUnused == 0 {
+		} else if w.flags&AllowUnused == 0 {
 			for k := 0; k < i; k++ {
 				if has[k] {
 					e.session.Release(outs[k].Handle)
@@ -236,65 +236,4 @@ func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Err
 		}
 	}
 	return nil
-}
-
-// AddHook registers a hook on the gradient of h or, when post is set, on the leaf h after it has
-// accumulated a gradient.
-func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
-	defer e.leave(&err)
-	e.enter()
-	v, err := e.session.Resolve(h)
-	if err != nil {
-		return 0, err
-	}
-	if v.Tape == 0 {
-		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
-	}
-	e.nextID++
-	n := e.session.Tape.Node(v.Tape)
-	switch {
-	case !post:
-		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(v.Tape & 15), ID: e.nextID})
-	case n.Kind != autograd.KindLeaf:
-		return 0, ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
-	default:
-		n.Post = append(n.Post, e.nextID)
-	}
-	e.hooks[e.nextID] = hookPlace{v.Tape, n.Seq}
-	return e.nextID, nil
-}
-
-// DeadHooks writes numbers of hooks that can no longer be called, for their steps are
-// gone, and gives how many; each is told once.
-func (e *Engine) DeadHooks(ids []uint64) int {
-	defer e.leave(nil)
-	e.enter()
-	n := copy(ids, e.deadHooks)
-	e.deadHooks = append(e.deadHooks[:0], e.deadHooks[n:]...)
-	return n
-}
-
-// OwnsHook reports that nothing but handle h keeps the step that hook id is on: when h goes, the hook
-// can no longer be called.
-func (e *Engine) OwnsHook(h, id uint64) bool {
-	defer e.leave(nil)
-	e.enter()
-	p, ok := e.hooks[id]
-	return ok && e.session.Tape.Node(p.edge).Seq == p.seq && e.session.OwnsStep(h, p.edge)
-}
-
-// RemoveHook takes a hook off; unknown ones are ignored.
-func (e *Engine) RemoveHook(id uint64) {
-	defer e.leave(nil)
-	e.enter()
-	p, ok := e.hooks[id]
-	if !ok {
-		return
-	}
-	delete(e.hooks, id)
-	n := e.session.Tape.Node(p.edge)
-	if n.Seq != p.seq {
-		return
-	}
-	n.RemoveHook(id)
 }

@@ -17,11 +17,12 @@ func addition(b *testing.B) (*Engine, Call) {
 	if err := e.FromData(ir.F32, 0, []int64{4}, make([]byte, 16), false, 0, &x); err != nil {
 		b.Fatal(err)
 	}
-	return e, Call{Op: op.DefNamed("add").ID, In: []uint64{x.Handle, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}}
+	return e, Call{Op: op.DefNamed("add").ID, In: []uint64{x.Handle, x.Handle},
+		Scalars: []Scalar{{Kind: op.ScalarInt, Bits: 1}}}
 }
 
-// BenchmarkRecordPromised times the same as a deferred call, in batches of 128.
-func BenchmarkRecordPromised(b *testing.B) {
+// BenchmarkRecordDeferred times the same as a deferred call, in batches of 128.
+func BenchmarkRecordDeferred(b *testing.B) {
 	e, c := addition(b)
 	var outs [1]Out
 	for outs[0].DeferID == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recalled calls f three times and tells whether the last calls followed cached traces.
+// recalled calls f three times and tells whether the last calls replayed cached traces.
 func recalled(r *rig, f func(i int)) bool {
 	for i := range 2 {
 		f(i)
@@ -17,7 +17,7 @@ func recalled(r *rig, f func(i int)) bool {
 	return r.stat("rules_recalled") > before
 }
 
-func TestTheThirdLikeCallFollowsARecipe(t *testing.T) {
+func TestTheThirdLikeCallReplaysItsTrace(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
 		name string
@@ -47,7 +47,7 @@ func TestTheThirdLikeCallFollowsARecipe(t *testing.T) {
 	}
 }
 
-func TestARecipeOfAVJPDeliversToTheRightOperands(t *testing.T) {
+func TestACachedVJPDeliversToTheRightOperands(t *testing.T) {
 	r := newRig(t)
 	assert.True(t, recalled(r, func(i int) {
 		v := float32(i + 2)
@@ -58,14 +58,14 @@ func TestARecipeOfAVJPDeliversToTheRightOperands(t *testing.T) {
 	}))
 }
 
-func TestARecipeDrawsAnew(t *testing.T) {
+func TestAReplayDrawsAnew(t *testing.T) {
 	r := newRig(t)
 	seen := map[float32]bool{}
 	assert.True(t, recalled(r, func(int) { seen[r.read(r.do("rand_like", r.floats(nil, 0)))[0]] = true }))
 	assert.Len(t, seen, 3, "each call has numbers of its own")
 }
 
-func TestNumbersThatARuleOnlyPassesOnAreNotPartOfItsRecipe(t *testing.T) {
+func TestNumbersThatARuleOnlyPassesOnAreNoPartOfItsKey(t *testing.T) {
 	r := newRig(t)
 	want := float32(1)
 	p := r.floats(nil, 1)
@@ -78,7 +78,7 @@ func TestNumbersThatARuleOnlyPassesOnAreNotPartOfItsRecipe(t *testing.T) {
 	}))
 }
 
-func TestARuleThatFailsLeavesNoRecipe(t *testing.T) {
+func TestARuleThatFailsLeavesNoTrace(t *testing.T) {
 	r := newRig(t)
 	for range 4 {
 		_, err := r.call(0, "add", r.floats(nil, 1, 2), r.floats(nil, 1, 2, 3))

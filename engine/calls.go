@@ -10,19 +10,19 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The engine's lock has one place. Every exported method that looks at the session begins with
+// The engine's lock is taken and given back here alone. Every exported method that looks at the session begins with
 //
 //	defer e.leave(&err)
 //	e.enter()
 //
-// and nothing else takes or gives back e.mu, but for Release and Reset. leave comes first so
-// that it covers what enter does. A panic with *ir.Error is the call's error. Any other panic is a bug: the call
-// gives ErrInternal, or goes on panicking where it has no error (nil), and the engine is as good as before.
+// leave comes first so that it covers what enter does. A panic with *ir.Error is the call's error. Any other panic is
+// a bug: the call gives ErrInternal, or goes on panicking where it has no error (nil), and the engine is as good as
+// before.
 
 // enter takes the engine's lock and releases the handles whose owners are gone.
 func (e *Engine) enter() {
 	e.mu.Lock()
-	if e.queued.Load() {
+	if e.releases.any.Load() {
 		e.drain()
 	}
 	if e.trap != nil {
@@ -40,7 +40,7 @@ func (e *Engine) leave(err **ir.Error) {
 	e.session.Drain()
 }
 
-// leaveOp is leave for calls that record at a site and end with recorded.
+// leaveOp is leave for calls that record at a line and end with recorded.
 func (e *Engine) leaveOp(sourceLoc uint32, err **ir.Error) {
 	defer e.mu.Unlock()
 	if r := recover(); r != nil {
@@ -53,6 +53,21 @@ func (e *Engine) leaveOp(sourceLoc uint32, err **ir.Error) {
 	}
 }
 
+// drainIfFree is what remains of a call that must not wait for the lock.
+func (e *Engine) drainIfFree() {
+	if e.mu.TryLock() {
+		defer e.mu.Unlock()
+		e.drain()
+	}
+}
+
+// alone does work under the lock without looking at the session, which may be broken.
+func (e *Engine) alone(work func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	work()
+}
+
 // orPanic is err, or goes on with panic r where a call has no error.
 func orPanic(err **ir.Error, r any) **ir.Error {
 	if err == nil {
@@ -63,9 +78,10 @@ func orPanic(err **ir.Error, r any) **ir.Error {
 
 // mend undoes what a call that panicked has left half done. Only a bug panics while a window is collected.
 func (e *Engine) mend(r any) {
-	e.session.Tape.From = autograd.Source{}
+	e.tape.From = autograd.Source{}
+	e.dispatch.Abandon()
 	if _, ok := r.(*ir.Error); !ok {
-		e.window.Abandon()
+		e.planner.abandon()
 	}
 }
 

@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,15 +40,30 @@ func (r *rig) free(what string) {
 	r.t.Helper()
 	require.True(r.t, r.e.mu.TryLock(), "%s: the engine's lock is held", what)
 	r.e.mu.Unlock()
-	require.True(r.t, r.e.finMu.TryLock(), "%s: the lock of released handles is held", what)
-	r.e.finMu.Unlock()
-	require.Zero(r.t, r.e.lock.depth, "%s: the execution lock is held", what)
-	require.Zero(r.t, r.e.inBackward, what)
+	require.True(r.t, r.e.releases.mu.TryLock(), "%s: the lock of released handles is held", what)
+	r.e.releases.mu.Unlock()
+	require.Zero(r.t, r.e.waiter.execLock.depth, "%s: the execution lock is held", what)
+	require.Zero(r.t, r.e.backward.open, what)
 	w := r.grad(r.floats(nil, 1, 2))
 	require.Nil(r.t, r.backward(r.do("sum", r.do("mul", w, w)), 0), what)
 	require.Equal(r.t, []float32{2, 4}, r.gradOf(w), what)
 	require.Nil(r.t, r.step(), what)
 	r.drop(w)
+}
+
+// The engine's lock is taken and given back in one file.
+func TestTheLockHasOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	uses := regexp.MustCompile(`\be\.mu\.|&e\.mu\b`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		assert.Equal(t, name == "calls.go", uses.Match(text), name)
+	}
 }
 
 // callsWithoutTheLock look at tables of their own, or take the lock by themselves.
@@ -103,7 +122,7 @@ func TestAPanicInAJobIsTheErrorOfWhoWaits(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("add", x, 1.0)
-	r.e.session.PendingBytes = 1 << 40 // it is run in a goroutine
+	r.e.session.SetPendingBytes(1 << 40) // it is run in a goroutine
 	require.True(t, r.e.heavy())
 	var err *ir.Error
 	fired := r.panicsIn(2, func() { _, err = r.e.Force(uint64(y), 1e9) })
@@ -117,13 +136,13 @@ func TestAPanicInAJobIsTheErrorOfWhoWaits(t *testing.T) {
 func TestAPanicInAPassFailsTheValuesOfTheWindow(t *testing.T) {
 	var names []string
 	r := newRig(t)
-	r.e.passTrap = func(pass string) { names = append(names, pass) }
+	r.e.planner.trap = func(pass string) { names = append(names, pass) }
 	r.read(r.do("add", r.floats(nil, 1), 1.0))
 	require.Greater(t, len(names), 5)
 	for _, name := range names {
 		r := newRig(t)
 		w := r.floats(nil, 1, 2)
-		r.e.passTrap = func(pass string) {
+		r.e.planner.trap = func(pass string) {
 			if pass == name {
 				panic("injected")
 			}
@@ -134,8 +153,8 @@ func TestAPanicInAPassFailsTheValuesOfTheWindow(t *testing.T) {
 		require.NotNil(t, err, name)
 		assert.Equal(t, ir.ErrInternal, err.Code, name)
 		assert.Contains(t, err.Msg, "injected (at ", name)
-		r.e.passTrap = nil
-		assert.Nil(t, r.e.poison, "nothing has run")
+		r.e.planner.trap = nil
+		assert.Nil(t, r.e.failures.poison, "nothing has run")
 		r.free(name)
 		assert.Equal(t, []float32{1, 2}, r.read(w), "%s: the write failed too", name)
 		_, err = r.tryRead(y)
@@ -149,13 +168,13 @@ func TestAPanicWhileAWindowIsCollectedIsForgotten(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
 	y := r.do("mul", r.do("add", x, 1.0), 2.0)
-	pending := r.e.session.Graph.Pending
-	r.e.session.Graph.Pending = nil // the closure reaches nodes that are not pending
+	pending := r.e.graph.Pending
+	r.e.graph.Pending = nil // the closure reaches nodes that are not pending
 	_, err := r.tryRead(y)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrInternal, err.Code)
 	assert.Contains(t, err.Msg, "BUG")
-	r.e.session.Graph.Pending = pending
+	r.e.graph.Pending = pending
 	r.free("Collect")
 	assert.Equal(t, []float32{4, 6}, r.read(y))
 }
@@ -171,9 +190,9 @@ func TestAPanicInABackwardWalkEndsIt(t *testing.T) {
 	var ev BackwardEvent
 	require.Nil(t, r.e.BackwardNext(id, 0, &ev))
 	require.Equal(t, hook, ev.Hook)
-	require.Positive(t, r.e.lock.depth, "the walk waits for its hook")
-	accumulate := r.e.sessions[id].w
-	r.e.sessions[id].w = nil // what comes next panics
+	require.Positive(t, r.e.waiter.execLock.depth, "the walk waits for its hook")
+	accumulate := r.e.backward.byID[id].w
+	r.e.backward.byID[id].w = nil // what comes next panics
 	err = r.e.BackwardNext(id, 0, &ev)
 	require.NotNil(t, err)
 	assert.Equal(t, ir.ErrInternal, err.Code)
@@ -239,7 +258,7 @@ func TestAPanicInADeviceLeavesTheEngineFree(t *testing.T) {
 				require.NotNil(t, err)
 				assert.Equal(t, ir.ErrInternal, err.Code)
 			}
-			require.Equal(t, poisons, r.e.poison != nil)
+			require.Equal(t, poisons, r.e.failures.poison != nil)
 			if poisons { // the run may have begun
 				d = &panicking{Device: reference.New()}
 				require.Nil(t, r.e.Reset())

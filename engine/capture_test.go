@@ -370,7 +370,7 @@ func TestRandomFunctionsCapturedAndInlined(t *testing.T) {
 	for n := range 60 {
 		r := newRig(t)
 		// A product rounds before a residual is added, or after: that depends on what a window holds.
-		r.e.debug.Off = []string{"fuse_epilogue"}
+		r.e.planner.debug.Off = []string{"fuse_epilogue"}
 		konst, state := r.floats([]int64{3, 3}, numbers(9, 1)...), r.floats([]int64{3, 3}, numbers(9, 2)...)
 		r.inplace("add", state, 1.0)
 		type call struct{ kind, a, b int }

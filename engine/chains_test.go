@@ -23,7 +23,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	require.NoError(t, err)
 	r := &rig{t: t}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return d, nil }})
-	r.e.verify = true
+	r.e.planner.verify = true
 	x := make([]float32, chainLength)
 	for i := range x {
 		x[i] = v(i)
@@ -65,7 +65,7 @@ func TestIntermediatesOfAChainHaveNoBuffer(t *testing.T) {
 
 // The chain is three maps as long as all values have buffers of their own. Where the last one writes into the buffer
 // from which the first one took every second element it is two, and what the third map reads of the second needs
-// memory.
+// memory: the plan fails then, and the engine falls back to smaller windows.
 func TestAChainThatSharedBuffersWouldPartSharesNone(t *testing.T) {
 	r, x := newCPURig(t, func(i int) float32 { return float32(i % 89) })
 	twice := r.do("cat", []T{x, x}, 0)
@@ -79,5 +79,7 @@ func TestAChainThatSharedBuffersWouldPartSharesNone(t *testing.T) {
 	for i := range chainLength {
 		want += 2*float32((2*i%chainLength)%89) + 1
 	}
+	windows := r.e.stats.windows
 	assert.Equal(t, []float32{want}, r.read(s))
+	assert.Equal(t, windows+1, r.e.stats.windows, "the plan of the whole window runs")
 }

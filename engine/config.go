@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"sync"
 
 	"github.com/torchlette/torchlette/engine/compile"
@@ -70,21 +69,16 @@ func Default() *Engine {
 	return defaultEngine
 }
 
-const (
-	autoFlushNodes = 16384
-	maxPlans       = 256
-	defaultBytes   = 8 << 30
-)
-
 // New makes an engine.
 func New(c Config) *Engine {
 	if c.State == nil {
 		c.State = new(State)
 	}
-	e := &Engine{cfg: c, byteBudget: defaultBytes, factories: factoryParams(), decodings: decodings(),
-		passThrough: passThroughNumbers()}
+	e := &Engine{cfg: c}
+	e.recorder.readTables()
+	e.net.budget = defaultBytes
 	if c.Debug != nil {
-		e.debug = c.Debug()
+		e.planner.debug = c.Debug()
 	}
 	e.start()
 	return e
@@ -92,69 +86,21 @@ func New(c Config) *Engine {
 
 // start makes the parts that Reset makes anew.
 func (e *Engine) start() {
-	e.session = lazy.New()
+	e.graph = ir.NewGraph()
 	e.runtime = runtime.New()
-	e.runtime.Stop = &e.jobs.stop
-	e.held = nil
-	e.window = lazy.NewWindow(e.session)
-	e.cache = compile.NewCache(maxPlans, e.runtime.ReleasePlan)
-	e.session.Graph.OnStoreFree = func(store uint32) {
-		delete(e.uploads, store)
-		e.runtime.Drop(store)
-	}
-	e.session.IndexRange = e.indexRange
-	e.session.Tape.OnHookFree = func(id uint64) {
-		delete(e.hooks, id)
-		e.deadHooks = append(e.deadHooks, id)
-	}
-	e.session.Supports = func(dev ir.DeviceID, d ir.DType) bool { return e.caps(dev).Storage[d] > 0 }
-	e.session.Choose = func() ir.DeviceID {
-		e.chooseDefault()
-		return e.session.DefaultDev
-	}
-	e.abandonWalks()
-	e.hooks = map[uint64]hookPlace{}
-	e.nodes = map[uint64]*heldNode{}
-	e.exports = map[uint64]uint32{}
-	e.uploads = map[uint32]*uploaded{}
-	e.autoFlushAt = autoFlushNodes
-	e.recentWindows, e.pendingError, e.poison, e.undone, e.walks, e.faults, e.fences = nil, nil, nil, nil, nil, nil, nil
-	e.deferredCalls.forget()
-	e.defaultSet, e.firstDevice, e.deviceSet = false, 0, false
-	e.thread, e.threads = 0, map[uint64]*thread{}
+	e.devices = devices{cfg: &e.cfg, runtime: e.runtime, graph: e.graph, uploads: map[uint32]*uploaded{}}
+	e.session = lazy.New(e.graph, &e.devices)
 	e.session.Seed(0x5DEECE66D)
-}
-
-// ensureDevice opens a device that is named for the first time.
-func (e *Engine) ensureDevice(id ir.DeviceID) *ir.Error {
-	if e.runtime.Devices[id] != nil {
-		return nil
-	}
-	if e.cfg.Open == nil {
-		return ir.Errorf(ir.ErrRuntime, "no device %s: this engine was made without devices", lazy.DeviceName(id))
-	}
-	d, err := e.cfg.Open(id)
-	if err != nil {
-		var x *ir.Error
-		if errors.As(err, &x) {
-			return x
-		}
-		return ir.Errorf(ir.ErrRuntime, "device %s: %v", lazy.DeviceName(id), err)
-	}
-	e.runtime.AddDevice(id, d)
-	return nil
-}
-
-// caps describes a device, opening it when needed.
-func (e *Engine) caps(id ir.DeviceID) *device.Caps {
-	if err := e.ensureDevice(id); err != nil {
-		panic(err)
-	}
-	return e.runtime.Devices[id].Dev.Caps()
-}
-
-// tileFuser gives a device that works steps together, nil for another.
-func (e *Engine) tileFuser(id ir.DeviceID) device.TileFuser {
-	c, _ := e.runtime.Devices[id].Dev.(device.TileFuser)
-	return c
+	e.tape = e.session.Tape()
+	e.dispatch.Start(e.session)
+	e.runtime.Stop = &e.waiter.stop
+	e.graph.OnStoreFree = e.devices.storeFreed
+	e.tape.OnHookFree = e.hooks.gone
+	e.waiter.held = nil
+	e.planner.start(e.session, compile.NewCache(maxPlans, e.runtime.ReleasePlan))
+	e.abandonWalks()
+	e.hooks.start()
+	e.net.at = autoFlushNodes
+	e.failures, e.fences, e.exports = failures{}, fences{session: e.session}, exports{}
+	e.threads = threads{others: map[uint64]*thread{}}
 }

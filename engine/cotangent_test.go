@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/autograd"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -28,7 +29,7 @@ func (r *rig) zeros(shape ...int64) op.Val { return prim.Zeros(r.e.session, ir.F
 
 // added reads the sum of two cotangents.
 func (r *rig) added(x, y op.Val) []float32 {
-	sum := addCotangents(r.e.session.Graph, r.e.session, x, y)
+	sum := autograd.AddCotangents(r.e.graph, r.e.session, x, y)
 	return r.read(T(r.e.session.Wrap(&sum, nil)))
 }
 

@@ -10,24 +10,29 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// promise calls full until its result is promised, and gives the promise.
-func (r *rig) promise(full string, args ...T) (n uint32, c Call) {
+// deferrable calls full until it can be deferred, and gives its number.
+func (r *rig) deferrable(full string, args ...T) (n uint32, c Call) {
 	c = Call{Op: op.DefNamed(full).ID, SourceLoc: r.sourceLoc}
 	for _, a := range args {
 		c.In = append(c.In, uint64(a))
 	}
 	if full == "add" {
-		c.Scalars = []Scalar{{op.ScalarInt, 1}}
+		c.Scalars = []Scalar{{Kind: op.ScalarInt, Bits: 1}}
 	}
+	return r.numbered(&c), c
+}
+
+// numbered makes a call until it has a number, and gives that.
+func (r *rig) numbered(c *Call) (n uint32) {
 	for range 4 {
 		var out [1]Out
-		_, err := r.e.Op(&c, out[:])
+		_, err := r.e.Op(c, out[:])
 		require.Nil(r.t, err)
 		r.e.Release([]uint64{out[0].Handle})
 		n = out[0].DeferID
 	}
-	require.NotZero(r.t, n, "%s is promised after four like calls", full)
-	return n, c
+	require.NotZero(r.t, n, "operator %d has a number after four like calls", c.Op)
+	return n
 }
 
 // keep records a deferred call and gives its result.
@@ -47,19 +52,19 @@ func (r *rig) queue(n uint32, args ...T) DeferredCall {
 	return q
 }
 
-func TestAPromisedCallIsRecordedWithoutItsRule(t *testing.T) {
+func TestADeferredCallIsRecordedWithoutItsRule(t *testing.T) {
 	r := newRig(t)
 	x, y := r.floats(nil, 1, 2), r.floats(nil, 10, 20)
-	n, _ := r.promise("add", x, y)
+	n, _ := r.deferrable("add", x, y)
 	before := r.stat("calls_deferred")
 	assert.Equal(t, []float32{20, 40}, r.read(r.keep(n, y, y)))
 	assert.Equal(t, before+1, r.stat("calls_deferred"))
 }
 
-func TestPromisedCallsAreRecordedInOrder(t *testing.T) {
+func TestDeferredCallsAreRecordedInOrder(t *testing.T) {
 	r := newRig(t)
 	x, y := r.floats(nil, 1, 2), r.floats(nil, 10, 20)
-	n, c := r.promise("add", x, y)
+	n, c := r.deferrable("add", x, y)
 	a := r.queue(n, x, y)
 	b := r.queue(n, T(a.Handle), y)
 	c.In, c.Deferred, c.Drop = []uint64{b.Handle, a.Handle}, []DeferredCall{a, b}, nil
@@ -69,10 +74,10 @@ func TestPromisedCallsAreRecordedInOrder(t *testing.T) {
 	assert.Equal(t, []float32{32, 64}, r.read(T(out[0].Handle)), "the queue comes before the call that brings it")
 }
 
-func TestAPromisedCallOnOtherTensorsAsksTheRule(t *testing.T) {
+func TestADeferredCallOnOtherTensorsAsksTheRule(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
-	n, _ := r.promise("add", x, x)
+	n, _ := r.deferrable("add", x, x)
 	for _, c := range []struct {
 		name string
 		y    T
@@ -89,10 +94,10 @@ func TestAPromisedCallOnOtherTensorsAsksTheRule(t *testing.T) {
 	}
 }
 
-func TestAPromisedCallIsTaped(t *testing.T) {
+func TestADeferredCallIsTaped(t *testing.T) {
 	r := newRig(t)
 	x, y := r.grad(r.floats(nil, 3)), r.grad(r.floats(nil, 5))
-	n, _ := r.promise("mul", x, y)
+	n, _ := r.deferrable("mul", x, y)
 	require.Nil(t, r.backward(r.do("sum", r.keep(n, x, y)), 0))
 	assert.Equal(t, []float32{5}, r.gradOf(x))
 	assert.Equal(t, []float32{3}, r.gradOf(y))
@@ -111,10 +116,10 @@ func TestAReservedHandleIsNoTensorYet(t *testing.T) {
 	assert.Equal(t, live, r.stat("handles"))
 }
 
-func TestAPromisedCallThatFailsIsRaisedAtTheNextRead(t *testing.T) {
+func TestADeferredCallThatFailsIsRaisedAtTheNextRead(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
-	n, _ := r.promise("add", x, x)
+	n, _ := r.deferrable("add", x, x)
 	gone := r.floats(nil, 1, 2)
 	r.e.Dispose(uint64(gone))
 	z := r.keep(n, gone, gone)
@@ -126,10 +131,10 @@ func TestAPromisedCallThatFailsIsRaisedAtTheNextRead(t *testing.T) {
 	require.NotNil(t, err)
 }
 
-func TestAPromiseOfAnotherEraIsRefused(t *testing.T) {
+func TestANumberOfAnEarlierGenerationIsRefused(t *testing.T) {
 	r := newRig(t)
 	x := r.floats(nil, 1, 2)
-	n, _ := r.promise("add", x, x)
+	n, _ := r.deferrable("add", x, x)
 	require.Nil(t, r.e.Reset())
 	x = r.floats(nil, 1, 2)
 	r.keep(n, x, x)
@@ -138,7 +143,7 @@ func TestAPromiseOfAnotherEraIsRefused(t *testing.T) {
 	assert.Equal(t, ir.ErrHandle, err.Code)
 }
 
-func TestIndicesThatAreLookedAtAreNotPromised(t *testing.T) {
+func TestIndicesThatAreLookedAtAreNotDeferred(t *testing.T) {
 	r := newRig(t)
 	x, i := r.floats(nil, 1, 2, 3), r.ints(0, 2)
 	for range 5 {
@@ -150,23 +155,29 @@ func TestIndicesThatAreLookedAtAreNotPromised(t *testing.T) {
 	}
 }
 
-func TestANewEraDoesNotVoidThePromisesOfTheBatchThatBeginsIt(t *testing.T) {
+func TestANewGenerationKeepsTheNumbersOfTheBatchThatBeginsIt(t *testing.T) {
 	r := newRig(t)
 	x, y := r.floats(nil, 1, 2), r.floats(nil, 1, 2, 3)
-	n, c := r.promise("add", x, x)
+	n, c := r.deferrable("add", x, x)
 	c.In = []uint64{uint64(y), uint64(y)}
-	for range 3 { // the next like call is promised
+	for range 3 { // the next like call gets a number
 		var out [1]Out
 		_, err := r.e.Op(&c, out[:])
 		require.Nil(t, err)
 		require.Zero(t, out[0].DeferID)
 	}
-	for len(r.e.deferredCalls.list) < maxDeferred {
-		r.e.deferredCalls.list = append(r.e.deferredCalls.list, deferredCall{})
+	const most = 1 << 13 // numbers of a generation
+	for i := int64(2); ; i++ {
+		last := r.numbered(&Call{Op: c.Op, In: []uint64{uint64(x), uint64(x)},
+			Scalars: []Scalar{{Kind: op.ScalarInt, Bits: uint64(i)}}})
+		require.Equal(t, n>>16, last>>16)
+		if last&0xFFFF == most {
+			break
+		}
 	}
 	a, b := r.queue(n, y, y), r.queue(n, x, x)
 	r.e.Record([]DeferredCall{a, b}, nil)
-	assert.NotEqual(t, n>>16, r.e.deferredCalls.generation, "the first call, on other tensors, was promised anew")
+	assert.NotEqual(t, n>>16, r.numbered(&c)>>16, "the first call, on other tensors, has a number of the next generation")
 	assert.Equal(t, []float32{2, 4, 6}, r.read(T(a.Handle)))
 	assert.Equal(t, []float32{2, 4}, r.read(T(b.Handle)))
 }

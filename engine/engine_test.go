@@ -231,6 +231,31 @@ func TestADetachedAliasHasAHistoryOfItsOwn(t *testing.T) {
 	assert.Equal(t, []float32{-1, -1}, r.gradOf(w))
 }
 
+// A write through Tensor.data is seen in the values of the tensor and not in its version, on which backward insists.
+func TestWritesThroughDataCountApart(t *testing.T) {
+	r := newRig(t)
+	version := func(h T) uint64 {
+		m, err := r.e.Meta(uint64(h))
+		require.Nil(t, err)
+		return m.Commits
+	}
+	for range 4 { // recorded, captured, replayed, deferred
+		w := r.grad(r.floats(nil, 1, 2))
+		y := r.do("mul", w, w)
+		d := r.do("_data", w)
+		r.inplace("add", d, 1.0)
+		r.inplace("mul", r.do("view", d, []int64{2}), 2.0)
+		require.Equal(t, []uint64{0, 2, 0}, []uint64{version(w), version(d), version(r.do("_data", d))})
+		assert.Equal(t, []float32{4, 6}, r.read(w))
+		require.Nil(t, r.backward(r.do("sum", y), 0), "the saved value is that of the forward pass")
+		assert.Equal(t, []float32{2, 4}, r.gradOf(w))
+		z := r.do("mul", w, w)
+		r.inplace("add", r.do("detach", w), 1.0)
+		require.Equal(t, uint64(1), version(w))
+		require.NotNil(t, r.backward(r.do("sum", z), 0), "the saved value was written to")
+	}
+}
+
 func TestCopyOfALeafIsAStepOnTheTape(t *testing.T) {
 	r := newRig(t)
 	w := r.grad(r.floats(nil, 1, 2))

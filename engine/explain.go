@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/torchlette/torchlette/engine/compile"
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
@@ -15,13 +14,13 @@ func (e *Engine) explain(h uint64) (map[string]any, *ir.Error) {
 		return nil, err
 	}
 	b := e.session.Base(x.Base)
-	n := e.session.Graph.Node(b.Value)
+	n := e.graph.Node(b.Value)
 	av := ir.AvalOf(b.Aval)
 	m := map[string]any{"binding": b.Binding.String(), "binding_version": b.BindingVersion,
 		"logical_version":   b.LogicalVersion,
 		"commits_scheduled": b.Scheduled, "commits_executed": b.Committed, "computed": n.Op == ir.OpLeaf && n.Store != 0,
 		"lost": n.Op == ir.OpLeaf && n.Store == 0,
-		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": lazy.DeviceName(av.Device),
+		"site": e.SourceLocString(x.SourceLoc), "dtype": av.DType.String(), "device": ir.DeviceName(av.Device),
 		"shape":  ir.LayoutOf(x.Layout).Shape,
 		"stride": ir.LayoutOf(x.Layout).Stride, "offset": x.Offset, "base": x.Base, "pins": b.Pins, "init_token": b.InitTok}
 	switch p := op.Of(n); {
@@ -49,19 +48,19 @@ func (e *Engine) explainProgram(h uint64) (map[string]any, *ir.Error) {
 		return nil, err
 	}
 	x, _ := e.session.Handle(h)
-	value := e.session.Base(x.Base).Value
-	if n := e.session.Graph.Node(value); n.Op == ir.OpLeaf {
+	value := e.session.Newest(x.Base)
+	if n := e.graph.Node(value); n.Op == ir.OpLeaf {
 		if n.Store != 0 {
-			if p := e.cache.Numbered(e.runtime.Storage(n.Store).Plan); p != nil {
+			if p := e.planner.numbered(e.runtime.Storage(n.Store).Plan); p != nil {
 				m["program"] = e.programText(p.Program)
 			}
 		}
 		return m, nil
 	}
-	if e.window.Collect([]uint32{value}, len(e.session.Effects)) {
-		m["program"] = e.programText(&e.window.Program)
+	defer e.planner.done()
+	if w, ok := e.planner.pending(value, e.session.PendingEffects()); ok {
+		m["program"] = e.programText(&w.Program)
 	}
-	e.window.Clear()
 	return m, nil
 }
 
@@ -80,25 +79,24 @@ func (e *Engine) explainWindow(m map[string]any, value uint32, n *ir.Node) {
 			return // data from the host
 		}
 		m["window"] = st.Window
-		if p := e.cache.Numbered(st.Plan); p != nil {
+		if p := e.planner.numbered(st.Plan); p != nil {
 			m["plan"] = e.explainPlan(p)
 		} else {
 			m["plan"] = map[string]any{"number": st.Plan, "evicted": true}
 		}
 		return
 	}
-	if !e.window.Collect([]uint32{value}, len(e.session.Effects)) {
-		e.window.Clear()
+	defer e.planner.done()
+	w, ok := e.planner.pending(value, e.session.PendingEffects())
+	if !ok {
 		return
 	}
-	pending := map[string]any{"nodes": len(e.window.Nodes), "reads": len(e.window.Ext),
-		"stores": len(e.window.Program.Stores)}
-	if p := e.cache.Find(&e.window.Program); p != nil {
+	pending := map[string]any{"nodes": len(w.Nodes), "reads": len(w.Ext), "stores": len(w.Program.Stores)}
+	if p := e.planner.find(); p != nil {
 		pending["plan"] = e.explainPlan(p)
 	} else {
-		pending["needs_a_plan"] = e.cache.MissReason(&e.window.Program)
+		pending["needs_a_plan"] = e.planner.missReason()
 	}
-	e.window.Clear()
 	m["pending"] = pending
 }
 
@@ -108,7 +106,7 @@ func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 	for i := range p.Segments {
 		s := &p.Segments[i]
 		if s.Transfer {
-			kernels = append(kernels, map[string]any{"name": "transfer", "device": lazy.DeviceName(s.Dev),
+			kernels = append(kernels, map[string]any{"name": "transfer", "device": ir.DeviceName(s.Dev),
 				"bytes": s.Numel * int64(s.DType.Size())})
 			continue
 		}
@@ -117,7 +115,7 @@ func (e *Engine) explainPlan(p *compile.Plan) map[string]any {
 			st := &s.Steps[j]
 			cost := st.Op.Cost(st.Constants(), &caps.Storage)
 			k := map[string]any{"name": st.Op.Label(), "op": program.PrimName(p.Program.Nodes[st.Event-1].Op),
-				"device": lazy.DeviceName(s.Dev),
+				"device": ir.DeviceName(s.Dev),
 				"flops":  cost.Flops, "bytes": cost.Bytes}
 			if s.Times != nil {
 				k["microseconds"] = float64(s.Times[j].Nanoseconds()) / 1e3

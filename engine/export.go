@@ -7,28 +7,31 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
+// exports are the values whose memory others read, by number.
+type exports map[uint64]uint32
+
 // ExportBuffer computes h, a tensor on the CPU, and gives the memory of its elements, dense and row-major. They
 // stay as they are until ReleaseExport: a later write to the tensor makes a new version elsewhere.
 func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *ir.Error) {
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return nil, 0, err
 	}
-	defer e.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	if err := e.prepareRead(h); err != nil {
 		return nil, 0, err
 	}
-	defer e.dropRead()
+	defer e.read.drop(e.graph)
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return nil, 0, err
 	}
-	value, off := e.session.Base(hv.Base).Value, hv.Offset
+	value, off := e.session.Newest(hv.Base), hv.Offset
 	if e.read.value != 0 {
 		value, off = e.read.value, 0
 	}
-	n := e.session.Graph.Node(value)
+	n := e.graph.Node(value)
 	if err := e.lost(value); err != nil {
 		return nil, 0, err
 	}
@@ -36,18 +39,18 @@ func (e *Engine) ExportBuffer(h uint64) (p unsafe.Pointer, export uint64, err *i
 	if !ok {
 		return nil, 0, ir.Errorf(ir.ErrRuntime, "the tensor is not in host memory: move it with .cpu() first")
 	}
-	e.nextID++
-	e.exports[e.nextID] = value
-	e.session.Graph.Retain(value)
-	return unsafe.Add(b.Pointer(), off*int64(ir.AvalOf(n.Aval).DType.Size())), e.nextID, e.takeFault()
+	id := e.newID()
+	e.exports[id] = value
+	e.graph.Retain(value)
+	return unsafe.Add(b.Pointer(), off*int64(ir.AvalOf(n.Aval).DType.Size())), id, e.takeFault()
 }
 
-// Return ends an export; unknown ones are ignored.
+// ReleaseExport ends an export; unknown ones are ignored.
 func (e *Engine) ReleaseExport(export uint64) {
 	defer e.leave(nil)
 	e.enter()
 	if v, ok := e.exports[export]; ok {
 		delete(e.exports, export)
-		e.session.Graph.Release(v)
+		e.graph.Release(v)
 	}
 }

@@ -173,5 +173,5 @@ func TestTheGradientsOfAWalkFailTogether(t *testing.T) {
 	assert.Equal(t, []float32{8}, r.gradOf(other))
 	r.drop(big)
 	require.Nil(t, r.backward(r.do("sum", r.do("add", w, b)), 0))
-	assert.Len(t, r.e.walks, 1, "walks whose gradients are computed are forgotten")
+	assert.Len(t, r.e.failures.walks, 1, "walks whose gradients are computed are forgotten")
 }

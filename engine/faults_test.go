@@ -200,7 +200,7 @@ func faultless(t *testing.T, name string, open func() target) (map[string]int, [
 func finish(t *testing.T, j *journey, d target) {
 	t.Helper()
 	j.drop(j.live...)
-	if j.e.poison == nil {
+	if j.e.failures.poison == nil {
 		require.Nil(t, j.step())
 	}
 	for _, k := range []string{"live_handles", "live_bases", "live_nodes", "tape_nodes", "live_storages", "live_buffers",
@@ -215,7 +215,7 @@ func finish(t *testing.T, j *journey, d target) {
 func afterwards(t *testing.T, r *rig, d target, open func() target) {
 	t.Helper()
 	d.arm("", 0)
-	if r.e.poison != nil {
+	if r.e.failures.poison != nil {
 		_, err := r.call(0, "add", r.deadHandle(), 1.0)
 		require.NotNil(t, err)
 		assert.Equal(t, ir.ErrPoisoned, err.Code)
@@ -277,13 +277,13 @@ func checkOutcome(t *testing.T, j *journey, kind string, got, want [][]float32, 
 	t.Helper()
 	if j.err == nil {
 		assert.Equal(t, want, got, label)
-		assert.Nil(t, j.e.poison, label)
+		assert.Nil(t, j.e.failures.poison, label)
 		assert.NotContains(t, []string{"lose", "run"}, kind, "%s: nothing was raised", label)
 		return
 	}
 	o := outcomes[kind]
 	assert.Contains(t, o.codes, j.err.Code, "%s: %s", label, j.err.Msg)
-	assert.Equal(t, o.poison, j.e.poison != nil, label)
+	assert.Equal(t, o.poison, j.e.failures.poison != nil, label)
 }
 
 func TestEveryFaultAtEveryPoint(t *testing.T) {

@@ -1,6 +1,11 @@
 package engine
 
-import "github.com/torchlette/torchlette/ir"
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/ir"
+)
 
 // FenceKind says whose function a fence is around.
 type FenceKind int32
@@ -19,8 +24,14 @@ const (
 type fence struct {
 	kind     FenceKind
 	thread   int64
-	mark     uint64            // live.State.Births when the fence began
+	mark     uint64            // lazy.Session.Births when the fence began
 	writable map[uint32]uint32 // older bases that may be written to, and their generations
+}
+
+// fences are those of all threads, the innermost of each last. They are the session's lazy.Fence while there are any.
+type fences struct {
+	session *lazy.Session
+	list    []fence
 }
 
 // Fence begins a fence of the calling thread, ends its innermost one, or only asks. It reports whether the thread was
@@ -29,18 +40,18 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 	defer e.leave(&err)
 	e.enter()
 	id, last := int64(0), -1
-	if kind > FenceQuery || len(e.fences) > 0 {
+	if kind > FenceQuery || len(e.fences.list) > 0 {
 		id = threadID()
 	}
-	for i := range e.fences {
-		if e.fences[i].thread == id {
+	for i := range e.fences.list {
+		if e.fences.list[i].thread == id {
 			last = i
-			recomputing = recomputing || e.fences[i].kind == FenceRecomputation
+			recomputing = recomputing || e.fences.list[i].kind == FenceRecomputation
 		}
 	}
 	switch {
 	case kind == FenceEnd && last >= 0:
-		e.fences = append(e.fences[:last], e.fences[last+1:]...)
+		e.fences.list = slices.Delete(e.fences.list, last, last+1)
 	case kind > FenceQuery:
 		f := fence{kind: kind, thread: id, mark: e.session.Births(), writable: map[uint32]uint32{}}
 		for _, h := range writable {
@@ -48,26 +59,27 @@ func (e *Engine) Fence(kind FenceKind, writable []uint64) (recomputing bool, err
 			if err != nil {
 				return recomputing, err
 			}
-			f.writable[x.Base] = e.session.Base(x.Base).Gen
+			f.writable[x.Base] = e.session.Generation(x.Base)
 		}
-		e.fences = append(e.fences, f)
+		e.fences.list = append(e.fences.list, f)
 	}
-	if len(e.fences) > 0 {
-		e.session.Fence(e.fenced)
+	if len(e.fences.list) > 0 {
+		e.session.SetFence(&e.fences)
 	} else {
-		e.session.Fence(nil)
+		e.session.SetFence(nil)
 	}
 	return recomputing, nil
 }
 
-// fenced refuses a write to base, for live.State.Fence. Transforms allow that a tensor's data is rebound.
-func (e *Engine) fenced(base uint32, rebinding bool) *ir.Error {
-	id, born := threadID(), e.session.Born(base)
-	for i := len(e.fences) - 1; i >= 0; i-- {
-		f := &e.fences[i]
+// Refuse implements lazy.Fence. Transforms allow that a tensor's data is rebound.
+func (k *fences) Refuse(base uint32, rebinding bool) *ir.Error {
+	id := threadID()
+	for i := len(k.list) - 1; i >= 0; i-- {
+		f := &k.list[i]
 		gen, given := f.writable[base]
 		switch {
-		case f.thread != id || born > f.mark && f.kind != FenceNone || given && gen == e.session.Base(base).Gen:
+		case f.thread != id, given && gen == k.session.Generation(base),
+			f.kind != FenceNone && k.session.BornSince(base, f.mark):
 		case f.kind == FenceNone:
 			return nil
 		case f.kind == FenceRecomputation:

@@ -79,11 +79,11 @@ func TestResetEndsABrokenBackwardSession(t *testing.T) {
 		require.Nil(t, r.e.BackwardNext(id, 0, &ev), "the walk stops at the hook, and is left there")
 	}
 	require.Nil(t, r.e.Reset())
-	assert.Zero(t, r.e.inBackward)
-	assert.Empty(t, r.e.sessions)
-	assert.False(t, r.e.lock.heldByOther(-1), "the execution lock is free for other threads")
+	assert.Zero(t, r.e.backward.open)
+	assert.Empty(t, r.e.backward.byID)
+	assert.False(t, r.e.waiter.heldByOther(-1), "the execution lock is free for other threads")
 
 	z := r.grad(r.floats(nil, 2))
 	require.Nil(t, r.backward(r.do("mul", z, 3.0), 0))
-	assert.Zero(t, r.e.inBackward)
+	assert.Zero(t, r.e.backward.open)
 }

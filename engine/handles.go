@@ -38,11 +38,11 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 	}
 	b := e.session.Base(x.Base)
 	av, l := ir.AvalOf(b.Aval), ir.LayoutOf(x.Layout)
-	n := e.session.Graph.Node(b.Value)
+	n := e.graph.Node(b.Value)
 	m = Meta{DType: av.DType, Device: av.Device, Shape: l.Shape, Stride: l.Stride, Offset: x.Offset,
 		Storage: av.Layout.Numel, Base: uint64(x.Base), Commits: e.session.Version(x),
 		SourceLoc: x.SourceLoc, GradFn: e.gradName(x), OnHost: av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0 &&
-			(b.Binding == lazy.SSA || len(e.session.Effects) == 0)}
+			(b.Binding == lazy.SSA || e.session.PendingEffects() == 0)}
 	if e.session.RequiresGrad(x) {
 		m.Flags |= MetaRequiresGrad
 	}
@@ -59,16 +59,6 @@ func (e *Engine) Meta(h uint64) (m Meta, err *ir.Error) {
 		m.Flags |= MetaContiguous
 	}
 	return m, nil
-}
-
-// Release ends handles whose owners are gone. It never fails and never runs anything:
-// the handles are queued and drained at the next safe point.
-func (e *Engine) Release(hs []uint64) {
-	e.queueRelease(hs)
-	if e.mu.TryLock() {
-		defer e.mu.Unlock()
-		e.drain()
-	}
 }
 
 // Dispose ends what h refers to, even while the engine is busy or poisoned.
@@ -92,7 +82,7 @@ func (e *Engine) TidyBegin() {
 	e.session.TidyBegin()
 }
 
-// TidyEnd closes it; see live.State.TidyEnd.
+// TidyEnd closes it; see lazy.Session.TidyEnd.
 func (e *Engine) TidyEnd(returned []uint64) {
 	defer e.leave(nil)
 	e.enter()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/torchlette/torchlette/engine/dispatch"
 	"github.com/torchlette/torchlette/engine/op"
 	_ "github.com/torchlette/torchlette/engine/op/composite"
 	"github.com/torchlette/torchlette/ir"
@@ -32,7 +33,7 @@ func newRig(t *testing.T) *rig {
 	t.Cleanup(runtime.UnlockOSThread)
 	r := &rig{t: t, dev: reference.New()}
 	r.e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return r.dev, nil }})
-	r.e.verify = true
+	r.e.planner.verify = true
 	return r
 }
 
@@ -161,9 +162,9 @@ func encodeArg(c *Call, p *op.Param, a any) {
 	number := func(v any) Scalar {
 		switch x := v.(type) {
 		case float64:
-			return Scalar{op.ScalarFloat, math.Float64bits(x)}
+			return Scalar{Kind: op.ScalarFloat, Bits: math.Float64bits(x)}
 		case int:
-			return Scalar{op.ScalarInt, uint64(int64(x))}
+			return Scalar{Kind: op.ScalarInt, Bits: uint64(int64(x))}
 		}
 		return Scalar{}
 	}
@@ -180,7 +181,7 @@ func encodeArg(c *Call, p *op.Param, a any) {
 		case nil:
 			c.In = append(c.In, 0)
 		default:
-			c.In = append(c.In, operandMarker)
+			c.In = append(c.In, dispatch.ScalarOperand)
 			c.Scalars = append(c.Scalars, number(x))
 		}
 	case "float", "Scalar":

@@ -3,48 +3,11 @@ package engine
 import (
 	"encoding/json"
 	"strconv"
-	"sync"
 
 	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
-
-// siteTable interns call sites.
-type sourceLocTable struct {
-	mu    sync.Mutex
-	byKey map[string]uint32
-	list  []string
-}
-
-// Site interns a source location; 0 is unknown.
-func (e *Engine) SourceLoc(file, fn string, line int) uint32 {
-	k := file + ":" + strconv.Itoa(line) + " in " + fn
-	t := &e.sourceLocs
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if id, ok := t.byKey[k]; ok {
-		return id
-	}
-	if t.byKey == nil {
-		t.byKey, t.list = map[string]uint32{}, []string{""}
-	}
-	id := uint32(len(t.list))
-	t.list = append(t.list, k)
-	t.byKey[k] = id
-	return id
-}
-
-// SiteString gives "file:line in function".
-func (e *Engine) SourceLocString(id uint32) string {
-	id = e.profile.sourceLoc(id)
-	e.sourceLocs.mu.Lock()
-	defer e.sourceLocs.mu.Unlock()
-	if int(id) < len(e.sourceLocs.list) {
-		return e.sourceLocs.list[id]
-	}
-	return ""
-}
 
 // Mode names a setting of SetMode.
 type Mode int32
@@ -84,15 +47,15 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 	case ModeInference:
 		return set(&e.session.Inference)
 	case ModeBusyWait:
-		return set(&e.lock.wait)
+		return set(&e.waiter.wait)
 	case ModeDeterministic:
 		return set(&e.session.Deterministic)
 	case ModeAllowMutation:
-		return set(&e.session.Tape.AllowMutation)
+		return set(&e.tape.AllowMutation)
 	case ModeRefuseDraws:
 		return set(&e.session.RefuseDraws)
 	case ModeSavedTensorHooks:
-		return set(&e.session.Tape.Packing)
+		return set(&e.tape.Packing)
 	case ModeAutocastCPU, ModeAutocastGPU:
 		to := &e.session.Autocast[m-ModeAutocastCPU]
 		old = int64(*to)
@@ -105,26 +68,12 @@ func (e *Engine) SetMode(m Mode, v int64) (old int64) {
 			e.session.Default = ir.DType(v)
 		}
 	case ModeDefaultDevice:
-		e.chooseDefault()
-		old = int64(e.session.DefaultDev)
+		old = int64(e.session.DefaultDevice())
 		if v >= 0 {
-			e.session.DefaultDev, e.deviceSet = ir.DeviceID(v), true
+			e.session.DefaultDev, e.session.DeviceSet = ir.DeviceID(v), true
 		}
 	}
 	return old
-}
-
-// chooseDefault looks for a GPU when the default device is first asked for.
-func (e *Engine) chooseDefault() {
-	if !e.defaultSet {
-		e.defaultSet = true
-		if e.cfg.DefaultDevice != nil {
-			e.firstDevice = e.cfg.DefaultDevice()
-		}
-		if !e.deviceSet {
-			e.session.DefaultDev = e.firstDevice
-		}
-	}
 }
 
 // Seed starts the random generator anew.
@@ -216,13 +165,13 @@ func (e *Engine) memoryStats() map[string]map[string]int64 {
 
 func (e *Engine) counts() map[string]int64 {
 	m := map[string]int64{"plans_built": e.stats.built, "plans_replayed": e.stats.replayed, "windows": e.stats.windows,
-		"nodes_recorded": int64(e.session.Recorded), "rules_recalled": e.session.Replayed(),
-		"calls_deferred": e.deferredCalls.replayed, "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels,
+		"nodes_recorded": int64(e.session.Recorded()), "rules_recalled": e.dispatch.Replayed(),
+		"calls_deferred": e.dispatch.Deferred(), "nodes_executed": e.stats.executed, "kernels_run": e.runtime.Kernels,
 		"bytes_written": e.runtime.Bytes,
-		"live_handles":  int64(e.session.LiveHandles), "live_bases": int64(e.session.LiveBases),
-		"live_nodes": int64(e.session.Graph.Live()), "tape_nodes": int64(e.session.Tape.Live()),
-		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.Token()),
-		"effects_pending": int64(len(e.session.Effects)), "nodes_pending": int64(len(e.session.Graph.Pending)),
+		"live_handles":  int64(e.session.LiveHandles()), "live_bases": int64(e.session.LiveBases()),
+		"live_nodes": int64(e.graph.Live()), "tape_nodes": int64(e.tape.Live()),
+		"live_storages": int64(e.runtime.LiveStorages), "effects_logged": int64(e.session.LoggedEffects()),
+		"effects_pending": int64(e.session.PendingEffects()), "nodes_pending": int64(len(e.graph.Pending)),
 		"stores_in_place": e.stats.inPlace, "stores_through_view": e.stats.through, "epoch": int64(e.session.Epoch),
 		"faults": e.stats.faults,
 		"key_ns": e.stats.keyNanos, "run_ns": e.stats.runNanos, "live_buffers": 0, "live_bytes": 0, "peak_bytes": 0,
@@ -265,25 +214,20 @@ func (e *Engine) SetOption(key, value string) (err *ir.Error) {
 		if x != nil || n <= 0 {
 			return bad()
 		}
-		e.byteBudget = n
+		e.net.budget = n
 	case "memory_limit":
 		n, x := strconv.ParseInt(value, 10, 64)
 		if x != nil || n < 0 {
 			return bad()
 		}
-		for _, pl := range e.runtime.Devices {
-			pl.Pool.Limit = n
-		}
-		e.runtime.Limit = n
+		e.runtime.SetLimit(n)
 	case "reset_peak":
-		for _, pl := range e.runtime.Devices {
-			pl.Pool.ResetPeak()
-		}
+		e.runtime.ResetPeak()
 	case "clear_plans":
 		if _, err := e.resume(); err != nil { // a window that is held needs its plan
-			return e.fail(err)
+			return e.failures.fail(err)
 		}
-		e.cache.Clear()
+		e.planner.clear()
 	case "profile":
 		if value != "0" && value != "1" {
 			return bad()
@@ -319,15 +263,12 @@ func RegisterOption(key string, set func(value string) error, get func() string)
 
 // Reset starts anew after a failure: all handles become stale, devices are reopened.
 func (e *Engine) Reset() *ir.Error {
-	e.mu.Lock() // without enter: the session may be broken
-	defer e.mu.Unlock()
-	for _, pl := range e.runtime.Devices {
-		pl.Dev.Close()
-	}
-	old := e.session
-	e.start()
-	e.session.Outdate(old)
-	e.session.Tape.Continue(old.Tape)
-	e.label = nil
+	e.alone(func() {
+		e.runtime.Close()
+		old := e.session
+		e.start()
+		e.session.Outdate(old)
+		e.recorder.labels = nil
+	})
 	return nil
 }

@@ -49,6 +49,21 @@ func (j *jobs) end(old *job) {
 	j.mu.Unlock()
 }
 
+// askToStop asks the job of a thread to stop and gives it, nil where there is none.
+func (j *jobs) askToStop(owner int64) *job {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	cur := j.current()
+	if cur == nil || cur.owner != owner {
+		return nil
+	}
+	if !cur.over {
+		cur.stopping, j.interrupt = true, true
+		j.stop.Ask()
+	}
+	return cur
+}
+
 // interrupted reports whether a stop was an interrupt. A pause ends here.
 func (j *jobs) interrupted() bool {
 	j.mu.Lock()
@@ -65,32 +80,32 @@ func (j *jobs) interrupted() bool {
 func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *ir.Error) (pending bool,
 	err *ir.Error) {
 	id := threadID()
-	if e.lock.heldByOther(id) {
+	if e.waiter.heldByOther(id) {
 		return false, busy()
 	}
-	j := e.jobs.current()
+	j := e.waiter.current()
 	if j != nil && (j.kind != kind || j.key != key || j.owner != id || j.stopping) {
 		// Another one's, or one that was interrupted: finish it first.
 		if !waitFor(j.done, slice) {
 			return true, nil
 		}
-		e.jobs.forget(j)
+		e.waiter.forget(j)
 		j = nil
 	}
 	if j == nil {
-		ok, err := e.lock.acquireWithin(id, slice)
+		ok, err := e.waiter.acquireWithin(id, slice)
 		if !ok {
 			return err == nil, err
 		}
 		atomic.StoreInt32(&e.cfg.State.Busy, 1)
 		j = &job{kind: kind, key: key, owner: id, done: make(chan struct{})}
-		e.jobs.cur.Store(j)
+		e.waiter.cur.Store(j)
 		go func() {
 			defer close(j.done)
-			defer e.lock.release()
+			defer e.waiter.release()
 			defer func() {
 				atomic.StoreInt32(&e.cfg.State.Busy, 0)
-				e.jobs.end(j)
+				e.waiter.end(j)
 			}()
 			j.err = work()
 		}()
@@ -98,7 +113,7 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 	if !waitFor(j.done, slice) {
 		return true, nil
 	}
-	e.jobs.forget(j)
+	e.waiter.forget(j)
 	return false, j.err
 }
 
@@ -107,7 +122,7 @@ func (e *Engine) run(kind string, key uint64, slice time.Duration, work func() *
 // locks, says that the work is known to be long.
 func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long func() bool,
 	work func(here bool) *ir.Error) (pending bool, err *ir.Error) {
-	if e.jobs.current() == nil {
+	if e.waiter.current() == nil {
 		if pending, err = e.here(slice, long, work); err != errPaused {
 			return pending, err
 		}
@@ -123,23 +138,23 @@ func (e *Engine) hereOrJob(kind string, key uint64, slice time.Duration, long fu
 // paused.
 func (e *Engine) here(slice time.Duration, long func() bool, work func(here bool) *ir.Error) (pending bool,
 	err *ir.Error) {
-	if ok, err := e.lock.acquireWithin(threadID(), slice); !ok {
+	if ok, err := e.waiter.acquireWithin(threadID(), slice); !ok {
 		return err == nil, err
 	}
-	defer e.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	if long() {
 		return false, errPaused
 	}
-	e.pausable = true
-	defer func() { e.pausable = false }()
+	e.waiter.pausable = true
+	defer func() { e.waiter.pausable = false }()
 	return false, work(true)
 }
 
 // Idle waits until no job is under way, whoever waits for it. It reports pending when slice passes.
 func (e *Engine) Idle(slice time.Duration) (pending bool) {
-	j := e.jobs.current()
+	j := e.waiter.current()
 	return j != nil && !waitFor(j.done, slice)
 }
 
@@ -147,18 +162,7 @@ func (e *Engine) Idle(slice time.Duration) (pending bool) {
 // has not been computed is computed by the next read. It waits up to patience for the work to stop, which goes on
 // stopping after that.
 func (e *Engine) Interrupt(patience time.Duration) {
-	e.jobs.mu.Lock()
-	j := e.jobs.current()
-	if j == nil || j.owner != threadID() {
-		e.jobs.mu.Unlock()
-		return
-	}
-	if !j.over {
-		j.stopping, e.jobs.interrupt = true, true
-		e.jobs.stop.Ask()
-	}
-	e.jobs.mu.Unlock()
-	if waitFor(j.done, patience) {
-		e.jobs.forget(j)
+	if j := e.waiter.askToStop(threadID()); j != nil && waitFor(j.done, patience) {
+		e.waiter.forget(j)
 	}
 }

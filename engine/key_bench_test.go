@@ -1,82 +1,133 @@
 package engine
 
 import (
+	"math"
 	"testing"
 
+	"github.com/torchlette/torchlette/engine/dispatch"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// window records 1,400 nodes of one or two operands, views, numbers and stores, and gives what to collect.
-func window(b *testing.B) (e *Engine, values []uint32, effects int) {
+// caller records operators of a window that a benchmark plans.
+type caller struct {
+	b    *testing.B
+	e    *Engine
+	x    uint64 // an input, float32 of 4x4
+	outs [8]Out
+}
+
+func (r *caller) call(name string, c Call) uint64 {
+	c.Op = op.DefNamed(name).ID
+	if _, err := r.e.Op(&c, r.outs[:]); err != nil {
+		r.b.Fatal(err)
+	}
+	return r.outs[0].Handle
+}
+
+var one = Scalar{Kind: op.ScalarInt, Bits: 1}
+
+// number calls an operator of a tensor and a number.
+func (r *caller) number(name string, x uint64, v float64, further ...Scalar) uint64 {
+	return r.call(name, Call{In: []uint64{x, dispatch.ScalarOperand},
+		Scalars: append([]Scalar{{Kind: op.ScalarFloat, Bits: math.Float64bits(v)}}, further...)})
+}
+
+// recorded are windows, each with the tensor that is read at its end.
+var recorded = []struct {
+	name   string
+	record func(r *caller) uint64
+}{
+	{"products, views, sums and stores", func(r *caller) uint64 {
+		h := r.x
+		for i := range 200 {
+			h = r.call("add", Call{In: []uint64{h, r.x}, Scalars: []Scalar{one}})
+			v := r.call("t", Call{In: []uint64{h}})
+			m := r.number("mul", v, 2)
+			s := r.call("sum.dim", Call{In: []uint64{m}, Ints: []int64{1, 0, 1, 0, 0}})
+			h = r.call("add", Call{In: []uint64{m, s}, Scalars: []Scalar{one}})
+			n := r.call("mul", Call{In: []uint64{h, h}})
+			h = r.call("add", Call{Mode: 1, In: []uint64{n, r.x}, Scalars: []Scalar{one}})
+			if i%2 == 0 {
+				r.e.Release([]uint64{v, m, s})
+			}
+		}
+		return h
+	}},
+	{"a chain of maps with numbers", func(r *caller) uint64 {
+		h := r.number("add", r.x, 0.5, one)
+		for range 750 {
+			m := r.number("mul", h, 0.999)
+			r.e.Release([]uint64{h})
+			h = r.number("add", m, 0.5, one)
+			r.e.Release([]uint64{m})
+		}
+		return h
+	}},
+}
+
+// window records on a new engine and gives what to collect.
+func window(b *testing.B, record func(r *caller) uint64) (e *Engine, values []uint32, effects int) {
 	dev := reference.New()
 	e = New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})
 	var x Out
 	if err := e.FromData(ir.F32, 0, []int64{4, 4}, make([]byte, 64), false, 0, &x); err != nil {
 		b.Fatal(err)
 	}
-	var outs [8]Out
-	run := func(c Call) uint64 {
-		if _, err := e.Op(&c, outs[:]); err != nil {
-			b.Fatal(err)
-		}
-		return outs[0].Handle
-	}
-	add, mul, tr, sum := op.DefNamed("add").ID, op.DefNamed("mul").ID, op.DefNamed("t").ID, op.DefNamed("sum.dim").ID
-	h := x.Handle
-	for i := range 200 {
-		h = run(Call{Op: add, In: []uint64{h, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
-		v := run(Call{Op: tr, In: []uint64{h}})
-		m := run(Call{Op: mul, In: []uint64{v, operandMarker}, Scalars: []Scalar{{op.ScalarFloat, 0x4000000000000000}}})
-		s := run(Call{Op: sum, In: []uint64{m}, Ints: []int64{1, 0, 1, 0, 0}})
-		h = run(Call{Op: add, In: []uint64{m, s}, Scalars: []Scalar{{op.ScalarInt, 1}}})
-		n := run(Call{Op: mul, In: []uint64{h, h}})
-		h = run(Call{Op: add, Mode: 1, In: []uint64{n, x.Handle}, Scalars: []Scalar{{op.ScalarInt, 1}}})
-		if i%2 == 0 {
-			e.Release([]uint64{v, m, s})
-		}
-	}
-	hd, err := e.session.Handle(h)
+	hd, err := e.session.Handle(record(&caller{b: b, e: e, x: x.Handle}))
 	if err != nil {
 		b.Fatal(err)
 	}
-	values, effects = []uint32{e.session.Base(hd.Base).Value}, len(e.session.Effects)
-	if !e.window.Collect(values, effects) {
+	values, effects = []uint32{e.session.Base(hd.Base).Value}, e.session.PendingEffects()
+	if !e.planner.window.Collect(values, effects) {
 		b.Fatal("nothing to run")
 	}
 	return e, values, effects
 }
 
+func perNode(b *testing.B, nodes int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
+}
+
 // BenchmarkWindowKey times what a window that has a plan costs before it runs: collecting it, its key, and finding
 // the plan.
 func BenchmarkWindowKey(b *testing.B) {
-	e, values, effects := window(b)
-	nodes := len(e.window.Nodes)
-	if _, err := e.build(); err != nil {
-		b.Fatal(err)
+	for _, c := range recorded {
+		b.Run(c.name, func(b *testing.B) {
+			e, values, effects := window(b, c.record)
+			w := e.planner.window
+			nodes := len(w.Nodes)
+			if _, err := e.build(); err != nil {
+				b.Fatal(err)
+			}
+			w.Clear()
+			b.ReportAllocs()
+			for b.Loop() {
+				w.Collect(values, effects)
+				if e.planner.cache.Find(&w.Program) == nil {
+					b.Fatal("no plan")
+				}
+				w.Clear()
+			}
+			perNode(b, nodes)
+		})
 	}
-	e.window.Clear()
-	b.ReportAllocs()
-	for b.Loop() {
-		e.window.Collect(values, effects)
-		if e.cache.Find(&e.window.Program) == nil {
-			b.Fatal("no plan")
-		}
-		e.window.Clear()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(nodes), "ns/node")
 }
 
 // BenchmarkBuildPlan times what a window without a plan costs beside: making one.
 func BenchmarkBuildPlan(b *testing.B) {
-	e, _, _ := window(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := e.build(); err != nil {
-			b.Fatal(err)
-		}
+	for _, c := range recorded {
+		b.Run(c.name, func(b *testing.B) {
+			e, _, _ := window(b, c.record)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.build(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perNode(b, len(e.planner.window.Nodes))
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(e.window.Nodes)), "ns/node")
 }

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
@@ -19,6 +18,14 @@ type readCache struct {
 
 // holds reports the copy of view h of version n.
 func (c *readCache) holds(h uint64, n *ir.Node) bool { return c.handle == h && c.of == n.Seq }
+
+// drop forgets the copy.
+func (c *readCache) drop(g *ir.Graph) {
+	if c.value != 0 {
+		g.Release(c.value)
+		*c = readCache{}
+	}
+}
 
 // heavyElements is the pending work above which a read runs in a goroutine, so that
 // signals are seen.
@@ -36,7 +43,7 @@ func (e *Engine) FromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 
 func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byte, requiresGrad bool, sourceLoc uint32,
 	out *Out) *ir.Error {
-	if err := e.poisoned(); err != nil {
+	if err := e.failures.poisoned(); err != nil {
 		return err
 	}
 	if d == ir.InvalidDType || d >= ir.NumDTypes {
@@ -58,25 +65,25 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 	}
 	e.session.SourceLoc = sourceLoc
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape))
-	width := int64(e.caps(dev).Storage[d])
+	width := int64(e.devices.caps(dev).Storage[d])
 	if width == 0 {
 		return ir.Errorf(ir.ErrType, "%s is not supported on device %s: convert with .to(torch.float32) first", d,
-			lazy.DeviceName(dev))
+			ir.DeviceName(dev))
 	}
 	st, x := e.runtime.Allocate(dev, max(n*width, 1))
 	if x != nil {
 		return asError(x)
 	}
 	if n > 0 {
-		if x := e.runtime.Devices[dev].Dev.Upload(e.runtime.Storage(st).Buf, d, 0, data); x != nil {
+		if x := e.runtime.Upload(st, d, data); x != nil {
 			e.runtime.Drop(st)
-			return e.fail(x)
+			return e.failures.fail(x)
 		}
 	}
-	e.noteUpload(st, av, data)
-	v := e.session.Graph.AddLeaf(av.ID, st, sourceLoc)
+	e.devices.noteUpload(st, av, data)
+	v := e.graph.AddLeaf(av.ID, st, sourceLoc)
 	hd := e.session.Wrap(&op.Val{Kind: op.Tensor, Value: v, Aval: av.ID, Layout: av.Layout.ID}, nil)
-	e.session.Graph.Release(v)
+	e.graph.Release(v)
 	if requiresGrad {
 		if err := e.session.SetRequiresGrad(hd, true); err != nil {
 			e.session.Release(hd)
@@ -89,7 +96,7 @@ func (e *Engine) fromData(d ir.DType, dev ir.DeviceID, shape []int64, data []byt
 
 // heavy reports much pending work: it is run in time slices.
 func (e *Engine) heavy() bool {
-	return e.session.PendingBytes > 4*heavyElements || len(e.session.Graph.Pending) > 4096
+	return e.session.PendingBytes() > 4*heavyElements || len(e.graph.Pending) > 4096
 }
 
 // Force computes the value of h. It reports pending when slice passes; call it again.
@@ -99,26 +106,26 @@ func (e *Engine) Force(h uint64, slice time.Duration) (pending bool, err *ir.Err
 
 // prepareRead forces the dense value of h and keeps it in the read cache.
 func (e *Engine) prepareRead(h uint64) *ir.Error {
-	if err := e.raiseDeferred(); err != nil {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	hv, err := e.session.Handle(h)
 	if err != nil {
 		return err
 	}
-	if b := e.session.Base(hv.Base); e.poison != nil {
-		if n := e.session.Graph.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
-			return e.poisoned()
+	if b := e.session.Base(hv.Base); e.failures.poison != nil {
+		if n := e.graph.Node(b.Value); n.Op != ir.OpLeaf || n.Store == 0 || ir.AvalOf(b.Aval).Device != ir.CPU {
+			return e.failures.poisoned()
 		}
 	}
 	base := hv.Base
-	newest := e.session.Base(base).Value
+	newest := e.session.Newest(base)
 	v, err := e.forceDense(h)
 	if err == nil {
 		err = e.lostWriteTo(base)
 	}
 	// a lost write that the user knows of: the tensor is what it was
-	if err == nil && e.session.Base(base).Value != newest {
+	if err == nil && e.session.Newest(base) != newest {
 		v, err = e.forceDense(h)
 	}
 	if err != nil {
@@ -127,10 +134,10 @@ func (e *Engine) prepareRead(h uint64) *ir.Error {
 	if err := e.lost(v.Value); err != nil {
 		return err
 	}
-	e.dropRead()
+	e.read.drop(e.graph)
 	if v.Base == 0 {
-		e.session.Graph.Retain(v.Value)
-		e.read = readCache{h, v.Value, e.session.Graph.Node(e.session.Base(base).Value).Seq}
+		e.graph.Retain(v.Value)
+		e.read = readCache{h, v.Value, e.graph.Node(e.session.Newest(base)).Seq}
 	}
 	return nil
 }
@@ -141,39 +148,25 @@ func (e *Engine) forceDense(h uint64) (v op.Val, err *ir.Error) {
 		return v, err
 	}
 	effects := 0
-	if e.session.Base(v.Base).Binding != lazy.SSA {
-		effects = len(e.session.Effects)
+	if e.session.IsOrdered(v.Base) {
+		effects = e.session.PendingEffects()
 	}
-	if l := v.L(); !l.Dense && l.Numel > 0 && e.poison == nil {
+	if l := v.L(); !l.Dense && l.Numel > 0 && e.failures.poison == nil {
 		e.session.Taping(false)
 		v = prim.Contiguous(e.session, e.session.Detach(v))
 	}
-	if e.session.Graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
+	if e.graph.Node(v.Value).Op != ir.OpLeaf || effects > 0 {
 		err = e.force([]uint32{v.Value}, effects)
 	}
 	return v, err
 }
 
-func (e *Engine) dropRead() {
-	if e.read.value != 0 {
-		e.session.Graph.Release(e.read.value)
-		e.read = readCache{}
-	}
-}
-
-// raiseDeferred raises what an earlier flush could not.
-func (e *Engine) raiseDeferred() *ir.Error {
-	x := e.pendingError
-	e.pendingError = nil
-	return x
-}
-
 // Read copies the dense value of h, in canonical form, to dst. It computes the value first.
 func (e *Engine) Read(h uint64, dst []byte) (err *ir.Error) {
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	return e.readNow(h, dst, 0)
@@ -210,17 +203,17 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 	if want := l.Numel * int64(av.DType.Size()); want != int64(len(dst)) {
 		return ir.Errorf(ir.ErrValue, "read: buffer: got %d bytes, want %d", len(dst), want)
 	}
-	if !e.read.holds(h, e.session.Graph.Node(b.Value)) { // else a read of it goes on
+	if !e.read.holds(h, e.graph.Node(b.Value)) { // else a read of it goes on
 		if err := e.prepareRead(h); err != nil {
 			return err
 		}
 		hv, _ = e.session.Handle(h)
 	}
-	value, off := e.session.Base(hv.Base).Value, hv.Offset
+	value, off := e.session.Newest(hv.Base), hv.Offset
 	if e.read.handle == h {
 		value, off = e.read.value, 0
 	}
-	n := e.session.Graph.Node(value)
+	n := e.graph.Node(value)
 	if n.Op != ir.OpLeaf {
 		return ir.Errorf(ir.ErrInternal, "BUG: a forced value is not stored")
 	}
@@ -232,21 +225,21 @@ func (e *Engine) readNow(h uint64, dst []byte, slice time.Duration) (err *ir.Err
 			if asError(x).Code == ir.ErrInterrupted {
 				return errBusyDevice
 			}
-			e.dropRead()
-			return e.fail(x)
+			e.read.drop(e.graph)
+			return e.failures.fail(x)
 		}
 	}
-	e.dropRead()
+	e.read.drop(e.graph)
 	return e.takeFault()
 }
 
 // Flush plans and submits all pending effects without waiting. Errors of the work
 // itself surface at the next boundary.
 func (e *Engine) Flush() (err *ir.Error) {
-	if err := e.lock.acquire(threadID()); err != nil {
+	if err := e.waiter.acquire(threadID()); err != nil {
 		return err
 	}
-	defer e.lock.release()
+	defer e.waiter.release()
 	defer e.leave(&err)
 	e.enter()
 	return e.flush()
@@ -254,13 +247,13 @@ func (e *Engine) Flush() (err *ir.Error) {
 
 // flush is Flush within both locks.
 func (e *Engine) flush() *ir.Error {
-	if e.inBackward > 0 {
+	if e.backward.open > 0 {
 		return nil
 	}
-	if err := e.force(nil, len(e.session.Effects)); err != nil {
+	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
-	return e.raiseLostWrites()
+	return e.failures.raiseLostWrites()
 }
 
 // FlushWithin is Flush in time slices: it reports pending when slice passes, call it again. With due it runs what
@@ -271,14 +264,14 @@ func (e *Engine) FlushWithin(due bool, slice time.Duration) (pending bool, err *
 	}
 	atomic.StoreInt32(&e.cfg.State.Due, 0)
 	owner := threadID()
-	if !e.lock.tryAcquire(owner) {
+	if !e.waiter.tryAcquire(owner) {
 		return false, nil // another thread computes: its windows make place, or a later call announces the work again
 	}
-	e.lock.release()
+	e.waiter.release()
 	return e.run("due", 0, slice, func() (err *ir.Error) {
 		defer e.leave(&err)
 		e.enter()
-		e.netOf(owner)
+		e.autoFlush(owner)
 		return nil
 	})
 }
@@ -292,11 +285,11 @@ func (e *Engine) MarkStep(slice time.Duration) (pending bool, err *ir.Error) {
 
 // markStep is MarkStep within both locks.
 func (e *Engine) markStep() *ir.Error {
-	if err := e.raiseDeferred(); err != nil {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	// Step 0: everything tokGlobal roots.
-	if err := e.force(nil, len(e.session.Effects)); err != nil {
+	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
 	// Steps 1 to 3: promotion of captured values, finished bindings, retention.
@@ -304,10 +297,10 @@ func (e *Engine) markStep() *ir.Error {
 	// Step 4: cleanup and fencing; step 5: completion.
 	e.drain()
 	if x := e.runtime.Wait(); x != nil {
-		return e.fail(x)
+		return e.failures.fail(x)
 	}
 	e.session.Epoch++
-	lost := e.raiseLostWrites()
+	lost := e.failures.raiseLostWrites()
 	if err := e.takeFault(); err != nil {
 		return err
 	}

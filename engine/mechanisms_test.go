@@ -127,7 +127,7 @@ func TestHandlesReleasedWhileTheEngineIsLockedAreDrainedLater(t *testing.T) {
 	y := r.do("add", x, 1.0)
 	r.e.mu.Lock() // a call is under way, as when Python collects garbage inside one
 	r.e.Release([]uint64{uint64(y)})
-	held := r.e.session.LiveHandles
+	held := r.e.session.LiveHandles()
 	r.e.mu.Unlock()
 	assert.Equal(t, 2, held, "the finalizer changes nothing while the engine is locked")
 	r.drop(x)

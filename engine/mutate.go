@@ -36,7 +36,7 @@ func (e *Engine) storeInPlace(c *Call, d *op.Def, vals []op.Val, outs []Out) (in
 
 // storeOne checks what PyTorch checks of an in-place result and stores it.
 func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
-	self := e.args.In[t]
+	self := e.recorder.args.In[t]
 	name := d.Parsed.Name
 	if v.Base == self.Base && v.Base != 0 && v.Layout == self.Layout && v.Offset == self.Offset &&
 		(named(c.In, t) || v.Tape == 0 && self.Tape == 0) {
@@ -52,7 +52,7 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 	if err := castable(d, v.DType(), self.DType()); err != nil && name != "copy_" && !d.InPlaceOnly {
 		return err
 	}
-	if err := overlapping(self, e.args.In, t); err != nil {
+	if err := overlapping(self, e.recorder.args.In, t); err != nil {
 		return err
 	}
 	if v.Device() != self.Device() {
@@ -69,7 +69,7 @@ func (e *Engine) storeOne(c *Call, d *op.Def, t int, v op.Val) *ir.Error {
 		// The operand itself (copy_): its history is not the target's.
 		v = e.session.View(v, v.L(), v.Offset, op.ViewOp{Kind: op.ViewReshape})
 	}
-	return e.session.StoreThrough(c.In[t], v, prim.StridedScatter)
+	return e.session.StoreThrough(c.In[t], v)
 }
 
 // named reports that another operand is the very tensor t: an alias does not count.
@@ -152,8 +152,8 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 		if err != nil {
 			return 0, err
 		}
-		for k := range e.args.In {
-			if e.session.GradMode && e.args.In[k].Tape != 0 {
+		for k := range e.recorder.args.In {
+			if e.session.GradMode && e.recorder.args.In[k].Tape != 0 {
 				return 0, ir.Errorf(ir.ErrRuntime, "%s(): functions with out=... arguments don't support automatic "+
 					"differentiation, but one of the arguments requires grad.", d.Parsed.Name)
 			}
@@ -169,7 +169,7 @@ func (e *Engine) storeOut(c *Call, d *op.Def, vals []op.Val, outs []Out) (int, *
 
 // storeResult copies v into h, the out= tensor o, or resizes that.
 func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.Error {
-	dt := ir.AvalOf(e.session.Base(h.Base).Aval).DType
+	dt := e.session.AvalOf(h.Base).DType
 	if err := castable(d, v.DType(), dt); err != nil {
 		return err
 	}
@@ -189,10 +189,10 @@ func (e *Engine) storeResult(d *op.Def, h *lazy.Handle, o uint64, v op.Val) *ir.
 	if err != nil {
 		return err
 	}
-	if err := overlapping(to, e.args.In, -1); err != nil {
+	if err := overlapping(to, e.recorder.args.In, -1); err != nil {
 		return err
 	}
-	return e.session.StoreThrough(o, v, prim.StridedScatter)
+	return e.session.StoreThrough(o, v)
 }
 
 // resize makes handle hd an owner of a new base that holds v.

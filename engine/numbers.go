@@ -66,7 +66,7 @@ func (e *Engine) number(hd uint64, value *float64, mode int) (ok bool, err *ir.E
 // hostNumber reports a floating tensor of one element that is computed and lies in host memory.
 func (e *Engine) hostNumber(h *lazy.Handle) bool {
 	b := e.session.Base(h.Base)
-	av, n := ir.AvalOf(b.Aval), e.session.Graph.Node(b.Value)
+	av, n := ir.AvalOf(b.Aval), e.graph.Node(b.Value)
 	one := av.Layout.Numel == 1 && ir.LayoutOf(h.Layout).Numel == 1
 	return one && (av.DType == ir.F32 || av.DType == ir.F64) && av.Device == ir.CPU && n.Op == ir.OpLeaf && n.Store != 0
 }
@@ -75,7 +75,7 @@ func (e *Engine) hostNumber(h *lazy.Handle) bool {
 // gradient.
 func (e *Engine) ownsNumber(h *lazy.Handle) bool {
 	b := e.session.Base(h.Base)
-	n, holds := e.session.Graph.Node(b.Value), int32(1)
+	n, holds := e.graph.Node(b.Value), int32(1)
 	if b.Binding != lazy.SSA {
 		if e.session.Loc(b.Loc).Committed != b.Value || b.Committed != b.Scheduled {
 			return false
@@ -89,10 +89,9 @@ func (e *Engine) ownsNumber(h *lazy.Handle) bool {
 func (e *Engine) readNumber(h *lazy.Handle) (float64, *ir.Error) {
 	b := e.session.Base(h.Base)
 	dt := ir.AvalOf(b.Aval).DType
-	s := e.runtime.Storage(e.session.Graph.Node(b.Value).Store)
 	word := e.word[:dt.Size()]
-	if err := e.runtime.Devices[s.Dev].Dev.Read(s.Buf, dt, 0, word); err != nil {
-		return 0, e.fail(err)
+	if err := e.runtime.Read(e.graph.Node(b.Value).Store, dt, 0, word, 0); err != nil {
+		return 0, e.failures.fail(err)
 	}
 	if dt == ir.F32 {
 		return float64(math.Float32frombits(binary.LittleEndian.Uint32(word))), nil
@@ -104,17 +103,17 @@ func (e *Engine) readNumber(h *lazy.Handle) (float64, *ir.Error) {
 func (e *Engine) writeNumber(h *lazy.Handle, v float64) *ir.Error {
 	b := e.session.Base(h.Base)
 	dt := ir.AvalOf(b.Aval).DType
-	s := e.runtime.Storage(e.session.Graph.Node(b.Value).Store)
+	store := e.graph.Node(b.Value).Store
 	word := e.word[:dt.Size()]
 	if dt == ir.F32 {
 		binary.LittleEndian.PutUint32(word, math.Float32bits(float32(v)))
 	} else {
 		binary.LittleEndian.PutUint64(word, math.Float64bits(v))
 	}
-	if err := e.runtime.Devices[s.Dev].Dev.Upload(s.Buf, dt, 0, word); err != nil {
-		return e.fail(err)
+	if err := e.runtime.Upload(store, dt, word); err != nil {
+		return e.failures.fail(err)
 	}
-	s.Version++
+	e.runtime.Storage(store).Version++
 	b.Scheduled++
 	b.Committed++
 	if b.Binding != lazy.SSA {

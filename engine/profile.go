@@ -3,12 +3,13 @@ package engine
 import (
 	"sync"
 
+	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
 )
 
-// profile keeps what was timed, and under which names it was recorded. While profiling,
-// a node's site stands for a source location together with the scope it was recorded in.
+// profile keeps what was timed, and under which names it was recorded. While profiling, a node's source location is the
+// number of a place: the line and the scope that recorded it.
 type profile struct {
 	scopes []string // by number; 0 is none
 	byName map[string]uint32
@@ -26,7 +27,7 @@ type place struct {
 	backward         bool
 }
 
-// placed marks a site number that is an index into profile.places.
+// placed marks a source location that is an index into profile.places.
 const placed = 1 << 31
 
 // profileEvent is one step that ran, as Info("profile") gives it.
@@ -57,12 +58,12 @@ func (p *profile) enter(name string) {
 	p.scope = id
 }
 
-// forward gives the site number of an operation called at site.
+// forward gives the place of an operation called at a line.
 func (p *profile) forward(sourceLoc uint32) uint32 {
 	return p.at(place{sourceLoc: sourceLoc, scope: p.scope})
 }
 
-// backward gives the site number of the gradient of an operation recorded at site.
+// backward gives the place of the gradient of an operation.
 func (p *profile) backward(sourceLoc uint32) uint32 {
 	q := p.place(sourceLoc)
 	q.backward = true
@@ -93,7 +94,7 @@ func (p *profile) place(sourceLoc uint32) place {
 	return place{sourceLoc: sourceLoc}
 }
 
-// site is the source location that a site number stands for.
+// sourceLoc is the line of a place.
 func (p *profile) sourceLoc(id uint32) uint32 { return p.place(id).sourceLoc }
 
 // setProfiling starts or ends timing; what was recorded before belongs to neither.
@@ -105,7 +106,7 @@ func (e *Engine) setProfiling(on bool) {
 }
 
 // noteTimings gives the steps of the window that ran their names.
-func (e *Engine) noteTimings() {
+func (e *Engine) noteTimings(w *lazy.Window) {
 	if len(e.runtime.Timings) == 0 {
 		return
 	}
@@ -113,12 +114,12 @@ func (e *Engine) noteTimings() {
 	for _, t := range e.runtime.Timings {
 		ev := profileEvent{Kernel: t.Kernel, Device: t.Device, Start: t.Start.UnixNano(), Duration: int64(t.Duration),
 			Flops: t.Flops, Bytes: t.Bytes}
-		if i := int(t.Event) - 1; i >= 0 && i < len(e.window.Nodes) {
-			n := e.session.Graph.Node(e.window.Nodes[i])
+		if i := int(t.Event) - 1; i >= 0 && i < len(w.Nodes) {
+			n := e.graph.Node(w.Nodes[i])
 			if p := op.Of(n); p != nil {
 				ev.Op = p.NameFor(ir.AttrOf(n.Attr))
 			}
-			q := p.place(e.window.Program.SourceLocs[i])
+			q := p.place(w.Program.SourceLoc(i))
 			ev.SourceLoc, ev.Backward = e.SourceLocString(q.sourceLoc), q.backward
 			if q.scope != 0 {
 				ev.Scope = p.scopes[q.scope]

@@ -8,7 +8,6 @@ import (
 
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/ir"
-	"github.com/torchlette/torchlette/kernels/device"
 )
 
 // A tensor of integers from the host has known elements until a window writes to its storage. A primitive that
@@ -33,33 +32,23 @@ type viewRange struct {
 
 const maxKept = 1 << 20
 
-// noteUpload remembers the integers that were uploaded to a storage.
-func (e *Engine) noteUpload(store uint32, av *ir.Aval, data []byte) {
+// newUpload describes data of an upload, nil where it has no integers. memory is the storage's, nil where that is not
+// the host's.
+func newUpload(av *ir.Aval, data []byte, memory unsafe.Pointer) *uploaded {
 	if av.DType != ir.I64 && av.DType != ir.I32 || len(data) == 0 {
-		return
+		return nil
 	}
 	u := &uploaded{}
 	u.lo, u.hi = extent(av.DType, data, av.Layout, 0)
-	if _, ok := e.runtime.Storage(store).Buf.(device.Mapped); !ok && len(data) <= maxKept {
+	if memory == nil && len(data) <= maxKept {
 		u.data = slices.Clone(data)
 	}
-	e.uploads[store] = u
+	return u
 }
 
-// indexRange implements live.State.IndexRange.
-func (e *Engine) indexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
-	n := e.session.Graph.Node(v.Value)
-	if n.Op != ir.OpLeaf {
-		return 0, 0, false
-	}
-	u := e.uploads[n.Store]
-	if u == nil || e.runtime.Storage(n.Store).Version > 0 {
-		return 0, 0, false // in-place results go on in the storage of an upload
-	}
-	l, av := v.L(), ir.AvalOf(n.Aval)
-	if !exact || l.Numel == av.Layout.Numel && !l.Overlap {
-		return u.lo, u.hi, true
-	}
+// rangeOf bounds the elements of view v of the upload, where they are known.
+func (u *uploaded) rangeOf(v *op.Val, av *ir.Aval, memory unsafe.Pointer) (lo, hi int64, ok bool) {
+	l := v.L()
 	if l.Numel == 0 {
 		return 0, 0, false
 	}
@@ -69,8 +58,8 @@ func (e *Engine) indexRange(v *op.Val, exact bool) (lo, hi int64, ok bool) {
 		}
 	}
 	data := u.data
-	if b, ok := e.runtime.Storage(n.Store).Buf.(device.Mapped); ok {
-		data = unsafe.Slice((*byte)(b.Pointer()), av.Bytes())
+	if memory != nil {
+		data = unsafe.Slice((*byte)(memory), av.Bytes())
 	}
 	if data == nil {
 		return 0, 0, false

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/torchlette/torchlette/engine/lazy"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -27,13 +26,13 @@ func (e *Engine) async(hs []uint64) bool {
 		if err != nil {
 			return false
 		}
-		pl := e.runtime.Devices[ir.AvalOf(e.session.Base(hv.Base).Aval).Device]
+		pl := e.runtime.Devices[e.session.AvalOf(hv.Base).Device]
 		return pl != nil && pl.Dev.Caps().Async
 	})
 }
 
 func (e *Engine) realize(hs []uint64) *ir.Error {
-	if err := e.raiseDeferred(); err != nil {
+	if err := e.failures.raise(); err != nil {
 		return err
 	}
 	if _, err := e.compute(hs); err != nil {
@@ -57,7 +56,7 @@ func (e *Engine) realize(hs []uint64) *ir.Error {
 	}
 	if e.async(hs) {
 		if x := e.runtime.Wait(); x != nil {
-			return e.fail(x)
+			return e.failures.fail(x)
 		}
 	}
 	return e.takeFault()
@@ -73,11 +72,11 @@ func (e *Engine) compute(hs []uint64) (values []uint32, err *ir.Error) {
 			return nil, err
 		}
 		values = append(values, v.Value)
-		if e.session.Graph.Node(v.Value).Op != ir.OpLeaf {
+		if e.graph.Node(v.Value).Op != ir.OpLeaf {
 			pending = append(pending, v.Value)
 		}
-		if e.session.Base(v.Base).Binding != lazy.SSA {
-			effects = len(e.session.Effects)
+		if e.session.IsOrdered(v.Base) {
+			effects = e.session.PendingEffects()
 		}
 	}
 	if len(pending) > 0 || effects > 0 {

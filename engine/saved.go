@@ -5,17 +5,17 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// NextPack gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that there
-// is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
+// NextPackHook gives the next saved value that waits for its hook, which is known as id from now on; id 0 says that
+// there is none. The value is the tensor of one of the handles given, operand being which, or, with operand -1, out.
 func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand int, err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	v, compact, ok := e.session.Tape.NextPackHook(e.nextID + 1)
+	v, compact, ok := e.tape.NextPackHook(e.nextID + 1)
 	if !ok {
 		return 0, -1, nil
 	}
-	e.nextID++
-	defer e.session.Graph.Release(v.Value)
+	id = e.newID()
+	defer e.graph.Release(v.Value)
 	for i, h := range handles {
 		x, err := e.session.Resolve(h)
 		if err != nil || v.Base == 0 || x.Value != v.Value || x.Base != v.Base || x.Offset != v.Offset || x.Tape != v.Tape &&
@@ -23,18 +23,18 @@ func (e *Engine) NextPackHook(handles []uint64, out *Out) (id uint64, operand in
 			continue
 		}
 		if l, ok := ir.ExpandLayout(x.L(), v.Shape()); ok && l.ID == v.Layout {
-			return e.nextID, i, nil
+			return id, i, nil
 		}
 	}
 	e.describe(e.session.Wrap(&compact, nil), out)
-	return e.nextID, -1, nil
+	return id, -1, nil
 }
 
-// SkipPacks lets the saved values that wait for a hook stay where they are.
+// SkipPackHooks lets the saved values that wait for a hook stay where they are.
 func (e *Engine) SkipPackHooks() {
 	defer e.leave(nil)
 	e.enter()
-	e.session.Tape.SkipPackHooks()
+	e.tape.SkipPackHooks()
 }
 
 // SavedInfo describes a saved value of a function: how it is kept, which hook gives it, and PyTorch's name of it.
@@ -56,11 +56,11 @@ const (
 func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	h := e.nodes[id]
-	if h == nil {
-		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	edge, err := e.hooks.function(id)
+	if err != nil {
+		return err
 	}
-	state, name, hook := e.session.Tape.SavedValue(h.edge, i)
+	state, name, hook := e.tape.SavedValue(edge, i)
 	info.State, info.Hook = uint32(state), hook
 	copy(info.Name[:len(info.Name)-1], name)
 	if state != autograd.SavedHeld {
@@ -68,13 +68,13 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 	}
 	switch action {
 	case SavedRead:
-		v, err := e.session.Tape.ReadSaved(h.edge, i)
+		v, err := e.tape.ReadSaved(edge, i)
 		if err != nil {
 			return asError(err)
 		}
 		e.describe(e.session.Wrap(&v, nil), out)
 	case SavedPack:
-		e.session.Tape.Repack(h.edge, i)
+		e.tape.Repack(edge, i)
 	}
 	return nil
 }
@@ -84,15 +84,15 @@ func (e *Engine) Saved(id uint64, i int, action int32, info *SavedInfo, out *Out
 func (e *Engine) AttachHistory(h, id uint64, i int, out *Out) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()
-	n := e.nodes[id]
 	v, err := e.session.Resolve(h)
 	if err != nil {
 		return err
 	}
-	if n == nil {
-		return ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	edge, err := e.hooks.function(id)
+	if err != nil {
+		return err
 	}
-	v.Base, v.Tape = 0, e.session.Tape.HistoryOf(n.edge, i)
+	v.Base, v.Tape = 0, e.tape.HistoryOf(edge, i)
 	e.describe(e.session.Wrap(&v, nil), out)
 	return nil
 }

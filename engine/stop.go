@@ -47,27 +47,20 @@ func (e *Engine) settle(p *compile.Plan, res []uint32, err error, began time.Tim
 	if err != nil {
 		return err
 	}
-	e.remember()
-	e.noteTimings()
-	e.stats.executed += int64(len(e.window.Nodes))
+	w := e.planner.window
+	e.failures.remember(e.graph, w)
+	e.noteTimings(w)
+	e.stats.executed += int64(len(w.Nodes))
 	e.stats.inPlace += int64(p.InPlace)
 	e.stats.through += int64(p.Through)
 	e.commit(p, res)
 	return nil
 }
 
-// setDeadline lets a run that has begun pause where its caller can wait for a job.
-func (e *Engine) setDeadline(began time.Time) {
-	e.runtime.Deadline = time.Time{}
-	if e.pausable {
-		e.runtime.Deadline = began.Add(pauseAfter)
-	}
-}
-
 // stopped decides what becomes of a run that has stopped; nil: it is to go on at once.
 func (e *Engine) stopped(p *compile.Plan) error {
-	if e.jobs.interrupted() {
-		e.remember() // a data error that it has found is raised at the next boundary
+	if e.waiter.interrupted() {
+		e.failures.remember(e.graph, e.planner.window) // a data error that it has found is raised at the next boundary
 		if !e.runtime.Overwrote() {
 			e.runtime.GiveUp()
 			return errInterrupted
@@ -75,7 +68,7 @@ func (e *Engine) stopped(p *compile.Plan) error {
 		e.keepWindow(p)
 		return errInterrupted
 	}
-	if !e.pausable {
+	if !e.waiter.pausable {
 		return nil
 	}
 	e.keepWindow(p)
@@ -84,19 +77,18 @@ func (e *Engine) stopped(p *compile.Plan) error {
 
 // keepWindow holds the collected window until resume.
 func (e *Engine) keepWindow(p *compile.Plan) {
-	g := e.session.Graph
-	for _, list := range [][]uint32{e.window.Nodes, e.window.Ext} {
+	w := e.planner.swap(lazy.NewWindow(e.session))
+	for _, list := range [][]uint32{w.Nodes, w.Ext} {
 		for _, id := range list {
-			g.Retain(id)
+			e.graph.Retain(id)
 		}
 	}
-	e.held = &heldWindow{w: e.window, p: p}
-	e.window = lazy.NewWindow(e.session)
+	e.waiter.held = &heldWindow{w: w, p: p}
 }
 
 // dropWindow ends what keepWindow began.
 func (e *Engine) dropWindow(h *heldWindow) {
-	g := e.session.Graph
+	g := e.graph
 	for _, list := range [][]uint32{h.w.Nodes, h.w.Ext} {
 		for i := len(list) - 1; i >= 0; i-- {
 			g.Release(list[i])
@@ -107,13 +99,14 @@ func (e *Engine) dropWindow(h *heldWindow) {
 
 // resume runs what is left of the held window, if there is one, and gives the number of effects that it has committed.
 func (e *Engine) resume() (effects int, err error) {
-	h := e.held
+	h := e.waiter.held
 	if h == nil {
 		return 0, nil
 	}
-	e.held, e.window = nil, h.w
+	e.waiter.held = nil
+	e.planner.swap(h.w)
 	began := time.Now()
-	e.setDeadline(began)
+	e.runtime.Deadline = e.waiter.deadline(began)
 	res, err := e.resumePlan()
 	effects = h.w.Effects
 	err = e.settle(h.p, res, err, began)

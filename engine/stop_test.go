@@ -29,8 +29,8 @@ type trip struct {
 
 // askAt makes the n-th poll from now an interrupt.
 func (e *Engine) askAt(n int32) {
-	e.jobs.interrupt = true
-	e.jobs.stop.AskAt(n)
+	e.waiter.jobs.interrupt = true
+	e.waiter.jobs.stop.AskAt(n)
 }
 
 // again calls f until no interrupt ends it.
@@ -43,7 +43,7 @@ func (j *trip) again(f func() *ir.Error) {
 		require.Equal(j.t, ir.ErrInterrupted, err.Code, err.Msg)
 		j.stops++
 		require.Less(j.t, j.stops, 3, "an interrupt that nobody asked for")
-		j.e.jobs.end(&job{stopping: true})
+		j.e.waiter.jobs.end(&job{stopping: true})
 		if j.between != nil {
 			j.between(j)
 		}
@@ -200,7 +200,7 @@ func stopEverywhere(t *testing.T, open func() device.Device) {
 				j := travel(t, open(), at)
 				label := fmt.Sprintf("%s, interrupted at poll %d, then %s", name, at, what)
 				j.between = func(j *trip) {
-					if j.e.held != nil {
+					if j.e.waiter.held != nil {
 						held++
 					} else {
 						given++
@@ -209,7 +209,7 @@ func stopEverywhere(t *testing.T, open func() device.Device) {
 				}
 				require.Equal(t, want, program(j), label)
 				stopped = j.stops > 0
-				j.e.jobs.end(&job{stopping: true})
+				j.e.waiter.jobs.end(&job{stopping: true})
 				j.drop(j.live...)
 				require.Nil(t, j.step(), label)
 				for _, k := range []string{"live_handles", "live_bases", "live_nodes", "live_storages", "live_buffers"} {
@@ -253,7 +253,7 @@ func TestAHeldWindowCanBeStoppedAgain(t *testing.T) {
 	for n := 1; ; n++ {
 		j.e.askAt(2)
 		_, err := j.tryRead(p)
-		j.e.jobs.end(&job{stopping: true})
+		j.e.waiter.jobs.end(&job{stopping: true})
 		if err == nil {
 			require.Greater(t, n, 3)
 			break
@@ -286,7 +286,7 @@ func TestAPausedRunGoesOnAsAJobAndLosesNothing(t *testing.T) {
 	steps := 0
 	d.step = func() {
 		if steps++; steps == 1 {
-			j.e.jobs.stop.AskAt(4) // what the deadline does, after three steps
+			j.e.waiter.jobs.stop.AskAt(4) // what the deadline does, after three steps
 		}
 	}
 	assert.Equal(t, []float32{65, 130}, j.read(p))
@@ -308,7 +308,7 @@ func TestInterruptStopsTheJobOfItsThreadAlone(t *testing.T) {
 		defer close(done)
 		<-began
 		j.e.Interrupt(time.Millisecond) // another thread's: no effect
-		assert.False(t, j.e.jobs.stop.Asked())
+		assert.False(t, j.e.waiter.jobs.stop.Asked())
 		close(goOn)
 	}()
 	require.Nil(t, j.step())
@@ -328,7 +328,7 @@ func TestInterruptEndsTheWaitAndTheNextReadComputes(t *testing.T) {
 	require.Nil(t, err)
 	<-began
 	j.e.Interrupt(time.Microsecond) // the step at hand is long: it does not wait for it
-	require.NotNil(t, j.e.jobs.current())
+	require.NotNil(t, j.e.waiter.jobs.current())
 	pending, err = j.e.Force(uint64(x), time.Microsecond)
 	require.True(t, pending, "the work that is stopping is waited for")
 	require.Nil(t, err)
@@ -374,7 +374,7 @@ func TestTheRestOfAWindowIsNotSubmittedToAGPU(t *testing.T) {
 	some := drv.Calls.Submit - before
 	assert.Positive(t, some)
 	assert.Less(t, some, 5)
-	j.e.jobs.end(&job{stopping: true})
+	j.e.waiter.jobs.end(&job{stopping: true})
 	assert.Equal(t, want, j.read(x))
 }
 
@@ -449,7 +449,7 @@ func TestLongStepsStoppedMidwayGiveTheSameBits(t *testing.T) {
 		for at := int32(1); ; at += max(1, at/8) {
 			j := travel(t, open(), at)
 			j.between = func(j *trip) {
-				if j.e.held != nil {
+				if j.e.waiter.held != nil {
 					held++
 				}
 			}
@@ -485,7 +485,7 @@ func TestAShortRunMakesNoJob(t *testing.T) {
 	runs, pending := 0, false
 	d.run = func(*device.Binding) {
 		runs++
-		assert.Nil(t, j.e.jobs.current())
+		assert.Nil(t, j.e.waiter.jobs.current())
 	}
 	x, b := j.leaf(1, 2), make([]byte, 8)
 	for name, wait := range map[string]func(h uint64) (bool, *ir.Error){
@@ -511,7 +511,7 @@ func TestARunThatKeepsItsCallerLongGoesOnAsAJob(t *testing.T) {
 	j := travel(t, d, 0)
 	var jobs []bool
 	d.run = func(b *device.Binding) {
-		jobs = append(jobs, j.e.jobs.current() != nil)
+		jobs = append(jobs, j.e.waiter.jobs.current() != nil)
 		if !b.Deadline.IsZero() {
 			b.Deadline = time.Now() // it is over
 		}

@@ -37,7 +37,9 @@ def run(name: str, lib: str, arguments: list[str]) -> tuple[str, float]:
 
 def main() -> None:
     """Run the example that is named."""
-    names = sorted(p.stem for p in HERE.glob("*.py") if "beside PyTorch:" in p.read_text())
+    names = sorted(
+        p.stem for p in HERE.glob("*.py") if p != Path(__file__).resolve() and "beside PyTorch:" in p.read_text()
+    )
     if len(sys.argv) < 2 or sys.argv[1] not in names:
         raise SystemExit(
             f"usage: python examples/beside.py NAME [options of the example]; the names are {', '.join(names)}"

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// attrs interns static attribute lists. Like layouts, the table grows with the
-// number of distinct lists only.
+// attrs interns attribute lists. Like the table of layouts, it grows only with the number of distinct lists.
 var attrs = struct {
 	mu    sync.Mutex
 	byKey map[string]uint32
@@ -14,7 +13,7 @@ var attrs = struct {
 	key   []byte
 }{byKey: map[string]uint32{}}
 
-// InternAttr numbers a list of attributes; 0 is the empty list. It copies a.
+// InternAttr numbers a copy of a list of attributes; 0 is the empty list.
 func InternAttr(a []int64) uint32 {
 	if len(a) == 0 {
 		return 0

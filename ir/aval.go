@@ -8,7 +8,7 @@ import (
 // DeviceID numbers a device: 0 is the CPU, n+1 is "wgpu:n".
 type DeviceID uint8
 
-// CPU is the device that is always there.
+// CPU is the device that always exists.
 const CPU DeviceID = 0
 
 // DeviceName prints a device as PyTorch would.
@@ -22,7 +22,7 @@ func DeviceName(d DeviceID) string {
 // AvalID numbers an interned Aval; 0 is none.
 type AvalID uint32
 
-// Aval is what is known of a value before it is computed.
+// Aval is an abstract value: what is known of a value before it is computed.
 type Aval struct {
 	ID     AvalID
 	DType  DType
@@ -30,7 +30,7 @@ type Aval struct {
 	Layout *Layout // always dense
 }
 
-// Shape gives the sizes.
+// Shape is the sizes of the value.
 func (a *Aval) Shape() []int64 { return a.Layout.Shape }
 
 // Bytes is the size of the value in canonical form.
@@ -48,7 +48,7 @@ var avals = struct {
 	list  snapshot[Aval]
 }{byKey: map[avalKey]*Aval{}}
 
-// MaxElements bounds a value: at eight bytes each, its size and every address in it fit an int64.
+// MaxElements bounds a value: at eight bytes an element, its size and every address in it fit an int64.
 const MaxElements = 1 << 58
 
 // tooLarge reports a shape of more than MaxElements elements.
@@ -68,8 +68,8 @@ func tooLarge(shape []int64) bool {
 	return false
 }
 
-// InternAval returns the abstract value of dtype d on device dev with the shape of l. It panics with an
-// *Error when that could never be stored.
+// InternAval returns the abstract value of dtype d on device dev with the shape of l. It panics with an *Error where
+// such a value could never be stored.
 func InternAval(d DType, dev DeviceID, l *Layout) *Aval {
 	if !l.Dense || l.ID != l.Contig {
 		l = LayoutOf(l.Contig)

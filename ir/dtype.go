@@ -5,8 +5,8 @@ import "math"
 // DType names an element type. The numbering is part of the C ABI.
 type DType uint8
 
-// The element types. F16 and BF16 are storage types with f32 arithmetic, U8, I8 and I16 such with i32 arithmetic:
-// a store keeps the low bits.
+// The element types. F16 and BF16 are stored as such and computed in f32; U8, I8 and I16 are computed in i32, and a
+// store keeps the low bits.
 const (
 	InvalidDType DType = iota
 	Bool
@@ -23,7 +23,7 @@ const (
 	NumDTypes
 )
 
-// DTypeInfo is the facts of an element type that other languages need too: cmd/opgen writes their tables from it.
+// DTypeInfo is what other languages need to know of an element type; cmd/opgen writes their tables from it.
 type DTypeInfo struct {
 	Name     string // PyTorch's, without the "torch." prefix
 	Alias    string // PyTorch's second name, "" for none
@@ -50,7 +50,7 @@ var dtypeInfos = [NumDTypes]DTypeInfo{
 	{"int16", "short", "Short", "short int", "I16", 'i', 2, 0},
 }
 
-// Info gives the facts of d; those of InvalidDType when d is none.
+// Info returns the facts of d; those of InvalidDType where d is none.
 func (d DType) Info() DTypeInfo {
 	if d >= NumDTypes {
 		d = InvalidDType
@@ -58,7 +58,7 @@ func (d DType) Info() DTypeInfo {
 	return dtypeInfos[d]
 }
 
-// String gives PyTorch's name without the "torch." prefix.
+// String is PyTorch's name without the "torch." prefix.
 func (d DType) String() string {
 	if d >= NumDTypes {
 		d = InvalidDType
@@ -66,14 +66,13 @@ func (d DType) String() string {
 	return dtypeInfos[d].Name
 }
 
-// ScalarType gives the name that PyTorch's messages use: "Float" of float32.
+// ScalarType is the name in PyTorch's messages: "Float" for float32.
 func (d DType) ScalarType() string { return dtypeInfos[d].Scalar }
 
-// CName gives the C++ type that some of PyTorch's messages name.
+// CName is the C++ type that some of PyTorch's messages name.
 func (d DType) CName() string { return dtypeInfos[d].C }
 
-// Size is the width of one element in bytes in the host's canonical form
-// (the form of NumPy and of the CPU device). A GPU may store wider.
+// Size is the bytes of an element in canonical form, which is NumPy's and the CPU device's. A GPU may store it wider.
 func (d DType) Size() int { return dtypeInfos[d].Size }
 
 // Of each kind the dtypes as bits, made of the table: a question about a dtype is one shift.
@@ -187,7 +186,7 @@ func narrowest(kind byte, size int) DType {
 // Promote is the result type of an operation on a and b.
 func Promote(a, b DType) DType { return promotion[a][b] }
 
-// EncodeFloat gives the slot bits of v in the compute type of d.
+// EncodeFloat returns the slot bits of v in the compute type of d.
 func EncodeFloat(d DType, v float64) uint64 {
 	switch d.ComputeType() {
 	case F32:
@@ -208,7 +207,7 @@ func EncodeFloat(d DType, v float64) uint64 {
 	return 0
 }
 
-// EncodeInt gives the slot bits of v in the compute type of d.
+// EncodeInt returns the slot bits of v in the compute type of d.
 func EncodeInt(d DType, v int64) uint64 {
 	switch d.ComputeType() {
 	case F32:

@@ -2,8 +2,8 @@ package ir
 
 import "fmt"
 
-// Code classes an error; Python maps each to a class that derives from
-// TorchletteError and from the built-in that PyTorch raises.
+// Code is the class of an error. Python maps each code to a class that derives from TorchletteError and from the
+// built-in class that PyTorch raises.
 type Code int32
 
 // The error codes. The numbering is part of the C ABI.
@@ -34,15 +34,15 @@ const (
 	NumCodes
 )
 
-// Error is what every fallible engine call returns. Msg has the form
-// "op: what is wrong: got X, want Y".
+// Error is what every fallible engine call returns. Msg has the form "op: what is wrong: got X, want Y", unless PyTorch
+// has a text of its own.
 type Error struct {
 	Code      Code
 	Msg       string
-	SourceLoc uint32 // source location that recorded the failing op; 0 when unknown
+	SourceLoc uint32 // source location that recorded the failing op; 0 where it is unknown
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *Error) Error() string { return e.Msg }
 
 // Errorf makes an Error of class c.

@@ -1,45 +1,43 @@
 package ir
 
-// Edge is one operand of a node: a view of a stored value. Value 0 marks a
-// scalar operand, which takes the node's next scalar slot.
+// Edge is one operand of a node: a view of a stored value. Value 0 marks a number, which takes the node's next scalar
+// slot.
 type Edge struct {
 	Value  uint32
 	Layout LayoutID
 	Offset int64
 }
 
-// OpLeaf marks a node whose value is stored; OpProj a further output of another
-// node (its number is in Attr). Other values are primitive numbers.
+// OpLeaf marks a node whose value is stored. OpProj marks a further output of another node; its number is in Attr.
+// Other values are primitive numbers.
 const (
 	OpFree uint16 = 0
 	OpLeaf uint16 = 0xFFFF
 	OpProj uint16 = 0xFFFE
 )
 
-// Node is one entry of the slab: a value and how to compute it. It holds no Go
-// pointers.
+// Node is one entry of the slab: a value and how to compute it. It holds no Go pointers.
 //
-// Invariant: Refs = handles' bases + consumer edges + saved slots + effects + scratch;
-// at 0 the node is freed and its inputs released.
+// Invariant: Refs = bases of handles + consumer edges + saved slots + effects + scratch. At 0 the node is freed and its
+// inputs are released.
 type Node struct {
 	Seq       uint64 // record order; unique
 	Refs      int32
 	Op        uint16
 	NEdge     uint16
 	NScal     uint16
-	NProj     uint16 // further outputs; their ids follow the edges
+	NProj     uint16 // further outputs; their ids come after the edges
 	Aval      AvalID
 	Attr      uint32 // interned attributes; of OpProj the output number
 	SourceLoc uint32
-	Store     uint32 // OpLeaf: storage number, 0 when the value failed
+	Store     uint32 // of OpLeaf: storage number, 0 where the value failed
 	Mark      uint32 // scratch of the planner: local number + 1
 	Uses      int32  // scratch of the planner: consumer edges inside the plan
 	edges     uint32
 	scalar    uint32
 }
 
-// Graph is the counted slab. It is not safe for concurrent use; the engine's
-// lock guards it.
+// Graph is the counted slab. It is not safe for concurrent use; the engine's lock guards it.
 type Graph struct {
 	nodes    []Node
 	free     []uint32
@@ -49,10 +47,9 @@ type Graph struct {
 	live     int
 	realized uint64
 	work     []uint32
-	// OnStoreFree is called when the leaf holding a storage goes.
+	// OnStoreFree is called when the leaf that holds a storage is freed.
 	OnStoreFree func(store uint32)
-	// Pending lists unexecuted nodes in record order; entries whose Seq no longer
-	// matches are stale.
+	// Pending lists unexecuted nodes in record order. Entries whose Seq no longer matches are stale.
 	Pending []PendingRef
 	// failures says why the values of leaves without a storage were not computed.
 	failures map[uint32]*Failure
@@ -79,10 +76,10 @@ func NewGraph() *Graph {
 	return g
 }
 
-// Node gives entry id; the pointer is valid until the next Add.
+// Node returns entry id; the pointer is valid until the next Add.
 func (g *Graph) Node(id uint32) *Node { return &g.nodes[id] }
 
-// ClearMarks takes the planner's scratch off every node.
+// ClearMarks clears the planner's scratch on every node.
 func (g *Graph) ClearMarks() {
 	for i := range g.nodes {
 		g.nodes[i].Mark, g.nodes[i].Uses = 0, 0
@@ -92,13 +89,13 @@ func (g *Graph) ClearMarks() {
 // Live is the number of nodes in use.
 func (g *Graph) Live() int { return g.live }
 
-// Edges gives the operands of n; valid until the next Add.
+// Edges returns the operands of n, valid until the next Add.
 func (g *Graph) Edges(n *Node) []Edge { return g.edges.slice(n.edges, int(n.NEdge)) }
 
-// Scalars gives the scalar slots of n; valid until the next Add.
+// Scalars returns the scalar slots of n, valid until the next Add.
 func (g *Graph) Scalars(n *Node) []uint64 { return g.scalars.slice(n.scalar, int(n.NScal)) }
 
-// Projs gives the further outputs of n (Value fields; 0 where freed).
+// Projs returns the further outputs of n in the Value fields; 0 where one was freed.
 func (g *Graph) Projs(n *Node) []Edge {
 	if n.NProj == 0 {
 		return nil
@@ -117,9 +114,8 @@ func (g *Graph) alloc() uint32 {
 	return uint32(len(g.nodes) - 1)
 }
 
-// Add records a node with one reference, held by the caller. avals has one entry
-// an output; the further outputs become OpProj nodes with one reference each,
-// returned through Projs.
+// Add records a node with one reference, which the caller holds. avals has one entry for each output. Further outputs
+// become OpProj nodes with one reference each; Projs returns them.
 func (g *Graph) Add(op uint16, attr, sourceLoc uint32, avals []AvalID, edges []Edge, scalars []uint64) uint32 {
 	id := g.alloc()
 	np := len(avals) - 1
@@ -129,7 +125,7 @@ func (g *Graph) Add(op uint16, attr, sourceLoc uint32, avals []AvalID, edges []E
 	copy(g.scalars.slice(so, len(scalars)), scalars)
 	g.seq++
 	n := &g.nodes[id]
-	*n = Node{} // then field by field: a literal would be made elsewhere and copied
+	*n = Node{} // then field by field: a literal would be built elsewhere and copied
 	n.Seq, n.Refs, n.Op, n.NEdge, n.NScal, n.NProj = g.seq, 1, op, uint16(len(edges)), uint16(len(scalars)), uint16(np)
 	n.Aval, n.Attr, n.SourceLoc, n.edges, n.scalar = avals[0], attr, sourceLoc, eo, so
 	for i := range edges {
@@ -165,7 +161,7 @@ func (g *Graph) AddLeaf(aval AvalID, store, sourceLoc uint32) uint32 {
 	return id
 }
 
-// Placeholder is Node.Attr of a leaf that stands for an argument of a function which is captured: it has no storage.
+// Placeholder is Node.Attr of a leaf that stands for an argument of a captured function: it has no storage.
 const Placeholder uint32 = 1
 
 // AddPlaceholder makes a value that stands for an argument, with one reference.
@@ -184,7 +180,7 @@ func (g *Graph) Realized() uint64 { return g.realized }
 // Retain adds a reference.
 func (g *Graph) Retain(id uint32) { g.nodes[id].Refs++ }
 
-// Release drops a reference; at zero the node and what only it used are freed.
+// Release drops a reference. At zero the node is freed, and so is what only it used.
 func (g *Graph) Release(id uint32) {
 	if id == 0 {
 		return
@@ -247,7 +243,7 @@ func (g *Graph) Fail(id uint32, f *Failure) {
 	g.failures[id] = f
 }
 
-// Failure gives why the value of a leaf was not computed; nil for every other node.
+// Failure returns why the value of a leaf was not computed; nil for every other node.
 func (g *Graph) Failure(id uint32) *Failure {
 	if n := &g.nodes[id]; n.Op != OpLeaf || n.Store != 0 {
 		return nil
@@ -255,9 +251,8 @@ func (g *Graph) Failure(id uint32) *Failure {
 	return g.failures[id]
 }
 
-// Realize turns a computed node into a leaf that owns store, and releases its
-// inputs. The proj entries of a realised node go: its projections must have been
-// realised or freed before.
+// Realize turns a computed node into a leaf that owns store, and releases its inputs. The node loses its entries of
+// projections, so these must have been realised or freed before.
 func (g *Graph) Realize(id, store uint32) {
 	g.work = g.work[:0]
 	g.realized++
@@ -286,8 +281,7 @@ func (g *Graph) CompactPending() {
 	g.Pending = out
 }
 
-// arena hands out runs of T from one slice, with free lists by exact length up
-// to 32 and by power of two above.
+// arena hands out runs of T from one slice. It keeps free lists by exact length up to 32 and by power of two above.
 type arena[T any] struct {
 	data []T
 	free [64][]uint32

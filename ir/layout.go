@@ -17,18 +17,23 @@ type Layout struct {
 	Shape  []int64
 	Stride []int64
 	Numel  int64
-	Dense  bool     // row-major without gaps: stride of dims of size > 1 is the product of the sizes after it
+	Dense  bool     // row-major without gaps: the stride of a dim of size > 1 is the product of the sizes after it
 	Contig LayoutID // the dense layout of the same shape
 	Span   int64    // 1 + the largest element offset reached; 0 when empty
-	// Overlap reports that two indices reach one element (an expanded dim, say).
+	// Overlap reports that two indices reach one element, as in an expanded dim.
 	Overlap bool
 }
 
 // Rank is the number of dims.
 func (l *Layout) Rank() int { return len(l.Shape) }
 
-// The table grows with the number of distinct (shape, strides) pairs a process
-// sees and is never pruned: offsets, which vary from step to step, are not in it.
+// IsWhole reports that a view of layout l at an offset reaches all elements of a dense value of layout of, in order.
+func (l *Layout) IsWhole(offset int64, of *Layout) bool {
+	return l.Dense && offset == 0 && l.Numel == of.Numel
+}
+
+// layoutTable grows with the number of distinct (shape, strides) pairs that a process sees, and is never pruned.
+// Offsets, which vary from step to step, are not in it.
 type layoutTable struct {
 	mu    sync.Mutex
 	byKey map[string]*Layout
@@ -42,7 +47,7 @@ type snapshot[T any] struct{ p atomic.Pointer[[]*T] }
 
 func (s *snapshot[T]) at(i uint32) *T { return (*s.p.Load())[i] }
 
-// next is the index that the next add gives.
+// next is the index that the next add returns.
 func (s *snapshot[T]) next() uint32 {
 	if l := s.p.Load(); l != nil {
 		return uint32(len(*l))
@@ -69,7 +74,7 @@ func layoutKey(shape, stride []int64) string {
 	return string(b)
 }
 
-// DenseStrides gives row-major strides of shape (sizes of 0 count as 1).
+// DenseStrides returns row-major strides of shape; sizes of 0 count as 1.
 func DenseStrides(shape []int64) []int64 {
 	st := make([]int64, len(shape))
 	acc := int64(1)
@@ -100,7 +105,7 @@ func FloorDiv(a, b int64) int64 {
 	return q
 }
 
-// InternLayout returns the layout of shape and stride; it copies both.
+// InternLayout returns the layout of a copy of shape and stride.
 func InternLayout(shape, stride []int64) *Layout {
 	k := layoutKey(shape, stride)
 	layouts.mu.Lock()
@@ -133,9 +138,8 @@ func (t *layoutTable) intern(k string, shape, stride []int64) *Layout {
 	return l
 }
 
-// overlaps sorts the dims by stride and asks whether each stride clears the
-// extent of the smaller ones: exact for views made by slicing, expanding and
-// permuting, conservative for as_strided.
+// overlaps sorts the dims by stride and checks that each stride exceeds the extent of the smaller ones. This is exact
+// for views made by slicing, expanding and permuting, and conservative for as_strided.
 func overlaps(shape, stride []int64) bool {
 	type d struct{ n, s int64 }
 	var ds []d

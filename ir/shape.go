@@ -13,7 +13,7 @@ func SameShape(x, y []int64) bool {
 	return true
 }
 
-// CheckDim turns a dim in [-rank, rank) into one in [0, rank), or gives PyTorch's IndexError. Tensors without dims
+// CheckDim turns a dim in [-rank, rank) into one in [0, rank), or returns PyTorch's IndexError. Tensors without dims
 // accept -1 and 0.
 func CheckDim(dim int64, rank int) (int, error) {
 	n := int64(max(rank, 1))
@@ -62,7 +62,7 @@ func MaskedNumel(mask []bool, shape []int64) int64 {
 	return n
 }
 
-// BroadcastShape joins two shapes. It panics with PyTorch's error as an *Error where they do not broadcast.
+// BroadcastShape joins two shapes. Where they do not broadcast it panics with PyTorch's error as an *Error.
 func BroadcastShape(x, y []int64) []int64 {
 	if SameShape(x, y) {
 		return x

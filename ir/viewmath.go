@@ -1,8 +1,7 @@
 package ir
 
-// View arithmetic. Each function maps a view (layout and element offset) to the
-// view that a step makes of it, without looking at data. Arguments are already in
-// range (dims wrapped, indices normalised) unless a second result says otherwise.
+// View arithmetic. Each function maps a view, a layout and an element offset, to the view that a step makes of it. No
+// data is read. Arguments are in range (dims wrapped, indices normalised) unless a second result says otherwise.
 
 // PermuteLayout reorders the dims: dim i of the result is dim perm[i] of l.
 func PermuteLayout(l *Layout, perm []int64) *Layout {
@@ -14,8 +13,8 @@ func PermuteLayout(l *Layout, perm []int64) *Layout {
 	return InternLayout(shape, stride)
 }
 
-// ExpandLayout broadcasts l to shape: leading dims are added and dims of size 1
-// repeat, both with stride 0. ok is false when a size does not fit.
+// ExpandLayout broadcasts l to shape: leading dims are added and dims of size 1 repeat, both with stride 0. ok is false
+// where a size does not fit.
 func ExpandLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
 	lead := len(shape) - l.Rank()
 	if lead < 0 {
@@ -46,8 +45,8 @@ func SelectLayout(l *Layout, offset int64, dim int, i int64) (*Layout, int64) {
 	return InternLayout(shape, stride), offset + i*l.Stride[dim]
 }
 
-// SliceLayout keeps the indices start, start+step, ... below stop of dim;
-// 0 <= start and step >= 1. start >= stop gives an empty dim.
+// SliceLayout keeps the indices start, start+step, ... below stop of dim, with 0 <= start and step >= 1. start >= stop
+// gives an empty dim.
 func SliceLayout(l *Layout, offset int64, dim int, start, stop, step int64) (*Layout, int64) {
 	shape := append([]int64{}, l.Shape...)
 	stride := append([]int64{}, l.Stride...)
@@ -56,12 +55,11 @@ func SliceLayout(l *Layout, offset int64, dim int, start, stop, step int64) (*La
 	return InternLayout(shape, stride), offset + start*l.Stride[dim]
 }
 
-// ReshapeLayout is the layout of l's elements, in row-major order, under another
-// shape of equal Numel; ok is false when no strides express it and a copy is needed.
+// ReshapeLayout is the layout of l's elements, in row-major order, under another shape of equal Numel. ok is false
+// where no strides express it and a copy is needed.
 //
-// It follows the rule that PyTorch documents for Tensor.view: dims are grouped into
-// maximal runs that are contiguous with respect to each other, and each run must be
-// covered by whole dims of the new shape.
+// It follows the rule of PyTorch's Tensor.view: dims are grouped into maximal runs that are contiguous with respect to
+// each other, and each run must be covered by whole dims of the new shape.
 func ReshapeLayout(l *Layout, shape []int64) (out *Layout, ok bool) {
 	if l.Numel == 0 || l.Dense {
 		return DenseLayout(shape), true

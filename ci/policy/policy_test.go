@@ -21,8 +21,8 @@ import (
 
 const module = "github.com/torchlette/torchlette"
 
-// order is the direction of imports. A line "a < b" lets b import a and all that a may
-// import; names are paths below the module. Test files may import more, see testOnly.
+// order is the direction of imports. A line "a < b" lets b import a and all that a may import; names are paths below
+// the module. Test files may import more, see testOnly.
 const order = `
 ir < kernels/loopir
 kernels/loopir < kernels/launch
@@ -81,8 +81,8 @@ cmd/internal/trial < cmd/attentiontiles
 // cgo lists the packages that may import "C".
 var cgo = map[string]bool{"capi": true, "gpu/wgpu": true, "kernels/cpu": true}
 
-// modules lists the third-party modules and where they may be imported; testify
-// is for test files and packages that only tests import.
+// modules lists the third-party modules and the packages that may import them. testify is for test files and for
+// packages that only tests import.
 var modules = map[string][]string{
 	"github.com/oliverbestmann/webgpu": {"gpu/wgpu"},
 	"github.com/cogentcore/webgpu":     {"gpu/wgpu"},
@@ -159,7 +159,7 @@ func sources(t *testing.T) []file {
 	return out
 }
 
-// below gives, for each package, all that it may import.
+// below returns, for each package, all that it may import.
 func below(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	direct := map[string][]string{}
@@ -194,7 +194,7 @@ func below(t *testing.T) map[string]map[string]bool {
 	return out
 }
 
-// imports gives the paths that f imports.
+// imports returns the paths that f imports.
 func (f *file) imports() []string {
 	var out []string
 	for _, i := range f.ast.Imports {
@@ -223,7 +223,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// A plan is built from a program and what devices can do, so that tests, files and captured functions need no session.
+// A plan is built from a program and a device's capabilities, so that tests, files and captured functions need no
+// session.
 func TestPlanningKnowsNoSession(t *testing.T) {
 	assert.False(t, below(t)["engine/compile"]["engine/lazy"], "the order lets engine/compile import engine/lazy")
 	for _, f := range sources(t) {
@@ -233,7 +234,7 @@ func TestPlanningKnowsNoSession(t *testing.T) {
 	}
 }
 
-// The top-level folders are layers: of any two, one never imports the other, directly or through a third.
+// The top-level folders are layers: of any two, at most one imports the other, directly or through a third.
 func TestTopLevelFoldersAreLayers(t *testing.T) {
 	direct := map[string]map[string]bool{}
 	for _, f := range sources(t) {

@@ -26,7 +26,7 @@ func main() {
 		"exports_gen.c": wrappers(),
 	} {
 		path := filepath.Join(*dir, name)
-		// An unchanged file is left alone, so that build tools see no new time.
+		// An unchanged file is left as it is, so that build tools see no new time.
 		if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, []byte(text)) {
 			continue
 		}
@@ -71,7 +71,7 @@ func identifier(full string) string {
 	return strings.ReplaceAll(full, ".", "_")
 }
 
-// wrappers gives the C side of each export: the fork check before Go is entered.
+// wrappers returns the C side of each export: the fork check before Go is entered.
 func wrappers() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* %s */\n#include \"_cgo_export.h\"\n#include \"shim.h\"\n", notice)
@@ -119,8 +119,7 @@ func wrap(line, after, indent string) string {
 	return b.String() + line + "\n"
 }
 
-// arguments turns a parameter list into the call's arguments; const is cast away,
-// for cgo's prototypes know none.
+// arguments turns a parameter list into the call's arguments. It casts const away, which cgo's prototypes lack.
 func arguments(params string) string {
 	if params == "void" {
 		return ""

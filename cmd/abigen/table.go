@@ -22,8 +22,7 @@ var codeNames = [ir.NumCodes]string{
 	ir.ErrKernelExecution: "KERNEL_EXECUTION", ir.ErrOverflow: "OVERFLOW",
 }
 
-// export is one function of the ABI. inC marks those written in shim.c, which
-// never enter Go.
+// export is one function of the ABI. inC marks the functions written in shim.c, which never enter Go.
 type export struct {
 	name, ret, params, doc string
 	inC                    bool

@@ -14,7 +14,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// trials are the tiles to time beside those that kernels/gpucode chooses, in each pass.
+// trials are the tiles to time, for each pass, beside the tile that kernels/gpucode chooses.
 var trials = []gpucode.AttentionOptions{
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 2},
 	{Rows: 64, Cols: 64, RowThreads: 16, Lanes: 16, Chunk: 16, ChunkRows: 16, Double: true, Unroll: 4},
@@ -50,7 +50,7 @@ type problem struct {
 	q, k, v, g, stats, lse, a, b trial.Buffer // a, b: results
 }
 
-// entry is a tile with its program and how far its results are from the first one's.
+// entry is a tile with its program and the difference of its results from the first tile's.
 type entry struct {
 	trial.Program
 	options gpucode.AttentionOptions
@@ -173,7 +173,7 @@ func (p *problem) prepare(a *launch.Attention, tiles []gpucode.AttentionOptions,
 	return list, nil
 }
 
-// compare runs each trial once and notes how far its results are from the first trial's.
+// compare runs each trial once and notes the difference of its results from the first trial's.
 func (p *problem) compare(list []*entry, results []trial.Buffer) error {
 	var want [][]float32
 	for _, t := range list {
@@ -194,7 +194,7 @@ func (p *problem) compare(list []*entry, results []trial.Buffer) error {
 	return nil
 }
 
-// difference is the largest difference of two results over the second's largest number; NaN differs infinitely.
+// difference is the largest difference of two results over the second's largest number; with a NaN it is infinite.
 func difference(got, want []float32) float64 {
 	worst, top := 0.0, 0.0
 	for i, x := range want {
@@ -208,7 +208,7 @@ func difference(got, want []float32) float64 {
 	return worst / top
 }
 
-// statistics makes what the gradients read: lse, and numbers in the place of delta.
+// statistics makes what the gradients read: lse, and numbers in place of delta.
 func (p *problem) statistics() error {
 	lse, err := p.Download(p.lse)
 	if err != nil {

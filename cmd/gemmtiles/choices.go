@@ -10,11 +10,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/gpucode"
 )
 
-// rows are the products that choices takes without shapes.
+// rows are the products that choices measures where no shapes are given.
 var rows = []string{"4096x4096x4096", "2048x2048x2048", "1024x1024x1024", "512x512x512", "512x3072x768",
 	"512x3072x768nt", "512x50257x768", "512x50257x768nt", "50257x768x512", "50257x768x512nt"}
 
-// choices prints what the device's own race chooses for each shape, beside the table's choice.
+// choices prints what the device's autotuner chooses for each shape, beside the table's choice.
 func choices(names []string) error {
 	if len(names) == 0 {
 		names = rows

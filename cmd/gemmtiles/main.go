@@ -53,13 +53,13 @@ type product struct {
 	bufs           []trial.Buffer
 }
 
-// scratchBytes is the most that the parts of a trial may take.
+// scratchBytes bounds what the parts of a trial may take.
 const scratchBytes = 64 << 20
 
-// sumBytes is room for the parts' sums of an operand behind them: 64 of 16,384 rows.
+// sumBytes is room for the parts' sums of an operand after the parts: 64 parts of 16,384 rows.
 const sumBytes = 4 << 20
 
-// shape times every tile and number of parts that may suit a shape, and prints the best first.
+// shape times every tile and number of parts that suit a shape, and prints the best first.
 func shape(d *trial.Device, name string) error {
 	p := &product{Device: d, name: name, batch: 1}
 	sizes, err := p.parse()
@@ -96,7 +96,7 @@ func shape(d *trial.Device, name string) error {
 	return nil
 }
 
-// prepare makes the programs of every tile and number of parts that may suit the product.
+// prepare makes the programs of every tile and number of parts that suit the product.
 func (p *product) prepare() ([]*trial.Program, map[*trial.Program]gpucode.GemmOptions, error) {
 	m, n, k := p.m, p.n, p.k
 	var list []*trial.Program

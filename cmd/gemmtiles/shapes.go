@@ -9,11 +9,11 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// flops of the product.
+// flops is the arithmetic of the product.
 func (p *product) flops() float64 { return 2 * float64(p.batch*p.m*p.n*p.k) }
 
-// parse sets the product that the name says and gives the sizes of A, B, C and the sums where they are asked for, in
-// elements.
+// parse sets the product that the name describes, and returns the sizes in elements of A, B, C and of the sums where
+// they are asked for.
 func (p *product) parse() ([]uint64, error) {
 	kind, rest, found := strings.Cut(p.name, ":")
 	if !found {

@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// inference is a builder that computes nothing: it checks what it is given and makes operands.
+// inference is a builder that computes nothing: it checks its operands and makes results.
 type inference struct{ made uint32 }
 
 func (i *inference) operand(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
@@ -88,7 +88,7 @@ func bySize(has func(ir.DType) bool) (out []ir.DType) {
 	return out
 }
 
-// dtypes says which dtypes the overloads take; an em dash where no operand is a tensor of any dtype.
+// dtypes names the dtypes that the overloads accept; an em dash where no operand is a tensor of any dtype.
 func dtypes(defs []*op.Def) string {
 	var words []string
 	for _, k := range dtypeKinds {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/torchlette/torchlette/engine/op/composite" // registers the operators
 )
 
-// outputs gives the text of every generated file by its path under the root.
+// outputs returns the text of every generated file by its path under the root.
 func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	family, err := families(filepath.Join(root, "engine", "op", "composite"), defs)
 	if err != nil {
@@ -45,8 +45,8 @@ func main() {
 	}
 }
 
-// generate writes what differs from the files there, and removes pages of families that are gone; with check, it
-// only lists them.
+// generate writes the files that differ, and removes pages of families that no longer exist. With check it only lists
+// them.
 func generate(root string, check bool) (stale []string, err error) {
 	out, err := outputs(root, op.Defs())
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// primitivesPage writes docs/primitives.md, a row for each primitive in order of registration.
+// primitivesPage writes docs/primitives.md: a row for each primitive in order of registration.
 func primitivesPage(prims []*op.Prim) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s# Primitives\n\n", notice)

@@ -140,7 +140,7 @@ func (t *Tape) leadsOutside(edge uint32, inside map[uint32]bool) bool {
 }
 
 // modified is the error of a saved value that was written to since; producer is the edge of what made it, 0 for
-// a leaf, and site the line that recorded the step that needs it.
+// a leaf, sourceLoc the line that recorded the step that needs it.
 func (t *Tape) modified(v *Saved, producer uint32, now uint64, sourceLoc uint32) error {
 	from := ""
 	if producer != 0 && t.Node(producer).Kind != KindLeaf {

@@ -107,7 +107,7 @@ type Tape struct {
 	// AllowMutation: what the steps recorded now save may be written to. Values do not change, so there is nothing
 	// else to do than not to look.
 	AllowMutation bool
-	// Packing: what the steps recorded now save waits in pending for NextPack.
+	// Packing: what the steps recorded now save waits in pending for NextPackHook.
 	Packing bool
 	pending []place
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
 	"github.com/torchlette/torchlette/ir"
 )
 
@@ -16,14 +17,14 @@ type Sink interface {
 	SetRetained(handle uint64, cot op.Val)
 }
 
-// Builder records what rules emit, and remembers what rules emitted for like operands: Recall
-// does it again, else the rule is called between Watch and Learn. See engine/lazy's cached traces.
-type Builder interface {
+// Rules is what a walk calls rules with. A rule that was called for like operands may be replayed instead.
+type Rules interface {
 	op.Builder
+	// Key begins the key of a call with the number of the rule. The caller appends what else the rule may look at
+	// besides its operands' elements.
 	Key(what uint64) []uint64
-	Lookup(key []uint64, operands, numbers []op.Val) (outs []op.Val, ok bool)
-	BeginCapture(operands, numbers []op.Val, unread uint32)
-	EndCapture(outs []op.Val)
+	// Call gives the results of rule for the operands. They are valid until the next call.
+	Call(key []uint64, operands []op.Val, rule op.Rule) []op.Val
 }
 
 // Options of a backward walk.
@@ -50,7 +51,7 @@ const (
 	RunPost           // a hook of a leaf that has accumulated
 	Inspect           // Grad is gradient Index of the function of edge From
 	Unpack            // Hook, whose answer is a saved value
-	Pack              // saved values wait for NextPack
+	Pack              // saved values wait for NextPackHook
 )
 
 // Event is what a walk stops for.
@@ -62,12 +63,12 @@ type Event struct {
 	Index int
 }
 
-// Session is a backward walk in progress. It stops where a tensor hook must run and
+// Walk is a backward walk in progress. It stops where a tensor hook must run and
 // goes on with the hook's answer. Cotangents hold references to values and, under
 // CreateGraph, to tape nodes. A hook may begin another walk, which ends before this one goes on.
 type Walk struct {
 	t    *Tape
-	b    Builder
+	b    Rules
 	sink Sink
 	o    Options
 	id   uint32
@@ -86,10 +87,7 @@ type Walk struct {
 	shadowed []shadow
 	// Results holds the cotangents of o.Inputs.
 	Results []op.Val
-	// AddVJP sums cotangents and ViewVJP reverses a view step, by primitives.
-	add  func(b op.Builder, x, y op.Val) op.Val
-	view ViewRule
-	all  []uint32 // visited nodes, retained for the session's life
+	all     []uint32 // visited nodes, retained for the session's life
 	// scratch of prim and view
 	vals []op.Val
 	need []bool
@@ -102,9 +100,6 @@ type shadow struct {
 	wanted  bool
 	cot     []op.Val
 }
-
-// ViewRule gives the cotangent of a view step's input.
-type ViewRule func(b op.Builder, step op.ViewOp, cot op.Val, in, out op.Val) op.Val
 
 // seqHeap orders node numbers by descending Seq. A parent's Seq is always smaller
 // than its child's, so a popped node has all its cotangents.
@@ -124,10 +119,9 @@ func (h *seqHeap) Pop() any {
 }
 
 // Begin starts a walk from roots (values with a Tape edge) with their cotangents.
-func (t *Tape) Begin(b Builder, sink Sink, roots, cots []op.Val, o Options,
-	add func(b op.Builder, x, y op.Val) op.Val, view ViewRule) *Walk {
+func (t *Tape) Begin(b Rules, sink Sink, roots, cots []op.Val, o Options) *Walk {
 	t.sess++
-	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t}, add: add, view: view,
+	s := &Walk{t: t, b: b, sink: sink, o: o, id: t.sess, heap: seqHeap{t: t},
 		Results: make([]op.Val, len(o.Inputs))}
 	if len(o.Inputs) > 0 {
 		s.markWanted(roots)
@@ -229,7 +223,7 @@ func (s *Walk) deliver(e uint32, cot op.Val) {
 		n.cot[k] = s.hold(cot)
 		return
 	}
-	sum := s.hold(s.add(s.b, n.cot[k], cot))
+	sum := s.hold(AddCotangents(s.t.G, s.b, n.cot[k], cot))
 	s.drop(n.cot[k])
 	n.cot[k] = sum
 }
@@ -280,7 +274,7 @@ func (s *Walk) Next(replacement op.Val) (Event, error) {
 		if ev, more := s.nextHook(n); more {
 			return ev, nil
 		}
-		if n.Packed {
+		if n.Packed && s.leadsOn(n) {
 			if ev, more := s.unpack(n); more {
 				return ev, nil
 			}
@@ -345,7 +339,9 @@ func (s *Walk) step(n *Node) error {
 			s.deliver(in.Tape, s.undo(n))
 		}
 	case KindPrim:
-		err = s.prim(n)
+		if s.leadsOn(n) {
+			err = s.prim(n)
+		}
 	}
 	for i := range n.cot {
 		s.drop(n.cot[i])
@@ -363,6 +359,20 @@ func (s *Walk) wants(e uint32) bool {
 	}
 	n := s.t.nodes[e>>4]
 	return n.session == s.id && n.wanted
+}
+
+// leadsOn reports that a gradient of an operand of n is wanted. The rule of a step that only is an input of the walk
+// does not run, and what the step saved stays.
+func (s *Walk) leadsOn(n *Node) bool {
+	if len(s.o.Inputs) == 0 {
+		return true
+	}
+	for i := range n.In {
+		if s.wants(n.In[i].Val.Tape) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Walk) prim(n *Node) error {
@@ -383,7 +393,6 @@ func (s *Walk) prim(n *Node) error {
 	if s.o.Enter != nil {
 		s.o.Enter(n.SourceLoc)
 	}
-	ni, no := len(n.In), len(n.Out)
 	key := s.b.Key(ruleVJP | uint64(n.Prim) | uint64(n.Attr)<<16)
 	mask := uint64(0)
 	for i, wanted := range s.need {
@@ -398,13 +407,7 @@ func (s *Walk) prim(n *Node) error {
 	for i := range s.vals {
 		key = op.AppendOperand(key, &s.vals[i], false)
 	}
-	cots, ok := s.b.Lookup(key, s.vals, nil)
-	if !ok {
-		s.b.BeginCapture(s.vals, nil, 0)
-		cots = p.VJP(&op.VJPCall{B: s.b, Attr: ir.AttrOf(n.Attr), In: s.vals[:ni:ni], Out: s.vals[ni : ni+no : ni+no],
-			Cot: s.vals[ni+no:], Need: s.need})
-		s.b.EndCapture(cots)
-	}
+	cots := s.b.Call(key, s.vals, (*vjpRule)(s))
 	for i, v := range cots {
 		if s.need[i] && v.Kind != op.None {
 			s.deliver(n.In[i].Val.Tape, v)
@@ -418,6 +421,28 @@ func (s *Walk) prim(n *Node) error {
 		s.t.freeSaved(n)
 	}
 	return nil
+}
+
+// vjpRule is the gradient rule of the step in turn.
+type vjpRule Walk
+
+// Apply implements op.Rule: the operands are those, the results and the cotangents of the step.
+func (r *vjpRule) Apply(b op.Builder, vals []op.Val) []op.Val {
+	n := r.t.nodes[r.cur]
+	ni, no := len(n.In), len(n.Out)
+	return op.PrimOf(n.Prim).VJP(&op.VJPCall{B: b, Attr: ir.AttrOf(n.Attr), In: vals[:ni:ni],
+		Out: vals[ni : ni+no : ni+no], Cot: vals[ni+no:], Need: r.need})
+}
+
+// viewRule reverses the view step in turn.
+type viewRule Walk
+
+// Apply implements op.Rule: the operand is the cotangent.
+func (r *viewRule) Apply(b op.Builder, vals []op.Val) []op.Val {
+	n := r.t.nodes[r.cur]
+	in, out := n.In[0].Val, n.Out[0].Val
+	vals[0] = prim.ViewVJP(b, n.View, vals[0], in.L(), out.L(), in.Offset, out.Offset)
+	return vals
 }
 
 // The sorts of rules in a key, apart from operators.
@@ -471,17 +496,11 @@ func (s *Walk) undo(n *Node) op.Val {
 	}
 	s.vals = append(s.vals[:0], n.cot[0])
 	key = op.AppendOperand(key, &s.vals[0], false)
-	if r, ok := s.b.Lookup(key, s.vals, nil); ok {
-		return r[0]
-	}
-	s.b.BeginCapture(s.vals, nil, 0)
-	s.vals[0] = s.view(s.b, n.View, s.vals[0], in, out)
-	s.b.EndCapture(s.vals)
-	return s.vals[0]
+	return s.b.Call(key, s.vals, (*viewRule)(s))[0]
 }
 
-// check compares a saved value's commit count with its base's; producer is the edge of what made it and
-// site the line that recorded the step.
+// check compares a saved value's commit count with its base's; producer is the edge of what made it,
+// sourceLoc the line that recorded the step.
 func (t *Tape) check(v *Saved, producer, sourceLoc uint32) error {
 	if !v.Held || v.Val.Base == 0 {
 		return nil

@@ -4,10 +4,10 @@ import (
 	"fmt"
 )
 
-// donate lets a value that updates another one (a scatter), or a large one that is made element by element of another
-// one (the cotangent of the logits), have the buffer of that one, where it is read for the last time there: no copy
-// is made, and no second buffer. donations is set along the chain; a chain that ends outside the window gets its
-// output's slot at once.
+// donate lets a result take the buffer of an operand that nobody reads afterwards. It looks at a value that updates
+// another one (a scatter), which then needs no copy, and at a large value made element by element from another one (the
+// cotangent of the logits), which then needs no second buffer. donations is set from result to operand; a run of
+// donations whose last result is live outside the window gets that result's output slot at once.
 func (b *Builder) donate() error {
 	for i := len(b.Program.Nodes) - 1; i >= 0; i-- {
 		v, ok := b.updated(i)
@@ -30,10 +30,10 @@ func (b *Builder) noteDonated(i int) string {
 	return ""
 }
 
-// largeTemp is the size from which a value reuses another one's buffer that it does not update, in bytes.
+// largeTemp is the size in bytes from which an elementwise result takes an operand's buffer.
 const largeTemp = 1 << 20
 
-// updated gives the node whose value node i updates, or may be written over.
+// updated returns the node whose value node i updates or may overwrite.
 func (b *Builder) updated(i int) (v int, ok bool) {
 	p := b.Program
 	if !p.Nodes[i].IsPrim() {
@@ -52,7 +52,7 @@ func (b *Builder) updated(i int) (v int, ok bool) {
 	return edges[over].Value.Index(), true
 }
 
-// writtenOver gives the operand of node i that it updates or may be written over; not those of small values.
+// writtenOver returns the operand that node i updates or may overwrite; a small value is not overwritten.
 func (b *Builder) writtenOver(i int) (operand int, ok bool) {
 	prim := b.Program.Prim(i)
 	if prim.UpdatesInput {
@@ -69,10 +69,10 @@ func (b *Builder) writtenOver(i int) (operand int, ok bool) {
 	return 0, false
 }
 
-// canDonate reports that value v may end as that of node i.
+// canDonate reports that value v may give its buffer to node i.
 func (b *Builder) canDonate(v, i int) bool {
 	if b.slots.has(i) && !b.donations.has(i) {
-		return false // a store's place: what it held before may be read until then
+		return false // a store's buffer: its old content may be read until the store
 	}
 	return !b.slots.has(v) && !b.live(v) && b.uses.last[v] == i && b.bytes(b.aval(v)) == b.bytes(b.aval(i))
 }

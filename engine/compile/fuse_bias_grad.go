@@ -14,14 +14,14 @@ type reading struct {
 	operand byte
 }
 
-// columnSum is a sum that a product makes of its operand 'a' or 'b' beside its result: the value of node.
+// columnSum is a sum of operand 'a' or 'b' that a product stores beside its result: the value of node.
 type columnSum struct {
 	node    int
 	operand byte
 }
 
-// fuseBiasGrads lets a product store the sums of an operand along its depth that come after it: the gradient of a
-// bias beside that of the weights.
+// fuseBiasGrads lets a product also store the sums of an operand along its depth, where a later node computes them: the
+// bias gradient beside the weight gradient.
 func (b *Builder) fuseBiasGrads() error {
 	p := b.Program
 	b.sums = map[int]columnSum{}
@@ -53,8 +53,8 @@ func (b *Builder) noteColumnSum(i int) string {
 	return ""
 }
 
-// mayBeSummed reports that operand j of product i is all of a dense value, of which a column is summed over, and that
-// the device makes such sums.
+// mayBeSummed reports that operand j of product i is all of a dense value whose columns are summed, and that the device
+// makes such sums.
 func (b *Builder) mayBeSummed(i, j int) bool {
 	av, e := b.aval(i), b.Program.OperandsOf(i)[j]
 	least, shape := b.Caps(av.Device).GemmSums, av.Shape()
@@ -65,12 +65,12 @@ func (b *Builder) mayBeSummed(i, j int) bool {
 		return b.Program.Whole(i, j)
 	}
 	l := ir.LayoutOf(e.Layout)
-	// All elements by the strides of a transposed dense matrix: the offset is zero.
+	// All elements, by the strides of a transposed dense matrix: the offset is zero.
 	return l.Numel == b.Program.Aval(e.Value).Layout.Numel && slices.Equal(l.Stride, []int64{1, l.Shape[0]})
 }
 
-// fuseSum lets the product of r make the sum of node i, where that adds the columns which the product reads and has no
-// place yet, which others might read until it runs.
+// fuseSum lets the product of r compute the sum of node i, where i sums the columns that the product reads. i must have
+// no slot yet, since others might read that slot until i runs.
 func (b *Builder) fuseSum(i int, r reading) {
 	p := b.Program
 	l := ir.LayoutOf(p.OperandsOf(i)[0].Layout)

@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Bounds of a product's epilogue: each form is a kernel text of its own on a GPU, and each operand one of its few
-// bindings.
+// Bounds of a product's epilogue. On a GPU each combination is a kernel text of its own, and each operand takes one of
+// the few bindings.
 const (
 	maxFolds    = 4
 	maxOperands = 1
@@ -25,8 +25,8 @@ var (
 	layerNormGradOp = uint16(prim.Known.LayerNormGrad)
 )
 
-// epilogue lists the nodes that a node applies to its result before it stores the value of the last one. They read
-// operands further values.
+// epilogue lists the nodes that a node applies to its result before it stores the value of the last one. operands is
+// the number of further values that they read.
 type epilogue struct {
 	folds    []int
 	operands int
@@ -35,9 +35,9 @@ type epilogue struct {
 // writes is the node whose value is stored.
 func (e *epilogue) writes() int { return e.folds[len(e.folds)-1] }
 
-// fuseEpilogues lets a product whose result nothing reads but an elementwise primitive (op.Prim.Folds) apply it before
-// it stores, and the cotangent of a normalized value be added to the one that goes around the layer. Bits stay: a
-// product rounds its result, then evaluates what the primitive alone is lowered to.
+// fuseEpilogues lets a product apply an elementwise primitive (op.Prim.Folds) before it stores, where nothing else
+// reads the product's result. It also lets the cotangent of a normalized value be added to the cotangent that goes
+// around the layer. The bits stay the same: a product rounds its result, then evaluates the primitive's own lowering.
 func (b *Builder) fuseEpilogues() error {
 	p := b.Program
 	b.epilogues = map[int]*epilogue{}
@@ -70,8 +70,8 @@ func (b *Builder) noteEpilogue(i int) string {
 	return fmt.Sprintf("makes %%%d: epilogue %s", e.writes(), strings.Join(names, ", "))
 }
 
-// maker gives the node with an epilogue that makes operand j of node i, which is read whole there and nowhere else; not
-// one that must be stored.
+// maker returns the node with an epilogue that makes operand j of node i, where i reads all of it, nothing else reads
+// it, and it need not be stored.
 func (b *Builder) maker(i, j int) (at int, ok bool) {
 	p := b.Program
 	r := p.OperandsOf(i)[j].Value
@@ -89,7 +89,7 @@ func (b *Builder) maker(i, j int) (at int, ok bool) {
 	return v, o == matmulOp || o == layerNormGradOp
 }
 
-// fold lets the maker of operand j of node i apply that node, where its other operand is there when the maker runs.
+// fold lets the maker of operand j of node i apply node i, where i's other operand exists when the maker runs.
 func (b *Builder) fold(i, j int) bool {
 	p := b.Program
 	at, ok := b.maker(i, j)
@@ -123,7 +123,7 @@ func (b *Builder) fold(i, j int) bool {
 	return true
 }
 
-// thereFor reports that operand k of node i is all of a dense value that is there before node at runs.
+// thereFor reports that operand k of node i is all of a dense value that exists before node at runs.
 func (b *Builder) thereFor(i, k, at int) bool {
 	r := b.Program.OperandsOf(i)[k].Value
 	if r == 0 || !b.Program.Whole(i, k) {
@@ -132,13 +132,13 @@ func (b *Builder) thereFor(i, k, at int) bool {
 	return !r.IsNode() || b.uses.main[r.Index()] < at
 }
 
-// depth is the number of terms of a product's sums.
+// depth is the number of terms in each sum of a product.
 func (b *Builder) depth(product int) int64 {
 	shape := ir.LayoutOf(b.Program.OperandsOf(product)[0].Layout).Shape
 	return shape[len(shape)-1]
 }
 
-// lowerFolds adds what node i applies to its result to the node being lowered.
+// lowerFolds adds what node i applies to its result to the node that is being lowered.
 func (b *Builder) lowerFolds(i int) {
 	e := b.epilogues[i]
 	if e == nil {
@@ -153,7 +153,7 @@ func (b *Builder) lowerFolds(i int) {
 				continue
 			}
 			fold.In = append(fold.In, len(ln.In))
-			// The operand is dense and read whole, whatever its shape: its elements lie as the result's do.
+			// The operand is dense and read whole, whatever its shape: its elements are in the order of the result's.
 			ln.In = append(ln.In, lower.Operand{
 				DType: p.Aval(o.Value).DType, Layout: b.aval(i).Layout, Buf: b.local(b.slotOf(o.Value)),
 			})
@@ -167,7 +167,7 @@ func (b *Builder) lowerFolds(i int) {
 	}
 }
 
-// refText is r as the text form has it.
+// refText is r in the text form.
 func refText(r program.Ref) string {
 	if r.IsInput() {
 		return fmt.Sprintf("$%d", r.Index())

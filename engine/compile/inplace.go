@@ -21,7 +21,7 @@ func (b *Builder) storeInPlace() error {
 	return nil
 }
 
-// placeOver gives the slot of the version before, where store st may write over it.
+// placeOver returns the slot of the version before, where store st may overwrite it.
 func (b *Builder) placeOver(st *program.Store) (slot int, ok bool) {
 	if !st.Value.IsNode() || st.Prev == 0 {
 		return 0, false
@@ -38,13 +38,13 @@ func (b *Builder) placeOver(st *program.Store) (slot int, ok bool) {
 			return 0, false
 		}
 		if !b.slots.has(prev) {
-			// The version before ends as this one's storage: give it an output slot now.
+			// The version before ends as the storage of this one: it gets an output slot now.
 			b.slots.set(prev, b.outputSlot(prev))
 		}
 		slot, _ = b.slots.at(prev)
 		last = b.uses.last[prev]
 		if b.uses.main[prev] >= main {
-			return 0, false // the new version was there before the old one: copy_ of an earlier value
+			return 0, false // the new version existed before the old one: copy_ of an earlier value
 		}
 	}
 	if last > main || !b.mayWriteOver(v, st.Prev) || b.p.Slots[slot].Bytes != b.bytes(b.aval(v)) {
@@ -63,7 +63,7 @@ func (b *Builder) noteInPlace(i int) string {
 	return ""
 }
 
-// mayWriteOver reports that every read of the version before comes first, so that the new one may take its buffer.
+// mayWriteOver reports that every read of the version before comes first, so that the new version may take its buffer.
 func (b *Builder) mayWriteOver(v int, prev program.Ref) bool {
 	p, main := b.Program, b.uses.main[v]
 	if !p.Nodes[main].IsPrim() {
@@ -97,7 +97,7 @@ func pairs(p *op.Prim, out, in int) bool {
 // aval is the abstract value of node i.
 func (b *Builder) aval(i int) *ir.Aval { return ir.AvalOf(b.Program.Nodes[i].Aval) }
 
-// slotOf gives the slot of a value that has one.
+// slotOf is the slot of a value that has one.
 func (b *Builder) slotOf(r program.Ref) int {
 	if r.IsInput() {
 		return r.Index() // inputs have the first slots

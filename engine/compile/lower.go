@@ -11,14 +11,14 @@ import (
 
 // lowering is the state of the pass "lower".
 type lowering struct {
-	at    int         // the node being produced
+	at    int         // the node that is being produced
 	temps []temporary // in the order in which they are made
 	// Of the node being lowered: itself, the slots of its local buffers, and its operands' offsets and numbers.
 	node       lower.Node
 	slots      []int
 	offs, scs  []int
-	stepBufs   []int          // of the plan's steps, which take their lists from here
-	stepParams []device.Param // likewise
+	stepBufs   []int          // of the plan's steps: a block that their lists are cut from
+	stepParams []device.Param // of the plan's steps: a block that their lists are cut from
 }
 
 // bytes is the size of a value on its device.
@@ -43,7 +43,7 @@ func (b *Builder) outputSlot(i int) int {
 	return b.slot(Slot{Kind: Output, Index: b.p.Outputs - 1, Bytes: b.bytes(av), Dev: av.Device})
 }
 
-// assign gives value i a slot when it has none.
+// assign gives value i a slot where it has none.
 func (b *Builder) assign(i int) {
 	if b.live(i) {
 		if !b.slots.has(i) {
@@ -68,18 +68,18 @@ func (b *Builder) assign(i int) {
 	}
 }
 
-// temp makes a temporary that node dies reads last.
+// temp makes a temporary that node dies is the last to read.
 func (b *Builder) temp(dev ir.DeviceID, bytes int64, dies int) int {
 	s := b.slot(Slot{Kind: Temp, Bytes: bytes, Dev: dev})
 	b.lowering.temps = append(b.lowering.temps, temporary{slot: s, born: b.lowering.at, dies: dies})
 	return s
 }
 
-// lowerNodes turns every node that no other one does into steps.
+// lowerNodes lowers every node that is not fused into another one.
 func (b *Builder) lowerNodes() error {
 	for i := range b.Program.Nodes {
 		if !b.Program.Nodes[i].IsPrim() || b.folded.has(i) || b.summed.has(i) {
-			continue // assigned with its main node, or made by another one
+			continue // assigned with its main node, or computed by another node
 		}
 		b.lowering.at = i
 		if err := b.produce(i); err != nil {
@@ -104,7 +104,7 @@ func (b *Builder) noteSteps(i int) string {
 	return fmt.Sprintf("steps: %d", n)
 }
 
-// produce assigns the outputs of node i, or that of the last node that its epilogue stands for, and lowers it.
+// produce assigns the outputs of node i, or of the last node in its epilogue, and lowers it.
 func (b *Builder) produce(i int) error {
 	if e := b.epilogues[i]; e != nil {
 		b.assign(e.writes())
@@ -132,7 +132,7 @@ func (b *Builder) produce(i int) error {
 	return b.lower(i, outs)
 }
 
-// unheld stands for an output that nobody holds in a list of outputs by node.
+// unheld stands in a list of outputs for an output that nobody holds.
 const unheld = -1
 
 // lower turns node i into steps of the current segment.
@@ -189,7 +189,7 @@ func (b *Builder) lower(i int, outs []int) error {
 	return nil
 }
 
-// local numbers a slot among those of the node being lowered.
+// local is a slot's number among those of the node being lowered.
 func (b *Builder) local(slot int) int {
 	if l := slices.Index(b.lowering.slots, slot); l >= 0 {
 		return l
@@ -198,7 +198,7 @@ func (b *Builder) local(slot int) int {
 	return len(b.lowering.slots) - 1
 }
 
-// unheldAval is the abstract value of output k of node i, which nobody holds: the primitive's rule gives it again.
+// unheldAval is the abstract value of output k of node i, which nobody holds; the primitive's rule infers it again.
 func (b *Builder) unheldAval(i, k int) *ir.Aval {
 	outs, err := b.Program.Infer(i)
 	if err != nil {
@@ -207,7 +207,7 @@ func (b *Builder) unheldAval(i, k int) *ir.Aval {
 	return ir.InternAval(outs[k].DType, b.aval(i).Device, ir.DenseLayout(outs[k].Shape))
 }
 
-// segment gives the open segment of a device.
+// segment returns the open segment of a device, or opens one.
 func (b *Builder) segment(dev ir.DeviceID) *Segment {
 	if n := len(b.p.Segments); n > 0 && !b.p.Segments[n-1].Transfer && b.p.Segments[n-1].Dev == dev {
 		return &b.p.Segments[n-1]
@@ -239,7 +239,7 @@ func (b *Builder) steps(i int, res *lower.Result, dev ir.DeviceID, outs []int) {
 	}
 }
 
-// external reports a node, if any, whose value is written to a buffer that the plan did not make.
+// external reports that node i writes a buffer that the plan did not make.
 func (b *Builder) external(i int) bool {
 	if i == unheld {
 		return false
@@ -248,7 +248,7 @@ func (b *Builder) external(i int) bool {
 	return ok && b.p.Slots[slot].Kind == External
 }
 
-// param gives a parameter of lowered node i the plan's numbers.
+// param replaces numbers of lowered node i in a parameter by the plan's.
 func (b *Builder) param(i int, q device.Param) device.Param {
 	w := &b.lowering
 	view, writesView := b.through[i]
@@ -265,7 +265,7 @@ func (b *Builder) param(i int, q device.Param) device.Param {
 	return q
 }
 
-// cut takes n elements from the front of a block, or from a new one.
+// cut takes n elements from the front of a block, or from a new block.
 func cut[T any](block *[]T, n int) []T {
 	const size = 1024
 	if len(*block) < n {
@@ -276,7 +276,7 @@ func cut[T any](block *[]T, n int) []T {
 	return c
 }
 
-// operandNumbers finds, by operand of node i, its index into the program's offsets, -1 for a number, and for each
+// operandNumbers finds, for each operand of node i, its index into the program's offsets, -1 for a number; and for each
 // number its index into the program's scalars.
 func (b *Builder) operandNumbers(i int) {
 	w, n := &b.lowering, &b.Program.Nodes[i]
@@ -291,7 +291,7 @@ func (b *Builder) operandNumbers(i int) {
 	}
 }
 
-// transfer cuts the plan: the source is read back and uploaded.
+// transfer ends the segment: the source is read back and uploaded.
 func (b *Builder) transfer(i int) error {
 	g := b.Program
 	e := g.OperandsOf(i)[0]

@@ -7,16 +7,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// temporary is a slot that does not outlive the plan, with the node that makes it and the one that reads it last.
-// While nodes are lowered each has a number of its own; when the steps are known, the pass "memory" gives buffers to
-// those that need any.
+// temporary is a slot that does not outlive the plan, with the node that makes it and the last node that reads it.
+// While nodes are lowered each has a number of its own. The pass "memory" then assigns buffers to those that need one.
 type temporary struct{ slot, born, dies int }
 
-// memory is the table of the pass "memory": by number that a slot had before, its number in the plan.
+// memory is the table of the pass "memory": by the number that a slot had before, its number in the plan.
 type memory struct{ to []int }
 
-// assignMemory gives each temporary that needs memory a buffer, that of an earlier one which is dead where there is
-// one, and numbers the steps' slots anew.
+// assignMemory assigns a buffer to each temporary that needs memory: the buffer of a dead temporary where there is one.
+// Then it renumbers the steps' slots.
 func (b *Builder) assignMemory() error {
 	var inner []bool
 	if b.tiles != nil {
@@ -24,8 +23,8 @@ func (b *Builder) assignMemory() error {
 	}
 	p := b.share(inner, nil)
 	if inner != nil {
-		// Steps that share a buffer may part where they did not before, and then what is made and read between them had no
-		// place.
+		// Steps that share a buffer may no longer form one fusion group, and a value between them that had no memory
+		// then needs some.
 		held, err := b.tiles.hold(p.to)
 		if err != nil {
 			return err
@@ -71,12 +70,12 @@ func renumber(slots, to []int) {
 	}
 }
 
-// placement is where slots are: to gives their new numbers, those without memory after all others.
+// placement is the new numbering of slots in to; slots without memory come last.
 type placement struct {
 	slots []Slot
 	to    []int
 	temps int
-	free  map[freeKey][]int // buffers that are dead
+	free  map[freeKey][]int // dead buffers
 	made  map[freeKey]int
 }
 
@@ -87,8 +86,8 @@ type freeKey struct {
 
 func (b *Builder) key(s *Slot) freeKey { return freeKey{s.Dev, device.SizeClass(s.Bytes)} }
 
-// share walks the nodes and gives each temporary, but those of inner, a buffer where it is born, which is free again
-// after the node where it dies, or that of until.
+// share walks the nodes and assigns a buffer to each temporary not in inner. A temporary gets its buffer where it is
+// born, and frees it after the node where it dies, or after the node in until for that node.
 func (b *Builder) share(inner []bool, until []int) *placement {
 	p := &placement{to: make([]int, len(b.p.Slots)), free: map[freeKey][]int{}, made: map[freeKey]int{}}
 	for n := range b.p.Slots {
@@ -146,8 +145,8 @@ func (b *Builder) buffer(p *placement, s *Slot) int {
 	return len(p.slots) - 1
 }
 
-// On an asynchronous device a temporary is reused as late as possible, and a small one only
-// when there are many of its class: steps that share no buffer overlap, or are merged.
+// On an asynchronous device a temporary is reused as late as possible, and a small one only where its class has many.
+// Steps that share no buffer can overlap or be merged.
 const (
 	smallTemp = 4 << 10
 	manySmall = 64

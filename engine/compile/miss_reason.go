@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Numbered returns the plan that was the n-th to be added, nil when it has been evicted.
+// Numbered returns the plan that was added as the n-th, or nil where it was evicted.
 func (c *Cache) Numbered(n int64) *Plan {
 	for _, list := range c.byHash {
 		for _, p := range list {
@@ -19,8 +19,8 @@ func (c *Cache) Numbered(n int64) *Plan {
 	return nil
 }
 
-// Cause says why no plan of c serves program g: where it leaves that of the plan with which it has the longest
-// beginning in common.
+// MissReason says why no plan of c serves program g: the first difference from the plan that has the longest beginning
+// in common with g.
 func (c *Cache) MissReason(g *program.Program) string {
 	var near *Plan
 	var at place
@@ -41,13 +41,14 @@ func (c *Cache) MissReason(g *program.Program) string {
 	return fmt.Sprintf("nearest is plan %d: %s", near.Number, difference(near.Program, g, at))
 }
 
-// place is where two programs differ: part counts within the node, or, past the last common node, within what follows
-// the nodes.
+// place is where two programs differ. part counts within the node; or, after the last common node, within what comes
+// after the nodes.
 type place struct{ node, part int }
 
 func (p place) before(q place) bool { return p.node < q.node || p.node == q.node && p.part < q.part }
 
-// The parts of a node in the order in which they are compared; operands follow, two parts each, and at last SameView.
+// The parts of a node in the order in which they are compared. Operands come after them, two parts each, and SameView
+// is last.
 const (
 	headPart = iota
 	attrPart
@@ -104,7 +105,7 @@ func differ(was, is *program.Program) place {
 	return place{n, part + 1 + len(was.Stores)}
 }
 
-// difference tells what is at a place where two programs differ.
+// difference describes what differs at a place of two programs.
 func difference(was, is *program.Program, at place) string {
 	i, n := at.node, min(len(was.Nodes), len(is.Nodes))
 	switch part := at.part; {
@@ -128,7 +129,7 @@ func difference(was, is *program.Program, at place) string {
 	return "it returns or draws something else"
 }
 
-// nodeDifference tells part of node i.
+// nodeDifference describes a difference in part of node i.
 func nodeDifference(was, is *program.Program, i, part int) string {
 	a, b := &was.Nodes[i], &is.Nodes[i]
 	switch {

@@ -13,17 +13,17 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// pass is one step of planning. Each fills its own side table and reads those of the passes before it; none changes
-// the program.
+// pass is one step of planning. It fills its own side table and reads those of earlier passes. No pass changes the
+// program.
 type pass struct {
 	name string
 	run  func(*Builder) error
-	// requires lists the passes that must run before, reason says why.
+	// requires lists the passes that must run before; reason says why.
 	requires []string
 	reason   string
-	// note says what the pass's table holds of a node; "" for nothing.
+	// note says what the pass's table holds for a node; "" for nothing.
 	note func(b *Builder, i int) string
-	// optional: without it a plan is larger or slower, and computes the same.
+	// optional: without it a plan is larger or slower, and its results are the same.
 	optional bool
 }
 
@@ -73,7 +73,7 @@ func init() {
 	}
 }
 
-// checkOrder reports a pass that runs before one that it requires, or is there twice.
+// checkOrder reports a pass that runs before one that it requires, or that runs twice.
 func checkOrder(list []pass) error {
 	ran := map[string]bool{}
 	for _, p := range list {
@@ -90,7 +90,7 @@ func checkOrder(list []pass) error {
 	return nil
 }
 
-// PassNames lists the passes in order; only the optional ones on request.
+// PassNames lists the passes in order; with optional, only the optional ones.
 func PassNames(optional bool) []string {
 	var names []string
 	for _, p := range passes {
@@ -101,9 +101,9 @@ func PassNames(optional bool) []string {
 	return names
 }
 
-// Debug chooses what planning prints and leaves out.
+// Debug says what planning prints and leaves out.
 type Debug struct {
-	// Dump names the pass before and after which the program is printed to Out, "all" for every one.
+	// Dump names the pass before and after which the program is printed to Out; "all" stands for every pass.
 	Dump string
 	Out  io.Writer
 	// Off names optional passes that do not run.
@@ -123,28 +123,28 @@ func (d *Debug) Check() error {
 	return nil
 }
 
-// Builder makes the plan of Program. Caps gives a device's description; TileFuser, which may be nil, gives what finds
-// its tiles, nil for none; Lowered keeps what nodes become.
+// Builder makes the plan of Program. Caps describes a device. TileFuser finds a device's tile fuser; it may be nil, and
+// returns nil for a device without one. Lowered keeps what nodes became, for later plans.
 type Builder struct {
 	Program   *program.Program
 	Caps      func(ir.DeviceID) *device.Caps
 	TileFuser func(ir.DeviceID) device.TileFuser
 	Lowered   *lower.Memo
 	Debug     Debug
-	Trap      func(pass string) // of tests: called before each pass
+	Trap      func(pass string) // for tests: called before each pass
 
 	p     *Plan
 	slots links // by node: the slot of its value, once it has one
 
 	// The passes' tables.
 	uses      useTable
-	donations links           // donate: by node, the node that gets its buffer
+	donations links           // donate: by node, the node that takes its buffer
 	through   map[int]through // write_through: by node
-	elided    map[int]bool    // write_through: nodes that another one does
+	elided    map[int]bool    // write_through: nodes whose work another node does
 	epilogues map[int]*epilogue
-	folded    links // fuse_epilogue: by node, the node that does it
+	folded    links // fuse_epilogue: by node, the node that applies it
 	sums      map[int]columnSum
-	summed    links // fuse_bias_grad: by node, the product that makes it
+	summed    links // fuse_bias_grad: by node, the product that computes it
 	lowering  lowering
 	tiles     *tileTable
 	memory    memory
@@ -182,7 +182,7 @@ func (b *Builder) Build() (p *Plan, err error) {
 	return b.p, nil
 }
 
-// pass runs pass k, between dumps where they are asked for.
+// pass runs pass k, between dumps where Debug asks for them.
 func (b *Builder) pass(k int) error {
 	p := &passes[k]
 	dump := b.Debug.Out != nil && (b.Debug.Dump == "all" || b.Debug.Dump == p.name)
@@ -196,7 +196,7 @@ func (b *Builder) pass(k int) error {
 	return err
 }
 
-// dump prints the program, beside each node what the tables of the first k passes hold of it.
+// dump prints the program; beside each node it prints what the tables of the first k passes hold for it.
 func (b *Builder) dump(when string, k int) {
 	text := b.Program.Format(func(i int) string {
 		var notes []string
@@ -217,7 +217,7 @@ func (b *Builder) dump(when string, k int) {
 	fmt.Fprintf(b.Debug.Out, "# %s %s (%d nodes)\n%s\n", when, name, len(b.Program.Nodes), text)
 }
 
-// links is a table from nodes to numbers that some of them have: 1 + the number, 0 for none.
+// links is a table from nodes to numbers that some nodes have: 1 + the number, 0 for none.
 type links []int32
 
 func (l links) set(i, to int) { l[i] = int32(to + 1) }

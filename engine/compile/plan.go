@@ -17,7 +17,7 @@ type SlotKind uint8
 const (
 	External SlotKind = iota // the storage of input Index of the program
 	Output                   // a new storage; Index counts outputs
-	Temp                     // from the pool for the run; Index counts temps
+	Temp                     // from the pool, for the run; Index counts temps
 )
 
 // Slot is one buffer of a plan.
@@ -26,8 +26,8 @@ type Slot struct {
 	Index int
 	Bytes int64
 	Dev   ir.DeviceID
-	// Last holds the buffers of the last two runs, the older first: a run that gets one of
-	// them finds what the device keeps for it. Two, because two windows may be in flight.
+	// Last has the buffers of the last two runs, the older first. A run that gets one of them finds what the device
+	// keeps for it. Two, since two windows may be in flight.
 	Last [2]device.Buffer
 }
 
@@ -37,11 +37,11 @@ type Result struct {
 	Slot  int
 }
 
-// Segment is a run of steps on one device, or a transfer between two.
+// Segment is a run of steps on one device, or a transfer between two devices.
 type Segment struct {
 	Dev     ir.DeviceID
 	Steps   []device.Step
-	Program device.Program  // set by exec
+	Program device.Program  // set by engine/runtime
 	Times   []time.Duration // of each step when it was last profiled; nil before
 	// A transfer copies slot From on device FromDev to slot To on Dev.
 	Transfer bool
@@ -57,37 +57,37 @@ type StepPlace struct{ Segment, Step int }
 
 // Plan is how to run a program.
 type Plan struct {
-	// Program is what the plan computes, with the numbers of the run for which it was made.
+	// Program is what the plan computes, with the numbers of the run for which the plan was made.
 	Program  *program.Program
 	Segments []Segment
 	Slots    []Slot
 	Outputs  int
 	Temps    int
 	Results  []Result
-	// InPlace counts stores that write the version before's storage; of those, Through
-	// counts producers that write through a view.
+	// InPlace counts stores that overwrite the version before. Through counts those of them whose producer writes
+	// through a view.
 	InPlace, Through int
 	Kernels          int
-	// Overwrites is the first place where the plan writes a buffer that it did not make: until then it can be
-	// given up and run anew.
+	// Overwrites is the first step that writes a buffer that the plan did not make. Before it, a run can be given up
+	// and begun anew.
 	Overwrites   StepPlace
 	BytesWritten int64
 	Runs         int64
 	Number       int64         // counts plans in the order in which they were made
-	Cause        string        // why no earlier plan served
-	RunTime      time.Duration // of all runs, on the host: on an asynchronous device encoding and submitting
+	Cause        string        // the miss reason: why no earlier plan served
+	RunTime      time.Duration // of all runs, on the host: on an asynchronous device it is encoding and submitting
 	// Tick orders plans by last use.
 	Tick uint64
 }
 
-// overwritesFrom notes the first of the places it is told.
+// overwritesFrom notes the first of the places that it is called with.
 func (p *Plan) overwritesFrom(at StepPlace) {
 	if p.Overwrites.Segment == math.MaxInt {
 		p.Overwrites = at
 	}
 }
 
-// Cache finds plans by program, least recently used first out.
+// Cache finds plans by program. It evicts the least recently used.
 type Cache struct {
 	byHash map[uint64][]*Plan
 	max    int
@@ -96,7 +96,7 @@ type Cache struct {
 	added  int64
 	// OnEvict releases what a plan holds on devices.
 	OnEvict func(*Plan)
-	// Lowered outlives plans: the next one has nodes like theirs.
+	// Lowered outlives plans: the next plan has nodes like theirs.
 	Lowered lower.Memo
 }
 
@@ -117,7 +117,7 @@ func (c *Cache) Find(g *program.Program) *Plan {
 	return nil
 }
 
-// Add enters a plan, evicting the least recently used beyond the limit.
+// Add adds a plan, and evicts the least recently used one beyond the limit.
 func (c *Cache) Add(p *Plan) {
 	if c.n >= c.max {
 		c.evict()

@@ -8,11 +8,12 @@ import (
 
 // useTable says who reads which value.
 type useTable struct {
-	last  []int // by node: the last node that reads its value, itself when none does
+	last  []int // by node: the last node that reads its value, itself where none does
 	input []int // by input: the last node that reads it
-	count []int // by node: operands and stores that name its value
-	main  []int // by node: the node that computes its value, itself but for further results
-	// results gives, by node with further results, those that somebody holds: by number, the first one 1.
+	count []int // by node: the number of operands and stores that name its value
+	main  []int // by node: the node that computes its value, itself except for further results
+	// results lists, for each node with further results, those that somebody holds, by number; the first further result
+	// is 1.
 	results map[int]links
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// through is the view that a node writes: its layout, and the scalar of the program that holds its offset.
+// through is the view that a node writes: its layout, and the program's scalar that holds its offset.
 type through struct {
 	layout *ir.Layout
 	scalar int
 }
 
-// writeThrough lets the elementwise maker of a value that an in-place store writes through a view write that view
-// itself: copy, scatter and store are one kernel.
+// writeThrough lets an elementwise node store straight into the view through which an in-place store would write its
+// value: copy, scatter and store become one kernel.
 func (b *Builder) writeThrough() error {
 	p := b.Program
 	b.through, b.elided = map[int]through{}, map[int]bool{}
@@ -58,14 +58,14 @@ func (b *Builder) noteThrough(i int) string {
 	return ""
 }
 
-// mayWriteView reports that node v makes element by element what nothing else reads, in the shape of the view.
+// mayWriteView reports that node v is elementwise in the view's shape, and that nothing else reads its value.
 func (b *Builder) mayWriteView(v int, view *ir.Layout) bool {
 	n := &b.Program.Nodes[v]
 	return n.IsPrim() && b.uses.count[v] == 1 && !b.live(v) && !b.slots.has(v) && n.Outputs == 1 &&
 		b.Program.Prim(v).Elementwise && slices.Equal(view.Shape, b.aval(v).Shape())
 }
 
-// readsOnlyView reports that v reads the base through nothing but the view that node i writes.
+// readsOnlyView reports that v reads the base only through the view that node i writes.
 func (b *Builder) readsOnlyView(v int, base program.Ref, i int) bool {
 	same := b.Program.Nodes[i].SameView
 	for j, e := range b.Program.OperandsOf(v) {

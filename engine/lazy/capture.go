@@ -11,22 +11,24 @@ import (
 
 // Mark is a moment of recording: what comes after it can be captured.
 type Mark struct {
-	seq, realized    uint64
-	token            uint64
-	seed, drawOffset uint64
+	seq, realized uint64
+	births        uint64
+	token         uint64
+	draws         draws
 }
 
 // Mark gives the present moment.
 func (s *Session) Mark() Mark {
-	return Mark{seq: s.Graph.Seq(), realized: s.Graph.Realized(), token: s.Token(), seed: s.seed, drawOffset: s.drawOffset}
+	return Mark{seq: s.graph.Seq(), realized: s.graph.Realized(), births: s.Births(), token: s.effects.token(),
+		draws: s.draws}
 }
 
 // Placeholder makes a value that stands for an argument while a function is captured. It is never computed: reading
 // it, or what is made of it, is an error. It lives until the call's end unless something refers to it.
 func (s *Session) Placeholder(d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	av := ir.InternAval(d, dev, ir.DenseLayout(shape)).ID
-	id := s.Graph.AddPlaceholder(av, s.SourceLoc)
-	s.scratchV = append(s.scratchV, id)
+	id := s.graph.AddPlaceholder(av, s.SourceLoc)
+	s.held.values = append(s.held.values, id)
 	return s.value(id, av)
 }
 
@@ -81,10 +83,10 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 			c, err = nil, e
 		}
 	}()
-	if s.Graph.Realized() != m.realized || s.TokenBase > m.token {
+	if s.graph.Realized() != m.realized || s.effects.first > m.token {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: a value was computed inside of the function: its inputs are gone")
 	}
-	if s.seed != m.seed || s.drawOffset < m.drawOffset {
+	if s.draws.seed != m.draws.seed || s.draws.offset < m.draws.offset {
 		return nil, ir.Errorf(ir.ErrRuntime, "capture: the random generator was seeded inside of the function")
 	}
 	for i := range args {
@@ -98,7 +100,7 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 		k.result(&results[i])
 	}
 	k.histories(results, stores)
-	k.p.Drawn = uint32(s.drawOffset - m.drawOffset)
+	k.p.Drawn = uint32(s.draws.offset - m.draws.offset)
 	k.p.Seal()
 	if err := k.p.Verify(); err != nil {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %v", err))
@@ -109,11 +111,11 @@ func (s *Session) Capture(m Mark, args, results []op.Val) (c *Captured, err *ir.
 // Forget releases what c refers to.
 func (s *Session) Forget(c *Captured) {
 	for _, b := range c.bound {
-		s.Graph.Release(b.value)
+		s.graph.Release(b.value)
 		if b.handle != 0 {
 			s.Release(b.handle)
 		}
-		s.Tape.Release(b.tape)
+		s.tape.Release(b.tape)
 	}
 	c.bound = nil
 }
@@ -121,11 +123,11 @@ func (s *Session) Forget(c *Captured) {
 // Rewind takes back the stores and draws recorded since the mark, so that the tensors of before hold what they held.
 // Nothing may have been computed since. Tensors made since then are for the caller to release.
 func (s *Session) Rewind(m Mark) {
-	from := int(m.token - s.TokenBase)
+	from := int(m.token - s.effects.first)
 	first, commits := map[uint32]*Effect{}, map[uint32]uint64{}
-	for i := from; i < len(s.Effects); i++ {
-		e := &s.Effects[i]
-		if e.Kind == Dropped || e.Base == 0 || s.bases[e.Base].Gen != e.Gen || s.bases[e.Base].born > m.seq {
+	for i := from; i < len(s.effects.list); i++ {
+		e := &s.effects.list[i]
+		if e.Kind == Dropped || e.Base == 0 || s.bases.at(e.Base).Gen != e.Gen || s.BornSince(e.Base, m.births) {
 			continue
 		}
 		switch {
@@ -134,42 +136,41 @@ func (s *Session) Rewind(m Mark) {
 		case e.Kind == Commit:
 			commits[e.Base]++
 			if e.Aside {
-				s.bases[e.Base].Aside--
+				s.bases.at(e.Base).Aside--
 			}
 		}
 	}
 	for id, e := range first {
 		// An older effect, or the loc's committed value, holds the version before.
-		b := &s.bases[id]
-		s.Graph.Retain(e.Prev)
-		s.Graph.Release(b.Value)
+		b := s.bases.at(id)
+		s.graph.Retain(e.Prev)
+		s.graph.Release(b.Value)
 		b.Value = e.Prev
 	}
 	for id, n := range commits {
-		s.bases[id].Scheduled -= n
+		s.bases.at(id).Scheduled -= n
 	}
-	for i := from; i < len(s.Effects); i++ {
-		if e := &s.Effects[i]; isStore(e.Kind) {
-			if l := &s.locs[e.Loc]; e.Kind == StoreSemantic {
+	for i := from; i < len(s.effects.list); i++ {
+		if e := &s.effects.list[i]; e.Kind.IsStore() {
+			if l := s.bases.loc(e.Loc); e.Kind == StoreSemantic {
 				l.Logical--
 			}
-			s.Graph.Release(e.Value)
+			s.graph.Release(e.Value)
 		}
 	}
-	s.Effects = s.Effects[:from]
-	for id := range s.bases {
-		b := &s.bases[id]
+	s.effects.list = s.effects.list[:from]
+	for id := range s.bases.list {
+		b := s.bases.at(uint32(id))
 		b.firstTok = min(b.firstTok, m.token)
 		if b.InitTok > m.token {
 			b.InitTok = 0
 		}
 	}
-	s.drawOffset = m.drawOffset
+	s.draws = m.draws
 }
 
 func (k *capture) argument(v *op.Val) {
-	av := ir.AvalOf(v.Aval)
-	if !v.IsTensor() || !isWhole(v.L(), v.Offset, av) {
+	if !v.IsTensor() || !v.IsWhole() {
 		panic(ir.Errorf(ir.ErrRuntime, "capture: an argument is a view or a number"))
 	}
 	if k.refs[v.Value] != 0 {
@@ -187,14 +188,14 @@ func (k *capture) argument(v *op.Val) {
 func (k *capture) owners() {
 	s := k.s
 	first := map[uint32]*Effect{} // by base: its first store since the mark
-	for i := k.m.token - s.TokenBase; i < uint64(len(s.Effects)); i++ {
-		if e := &s.Effects[i]; isStore(e.Kind) && first[e.Base] == nil {
+	for i := k.m.token - s.effects.first; i < uint64(len(s.effects.list)); i++ {
+		if e := &s.effects.list[i]; e.Kind.IsStore() && first[e.Base] == nil {
 			first[e.Base] = e
 		}
 	}
-	for id := range s.bases {
-		b := &s.bases[id]
-		if id == 0 || b.Pins == 0 || b.Binding == SSA || b.born > k.m.seq {
+	for id := range s.bases.list {
+		b := s.bases.at(uint32(id))
+		if id == 0 || b.Pins == 0 || b.Binding == SSA || s.BornSince(uint32(id), k.m.births) {
 			continue
 		}
 		value := b.Value
@@ -214,9 +215,9 @@ func (k *capture) lastStores() []*Effect {
 	s := k.s
 	last := map[uint32]*Effect{}
 	var order []uint32
-	for i := k.m.token - s.TokenBase; i < uint64(len(s.Effects)); i++ {
-		e := &s.Effects[i]
-		if !isStore(e.Kind) || s.bases[e.Base].born > k.m.seq && k.stays[e.Base] == 0 {
+	for i := k.m.token - s.effects.first; i < uint64(len(s.effects.list)); i++ {
+		e := &s.effects.list[i]
+		if !e.Kind.IsStore() || s.BornSince(e.Base, k.m.births) && k.stays[e.Base] == 0 {
 			continue
 		}
 		if last[e.Base] == nil {
@@ -233,13 +234,13 @@ func (k *capture) lastStores() []*Effect {
 
 // inside reports a node that the function recorded.
 func (k *capture) inside(id uint32) bool {
-	n := k.s.Graph.Node(id)
+	n := k.s.graph.Node(id)
 	return n.Seq > k.m.seq && n.Op != ir.OpLeaf && k.refs[id] == 0
 }
 
 // nodes adds what results and stores need, in record order.
 func (k *capture) nodes(results []op.Val, stores []*Effect) {
-	g := k.s.Graph
+	g := k.s.graph
 	want := func(id uint32) {
 		if id != 0 && k.inside(id) {
 			k.need[id] = true
@@ -271,7 +272,7 @@ func (k *capture) nodes(results []op.Val, stores []*Effect) {
 
 // node adds one node.
 func (k *capture) node(id uint32) {
-	g, p := k.s.Graph, k.p
+	g, p := k.s.graph, k.p
 	n := g.Node(id)
 	x := program.Node{Op: n.Op, Operands: n.NEdge, Outputs: n.NProj + 1, Attr: n.Attr, Aval: n.Aval,
 		Edge: uint32(len(p.Edges)), Scalar: uint32(len(p.Scalars))}
@@ -327,9 +328,9 @@ func (k *capture) draw(i int) {
 		return
 	}
 	at := int(x.Scalar) + number
-	if drawOffset := k.p.Scalars[at+1]; drawOffset > k.m.drawOffset && drawOffset <= k.s.drawOffset &&
-		k.p.Scalars[at] == k.m.seed {
-		k.p.Scalars[at], k.p.Scalars[at+1] = 0, drawOffset-k.m.drawOffset-1
+	if drawOffset := k.p.Scalars[at+1]; drawOffset > k.m.draws.offset && drawOffset <= k.s.draws.offset &&
+		k.p.Scalars[at] == k.m.draws.seed {
+		k.p.Scalars[at], k.p.Scalars[at+1] = 0, drawOffset-k.m.draws.offset-1
 		k.p.Draws = append(k.p.Draws, program.Draw{Scalar: uint32(at + 1)})
 	}
 }
@@ -340,11 +341,11 @@ func (k *capture) ref(id uint32) program.Ref {
 		return r
 	}
 	r := program.InputRef(len(k.p.Inputs))
-	in, b := program.Input{Aval: k.s.Graph.Node(id).Aval, Role: program.Constant}, bound{}
+	in, b := program.Input{Aval: k.s.graph.Node(id).Aval, Role: program.Constant}, bound{}
 	switch base, state := k.owner[id]; {
 	case !state:
 		b.value = id
-		k.s.Graph.Retain(id)
+		k.s.graph.Retain(id)
 	case base == 0:
 		panic(ir.Errorf(ir.ErrRuntime, "capture: the function reads a value that is the state of two tensors"))
 	default:
@@ -362,7 +363,7 @@ func (k *capture) ref(id uint32) program.Ref {
 
 // state holds a base by an internal handle over all of it.
 func (k *capture) state(base uint32) bound {
-	av := ir.AvalOf(k.s.bases[base].Aval)
+	av := ir.AvalOf(k.s.bases.at(base).Aval)
 	return bound{handle: k.s.NewHandle(base, av.Layout.ID, 0, FlagInternal)}
 }
 
@@ -374,7 +375,7 @@ func (k *capture) stores(list []*Effect) {
 		if into == 0 {
 			into = program.InputRef(len(p.Inputs))
 			k.stays[e.Base] = into
-			p.Inputs = append(p.Inputs, program.Input{Aval: k.s.bases[e.Base].Aval, Role: program.State})
+			p.Inputs = append(p.Inputs, program.Input{Aval: k.s.bases.at(e.Base).Aval, Role: program.State})
 			k.c.bound = append(k.c.bound, k.state(e.Base))
 		}
 		p.Stores = append(p.Stores, program.Store{Value: k.held(e.Value), Prev: into, Base: uint32(i), Into: into,
@@ -421,7 +422,7 @@ func (k *capture) histories(results []op.Val, stores []*Effect) {
 // history walks the tape from an edge that makes a value.
 func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 	for edge != 0 {
-		n := k.s.Tape.Node(edge)
+		n := k.s.tape.Node(edge)
 		if n.Kind != autograd.KindView {
 			break
 		}
@@ -433,7 +434,7 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 	}
 	if r.IsInput() {
 		if i := r.Index() - k.c.args; i >= 0 && k.c.bound[i].tape == 0 {
-			k.s.Tape.Retain(edge)
+			k.s.tape.Retain(edge)
 			k.c.bound[i].tape = edge
 		}
 		return
@@ -441,9 +442,9 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 	i := r.Index()
 	if x := &k.p.Nodes[i]; !x.IsPrim() {
 		i = k.p.OperandsOf(i)[0].Value.Index()
-		value = k.s.Graph.Edges(k.s.Graph.Node(value))[0].Value
+		value = k.s.graph.Edges(k.s.graph.Node(value))[0].Value
 	}
-	n := k.s.Tape.Node(edge)
+	n := k.s.tape.Node(edge)
 	if n.Kind == autograd.KindLeaf || seen[edge>>4] {
 		return
 	}
@@ -451,7 +452,7 @@ func (k *capture) history(value, edge uint32, seen map[uint32]bool) {
 		panic(ir.Errorf(ir.ErrInternal, "BUG: capture: %s has the history of another primitive", k.p.Prim(i).Name))
 	}
 	seen[edge>>4] = true
-	edges, j := k.s.Graph.Edges(k.s.Graph.Node(value)), 0
+	edges, j := k.s.graph.Edges(k.s.graph.Node(value)), 0
 	for _, in := range n.In {
 		if in.Val.Kind == op.None {
 			continue

@@ -30,10 +30,7 @@ type inlining struct {
 //
 // An argument that is a view is read through it where the program reads the whole argument, and else copied once.
 func (s *Session) Inline(c *Captured, args []op.Val) []op.Val {
-	k := &inlining{s: s, c: c, p: c.Program, first: s.drawOffset + 1}
-	if s.traces.capture != nil {
-		s.traces.uncacheable = true
-	}
+	k := &inlining{s: s, c: c, p: c.Program, first: s.draws.offset + 1}
 	k.bind(args)
 	for range k.p.Drawn {
 		s.RNG()
@@ -80,7 +77,7 @@ func (k *inlining) bound(b *bound) op.Val {
 	s := k.s
 	var v op.Val
 	if b.handle == 0 {
-		v = s.value(b.value, s.Graph.Node(b.value).Aval)
+		v = s.value(b.value, s.graph.Node(b.value).Aval)
 	} else if err := s.ResolveTo(b.handle, &v); err != nil {
 		panic(err)
 	}
@@ -89,7 +86,7 @@ func (k *inlining) bound(b *bound) op.Val {
 	}
 	// The history is that of a view of the value, or of the whole.
 	n, o := autograd.Split(b.tape)
-	root := &s.Tape.Node(autograd.Edge(n, o)).Out[o].Val
+	root := &s.tape.Node(autograd.Edge(n, o)).Out[o].Val
 	v.Tape = b.tape
 	if root.Layout != v.Layout || root.Offset != v.Offset {
 		whole := v
@@ -188,20 +185,21 @@ func (k *inlining) emit(i int) {
 		k.in = append(k.in, v)
 	}
 	if prm.IndexInput > 0 {
-		s.checkIndex(prm, p.Attrs(i), k.in)
+		s.CheckIndex(prm, p.Attrs(i), k.in)
 	}
-	s.edgeBuf, s.scalarBuf = s.edgeBuf[:0], s.scalarBuf[:0]
+	edges, scalars := s.emitter.edges[:0], s.emitter.scalars[:0]
 	for j, v := range k.in {
 		if v.IsTensor() {
-			s.edgeBuf = append(s.edgeBuf, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
+			edges = append(edges, ir.Edge{Value: v.Value, Layout: v.Layout, Offset: v.Offset})
 			continue
 		}
-		s.edgeBuf, s.scalarBuf = append(s.edgeBuf, ir.Edge{}), append(s.scalarBuf, encode(types[j], v))
+		edges, scalars = append(edges, ir.Edge{}), append(scalars, v.Encode(types[j]))
 	}
-	outs := s.add(k.outs[:0], prm, x.Attr, k.c.avals[i])
+	s.emitter.edges, s.emitter.scalars = edges, scalars
+	outs := s.Add(k.outs[:0], prm, x.Attr, k.c.avals[i], edges, scalars)
 	k.outs = outs
 	if taped && s.taping && prm.VJP != nil {
-		s.tape(prm, x.Attr, k.in, outs)
+		s.RecordStep(prm, x.Attr, k.in, outs)
 	}
 	k.nodes[i] = outs[0]
 	for j := i + 1; j < len(p.Nodes) && !p.Nodes[j].IsPrim(); j++ {
@@ -219,7 +217,7 @@ func (k *inlining) number(slot int, d ir.DType) op.Val {
 			return op.IntVal(int64(k.first + bits))
 		}
 		if int(x.Scalar) == slot+1 {
-			return op.IntVal(int64(k.s.seed))
+			return op.IntVal(int64(k.s.draws.seed))
 		}
 	}
 	switch {
@@ -242,17 +240,15 @@ func (k *inlining) store(st *program.Store) {
 		panic(ir.Errorf(ir.ErrNotImplemented,
 			"the captured function writes to a tensor with a history: call it under no_grad, or detach what it writes"))
 	}
-	b := &s.bases[into.Base]
-	av := ir.AvalOf(b.Aval)
-	if !isWhole(into.L(), into.Offset, av) || !isWhole(v.L(), v.Offset, ir.AvalOf(v.Aval)) {
+	b := s.bases.at(into.Base)
+	if !into.IsWhole() || !v.IsWhole() {
 		if into.L().Overlap {
 			panic(ir.Errorf(ir.ErrRuntime,
 				"unsupported operation: more than one element of the written-to tensor refers to a single memory "+
 					"location. Please clone() the tensor before performing the operation."))
 		}
 		v.Layout = ir.InternLayout(into.Shape(), ir.DenseStrides(into.Shape())).ID
-		whole := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: av.Layout.ID}
-		v = prim.StridedScatter(s, whole, v, into.L(), into.Offset)
+		v = prim.StridedScatter(s, b.whole(), v, into.L(), into.Offset)
 	}
 	s.baseStore(into.Base, v.Value)
 }

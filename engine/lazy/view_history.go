@@ -6,41 +6,74 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
+// group is a history shared by a tensor and its views; a detached alias has another
+// group over the same base.
+type group struct {
+	refs    int32
+	version uint32
+	tape    uint32 // edge of the root view's value, owned
+	root    ir.LayoutID
+	rootOff int64
+	leaf    bool // the root is a leaf that requires grad
+}
+
+// groups is the table of shared histories. Entry 0 is none.
+type groups struct {
+	list []group
+	free []uint32
+}
+
+func (t *groups) at(id uint32) *group { return &t.list[id] }
+
 // tapeOf gives the tape edge of a handle: its own, or, once its group's history has
 // moved on, the view of the group's newest history.
 func (s *Session) tapeOf(h *Handle) uint32 {
 	if h.Group == 0 {
 		return h.Tape
 	}
-	g := &s.groups[h.Group]
-	if h.TapeV == g.Version {
+	g := s.groups.at(h.Group)
+	if h.TapeV == g.version {
 		return h.Tape
 	}
-	edge := g.Tape
-	if edge != 0 && (h.Layout != g.Root || h.Offset != g.RootOff) {
-		b := &s.bases[h.Base]
-		root := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: g.Root, Offset: g.RootOff, Tape: edge}
+	edge := g.tape
+	if edge != 0 && (h.Layout != g.root || h.Offset != g.rootOff) {
+		b := s.bases.at(h.Base)
+		root := b.of(g.root, g.rootOff)
+		root.Tape = edge
 		out := root
 		out.Layout, out.Offset = h.Layout, h.Offset
-		from := s.Tape.From
-		s.Tape.From = autograd.Source{} // whichever call it is that asks
-		n := s.Tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out)
-		s.Tape.From = from
+		from := s.tape.From
+		s.tape.From = autograd.Source{} // whichever call it is that asks
+		n := s.tape.RecordView(op.ViewOp{Kind: op.ViewStrided}, s.SourceLoc, root, out)
+		s.tape.From = from
 		edge = autograd.Edge(n, 0)
 	} else {
-		s.Tape.Retain(edge)
+		s.tape.Retain(edge)
 	}
-	s.Tape.Release(h.Tape)
-	h.Tape, h.TapeV = edge, g.Version
+	s.tape.Release(h.Tape)
+	h.Tape, h.TapeV = edge, g.version
 	return edge
+}
+
+func (s *Session) dropGroup(id uint32) {
+	if id == 0 {
+		return
+	}
+	g := s.groups.at(id)
+	if g.refs--; g.refs == 0 {
+		t := g.tape
+		*g = group{}
+		s.groups.free = append(s.groups.free, id)
+		s.tape.Release(t)
+	}
 }
 
 // shareGroup puts h in a group (made when needed) and returns it.
 func (s *Session) shareGroup(h *Handle) uint32 {
 	if h.Group == 0 {
-		id := take(&s.groups, &s.freeG)
-		s.Tape.Retain(h.Tape)
-		s.groups[id] = Group{Refs: 1, Tape: h.Tape, Root: h.Layout, RootOff: h.Offset, Leaf: h.Flags&FlagLeafGrad != 0}
+		id := take(&s.groups.list, &s.groups.free)
+		s.tape.Retain(h.Tape)
+		*s.groups.at(id) = group{refs: 1, tape: h.Tape, root: h.Layout, rootOff: h.Offset, leaf: h.Flags&FlagLeafGrad != 0}
 		h.Group, h.TapeV = id, 0
 	}
 	return h.Group
@@ -58,7 +91,7 @@ func (s *Session) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 	if err != nil {
 		return err
 	}
-	b := &s.bases[h.Base]
+	b := s.bases.at(h.Base)
 	if b.Binding != SSA {
 		s.load(h.Base)
 	}
@@ -70,10 +103,10 @@ func (s *Session) ResolveTo(hd uint64, v *op.Val) *ir.Error {
 // load is loc_load: it takes a fresh token.
 func (s *Session) load(base uint32) {
 	// Consecutive loads are one event to anyone who can observe: only stores move versions.
-	if n := len(s.Effects); n > 0 && s.Effects[n-1].Kind == Load {
+	if n := len(s.effects.list); n > 0 && s.effects.list[n-1].Kind == Load {
 		return
 	}
-	s.log(Effect{Kind: Load, Base: base, Loc: s.bases[base].Loc})
+	s.log(Effect{Kind: Load, Base: base, Loc: s.bases.at(base).Loc})
 }
 
 // Wrap makes handles of results. A result that still names a base is an alias of it:
@@ -84,11 +117,11 @@ func (s *Session) Wrap(v *op.Val, src []uint64) uint64 {
 	}
 	base := s.NewBase(v.Value)
 	hd := s.NewHandle(base, v.Layout, v.Offset, 0)
-	h := &s.handles[uint32(hd)]
+	h := &s.handles.list[uint32(hd)]
 	if v.Tape != 0 {
-		s.Tape.Retain(v.Tape)
+		s.tape.Retain(v.Tape)
 		h.Tape = v.Tape
-		s.Tape.AdoptOutput(v.Tape, base)
+		s.tape.AdoptOutput(v.Tape, base)
 	}
 	return hd
 }
@@ -102,24 +135,22 @@ func (s *Session) alias(v *op.Val, src []uint64) uint64 {
 		}
 	}
 	hd := s.NewHandle(v.Base, v.Layout, v.Offset, 0)
-	h := &s.handles[uint32(hd)]
+	h := &s.handles.list[uint32(hd)]
 	if from < 0 {
-		s.Tape.Retain(v.Tape)
+		s.tape.Retain(v.Tape)
 		h.Tape = v.Tape
 		return hd
 	}
 	f, _ := s.Handle(src[from])
-	if h.Writes = f.Writes; v.OwnWrites {
-		h.Writes = new(uint64)
-	}
+	s.shareWrites(h, f, v.OwnWrites)
 	if v.Detached || v.Tape == 0 && s.tapeOf(f) != 0 {
 		return hd // detached: a history of its own
 	}
 	g := s.shareGroup(f)
-	s.groups[g].Refs++
+	s.groups.at(g).refs++
 	h.Flags |= FlagView
-	h.Group, h.TapeV = g, s.groups[g].Version
-	s.Tape.Retain(v.Tape)
+	h.Group, h.TapeV = g, s.groups.at(g).version
+	s.tape.Retain(v.Tape)
 	h.Tape = v.Tape
 	return hd
 }
@@ -133,15 +164,15 @@ func (s *Session) OwnsStep(hd uint64, e uint32) bool {
 	}
 	own, at := int32(1), h.Tape
 	if h.Group != 0 {
-		if g := &s.groups[h.Group]; g.Refs == 1 && g.Tape>>4 == at>>4 {
+		if g := s.groups.at(h.Group); g.refs == 1 && g.tape>>4 == at>>4 {
 			own++
 		}
 	}
-	for ; at != 0 && s.Tape.Node(at).Refs == own; own = 1 {
+	for ; at != 0 && s.tape.Node(at).Refs == own; own = 1 {
 		if at>>4 == e>>4 {
 			return true
 		}
-		in := s.Tape.Node(at).In
+		in := s.tape.Node(at).In
 		if len(in) == 0 {
 			return false
 		}
@@ -156,7 +187,7 @@ func (s *Session) RequiresGrad(h *Handle) bool { return s.tapeOf(h) != 0 }
 // IsLeaf reports a handle without a recorded history.
 func (s *Session) IsLeaf(h *Handle) bool {
 	e := s.tapeOf(h)
-	return e == 0 || s.Tape.Node(e).Kind == autograd.KindLeaf
+	return e == 0 || s.tape.Node(e).Kind == autograd.KindLeaf
 }
 
 // SetRequiresGrad makes a leaf require grad, or no longer.
@@ -180,22 +211,21 @@ func (s *Session) SetRequiresGrad(hd uint64, on bool) *ir.Error {
 		h.Flags &^= FlagLeafGrad
 		h.Tape = 0
 		if h.Group != 0 {
-			h.TapeV = s.groups[h.Group].Version
-			s.groups[h.Group].Leaf = false
+			h.TapeV = s.groups.at(h.Group).version
+			s.groups.at(h.Group).leaf = false
 		}
-		s.Tape.Release(e)
+		s.tape.Release(e)
 		return nil
 	}
-	b := &s.bases[h.Base]
+	b := s.bases.at(h.Base)
 	if d := ir.AvalOf(b.Aval).DType; !d.IsFloat() {
 		return ir.Errorf(ir.ErrRuntime, "only Tensors of floating point and complex dtype can require gradients")
 	}
-	v := op.Val{Kind: op.Tensor, Value: b.Value, Aval: b.Aval, Layout: h.Layout, Offset: h.Offset}
-	h.Tape = autograd.Edge(s.Tape.RecordLeaf(hd, v), 0)
+	h.Tape = autograd.Edge(s.tape.RecordLeaf(hd, b.of(h.Layout, h.Offset)), 0)
 	h.Flags |= FlagLeafGrad
 	if h.Group != 0 {
-		h.TapeV = s.groups[h.Group].Version
-		s.groups[h.Group].Leaf = true
+		h.TapeV = s.groups.at(h.Group).version
+		s.groups.at(h.Group).leaf = true
 	}
 	return nil
 }
@@ -214,7 +244,7 @@ func (s *Session) RetainGrad(hd uint64) *ir.Error {
 		return nil
 	}
 	h.Flags |= FlagRetain
-	n := s.Tape.Node(e)
+	n := s.tape.Node(e)
 	n.Retain = append(n.Retain, autograd.Retain{Out: int(e & 15), Handle: hd})
 	return nil
 }

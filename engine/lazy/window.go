@@ -1,6 +1,8 @@
 package lazy
 
 import (
+	"slices"
+
 	"github.com/torchlette/torchlette/engine/op"
 	"github.com/torchlette/torchlette/engine/program"
 	"github.com/torchlette/torchlette/ir"
@@ -35,7 +37,7 @@ func NewWindow(s *Session) *Window {
 // Collect gathers what the values and the first effects entries of the log need. Values that are computed, or gone,
 // need nothing. It reports false when nothing is left to run and no store is pending.
 func (w *Window) Collect(values []uint32, effects int) bool {
-	g := w.s.Graph
+	g := w.s.graph
 	w.reset(effects)
 	need := 0
 	mark := func(id uint32) {
@@ -48,7 +50,7 @@ func (w *Window) Collect(values []uint32, effects int) bool {
 		mark(v)
 	}
 	for i := 0; i < effects; i++ {
-		if e := &w.s.Effects[i]; isStore(e.Kind) {
+		if e := &w.s.effects.list[i]; e.Kind.IsStore() {
 			mark(e.Value)
 			w.lastOf[e.Loc] = i
 		}
@@ -62,8 +64,6 @@ func (w *Window) Collect(values []uint32, effects int) bool {
 	return len(w.Nodes) > 0 || len(w.Program.Stores) > 0
 }
 
-func isStore(k EffectKind) bool { return k == StoreSemantic || k == StoreMaterialize }
-
 func (w *Window) reset(effects int) {
 	w.Program.Reset()
 	w.Nodes, w.Ext, w.reverse, w.stored = w.Nodes[:0], w.Ext[:0], w.reverse[:0], w.stored[:0]
@@ -74,7 +74,7 @@ func (w *Window) reset(effects int) {
 
 // close walks the pending list backward: inputs always precede their consumers.
 func (w *Window) close(need int) {
-	g := w.s.Graph
+	g := w.s.graph
 	for i := len(g.Pending) - 1; i >= 0 && need > 0; i-- {
 		p := g.Pending[i]
 		n := g.Node(p.ID)
@@ -91,7 +91,7 @@ func (w *Window) close(need int) {
 
 // visit appends a node, after its further outputs that nobody asked for but someone holds.
 func (w *Window) visit(id uint32, need *int) {
-	g := w.s.Graph
+	g := w.s.graph
 	n := g.Node(id)
 	pr := g.Projs(n)
 	for k := len(pr) - 1; k >= 0; k-- {
@@ -117,8 +117,8 @@ func (w *Window) visit(id uint32, need *int) {
 // replaced gives the versions that the window's stores replace, nil for none.
 func (w *Window) replaced() (prevs map[uint32]bool) {
 	for i := 0; i < w.Effects; i++ {
-		e := &w.s.Effects[i]
-		if e.Kind != StoreSemantic || e.Prev == 0 || w.s.Graph.Node(e.Prev).Seq != e.PrevSeq {
+		e := &w.s.effects.list[i]
+		if e.Kind != StoreSemantic || e.Prev == 0 || w.s.graph.Node(e.Prev).Seq != e.PrevSeq {
 			continue
 		}
 		if prevs == nil {
@@ -132,7 +132,7 @@ func (w *Window) replaced() (prevs map[uint32]bool) {
 // adoptReaders lets unexecuted pure readers of a version that a store replaces join
 // the window, so that they do not pin the old version.
 func (w *Window) adoptReaders() {
-	g := w.s.Graph
+	g := w.s.graph
 	if len(g.Pending) <= len(w.reverse) {
 		return
 	}
@@ -184,18 +184,19 @@ var viewWriter = func() uint16 {
 
 // number makes the program's nodes in record order, and counts uses inside the window: all in one walk over the edges.
 func (w *Window) number() {
-	g, p := w.s.Graph, &w.Program
-	nodes, edges, offsets := p.Nodes, p.Edges, p.Offsets
-	for i := len(w.reverse) - 1; i >= 0; i-- {
-		id := w.reverse[i]
+	g, p := w.s.graph, &w.Program
+	count := len(w.reverse)
+	ids, locs := slices.Grow(w.Nodes, count)[:count], slices.Grow(p.SourceLocs, count)[:count]
+	nodes := slices.Grow(p.Nodes, count)[:count]
+	edges, offsets, scalars := p.Edges, p.Offsets, p.Scalars
+	for i := range nodes {
+		id := w.reverse[count-1-i]
 		n := g.Node(id)
-		w.Nodes = append(w.Nodes, id)
-		n.Mark, n.Uses = uint32(len(w.Nodes)), 0
-		p.SourceLocs = append(p.SourceLocs, n.SourceLoc)
-		nodes = append(nodes, program.Node{})
-		x := &nodes[len(nodes)-1]
-		x.Op, x.Operands, x.Outputs, x.Attr, x.Aval = n.Op, n.NEdge, n.NProj+1, n.Attr, n.Aval
-		x.Edge, x.Scalar = uint32(len(edges)), uint32(len(p.Scalars))
+		ids[i], locs[i] = id, n.SourceLoc
+		n.Mark, n.Uses = uint32(i+1), 0
+		x := &nodes[i] // field by field: a literal is made elsewhere and copied by wider words, which waits for its stores
+		x.Op, x.Operands, x.Outputs, x.Live, x.SameView = n.Op, n.NEdge, n.NProj+1, program.Dead, 0
+		x.Attr, x.Aval, x.Edge, x.Scalar = n.Attr, n.Aval, uint32(len(edges)), uint32(len(scalars))
 		for _, e := range g.Edges(n) {
 			if e.Value == 0 {
 				edges, offsets = append(edges, program.Edge{}), append(offsets, 0)
@@ -206,18 +207,20 @@ func (w *Window) number() {
 			edges = append(edges, program.Edge{Value: program.Ref(m.Mark), Layout: e.Layout})
 			offsets = append(offsets, e.Offset)
 		}
-		p.Scalars = append(p.Scalars, g.Scalars(n)...)
+		for _, x := range g.Scalars(n) { // one or two: a call of memmove takes longer
+			scalars = append(scalars, x)
+		}
 		if n.Op == viewWriter {
-			p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
-			x.SameView = p.Relate(len(nodes) - 1)
+			p.Nodes, p.Edges, p.Offsets, p.Scalars = nodes[:i+1], edges, offsets, scalars
+			x.SameView = p.Relate(i)
 		}
 	}
-	p.Nodes, p.Edges, p.Offsets = nodes, edges, offsets
+	w.Nodes, p.SourceLocs, p.Nodes, p.Edges, p.Offsets, p.Scalars = ids, locs, nodes, edges, offsets, scalars
 }
 
 // ref numbers an external at first touch.
 func (w *Window) ref(id uint32) *ir.Node {
-	m := w.s.Graph.Node(id)
+	m := w.s.graph.Node(id)
 	if m.Mark == 0 {
 		m.Mark, m.Uses = uint32(program.InputRef(len(w.Ext))), 0
 		w.Ext = append(w.Ext, id)
@@ -228,10 +231,10 @@ func (w *Window) ref(id uint32) *ir.Node {
 
 // stores lists the window's store effects. The log's own reference counts as a use.
 func (w *Window) stores() {
-	g, p := w.s.Graph, &w.Program
+	g, p := w.s.graph, &w.Program
 	for i := 0; i < w.Effects; i++ {
-		e := &w.s.Effects[i]
-		if !isStore(e.Kind) {
+		e := &w.s.effects.list[i]
+		if !e.Kind.IsStore() {
 			continue
 		}
 		m := w.ref(e.Value)
@@ -260,7 +263,7 @@ func (w *Window) stores() {
 // liveness marks the nodes to whose results something outside refers, and the stores whose old version nothing else
 // holds.
 func (w *Window) liveness() {
-	g, p := w.s.Graph, &w.Program
+	g, p := w.s.graph, &w.Program
 	for i := range p.Stores {
 		if st := &p.Stores[i]; st.Flags&program.Last != 0 && st.Value.IsNode() {
 			p.Nodes[st.Value.Index()].Live = program.LiveOutside
@@ -286,9 +289,9 @@ func (w *Window) exclusive(i int) bool {
 		return true
 	}
 	id := w.Ext[prev.Index()]
-	n := w.s.Graph.Node(id)
+	n := w.s.graph.Node(id)
 	own := int32(0)
-	if w.s.Loc(w.s.Effects[w.stored[i]].Loc).Committed == id {
+	if w.s.Loc(w.s.effects.list[w.stored[i]].Loc).Committed == id {
 		own = 1
 	}
 	return n.Refs == n.Uses+own
@@ -296,7 +299,7 @@ func (w *Window) exclusive(i int) bool {
 
 // Clear takes the window's marks off the graph.
 func (w *Window) Clear() {
-	g := w.s.Graph
+	g := w.s.graph
 	for _, id := range w.Nodes {
 		n := g.Node(id)
 		n.Mark, n.Uses = 0, 0
@@ -309,6 +312,6 @@ func (w *Window) Clear() {
 
 // Abandon is Clear after a panic, wherever it came.
 func (w *Window) Abandon() {
-	w.s.Graph.ClearMarks()
+	w.s.graph.ClearMarks()
 	w.reset(0)
 }

@@ -11,7 +11,7 @@ func init() {
 	register(map[string]lowering{"attention": lowerAttention, "attention_grad": lowerAttentionGrad})
 }
 
-// lowerAttention; attributes: causal, has mask, has dropout.
+// lowerAttention makes one launch; attributes: causal, has mask, has dropout.
 func lowerAttention(p *program) {
 	var mask *arg
 	if p.n.Attr[1] != 0 {
@@ -20,9 +20,9 @@ func lowerAttention(p *program) {
 	p.attention(&launch.Attention{Pass: launch.AttentionForward}, mask, nil, nil, p.out(0), p.out(1))
 }
 
-// lowerAttentionGrad makes three launches, and one more for a mask that wants its gradient: the row statistics, dq, dk
-// with dv, and dmask. Each computes the weights again, so that none adds to what another workgroup
-// writes; attributes: as lowerAttention's, and whether dmask is wanted.
+// lowerAttentionGrad makes three launches: the row statistics, dq, and dk with dv; a fourth makes dmask where it is
+// wanted. Each computes the weights again, so that no launch adds to what another workgroup writes. Attributes: as
+// lowerAttention's, and whether dmask is wanted.
 func lowerAttentionGrad(p *program) {
 	stats := p.attentionStats(p.in(3), p.in(4), p.in(5))
 	var mask *arg
@@ -41,7 +41,7 @@ func lowerAttentionGrad(p *program) {
 	}
 }
 
-// attentionStats puts lse and the sum of g*out side by side for each row.
+// attentionStats interleaves lse and the sum of g*out of each row.
 func (p *program) attentionStats(g, out, lse *arg) *arg {
 	stats := p.temp(lse.dtype, concat(lse.shape, []int64{2}))
 	s := along([]int64{3}, g.shape)
@@ -65,7 +65,7 @@ func (p *program) attentionStats(g, out, lse *arg) *arg {
 	return stats
 }
 
-// attention completes and appends one pass. g and stats belong to the gradients.
+// attention completes and appends one pass. g and stats are for the gradients.
 func (p *program) attention(a *launch.Attention, mask, g, stats *arg, outs ...*arg) {
 	q, k, v := p.in(0), p.in(1), p.in(2)
 	a.Type, a.Causal, a.Dropout = q.dtype, p.n.Attr[0] != 0, p.n.Attr[2] != 0

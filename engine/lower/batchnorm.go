@@ -9,7 +9,7 @@ func init() {
 	})
 }
 
-// channels splits off all dims but the second.
+// channels splits the dims of a shape: the channel, dim 1, stays; all others are reduced.
 func channels(shape []int64) split {
 	dims := []int64{0}
 	for i := 2; i < len(shape); i++ {
@@ -18,14 +18,14 @@ func channels(shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerBatchNorm; attributes: has w, has b.
+// lowerBatchNorm normalizes each channel (Ioffe and Szegedy, 2015); attributes: has w, has b.
 func lowerBatchNorm(p *program) {
 	s := channels(p.in(0).shape)
 	p.normalize("batch_norm", s, p.n.Attr, true, true)
 }
 
-// lowerBatchNormGrad is, with m the mean of a channel and c = x-mean, w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) and the
-// two sums. What is the same for a channel is multiplied once.
+// lowerBatchNormGrad is w*rstd*(gy - m(gy) - c*rstd^2*m(gy*c)) with m the mean over a channel and c = x-mean, and the
+// sums of gy and of gy*c*rstd. What is constant in a channel is multiplied once.
 func lowerBatchNormGrad(p *program) {
 	gy, x, mean, rstd := p.in(0), p.in(1), p.in(2), p.in(3)
 	dx, dw, db := p.out(0), p.out(1), p.out(2)

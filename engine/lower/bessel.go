@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// besselI is exp(-a) I_n(a) for a at least 0, less a factor a below 8 in near.
+// besselI is exp(-a) I_n(a) for a >= 0, without a factor a below 8. near and far are its series up to 8 and beyond.
 func besselI(k *kernel, t ir.DType, a int, near, far []float64) int {
 	lo := series(k, t, a, 0, 8, near)
 	hi := k.Div(series(k, t, k.Div(k.Float(t, 8), a), 0, 1, far), k.Un(loopir.OpSqrt, a))
@@ -18,8 +18,8 @@ func besselI0e(k *kernel, t ir.DType, x []int) int {
 	return besselI(k, t, k.Abs(x[0]), i0Near, i0Far)
 }
 
-// grown multiplies by exp(|x|), in halves: the product is finite for longer than exp is.
-func grown(f body) body {
+// timesExp multiplies by exp(|x|) in halves: the product is finite for larger x than exp is.
+func timesExp(f body) body {
 	return func(k *kernel, t ir.DType, x []int) int {
 		half := k.Un(loopir.OpExp, k.Mul(k.Float(t, 0.5), k.Abs(x[0])))
 		return k.Mul(k.Mul(f(k, t, x), half), half)
@@ -33,9 +33,9 @@ func besselI1e(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Lt(x[0], k.Float(t, 0)), k.Neg(y), y)
 }
 
-// besselJY are the functions of the first and of the second kind of one order. Up to 8
-// they are series in x^2, less a factor x and the singular part; from 8 on sqrt(2/(pi x))
-// times sums of cosine and sine, whose factors are series in (8/x)^2 (Hankel's form).
+// besselJY are the functions J and Y of one order. Up to 8 they are series in x^2, without a factor x and the singular
+// part. From 8 on they are sqrt(2/(pi x)) times sums of cosine and sine, whose factors are series in (8/x)^2: Hankel's
+// form, Abramowitz and Stegun 9.2.5 and 9.2.6.
 type besselJY struct {
 	order              float64 // 0 or 1
 	first0, second0    []float64
@@ -56,8 +56,8 @@ func (f besselJY) near(k *kernel, t ir.DType, a int) int {
 	return y
 }
 
-// far gives J and Y of a from 8 on. With b = a - (2 order + 1) pi/4, sqrt(2) cos(b) and
-// sqrt(2) sin(b) are sums of a's own cosine and sine, so that nothing is lost in a - b.
+// far is J(a) and Y(a) for a from 8 on. With b = a - (2 order + 1) pi/4, sqrt(2) cos(b) and sqrt(2) sin(b) are sums of
+// cos(a) and sin(a), so that no digits are lost in a - b.
 func (f besselJY) far(k *kernel, t ir.DType, a int) (first, second int) {
 	cos, sin := k.Un(loopir.OpCos, a), k.Un(loopir.OpSin, a)
 	c, s := k.Add(cos, sin), k.Sub(sin, cos)
@@ -81,7 +81,7 @@ func (f besselJY) first(k *kernel, t ir.DType, x int) int {
 	return y
 }
 
-// second is NaN below 0 and -inf at 0.
+// second is Y(x): NaN below 0 and -inf at 0.
 func (f besselJY) second(k *kernel, t ir.DType, x int) int {
 	singular := k.Mul(k.Un(loopir.OpLog, x), f.near(k, t, x))
 	regular := series(k, t, k.Mul(x, x), 0, 64, f.second0)
@@ -96,7 +96,7 @@ func (f besselJY) second(k *kernel, t ir.DType, x int) int {
 	return k.Select(k.Lt(x, k.Float(t, 0)), k.Float(t, math.NaN()), y)
 }
 
-// besselK is exp(x) K(x): near, its value for x up to 2, and far, a series in 2/x.
+// besselK is exp(x) K(x): near for x up to 2, and beyond a series in 2/x with the coefficients far.
 func besselK(k *kernel, t ir.DType, x, near int, far []float64) int {
 	two, zero := k.Float(t, 2), k.Float(t, 0)
 	hi := k.Div(series(k, t, k.Div(two, x), 0, 1, far), k.Un(loopir.OpSqrt, x))
@@ -106,23 +106,23 @@ func besselK(k *kernel, t ir.DType, x, near int, far []float64) int {
 }
 
 func besselK0e(k *kernel, t ir.DType, x []int) int {
-	singular := k.Mul(k.Un(loopir.OpLog, x[0]), grown(besselI0e)(k, t, x))
+	singular := k.Mul(k.Un(loopir.OpLog, x[0]), timesExp(besselI0e)(k, t, x))
 	return besselK(k, t, x[0], k.Sub(series(k, t, k.Mul(x[0], x[0]), 0, 4, k0Near), singular), k0Far)
 }
 
 func besselK1e(k *kernel, t ir.DType, x []int) int {
-	singular := k.Mul(k.Un(loopir.OpLog, x[0]), grown(besselI1e)(k, t, x))
+	singular := k.Mul(k.Un(loopir.OpLog, x[0]), timesExp(besselI1e)(k, t, x))
 	regular := k.Div(series(k, t, k.Mul(x[0], x[0]), 0, 4, k1Near), x[0])
 	return besselK(k, t, x[0], k.Add(regular, singular), k1Far)
 }
 
-// fallen multiplies by exp(-x).
-func fallen(f body) body {
+// timesExpNeg multiplies by exp(-x).
+func timesExpNeg(f body) body {
 	return func(k *kernel, t ir.DType, x []int) int { return k.Mul(k.Un(loopir.OpExp, k.Neg(x[0])), f(k, t, x)) }
 }
 
-// airy is Airy's Ai: a series between -5 and 2, and beyond them the asymptotic forms, in
-// b = 2/3 |x|^(3/2), with factors that are series in 1/b and 1/b^2.
+// airy is Ai(x): a series for x in [-5, 2], and beyond the asymptotic forms of Abramowitz and Stegun 10.4.59 and
+// 10.4.60 with b = 2/3 |x|^(3/2), whose factors are series in 1/b and 1/b^2.
 func airy(k *kernel, t ir.DType, v []int) int {
 	x, a := v[0], k.Abs(v[0])
 	root := k.Un(loopir.OpSqrt, a)

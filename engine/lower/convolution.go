@@ -20,11 +20,10 @@ func init() {
 	})
 }
 
-// columnBytes bounds the temporary that holds windows as columns of a matrix; batches are
-// worked in chunks that fit.
+// columnBytes bounds the temporary that holds windows as columns of a matrix. Batches are worked in chunks that fit.
 const columnBytes = 32 << 20
 
-// padding is what elements outside a tensor count as.
+// padding is the value of the elements outside a tensor.
 type padding uint8
 
 const (
@@ -44,15 +43,15 @@ func (v padding) value(k *kernel, t ir.DType) int {
 	return k.Int(t, least)
 }
 
-// padded gives the elements of x that windows read, with v where they read none: x itself where
-// every window lies inside it (and it is dense, where that is asked for), else a dense temporary.
+// padded returns the elements of x that windows read, with v where there are none. It returns x itself where every
+// window lies inside x, and x is dense if wantDense asks for that; else a dense temporary.
 func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg {
 	lead := len(x.shape) - len(w.Kernel)
 	need := append([]int64{}, x.shape...)
 	inside := !wantDense || dense(x.shape, x.stride)
 	src := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, use: reads, shape: append([]int64{}, x.shape...),
 		stride: x.stride}
-	front := make([]int64, len(x.shape)) // where the first element that is kept lies in the temporary
+	front := make([]int64, len(x.shape)) // index in the temporary of the first element that is kept
 	for i, n := range x.shape[lead:] {
 		d := lead + i
 		need[d] = (w.Out[i]-1)*w.Stride[i] + (w.Kernel[i]-1)*w.Dilation[i] + 1
@@ -69,12 +68,12 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 	t := p.temp(x.dtype, need)
 	if slices.Equal(src.shape, need) { // cropped
 		p.copy(src, t)
-		return readAgain(t, t.shape, t.stride)
+		return asOperand(t, t.shape, t.stride)
 	}
 	if p.n.Wide && ir.Numel(need) <= math.MaxInt32 && ir.Numel(src.shape) > 0 && !slices.ContainsFunc(w.Base,
 		func(b int64) bool { return b > 1 }) {
-		p.surround(src, t, front, v)
-		return readAgain(t, t.shape, t.stride)
+		p.copyPadded(src, t, front, v)
+		return asOperand(t, t.shape, t.stride)
 	}
 	p.fill(t, func(k *kernel) int { return v.value(k, x.dtype) })
 	if ir.Numel(src.shape) > 0 {
@@ -86,14 +85,14 @@ func (p *program) padded(x *arg, w *op.Windows, v padding, wantDense bool) *arg 
 		}
 		p.copy(src, dst)
 	}
-	return readAgain(t, t.shape, t.stride)
+	return asOperand(t, t.shape, t.stride)
 }
 
-// surround copies src to where it begins in t, front elements from the beginning of each dim, with v around it.
-func (p *program) surround(src, t *arg, front []int64, v padding) {
+// copyPadded copies src into t, front elements from the beginning of each dim, with v around it.
+func (p *program) copyPadded(src, t *arg, front []int64, v padding) {
 	from := &arg{dtype: src.dtype, buf: src.buf, offset: src.offset, shape: t.shape, stride: src.stride, use: reads,
 		computed: true}
-	args, along := []*arg{t, from}, make([]*arg, len(front)) // the positions along each dim that is padded
+	args, along := []*arg{t, from}, make([]*arg, len(front)) // args: the positions along each padded dim come last
 	back := int64(0)
 	for d, n := range front {
 		back += n * src.stride[d]
@@ -124,8 +123,8 @@ func (p *program) surround(src, t *arg, front []int64, v padding) {
 	k.launch()
 }
 
-// steps gives the strides of windows over x: by kernel element and by position.
-func steps(x *arg, w *op.Windows) (kernel, position []int64) {
+// windowStrides returns the strides of windows over x: by kernel element and by position.
+func windowStrides(x *arg, w *op.Windows) (kernel, position []int64) {
 	lead := len(x.shape) - len(w.Kernel)
 	for i := range w.Kernel {
 		kernel = append(kernel, w.Dilation[i]*x.stride[lead+i])
@@ -134,30 +133,30 @@ func steps(x *arg, w *op.Windows) (kernel, position []int64) {
 	return kernel, position
 }
 
-// readAgain is a temporary's argument as an operand.
-func readAgain(t *arg, shape, stride []int64) *arg {
+// asOperand is a temporary's argument as an operand.
+func asOperand(t *arg, shape, stride []int64) *arg {
 	return &arg{dtype: t.dtype, buf: t.buf, shape: shape, stride: stride, use: reads}
 }
 
-// lay copies a view of x, which begins from elements behind x's own beginning, densely into a temporary.
-func (p *program) lay(x *arg, from int64, shape, stride []int64, into *arg) {
-	src := readAgain(x, shape, stride)
+// copyDense copies a view of x into a dense temporary; the view begins `from` elements after x's own beginning.
+func (p *program) copyDense(x *arg, from int64, shape, stride []int64, into *arg) {
+	src := asOperand(x, shape, stride)
 	src.offset = x.offset
 	src.offset = src.offset.Plus(from)
 	p.copy(src, &arg{dtype: into.dtype, buf: into.buf, shape: shape, stride: ir.DenseStrides(shape), use: writes})
 }
 
-// contiguous gives x as a dense operand at offset 0, copied when it is not.
+// contiguous returns x as a dense operand at offset 0, and copies it where it is not.
 func (p *program) contiguous(x *arg) *arg {
 	if dense(x.shape, x.stride) {
 		return x
 	}
 	t := p.temp(x.dtype, x.shape)
 	p.copy(x, t)
-	return readAgain(t, t.shape, t.stride)
+	return asOperand(t, t.shape, t.stride)
 }
 
-// convolution holds the sizes that conv and its weight's cotangent share.
+// convolution holds the sizes that a convolution and its weight's cotangent share.
 type convolution struct {
 	win                   op.Windows
 	groups                int64
@@ -170,12 +169,12 @@ func convolutionOf(p *program, c, o int64) *convolution {
 	var rest []int64
 	v.win, rest = op.WindowsOf(p.n.Attr)
 	v.groups = rest[0]
-	v.measure(p.n.In[0].DType)
+	v.setSizes(p.n.In[0].DType)
 	return v
 }
 
-// measure works out what follows from the windows.
-func (v *convolution) measure(d ir.DType) {
+// setSizes derives the sizes from the windows.
+func (v *convolution) setSizes(d ir.DType) {
 	v.taps, v.places = ir.Numel(v.win.Kernel), ir.Numel(v.win.Out)
 	v.chunk = min(v.n, max(1, columnBytes/max(1, v.c*v.taps*v.places*int64(d.Size()))))
 }
@@ -210,7 +209,7 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 	}
 	w = p.contiguous(w)
 	x = p.padded(x, &v.win, zeros, false)
-	kernel, position := steps(x, &v.win)
+	kernel, position := windowStrides(x, &v.win)
 	a := matrix{buf: w.buf, batch: []int64{0, rows * depth}, row: depth, col: 1, offset: w.offset}
 	c := matrix{buf: result.buf, batch: []int64{v.o * v.places, rows * v.places}, row: v.places, col: 1,
 		offset: result.offset}
@@ -231,28 +230,28 @@ func (p *program) conv(v *convolution, x, w, y *arg) {
 		p.convColumns(v, x, a, c, concat(kernel, position))
 	}
 	if result != y {
-		p.copy(readAgain(result, result.shape, result.stride), y)
+		p.copy(asOperand(result, result.shape, result.stride), y)
 	}
 }
 
-// sumsDirectly reports a convolution whose elements are better summed one by one: of one channel a group, a row of the
-// device's tiles. Kernels have 32-bit indices.
+// sumsDirectly reports a convolution whose elements are better summed one by one: with one channel a group, which would
+// be one row of the device's tiles. Kernels have 32-bit indices.
 func (p *program) sumsDirectly(rows, products int64) bool {
 	return p.n.GemmDims && p.n.Wide && rows == 1 && products <= math.MaxInt32
 }
 
-// joinsBatch reports that the positions of all batch elements are better the columns of one product: those of one
-// would leave more than a twentieth of the tiles empty.
+// joinsBatch reports that the positions of all batch elements are better the columns of one product, since those of one
+// batch element leave more than a twentieth of the tiles empty.
 func (v *convolution) joinsBatch(p *program) bool {
 	const width = 64
 	tiles := (v.places + width - 1) / width
 	return p.n.Wide && v.n > 1 && 20*(tiles*width-v.places) > tiles*width
 }
 
-// convDirectly sums over the channels and elements of a window.
+// convDirectly sums over the channels and the elements of a window.
 func (p *program) convDirectly(v *convolution, x, w, y *arg) {
 	x = p.padded(x, &v.win, zeros, false)
-	kernel, position := steps(x, &v.win)
+	kernel, position := windowStrides(x, &v.win)
 	channels, rows := v.c/v.groups, v.o/v.groups
 	none := make([]int64, len(kernel))
 	s := split{outer: concat([]int64{v.n, v.groups, rows}, v.win.Out), inner: concat([]int64{channels}, v.win.Kernel)}
@@ -265,7 +264,7 @@ func (p *program) convDirectly(v *convolution, x, w, y *arg) {
 // weightGradDirectly sums over the batch and the positions.
 func (p *program) weightGradDirectly(v *convolution, x, gy, dw *arg) {
 	x = p.padded(x, &v.win, zeros, false)
-	kernel, position := steps(x, &v.win)
+	kernel, position := windowStrides(x, &v.win)
 	channels, rows := v.c/v.groups, v.o/v.groups
 	s := split{outer: concat([]int64{v.groups, rows, channels}, v.win.Kernel), inner: concat([]int64{v.n}, v.win.Out)}
 	none := make([]int64, 1+len(kernel))
@@ -285,14 +284,15 @@ func (p *program) sumProducts(name string, s split, x, y, out *arg) {
 	k.launch()
 }
 
-// convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time.
+// convColumns lays the windows out as columns and multiplies them with the weights a, a chunk of the batch at a time
+// (im2col: Chellapilla, Puri and Simard, 2006).
 func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int64) {
 	depth, rows, first := v.c/v.groups*v.taps, v.o/v.groups, c.offset
 	cols := p.temp(x.dtype, concat([]int64{v.chunk, v.c}, concat(v.win.Kernel, v.win.Out)))
 	for at := int64(0); at < v.n; at += v.chunk {
 		m := min(v.chunk, v.n-at)
 		shape := concat([]int64{m, v.c}, concat(v.win.Kernel, v.win.Out))
-		p.lay(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
+		p.copyDense(x, at*x.stride[0], shape, concat(x.stride[:2], window), cols)
 		c.offset = first.Plus(at * v.o * v.places)
 		p.product(launch.Gemm{CStrided: true}, x.dtype, []int64{m, v.groups}, [3]int64{rows, v.places, depth}, a,
 			matrix{buf: cols.buf, batch: []int64{v.c * v.taps * v.places, depth * v.places}, row: v.places, col: 1}, epilogue{},
@@ -300,14 +300,15 @@ func (p *program) convColumns(v *convolution, x *arg, a, c matrix, window []int6
 	}
 }
 
-// Batch elements are summed apart in at most this many parts, of partElems elements in all: each is work for a thread.
+// A weight gradient is summed in at most weightParts parts of the batch, of partElems elements in all: each is work for
+// a thread.
 const (
 	weightParts = 32
 	partElems   = 1 << 20
 )
 
-// lowerConvWeightGrad multiplies the cotangent with the windows, the batch among the summed dims; chunks of
-// it give partial sums, which a last kernel adds in order.
+// lowerConvWeightGrad multiplies the cotangent with the windows; the batch is one of the summed dims. Chunks of the
+// batch give partial sums, which a last kernel adds in order.
 func lowerConvWeightGrad(p *program) {
 	x, gy, dw := p.in(0), p.in(1), p.out(0)
 	v := convolutionOf(p, x.shape[1], gy.shape[1])
@@ -335,7 +336,7 @@ func lowerConvWeightGrad(p *program) {
 	} else {
 		p.weightGradColumns(v, x, gy, parts)
 	}
-	sum := readAgain(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))
+	sum := asOperand(parts, concat(dw.shape, []int64{chunks}), concat(ir.DenseStrides(dw.shape), []int64{v.o * cols}))
 	s := along([]int64{-1}, sum.shape)
 	k := p.kernel("conv_weight_grad_"+dw.dtype.String(), s.outer, s.inner, 0, s.full(sum), s.once(dw))
 	k.Each()
@@ -345,9 +346,9 @@ func lowerConvWeightGrad(p *program) {
 	k.launch()
 }
 
-// weightGradParts sums over each chunk of the batch, where the operands lie.
+// weightGradParts sums over each chunk of the batch, with the operands in place.
 func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
-	kernel, position := steps(x, &v.win)
+	kernel, position := windowStrides(x, &v.win)
 	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
 	part := func(from, count, m int64) { // count parts of m batch elements
 		over := axes{depth: concat([]int64{m}, v.win.Out), a: concat(gy.stride[:1], gy.stride[2:]),
@@ -373,7 +374,7 @@ func (p *program) weightGradParts(v *convolution, x, gy, parts *arg) {
 
 // weightGradColumns lays windows and cotangent out as columns, a chunk of the batch at a time.
 func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
-	kernel, position := steps(x, &v.win)
+	kernel, position := windowStrides(x, &v.win)
 	cols, rows := v.c/v.groups*v.taps, v.o/v.groups
 	laid := p.temp(x.dtype, []int64{v.c * v.taps * v.chunk * v.places})
 	turned := p.temp(gy.dtype, []int64{v.o * v.chunk * v.places})
@@ -381,8 +382,8 @@ func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
 		at := i * v.chunk
 		m := min(v.chunk, v.n-at)
 		shape := concat(concat([]int64{v.c}, v.win.Kernel), concat([]int64{m}, v.win.Out))
-		p.lay(x, at*x.stride[0], shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)), laid)
-		p.lay(gy, at*gy.stride[0], concat([]int64{v.o, m}, v.win.Out), concat([]int64{gy.stride[1], gy.stride[0]},
+		p.copyDense(x, at*x.stride[0], shape, concat(concat(x.stride[1:2], kernel), concat(x.stride[:1], position)), laid)
+		p.copyDense(gy, at*gy.stride[0], concat([]int64{v.o, m}, v.win.Out), concat([]int64{gy.stride[1], gy.stride[0]},
 			gy.stride[2:]), turned)
 		depth := m * v.places
 		p.product(launch.Gemm{CStrided: true}, x.dtype, []int64{v.groups}, [3]int64{rows, cols, depth},
@@ -392,10 +393,10 @@ func (p *program) weightGradColumns(v *convolution, x, gy, parts *arg) {
 	}
 }
 
-// slide gives x the strides of (positions, window elements) and out those of positions.
+// slide gives x the strides of (positions, window elements), and out those of positions.
 func slide(p *program, x, out *arg, w *op.Windows) (split, *arg) {
 	lead := len(x.shape) - len(w.Kernel)
-	kernel, position := steps(x, w)
+	kernel, position := windowStrides(x, w)
 	s := split{outer: out.shape, inner: w.Kernel}
 	return s, x.over(concat(concat(x.stride[:lead], position), kernel))
 }
@@ -416,11 +417,11 @@ func lowerWindowSum(p *program) {
 	k.launch()
 }
 
-// fewTaps bounds the windows whose elements are compared one after the other in a map over positions: a
-// reduction of few elements costs more than they do.
+// fewTaps bounds the windows whose elements are compared one after the other in a map over positions: a reduction of so
+// few elements costs more.
 const fewTaps = 16
 
-// isFew reports such windows; where padding is in them, only those without dilation.
+// isFew reports windows of few elements. Those with padding count only without dilation.
 func isFew(w *op.Windows, in []int64) bool {
 	for i, lo := range w.Lo {
 		if w.Base[i] != 1 || lo < 0 || lo > 0 && w.Dilation[i] != 1 {
@@ -434,12 +435,12 @@ func isFew(w *op.Windows, in []int64) bool {
 func lowerFewMax(p *program, in, out, index *arg, w *op.Windows) {
 	lead := len(in.shape) - len(w.Kernel)
 	x := p.padded(in, w, lowest, false)
-	kernel, position := steps(x, w)
+	kernel, position := windowStrides(x, w)
 	plane := ir.DenseStrides(in.shape[lead:])
 	from := &arg{dtype: x.dtype, buf: x.buf, shape: out.shape, stride: make([]int64, len(out.shape)), use: reads,
 		computed: true}
 	args := []*arg{out, index, from}
-	var along []*arg // of each dim with padding: the position's first element, Lo too far
+	var along []*arg // of each dim with padding: the position's first element, before the padding is subtracted
 	front := int64(0)
 	for d, lo := range w.Lo {
 		from.stride[lead+d] = w.Stride[d] * plane[d]
@@ -477,8 +478,8 @@ func lowerFewMax(p *program, in, out, index *arg, w *op.Windows) {
 	k.launch()
 }
 
-// tapsOf gives, for each element of a window, x as the positions see it there, and how far it lies from the
-// window's first element in a plane of the input.
+// tapsOf returns, for each element of a window, x as the positions see it there, and its distance from the window's
+// first element in a plane of the input.
 func tapsOf(x *arg, shape, stride, kernel, plane []int64, w *op.Windows) (taps []*arg, far []int64) {
 	for i := range ir.Numel(w.Kernel) {
 		a := &arg{dtype: x.dtype, buf: x.buf, offset: x.offset, shape: shape, stride: stride, use: reads}
@@ -494,8 +495,8 @@ func tapsOf(x *arg, shape, stride, kernel, plane []int64, w *op.Windows) (taps [
 	return taps, far
 }
 
-// lowerWindowMax carries the element's number in the padded tensor, which the last stage turns into
-// its number in the tensor.
+// lowerWindowMax carries the element's number in the padded tensor; the last stage turns it into its number in the
+// tensor.
 func lowerWindowMax(p *program) {
 	in, out, index := p.in(0), p.out(0), p.out(1)
 	if ir.Numel(out.shape) == 0 {
@@ -522,7 +523,7 @@ func lowerWindowMax(p *program) {
 		below := k.size(ir.Numel(planes[i+1:]))
 		here := k.Sub(k.Div(rest, below), k.number(w.Lo[i]))
 		rest = k.Rem(rest, below)
-		// A window of nothing but -inf may name padding.
+		// A window of -inf only may name padding.
 		here = k.Min(k.Max(here, k.I64(0)), k.size(n-1))
 		at = k.Add(k.Mul(at, k.size(n)), here)
 	}

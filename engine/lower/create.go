@@ -53,7 +53,7 @@ func lowerIota(p *program) {
 // draw turns the four words of a Philox block into four values.
 type draw func(k *kernel, d ir.DType, word [4]int) [4]int
 
-// draws lowers a random creation: one index a block of four elements.
+// draws lowers a random primitive: one index is a block of four elements.
 func draws(name string, f draw) lowering {
 	return func(p *program) {
 		n := p.n.Out[0].Layout.Numel
@@ -79,7 +79,7 @@ func draws(name string, f draw) lowering {
 	}
 }
 
-// block is the words of Philox block number ctr; seed and Philox offset are scalar operands.
+// block is the words of Philox block number ctr (Salmon et al., SC 2011); seed and Philox offset are scalar operands.
 func (k *kernel) block(ctr, seed, drawOffset int) [4]int {
 	var w [4]int
 	s, n := k.scalar(seed, ir.I64), k.scalar(drawOffset, ir.I64)
@@ -89,8 +89,7 @@ func (k *kernel) block(ctr, seed, drawOffset int) [4]int {
 	return w
 }
 
-// unit maps a word to [0, 1): its top bits, as many as the type holds exactly, so that
-// rounding never gives 1.
+// unit maps a word to [0, 1): its top bits, as many as the dtype holds exactly, so that rounding never gives 1.
 func unit(k *kernel, d ir.DType, word int) int {
 	bits := map[ir.DType]int64{ir.F16: 11, ir.BF16: 8, ir.F32: 24, ir.F64: 32}[d]
 	if bits < 32 {
@@ -106,7 +105,7 @@ func uniform(k *kernel, d ir.DType, w [4]int) (v [4]int) {
 	return v
 }
 
-// normal is the Box-Muller transform of the word pairs (0,1) and (2,3).
+// normal is the Box-Muller transform (Box and Muller, 1958) of the word pairs (0,1) and (2,3).
 func normal(k *kernel, d ir.DType, w [4]int) (v [4]int) {
 	t := d.ComputeType()
 	for j := 0; j < 4; j += 2 {

@@ -6,9 +6,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// ordered reports that stores of mode, of values of type d, must be made in a fixed order and that the device would
-// not: the node was recorded under deterministic algorithms. Sums of integers, extrema and bools are the same in
-// every order.
+// ordered reports that stores of mode, of values of dtype d, must be made in a fixed order that the device does not
+// keep: the node was recorded under deterministic algorithms. Sums of integers, extrema and bools are the same in every
+// order.
 func (p *program) ordered(mode loopir.StoreMode, d ir.DType) bool {
 	switch {
 	case p.n.Attr[len(p.n.Attr)-1] != op.Deterministic:
@@ -19,16 +19,16 @@ func (p *program) ordered(mode loopir.StoreMode, d ir.DType) bool {
 	return !p.n.InOrder && d.IsFloat() && (mode == loopir.Add || mode == loopir.Multiply)
 }
 
-// runs are the indices of a scatter, sorted along its dim, which is the last of shape: equal ones are runs. Arguments
-// have the strides of shape.
+// runs are the sorted indices of a scatter along its dim, which is the last of shape; equal indices are a run.
+// Arguments have the strides of shape.
 type runs struct {
 	p            *program
 	dim          int // before it became the last
 	shape        []int64
-	keys, places *arg // the sorted indices, and where each was
+	keys, places *arg // the sorted indices, and the position of each before the sort
 }
 
-// last gives an argument's dims in the order of a runs.
+// last returns an argument with its dims in the order of r.
 func (r *runs) last(a *arg) *arg {
 	b := *a
 	b.shape, b.stride = r.shape, lastDim(a.stride, r.dim)
@@ -41,11 +41,11 @@ func lastDim(v []int64, d int) []int64 {
 }
 
 // orderedScatter stores src at the places of out that i names along dim d, without atomics. Indices are sorted along d,
-// equal ones in the order of their elements. The elements of a run are combined by doubling: after step s, each holds
-// the 2^s elements of its run from its own on, so that the first holds all, in an order that only the indices decide.
-// Of elements that are written, the last of a run stays.
+// equal ones in the order of their elements. The elements of a run are combined by doubling: after step s each holds
+// the 2^s elements of its run from itself on. So the first holds the whole run, in an order that depends on the indices
+// only. Where elements are overwritten, the last of a run stays.
 func (p *program) orderedScatter(i, out, src *arg, d int, mode loopir.StoreMode) {
-	// Along dims where the index has stride 0 it is the same: one sort serves them.
+	// Along dims where the index has stride 0 it is constant, and one sort serves them all.
 	shape := append([]int64{}, i.shape...)
 	for k := range shape {
 		if k != d && i.stride[k] == 0 {
@@ -81,14 +81,14 @@ func (p *program) orderedScatter(i, out, src *arg, d int, mode loopir.StoreMode)
 	r.store(target, x, size, mode)
 }
 
-// kernel begins a kernel over the elements; at gives a number's place along the last dim.
+// kernel begins a kernel over the elements; at is an element's position along the last dim.
 func (r *runs) kernel(name string, args ...*arg) (k *kernel, at int) {
 	k = r.p.kernel(name, r.shape, nil, 1, args...)
 	k.Map()
 	return k, k.Index(k.outer - 1)
 }
 
-// placed is an argument that is addressed by its place along the last dim.
+// placed is an argument that is addressed by a position along the last dim.
 type placed struct {
 	*arg
 	step int64
@@ -99,7 +99,7 @@ func (r *runs) placed(a *arg) placed {
 	return placed{&b, indexed(&b, len(r.shape)-1)}
 }
 
-// at is the address of place j.
+// at is the address of position j.
 func (k *kernel) at(a placed, j int) int { return k.Add(k.address(a.arg), k.Mul(j, k.size(a.step))) }
 
 // sorted is src in the order of the sorted indices, in its compute type.
@@ -112,7 +112,7 @@ func (r *runs) sorted(src *arg) *arg {
 	return out
 }
 
-// double combines each element with the one `step` further on, where that belongs to the same run.
+// double combines each element with the one `step` further on, where that one belongs to the same run.
 func (r *runs) double(x *arg, step int64, mode loopir.StoreMode) *arg {
 	keys, far, out := r.placed(r.keys), r.placed(x), r.p.temp(x.dtype, r.shape)
 	here, own := *r.keys, *x
@@ -128,8 +128,8 @@ func (r *runs) double(x *arg, step int64, mode loopir.StoreMode) *arg {
 	return out
 }
 
-// store puts one element of each run into its place of out: to write, the last, x being in the order before the sort;
-// else the first, which holds the run.
+// store writes one element of each run to its place in out. To overwrite, it takes the run's last, and x is in the
+// order before the sort; else it takes the first, which holds the whole run.
 func (r *runs) store(out, x *arg, size int64, mode loopir.StoreMode) {
 	keys, to := r.placed(r.keys), r.placed(out)
 	to.use = writes
@@ -161,8 +161,8 @@ func (r *runs) store(out, x *arg, size int64, mode loopir.StoreMode) {
 	k.launch()
 }
 
-// orderedWindow adds value to the elements of out that a view which meets itself names: a scatter along one dim over
-// all of out's memory.
+// orderedWindow adds value to the elements of out that a view with overlaps names: a scatter along one dim over all of
+// out's memory.
 func (p *program) orderedWindow(value, out *arg, numel int64) {
 	n := []int64{ir.Numel(value.shape)}
 	index := p.temp(ir.I64, value.shape)

@@ -11,7 +11,7 @@ import (
 // body computes an element. t is the compute type of the operands.
 type body func(k *kernel, t ir.DType, x []int) int
 
-// elementBody gives the body of an elementwise primitive, by which it is lowered alone and as part of other kernels.
+// elementBody is the body of an elementwise primitive, by which it is lowered alone and inside other kernels.
 func elementBody(name string) body {
 	for _, bodies := range []map[string]body{unaryBodies, floatBodies, binaryBodies} {
 		if f := bodies[name]; f != nil {
@@ -34,7 +34,7 @@ func init() {
 	register(rules)
 }
 
-// operandType is the dtype of scalars: of the last tensor operand (a condition comes first).
+// operandType is the dtype of scalars: that of the last tensor operand, since a condition comes first.
 func operandType(n *Node) ir.DType {
 	for i := len(n.In) - 1; i >= 0; i-- {
 		if !n.In[i].Scalar {
@@ -79,7 +79,7 @@ func unaryOp(op loopir.Op) body {
 	return func(k *kernel, t ir.DType, x []int) int { return k.Un(op, x[0]) }
 }
 
-// rounding does nothing to integers.
+// rounding leaves integers as they are.
 func rounding(op loopir.Op) body {
 	return func(k *kernel, t ir.DType, x []int) int {
 		if !t.IsFloat() {
@@ -144,7 +144,7 @@ var floatBodies = map[string]body{
 		v, one := x[0], k.Float(t, 1)
 		u, slope := geluTanhExponent(k, t, v)
 		s := k.Div(one, k.Add(one, k.Un(loopir.OpExp, u)))
-		// s*(1-s) comes first: where it is 0 the slope may be as large as it likes.
+		// s*(1-s) comes first: where it is 0, an infinite slope must not make NaN.
 		return k.Mul(x[1], k.Fma(k.Mul(k.Mul(s, k.Sub(one, s)), slope), v, s))
 	},
 }
@@ -153,13 +153,13 @@ func onePlusExpNeg(k *kernel, t ir.DType, x int) int {
 	return k.Add(k.Float(t, 1), k.Un(loopir.OpExp, k.Neg(x)))
 }
 
-// normalCDF is (1+erf(x/sqrt(2)))/2.
+// normalCDF is (1+erf(x/sqrt(2)))/2 (Abramowitz and Stegun 7.1.22).
 func normalCDF(k *kernel, t ir.DType, x int) int {
 	return k.Mul(k.Float(t, 0.5), k.Add(k.Float(t, 1), k.Un(loopir.OpErf, k.Mul(x, k.Float(t, math.Sqrt2/2)))))
 }
 
-// geluTanhExponent is u = -2*sqrt(2/pi)*(x + 0.044715*x^3), and the derivative of -u: (1+tanh(-u/2))/2 is 1/(1+exp(u)),
-// which takes half the work and does not cancel where x is far below 0.
+// geluTanhExponent is u = -2*sqrt(2/pi)*(x + 0.044715*x^3), and the derivative of -u (Hendrycks and Gimpel, 2016).
+// (1+tanh(-u/2))/2 is 1/(1+exp(u)), which takes half the work and does not cancel for x far below 0.
 func geluTanhExponent(k *kernel, t ir.DType, x int) (u, slope int) {
 	const scale, cubic = 2 * launch.GeluTanhScale, 2 * launch.GeluTanhScale * launch.GeluTanhCubic
 	x2 := k.Mul(x, x)
@@ -177,8 +177,7 @@ func polynomial(k *kernel, t ir.DType, x int, c []float64) int {
 	return r
 }
 
-// expm1 is exact near 0, where exp(x)-1 cancels: there the Taylor series up to the
-// type's precision at 1/2.
+// expm1 is exp(x)-1. Near 0, where that cancels, it is the Taylor series up to the dtype's precision at 1/2.
 func expm1(k *kernel, t ir.DType, x []int) int {
 	terms := 9
 	if t == ir.F64 {
@@ -195,8 +194,8 @@ func expm1(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Lt(k.Abs(x[0]), k.Float(t, 0.5)), near, far)
 }
 
-// log1p is exact near 0: there 2*atanh(x/(2+x)) by its series, whose ratio is at most
-// 1/9; it asks nothing of the device's logarithm near 1.
+// log1p is log(1+x). Near 0 it is the series of 2*atanh(x/(2+x)), whose ratio is at most 1/9 and which needs no
+// accuracy of the device's logarithm near 1.
 func log1p(k *kernel, t ir.DType, x []int) int {
 	terms := 9
 	if t == ir.F64 {
@@ -212,7 +211,7 @@ func log1p(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Lt(k.Abs(x[0]), k.Float(t, 0.5)), near, far)
 }
 
-// either picks the bool or the number form of an operation.
+// either picks the operation for bools or the one for numbers.
 func either(onBool, onNumber loopir.Op) body {
 	return func(k *kernel, t ir.DType, x []int) int {
 		if t == ir.Bool {
@@ -258,7 +257,7 @@ var comparisonBodies = map[string]body{
 	"ge": ordered(func(k *kernel, x, y int) int { return k.Ge(x, y) }),
 }
 
-// truncated is the truncated remainder, and whether it has the wrong sign for floored division.
+// truncated is the truncated remainder, and whether its sign is wrong for floored division.
 func truncated(k *kernel, t ir.DType, x, y int) (r, wrong int) {
 	zero := k.Int(t, 0)
 	r = k.Rem(x, y)
@@ -271,8 +270,8 @@ func remainder(k *kernel, t ir.DType, x []int) int {
 	return k.Select(wrong, k.Add(r, x[1]), r)
 }
 
-// floorDivide follows Python: for floats by way of the exact remainder, since the
-// quotient may round up to a whole number.
+// floorDivide follows Python. For floats it uses the exact remainder, since the quotient may round up to a whole
+// number.
 func floorDivide(k *kernel, t ir.DType, x []int) int {
 	r, wrong := truncated(k, t, x[0], x[1])
 	if !t.IsFloat() {
@@ -289,7 +288,8 @@ func floorDivide(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Eq(x[1], zero), plain, k.Select(k.Ne(q, zero), whole, signedZero))
 }
 
-// lowerTri keeps row and column apart; attributes: diagonal, upper.
+// lowerTri keeps the elements on one side of a diagonal; attributes: diagonal, upper. Row and column are outer dims of
+// their own.
 func lowerTri(p *program) {
 	n := p.n
 	if n.Out[0].Layout.Numel == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// expSquare is exp(sign*x^2) for |x| at most 30. The square is taken in two parts, the
-// first exact, for an error in the exponent is one in the result's last places times x^2.
+// expSquare is exp(sign*x^2) for |x| at most 30. The square has two parts, the first exact, since an absolute error of
+// the exponent is a relative error of the result.
 func expSquare(k *kernel, t ir.DType, x int, sign float64) int {
 	asInt, _ := bits(t)
 	mask := int64(-1 << 12)
@@ -21,31 +21,31 @@ func expSquare(k *kernel, t ir.DType, x int, sign float64) int {
 	return k.Mul(k.Un(loopir.OpExp, k.Mul(s, k.Mul(hi, hi))), k.Un(loopir.OpExp, k.Mul(s, rest)))
 }
 
-// erfcxAbove is exp(x^2) erfc(x) for x at least 0.
+// erfcxAbove is erfcx(x) = exp(x^2) erfc(x) for x >= 0 (Shepherd and Laframboise, 1981).
 func erfcxAbove(k *kernel, t ir.DType, x int) int {
 	one, c := k.Float(t, 1), k.Float(t, 3.75)
 	u := k.Sub(one, k.Div(k.Add(c, c), k.Add(x, c)))
 	return k.Div(chebyshev(k, t, u, erfcxSeries), k.Add(one, k.Add(x, x)))
 }
 
-// within is |x|, at most 30: beyond, erfc and exp(-x^2) are 0 in every type.
-func within(k *kernel, t ir.DType, x int) int { return k.Min(k.Abs(x), k.Float(t, 30)) }
+// clampedAbs is |x|, at most 30: beyond, erfc and exp(-x^2) are 0 in every dtype.
+func clampedAbs(k *kernel, t ir.DType, x int) int { return k.Min(k.Abs(x), k.Float(t, 30)) }
 
 func erfc(k *kernel, t ir.DType, x []int) int {
-	a := within(k, t, x[0])
+	a := clampedAbs(k, t, x[0])
 	tail := k.Mul(erfcxAbove(k, t, a), expSquare(k, t, a, -1))
 	tail = k.Select(k.Lt(x[0], k.Float(t, 0)), k.Sub(k.Float(t, 2), tail), tail)
 	return k.Select(k.Lt(a, k.Float(t, 0.5)), k.Sub(k.Float(t, 1), k.Un(loopir.OpErf, x[0])), tail)
 }
 
-// erfcx of negative x is 2 exp(x^2) - erfcx(-x).
+// erfcx of a negative x is 2 exp(x^2) - erfcx(-x).
 func erfcx(k *kernel, t ir.DType, x int) int {
 	above := erfcxAbove(k, t, k.Abs(x))
-	grown := k.Mul(k.Float(t, 2), expSquare(k, t, within(k, t, x), 1))
-	return k.Select(k.Lt(x, k.Float(t, 0)), k.Sub(grown, above), above)
+	reflection := k.Mul(k.Float(t, 2), expSquare(k, t, clampedAbs(k, t, x), 1))
+	return k.Select(k.Lt(x, k.Float(t, 0)), k.Sub(reflection, above), above)
 }
 
-// logNdtr is log(Phi(x)): below -1 by erfcx, which does not underflow.
+// logNdtr is log(Phi(x)). Below -1 it uses erfcx, which does not underflow.
 func logNdtr(k *kernel, t ir.DType, x []int) int {
 	half := k.Float(t, 0.5)
 	z := k.Mul(x[0], k.Float(t, math.Sqrt2/2))
@@ -54,7 +54,7 @@ func logNdtr(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Lt(x[0], k.Float(t, -1)), low, high)
 }
 
-// quantile is the x whose normal probability above it is y, for y up to 1/8.
+// quantile is the x with upper tail probability y of the normal distribution, for y up to 1/8.
 func quantile(k *kernel, t ir.DType, y int) int {
 	s := k.Un(loopir.OpSqrt, k.Mul(k.Float(t, -2), k.Un(loopir.OpLog, y)))
 	near := series(k, t, s, 2, 6.5, normalTail)
@@ -62,8 +62,8 @@ func quantile(k *kernel, t ir.DType, y int) int {
 	return k.Select(k.Eq(y, k.Float(t, 0)), k.Float(t, math.Inf(1)), k.Select(k.Lt(s, k.Float(t, 6.5)), near, far))
 }
 
-// middle is erfinv(v) for |v| up to 3/4.
-func middle(k *kernel, t ir.DType, v int) int {
+// erfinvCentral is erfinv(v) for |v| up to 3/4.
+func erfinvCentral(k *kernel, t ir.DType, v int) int {
 	return k.Mul(v, series(k, t, k.Mul(v, v), 0, 0.5625, erfinvMiddle))
 }
 
@@ -72,7 +72,7 @@ func erfinv(k *kernel, t ir.DType, x []int) int {
 	y := k.Mul(k.Float(t, 0.5), k.Sub(k.Float(t, 1), a))
 	tail := k.Mul(k.Float(t, math.Sqrt2/2), quantile(k, t, y))
 	tail = k.Select(k.Un(loopir.OpIsNaN, tail), tail, copysign(k, t, tail, x[0]))
-	return k.Select(k.Le(a, k.Float(t, 0.75)), middle(k, t, x[0]), tail)
+	return k.Select(k.Le(a, k.Float(t, 0.75)), erfinvCentral(k, t, x[0]), tail)
 }
 
 func ndtri(k *kernel, t ir.DType, x []int) int {
@@ -81,5 +81,5 @@ func ndtri(k *kernel, t ir.DType, x []int) int {
 	low := k.Lt(v, k.Float(t, 0))
 	tail := quantile(k, t, k.Select(low, p, k.Sub(one, p)))
 	tail = k.Select(low, k.Neg(tail), tail)
-	return k.Select(k.Le(k.Abs(v), k.Float(t, 0.75)), k.Mul(k.Float(t, math.Sqrt2), middle(k, t, v)), tail)
+	return k.Select(k.Le(k.Abs(v), k.Float(t, 0.75)), k.Mul(k.Float(t, math.Sqrt2), erfinvCentral(k, t, v)), tail)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// binet is log(gamma(a)) less Stirling's (a-1/2)log(a) - a + log(2 pi)/2, for a from 3 on.
+// binet is log(gamma(a)) - ((a-1/2)log(a) - a + log(2 pi)/2) for a from 3 on: the remainder of Stirling's formula
+// (Abramowitz and Stegun 6.1.40).
 func binet(k *kernel, t ir.DType, a int) int {
 	r := k.Div(k.Float(t, 1), a)
 	return k.Mul(r, series(k, t, k.Mul(r, r), 0, 1.0/9, binetSeries))
 }
 
-// lgammaAbove is log(gamma(a)) for a at least 0, exact to the type also near its zeros
-// 1 and 2.
+// lgammaAbove is log(gamma(a)) for a >= 0, to the dtype's relative precision near its zeros 1 and 2 too.
 func lgammaAbove(k *kernel, t ir.DType, a int) int {
 	one := k.Float(t, 1)
 	log := k.Un(loopir.OpLog, a)
@@ -28,13 +28,13 @@ func lgammaAbove(k *kernel, t ir.DType, a int) int {
 	return k.Select(k.Lt(a, k.Float(t, 3)), near, far)
 }
 
-// sinPi is sin(pi x) by the distance to the nearest integer, up to the sign.
+// sinPi is |sin(pi x)|, from the distance to the nearest integer.
 func sinPi(k *kernel, t ir.DType, x int) int {
 	r := k.Sub(x, k.Un(loopir.OpRound, x))
 	return k.Un(loopir.OpSin, k.Mul(k.Float(t, math.Pi), r))
 }
 
-// lgamma below 0 is log(pi / (|x| |sin(pi x)|)) - lgamma(|x|).
+// lgamma of a negative x is log(pi / (|x| |sin(pi x)|)) - lgamma(|x|) (Abramowitz and Stegun 6.1.17).
 func lgamma(k *kernel, t ir.DType, x int) int {
 	a := k.Abs(x)
 	above := lgammaAbove(k, t, a)
@@ -45,8 +45,8 @@ func lgamma(k *kernel, t ir.DType, x int) int {
 	return k.Select(reflected, below, above)
 }
 
-// digamma from 6 on is log(x) - 1/(2x) - r^2 f(r^2), r = 1/x; smaller arguments are
-// shifted by 6, those below 0 reflected: digamma(x) = digamma(1-x) - pi/tan(pi x).
+// digamma is log(x) - 1/(2x) - r^2 f(r^2) with r = 1/x for x from 6 on (Abramowitz and Stegun 6.3.18). Smaller
+// arguments are shifted by 6 (6.3.6); negative ones are reflected: digamma(x) = digamma(1-x) - pi/tan(pi x) (6.3.7).
 func digamma(k *kernel, t ir.DType, v []int) int {
 	x, one, zero := v[0], k.Float(t, 1), k.Float(t, 0)
 	negative := k.Lt(x, zero)
@@ -76,8 +76,8 @@ var bernoulli = []float64{1. / 12, -1. / 720, 1. / 30240, -1. / 1209600, 1. / 47
 	77683. / 14101100039391805440000,
 	-236364091. / 1693824136731743669452800000}
 
-// zetaAbove is the sum of (q+i)^-s over i from 0 on, for q > 0 and s > 1: ten terms, then
-// Euler and Maclaurin's formula at w = q+10.
+// zetaAbove is the sum of (q+i)^-s over i >= 0 for q > 0 and s > 1: ten terms, then the Euler-Maclaurin formula at w =
+// q+10.
 func zetaAbove(k *kernel, t ir.DType, s, q int) int {
 	const terms = 10
 	minus := k.Neg(s)
@@ -102,8 +102,8 @@ func zetaAbove(k *kernel, t ir.DType, s, q int) int {
 	return sum
 }
 
-// zeta is Hurwitz's function zeta(s, q). For q below 0, with r = q - floor(q), the terms
-// below 0 are those of two other sums: zeta(s, r) + (-1)^s (zeta(s, 1-r) - zeta(s, 1-q)).
+// zeta is Hurwitz's zeta(s, q). For q < 0, with r = q - floor(q), the terms below 0 are those of two other sums:
+// zeta(s, r) + (-1)^s (zeta(s, 1-r) - zeta(s, 1-q)).
 func zeta(k *kernel, t ir.DType, v []int) int {
 	s, q := v[0], v[1]
 	zero, one, nan := k.Float(t, 0), k.Float(t, 1), k.Float(t, math.NaN())
@@ -119,15 +119,15 @@ func zeta(k *kernel, t ir.DType, v []int) int {
 	return k.Select(k.Eq(s, one), k.Float(t, math.Inf(1)), k.Select(k.Lt(s, one), nan, y))
 }
 
-// lowerGamma computes the regularized incomplete gamma functions, P (igamma) or Q (igammac),
-// from integrals that fall from the start. With E = x^a exp(-x) and c = a or, below 1, a+1:
+// lowerGamma computes the regularized incomplete gamma functions, P (igamma) or Q (igammac), from integrals whose
+// integrand decreases from the start. With E = x^a exp(-x), and c = a, or a+1 for a below 1:
 //
 //	P(c, x) = E/gamma(c) int_0^inf exp(-(c-x)v - x(exp(-v)-1+v)) dv   for x <= c
 //	Q(c, x) = E/gamma(c) int_0^inf exp(-(x-c)v - x(exp(v)-1-v)) dv    for x > c
 //	P(a, x) = P(a+1, x) + E/gamma(a+1)
 //
-// The integrals are trapezoidal sums after v = exp(u - exp(-u)) (Takahasi and Mori, 1974),
-// an inner dim of the kernel.
+// The last line is Abramowitz and Stegun 6.5.21. The integrals are trapezoidal sums after v = exp(u - exp(-u))
+// (Takahasi and Mori, 1974), an inner dim of the kernel.
 func lowerGamma(p *program, f op.Fn) {
 	n := p.n
 	if n.Out[0].Layout.Numel == 0 {
@@ -143,7 +143,7 @@ func lowerGamma(p *program, f op.Fn) {
 	k := p.kernel(f.String()+"_"+n.Out[0].DType.String(), s.outer, s.inner, 0, a, x, a1, x1, out)
 	k.Each()
 	one, xv := k.Float(t, 1), k.load(x)
-	c := raised(k, t, k.load(a))
+	c := atLeastOne(k, t, k.load(a))
 	lower := k.Le(xv, c)
 	apart := k.Abs(k.Sub(c, xv))
 	step := 2 * bound / float64(nodes-1)
@@ -175,18 +175,18 @@ func expBeyondLine(k *kernel, t ir.DType, x int) int {
 	return k.Select(k.Lt(k.Abs(x), k.Float(t, 0.5)), near, far)
 }
 
-// raised is a, or a+1 for a below 1.
-func raised(k *kernel, t ir.DType, a int) int {
+// atLeastOne is a, or a+1 for a below 1.
+func atLeastOne(k *kernel, t ir.DType, a int) int {
 	return k.Select(k.Lt(a, k.Float(t, 1)), k.Add(a, k.Float(t, 1)), a)
 }
 
-// gammaOf puts the integral together with its factor and the values at the ends.
+// gammaOf combines the integral with its factor, and sets the values at the ends of the domain.
 func gammaOf(k *kernel, t ir.DType, f op.Fn, a, x, integral int) int {
-	c := raised(k, t, a)
+	c := atLeastOne(k, t, a)
 	zero, one, inf := k.Float(t, 0), k.Float(t, 1), k.Float(t, math.Inf(1))
 	small := k.Lt(a, one)
 	near := k.Un(loopir.OpExp, k.Sub(k.Sub(k.Mul(c, k.Un(loopir.OpLog, x)), x), lgammaAbove(k, t, c)))
-	// From 3 on by Stirling's formula around x = c, so that nothing large cancels.
+	// From 3 on by Stirling's formula around x = c, so that no large terms cancel.
 	mu := k.Div(k.Sub(x, c), c)
 	far := k.Un(loopir.OpExp, k.Sub(k.Mul(c, k.Sub(log1p(k, t, []int{mu}), mu)), binet(k, t, c)))
 	far = k.Mul(far, k.Un(loopir.OpSqrt, k.Mul(c, k.Float(t, 1/(2*math.Pi)))))

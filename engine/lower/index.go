@@ -20,7 +20,7 @@ func init() {
 	})
 }
 
-// lane gives a 1-d index the strides of a tensor of that rank: it moves along dim only.
+// lane gives a 1-d index the strides of a tensor of that rank: it varies along dim only.
 func lane(a *arg, dim, rank int) *arg {
 	st := make([]int64, rank)
 	if len(a.stride) > 0 {
@@ -29,8 +29,8 @@ func lane(a *arg, dim, rank int) *arg {
 	return a.over(st)
 }
 
-// indexed makes x addressable at computed positions along dim; the rest follows the
-// index space. It returns the dim's stride.
+// indexed makes x addressable at computed positions along dim; its other dims follow the index space. It returns the
+// dim's stride.
 func indexed(x *arg, dim int) (stride int64) {
 	stride = x.stride[dim]
 	x.computed = true
@@ -39,13 +39,13 @@ func indexed(x *arg, dim int) (stride int64) {
 }
 
 func lowerGather(p *program) {
-	x, i, out := p.in(0).raise(), p.in(1).raise(), p.out(0).raise()
+	x, i, out := p.in(0).atLeast1D(), p.in(1).atLeast1D(), p.out(0).atLeast1D()
 	d := wrap(p.n.Attr[0], len(x.shape))
 	p.gather("gather", x, i, out, d)
 }
 
 func lowerIndexSelect(p *program) {
-	x, i, out := p.in(0).raise(), p.in(1), p.out(0).raise()
+	x, i, out := p.in(0).atLeast1D(), p.in(1), p.out(0).atLeast1D()
 	d := wrap(p.n.Attr[0], len(x.shape))
 	p.gather("index_select", x, lane(i, d, len(x.shape)), out, d)
 }
@@ -67,7 +67,7 @@ func (p *program) gather(name string, x, i, out *arg, d int) {
 // copy writes x to out, of the same shape.
 func (p *program) copy(x, out *arg) { p.copies([]*arg{x}, []*arg{out}) }
 
-// copies writes each of xs, which have one layout, to its place, of the same shape.
+// copies writes each of xs, which share a layout, to its place, of the same shape.
 func (p *program) copies(xs, places []*arg) {
 	if ir.Numel(xs[0].shape) == 0 {
 		return
@@ -80,18 +80,18 @@ func (p *program) copies(xs, places []*arg) {
 	k.launch()
 }
 
-// base puts operand 0 into output 0, unless the plan has them in one buffer.
+// base copies operand 0 to output 0, unless the plan has both in one buffer.
 func (p *program) base() {
 	if p.n.In[0].Buf != p.n.Out[0].Buf {
 		p.copy(p.in(0), p.out(0))
 	}
 }
 
-// lowerScatter stores src (a tensor, or a number) at the places of output 0 that the index names;
-// attributes: dim, loopir.StoreMode, and perhaps op.Deterministic.
+// lowerScatter stores src, a tensor or a number, at the places of output 0 that the index names; attributes: dim,
+// loopir.StoreMode, and op.Deterministic where it is asked for.
 func lowerScatter(p *program) {
 	p.base()
-	i, out := p.in(1).raise(), p.out(0).raise()
+	i, out := p.in(1).atLeast1D(), p.out(0).atLeast1D()
 	if ir.Numel(i.shape) == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func lowerScatter(p *program) {
 		mode = loopir.Set
 	}
 	if !p.n.In[2].Scalar && p.ordered(mode, out.dtype) {
-		p.orderedScatter(i, out, p.in(2).raise(), d, mode)
+		p.orderedScatter(i, out, p.in(2).atLeast1D(), d, mode)
 		return
 	}
 	if mode != loopir.Set {
@@ -112,7 +112,7 @@ func lowerScatter(p *program) {
 	args := []*arg{i, out}
 	var src *arg
 	if !p.n.In[2].Scalar {
-		src = p.in(2).raise()
+		src = p.in(2).atLeast1D()
 		args = append(args, src)
 	}
 	k := p.kernel("scatter_"+out.dtype.String(), i.shape, nil, 0, args...)
@@ -126,17 +126,17 @@ func lowerScatter(p *program) {
 	}
 	guard := -1
 	if logical {
-		guard, v = v, k.Bool(true) // concurrent stores write the same
+		guard, v = v, k.Bool(true) // concurrent stores write the same value
 	}
 	k.StoreAt(guard, out.kbuf, k.Add(k.address(out), k.Mul(j, k.size(stride))), v, mode)
 	k.launch()
 }
 
-// mostParts is the number of inputs of cat that one kernel copies: with the output, the 8 buffers
-// that every WebGPU device binds.
+// mostParts is the number of inputs of cat that one kernel copies: with the output they are the 8 buffers that every
+// WebGPU device binds.
 const mostParts = 7
 
-// lowerCat copies each input into its part of the output, neighbours of one layout together.
+// lowerCat copies each input into its part of the output; neighbouring inputs of one layout share a kernel.
 func lowerCat(p *program) {
 	at := int64(0)
 	for i := 0; i < len(p.n.In); {
@@ -156,8 +156,7 @@ func lowerCat(p *program) {
 	}
 }
 
-// window is the view of output 0 that a strided scatter writes; its offset is scalar
-// operand 0.
+// window is the view of output 0 that a strided scatter writes; its offset is scalar operand 0.
 func (p *program) window() (*arg, *ir.Layout) {
 	l := ir.LayoutOf(ir.LayoutID(p.n.Attr[0]))
 	out := p.out(0)
@@ -172,7 +171,7 @@ func lowerStridedScatter(p *program) {
 	p.copy(p.in(1), out)
 }
 
-// lowerStridedScatterAdd needs atomics only where the view meets itself.
+// lowerStridedScatterAdd needs atomics only where the view overlaps itself.
 func lowerStridedScatterAdd(p *program) {
 	p.base()
 	out, l := p.window()

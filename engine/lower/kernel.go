@@ -21,7 +21,7 @@ type use uint8
 const (
 	reads    use = 1 << iota
 	writes       // plain stores
-	combines     // atomic stores that read what is there
+	combines     // atomic stores that combine with the old value
 )
 
 // arg is a tensor argument of a kernel that is being built.
@@ -32,18 +32,18 @@ type arg struct {
 	buf    int          // local buffer
 	offset device.Param // Constant 0 needs no parameter
 	use    use
-	// once: used in stages that run once an outer index; its inner strides are 0.
+	// once: used in stages that run once for each outer index; its inner strides are 0.
 	once bool
-	// computed: addressed by expressions (see address), not by an access.
+	// computed: addressed by expressions (see address) and not by an access.
 	computed bool
-	// at gives the elements that the argument moves by in a step of a series (see launchAt); nil: it stays.
+	// at is the number of elements by which the argument moves in a step of a series (see launchAt); nil: it stays.
 	at func(step int64) int64
 
 	access   int
 	kbuf     int
 	linear   bool
-	offParam int   // parameter number, -1 none
-	params   []int // a loop IR stride (parameter number, Unit or Broadcast) a collapsed dim
+	offParam int   // parameter number, -1: none
+	params   []int // by collapsed dim: a loop IR stride (parameter number, Unit or Broadcast)
 }
 
 // in makes an argument of operand i.
@@ -79,18 +79,18 @@ type kernel struct {
 	outer  int
 	params []device.Param
 	bufs   []int
-	moves  []move
+	moves  []offsetStep
 }
 
-// move says how an offset parameter changes from step to step of a series.
-type move struct {
+// offsetStep says how an offset parameter changes from step to step of a series.
+type offsetStep struct {
 	param int
 	at    func(step int64) int64
 }
 
-// kernel begins a kernel over outer and inner dims. The strides of args cover the
-// outer, then the inner dims. Dims that every argument can merge are merged, so that
-// the text depends on as little as possible; the last fixed outer dims stay.
+// kernel begins a kernel over outer and inner dims. The strides of args cover the outer dims, then the inner dims. Dims
+// that every argument can merge are merged, except the last `fixed` outer dims, so that the text depends on as little
+// as possible.
 func (p *program) kernel(name string, outer, inner []int64, fixed int, args ...*arg) *kernel {
 	no := len(outer)
 	so, si := make([][]int64, len(args)), make([][]int64, len(args))
@@ -110,12 +110,12 @@ func (p *program) kernel(name string, outer, inner []int64, fixed int, args ...*
 	}
 	k.bind(args)
 	for i, a := range args {
-		k.place(a, outer, inner, so[i], si[i])
+		k.addAccess(a, outer, inner, so[i], si[i])
 	}
 	return k
 }
 
-// bind numbers the buffers: arguments over one buffer share a binding.
+// bind numbers the buffers. Arguments over one buffer share a binding.
 func (k *kernel) bind(args []*arg) {
 	uses := map[int]use{}
 	for _, a := range args {
@@ -146,11 +146,11 @@ func (k *kernel) bind(args []*arg) {
 	}
 }
 
-// place makes the access of an argument.
-func (k *kernel) place(a *arg, outer, inner, so, si []int64) {
+// addAccess makes the access of an argument.
+func (k *kernel) addAccess(a *arg, outer, inner, so, si []int64) {
 	a.offParam = -1
 	if a.at != nil {
-		k.moves = append(k.moves, move{len(k.params), a.at})
+		k.moves = append(k.moves, offsetStep{len(k.params), a.at})
 	}
 	if a.at != nil || a.offset != (device.Param{}) {
 		a.offParam = k.offset(a.offset)
@@ -197,7 +197,7 @@ func (k *kernel) size(n int64) int {
 // number adds a signed constant as a parameter, so that the text does not depend on it.
 func (k *kernel) number(v int64) int { return k.Cast(ir.I64, k.number32(v)) }
 
-// number32 is number of type I32.
+// number32 is number in I32.
 func (k *kernel) number32(v int64) int {
 	k.params = append(k.params, device.Const(int64(ir.EncodeInt(ir.I32, v))))
 	return k.Param(k.Scalar(ir.I32))
@@ -212,7 +212,7 @@ func (k *kernel) scalar(i int, t ir.DType) int {
 // load reads an argument at its access.
 func (k *kernel) load(a *arg) int { return k.Load(a.access) }
 
-// store writes v, of any type, to an argument.
+// store writes v, of any dtype, to an argument.
 func (k *kernel) store(a *arg, v int) { k.Store(a.access, k.Cast(a.dtype, v)) }
 
 // address is the element number that a computed argument's strides give.
@@ -239,8 +239,8 @@ func (k *kernel) address(a *arg) int {
 // launch finishes the kernel and appends its step.
 func (k *kernel) launch() { k.series()(0) }
 
-// series finishes the kernel. The function that it gives appends a step of a series: one kernel, of which only offsets
-// differ.
+// series finishes the kernel. launchAt appends a step of a series: all its steps share the kernel and differ in offsets
+// only.
 func (k *kernel) series() (launchAt func(step int64)) {
 	built := k.Kernel()
 	if len(built.Params) != len(k.params) {
@@ -258,8 +258,8 @@ func (k *kernel) series() (launchAt func(step int64)) {
 	}
 }
 
-// collapse drops dims of size 1 and merges neighbours that are one run in every
-// operand, up to the last fixed dims. At least one dim remains.
+// collapse drops dims of size 1 and merges neighbours that are contiguous in every operand, except the last `fixed`
+// dims. At least one dim remains.
 func collapse(shape []int64, stride [][]int64, fixed int) ([]int64, [][]int64) {
 	var size []int64
 	out := make([][]int64, len(stride))
@@ -317,7 +317,7 @@ func dense(shape, stride []int64) bool {
 
 func concat(a, b []int64) []int64 { return append(append(make([]int64, 0, len(a)+len(b)), a...), b...) }
 
-// wrap turns a dim into one in [0, rank); the primitive's rule has checked it.
+// wrap turns a dim into one in [0, rank). The primitive's rule has checked it.
 func wrap(dim int64, rank int) int {
 	if dim < 0 {
 		dim += int64(max(rank, 1))
@@ -325,16 +325,15 @@ func wrap(dim int64, rank int) int {
 	return int(dim)
 }
 
-// raise gives a 0-dim argument one dim of size 1, so that rules along a dim need no
-// special case.
-func (a *arg) raise() *arg {
+// atLeast1D gives a 0-dim argument one dim of size 1, so that rules along a dim need no special case.
+func (a *arg) atLeast1D() *arg {
 	if len(a.shape) == 0 {
 		a.shape, a.stride = []int64{1}, []int64{1}
 	}
 	return a
 }
 
-// zeroed zeroes the stride of a dim: the argument is addressed along it by other means.
+// zeroed zeroes the stride of a dim, along which the argument is addressed by other means.
 func zeroed(stride []int64, dim int) []int64 {
 	s := append([]int64{}, stride...)
 	s[dim] = 0

@@ -21,8 +21,8 @@ func init() {
 	})
 }
 
-// factor makes one step of dense operands; those that are not are copied. Attributes: option, and what a failure says
-// (0: it is not checked).
+// factor makes one step over dense operands; others are copied first. Attributes: option, and what a failure is
+// reported as (0: failures are not checked).
 func factor(o launch.FactorOp) lowering {
 	return func(p *program) {
 		x := p.in(0)

@@ -12,9 +12,8 @@ func init() {
 	})
 }
 
-// lowerCrossEntropy reads a row twice, for its maximum and for the sum of exp(x-maximum), and
-// then the element of its class, which no fault is found in where it is the ignored one. No
-// probability is stored.
+// lowerCrossEntropy is log(sum of exp(x)) - x[class]. It reads a row twice, for its maximum and for the sum of
+// exp(x-maximum), then the element of its class. The ignored class is no fault. No probability is stored.
 func lowerCrossEntropy(p *program) {
 	x, class := p.in(0), p.in(0)
 	t, loss, count, top, logsum := p.in(1), p.out(0), p.out(1), p.out(2), p.out(3)
@@ -50,8 +49,8 @@ func lowerCrossEntropy(p *program) {
 	k.launch()
 }
 
-// lowerCrossEntropyGrad is g*(exp(x-top)/exp(logsum) - onehot), one factor a row, g counting as 0
-// in rows that are ignored.
+// lowerCrossEntropyGrad is g*(exp(x-top)/exp(logsum) - onehot), with one factor g for each row; g counts as 0 in
+// ignored rows.
 func lowerCrossEntropyGrad(p *program) {
 	g, x, t, top, logsum, out := p.in(0), p.in(1), p.in(2), p.in(3), p.in(4), p.out(0)
 	s := along(p.n.Attr[:1], x.shape)

@@ -14,8 +14,7 @@ type Operand struct {
 	Buf    int        // local buffer number; operands over one buffer share it
 }
 
-// Output is a result. Layout is dense unless the plan lets the kernel write
-// through a view of an existing buffer.
+// Output is a result. Layout is dense, unless the plan lets the kernel write through a view of an existing buffer.
 type Output struct {
 	DType  ir.DType
 	Layout *ir.Layout
@@ -28,8 +27,8 @@ type Output struct {
 type Fold struct {
 	Prim *op.Prim
 	Attr []int64
-	// In says of each operand which one of the node it is; -1: the value so far. Operands are dense, and of the result's
-	// shape and dtype.
+	// In gives, for each operand of Prim, the number of the node's operand; -1: the value so far. Operands are dense,
+	// and have the result's shape and dtype.
 	In []int
 }
 
@@ -39,16 +38,16 @@ type Node struct {
 	Attr []int64
 	In   []Operand
 	Out  []Output
-	Bufs int // number of local buffers used by In and Out
-	// Residual: the last operand is dense, has the first output's shape and dtype, and is added to it.
+	Bufs int // number of local buffers that In and Out use
+	// Residual: the last operand is added to the first output; it is dense and has that output's shape and dtype.
 	Residual bool
-	// Folds are applied to the first output, one after another, each rounded to its dtype.
+	// Folds are applied to the first output one after another, each rounded to its dtype.
 	Folds []Fold
 	// Sums: the last output is the sums of operand 'a' or 'b' of a product along its depth; see launch.Gemm.
 	Sums byte
-	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is that of its device.Caps.
+	// GemmDims: the device multiplies along several dims in the first output's dtype. InOrder is device.Caps.InOrder.
 	GemmDims, InOrder bool
-	// Wide is that of device.Caps.
+	// Wide is device.Caps.Wide.
 	Wide bool
 }
 
@@ -58,8 +57,8 @@ type Temp struct {
 	Numel int64
 }
 
-// Result is a lowered node. Its launches are steps over local buffers, temporaries numbered from Node.Bufs up. Their
-// parameters count offsets by operand (output k is operand len(In)+k), scalars by scalar operand.
+// Result is a lowered node. Its launches are steps over local buffers; temporaries are numbered from Node.Bufs on.
+// Parameters number offsets by operand (output k is operand len(In)+k) and scalars by scalar operand.
 type Result struct {
 	Launches []device.Step
 	Temps    []Temp

@@ -2,19 +2,20 @@ package lower
 
 import "encoding/binary"
 
-// Memo lowers like nodes once: those of many layers, of every moment of a recurrence, of windows that
-// differ elsewhere. Results are shared and must not be changed; steps with one *loopir.Kernel are
-// recognised by it further down. The zero value is empty.
+// Memo lowers like nodes once: those of many layers, of every time step of a recurrence, and of windows that differ
+// elsewhere. Results are shared and must not be changed. Devices recognise steps that share a *loopir.Kernel. The zero
+// value is empty.
 type Memo struct {
 	results  map[string]*Result
 	launches int    // of all results
 	key      []byte // scratch
 }
 
-// mostLaunches bounds a memo, of about 1 KiB a launch; a full one starts anew. A recurrence has two launches a step.
+// mostLaunches bounds a memo, at about 1 KiB for each launch; a full memo starts anew. A recurrence has two launches
+// for each step.
 const mostLaunches = 1 << 13
 
-// Lower gives what [Lower] gives.
+// Lower returns what the function [Lower] returns.
 func (m *Memo) Lower(n *Node) (*Result, error) {
 	m.key = n.appendKey(m.key[:0])
 	if r := m.results[string(m.key)]; r != nil {

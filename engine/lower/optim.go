@@ -9,7 +9,7 @@ func init() {
 	register(map[string]lowering{"sgd_step": lowerSGD, "adam_step": lowerAdam})
 }
 
-// step begins the kernel of an optimizer: tensors are the leading operands.
+// step begins the kernel of an optimizer; the first operands are tensors.
 func (p *program) step(name string, tensors int) (k *kernel, x []int, outs []*arg) {
 	var args []*arg
 	for i := range tensors {
@@ -29,8 +29,8 @@ func (p *program) step(name string, tensors int) (k *kernel, x []int, outs []*ar
 	return k, x, outs
 }
 
-// lowerSGD; operands p, g, buf?, lr, momentum, dampening, weight_decay, first;
-// attributes nesterov, maximize, has buf.
+// lowerSGD is torch.optim.SGD's step; operands p, g, buf?, lr, momentum, dampening, weight_decay, first; attributes
+// nesterov, maximize, has buf.
 func lowerSGD(p *program) {
 	if p.n.Out[0].Layout.Numel == 0 {
 		return
@@ -61,14 +61,13 @@ func lowerSGD(p *program) {
 	k.launch()
 }
 
-// decayed adds weight decay to a gradient; without decay an infinite weight must not
-// turn it into NaN.
+// decayed adds weight decay to a gradient. Without decay an infinite weight must not turn the gradient into NaN.
 func decayed(k *kernel, t ir.DType, g, w, decay int) int {
 	return k.Select(k.Eq(decay, k.Float(t, 0)), g, k.Add(g, k.Mul(decay, w)))
 }
 
-// lowerAdam; operands p, g, m, v, vmax?, lr, beta1, beta2, eps, weight_decay, bias1,
-// bias2, 1-beta1, 1-beta2; attributes decoupled, amsgrad, maximize.
+// lowerAdam is the step of Adam (Kingma and Ba, 2015), or of AdamW where decoupled is set; operands p, g, m, v, vmax?,
+// lr, beta1, beta2, eps, weight_decay, bias1, bias2, 1-beta1, 1-beta2; attributes decoupled, amsgrad, maximize.
 func lowerAdam(p *program) {
 	if p.n.Out[0].Layout.Numel == 0 {
 		return

@@ -6,9 +6,10 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// A convolution whose input has zeros between its elements (Base above 1: the input's cotangent of one with strides,
-// and a transposed one) meets an element only at every Base-th tap. Positions that are alike in which taps those are
-// make a phase: a convolution of the elements alone, with those taps, which writes every so many positions.
+// A convolution whose input has zeros between its elements (Base above 1) is the input's cotangent of a strided
+// convolution, or a transposed convolution. It meets an element only at every Base-th tap. Positions that meet elements
+// at the same taps form a phase: a convolution of the elements alone, with those taps, that writes every so many
+// positions.
 
 // phase is what a dim of a convolution is in one of its phases.
 type phase struct {
@@ -17,10 +18,10 @@ type phase struct {
 	win           op.Windows
 }
 
-// maxPhases bounds the launches; beyond, the zeros are multiplied.
+// maxPhases bounds the launches; with more phases, the zeros are multiplied.
 const maxPhases = 64
 
-// phasesAlong gives the phases of dim d of w, of which there is one when no zeros are between elements.
+// phasesAlong lists the phases of dim d of w: one where no zeros are between elements.
 func phasesAlong(w *op.Windows, d int) []phase {
 	base, stride, dilation, lo, taps := w.Base[d], w.Stride[d], w.Dilation[d], w.Lo[d], w.Kernel[d]
 	period, every := base/common(base, stride), base/common(base, dilation)
@@ -51,7 +52,7 @@ func common(a, b int64) int64 {
 	return a
 }
 
-// phasesOf gives the phases of each dim of w, nil when there is one in all or too many.
+// phasesOf lists the phases of each dim of w; nil where there is one in all, or too many.
 func phasesOf(w *op.Windows) [][]phase {
 	list, n := make([][]phase, len(w.Kernel)), 1
 	for d := range list {
@@ -64,8 +65,8 @@ func phasesOf(w *op.Windows) [][]phase {
 	return list
 }
 
-// covering gives the elements that windows of any phase along a dim read: how many zeros before the first of them,
-// and how many elements with those.
+// covering returns what windows of any phase along a dim read: the number of zeros before the first element, and the
+// number of elements including those zeros.
 func covering(list []phase) (front, size int64) {
 	for _, p := range list {
 		if p.win.Kernel[0] > 0 {
@@ -101,7 +102,7 @@ func (p *program) convPhases(v *convolution, dims [][]phase, x, w, y *arg) {
 	}
 }
 
-// convPhase makes the phase of those numbers along the dims; x begins with front zeros along each.
+// convPhase makes the phase with these numbers along the dims; x begins with front zeros along each.
 func (p *program) convPhase(v *convolution, dims [][]phase, at []int, front []int64, x, w, y *arg) {
 	view := func(a *arg) *arg {
 		c := *a
@@ -124,6 +125,6 @@ func (p *program) convPhase(v *convolution, dims [][]phase, at []int, front []in
 		y.offset = y.offset.Plus(ph.first * y.stride[d])
 		y.shape[d], y.stride[d] = ph.win.Out[0], y.stride[d]*ph.period
 	}
-	sub.measure(x.dtype)
+	sub.setSizes(x.dtype)
 	p.conv(&sub, x, w, y)
 }

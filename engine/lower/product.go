@@ -11,7 +11,7 @@ import (
 
 func init() { register(map[string]lowering{"matmul": lowerMatmul}) }
 
-// maxGemmBatch is the number of batch dims a launch.Gemm takes.
+// maxGemmBatch is the number of batch dims that a launch.Gemm takes.
 const maxGemmBatch = 3
 
 // lowerMatmul makes one GEMM; attribute: has bias.
@@ -55,7 +55,7 @@ func lowerMatmul(p *program) {
 		b.offset}, e, matrix{c.buf, sc, cm, cn, c.offset})
 }
 
-// matrix is an operand of product: strides of its batch dims, rows and columns.
+// matrix is an operand of a product: strides of its batch dims, rows and columns.
 type matrix struct {
 	buf      int
 	batch    []int64
@@ -63,20 +63,20 @@ type matrix struct {
 	offset   device.Param
 }
 
-// strides gives the parameters of a matrix.
+// strides returns the parameters of a matrix.
 func (x *matrix) strides() []device.Param {
 	return append(constants(concat(x.batch, []int64{x.row, x.col})...), x.offset)
 }
 
-// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go; nil is
-// nothing.
+// epilogue is what is added to a product, the buffers that its map reads, and where the sums of an operand go. A nil
+// field is absent.
 type epilogue struct {
 	bias, sums *arg
 	operands   []int
 }
 
-// fold makes one map of the node's folds, of type d, by the bodies that lower them alone. It gives the buffers of its
-// operands, too.
+// fold makes one map of the node's folds, of dtype d, from the bodies that lower them alone. It also returns the
+// buffers of their operands.
 func (p *program) fold(d ir.DType) (*loopir.Kernel, []int) {
 	var numbers, bufs []int // of the operands, in the order of the map's buffers
 	for _, f := range p.n.Folds {
@@ -106,21 +106,21 @@ func (p *program) fold(d ir.DType) (*loopir.Kernel, []int) {
 	return finish(v), bufs
 }
 
-// product appends c = a @ b + bias of size[0] rows, size[1] columns and size[2] terms. g says the epilogue
-// and whether c has strides; the rest of it follows from the operands.
+// product appends c = a @ b + bias with size[0] rows, size[1] columns and size[2] terms. g gives the epilogue and
+// whether c has strides; its other fields follow from the operands.
 func (p *program) product(g launch.Gemm, d ir.DType, batch []int64, size [3]int64, a, b matrix, e epilogue, c matrix) {
 	p.productOver(g, d, batch, size, a, b, e, c, nil)
 }
 
-// axes are the dims that the depth and the columns of a product are made of.
+// axes are the dims that make up the depth and the columns of a product.
 type axes struct {
 	depth, a, b    []int64 // sizes, strides of both operands
-	columns, bcols []int64 // sizes, strides of the second
+	columns, bcols []int64 // sizes, strides of the second operand
 	ccols          []int64 // strides of the result
 }
 
-// productAlong is a product whose depth and columns are several dims; neighbours that operands walk as one
-// become one, and where one of each is left it is a plain product.
+// productAlong is a product whose depth and columns have several dims. Neighbouring dims that operands walk as one are
+// merged; where one dim of each is left it is a plain product.
 func (p *program) productAlong(d ir.DType, batch []int64, rows int64, x axes, a, b, c matrix) {
 	depth, st := collapse(x.depth, [][]int64{x.a, x.b}, 0)
 	columns, bc := collapse(x.columns, [][]int64{x.bcols, x.ccols}, 0)
@@ -164,9 +164,9 @@ func (p *program) productOver(g launch.Gemm, d ir.DType, batch []int64, size [3]
 	p.res.Launches = append(p.res.Launches, device.Step{Op: &g, Bufs: bufs, Params: append(params, rest...)})
 }
 
-// windowUnit names the dim along which windows are contiguous, where neighbours are best read along it: strides and
-// sizes of the last dims of depth and columns. A load of 8 along the depth, or one of 32 along the columns, touches a
-// line of memory more wherever its run ends.
+// windowUnit names the dim along which windows are read: strides and sizes are those of the last dims of depth and
+// columns. A load of 8 along the depth, or of 32 along the columns, touches one more cache line wherever a contiguous
+// run ends.
 func windowUnit(kStride, kSize, nStride, nSize int64) byte {
 	apart := func(stride, size, most int64) float64 {
 		run := min(size, most)
@@ -181,7 +181,7 @@ func windowUnit(kStride, kSize, nStride, nSize int64) byte {
 	return 0
 }
 
-// lineElems is the number of floats in a line of memory.
+// lineElems is the number of floats in a cache line.
 const lineElems = 32
 
 func constants(v ...int64) []device.Param {
@@ -192,8 +192,7 @@ func constants(v ...int64) []device.Param {
 	return out
 }
 
-// unitDim names the dim along which an operand is contiguous, 0 for none. The stride
-// of a dim of size 1 is free.
+// unitDim names the dim along which an operand is contiguous; 0: none. The stride of a dim of size 1 does not matter.
 func unitDim(s0, n0 int64, name0 byte, s1, n1 int64, name1 byte) byte {
 	switch {
 	case s0 == 1:
@@ -208,8 +207,8 @@ func unitDim(s0, n0 int64, name0 byte, s1, n1 int64, name1 byte) byte {
 	return 0
 }
 
-// batchDims merges the batch dims of a product; operands that keep more than a GEMM
-// takes are copied first, which makes them one dim.
+// batchDims merges the batch dims of a product. Operands with more dims left than a GEMM takes are copied first, which
+// makes them one dim.
 func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
 	lead := len(c.shape) - 2
 	strides := func() [][]int64 { return [][]int64{a.stride[:lead], b.stride[:lead], c.stride[:lead]} }
@@ -231,7 +230,7 @@ func (p *program) batchDims(a, b, c *arg) ([]int64, [][]int64) {
 	return collapse(c.shape[:lead], strides(), 0)
 }
 
-// emptyProduct is a sum of no terms: zero, or the bias.
+// emptyProduct is a sum without terms: zero, or the bias.
 func (p *program) emptyProduct(c *arg) {
 	args := []*arg{c}
 	var bias *arg

@@ -18,13 +18,13 @@ func init() {
 	register(rules)
 }
 
-// cell is one step without its product: arguments over [B, H], those of the gates over a part each. nil: absent.
+// cell is one step without its product. Arguments are over [B, H], those of gates over one part each; nil: absent.
 type cell struct {
 	r           op.Recurrence
 	x, p        []*arg
-	state, next *arg // what enters and what leaves: of an LSTM c, of a GRU (next is among h then) h
+	state, next *arg // the state that enters and that leaves: c of an LSTM, h of a GRU, whose next is among h
 	kept        []*arg
-	h           []*arg // places of h'
+	h           []*arg // where h' is stored
 }
 
 // parts are n equal parts of the last dim.
@@ -41,7 +41,7 @@ func (a *arg) parts(n int64) []*arg {
 	return list
 }
 
-// member is that of a number along the first dim.
+// member is the argument at index i of the first dim.
 func (a *arg) member(i int64) *arg {
 	x := *a
 	x.shape, x.stride = append([]int64{}, a.shape[1:]...), append([]int64{}, a.stride[1:]...)
@@ -49,7 +49,7 @@ func (a *arg) member(i int64) *arg {
 	return &x
 }
 
-// members are all of them.
+// members are the arguments at all indices of the first dim.
 func (a *arg) members() []*arg {
 	list := make([]*arg, a.shape[0])
 	for i := range list {
@@ -58,14 +58,14 @@ func (a *arg) members() []*arg {
 	return list
 }
 
-// moving is the member whose number which gives for a step of a series.
+// moving is the member that which names for each step of a series.
 func (a *arg) moving(which func(step int64) int64) *arg {
 	x, n := a.member(0), a.stride[0]
 	x.at = func(step int64) int64 { return which(step) * n }
 	return x
 }
 
-// kernel begins a kernel over the state, of the arguments that are there, each once.
+// kernel begins a kernel over the state. Absent arguments are left out, and repeated ones are taken once.
 func (c *cell) kernel(p *program, name string, lists ...[]*arg) *kernel {
 	var args []*arg
 	for _, l := range lists {
@@ -88,7 +88,7 @@ func (k *kernel) loads(list []*arg) []int {
 	return v
 }
 
-// forward is the kernel of cell.
+// forward is the kernel of a cell.
 func (c *cell) forward(p *program) *kernel {
 	k := c.kernel(p, "_cell_", c.x, c.p, []*arg{c.state}, c.kept, c.h, []*arg{c.next})
 	t := c.x[0].dtype.ComputeType()
@@ -123,15 +123,15 @@ func (c *cell) forward(p *program) *kernel {
 	return k
 }
 
-// cellBack is the gradient of one step without its product; x and p take cotangents, p none where it is x's.
+// cellBack is the gradient of one step without its product. x and p receive cotangents; p is nil where its are x's.
 type cellBack struct {
 	cell
 	gh    []*arg // cotangents of h', to be added
 	gnext *arg   // cotangent of an LSTM's c'
-	gin   *arg   // takes the cotangent of the state that entered; of a GRU without what comes through its product
+	gin   *arg   // receives the cotangent of the state that entered; of a GRU without what comes through its product
 }
 
-// backward is the kernel of cell_grad.
+// backward is the kernel of a cell's gradient.
 func (c *cellBack) backward(p *program) *kernel {
 	k := c.kernel(p, "_cell_grad_", c.kept, []*arg{c.state}, c.gh, []*arg{c.gnext}, c.x, c.p, []*arg{c.gin})
 	t := c.kept[0].dtype.ComputeType()
@@ -229,8 +229,8 @@ func lowerCellGrad(p *program) {
 	}
 }
 
-// walk is the order of the steps of a layer's direction: step k of it is at time t, a state enters it from one place of
-// T+1 and leaves it for another.
+// walk is the order of the steps of one direction of a layer. Step k is at time(k). Of the T+1 states, it reads the one
+// at enters(k) and writes the one at leaves(k).
 type walk struct {
 	steps     int64
 	backwards bool
@@ -252,25 +252,26 @@ func (w walk) enters(k int64) int64 {
 
 func (w walk) leaves(k int64) int64 { return w.enters(k + 1) }
 
-// inTurns keeps to n places.
-func inTurns(n int64, place func(int64) int64) func(int64) int64 {
+// modulo reuses n places in turn.
+func modulo(n int64, place func(int64) int64) func(int64) int64 {
 	return func(k int64) int64 { return place(k) % n }
 }
 
-// still is an argument at one step of a series.
-func (a *arg) still(step int64) *arg {
+// atStep is an argument at one step of a series.
+func (a *arg) atStep(step int64) *arg {
 	x := *a
 	x.offset = x.offset.Plus(a.at(step))
 	x.at = nil
 	return &x
 }
 
-// asMatrix is a matrix of two dims.
+// asMatrix is the argument as a matrix; it has two dims.
 func (a *arg) asMatrix() matrix { return matrix{a.buf, nil, a.stride[0], a.stride[1], a.offset} }
 
 func (m matrix) turned() matrix { m.row, m.col = m.col, m.row; return m }
 
-// lowerRecurrence makes two launches a step, a product and cell's; attributes: recurrence, backwards, has bias, keep.
+// lowerRecurrence makes two launches for each step, a product and a cell's kernel; attributes: recurrence, backwards,
+// has bias, keep.
 func lowerRecurrence(p *program) {
 	r := op.Recurrence(p.n.Attr[0])
 	x, w, first, states := p.in(0), p.in(1), p.in(2), p.out(0)
@@ -280,7 +281,7 @@ func lowerRecurrence(p *program) {
 	}
 	order, d := walk{steps, p.n.Attr[1] != 0}, x.dtype
 	c := cell{r: r, x: x.moving(order.time).parts(r.Gates()), h: []*arg{states.moving(order.time)}}
-	places, hs := int64(2), (*arg)(nil) // without a history, two places of h and one of c
+	places, hs := int64(2), (*arg)(nil) // without a history: two places of h and one of c
 	if p.n.Attr[3] != 0 {
 		places, hs = steps+1, p.out(1)
 		if !r.Plain() {
@@ -289,19 +290,19 @@ func lowerRecurrence(p *program) {
 	} else {
 		hs = p.temp(d, []int64{places, batch, hidden})
 	}
-	enters, leaves := hs.read().moving(inTurns(places, order.enters)), hs.moving(inTurns(places, order.leaves))
-	p.copy(first, enters.still(0).written())
+	enters, leaves := hs.read().moving(modulo(places, order.enters)), hs.moving(modulo(places, order.leaves))
+	p.copy(first, enters.atStep(0).written())
 	c.h = append(c.h, leaves)
 	var last, cs *arg
 	switch r {
 	case op.LSTM:
 		last = p.out(len(p.n.Out) - 1)
-		cs, places = last.lifted(), 1
+		cs, places = last.unsqueezed(), 1
 		if p.n.Attr[3] != 0 {
 			cs, places = p.out(3), steps+1
 		}
-		c.state, c.next = cs.read().moving(inTurns(places, order.enters)), cs.moving(inTurns(places, order.leaves))
-		p.copy(p.in(3), c.state.still(0).written())
+		c.state, c.next = cs.read().moving(modulo(places, order.enters)), cs.moving(modulo(places, order.leaves))
+		p.copy(p.in(3), c.state.atStep(0).written())
 	case op.GRU:
 		c.state = enters
 	}
@@ -313,18 +314,17 @@ func lowerRecurrence(p *program) {
 	c.p = product.read().parts(r.Gates())
 	step := c.forward(p).series()
 	for k := range steps {
-		p.product(launch.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.still(k).asMatrix(),
+		p.product(launch.Gemm{}, d, nil, [3]int64{batch, r.Gates() * hidden, hidden}, enters.atStep(k).asMatrix(),
 			w.asMatrix().turned(), epilogue{bias: bias}, product.asMatrix())
 		step(k)
 	}
 	if places > 1 && r == op.LSTM {
-		p.copy(c.state.still(steps), last)
+		p.copy(c.state.atStep(steps), last)
 	}
 }
 
-// lowerRecurrenceGrad goes back over the steps: cell_grad's kernel, and the product that gives the cotangent of the
-// state before; attributes: recurrence, backwards, has the cotangent of the last c, the first states' cotangents are
-// wanted.
+// lowerRecurrenceGrad walks the steps backwards: a cell's gradient, and the product that gives the cotangent of the
+// state before. Attributes: recurrence, backwards, has the cotangent of the last c, wants the first states' cotangents.
 func lowerRecurrenceGrad(p *program) {
 	r := op.Recurrence(p.n.Attr[0])
 	g, w, next := p.in(0), p.in(1), 2
@@ -354,7 +354,7 @@ func lowerRecurrenceGrad(p *program) {
 		return p.temp(d, state)
 	}
 	zero := func(a *arg) { p.fill(a, func(k *kernel) int { return k.Int(d, 0) }) }
-	var gh, carried *arg // the cotangents of h that come through the product, and past it: of an LSTM, of c
+	var gh, carried *arg // the cotangents of h: through the product, and past it; of an LSTM carried is c's
 	switch r {
 	case op.LSTM:
 		gh, carried = started(2), started(1)
@@ -381,8 +381,8 @@ func lowerRecurrenceGrad(p *program) {
 	for k := steps - 1; k >= 0; k-- {
 		step(k)
 		if k > 0 || wanted {
-			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.still(k).asMatrix(), w.asMatrix(),
-				epilogue{}, gh.asMatrix())
+			p.product(launch.Gemm{}, d, nil, [3]int64{batch, hidden, r.Gates() * hidden}, rows.atStep(k).asMatrix(),
+				w.asMatrix(), epilogue{}, gh.asMatrix())
 		}
 	}
 	if r == op.GRU && wanted {
@@ -394,7 +394,7 @@ func lowerRecurrenceGrad(p *program) {
 	}
 }
 
-// read, written and updated are the argument in that use, apart from its other uses.
+// read, written and updated are the argument with that use.
 func (a *arg) read() *arg    { return a.used(reads) }
 func (a *arg) written() *arg { return a.used(writes) }
 func (a *arg) updated() *arg { return a.used(reads | writes) }
@@ -405,8 +405,8 @@ func (a *arg) used(u use) *arg {
 	return &x
 }
 
-// lifted is the argument with a first dim of one.
-func (a *arg) lifted() *arg {
+// unsqueezed is the argument with a first dim of size 1.
+func (a *arg) unsqueezed() *arg {
 	x := *a
 	x.shape, x.stride = concat([]int64{1}, a.shape), concat([]int64{ir.Numel(a.shape)}, a.stride)
 	return &x

@@ -22,13 +22,13 @@ func init() {
 	register(map[string]lowering{"sum_squares": foldingOf("sum_squares", loopir.Sum, 0, square)})
 }
 
-// split divides the dims of a tensor into those that stay and those that are reduced.
+// split divides the dims of a tensor into kept and reduced ones.
 type split struct {
 	kept, reduced []int
 	outer, inner  []int64
 }
 
-// along splits shape; dims may be negative. No reduced dim counts as one of size 1.
+// along splits shape; dims may be negative. Without reduced dims, the inner space has one dim of size 1.
 func along(dims, shape []int64) split {
 	var s split
 	gone := make([]bool, len(shape))
@@ -70,7 +70,7 @@ func (s split) row(a *arg) *arg {
 	return a.over(concat(a.stride, make([]int64, len(s.inner))))
 }
 
-// once is row for a store or load in a stage that runs once a row.
+// once is row for a load or store in a stage that runs once for each row.
 func (s split) once(a *arg) *arg {
 	a.once = true
 	return s.row(a)
@@ -84,7 +84,7 @@ func (s split) column(a *arg) *arg {
 func (s split) rows() int64  { return ir.Numel(s.outer) }
 func (s split) count() int64 { return ir.Numel(s.inner) }
 
-// dims are the dims that a reduction's attributes list, after the member of a family.
+// dims are the dims in a reduction's attributes, after the variant where there is one.
 func (p *program) dims() []int64 {
 	if p.n.Prim.Variants != nil {
 		return p.n.Attr[1:]
@@ -92,7 +92,7 @@ func (p *program) dims() []int64 {
 	return p.n.Attr
 }
 
-// folding lowers a reduction over dims; empty is its value over no elements: of the extrema, for bools alone.
+// folding lowers a reduction over dims. empty is its value over no elements; for extrema that exists for bools only.
 func folding(name string, op loopir.ReduceOp, empty int64) lowering {
 	return foldingOf(name, op, empty, func(_ *kernel, v int) int { return v })
 }
@@ -130,8 +130,7 @@ func foldingOf(name string, op loopir.ReduceOp, empty int64, of func(k *kernel, 
 	}
 }
 
-// arg1 lowers a reduction along one dim that yields an index, after a value where
-// there are two outputs.
+// arg1 lowers a reduction along one dim that gives an index, after a value where there are two outputs.
 func arg1(name string, op loopir.ReduceOp) lowering {
 	return func(p *program) {
 		x := p.in(0)
@@ -160,7 +159,7 @@ func arg1(name string, op loopir.ReduceOp) lowering {
 	}
 }
 
-// lowerVar makes two passes: the mean, then the squares about it.
+// lowerVar makes two passes over a row: the mean, then the squares of differences from it.
 func lowerVar(p *program) {
 	x, variance, mean := p.in(0), p.out(0), p.out(1)
 	s := along(p.n.Attr, x.shape)

@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// chebyshev sums c[0] + c[1] T1(u) + c[2] T2(u) + ... for u in [-1, 1] by Clenshaw's
-// recurrence; a float32 sum leaves out the terms below its precision.
+// chebyshev sums c[0] + c[1] T1(u) + c[2] T2(u) + ... for u in [-1, 1] by Clenshaw's recurrence (Clenshaw, 1955). A
+// float32 sum leaves out the terms below its precision.
 func chebyshev(k *kernel, t ir.DType, u int, c []float64) int {
 	n := len(c)
 	for t != ir.F64 && math.Abs(c[n-1]) < 2e-9*math.Abs(c[0]) {
@@ -21,8 +21,8 @@ func chebyshev(k *kernel, t ir.DType, u int, c []float64) int {
 	return k.Fma(u, b1, k.Sub(k.Float(t, c[0]), b2))
 }
 
-// Chebyshev coefficients, computed from the functions in 40 digits at Chebyshev nodes; each
-// series ends where a term is below 2e-17 of the function.
+// Chebyshev coefficients, computed from the functions in 40 digits at Chebyshev nodes. Each series ends where a term is
+// below 2e-17 of the function.
 var (
 	// atan(x)/x in x^2, x up to tan(pi/8).
 	atanSeries = []float64{

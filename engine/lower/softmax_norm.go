@@ -17,7 +17,7 @@ func init() {
 	})
 }
 
-// logNamed is the name of a kernel, by attribute 1: of softmax, or of its logarithm.
+// logNamed names a kernel by attribute 1: softmax, or its logarithm.
 func (p *program) logNamed(name string) (named string, log bool) {
 	if log = p.n.Attr[1] != 0; log {
 		name = "log_" + name
@@ -25,7 +25,7 @@ func (p *program) logNamed(name string) (named string, log bool) {
 	return name + "_" + p.n.In[0].DType.String(), log
 }
 
-// lowerSoftmax: maximum, sum of exp(x-max), store.
+// lowerSoftmax takes the maximum and the sum of exp(x-max) of a row, then stores.
 func lowerSoftmax(p *program) {
 	x, out := p.in(0), p.out(0)
 	s := along(p.n.Attr[:1], x.shape)
@@ -49,7 +49,7 @@ func lowerSoftmax(p *program) {
 	k.launch()
 }
 
-// lowerSoftmaxGrad is y*(gy - sum(gy*y)), and of the logarithm gy - exp(y)*sum(gy).
+// lowerSoftmaxGrad is y*(gy - sum(gy*y)); for the logarithm it is gy - exp(y)*sum(gy).
 func lowerSoftmaxGrad(p *program) {
 	gy, y, out := p.in(0), p.in(1), p.out(0)
 	s := along(p.n.Attr[:1], gy.shape)
@@ -83,7 +83,7 @@ func normalized(n int64, shape []int64) split {
 	return along(dims, shape)
 }
 
-// lowerLayerNorm; attributes: normalized dims, has w, has b, about 0.
+// lowerLayerNorm normalizes rows (Ba, Kiros and Hinton, 2016); attributes: normalized dims, has w, has b, about 0.
 func lowerLayerNorm(p *program) {
 	s := normalized(p.n.Attr[0], p.in(0).shape)
 	if p.n.Attr[3] != 0 {
@@ -93,9 +93,9 @@ func lowerLayerNorm(p *program) {
 	}
 }
 
-// normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has tells
-// whether there are w and b; perRow: they have an element a row, not one a column. A row is read three times, the sum
-// of squares being about the mean; twice where it is not centred and the mean counts as 0.
+// normalize stores (x-mean)*rstd*w+b, mean and rstd, and the variance where there is a fourth output. has says whether
+// there are w and b; with perRow these have an element for each row, else for each column. A row is read three times,
+// since the squares are of differences from the mean; without centre the mean counts as 0, and a row is read twice.
 func (p *program) normalize(name string, s split, has []int64, perRow, centre bool) {
 	x, y := p.in(0), p.out(0)
 	if s.rows() == 0 {
@@ -168,8 +168,8 @@ func (p *program) normalize(name string, s split, has []int64, perRow, centre bo
 	k.launch()
 }
 
-// lowerLayerNormGrad is, with m the mean of a row and c = x-mean, rstd*(gw - m(gw) - c*rstd^2*m(gw*c)); about 0 (the
-// third attribute) without m(gw).
+// lowerLayerNormGrad is rstd*(gw - m(gw) - c*rstd^2*m(gw*c)) with m the mean of a row, c = x-mean and gw = gy*w. About
+// 0, by the third attribute, it leaves out m(gw).
 func lowerLayerNormGrad(p *program) {
 	gy, x, mean, rstd, out := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0)
 	s := normalized(p.n.Attr[0], x.shape)
@@ -208,7 +208,7 @@ func lowerLayerNormGrad(p *program) {
 	k.launch()
 }
 
-// lowerLayerNormGradWB reduces over rows: the outer space is the normalized dims.
+// lowerLayerNormGradWB reduces over rows; its outer space is the normalized dims.
 func lowerLayerNormGradWB(p *program) {
 	gy, x, mean, rstd, dw, db := p.in(0), p.in(1), p.in(2), p.in(3), p.out(0), p.out(1)
 	var dims []int64
@@ -241,7 +241,7 @@ func lowerLayerNormGradWB(p *program) {
 	k.launch()
 }
 
-// scanOperations follow prim.ScanSum and the like.
+// scanOperations are in the order of prim.ScanSum and the constants after it.
 var scanOperations = [...]loopir.ReduceOp{loopir.Sum, loopir.Prod, loopir.Max, loopir.Min, loopir.LogSum}
 
 func lowerScan(p *program) {

@@ -1,7 +1,7 @@
 package lower
 
 import (
-	mathbits "math/bits" // bits is the package's own
+	mathbits "math/bits" // bits is a function of this package
 
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
@@ -13,14 +13,14 @@ func init() { register(map[string]lowering{"sort": lowerSort, "search": lowerSea
 
 // lowerSort; attributes: how many elements of a row are kept, dim, descending.
 func lowerSort(p *program) {
-	x, values, indices := p.in(0).raise(), p.out(0).raise(), p.out(1).raise()
+	x, values, indices := p.in(0).atLeast1D(), p.out(0).atLeast1D(), p.out(1).atLeast1D()
 	if ir.Numel(values.shape) == 0 {
 		return
 	}
 	p.sort(x, values, indices, wrap(p.n.Attr[1], len(x.shape)), p.n.Attr[2] != 0)
 }
 
-// sort sorts the rows of x along dim d; values and indices, which are dense, take the first of each row.
+// sort sorts the rows of x along dim d. values and indices, which are dense, receive the first elements of each row.
 func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 	split := func() (outer, inner, so, si []int64) {
 		outer, s := collapse(x.shape[:d], [][]int64{x.stride[:d]}, 0)
@@ -42,8 +42,8 @@ func (p *program) sort(x, values, indices *arg, d int, descending bool) {
 	p.res.Launches = append(p.res.Launches, l)
 }
 
-// lowerSearch finds places by bisection; attribute: right. Of n elements, as many steps as n has bits
-// find the place: each asks whether 2^k more elements come before the value.
+// lowerSearch finds positions by bisection; attribute: right. Among n elements it takes as many steps as n has bits:
+// each asks whether 2^k more elements come before the value.
 func lowerSearch(p *program) {
 	rows, v, out := p.in(0), p.in(1), p.out(0)
 	if ir.Numel(out.shape) == 0 {
@@ -73,7 +73,7 @@ func lowerSearch(p *program) {
 	k.launch()
 }
 
-// above is x > y where NaN is above all numbers.
+// above is x > y with NaN above all numbers.
 func (k *kernel) above(x, y int) int {
 	if k.Type(x) == ir.Bool {
 		return k.And(x, k.Not(y))

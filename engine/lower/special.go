@@ -30,9 +30,9 @@ var specialBodies = map[op.Fn]body{
 	op.FnAtanh:         atanh,
 	op.FnBesselJ0:      func(k *kernel, t ir.DType, x []int) int { return besselJ0.first(k, t, x[0]) },
 	op.FnBesselJ1:      func(k *kernel, t ir.DType, x []int) int { return besselJ1.first(k, t, x[0]) },
-	op.FnBesselK0:      fallen(besselK0e),
+	op.FnBesselK0:      timesExpNeg(besselK0e),
 	op.FnBesselK0e:     besselK0e,
-	op.FnBesselK1:      fallen(besselK1e),
+	op.FnBesselK1:      timesExpNeg(besselK1e),
 	op.FnBesselK1e:     besselK1e,
 	op.FnBesselY0:      func(k *kernel, t ir.DType, x []int) int { return besselJ0.second(k, t, x[0]) },
 	op.FnBesselY1:      func(k *kernel, t ir.DType, x []int) int { return besselJ1.second(k, t, x[0]) },
@@ -47,9 +47,9 @@ var specialBodies = map[op.Fn]body{
 	op.FnExpm1:         expm1,
 	op.FnFmod:          binaryOp(loopir.OpRem),
 	op.FnGcd:           gcd,
-	op.FnI0:            grown(besselI0e),
+	op.FnI0:            timesExp(besselI0e),
 	op.FnI0e:           besselI0e,
-	op.FnI1:            grown(besselI1e),
+	op.FnI1:            timesExp(besselI1e),
 	op.FnI1e:           besselI1e,
 	op.FnLgamma:        func(k *kernel, t ir.DType, x []int) int { return lgamma(k, t, x[0]) },
 	op.FnLog10: logBase(math.Ln10, 1233./(1<<12), 330985980542./(1<<40), log10of2-1233./(1<<12),
@@ -65,8 +65,7 @@ var specialBodies = map[op.Fn]body{
 	op.FnZeta: zeta,
 }
 
-// bits describes the layout of a float type: the integer type of its width and the
-// numbers of its fraction.
+// bits describes a float dtype: the integer dtype of its width, and the number of its fraction bits.
 func bits(t ir.DType) (asInt ir.DType, fraction int64) {
 	if t == ir.F64 {
 		return ir.I64, 52
@@ -74,7 +73,7 @@ func bits(t ir.DType) (asInt ir.DType, fraction int64) {
 	return ir.I32, 23
 }
 
-// negative tells the sign bit, also of zeros.
+// negative is the sign bit, of zeros too.
 func negative(k *kernel, t ir.DType, x int) int {
 	asInt, _ := bits(t)
 	return k.Lt(k.Bitcast(asInt, x), k.Int(asInt, 0))
@@ -85,11 +84,11 @@ func copysign(k *kernel, t ir.DType, x, y int) int {
 	return k.Select(negative(k, t, y), k.Neg(a), a)
 }
 
-// firstQuadrant is the angle of the point (x, y), both at least 0.
+// firstQuadrant is the angle of the point (x, y), both >= 0.
 func firstQuadrant(k *kernel, t ir.DType, y, x int) int {
 	hi, lo := k.Max(x, y), k.Min(x, y)
 	r := k.Div(lo, hi)
-	// also of two zeros and two infinities
+	// Two zeros and two infinities included.
 	r = k.Select(k.Eq(lo, hi), k.Select(k.Eq(hi, k.Float(t, 0)), hi, k.Float(t, 1)), r)
 	near := k.Le(r, k.Float(t, math.Sqrt2-1))
 	one := k.Float(t, 1)
@@ -113,36 +112,36 @@ func atan2(k *kernel, t ir.DType, v []int) int {
 	a := firstQuadrant(k, t, k.Abs(y), k.Abs(x))
 	a = k.Select(negative(k, t, x), k.Sub(k.Float(t, math.Pi), a), a)
 	nan := k.Add(x, y)
-	return k.Select(k.Un(loopir.OpIsNaN, nan), k.Select(opposite(k, t, x, y), copysign(k, t, a, y), nan),
+	return k.Select(k.Un(loopir.OpIsNaN, nan), k.Select(oppositeInfinities(k, t, x, y), copysign(k, t, a, y), nan),
 		copysign(k, t, a, y))
 }
 
-// opposite tells two infinities, whose sum is no NaN of an operand.
-func opposite(k *kernel, t ir.DType, x, y int) int {
+// oppositeInfinities reports infinities of oppositeInfinities sign, whose sum is NaN though no operand is.
+func oppositeInfinities(k *kernel, t ir.DType, x, y int) int {
 	inf := k.Float(t, math.Inf(1))
 	return k.And(k.Eq(k.Abs(x), inf), k.Eq(k.Abs(y), inf))
 }
 
-// legs is sqrt(1-x^2).
-func legs(k *kernel, t ir.DType, x int) int {
+// sqrt1MinusSquare is sqrt(1-x^2).
+func sqrt1MinusSquare(k *kernel, t ir.DType, x int) int {
 	one := k.Float(t, 1)
 	return k.Un(loopir.OpSqrt, k.Mul(k.Sub(one, x), k.Add(one, x)))
 }
 
 func asin(k *kernel, t ir.DType, x []int) int {
-	leg := legs(k, t, x[0])
+	leg := sqrt1MinusSquare(k, t, x[0])
 	a := firstQuadrant(k, t, k.Abs(x[0]), leg)
 	return k.Select(k.Un(loopir.OpIsNaN, leg), leg, copysign(k, t, a, x[0]))
 }
 
 func acos(k *kernel, t ir.DType, x []int) int {
-	leg := legs(k, t, x[0])
+	leg := sqrt1MinusSquare(k, t, x[0])
 	a := firstQuadrant(k, t, leg, k.Abs(x[0]))
 	a = k.Select(k.Lt(x[0], k.Float(t, 0)), k.Sub(k.Float(t, math.Pi), a), a)
 	return k.Select(k.Un(loopir.OpIsNaN, leg), leg, a)
 }
 
-// past is where 1 beside the square of x is lost.
+// past is the x beyond which adding 1 to x^2 does not change it.
 func past(k *kernel, t ir.DType, x int) int {
 	if t == ir.F64 {
 		return k.Gt(x, k.Float(t, 1e9))
@@ -155,7 +154,7 @@ func logTwice(k *kernel, t ir.DType, x int) int {
 	return k.Add(k.Un(loopir.OpLog, x), k.Float(t, math.Ln2))
 }
 
-// asinh is log1p(x + x^2/(1 + sqrt(1 + x^2))) of |x|.
+// asinh is log1p(x + x^2/(1 + sqrt(1 + x^2))) of |x|, with the sign of x.
 func asinh(k *kernel, t ir.DType, x []int) int {
 	a, one := k.Abs(x[0]), k.Float(t, 1)
 	s := k.Mul(a, a)
@@ -171,15 +170,15 @@ func acosh(k *kernel, t ir.DType, x []int) int {
 	return k.Select(k.Lt(u, k.Float(t, 0)), k.Float(t, math.NaN()), y)
 }
 
-// atanh is log1p(2x/(1-x))/2 of |x|.
+// atanh is log1p(2x/(1-x))/2 of |x|, with the sign of x.
 func atanh(k *kernel, t ir.DType, x []int) int {
 	a := k.Abs(x[0])
 	y := k.Mul(k.Float(t, 0.5), log1p(k, t, []int{k.Div(k.Add(a, a), k.Sub(k.Float(t, 1), a))}))
 	return k.Select(k.Un(loopir.OpIsNaN, y), y, copysign(k, t, y, x[0]))
 }
 
-// frexp takes the exponent out of the bits; denormals are scaled first. 0, infinities
-// and NaN are their own mantissas, with exponent 0.
+// frexp takes the exponent from the bits; denormals are scaled first. 0, infinities and NaN are their own mantissas,
+// with exponent 0.
 func frexp(k *kernel, t ir.DType, x int) (exponent, mantissa int) {
 	asInt, fraction := bits(t)
 	bias, scale := int64(126), int64(24)
@@ -197,9 +196,8 @@ func frexp(k *kernel, t ir.DType, x int) (exponent, mantissa int) {
 	return k.Select(plain, k.Cast(t, e), zero), k.Select(plain, m, x)
 }
 
-// nextafter steps the bits, which order the numbers of one sign. The half types are
-// computed in float32, whose bits have their fractions on top; below 2^-14 the numbers of
-// float16 are 2^-24 apart.
+// nextafter steps the bits, which order the numbers of one sign. Half types are computed in float32, whose bits begin
+// with theirs; below 2^-14 the numbers of float16 are 2^-24 apart.
 func nextafter(k *kernel, t ir.DType, v []int) int {
 	asInt, _ := bits(t)
 	x, y, zero := v[0], v[1], k.Float(t, 0)
@@ -222,8 +220,8 @@ func nextafter(k *kernel, t ir.DType, v []int) int {
 	return k.Select(k.Un(loopir.OpIsNaN, nan), nan, moved)
 }
 
-// gcd is Euclid's algorithm, unrolled to the most steps that two numbers of the type
-// need (neighbours in Fibonacci's sequence). The remainder by 0 is 0.
+// gcd is Euclid's algorithm, unrolled to the most steps that two numbers of the dtype need: those of neighbouring
+// Fibonacci numbers (Lame's theorem). The remainder by 0 is 0.
 func gcd(k *kernel, t ir.DType, x []int) int {
 	steps := 46
 	if t == ir.I64 {
@@ -238,9 +236,8 @@ func gcd(k *kernel, t ir.DType, x []int) int {
 
 const log10of2 = math.Ln2 / math.Ln10
 
-// logBase takes the exponent e of x = m 2^e apart, m in [sqrt(1/2), sqrt(2)), so that powers of
-// the base have whole logarithms. The logarithm of 2 comes in two parts for float32 and for
-// float64: the head has few bits, so that e times it is exact.
+// logBase splits x = m 2^e with m in [sqrt(1/2), sqrt(2)), so that powers of the base have whole logarithms. The
+// logarithm of 2 has two parts for float32 and for float64: the head has few bits, so that e times it is exact.
 func logBase(ln, head32, head64, rest32, rest64 float64) body {
 	return func(k *kernel, t ir.DType, x []int) int {
 		head, rest := head32, rest32

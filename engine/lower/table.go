@@ -5,7 +5,8 @@ import "github.com/torchlette/torchlette/ir"
 // lowering appends a node's launches to its program.
 type lowering func(p *program)
 
-// table has an entry for each primitive, and each member of a family, but to_device, which the executor performs.
+// table has an entry for each primitive, by variant where it has variants. to_device has none: the executor performs
+// it.
 var table = map[string]lowering{}
 
 func register(rules map[string]lowering) {
@@ -17,7 +18,7 @@ func register(rules map[string]lowering) {
 	}
 }
 
-// Lower gives the launches of a node. Empty outputs need none.
+// Lower returns the launches of a node. Empty outputs need none.
 func Lower(n *Node) (*Result, error) {
 	f := table[n.Prim.NameFor(n.Attr)]
 	if f == nil {

@@ -1,9 +1,9 @@
 package op
 
-// CastPolicy says what autocast does with an operator's float32 and half operands. Float64 is never cast.
+// CastPolicy says what autocast does with an operator's float32 and half operands. Float64 operands are never cast.
 type CastPolicy uint8
 
-// The policies.
+// The cast policies.
 const (
 	KeepTypes  CastPolicy = iota
 	CastLower             // to the dtype of the context

@@ -10,20 +10,18 @@ import (
 // OpID numbers an operator; it is the first argument of tl_op.
 type OpID uint16
 
-// Builder records primitives. engine/lazy implements it: eagerly for user
-// calls, with or without tape for VJPs.
+// Builder records primitives. engine/lazy implements it, for user calls and for VJPs.
 type Builder interface {
-	// Emit records primitive p. Tensor inputs must agree on the device. attr is
-	// copied. The outputs are dense. It panics with *ir.Error on bad input; the
-	// engine's entry points turn that into a status.
+	// Emit records primitive p. Tensor inputs must be on one device. attr is copied. The outputs are dense. Emit panics
+	// with *ir.Error on bad input; the engine's entry points turn that into a status.
 	Emit(p PrimID, attr []int64, in ...Val) Val
 	// Emit1 and Emit2 are Emit for one and two operands without attributes.
 	Emit1(p PrimID, x Val) Val
 	Emit2(p PrimID, x, y Val) Val
 	// EmitN is Emit for several outputs.
 	EmitN(p PrimID, attr []int64, in ...Val) []Val
-	// View returns the view of v with the given layout and absolute offset. backward
-	// is the primitive-free gradient of that view step; see ViewOp.
+	// View returns the view of v with the given layout and absolute offset. backward says how the cotangent of this
+	// step goes back; see ViewOp.
 	View(v Val, l *ir.Layout, offset int64, backward ViewOp) Val
 	// Detach returns v without its place on the tape.
 	Detach(v Val) Val
@@ -33,45 +31,44 @@ type Builder interface {
 	DefaultDType() ir.DType
 	// DefaultDevice is where creation without device= puts its result.
 	DefaultDevice() ir.DeviceID
-	// NeedsGrad reports whether recording v on the tape matters now.
+	// NeedsGrad reports whether an operation on v is recorded on the tape now.
 	NeedsGrad(v Val) bool
 }
 
-// ViewOp says how the cotangent of a view step goes back: which of the simple
-// inverses applies. Data gives its numbers.
+// ViewOp says how the cotangent of a view step goes back.
 type ViewOp struct {
 	Kind ViewKind
-	Dims []int64 // Permute: the permutation
+	Dims []int64 // of ViewPermute: the permutation
 }
 
 // ViewKind names a view step.
 type ViewKind uint8
 
-// The view steps. Strided is the general one: the cotangent is scattered (added
-// where the view overlaps itself) into zeros of the input's shape.
+// The view kinds. ViewStrided is the general one: the cotangent is scattered into zeros of the input's shape, and added
+// where the view overlaps itself.
 const (
 	ViewStrided ViewKind = iota
-	ViewReshape          // cotangent is reshaped back
-	ViewPermute          // cotangent is permuted back
-	ViewExpand           // cotangent is summed over the expanded dims
+	ViewReshape          // the cotangent is reshaped back
+	ViewPermute          // the cotangent is permuted back
+	ViewExpand           // the cotangent is summed over the expanded dims
 )
 
-// Args is a decoded call: the flat encoding that the signature gives, read in
-// the order of the parameters with the methods below.
+// Args is a decoded call: the flat encoding that the signature defines. The methods below read it in the order of the
+// parameters.
 type Args struct {
 	B          Builder
 	Op         *Def
-	In         []Val   // tensors and operands in order; absent optionals have Kind None
-	Ints       []int64 // ints, bools, dtypes, devices, enums; lists are preceded by their length (-1 for None)
+	In         []Val   // tensors and operands in order; an absent optional has Kind None
+	Ints       []int64 // ints, bools, dtypes, devices and enums in order; a list is preceded by its length (-1 for None)
 	Scalars    []Val   // Scalar and float parameters in order
 	ni, nt, ns int
 	ret        [4]Val
 }
 
-// Ret gives the results of an Eval in a's own storage, valid until the next call.
+// Ret returns the results of an Eval in a's own storage, which is valid until the next call.
 func (a *Args) Ret(v ...Val) []Val { return append(a.ret[:0], v...) }
 
-// Reset prepares a for reading again from the start.
+// Reset makes the next read begin at the first parameter.
 func (a *Args) Reset() { a.ni, a.nt, a.ns = 0, 0, 0 }
 
 // Val reads the next Tensor, Tensor? or Operand parameter.
@@ -132,7 +129,7 @@ func (a *Args) Scalar() Val { v := a.Scalars[a.ns]; a.ns++; return v }
 // Float reads a float parameter.
 func (a *Args) Float() float64 { return a.Scalar().Float() }
 
-// Float gives the number as a float64.
+// Float is the number as a float64.
 func (v Val) Float() float64 {
 	if v.Kind == ScalarFloat {
 		return math.Float64frombits(v.Bits())
@@ -140,13 +137,13 @@ func (v Val) Float() float64 {
 	return float64(int64(v.Bits()))
 }
 
-// FloatVal makes a scalar operand.
+// FloatVal makes a scalar operand of kind ScalarFloat.
 func FloatVal(f float64) Val { return Number(ScalarFloat, math.Float64bits(f)) }
 
-// IntVal makes a scalar operand.
+// IntVal makes a scalar operand of kind ScalarInt.
 func IntVal(i int64) Val { return Number(ScalarInt, uint64(i)) }
 
-// BoolVal makes a scalar operand.
+// BoolVal makes a scalar operand of kind ScalarBool.
 func BoolVal(b bool) Val {
 	if b {
 		return Number(ScalarBool, 1)
@@ -160,75 +157,74 @@ type Eval func(a *Args) []Val
 // Def is one operator overload.
 type Def struct {
 	ID OpID
-	// Sig is the signature, in the grammar of sig.go; the name may carry an
-	// overload: "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)".
+	// Sig is the signature in the grammar of sig.go. The name may have an overload: "max.dim(Tensor self, int dim, bool
+	// keepdim=False) -> (Tensor values, Tensor indices)".
 	Sig  string
 	Doc  string
 	Eval Eval
-	// Where the name appears; see the constants. 0 means Function|Method.
+	// Where lists the places of the name; 0 means Function|Method.
 	Where Where
-	// Aliases in the same places: "absolute" for abs.
+	// Aliases are further names in the same places, such as "absolute" for abs.
 	Aliases []string
 	// View: the results are views of the first tensor and share its base.
 	View bool
-	// NewView: a result that is the first operand unchanged is another tensor all the same, with a step on the tape:
-	// PyTorch's view functions. Other operators return the operand then.
+	// NewView: a result that equals the first operand is a tensor of its own, with a step on the tape, as PyTorch's
+	// view functions make it. Other operators return the operand itself.
 	NewView bool
 	// OwnWrites: the alias that it makes counts its writes apart, so that backward does not see them in the operand.
 	OwnWrites bool
-	// ReadsOffset: the result depends on the storage offset of the first operand, which its layout does not hold.
+	// ReadsOffset: the result depends on the storage offset of the first operand, which its layout does not have.
 	ReadsOffset bool
-	// InPlace: "<name>_" exists: Eval's first result is stored through self.
+	// InPlace: "<name>_" exists and stores Eval's first result through self.
 	InPlace bool
-	// InPlaceOnly: only the in-place form exists, under the signature's own name (normal_,
-	// zero_, _sgd_step, ...): Eval gives the new value.
+	// InPlaceOnly: only the in-place form exists, under the signature's own name (normal_, zero_, _sgd_step); Eval
+	// gives the new value.
 	InPlaceOnly bool
-	// OfNumbers: of numbers alone the first is taken as a tensor without dims.
+	// ScalarOverload: where all operands are numbers, the first is taken as a tensor without dims.
 	ScalarOverload bool
-	// Stores, of an in-place-only operator: result i is stored through tensor input Stores[i].
-	// nil means {0}. Absent inputs have no result.
+	// Stores, of an operator with InPlaceOnly: result i is stored through tensor input Stores[i]; nil means {0}. Absent
+	// inputs have no result.
 	Stores []int
-	// Out: "out=" exists: results are copied into the given tensors, resized if needed.
+	// Out: "out=" exists; results are copied into the given tensors, which are resized if needed.
 	Out bool
-	// ExactOut: what is written to, by out= or in place, must have the result's dtype.
+	// ExactOut: what out= or the in-place form writes to must have the result's dtype.
 	ExactOut bool
-	// Unread names the number parameters that Eval hands to primitives as they are, so that calls which
-	// differ in them alone are alike: step sizes of optimizers and the like.
+	// PassThrough names the number parameters that Eval passes to primitives unread, such as step sizes of optimizers.
+	// Calls that differ in these numbers only share a cached trace.
 	PassThrough []string
 	// Samples and ErrorSamples drive the generated parity, gradient and error tests.
 	Samples      []Sample
 	ErrorSamples []Sample
-	// Tol overrides assert_close's defaults, with the reason.
+	// Tol replaces assert_close's defaults, with the reason.
 	Tol *Tolerance
 	// NoGrad excludes the operator from gradient tests, with the reason.
 	NoGrad NotDifferentiable
 
-	// Autocast says what autocast does with the operands, by device: the CPU, GPUs.
+	// Autocast says what autocast does with the operands, on the CPU and on GPUs.
 	Autocast [2]CastPolicy
 	// GradFn names the autograd function of the result.
 	GradFn GradFn
 
-	Parsed *Sig // filled at registration
+	Parsed *Sig // filled in at registration
 }
 
-// Where lists the places an operator's name appears in Python.
+// Where is a set of places in Python at which an operator's name appears.
 type Where uint8
 
-// The places.
+// The places of a name.
 const (
 	Function   Where = 1 << iota // torchlette.name
 	Method                       // Tensor.name
 	Functional                   // torchlette.nn.functional.name
 	Hidden                       // torchlette._C only
-	Linalg                       // torchlette.linalg.name, of operators named linalg_name
-	Special                      // torchlette.special.name, of operators named special_name; aliases likewise
+	Linalg                       // torchlette.linalg.name, for operators named linalg_name
+	Special                      // torchlette.special.name, for operators named special_name and their aliases
 )
 
-// Sample is one call for tests: Python literals, tensors written as
-// "T(3,4)" (float, standard normal), "T(3,4;lo,hi)" (float, uniform in [lo,hi)),
-// "I(3;0,5)" (int64 in [0,5)), "B(3)" (bool). Shape () is 0-dim: "T()". dtypes are
-// written torch.float64, torch.int64, ... . Args holds the positional arguments,
-// Kwargs the keyword ones ("dim=1, keepdim=True").
+// Sample is one call for tests, as Python literals. Tensors are written "T(3,4)" (float, standard normal),
+// "T(3,4;lo,hi)" (float, uniform in [lo,hi)), "I(3;0,5)" (int64 in [0,5)) or "B(3)" (bool); "T()" has no dims. dtypes
+// are written torch.float64, torch.int64. Args are the positional arguments, Kwargs the keyword ones ("dim=1,
+// keepdim=True").
 type Sample struct {
 	Args   string
 	Kwargs string
@@ -245,7 +241,7 @@ var (
 	defByName = map[string]*Def{}
 )
 
-// Register adds d to the table; entries call it from init functions.
+// Register adds d to the registry. Entries call it from init functions.
 func Register(d Def) {
 	s, err := ParseSig(d.Sig)
 	if err != nil {
@@ -263,7 +259,7 @@ func Register(d Def) {
 	defByName[s.Full] = &d
 }
 
-// DefOf returns the operator numbered id, nil when there is none.
+// DefOf returns the operator numbered id, or nil.
 func DefOf(id OpID) *Def {
 	if int(id) >= len(defs) {
 		return nil
@@ -271,7 +267,7 @@ func DefOf(id OpID) *Def {
 	return defs[id]
 }
 
-// DefNamed returns the operator of that full name.
+// DefNamed returns the operator with that full name, and panics where there is none.
 func DefNamed(full string) *Def {
 	d := defByName[full]
 	if d == nil {

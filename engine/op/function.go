@@ -1,8 +1,7 @@
 package op
 
-// Fn is the attribute of primitive special: which function it computes. The
-// number's table of values stands in engine/lower, that of derivatives in
-// engine/op/prim.
+// Fn is the attribute of primitive special: the function that it computes. engine/lower has the table of values,
+// engine/op/prim the table of derivatives.
 type Fn int64
 
 // The functions of one argument, then those of two.
@@ -66,7 +65,7 @@ func FnNames() []string { return functionNames[:] }
 // String is PyTorch's name of the function.
 func (f Fn) String() string { return functionNames[f] }
 
-// Arity is its number of arguments.
+// Arity is the number of arguments.
 func (f Fn) Arity() int {
 	if f < FnAtan2 {
 		return 1

@@ -1,19 +1,19 @@
 package op
 
-// GradFn is the name that PyTorch gives the autograd function of an operator: it numbers the derivatives of the
-// overloads of a name, and some operators call another one there. The zero GradFn is the operator's own name in
-// capitals and Backward0.
+// GradFn is PyTorch's name for the autograd function of an operator. It is a table, since PyTorch numbers the
+// derivatives of a name's overloads, and some operators call another operator there. The zero GradFn stands for the
+// operator's own name in capitals and Backward0.
 type GradFn struct {
 	Name string
-	// Tensors is the name when no operand is a number, Reversed when the first one is, Several when a list
-	// of dims has more than one, Mode when a word is given. "" means Name.
+	// Tensors is the name where no operand is a number, Reversed where the first is one, Several where a list of dims
+	// has more than one, Mode where a word is given. "" stands for Name.
 	Tensors, Reversed, Several, Mode string
 	// Choose, where set, decides by shapes.
 	Choose func(operands []Val, result Val) string
 }
 
-// GradFnName is PyTorch's name for the function of a primitive or an operator of that name: words and letters after
-// digits begin with a capital.
+// GradFnName is PyTorch's name for the autograd function of a primitive or an operator: words, and letters after
+// digits, begin with a capital.
 func GradFnName(name string) string {
 	b := make([]byte, 0, len(name)+len("Backward0"))
 	up := true
@@ -32,8 +32,8 @@ func GradFnName(name string) string {
 	return string(b) + "Backward0"
 }
 
-// savedNames holds what PyTorch calls the operands of a function and, after a bar, its results. Functions that are
-// elementwise primitives save "self other|result"; others that are absent save nothing that has a name.
+// savedNames has PyTorch's names for the operands that a function saves and, after a bar, for its results. Functions of
+// elementwise primitives save "self other|result"; other absent functions save nothing that has a name.
 var savedNames = map[string]string{
 	"AddmmBackward0":           "mat1 mat2",
 	"AmaxBackward0":            "self|result",
@@ -55,8 +55,8 @@ var savedNames = map[string]string{
 	"WhereBackward0":           "condition self other",
 }
 
-// SavedNames names the values that an autograd function saves: those of its operands and, after a bar, its results.
-// ok is false where PyTorch has no names for them.
+// SavedNames names the values that an autograd function saves: operands and, after a bar, results. ok is false where
+// PyTorch has no names for them.
 func SavedNames(gradFn string) (names string, ok bool) {
 	names, ok = savedNames[gradFn]
 	return names, ok

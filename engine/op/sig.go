@@ -42,27 +42,27 @@ type Sig struct {
 // Param is one parameter.
 type Param struct {
 	Name    string
-	Type    string   // without "?", "[]", "*"
-	List    bool     // []
-	Opt     bool     // ? : None allowed
-	Spread  bool     // * : varargs allowed
+	Type    string   // without "?", "[]" and "*"
+	List    bool     // "[]"
+	Opt     bool     // "?": None is allowed
+	Spread  bool     // "*": varargs are allowed
 	Words   []string // of str(...)
-	Default string   // Python literal, "" when required
+	Default string   // Python literal, "" where the parameter is required
 	KwOnly  bool
 }
 
-// Result is one result; Name is set for named tuples. List marks Tensor[].
+// Result is one result. Name is set for named tuples; List marks Tensor[].
 type Result struct {
 	Name string
 	List bool
 }
 
-// RequiresGrad is the index of a factory's parameter requires_grad, -1 for other operators.
+// RequiresGrad is the index of a factory's parameter requires_grad; -1 for other operators.
 func (s *Sig) RequiresGrad() int {
 	return slices.IndexFunc(s.Params, func(p Param) bool { return p.Name == "requires_grad" })
 }
 
-// ParseSig parses s.
+// ParseSig parses a signature.
 func ParseSig(s string) (*Sig, error) {
 	bad := func(why string) error { return fmt.Errorf("signature %q: %s", s, why) }
 	head, tail, ok := strings.Cut(s, ") ->")

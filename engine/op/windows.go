@@ -1,9 +1,8 @@
 package op
 
-// Windows places sliding windows over the last dims of a tensor, in the terms of XLA's convolutions: along
-// each dim the input is spread by Base (Base-1 zeros between neighbours) and padded by Lo in front, and by what is
-// missing behind; window element k of output position o then lies at o*Stride + k*Dilation. Lo may be
-// negative: the input is cropped.
+// Windows places sliding windows over the last dims of a tensor, in the terms of XLA's convolutions. Along each dim the
+// input is spread by Base (Base-1 zeros between neighbours), and padded by Lo in front and by what is needed behind.
+// Window element k of output position o is then at o*Stride + k*Dilation. A negative Lo crops the input.
 type Windows struct {
 	Kernel, Stride, Lo, Dilation, Base, Out []int64
 }
@@ -11,7 +10,7 @@ type Windows struct {
 // windowLists is the number of lists in a Windows.
 const windowLists = 6
 
-// Lists gives the fields in order.
+// Lists returns the fields in order.
 func (w *Windows) Lists() [windowLists]*[]int64 {
 	return [windowLists]*[]int64{&w.Kernel, &w.Stride, &w.Lo, &w.Dilation, &w.Base, &w.Out}
 }
@@ -25,7 +24,7 @@ func (w *Windows) Attr() []int64 {
 	return attr
 }
 
-// WindowsOf decodes what Attr made, at the front of attr, and gives the rest.
+// WindowsOf decodes at the front of attr what Attr made, and returns the rest.
 func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	d := int(attr[0])
 	attr = attr[1:]
@@ -35,7 +34,7 @@ func WindowsOf(attr []int64) (w Windows, rest []int64) {
 	return w, attr
 }
 
-// Far reports windows that reach so far that positions could overflow: no tensor is that large.
+// Far reports windows so large that positions could overflow; no tensor has that size.
 func (w *Windows) Far() bool {
 	const limit = 1 << 40
 	for i, k := range w.Kernel {
@@ -51,8 +50,8 @@ func (w *Windows) Far() bool {
 	return false
 }
 
-// Adjoint gives the windows over an output's cotangent that collect what each of the in
-// elements gave, the kernel being reversed.
+// Adjoint returns the windows over an output's cotangent that collect what each of the `in` elements gave; the kernel
+// is reversed.
 func (w *Windows) Adjoint(in []int64) Windows {
 	lo := make([]int64, len(in))
 	for i := range lo {

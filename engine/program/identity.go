@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Seal sets Hash, which covers what identifies p.
+// Seal sets Hash from what identifies p.
 func (p *Program) Seal() {
 	h := uint64(len(p.Nodes))<<32 ^ uint64(len(p.Edges)) ^ uint64(p.Drawn)<<48 ^ 0x9E3779B97F4A7C15
 	h = mix(h, words(p.Nodes))
@@ -17,19 +17,19 @@ func (p *Program) Seal() {
 	p.Hash = mix(h, words(p.Draws))
 }
 
-// Same reports that p and q are one program: a plan of one runs the other. Both are sealed.
+// Same reports that p and q are one program, so that a plan of one runs the other. Both are sealed.
 func (p *Program) Same(q *Program) bool {
 	return p.Hash == q.Hash && p.Drawn == q.Drawn && equal(p.Nodes, q.Nodes) && equal(p.Edges, q.Edges) &&
 		equal(p.Inputs, q.Inputs) && equal(p.Stores, q.Stores) && equal(p.Results, q.Results) &&
 		equal(p.Draws, q.Draws) && slices.Equal(p.History, q.History)
 }
 
-// record is a fixed number of 32-bit words without padding, all of which count.
+// record is a fixed number of 32-bit words without padding; all of them count.
 type record interface {
 	Node | Edge | Input | Store | Result | Draw
 }
 
-// words gives the memory of a list of records.
+// words returns the memory of a list of records.
 func words[T record](list []T) []uint32 {
 	var t T
 	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(t)/4))
@@ -42,7 +42,7 @@ func raw[T record](list []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(list))), len(list)*int(unsafe.Sizeof(t)))
 }
 
-// mix multiplies and folds four words at a time into h, in the manner of wyhash. Two products are under way at once.
+// mix multiplies and folds four words at a time into h, in the manner of wyhash. Two products are computed at once.
 func mix(h uint64, k []uint32) uint64 {
 	h ^= uint64(len(k)) * 0x8EBC6AF09C88C6E3
 	g := h ^ 0x589965CC75374CC3

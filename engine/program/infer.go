@@ -8,10 +8,10 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Prim gives the primitive of node i.
+// Prim is the primitive of node i.
 func (p *Program) Prim(i int) *op.Prim { return op.PrimOf(op.PrimID(p.Nodes[i].Op)) }
 
-// PrimName names the primitive number o of a node.
+// PrimName is the name of primitive number o of a node.
 func PrimName(o uint16) string {
 	if o >= ir.OpProj {
 		return "a further output"
@@ -19,8 +19,8 @@ func PrimName(o uint16) string {
 	return op.PrimOf(op.PrimID(o)).Name
 }
 
-// ScalarTypes gives, by operand of node i, the dtype of the slot of a number; nil when the node has none. The rule is
-// that of recording.
+// ScalarTypes returns, for each operand of node i, the dtype of the slot of a number; nil where the node has no
+// numbers. The rule is that of recording.
 func (p *Program) ScalarTypes(i int) []ir.DType {
 	edges := p.OperandsOf(i)
 	if len(p.ScalarsOf(i)) == 0 {
@@ -50,7 +50,7 @@ func (p *Program) ScalarTypes(i int) []ir.DType {
 	return types
 }
 
-// Infer gives the results of the primitive of node i by its own rule.
+// Infer returns the results of node i by its primitive's own rule.
 func (p *Program) Infer(i int) (outs []op.OutSpec, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -79,7 +79,7 @@ func numberKind(d ir.DType) op.ValKind {
 	return op.ScalarInt
 }
 
-// device is where the results of node i are.
+// device is the device of the results of node i; same: of its operands too.
 func (p *Program) device(i int) (d ir.DeviceID, same bool) {
 	own := ir.AvalOf(p.Nodes[i].Aval).Device
 	for _, e := range p.OperandsOf(i) {

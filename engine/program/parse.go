@@ -42,7 +42,7 @@ func Parse(text string) (p *Program, err error) {
 	return p, p.Verify()
 }
 
-// MustParse is Parse of a text that is part of the source.
+// MustParse is Parse for a text that is part of the source; it panics on an error.
 func MustParse(text string) *Program {
 	p, err := Parse(text)
 	if err != nil {
@@ -51,7 +51,7 @@ func MustParse(text string) *Program {
 	return p
 }
 
-// syntaxError is what is wrong with a line.
+// syntaxError says what is wrong with a line.
 type syntaxError string
 
 // scanner reads one line.
@@ -88,7 +88,7 @@ func (s *scanner) want(tok string) {
 	}
 }
 
-// word takes the longest beginning of letters, digits and signs that names and numbers have.
+// word takes the longest beginning made of the letters, digits and signs of names and numbers.
 func (s *scanner) word() string {
 	n := 0
 	for n < len(s.rest) && inWord(s.rest[n]) {
@@ -150,7 +150,7 @@ func (s *scanner) ints(open, stop string) []int64 {
 	return v
 }
 
-// maxDims bounds the rank of a value that a text names.
+// maxDims bounds the rank of a value in a text.
 const maxDims = 64
 
 // sizes takes a shape.
@@ -169,7 +169,7 @@ func (s *scanner) sizes() []int64 {
 	return v
 }
 
-// layout takes sizes and, where they follow, strides.
+// layout takes sizes and, where they are given, strides.
 func (s *scanner) layout() *ir.Layout {
 	shape := s.sizes()
 	if !strings.HasPrefix(s.rest, "(") {
@@ -203,7 +203,7 @@ func (s *scanner) aval() ir.AvalID {
 	return ir.InternAval(ir.DType(d), dev, ir.DenseLayout(shape)).ID
 }
 
-// ref takes a value that is there already.
+// ref takes a value that exists already.
 func (s *scanner) ref() Ref {
 	if s.try("$") {
 		return InputRef(s.index(int64(len(s.p.Inputs)) - 1))
@@ -332,7 +332,7 @@ func (s *scanner) attrs(prim *op.Prim) (attr []int64) {
 	return attr
 }
 
-// operands takes the operands of n and gives the texts of its numbers.
+// operands takes the operands of n and returns the texts of its numbers.
 func (s *scanner) operands(n *Node) (numbers []string) {
 	p := s.p
 	for !strings.HasPrefix(s.rest, ":") {
@@ -411,7 +411,7 @@ func (s *scanner) numbers(i int, texts []string) {
 	n.Outputs = uint16(len(outs))
 }
 
-// scalarTypes is ScalarTypes of a node that may have the wrong operands.
+// scalarTypes is ScalarTypes for a node that may have the wrong operands.
 func (p *Program) scalarTypes(i int) (types []ir.DType, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -35,12 +35,12 @@ func (r Ref) Index() int {
 type Node struct {
 	Op       uint16 // number of the primitive; ir.OpProj for a further result
 	Operands uint16
-	Outputs  uint16 // results of the primitive, held or not; 1 for a further result
+	Outputs  uint16 // number of results of the primitive, held or not; 1 for a further result
 	Live     Live
-	// SameView is of a node that writes through a view of its first operand: bit j says that operand j of the node that
-	// makes the written value reads the first operand through that very view. See Program.Relate.
+	// SameView is set on a node that writes a value through a view of its first operand. Bit j: operand j of the node
+	// that makes the value reads the first operand through that same view. See Program.Relate.
 	SameView uint8
-	Attr     uint32 // interned attributes; of a further result its number
+	Attr     uint32 // interned attributes; for a further result its number
 	Aval     ir.AvalID
 	Edge     uint32 // its first operand in Program.Edges and Program.Offsets
 	Scalar   uint32 // its first number in Program.Scalars
@@ -58,8 +58,8 @@ const (
 	LiveOutside
 )
 
-// Edge is one operand: a view of a value; Value 0 marks a number, which takes the node's next scalar slot. Its offset
-// is in Program.Offsets. The operand of a further result has no layout.
+// Edge is one operand: a view of a value. Value 0 marks a number, which takes the node's next scalar slot. The view's
+// offset is in Program.Offsets. The operand of a further result has no layout.
 type Edge struct {
 	Value  Ref
 	Layout ir.LayoutID
@@ -84,19 +84,19 @@ type Input struct {
 // Store is a write of a value to a base, in program order.
 type Store struct {
 	Value Ref
-	Prev  Ref    // the version before; 0 when nothing refers to it any more
+	Prev  Ref    // the version before; 0 where nothing refers to it any more
 	Base  uint32 // ordinal of the base in the program
-	Into  Ref    // the input whose base is written, of a captured function; 0 for a window's
+	Into  Ref    // the input whose base a captured function writes; 0 for a window's store
 	Flags StoreFlags
 }
 
 // StoreFlags are facts about a store.
 type StoreFlags uint32
 
-// The facts.
+// The store flags.
 const (
-	Last StoreFlags = 1 << iota // no later store goes to the same base
-	// nothing but the base and the program refers to the version before: it may be written over
+	Last StoreFlags = 1 << iota // no later store writes the same base
+	// Exclusive: only the base and the program refer to the version before, so it may be overwritten.
 	Exclusive
 )
 
@@ -105,17 +105,17 @@ type Result struct {
 	Value  Ref
 	Layout ir.LayoutID
 	Offset int64
-	// Of is the input of which the result is an alias: the function returned a view of an argument or of a state. 0: it
-	// is a tensor of its own.
+	// Of is the input that the result aliases, where the function returned a view of an argument or of a state. 0: the
+	// result is a tensor of its own.
 	Of Ref
 	_  uint32
 }
 
-// Draw is a pair of numbers that name a draw: Scalar is the slot of the offset, which counts from the offsets that
+// Draw is a pair of numbers that name a draw. Scalar is the slot of the offset, which is relative to the offsets that
 // the call takes; the slot before it takes the seed.
 type Draw struct{ Scalar uint32 }
 
-// Program is a closed graph as data. The zero Program is empty. Its slices are reused by Reset.
+// Program is a closed graph as data. The zero Program is empty. Reset keeps the memory of its slices.
 type Program struct {
 	Nodes   []Node // in record order: operands come first
 	Edges   []Edge // of all nodes, in order
@@ -123,11 +123,11 @@ type Program struct {
 	Stores  []Store
 	Results []Result
 	Draws   []Draw
-	Drawn   uint32 // offsets of the generator that a call takes
-	// Offsets and Scalars are numbers of one run: of each edge the offset of its view, and the bits of each number.
+	Drawn   uint32 // number of generator offsets that a call takes
+	// Offsets and Scalars are the numbers of one run: the offset of each edge's view, and the bits of each number.
 	Offsets []int64
 	Scalars []uint64
-	// History marks the edges through which gradients flow; nil when nothing was taped.
+	// History marks the edges through which gradients flow; nil where nothing was on the tape.
 	History    []bool
 	SourceLocs []uint32 // by node: the source location that recorded it; may be empty
 	Hash       uint64   // see Seal
@@ -149,19 +149,19 @@ func (p *Program) Clone() *Program {
 		SourceLocs: slices.Clone(p.SourceLocs), Hash: p.Hash}
 }
 
-// OperandsOf gives the operands of node i.
+// OperandsOf returns the operands of node i.
 func (p *Program) OperandsOf(i int) []Edge {
 	n := &p.Nodes[i]
 	return p.Edges[n.Edge : n.Edge+uint32(n.Operands)]
 }
 
-// OffsetsOf gives the offsets of the operands of node i; 0 for numbers.
+// OffsetsOf returns the offsets of the operands of node i; 0 for numbers.
 func (p *Program) OffsetsOf(i int) []int64 {
 	n := &p.Nodes[i]
 	return p.Offsets[n.Edge : n.Edge+uint32(n.Operands)]
 }
 
-// ScalarsOf gives the numbers of node i.
+// ScalarsOf returns the numbers of node i.
 func (p *Program) ScalarsOf(i int) []uint64 {
 	end := uint32(len(p.Scalars))
 	if i+1 < len(p.Nodes) {
@@ -170,10 +170,10 @@ func (p *Program) ScalarsOf(i int) []uint64 {
 	return p.Scalars[p.Nodes[i].Scalar:end]
 }
 
-// Attrs gives the attributes of node i.
+// Attrs returns the attributes of node i.
 func (p *Program) Attrs(i int) []int64 { return ir.AttrOf(p.Nodes[i].Attr) }
 
-// AvalID is the abstract value of the stored value that r names.
+// AvalID is the abstract value of the stored value that r names, as a number.
 func (p *Program) AvalID(r Ref) ir.AvalID {
 	if r.IsInput() {
 		return p.Inputs[r.Index()].Aval
@@ -184,7 +184,7 @@ func (p *Program) AvalID(r Ref) ir.AvalID {
 // Aval is the abstract value of the stored value that r names.
 func (p *Program) Aval(r Ref) *ir.Aval { return ir.AvalOf(p.AvalID(r)) }
 
-// Site is the source location that recorded node i, 0 when unknown.
+// SourceLoc is the source location that recorded node i, 0 where it is unknown.
 func (p *Program) SourceLoc(i int) uint32 {
 	if i < len(p.SourceLocs) {
 		return p.SourceLocs[i]
@@ -199,15 +199,14 @@ func (p *Program) Whole(i, j int) bool {
 	if e.Value == 0 || e.Layout == 0 {
 		return false
 	}
-	l := ir.LayoutOf(e.Layout)
-	return l.Dense && p.Offsets[int(n.Edge)+j] == 0 && l.Numel == p.Aval(e.Value).Layout.Numel
+	return ir.LayoutOf(e.Layout).IsWhole(p.Offsets[int(n.Edge)+j], p.Aval(e.Value).Layout)
 }
 
 // maxRelated is the number of operands that Node.SameView has bits for.
 const maxRelated = 8
 
-// Relate gives Node.SameView of node i, which writes through a view: attribute 0 is the view's layout, its first
-// number the offset.
+// Relate computes Node.SameView of node i, which writes through a view: attribute 0 is the view's layout, the first
+// number its offset.
 func (p *Program) Relate(i int) uint8 {
 	es := p.OperandsOf(i)
 	base, value := es[0].Value, es[1].Value

@@ -19,10 +19,10 @@ var dtypeNames = func() (names [ir.NumDTypes]string) {
 
 var roleNames = [...]string{Argument: "input", Constant: "constant", State: "state"}
 
-// String gives the text form, which Parse reads.
+// String is the text form, which Parse reads.
 func (p *Program) String() string { return p.Format(nil) }
 
-// Format gives the text form with a comment beside each node for which note has one.
+// Format is the text form with a comment beside each node for which note returns one.
 func (p *Program) Format(note func(i int) string) string {
 	w := &printer{p: p}
 	for i := range p.Inputs {
@@ -189,8 +189,8 @@ func isLayout(prim *op.Prim, attr int) bool {
 	return false
 }
 
-// number writes the number of a slot: seed and draw+n, or the value in the slot's dtype, or its bits where that does
-// not give them back.
+// number writes the number of a slot: seed and draw+n; or the value in the slot's dtype; or its bits where the value's
+// text would read as another number.
 func (w *printer) number(slot int, d ir.DType, bits uint64) string {
 	for _, x := range w.p.Draws {
 		if int(x.Scalar) == slot {
@@ -229,7 +229,7 @@ func formatFloat(v float64, d ir.DType) string {
 	return s
 }
 
-// parseNumber gives the bits of a number in a slot of dtype d.
+// parseNumber returns the bits of a number in a slot of dtype d.
 func parseNumber(s string, d ir.DType) (bits uint64, ok bool) {
 	if hex, isHex := strings.CutPrefix(s, "0x"); isHex {
 		v, err := strconv.ParseUint(hex, 16, 64)

@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Verify reports the first thing in p that no recording gives: what follows may rely on the rest.
+// Verify reports the first thing in p that no recording makes, so that later code may rely on the rest.
 func (p *Program) Verify() error {
 	if len(p.Offsets) != len(p.Edges) || p.History != nil && len(p.History) != len(p.Edges) {
 		return fmt.Errorf("program: %d operands with %d offsets", len(p.Edges), len(p.Offsets))
@@ -49,7 +49,7 @@ func (p *Program) Verify() error {
 	return p.verifyEnds()
 }
 
-// at is an error of node i.
+// at makes an error about node i.
 func (p *Program) at(i int, format string, args ...any) error {
 	name := "?"
 	if o := p.Nodes[i].Op; o == ir.OpProj || int(o) <= len(op.Prims()) && o > 0 {
@@ -86,7 +86,7 @@ func (p *Program) verifyNode(i int) error {
 	return p.verifyPrim(i)
 }
 
-// there reports a value that exists before node i.
+// there reports that a value exists before node i.
 func (p *Program) there(r Ref, i int) bool {
 	if r.IsInput() {
 		return r.Index() < len(p.Inputs)

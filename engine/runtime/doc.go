@@ -1,7 +1,10 @@
-// Package exec runs plans: it acquires every buffer before the first submit, binds
-// slots, offsets and scalars, runs the segments, and owns storage.
+// Package runtime runs plans. It acquires every buffer of a plan before the first submit, binds buffers, offsets and
+// scalars, runs the segments in order, and owns the storages that results live in.
 //
-// Key types: [Executor], [Pool] (buffers by size class, reused only when the last
-// user's submission has completed), [Storage]; [Timing] while profiling. exec imports ir, plan and device;
-// engine imports it.
+// A failure before the first submit has changed nothing and is an [ErrAdmission]. A run can be stopped between two
+// steps and resumed there.
+//
+// Key types: [Executor], [DeviceStorage] (memory of a value), [Pool] (free buffers by size class, reused when the last
+// submission that uses them has completed), [Timing] while profiling. runtime imports ir, engine/compile and
+// kernels/device; engine imports it.
 package runtime

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/torchlette/torchlette/engine/compile"
 	"github.com/torchlette/torchlette/ir"
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Storage is memory that holds a value beyond a plan. Leaves of the graph count as
+// DeviceStorage is memory that holds a value beyond a plan. Leaves of the graph count as
 // references; several versions may pass through one storage, one after the other.
 type DeviceStorage struct {
 	Buf     device.Buffer
@@ -23,14 +24,14 @@ type DeviceStorage struct {
 	Window  int64  // and of that run, counted over all plans
 }
 
-// Place is a device with its pool.
+// DeviceState is a device with its pool.
 type DeviceState struct {
 	Dev    device.Device
 	Pool   *Pool
 	fences []device.Fence // windows in flight
 }
 
-// Executor runs plans on places.
+// Executor runs plans on devices.
 type Executor struct {
 	Devices  map[ir.DeviceID]*DeviceState
 	storages []DeviceStorage
@@ -57,13 +58,13 @@ type Executor struct {
 // maxInFlight windows may run ahead on an asynchronous device.
 const maxInFlight = 2
 
-// New makes an executor without places.
+// New makes an executor without devices.
 func New() *Executor {
 	return &Executor{Devices: map[ir.DeviceID]*DeviceState{}, storages: make([]DeviceStorage, 1),
 		Timeout: 120 * time.Second}
 }
 
-// AddPlace enters a device.
+// AddDevice enters a device.
 func (x *Executor) AddDevice(id ir.DeviceID, d device.Device) *DeviceState {
 	p := &DeviceState{Dev: d, Pool: NewPool(d, x.Timeout)}
 	p.Pool.Limit = x.Limit
@@ -87,6 +88,61 @@ func (x *Executor) NewStorage(buf device.Buffer, dev ir.DeviceID, bytes int64) u
 	}
 	x.storages = append(x.storages, s)
 	return uint32(len(x.storages) - 1)
+}
+
+// Mapped gives the memory of a storage where the host can read it, nil elsewhere.
+func (x *Executor) Mapped(id uint32) unsafe.Pointer {
+	if b, ok := x.storages[id].Buf.(device.Mapped); ok {
+		return b.Pointer()
+	}
+	return nil
+}
+
+// Caps describes an open device.
+func (x *Executor) Caps(id ir.DeviceID) *device.Caps { return x.Devices[id].Dev.Caps() }
+
+// TileFuser gives a device that works steps together, nil for another.
+func (x *Executor) TileFuser(id ir.DeviceID) device.TileFuser {
+	c, _ := x.Devices[id].Dev.(device.TileFuser)
+	return c
+}
+
+// Upload copies dense elements in canonical form to a storage.
+func (x *Executor) Upload(id uint32, d ir.DType, data []byte) error {
+	s := &x.storages[id]
+	return x.Devices[s.Dev].Dev.Upload(s.Buf, d, 0, data)
+}
+
+// SetLimit bounds the bytes that each device hands out; 0: no bound.
+func (x *Executor) SetLimit(n int64) {
+	x.Limit = n
+	for _, pl := range x.Devices {
+		pl.Pool.Limit = n
+	}
+}
+
+// ResetPeak lets the peak of each device count from now on.
+func (x *Executor) ResetPeak() {
+	for _, pl := range x.Devices {
+		pl.Pool.ResetPeak()
+	}
+}
+
+// Trim gives free buffers of all devices back.
+func (x *Executor) Trim() error {
+	for _, pl := range x.Devices {
+		if err := pl.Pool.Trim(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the devices.
+func (x *Executor) Close() {
+	for _, pl := range x.Devices {
+		pl.Dev.Close()
+	}
 }
 
 // Retain adds a reference.

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -49,6 +50,65 @@ func TestReacquire(t *testing.T) {
 	p.Release(bufs[1], 1000)
 	assert.False(t, d.Done(f), "its last user runs")
 	assert.True(t, p.Reacquire(bufs[1], 1000))
+}
+
+// TestPoolInvariant: whatever is acquired and released, memory kept and handed out stays below the peak of what was
+// handed out, and counts are those of the buffers.
+func TestPoolInvariant(t *testing.T) {
+	type held struct {
+		device.Buffer
+		bytes int64
+	}
+	for seed := range uint64(20) {
+		r, d := rand.New(rand.NewPCG(seed, 1)), reference.New()
+		p := NewPool(d, time.Minute)
+		var out []held
+		for range 400 {
+			if len(out) > 0 && r.IntN(2) == 0 {
+				i := r.IntN(len(out))
+				p.Release(out[i].Buffer, out[i].bytes)
+				out[i] = out[len(out)-1]
+				out = out[:len(out)-1]
+			} else {
+				bytes := int64(1) << r.IntN(18)
+				b, err := p.Acquire(bytes)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, b.Bytes(), bytes)
+				out = append(out, held{b, bytes})
+			}
+			var live int64
+			for _, h := range out {
+				live += device.SizeClass(h.bytes)
+			}
+			require.Equal(t, live, p.Live)
+			require.Equal(t, len(out), p.Count)
+			require.LessOrEqual(t, p.Live+p.Pooled, p.Peak)
+		}
+		require.Positive(t, p.Hits)
+		p.ResetPeak()
+		require.Equal(t, p.Live, p.Peak)
+		require.NoError(t, p.Trim())
+		require.Equal(t, len(out), d.Live, "free buffers went back to the device")
+	}
+}
+
+// TestAFullDeviceIsTriedAgain: a failed allocation frees what the pool keeps, and is tried once more.
+func TestAFullDeviceIsTriedAgain(t *testing.T) {
+	d := reference.New()
+	p := NewPool(d, time.Minute)
+	small, err := p.Acquire(100)
+	require.NoError(t, err)
+	big, err := p.Acquire(5000)
+	require.NoError(t, err)
+	p.Release(small, 100)
+	p.Release(big, 5000)
+	d.Faults.Alloc = 3
+	_, err = p.Acquire(2000)
+	require.NoError(t, err)
+	assert.Equal(t, 1, d.Live, "the free buffers are gone")
+	p.Limit = p.Live
+	_, err = p.Acquire(1)
+	require.ErrorContains(t, err, "the memory limit of")
 }
 
 // TestEviction: of what has ended the largest goes first; where nothing has, the pool waits for who ends next, not for

@@ -192,7 +192,8 @@ func (d *Device) Free(b device.Buffer) {
 		panic("BUG: cpu: buffer freed twice")
 	}
 	d.live -= x.size
-	if class, _ := sizeClass(x.size); class >= 0 && len(d.cached[class]) < cachePerSize && d.cachedBytes+x.size <= cacheLimit {
+	class, _ := sizeClass(x.size)
+	if class >= 0 && len(d.cached[class]) < cachePerSize && d.cachedBytes+x.size <= cacheLimit {
 		d.cached[class] = append(d.cached[class], x.p)
 		d.cachedBytes += x.size
 	} else {
@@ -321,8 +322,8 @@ func (d *Device) TakeFault() (device.Fault, bool, error) {
 // Stats implements device.Device.
 func (d *Device) Stats() map[string]int64 {
 	return map[string]int64{"submits": d.stats.submits, "dispatches": d.stats.dispatches, "allocations": d.stats.allocs,
-		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live, "bytes_cached": d.cachedBytes,
-		"threads": int64(d.Threads())}
+		"allocations_reused": d.stats.reused, "kernels": int64(len(d.kernels)), "bytes_live": d.live,
+		"bytes_cached": d.cachedBytes, "threads": int64(d.Threads())}
 }
 
 // Close implements device.Device. All buffers and programs must have been released.

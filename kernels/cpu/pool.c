@@ -45,11 +45,11 @@ struct tl_pool {
 	_Atomic int64_t next;
 	_Atomic int64_t left;    // elements not finished
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
-	_Atomic int attends;     // loops look for requests to stop
+	_Atomic int attends;     // whether loops look for requests to stop
 	_Atomic int cut;         // a request was seen
-	_Atomic int polled;      // polls since tl_watch; two threads that poll at once may count as one, which does no harm
-	int64_t patience;        // nanoseconds after which loops stop; 0: never
-	_Atomic int64_t began;   // when a loop first looked at the clock; 0: not yet
+	_Atomic int polled;      // polls since tl_watch; two threads may count as one, which does no harm
+	int64_t patience;        // nanoseconds; 0: the clock stops nothing
+	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
 	int polls;               // of the current loop: poll before each claim
 	tl_job job;
@@ -78,6 +78,12 @@ void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
 void tl_attend(tl_pool *p, int on) { atomic_store_explicit(&p->attends, on, memory_order_relaxed); }
 
 int tl_cut(tl_pool *p) { return atomic_load_explicit(&p->cut, memory_order_relaxed); }
+
+int64_t tl_nanoseconds(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 // Polls between two looks at the clock.
 enum { TLK_LOOK = 8 };

@@ -38,7 +38,8 @@ const groupLeast = 4
 // tileAccess describes the kernel; nil where its tiles depend on more than themselves.
 func (e *emitter) tileAccess() *tileAccess {
 	o := e.spaces[outer]
-	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < groupLeast || len(e.slots) > maxCached {
+	if e.passes > 0 || e.serial || len(o.size) != 1 || o.numel() == 0 || o.tiles() < groupLeast ||
+		len(e.slots) > maxCached {
 		return nil
 	}
 	l := &tileAccess{n: o.size[0]}

@@ -10,46 +10,47 @@ import (
 
 // Buffer is device memory. Implementations are pointers; the engine pools them.
 type Buffer interface {
-	// Bytes is the usable size.
+	// Bytes is the usable size in bytes.
 	Bytes() int64
 }
 
 // Mapped is a buffer in host memory.
 type Mapped interface {
 	Buffer
-	// Pointer is the first byte; it holds until the buffer is freed.
+	// Pointer is the first byte; it is valid until the buffer is freed.
 	Pointer() unsafe.Pointer
 }
 
-// Program is a built list of steps. It is immutable and may be run again at once.
+// Program is a built list of steps. It is immutable and may run any number of times.
 type Program interface {
-	// Release frees what the device holds for it.
+	// Release frees what the device holds for the program.
 	Release()
 }
 
-// Fence numbers a submission on one device; fences complete in order. 0 is always done.
+// Fence numbers a submission on one device. Fences complete in order; 0 is always complete.
 type Fence uint64
 
 // Caps describes a device.
 type Caps struct {
 	Name                     string // "cpu", "wgpu:0"
 	Adapter, Driver, Backend string
-	Software                 bool // a software adapter: used only when asked for
+	Software                 bool // a software adapter: used only on request
 	// Storage[d] is the width in bytes of an element of d on the device; 0: d is not supported.
 	Storage           [ir.NumDTypes]int
-	MaxBinding        int64 // bytes visible to one kernel binding
+	MaxBinding        int64 // bytes visible to one binding of a kernel
 	MaxBuffer         int64
-	MaxStorageBuffers int // bindings a kernel
+	MaxStorageBuffers int // bindings of a kernel
 	MaxWorkgroupBytes int
-	MaxGrid           int64      // workgroups per axis
+	MaxGrid           int64      // workgroups along each axis
 	Align             int64      // allocation granularity
 	Async             bool       // Run returns before the work is done
-	GemmDims          []ir.DType // of products with launch.Gemm.KDims
-	// thousands of lanes: launches cost more than arithmetic with indices, and tiles of products are large
+	GemmDims          []ir.DType // dtypes of products with launch.Gemm.KDims
+	// Wide: the device has thousands of lanes, so launches cost more than index arithmetic, and tiles of products are
+	// large.
 	Wide bool
-	// least rows and columns of products with launch.Gemm.Sums; 0: none
+	// GemmSums is the least number of rows and columns of products with launch.Gemm.Sums; 0: none.
 	GemmSums int64
-	// stores that combine are made in the order of the elements
+	// InOrder: stores that combine are made in the order of the elements.
 	InOrder                                                      bool
 	F32Atomics, Subgroups, Timestamps, Immediates, F16, I64, F64 bool
 	SubgroupSize                                                 int
@@ -65,7 +66,7 @@ type Step struct {
 	Event  uint32  // number reported in the error word and in profiles
 }
 
-// Constants gives the parameters of s without what a run adds.
+// Constants returns the parameters of s without what a run adds.
 func (s *Step) Constants() []uint64 {
 	params := make([]uint64, len(s.Params))
 	for i, q := range s.Params {
@@ -74,7 +75,7 @@ func (s *Step) Constants() []uint64 {
 	return params
 }
 
-// Param computes a parameter of a step at run time: Bits, plus what From says. The zero value is the constant 0.
+// Param computes a parameter of a step at run time: Bits plus what From names. The zero value is the constant 0.
 type Param struct {
 	Bits  uint64
 	From  Source
@@ -84,32 +85,32 @@ type Param struct {
 // Source says what a run adds to a parameter.
 type Source uint8
 
-// The sources. Indices count Binding.Offsets and Binding.Scalars; in a lowered node, its operands.
+// The sources. Indices refer to Binding.Offsets and Binding.Scalars; in a lowered node, to its operands.
 const (
 	Constant Source = iota // nothing
 	Offset                 // an offset in elements
 	Scalar                 // the bits of a scalar
 )
 
-// Const is a parameter known when the program is built.
+// Const is a parameter that is known when the program is built.
 func Const(v int64) Param { return Param{Bits: uint64(v)} }
 
-// OffsetOf is the run-time offset i.
+// OffsetOf is run-time offset i.
 func OffsetOf(i int) Param { return Param{From: Offset, Index: int32(i)} }
 
-// ScalarOf is the run-time scalar i.
+// ScalarOf is run-time scalar i.
 func ScalarOf(i int) Param { return Param{From: Scalar, Index: int32(i)} }
 
 // Varies reports a parameter that a run sets.
 func (q Param) Varies() bool { return q.From != Constant }
 
-// Plus is q and n more.
+// Plus is q + n.
 func (q Param) Plus(n int64) Param {
 	q.Bits += uint64(n)
 	return q
 }
 
-// Value is the parameter in a run over these offsets and scalars.
+// Value is the parameter in a run with these offsets and scalars.
 func (q Param) Value(offsets []int64, scalars []uint64) uint64 {
 	switch q.From {
 	case Offset:
@@ -120,7 +121,7 @@ func (q Param) Value(offsets []int64, scalars []uint64) uint64 {
 	return q.Bits
 }
 
-// Values gives the parameters of s in a run.
+// Values returns the parameters of s in a run.
 func (s *Step) Values(bind *Binding) []uint64 {
 	params := make([]uint64, len(s.Params))
 	for i, q := range s.Params {
@@ -134,13 +135,15 @@ type Binding struct {
 	Bufs    []Buffer
 	Offsets []int64
 	Scalars []uint64
-	Stop    *Stop // polled during the run; nil: the run goes to its end
+	// Stop is polled during the run; nil: the run goes to its end.
+	Stop *Stop
 	// Deadline stops the run as Stop does; the zero time stops nothing.
 	Deadline time.Time
-	At       Position // where the run begins and, when it returns ErrStopped, where it has stopped
+	// At is where the run begins; after ErrStopped, where it has stopped.
+	At Position
 }
 
-// Fault is a data error reported by a kernel's Check.
+// Fault is a data error that a kernel's Check reported.
 type Fault struct {
 	Event   uint32
 	Element int64
@@ -149,66 +152,70 @@ type Fault struct {
 // StepTime is when one step of a program ran, on the device's own clock.
 type StepTime struct {
 	Step int // its number in the list given to Build
-	// Op is what ran, where the step did the work of the one before it too, which has no time then; nil: the step's own.
+	// Op is what ran, where the step also did the work of the step before it, which then has no time; nil: the step's
+	// own launch.
 	Op              launch.Op
 	Start, Duration time.Duration
 }
 
 // Profiler is a device that can time the steps of programs.
 type Profiler interface {
-	// Profile turns timing on or off. While it is on, Run returns when the program has ended.
+	// Profile turns timing on or off. While it is on, Run returns after the program has ended.
 	Profile(on bool) error
-	// Profiles gives and forgets the times taken since the last call, in order of execution.
+	// Profiles returns and forgets the times taken since the last call, in order of execution.
 	Profiles() []StepTime
 }
 
-// PatientReader is a device whose reads wait for work that is under way.
+// PatientReader is a device whose reads wait for work under way.
 type PatientReader interface {
-	// ReadUnless is Device.Read that ends with ErrInterrupted when interrupt, which is polled, reports true. It can be
-	// made again.
+	// ReadUnless is Device.Read, ended with ErrInterrupted when interrupt, which is polled, reports true. The read can
+	// be made again.
 	ReadUnless(b Buffer, d ir.DType, off int64, dst []byte, interrupt func() bool) error
 }
 
-// TileFuser is a device that works some neighbouring steps together, tile by tile: a value that only they know needs no
-// buffer.
+// TileFuser is a device that works some neighbouring steps together, tile by tile, so that a value used only among them
+// needs no buffer.
 type TileFuser interface {
-	// Chains gives, by step, the last step of the chain that it is in: itself where it is alone. bytes holds the sizes of
-	// slots, inner says which are values that only these steps know, and is cleared for those that need memory. The others
-	// may be given to Build with numbers from its slots on, where the chains are still these. Without bytes and inner only
-	// the chains are found.
+	// FusionGroups returns, for each step, the last step of its fusion group; a step alone is its own. bytes has the
+	// sizes of slots, and inner marks the slots of values that only these steps use. FusionGroups clears the mark of
+	// each slot that needs memory all the same.
+	//
+	// A caller gives Build the slots that are still marked with numbers from Build's `slots` on, provided that the
+	// groups are the same under that numbering. Without bytes and inner only the groups are found.
 	FusionGroups(steps []Step, bytes []int64, inner []bool) (ends []int, err error)
 }
 
-// Device is one place where programs run, and copies are made, in the order of the calls. Methods are called by one
-// goroutine at a time unless noted. Errors are *ir.Error: ErrOutOfMemory for Alloc, ErrDeviceLost when the device is
-// gone, ErrKernelExecution otherwise.
+// Device is a place where programs run and copies are made, in the order of the calls. One goroutine at a time calls
+// its methods. Errors are *ir.Error: ErrOutOfMemory from Alloc, ErrDeviceLost when the device is gone, else
+// ErrKernelExecution.
 type Device interface {
 	Caps() *Caps
-	// Alloc gives at least bytes bytes of undefined content.
+	// Alloc returns a buffer of at least bytes bytes of undefined content.
 	Alloc(bytes int64) (Buffer, error)
-	// Free returns b at once; the caller has waited for its last user.
+	// Free releases b at once; the caller has waited for its last user.
 	Free(b Buffer)
-	// Upload copies n elements of d, in canonical form, to element off of b; ordered after
-	// the runs submitted so far. data may be reused when it returns.
+	// Upload copies n elements of d, in canonical form, to element off of b on. It takes effect after the runs
+	// submitted so far. data may be reused when it returns.
 	Upload(b Buffer, d ir.DType, off int64, data []byte) error
-	// Read copies n = len(dst)/d.Size() elements in canonical form; it waits for all runs.
+	// Read copies n = len(dst)/d.Size() elements in canonical form. It waits for all runs.
 	Read(b Buffer, d ir.DType, off int64, dst []byte) error
-	// Build makes a program: kernels are compiled (and cached by text), and limits checked. Slots from slots on have no
-	// buffer (TileFuser).
+	// Build makes a program: it compiles kernels, cached by text, and checks limits. Slots numbered from slots on have
+	// no buffer (see TileFuser).
 	Build(steps []Step, slots int) (Program, error)
-	// Run submits p from bind.At on. bind may be reused when it returns. Stopped early it returns ErrStopped; a run over
-	// the same buffers from the bind.At that it leaves then does the rest, and both together give the bits of one.
+	// Run submits p from bind.At on. bind may be reused when it returns. Stopped early it returns ErrStopped. A second
+	// run over the same buffers from the bind.At that it leaves does the rest, and both give the bits of one
+	// uninterrupted run.
 	Run(p Program, bind *Binding) (Fence, error)
 	// Done reports whether f has completed, without waiting.
 	Done(f Fence) bool
-	// Wait blocks until f has completed, the timeout passes (ErrDeviceLost), or
-	// interrupt reports true, polled every 50 ms (ErrInterrupted; the work goes on).
+	// Wait blocks until f has completed, until the timeout (ErrDeviceLost), or until interrupt, polled every 50 ms,
+	// reports true (ErrInterrupted; the work goes on).
 	Wait(f Fence, timeout time.Duration, interrupt func() bool) error
 	// TakeFault returns and clears the error word of the completed runs.
 	TakeFault() (Fault, bool, error)
 	// Submitted is the latest fence.
 	Submitted() Fence
-	// Stats gives counters by name: pipelines, bind group hits and misses, submits, dispatches.
+	// Stats returns counters by name, such as pipelines, bind group hits and misses, submits and dispatches.
 	Stats() map[string]int64
 	Close()
 }

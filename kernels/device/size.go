@@ -1,7 +1,7 @@
 package device
 
-// SizeClass rounds the size of a buffer to the class that pools keep it in: 256-byte steps to 4 KiB, then eight
-// classes a power of two, so that rounding wastes an eighth at most.
+// SizeClass rounds the size of a buffer to the class that pools keep it in: 256-byte steps up to 4 KiB, then eight
+// classes for each power of two, so that rounding wastes at most an eighth.
 func SizeClass(n int64) int64 {
 	if n <= 4096 {
 		return (n + 255) &^ 255

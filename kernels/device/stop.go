@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// ErrStopped is what Run returns when Stop ended it early: Binding.At says where.
+// ErrStopped is what Run returns when Stop ended it early. Binding.At says where.
 var ErrStopped = errors.New("the run was stopped")
 
-// Stop asks a run to end early. Runs poll it between steps and between the pieces of long ones.
-// The zero value asks for nothing.
+// Stop asks a run to end early. Runs poll it between steps and between the pieces of long steps. The zero value asks
+// for nothing.
 type Stop struct {
-	// 0: go on, 1: stop, -n: the n-th poll from now stops, for tests.
+	// word is 0: go on; 1: stop; -n: the n-th poll from now stops, for tests.
 	word atomic.Int32
 }
 
-// Ask makes the runs at hand stop at their next poll.
+// Ask makes the current runs stop at their next poll.
 func (s *Stop) Ask() { s.word.Store(1) }
 
-// AskAt makes the n-th poll from now stop, for tests that stop everywhere.
+// AskAt makes the n-th poll from now stop, for tests that stop at every poll.
 func (s *Stop) AskAt(n int32) { s.word.Store(-n) }
 
 // Clear lets runs go on.
@@ -52,7 +52,7 @@ func (b *Binding) Patience() time.Duration {
 	return max(time.Until(b.Deadline), 1)
 }
 
-// Word is the word that kernels in C poll by the rule of Asked; nil of nil.
+// Word is the word that kernels in C poll by the rule of Asked; nil for a nil Stop.
 func (s *Stop) Word() *atomic.Int32 {
 	if s == nil {
 		return nil
@@ -60,8 +60,8 @@ func (s *Stop) Word() *atomic.Int32 {
 	return &s.word
 }
 
-// Position is where in a program a run stops, or begins. The zero value is the beginning. The device alone reads Step
-// and Tile.
+// Position is where in a program a run stops or begins. The zero value is the beginning. Only the device reads Step and
+// Tile.
 type Position struct {
 	Step int
 	Tile int64

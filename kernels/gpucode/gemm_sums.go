@@ -101,9 +101,9 @@ func (m *gemm) sumsAt() (size, first, other *gpuir.Node) {
 	return m.param(m.l.N), m.n0, m.m0
 }
 
-// storeJoinedSums joins the threads' sums and stores them, or leaves those of this part of K in scratch memory. A thread's
-// sums go to the tile's elements of its first load, so that sums of one place along x are in rows of the tile, stride
-// elements apart.
+// storeJoinedSums joins the threads' sums and stores them, or leaves those of this part of K in scratch memory. A
+// thread's sums go to the tile's elements of its first load, so that sums of one place along x are in rows of the
+// tile, stride elements apart.
 func (m *gemm) storeJoinedSums() {
 	op := m.summed()
 	if op == nil {

@@ -22,8 +22,8 @@ func chooseVecPerThread(k *loopir.Kernel, params []uint64, o Options, caps Caps)
 	return max(1, vectorsInFlight/max(1, mapLoads(k)))
 }
 
-// allowsSeveralVectors reports a map whose threads may work on several vectors: it has one stage, and no value depends on positions
-// or on what the map writes.
+// allowsSeveralVectors reports a map whose threads may work on several vectors: it has one stage, and no value depends
+// on positions or on what the map writes.
 func allowsSeveralVectors(k *loopir.Kernel) bool {
 	return k.Inner == 0 && len(k.Stages) == 1 && !k.Checks && !writesLoaded(k) && !needsIndex(k, 0, k.Outer) &&
 		mapLoads(k) > 0
@@ -40,8 +40,8 @@ func mapLoads(k *loopir.Kernel) int {
 	return n
 }
 
-// multiVectorMap is a map of VecPerThread vectors for each thread, a workgroup's length apart. All are loaded before the
-// first is stored.
+// multiVectorMap is a map of VecPerThread vectors for each thread, a workgroup's length apart. All are loaded before
+// the first is stored.
 func (g *gen) multiVectorMap(dims []int) {
 	o, s := g.o, &g.k.Stages[0]
 	g.p.Groups = []gpuir.GroupFactor{{Params: dims, Per: int64(o.Workgroup * o.Vec * o.VecPerThread)}}

@@ -8,14 +8,12 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Merge combines n launches of p into one program. Workgroups are dealt to the members
-// in order, so that every branch on the member is uniform in its workgroup, and workgroup
-// arrays serve them all.
+// Merge combines n launches of p, the members, into one program. Workgroups are dealt to the members in order, so that
+// every branch on the member is uniform in its workgroup. All members use the same workgroup arrays.
 //
-// A buffer that shared marks is one binding for all members; of the others each member
-// has its own. Parameters are those of member 0, then of member 1, ..., then n numbers
-// of workgroups: of members 0 to i together, for each i. p has no checks: a program has one
-// event number.
+// A buffer that shared marks is one binding for all members; of the other buffers each member has its own. Parameters
+// are those of member 0, then of member 1 and so on; then n numbers: the workgroups of members 0 to i together, for
+// each i. p must have no checks, since a program has one event number.
 func Merge(p *Program, n int, shared []bool) *Program {
 	if p.Checks {
 		panic("BUG: gpuir: merge of a program with checks")
@@ -47,8 +45,8 @@ func Merge(p *Program, n int, shared []bool) *Program {
 	return m.to
 }
 
-// MergedEnds gives the numbers of workgroups that end the parameters of a merged program,
-// for the members' own parameters.
+// MergedEnds returns the numbers of workgroups that end the parameters of a merged program, from the members' own
+// parameters.
 func MergedEnds(p *Program, params [][]uint64) []uint64 {
 	var ends []uint64
 	end := uint64(0)
@@ -65,7 +63,7 @@ type merger struct {
 	n        int
 	bufs     [][]int // by member and buffer of from: buffer of to
 	member   int
-	nodes    map[*Node]*Node // of the present member
+	nodes    map[*Node]*Node // of the current member
 }
 
 // end is the number of workgroups of members 0 to i.
@@ -97,7 +95,7 @@ func (m *merger) block(body []Stmt) []Stmt {
 	return out
 }
 
-// node is x as the present member sees it. Nodes stay shared as they were.
+// node is x as the current member sees it. Shared nodes stay shared.
 func (m *merger) node(x *Node) *Node {
 	if x == nil {
 		return nil

@@ -6,8 +6,7 @@ import (
 
 import "github.com/torchlette/torchlette/ir"
 
-// Constructors of level 2 nodes. They fold constants, so generators may be
-// written without special cases for zeros and ones.
+// Constructors of GPU IR nodes. They fold constants, so that generators need no special cases for zeros and ones.
 
 // NConst is a constant of type t from slot bits.
 func NConst(t ir.DType, bits uint64) *Node {
@@ -36,7 +35,7 @@ func NLocal() *Node { return &Node{Op: PLocalID, Type: ir.I32, Width: 1} }
 // NGroup is the workgroup number.
 func NGroup() *Node { return &Node{Op: PGroupID, Type: ir.I32, Width: 1} }
 
-// NLoad reads a buffer as t, at an element or, of width 4, a vector number.
+// NLoad reads a buffer as t: an element, or with width 4 a vector.
 func NLoad(buf int, t ir.DType, width int, index *Node) *Node {
 	return &Node{Op: PLoad, Type: t, Width: width, Imm: uint64(buf), Args: []*Node{index}}
 }
@@ -46,17 +45,17 @@ func (p *Program) NShared(s int, index *Node) *Node {
 	return &Node{Op: PShared, Type: p.Shared[s].Type, Width: p.Shared[s].Vec, Imm: uint64(s), Args: []*Node{index}}
 }
 
-// NSharedElement reads one element of workgroup array s, also of an array of vectors.
+// NSharedElement reads one element of workgroup array s, even where its entries are vectors.
 func (p *Program) NSharedElement(s int, index *Node) *Node {
 	return &Node{Op: PShared, Type: p.Shared[s].Type, Width: 1, Imm: uint64(s), Args: []*Node{index}}
 }
 
-// NShuffle is variable x of the thread `mask` away within the subgroup.
+// NShuffle is variable x of the thread whose number in the subgroup differs by exclusive or with mask.
 func NShuffle(x *Node, mask int) *Node {
 	return &Node{Op: PShuffle, Type: x.Type, Width: 1, Imm: uint64(mask), Args: []*Node{x}}
 }
 
-// NSplat widens x to four lanes; wide nodes stay.
+// NSplat widens x to four lanes; a wide node stays as it is.
 func NSplat(x *Node) *Node {
 	if x.Width == 4 {
 		return x
@@ -80,7 +79,7 @@ func NVec4(x ...*Node) *Node {
 	return &Node{Op: PVec, Type: x[0].Type, Width: 4, Args: x}
 }
 
-// N applies a pure operation with result type t. Arguments of mixed widths are splatted.
+// N applies a pure operation with result type t. It splats scalar arguments where another is wide.
 func N(op loopir.Op, t ir.DType, args ...*Node) *Node {
 	width, constant := 1, true
 	for _, a := range args {
@@ -116,7 +115,7 @@ func isConst(n *Node, v int64) bool {
 	return n.Op == loopir.OpConst && n.Imm == ir.EncodeInt(n.Type, v)
 }
 
-// NAdd is x+y; integer zeros vanish.
+// NAdd is x+y; it drops integer zeros.
 func NAdd(x, y *Node) *Node {
 	if !x.Type.IsFloat() {
 		if isConst(x, 0) {
@@ -132,7 +131,7 @@ func NAdd(x, y *Node) *Node {
 // NSub is x-y.
 func NSub(x, y *Node) *Node { return N(loopir.OpSub, x.Type, x, y) }
 
-// NMul is x*y; integer zeros and ones vanish.
+// NMul is x*y; it drops integer zeros and ones.
 func NMul(x, y *Node) *Node {
 	if !x.Type.IsFloat() {
 		switch {
@@ -169,7 +168,7 @@ func nIndex(op, pure loopir.Op, x, y *Node) *Node {
 // NLt is x < y.
 func NLt(x, y *Node) *Node { return N(loopir.OpLt, ir.Bool, x, y) }
 
-// NAnd is the bool and; constants vanish.
+// NAnd is the bool and; it drops constants.
 func NAnd(x, y *Node) *Node {
 	switch {
 	case x.Op == loopir.OpConst && x.Imm != 0:

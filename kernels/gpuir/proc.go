@@ -8,9 +8,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Proc is a level 2 program: what one thread of a workgroup does. Workgroups
-// are one-dimensional. Indices are I32 (or wider where a level 1 expression
-// asks for it), so a launch is limited to 2^31 elements.
+// Program is what one thread of a workgroup does. Workgroups are one-dimensional. Indices are I32, or wider where an
+// expression of the loop IR asks for it, so that a launch is limited to 2^31 elements.
 type Program struct {
 	Name      string
 	Bufs      []ProcBuf
@@ -20,24 +19,22 @@ type Program struct {
 	Vars      []Var
 	Body      []Stmt
 	Checks    bool
-	// Groups gives the number of workgroups: the product over the entries of
-	// ceil(product of parameters / Per), times Repeat. The group number is GroupID.
+	// Groups gives the number of workgroups: the product over its entries of ceil(product of parameters / Per), times
+	// Repeat. The group number is GroupID.
 	Groups []GroupFactor
 	// Repeat is a constant factor of the number of workgroups; 0 counts as 1.
 	Repeat int64
-	// Subgroup is the number of threads that PShuffle works within: thread t of
-	// a workgroup is thread t % Subgroup of subgroup t / Subgroup. 0: no shuffles.
+	// Subgroup is the number of threads that PShuffle works within: thread t of a workgroup is thread t % Subgroup of
+	// subgroup t / Subgroup. 0: no shuffles.
 	Subgroup int
 }
 
-// ProcBuf is a storage binding. Vec is 4 when the binding is an array of
-// four-element vectors.
+// ProcBuf is a storage binding. Vec is 4 where the binding is an array of four-element vectors.
 type ProcBuf struct {
 	Type   ir.DType
 	Access loopir.BufAccess
 	Vec    int
-	// Scratch: memory that the passes of one kernel hand on to each other, no
-	// buffer of the kernel's.
+	// Scratch: memory in which the passes of one launch leave results for the next; it is no buffer of the launch.
 	Scratch bool
 }
 
@@ -50,7 +47,7 @@ type GroupFactor struct {
 // GridFold is the number of workgroups along x; further ones go along y.
 const GridFold = 32768
 
-// Grid is the launch geometry for the given parameters. Empty launches have a zero.
+// Grid is the launch geometry for the given parameters. An empty launch has a zero.
 func (p *Program) Grid(params []uint64) [3]uint32 {
 	n := uint64(max(p.Repeat, 1))
 	for _, f := range p.Groups {
@@ -70,7 +67,7 @@ func (p *Program) Grid(params []uint64) [3]uint32 {
 	return [3]uint32{GridFold, uint32(min((n+GridFold-1)/GridFold, 1<<32-1)), 1}
 }
 
-// SharedBytes is the workgroup memory p uses.
+// SharedBytes is the workgroup memory that p uses.
 func (p *Program) SharedBytes() int {
 	n := 0
 	for _, s := range p.Shared {
@@ -97,29 +94,28 @@ type Var struct {
 	Width int // 1 or 4
 }
 
-// The operations that only level 2 has. They follow the level 1 operations in
-// one numbering; OpConst, OpParam and the pure operations mean the same in
-// both, applied to each lane of a vector.
+// The operations that only the GPU IR has. They come after the loop IR's operations in one numbering. OpConst, OpParam
+// and the pure operations mean the same in both; on vectors they apply to each lane.
 const (
 	PVar      = loopir.NumOps + iota // Imm: variable
 	PLocalID                         // thread number in the workgroup, I32
 	PGroupID                         // number of the workgroup, I32
-	PLoad                            // Imm: buffer; A: I32 element number, or vector number when Width is 4
-	PShared                          // Imm: array; A: element number, or vector number when Width is 4
+	PLoad                            // Imm: buffer; A: I32 element number, or vector number where Width is 4
+	PShared                          // Imm: array; A: element number, or vector number where Width is 4
 	PSplat                           // four times A
 	PLane                            // lane Imm of A
 	PVec                             // four scalars
 	PPhilox                          // six U32 words (counter 4, key 2); U32 of width 4
-	PIndexDiv                        // A/B of I32 known to be non-negative; B = 0 gives anything
+	PIndexDiv                        // A/B of I32 known to be non-negative; B = 0 gives any value
 	PIndexRem
 	PHalf // Imm: parameter<<1 | half: a 32-bit half of a Scalar's slot, U32
-	// PShuffle is variable A of the thread whose number differs by exclusive or with Imm,
-	// a power of two below Subgroup. All threads of the subgroup compute it together, in a SLet.
+	// PShuffle is variable A of the thread whose number differs by exclusive or with Imm, a power of two below
+	// Subgroup. All threads of the subgroup compute it together, in an SLet.
 	PShuffle
 	numProcOps
 )
 
-// Node is a level 2 expression, immutable and possibly shared.
+// Node is an expression of the GPU IR, immutable and possibly shared.
 type Node struct {
 	Op    loopir.Op
 	Type  ir.DType
@@ -131,7 +127,7 @@ type Node struct {
 // StmtOp says what a statement does.
 type StmtOp uint8
 
-// The statements.
+// The statement kinds.
 const (
 	SLet       StmtOp = iota // define Var = A, never assigned again
 	SVar                     // define Var = A

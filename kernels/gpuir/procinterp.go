@@ -9,10 +9,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// InterpretProc runs p over canonical host bytes, all threads of a workgroup
-// in lockstep, workgroups in order. It reports what lockstep would hide:
-// barriers that not all threads reach, and workgroup memory touched by two
-// threads between barriers.
+// InterpretProc runs p over canonical host bytes: all threads of a workgroup in lockstep, workgroups in order. It
+// reports what lockstep would hide: barriers that not all threads reach, and workgroup memory that two threads access
+// between barriers.
 func InterpretProc(p *Program, params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	if err := VerifyProc(p); err != nil {
 		return loopir.Fault{}, err
@@ -48,13 +47,13 @@ type lockstep struct {
 	bufs   [][]byte
 	group  uint64
 	vars   [][]value
-	mask   []bool // threads that run the present statement
+	mask   []bool // threads that run the current statement
 	shared [][]sharedCell
 	epoch  int // number of barriers passed
 	fault  loopir.Fault
 }
 
-// sharedCell is an element of a workgroup array and who touched it since the last barrier.
+// sharedCell is an element of a workgroup array, and who accessed it since the last barrier.
 type sharedCell struct {
 	v                        uint64
 	writer, wEpoch           int
@@ -212,7 +211,7 @@ func (m *lockstep) store(s *Stmt, lane int) error {
 	return nil
 }
 
-// adapt converts between the I64 of a buffer and the I32 it is worked in.
+// adapt converts between the I64 of a buffer and the I32 in which it is computed.
 func (m *lockstep) adapt(from, to ir.DType, v uint64) uint64 {
 	if from == to {
 		return v
@@ -220,7 +219,7 @@ func (m *lockstep) adapt(from, to ir.DType, v uint64) uint64 {
 	return loopir.CastBits(from, to, v)
 }
 
-// cells are the width elements of an array at index n: of a vector, or one element.
+// cells are `width` elements of an array from index n on: those of a vector, or one element.
 func (m *lockstep) cells(array int, n *Node, width, lane int) ([]sharedCell, error) {
 	at, err := m.eval(n, lane)
 	if err != nil {

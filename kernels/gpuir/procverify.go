@@ -52,7 +52,7 @@ func (v *procVerifier) block(body []Stmt) error {
 	for _, n := range mine {
 		v.defined[n] = false
 	}
-	// Variables of this block went out of scope: shared nodes must be seen again.
+	// Variables of this block went out of scope, so shared nodes must be visited again.
 	if len(mine) > 0 {
 		v.seen = map[*Node]bool{}
 	}
@@ -124,8 +124,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 	return fmt.Errorf("unknown statement %d", s.Op)
 }
 
-// shuffle allows shuffles of variables only, as whole values of new variables: devices
-// compute them where they stand.
+// shuffle allows shuffles of variables only, as the whole value of a new variable: devices compute them in place.
 func (v *procVerifier) shuffle(s *Stmt, n *Node) error {
 	if s.Op != SLet || len(n.Args) != 1 || n.Args[0].Op != PVar || n.Width != 1 || n.Args[0].Type != n.Type {
 		return errors.New("a shuffle of no variable, or inside an expression")
@@ -213,7 +212,7 @@ func (v *procVerifier) pure(n *Node) error {
 		return nil
 	}
 	if n.Op >= loopir.NumOps || n.Op.IsLeaf() || n.Op == loopir.OpPhilox || len(n.Args) != n.Op.Arity() {
-		return fmt.Errorf("operation %v with %d arguments is none of level 2", n.Op, len(n.Args))
+		return fmt.Errorf("operation %v with %d arguments is none of the GPU IR", n.Op, len(n.Args))
 	}
 	var t [3]ir.DType
 	for i, a := range n.Args {

@@ -15,21 +15,21 @@ type AttentionCase struct {
 	Bufs      [][]byte
 }
 
-// Copy gives a case with its own buffers.
+// Copy returns the case with buffers of its own.
 func (c *AttentionCase) Copy() *AttentionCase {
 	d := *c
 	d.Bufs = (&Case{Bufs: c.Bufs}).Copy().Bufs
 	return &d
 }
 
-// AttentionSize gives the sizes of a case.
+// AttentionSize is the sizes of a case.
 type AttentionSize struct {
 	Batch, Heads, Group, Queries, Keys, Width, WidthV int64
 	Aligned                                           bool // strides and offsets are multiples of four, columns contiguous
 }
 
-// RandomAttention is a case of the given pass with random stride orders. Its row statistics are
-// those of the operands: what the forward pass computes.
+// RandomAttention is a case of the given pass with random stride orders. Its row statistics are those that the forward
+// pass computes from the operands.
 func RandomAttention(r *rand.Rand, t ir.DType, pass launch.AttentionPass, n AttentionSize) *AttentionCase {
 	a := &launch.Attention{Type: t, Pass: pass, Causal: r.IntN(2) == 0}
 	switch {
@@ -119,7 +119,7 @@ func poisoned(t ir.DType, n int64) []byte {
 	return b
 }
 
-// strides draws an order of the dims, gaps, and with broadcast strides of 0, then an offset.
+// strides draws an order of the dims, gaps, with broadcast also strides of 0, and an offset.
 func (n AttentionSize) strides(r *rand.Rand, shape []int64, broadcast bool) (strides []int64, size int64) {
 	order := r.Perm(4)
 	step := int64(1)

@@ -15,15 +15,15 @@ type GemmCase struct {
 	Bufs   [][]byte
 }
 
-// Copy gives a case with its own buffers.
+// Copy returns the case with buffers of its own.
 func (c *GemmCase) Copy() *GemmCase {
 	d := *c
 	d.Bufs = (&Case{Bufs: c.Bufs}).Copy().Bufs
 	return &d
 }
 
-// Epilogue makes one of five functions of a product of type t, and with residual adds an operand to what that gives;
-// nil for neither.
+// Epilogue makes one of five functions of a product of dtype t; with residual it adds an operand to the function's
+// value. nil for neither.
 func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	if !t.IsFloat() {
 		function %= 2
@@ -56,8 +56,8 @@ func Epilogue(t ir.DType, function int, residual bool) *loopir.Kernel {
 	return finish(v)
 }
 
-// RandomGemm is a product of about m x n x k with random stride orders, batch,
-// bias and epilogue; aligned rounds everything up to multiples of four.
+// RandomGemm is a product of about m x n x k with random stride orders, batch, bias and epilogue. aligned rounds all
+// sizes up to multiples of four.
 func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
 	if aligned {
 		m, n, k = (m+3)&^3, (n+3)&^3, (k+3)&^3
@@ -127,12 +127,12 @@ func RandomGemm(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase
 	gen.buffer(t, loopir.Write, size)
 	c.Bufs = gen.bufs
 	if t.IsFloat() && !at && r.IntN(4) == 0 {
-		g.AUnit = 0 // the text may not know
+		g.AUnit = 0 // a text that does not know the unit stride
 	}
 	return c
 }
 
-// RandomGemmSums is like [RandomGemm] without batch dims, and leaves the sums of operand 'a' or 'b' too.
+// RandomGemmSums is [RandomGemm] without batch dims that also stores the sums of operand 'a' or 'b'.
 func RandomGemmSums(r *rand.Rand, t ir.DType, m, n, k int64, aligned bool) *GemmCase {
 	c := RandomGemm(r, t, m, n, k, aligned)
 	for c.Gemm.Batch > 0 {
@@ -170,7 +170,7 @@ func (d dims) sizes(n int) (s []int64) {
 	return s
 }
 
-// strides gives those over dims of the sizes, and how far they reach.
+// strides returns strides over dims of these sizes, and how far they reach.
 func (d dims) strides(size []int64, first int64, dense bool) (v []int64, reach int64) {
 	v = make([]int64, len(size))
 	for i := len(size) - 1; i >= 0; i-- {
@@ -185,8 +185,8 @@ func (d dims) strides(size []int64, first int64, dense bool) (v []int64, reach i
 	return v, reach
 }
 
-// RandomGemmDims is a product whose depth and columns are of several dims, B being read at overlapping places;
-// aligned ones may be read by vectors of four. With cdims its result's columns are of several dims too.
+// RandomGemmDims is a product whose depth and columns have several dims; B is read at overlapping places. Aligned ones
+// may be read by vectors of four. With cdims the result's columns have several dims too.
 func RandomGemmDims(r *rand.Rand, t ir.DType, m int64, aligned, cdims bool) *GemmCase {
 	g := &launch.Gemm{Type: t, Batch: r.IntN(2), AUnit: 'k', CStrided: true, CDims: cdims,
 		KDims: 1 + r.IntN(launch.MaxGemmDims), NDims: 1 + r.IntN(launch.MaxGemmDims)}

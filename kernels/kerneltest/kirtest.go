@@ -16,7 +16,7 @@ type Case struct {
 	Bufs   [][]byte
 }
 
-// Copy gives a case with its own buffers.
+// Copy returns the case with buffers of its own.
 func (c *Case) Copy() *Case {
 	d := *c
 	d.Bufs = make([][]byte, len(c.Bufs))
@@ -26,10 +26,10 @@ func (c *Case) Copy() *Case {
 	return &d
 }
 
-// Limits say what the consumer supports.
+// Limits say what the device supports.
 type Limits struct {
 	F64 bool
-	// Small integers only, for consumers that work I64 in 32 bits.
+	// Small: only small integers, for devices that compute I64 in 32 bits.
 	Small bool
 }
 
@@ -76,7 +76,7 @@ func (g *gen) types() []ir.DType {
 	return t
 }
 
-// buffer adds a buffer of n elements: random values, or poison when only written.
+// buffer adds a buffer of n elements: random values, or poison where it is only written.
 func (g *gen) buffer(t ir.DType, a loopir.BufAccess, n int64) int {
 	data := make([]byte, n*int64(t.Size()))
 	if a == loopir.Write {
@@ -121,7 +121,7 @@ func (g *gen) value(t ir.DType) uint64 {
 	return ir.EncodeInt(t, v)
 }
 
-// dims is the number of index dims the access covers: all, or the outer ones.
+// dims is the number of index dims that the access covers: all, or the outer ones.
 func (g *gen) dims(inner bool) int {
 	if inner {
 		return len(g.sizes)
@@ -137,7 +137,7 @@ func (g *gen) numel(dims int) int64 {
 	return n
 }
 
-// input adds a buffer read through a random kind of access and gives the access.
+// input adds a buffer that is read through a random kind of access, and returns the access.
 func (g *gen) input(t ir.DType, inner bool) int {
 	d := g.dims(inner)
 	offset, off := -1, int64(0)
@@ -153,7 +153,7 @@ func (g *gen) input(t ir.DType, inner bool) int {
 	return g.b.Access(g.buffer(t, loopir.Read, extent), offset, strides...)
 }
 
-// strides draws an order of the dims and gives stride entries and the extent.
+// strides draws an order of the dims, and returns stride entries and the extent.
 func (g *gen) strides(d int, off int64, gaps bool) (entries []int, extent int64) {
 	entries = make([]int, d)
 	extent = 1
@@ -201,7 +201,7 @@ func (g *gen) scalar(t ir.DType) int {
 	return g.b.Param(p)
 }
 
-// body grows a pool of values by random operations and gives the pool.
+// body grows a pool of values by random operations, and returns the pool.
 func (g *gen) body(pool []int, steps int) []int {
 	for range steps {
 		x := pool[g.r.IntN(len(pool))]
@@ -210,7 +210,7 @@ func (g *gen) body(pool []int, steps int) []int {
 	return pool
 }
 
-// like picks a value of the type of x, converting if there is none.
+// like picks a value of the type of x, and converts one where there is none.
 func (g *gen) like(pool []int, t ir.DType) int {
 	for range 4 {
 		if y := pool[g.r.IntN(len(pool))]; g.b.Type(y) == t {
@@ -220,7 +220,7 @@ func (g *gen) like(pool []int, t ir.DType) int {
 	return g.convert(t, pool[g.r.IntN(len(pool))])
 }
 
-// convert casts, keeping floats inside what integers can hold.
+// convert casts; floats stay inside what integers can hold.
 func (g *gen) convert(t ir.DType, x int) int {
 	b := g.b
 	if b.Type(x).IsFloat() && t.IsInt() {
@@ -292,7 +292,7 @@ func (g *gen) floatOperation(x, y int) int {
 	return b.Bin(pick(loopir.OpAdd, loopir.OpSub, loopir.OpMul, loopir.OpMin, loopir.OpMax), x, y)
 }
 
-// store writes v to a new output of a random storage type.
+// store writes v to a new output of a random dtype.
 func (g *gen) store(v int, inner bool) {
 	t := g.b.Type(v)
 	if t == ir.F32 {
@@ -301,7 +301,7 @@ func (g *gen) store(v int, inner bool) {
 	g.b.Store(g.output(t, inner), v)
 }
 
-// Map is an elementwise kernel of one or two outputs.
+// Map is an elementwise kernel with one or two outputs.
 func Map(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "map", r.IntN(4), 0)
 	g.b.Map()
@@ -324,8 +324,7 @@ func Map(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Dense is an elementwise kernel over contiguous operands and constants of a
-// multiple of four elements.
+// Dense is an elementwise kernel over contiguous operands and constants, with a multiple of four elements.
 func Dense(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "dense", 2, 0)
 	g.sizes[1] = 4 * int64(1+r.IntN(70))
@@ -342,7 +341,7 @@ func Dense(r *rand.Rand, lim Limits) *Case {
 	g.params = append(g.params, uint64(4*r.IntN(3)))
 	shifted := b.Linear(g.buffer(ir.F32, loopir.Read, g.numel(2)+8), offset)
 	pool = append(pool, b.Load(shifted), b.Load(b.Access(g.buffer(ir.F32, loopir.Read, 1), -1)), g.scalar(ir.F32))
-	// A buffer read both as a vector and as a constant.
+	// A buffer that is read both as a vector and as a constant.
 	pool = append(pool, b.Load(b.Access(0, -1)))
 	for range 1 + r.IntN(8) {
 		x := pool[r.IntN(len(pool))]
@@ -360,8 +359,7 @@ func Dense(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Rows is a row program over contiguous rows of a multiple of four elements:
-// a weighted normalization with statistics.
+// Rows is a row program over contiguous rows of a multiple of four elements: a weighted normalization with statistics.
 func Rows(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "rows", 1, 1)
 	g.sizes[1] = 4 * int64(1+r.IntN(30))
@@ -460,7 +458,7 @@ func Arg(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Gather reads at checked computed indices; some are out of range.
+// Gather reads at checked computed indices, of which some are out of range.
 func Gather(r *rand.Rand, lim Limits) *Case {
 	g := newGen(r, lim, "gather", 1+r.IntN(2), 0)
 	b := g.b
@@ -524,8 +522,8 @@ func Draw(r *rand.Rand, lim Limits) *Case {
 	return g.done()
 }
 
-// Close compares two runs: integers exactly, floats to rtol and atol in units
-// fitting the storage type. written limits the comparison to writable buffers.
+// Close compares two runs: integers exactly, floats to rtol and atol scaled by the precision of the dtype. written
+// limits the comparison to writable buffers.
 func Close(k *loopir.Kernel, got, want [][]byte, rtol, atol float64) error {
 	for i, b := range k.Bufs {
 		if b.Access == loopir.Read {

@@ -9,15 +9,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// SortCase is a sort and data for it.
+// SortCase is a sort with data.
 type SortCase struct {
 	Sort   *launch.Sort
 	Params []uint64
 	Bufs   [][]byte
 }
 
-// RandomSort makes a sort of rows of n elements in random strides, with many equal elements, and among
-// floats NaN, infinities and both zeros.
+// RandomSort makes a sort of rows of n elements with random strides, many equal elements, and for floats NaN,
+// infinities and both zeros.
 func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase {
 	c := &SortCase{Sort: &launch.Sort{Type: t, Descending: r.IntN(2) == 0, Room: n > launch.SortBlock}}
 	strides := []int64{n * inner, inner, 1}
@@ -32,7 +32,7 @@ func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase
 	x := make([]byte, (total+offset)*int64(t.Size()))
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}
 	spread := 1 + r.Int64N(2*n)
-	// of i64: what lies in more than 32 bits, and what does not but far from 0
+	// Of i64: values that need more than 32 bits, and small ranges far from 0.
 	wide, from := r.IntN(2) == 0, r.Int64()-r.Int64()
 	for i := range total + offset {
 		v := r.Int64N(2*spread+1) - spread
@@ -60,7 +60,7 @@ func RandomSort(r *rand.Rand, t ir.DType, outer, n, inner, keep int64) *SortCase
 	return c
 }
 
-// Want is the results of the interpreter: values and indices.
+// Want is the interpreter's results: values and indices.
 func (c *SortCase) Want() (values, indices []byte, err error) {
 	bufs := [][]byte{c.Bufs[0], make([]byte, len(c.Bufs[1])), make([]byte, len(c.Bufs[2]))}
 	if c.Sort.Room {

@@ -9,35 +9,34 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Attention is one pass of out = softmax(scale q k' + mask) v over batch and heads, in
-// which the weights are never stored: each pass computes them again from tiles of q and
-// k and, in the gradients, from the logarithm of the sum of exponentials that the forward pass
-// kept for each row. Query heads share a key head, consecutive ones the same. A row that may see no key has
-// out 0 and lse +inf.
+// Attention is one pass of out = softmax(scale q k' + mask) v over batch and heads that never stores the weights (Dao
+// et al., FlashAttention, 2022). Each pass computes them from tiles of q and k. The gradients also read the logarithm
+// of the sum of exponentials, lse, that the forward pass kept for each row. Consecutive query heads share a key head. A
+// row that may see no key has out 0 and lse +inf.
 //
-// The operands q, k, v, mask and g (the cotangent of out) have any strides; those of a mask are 0 along
-// dims that share it. The rest is dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head,
-// column], dmask [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query]; and stats, which
-// the gradients read, [batch, head, query, 2]: lse, and delta, the sum of g*out. (One buffer, because a device may bind
-// no more than eight.)
+// The operands q, k, v, mask and g, the cotangent of out, have any strides; a mask's are 0 along dims that share it.
+// All others are dense: out and dq [batch, query, head, column], dk and dv [batch, key, key head, column], dmask
+// [batch, head, query, key] with size 1 in the dims of Sum, lse [batch, head, query], and stats [batch, head, query,
+// 2]. The gradients read stats: lse, and delta, the sum of g*out. These two are one buffer, since a device may bind no
+// more than eight.
 type Attention struct {
 	Type   ir.DType // of operands and results; arithmetic, lse and stats are in its compute type
 	Pass   AttentionPass
 	Causal bool     // query i sees keys 0 to i
 	Mask   ir.DType // InvalidDType: none; Bool: true keeps a score; a float: added to the scores
-	// Dropout: weights are multiplied by 0 with probability rate, else by 1/(1-rate). The weight of a query and a
-	// key has number (row*n + key), where row counts the queries of all heads and batches and n is the number of keys,
-	// rounded up to a multiple of four; its uniform number is that of dropout's element of that number.
+	// Dropout: weights are multiplied by 0 with probability rate, else by 1/(1-rate). The weight of a query and a key
+	// has number row*n + key, where row counts the queries of all heads and batches, and n is the number of keys
+	// rounded up to a multiple of four. Its uniform number is that of dropout's element with the same number.
 	Dropout bool
-	// Sum, of AttentionGradMask, are the dims (batch, head, query, key) that share the mask.
+	// Sum, of AttentionGradMask, marks the dims (batch, head, query, key) that share the mask.
 	Sum [4]bool
 }
 
 // AttentionPass says what an Attention computes.
 type AttentionPass uint8
 
-// The passes. Results of AttentionForward: out, lse; of AttentionGradQ: dq; of AttentionGradKV: dk, dv; of
-// AttentionGradMask: dmask; of AttentionGradQKV, which a device may make of two passes: dk, dv, dq.
+// The passes and their results. AttentionForward: out, lse. AttentionGradQ: dq. AttentionGradKV: dk, dv.
+// AttentionGradMask: dmask. AttentionGradQKV, which a device may make of two passes: dk, dv, dq.
 const (
 	AttentionForward AttentionPass = iota
 	AttentionGradQ
@@ -46,19 +45,19 @@ const (
 	AttentionGradQKV
 )
 
-// String names the pass as kernels are named.
+// String is the pass in names of kernels.
 func (p AttentionPass) String() string {
 	return [...]string{"attention", "attention_grad_q", "attention_grad_kv", "attention_grad_mask",
 		"attention_grad_qkv"}[p]
 }
 
-// AttentionOperand is an operand of any strides: its buffer, and the first of its five
-// parameters, which are the strides of batch, head, row and column, and the offset.
+// AttentionOperand is an operand of any strides: its buffer, and the first of its five parameters, which are the
+// strides of batch, head, row and column, and the offset.
 type AttentionOperand struct{ Buf, Param int }
 
-// AttentionLayout numbers the launch parameters and buffers of an Attention; -1
-// where the pass has no such thing. Heads counts query heads, and is a multiple of KeyHeads; Queries
-// and Keys are the lengths of the sequences, Width the columns of q and k, WidthV those of v.
+// AttentionLayout numbers the parameters and buffers of an Attention; -1 for what the pass lacks. Heads counts query
+// heads, a multiple of KeyHeads. Queries and Keys are the lengths of the sequences, Width the columns of q and k,
+// WidthV those of v.
 type AttentionLayout struct {
 	Batch, Heads, KeyHeads, Queries, Keys, Width, WidthV int
 	Scale, Seed, DrawOffset, Rate                        int
@@ -69,7 +68,7 @@ type AttentionLayout struct {
 	Bufs                                                 []loopir.Buf
 }
 
-// Layout gives the parameter and buffer numbers of a.
+// Layout returns the numbers of a's parameters and buffers.
 func (a *Attention) Layout() AttentionLayout {
 	none := AttentionOperand{-1, -1}
 	l := AttentionLayout{Mask: none, G: none, Stats: -1, Seed: -1, DrawOffset: -1, Rate: -1}
@@ -132,8 +131,7 @@ type attention struct {
 	err                                    error
 }
 
-// InterpretAttention computes a over canonical host bytes in float64; results round once at
-// the store.
+// InterpretAttention computes a over canonical host bytes in float64. Results are rounded once, at the store.
 func InterpretAttention(a *Attention, params []uint64, bufs [][]byte) error {
 	x := &attention{a: a, l: a.Layout(), params: params, bufs: bufs}
 	l := &x.l
@@ -208,7 +206,7 @@ func (x *attention) dot(o AttentionOperand, ho, i int64, p AttentionOperand, hp,
 	return sum
 }
 
-// score is that of query i and key j, -inf where i may not see j.
+// score is the score of query i and key j, -inf where i may not see j.
 func (x *attention) score(b, h, i, j int64) float64 {
 	s := x.scale * x.dot(x.l.Q, h, i, x.l.K, h/x.group, j, b, x.e)
 	switch {
@@ -250,7 +248,7 @@ func (x *attention) forward(b, h, i int64) {
 	x.write(1, (b*x.heads+h)*x.rows+i, lse)
 }
 
-// kept is what dropout multiplies the weight of query i and key j by.
+// kept is the dropout factor of the weight of query i and key j.
 func (x *attention) kept(b, h, i, j int64) float64 {
 	if !x.a.Dropout {
 		return 1

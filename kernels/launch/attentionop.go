@@ -18,8 +18,8 @@ func (a *Attention) Parameters() []loopir.Param { return a.Layout().Params }
 // Key implements Op.
 func (a *Attention) Key() string { return fmt.Sprintf("attention%+v", *a) }
 
-// Cost implements Op: the products that the pass cannot do without, over half the pairs where attention is
-// causal, and operands and results once.
+// Cost implements Op. It counts the products that the pass needs, over half of the pairs where attention is causal, and
+// operands and results once.
 func (a *Attention) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) {
 	l := a.Layout()
 	size := func(p int) int64 { return int64(params[p]) }
@@ -33,13 +33,13 @@ func (a *Attention) Cost(params []uint64, width *loopir.Widths) (c loopir.Cost) 
 	switch a.Pass {
 	case AttentionForward: // scores, results
 		c = loopir.Cost{Flops: 2 * pairs * (w + wv), Bytes: in + queries*wv}
-	case AttentionGradQ: // scores, cotangents of probabilities, dq
+	case AttentionGradQ: // scores, cotangents of the weights, dq
 		c = loopir.Cost{Flops: 2 * pairs * (2*w + wv), Bytes: in + queries*(w+wv)}
-	case AttentionGradMask: // likewise, without a product
+	case AttentionGradMask: // scores, cotangents of the weights
 		c = loopir.Cost{Flops: 2 * pairs * (w + wv), Bytes: in + queries*wv}
-	case AttentionGradKV: // scores, cotangents of probabilities, dk and dv
+	case AttentionGradKV: // scores, cotangents of the weights, dk and dv
 		c = loopir.Cost{Flops: 2 * pairs * (2*w + 2*wv), Bytes: in + queries*wv + keys*(w+wv)}
-	case AttentionGradQKV: // likewise, and dq
+	case AttentionGradQKV: // scores, cotangents of the weights, dk, dv and dq
 		c = loopir.Cost{Flops: 2 * pairs * (3*w + 2*wv), Bytes: in + queries*(w+wv) + keys*(w+wv)}
 	}
 	c.Bytes *= int64(width[a.Type])

@@ -8,9 +8,9 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// NewEpilogue begins a map that a product of type t may apply to its elements, with that many operands of type t.
-// It gives the value of an element of C as a store has rounded it, those of the operands, and the function that
-// stores the result and finishes the map.
+// NewEpilogue begins a map that a product of dtype t may apply to its elements, with that many operands of dtype t. It
+// returns the value of an element of C as a store has rounded it, the operands' values, and the function that stores
+// the result and finishes the map.
 func NewEpilogue(t ir.DType, operands int) (b *loopir.Builder, c int, x []int, finish func(v int) *loopir.Kernel) {
 	b = loopir.NewBuilder("epilogue_"+t.String(), 1, 0)
 	out := b.Linear(b.Buf(t, loopir.ReadWrite), -1)
@@ -28,7 +28,7 @@ func NewEpilogue(t ir.DType, operands int) (b *loopir.Builder, c int, x []int, f
 	}
 }
 
-// CheckEpilogue reports an epilogue that is not of the form that [Gemm] asks for.
+// CheckEpilogue reports an epilogue that does not have the form that [Gemm] requires.
 func (g *Gemm) CheckEpilogue() error {
 	k := g.Epilogue
 	if k == nil {

@@ -3,9 +3,9 @@ package launch
 import "github.com/torchlette/torchlette/ir"
 
 // Factor factors each matrix of a batch. Operands and results are dense; elements are of Type (F32 or F64), pivots and
-// status numbers int32, permutations int64. The parameters are sizes: matrices, rows m, columns n, columns k of a
-// right-hand side; then the element offset of each input. Only the CPU runs it: loops over columns, each of which waits
-// for the one before, are no work for a GPU's lanes.
+// status numbers int32, permutations int64. The parameters are sizes (matrices, rows m, columns n, columns k of a
+// right-hand side), then the element offset of each input. Only the CPU runs it: these are loops over columns, each of
+// which waits for the one before, and would leave a GPU's lanes idle.
 type Factor struct {
 	Op     FactorOp
 	Type   ir.DType
@@ -26,12 +26,12 @@ const (
 	FactorSolve       // a, b [n,k] -> x, L and U, pivots, status
 	FactorTriangular  // a, b [n,k] -> x; options FactorUpper, FactorUnit
 	FactorQR          // a -> q [m,least], r [least,n]; option FactorFull: q [m,m], r [m,n]
-	// a, symmetric, of which one triangle is read -> values ascending [n], vectors in columns; option FactorUpper
+	// a, symmetric, one triangle is read -> values ascending [n], vectors in columns; option FactorUpper
 	FactorEigh
 	// a -> u [m,least], s [least] descending, vt [least,n]; option FactorFull: u [m,m], vt [n,n]
 	FactorSVD
-	// a, least singular value kept: absolute and relative to the largest, one each a matrix -> [n,m]; option
-	// FactorHermitian
+	// a, the least singular values kept (absolute, and relative to the largest), one of each for each matrix -> [n,m];
+	// option FactorHermitian
 	FactorPinv
 	FactorExp // a -> its exponential
 )
@@ -40,11 +40,11 @@ const (
 const (
 	FactorUpper     = 1 // the upper triangle is read
 	FactorUnit      = 2 // the diagonal counts as ones
-	FactorFull      = 1 // all of the orthogonal matrices
+	FactorFull      = 1 // all columns of the orthogonal matrices
 	FactorHermitian = 1 // the lower triangle is read
 )
 
-// NotFinite is the status of a matrix with an infinity or a NaN, where the algorithm would not end.
+// NotFinite is the status of a matrix with an infinity or a NaN, on which the algorithm would not end.
 const NotFinite = 1<<32 - 1
 
 func (o FactorOp) String() string {

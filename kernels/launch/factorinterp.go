@@ -69,38 +69,62 @@ type factoring struct {
 	bufs           [][]byte
 	m, n, k, least int
 	fault          loopir.Fault
+	err            error // the first wrong address
 }
 
-// InterpretFactor computes f over canonical host bytes in float64 by plain algorithms; results round once at the store.
+// InterpretFactor computes f over canonical host bytes in float64 by plain algorithms. Results are rounded once, at the
+// store.
 func InterpretFactor(f *Factor, params []uint64, bufs [][]byte) (loopir.Fault, error) {
-	if len(params) != f.ParamCount() {
-		return loopir.Fault{}, fmt.Errorf("%v: %d parameters, want %d", f.Op, len(params), f.ParamCount())
+	if err := CheckArguments(f, params, bufs); err != nil {
+		return loopir.Fault{}, err
 	}
 	x := &factoring{f: f, params: params, bufs: bufs, m: int(params[1]), n: int(params[2]), k: int(params[3])}
 	x.least = min(x.m, x.n)
 	for i := range int(params[0]) {
 		x.one(i)
 	}
-	return x.fault, nil
+	return x.fault, x.err
 }
 
-// in reads matrix i of an input, out writes that of a result.
+// inside notes an element that its buffer does not have.
+func (x *factoring) inside(buf int, t ir.DType, at int64) bool {
+	err := loopir.Inside(t, x.bufs[buf], at)
+	if err != nil && x.err == nil {
+		x.err = fmt.Errorf("%v: buffer %d: %w", x.f.Op, buf, err)
+	}
+	return err == nil
+}
+
+func (x *factoring) load(buf int, t ir.DType, at int64) uint64 {
+	if !x.inside(buf, t, at) {
+		return 0
+	}
+	return loopir.LoadBits(t, x.bufs[buf], at)
+}
+
+func (x *factoring) store(result int, t ir.DType, at int64, bits uint64) {
+	if buf := x.f.Op.Inputs() + result; x.inside(buf, t, at) {
+		loopir.StoreBits(t, x.bufs[buf], at, bits)
+	}
+}
+
+// in reads matrix i of an input, out writes one of a result.
 func (x *factoring) in(which, i, m, n int) mat {
 	return build(m, n, func(r, c int) float64 {
 		at := int64(x.params[4+which]) + int64((i*m+r)*n+c)
-		return ir.DecodeFloat(x.f.Type, loopir.LoadBits(x.f.Type, x.bufs[which], at))
+		return ir.DecodeFloat(x.f.Type, x.load(which, x.f.Type, at))
 	})
 }
 
 func (x *factoring) out(which, i int, a mat) {
 	for e, v := range a.v {
-		loopir.StoreBits(x.f.Type, x.bufs[x.f.Op.Inputs()+which], int64(i*len(a.v)+e), ir.EncodeFloat(x.f.Type, v))
+		x.store(which, x.f.Type, int64(i*len(a.v)+e), ir.EncodeFloat(x.f.Type, v))
 	}
 }
 
 func (x *factoring) ints(which, i int, d ir.DType, v ...int) {
 	for e, n := range v {
-		loopir.StoreBits(d, x.bufs[x.f.Op.Inputs()+which], int64(i*len(v)+e), ir.EncodeInt(d, int64(n)))
+		x.store(which, d, int64(i*len(v)+e), ir.EncodeInt(d, int64(n)))
 	}
 }
 
@@ -158,7 +182,7 @@ func (x *factoring) permutation(i int) {
 		order[r] = r
 	}
 	for r := range x.n {
-		p := int(int32(loopir.LoadBits(ir.I32, x.bufs[0], int64(x.params[4])+int64(i*x.n+r))))
+		p := int(int32(x.load(0, ir.I32, int64(x.params[4])+int64(i*x.n+r))))
 		if p < 1 || p > x.m {
 			x.report(i, r+1)
 			break
@@ -168,7 +192,7 @@ func (x *factoring) permutation(i int) {
 	x.ints(0, i, ir.I64, order...)
 }
 
-// spectrum computes the ops that iterate.
+// spectrum computes the factorisations that iterate.
 func (x *factoring) spectrum(i int) {
 	a := x.in(0, i, x.m, x.n)
 	if !a.finite() {
@@ -276,7 +300,7 @@ func plainTriangular(t, b mat, upper, unit bool) mat {
 	return x
 }
 
-// plainQR applies the reflections to a and to the identity.
+// plainQR applies Householder reflections to a and to the identity.
 func plainQR(a mat, full bool) (q, r mat) {
 	r, qt := a.clone(), unitMat(a.m)
 	for j := range min(a.m, a.n) {
@@ -326,7 +350,7 @@ func plainExp(a mat) mat {
 	return e
 }
 
-// plainSVD turns pairs of columns until all are orthogonal (one-sided Jacobi).
+// plainSVD rotates pairs of columns until all are orthogonal: one-sided Jacobi (Hestenes, 1958).
 func plainSVD(a mat, full bool) (u mat, s []float64, vt mat) {
 	if a.m < a.n {
 		v, s, ut := plainSVD(a.transpose(), full)
@@ -399,7 +423,7 @@ func completeRow(a mat, i int) {
 	}
 }
 
-// plainEigh takes the singular values of a shifted, positive matrix: a + shift has the vectors of a.
+// plainEigh takes the singular values of a shifted, positive matrix: a + shift has the eigenvectors of a.
 func plainEigh(a mat) (w []float64, v mat) {
 	shift := 1.0
 	for i := range a.n {

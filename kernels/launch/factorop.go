@@ -53,7 +53,8 @@ func (f *Factor) Parameters() []loopir.Param {
 // Key implements Op.
 func (f *Factor) Key() string { return fmt.Sprintf("factor%+v", *f) }
 
-// Cost implements Op. It counts as LU does: what others take beyond depends on the values.
+// Cost implements Op. It counts the operations of LU; what other factorisations take beyond these depends on the
+// values.
 func (f *Factor) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	matrices, m, n := int64(params[0]), int64(params[1]), int64(params[2])
 	return loopir.Cost{Flops: 2 * matrices * m * n * min(m, n) / 3, Bytes: 2 * matrices * m * n * int64(width[f.Type])}

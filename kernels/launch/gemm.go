@@ -8,42 +8,45 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with
-// operands in any stride order. Sizes and strides are the launch's parameters, in
-// this order (missing ones omitted): batch sizes, M, N, K; A's batch strides, m, k stride, offset;
-// B's batch strides, k, n stride, offset; bias: n stride, offset. C is dense [batch..., M, N], or, with
-// CStrided, batch strides, m, n stride and offset follow.
+// Gemm is a batched matrix product C[b,m,n] = epilogue(sum_k A[b,m,k] * B[b,k,n] + bias[n]) with operands in any stride
+// order.
+//
+// Parameters, in this order, missing ones omitted: batch sizes, M, N, K; A's batch strides, m stride, k stride, offset;
+// B's batch strides, k stride, n stride, offset; the bias's n stride, offset. C is dense [batch..., M, N]; with
+// CStrided its batch strides, m stride, n stride and offset come next.
+//
 // With KDims and NDims, the depth is the row-major number of an index over KDims dims of both operands, and a column of
-// B that of one over NDims dims: a convolution's windows are such a B. Then follow the sizes of K's dims, A's strides
-// and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before are not
-// used. With CDims, C's strides over N's dims follow instead of its n stride, which is not used. Sums are those of A
-// over k, a dense vector of M, or of B over k, one of N; without batch dims only. Bufs of the step: A, B, [bias],
-// [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these; strides that are units in the text stay
-// parameters.
+// B is one over NDims dims. A convolution's windows are such a B. Their parameters come next: the sizes of K's dims,
+// A's strides and B's strides over them, the sizes of N's dims, and B's strides over those; the k and n strides before
+// are not used. With CDims, C's strides over N's dims replace its n stride.
+//
+// Sums are those of A over k, a dense vector of M, or of B over k, one of N; only without batch dims. Buffers: A, B,
+// [bias], [operands of the epilogue], C, [sums]. Gemm.Layout numbers all of these. Strides that the text takes as 1
+// stay parameters.
 type Gemm struct {
 	Type  ir.DType // of all operands; F16 accumulates in F32
-	Batch int      // batch dims, collapsed: 0 to 3
-	// AK, BN: the unit stride of each operand: 'k' or 'm' for A, 'n' or 'k' for B, 0 when neither.
+	Batch int      // number of batch dims, collapsed: 0 to 3
+	// AUnit and BUnit name the dim along which an operand is contiguous: 'k' or 'm' of A, 'n' or 'k' of B, 0 for
+	// neither.
 	AUnit, BUnit byte
 	Bias         bool
-	// Epilogue is a map over C's elements after they are rounded to Type; nil for none. It is the very kernel that would
-	// run after the product, so that C has the same bits either way. Form: one outer dim; buffer 0 is C, read and written,
-	// the others are operands that lie as C does; every access is Linear without offset; one stage with one store. See
-	// Gemm.CheckEpilogue.
+	// Epilogue is a map over C's elements after they are rounded to Type; nil: none. It is the same kernel that would
+	// run after the product, so that C has the same bits either way. Its form: one outer dim; buffer 0 is C, read and
+	// written, and the others are operands laid out as C; every access is Linear without offset; one stage with one
+	// store. See Gemm.CheckEpilogue.
 	Epilogue     *loopir.Kernel
 	CStrided     bool
-	Sums         byte // 'a', 'b': the operand whose sums are a second result; 0 for none
-	KDims, NDims int  // 0, both, or 1 to MaxGemmDims, both; where device.Caps.GemmDims allows
+	Sums         byte // 'a' or 'b': the operand whose sums are a second result; 0 for none
+	KDims, NDims int  // both 0, or both 1 to MaxGemmDims; where device.Caps.GemmDims allows
 	CDims        bool
 }
 
-// MaxGemmDims bounds the dims of a product's depth and of its columns: a 3d convolution's channels, and three of its
-// kernel.
+// MaxGemmDims bounds the dims of a product's depth and of its columns: for a 3d convolution they are the channels and
+// three dims of the kernel.
 const MaxGemmDims = 4
 
-// GemmLayout numbers the launch parameters of a Gemm. Every stride is present,
-// also those that AUnit and BUnit say are 1. Bias fields are -1 without a
-// bias, C's stride fields without CStrided.
+// GemmLayout numbers the launch parameters of a Gemm. Every stride has a number, even those that AUnit and BUnit say
+// are 1. Bias fields are -1 without a bias, C's stride fields without CStrided.
 type GemmLayout struct {
 	Batch               []int
 	M, N, K             int
@@ -64,7 +67,7 @@ type GemmLayout struct {
 	Bufs                []loopir.Buf
 }
 
-// Layout gives the parameter and buffer numbers of g.
+// Layout returns the numbers of g's parameters and buffers.
 func (g *Gemm) Layout() GemmLayout {
 	l := GemmLayout{BiasN: -1, BiasOffset: -1, CM: -1, CN: -1, COffset: -1, BufBias: -1, BufSums: -1}
 	one := func(k loopir.ParamKind) int {
@@ -117,7 +120,7 @@ func (g *Gemm) Layout() GemmLayout {
 	return l
 }
 
-// along gives the element where number i of an index over size lies; without dims it is i strides of one.
+// along is the element offset of index number i over size; without dims it is i strides of one.
 func along(params []uint64, size, strides []int, one int, i int64) int64 {
 	if len(size) == 0 {
 		return i * int64(params[one])
@@ -131,14 +134,13 @@ func along(params []uint64, size, strides []int, one int, i int64) int64 {
 	return at
 }
 
-// The constants of the tanh form of GELU (Hendrycks and Gimpel, 2016): sqrt(2/pi), and the cubic's factor.
+// The constants of the tanh form of GELU (Hendrycks and Gimpel, 2016): sqrt(2/pi), and the factor of the cubic.
 const (
 	GeluTanhScale = 0.7978845608028654
 	GeluTanhCubic = 0.044715
 )
 
-// InterpretGemm computes g over canonical host bytes; floats accumulate in
-// float64 and round once at the store.
+// InterpretGemm computes g over canonical host bytes. Floats accumulate in float64 and are rounded once, at the store.
 func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	l := g.Layout()
 	if len(params) != len(l.Params) || len(bufs) != len(l.Bufs) {
@@ -197,8 +199,7 @@ func InterpretGemm(g *Gemm, params []uint64, bufs [][]byte) error {
 	return nil
 }
 
-// gemmElement computes one element of C from the elements where its row of A
-// and column of B begin.
+// gemmElement computes one element of C, from the elements at which its row of A and its column of B begin.
 func gemmElement(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte, a, b, bias, c int64) error {
 	t := g.Type
 	ct := t.ComputeType()

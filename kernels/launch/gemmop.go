@@ -24,7 +24,7 @@ func (g *Gemm) Key() string {
 	return key
 }
 
-// Cost implements Op: a multiplication and an addition a term, and operands and results once.
+// Cost implements Op. It counts a multiplication and an addition for each term, and operands and results once.
 func (g *Gemm) Cost(params []uint64, width *loopir.Widths) loopir.Cost {
 	l := g.Layout()
 	batch := int64(1)

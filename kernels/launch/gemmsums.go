@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// sumOperand stores g's sums, if it has any; floats accumulate in float64 and round once.
+// sumOperand stores g's sums, if it has any. Floats accumulate in float64 and are rounded once.
 func sumOperand(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte) error {
 	buf, from, stride, depth, size := l.BufA, l.AOffset, l.AM, l.AK, l.M
 	switch {

@@ -9,18 +9,18 @@ import (
 )
 
 // Op is a kind of device work with its attributes: what one step of a program runs. A kind is a type with these
-// methods, which are all that plans, profiles and the reference need of it. Each device has code for it.
+// methods, which are all that plans, profiles and the reference device need. Each device has code for it.
 type Op interface {
-	// Label names the launch for people, in profiles and errors; it is no part of its identity.
+	// Label names the launch in profiles and errors; it is no part of its identity.
 	Label() string
-	// Buffers declares the buffers of a step in order, and how the launch uses them: what each device derives
-	// dependences from.
+	// Buffers declares the buffers of a step in order, and how the launch uses them. Devices derive dependences from
+	// it.
 	Buffers() []loopir.Buf
 	// Parameters declares the parameters of a step in order.
 	Parameters() []loopir.Param
 	// Key identifies what the launch does: launches with equal keys run the same code.
 	Key() string
-	// Cost counts the work of a launch with these parameters, on a device with elements of these widths.
+	// Cost counts the work of a launch with these parameters on a device with elements of these widths.
 	Cost(params []uint64, width *loopir.Widths) loopir.Cost
 	// Interpret is the reference: it runs the launch over canonical host bytes, and refuses a wrong address.
 	Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error)
@@ -29,8 +29,8 @@ type Op interface {
 var _ = [...]Op{(*loopir.Kernel)(nil), (*Gemm)(nil), (*Attention)(nil), (*Factor)(nil), (*Sort)(nil), Copy{},
 	Fill{}}
 
-// Copy copies bytes from its first buffer to its second, which is another. Parameters: byte offsets in both, and the
-// number of bytes; all are multiples of 4.
+// Copy copies bytes from its first buffer to its second, which is a different one. Parameters: a byte offset in each,
+// and the number of bytes; all are multiples of 4.
 type Copy struct{}
 
 // Fill zeroes bytes of a buffer. Parameters: byte offset, and number of bytes; both are multiples of 4.
@@ -107,7 +107,7 @@ func (f Fill) Interpret(params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	return loopir.Fault{}, nil
 }
 
-// bytesOf gives n bytes of a buffer.
+// bytesOf returns n bytes of a buffer.
 func bytesOf(buf []byte, at, n uint64) ([]byte, error) {
 	if at > uint64(len(buf)) || n > uint64(len(buf))-at {
 		return nil, fmt.Errorf("bytes %d+%d are outside %d", at, n, len(buf))
@@ -115,7 +115,7 @@ func bytesOf(buf []byte, at, n uint64) ([]byte, error) {
 	return buf[at : at+n], nil
 }
 
-// CheckArguments refuses other numbers of parameters and buffers than o declares.
+// CheckArguments refuses numbers of parameters and buffers other than o declares.
 func CheckArguments(o Op, params []uint64, bufs [][]byte) error {
 	if p, b := len(o.Parameters()), len(o.Buffers()); len(params) != p || len(bufs) != b {
 		return fmt.Errorf("%s: %d parameters and %d buffers, want %d and %d", o.Label(), len(params), len(bufs), p, b)

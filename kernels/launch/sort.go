@@ -11,24 +11,23 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Sort puts rows in order and keeps the first elements of each, with their places. The order is
-// stable: equal elements stay in order of their places, in both directions. NaN is above
-// all numbers, and the zeros are equal.
+// Sort sorts rows and keeps the first elements of each, with their positions. The order is stable: equal elements stay
+// in the order of their positions, in both directions. NaN is above all numbers, and the zeros are equal.
 //
-// The operand has three dims, [outer, N, inner], with any strides; a row runs along N. The results
-// are dense, [outer, Keep, inner].
+// The operand has three dims, [outer, N, inner], with any strides; a row runs along N. The results are dense, [outer,
+// Keep, inner].
 type Sort struct {
 	Type       ir.DType
 	Descending bool
-	// Room: a last buffer of SortWords(Type) U32 an element of the operand, in which devices work on
-	// rows longer than SortBlock. Its content means nothing before and after.
+	// Room adds a scratch buffer with SortWords(Type) U32 for each element of the operand. Devices use it for rows
+	// longer than SortBlock.
 	Room bool
 }
 
-// SortBlock is the longest row that is sorted without room.
+// SortBlock is the longest row that is sorted without a scratch buffer.
 const SortBlock = 1024
 
-// SortWords is the room of an element, in words of 32 bits: key and place, twice.
+// SortWords is the scratch words of an element: key and position, twice.
 func SortWords(t ir.DType) int64 {
 	if t.Size() == 8 {
 		return 8
@@ -36,17 +35,17 @@ func SortWords(t ir.DType) int64 {
 	return 4
 }
 
-// SortLayout numbers the launch parameters and buffers of a Sort; Room is -1 without.
+// SortLayout numbers the launch parameters and buffers of a Sort; Room is -1 where there is none.
 type SortLayout struct {
 	Outer, N, Inner, Keep         int
-	StrideOuter, Step, StrideLast int // of the operand's dims, in their order
+	StrideOuter, Step, StrideLast int // of the operand's dims, in order
 	Offset                        int
 	X, Values, Indices, Room      int
 	Params                        []loopir.Param
 	Bufs                          []loopir.Buf
 }
 
-// Layout gives the parameter and buffer numbers of s.
+// Layout returns the numbers of s's parameters and buffers.
 func (s *Sort) Layout() SortLayout {
 	l := SortLayout{Room: -1}
 	for _, p := range []*int{&l.Outer, &l.N, &l.Inner, &l.Keep, &l.StrideOuter, &l.Step, &l.StrideLast, &l.Offset} {
@@ -107,7 +106,7 @@ func InterpretSort(s *Sort, params []uint64, bufs [][]byte) error {
 	return nil
 }
 
-// orderOf compares slots of a compute type, NaN above all.
+// orderOf compares slots of a compute type; NaN is above all numbers.
 func orderOf(t ir.DType, x, y uint64) int {
 	if t.IsFloat() {
 		a, b := ir.DecodeFloat(t, x), ir.DecodeFloat(t, y)

@@ -6,9 +6,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Builder makes a Kernel. It infers types, folds constants, shares equal
-// expressions, and panics with a "BUG: " text on misuse: kernels come from
-// lowerings, not from users.
+// Builder makes a Kernel. It infers types, folds constants and shares equal expressions. It panics with a "BUG: " text
+// on misuse, since kernels come from lowerings and not from users.
 //
 //	b := loopir.NewBuilder("map_add_float32", 2, 0)
 //	x := b.Load(b.Access(b.Buf(ir.F32, loopir.Read), b.Offset(), b.Stride(), loopir.Unit))
@@ -23,8 +22,7 @@ type Builder struct {
 	accs []Acc // of all stages, by number
 }
 
-// NewBuilder starts a kernel with the given numbers of outer and inner dims;
-// parameters 0 to outer+inner-1 are their sizes.
+// NewBuilder starts a kernel with these numbers of outer and inner dims; parameters 0 to outer+inner-1 are their sizes.
 func NewBuilder(name string, outer, inner int) *Builder {
 	b := &Builder{k: &Kernel{Name: name, Outer: outer, Inner: inner}, seen: make(map[Expr]int, 32)}
 	for range outer + inner {
@@ -33,7 +31,7 @@ func NewBuilder(name string, outer, inner int) *Builder {
 	return b
 }
 
-// Kernel finishes: it simplifies and verifies.
+// Kernel simplifies, verifies and returns the kernel.
 func (b *Builder) Kernel() *Kernel {
 	k := Simplify(b.k)
 	if err := Verify(k); err != nil {
@@ -53,8 +51,7 @@ func (b *Builder) Stride() int { return b.param(Stride, ir.I64) }
 // Offset adds an offset parameter.
 func (b *Builder) Offset() int { return b.param(Offset, ir.I64) }
 
-// Size adds a size parameter beyond those of the index space, such as the
-// length of a gathered dim.
+// Size adds a size parameter beyond those of the index space, such as the length of a gathered dim.
 func (b *Builder) Size() int { return b.param(Size, ir.I64) }
 
 // Scalar adds a scalar parameter whose slot holds bits of t's compute type.
@@ -72,8 +69,8 @@ func (b *Builder) Linear(buf, offset int) int {
 	return len(b.k.Access) - 1
 }
 
-// Access adds an affine access with one stride a dim, outer first: a parameter
-// number, Broadcast or Unit. Missing trailing strides are Broadcast.
+// Access adds an affine access with one stride for each dim, outer dims first: a parameter number, Broadcast or Unit.
+// Missing trailing strides are Broadcast.
 func (b *Builder) Access(buf, offset int, strides ...int) int {
 	s := make([]int, 0, b.k.Outer+b.k.Inner)
 	s = append(s, strides...)
@@ -171,7 +168,7 @@ func (b *Builder) Cast(t ir.DType, x int) int {
 	return b.emit(Expr{Op: OpCast, Type: t.ComputeType(), A: x, B: -1, C: -1})
 }
 
-// Narrow rounds x as a store in t and a load would; types that are computed as they are stored leave it.
+// Narrow rounds x as a store in t and a load would; dtypes that are computed as they are stored leave x as it is.
 func (b *Builder) Narrow(t ir.DType, x int) int {
 	if t != ir.F16 && t != ir.BF16 {
 		return x
@@ -219,10 +216,10 @@ func (b *Builder) Div(x, y int) int { return b.Bin(OpDiv, x, y) }
 // Rem is the truncated remainder.
 func (b *Builder) Rem(x, y int) int { return b.Bin(OpRem, x, y) }
 
-// Min propagates NaN.
+// Min is the smaller operand; NaN propagates.
 func (b *Builder) Min(x, y int) int { return b.Bin(OpMin, x, y) }
 
-// Max propagates NaN.
+// Max is the larger operand; NaN propagates.
 func (b *Builder) Max(x, y int) int { return b.Bin(OpMax, x, y) }
 
 // Pow is x to the power y.
@@ -276,15 +273,15 @@ func (b *Builder) Select(c, x, y int) int {
 	return b.emit(Expr{Op: OpSelect, Type: b.Type(x), A: c, B: x, C: y})
 }
 
-// Philox is output word (0 to 3) of the Philox4x32-10 block with counter
-// (ctr, Philox offset) under key seed, all I64; U32.
+// Philox is output word 0 to 3 of the Philox4x32-10 block with counter (ctr, Philox offset) under key seed, all I64;
+// U32.
 func (b *Builder) Philox(ctr, drawOffset, seed, word int) int {
 	return b.emit(Expr{Op: OpPhilox, Type: ir.U32, A: ctr, B: drawOffset, C: seed, Imm: uint64(word)})
 }
 
-// Stages. Accumulators, stores and checks go to the stage begun last.
+// Stages. Accumulators, stores and checks belong to the stage begun last.
 
-// Map begins a stage that runs once an outer index.
+// Map begins a stage that runs once for each outer index.
 func (b *Builder) Map() { b.k.Stages = append(b.k.Stages, Stage{}) }
 
 // Each begins a stage over the inner space.
@@ -300,7 +297,7 @@ func (b *Builder) stage() *Stage {
 	return &b.k.Stages[len(b.k.Stages)-1]
 }
 
-// Reduce adds an accumulator over val and gives its number.
+// Reduce adds an accumulator over val and returns its number.
 func (b *Builder) Reduce(op ReduceOp, val int) int { return b.ReduceIdx(op, val, -1) }
 
 // ReduceIdx adds an ArgMax or ArgMin accumulator that carries idx.
@@ -340,16 +337,16 @@ func (b *Builder) Check(cond, elem int) {
 	s.Checks = append(s.Checks, Check{Cond: cond, Elem: elem})
 }
 
-// InBounds checks 0 <= i < size and gives i clamped into that range, safe to
-// address with (size 0 excepted: the caller's index space is empty then).
+// InBounds checks 0 <= i < size and returns i clamped into that range, which is a safe address unless size is 0; the
+// caller's index space is empty then.
 func (b *Builder) InBounds(i, size int) int {
 	zero := b.I64(0)
 	b.Check(b.And(b.Le(zero, i), b.Lt(i, size)), i)
 	return b.Max(zero, b.Min(i, b.Sub(size, b.I64(1))))
 }
 
-// Inline appends the expressions of a map of one store to b, with these values of its buffers, and gives the value that
-// it stores.
+// Inline appends the expressions of a map with one store to b, with these values of its buffers, and returns the value
+// that the map stores.
 func (k *Kernel) Inline(b *Builder, bufs []int) int {
 	num := make([]int, len(k.Exprs))
 	ref := func(n int) int {

@@ -46,7 +46,7 @@ func StoreBits(t ir.DType, buf []byte, i int64, v uint64) {
 	}
 }
 
-// HalfToFloat widens IEEE binary16, exactly.
+// HalfToFloat widens IEEE binary16 exactly.
 func HalfToFloat(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	exp, frac := uint32(h>>10)&31, uint32(h&0x3ff)
@@ -60,7 +60,7 @@ func HalfToFloat(h uint16) float32 {
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
 }
 
-// FloatToHalf narrows to IEEE binary16, half to even.
+// FloatToHalf narrows to IEEE binary16, rounding half to even.
 func FloatToHalf(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b>>16) & 0x8000
@@ -77,7 +77,7 @@ func FloatToHalf(f float32) uint16 {
 	return sign | uint16(b>>13-112<<10)
 }
 
-// FloatToBrain narrows to bfloat16, half to even.
+// FloatToBrain narrows to bfloat16, rounding half to even.
 func FloatToBrain(f float32) uint16 {
 	b := math.Float32bits(f)
 	if isNaN32(b) {

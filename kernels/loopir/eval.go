@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// IsCompare reports an operation whose result is Bool whatever its arguments are.
+// IsCompare reports an operation whose result is Bool for arguments of any type.
 func (o Op) IsCompare() bool { return o >= OpEq && o <= OpLe }
 
 // IsCommutative reports x op y == y op x, bit for bit up to NaN payloads.
@@ -33,15 +33,14 @@ func (o Op) Arity() int {
 	return 1
 }
 
-// IsLeaf reports an operation that reads its surroundings.
+// IsLeaf reports an operation that reads a parameter, an index, memory or an accumulator.
 func (o Op) IsLeaf() bool {
 	return o.Arity() == 0 || o == OpLoadAt
 }
 
-// EvalOp computes one pure operation on slot bits. t is the result type, at
-// the type of the first argument (of the second for OpSelect, whose first is
-// Bool). It is the meaning of every operation: constant folding and both
-// interpreters call it.
+// EvalOp computes one pure operation on slot bits. t is the result type; at is the type of the first argument, or of
+// the second for OpSelect, whose first is Bool. It defines every operation: constant folding and both interpreters call
+// it.
 func EvalOp(op Op, t, at ir.DType, imm, a, b, c uint64) uint64 {
 	switch op {
 	case OpConst:
@@ -141,7 +140,7 @@ func Compare(op Op, t ir.DType, a, b uint64) bool {
 	return lt || eq
 }
 
-// evalF32 rounds once where IEEE arithmetic does; functions go through float64.
+// evalF32 rounds once where IEEE arithmetic does; functions are computed in float64.
 func evalF32(op Op, a, b, c float32) float32 {
 	switch op {
 	case OpAdd:
@@ -293,7 +292,7 @@ func evalUint(op Op, a, b uint64) uint64 {
 	return uint64(evalInt(op, int64(a), int64(b), 64))
 }
 
-// powInt wraps; a negative exponent gives the truncated reciprocal power, as PyTorch does.
+// powInt wraps; a negative exponent gives the truncated reciprocal power, as in PyTorch.
 func powInt(a, b int64) int64 {
 	if b < 0 {
 		switch a {
@@ -314,8 +313,8 @@ func powInt(a, b int64) int64 {
 	return r
 }
 
-// CastBits converts by value. A float outside an integer type's range saturates
-// and NaN gives 0; consumers may differ there (PyTorch leaves it undefined).
+// CastBits converts by value. A float outside an integer type's range saturates and NaN gives 0; devices may differ
+// there, as PyTorch leaves it undefined.
 func CastBits(from, to ir.DType, v uint64) uint64 {
 	if to == ir.Bool {
 		switch from {

@@ -12,8 +12,8 @@ type Fault struct {
 	Elem   int64
 }
 
-// Interpret runs k over canonical host bytes, one scalar at a time in row-major
-// order. It is the oracle for every other consumer: a wrong address is an error.
+// Interpret runs k over canonical host bytes, one scalar at a time in row-major order. It is the oracle for every
+// device: a wrong address is an error.
 func Interpret(k *Kernel, params []uint64, bufs [][]byte) (Fault, error) {
 	if err := Verify(k); err != nil {
 		return Fault{}, err
@@ -45,10 +45,10 @@ type machine struct {
 	linear int64 // number of the index as the stage sees it
 	vals   []uint64
 	live   [][]bool
-	first  []int // per stage: number of its first accumulator
+	first  []int // by stage: number of its first accumulator
 	acc    []uint64
 	accIdx []uint64
-	wide   []float64 // F32 sums and products are carried in float64
+	wide   []float64 // F32 sums and products accumulate in float64
 	fault  Fault
 }
 
@@ -74,7 +74,7 @@ func Count(sizes []uint64) int64 {
 	return n
 }
 
-// Unravel writes the row-major index number n of a space.
+// Unravel writes to index the index of row-major number n in a space.
 func Unravel(index []int64, sizes []uint64, n int64) {
 	for d := len(sizes) - 1; d >= 0; d-- {
 		index[d] = n % int64(sizes[d])
@@ -142,7 +142,7 @@ func (m *machine) visit(s *Stage, live []bool) error {
 		m.acc[n], m.accIdx[n] = Combine(a.Op, t, it, m.acc[n], m.accIdx[n], m.vals[a.Val], idx)
 	}
 	if s.Prefix {
-		// Running values changed: evaluate what depends on them.
+		// Running values changed: expressions that depend on them are evaluated again.
 		if err := m.eval(live, true); err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (m *machine) visit(s *Stage, live []bool) error {
 			m.fault = Fault{true, int64(CastBits(t, ir.I64, m.vals[c.Elem]))}
 		}
 	}
-	// All values are read before anything is written: kernels may work in place.
+	// All values are read before any is written: kernels may work in place.
 	for _, st := range s.Stores {
 		if err := m.store(st); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (m *machine) store(st Store) error {
 	return nil
 }
 
-// Inside is an error where element at of type t is not in buf.
+// Inside reports an element at of type t that is outside buf.
 func Inside(t ir.DType, buf []byte, at int64) error {
 	if at < 0 || (at+1)*int64(t.Size()) > int64(len(buf)) {
 		return fmt.Errorf("element %d is outside %d bytes of %v", at, len(buf), t)

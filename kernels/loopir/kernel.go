@@ -2,20 +2,19 @@ package loopir
 
 import "github.com/torchlette/torchlette/ir"
 
-// Kernel is a level 1 program. It runs over Outer+Inner dims; the sizes are the
-// first Outer+Inner parameters. For each outer index the stages run in order;
-// a stage over the inner space visits every inner index (in increasing
-// row-major order where Prefix is set, else in any order).
+// Kernel is a program of the loop IR. It runs over Outer+Inner dims; the first Outer+Inner parameters are their sizes.
+// For each outer index the stages run in order. A stage over the inner space visits every inner index, in increasing
+// row-major order where Prefix is set, else in any order.
 //
 //	map:      Outer = r, Inner = 0, one stage with stores
 //	reduce:   Inner > 0: stage 1 over Inner with accumulators, stage 2 over Outer with a store
 //	softmax:  stage max, stage sum of exp, stage store
 //	scatter:  a map whose store has a computed index, with a combining Mode
 //
-// Parallelism: outer indices are independent, except through stores with
-// computed indices, which must combine, or hit distinct elements.
+// Outer indices are independent, so they run in parallel, except for stores with computed indices: these must combine,
+// or write distinct elements.
 type Kernel struct {
-	Name   string // for people: "map_add_f32"; not part of identity
+	Name   string // for messages: "map_add_f32"; not part of the identity
 	Outer  int
 	Inner  int
 	Params []Param
@@ -25,7 +24,7 @@ type Kernel struct {
 	Stages []Stage
 	// Checks makes the kernel bind the plan's error word.
 	Checks bool
-	// NoVec forbids the vec4 path, for tests.
+	// NoVec forbids the four-element form, for tests.
 	NoVec bool
 }
 
@@ -38,8 +37,8 @@ type Param struct {
 // ParamKind says what a parameter is.
 type ParamKind uint8
 
-// The kinds. Sizes, strides and offsets are int64 element counts; a GPU takes
-// them as 32-bit words, checked at launch.
+// The parameter kinds. Sizes, strides and offsets are int64 element counts; a GPU takes them as 32-bit words, checked
+// at launch.
 const (
 	Size ParamKind = iota
 	Stride
@@ -56,7 +55,7 @@ type Buf struct {
 // BufAccess says how a kernel uses a buffer.
 type BufAccess uint8
 
-// The buffer accesses. Atomic is read-modify-write by combining stores.
+// The buffer accesses. Atomic is read-modify-write by stores that combine.
 const (
 	Read BufAccess = iota
 	Write
@@ -64,18 +63,16 @@ const (
 	Atomic
 )
 
-// Access is an affine map from the index space to an element of a buffer:
-// Offset + sum over dims of index*stride.
+// Access is an affine map from the index space to an element of a buffer: Offset + sum over dims of index*stride.
 type Access struct {
 	Buf int
 	// Offset is a parameter number, or -1 for 0.
 	Offset int
-	// Linear: the element is Offset plus the row-major number of the index: of
-	// the whole (outer, inner) index in a stage over the inner space, of the outer index
-	// in a stage that runs once an outer index. One access is used by one kind of
-	// stage only. Stride is nil then.
+	// Linear: the element is Offset plus the row-major number of the index: of the whole (outer, inner) index in a
+	// stage over the inner space, of the outer index in a stage that runs once for each outer index. An access is used
+	// in one kind of stage only. Stride is nil then.
 	Linear bool
-	// Stride has one entry a dim, outer first: a parameter number, Broadcast or Unit.
+	// Stride has one entry for each dim, outer dims first: a parameter number, Broadcast or Unit.
 	Stride []int
 }
 
@@ -87,28 +84,27 @@ const (
 
 // Stage is one pass.
 type Stage struct {
-	OverInner bool // visits the inner space; otherwise runs once an outer index
+	OverInner bool // visits the inner space; otherwise runs once for each outer index
 	Prefix    bool // OpAccRun is used: accumulators are visible while they grow
 	Accs      []Acc
 	Checks    []Check
 	Stores    []Store
 }
 
-// Acc is an accumulator of a stage; number it across the kernel in order of
-// stages. Its final value is read by OpAcc in later stages.
+// Acc is an accumulator of a stage. Accumulators are numbered across the kernel in the order of stages. OpAcc reads the
+// final value in later stages.
 type Acc struct {
 	Op  ReduceOp
 	Val int // expression
-	// Idx is an integer expression carried beside the value for ArgMax and ArgMin, -1 otherwise.
+	// Idx is an integer expression that ArgMax and ArgMin carry beside the value; -1 for other reductions.
 	Idx int
 }
 
 // ReduceOp is an associative operation with an identity.
 type ReduceOp uint8
 
-// The reductions. Max and Min propagate NaN, as PyTorch does. ArgMax and ArgMin
-// keep the smallest Idx among equals and treat NaN as the extreme; an empty
-// reduction gives the identity (for Max the type's lowest value).
+// The reductions. Max and Min propagate NaN, as in PyTorch. ArgMax and ArgMin keep the smallest Idx among equals and
+// treat NaN as the extreme. An empty reduction gives the identity, which for Max is the type's lowest value.
 const (
 	Sum ReduceOp = iota
 	Prod
@@ -121,48 +117,47 @@ const (
 	LogSum // log of the sum of exponentials
 )
 
-// Check reports a data error: where Cond is false, (event, Elem) goes to the error
-// word if that is still empty. The kernel goes on with clamped indices.
+// Check reports a data error: where Cond is false, (event, Elem) goes to the error word if that is still empty. The
+// kernel goes on with clamped indices.
 type Check struct {
 	Cond int // bool expression
 	Elem int // integer expression: the offending value
 }
 
-// Store writes Val. Exactly one of Access >= 0 and Buf >= 0 (with Index) is used.
+// Store writes Val, either through Access >= 0 or to element Index of Buf >= 0.
 type Store struct {
 	Access int // affine; -1 for a computed index
 	Buf    int
-	Index  int // i64 expression: element number, already in bounds
+	Index  int // i64 expression: element number, in bounds
 	Val    int
 	Mode   StoreMode
-	// Guard, when >= 0, is a bool expression: no store where it is false.
+	// Guard, where >= 0, is a bool expression: no store is made where it is false.
 	Guard int
 }
 
 // StoreMode says what happens at the element.
 type StoreMode uint8
 
-// The modes.
+// The store modes.
 const (
 	Set StoreMode = iota
-	// The others combine with what is there, atomically where threads may meet. Maximize and Minimize
-	// propagate NaN.
+	// The others combine with the old value, atomically where threads may meet. Maximize and Minimize propagate NaN.
 	Add
 	Multiply
 	Maximize
 	Minimize
-	NumStoreModes // their number
+	NumStoreModes // number of modes
 )
 
 // Op is the operation by which m combines; OpInvalid for Set.
 func (m StoreMode) Op() Op { return [NumStoreModes]Op{OpInvalid, OpAdd, OpMul, OpMax, OpMin}[m] }
 
-// Expr is one scalar operation. Type is the result type, a compute type
-// (never F16 or BF16: loads widen and stores narrow).
+// Expr is one scalar operation. Type is the result type, a compute type: never F16 or BF16, since loads widen and
+// stores narrow.
 type Expr struct {
 	Op   Op
 	Type ir.DType
-	A    int // arguments: numbers of earlier expressions, -1 when absent
+	A    int // arguments: numbers of earlier expressions, -1 where absent
 	B    int
 	C    int
 	Imm  uint64
@@ -171,26 +166,26 @@ type Expr struct {
 // Op is a scalar operation.
 type Op uint8
 
-// The scalar operations. Integer division and shifts follow Go's semantics on
-// defined inputs; division by integer zero gives 0. Comparisons give Bool.
+// The scalar operations. Integer division and shifts follow Go's semantics on defined inputs; division by integer zero
+// gives 0. Comparisons give Bool.
 const (
 	OpInvalid Op = iota
 
 	// Leaves.
 	OpConst  // Imm: bits in Type
-	OpParam  // Imm: parameter number (Scalar, or Size and the like as I64)
+	OpParam  // Imm: parameter number; a Scalar, or a size, stride or offset as I64
 	OpIndex  // Imm: dim number (outer first); I64
-	OpLinear // row-major number of the index, as Access.Linear has it; one kind of stage a kernel; I64
+	OpLinear // row-major number of the index, as in Access.Linear; one kind of stage in a kernel; I64
 	OpLoad   // Imm: access number; widened to Type
 	OpLoadAt // Imm: buffer number; A: i64 element number, in bounds
 	OpAcc    // Imm: accumulator number: its final value
 	OpAccIdx // Imm: accumulator number: its final Idx
-	OpAccRun // Imm: accumulator number of this Prefix stage: value including the present element
+	OpAccRun // Imm: accumulator number of this Prefix stage: its value including the current element
 
 	// Conversions.
 	OpCast    // by value, as PyTorch converts (float to int truncates, unspecified out of range; to Bool: != 0)
 	OpBitcast // same width
-	OpNarrow  // Imm: ir.F16 or ir.BF16: an F32 rounded as a store in that type rounds it, and widened again
+	OpNarrow  // Imm: ir.F16 or ir.BF16: an F32 rounded as a store in that type rounds it, widened again
 
 	// Arithmetic.
 	OpAdd
@@ -211,7 +206,7 @@ const (
 	OpNe
 	OpLt
 	OpLe
-	OpSelect // A: bool, B: when true, C: when false
+	OpSelect // A: bool; B where it is true, C where it is false
 	OpAnd    // bool or integer bits
 	OpOr
 	OpXor
@@ -233,8 +228,8 @@ const (
 	OpErf
 	OpIsNaN
 
-	// Philox4x32-10: A, B: i64 counter words (element, opNonce and drawNonce mixed as
-	// the lowering says), C: i64 seed; Imm: which of the four output words; U32.
+	// Philox4x32-10 (Salmon et al., SC 2011). A, B: i64 counter and Philox offset; C: i64 seed; Imm: which of the four
+	// output words; U32.
 	OpPhilox
 
 	NumOps

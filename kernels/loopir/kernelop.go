@@ -5,22 +5,22 @@ import "github.com/torchlette/torchlette/ir"
 // Cost is the work of a launch: arithmetic on floats, and the bytes that it must read and write at least once.
 type Cost struct{ Flops, Bytes int64 }
 
-// Widths gives the bytes of an element of each type on a device.
+// Widths is the bytes of an element of each type on a device.
 type Widths = [ir.NumDTypes]int
 
-// Label names k for people.
+// Label implements launch.Op.
 func (k *Kernel) Label() string { return k.Name }
 
-// Buffers declares the buffers of k.
+// Buffers implements launch.Op.
 func (k *Kernel) Buffers() []Buf { return k.Bufs }
 
-// Parameters declares the parameters of k.
+// Parameters implements launch.Op.
 func (k *Kernel) Parameters() []Param { return k.Params }
 
-// Key identifies k; see [Key].
+// Key implements launch.Op; see [Key].
 func (k *Kernel) Key() string { return Key(k) }
 
-// Interpret runs k over canonical host bytes; see [Interpret].
+// Interpret implements launch.Op; see [Interpret].
 func (k *Kernel) Interpret(params []uint64, bufs [][]byte) (Fault, error) {
 	return Interpret(k, params, bufs)
 }
@@ -28,7 +28,8 @@ func (k *Kernel) Interpret(params []uint64, bufs [][]byte) (Fault, error) {
 // Verify reports what is wrong with k; see [Verify].
 func (k *Kernel) Verify() error { return Verify(k) }
 
-// Cost counts each operation on floats as one, a fused one too, and every element that an access reaches once.
+// Cost implements launch.Op. It counts each operation on floats as one, even a fused one, and every element that an
+// access reaches once.
 func (k *Kernel) Cost(params []uint64, width *Widths) (c Cost) {
 	outer := Count(params[:k.Outer])
 	inner := Count(params[k.Outer : k.Outer+k.Inner])
@@ -47,8 +48,8 @@ func (k *Kernel) Cost(params []uint64, width *Widths) (c Cost) {
 	return c
 }
 
-// stageCost gives the arithmetic of a stage for one of its n indices, and notes the elements of each buffer that it
-// reads and writes.
+// stageCost returns the arithmetic of a stage for one of its n indices, and adds to read and written the elements of
+// each buffer.
 func (k *Kernel) stageCost(s *Stage, n int64, params []uint64, read, written []int64) (ops int) {
 	reach := func(a *Access) int64 {
 		if a.Linear {
@@ -87,7 +88,7 @@ func (k *Kernel) stageCost(s *Stage, n int64, params []uint64, read, written []i
 	return ops + len(s.Accs)
 }
 
-// isArithmetic reports an operation that counts as one on floats.
+// isArithmetic reports an operation on floats that counts as one.
 func (e *Expr) isArithmetic() bool {
 	float := e.Type == ir.F32 || e.Type == ir.F64
 	return float && (e.Op >= OpAdd && e.Op <= OpPow || e.Op >= OpFloor && e.Op <= OpErf)

@@ -2,8 +2,8 @@ package loopir
 
 import "encoding/binary"
 
-// Key is a canonical byte string of everything that determines what k does and
-// how it is printed; Name is no part of it.
+// Key is a canonical byte string of everything that determines what k does and how it is printed. Name is no part of
+// it.
 func Key(k *Kernel) string {
 	b := make([]byte, 0, 64+12*len(k.Exprs))
 	num := func(v int) { b = binary.AppendVarint(b, int64(v)) }

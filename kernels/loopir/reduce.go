@@ -6,8 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Identity is the neutral slot bits of a reduction over type t. That of ArgMax
-// and ArgMin goes with [NoIndex].
+// Identity is the neutral slot bits of a reduction over type t. For ArgMax and ArgMin its index is [NoIndex].
 func Identity(op ReduceOp, t ir.DType) uint64 {
 	switch op {
 	case Sum, Any:
@@ -59,7 +58,7 @@ func (r ReduceOp) Op() Op {
 // IsArg reports ArgMax and ArgMin.
 func (r ReduceOp) IsArg() bool { return r == ArgMax || r == ArgMin }
 
-// Combine joins two partial results: value of type t, index of type it.
+// Combine joins two partial results: a value of type t and an index of type it each.
 func Combine(op ReduceOp, t, it ir.DType, a, ai, b, bi uint64) (v, vi uint64) {
 	if !op.IsArg() {
 		return EvalOp(op.Op(), t, t, 0, a, b, 0), 0
@@ -70,8 +69,7 @@ func Combine(op ReduceOp, t, it ir.DType, a, ai, b, bi uint64) (v, vi uint64) {
 	return a, ai
 }
 
-// argBetter reports that (x, xi) beats (y, yi): NaN is the extreme, then the
-// value decides, then the smaller index.
+// argBetter reports that (x, xi) beats (y, yi): NaN is the extreme, then the value decides, then the smaller index.
 func argBetter(op ReduceOp, t, it ir.DType, x, xi, y, yi uint64) bool {
 	earlier := Compare(OpLt, it, xi, yi)
 	if t.IsFloat() {

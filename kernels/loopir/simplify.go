@@ -2,10 +2,9 @@ package loopir
 
 import "github.com/torchlette/torchlette/ir"
 
-// Simplify gives an equal kernel with constants folded, identities that keep
-// IEEE results applied, equal expressions shared and dead ones removed.
-// Parameters, buffers, accesses and stages keep their numbers. It is
-// idempotent and does not change k.
+// Simplify returns an equal kernel with constants folded, identities that keep IEEE results applied, equal expressions
+// shared and dead ones removed. Parameters, buffers, accesses and stages keep their numbers. It is idempotent and does
+// not change k.
 func Simplify(k *Kernel) *Kernel {
 	out := *k
 	out.Exprs = nil
@@ -81,7 +80,7 @@ func (s *Stage) Roots(f func(expr int)) {
 	}
 }
 
-// Uses marks the expressions stage s needs, directly or not.
+// Uses marks the expressions that stage s needs, directly or not.
 func (k *Kernel) Uses(s *Stage) []bool {
 	live := make([]bool, len(k.Exprs))
 	s.Roots(func(n int) { live[n] = true })
@@ -128,8 +127,8 @@ func removeDead(k *Kernel) {
 	k.Stages = mapStages(k.Stages, ref)
 }
 
-// simplifyExpr simplifies e, whose arguments are simplified members of xs. It
-// gives either the number of an equal expression (same >= 0) or the form to append.
+// simplifyExpr simplifies e, whose arguments are simplified members of xs. It returns either the number of an equal
+// expression (same >= 0) or the expression to append.
 func simplifyExpr(xs []Expr, e Expr) (_ Expr, same int) {
 	if e.Op.IsLeaf() {
 		return e, -1
@@ -149,7 +148,8 @@ func simplifyExpr(xs []Expr, e Expr) (_ Expr, same int) {
 	return e, -1
 }
 
-// swapOperands orders the operands of a commutative operation: constants last, else by number.
+// swapOperands reports that the operands of a commutative operation must change places: constants come last, else the
+// order is that of numbers.
 func swapOperands(xs []Expr, e Expr) bool {
 	ca, cb := xs[e.A].Op == OpConst, xs[e.B].Op == OpConst
 	if ca != cb {
@@ -173,7 +173,7 @@ func foldConst(xs []Expr, e Expr) (Expr, bool) {
 	return Expr{Op: OpConst, Type: e.Type, A: -1, B: -1, C: -1, Imm: bits}, true
 }
 
-// identity gives the number of the operand that e always equals, or -1.
+// identity returns the number of the operand that e always equals, or -1.
 func identity(xs []Expr, e Expr) int {
 	a := xs[e.A]
 	isB := func(v float64) bool {
@@ -270,7 +270,7 @@ func isAllOnes(e Expr) bool {
 	return false
 }
 
-// collapse finds integer and bool results that do not depend on the variable operand.
+// collapse finds integer and bool results that do not depend on the operand that is no constant.
 func collapse(xs []Expr, e Expr) (uint64, bool) {
 	t := xs[e.A].Type
 	if t.IsFloat() || e.B < 0 || e.Op == OpSelect || e.Op == OpPhilox {

@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Verify holds k against every rule stated at the types of this package.
+// Verify checks k against every rule stated at the types of this package.
 func Verify(k *Kernel) error {
 	v := &verifier{k: k}
 	for _, step := range []func() error{v.header, v.accesses, v.exprs, v.stages} {
@@ -23,8 +23,8 @@ type verifier struct {
 	// accs lists the accumulators by number; accStage their stages.
 	accs     []Acc
 	accStage []int
-	// linear[access] is the kind of stage that uses a Linear access: 0 none
-	// yet, 1 outer, 2 inner; the last entry is OpLinear's.
+	// linear[access] is the kind of stage that uses a Linear access: 0 none yet, 1 outer, 2 inner. The last entry is
+	// OpLinear's.
 	linear []int
 }
 
@@ -201,7 +201,7 @@ func canonicalBits(t ir.DType, b uint64) uint64 {
 	return b
 }
 
-// CheckTypes holds argument types against the operation.
+// CheckTypes checks argument types against the operation.
 func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 	same := func(want ir.DType, ok bool) error {
 		for n := range op.Arity() {
@@ -361,7 +361,7 @@ func (v *verifier) store(st *Stage, r Store) error {
 	return nil
 }
 
-// useAccess checks that an access fits the stage and that a linear one has one meaning.
+// useAccess checks that an access fits the stage, and that a linear one has one meaning.
 func (v *verifier) useAccess(st *Stage, n int) error {
 	a := v.k.Access[n]
 	if a.Linear {
@@ -389,7 +389,7 @@ func (v *verifier) useLinear(st *Stage, n int) error {
 	return nil
 }
 
-// scope checks what the expressions of a stage may see.
+// scope checks what the expressions of a stage may refer to.
 func (v *verifier) scope(s int, st *Stage) error {
 	k := v.k
 	early := make([]bool, len(k.Exprs)) // needed by accumulators, before OpAccRun has a value

@@ -8,15 +8,15 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// Faults says which calls fail, counted from 1; 0 never.
+// Faults says which calls fail, counted from 1; 0: none.
 type Faults struct {
 	Alloc, Run, Build, Upload int
 	// Lose makes the failing Run lose the device.
 	Lose bool
 }
 
-// Device implements device.Device. With Lag set, submissions wait in a queue until a
-// fence is waited for, as a GPU's do.
+// Device implements device.Device. With Lag set, submissions wait in a queue until a fence is waited for, as a GPU's
+// do.
 type Device struct {
 	Faults   Faults
 	Lag      bool

@@ -83,8 +83,8 @@ func (w *writer) param(n *gpuir.Node) string {
 	return name
 }
 
-// constant prints slot bits. WGSL has no literals for infinities and NaN, and
-// evaluates bit casts of constants early: they go through a function.
+// constant prints slot bits. WGSL has no literals for infinities and NaN, and evaluates bit casts of constants early,
+// so these go through a function.
 func (w *writer) constant(t ir.DType, bits uint64) string {
 	switch t {
 	case ir.Bool:
@@ -138,7 +138,7 @@ func (w *writer) load(n *gpuir.Node) string {
 		return fmt.Sprintf("%s(%s)", typeName(ir.F32, n.Width), s)
 	case ir.U8: // a word holds a result that has not wrapped yet
 		return fmt.Sprintf("(%s & %s(255i))", s, typeName(ir.I32, n.Width))
-	case ir.I8, ir.I16: // likewise; the sign is that of the low bits
+	case ir.I8, ir.I16: // a word holds a result that has not wrapped yet; the sign is that of the low bits
 		return fmt.Sprintf("extractBits(%s, 0u, %du)", s, 8*b.Type.Size())
 	case ir.I64:
 		if w.o.I64 && n.Type == ir.I32 {
@@ -171,7 +171,7 @@ func (w *writer) loadPacked(n *gpuir.Node, t ir.DType, f bufForm, at string) str
 	return w.halfValue(t, word, at)
 }
 
-// halfValue is the float in the half of word that element number at has.
+// halfValue is the float in the half of word that holds element number at.
 func (w *writer) halfValue(t ir.DType, word, at string) string {
 	if t == ir.F16 {
 		return fmt.Sprintf("unpack2x16float(%s)[%s & 1i]", word, at)
@@ -211,7 +211,7 @@ func (w *writer) roundedLane(t ir.DType, a string) string {
 	return fmt.Sprintf("bitcast<f32>(%s << 16u)", bits)
 }
 
-// shuffle: WGSL has none of bool, and drivers need not have one of 64 bits.
+// shuffle: WGSL has no shuffle of bool, and drivers need not have one of 64 bits.
 func (w *writer) shuffle(n *gpuir.Node, a string) string {
 	switch n.Type {
 	case ir.Bool:
@@ -237,8 +237,8 @@ func (w *writer) cast(n *gpuir.Node, a string) string {
 	return fmt.Sprintf("%s(%s)", t, a)
 }
 
-// notEqual is true where an operand is NaN. naga compiles != of floats to an
-// ordered comparison, which is not; == it has right.
+// notEqual is true where an operand is NaN. naga compiles != of floats to an ordered comparison, which is false there;
+// its == is right.
 func notEqual(t ir.DType, a, b string) string {
 	if t == ir.F32 {
 		return fmt.Sprintf("(!(%s == %s))", a, b)
@@ -365,7 +365,7 @@ func (w *writer) lanes(n *gpuir.Node, a []string, name string) string {
 	return fmt.Sprintf("%s(%s)", typeName(n.Type, 4), strings.Join(parts, ", "))
 }
 
-// shift: WGSL takes the count modulo the width; ours shifts everything out.
+// shift: WGSL takes the count modulo the width; the loop IR shifts everything out.
 func (w *writer) shift(n *gpuir.Node, a []string) string {
 	op := "<<"
 	if n.Op == loopir.OpShr {

@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// helper makes sure that a helper function is in the module and gives its name.
+// helper adds a helper function to the module where it is missing, and returns its name.
 func (w *writer) helper(name string, t ir.DType, width int) string {
 	full := name
 	if w := width; w == 4 || !soleForm[name] {
@@ -29,7 +29,7 @@ func (w *writer) helper(name string, t ir.DType, width int) string {
 		w.fail("no helper %s", name)
 		return full
 	}
-	// A helper's own needs come first: WGSL does not care, readers do.
+	// What a helper needs comes first. WGSL does not require that; it helps readers.
 	for _, need := range helperNeeds[form] {
 		w.helper(need, t, width)
 	}
@@ -44,7 +44,7 @@ func (w *writer) helper(name string, t ir.DType, width int) string {
 	return full
 }
 
-// soleForm are the helpers that exist for one type only; their names carry none.
+// soleForm are the helpers that exist for one type only; their names have no type.
 var soleForm = map[string]bool{"from_bits": true, "half_bits": true, "brain_bits": true}
 
 var helperNeeds = map[string][]string{
@@ -54,18 +54,18 @@ var helperNeeds = map[string][]string{
 	"log_add": {"is_nan", "our_exp", "our_log"},
 }
 
-// helperText is the text of each helper: {T}, {B}, {U}, {I} are the operand,
-// bool, u32 and i32 types of the same width, {x} the suffix of other helpers' names.
+// helperText is the text of each helper. {T}, {B}, {U} and {I} are the operand, bool, u32 and i32 types of the same
+// width; {x} is the suffix of other helpers' names.
 //
-// Polynomials were fitted by us at Chebyshev nodes; a bound on the error of
-// the float32 evaluation stands beside each, tests hold them.
+// Polynomials are our own fits at Chebyshev nodes. Beside each is a bound on the error of its float32 evaluation, which
+// tests check.
 var helperText = map[string]string{
 	"from_bits": `
 fn {name}(x: u32) -> f32 {
   return bitcast<f32>(x);
 }
 `,
-	// NaN by its bits: compilers may assume that x == x.
+	// NaN by its bits: compilers may assume x == x.
 	"is_nan": `
 fn {name}(x: {T}) -> {B} {
   return (bitcast<{U}>(x) & {U}(0x7fffffffu)) > {U}(0x7f800000u);
@@ -87,7 +87,7 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   return select(a / select(b, {T}(1), none), {T}(0), none);
 }
 `,
-	// By division: NVIDIA's driver 580 gets % of negative operands wrong.
+	// By division, since NVIDIA's driver 580 gets % of negative operands wrong.
 	"rem_int": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   let none = b == {T}(0);
@@ -191,7 +191,8 @@ fn {name}(x: {T}) -> {T} {
   return select(y, x, is_nan{x}(x));
 }
 `,
-	// exp(x) = 2^n exp(r), |r| <= ln(2)/2; 2^n in two factors, so that denormal results survive. Error below 2 ulp.
+	// exp(x) = 2^n exp(r), |r| <= ln(2)/2 (Cody and Waite, 1980); 2^n is two factors, so that denormal results survive.
+	// Error below 2 ulp.
 	"our_exp": `
 fn {name}(x: {T}) -> {T} {
   let c = clamp(x, {T}(-104.0), {T}(89.0));
@@ -209,9 +210,9 @@ fn {name}(x: {T}) -> {T} {
   return select(y, x, is_nan{x}(x));
 }
 `,
-	// our_exp where the device's exp2 is good: exp(x) = 2^(x log2(e)), the product in two floats. Where the first is no
-	// number or far beyond the exponents, the second counts as 0. Error below 3 ulp, with exp2's 2; results below the
-	// least normal number may become 0.
+	// our_exp where the device's exp2 is accurate: exp(x) = 2^(x log2(e)), with the product in two floats. Where the
+	// first is not finite or far beyond the exponents, the second counts as 0. Error below 3 ulp, with exp2's 2;
+	// results below the least normal number may become 0.
 	"exp_of_exp2": `
 fn {name}(x: {T}) -> {T} {
   let hi = x * {T}(1.4426950408889634);
@@ -242,7 +243,7 @@ fn {name}(x: {T}) -> {T} {
   return select(r, bitcast<{T}>((u & {U}(0x0u)) | {U}(0xff800000u)), (u & {U}(0x7fffffffu)) == {U}(0u));
 }
 `,
-	// Reduction by pi/2 in three parts: good to |x| of about 1e5.
+	// Cody-Waite reduction by pi/2 in three parts: accurate for |x| up to about 1e5.
 	"sincos": `
 fn {name}(x: {T}, quarter: {I}) -> {T} {
   let n = round(x * {T}(0.6366197723675814));
@@ -271,7 +272,7 @@ fn {name}(x: {T}) -> {T} {
   return sincos{x}(x, {I}(1));
 }
 `,
-	// Of a small e, log(1+e) is taken from its series.
+	// For a small e, log(1+e) comes from its series.
 	"log_add": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   let top = max(a, b);
@@ -310,8 +311,8 @@ fn {name}(a: {T}, b: {T}) -> {T} {
   return select(q, q + fma(-q, b, a) / b, plain);
 }
 `,
-	// |a|^b = 2^(b log2|a|) with the logarithm and the product in two floats each
-	// (log2 m = 2/ln 2 atanh((m-1)/(m+1))), then the cases of IEEE 754. Error below 4 ulp.
+	// pow(a, b) = 2^(b log2|a|) with the logarithm and the product in two floats each (log2 m = 2/ln 2
+	// atanh((m-1)/(m+1))), then the special cases of IEEE 754. Error below 4 ulp.
 	"pow_float": `
 fn {name}(a: {T}, b: {T}) -> {T} {
   let x = abs(a);
@@ -377,7 +378,7 @@ fn {name}(a: {T}, b: {T}) -> {T} {
 `,
 }
 
-// philox is the ten-round block function.
+// philox is the ten-round block function (Salmon et al., SC 2011).
 func (w *writer) philox() string {
 	if w.helpers["philox"] {
 		return "philox"

@@ -8,19 +8,19 @@ import (
 
 // Options say what the device offers.
 type Options struct {
-	// Immediates: parameters are `var<immediate>`; otherwise a uniform buffer, the last binding.
+	// Immediates: parameters are `var<immediate>`; otherwise they are in a uniform buffer, the last binding.
 	Immediates bool
 	F16        bool // shader-f16; otherwise halves are packed in pairs in u32
-	I64        bool // must equal tile.Options.I64
+	I64        bool // must equal gpucode.Options.I64
 	F32Atomics bool // native atomicAdd on f32; otherwise compare-and-swap
-	// Poly selects our own formulas for functions the device gets wrong.
+	// Poly selects our own formulas for functions that the device computes too coarsely.
 	Poly Func
 }
 
 // Func is a set of float functions.
 type Func uint32
 
-// The functions whose accuracy devices differ in.
+// The functions whose accuracy differs between devices.
 const (
 	FuncSin Func = 1 << iota
 	FuncCos
@@ -30,18 +30,18 @@ const (
 	FuncPow
 	FuncSqrt
 	FuncDiv
-	// FuncExp2 is exp2 between -128 and 128; our exp is made of it where it is good.
+	// FuncExp2 is exp2 between -128 and 128; our exp uses it where it is accurate.
 	FuncExp2
 )
 
 // BindKind says what a binding is for.
 type BindKind uint8
 
-// The bindings, in this order in group 0: the storage buffers of the kernel in order,
-// then the error word where the kernel checks, then the parameters unless they are immediates.
+// The bindings, in this order in group 0: the storage buffers of the kernel in order, then the error word where the
+// kernel checks, then the parameters unless they are immediates.
 const (
 	BindStorage BindKind = iota
-	BindScratch          // array<u32>: what passes hand on; after the storage buffers
+	BindScratch          // array<u32>: partial results between passes; after the storage buffers
 	BindError            // array<atomic<u32>, 4>: event+1, element low, element high, unused
 	BindParams           // uniform
 )
@@ -57,7 +57,7 @@ type Binding struct {
 type Word struct {
 	Param int // -1: the event number
 	High  bool
-	// Signed: the 64-bit slot must fit an i32 (sizes, strides, offsets).
+	// Signed: the 64-bit slot must fit an i32, as sizes, strides and offsets must.
 	Signed bool
 }
 
@@ -69,7 +69,7 @@ type Module struct {
 	Words      []Word
 	Immediates bool
 	Workgroup  int
-	// SharedBytes is the workgroup memory, to hold against the device's limit.
+	// SharedBytes is the workgroup memory, for a check against the device's limit.
 	SharedBytes int
 }
 

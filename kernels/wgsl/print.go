@@ -27,24 +27,24 @@ func Print(p *gpuir.Program, o Options) (*Module, error) {
 	return m, nil
 }
 
-// writer collects the body, and on the way the helper functions it needs.
+// writer collects the body and the helper functions that it needs.
 type writer struct {
 	p       *gpuir.Program
 	o       Options
 	bufs    []bufForm
 	body    strings.Builder
 	helpers map[string]bool
-	funcs   []string // helper texts in order of first need
-	halves  bool     // arithmetic, not only a buffer, has f16
+	funcs   []string // helper texts in the order of first need
+	halves  bool     // f16 is used in arithmetic and not only in a buffer
 	err     error
 }
 
 // bufForm is how a buffer is declared.
 type bufForm struct {
 	elem   string // element type of the array
-	packed bool   // two 16-bit floats a word
+	packed bool   // two 16-bit floats in a word
 	atomic bool
-	words  bool // floats whose bits are exchanged: no native atomic does what is wanted
+	words  bool // the bits of floats are exchanged, where no native atomic does the operation
 	vec    int
 }
 
@@ -65,7 +65,7 @@ func (w *writer) planBuffers() error {
 		half := b.Type == ir.F16 || b.Type == ir.BF16
 		f.packed = half && (f.atomic || b.Type == ir.BF16 || !w.o.F16)
 		if f.packed && narrow[i] {
-			// Threads own halves of a word: they must not lose each other's.
+			// Threads own halves of a word: one must not overwrite the other's.
 			f.atomic = true
 		}
 		if f.atomic && b.Vec == 4 {
@@ -92,7 +92,7 @@ func (w *writer) elem(t ir.DType, f bufForm) string {
 	if t == ir.I64 && w.o.I64 {
 		s = "i64"
 		if f.atomic {
-			return "atomic<u32>" // two words an element, the carry goes by hand
+			return "atomic<u32>" // two words for an element; the carry is added by hand
 		}
 	}
 	if f.atomic {
@@ -123,7 +123,7 @@ func (w *writer) fail(format string, args ...any) string {
 	return "0"
 }
 
-// module writes the whole text and fills the binding layout of m.
+// module writes the whole text and fills in the binding layout of m.
 func (w *writer) module(m *Module) string {
 	var t strings.Builder
 	if w.o.F16 && (w.halves || w.usesF16()) {
@@ -201,7 +201,7 @@ func (w *writer) words(m *Module) string {
 	return t.String()
 }
 
-// sharedType is the type that memory other than local variables holds t in.
+// sharedType is the type in which memory other than local variables holds t.
 func sharedType(t ir.DType) ir.DType {
 	if t == ir.Bool {
 		return ir.U32
@@ -272,7 +272,7 @@ func (w *writer) stmt(s *gpuir.Stmt, d int) {
 	}
 }
 
-// fault: the first writer takes word 0. The exchange may fail for no reason, hence the loop.
+// fault: the first writer takes word 0. A weak exchange may fail spuriously, hence the loop.
 func (w *writer) fault(s *gpuir.Stmt, d int) {
 	w.line(d, "if (%s) {", w.expr(s.A))
 	e := w.expr(s.B)
@@ -333,7 +333,7 @@ func (w *writer) store(s *gpuir.Stmt, d int) {
 	w.line(d, "%s = %s;", w.place(s.Ref, at, wide), v)
 }
 
-// place is the memory of element or vector at.
+// place is the memory of element, or vector, at.
 func (w *writer) place(buf int, at string, wide bool) string {
 	if w.bufs[buf].vec == 4 && !wide {
 		return fmt.Sprintf("b%d[%s >> 2u][%s & 3i]", buf, at, at)
@@ -349,7 +349,7 @@ func (w *writer) sharedPlace(array int, at string, width int) string {
 	return fmt.Sprintf("s%d[%s]", array, at)
 }
 
-// atomic combines an element with a value: natively where WGSL can, else by exchange of the word it lies in.
+// atomic combines an element with a value: natively where WGSL can, else by exchanging its word.
 func (w *writer) atomic(s *gpuir.Stmt, d int) {
 	b := w.p.Bufs[s.Ref]
 	at, v := w.expr(s.A), w.expr(s.B)
@@ -377,7 +377,7 @@ func (w *writer) atomic(s *gpuir.Stmt, d int) {
 	case b.Type == ir.I64 && w.o.I64 && s.Mode != loopir.Add:
 		w.fail("only sums of 64-bit integers are atomic")
 	case b.Type == ir.I64 && w.o.I64:
-		// Each addition carries into the high word once: the sum is right when all are done.
+		// Each addition carries into the high word once, so the sum is right when all are done.
 		w.line(d, "{")
 		w.line(d+1, "let at = 2i * (%s);", at)
 		w.line(d+1, "let x = i64(%s);", v)

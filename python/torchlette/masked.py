@@ -100,7 +100,16 @@ def _total(input: Tensor, dtype: Any) -> Tensor:
 def sum(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the sum of the elements under the mask; 0 where there are none."""
+    """Return the sum of the elements under the mask; 0 where there are none.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = _total(input, dtype)
     return _filled(x, mask, 0).sum(_dims(dim, x.dim()), keepdim=keepdim, dtype=x.dtype)
 
@@ -108,7 +117,16 @@ def sum(
 def prod(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the product of the elements under the mask; 1 where there are none."""
+    """Return the product of the elements under the mask; 1 where there are none.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = _total(input, dtype)
     x = _filled(x, mask, 1)
     for d in sorted(_dims(dim, x.dim()), reverse=True):
@@ -117,13 +135,29 @@ def prod(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running sums along ``dim`` of the elements under the mask."""
+    """Return the running sums along ``dim`` of the elements under the mask.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it works.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, 0).cumsum(dim, dtype=x.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Return the running products along ``dim`` of the elements under the mask."""
+    """Return the running products along ``dim`` of the elements under the mask.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it works.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, 1).cumprod(dim, dtype=x.dtype)
 
@@ -131,7 +165,16 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None =
 def amax(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the greatest element under the mask; the least value of the dtype where there is none."""
+    """Return the greatest element under the mask; the least value of the dtype where there is none.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _least).amax(_dims(dim, x.dim()), keepdim=keepdim)
 
@@ -139,7 +182,16 @@ def amax(
 def amin(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the least element under the mask; the greatest value of the dtype where there is none."""
+    """Return the least element under the mask; the greatest value of the dtype where there is none.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _greatest).amin(_dims(dim, x.dim()), keepdim=keepdim)
 
@@ -147,7 +199,16 @@ def amin(
 def argmax(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the index of the greatest element under the mask, in ``dtype``, which is the input's by default."""
+    """Return the index of the greatest element under the mask, in ``dtype``, which is the input's by default.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it looks; None: all, flattened.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _least).argmax(dim, keepdim=keepdim).to(x.dtype)
 
@@ -155,7 +216,16 @@ def argmax(
 def argmin(
     input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the index of the least element under the mask, in ``dtype``, which is the input's by default."""
+    """Return the index of the least element under the mask, in ``dtype``, which is the input's by default.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it looks; None: all, flattened.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, _greatest).argmin(dim, keepdim=keepdim).to(x.dtype)
 
@@ -165,6 +235,18 @@ def mean(
 ) -> Tensor:
     """Return the mean of the elements under the mask; NaN where there are none. Raises ValueError for integers without
     ``dtype``.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+
+    >>> mask = torchlette.tensor([True, True, False])
+    >>> torchlette.masked.mean(torchlette.tensor([1.0, 2.0, 9.0]), mask=mask).item()
+    1.5
     """
     x = input.to(dtype or input.dtype)
     if not x.dtype.is_floating_point:
@@ -184,6 +266,14 @@ def median(
     """Return the median of the elements under the mask, the lower of two; NaN where there are none.
 
     Raises ValueError where there are none of integers; reads the mask of those.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
     """
     x = input.to(dtype or input.dtype)
     if x.dtype.is_floating_point:
@@ -205,7 +295,17 @@ def norm(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the vector norm of order ``ord`` of the elements under the mask."""
+    """Return the vector norm of order ``ord`` of the elements under the mask.
+
+    Args:
+        input: Values, of any shape.
+        ord: The order of the norm: a number, inf or -inf.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     order = 2.0 if ord is None else ord
     return linalg.vector_norm(_filled(x, mask, math.inf if order < 0 else 0), order, _dims(dim, x.dim()), keepdim)
@@ -221,7 +321,18 @@ def var(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the elements under the mask, whose count is lessened by ``correction``, 1 by default."""
+    """Return the variance of the elements under the mask, whose count is lessened by ``correction``, 1 by default.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        unbiased: An old flag: whether ``correction`` is 1.
+        correction: What is taken off the count in the divisor.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     taken = _corrected(unbiased, correction)
     x = input.to(dtype or (input.dtype if input.dtype.is_floating_point else _C.get_default_dtype()))
     dims = _dims(dim, x.dim())
@@ -240,7 +351,18 @@ def std(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the root of :func:`var`."""
+    """Return the root of :func:`var`.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        unbiased: An old flag: whether ``correction`` is 1.
+        correction: What is taken off the count in the divisor.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
@@ -251,6 +373,15 @@ def _corrected(unbiased: bool | None, correction: float | None) -> float:
     return correction if correction is not None else 1 if unbiased is None else int(unbiased)
 
 
+_NORMALIZED_ARGS = """Args:
+    input: Values, of any shape.
+    dim: The dimension along which it works.
+    dtype: Of the result; the input is cast to it first. None: the input's.
+    mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None: all
+        count.
+"""
+
+
 def _normalized(f: Callable[..., Tensor], outside: Callable[[Any], Any], doc: str) -> Callable[..., Tensor]:
     """Return ``f``, along a dim, of the input with a value outside the mask that weighs nothing."""
 
@@ -259,7 +390,7 @@ def _normalized(f: Callable[..., Tensor], outside: Callable[[Any], Any], doc: st
         return f(_filled(x, mask, outside), dim)
 
     normalized.__name__ = normalized.__qualname__ = f.__name__
-    normalized.__doc__ = doc
+    normalized.__doc__ = f"{doc}\n\n{_NORMALIZED_ARGS}"
     return normalized
 
 
@@ -279,7 +410,17 @@ softmin = _normalized(_softmin, _greatest, "Return :func:`softmax` of the negate
 def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the elements under the mask over their norm along ``dim``, at least ``eps``; 0 outside."""
+    """Return the elements under the mask over their norm along ``dim``, at least ``eps``; 0 outside.
+
+    Args:
+        input: Values, of any shape.
+        ord: The order of the norm: a number, inf or -inf.
+        dim: The dimension along which the norm is taken.
+        eps: The least norm that is divided by.
+        dtype: Of the result; the input is cast to it first. None: the input's.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _filled(x, mask, 0) / norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
 
@@ -287,7 +428,16 @@ def normalize(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the logarithm of the sum of the exponentials of the elements under the mask; -inf where there are none."""
+    """Return the logarithm of the sum of the exponentials of the elements under the mask; -inf where there are none.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension, or a tuple of them, that is reduced; None: all.
+        keepdim: Whether reduced dimensions stay, with size 1.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        mask: Bool, of a shape that broadcasts to that of ``input``: where it is False, an element does not count. None:
+            all count.
+    """
     x = input.to(dtype or input.dtype)
     return _C.logsumexp(_filled(x, mask, _least), _dims(dim, x.dim()), keepdim=keepdim).to(x.dtype)
 
@@ -300,6 +450,14 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks."""
+    """Return ``log(exp(input) + exp(other))``, without the terms that are outside their masks.
+
+    Args:
+        input: Values, of any shape.
+        other: Values that broadcast with ``input``.
+        dtype: Of the result; the input is cast to it first. None: the input's, and int64 for sums of integers.
+        input_mask: The mask of ``input``.
+        other_mask: The mask of ``other``.
+    """
     x, y = input.to(dtype or input.dtype), other.to(dtype or other.dtype)
     return _C.logaddexp(_filled(x, input_mask, _least), _filled(y, other_mask, _least)).to(x.dtype)

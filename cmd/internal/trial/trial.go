@@ -15,7 +15,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/wgsl"
 )
 
-// Patience is how long a submission may take: a software adapter is slow.
+// Patience bounds the time of a submission; a software adapter is slow.
 const Patience = 120 * time.Second
 
 // Device is an open GPU with the pipelines made so far.
@@ -48,7 +48,7 @@ func Open() (*Device, error) {
 	return &Device{Context: ctx, pipelines: map[string]gpu.Pipeline{}}, nil
 }
 
-// Main runs a command: shape times each shape that the command line names.
+// Main runs a command: it calls shape for each shape on the command line.
 func Main(shape func(d *Device, name string) error) {
 	if err := each(os.Args[1:], shape); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -76,7 +76,7 @@ func (d *Device) Empty(n uint64) (Buffer, error) {
 	return Buffer{h, int64(4 * n)}, err
 }
 
-// Upload makes a buffer of n floats and lets fill set its memory.
+// Upload makes a buffer of n floats and calls fill with its memory.
 func (d *Device) Upload(n uint64, fill func(mem []byte)) (Buffer, error) {
 	b, err := d.Empty(n)
 	if err != nil {
@@ -94,8 +94,8 @@ func (d *Device) Upload(n uint64, fill func(mem []byte)) (Buffer, error) {
 	return b, d.Do([]gpu.Record{{Kind: gpu.CopyBuffer, A: from, B: b.Handle, Z: uint64(b.Bytes)}}, nil)
 }
 
-// Random makes a buffer of n random floats from -1 to 1, which repeat after a million: arithmetic on
-// zeros takes less power, so that the device would run at a higher clock.
+// Random makes a buffer of n random floats in [-1, 1) that repeat after a million. Arithmetic on zeros would take less
+// power, and the device would run at a higher clock.
 func (d *Device) Random(n, seed uint64) (Buffer, error) {
 	return d.Upload(n, func(mem []byte) {
 		const period = 4 << 20
@@ -156,8 +156,7 @@ func wait(done func() (bool, error)) error {
 	}
 }
 
-// Program is the dispatches of one trial, how often a sample repeats them, and the least seconds
-// that they took.
+// Program is the dispatches of one trial, how often a sample repeats them, and the least seconds that they took.
 type Program struct {
 	Records []gpu.Record
 	Words   []uint32
@@ -165,7 +164,7 @@ type Program struct {
 	Seconds float64
 }
 
-// Add makes the pipeline of p and adds its dispatch over bufs: those of p, then scratch memory.
+// Add makes the pipeline of p and adds its dispatch over bufs: the buffers of p, then scratch memory.
 func (d *Device) Add(t *Program, p *gpuir.Program, params []uint64, bufs []Buffer) error {
 	f := d.Features()
 	m, err := wgsl.Print(p, wgsl.Options{Immediates: true, F16: f.F16, I64: f.I64, F32Atomics: f.F32Atomics})
@@ -208,14 +207,14 @@ func (d *Device) Add(t *Program, p *gpuir.Program, params []uint64, bufs []Buffe
 	return nil
 }
 
-// Release lets the bind groups of t go.
+// Release frees the bind groups of t.
 func (d *Device) Release(t *Program) {
 	for _, r := range t.Records {
 		d.ReleaseBindGroup(r.B)
 	}
 }
 
-// submission is the least that a submission and the wait for it take: of a copy of 16 bytes.
+// submission is the least time of a submission and the wait for it, measured with a copy of 16 bytes.
 func (d *Device) submission() (time.Duration, error) {
 	from, err := d.Empty(4)
 	if err != nil {
@@ -238,8 +237,8 @@ func (d *Device) submission() (time.Duration, error) {
 	return least, nil
 }
 
-// Race times programs in turns, so that the device's clock is up and a disturbance does not
-// strike one alone. The first round does not count, nor does what a submission takes by itself.
+// Race times programs in turns, so that the device's clock is up and a disturbance does not hit one program alone. The
+// first round does not count, and the time of an empty submission is subtracted.
 func (d *Device) Race(list []*Program) error {
 	empty, err := d.submission()
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// activation registers a function of nn.functional; sig is its parameter list after
-// the input.
+// activation registers a function of nn.functional; sig is its parameter list after the input.
 func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.Val) op.Val, s ...op.Sample) {
 	op.Register(op.Def{
 		Sig: name + "(Tensor input" + params + ") -> Tensor", Doc: doc, Where: op.Functional | alsoAt[name], InPlace: inPlace,
@@ -29,15 +28,15 @@ func activation(name, params, doc string, inPlace bool, f func(a *op.Args, x op.
 var withOut = map[string]bool{"gelu": true, "softplus": true, "logsigmoid": true, "softshrink": true,
 	"hardshrink": true}
 
-// alsoAt are the functions of nn.functional that PyTorch has elsewhere too.
+// alsoAt are the functions of nn.functional that PyTorch has in other places too.
 var alsoAt = map[string]op.Where{"celu": op.Function, "selu": op.Function, "threshold": op.Function,
 	"hardshrink": op.Function | op.Method}
 
-// plainHalf are those that need no widening of half types: one primitive, or steps
-// that round one by one in PyTorch too.
+// plainHalf are the functions that need no wider type for halves: one primitive, or steps that PyTorch rounds one by
+// one too.
 var plainHalf = map[string]bool{"gelu": true, "silu": true, "softsign": true, "tanhshrink": true}
 
-// ofFloat adapts an emit function that PyTorch has for floats only.
+// ofFloat adapts an emit function that PyTorch defines for floats only.
 func ofFloat(kernel string, f unaryEmit) func(a *op.Args, x op.Val) op.Val {
 	return func(a *op.Args, x op.Val) op.Val {
 		needFloat(kernel, x)
@@ -45,7 +44,7 @@ func ofFloat(kernel string, f unaryEmit) func(a *op.Args, x op.Val) op.Val {
 	}
 }
 
-// ofAny computes integers in the default dtype.
+// ofAny adapts an emit function; integers are computed in the default dtype.
 func ofAny(f unaryEmit) func(a *op.Args, x op.Val) op.Val {
 	return func(a *op.Args, x op.Val) op.Val { return f(a.B, floating(a.B, x)) }
 }
@@ -88,7 +87,7 @@ func registerActivationOps() {
 			return elu(a.B, x, alpha, 1, 1/alpha)
 		}, samples("T(3,4)", "T(3), 0.5")...)
 	activation("selu", "", "Scaled elu of self-normalising networks.", true, func(a *op.Args, x op.Val) op.Val {
-		// The constants of the SELU paper, as PyTorch has them.
+		// The constants of Klambauer et al., Self-Normalizing Neural Networks, 2017, with PyTorch's digits.
 		return elu(a.B, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1)
 	}, acts()...)
 	registerBoundedActivations()
@@ -103,7 +102,7 @@ func registerActivationOps() {
 	})
 }
 
-// registerBoundedActivations registers those that are straight but for their bounds, and softplus.
+// registerBoundedActivations registers the piecewise linear activations, and softplus.
 func registerBoundedActivations() {
 	activation("softplus", ", Scalar beta=1.0, Scalar threshold=20.0",
 		"log(1 + exp(beta x)) / beta; x above the threshold.", false, evalSoftplus, samples("T(3,4)", "T(4;-30,30)",
@@ -159,8 +158,8 @@ func evalLeakyReLU(a *op.Args, x op.Val) op.Val {
 	return prim.Where(a.B, prim.Gt(a.B, x, op.FloatVal(0)), x, prim.Mul(a.B, x, a.Scalar()))
 }
 
-// elu is scale*x for x > 0 and scale*alpha*(exp(x*inner)-1) elsewhere. The exponent
-// sees 0 where x > 0, so that its gradient there is 0 times a finite number.
+// elu is scale*x for x > 0 and scale*alpha*(exp(x*inner)-1) elsewhere (Clevert, Unterthiner and Hochreiter, 2016). The
+// exponent sees 0 where x > 0, so that its gradient there is 0 times a finite number.
 func elu(b op.Builder, x op.Val, alpha, scale, inner float64) op.Val {
 	needFloat("elu_cpu", x)
 	pos := prim.Gt(b, x, op.FloatVal(0))
@@ -197,8 +196,8 @@ func softplus(b op.Builder, x op.Val, beta, threshold float64) op.Val {
 	return prim.Where(b, linear, x, s)
 }
 
-// logSigmoid is min(x, 0) - log1p(exp(-|x|)); the gradient at 0, where PyTorch has
-// 1/2, comes from the two halves of x = x/2 - |x|/2 below 0.
+// logSigmoid is min(x, 0) - log1p(exp(-|x|)). PyTorch's gradient of 1/2 at 0 comes from writing x below 0 as x/2 -
+// |x|/2.
 func logSigmoid(b op.Builder, x op.Val) op.Val {
 	n := prim.Abs(b, x)
 	low := prim.Mul(b, prim.Sub(b, x, n), op.FloatVal(0.5))

@@ -11,9 +11,8 @@ import (
 // maxHeadWidth is the widest head that the attention kernels hold in registers.
 const maxHeadWidth = 256
 
-// fuses reports that the attention primitive computes this call: what it leaves to stored weights are
-// float64, wide heads, operands that broadcast, empty ones, and calls that are wrong. It sees shapes of at least four
-// dims.
+// fuses reports that the attention primitive computes this call. Stored weights are used for float64, wide heads,
+// operands that broadcast, empty ones, and wrong calls. The shapes have at least four dims.
 func fuses(q, k, v, mask op.Val, gqa bool) bool {
 	qs, ks, vs := fourDims(q.Shape()), fourDims(k.Shape()), fourDims(v.Shape())
 	n := len(qs)
@@ -47,8 +46,8 @@ func fourDims(s []int64) []int64 {
 	return slices.Concat([]int64{1, 1, 1, 1}[:max(4-len(s), 0)], s)
 }
 
-// fusedAttention is attention by one primitive. The result lies in memory as [batch, query, head,
-// column], so that the transpose and reshape that usually follow are views.
+// fusedAttention is attention by one primitive. The result is in memory as [batch, query, head, column], so that the
+// usual transpose and reshape after it are views.
 func fusedAttention(b op.Builder, q, k, v, mask, scale op.Val, causal bool, drop prim.Dropping) op.Val {
 	narrow := func(y op.Val) op.Val { return y }
 	if q.DType() == ir.BF16 {
@@ -75,8 +74,8 @@ func flatBatch(b op.Builder, x op.Val) op.Val {
 	return prim.Reshape(b, x, append([]int64{ir.Numel(s[:n-3])}, s[n-3:]...))
 }
 
-// maskOfFour gives a mask that broadcasts to scores four dims, 1 where it is shared by all. Of several batch dims it
-// must have all or none.
+// maskOfFour gives four dims to a mask that broadcasts to the scores, 1 where all share it. Of several batch dims a
+// mask must have all or none.
 func maskOfFour(b op.Builder, mask op.Val, scores []int64) op.Val {
 	s := slices.Clone(mask.Shape())
 	for len(s) < max(len(scores), 4) {

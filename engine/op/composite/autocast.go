@@ -6,8 +6,8 @@ import (
 	"github.com/torchlette/torchlette/engine/op"
 )
 
-// autocastNames are the operators that autocast casts the operands of, by device: the CPU, GPUs. They are those of
-// PyTorch's "Autocast Op Reference" that are one operator here; for GPUs the list of CUDA.
+// autocastNames are the operators whose operands autocast casts, on the CPU and on GPUs: the operators of PyTorch's
+// "Autocast Op Reference" that are one operator here. GPUs use the list of CUDA.
 var autocastNames = [2]map[op.CastPolicy]string{
 	{
 		op.CastLower: "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bmm mm linalg_vecdot " +
@@ -34,7 +34,7 @@ var autocastNames = [2]map[op.CastPolicy]string{
 	},
 }
 
-// setAutocast gives the entries, all overloads of a name alike, their op.Def.Autocast.
+// setAutocast sets op.Def.Autocast, for all overloads of a name alike.
 func setAutocast() {
 	for device, lists := range autocastNames {
 		for policy, names := range lists {
@@ -50,14 +50,14 @@ const newViews = "reshape view view_as reshape_as expand expand_as broadcast_to 
 	"permute movedim squeeze unsqueeze select narrow _index detach _data as_strided unflatten split split_with_sizes " +
 	"chunk tensor_split unbind diagonal unfold hsplit vsplit dsplit broadcast_tensors meshgrid sum_to_size _index_tensor"
 
-// setNewViews gives the entries, all overloads of a name alike, their op.Def.NewView.
+// setNewViews sets op.Def.NewView, for all overloads of a name alike.
 func setNewViews() {
 	for _, d := range defsNamed(newViews) {
 		d.NewView = true
 	}
 }
 
-// defsNamed lists all overloads of the names in a list separated by spaces. It panics at a name that no entry has.
+// defsNamed lists all overloads of the names in a list separated by spaces. It panics at a name without an entry.
 func defsNamed(names string) (found []*op.Def) {
 	overloads := map[string][]*op.Def{}
 	for _, d := range op.Defs() {

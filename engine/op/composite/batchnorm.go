@@ -74,7 +74,7 @@ func batchNorm(a *op.Args) op.Val {
 	if !rm.IsTensor() || !rv.IsTensor() {
 		fail(ir.ErrRuntime, "Expected running_mean and running_var to be defined when training=False")
 	}
-	// One factor and one summand a channel, as PyTorch's CPU kernel has them.
+	// One factor and one summand for each channel, as in PyTorch's CPU kernel.
 	t := x.DType().ComputeType()
 	factor := prim.Rsqrt(b, prim.Add(b, cast(b, rv, t), eps))
 	if w.IsTensor() {

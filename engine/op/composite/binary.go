@@ -11,7 +11,7 @@ import (
 
 type binaryEmit = func(b op.Builder, x, y op.Val) op.Val
 
-// twoOperands are the broadcast and promotion cases that every binary operator meets.
+// twoOperands are the cases of broadcasting and promotion that every binary operator meets.
 func twoOperands() []op.Sample {
 	return samples("T(3,4), T(3,4)", "T(3,4), T(4)", "T(3,1), T(1,4)", "T(2,3), 2.5", "T(2,3), 3", "T(), T(3)",
 		"I(4;1,6), I(4;1,6)", "I(3;1,6), 2", "I(3;1,6), 2.5", "I(3;1,6), T(3)", "T(0,3), T(3)", "2.5, T(3)")
@@ -157,8 +157,7 @@ func scale(b op.Builder, d ir.DType, y, alpha op.Val) op.Val {
 	return prim.Mul(b, y, alpha)
 }
 
-// times multiplies by a number that is first cast to v's dtype, as the kernels of
-// addcmul, addmm and their like do.
+// times multiplies by a number that is first cast to v's dtype, as in PyTorch's kernels of addcmul and addmm.
 func times(b op.Builder, v, factor op.Val) op.Val {
 	factor = asType(b, factor, v.DType())
 	if factor.Float() == 1 {
@@ -213,8 +212,8 @@ func divide(b op.Builder, x, y op.Val, mode int64) op.Val {
 	return prim.Div(b, x, y)
 }
 
-// truncDivide of integers: the floor quotient plus one where it was rounded away
-// from zero, that is where it has a remainder and the signs differ.
+// truncDivide of integers is the floor quotient, plus one where that was rounded away from zero: where there is a
+// remainder and the signs differ.
 func truncDivide(b op.Builder, x, y op.Val) op.Val {
 	q, r := prim.FloorDivide(b, x, y), prim.Remainder(b, x, y)
 	zero := op.IntVal(0)
@@ -299,7 +298,7 @@ func power(b op.Builder, x, e op.Val) op.Val {
 	return prim.Pow(b, x, e)
 }
 
-// extremum is maximum or minimum; of bools, or and and.
+// extremum is maximum or minimum; of bools it is or, or and.
 func extremum(b op.Builder, f, ofBools binaryEmit, x, y op.Val) op.Val {
 	if promote(b, &x, &y) == ir.Bool {
 		return ofBools(b, x, y)
@@ -424,7 +423,7 @@ func lerp(b op.Builder, x, y, w op.Val) op.Val {
 	if w.IsScalar() && math.Abs(w.Float()) < 0.5 {
 		return prim.Add(b, x, prim.Mul(b, diff, w))
 	}
-	// Beyond a half, from the end: exact at weight 1.
+	// Beyond a half it counts from the end, so that weight 1 is exact.
 	if w.IsScalar() {
 		return prim.Sub(b, y, prim.Mul(b, diff, op.FloatVal(1-w.Float())))
 	}
@@ -449,7 +448,7 @@ func logAddExp(b op.Builder, x, y op.Val, ln float64) op.Val {
 
 func xlogy(b op.Builder, x, y op.Val) op.Val { return timesLog(b, x, y, prim.Log, math.Log) }
 
-// timesLog is x*log(y), 0 where x is 0 and y no NaN; ofNumber is log of a number.
+// timesLog is x*log(y), and 0 where x is 0 and y is not NaN; ofNumber is log of a number.
 func timesLog(b op.Builder, x, y op.Val, log unaryEmit, ofNumber func(float64) float64) op.Val {
 	d := floatType(b, resultType(b, x, y))
 	align(b, d, &x, &y)
@@ -464,7 +463,7 @@ func timesLog(b op.Builder, x, y op.Val, log unaryEmit, ofNumber func(float64) f
 	if y.IsScalar() {
 		return narrow(prim.Where(b, zero, op.FloatVal(0), prim.Mul(b, x, op.FloatVal(ofNumber(y.Float())))))
 	}
-	// The logarithm sees 1 where x is 0, so that no gradient there is 0 times infinity.
+	// The logarithm sees 1 where x is 0, so that no gradient is 0 times infinity.
 	safe := prim.Where(b, zero, op.FloatVal(1), y)
 	return narrow(prim.Where(b, prim.IsNaN(b, y), y, prim.Mul(b, x, log(b, safe))))
 }
@@ -477,7 +476,7 @@ func evalHypot(a *op.Args) []op.Val {
 	}
 	narrow := widen(b, d, &x, &y)
 	m := b.Detach(prim.Maximum(b, prim.Abs(b, x), prim.Abs(b, y)))
-	infinite := prim.BitwiseOr(b, isInf(b, x), isInf(b, y)) // which wins against NaN
+	infinite := prim.BitwiseOr(b, isInf(b, x), isInf(b, y)) // an infinity wins against NaN
 	m = prim.Where(b, prim.BitwiseOr(b, prim.Eq(b, m, op.FloatVal(0)), isInf(b, m)), op.FloatVal(1), m)
 	p, q := prim.Div(b, x, m), prim.Div(b, y, m)
 	r := prim.Mul(b, prim.Sqrt(b, prim.Add(b, prim.Mul(b, p, p), prim.Mul(b, q, q))), m)

@@ -65,7 +65,7 @@ func registerCompareOps() {
 }
 
 func where(b op.Builder, cond, x, y op.Val) op.Val {
-	if cond.DType() == ir.U8 { // an old mask
+	if cond.DType() == ir.U8 { // PyTorch still takes uint8 masks
 		cond = prim.Cast(b, cond, ir.Bool)
 	}
 	if cond.DType() != ir.Bool {
@@ -96,8 +96,8 @@ func maskedFill(b op.Builder, x, mask, value op.Val) op.Val {
 	return prim.Where(b, mask, value, x)
 }
 
-// asType converts a value that is stored into a tensor of type d: a tensor by cast,
-// a number by truncation, as assignment does.
+// asType converts a value that is stored into a tensor of dtype d: a tensor by a cast, a number by truncation, as
+// assignment does.
 func asType(b op.Builder, v op.Val, d ir.DType) op.Val {
 	if v.IsTensor() {
 		return cast(b, v, d)
@@ -136,7 +136,7 @@ func refuseOverflow(v op.Val, d ir.DType) {
 	}
 }
 
-// bound is a limit of integers that their type can hold; one that holds for all of them is none.
+// bound limits integers by a number of their dtype. A bound that holds for all numbers of the dtype is dropped.
 func bound(v op.Val, d ir.DType, upper bool) op.Val {
 	if !d.IsInt() || !v.IsScalar() {
 		return v
@@ -176,8 +176,8 @@ func clampNumbers(b op.Builder, x, lo, hi op.Val) op.Val {
 	return x
 }
 
-// clamp limits x by numbers or tensors; each bound may be None. Where a bound is in
-// force the gradient is the bound's; at the bound itself it is x's.
+// clamp limits x by numbers or tensors; each bound may be None. Where a bound is in force the gradient is the bound's;
+// at the bound itself it is x's.
 func clamp(b op.Builder, x, lo, hi op.Val) op.Val {
 	d := resultType(b, x, lo, hi)
 	if !lo.IsTensor() && !hi.IsTensor() {
@@ -199,7 +199,7 @@ func clamp(b op.Builder, x, lo, hi op.Val) op.Val {
 	return x
 }
 
-// pastBound is also true where the bound is NaN, which wins.
+// pastBound is true where x is beyond the bound, and where the bound is NaN, which wins.
 func pastBound(b op.Builder, cmp binaryEmit, x, bound op.Val) op.Val {
 	past := cmp(b, x, bound)
 	if bound.IsTensor() && bound.DType().IsFloat() {

@@ -16,8 +16,8 @@ func registerConvOps() {
 	}
 }
 
-// perDim gives a list argument of d dims: missing where there is none, a single number for each dim. It is not
-// ok when the list has another length.
+// perDim expands a list argument to d dims: missing where there is none, a single number for each dim. ok is false
+// where the list has another length.
 func perDim(list []int64, d int, missing []int64) (all []int64, ok bool) {
 	switch len(list) {
 	case d:
@@ -30,7 +30,7 @@ func perDim(list []int64, d int, missing []int64) (all []int64, ok bool) {
 	return nil, false
 }
 
-// lists is perDim for the arguments of convolutions; missing ones are v.
+// lists is perDim for the arguments of convolutions; v stands for missing ones.
 func lists(name, arg string, list []int64, d int, v int64) []int64 {
 	all, ok := perDim(list, d, repeated(v, d))
 	if !ok {
@@ -42,7 +42,7 @@ func lists(name, arg string, list []int64, d int, v int64) []int64 {
 
 func repeated(v int64, d int) []int64 { return slices.Repeat([]int64{v}, d) }
 
-// withBatch gives a tensor of d spatial dims a batch dim when it lacks one.
+// withBatch gives a tensor of d spatial dims a batch dim where it has none.
 func withBatch(b op.Builder, name string, x op.Val, d int) (op.Val, bool) {
 	switch n := len(x.Shape()); n {
 	case d + 2:
@@ -63,7 +63,7 @@ func withoutBatch(b op.Builder, y op.Val, single bool) op.Val {
 	return y
 }
 
-// shifted adds a bias of the channels.
+// shifted adds a bias to the channels.
 func shifted(b op.Builder, y, bias op.Val) op.Val {
 	if !bias.IsTensor() {
 		return y
@@ -75,7 +75,7 @@ func shifted(b op.Builder, y, bias op.Val) op.Val {
 	return prim.Add(b, y, byChannel(b, bias, y.Shape()))
 }
 
-// byChannel spreads a value of each channel, dim 1, over shape.
+// byChannel broadcasts a value of each channel, dim 1, to shape.
 func byChannel(b op.Builder, v op.Val, shape []int64) op.Val {
 	return expand(b, prim.Reshape(b, v, append([]int64{shape[1]}, repeated(1, len(shape)-2)...)), shape)
 }
@@ -179,7 +179,7 @@ func convolve(b op.Builder, name string, x, w, bias op.Val, stride, lo, hi, dila
 	return withoutBatch(b, y, single)
 }
 
-// wide computes with a bias in float32 where the operands are halves, so that the sum rounds once.
+// wide computes with a bias in float32 where the operands are halves, so that the sum is rounded once.
 func wide(b op.Builder, x, w, bias op.Val, f func(x, w, bias op.Val) op.Val) op.Val {
 	d := x.DType()
 	t := d.ComputeType()

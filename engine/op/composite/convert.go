@@ -63,7 +63,7 @@ func registerConvertOps() {
 	registerFills()
 }
 
-// converted casts on the side where the data is smaller, then or before moving it.
+// converted casts before or after moving to another device: where the data is smaller.
 func converted(b op.Builder, x op.Val, d ir.DType, dev ir.DeviceID, copied bool) op.Val {
 	y := x
 	if d.Size() <= x.DType().Size() {

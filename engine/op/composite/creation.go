@@ -11,13 +11,13 @@ import (
 // The keyword parameters of factories.
 const factoryParams = ", *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor"
 
-// options are what the keywords of a factory give.
+// options are the values of a factory's keywords.
 type options struct {
 	dtype  ir.DType
 	device ir.DeviceID
 }
 
-// factory reads the keywords; d is the dtype when none is given.
+// factory reads the keywords; d is the dtype where none is given.
 func factory(a *op.Args, d ir.DType) options {
 	o := options{dtype: d}
 	if given := a.DType(); given != ir.InvalidDType {
@@ -27,7 +27,7 @@ func factory(a *op.Args, d ir.DType) options {
 	if o.device = dev; !given {
 		o.device = a.B.DefaultDevice()
 	}
-	a.Bool() // requires_grad is applied to the result by the engine
+	a.Bool() // the engine applies requires_grad to the result
 	return o
 }
 
@@ -130,7 +130,7 @@ func registerFull() {
 	})
 }
 
-// rangeOf is arange: the count is found in integers where all numbers are integers.
+// rangeOf is arange. Where all numbers are integers the count is computed in integers.
 func rangeOf(a *op.Args, start, end, step op.Val) []op.Val {
 	d, integral := ir.I64, true
 	for _, v := range []op.Val{start, end, step} {
@@ -157,7 +157,7 @@ func rangeOf(a *op.Args, start, end, step op.Val) []op.Val {
 		}
 	} else {
 		n = int64(math.Ceil((end.Float() - start.Float()) / step.Float()))
-		// The elements of integers come from truncated numbers, their count does not.
+		// Integer elements come from truncated numbers, but the count does not.
 		start, step = asType(a.B, start, o.dtype), asType(a.B, step, o.dtype)
 	}
 	if o.dtype == ir.Bool {

@@ -20,11 +20,11 @@ func registerCtcOps() {
 	})
 }
 
-// ctcNever is the logarithm of a probability of zero: finite, so that differences of two are numbers.
+// ctcNever is the logarithm of a probability of zero. It is finite, so that the difference of two is a number.
 const ctcNever = -1e30
 
-// evalCTC goes through the trellis of targets with blanks between, a step at a time: alpha is the log probability of
-// all paths that end at a state. Inputs that are over keep their alpha.
+// evalCTC walks the trellis of targets with blanks between them, one step at a time (Graves et al., 2006). alpha is the
+// log probability of all paths that end at a state. Inputs that have ended keep their alpha.
 func evalCTC(a *op.Args) []op.Val {
 	lp, targets, lengths, wanted, blank, b := a.Val(), a.Val(), a.Val(), a.Val(), a.Int(), a.B
 	needFloat("ctc_loss", lp)
@@ -73,7 +73,7 @@ func ctcStates(b op.Builder, targets op.Val, blank int64, shape []int64) (ext, s
 	return ext, prim.BitwiseAnd(b, prim.Ne(b, ext, op.IntVal(blank)), prim.Ne(b, ext, before))
 }
 
-// ctcShift moves states up by k; nothing comes in.
+// ctcShift moves states up by k; ctcNever comes in.
 func ctcShift(b op.Builder, alpha op.Val, k int64) op.Val {
 	n, states := alpha.Shape()[0], alpha.Shape()[1]
 	k = min(k, states)
@@ -99,7 +99,7 @@ func logSumOf(b op.Builder, xs ...op.Val) op.Val {
 	return prim.Add(b, prim.Log(b, total), top)
 }
 
-// ctcNormalizer is zero; its gradient, the probabilities of the steps that count, is what log_softmax would add.
+// ctcNormalizer is zero. Its gradient, the probabilities of the steps that count, is what log_softmax would add.
 func ctcNormalizer(b op.Builder, lp, lengths op.Val) op.Val {
 	steps := prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, lp.Device(), lp.Shape()[0])
 	counts := prim.Lt(b, prim.Along(b, steps, lp.Shape(), 0), prim.Along(b, lengths, lp.Shape(), 1))

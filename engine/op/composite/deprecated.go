@@ -2,8 +2,8 @@ package composite
 
 import "github.com/torchlette/torchlette/engine/op"
 
-// Forms of an earlier PyTorch, with the factors before the tensors: x.add_(-lr, g), x.addcmul_(v, g, g),
-// x.addmm_(beta, alpha, a, b). Optimizers and losses written for it still call them, and PyTorch still takes them.
+// Signatures of an earlier PyTorch, with the factors before the tensors: x.add_(-lr, g), x.addcmul_(v, g, g),
+// x.addmm_(beta, alpha, a, b). Old optimizers and losses call them, and PyTorch still accepts them.
 func registerOlderFormsOps() {
 	pair, matrices, batches := "T(3), 0.5, T(3)", "T(2,3), 2, 0.5, T(2,4), T(4,3)", "T(2,2,3), 2, 0.5, T(2,2,4), T(2,4,3)"
 	for _, f := range []struct {

@@ -11,7 +11,7 @@ import (
 
 // Distances between vectors.
 
-// manyRows is the number of rows from which PyTorch takes Euclidean distances from products of the vectors.
+// manyRows is the number of rows from which PyTorch computes Euclidean distances from products of the vectors.
 const manyRows = 25
 
 // distances is the p-norm of the difference of each row of x and each row of y, as [..., rows of x, rows of y].
@@ -31,7 +31,7 @@ func distances(b op.Builder, x, y op.Val, p float64, products bool) op.Val {
 	full := slices.Concat(out, []int64{k})
 	d := prim.Sub(b, prim.Expand(b, prim.Unsqueeze(b, x, -2), full), prim.Expand(b, prim.Unsqueeze(b, y, -3), full))
 	if k == 0 {
-		p = 1 // of no numbers
+		p = 1 // no elements: every norm is 0
 	}
 	last := dimMask([]int64{-1}, len(full))
 	if math.IsInf(p, 1) && b.NeedsGrad(d) {
@@ -40,7 +40,7 @@ func distances(b op.Builder, x, y op.Val, p float64, products bool) op.Val {
 	return vectorNorm(b, d, p, last, false)
 }
 
-// largest is the largest size over the marked dims. Each element of that size has the whole gradient, as in PyTorch's
+// largest is the largest size over the marked dims. Each element of that size gets the whole gradient, as in PyTorch's
 // distances; a norm divides it among them.
 func largest(b op.Builder, x op.Val, mask []bool) op.Val {
 	size := prim.Abs(b, x)
@@ -126,8 +126,8 @@ func registerDistanceOps() {
 	})
 }
 
-// evalPdist takes the distances of all pairs and scatters those above the diagonal to their places, the others to a
-// last one.
+// evalPdist computes the distances of all pairs. It scatters those above the diagonal to their places, and the others
+// to one more place at the end, which it drops.
 func evalPdist(a *op.Args) []op.Val {
 	x, p, b := a.Val(), a.Float(), a.B
 	if len(x.Shape()) != 2 {

@@ -49,7 +49,7 @@ func registerExtremumOps() {
 	})
 }
 
-// refuseEmpty raises when a marked dim has size 0: an extremum has no identity.
+// refuseEmpty raises where a marked dim has size 0: an extremum has no identity.
 func refuseEmpty(name string, x op.Val, mask []bool) {
 	for i, m := range mask {
 		if m && x.Shape()[i] == 0 {

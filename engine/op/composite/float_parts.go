@@ -15,7 +15,7 @@ func registerBitsOps() {
 	registerIntegers(mismatch)
 }
 
-// signbit is whether the sign bit of a float is set, also of -0.
+// signbit is the sign bit of a float, set for -0 too.
 func signbit(b op.Builder, x op.Val) op.Val {
 	one := prim.Fill(b, op.FloatVal(1), x.DType(), x.Device(), x.Shape())
 	return prim.Lt(b, prim.Special(b, op.FnCopysign, one, x), op.FloatVal(0))
@@ -176,7 +176,7 @@ func lcm(b op.Builder, x, y op.Val) op.Val {
 	return prim.Abs(b, prim.Mul(b, prim.FloorDivide(b, x, g), y))
 }
 
-// counts aligns the operands of a shift and tells where the count is below the type's width.
+// counts aligns the operands of a shift, and returns where the count is below the dtype's width.
 func counts(b op.Builder, name string, x, y *op.Val) (d ir.DType, within op.Val) {
 	if d = promote(b, x, y); !d.IsInt() {
 		unsupported(name+"_cpu", d)

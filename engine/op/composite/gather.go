@@ -16,12 +16,12 @@ func asVector(b op.Builder, x op.Val) op.Val {
 	return prim.Reshape(b, x, []int64{1})
 }
 
-// wrapped gives negative indices of a dim of size n their place from the front.
+// wrapped makes negative indices of a dim of size n count from the end.
 func wrapped(b op.Builder, i op.Val, n int64) op.Val {
 	return prim.Where(b, prim.Lt(b, i, op.IntVal(0)), prim.Add(b, i, op.IntVal(n)), i)
 }
 
-// flat is x as one dim.
+// flat is x with one dim.
 func flat(b op.Builder, x op.Val) op.Val { return prim.Reshape(b, x, []int64{x.L().Numel}) }
 
 func needIndex(name string, i op.Val) {
@@ -90,7 +90,7 @@ func evalGather(a *op.Args) []op.Val {
 	x, dim, i, b := a.Val(), a.Int(), a.Val(), a.B
 	d := ir.WrapDim(dim, len(x.Shape()))
 	shape := i.Shape()
-	if ir.Numel(shape) == 0 { // names nothing, in any dtype and number of dims
+	if ir.Numel(shape) == 0 { // it names nothing, in any dtype and number of dims
 		none := prim.Zeros(b, ir.I64, i.Device(), []int64{0})
 		return a.Ret(prim.Reshape(b, prim.Gather(b, flat(b, x), none, 0), shape))
 	}
@@ -100,7 +100,7 @@ func evalGather(a *op.Args) []op.Val {
 	return a.Ret(prim.Reshape(b, prim.Gather(b, x, i, int64(d)), shape))
 }
 
-// checkGatherShape wants index within x in every dim but d.
+// checkGatherShape checks that index lies within x in every dim except d.
 func checkGatherShape(x, i op.Val, d int, what string) {
 	s, t := x.Shape(), i.Shape()
 	if i.L().Numel == 0 {
@@ -204,7 +204,7 @@ func evalEmbedding(a *op.Args) []op.Val {
 	flat := prim.Reshape(b, i, []int64{i.L().Numel})
 	y := prim.IndexSelect(b, w, flat, 0)
 	if scale && b.NeedsGrad(w) {
-		// The value is y's; the gradient of each row is divided by how often it occurs.
+		// The value is y's; the gradient of each row is divided by its number of occurrences.
 		counts := prim.Zeros(b, w.DType(), w.Device(), w.Shape()[:1])
 		counts = prim.ScatterAdd(b, counts, flat, prim.Fill(b, op.IntVal(1), w.DType(), w.Device(), flat.Shape()), 0)
 		often := prim.Along(b, prim.IndexSelect(b, counts, flat, 0), y.Shape(), 0)
@@ -225,7 +225,7 @@ func evalEmbeddingRenorm(a *op.Args) []op.Val {
 	norm := vectorNorm(b, w, p, []bool{false, true}, false)
 	occurs := prim.Scatter(b, prim.Zeros(b, ir.Bool, w.Device(), norm.Shape()), flat, op.BoolVal(true), 0)
 	long := prim.BitwiseAnd(b, occurs, prim.Gt(b, norm, op.FloatVal(most)))
-	// PyTorch's formula: the sum keeps the quotient finite.
+	// PyTorch's formula: the small term keeps the quotient finite.
 	factor := prim.Mul(b, prim.Reciprocal(b, affine(b, norm, 1, 1e-7)), op.FloatVal(most))
 	factor = prim.Where(b, long, factor, op.FloatVal(1))
 	return a.Ret(prim.Mul(b, w, prim.Along(b, factor, w.Shape(), 0)))

@@ -2,7 +2,7 @@ package composite
 
 import "github.com/torchlette/torchlette/engine/op"
 
-// gradFns holds the operators whose autograd function PyTorch does not name after the operator.
+// gradFns has the operators whose autograd function PyTorch does not name after the operator.
 var gradFns = map[string]op.GradFn{
 	"_T":                           {Name: "PermuteBackward0"},
 	"_batch_norm_stats":            {Name: "NativeBatchNormBackward0"},
@@ -125,7 +125,7 @@ func linearGradFn(operands []op.Val, result op.Val) string {
 	return matmulGradFn(operands, result)
 }
 
-// setGradFns gives the entries their op.Def.GradFn.
+// setGradFns sets op.Def.GradFn.
 func setGradFns() {
 	for name, f := range gradFns {
 		op.DefNamed(name).GradFn = f

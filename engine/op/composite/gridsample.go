@@ -75,14 +75,14 @@ func checkGridSample(x, grid op.Val) {
 	needFloat("grid_sampler", x)
 }
 
-// gridTap is one element along a dim that each sample reads: its place, whether that lies inside, and its weight.
+// gridTap is one element along a dim that each sample reads: its position, whether that is inside, and its weight.
 type gridTap struct{ at, inside, weight op.Val }
 
 // gridSampler reads along one dim of the given size.
 type gridSampler struct {
 	b             op.Builder
 	mode, outside int64
-	corners       bool // -1 and 1 are the centres of the first and the last element, not their outer edges
+	corners       bool // -1 and 1 are the centres of the first and last element, not their outer edges
 	size          int64
 }
 
@@ -102,7 +102,7 @@ func evalGridSample(a *op.Args) []op.Val {
 	}
 	flat := prim.Reshape(b, x, []int64{s[0], s[1], ir.Numel(s[2:])})
 	var total op.Val
-	// Every choice of a tap in each dim: the digits of a number whose base is the number of taps.
+	// Every choice of one tap in each dim: the digits of a number to the base of the number of taps.
 	n := len(taps[0])
 	for choice := range pow(n, d) {
 		chosen := make([]gridTap, d)
@@ -126,8 +126,8 @@ func pow(base, exponent int) int {
 	return n
 }
 
-// readTaps is the elements of flat [N, C, places] at one tap of each dim, times the taps' weights; those outside
-// count as zero.
+// readTaps is the elements of flat [N, C, places] at one tap of each dim, times the taps' weights; those outside count
+// as zero.
 func readTaps(b op.Builder, flat op.Val, sizes []int64, taps []gridTap) op.Val {
 	t := taps[0]
 	for i, u := range taps[1:] {
@@ -139,7 +139,7 @@ func readTaps(b op.Builder, flat op.Val, sizes []int64, taps []gridTap) op.Val {
 	return prim.Mul(b, v, expand(b, t.weight, shape))
 }
 
-// tap is the element at whole numbers, which may lie outside; its place is one inside all the same.
+// tap is the element at whole numbers that may lie outside; its position is clamped to the inside.
 func (s *gridSampler) tap(at, weight op.Val) gridTap {
 	b, last := s.b, s.size-1
 	inside := prim.BitwiseAnd(b, prim.Ge(b, at, op.IntVal(0)), prim.Le(b, at, op.IntVal(last)))
@@ -147,7 +147,7 @@ func (s *gridSampler) tap(at, weight op.Val) gridTap {
 	return gridTap{place, inside, weight}
 }
 
-// taps gives the elements that places x, of -1 to 1, read.
+// taps returns the elements that positions x, of -1 to 1, read.
 func (s *gridSampler) taps(x op.Val) []gridTap {
 	b, n := s.b, float64(s.size)
 	x = prim.Add(b, x, op.FloatVal(1))
@@ -168,7 +168,7 @@ func (s *gridSampler) taps(x op.Val) []gridTap {
 	x = s.returned(x)
 	if s.mode == sampleNearest {
 		r := prim.Round(b, x)
-		// One, of which the places get gradients of zero, as PyTorch's do.
+		// A tensor of ones, through which the positions get gradients of zero, as PyTorch's do.
 		return []gridTap{s.tap(r, prim.Add(b, prim.Sub(b, r, b.Detach(r)), op.FloatVal(1)))}
 	}
 	low := prim.Floor(b, x)
@@ -176,7 +176,7 @@ func (s *gridSampler) taps(x op.Val) []gridTap {
 	return []gridTap{s.tap(low, affine(b, f, -1, 1)), s.tap(prim.Add(b, low, op.FloatVal(1)), f)}
 }
 
-// returned brings places outside back where padding_mode says so; bounds have the gradient zero.
+// returned brings positions outside back as padding_mode says; at the bounds the gradient is zero.
 func (s *gridSampler) returned(x op.Val) op.Val {
 	b, n := s.b, float64(s.size)
 	if s.outside == outsideZeros {
@@ -201,8 +201,8 @@ func (s *gridSampler) returned(x op.Val) op.Val {
 	return hardtanh(b, x, op.FloatVal(0), op.FloatVal(n-1))
 }
 
-// cubicWeights gives the weights of the four elements around a place, f behind the second: the cubic convolution of
-// R. Keys (1981) with a = -3/4.
+// cubicWeights returns the weights of the four elements around a position, f behind the second: the cubic convolution
+// of R. Keys (1981) with a = -3/4.
 func cubicWeights(b op.Builder, f op.Val) []op.Val {
 	const a = -0.75
 	num := op.FloatVal
@@ -237,8 +237,8 @@ func evalAffineGrid(a *op.Args) []op.Val {
 		if n > 1 {
 			line = ramp(b, -1, 1, n, own(theta))
 			if !corners {
-				// Rounded as PyTorch rounds: the gradient of a sample that the identity takes to the middle of an
-				// element depends on which side of it the place falls.
+				// Rounded as PyTorch rounds: where the identity puts a sample in the middle of an element, its gradient
+				// depends on the side on which the position falls.
 				line = prim.Div(b, prim.Mul(b, line, op.FloatVal(float64(n-1))), op.FloatVal(float64(n)))
 			}
 		}

@@ -230,13 +230,13 @@ func evalMaskPut(a *op.Args) []op.Val {
 	return a.Ret(maskedFill(b, x, prim.Reshape(b, mask, shape), v))
 }
 
-// gathered is an advanced indexing in linear form: the indexed dims lie side by side and count as one,
-// whose elements one linear index names.
+// gathered is an advanced indexing in linear form: the indexed dims are neighbours and count as one dim, whose elements
+// one linear index names.
 type gathered struct {
-	x     op.Val  // the tensor, its dims in the order perm
+	x     op.Val  // the tensor, with its dims in the order perm
 	perm  []int64 // dims before, indexed dims, dims behind
-	dim   int64   // how many are before
-	n     int     // how many are indexed
+	dim   int64   // number of dims before
+	n     int     // number of indexed dims
 	lin   op.Val  // 1-d
 	index []int64 // shape of the broadcast indices
 	rows  int64   // product of the indexed sizes
@@ -258,8 +258,8 @@ func gathering(b op.Builder, x op.Val, ts []op.Val, which []int64) *gathered {
 	return g
 }
 
-// place orders the dims. The result's index dims stand where the indexed dims do when these are
-// neighbours, else in front. An index of no dims is a selection made before and counts for neither.
+// place orders the dims. The index's dims come in the result where the indexed dims are, if these are neighbours, else
+// in front. An index without dims is a selection that was made before, and counts for neither.
 func (g *gathered) place(rank int, ts []op.Val, which []int64) {
 	var dims []int64
 	for i, t := range ts {
@@ -290,8 +290,8 @@ func (g *gathered) place(rank int, ts []op.Val, which []int64) {
 	g.perm = slices.Concat(before, which, behind)
 }
 
-// linear builds the flat index. Where a component is out of range the whole is -1, which the
-// kernel's range check reports.
+// linear builds the flat index. Where a component is out of range the whole index is -1, which the kernel's range check
+// reports.
 func (g *gathered) linear(b op.Builder, ts []op.Val, shape, which []int64) {
 	for _, t := range ts {
 		if d := t.DType(); !d.IsInt() || d.IsNarrow() {

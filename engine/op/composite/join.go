@@ -8,8 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// legacyEmpty reports a vector without elements, which cat joins to tensors of any shape as PyTorch
-// does for old code.
+// legacyEmpty reports a vector without elements. cat joins it to tensors of any shape, as PyTorch does for old code.
 func legacyEmpty(t op.Val) bool { return len(t.Shape()) == 1 && t.Shape()[0] == 0 }
 
 // concat is torch.cat: dtypes are promoted.
@@ -78,7 +77,7 @@ func stack(b op.Builder, ts []op.Val, dim int64) op.Val {
 	return prim.Cat(b, parts, int64(d))
 }
 
-// stacked gives the tensors of an operator that stacks, each with at least n dims.
+// stacked returns the tensors of an operator that stacks, each with at least n dims.
 func stacked(a *op.Args, n int) []op.Val {
 	ts := a.Vals()
 	if len(ts) == 0 {
@@ -155,7 +154,7 @@ func registerJoinOps() {
 	registerReversals()
 }
 
-// tile repeats x: repeats has at least as many entries as x has dims.
+// tile repeats x; repeats has at least as many entries as x has dims.
 func tile(b op.Builder, x op.Val, repeats []int64) op.Val {
 	lead := len(repeats) - len(x.Shape())
 	var split, wide, out []int64
@@ -228,7 +227,7 @@ func registerRepeats() {
 	})
 }
 
-// interleaved reads dim: by default the flattened tensor's.
+// interleaved reads dim; without one the tensor is flattened.
 func interleaved(a *op.Args, x op.Val) (op.Val, int) {
 	dim, given := a.OptInt()
 	if !given || len(x.Shape()) == 0 {
@@ -240,7 +239,7 @@ func interleaved(a *op.Args, x op.Val) (op.Val, int) {
 	return x, ir.WrapDim(dim, len(x.Shape()))
 }
 
-// evalRepeatInterleave selects, for place j, the element number that counts the ends of runs up to j.
+// evalRepeatInterleave selects for position j the element whose number is the count of runs that end at or before j.
 func evalRepeatInterleave(a *op.Args) []op.Val {
 	x, repeats, b := a.Val(), a.Val(), a.B
 	x, d := interleaved(a, x)
@@ -394,8 +393,7 @@ func registerTriangles() {
 	})
 }
 
-// reverse turns the marked dims around: strides of views are not negative, so the
-// slices are selected in reverse order.
+// reverse reverses the marked dims. Strides of views are not negative, so the slices are selected in reverse order.
 func reverse(b op.Builder, x op.Val, mask []bool) op.Val {
 	copied := false
 	for d, m := range mask {
@@ -508,7 +506,7 @@ func evalRot90(a *op.Args) []op.Val {
 	return a.Ret(y)
 }
 
-// owned copies y when it is still a view of x.
+// owned copies y where it is still a view of x.
 func owned(b op.Builder, y, x op.Val) op.Val {
 	if y.Value == x.Value {
 		return prim.Copy(b, y)

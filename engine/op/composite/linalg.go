@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Systems, inverses and determinants. Matrices are the last two dims; what is before them is a batch.
+// Systems, inverses and determinants. Matrices are the last two dims; the dims before are a batch.
 
 // forms registers one operator under several signatures, each in the place that its name says: linalg_det and det.
 func forms(d op.Def, sigs ...string) {
@@ -25,7 +25,7 @@ func forms(d op.Def, sigs ...string) {
 	}
 }
 
-// matrixSize gives rows and columns, or raises PyTorch's error.
+// matrixSize returns rows and columns, or raises PyTorch's error.
 func matrixSize(name string, x op.Val) (m, n int64) {
 	s := x.Shape()
 	if len(s) < 2 {
@@ -34,7 +34,7 @@ func matrixSize(name string, x op.Val) (m, n int64) {
 	return s[len(s)-2], s[len(s)-1]
 }
 
-// matrixOf checks the dtype and the rank of a matrix; squareOf that it is square too.
+// matrixOf checks the dtype and the rank of a matrix; squareOf also that it is square.
 func matrixOf(name string, x op.Val) op.Val {
 	matrixSize(name, x)
 	needNormType(name, x.DType())
@@ -51,7 +51,7 @@ func squareOf(name string, x op.Val) op.Val {
 
 func mT(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -2, -1) }
 
-// leading is the batch of matrices.
+// leading is the batch dims of matrices.
 func leading(x op.Val) []int64 { return x.Shape()[:len(x.Shape())-2] }
 
 // eyeLike is a batch of identities of n rows with x's dtype and device.
@@ -67,7 +67,7 @@ func sameBatch(b op.Builder, x, y *op.Val) {
 	*y = expand(b, *y, slices.Concat(lead, y.Shape()[len(y.Shape())-2:]))
 }
 
-// luDiagonal gives the diagonal of U and the sign of the permutation.
+// luDiagonal returns the diagonal of U and the sign of the permutation.
 func luDiagonal(b op.Builder, x op.Val) (d, sign op.Val) {
 	lu, pivots, _ := prim.LUFactor(b, x, prim.Unchecked)
 	n := x.Shape()[len(x.Shape())-1]
@@ -77,8 +77,8 @@ func luDiagonal(b op.Builder, x op.Val) (d, sign op.Val) {
 	return diagonal(b, lu, 0, -2, -1), prim.Prod(b, turn, []int64{-1})
 }
 
-// det is the product of U's diagonal. A pivot of 0 counts as Epsilon in the gradient, as in lu_factor's own, which then
-// is the adjugate of a matrix nearby; what that adds to the value is taken off again.
+// det is the product of U's diagonal. In the gradient a pivot of 0 counts as Epsilon, as in lu_factor's own gradient,
+// which then is the adjugate of a matrix nearby. What Epsilon adds to the value is subtracted again.
 func det(b op.Builder, x op.Val) op.Val {
 	d, sign := luDiagonal(b, x)
 	last := []int64{-1}
@@ -97,14 +97,14 @@ func slogdet(b op.Builder, x op.Val) (sign, logabs op.Val) {
 	return sign, prim.Sum(b, prim.Log(b, prim.Abs(b, d)), []int64{-1})
 }
 
-// isVector tells whether the right-hand side of a system is a vector, or a batch of them.
+// isVector reports that the right-hand side of a system is a vector, or a batch of vectors.
 func isVector(a, y op.Val) bool {
 	s := a.Shape()
 	return len(y.Shape()) == 1 || len(y.Shape()) == len(s)-1 && ir.SameShape(y.Shape(), s[:len(s)-1])
 }
 
-// linearSystem prepares a system a x = y, or x a = y without left: the batches are broadcast, and solve
-// gives x for a y of matrices.
+// linearSystem prepares a system a x = y, or x a = y without left. It broadcasts the batches; solve gives x for a y of
+// matrices.
 func linearSystem(b op.Builder, name string, a, y op.Val, left bool, solve func(a, y op.Val) op.Val) op.Val {
 	squareOf(name, a)
 	if a.DType() != y.DType() {
@@ -156,7 +156,7 @@ func checked(check bool, f prim.Failure) prim.Failure {
 	return prim.Unchecked
 }
 
-// wellPosed are samples of matrices that are far from singular: determinants and inverses are compared.
+// wellPosed are samples of matrices far from singular: determinants and inverses are compared.
 const wellPosed = "torch.tensor([[2.0, -1.0, 0.5], [0.25, 3.0, -1.0], [1.0, 0.5, 1.5]])"
 
 func registerLinalgOps() {
@@ -392,8 +392,8 @@ func registerTriangularSystems() {
 	})
 }
 
-// choleskySolve is l'^-1 l^-1 y, of the lower factor l or its transpose. The gradient is that of solving with l l', for
-// all of l and not its triangle alone, as PyTorch's is.
+// choleskySolve is l'^-1 l^-1 y for the lower factor l or its transpose. As in PyTorch, the gradient is that of solving
+// with l l', for all of l and not for its triangle alone.
 func choleskySolve(b op.Builder, l, y op.Val, upper bool) op.Val {
 	if upper {
 		l = mT(b, l)

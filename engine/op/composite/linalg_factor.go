@@ -54,7 +54,7 @@ func registerLinalgFactorOps() {
 	registerSVD()
 }
 
-// luFactor reads the pivot argument: the CPU knows no LU without it.
+// luFactor reads the pivot argument: the CPU has no LU without pivoting.
 func luFactor(a *op.Args, name string, check func() prim.Failure) (lu, pivots, status op.Val) {
 	x := matrixOf(name, a.Val())
 	if !a.Bool() {
@@ -63,7 +63,7 @@ func luFactor(a *op.Args, name string, check func() prim.Failure) (lu, pivots, s
 	return prim.LUFactor(a.B, x, check())
 }
 
-// unpackLU gives L, with ones on its diagonal, and U.
+// unpackLU returns L, with ones on its diagonal, and U.
 func unpackLU(b op.Builder, lu op.Val) (l, u op.Val) {
 	s := lu.Shape()
 	m, n := s[len(s)-2], s[len(s)-1]
@@ -203,8 +203,8 @@ func evalHouseholder(a *op.Args) []op.Val {
 	return a.Ret(reflected(b, x, tau, q, false))
 }
 
-// reflected is Q c, or Q' c, of the product Q of the reflections 1 - tau v v', v in the columns of x
-// below the diagonal.
+// reflected is Q c, or Q' c, for the product Q of the reflections 1 - tau v v'; the v are in the columns of x below the
+// diagonal.
 func reflected(b op.Builder, x, tau, c op.Val, transpose bool) op.Val {
 	v, _ := unpackLU(b, x)
 	k := tau.Shape()[len(tau.Shape())-1]
@@ -248,8 +248,8 @@ func evalOrmqr(a *op.Args) []op.Val {
 	return a.Ret(mT(b, reflected(b, x, tau, mT(b, c), !transpose)))
 }
 
-// evalGeqrf reflects column after column onto its first element. What is left of the matrix gets
-// smaller by a row and a column in each step; the parts are put together from the last one on.
+// evalGeqrf reflects column after column onto its first element. In each step the rest of the matrix loses a row and a
+// column; the parts are put together from the last one on.
 func evalGeqrf(a *op.Args) []op.Val {
 	b, rest := a.B, a.B.Detach(matrixOf("torch.geqrf", a.Val()))
 	s := rest.Shape()
@@ -285,8 +285,8 @@ func evalGeqrf(a *op.Args) []op.Val {
 	return a.Ret(rest, tau)
 }
 
-// safeNorm is the 2-norm along a dim, which is kept: by the greatest element, so that no square overflows, nor all of
-// them vanish.
+// safeNorm is the 2-norm along a dim, which is kept. It is scaled by the greatest element, so that no square overflows
+// and not all of them underflow.
 func safeNorm(b op.Builder, x op.Val, dim int64) op.Val {
 	most := prim.Unsqueeze(b, prim.Amax(b, prim.Abs(b, x), []int64{dim}), dim)
 	most = prim.Where(b, prim.Eq(b, most, op.FloatVal(0)), op.FloatVal(1), most)
@@ -333,7 +333,7 @@ func singularValues(b op.Builder, x op.Val) op.Val {
 	return s
 }
 
-// noDriver refuses to choose an algorithm, as PyTorch does on the CPU.
+// noDriver refuses the choice of an algorithm, as PyTorch does on the CPU.
 func noDriver(a *op.Args) {
 	if a.Int() >= 0 {
 		fail(ir.ErrRuntime, "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")

@@ -37,14 +37,14 @@ func lastTwo(b op.Builder, x op.Val, i, j int) op.Val {
 	return prim.Permute(b, x, append(perm, int64(i), int64(j)))
 }
 
-// Numbers of the named orders, outside those of the others.
+// Numbers that stand for the named orders; no numeric order has these values.
 const (
 	frobenius = 1000
 	nuclear   = 1001
 )
 
-// matrixNorm is the norm of the matrices in two dims: frobenius, nuclear, 1 and inf (sums of columns and rows), 2 (the
-// largest singular value), and with minus the smallest.
+// matrixNorm is the norm of the matrices in two dims: frobenius, nuclear, 1 and inf (the largest sum of a column, of a
+// row), 2 (the largest singular value); with a minus sign the smallest.
 func matrixNorm(b op.Builder, x op.Val, p float64, dims []int64, keepdim bool) op.Val {
 	r := len(x.Shape())
 	if len(dims) != 2 {
@@ -92,7 +92,7 @@ func matrixNorm(b op.Builder, x op.Val, p float64, dims []int64, keepdim bool) o
 	return y
 }
 
-// extreme is the largest of sizes, or with a negative p the smallest; of none the largest is 0, their sum.
+// extreme is the largest of sizes, or with a negative p the smallest. The largest of none is 0, their sum.
 func extreme(sizes op.Val, mask []bool, p float64) reduceEmit {
 	if p < 0 {
 		refuseEmpty("linalg.matrix_norm", sizes, mask)
@@ -194,7 +194,7 @@ func evalLinalgNorm(a *op.Args, named bool) []op.Val {
 	return a.Ret(vectorNorm(b, x, p, dimMask(dims, r), keepdim))
 }
 
-// condition is the norm of x times that of its inverse, or the quotient of the extreme singular values.
+// condition is the norm of x times the norm of its inverse, or the quotient of the extreme singular values.
 func condition(b op.Builder, x op.Val, p float64) op.Val {
 	matrixSize("linalg.cond", x)
 	if x.L().Numel == 0 {
@@ -267,7 +267,7 @@ func registerCondition() {
 	})
 }
 
-// spectrumSizes gives singular values: of a hermitian matrix the sizes of its eigenvalues.
+// spectrumSizes returns singular values: those of a hermitian matrix are the sizes of its eigenvalues.
 func spectrumSizes(b op.Builder, x op.Val, hermitian bool) op.Val {
 	if !hermitian {
 		return singularValues(b, x)
@@ -276,8 +276,8 @@ func spectrumSizes(b op.Builder, x op.Val, hermitian bool) op.Val {
 	return prim.Abs(b, w)
 }
 
-// tolerances gives atol and rtol as tensors of one number a matrix. Without rtol it is the dtype's epsilon times the
-// larger dim, or 0 where atol is above 0.
+// tolerances returns atol and rtol as tensors with one number for each matrix. The default rtol is the dtype's epsilon
+// times the larger dim, or 0 where atol is above 0.
 func tolerances(b op.Builder, x, atol, rtol op.Val) (op.Val, op.Val) {
 	m, n := matrixSize("linalg.pinv", x)
 	d := x.DType()
@@ -331,7 +331,8 @@ func registerPinv() {
 	})
 }
 
-// registerLstsq. The solution is the pseudoinverse's; drivers differ in what else they give, as in PyTorch.
+// registerLstsq registers lstsq. The solution is the pseudoinverse's; drivers differ in their further results, as in
+// PyTorch.
 func registerLstsq() {
 	forms(op.Def{
 		Doc: "The least-squares solution of self x = b, with residuals, rank and singular values where the driver gives " +

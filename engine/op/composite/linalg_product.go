@@ -9,7 +9,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Products of matrices and vectors, and matrices made of others.
+// Products of matrices and vectors, and matrices made of other matrices.
 
 func registerLinalgProductOps() {
 	forms(op.Def{
@@ -124,7 +124,7 @@ func multiDot(b op.Builder, ts []op.Val) op.Val {
 	return y
 }
 
-// cheapest gives for each range of matrices where to cut it.
+// cheapest gives, for each range of matrices, where to cut it.
 func cheapest(size []int64) [][]int {
 	n := len(size) - 1
 	cost, cut := make([][]int64, n), make([][]int, n)
@@ -209,7 +209,7 @@ func registerCross() {
 	})
 }
 
-// diagEmbed puts vectors, the last dim, on a diagonal of zero matrices.
+// diagEmbed puts vectors, the last dim, on a diagonal of matrices of zeros.
 func diagEmbed(b op.Builder, x op.Val, offset, dim1, dim2 int64) op.Val {
 	s := x.Shape()
 	r := len(s) + 1
@@ -329,7 +329,7 @@ func evalBlockDiag(a *op.Args) []op.Val {
 	return a.Ret(y)
 }
 
-// covariance is that of the rows of x over its columns, weighted by counts and by weights where they are given.
+// covariance of the rows of x over its columns, weighted by counts and by weights where they are given.
 func covariance(b op.Builder, x, counts, weights op.Val, correction int64) op.Val {
 	if len(x.Shape()) > 2 {
 		fail(ir.ErrRuntime, "cov(): expected input to have two or fewer dimensions but got an input with %d dimensions",

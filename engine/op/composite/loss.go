@@ -117,8 +117,8 @@ func weighted(b op.Builder, loss, w op.Val) op.Val {
 
 func torchSize(shape []int64) string { return "torch.Size(" + ir.ShapeString(shape) + ")" }
 
-// evalBCE clamps the logarithms at -100. A clamped logarithm is of 1 instead, so that
-// its gradient is 0 and not 0 times infinity.
+// evalBCE clamps the logarithms at -100. Where one is clamped, the logarithm sees 1 and not the probability, so that
+// the gradient is 0 and not 0 times infinity.
 func evalBCE(a *op.Args, x, t op.Val) op.Val {
 	w, how, b := a.Val(), a.Int(), a.B
 	if !ir.SameShape(x.Shape(), t.Shape()) {
@@ -229,8 +229,8 @@ func pickClass(b op.Builder, x, t op.Val) op.Val {
 	return prim.Reshape(b, prim.Gather(b, x, prim.Unsqueeze(b, t, d), d), t.Shape())
 }
 
-// classTarget is what the losses of classes know of their targets: which are not ignored, the
-// classes with 0 for those that are, and the classes' weights, if there are any.
+// classTarget is what the class losses derive from their targets: which are not ignored, the classes with 0 for ignored
+// ones, and the classes' weights where there are any.
 type classTarget struct{ valid, safe, weights op.Val }
 
 func targetOf(b op.Builder, x, t, w op.Val, ignore int64) classTarget {
@@ -248,8 +248,8 @@ func targetOf(b op.Builder, x, t, w op.Val, ignore int64) classTarget {
 	return c
 }
 
-// classLoss is the nll loss of the log probabilities lp; when smoothing, mixed with the loss
-// against the uniform distribution.
+// classLoss is the nll loss of the log probabilities lp. With smoothing it is mixed with the loss against the uniform
+// distribution (Szegedy et al., 2016).
 func classLoss(b op.Builder, lp, t, w op.Val, ignore, how int64, smoothing float64) op.Val {
 	c, zero := targetOf(b, lp, t, w, ignore), op.FloatVal(0)
 	loss, count := prim.Neg(b, pickClass(b, lp, c.safe)), c.weights

@@ -30,7 +30,7 @@ func sameTypes(x, y op.Val) {
 	}
 }
 
-// mm is the product of two matrices, checked.
+// mm is the product of two matrices, with PyTorch's checks.
 func mm(b op.Builder, name string, x, y, bias op.Val) op.Val {
 	s, t := x.Shape(), y.Shape()
 	if s[1] != t[0] {
@@ -67,9 +67,9 @@ func dot(b op.Builder, x, y op.Val) op.Val {
 	return prim.Reshape(b, p, nil)
 }
 
-// matmul is torch.matmul: vectors are padded to matrices, leading dims broadcast. A
-// batch of matrices times one matrix is one product where x's rows can be merged by
-// a view. bias, of the size of the last dim, is added in the same kernel.
+// matmul is torch.matmul: vectors are padded to matrices, and leading dims broadcast. A batch of matrices times one
+// matrix is one product where a view can merge x's rows. bias, of the size of the last dim, is added in the same
+// kernel.
 func matmul(b op.Builder, x, y, bias op.Val) op.Val {
 	s, t := x.Shape(), y.Shape()
 	switch {
@@ -280,7 +280,7 @@ func evalInner(a *op.Args) []op.Val {
 	return a.Ret(prim.Reshape(b, p, slices.Concat(s[:len(s)-1], t[:len(t)-1])))
 }
 
-// attached is y with a place in x's history: the gradient is 0, but there is one. x has y's shape and dtype.
+// attached is y with a place in x's history, of gradient 0. x has y's shape and dtype.
 func attached(b op.Builder, x, y op.Val) op.Val {
 	if !b.NeedsGrad(x) {
 		return y
@@ -289,7 +289,7 @@ func attached(b op.Builder, x, y op.Val) op.Val {
 	return prim.Where(b, prim.Expand(b, never, y.Shape()), x, y)
 }
 
-// combineProduct is beta*self + alpha*product; beta 0 ignores self, NaN or not.
+// combineProduct is beta*self + alpha*product; with beta 0 it ignores self, even NaN.
 func combineProduct(b op.Builder, self, product, beta, alpha op.Val) op.Val {
 	product = times(b, product, alpha)
 	if beta = asType(b, beta, product.DType()); beta.Float() == 0 {

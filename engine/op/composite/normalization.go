@@ -46,7 +46,7 @@ func registerNnOps() {
 	})
 }
 
-// checkNormalized wants the input to end in shape, and operands to have it.
+// checkNormalized checks that the input ends in shape, and that the operands have it.
 func checkNormalized(x op.Val, shape []int64, form string, operands map[string]op.Val) {
 	if len(shape) == 0 {
 		fail(ir.ErrRuntime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "+
@@ -109,7 +109,7 @@ func evalRMSNorm(a *op.Args) []op.Val {
 	if eps.Kind == op.None {
 		eps = op.FloatVal(machineEpsilon(x.DType().ComputeType()))
 	}
-	if w.IsTensor() && w.DType() != x.DType() { // the product with w is not rounded before
+	if w.IsTensor() && w.DType() != x.DType() { // the product with w is not rounded before the cast
 		y := prim.RMSNorm(b, cast(b, x, x.DType().ComputeType()), none, eps, len(shape))
 		return a.Ret(cast(b, prim.Mul(b, y, expand(b, cast(b, w, y.DType()), x.Shape())), x.DType()))
 	}

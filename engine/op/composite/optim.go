@@ -8,7 +8,7 @@ import (
 
 const isUpdate = "an update of parameters"
 
-// checkState wants the operands of an update to agree with the parameter.
+// checkState checks that the operands of an update agree with the parameter.
 func checkState(name string, p op.Val, others ...op.Val) {
 	for _, v := range others {
 		if !v.IsTensor() {

@@ -32,7 +32,7 @@ func registerPoolOps() {
 	})
 }
 
-// functionFor is where PyTorch has the forms of a pool for d dims.
+// functionFor is where PyTorch has the pools of d dims.
 func functionFor(d int) op.Where {
 	if d == 1 {
 		return op.Function
@@ -40,7 +40,7 @@ func functionFor(d int) op.Where {
 	return op.Functional
 }
 
-// poolSizes are the sizes along each dim of shapes for samples, and a kernel.
+// poolSizes are sizes along each dim, for the shapes of samples, and a kernel.
 func poolSizes(d int) (sizes, kernel, padding string) {
 	return []string{"7", "7,6", "5,6,5"}[d-1], []string{"3", "(3,2)", "(2,3,2)"}[d-1],
 		[]string{"1", "(1,1)", "(1,1,1)"}[d-1]
@@ -51,7 +51,7 @@ type pooling struct {
 	kernel, stride, padding, dilation, out []int64
 }
 
-// poolingOf checks the arguments as PyTorch does and finds the output's sizes.
+// poolingOf checks the arguments as PyTorch does, and finds the output's sizes.
 func poolingOf(name string, in, kernel, stride, padding, dilation []int64, ceil bool) pooling {
 	d := len(in)
 	list := func(what string, v []int64, missing []int64) []int64 {
@@ -100,7 +100,7 @@ func (p pooling) windows() op.Windows {
 		Base: repeated(1, len(p.kernel)), Out: p.out}
 }
 
-// pooled checks that x has d spatial dims behind its channels, with or without a batch.
+// pooled checks that x has d spatial dims after its channels, with or without a batch dim.
 func pooled(name string, x op.Val, d int) []int64 {
 	s := spatial(name, x, d)
 	if slices.Contains(x.Shape()[len(x.Shape())-d-1:], 0) {
@@ -110,7 +110,7 @@ func pooled(name string, x op.Val, d int) []int64 {
 	return s
 }
 
-// spatial is pooled where there may be no channels.
+// spatial is pooled for inputs that may have no channels.
 func spatial(name string, x op.Val, d int) []int64 {
 	s := x.Shape()
 	if len(s) == 0 {
@@ -198,7 +198,7 @@ func registerAvgPool(d int) {
 	})
 }
 
-// quotient divides; integers towards zero.
+// quotient divides; integers truncate.
 func quotient(b op.Builder, sum, n op.Val) op.Val {
 	if sum.DType().IsFloat() {
 		return prim.Div(b, sum, n)
@@ -206,8 +206,8 @@ func quotient(b op.Builder, sum, n op.Val) op.Val {
 	return divide(b, sum, n, 0)
 }
 
-// counts gives the number of elements that each window's mean is over: padding counts when include is
-// set, what ceil_mode reaches beyond it never.
+// counts is the number of elements in the mean of each window. Padding counts where include is set; what ceil_mode
+// reaches beyond the padding never counts.
 func (p pooling) counts(b op.Builder, x op.Val, in, shape []int64, include bool) op.Val {
 	whole := true
 	w := p.windows()
@@ -246,7 +246,7 @@ func registerAdaptive(d int) {
 		},
 	})
 	largest := fmt.Sprintf("adaptive_max_pool%dd", d)
-	where := op.Hidden // nn.functional gives the numbers only when asked for
+	where := op.Hidden // nn.functional returns the indices only on request
 	if d == 1 {
 		where = op.Function
 	}
@@ -277,7 +277,7 @@ func adaptiveSizes(a *op.Args, in []int64) []int64 {
 	return out
 }
 
-// evenly gives the pool whose windows tile the input, where the sizes allow it.
+// evenly returns the pool whose windows tile the input, where the sizes allow it.
 func evenly(in, out []int64) (w op.Windows, ok bool) {
 	p := pooling{out: out, padding: repeated(0, len(in)), dilation: repeated(1, len(in))}
 	for i, n := range in {
@@ -309,8 +309,8 @@ func adaptiveMean(b op.Builder, x op.Val, in, out []int64) op.Val {
 	return cast(b, x, d)
 }
 
-// bounds gives, as columns [out, 1], the first element of each of out windows over in elements, and
-// the one after the last: floor(i*in/out) and ceil((i+1)*in/out).
+// bounds returns, as columns [out, 1], the first element of each of out windows over in elements, and the one after the
+// last: floor(i*in/out) and ceil((i+1)*in/out).
 func bounds(b op.Builder, x op.Val, in, out int64) (first, end op.Val) {
 	i := prim.Unsqueeze(b, prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, x.Device(), out), 1)
 	first = prim.FloorDivide(b, prim.Mul(b, i, op.IntVal(in)), op.IntVal(out))
@@ -328,8 +328,8 @@ func averages(b op.Builder, x op.Val, in, out int64) op.Val {
 	return prim.Div(b, cast(b, inside, x.DType()), length)
 }
 
-// adaptiveMax takes the maximum along one dim after the other, the last first: among equals the first in
-// row-major order stays.
+// adaptiveMax takes the maximum along one dim after the other, the last first: among equal elements the first in
+// row-major order is taken.
 func adaptiveMax(b op.Builder, x op.Val, in, out []int64) (values, indices op.Val) {
 	if w, ok := evenly(in, out); ok {
 		return prim.WindowMax(b, x, w)

@@ -11,7 +11,7 @@ import (
 
 const isDraw = "a random draw"
 
-// drawType is the dtype in which a distribution is drawn: half types are rounded after.
+// drawType is the dtype in which a distribution is drawn; half types are rounded afterwards.
 func drawType(kernel string, d ir.DType) ir.DType {
 	if !d.IsFloat() {
 		unsupported(kernel, d)
@@ -31,7 +31,7 @@ func gaussian(b op.Builder, o options, shape []int64) op.Val {
 	return cast(b, prim.RandNormal(b, seed, drawOffset, d, o.device, shape), o.dtype)
 }
 
-// integers draws from [low, high): at most 2^32 values apart.
+// integers draws from [low, high), with at most 2^32 values.
 func integers(b op.Builder, low, high int64, o options, shape []int64) op.Val {
 	if low >= high {
 		fail(ir.ErrRuntime, "random_ expects 'from' to be less than 'to', but got from=%d >= to=%d", low, high)
@@ -121,9 +121,8 @@ func registerIntegerDraws() {
 	})
 }
 
-// evalMultinomial without replacement takes the largest of weight / exponential draw,
-// which picks each next index with the right probability; with replacement it inverts
-// the cumulative weights.
+// evalMultinomial without replacement takes the largest of weight / exponential draw, which picks each next index with
+// the right probability (Efraimidis and Spirakis, 2006). With replacement it inverts the cumulative weights.
 func evalMultinomial(a *op.Args) []op.Val {
 	w, n, replacement, b := a.Val(), a.Int(), a.Bool(), a.B
 	r := len(w.Shape())

@@ -32,9 +32,8 @@ func registerSpacesOps() {
 	registerTriangleIndices()
 }
 
-// ramp is n numbers from start to end, in the type that o's dtype is computed in. The second
-// half is counted from the end, so that both ends are exact. Integers truncate the ends
-// first.
+// ramp is n numbers from start to end, in the compute type of o's dtype. The second half is counted from the end, so
+// that both ends are exact. For integers the ends are truncated first.
 func ramp(b op.Builder, start, end float64, n int64, o options) op.Val {
 	if n < 0 {
 		fail(ir.ErrRuntime, "number of steps must be non-negative")
@@ -127,13 +126,13 @@ func registerStrided() {
 
 // leftOf counts the elements of a matrix whose column is less than their row plus k.
 func leftOf(rows, cols, k int64) int64 {
-	some := min(max(1-k, 0), rows)      // the first row that has one
-	all := min(max(cols-k, some), rows) // the first that is full
+	some := min(max(1-k, 0), rows)      // the first row with such an element
+	all := min(max(cols-k, some), rows) // the first row that is full
 	return (all-some)*(some+all-1+2*k)/2 + (rows-all)*cols
 }
 
-// registerTriangleIndices: the linear indices of a triangle are the smallest of all, when those
-// outside count as the last; how many there are is known here.
+// registerTriangleIndices: the linear indices of a triangle are the smallest of all elements', when those outside count
+// as the last. Their number is known while recording.
 func registerTriangleIndices() {
 	for _, m := range []struct {
 		name, doc string

@@ -34,7 +34,7 @@ func registerRecurrenceOps() {
 	})
 }
 
-// evalCell promotes: under autocast the gates are narrower than the state.
+// evalCell promotes dtypes: under autocast the gates are narrower than the state.
 func evalCell(a *op.Args) []op.Val {
 	x, p, state, b := a.Val(), a.Val(), a.Val(), a.B
 	r := op.Recurrence(a.Int())

@@ -12,7 +12,7 @@ var inf = math.Inf(1)
 
 type reduceEmit = func(b op.Builder, x op.Val, dims []int64) op.Val
 
-// reduceDims applies f over the marked dims and restores them as 1 with keepdim.
+// reduceDims applies f over the marked dims, and restores them with size 1 for keepdim.
 func reduceDims(b op.Builder, f reduceEmit, x op.Val, mask []bool, keepdim bool) op.Val {
 	dims, kept := maskedDims(mask, x.Shape())
 	if len(dims) == 0 { // a 0-dim tensor reduces over nothing
@@ -26,7 +26,7 @@ func reduceDims(b op.Builder, f reduceEmit, x op.Val, mask []bool, keepdim bool)
 	return y
 }
 
-// sumType is the dtype of a sum: of bools and integers int64, unless one is given.
+// sumType is the dtype of a sum: int64 for bools and integers, unless one is given.
 func sumType(x op.Val, given ir.DType) ir.DType {
 	if given != ir.InvalidDType {
 		return given
@@ -41,7 +41,7 @@ func sum(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	return reduceDims(b, prim.Sum, cast(b, x, sumType(x, d)), mask, keepdim)
 }
 
-// mean sums in at least float32, so that a half sum cannot overflow.
+// mean sums in at least float32, so that a sum of halves cannot overflow.
 func mean(b op.Builder, x op.Val, mask []bool, keepdim bool, d ir.DType) op.Val {
 	if d == ir.InvalidDType {
 		if d = x.DType(); !d.IsFloat() {
@@ -159,7 +159,7 @@ func registerProd() {
 	})
 }
 
-// asTruth gives uint8 where x is uint8: there any and all keep the dtype of old masks.
+// asTruth returns uint8 where x is uint8: any and all keep that dtype, as PyTorch does.
 func asTruth(b op.Builder, y, x op.Val) op.Val {
 	if x.DType() != ir.U8 {
 		return y
@@ -199,7 +199,7 @@ func registerTruthReductions() {
 	}
 }
 
-// moments gives var and mean with the given correction.
+// moments returns var and mean with the given correction.
 func moments(b op.Builder, x op.Val, mask []bool, keepdim bool, correction op.Val) (variance, mean op.Val) {
 	if !x.DType().IsFloat() {
 		fail(ir.ErrNotImplemented, "std and var only support floating point and complex dtypes")
@@ -218,8 +218,7 @@ func moments(b op.Builder, x op.Val, mask []bool, keepdim bool, correction op.Va
 	return variance, mean
 }
 
-// sqrtFinite is the square root whose gradient at 0 is 0, as PyTorch's std and norm
-// have it.
+// sqrtFinite is the square root with gradient 0 at 0, as in PyTorch's std and norm.
 func sqrtFinite(b op.Builder, s op.Val) op.Val {
 	if !b.NeedsGrad(s) {
 		return prim.Sqrt(b, s)

@@ -13,7 +13,7 @@ func registerScanOps() {
 	registerDifferences()
 }
 
-// scan is a running result along dim; a 0-dim tensor is its own.
+// scan is a running result along dim; a 0-dim tensor is its own result.
 func scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(x.Shape()) == 0 {
@@ -66,8 +66,8 @@ func registerScans() {
 	})
 }
 
-// runningExtreme finds the indices first: of the last element so far that the extreme equals, or of the
-// last NaN. The values are the elements there, to which the gradient goes.
+// runningExtreme finds the indices first: those of the last element so far that equals the extreme, or of the last NaN.
+// The values are the elements there, which get the gradient.
 func runningExtreme(b op.Builder, x op.Val, dim, operation int64) (values, indices op.Val) {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(x.Shape()) == 0 {
@@ -177,7 +177,7 @@ func evalDiff(a *op.Args) []op.Val {
 	return a.Ret(x)
 }
 
-// integral adds areas up. Of no points it is zeros of their dtype, without a gradient.
+// integral adds areas up. Without points it is zeros of their dtype, without a gradient.
 func integral(b op.Builder, y, areas op.Val, d int) op.Val {
 	if y.Shape()[d] == 0 {
 		return prim.Zeros(b, y.DType(), y.Device(), slices.Delete(slices.Clone(y.Shape()), d, d+1))
@@ -185,7 +185,7 @@ func integral(b op.Builder, y, areas op.Val, d int) op.Val {
 	return prim.Sum(b, areas, []int64{int64(d)})
 }
 
-// trapezoidDim checks what the rules share.
+// trapezoidDim has the checks that the rules share.
 func trapezoidDim(name string, dim int64, y, x op.Val) int {
 	if y.DType() == ir.Bool || x.DType() == ir.Bool {
 		fail(ir.ErrNotImplemented, "%s: received a bool input for `x` or `y`, but bool is not supported", name)
@@ -196,7 +196,7 @@ func trapezoidDim(name string, dim int64, y, x op.Val) int {
 	return d
 }
 
-// spacing gives the distances between the points x along dim d of y: a vector stands for all rows.
+// spacing returns the distances between the points x along dim d of y; a vector serves all rows.
 func spacing(b op.Builder, y, x op.Val, d int) op.Val {
 	if len(x.Shape()) == 1 && len(y.Shape()) > 0 {
 		if x.Shape()[0] != y.Shape()[d] {

@@ -17,7 +17,7 @@ func registerScatterOps() {
 	registerViewScatters()
 }
 
-// scatterArgs checks and prepares operands of the scatter family; src may be a number.
+// scatterArgs checks and prepares the operands of a scatter; src may be a number.
 func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	needIndex("scatter", i)
@@ -31,7 +31,7 @@ func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val
 	}
 	src = asVector(b, src)
 	if i.L().Numel == 0 && (len(src.Shape()) != len(i.Shape()) || len(x.Shape()) != len(i.Shape())) {
-		return x, i, src, int64(d) // an index of no elements may have any shape
+		return x, i, src, int64(d) // an index without elements may have any shape
 	}
 	if len(src.Shape()) != len(i.Shape()) {
 		fail(ir.ErrRuntime, "Index tensor must have the same number of dimensions as src tensor")
@@ -46,7 +46,7 @@ func scatterArgs(b op.Builder, name string, x, i, src op.Val, dim int64) (op.Val
 	return x, i, src, int64(d)
 }
 
-// scatterOp is an operator of the scatter family: f of the checked operands.
+// scatterOp is an operator of the scatter group: f of the checked operands.
 func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f func(b op.Builder, x, i, src op.Val,
 	dim int64) op.Val) []op.Val {
 	x, i, src, d := scatterArgs(a.B, name, self, i, src, dim)
@@ -56,7 +56,7 @@ func scatterOp(a *op.Args, name string, self op.Val, dim int64, i, src op.Val, f
 	return a.Ret(prim.Reshape(a.B, f(a.B, x, i, src, d), self.Shape()))
 }
 
-// scatterModes are the forms of scatter's reduce, None first.
+// scatterModes are the words of scatter's reduce, None first.
 var scatterModes = []func(b op.Builder, x, i, src op.Val, dim int64) op.Val{
 	prim.Scatter, overInts(prim.ScatterAdd), overInts(reducing(prim.ScatterProd)),
 }
@@ -103,7 +103,8 @@ func registerScatters() {
 	})
 }
 
-// overInts lets a sum of bools count in integers, for their sum is or, and integers of 8 and 16 bits meet in int32.
+// overInts counts sums of bools in integers, since a sum of bools is or, and combines integers of 8 and 16 bits in
+// int32.
 func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b op.Builder, x, i, src op.Val,
 	dim int64) op.Val {
 	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
@@ -115,7 +116,7 @@ func overInts(f func(b op.Builder, x, i, src op.Val, dim int64) op.Val) func(b o
 	}
 }
 
-// indexWriteArgs checks index_add and index_copy.
+// indexWriteArgs checks the arguments of index_add and index_copy.
 func indexWriteArgs(name string, b op.Builder, x, i, src op.Val, dim int64) (op.Val, op.Val, op.Val, int64) {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	if len(i.Shape()) > 1 {
@@ -202,7 +203,7 @@ func registerIndexWrites() {
 	})
 }
 
-// reducing is prim.ScatterReduce in one mode. GPUs combine no 64-bit integers atomically but by sums.
+// reducing is prim.ScatterReduce in one mode. GPUs combine 64-bit integers atomically by sums only.
 func reducing(mode int64) func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return func(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 		if x.DType() == ir.I64 && x.Device() != ir.CPU {
@@ -212,7 +213,7 @@ func reducing(mode int64) func(b op.Builder, x, i, src op.Val, dim int64) op.Val
 	}
 }
 
-// reduceMatched is prim.ScatterReduce without atomics: each place of dim looks at all of src.
+// reduceMatched is prim.ScatterReduce without atomics: each place along dim compares itself with all of src.
 func reduceMatched(b op.Builder, x, i, src op.Val, dim, mode int64) op.Val {
 	n := x.Shape()[dim]
 	region := func(base op.Val) op.Val {
@@ -242,7 +243,7 @@ func reduceMatched(b op.Builder, x, i, src op.Val, dim, mode int64) op.Val {
 	return writeView(b, x, y, region)
 }
 
-// identity is the number that a reduction of elements of type d starts from.
+// identity is the number that a reduction of elements of dtype d starts from.
 func identity(mode int64, d ir.DType) op.Val {
 	switch {
 	case mode == prim.ScatterProd:
@@ -257,8 +258,8 @@ func identity(mode int64, d ir.DType) op.Val {
 	return op.IntVal(highest)
 }
 
-// reduceAt is scatter_reduce of checked operands; how is a word of "sum|mean|prod|amax|amin". Without
-// includeSelf the elements that i names start from the identity.
+// reduceAt is scatter_reduce of checked operands; how is a word of "sum|mean|prod|amax|amin". Without includeSelf the
+// elements that i names start from the identity.
 func reduceAt(b op.Builder, x, i, src op.Val, dim, how int64, includeSelf bool) op.Val {
 	if d := x.DType(); d == ir.Bool || d.IsNarrow() {
 		return prim.Cast(b, reduceAt(b, prim.Cast(b, x, ir.I32), i, prim.Cast(b, src, ir.I32), dim, how, includeSelf), d)
@@ -365,8 +366,8 @@ func checkPut(x, i, src op.Val) {
 	}
 }
 
-// evalMaskedScatter gives the k-th element under the mask number k of source; the kernel checks that
-// source is long enough.
+// evalMaskedScatter gives the k-th element under the mask the k-th element of source. The kernel checks that source is
+// long enough.
 func evalMaskedScatter(a *op.Args) []op.Val {
 	x, mask, src, b := a.Val(), a.Val(), a.Val(), a.B
 	if mask.DType() != ir.Bool {
@@ -388,7 +389,7 @@ func evalMaskedScatter(a *op.Args) []op.Val {
 	return a.Ret(prim.Where(b, mask, prim.Reshape(b, found, shape), x))
 }
 
-// writeView is x with src, cast and of the view's shape, in place of a view of it.
+// writeView is x with a view of it replaced by src, cast and expanded to the view's shape.
 func writeView(b op.Builder, x, src op.Val, view func(base op.Val) op.Val) op.Val {
 	base := prim.Contiguous(b, x)
 	v := view(base)

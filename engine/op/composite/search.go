@@ -80,7 +80,7 @@ func inOrder(b op.Builder, x, sorter op.Val) op.Val {
 	return prim.Gather(b, x, sorter, int64(len(x.Shape())-1))
 }
 
-// search counts the elements of rows before x, in the type that both promote to.
+// search counts the elements of rows before x, in the dtype that both promote to.
 func search(b op.Builder, name string, rows, x op.Val, right, small bool) op.Val {
 	n := len(rows.Shape())
 	value := tensor(b, x, rows.Device())
@@ -107,7 +107,7 @@ func search(b op.Builder, name string, rows, x op.Val, right, small bool) op.Val
 	return i
 }
 
-// evalIsin looks each element up among the test elements in order.
+// evalIsin looks each element up among the sorted test elements.
 func evalIsin(a *op.Args) []op.Val {
 	x, set, _, invert, b := a.Val(), a.Val(), a.Bool(), a.Bool(), a.B
 	if !x.IsTensor() && !set.IsTensor() || x.IsTensor() && x.DType() == ir.Bool || set.IsTensor() &&

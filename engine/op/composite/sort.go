@@ -15,7 +15,7 @@ func registerSortOps() {
 	registerQuantiles()
 }
 
-// sorted is x in stable order along dim, and the indices; a 0-dim tensor is its own order.
+// sorted is x in stable order along dim, and the indices; a 0-dim tensor is in order.
 func sorted(b op.Builder, x op.Val, dim int64, descending bool) (values, indices op.Val) {
 	d := ir.WrapDim(dim, len(x.Shape()))
 	values, indices = prim.Sort(b, asVector(b, x), int64(d), descending)
@@ -66,13 +66,13 @@ func evalTopk(a *op.Args) []op.Val {
 	if k < 0 || k > v.Shape()[d] {
 		fail(ir.ErrRuntime, "selected index k out of range")
 	}
-	if len(x.Shape()) == 0 { // its own choice, whatever k
+	if len(x.Shape()) == 0 { // a 0-dim tensor is its own choice, whatever k
 		return a.Ret(prim.Copy(b, x), prim.Zeros(b, ir.I64, x.Device(), nil))
 	}
 	return a.Ret(prim.Topk(b, v, k, int64(d), largest))
 }
 
-// at takes the elements of x at an index tensor of size 1 along dim d; the dim goes unless it is kept.
+// at takes the elements of x at an index tensor of size 1 along dim d; the dim is removed unless it is kept.
 func at(b op.Builder, x, i op.Val, d int, keepdim bool) op.Val {
 	y := prim.Gather(b, x, i, int64(d))
 	if keepdim {
@@ -81,14 +81,14 @@ func at(b op.Builder, x, i op.Val, d int, keepdim bool) op.Val {
 	return prim.Squeeze(b, y, []int64{int64(d)})
 }
 
-// choose gives the element at place (size 1 along dim) of the order of x, and its index. The gradient
-// goes to that element.
+// choose returns the element at a position (size 1 along dim) of the order of x, and its index. The gradient goes to
+// that element.
 func choose(b op.Builder, x, order, place op.Val, d int, keepdim bool) (value, index op.Val) {
 	i := prim.Gather(b, order, place, int64(d))
 	return at(b, x, i, d, keepdim), at(b, order, place, d, keepdim)
 }
 
-// ranked registers name(self, ..., dim, keepdim) -> (values, indices), of which pick gives the place in the order.
+// ranked registers name(self, ..., dim, keepdim) -> (values, indices); pick gives the position in the order.
 func ranked(name, params, doc string, s, errs []op.Sample, pick func(a *op.Args, x op.Val) func(b op.Builder, values,
 	order op.Val, d int) op.Val) {
 	op.Register(op.Def{
@@ -150,7 +150,7 @@ func positions(b op.Builder, x op.Val, d int) op.Val {
 	return prim.Along(b, prim.Iota(b, op.IntVal(0), op.IntVal(1), ir.I64, x.Device(), x.Shape()[d]), x.Shape(), int64(d))
 }
 
-// longestRun is the place of the last element of the first longest run of equal elements.
+// longestRun is the position of the last element of the first longest run of equal elements.
 func longestRun(b op.Builder, values, _ op.Val, d int) op.Val {
 	n := values.Shape()[d]
 	dim, at := int64(d), positions(b, values, d)
@@ -160,14 +160,13 @@ func longestRun(b op.Builder, values, _ op.Val, d int) op.Val {
 	return prim.Unsqueeze(b, prim.ArgMax(b, prim.Sub(b, at, start), dim), dim)
 }
 
-// nans counts the NaN along dim d, which stays with size 1.
+// nans counts the NaN along dim d, which keeps size 1.
 func nans(b op.Builder, x op.Val, d int) op.Val {
 	n := prim.Sum(b, prim.Cast(b, prim.IsNaN(b, x), ir.I64), []int64{int64(d)})
 	return prim.Reshape(b, n, one(x, d))
 }
 
-// middle is the place of the lower median: of the first NaN when there is one, or, with skip, of the other
-// elements alone.
+// middle is the position of the lower median. Where there is a NaN it is that of the first; with skip NaN are left out.
 func middle(skip bool) func(b op.Builder, values, _ op.Val, d int) op.Val {
 	return func(b op.Builder, values, _ op.Val, d int) op.Val {
 		n := values.Shape()[d]
@@ -330,8 +329,8 @@ func interpolate(b op.Builder, values, rank op.Val, d, how int) op.Val {
 	return prim.Where(b, prim.Lt(b, w, op.FloatVal(0.5)), up, down)
 }
 
-// quantileShape brings y [..., number of q], whose last dim stands for dim, to PyTorch's shape: the dim of a
-// list of q first.
+// quantileShape brings y [..., number of q], whose last dim stands for dim, to PyTorch's shape, where the dim of a list
+// q comes first.
 func quantileShape(b op.Builder, y, q op.Val, shape, kept []int64, dim int64, given, keepdim bool) op.Val {
 	last := int64(len(y.Shape()) - 1)
 	y = prim.Unsqueeze(b, y, 0)

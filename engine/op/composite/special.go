@@ -13,7 +13,7 @@ func fn(f op.Fn) unaryEmit {
 	return func(b op.Builder, x op.Val) op.Val { return prim.Special(b, f, x) }
 }
 
-// fn2 is a function of two operands, which it makes tensors of one floating dtype and shape.
+// fn2 is a function of two operands, which it brings to one floating dtype and shape.
 func fn2(f op.Fn) binaryEmit {
 	return func(b op.Builder, x, y op.Val) op.Val {
 		d := floatType(b, resultType(b, x, y))
@@ -23,7 +23,7 @@ func fn2(f op.Fn) binaryEmit {
 	}
 }
 
-// full makes a tensor of a number; tensors pass.
+// full makes a tensor of a number; tensors stay as they are.
 func full(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	if v.IsTensor() {
 		return v

@@ -32,7 +32,7 @@ func pieces(total, n int64) []int64 {
 	return out
 }
 
-// mostParts bounds how many tensors one call makes: a greater number is a mistake, or no memory holds it.
+// mostParts bounds the tensors that one call makes: a greater number is a mistake, or exceeds any memory.
 const mostParts = 1 << 24
 
 func checkParts(name string, n int64) {
@@ -66,7 +66,7 @@ func splitSizes(b op.Builder, x op.Val, sizes []int64, dim int64) []op.Val {
 	return sections(b, x, d, sizes)
 }
 
-// registerDimSplits enters hsplit, vsplit and dsplit: tensor_split along one dim, in equal parts.
+// registerDimSplits registers hsplit, vsplit and dsplit: tensor_split along one dim, in equal parts.
 func registerDimSplits() {
 	for i, name := range []string{"vsplit", "hsplit", "dsplit"} {
 		dim := func(x op.Val) int {
@@ -97,7 +97,7 @@ func registerDimSplits() {
 	}
 }
 
-// cutAt cuts dim d of x at the given places, which are those of slices.
+// cutAt cuts dim d of x at the given positions, which count as those of slices.
 func cutAt(b op.Builder, x op.Val, d int, cuts []int64) []op.Val {
 	start, out := int64(0), make([]op.Val, 0, len(cuts)+1)
 	for _, end := range cuts {

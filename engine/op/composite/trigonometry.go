@@ -39,7 +39,7 @@ func registerTrigonometryOps() {
 		Samples: anyReal(),
 		Eval: func(a *op.Args) []op.Val {
 			b, x := a.B, floating(a.B, a.Val())
-			// A step of Sign: the gradient is zero, not absent.
+			// A step of Sign: the gradient is zero and not absent.
 			y := prim.Mul(b, prim.Relu(b, prim.Neg(b, prim.Sign(b, x))), op.FloatVal(math.Pi))
 			return a.Ret(prim.Where(b, prim.IsNaN(b, x), x, y))
 		},
@@ -47,7 +47,7 @@ func registerTrigonometryOps() {
 	registerComplexForms()
 }
 
-// registerComplexForms: of real tensors, all there are, these are the tensor itself.
+// registerComplexForms registers operators of complex tensors; of a real tensor they are the tensor itself.
 func registerComplexForms() {
 	for _, m := range []struct {
 		name  string

@@ -6,16 +6,16 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// fail raises a record-time error; the engine's entry points recover it.
+// fail raises an error while recording; the engine's entry points recover it.
 func fail(c ir.Code, format string, args ...any) {
 	panic(ir.Errorf(c, format, args...))
 }
 
 func typeName(d ir.DType) string { return d.ScalarType() }
 
-// combine merges the types of a category of higher priority (dimensioned tensors
-// before 0-dim tensors before numbers) with those of a lower one: the lower counts
-// only when it is of a higher kind (bool < int < float). InvalidDType is "none".
+// combine merges the dtypes of a category of higher priority with those of a lower one; the categories are tensors with
+// dims, 0-dim tensors, numbers. The lower one counts only where its kind is higher (bool < int < float). InvalidDType
+// is "none".
 func combine(higher, lower ir.DType) ir.DType {
 	switch {
 	case higher == ir.InvalidDType:
@@ -61,8 +61,8 @@ func numberType(b op.Builder, v op.Val) ir.DType {
 	return v.DType()
 }
 
-// cast converts a tensor when it has another dtype; numbers pass, for their slot is
-// encoded in the dtype that the primitive computes in.
+// cast converts a tensor that has another dtype. Numbers stay as they are: their slot is encoded in the dtype that the
+// primitive computes in.
 func cast(b op.Builder, v op.Val, d ir.DType) op.Val {
 	if !v.IsTensor() || v.DType() == d {
 		return v
@@ -70,7 +70,7 @@ func cast(b op.Builder, v op.Val, d ir.DType) op.Val {
 	return prim.Cast(b, v, d)
 }
 
-// floating gives an integer or bool tensor the default dtype.
+// floating casts an integer or bool tensor to the default dtype.
 func floating(b op.Builder, v op.Val) op.Val {
 	if v.DType().IsFloat() {
 		return v
@@ -78,7 +78,7 @@ func floating(b op.Builder, v op.Val) op.Val {
 	return prim.Cast(b, v, b.DefaultDType())
 }
 
-// floatType is the dtype of an operation that always gives floats.
+// floatType is the dtype of an operation whose results are always floats.
 func floatType(b op.Builder, d ir.DType) ir.DType {
 	if d.IsFloat() {
 		return d
@@ -86,7 +86,7 @@ func floatType(b op.Builder, d ir.DType) ir.DType {
 	return b.DefaultDType()
 }
 
-// tensor makes a 0-dim tensor of a number; tensors pass.
+// tensor makes a 0-dim tensor of a number; tensors stay as they are.
 func tensor(b op.Builder, v op.Val, dev ir.DeviceID) op.Val {
 	if v.IsTensor() {
 		return v
@@ -94,7 +94,7 @@ func tensor(b op.Builder, v op.Val, dev ir.DeviceID) op.Val {
 	return prim.Fill(b, v, numberType(b, v), dev, nil)
 }
 
-// expand views v in shape; v broadcasts to it.
+// expand views v in shape, to which v broadcasts.
 func expand(b op.Builder, v op.Val, shape []int64) op.Val {
 	if !v.IsTensor() || ir.SameShape(v.Shape(), shape) {
 		return v
@@ -102,8 +102,8 @@ func expand(b op.Builder, v op.Val, shape []int64) op.Val {
 	return prim.Expand(b, v, shape)
 }
 
-// commonDevice is the device of the operation: of the first tensor with dims, else of
-// the first tensor, else the default.
+// commonDevice is the device of an operation: of the first tensor with dims, else of the first tensor, else the
+// default.
 func commonDevice(b op.Builder, vals []op.Val) ir.DeviceID {
 	dev, found := b.DefaultDevice(), false
 	for i := range vals {
@@ -120,10 +120,9 @@ func commonDevice(b op.Builder, vals []op.Val) ir.DeviceID {
 	return dev
 }
 
-// align prepares operands of an elementwise operation in place: 0-dim CPU tensors
-// move to the common device, tensors are cast to d (InvalidDType: left) and
-// broadcast; when every operand is a number the first becomes a tensor. It returns
-// the common shape.
+// align prepares the operands of an elementwise operation in place. 0-dim CPU tensors move to the common device;
+// tensors are cast to d (InvalidDType: not cast) and broadcast. Where every operand is a number the first becomes a
+// tensor. It returns the common shape.
 func align(b op.Builder, d ir.DType, vals ...*op.Val) []int64 {
 	var buf [4]op.Val
 	flat := buf[:0]
@@ -175,7 +174,7 @@ func promote(b op.Builder, x, y *op.Val) ir.DType {
 	return d
 }
 
-// dimMask marks the dims of a list; an absent or empty list marks all of them.
+// dimMask marks the dims of a list; an absent or empty list marks all dims.
 func dimMask(dims []int64, rank int) []bool {
 	mask, err := ir.DimMask(dims, rank)
 	if err != nil {
@@ -189,7 +188,7 @@ func dimMask(dims []int64, rank int) []bool {
 	return mask
 }
 
-// maskedDims lists the marked dims and gives the shape with them as 1.
+// maskedDims lists the marked dims, and returns the shape with size 1 for them.
 func maskedDims(mask []bool, shape []int64) (dims, kept []int64) {
 	kept = append([]int64(nil), shape...)
 	for i, m := range mask {
@@ -201,8 +200,8 @@ func maskedDims(mask []bool, shape []int64) (dims, kept []int64) {
 	return dims, kept
 }
 
-// widen casts operands of a half dtype d to the type that PyTorch computes in, and
-// gives the way back: several steps round once, at the end.
+// widen casts operands of a half dtype d to the dtype that PyTorch computes in, and returns the way back: several steps
+// are rounded once, at the end.
 func widen(b op.Builder, d ir.DType, vals ...*op.Val) (narrow func(op.Val) op.Val) {
 	if d.ComputeType() == d {
 		return func(y op.Val) op.Val { return y }

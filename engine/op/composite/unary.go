@@ -11,7 +11,7 @@ import (
 
 type unaryEmit = func(b op.Builder, x op.Val) op.Val
 
-// unary is the shape of most entries: name(self), with in-place and out= forms.
+// unary registers name(self) with in-place and out= forms, as most entries are.
 func unary(name, doc string, aliases []string, f unaryEmit, s ...op.Sample) {
 	op.Register(unaryDef(name, doc, aliases, f, s))
 }
@@ -31,7 +31,7 @@ func unaryDef(name, doc string, aliases []string, f unaryEmit, s []op.Sample) op
 	}
 }
 
-// places adds torch.special to the usual ones for an operator that has an alias there.
+// places adds torch.special to the usual places for an operator that has an alias there.
 func places(aliases []string) op.Where {
 	w := op.Function | op.Method
 	for _, a := range aliases {
@@ -161,8 +161,7 @@ func negate(b op.Builder, x op.Val) op.Val {
 	return prim.Neg(b, x)
 }
 
-// sinh is (exp(x) - exp(-x)) / 2 for |x| >= 1. Nearer to zero, where that cancels, it
-// is (u + u/(u+1)) / 2 with u = expm1(x).
+// sinh is (exp(x) - exp(-x)) / 2 for |x| >= 1. Below, where that cancels, it is (u + u/(u+1)) / 2 with u = expm1(x).
 func sinh(b op.Builder, x op.Val) op.Val {
 	narrow := widen(b, x.DType(), &x)
 	large := prim.Ge(b, prim.Abs(b, x), op.FloatVal(1))

@@ -39,7 +39,7 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	case math.IsInf(p, -1):
 		return total(prim.Amin, prim.Abs(b, x))
 	}
-	narrow := widen(b, x.DType(), &x) // powers leave the range of halves
+	narrow := widen(b, x.DType(), &x) // powers would leave the range of halves
 	if b.NeedsGrad(x) {
 		return narrow(powerNormFinite(b, x, p, mask, total))
 	}
@@ -47,11 +47,11 @@ func vectorNorm(b op.Builder, x op.Val, p float64, mask []bool, keepdim bool) op
 	return narrow(prim.Pow(b, s, op.FloatVal(1/p)))
 }
 
-// powerNormFinite is the root of the sum of powers with derivatives of 0 where a power of 0 has none: at a norm of 0,
+// powerNormFinite is the root of the sum of powers, with derivatives of 0 where a power of 0 has none: at a norm of 0,
 // and with p < 2 at an element of 0.
 func powerNormFinite(b op.Builder, x op.Val, p float64, mask []bool, total func(f reduceEmit, v op.Val) op.Val) op.Val {
 	size := prim.Abs(b, x)
-	zero, flat := none, none // elements that stay out of the powers; norms of 0
+	zero, flat := none, none // elements left out of the powers; norms of 0
 	if p < 2 {
 		zero = prim.Eq(b, b.Detach(size), op.FloatVal(0))
 	}
@@ -153,14 +153,14 @@ func registerNorm() {
 	})
 }
 
-// evalForeachNorm stacks the norms and takes their norm: no readback.
+// evalForeachNorm stacks the norms and takes their norm, without reading them back.
 func evalForeachNorm(a *op.Args) []op.Val {
 	ts, p, b := a.Vals(), a.Scalar().Float(), a.B
 	if len(ts) == 0 {
 		return a.Ret(prim.Zeros(b, b.DefaultDType(), b.DefaultDevice(), nil))
 	}
 	part := func(t op.Val) op.Val { return vectorNorm(b, t, p, all(t), false) }
-	// Squares are added without the roots between, but for halves, which they overflow.
+	// Squares are added without roots between them, except for halves, whose squares overflow.
 	squares := p == 2 && !slices.ContainsFunc(ts, func(t op.Val) bool {
 		return t.DType().Size() < 4 ||
 			!t.DType().IsFloat()
@@ -183,7 +183,7 @@ func evalForeachNorm(a *op.Args) []op.Val {
 	return a.Ret(vectorNorm(b, v, p, all(v), false))
 }
 
-// logsumexp subtracts the maximum, which the gradient need not see.
+// logsumexp subtracts the maximum, which needs no gradient.
 func logsumexp(b op.Builder, x op.Val, mask []bool, keepdim bool) op.Val {
 	x = floating(b, x)
 	if ir.MaskedNumel(mask, x.Shape()) == 0 {

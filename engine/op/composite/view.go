@@ -152,7 +152,7 @@ func evalSumToSize(a *op.Args) []op.Val {
 	if _, ok := ir.ExpandLayout(ir.DenseLayout(size), x.Shape()); !ok {
 		fail(ir.ErrRuntime, "size %s is not expandable to size %s.", ir.ShapeString(size), ir.ShapeString(x.Shape()))
 	}
-	if len(size) == 0 { // the sum of all, of its type, even where there is one element
+	if len(size) == 0 { // the sum of all, of its dtype, even where there is one element
 		return a.Ret(owned(a.B, sum(a.B, x, all(x), false, ir.InvalidDType), x))
 	}
 	if ir.SameShape(size, x.Shape()) {
@@ -164,7 +164,7 @@ func evalSumToSize(a *op.Args) []op.Val {
 	return a.Ret(prim.SumTo(a.B, x, size))
 }
 
-// registerAtLeast enters atleast_1d to atleast_3d, of one tensor and of several.
+// registerAtLeast registers atleast_1d to atleast_3d, of one tensor and of several.
 func registerAtLeast() {
 	for n := 1; n <= 3; n++ {
 		name, doc := fmt.Sprintf("atleast_%dd", n), fmt.Sprintf("Views with at least %d dims.", n)
@@ -401,7 +401,7 @@ func registerParts() {
 	})
 }
 
-// stridedArgs reads size, stride and storage_offset, which is x's own by default.
+// stridedArgs reads size, stride and storage_offset, whose default is x's own.
 func stridedArgs(a *op.Args, x op.Val) (l *ir.Layout, offset int64) {
 	size, _ := a.IntList()
 	stride, _ := a.IntList()

@@ -16,7 +16,7 @@ type Eager struct {
 	Device  ir.DeviceID
 	// GemmDims and Wide are those of lower.Node.
 	GemmDims, Wide bool
-	// Emitted counts the primitives run, by name.
+	// Emitted counts the primitives that were run, by name.
 	Emitted    map[string]int
 	data       [][]byte // by value number; 0 is none
 	tape       []node   // by tape number; 0 is none
@@ -27,9 +27,9 @@ type Eager struct {
 // ViewRule gives the cotangent of a view step's input.
 type ViewRule func(b op.Builder, step op.ViewOp, cot op.Val, in, out *ir.Layout, inOffset, outOffset int64) op.Val
 
-// node is a taped step.
+// node is a step on the tape.
 type node struct {
-	prim    *op.Prim // nil: a view, or a leaf when there is no input
+	prim    *op.Prim // nil: a view; or a leaf, where there is no input
 	attr    []int64
 	view    op.ViewOp
 	in, out []op.Val
@@ -54,7 +54,7 @@ func (e *Eager) Tensor(d ir.DType, shape []int64, v ...float64) op.Val {
 	return e.store(Encode(d, v), d, e.Device, shape)
 }
 
-// Floats gives the elements of a tensor in row-major order.
+// Floats returns the elements of a tensor in row-major order.
 func (e *Eager) Floats(v op.Val) []float64 {
 	return Decode(v.DType(), e.data[v.Value], v.L(), v.Offset)
 }
@@ -169,7 +169,7 @@ func scalarType(p *op.Prim, in []op.Val, out []op.OutSpec, i int) ir.DType {
 	return out[0].DType
 }
 
-// EncodeScalar gives the slot bits of a number in d's compute type.
+// EncodeScalar returns the slot bits of a number in d's compute type.
 func EncodeScalar(d ir.DType, v op.Val) uint64 {
 	if v.Kind == op.ScalarFloat {
 		return ir.EncodeFloat(d, math.Float64frombits(v.Bits()))
@@ -177,7 +177,7 @@ func EncodeScalar(d ir.DType, v op.Val) uint64 {
 	return ir.EncodeInt(d, int64(v.Bits()))
 }
 
-// record tapes a step; inputs and outputs that the rule does not save lose their value.
+// record puts a step on the tape. Inputs and outputs that the rule does not save lose their value.
 func (e *Eager) record(p *op.Prim, attr []int64, in, outs []op.Val) {
 	taped := false
 	need := make([]bool, len(in))
@@ -242,9 +242,8 @@ func (e *Eager) DefaultDevice() ir.DeviceID { return e.Device }
 // NeedsGrad implements op.Builder.
 func (e *Eager) NeedsGrad(v op.Val) bool { return !e.off && v.Tape != 0 }
 
-// Backward gives the cotangents of inputs (watched, or intermediate) for the
-// cotangent cot of root; Kind None where no gradient flows. With create they are
-// themselves taped.
+// Backward returns the cotangents of inputs, watched or intermediate, for the cotangent cot of root; Kind None where no
+// gradient flows. With create the cotangents are on the tape themselves.
 func (e *Eager) Backward(root, cot op.Val, create bool, inputs ...op.Val) []op.Val {
 	defer func(off bool) { e.off = off }(e.off)
 	e.off = !create

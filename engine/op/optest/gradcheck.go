@@ -21,9 +21,8 @@ type Input struct {
 
 const gradStep = 1e-5
 
-// CheckGrad (views is prim.ViewVJP) holds the gradient of f against central differences, and with second the
-// gradient of that gradient too. Steps of 1e-5 in float64 leave errors of about 1e-9
-// for functions of moderate third derivative.
+// CheckGrad compares the gradient of f with central differences; with second, the gradient of that gradient too. views
+// is prim.ViewVJP. Steps of 1e-5 in float64 leave errors of about 1e-9 for functions with a moderate third derivative.
 func CheckGrad(t *testing.T, views ViewRule, f Func, second bool, inputs ...Input) {
 	t.Helper()
 	check(t, "gradient", views, f, inputs)
@@ -48,7 +47,7 @@ func gradientOf(f Func, i int) Func {
 	}
 }
 
-// weights is a cotangent that tells the elements of y apart.
+// weights is a cotangent that differs at every element of y.
 func weights(e *Eager, y op.Val) op.Val {
 	w := make([]float64, y.L().Numel)
 	for i := range w {

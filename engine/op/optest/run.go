@@ -18,8 +18,8 @@ func poison(n int64) []byte {
 	return b
 }
 
-// Run executes n on buffers in canonical form: bufs are the node's local buffers,
-// offsets one an operand and then one an output, scalars one a scalar operand.
+// Run executes n on buffers in canonical form. bufs are the node's local buffers; offsets has one for each operand,
+// then one for each output; scalars has one for each scalar operand.
 func Run(n *lower.Node, bufs [][]byte, offsets []int64, scalars []uint64) (loopir.Fault, error) {
 	res, err := lower.Lower(n)
 	if err != nil {

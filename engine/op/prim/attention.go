@@ -19,7 +19,7 @@ func registerAttentionPrims() {
 		FLOPs: attentionFlops(14)})
 }
 
-// Dropping is the draw of attention's dropout; Kind None of all: none.
+// Dropping is the draw of attention's dropout; all Kinds None: no dropout.
 type Dropping struct{ Seed, DrawOffset, Rate op.Val }
 
 // on reports that there is dropout.
@@ -33,8 +33,8 @@ func (d Dropping) append(in []op.Val) []op.Val {
 	return in
 }
 
-// Factors is what the weights of the given shape are multiplied by: 0 or 1/(1-rate). Weight (row, key) has the number
-// row*n + key, n being the number of keys rounded up to a multiple of four.
+// Factors multiply the weights of the given shape: 0 or 1/(1-rate). Weight (row, key) has the number row*n + key, where
+// n is the number of keys rounded up to a multiple of four.
 func (d Dropping) Factors(b op.Builder, t ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	last := len(shape) - 1
 	wide := slices.Clone(shape)
@@ -55,7 +55,7 @@ func attentionScalars(in []op.Val, _ []op.OutSpec, i int) ir.DType {
 // attentionSeed: with dropout the seed is the second number.
 func attentionSeed(attr []int64) (number int, ok bool) { return 1, attr[2] != 0 }
 
-// attentionFlops counts the products: n a score and column.
+// attentionFlops counts n products for each score and column.
 func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {
 	return func(in []op.Val, _ []op.OutSpec) int64 {
 		q := in[0].Shape()
@@ -63,9 +63,9 @@ func attentionFlops(n int64) func(in []op.Val, out []op.OutSpec) int64 {
 	}
 }
 
-// attentionInfer: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask? [b, h, l, s] with 1 in dims that
-// share it, scale, and for dropout seed, Philox offset and rate; attributes: causal, has mask, has dropout. Results:
-// out [b, l, h, ev], lse [b, h, l].
+// attentionInfer is the rule of attention. Operands: q [b, h, l, e], k [b, h/group, s, e], v [b, h/group, s, ev], mask?
+// [b, h, l, s] with 1 in dims that share it, scale, and for dropout seed, Philox offset and rate. Attributes: causal,
+// has mask, has dropout. Results: out [b, l, h, ev], lse [b, h, l].
 func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	q, k, v := in[0].Shape(), in[1].Shape(), in[2].Shape()
 	if len(q) != 4 || len(k) != 4 || len(v) != 4 || q[0] != k[0] || k[1] == 0 || q[1]%k[1] != 0 || q[3] != k[3] ||
@@ -96,9 +96,9 @@ func attentionInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 		op.OutSpec{DType: d.ComputeType(), Shape: []int64{q[0], q[1], q[2]}}), nil
 }
 
-// attentionGradInfer: q, k, v, the cotangent of out and out [b, h, l, ev], lse, and then as attentionInfer's; one more
-// attribute: whether the mask's gradient is wanted. Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group,
-// ev], dmask? as the mask.
+// attentionGradInfer is the rule of attention's gradient. Operands: q, k, v, the cotangent of out and out [b, h, l,
+// ev], lse, then those of attentionInfer after v. Attributes: attentionInfer's, and whether the mask's gradient is
+// wanted. Results: dq [b, l, h, e], dk [b, s, h/group, e], dv [b, s, h/group, ev], dmask? of the mask's shape.
 func attentionGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	for _, x := range in[:3] {
 		s := x.Shape()
@@ -113,7 +113,7 @@ func attentionGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSp
 // headsFirst turns [b, l, h, e] into [b, h, l, e], or back.
 func headsFirst(b op.Builder, x op.Val) op.Val { return Permute(b, x, []int64{0, 2, 1, 3}) }
 
-// attentionRest reads what follows the first n operands: mask?, scale, and the draw.
+// attentionRest reads what comes after the first n operands: mask?, scale, and the draw.
 func attentionRest(in []op.Val, n int, attr []int64) (mask, scale op.Val, drop Dropping) {
 	if attr[1] != 0 {
 		mask = in[n]
@@ -149,8 +149,8 @@ func attentionVJP(c *op.VJPCall) []op.Val {
 }
 
 // attentionGradVJP differentiates dq, dk, dv and dmask as functions of q, k, v, g and the mask; out and lse are
-// functions of these themselves, and carry nothing. With P the weights, J its Jacobian (softmax_grad), M the factors of
-// dropout, dP = M*(g v'):
+// functions of these and carry no gradient. With P the weights, J the Jacobian of the softmax (softmax_grad), M the
+// factors of dropout and dP = M*(g v'):
 //
 //	dmask = J(dP), dq = c J(dP) k, dk = c J(dP)' q, dv = (M*P)' g; and for their cotangents hm, hq, hk, hv,
 //	A = c (hq k' + q hk') + hm:  <hq,dq> + <hk,dk> + <hv,dv> + <hm,dmask> = <J(dP), A> + <M*P, g hv'>.
@@ -215,7 +215,7 @@ func (x *doubleGrad) kept(y op.Val) op.Val {
 	return Mul(x.b, y, x.m)
 }
 
-// cotangents gives those of q, k, v, g and the scores; hm may have Kind None.
+// cotangents returns the cotangents of q, k, v, g and the scores; hm may have Kind None.
 func (x *doubleGrad) cotangents(hq, hk, hv, hm op.Val) (gq, gk, gv, gg, gs op.Val) {
 	b, p := x.b, x.p
 	mm := func(x, y op.Val) op.Val { return Matmul(b, x, y, op.Val{}) }
@@ -241,7 +241,7 @@ func (x *doubleGrad) cotangents(hq, hk, hv, hm op.Val) (gq, gk, gv, gg, gs op.Va
 
 func wide(b op.Builder, x op.Val) op.Val { return Cast(b, x, x.DType().ComputeType()) }
 
-// RepeatHeads gives grouped keys or values [..., heads/group, s, e] as many heads as the queries have.
+// RepeatHeads repeats grouped keys or values [..., heads/group, s, e] to as many heads as the queries have.
 func RepeatHeads(b op.Builder, k op.Val, heads int64) op.Val {
 	r := len(k.Shape())
 	have := k.Shape()[r-3]
@@ -253,7 +253,7 @@ func RepeatHeads(b op.Builder, k op.Val, heads int64) op.Val {
 	return Reshape(b, Expand(b, Unsqueeze(b, k, int64(r-2)), wide), out)
 }
 
-// sumHeads is the transpose of RepeatHeads: the cotangent of k from that of the repeated one.
+// sumHeads is the transpose of RepeatHeads: the cotangent of k from the cotangent of the repeated one.
 func sumHeads(b op.Builder, g op.Val, heads int64) op.Val {
 	s := g.Shape()
 	if s[1] == heads {
@@ -262,8 +262,8 @@ func sumHeads(b op.Builder, g op.Val, heads int64) op.Val {
 	return Sum(b, Reshape(b, g, []int64{s[0], heads, s[1] / heads, s[2], s[3]}), []int64{2})
 }
 
-// Attention gives softmax(scale q k' + mask) v as [b, l, h, ev], of q [b, h, l, e] and k and v with h over a group
-// of heads. mask, [b, h, l, s] with 1 in the dims that share it, may have Kind None.
+// Attention is softmax(scale q k' + mask) v as [b, l, h, ev]. q is [b, h, l, e]; k and v have a head for each group of
+// heads. mask, [b, h, l, s] with 1 in the dims that share it, may have Kind None.
 func Attention(b op.Builder, q, k, v, mask, scale op.Val, causal bool, drop Dropping) op.Val {
 	in := []op.Val{q, k, v}
 	if mask.IsTensor() {
@@ -273,10 +273,9 @@ func Attention(b op.Builder, q, k, v, mask, scale op.Val, causal bool, drop Drop
 	return b.EmitN(pAttention, attr, drop.append(append(in, scale))...)[0]
 }
 
-// AttentionWeights is softmax(scores + mask), stored: the reference for attention,
-// the form for float64 and the widest heads, and what second derivatives are made of. mask (Kind
-// None: none) broadcasts to the scores and has at least one dim. A row without a key left
-// has weights 0.
+// AttentionWeights is softmax(scores + mask), stored. It is the reference for attention, serves float64 and the widest
+// heads, and makes second derivatives. mask (Kind None: none) broadcasts to the scores and has at least one dim. A row
+// without a key has weights 0.
 func AttentionWeights(b op.Builder, scores, mask op.Val, causal bool) op.Val {
 	shape, dead := scores.Shape(), op.Val{}
 	switch {
@@ -302,8 +301,8 @@ func causalMask(b op.Builder, scores op.Val) op.Val {
 	return Ge(b, Expand(b, Reshape(b, rows, []int64{l, 1}), shape), Expand(b, cols, shape))
 }
 
-// maskScores applies a mask and finds the rows with no key left. Their scores become
-// 0, so that the softmax and its gradient stay finite; the caller zeroes their weights.
+// maskScores applies a mask and finds the rows without a key. Their scores become 0, so that the softmax and its
+// gradient stay finite; the caller sets their weights to 0.
 func maskScores(b op.Builder, scores, mask op.Val) (masked, dead op.Val) {
 	shape := scores.Shape()
 	lowest := num(math.Inf(-1))

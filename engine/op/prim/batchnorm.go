@@ -23,8 +23,8 @@ func registerBatchnormPrims() {
 		}})
 }
 
-// BatchNorm normalises x [N, C, ...] by the mean and variance of each channel; w and b [C] may have Kind
-// None. mean and the biased variance [C] are in x's compute type.
+// BatchNorm normalizes x [N, C, ...] by the mean and variance of each channel (Ioffe and Szegedy, 2015). w and b [C]
+// may have Kind None. mean and the biased variance [C] are in x's compute type.
 func BatchNorm(b op.Builder, x, w, bias, eps op.Val) (y, mean, variance op.Val) {
 	in := []op.Val{x}
 	for _, v := range []op.Val{w, bias} {
@@ -36,7 +36,7 @@ func BatchNorm(b op.Builder, x, w, bias, eps op.Val) (y, mean, variance op.Val) 
 	return o[0], o[1], o[3]
 }
 
-// BatchNormGrad gives the cotangents of x, of the weight and of the bias (the last two in the compute type).
+// BatchNormGrad returns the cotangents of x, of the weight and of the bias, the last two in the compute type.
 func BatchNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val) (dx, dw, db op.Val) {
 	in := []op.Val{gy, x, mean, rstd}
 	if w.IsTensor() {
@@ -65,7 +65,7 @@ func batchNormInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, 
 	return append(out, op.OutSpec{DType: x.DType(), Shape: x.Shape()}, stat, stat, stat), nil // y, mean, rstd, variance
 }
 
-// channels does arithmetic over channels in the compute type.
+// channels computes over channels in the compute type.
 func channels(b op.Builder, x op.Val) rows {
 	r := rows{b: b, shape: x.Shape(), d: x.DType().ComputeType()}
 	for i, n := range r.shape {
@@ -112,7 +112,7 @@ func batchNormVJP(c *op.VJPCall) []op.Val {
 //
 //	dx = rstd*(gw - m(gw) - xhat*m(gw*xhat)),  dw = sum(gy*xhat),  db = sum(gy),
 //
-// with x, mean and rstd as independent variables, as layer_norm_grad's rule does.
+// with x, mean and rstd as independent variables, as in layerNormGradVJP.
 func batchNormGradVJP(c *op.VJPCall) []op.Val {
 	b := c.B
 	r := channels(b, c.In[1])

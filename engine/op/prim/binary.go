@@ -15,7 +15,7 @@ func registerBinaryPrims() {
 	registerSelection()
 }
 
-// swapped saves an operand when the other one needs a gradient.
+// swapped saves an operand where the other one needs a gradient.
 func swapped(need []bool) (in uint32) {
 	if need[0] {
 		in |= saveY
@@ -26,8 +26,8 @@ func swapped(need []bool) (in uint32) {
 	return in
 }
 
-// binary registers an elementwise primitive of two operands. dx and dy give the
-// cotangents; each is called only when wanted.
+// binary registers an elementwise primitive of two operands. dx and dy give the cotangents; each is called only where
+// its cotangent is wanted.
 func binary(p op.Prim, a accepts, dx, dy func(c *op.VJPCall) op.Val) op.PrimID {
 	p.NIn, p.Elementwise = 2, true
 	p.Infer = mapInfer(p.Name, a, ir.InvalidDType)
@@ -71,7 +71,7 @@ func registerFieldOps() {
 	pPow = binary(op.Prim{Name: "pow", Doc: "x to the power y", SaveIn: 3, SaveOut: 1}, numbers, powBase, powExponent)
 }
 
-// powBase is y*x**(y-1), and 0 where y is 0 (also at x = 0).
+// powBase is y*x**(y-1), and 0 where y is 0, at x = 0 too.
 func powBase(c *op.VJPCall) op.Val {
 	b, g, x, y := c.B, c.Cot[0], c.In[0], c.In[1]
 	if y.IsScalar() {
@@ -120,8 +120,8 @@ func registerRoundingOps() {
 	})
 }
 
-// clipShare is the cotangent that x gets of the larger or smaller of x and y. Between tensors, ties share it in halves;
-// against a number (clamp) the edge passes it whole.
+// clipShare is x's share of the cotangent of the larger or smaller of x and y. Ties between tensors share it in halves;
+// against a number (clamp) the bound passes it whole.
 func clipShare(c *op.VJPCall, x, y op.Val) op.Val {
 	b, g := c.B, c.Cot[0]
 	loses, inside := Lt, Ge
@@ -141,7 +141,7 @@ func registerExtrema() {
 		func(c *op.VJPCall) op.Val { return clipShare(c, c.In[1], c.In[0]) })
 }
 
-// The members of compare.
+// The variants of compare.
 const (
 	compareEq int64 = iota
 	compareNe
@@ -151,7 +151,7 @@ const (
 	compareGe
 )
 
-// The members of bitwise.
+// The variants of bitwise.
 const (
 	bitwiseAnd int64 = iota
 	bitwiseOr

@@ -34,8 +34,8 @@ func registerWindowPrims() {
 		Infer: windowInfer(true), VJP: windowMaxVJP})
 }
 
-// Conv is y[n,o,p] = sum over c, k of w[o,c,k] x[n,c,window element k of p]: x [N, C, in...],
-// w [O, C/groups, kernel...].
+// Conv is y[n,o,p] = sum over c, k of w[o,c,k] x[n,c,window element k of p], with x [N, C, in...] and w [O, C/groups,
+// kernel...].
 func Conv(b op.Builder, x, w op.Val, win op.Windows, groups int64) op.Val {
 	if d := x.DType(); d.IsNarrow() && d == w.DType() {
 		t := d.ComputeType()
@@ -44,8 +44,8 @@ func Conv(b op.Builder, x, w op.Val, win op.Windows, groups int64) op.Val {
 	return b.Emit(pConv, append(win.Attr(), groups), x, w)
 }
 
-// ConvTranspose is the adjoint of a convolution with w [C, O/groups, kernel...] in groups; win is its
-// windows' Adjoint.
+// ConvTranspose is the adjoint of a convolution with w [C, O/groups, kernel...] in groups; win is the Adjoint of its
+// windows.
 func ConvTranspose(b op.Builder, x, w op.Val, win op.Windows, groups int64) op.Val {
 	return Conv(b, x, reversed(b, w, groups), win, groups)
 }
@@ -60,8 +60,8 @@ func WindowSum(b op.Builder, x op.Val, win op.Windows) op.Val {
 	return b.Emit(pWindowSum, win.Attr(), x)
 }
 
-// WindowMax gives the largest element of each window and its row-major number within x's last dims.
-// Padding never wins.
+// WindowMax returns the largest element of each window and its row-major number within x's last dims. Padding never
+// wins.
 func WindowMax(b op.Builder, x op.Val, win op.Windows) (values, indices op.Val) {
 	o := b.EmitN(pWindowMax, win.Attr(), x)
 	return o[0], o[1]
@@ -105,13 +105,13 @@ func convWeightGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutS
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: append([]int64{gy[1], x[1] / groups}, win.Kernel...)}), nil
 }
 
-// reversed is w with its channels exchanged within each group and its kernel turned round: what conv's
-// adjoint convolves with.
+// reversed is w with its channels exchanged within each group and its kernel reversed: conv's adjoint convolves with
+// it.
 func reversed(b op.Builder, w op.Val, groups int64) op.Val {
 	s := w.Shape()
 	o, c, taps := s[0]/groups, s[1], ir.Numel(s[2:])
 	v := Permute(b, Reshape(b, w, []int64{groups, o, c, taps}), []int64{0, 2, 1, 3})
-	if taps > 1 { // turned round, a kernel is its elements from the last to the first
+	if taps > 1 { // a reversed kernel is its elements from the last to the first
 		v = IndexSelect(b, v, Iota(b, op.IntVal(taps-1), op.IntVal(-1), ir.I64, w.Device(), taps), 3)
 	}
 	return Reshape(b, v, append([]int64{groups * c, o}, s[2:]...))
@@ -129,7 +129,7 @@ func convVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// convWeightGradVJP: the primitive is linear in x and in gy, and h takes w's place.
+// convWeightGradVJP: the primitive is linear in x and in gy; h takes w's place.
 func convWeightGradVJP(c *op.VJPCall) []op.Val {
 	win, rest := op.WindowsOf(c.Attr)
 	out, h := make([]op.Val, 2), c.Cot[0]

@@ -5,14 +5,14 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The distributions of random, its third attribute.
+// The distributions of random: its third attribute.
 const (
 	randUniform int64 = iota
 	randNormal
 	randInt
 )
 
-// firstNumber is op.Prim.Seed where the seed is the first number.
+// firstNumber is an op.Prim.Seed: the seed is the first number.
 func firstNumber([]int64) (number int, ok bool) { return 0, true }
 
 const noInputs = op.NotDifferentiable("it has no tensor input")

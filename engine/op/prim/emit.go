@@ -107,7 +107,7 @@ func Silu(b op.Builder, x op.Val) op.Val { return b.Emit1(pSilu, x) }
 // LogicalNot is x == 0, in bool.
 func LogicalNot(b op.Builder, x op.Val) op.Val { return Eq(b, x, op.IntVal(0)) }
 
-// BitwiseNot complements the bits; of bool the value.
+// BitwiseNot complements the bits; of bools it negates.
 func BitwiseNot(b op.Builder, x op.Val) op.Val {
 	if x.DType() == ir.Bool {
 		return LogicalNot(b, x)
@@ -118,7 +118,7 @@ func BitwiseNot(b op.Builder, x op.Val) op.Val {
 // Copy is a dense copy of x.
 func Copy(b op.Builder, x op.Val) op.Val { return b.Emit1(pCopy, x) }
 
-// IsNaN tells NaNs, in bool.
+// IsNaN is true where x is NaN, in bool.
 func IsNaN(b op.Builder, x op.Val) op.Val { return b.Emit1(pIsNaN, x) }
 
 // GeluGrad is gy times the derivative of Gelu at x.
@@ -129,18 +129,18 @@ func GeluTanhGrad(b op.Builder, x, gy op.Val) op.Val {
 	return b.Emit(pGeluGrad, []int64{geluTanh}, x, gy)
 }
 
-// Binary functions take operands of one shape and dtype; one may be a number.
+// Binary functions take operands of one shape and dtype; one operand may be a number.
 
-// Add is x+y; of bools their or.
+// Add is x+y; of bools it is or.
 func Add(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pAdd, x, y) }
 
 // Sub is x-y.
 func Sub(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pSub, x, y) }
 
-// Mul is x*y; of bools their and.
+// Mul is x*y; of bools it is and.
 func Mul(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pMul, x, y) }
 
-// Div is x/y of floats; integers are divided with truncation.
+// Div is x/y; integer division truncates.
 func Div(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pDiv, x, y) }
 
 // FloorDivide is floor(x/y), as Python's //.
@@ -152,10 +152,10 @@ func Remainder(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pRemainder, x,
 // Pow is x to the power y.
 func Pow(b op.Builder, x, y op.Val) op.Val { return b.Emit2(pPow, x, y) }
 
-// Maximum propagates NaN.
+// Maximum is the larger operand; NaN propagates.
 func Maximum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pClip, []int64{largest}, x, y) }
 
-// Minimum propagates NaN.
+// Minimum is the smaller operand; NaN propagates.
 func Minimum(b op.Builder, x, y op.Val) op.Val { return b.Emit(pClip, []int64{least}, x, y) }
 
 // BitwiseAnd is x & y.
@@ -188,7 +188,7 @@ func Ge(b op.Builder, x, y op.Val) op.Val { return b.Emit(pCompare, []int64{comp
 // Where is x where cond (bool) holds, else y; x or y may be a number.
 func Where(b op.Builder, cond, x, y op.Val) op.Val { return b.Emit(pWhere, nil, cond, x, y) }
 
-// Cast converts to d; x itself when it has that dtype.
+// Cast converts to d; it is x itself where x has that dtype.
 func Cast(b op.Builder, x op.Val, d ir.DType) op.Val {
 	if x.DType() == d {
 		return x
@@ -205,7 +205,7 @@ func creation(d ir.DType, dev ir.DeviceID, shape []int64) []int64 {
 	return append([]int64{int64(d), int64(dev)}, shape...)
 }
 
-// Fill is a tensor of one number.
+// Fill is a tensor with one number everywhere.
 func Fill(b op.Builder, v op.Val, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	return b.Emit(pFill, creation(d, dev, shape), v)
 }
@@ -215,10 +215,10 @@ func Zeros(b op.Builder, d ir.DType, dev ir.DeviceID, shape []int64) op.Val {
 	return Fill(b, op.IntVal(0), d, dev, shape)
 }
 
-// ZerosLike has x's dtype, device and shape.
+// ZerosLike is zeros with x's dtype, device and shape.
 func ZerosLike(b op.Builder, x op.Val) op.Val { return Zeros(b, x.DType(), x.Device(), x.Shape()) }
 
-// OnesLike has x's dtype, device and shape.
+// OnesLike is ones with x's dtype, device and shape.
 func OnesLike(b op.Builder, x op.Val) op.Val {
 	return Fill(b, op.IntVal(1), x.DType(), x.Device(), x.Shape())
 }
@@ -228,7 +228,7 @@ func Iota(b op.Builder, start, step op.Val, d ir.DType, dev ir.DeviceID, n int64
 	return b.Emit(pIota, []int64{int64(d), int64(dev), n}, start, step)
 }
 
-// draw are the attributes of random.
+// draw returns the attributes of random.
 func draw(d ir.DType, dev ir.DeviceID, distribution int64, shape []int64) []int64 {
 	return append([]int64{int64(d), int64(dev), distribution}, shape...)
 }
@@ -253,7 +253,7 @@ func Dropout(b op.Builder, x, seed, drawOffset, p op.Val) op.Val {
 	return b.Emit(pDropout, nil, x, seed, drawOffset, p)
 }
 
-// Sum adds over dims, which go; no dims gives x itself.
+// Sum adds over dims and removes them; without dims it is x itself.
 func Sum(b op.Builder, x op.Val, dims []int64) op.Val {
 	if len(dims) == 0 {
 		return x
@@ -261,7 +261,7 @@ func Sum(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pSum, dims, x)
 }
 
-// SumSquares adds the squares over dims, which go; no dims gives the square of x.
+// SumSquares adds the squares over dims and removes them; without dims it is x squared.
 func SumSquares(b op.Builder, x op.Val, dims []int64) op.Val {
 	if len(dims) == 0 {
 		return Mul(b, x, x)
@@ -269,7 +269,7 @@ func SumSquares(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pSumSquares, dims, x)
 }
 
-// Prod multiplies over dims, which go; no dims gives x itself.
+// Prod multiplies over dims and removes them; without dims it is x itself.
 func Prod(b op.Builder, x op.Val, dims []int64) op.Val {
 	if len(dims) == 0 {
 		return x
@@ -277,48 +277,48 @@ func Prod(b op.Builder, x op.Val, dims []int64) op.Val {
 	return b.Emit(pProd, dims, x)
 }
 
-// member are the attributes of a reduction that is member m of its family.
-func member(m int64, dims []int64) []int64 { return append([]int64{m}, dims...) }
+// variant returns the attributes of variant m of a reduction over dims.
+func variant(m int64, dims []int64) []int64 { return append([]int64{m}, dims...) }
 
-// Amax is the maximum over dims, which go.
+// Amax is the maximum over dims, which it removes.
 func Amax(b op.Builder, x op.Val, dims []int64) op.Val {
-	return b.Emit(pExtremum, member(largest, dims), x)
+	return b.Emit(pExtremum, variant(largest, dims), x)
 }
 
-// Amin is the minimum over dims, which go.
+// Amin is the minimum over dims, which it removes.
 func Amin(b op.Builder, x op.Val, dims []int64) op.Val {
-	return b.Emit(pExtremum, member(least, dims), x)
+	return b.Emit(pExtremum, variant(least, dims), x)
 }
 
-// ArgMax is the first index of the maximum along dim, which goes.
+// ArgMax is the first index of the maximum along dim, which it removes.
 func ArgMax(b op.Builder, x op.Val, dim int64) op.Val {
 	return b.Emit(pArgExtremum, []int64{largest, dim}, x)
 }
 
-// ArgMin is the first index of the minimum along dim, which goes.
+// ArgMin is the first index of the minimum along dim, which it removes.
 func ArgMin(b op.Builder, x op.Val, dim int64) op.Val {
 	return b.Emit(pArgExtremum, []int64{least, dim}, x)
 }
 
-// MaxDim is the maximum along dim and its first index; dim goes.
+// MaxDim is the maximum along dim and its first index; dim is removed.
 func MaxDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
 	o := b.EmitN(pExtremumDim, []int64{largest, dim}, x)
 	return o[0], o[1]
 }
 
-// MinDim is the minimum along dim and its first index; dim goes.
+// MinDim is the minimum along dim and its first index; dim is removed.
 func MinDim(b op.Builder, x op.Val, dim int64) (values, indices op.Val) {
 	o := b.EmitN(pExtremumDim, []int64{least, dim}, x)
 	return o[0], o[1]
 }
 
-// Var is the variance over dims with divisor count-correction, and the mean; dims go.
+// Var is the variance over dims with divisor count-correction, and the mean; dims are removed.
 func Var(b op.Builder, x, correction op.Val, dims []int64) (variance, mean op.Val) {
 	o := b.EmitN(pVar, dims, x, correction)
 	return o[0], o[1]
 }
 
-// Softmax normalises exp(x) along dim.
+// Softmax is exp(x) divided by its sum along dim.
 func Softmax(b op.Builder, x op.Val, dim int64) op.Val { return b.Emit(pSoftmax, []int64{dim, 0}, x) }
 
 // LogSoftmax is the logarithm of Softmax.
@@ -326,18 +326,18 @@ func LogSoftmax(b op.Builder, x op.Val, dim int64) op.Val {
 	return b.Emit(pSoftmax, []int64{dim, 1}, x)
 }
 
-// SoftmaxGrad is the cotangent of Softmax's input, y its output.
+// SoftmaxGrad is the cotangent of Softmax's input; y is Softmax's output.
 func SoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
 	return b.Emit(pSoftmaxGrad, []int64{dim, 0}, gy, y)
 }
 
-// LogSoftmaxGrad is the cotangent of LogSoftmax's input, y its output.
+// LogSoftmaxGrad is the cotangent of LogSoftmax's input; y is LogSoftmax's output.
 func LogSoftmaxGrad(b op.Builder, gy, y op.Val, dim int64) op.Val {
 	return b.Emit(pSoftmaxGrad, []int64{dim, 1}, gy, y)
 }
 
-// LayerNorm normalises over the last n dims; w and bias may have Kind None. The
-// statistics have the shape of the outer dims.
+// LayerNorm normalizes over the last n dims (Ba, Kiros and Hinton, 2016); w and bias may have Kind None. mean and rstd
+// have the shape of the other dims.
 func LayerNorm(b op.Builder, x, w, bias, eps op.Val, n int) (y, mean, rstd op.Val) {
 	return normalize(b, x, w, bias, eps, n, false)
 }
@@ -360,7 +360,7 @@ func normalize(b op.Builder, x, w, bias, eps op.Val, n int, rms bool) (y, mean, 
 	return o[0], o[1], o[2]
 }
 
-// LayerNormGrad is the cotangent of LayerNorm's x, or of RMSNorm's, whose mean is 0; w may have Kind None.
+// LayerNormGrad is the cotangent of LayerNorm's x, or with rms of RMSNorm's, whose mean is 0; w may have Kind None.
 func LayerNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val, n int, rms bool) op.Val {
 	in := []op.Val{gy, x, mean, rstd}
 	if w.IsTensor() {
@@ -369,13 +369,13 @@ func LayerNormGrad(b op.Builder, gy, x, mean, rstd, w op.Val, n int, rms bool) o
 	return b.Emit(pLayerNormGrad, []int64{int64(n), flag(w.IsTensor()), flag(rms)}, in...)
 }
 
-// LayerNormGradWB gives the cotangents of LayerNorm's weight and bias.
+// LayerNormGradWB returns the cotangents of LayerNorm's weight and bias.
 func LayerNormGradWB(b op.Builder, gy, x, mean, rstd op.Val, n int) (dw, db op.Val) {
 	o := b.EmitN(pLayerNormGradWB, []int64{int64(n)}, gy, x, mean, rstd)
 	return o[0], o[1]
 }
 
-// Scan is the running result of an operation (ScanSum and the like) along dim.
+// Scan is the running result of an operation (ScanSum and the constants after it) along dim.
 func Scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
 	return b.Emit(pScan, []int64{dim, operation}, x)
 }
@@ -383,13 +383,13 @@ func Scan(b op.Builder, x op.Val, dim, operation int64) op.Val {
 // Cumsum is the running sum along dim.
 func Cumsum(b op.Builder, x op.Val, dim int64) op.Val { return Scan(b, x, dim, ScanSum) }
 
-// Search counts, in the row of rows that goes with each value, the elements below it; with right, those
-// not above it. Rows are in order along the last dim; NaN is above all.
+// Search counts, for each value, the elements of its row of rows that are below it; with right, those not above it.
+// Rows are sorted along the last dim; NaN is above all.
 func Search(b op.Builder, rows, values op.Val, right bool) op.Val {
 	return b.Emit(pSearch, []int64{flag(right)}, rows, values)
 }
 
-// Sort gives x in stable order along dim, and the indices of its elements.
+// Sort returns x in stable order along dim, and the indices of its elements.
 func Sort(b op.Builder, x op.Val, dim int64, descending bool) (values, indices op.Val) {
 	n := int64(1)
 	if len(x.Shape()) > 0 {
@@ -398,7 +398,7 @@ func Sort(b op.Builder, x op.Val, dim int64, descending bool) (values, indices o
 	return Topk(b, x, n, dim, descending)
 }
 
-// Topk gives the k largest (or smallest) along dim, sorted, and their indices.
+// Topk returns the k largest, or smallest, elements along dim in order, and their indices.
 func Topk(b op.Builder, x op.Val, k, dim int64, largest bool) (values, indices op.Val) {
 	if d := x.DType(); d.IsNarrow() {
 		values, indices = Topk(b, Cast(b, x, d.ComputeType()), k, dim, largest)
@@ -411,7 +411,7 @@ func Topk(b op.Builder, x op.Val, k, dim int64, largest bool) (values, indices o
 // Gather takes x at indices i along dim.
 func Gather(b op.Builder, x, i op.Val, dim int64) op.Val { return b.Emit(pGather, []int64{dim}, x, i) }
 
-// IndexSelect takes the slices of x along dim that the 1-d i names.
+// IndexSelect takes the slices of x along dim at the indices of the 1-d i.
 func IndexSelect(b op.Builder, x, i op.Val, dim int64) op.Val {
 	return b.Emit(pIndexSelect, []int64{dim}, x, i)
 }
@@ -426,7 +426,7 @@ func Scatter(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return b.Emit(pScatter, []int64{dim, ScatterSet}, x, i, src)
 }
 
-// IndexAdd adds the slices of src into the slices of x along dim that the 1-d i names.
+// IndexAdd adds the slices of src to the slices of x along dim at the indices of the 1-d i.
 func IndexAdd(b op.Builder, x, i, src op.Val, dim int64) op.Val {
 	return ScatterAdd(b, x, Along(b, i, src.Shape(), dim), src, dim)
 }
@@ -441,13 +441,12 @@ func Cat(b op.Builder, xs []op.Val, dim int64) op.Val {
 	return b.Emit(pCat, []int64{dim}, xs...)
 }
 
-// StridedScatter is base with value written at the elements of the view (l, offset)
-// of base's dense storage.
+// StridedScatter is base with value written to the view (l, offset) of base's dense storage.
 func StridedScatter(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val {
 	return b.Emit(pStridedScatter, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
 }
 
-// StridedScatterAdd is base with value added there; the view may overlap itself.
+// StridedScatterAdd is base with value added to that view, which may overlap itself.
 func StridedScatterAdd(b op.Builder, base, value op.Val, l *ir.Layout, offset int64) op.Val {
 	return b.Emit(pStridedScatterAdd, []int64{int64(l.ID)}, base, value, op.IntVal(offset))
 }
@@ -467,8 +466,8 @@ func Matmul(b op.Builder, x, y, bias op.Val) op.Val {
 	return b.Emit(pMatmul, []int64{0}, x, y)
 }
 
-// SGDStep is one step of SGD: the new parameter, and the new momentum buffer where
-// buf is a tensor. first is 1 in the step that creates the buffer.
+// SGDStep is one step of SGD: the new parameter, and the new momentum buffer where buf is a tensor. first is 1 in the
+// step that creates the buffer.
 func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, first op.Val, nesterov,
 	maximize bool) (newP, newBuf op.Val) {
 	attr := []int64{flag(nesterov), flag(maximize), flag(buf.IsTensor())}
@@ -483,20 +482,20 @@ func SGDStep(b op.Builder, p, g, buf, lr, momentum, dampening, weightDecay, firs
 	return o[0], op.Val{}
 }
 
-// Adam holds the numbers of an Adam step; Bias1 and Bias2 are 1-beta**step.
+// Adam has the numbers of an Adam step (Kingma and Ba, 2015). Bias1 and Bias2 are 1-beta**step.
 type Adam struct {
 	LR, Beta1, Beta2, Eps, WeightDecay, Bias1, Bias2 op.Val
 	Decoupled, Maximize                              bool // Decoupled: AdamW
 }
 
-// AdamStep is one step of Adam or AdamW: the new parameter and moments; vmax and its
-// new value have Kind None without amsgrad.
+// AdamStep is one step of Adam or AdamW: the new parameter and moments. vmax and its new value have Kind None without
+// amsgrad.
 func AdamStep(b op.Builder, p, g, m, v, vmax op.Val, o Adam) (newP, newM, newV, newMax op.Val) {
 	in := []op.Val{p, g, m, v}
 	if vmax.IsTensor() {
 		in = append(in, vmax)
 	}
-	// 1-beta in double: in f32 the difference would lose digits.
+	// 1-beta is computed in double: in f32 the difference would lose digits.
 	one := func(beta op.Val) op.Val { return op.FloatVal(1 - beta.Float()) }
 	in = append(in, o.LR, o.Beta1, o.Beta2, o.Eps, o.WeightDecay, o.Bias1, o.Bias2, one(o.Beta1), one(o.Beta2))
 	r := b.EmitN(pAdamStep, []int64{flag(o.Decoupled), flag(vmax.IsTensor()), flag(o.Maximize)}, in...)
@@ -506,7 +505,7 @@ func AdamStep(b op.Builder, p, g, m, v, vmax op.Val, o Adam) (newP, newM, newV, 
 	return r[0], r[1], r[2], newMax
 }
 
-// ToDevice copies x to a device; x itself when it is there.
+// ToDevice copies x to a device; it is x itself where x is there.
 func ToDevice(b op.Builder, x op.Val, dev ir.DeviceID) op.Val {
 	if x.Device() == dev {
 		return x

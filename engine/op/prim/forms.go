@@ -2,7 +2,7 @@ package prim
 
 import "github.com/torchlette/torchlette/engine/op"
 
-// forms gives, for each primitive that is no plain map, its operands, its attributes in braces, and its results. A name
+// forms has, for each primitive that is no plain map, its operands, its attributes in braces, and its results. A name
 // with ? may be absent; dims... is the rest of the attributes. Windows are the lists of op.Windows.
 var forms = map[string]string{
 	"attention": "q, k, v, mask?, scale, (seed, offset, rate)? {causal, has mask, dropout} -> out[b, l, h, ev], " +
@@ -79,7 +79,7 @@ var forms = map[string]string{
 	"window_max":       "x {windows} -> values, places",
 }
 
-// setForms gives each primitive its form; a plain map has the one of its arity.
+// setForms sets the Form of each primitive; a plain map has the form of its arity.
 func setForms() {
 	for _, p := range op.Prims() {
 		if form, ok := forms[p.Name]; ok {

@@ -2,8 +2,8 @@ package prim
 
 import "github.com/torchlette/torchlette/engine/op"
 
-// Known numbers the primitives that passes and rules outside of this package treat by their meaning. A property that
-// another primitive could have is a field of op.Prim.
+// Known has the numbers of the primitives that passes and rules outside of this package treat by their meaning. A
+// property that another primitive could have is a field of op.Prim.
 var Known struct {
 	Add, Fill, LayerNormGrad, Matmul, Scatter, StridedScatter, StridedScatterAdd, Sum op.PrimID
 }

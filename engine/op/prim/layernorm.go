@@ -22,7 +22,7 @@ func registerLayernormPrims() {
 		}})
 }
 
-// outer and inner split the shape of x into row dims and normalised dims.
+// outer and inner split the shape of x into row dims and normalized dims.
 func outer(x op.Val, attr []int64) []int64 { return x.Shape()[:len(x.Shape())-int(attr[0])] }
 func inner(x op.Val, attr []int64) []int64 { return x.Shape()[len(x.Shape())-int(attr[0]):] }
 
@@ -111,8 +111,8 @@ func sumRows(b op.Builder, g op.Val, attr []int64) op.Val {
 	return Sum(b, g, d)
 }
 
-// statsCot is the part of x's cotangent that comes through the cotangents gm and gr of its rows' mean and
-// rstd; there are such only where a gradient is differentiated again.
+// statsCot is the part of x's cotangent that comes through the cotangents gm and gr of its rows' mean and rstd. These
+// exist only where a gradient is differentiated again.
 func statsCot(r rows, x, mean, rstd, gm, gr op.Val) op.Val {
 	b := r.b
 	var dx op.Val
@@ -129,11 +129,11 @@ func statsCot(r rows, x, mean, rstd, gm, gr op.Val) op.Val {
 	return Cast(b, dx, x.DType())
 }
 
-// rows does row arithmetic in the compute type.
+// rows computes over rows in the compute type.
 type rows struct {
 	b     op.Builder
 	shape []int64
-	dims  []int64 // the normalised dims
+	dims  []int64 // the normalized dims
 	n     float64 // elements of a row
 	d     ir.DType
 }
@@ -145,20 +145,20 @@ func rowsOf(b op.Builder, x op.Val, attr []int64) rows {
 
 func (r rows) wide(v op.Val) op.Val { return Cast(r.b, v, r.d) }
 
-// spread broadcasts a value of each row over the row.
+// spread broadcasts one value for each row over the row.
 func (r rows) spread(v op.Val) op.Val { return spread(r.b, v, r.dims, r.shape) }
 
 func (r rows) sum(v op.Val) op.Val { return Sum(r.b, v, r.dims) }
 
-// mean is each row's mean, spread.
+// mean is each row's mean, broadcast over the row.
 func (r rows) mean(v op.Val) op.Val { return r.spread(Mul(r.b, r.sum(v), num(1/r.n))) }
 
 // layerNormGradVJP differentiates, with xhat = (x-mean)*rstd, gw = gy*w,
 //
 //	dx = rstd*(gw - m(gw) - xhat*m(gw*xhat)),  m the row mean, m(gw) only where x is centred,
 //
-// with x, mean and rstd as independent variables: mean and rstd are outputs of
-// layer_norm, whose VJP takes their cotangents on to x.
+// with x, mean and rstd as independent variables: mean and rstd are outputs of layer_norm, whose VJP carries their
+// cotangents on to x.
 func layerNormGradVJP(c *op.VJPCall) []op.Val {
 	b := c.B
 	r := rowsOf(b, c.In[1], c.Attr)
@@ -199,7 +199,7 @@ func layerNormGradVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// layerNormGradWBVJP differentiates dw = sum(gy*(x-mean)*rstd), db = sum(gy) over rows.
+// layerNormGradWBVJP differentiates dw = sum(gy*(x-mean)*rstd) and db = sum(gy) over rows.
 func layerNormGradWBVJP(c *op.VJPCall) []op.Val {
 	b := c.B
 	r := rowsOf(b, c.In[1], c.Attr)

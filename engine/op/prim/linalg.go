@@ -8,16 +8,17 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The factorisations of the matrices in the last two dims. They run on the CPU: operands of another device are copied
-// there and the results back, in the same window. Attributes: the option bits of launch.Factor, and a Failure times
-// two, plus 1 where there is a batch of matrices.
+// The factorisations of the matrices in the last two dims. They run on the CPU: operands on another device are copied
+// there and the results back, in the same window. Attributes: the option bits of launch.Factor; and twice a Failure,
+// plus 1 where there is a batch of matrices.
 
 var (
 	pCholesky, pLUFactor, pLUPermutation, pLinearSolve, pTriangularSolve op.PrimID
 	pQR, pEigh, pSVD, pPinv, pMatrixExp                                  op.PrimID
 )
 
-// Failure says which call a matrix without a factorisation is blamed on; Unchecked leaves it to the status number.
+// Failure says which call the error names where a matrix has no factorisation. Unchecked: no error, only the status
+// number.
 type Failure int64
 
 // The calls that check.
@@ -67,7 +68,7 @@ var failures = [...]struct {
 		ir.ErrRuntime},
 }
 
-// factorError is the error of matrix<<32 | status, which the kernel found.
+// factorError is the error for matrix<<32 | status, which the kernel reports.
 func factorError(attr []int64, element int64) *ir.Error {
 	f := failures[attr[1]/2]
 	text := f.call + ": "
@@ -80,7 +81,7 @@ func factorError(attr []int64, element int64) *ir.Error {
 	return ir.Errorf(f.code, "%s", text+f.text)
 }
 
-// matrices describes the matrices of an operand: the dims before, rows and columns.
+// matrices describes an operand: the dims before the last two, rows and columns.
 type matrices struct {
 	d    ir.DType
 	lead []int64
@@ -95,8 +96,8 @@ func (x matrices) ints(sizes ...int64) op.OutSpec {
 	return op.OutSpec{DType: ir.I32, Shape: slices.Concat(x.lead, sizes)}
 }
 
-// factorInfer checks the first operand and lets results list what comes of it. kernel is what PyTorch's error for a
-// dtype names.
+// factorInfer checks the first operand and calls results for the outputs. kernel is the name in PyTorch's error for a
+// dtype.
 func factorInfer(kernel string, results func(x matrices, in []op.Val, option int64) []op.OutSpec) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		d, s := in[0].DType(), in[0].Shape()
@@ -178,7 +179,7 @@ func registerLinalgPrims() {
 		})})
 }
 
-// factored emits p on the CPU and gives the results on the operands' device.
+// factored emits p on the CPU and returns the results on the operands' device.
 func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, in ...op.Val) []op.Val {
 	dev, one := in[0].Device(), 2
 	if p == pLUPermutation {
@@ -186,7 +187,7 @@ func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, 
 	}
 	attr := append([]int64{option, 2*int64(f) + flag(len(in[0].Shape()) > one)}, more...)
 	d := in[0].DType()
-	wide := d.IsFloat() && in[0].L().Numel == 0 // halves are refused, but where there is nothing to compute
+	wide := d.IsFloat() && in[0].L().Numel == 0 // halves are refused, except where there is nothing to compute
 	for i := range in {
 		in[i] = ToDevice(b, in[i], ir.CPU)
 		if wide && in[i].DType() == d {
@@ -203,45 +204,45 @@ func factored(b op.Builder, p op.PrimID, option int64, f Failure, more []int64, 
 	return out
 }
 
-// Cholesky gives the lower factor of positive-definite matrices, of which the lower triangle is read, and a status: the
-// order of the first leading minor that is not positive, or 0.
+// Cholesky returns the lower factor of positive-definite matrices, of which it reads the lower triangle, and a status:
+// the order of the first leading minor that is not positive, or 0.
 func Cholesky(b op.Builder, x op.Val, f Failure) (l, status op.Val) {
 	o := factored(b, pCholesky, 0, f, nil, x)
 	return o[0], o[1]
 }
 
-// LUFactor factors P' x = L U: L below the diagonal, where it is 1, and U on and above it; pivots count rows from 1.
+// LUFactor factors P' x = L U: L below the diagonal, which is 1 in L, and U on and above it. Pivots count rows from 1.
 // The status is the number of the first pivot that is 0, or 0.
 func LUFactor(b op.Builder, x op.Val, f Failure) (lu, pivots, status op.Val) {
 	o := factored(b, pLUFactor, 0, f, nil, x)
 	return o[0], o[1], o[2]
 }
 
-// LUPermutation gives for each row of L U the row of the matrix that it is, of so many rows.
+// LUPermutation returns, for each row of L U, the row of the matrix that it is; rows is the number of rows.
 func LUPermutation(b op.Builder, pivots op.Val, rows int64) op.Val {
 	return factored(b, pLUPermutation, 0, FailPivots, []int64{rows}, pivots)[0]
 }
 
-// LinearSolve gives x of a x = y, the LU factors of a and the status of LUFactor.
+// LinearSolve returns x with a x = y, the LU factors of a, and the status of LUFactor.
 func LinearSolve(b op.Builder, a, y op.Val, f Failure) (x, lu, pivots, status op.Val) {
 	o := factored(b, pLinearSolve, 0, f, nil, a, y)
 	return o[0], o[1], o[2], o[3]
 }
 
-// TriangularSolve gives x of a x = y, reading one triangle of a; with unit its diagonal counts as 1.
+// TriangularSolve returns x with a x = y from one triangle of a; with unit the diagonal counts as 1.
 func TriangularSolve(b op.Builder, a, y op.Val, upper, unit bool) op.Val {
 	return factored(b, pTriangularSolve, flag(upper)|flag(unit)<<1, Unchecked, nil, a, y)[0]
 }
 
-// QR factors x into orthogonal columns, as many as the smaller dim or with full as the rows, and an upper triangle,
-// with the signs of Householder's reflections.
+// QR factors x into orthogonal columns and an upper triangle, with the signs of Householder's reflections. There are as
+// many columns as the smaller dim; with full, as many as rows.
 func QR(b op.Builder, x op.Val, full bool) (q, r op.Val) {
 	o := factored(b, pQR, flag(full), Unchecked, nil, x)
 	return o[0], o[1]
 }
 
-// Eigh gives the eigenvalues, ascending, and in columns the eigenvectors of symmetric matrices, of which one triangle
-// is read.
+// Eigh returns the eigenvalues of symmetric matrices in ascending order, and the eigenvectors in columns. It reads one
+// triangle.
 func Eigh(b op.Builder, x op.Val, upper bool) (values, vectors op.Val) {
 	o := factored(b, pEigh, flag(upper), FailEigh, nil, x)
 	return o[0], o[1]
@@ -253,18 +254,18 @@ func SVD(b op.Builder, x op.Val, full bool) (u, s, vt op.Val) {
 	return o[0], o[1], o[2]
 }
 
-// Pinv gives the pseudoinverse of x from the singular values above absolute and above relative times the largest, both
-// tensors of one number a matrix. Of a hermitian x the lower triangle is read.
+// Pinv returns the pseudoinverse of x from the singular values above absolute and above relative times the largest,
+// both tensors with one number for each matrix. Of a hermitian x it reads the lower triangle.
 func Pinv(b op.Builder, x, absolute, relative op.Val, hermitian bool) op.Val {
 	return factored(b, pPinv, flag(hermitian), FailSVD, nil, x, absolute, relative)[0]
 }
 
-// MatrixExp gives the exponentials of square matrices.
+// MatrixExp returns the exponentials of square matrices.
 func MatrixExp(b op.Builder, x op.Val) op.Val {
 	return factored(b, pMatrixExp, 0, Unchecked, nil, x)[0]
 }
 
-// PermuteRows gives rows order[i] of x as its rows i, or with back puts rows i there.
+// PermuteRows returns row order[i] of x as row i; with back, row i as row order[i].
 func PermuteRows(b op.Builder, x, order op.Val, back bool) op.Val {
 	i, dim := Expand(b, Unsqueeze(b, order, -1), x.Shape()), int64(len(x.Shape())-2)
 	if back {
@@ -273,7 +274,7 @@ func PermuteRows(b op.Builder, x, order op.Val, back bool) op.Val {
 	return Gather(b, x, i, dim)
 }
 
-// LUSolve gives x of a x = y, or of a' x = y, from the factors of LUFactor.
+// LUSolve returns x with a x = y, or with adjoint a' x = y, from the factors of LUFactor.
 func LUSolve(b op.Builder, lu, pivots, y op.Val, adjoint bool) op.Val {
 	order := LUPermutation(b, pivots, lu.Shape()[len(lu.Shape())-2])
 	if adjoint {

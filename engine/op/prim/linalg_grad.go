@@ -5,9 +5,9 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The cotangents of the factorisations. Sources: M. Giles, "Collected matrix derivative results for forward and reverse
-// mode algorithmic differentiation" (2008); for lu_factor and qr of matrices that are not square, the same
-// differentials by blocks.
+// The cotangents of the factorisations, after M. Giles, "Collected matrix derivative results for forward and reverse
+// mode algorithmic differentiation" (2008). lu_factor and qr of matrices that are not square use the same differentials
+// by blocks.
 
 func mT(b op.Builder, x op.Val) op.Val { return Transpose(b, x, -2, -1) }
 
@@ -24,19 +24,19 @@ func colRange(b op.Builder, x op.Val, from, to int64) op.Val { return Slice(b, x
 
 func given(v op.Val) bool { return v.Kind != op.None }
 
-// onDiagonal puts the vectors in the last dim on the diagonal of square matrices.
+// onDiagonal puts the vectors in the last dim on the diagonals of square matrices.
 func onDiagonal(b op.Builder, v op.Val) op.Val {
 	n := v.Shape()[len(v.Shape())-1]
 	square := append(append([]int64{}, v.Shape()...), n)
 	return Tri(b, Tri(b, Expand(b, Unsqueeze(b, v, -1), square), 0, true), 0, false)
 }
 
-// eye holds where the diagonal is, as a bool of x's shape.
+// eye is true on the diagonal, as a bool of x's shape.
 func eye(b op.Builder, x op.Val) op.Val {
 	return Ne(b, Tri(b, Tri(b, OnesLike(b, b.Detach(x)), 0, true), 0, false), num(0))
 }
 
-// choleskyVJP: with S the symmetric matrix of lower triangle tril(l' g), l^-T S l^-1 / 2.
+// choleskyVJP is l^-T S l^-1 / 2 with S the symmetric matrix of lower triangle tril(l' g).
 func choleskyVJP(c *op.VJPCall) []op.Val {
 	b, l := c.B, c.Out[0]
 	phi := mm(b, mT(b, l), c.Cot[0])
@@ -45,8 +45,8 @@ func choleskyVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{Mul(b, divideRight(b, x, l, false), num(0.5))}
 }
 
-// Epsilon stands in for pivots that are 0 where lu_factor is differentiated, so that the gradient of a determinant
-// there is that of a matrix nearby.
+// Epsilon replaces pivots that are 0 where lu_factor is differentiated, so that the gradient of a determinant there is
+// that of a matrix nearby.
 func Epsilon(d ir.DType) float64 {
 	if d == ir.F64 {
 		return 0x1p-52
@@ -54,8 +54,8 @@ func Epsilon(d ir.DType) float64 {
 	return 0x1p-23
 }
 
-// luVJP. With P' a = [B1; B2] or [B1 B2], B1 square, and phi = L1^-1 dB1 U1^-1: dL1 = L1 tril(phi, -1), dU1 = triu(phi)
-// U1, and what is beside or below follows from P' a = L U.
+// luVJP: with P' a = [B1; B2] or [B1 B2], B1 square, and phi = L1^-1 dB1 U1^-1: dL1 = L1 tril(phi, -1) and dU1 =
+// triu(phi) U1. What is beside or below follows from P' a = L U.
 func luVJP(c *op.VJPCall) []op.Val {
 	b, lu, g := c.B, c.Out[0], c.Cot[0]
 	s := lu.Shape()
@@ -90,7 +90,8 @@ func luVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{PermuteRows(b, out, LUPermutation(b, c.Out[1], m), true)}
 }
 
-// solveVJP: of y a^-T g, of a minus that times x'. The factors serve again unless a's gradient is differentiated.
+// solveVJP is a^-T g for y, and minus that times x' for a. The factors are used again unless a's gradient is
+// differentiated.
 func solveVJP(c *op.VJPCall) []op.Val {
 	b, out := c.B, make([]op.Val, 2)
 	if !given(c.Cot[0]) {
@@ -124,7 +125,7 @@ func triangularVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// qrVJP: (gq + q S) r^-T, with S the symmetric matrix of upper triangle triu(gr r' - q' gq). Columns beyond the rows
+// qrVJP is (gq + q S) r^-T with S the symmetric matrix of upper triangle triu(gr r' - q' gq). Columns beyond the rows
 // are q times those of r.
 func qrVJP(c *op.VJPCall) []op.Val {
 	b, x, q, r := c.B, c.In[0], c.Out[0], c.Out[1]
@@ -178,7 +179,7 @@ func scaleRows(b op.Builder, x, v op.Val) op.Val {
 	return Mul(b, x, Expand(b, Unsqueeze(b, v, -1), x.Shape()))
 }
 
-// eighVJP: v (diag(gw) + K / gaps) v' with K the antisymmetric part of v' gv, along which v can move.
+// eighVJP is v (diag(gw) + K / gaps) v' with K the antisymmetric part of v' gv: the directions in which v can move.
 func eighVJP(c *op.VJPCall) []op.Val {
 	b, w, v, gw, gv := c.B, c.Out[0], c.Out[1], c.Cot[0], c.Cot[1]
 	if !given(gv) {
@@ -193,9 +194,9 @@ func eighVJP(c *op.VJPCall) []op.Val {
 
 func skew(b op.Builder, x op.Val) op.Val { return Sub(b, x, mT(b, x)) }
 
-// svdVJP: u (skew(u' gu)/E s + s skew(v' gv)/E + diag(gs)) vt with E the gaps of s squared, and, of a matrix that is
-// not square, the parts of gu and gv that are orthogonal to u and v (J. Townsend, "Differentiating the singular value
-// decomposition", 2016). Columns that complete u and v carry nothing.
+// svdVJP is u (skew(u' gu)/E s + s skew(v' gv)/E + diag(gs)) vt with E the gaps of s squared. For a matrix that is not
+// square it adds the parts of gu and gv that are orthogonal to u and v (J. Townsend, "Differentiating the singular
+// value decomposition", 2016). Columns that complete u and v carry no gradient.
 func svdVJP(c *op.VJPCall) []op.Val {
 	b, u, s, vt := c.B, c.Out[0], c.Out[1], c.Out[2]
 	gu, gs, gvt := c.Cot[0], c.Cot[1], c.Cot[2]
@@ -232,7 +233,7 @@ func svdVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{sumCot(b, mm(b, mm(b, u, inner), vt), aside)}
 }
 
-// pinvVJP, of p at constant rank (G. Golub and V. Pereyra, 1973): -p'g p' + (1 - a p) g' p p' + p'p g' (1 - p a).
+// pinvVJP is -p'g p' + (1 - a p) g' p p' + p'p g' (1 - p a) for p of constant rank (G. Golub and V. Pereyra, 1973).
 func pinvVJP(c *op.VJPCall) []op.Val {
 	b, a, p := c.B, c.In[0], c.Out[0]
 	g, pt := mT(b, c.Cot[0]), mT(b, p)
@@ -243,7 +244,7 @@ func pinvVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{Sub(b, out, mm(b, mm(b, right, p), a)), {}, {}}
 }
 
-// matrixExpVJP: the block above the diagonal of exp([[a', g], [0, a']]) (N. Higham, "Functions of Matrices", 2008,
+// matrixExpVJP is the block above the diagonal of exp([[a', g], [0, a']]) (N. Higham, "Functions of Matrices", 2008,
 // theorem 3.6).
 func matrixExpVJP(c *op.VJPCall) []op.Val {
 	b, at, g := c.B, mT(c.B, c.In[0]), c.Cot[0]

@@ -44,8 +44,8 @@ func crossEntropyInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpe
 	return append(out, loss, loss, stat, stat), nil
 }
 
-// crossEntropyVJP: the statistics have cotangents only where a gradient is differentiated
-// again. They enter as their sum, the log-sum-exp, whose cotangent comes through logsum.
+// crossEntropyVJP: the statistics have cotangents only where a gradient is differentiated again. These enter as their
+// sum, the log-sum-exp, whose cotangent comes through logsum.
 func crossEntropyVJP(c *op.VJPCall) []op.Val {
 	b, x, t, top, logsum := c.B, c.In[0], c.In[1], c.Out[2], c.Out[3]
 	dim := c.Attr[:1]
@@ -60,15 +60,15 @@ func crossEntropyVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{dx, {}}
 }
 
-// probability is softmax(x), in the compute type, from the statistics.
+// probability is softmax(x) in the compute type, from the statistics.
 func probability(b op.Builder, x, top, logsum op.Val, dim []int64) op.Val {
 	wide := Cast(b, x, x.DType().ComputeType())
 	centred := Sub(b, wide, spread(b, top, dim, x.Shape()))
 	return Exp(b, Sub(b, centred, spread(b, logsum, dim, x.Shape())))
 }
 
-// crossEntropyGradVJP differentiates g*(p - onehot), p = exp(x - top - logsum), over the rows
-// whose class is not ignored.
+// crossEntropyGradVJP differentiates g*(p - onehot) with p = exp(x - top - logsum), over the rows whose class is not
+// ignored.
 func crossEntropyGradVJP(c *op.VJPCall) []op.Val {
 	b, g, x, t := c.B, c.In[0], c.In[1], c.In[2]
 	shape, dim := x.Shape(), c.Attr[:1]
@@ -93,8 +93,8 @@ func crossEntropyGradVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// CrossEntropy gives -log(probability) of class t along dim in the softmax of x, 0 where t is
-// ignore, and 1 where it is not, else 0, without a gradient.
+// CrossEntropy returns -log(probability) of class t along dim in the softmax of x, 0 where t is ignore; and a count
+// without gradient: 0 where t is ignore, else 1.
 func CrossEntropy(b op.Builder, x, t op.Val, dim, ignore int64) (loss, count op.Val) {
 	o := b.EmitN(pCrossEntropy, []int64{dim, ignore}, x, t)
 	return o[0], b.Detach(o[1])

@@ -34,8 +34,8 @@ func registerProductPrims() {
 		}})
 }
 
-// productLike is x @ y, computed transposed where the operand whose cotangent it is
-// lies transposed: the cotangent of a weight's transpose comes back dense.
+// productLike is x @ y, the cotangent of like. It is computed transposed where like is transposed in memory, so that
+// the cotangent of a weight's transpose is dense.
 func productLike(b op.Builder, like, x, y op.Val) op.Val {
 	st := like.L().Stride
 	if n := len(st); st[n-1] != 1 && st[n-2] == 1 {

@@ -27,8 +27,8 @@ func registerOptimPrims() {
 		})})
 }
 
-// stepInfer gives one output a state tensor; operands tells how many tensor inputs
-// there are and which of them are state.
+// stepInfer gives one output for each state tensor. operands returns the number of tensor inputs, and which of them are
+// state.
 func stepInfer(name string, operands func(attr []int64) (tensors int, state []int)) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		n, state := operands(attr)

@@ -33,14 +33,14 @@ func registerRecurrencePrims() {
 		FLOPs: recurrenceFlops})
 }
 
-// recurrenceFlops counts the products with the state, of the gates [T, B, gates*H] or the states [T, B, H] of operand 0
-// with the weight of operand 1.
+// recurrenceFlops counts the products of the state with the weight, operand 1. Operand 0 is the gates [T, B, gates*H]
+// or the states [T, B, H].
 func recurrenceFlops(in []op.Val, _ []op.OutSpec) int64 {
 	s := in[0].Shape()
 	return 2 * s[0] * s[1] * in[1].L().Numel
 }
 
-// fits wants float operands of one dtype and these shapes.
+// fits checks that operands are float, of one dtype, and of these shapes.
 func fits(name string, in []op.Val, shapes ...[]int64) error {
 	d := in[0].DType()
 	if !d.IsFloat() {
@@ -55,9 +55,9 @@ func fits(name string, in []op.Val, shapes ...[]int64) error {
 	return nil
 }
 
-// cellInfer: x and p [B, gates*H], the state [B, H] that enters, of an LSTM c and of a GRU h; attributes: recurrence,
-// keep. Results: what the gradient reads [kept, B, H] (with keep, and not where it is h'), h' [B, H], of an LSTM c' [B,
-// H].
+// cellInfer is the rule of cell. Operands: x and p [B, gates*H], and the state [B, H] that enters: c of an LSTM, h of a
+// GRU. Attributes: recurrence, keep. Results: with keep what the gradient reads [kept, B, H], unless that is h'; h' [B,
+// H]; c' [B, H] of an LSTM.
 func cellInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, s := op.Recurrence(attr[0]), in[0].Shape()
 	if len(s) != 2 || s[1]%r.Gates() != 0 {
@@ -78,9 +78,9 @@ func cellInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error
 	return out, nil
 }
 
-// cellGradInfer: what cell kept, the state that entered (not of a plain one), the cotangents of h' and of an LSTM's c',
-// where they are; attributes: recurrence, has h's, has c's. Results: the cotangents of x, of p where that is another
-// one (GRU), and of the state (not of a plain one).
+// cellGradInfer is the rule of cell's gradient. Operands: what cell kept; the state that entered, except of a plain
+// one; the cotangents of h' and of an LSTM's c', where they exist. Attributes: recurrence, has h's, has c's. Results:
+// the cotangents of x, of p where it is another one (GRU), and of the state, except of a plain one.
 func cellGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, d := op.Recurrence(attr[0]), in[0].DType()
 	s := in[len(in)-1].Shape()
@@ -95,10 +95,10 @@ func cellGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, e
 	return out, nil
 }
 
-// recurrenceInfer: x [T, B, gates*H], w [gates*H, H], the first state h [B, H], of an LSTM c [B, H], bias? [gates*H];
-// attributes: recurrence, backwards, has bias, keep. Results: the states h of all steps [T, B, H]; with keep, in the
-// order of time, the states with the first one [T+1, B, H], and of a gated one what cell keeps [T, kept, B, H], of an
-// LSTM its c with the first one [T+1, B, H]; of an LSTM the last c [B, H].
+// recurrenceInfer is the rule of recurrence. Operands: x [T, B, gates*H], w [gates*H, H], the first state h [B, H], c
+// [B, H] of an LSTM, bias? [gates*H]. Attributes: recurrence, backwards, has bias, keep. Results: the states h of all
+// steps [T, B, H]; with keep, in the order of time, the states including the first [T+1, B, H], what cell keeps of a
+// gated one [T, kept, B, H], and an LSTM's c including the first [T+1, B, H]; and the last c [B, H] of an LSTM.
 func recurrenceInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, s := op.Recurrence(attr[0]), in[0].Shape()
 	if len(s) != 3 || s[0] == 0 || s[2]%r.Gates() != 0 {
@@ -131,10 +131,11 @@ func recurrenceInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec,
 	return out, nil
 }
 
-// recurrenceGradInfer: the cotangent of the states of all steps [T, B, H], w, what cell kept (not of a plain one), the
-// states with the first one [T+1, B, H] (of an LSTM c), the cotangent of an LSTM's last c where it is; attributes:
-// recurrence, backwards, has the last, the first states' cotangents are wanted. Results: the cotangents of x, of the
-// products where that is another one (GRU), of h and of an LSTM's c where wanted.
+// recurrenceGradInfer is the rule of recurrence's gradient. Operands: the cotangent of the states of all steps [T, B,
+// H], w, what cell kept (except of a plain one), the states including the first [T+1, B, H] (c of an LSTM), and the
+// cotangent of an LSTM's last c where it exists. Attributes: recurrence, backwards, has the last, wants the first
+// states' cotangents. Results: the cotangents of x, of the products where these are others (GRU), and of h and an
+// LSTM's c where wanted.
 func recurrenceGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	r, d, s := op.Recurrence(attr[0]), in[0].DType(), in[0].Shape()
 	gates := op.OutSpec{DType: d, Shape: []int64{s[0], s[1], r.Gates() * s[2]}}
@@ -152,7 +153,7 @@ func recurrenceGradInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutS
 	return out, nil
 }
 
-// Cell is one step of r; state is None for a plain one. c is None but of an LSTM.
+// Cell is one step of r. state has Kind None for a plain one; c has Kind None except for an LSTM.
 func Cell(b op.Builder, r op.Recurrence, x, p, state op.Val) (h, c op.Val) {
 	in := []op.Val{x, p}
 	if !r.Plain() {
@@ -169,8 +170,8 @@ func Cell(b op.Builder, r op.Recurrence, x, p, state op.Val) (h, c op.Val) {
 	return out[0], op.Val{}
 }
 
-// Recur runs r over x [T, B, gates*H] from h and, of an LSTM, c; bias may have Kind None. It gives the states of all
-// steps, and of an LSTM the last c.
+// Recur runs r over x [T, B, gates*H] from h and, for an LSTM, c; bias may have Kind None. It returns the states of all
+// steps, and the last c of an LSTM.
 func Recur(b op.Builder, r op.Recurrence, backwards bool, x, w, h, c, bias op.Val) (states, last op.Val) {
 	in := []op.Val{x, w, h}
 	if r == op.LSTM {
@@ -191,9 +192,9 @@ func anyNeedsGrad(b op.Builder, in []op.Val) bool { return slices.ContainsFunc(i
 
 func present(v op.Val) bool { return v.Kind != op.None }
 
-// again reports that a gradient is being differentiated: it has a history, or cotangents come to what the rule itself
-// read.
-func again(c *op.VJPCall, kept []op.Val) bool {
+// twiceDifferentiated reports that the gradient is itself differentiated: it has a history, or cotangents reach what
+// the rule itself read.
+func twiceDifferentiated(c *op.VJPCall, kept []op.Val) bool {
 	return anyNeedsGrad(c.B, c.In) || anyNeedsGrad(c.B, c.Out) || anyNeedsGrad(c.B, c.Cot) || slices.ContainsFunc(kept,
 		present)
 }
@@ -208,7 +209,7 @@ func cellVJP(c *op.VJPCall) []op.Val {
 	if r == op.LSTM {
 		gc = cots[1]
 	}
-	if gh := cots[0]; again(c, []op.Val{gkept}) {
+	if gh := cots[0]; twiceDifferentiated(c, []op.Val{gkept}) {
 		planes := kept
 		if r.Plain() {
 			planes = Unsqueeze(b, kept, 0)
@@ -240,14 +241,14 @@ func cellVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// cellCots are cotangents of a cell's operands: of the parts of x and of p, and of the state that entered.
+// cellCots are the cotangents of a cell's operands: of the parts of x and of p, and of the state that entered.
 type cellCots struct {
 	x, p  []op.Val
 	state op.Val
 }
 
-// cellGradient is cell_grad in elementary primitives, differentiable in the planes [kept, B, H] and the state, and with
-// cotangents of the planes themselves; cotangents may have Kind None.
+// cellGradient is cell_grad in elementary primitives. It is differentiable in the planes [kept, B, H] and the state,
+// and takes cotangents of the planes too. Cotangents may have Kind None.
 func cellGradient(b op.Builder, r op.Recurrence, planes, state, gh, gc, gplanes op.Val) (g cellCots) {
 	v, gv := make([]op.Val, r.Kept()), make([]op.Val, r.Kept())
 	for i := range v {
@@ -315,7 +316,7 @@ func recurrenceVJP(c *op.VJPCall) []op.Val {
 	}
 	start := c.Need[2] || r == op.LSTM && c.Need[3]
 	var gx, gp, gh, gc op.Val
-	if again(c, []op.Val{x.gstates, x.gkept, x.gcells}) {
+	if twiceDifferentiated(c, []op.Val{x.gstates, x.gkept, x.gcells}) {
 		gx, gp, gh, gc = x.elementary()
 	} else {
 		gx, gp, gh, gc = x.primitive(start)
@@ -337,7 +338,7 @@ func recurrenceVJP(c *op.VJPCall) []op.Val {
 	return out
 }
 
-// layerGrad holds what the gradient of a recurrence reads, and the cotangents of its results, of which g is there.
+// layerGrad holds what the gradient of a recurrence reads, and the cotangents of its results; g always exists.
 type layerGrad struct {
 	b                                op.Builder
 	r                                op.Recurrence
@@ -346,7 +347,7 @@ type layerGrad struct {
 	g, gstates, gkept, gcells, glast op.Val
 }
 
-// primitive gives the cotangents of x, the products, h and c by recurrence_grad; the last two only where start says so.
+// primitive returns the cotangents of x, the products, h and c by recurrence_grad; h's and c's only where start is set.
 func (l *layerGrad) primitive(start bool) (gx, gp, gh, gc op.Val) {
 	in := []op.Val{l.g, l.w}
 	if !l.r.Plain() {
@@ -374,7 +375,7 @@ func (l *layerGrad) primitive(start bool) (gx, gp, gh, gc op.Val) {
 	return gx, gp, gh, gc
 }
 
-// elementary is primitive in elementary primitives, step by step, differentiable in all that it reads, and with the
+// elementary is primitive in elementary primitives, step by step. It is differentiable in all that it reads, and takes
 // cotangents of what the recurrence kept.
 func (l *layerGrad) elementary() (gx, gp, gh, gc op.Val) {
 	b, steps := l.b, l.g.Shape()[0]
@@ -386,7 +387,7 @@ func (l *layerGrad) elementary() (gx, gp, gh, gc op.Val) {
 	}
 	xs, ps := make([]op.Val, steps), make([]op.Val, steps)
 	gc = l.glast
-	direct := op.Val{} // the part of a GRU's h' that goes past the gates
+	direct := op.Val{} // the part of a GRU's h' that does not go through the gates
 	for k := steps - 1; k >= 0; k-- {
 		t, enters, leaves := k, k, k+1
 		if l.backwards {

@@ -14,7 +14,7 @@ func registerReducePrims() {
 	registerMoments()
 }
 
-// keep gives a reduced tensor the reduced dims back with size 1.
+// keep gives a reduced tensor the reduced dims back, with size 1.
 func keep(b op.Builder, g op.Val, dims, shape []int64) op.Val {
 	kept := slices.Clone(shape)
 	for _, d := range dims {
@@ -25,12 +25,12 @@ func keep(b op.Builder, g op.Val, dims, shape []int64) op.Val {
 	return Reshape(b, g, kept)
 }
 
-// spread broadcasts a reduced tensor over the dims it was reduced over.
+// spread broadcasts a reduced tensor over the dims that were reduced.
 func spread(b op.Builder, g op.Val, dims, shape []int64) op.Val {
 	return Expand(b, keep(b, g, dims, shape), shape)
 }
 
-// count is the number of elements that a reduction of shape over dims folds into one.
+// count is the number of elements that a reduction of shape over dims combines into one.
 func count(dims, shape []int64) int64 {
 	n := int64(1)
 	for _, d := range dims {
@@ -64,12 +64,12 @@ func registerSums() {
 		}})
 }
 
-// maxPairwiseProd bounds the reduced size for which a product's gradient is itself
-// built to be differentiated at zeros: its memory is quadratic in that size.
+// maxPairwiseProd is the largest reduced size for which the gradient of a product can itself be differentiated at
+// zeros: its memory is quadratic in that size.
 const maxPairwiseProd = 512
 
-// othersByCount is the product of the other elements, for each element: with no zero the
-// product over the element, with one zero nonzero only there, with more zero.
+// othersByCount is, for each element, the product of the others: without zeros the product divided by the element; with
+// one zero not 0 there only; with more zeros 0.
 func othersByCount(b op.Builder, x op.Val, dims []int64) op.Val {
 	zero := Eq(b, x, num(0))
 	filled := Where(b, zero, num(1), x)
@@ -81,8 +81,8 @@ func othersByCount(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Where(b, zero, atZero, elsewhere)
 }
 
-// othersPairwise is the same by n products of n factors, the element's own replaced by 1:
-// differentiable wherever zeros are.
+// othersPairwise is the same by n products of n factors, the element's own replaced by 1. It is differentiable at
+// zeros.
 func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	shape := x.Shape()
 	r := len(shape)
@@ -118,7 +118,7 @@ func othersPairwise(b op.Builder, x op.Val, dims []int64) op.Val {
 	return Permute(b, Reshape(b, others, moved.Shape()), inverse)
 }
 
-// The members of the families of extrema, clip among them: their first attribute.
+// The variants of extrema, and of clip: the first attribute.
 const (
 	largest int64 = iota
 	least
@@ -150,7 +150,7 @@ func registerExtremaOver() {
 		}, VJP: chosen})
 }
 
-// chosen sends the cotangent to the index that was taken.
+// chosen passes the cotangent to the index that was taken.
 func chosen(c *op.VJPCall) []op.Val {
 	shape := c.In[0].Shape()
 	if c.Cot[0].Kind == op.None {
@@ -176,7 +176,7 @@ func registerMoments() {
 		VJP: varVJP})
 }
 
-// varVJP: dvar/dx is 2*(x-mean)/(n-correction), dmean/dx is 1/n.
+// varVJP: dvar/dx is 2*(x-mean)/(n-correction), and dmean/dx is 1/n.
 func varVJP(c *op.VJPCall) []op.Val {
 	b, x := c.B, c.In[0]
 	shape := x.Shape()

@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// The operations of the scan primitive: its second attribute.
+// The operations of scan: its second attribute.
 const (
 	ScanSum int64 = iota
 	ScanProd
@@ -48,13 +48,13 @@ func registerScan() {
 		}})
 }
 
-// sumFrom is the sum from an element on: all, less those up to it, with it.
+// sumFrom is the sum of g from each element on: the sum of all, less the sum up to the element, plus the element.
 func sumFrom(b op.Builder, g op.Val, dim int64) op.Val {
 	return Add(b, Sub(b, sumSpread(b, g, dim), Scan(b, g, dim, ScanSum)), g)
 }
 
-// cumprodGrad: before the first zero of a row the gradient is that sum of gy*y over x; at the
-// zero it is the like sum of products without it; after it, nothing.
+// cumprodGrad: before the first zero of a row the gradient is the sum from the element on of gy*y, divided by x. At the
+// zero it is that sum with products that leave out the zero. After it, it is 0.
 func cumprodGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
 	zero := Eq(b, x, num(0))
 	zeros := Scan(b, Cast(b, zero, ir.I32), dim, ScanSum)
@@ -66,8 +66,8 @@ func cumprodGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
 	return Where(b, before, direct, Where(b, first, atZero, num(0)))
 }
 
-// logcumsumexpGrad is exp(x) times the sum from the element on of g*exp(-y), in logarithms, for
-// the positive and the negative cotangents by themselves.
+// logcumsumexpGrad is exp(x) times the sum from the element on of g*exp(-y), in logarithms, separately for positive and
+// negative cotangents.
 func logcumsumexpGrad(b op.Builder, g, x, y op.Val, dim int64) op.Val {
 	none := num(-Largest(x.DType()))
 	part := func(sign op.Val) op.Val {
@@ -120,7 +120,7 @@ func registerSort() {
 		}})
 }
 
-// searchInfer: rows [..., n] and values [..., m] with the same leading dims, of one dtype.
+// searchInfer is the rule of search: rows [..., n] and values [..., m] with the same leading dims, of one dtype.
 func searchInfer(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 	rows, v := in[0].Shape(), in[1].Shape()
 	if in[0].DType() != in[1].DType() || len(rows) == 0 || len(rows) != len(v) || !slices.Equal(rows[:len(rows)-1],

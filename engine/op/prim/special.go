@@ -43,12 +43,12 @@ func registerSpecialPrims() {
 		}})
 }
 
-// over gives the rule of a function whose derivative is 1/f.
+// over is the rule of a function whose derivative is 1/f.
 func over(f func(b op.Builder, x op.Val) op.Val) func(b op.Builder, g, x op.Val) op.Val {
 	return func(b op.Builder, g, x op.Val) op.Val { return Div(b, g, f(b, x)) }
 }
 
-// times gives the rule of a function whose derivative is f.
+// times is the rule of a function whose derivative is f.
 func times(f func(b op.Builder, x op.Val) op.Val) func(b op.Builder, g, x op.Val) op.Val {
 	return func(b op.Builder, g, x op.Val) op.Val { return Mul(b, g, f(b, x)) }
 }
@@ -63,7 +63,7 @@ func bell(b op.Builder, x op.Val, c, k float64) op.Val {
 	return Mul(b, Exp(b, Mul(b, Mul(b, x, x), num(k))), num(c))
 }
 
-// derivatives gives the cotangent of x for the functions of one argument.
+// derivatives has the cotangent of x for each function of one argument.
 var derivatives = map[op.Fn]func(b op.Builder, g, x op.Val) op.Val{
 	op.FnAcos:     times(func(b op.Builder, x op.Val) op.Val { return Neg(b, Rsqrt(b, quadratic(b, x, 1, -1))) }),
 	op.FnAsin:     times(func(b op.Builder, x op.Val) op.Val { return Rsqrt(b, quadratic(b, x, 1, -1)) }),
@@ -146,7 +146,7 @@ func besselI1eSlope(b op.Builder, x op.Val) op.Val {
 	return Where(b, zero, num(0.5), Sub(b, Special(b, op.FnI0e, x), y))
 }
 
-// partials fills the cotangents of functions of two arguments, those that are wanted.
+// partials has the cotangents of functions of two arguments; each is computed only where it is wanted.
 var partials = map[op.Fn]func(c *op.VJPCall, out []op.Val){
 	op.FnAtan2: func(c *op.VJPCall, out []op.Val) {
 		b, y, x := c.B, c.In[0], c.In[1]
@@ -199,7 +199,8 @@ func refuse(name string) {
 	panic(ir.Errorf(ir.ErrNotImplemented, "the derivative for '%s' is not implemented.", name))
 }
 
-// gammaPartials: d/dx of the lower regularized gamma function is x^(a-1) exp(-x) / gamma(a).
+// gammaPartials: d/dx of the lower regularized gamma function is x^(a-1) exp(-x) / gamma(a) (Abramowitz and Stegun
+// 6.5.25).
 func gammaPartials(c *op.VJPCall, out []op.Val, sign float64) {
 	b, a, x := c.B, c.In[0], c.In[1]
 	if c.Need[0] {

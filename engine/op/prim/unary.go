@@ -15,7 +15,7 @@ const (
 
 func num(f float64) op.Val { return op.FloatVal(f) }
 
-// unaryRule gives the cotangent of x from that of y = f(x).
+// unaryRule gives the cotangent of x from the cotangent g of y = f(x).
 type unaryRule func(b op.Builder, g, x, y op.Val) op.Val
 
 func unary(name, doc string, a accepts, saveIn, saveOut uint32, rule unaryRule) op.PrimID {
@@ -35,7 +35,7 @@ func registerUnaryPrims() {
 		Infer: mapInfer("isnan", all, ir.Bool)})
 }
 
-// The members of step.
+// The variants of step.
 const (
 	stepFloor int64 = iota
 	stepCeil
@@ -128,7 +128,7 @@ func geluGradVJP(c *op.VJPCall) []op.Val {
 	return out[:]
 }
 
-// The members of gelu and of its derivative.
+// The variants of gelu and of its derivative.
 const (
 	geluErf int64 = iota
 	geluTanh

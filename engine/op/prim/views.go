@@ -7,7 +7,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// fail raises a record-time error; the engine's entry points recover it.
+// fail raises an error while recording; the engine's entry points recover it.
 func fail(c ir.Code, format string, args ...any) { panic(ir.Errorf(c, format, args...)) }
 
 func view(b op.Builder, x op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
@@ -17,7 +17,7 @@ func view(b op.Builder, x op.Val, l *ir.Layout, offset int64, step op.ViewOp) op
 	return b.View(x, l, offset, step)
 }
 
-// Contiguous is x when it is dense, else a dense copy.
+// Contiguous is x where it is dense, else a dense copy.
 func Contiguous(b op.Builder, x op.Val) op.Val {
 	if x.L().Dense {
 		return x
@@ -51,7 +51,7 @@ func expandError(x op.Val, to []int64) {
 	panic("BUG: expand failed without a reason")
 }
 
-// Broadcast expands both operands to their joint shape; numbers pass.
+// Broadcast expands both operands to their joint shape; numbers stay as they are.
 func Broadcast(b op.Builder, x, y op.Val) (op.Val, op.Val) {
 	if !x.IsTensor() || !y.IsTensor() {
 		return x, y
@@ -94,13 +94,13 @@ func Transpose(b op.Builder, x op.Val, d0, d1 int64) op.Val {
 	return Permute(b, x, perm)
 }
 
-// CanView reports whether Reshape needs no copy.
+// CanView reports that Reshape needs no copy.
 func CanView(x op.Val, shape []int64) bool {
 	_, ok := ir.ReshapeLayout(x.L(), shape)
 	return ok
 }
 
-// Reshape views x in another shape of equal size, copying when it must.
+// Reshape views x in another shape of equal size, and copies where a view cannot.
 func Reshape(b op.Builder, x op.Val, shape []int64) op.Val {
 	if ir.Numel(shape) != x.L().Numel {
 		fail(ir.ErrRuntime, "shape '%s' is invalid for input of size %d", ir.ShapeString(shape), x.L().Numel)
@@ -128,7 +128,7 @@ func Unsqueeze(b op.Builder, x op.Val, dim int64) op.Val {
 	return view(b, x, out, x.Offset, op.ViewOp{Kind: op.ViewReshape})
 }
 
-// Squeeze removes the named dims that have size 1; nil names all.
+// Squeeze removes those of dims that have size 1; nil: of all dims.
 func Squeeze(b op.Builder, x op.Val, dims []int64) op.Val {
 	l := x.L()
 	drop := make([]bool, l.Rank()+1)
@@ -165,8 +165,8 @@ func Select(b op.Builder, x op.Val, dim, i int64) op.Val {
 	return view(b, x, out, off, op.ViewOp{Kind: op.ViewStrided})
 }
 
-// Slice keeps start, start+step, ... below stop of dim; bounds are clamped and may
-// be negative, as in Python.
+// Slice keeps the indices start, start+step, ... below stop of dim. Bounds are clamped and may be negative, as in
+// Python.
 func Slice(b op.Builder, x op.Val, dim, start, stop, step int64) op.Val {
 	l := x.L()
 	if l.Rank() == 0 {
@@ -200,8 +200,8 @@ func AsStrided(b op.Builder, x op.Val, shape, stride []int64, offset int64) op.V
 	return view(b, x, l, offset, op.ViewOp{Kind: op.ViewStrided})
 }
 
-// ViewVJP is the cotangent of a view step's input, given that of its output. The
-// offsets are those of both views in their common storage.
+// ViewVJP is the cotangent of a view step's input, from that of its output. Offsets are those of both views in their
+// common storage.
 func ViewVJP(b op.Builder, step op.ViewOp, cot op.Val, inLayout, outLayout *ir.Layout, inOffset,
 	outOffset int64) op.Val {
 	switch step.Kind {
@@ -231,9 +231,8 @@ func SumTo(b op.Builder, x op.Val, shape []int64) op.Val {
 	return Reshape(b, Sum(b, x, dims), shape)
 }
 
-// stridedVJP scatters cot into zeros. A dense input is scattered into directly;
-// another through its storage. Where elements of the input share storage, each
-// gets an equal part, as in PyTorch's as_strided.
+// stridedVJP scatters cot into zeros: directly into a dense input, else through the input's storage. Where elements of
+// the input share storage, each gets an equal part, as in PyTorch's as_strided.
 func stridedVJP(b op.Builder, cot op.Val, in, out *ir.Layout, inOffset, outOffset int64) op.Val {
 	scatter := func(zeros op.Val, v op.Val, l *ir.Layout, offset int64) op.Val {
 		if l.Overlap {

@@ -31,7 +31,7 @@ func Read(b Builder, d *op.Def, s op.Sample, as ir.DType) (a *op.Args, err error
 	return r.arguments(d, s), nil
 }
 
-// refused is why a sample cannot be read; the reader panics with it.
+// refused is the reason why a sample cannot be read; the reader panics with it.
 type refused string
 
 func need(ok bool, format string, args ...any) {
@@ -40,12 +40,12 @@ func need(ok bool, format string, args ...any) {
 	}
 }
 
-// reader evaluates the samples' language: literals, tensors, lists.
+// reader evaluates the language of samples: literals, tensors, lists.
 type reader struct {
 	e     Builder
 	s     string
 	n     int      // elements made so far: operands differ
-	as    ir.DType // of operands of the first one's kind
+	as    ir.DType // dtype of the operands of the first one's kind
 	first ir.DType // that kind; InvalidDType before the first
 }
 
@@ -68,7 +68,7 @@ func (r *reader) until(stop string) string {
 	return text
 }
 
-// operand reads what follows "T(", "I(" or "B(": "3,4;lo,hi)".
+// operand reads what comes after "T(", "I(" or "B(": "3,4;lo,hi)".
 func (r *reader) operand(kind ir.DType) op.Val {
 	sizes, limits, ranged := strings.Cut(r.until(")"), ";")
 	var shape []int64
@@ -109,7 +109,7 @@ func (r *reader) operand(kind ir.DType) op.Val {
 	return x
 }
 
-// positiveDefinite makes symmetric matrices of a heavy diagonal.
+// positiveDefinite makes symmetric matrices with a heavy diagonal.
 func (r *reader) positiveDefinite(shape []int64) op.Val {
 	v := make([]float64, ir.Numel(shape))
 	n := int(shape[len(shape)-1])
@@ -256,7 +256,7 @@ func (r *reader) bind(d *op.Def, s op.Sample) map[string]any {
 	return got
 }
 
-// fits reports whether a value suits a parameter; samples name operators, not overloads.
+// fits reports that a value suits a parameter; samples name operators, not overloads.
 func fits(p op.Param, v any) bool {
 	if v == nil {
 		return p.Opt

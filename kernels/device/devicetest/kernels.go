@@ -16,8 +16,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Float results may differ from the interpreter's as much as assert_close allows
-// for f32, times the length of the chains that random kernels make.
+// Float results may differ from the interpreter's by what assert_close allows for f32, times the length of the chains
+// of operations in random kernels.
 const (
 	rtol = 2e-5
 	atol = 2e-5
@@ -45,7 +45,7 @@ func (s *suite) affine(n int) (*loopir.Kernel, []uint64) {
 	return b.Kernel(), []uint64{uint64(n)}
 }
 
-// cases runs n random cases of a form. Seeds are fixed: a failure repeats.
+// cases runs n random cases of a form. Seeds are fixed, so that a failure repeats.
 func (s *suite) cases(t *testing.T, form func(*rand.Rand, kerneltest.Limits) *kerneltest.Case, seed uint64, n int) {
 	r := rand.New(rand.NewPCG(seed, 17))
 	ran := 0
@@ -76,8 +76,8 @@ func (s *suite) index(t *testing.T) {
 	s.cases(t, kerneltest.Scatter, 33, 8)
 }
 
-// longRows reduces few long rows, which a device may share between workgroups: sums
-// and a maximum with its index, then squares about the mean; rows contiguous, or columns.
+// longRows reduces few long rows, which a device may share between workgroups: sums, a maximum with its index, then
+// squares about the mean; over contiguous rows, or columns.
 func (s *suite) longRows(t *testing.T) {
 	for _, columns := range []bool{false, true} {
 		for _, size := range [][2]int{{1, 150_000}, {3, 60_001}, {40, 3300}} {
@@ -150,7 +150,7 @@ func (s *suite) scatterAdd(t *testing.T) {
 	s.check(t, c, 0, 0)
 }
 
-// functions holds every float function against float64 arithmetic over a range.
+// functions compares every float function with float64 arithmetic over a range.
 func (s *suite) functions(t *testing.T) {
 	const n = 999
 	const loose = 1.3e-6 // assert_close's default for float32
@@ -187,8 +187,7 @@ func (s *suite) functions(t *testing.T) {
 	}
 }
 
-// gemmParams gives the launch parameters of a product of dense operands, of which
-// a and b may be stored transposed.
+// gemmParams returns the launch parameters of a product of dense operands, of which a and b may be stored transposed.
 func gemmParams(g *launch.Gemm, batch, m, n, k int, at, bt bool) []uint64 {
 	var p []uint64
 	add := func(v ...int) {
@@ -269,7 +268,7 @@ func (s *suite) gemm(t *testing.T) {
 	}
 }
 
-// gemmSums: the sums of an operand beside the product, at sizes and in types of several forms.
+// gemmSums checks the sums of an operand beside the product, at sizes and in dtypes that take different paths.
 func (s *suite) gemmSums(t *testing.T) {
 	if s.d.Caps().GemmSums == 0 {
 		t.Skip("the device's products make no sums")

@@ -35,7 +35,7 @@ func ints(v ...int32) []byte {
 	return out
 }
 
-// faults reports the failed check once, with its event and element.
+// faults checks that a failed check is reported once, with its event and element.
 func (s *suite) faults(t *testing.T) {
 	st := launchStep(checked(), []uint64{4, 10})
 	st.Event = 41
@@ -134,7 +134,7 @@ func (s *suite) offsets(t *testing.T) {
 	}
 }
 
-// release gives programs and buffers back while others go on.
+// release releases programs and buffers while others are running.
 func (s *suite) release(t *testing.T) {
 	k, params := s.affine(100)
 	in := s.put(t, ir.F32, floats(100, func(i int) float32 { return float32(i) }))
@@ -160,7 +160,7 @@ func (s *suite) release(t *testing.T) {
 	require.Equal(t, want, s.get(t, out, ir.F32, 100))
 }
 
-// bigGrid launches more workgroups than one axis of a grid holds.
+// bigGrid launches more workgroups than one axis of a grid can have.
 func (s *suite) bigGrid(t *testing.T) {
 	const n = 65536*64 + 77 // above 65,535 groups of 64
 	b := loopir.NewBuilder("big_iota", 1, 0)
@@ -217,7 +217,7 @@ func (s *suite) inFlight(t *testing.T) {
 	require.Equal(t, floats(n, func(int) float32 { return runs }), s.get(t, buf, ir.F32, n))
 }
 
-// interrupt ends a wait early, or never has to.
+// interrupt ends a wait early, or finds that the wait has ended.
 func (s *suite) interrupt(t *testing.T) {
 	k, params := s.affine(1000)
 	p, err := s.d.Build([]device.Step{launchStep(k, params)}, 2)

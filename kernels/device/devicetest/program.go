@@ -12,13 +12,12 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// The buffers of random programs: i32 elements each, of which steps use up to half from
-// any offset.
+// The buffers of random programs have i32 elements. A step uses up to half of them, from any offset.
 const programSlots, programRoom = 12, 64
 
-// stepKernels are what random programs are made of, over int32 so that results are exact:
-// 3x+y of two slots, += of one into another, and sums of rows. Offsets come at run time but
-// for the output of the first, which several steps may write side by side.
+// stepKernels are what random programs are made of, over int32 so that results are exact: 3x+y of two slots, += of one
+// slot into another, and sums of rows. Offsets come at run time, except that of the first kernel's output, which
+// several steps may write side by side.
 func stepKernels() []*loopir.Kernel {
 	b := loopir.NewBuilder("combine", 1, 0)
 	x := b.Load(b.Linear(b.Buf(ir.I32, loopir.Read), b.Offset()))
@@ -81,8 +80,8 @@ func randomProgram(r *rand.Rand, n int) (steps []device.Step, offsets int) {
 	return steps, offsets
 }
 
-// programs runs random programs of many small steps: whatever a device reorders or
-// merges, the results are those of the steps in order.
+// programs runs random programs of many small steps. Whatever a device reorders or merges, the results are those of the
+// steps in order.
 func (s *suite) programs(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 21))
@@ -99,7 +98,7 @@ func (s *suite) programs(t *testing.T) {
 			want = append(want, ints(data...))
 			bind.Bufs = append(bind.Bufs, s.put(t, ir.I32, ints(data...)))
 		}
-		for run := range 3 { // aligned, as is, aligned again
+		for run := range 3 { // aligned, as drawn, aligned again
 			for i := range bind.Offsets {
 				bind.Offsets[i] = r.Int64N(programRoom / 2)
 				if run != 1 {

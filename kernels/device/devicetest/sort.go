@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// sorts compares sorts of short, long and very long rows with the interpreter's, places included.
+// sorts compares sorts of short, long and very long rows with the interpreter's, positions included.
 func (s *suite) sorts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for _, size := range [][4]int64{
@@ -25,7 +25,7 @@ func (s *suite) sorts(t *testing.T) {
 				continue
 			}
 			if size[1] > 20000 && !slices.Contains([]ir.DType{ir.F32, ir.F16, ir.I64}, d) {
-				continue // one type of each number of digits: interpreters are slow
+				continue // one type for each number of digits: interpreters are slow
 			}
 			t.Run(fmt.Sprintf("%v_%v", size, d), func(t *testing.T) {
 				c := kerneltest.RandomSort(r, d, size[0], size[1], size[2], size[3])

@@ -62,7 +62,7 @@ func Run(t *testing.T, open func() device.Device) {
 
 type suite struct{ d device.Device }
 
-// supports reports that every type a kernel uses exists on the device.
+// supports reports that the device has every dtype that a kernel uses.
 func (s *suite) supports(k *loopir.Kernel) bool {
 	for _, b := range k.Bufs {
 		if s.d.Caps().Storage[b.Type] == 0 {
@@ -81,7 +81,7 @@ func (s *suite) supports(k *loopir.Kernel) bool {
 	return n <= s.d.Caps().MaxStorageBuffers
 }
 
-// limits are those of random kernels.
+// limits are the limits of random kernels.
 func (s *suite) limits() kerneltest.Limits {
 	return kerneltest.Limits{F64: s.d.Caps().Storage[ir.F64] != 0, Small: s.d.Caps().Storage[ir.I64] != 8}
 }
@@ -130,8 +130,7 @@ func (s *suite) run(t *testing.T, steps []device.Step, bufs ...device.Buffer) {
 	require.True(t, s.d.Done(f))
 }
 
-// check runs a case on the device and on the interpreter and compares all that
-// the kernel may write.
+// check runs a case on the device and on the interpreter, and compares all buffers that the kernel may write.
 func (s *suite) check(t *testing.T, c *kerneltest.Case, rtol, atol float64) {
 	t.Helper()
 	if s.d.Caps().Storage[ir.I64] == 4 {
@@ -150,13 +149,13 @@ func (s *suite) check(t *testing.T, c *kerneltest.Case, rtol, atol float64) {
 	}
 	require.NoError(t, kerneltest.Close(c.Kernel, got.Bufs, want.Bufs, rtol, atol), "kernel %s, parameters %v",
 		c.Kernel.Name, c.Params)
-	// Which of several failed elements is reported depends on threads.
+	// Which of several failing elements is reported depends on the threads.
 	_, found, err := s.d.TakeFault()
 	require.NoError(t, err)
 	require.Equal(t, fault.Failed, found)
 }
 
-// narrow takes int64 data, also the filling of outputs, into the range of 32 bits.
+// narrow takes int64 data, and the fill of outputs, into the range of 32 bits.
 func narrow(c *kerneltest.Case) {
 	for i, b := range c.Kernel.Bufs {
 		if b.Type != ir.I64 {
@@ -175,7 +174,7 @@ func requireCode(t *testing.T, err error, code ir.Code) {
 	require.Equal(t, code, e.Code, e.Msg)
 }
 
-// caught runs f and gives the value it panicked with.
+// caught runs f and returns the value that it panicked with.
 func caught(f func()) (v any) {
 	defer func() { v = recover() }()
 	f()

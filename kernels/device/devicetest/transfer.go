@@ -27,7 +27,7 @@ func (s *suite) caps(t *testing.T) {
 	assert.NotNil(t, s.d.Stats())
 }
 
-// canonical makes n random elements that every storage form keeps.
+// canonical makes n random elements that every stored form keeps.
 func canonical(r *rand.Rand, d ir.DType, n int) []byte {
 	out := make([]byte, n*d.Size())
 	for i := range n {
@@ -45,7 +45,7 @@ func canonical(r *rand.Rand, d ir.DType, n int) []byte {
 	return out
 }
 
-// transfer writes parts at odd offsets over a background, for every type.
+// transfer writes parts at odd offsets over a background, for every dtype.
 func (s *suite) transfer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for d := ir.Bool; d < ir.NumDTypes; d++ {
@@ -72,7 +72,7 @@ func (s *suite) transfer(t *testing.T) {
 	}
 }
 
-// transferRange gives a device without 64-bit integers values it cannot store.
+// transferRange gives a device without 64-bit integers values that it cannot store.
 func (s *suite) transferRange(t *testing.T) {
 	data := binary.LittleEndian.AppendUint64(nil, 1<<40)
 	b := s.alloc(t, ir.I64, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,3 +94,38 @@ def test_paths_exist(page: Path) -> None:
     ):
         if "..." not in path:
             assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+def test_a_decision_has_at_most_twelve_lines() -> None:
+    """A page of decisions is read when each is short."""
+    sections = re.split(r"^## ", (ROOT / "docs" / "rationale.md").read_text(), flags=re.MULTILINE)[1:]
+    assert len(sections) > 20
+    for section in sections:
+        title, *lines = section.splitlines()
+        assert len([line for line in lines if line.strip()]) <= 12, title
+
+
+def test_the_project_names_its_repository() -> None:
+    """The URL of the package's metadata is that of the Go module."""
+    module = re.search(r"^module (\S+)", (ROOT / "go.mod").read_text(), re.MULTILINE)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert module and urls["Repository"] == f"https://{module.group(1)}"
+
+
+def test_every_test_file_has_a_row() -> None:
+    """CONTRIBUTING's tables name each folder of Python tests, and each file of those about mechanisms."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    tests = ROOT / "python" / "tests"
+    for folder in sorted(p.name for p in tests.iterdir() if list(p.glob("test_*.py"))):
+        assert f"`python/tests/{folder}`" in text, folder
+    for folder in ("engine", "faults", "programs"):
+        for path in sorted((tests / folder).glob("test_*.py")):
+            assert f"`python/tests/{folder}/{path.name}`" in text, path.name
+
+
+def test_every_go_package_with_tests_is_named() -> None:
+    """A package with tests beside it is in a table of CONTRIBUTING, by one of its files or by its folder."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for top in ("capi", "cmd", "engine", "gpu", "ir", "kernels"):
+        for folder in sorted({p.parent.relative_to(ROOT).as_posix() for p in (ROOT / top).rglob("*_test.go")}):
+            assert re.search(rf"`{re.escape(folder)}(/\w+_test\.go)?`", text), folder

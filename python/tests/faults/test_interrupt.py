@@ -40,11 +40,24 @@ def stopped_by(work, after=0.3, error=KeyboardInterrupt, number=signal.SIGINT):
         return took
     raise AssertionError("the work ended before the signal")
 
-torch.manual_seed(0)
+def factors(n):
+    torch.manual_seed(0)
+    a, b = torch.randn(n, n).to(DEVICE), torch.randn(n, n).to(DEVICE)
+    a.cpu().numpy(), b.cpu().numpy()
+    return a, b
+
+def seconds(a, b):  # of one product
+    begin = time.perf_counter()
+    for _ in range(5):
+        (a @ b)[0, 0].item()
+    return (time.perf_counter() - begin) / 5
+
+# However fast the machine: LONG products take seconds.
 N = 1000 if DEVICE == "cpu" else 256
-a = torch.randn(N, N).to(DEVICE)
-b = torch.randn(N, N).to(DEVICE)
-a.cpu().numpy(), b.cpu().numpy()
+a, b = factors(N)
+while DEVICE == "cpu" and N < 8000 and seconds(a, b) < 0.008:
+    N += N
+    a, b = factors(N)
 
 def products(n, x=None):
     x = a if x is None else x

@@ -128,7 +128,7 @@ def library() -> ctypes.CDLL:
     lib.tl_release.argtypes = [ctypes.POINTER(ctypes.c_uint64), ctypes.c_int32]
     lib.tl_set_grad.argtypes = lib.tl_set_data.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
     lib.tl_requires_grad.argtypes = [ctypes.c_uint64, ctypes.c_int32]
-    lib.tl_hook.argtypes = [ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64)]
+    lib.tl_hook.argtypes = [ctypes.c_uint64, ctypes.c_int32, ctypes.POINTER(ctypes.c_uint64)]
     return lib
 
 
@@ -149,7 +149,7 @@ def test_forged_handles(library: ctypes.CDLL) -> None:
         assert library.tl_set_data(h, h) > 0
         assert library.tl_requires_grad(h, 1) > 0
         if h:
-            assert library.tl_hook(h, ctypes.byref(word)) > 0
+            assert library.tl_hook(h, 0, ctypes.byref(word)) > 0
         assert library.tl_dispose(h) >= 0
     many = (ctypes.c_uint64 * len(forged))(*forged)
     assert library.tl_release(many, len(forged)) == 0

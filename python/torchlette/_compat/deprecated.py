@@ -43,7 +43,15 @@ def range(
     dtype: Any = None,
     **options: Any,
 ) -> Tensor:
-    """Return ``start``, ``start + step``, ... up to and with ``end``: :func:`arange` leaves the end out."""
+    """Return ``start``, ``start + step``, ... up to and with ``end``: :func:`arange` leaves the end out.
+
+    Args:
+        start: The first number; 0 where one is given only.
+        end: The last number, which is part of the result.
+        step: The distance of two numbers.
+        out: Gets the result.
+        dtype: Of the result; the input is cast to it first. None: the input's.
+    """
     warnings.warn(
         "torch.range is deprecated because its behavior is inconsistent with Python's range builtin; use torch.arange",
         UserWarning,

@@ -29,6 +29,13 @@ def grid_sampler(
 ) -> Tensor:
     """Return ``nn.functional.grid_sample``: mode 0 is bilinear, 1 nearest, 2 bicubic; padding 0 is zeros, 1 border, 2
     reflection.
+
+    Args:
+        input: Values; the first dimension is the batch.
+        grid: Places, [batch, sizes..., dimensions], from -1 to 1.
+        interpolation_mode: 0: bilinear, 1: nearest, 2: bicubic.
+        padding_mode: 0: zeros, 1: border, 2: reflection.
+        align_corners: Whether -1 and 1 are the corners' centers.
     """
     from torchlette.nn.functional import grid_sample
 
@@ -53,6 +60,13 @@ def native_layer_norm(
 ) -> Normalized:
     """Return ``nn.functional.layer_norm``, and the mean and one over the standard deviation, of size 1 in the
     normalized dims.
+
+    Args:
+        input: Values; the first dimension is the batch.
+        normalized_shape: The last sizes, over which it normalises.
+        weight: Factors; None for none.
+        bias: Added; None for none.
+        eps: Added to the variance.
     """
     out = _C.layer_norm(input, normalized_shape, weight, bias, eps)
     return out, *_statistics(input.detach(), range(-len(normalized_shape), 0), eps, keepdim=True)
@@ -61,7 +75,18 @@ def native_layer_norm(
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> Normalized:
-    """Return ``nn.functional.group_norm``, and the mean and one over the standard deviation, of shape (N, group)."""
+    """Return ``nn.functional.group_norm``, and the mean and one over the standard deviation, of shape (N, group).
+
+    Args:
+        input: Values; the first dimension is the batch.
+        weight: Factors; None for none.
+        bias: Added; None for none.
+        N: The batch.
+        C: The channels.
+        HxW: The product of the other sizes.
+        group: The number of groups.
+        eps: Added to the variance.
+    """
     if input.numel() != N * C * HxW:
         raise RuntimeError(f"Expected input.numel() == N * C * HxW, but got {input.numel()} and {N} * {C} * {HxW}")
     out = _C.group_norm(input, group, weight, bias, eps)
@@ -80,6 +105,16 @@ def native_batch_norm(
 ) -> Normalized:
     """Return ``nn.functional.batch_norm``, and in training the mean and one over the standard deviation of each
     channel.
+
+    Args:
+        input: Values; the first dimension is the batch.
+        weight: Factors; None for none.
+        bias: Added; None for none.
+        running_mean: Running means of the channels, written in training; None for none.
+        running_var: Running variances of the channels, written in training; None for none.
+        training: Whether the statistics are the batch's.
+        momentum: The share of the new in the running statistics.
+        eps: Added to the variance.
     """
     from torchlette.nn.functional import batch_norm
 

@@ -66,6 +66,16 @@ def histogram(
     """Return the counts (or sums of weights) between bin edges, and the edges. The last bin holds its right edge too.
 
     Raises RuntimeError where the range is not finite or out of order; reads the range when it is not given.
+
+    Args:
+        input: Values, of any shape.
+        bins: The number of bins, or their edges in order.
+        range: The least and the greatest edge; None: of the elements.
+        weight: What each element counts, of the shape of ``input``; None: 1.
+        density: Whether the result integrates to 1.
+
+    >>> torchlette.histogram(torchlette.tensor([1.0, 2.0, 1.0]), bins=4, range=(0.0, 3.0)).hist.tolist()
+    [0.0, 2.0, 1.0, 0.0]
     """
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f"histogram: not implemented for {input.dtype}")
@@ -192,6 +202,12 @@ def gradient(
 
     ``spacing`` is a distance (1 when it is not given), or a list with one distance, or one tensor of coordinates, for
     each dim. Raises RuntimeError for dims shorter than ``edge_order + 1``.
+
+    Args:
+        input: Values, of any shape.
+        spacing: The distance of neighbours, one for all dimensions or one for each, or their places, a vector for each.
+        dim: The dimension, or a list of them; None: all.
+        edge_order: 1 or 2: of the estimate at the edges.
     """
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [operator.index(d) for d in dims]

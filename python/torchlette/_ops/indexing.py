@@ -38,7 +38,13 @@ def _into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """Return the indices of the elements that are not zero; reads the tensor."""
+    """Return the indices of the elements that are not zero; reads the tensor.
+
+    Args:
+        input: Values, of any shape.
+        out: Gets the result.
+        as_tuple: Whether to return a vector of indices for each dimension.
+    """
     mask = input if input.dtype is _C.bool else input != 0
     if as_tuple:
         return _C._nonzero(mask.unsqueeze(0) if mask.dim() == 0 else mask)
@@ -52,6 +58,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     are fewer. Reads nothing.
 
     Raises RuntimeError for a negative ``size``.
+
+    Args:
+        input: Values, of any shape.
+        size: The number of rows.
+        fill_value: Fills rows that are left.
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
@@ -84,7 +95,13 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the elements under a mask, as a vector; reads the mask."""
+    """Return the elements under a mask, as a vector; reads the mask.
+
+    Args:
+        input: Values, of any shape.
+        mask: Bool, of a shape that broadcasts with that of ``input``.
+        out: Gets the result.
+    """
     if mask.dtype is not _C.bool:
         raise RuntimeError(f"masked_select: expected BoolTensor for mask, got {mask.dtype}")
     shape = (
@@ -148,6 +165,17 @@ def unique(
 ) -> Any:
     """Return the distinct elements, or slices along ``dim``, in order, and where each element went and how many
     there are of each; reads their number.
+
+    Args:
+        input: Values, of any shape.
+        sorted: Accepted for compatibility: elements are always in order.
+        return_inverse: Whether to return also where each element went, int64.
+        return_counts: Whether to return also how many there were of each, int64.
+        dim: The dimension whose slices are compared; None: elements.
+
+    >>> x = torchlette.tensor([3, 1, 3, 2])
+    >>> [t.tolist() for t in torchlette.unique(x, return_counts=True)]
+    [[1, 2, 3], [1, 1, 2]]
     """
     x = input.detach()
     keys = x.reshape(-1) if dim is None else x
@@ -168,7 +196,14 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Return the elements, or slices along ``dim``, without those equal to the one before; reads their number."""
+    """Return the elements, or slices along ``dim``, without those equal to the one before; reads their number.
+
+    Args:
+        input: Values, of any shape.
+        return_inverse: Whether to return also where each element went, int64.
+        return_counts: Whether to return also how many there were of each, int64.
+        dim: The dimension whose slices are compared; None: elements.
+    """
     x = input.detach()
     first = _changes(x.reshape(-1) if dim is None else _rows(x, dim))
     starts = _C._nonzero(first)[0]
@@ -180,7 +215,16 @@ def unique_consecutive(
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """Count each non-negative integer, or sum its weights; reads the largest."""
+    """Count each non-negative integer, or sum its weights; reads the largest.
+
+    Args:
+        input: A vector of integers, none negative.
+        weights: What each element counts, of the shape of ``input``; None: 1.
+        minlength: The least number of counts.
+
+    >>> torchlette.bincount(torchlette.tensor([0, 2, 2, 5])).tolist()
+    [1, 0, 2, 0, 0, 1]
+    """
     if input.dtype.is_floating_point or input.dtype is _C.bool:
         raise NotImplementedError(f"bincount: not implemented for {input.dtype}")
     if minlength < 0:

@@ -95,7 +95,14 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """Return ``linalg.lu_factor(A)`` and, with ``get_infos``, the number of the first pivot that is zero."""
+    """Return ``linalg.lu_factor(A)`` and, with ``get_infos``, the number of the first pivot that is zero.
+
+    Args:
+        A: [..., m, n], floating point.
+        pivot: Whether rows are exchanged.
+        get_infos: Whether to return also whether each factorization succeeded.
+        out: Gets the results.
+    """
     result = linalg.lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
     result = tuple(result) if get_infos else tuple(result)[:2]
     if out is None:

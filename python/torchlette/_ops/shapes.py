@@ -57,8 +57,16 @@ def broadcast_shapes(*shapes: Any) -> _C.Size:
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return the combinations of ``r`` elements of a vector, as rows in lexicographic order of places.
 
+    Args:
+        input: A vector.
+        r: How many elements are combined.
+        with_replacement: Whether an element may occur twice.
+
     Raises:
         RuntimeError: ``input`` is no vector, or ``r`` is negative.
+
+    >>> torchlette.combinations(torchlette.tensor([1, 2, 3])).tolist()
+    [[1, 2], [1, 3], [2, 3]]
     """
     if input.dim() != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
@@ -97,7 +105,14 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Return a copy of ``input`` after :func:`index_put_`."""
+    """Return a copy of ``input`` after :func:`index_put_`.
+
+    Args:
+        input: Values, of any shape.
+        indices: A tuple of tensors, one for each of the first dimensions: int64, or bool.
+        values: Values that broadcast to what is indexed.
+        accumulate: Whether to add to what is there.
+    """
     return index_put_(input.clone(), indices, values, accumulate)
 
 
@@ -131,8 +146,16 @@ def repeat_interleave(
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of parts along ``dim``: as many as an int says, or cut at indices; a tensor of either is read.
 
+    Args:
+        input: Values, of any shape.
+        indices_or_sections: The number of parts, or where they begin: a list or a vector of int64 on the CPU.
+        dim: The dimension along which it works.
+
     Raises:
         RuntimeError: ``input`` has no dims, or the tensor is neither a number nor a vector of int64.
+
+    >>> [part.tolist() for part in torchlette.tensor_split(torchlette.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
     """
     if isinstance(indices_or_sections, Tensor):
         where = indices_or_sections
@@ -220,14 +243,27 @@ def _resize_(self: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Give ``input`` the size of ``the_template``, as ``resize_`` does."""
+    """Give ``input`` the size of ``the_template``, as ``resize_`` does.
+
+    Args:
+        input: Values, of any shape.
+        the_template: Has the sizes.
+        memory_format: Accepted for compatibility: every tensor is row-major.
+    """
     return input.resize_(the_template.shape, memory_format=memory_format)
 
 
 def _set_(
     self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
-    """Make the tensor an alias of ``source``, or of a part of its storage; without one, empty."""
+    """Make the tensor an alias of ``source``, or of a part of its storage; without one, empty.
+
+    Args:
+        source: The tensor; None for one without elements.
+        storage_offset: Elements before the first one.
+        size: Sizes; None: those of ``source``.
+        stride: Strides in elements; None: those of ``source``, or dense.
+    """
     if source is None:
         made = self.new_empty(0)
     elif source.dtype is not self.dtype:

@@ -49,10 +49,23 @@ def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Te
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **options: Any
 ) -> Tensor:
-    """Return ``alpha - beta cos(k)``, ``k`` from 0 to 2 pi; options are dtype, layout, device, requires_grad."""
+    """Return ``alpha - beta cos(k)``, ``k`` from 0 to 2 pi; options are dtype, layout, device, requires_grad.
+
+    Args:
+        window_length: The number of points.
+        periodic: Whether the window is periodic, for spectra; otherwise symmetric, for filters.
+        alpha: The first coefficient.
+        beta: The second coefficient.
+    """
     return _window("general_cosine", window_length, periodic, options, a=(alpha, beta))
 
 
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any) -> Tensor:
-    """Return :func:`torchlette.signal.windows.kaiser`; options are dtype, layout, device, requires_grad."""
+    """Return :func:`torchlette.signal.windows.kaiser`; options are dtype, layout, device, requires_grad.
+
+    Args:
+        window_length: The number of points.
+        periodic: Whether the window is periodic, for spectra; otherwise symmetric, for filters.
+        beta: The shape: greater is narrower in frequency.
+    """
     return _window("kaiser", window_length, periodic, options, beta=beta)

@@ -37,7 +37,16 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors are printed: digits, when to summarise, items at each end, line width, scientific notation."""
+    """Set how tensors are printed: digits, when to summarise, items at each end, line width, scientific notation.
+
+    Args:
+        precision: Digits after the point.
+        threshold: The number of elements from which a summary is printed.
+        edgeitems: Elements of a summary at each end.
+        linewidth: Columns of a line.
+        profile: "default", "short" or "full": other defaults.
+        sci_mode: Whether numbers have exponents; None: where that is shorter.
+    """
     profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, sys.maxsize, 3, 80)}
     if profile is not None:
         _Options.precision, _Options.threshold, _Options.edgeitems, _Options.linewidth = profiles[profile]

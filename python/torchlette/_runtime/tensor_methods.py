@@ -70,7 +70,14 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from."""
+    """Add the gradients of this tensor to ``.grad`` of the leaves it was computed from.
+
+    Args:
+        gradient: The cotangent, of this tensor's shape; None for 1, of a tensor with one element.
+        retain_graph: Whether the history stays for another pass; None: with ``create_graph``.
+        create_graph: Whether the gradients have a history themselves.
+        inputs: The leaves that get gradients; None: all.
+    """
     from torchlette import autograd
 
     autograd.backward((self,), (gradient,), retain_graph, create_graph, inputs)
@@ -212,7 +219,14 @@ def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bo
 def _new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor with a copy of ``data`` on this tensor's device."""
+    """Return a tensor with a copy of ``data`` on this tensor's device.
+
+    Args:
+        data: A number, nested sequences or an array.
+        dtype: None: that of this tensor.
+        device: None: that of this tensor.
+        requires_grad: Whether the result requires grad.
+    """
     made = _C.tensor(data, dtype=dtype, device=self.device if device is None else device, requires_grad=requires_grad)
     made._door = self._door
     return made
@@ -273,7 +287,15 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Return whether all elements are close; reads the answer."""
+    """Return whether all elements are close; reads the answer.
+
+    Args:
+        input: Values, of any shape.
+        other: Of the same shape, or one that broadcasts.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+        equal_nan: Whether two NaN are close.
+    """
     return bool(_C.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item())
 
 

@@ -159,6 +159,11 @@ def present() -> list[autocast]:
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: _C.dtype | None = None) -> Any:
     """Decorate ``forward`` of a custom function: with ``cast_inputs``, within autocast, it gets such floats and casts
     nothing itself.
+
+    Args:
+        fwd: The ``forward`` of a custom function; None for a decorator.
+        device_type: The device whose autocast is meant, as "wgpu".
+        cast_inputs: What tensor arguments are cast to where autocast is on; None: they stay, and autocast goes on.
     """
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)

@@ -170,7 +170,19 @@ def _single(out: Any, where: str) -> Tensor:
 def vjp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs of ``func`` and the product of ``v``, of shape(out), with the Jacobian: of shape(in)."""
+    """Return the outputs of ``func`` and the product of ``v``, of shape(out), with the Jacobian: of shape(in).
+
+    Args:
+        func: From tensors to a tensor or a tuple of them.
+        inputs: The tensor, or the tuple of tensors, at which to differentiate.
+        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        create_graph: Whether the results keep a history, for further derivatives.
+        strict: Raise where an output does not depend on an input, instead of giving zeros.
+
+    >>> x = torchlette.tensor([1.0, 2.0])
+    >>> torchlette.autograd.functional.vjp(lambda x: x**2, x, torchlette.ones(2))[1].tolist()
+    [2.0, 4.0]
+    """
     many, points = _tensors(inputs, "inputs", "vjp")
     with _autograd.enable_grad():
         points = _prepare(points, create_graph)
@@ -192,7 +204,15 @@ def _forward_product(
 def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return the outputs of ``func`` and the product of the Jacobian with ``v``, of shape(in): of shape(out)."""
+    """Return the outputs of ``func`` and the product of the Jacobian with ``v``, of shape(in): of shape(out).
+
+    Args:
+        func: From tensors to a tensor or a tuple of them.
+        inputs: The tensor, or the tuple of tensors, at which to differentiate.
+        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        create_graph: Whether the results keep a history, for further derivatives.
+        strict: Raise where an output does not depend on an input, instead of giving zeros.
+    """
     many, points = _tensors(inputs, "inputs", "jvp")
     vectors = _check_vector(v, points, many, "the input to the user-provided function")
     with _autograd.enable_grad():
@@ -219,6 +239,13 @@ def vhp(
 ) -> tuple[Any, Any]:
     """Return the output of ``func``, one element, and the product of ``v``, of shape(in), with the Hessian: of
     shape(in).
+
+    Args:
+        func: From tensors to a tensor or a tuple of them.
+        inputs: The tensor, or the tuple of tensors, at which to differentiate.
+        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        create_graph: Whether the results keep a history, for further derivatives.
+        strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
     with _autograd.enable_grad():
         many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "vhp")
@@ -231,6 +258,13 @@ def hvp(
 ) -> tuple[Any, Any]:
     """Return the output of ``func``, one element, and the product of the Hessian with ``v``, of shape(in): of
     shape(in).
+
+    Args:
+        func: From tensors to a tensor or a tuple of them.
+        inputs: The tensor, or the tuple of tensors, at which to differentiate.
+        v: The vector, nested as what it is multiplied with is; None where that has one element.
+        create_graph: Whether the results keep a history, for further derivatives.
+        strict: Raise where an output does not depend on an input, instead of giving zeros.
     """
     with _autograd.enable_grad():
         many, points, vectors, out, grads = _scalar_gradient(func, inputs, v, create_graph, strict, "hvp")

@@ -172,7 +172,10 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Check second derivatives: :func:`gradcheck` of the gradients of ``func``."""
+    """Check second derivatives: :func:`gradcheck` of the gradients of ``func``.
+
+    The other arguments are those of :func:`gradcheck`; ``grad_outputs`` are the cotangents, drawn when None.
+    """
     points = [inputs] if isinstance(inputs, _C.Tensor) else list(inputs)
     wanted = _differentiable(points)
     outs = [o for o in _outputs(func, points) if o.requires_grad]

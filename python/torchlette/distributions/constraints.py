@@ -79,7 +79,13 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class dependent_property(property):
-    """A property whose value, a constraint, depends on the parameters of the distribution."""
+    """A property whose value, a constraint, depends on the parameters of the distribution.
+
+    Args:
+        fn: The property's function; None for a decorator.
+        is_discrete: Whether the support is of integers.
+        event_dim: The number of dimensions of one event.
+    """
 
     def __init__(
         self, fn: Callable[[Any], Any] | None = None, *, is_discrete: bool = False, event_dim: int = 0

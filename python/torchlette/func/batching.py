@@ -113,6 +113,10 @@ def vmap(
         RuntimeError: ``randomness`` is none of the three, or ``func`` draws random numbers where they are refused.
         ValueError: The dims do not fit the arguments, ``func`` returns something else than tensors, or ``chunk_size``
             is not positive.
+
+    >>> x = torchlette.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> torchlette.func.vmap(torchlette.dot)(x, x).tolist()
+    [5.0, 25.0]
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")

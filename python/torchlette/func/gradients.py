@@ -122,6 +122,10 @@ def jvp(
         tangents: The directions, nested as the arguments are.
         strict: Raise where a result does not depend on the arguments, instead of giving zeros.
         has_aux: Whether ``func`` returns a pair, whose second part is returned last.
+
+    >>> x = torchlette.tensor([1.0, 2.0])
+    >>> torchlette.func.jvp(lambda x: x**2, (x,), (torchlette.ones(2),))[1].tolist()
+    [2.0, 4.0]
     """
     here = Transform("jvp(f, primals, tangents)")
     if not isinstance(primals, tuple):

@@ -122,9 +122,8 @@ def jacrev(
         ValueError: ``chunk_size`` is not positive, or an argument holds something else than tensors.
 
     >>> x = torchlette.tensor([1.0, 2.0])
-    >>> torchlette.func.jacrev(lambda x: x**2)(x)
-    tensor([[2., 0.],
-            [0., 4.]])
+    >>> torchlette.func.jacrev(lambda x: x**2)(x).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")

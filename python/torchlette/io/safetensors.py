@@ -31,6 +31,11 @@ _METADATA = "__metadata__"
 def write_safetensors(f: BinaryIO, tensors: Mapping[str, _C.Tensor], metadata: Mapping[str, str]) -> None:
     """Write tensors and texts to a file; one tensor at a time is in host memory.
 
+    Args:
+        f: A file opened for writing bytes.
+        tensors: Tensors by name.
+        metadata: Texts by name.
+
     Raises:
         ValueError: The names and texts are longer than a header may be.
     """

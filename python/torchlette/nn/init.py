@@ -74,13 +74,27 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with numbers from U(a, b)."""
+    """Fill with numbers from U(a, b).
+
+    Args:
+        tensor: A tensor, which is written to.
+        a: The lower bound.
+        b: The upper bound.
+        generator: Draws the numbers; None: the default generator.
+    """
     return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with numbers from N(mean, std^2)."""
+    """Fill with numbers from N(mean, std^2).
+
+    Args:
+        tensor: A tensor, which is written to.
+        mean: The mean.
+        std: The standard deviation.
+        generator: Draws the numbers; None: the default generator.
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -130,7 +144,16 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Fill with numbers from N(mean, std^2) cut to ``[a, b]``."""
+    """Fill with numbers from N(mean, std^2) cut to ``[a, b]``.
+
+    Args:
+        tensor: A tensor, which is written to.
+        mean: The mean.
+        std: The standard deviation.
+        a: The lower bound of what is drawn.
+        b: The upper bound of what is drawn.
+        generator: Draws the numbers; None: the default generator.
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
@@ -153,6 +176,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Ten
 
     The matrix is the polar factor of a Gaussian matrix, which is distributed uniformly over
     orthogonal matrices.
+
+    Args:
+        tensor: A tensor, which is written to.
+        gain: A factor, see :func:`calculate_gain`.
+        generator: Draws the numbers; None: the default generator.
     """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -168,7 +196,14 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Ten
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill a matrix from N(0, std^2) and zero the fraction ``sparsity`` of each column."""
+    """Fill a matrix from N(0, std^2) and zero the fraction ``sparsity`` of each column.
+
+    Args:
+        tensor: A tensor, which is written to.
+        sparsity: The fraction of each column that becomes zero.
+        std: The standard deviation.
+        generator: Draws the numbers; None: the default generator.
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -180,14 +215,26 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 @no_grad()
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out))."""
+    """Fill with U(-a, a), a = gain * sqrt(6 / (fan_in + fan_out)).
+
+    Args:
+        tensor: A tensor, which is written to.
+        gain: A factor, see :func:`calculate_gain`.
+        generator: Draws the numbers; None: the default generator.
+    """
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @no_grad()
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fill with N(0, std^2), std = gain * sqrt(2 / (fan_in + fan_out)).
+
+    Args:
+        tensor: A tensor, which is written to.
+        gain: A factor, see :func:`calculate_gain`.
+        generator: Draws the numbers; None: the default generator.
+    """
     return tensor.normal_(0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator=generator)
 
 
@@ -195,7 +242,15 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill with U(-b, b), b = gain * sqrt(3 / fan)."""
+    """Fill with U(-b, b), b = gain * sqrt(3 / fan).
+
+    Args:
+        tensor: A tensor, which is written to.
+        a: The negative slope, with leaky_relu.
+        mode: "fan_in" or "fan_out": which size of the layer keeps its variance.
+        nonlinearity: The name of the activation that follows, see :func:`calculate_gain`.
+        generator: Draws the numbers; None: the default generator.
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor
@@ -207,7 +262,15 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Fill with N(0, std^2), std = gain / sqrt(fan)."""
+    """Fill with N(0, std^2), std = gain / sqrt(fan).
+
+    Args:
+        tensor: A tensor, which is written to.
+        a: The negative slope, with leaky_relu.
+        mode: "fan_in" or "fan_out": which size of the layer keeps its variance.
+        nonlinearity: The name of the activation that follows, see :func:`calculate_gain`.
+        generator: Draws the numbers; None: the default generator.
+    """
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor

@@ -10,7 +10,14 @@ __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """Calls ``module`` on the one device, as PyTorch does without CUDA; state keys begin with ``module.``."""
+    """Calls ``module`` on the one device, as PyTorch does without CUDA; state keys begin with ``module.``.
+
+    Args:
+        module: The module to call.
+        device_ids: The devices: None or one.
+        output_device: Accepted for compatibility.
+        dim: Accepted for compatibility: the batch is not split.
+    """
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         """Keep the module."""
@@ -32,7 +39,16 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
-    """Call ``module`` on the one device."""
+    """Call ``module`` on the one device.
+
+    Args:
+        module: The module to call.
+        inputs: Its arguments, a tuple.
+        device_ids: The devices: None or one.
+        output_device: Accepted for compatibility.
+        dim: Accepted for compatibility: the batch is not split.
+        module_kwargs: Its keyword arguments.
+    """
     return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
 
 

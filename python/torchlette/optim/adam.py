@@ -126,7 +126,10 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay that shrinks the parameter itself; arguments as for :class:`Adam`."""
+    """Adam with weight decay that shrinks the parameter itself; arguments as for :class:`Adam`.
+
+    The arguments are those of :class:`Adam`.
+    """
 
     def __init__(
         self,

@@ -60,7 +60,18 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``exp(-|i - center| / tau)``; the center is the middle unless given, which ``sym`` forbids."""
+    """Return ``exp(-|i - center| / tau)``; the center is the middle unless given, which ``sym`` forbids.
+
+    Args:
+        M: The number of points.
+        center: The place of the greatest value; None: the middle.
+        tau: How slowly it decays.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -72,7 +83,16 @@ def exponential(
 def cosine(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``sin(pi (i + 1/2) / M)``."""
+    """Return ``sin(pi (i + 1/2) / M)``.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     step = math.pi / (M + 1 if not sym and M > 1 else max(M, 1))
     return _finished(_C.sin(_samples("cosine", M, step / 2, step, dtype, device)), requires_grad)
 
@@ -87,7 +107,17 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``exp(-(i - middle)**2 / (2 std**2))``."""
+    """Return ``exp(-(i - middle)**2 / (2 std**2))``.
+
+    Args:
+        M: The number of points.
+        std: The standard deviation.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     step = 1 / (std * math.sqrt(2))
@@ -105,7 +135,17 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``i0(sqrt(beta**2 - k**2)) / i0(beta)`` with ``k`` from ``-beta`` to ``beta``."""
+    """Return ``i0(sqrt(beta**2 - k**2)) / i0(beta)`` with ``k`` from ``-beta`` to ``beta``.
+
+    Args:
+        M: The number of points.
+        beta: The shape: greater is narrower in frequency.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     k = _samples("kaiser", M, -beta, 2 * beta / _intervals(M, sym), dtype, device)
@@ -120,7 +160,16 @@ def kaiser(
 def bartlett(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``1 - |k|`` with ``k`` from -1 to 1."""
+    """Return ``1 - |k|`` with ``k`` from -1 to 1.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     k = _samples("bartlett", M, -1.0, 2 / _intervals(M, sym), dtype, device)
     return _finished(_C.ones_like(k) if M == 1 else 1 - _C.abs(k), requires_grad)
 
@@ -135,7 +184,17 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``a[0] - a[1] cos(k) + a[2] cos(2k) - ...`` with ``k`` from 0 to 2 pi."""
+    """Return ``a[0] - a[1] cos(k) + a[2] cos(2k) - ...`` with ``k`` from 0 to 2 pi.
+
+    Args:
+        M: The number of points.
+        a: The coefficients.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     weights = list(a)
@@ -160,33 +219,79 @@ def general_hamming(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return ``alpha - (1 - alpha) cos(k)`` with ``k`` from 0 to 2 pi."""
+    """Return ``alpha - (1 - alpha) cos(k)`` with ``k`` from 0 to 2 pi.
+
+    Args:
+        M: The number of points.
+        alpha: The first coefficient.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     return general_cosine(M, a=(alpha, 1.0 - alpha), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def hamming(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``0.54 - 0.46 cos(k)`` with ``k`` from 0 to 2 pi."""
+    """Return ``0.54 - 0.46 cos(k)`` with ``k`` from 0 to 2 pi.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def hann(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``(1 - cos(k)) / 2`` with ``k`` from 0 to 2 pi."""
+    """Return ``(1 - cos(k)) / 2`` with ``k`` from 0 to 2 pi.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def blackman(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return ``0.42 - 0.5 cos(k) + 0.08 cos(2k)`` with ``k`` from 0 to 2 pi."""
+    """Return ``0.42 - 0.5 cos(k) + 0.08 cos(2k)`` with ``k`` from 0 to 2 pi.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     return general_cosine(M, a=(0.42, 0.5, 0.08), sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def nuttall(
     M: int, *, sym: bool = True, dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return the four-term window of Nuttall (1981), a sum of cosines."""
+    """Return the four-term window of Nuttall (1981), a sum of cosines.
+
+    Args:
+        M: The number of points.
+        sym: Whether the window is symmetric, for filters; otherwise periodic, for spectra.
+        dtype: A floating point dtype; None: the default one.
+        layout: ``torchlette.strided``: there is no other.
+        device: Where tensors are made; None: the default device.
+        requires_grad: Whether the result requires grad.
+    """
     return general_cosine(M, a=_NUTTALL, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)

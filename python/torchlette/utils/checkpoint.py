@@ -51,7 +51,13 @@ def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Do nothing: one state, that of ``set_rng_state``, is for all devices."""
+    """Do nothing: one state, that of ``set_rng_state``, is for all devices.
+
+    Args:
+        devices: Accepted for compatibility.
+        states: Accepted for compatibility.
+        device_type: Accepted for compatibility.
+    """
 
 
 class _Slot:

@@ -51,7 +51,14 @@ class AuxOutput(NamedTuple):
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Let every query see every key."""
+    """Let every query see every key.
+
+    Args:
+        batch: Index of the batch.
+        head: Index of the head.
+        token_q: Index of the query.
+        token_kv: Index of the key.
+    """
     return _C.ones((), dtype=_C.bool, device=token_q.device)
 
 
@@ -90,6 +97,14 @@ def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: i
     """Return what a mask function gives for all indices: bool of shape (B, H, Q_LEN, KV_LEN).
 
     A score function gives its scores of zero instead; it is told by its five arguments.
+
+    Args:
+        mod_fn: From batch, head, query and key indices to a bool, or from the score and these to a score.
+        B: The batch; None: 1.
+        H: The heads; None: 1.
+        Q_LEN: The number of queries.
+        KV_LEN: The number of keys.
+        device: Where the mask is made; None: the default device.
     """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     indices = _indices(sizes, device)
@@ -99,7 +114,14 @@ def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: i
 
 
 class BlockMask:
-    """A mask function and the lengths it is for; made by :func:`create_block_mask`."""
+    """A mask function and the lengths it is for; made by :func:`create_block_mask`.
+
+    Args:
+        mask_mod: From batch, head, query and key indices to a bool: whether the query sees the key.
+        shape: [batch, heads, queries, keys].
+        block_size: Kept for programs that read it.
+        device: Where the mask is made; None: the default device.
+    """
 
     def __init__(
         self, mask_mod: Mask, shape: tuple[int, int, int, int], block_size: tuple[int, int], device: Any
@@ -159,6 +181,15 @@ def create_block_mask(
     """Return the :class:`BlockMask` of a function of batch, head, query and key index.
 
     ``None`` for ``B`` or ``H`` makes one mask for all; the device is the default one where none is given.
+
+    Args:
+        mask_mod: From batch, head, query and key indices to a bool: whether the query sees the key.
+        B: The batch; None: 1.
+        H: The heads; None: 1.
+        Q_LEN: The number of queries.
+        KV_LEN: The number of keys.
+        device: Where the mask is made; None: the default device.
+        BLOCK_SIZE: Accepted for compatibility: blocks are the kernels' own.
     """
     if not callable(mask_mod):
         raise AssertionError(f"create_block_mask requires mask_mod to be a mask function. Got {mask_mod}")

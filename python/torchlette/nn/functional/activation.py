@@ -87,17 +87,35 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return ``input`` where it is positive and ``negative_slope * input`` elsewhere."""
+    """Return ``input`` where it is positive and ``negative_slope * input`` elsewhere.
+
+    Args:
+        input: Values, of any shape.
+        negative_slope: The slope of negative elements.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _C.leaky_relu_(input, negative_slope) if inplace else _C.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return ``input`` where it is positive and ``alpha * (exp(input) - 1)`` elsewhere."""
+    """Return ``input`` where it is positive and ``alpha * (exp(input) - 1)`` elsewhere.
+
+    Args:
+        input: Values, of any shape.
+        alpha: Minus the limit of negative elements.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _C.elu_(input, alpha) if inplace else _C.elu(input, alpha)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return ``input`` where it is positive and ``alpha * (exp(input / alpha) - 1)`` elsewhere."""
+    """Return ``input`` where it is positive and ``alpha * (exp(input / alpha) - 1)`` elsewhere.
+
+    Args:
+        input: Values, of any shape.
+        alpha: Minus the limit of negative elements.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _C.celu_(input, alpha) if inplace else _C.celu(input, alpha)
 
 
@@ -117,7 +135,14 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return ``input`` clamped to ``[min_val, max_val]``, with zero gradient at and outside the bounds."""
+    """Return ``input`` clamped to ``[min_val, max_val]``, with zero gradient at and outside the bounds.
+
+    Args:
+        input: Values, of any shape.
+        min_val: The least result.
+        max_val: The greatest result.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return _C.hardtanh_(input, min_val, max_val) if inplace else _C.hardtanh(input, min_val, max_val)
@@ -134,7 +159,14 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Return ``input`` where it is above ``threshold`` and ``value`` elsewhere."""
+    """Return ``input`` where it is above ``threshold`` and ``value`` elsewhere.
+
+    Args:
+        input: Values, of any shape.
+        threshold: Elements above it stay.
+        value: What other elements become.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _C.threshold_(input, threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 
@@ -149,17 +181,35 @@ def _softmax_dim(name: str, ndim: int, dim: int | None) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Return ``exp(input)`` scaled to sum to 1 along ``dim``."""
+    """Return ``exp(input)`` scaled to sum to 1 along ``dim``.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it works.
+        dtype: Of the result; the input is cast to it first. None: the input's.
+    """
     return _C.softmax(input, _softmax_dim("softmax", input.ndim, dim), dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Return the softmax of ``-input``."""
+    """Return the softmax of ``-input``.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it works.
+        dtype: Of the result; the input is cast to it first. None: the input's.
+    """
     return _C.softmax(-input, _softmax_dim("softmin", input.ndim, dim), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """Return the logarithm of the softmax along ``dim``."""
+    """Return the logarithm of the softmax along ``dim``.
+
+    Args:
+        input: Values, of any shape.
+        dim: The dimension along which it works.
+        dtype: Of the result; the input is cast to it first. None: the input's.
+    """
     return _C.log_softmax(input, _softmax_dim("log_softmax", input.ndim, dim), dtype=dtype)
 
 
@@ -168,6 +218,13 @@ def rrelu(
 ) -> Tensor:
     """Return ``input`` where it is positive, else ``input`` times U(lower, upper) in training and their mean in
     evaluation.
+
+    Args:
+        input: Values, of any shape.
+        lower: The least slope of negative elements.
+        upper: The greatest slope of negative elements.
+        training: Whether each slope is drawn; otherwise it is the middle of both.
+        inplace: Whether to write the result to ``input`` and return it.
     """
     if lower > upper:
         raise RuntimeError(
@@ -182,7 +239,10 @@ def rrelu(
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    """Do what :func:`rrelu` does, in place."""
+    """Do what :func:`rrelu` does, in place.
+
+    The arguments are those of :func:`rrelu`.
+    """
     return rrelu(input, lower, upper, training, True)
 
 

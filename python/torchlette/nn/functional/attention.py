@@ -62,7 +62,37 @@ def multi_head_attention_forward(
     average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return attention of several heads over inputs [length, batch, embedding], and its weights if asked."""
+    """Return attention of several heads over inputs [length, batch, embedding], and its weights if asked.
+
+    Args:
+        query: [steps, batch, features], with ``batch_first`` [batch, steps, features].
+        key: [sources, batch, features], with ``batch_first`` [batch, sources, features].
+        value: As ``key``.
+        embed_dim_to_check: Features of the query.
+        num_heads: Heads, which share the features.
+        in_proj_weight: Weights of the three projections, [3 * features, features].
+        in_proj_bias: [3 * features]; None for none.
+        bias_k: Added as a key, [1, 1, features]; None for none.
+        bias_v: Added as a value, [1, 1, features]; None for none.
+        add_zero_attn: Whether to add a source of zeros.
+        dropout_p: The probability of a weight to become zero in training.
+        out_proj_weight: Weights of the last projection, [features, features].
+        out_proj_bias: [features]; None for none.
+        training: Whether weights are dropped.
+        key_padding_mask: [batch, sources]: bool, True where a source is left out, or what is added to its scores.
+        need_weights: Whether to return the attention weights too.
+        attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is left out, or what is
+            added to the scores.
+        use_separate_proj_weight: Whether the three projections have weights of their own, for keys and values of other
+            sizes.
+        q_proj_weight: Then that of the query.
+        k_proj_weight: Then that of the key.
+        v_proj_weight: Then that of the value.
+        static_k: Keys in place of the projected ones.
+        static_v: Values in place of the projected ones.
+        average_attn_weights: Whether the weights returned are the mean over the heads.
+        is_causal: A hint that the mask is causal: attention then needs none.
+    """
     if static_k is not None or static_v is not None:
         raise ValueError("multi_head_attention_forward: static_k and static_v are not supported")
     batched = query.ndim == 3

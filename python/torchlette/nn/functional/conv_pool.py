@@ -78,13 +78,26 @@ def _max_pool(dims: int, always: bool) -> Any:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        """Return the largest element of each window, with ``return_indices`` also its index in the flat channel."""
+        """Return the largest element of each window, with ``return_indices`` also its index in the flat channel.
+
+        Args:
+            input: [batch, channels, sizes...] or [channels, sizes...].
+            kernel_size: Sizes of a window, one for all dimensions or one for each.
+            stride: Steps between windows; None: the window's sizes.
+            padding: Places added on both sides, at most half a window.
+            dilation: Steps between the elements of a window.
+            ceil_mode: Whether a last window may reach beyond the input.
+            return_indices: Whether to return also the row-major index of each element in its channel, as int64.
+        """
         f = both if always or return_indices else plain
         return f(input, kernel_size, _stride(stride), padding, dilation, ceil_mode)
 
     max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d" + "_with_indices" * always
     if always:
-        max_pool.__doc__ = "Return the largest element of each window and its row-major number in its channel."
+        max_pool.__doc__ = (
+            "Return the largest element of each window and its row-major number in its channel.\n\n"
+            f"The arguments are those of :func:`max_pool{dims}d`."
+        )
     return max_pool
 
 
@@ -117,6 +130,11 @@ def _adaptive_max_pool(dims: int, always: bool) -> Any:
     ) -> Any:
         """Return largest elements of windows placed so that the output has ``output_size``, and where they are if asked
         for.
+
+        Args:
+            input: [batch, channels, sizes...] or [channels, sizes...].
+            output_size: Sizes of the result, one for all dimensions or one for each; None keeps a size.
+            return_indices: Whether to return also the row-major index of each element in its channel, as int64.
         """
         values, indices = f(input, _sizes(output_size, input, dims))
         return (values, indices) if always or return_indices else values
@@ -138,7 +156,15 @@ def _lp_pool(dims: int) -> Any:
     def lp_pool(
         input: Tensor, norm_type: float, kernel_size: int | Sequence[int], stride: Any = None, ceil_mode: bool = False
     ) -> Tensor:
-        """Return the root of order ``norm_type`` of the sum of powers over each window."""
+        """Return the root of order ``norm_type`` of the sum of powers over each window.
+
+        Args:
+            input: [batch, channels, sizes...] or [channels, sizes...].
+            norm_type: The power ``p`` of the mean.
+            kernel_size: Sizes of a window, one for all dimensions or one for each.
+            stride: Steps between windows; None: the window's sizes.
+            ceil_mode: Whether a last window may reach beyond the input.
+        """
         elements = kernel_size**dims if isinstance(kernel_size, int) else math.prod(kernel_size)
         total = getattr(_C, f"avg_pool{dims}d")(input.pow(norm_type), kernel_size, _stride(stride), 0, ceil_mode)
         return (total.sign() * total.relu()).mul(elements).pow(1.0 / norm_type)
@@ -161,6 +187,14 @@ def _max_unpool(dims: int) -> Any:
     ) -> Tensor:
         """Return zeros with ``input`` at the places ``indices`` that a max pool of the same geometry gave;
         ``output_size`` decides between sizes.
+
+        Args:
+            input: What pooling returned, [batch, channels, sizes...] or [channels, sizes...].
+            indices: What pooling returned beside its result, int64.
+            kernel_size: Sizes of a window, one for all dimensions or one for each.
+            stride: Steps between windows; None: the window's sizes.
+            padding: Places added on both sides, at most half a window.
+            output_size: Sizes of the result, which several inputs of pooling share; None: the least.
         """
         kernel, steps, around = (
             as_tuple(v, dims) for v in (kernel_size, kernel_size if stride is None else stride, padding)
@@ -295,6 +329,14 @@ def _avg_pool(dims: int) -> Any:
     ) -> Tensor:
         """Return the mean of each window; in two and three dimensions with the options ``divisor_override`` and
         ``out``.
+
+        Args:
+            input: [batch, channels, sizes...] or [channels, sizes...].
+            kernel_size: Sizes of a window, one for all dimensions or one for each.
+            stride: Steps between windows; None: the window's sizes.
+            padding: Places added on both sides, at most half a window.
+            ceil_mode: Whether a last window may reach beyond the input.
+            count_include_pad: Whether padding counts in the divisor.
         """
         return f(input, kernel_size, _stride(stride), padding, ceil_mode, count_include_pad, *divisor, **options)
 
@@ -306,7 +348,15 @@ avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(d) for d in (1, 2, 3))
 
 
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """Return the windows of images [N, C, H, W] as columns: [N, C * window elements, windows]."""
+    """Return the windows of images [N, C, H, W] as columns: [N, C * window elements, windows].
+
+    Args:
+        input: [batch, channels, height, width] or without the batch.
+        kernel_size: Sizes of a block, one for both dimensions or one for each.
+        dilation: Steps between the elements of a block.
+        padding: Zeros on both sides.
+        stride: Steps between blocks.
+    """
     batched = input if input.dim() == 4 else input.unsqueeze(0)
     (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (as_tuple(v, 2) for v in (kernel_size, dilation, padding, stride))
     x = pad(batched, (pw, pw, ph, ph))
@@ -323,6 +373,14 @@ def fold(
 ) -> Tensor:
     """Return images whose windows are the sum of the columns ``[N, C * window elements, windows]``: the adjoint of
     unfold.
+
+    Args:
+        input: Columns, [batch, channels * block, blocks] or without the batch.
+        output_size: Sizes of the image.
+        kernel_size: Sizes of a block, one for both dimensions or one for each.
+        dilation: Steps between the elements of a block.
+        padding: Zeros on both sides.
+        stride: Steps between blocks.
     """
     batched = input if input.dim() == 3 else input.unsqueeze(0)
     (height, width), (kh, kw), (dh, dw), (ph, pw), (sh, sw) = (

@@ -13,7 +13,14 @@ Tensor = _C.Tensor
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``."""
+    """Zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``.
+
+    Args:
+        input: Of any shape.
+        p: The probability of an element to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     if p < 0.0 or p > 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     result = _C.dropout(input, p, training)
@@ -36,7 +43,14 @@ def _channel_dropout(input: Tensor, p: float, training: bool, inplace: bool, cha
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero channels of [batch, channels, length] or [channels, length] with probability ``p``."""
+    """Zero channels of [batch, channels, length] or [channels, length] with probability ``p``.
+
+    Args:
+        input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
+        p: The probability of a channel to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     if input.dim() not in (2, 3):
         raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input.")
     return _channel_dropout(input, p, training, inplace, input.dim() - 2)
@@ -45,6 +59,12 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero channels of [batch, channels, height, width] with probability ``p``; of three dimensions the first two are
     these.
+
+    Args:
+        input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
+        p: The probability of a channel to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
     """
     if input.dim() not in (3, 4):
         warnings.warn(f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated.", stacklevel=2)
@@ -54,6 +74,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero channels of [batch, channels, depth, height, width] or [channels, depth, height, width] with probability
     ``p``.
+
+    Args:
+        input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
+        p: The probability of a channel to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
     """
     if input.dim() not in (4, 5):
         warnings.warn(f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated.", stacklevel=2)
@@ -79,10 +105,24 @@ def _alpha_dropout(input: Tensor, p: float, training: bool, inplace: bool, shape
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Drop elements with probability ``p`` so that zero mean and unit variance stay, for nets of selu."""
+    """Drop elements with probability ``p`` so that zero mean and unit variance stay, for nets of selu.
+
+    Args:
+        input: Of any shape.
+        p: The probability of an element to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _alpha_dropout(input, p, training, inplace, list(input.shape))
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Drop channels of [batch, channels, ...] as :func:`alpha_dropout` drops elements."""
+    """Drop channels of [batch, channels, ...] as :func:`alpha_dropout` drops elements.
+
+    Args:
+        input: [batch, channels, sizes...]; :func:`dropout1d`, 2d and 3d also take it without the batch.
+        p: The probability of a channel to become zero.
+        training: Whether it works as in training; otherwise it returns its input.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
     return _alpha_dropout(input, p, training, inplace, [n if d < 2 else 1 for d, n in enumerate(input.shape)])

@@ -19,6 +19,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """Return ``input1^T weight[k] input2 + bias[k]`` for each k.
 
     Shapes: [..., in1], [..., in2], [out, in1, in2] and [out] give [..., out].
+
+    Args:
+        input1: [..., in1].
+        input2: [..., in2].
+        weight: [out, in1, in2].
+        bias: [out]; None for none.
     """
     if input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(

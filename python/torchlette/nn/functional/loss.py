@@ -39,7 +39,23 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Return the cross entropy of logits against class indices or class probabilities."""
+    """Return the cross entropy of logits against class indices or class probabilities.
+
+    Args:
+        input: Logits, [batch, classes, sizes...] or [classes].
+        target: Classes, [batch, sizes...] int64, or probabilities of the shape of ``input``.
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        ignore_index: The class of targets that cost nothing.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        label_smoothing: The share of the probability that all classes get, from 0 to 1.
+
+    >>> logits = torchlette.tensor([[2.0, 0.0], [0.0, 2.0]])
+    >>> losses = torchlette.nn.functional.cross_entropy(logits, torchlette.tensor([0, 0]), reduction="none")
+    >>> [round(v, 4) for v in losses.tolist()]
+    [0.1269, 2.1269]
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     return _C.cross_entropy(
         input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
@@ -109,7 +125,17 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative of the log probabilities at the target classes."""
+    """Return the negative of the log probabilities at the target classes.
+
+    Args:
+        input: Log probabilities, [batch, classes, sizes...] or [classes].
+        target: Classes, [batch, sizes...], int64.
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        ignore_index: The class of targets that cost nothing.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     return _C.nll_loss(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction)
 
@@ -149,7 +175,16 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the squared error."""
+    """Return the squared error.
+
+    Args:
+        input: Predictions, of any shape.
+        target: What is wanted, of the shape of ``input``.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        weight: Factors that broadcast to the losses; None for none.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     _warn_broadcast(input, target)
     if weight is None:
@@ -166,7 +201,16 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute error."""
+    """Return the absolute error.
+
+    Args:
+        input: Predictions, of any shape.
+        target: What is wanted, of the shape of ``input``.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        weight: Factors that broadcast to the losses; None for none.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     _warn_broadcast(input, target)
     if weight is None:
@@ -183,7 +227,16 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Return the squared error over ``2 * beta`` below ``beta`` and the absolute error less ``beta / 2`` above."""
+    """Return the squared error over ``2 * beta`` below ``beta`` and the absolute error less ``beta / 2`` above.
+
+    Args:
+        input: Predictions, of any shape.
+        target: What is wanted, of the shape of ``input``.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        beta: Below this difference the loss is quadratic.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     _warn_broadcast(input, target)
     if beta == 0.0:
@@ -194,7 +247,15 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Return half the squared error below ``delta`` and a linear error above."""
+    """Return half the squared error below ``delta`` and a linear error above.
+
+    Args:
+        input: Predictions, of any shape.
+        target: What is wanted, of the shape of ``input``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        delta: From this difference on the loss is linear.
+        weight: Factors that broadcast to the losses; None for none.
+    """
     reduction = reduction_name(None, None, reduction)
     _warn_broadcast(input, target)
     if weight is None:
@@ -211,7 +272,16 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of probabilities against targets in [0, 1]; logarithms are clamped at -100."""
+    """Return the cross entropy of probabilities against targets in [0, 1]; logarithms are clamped at -100.
+
+    Args:
+        input: Probabilities, of any shape.
+        target: Probabilities, of the shape of ``input``.
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
@@ -230,7 +300,17 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the cross entropy of ``sigmoid(input)`` against targets in [0, 1], without overflow."""
+    """Return the cross entropy of ``sigmoid(input)`` against targets in [0, 1], without overflow.
+
+    Args:
+        input: Logits, of any shape.
+        target: Probabilities, of the shape of ``input``.
+        weight: Factors that broadcast to the losses; None for none.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        pos_weight: Factors of the positive examples; None for none.
+    """
     reduction = reduction_name(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -245,7 +325,21 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Return the Kullback-Leibler divergence of ``target`` from log probabilities ``input``."""
+    """Return the Kullback-Leibler divergence of ``target`` from log probabilities ``input``.
+
+    Args:
+        input: Log probabilities, of any shape.
+        target: Probabilities, of the shape of ``input``.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean", "sum" or "batchmean", the sum over the batch's size.
+        log_target: Whether the target is a logarithm too.
+
+    >>> p = torchlette.tensor([[0.5, 0.5]])
+    >>> loss = torchlette.nn.functional.kl_div(p.log(), torchlette.tensor([[1.0, 0.0]]), reduction="batchmean")
+    >>> round(loss.item(), 4)
+    0.6931
+    """
     if reduction == "batchmean":
         total = _C.kl_div(input, target, reduction="sum", log_target=log_target)
         return total / input.shape[0] if input.ndim else total
@@ -381,6 +475,16 @@ def poisson_nll_loss(
     """Return the negative log likelihood of counts under Poisson's distribution with rate ``exp(input)``, or ``input``.
 
     ``full`` adds Stirling's approximation of the target's log factorial.
+
+    Args:
+        input: Rates or means, of any shape.
+        target: What was observed, of the shape of ``input``.
+        log_input: Whether ``input`` is the logarithm of the rate.
+        full: Whether to add the constant term.
+        size_average: An old flag in place of ``reduction``.
+        eps: Keeps logarithms and divisors from zero.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
     """
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:

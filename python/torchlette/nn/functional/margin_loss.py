@@ -32,7 +32,17 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return ``max(0, margin - target * (input1 - input2))``; the target, 1 or -1, says which should be larger."""
+    """Return ``max(0, margin - target * (input1 - input2))``; the target, 1 or -1, says which should be larger.
+
+    Args:
+        input1: The first of each pair.
+        input2: The second of each pair.
+        target: 1 where the first shall be greater, -1 where the second shall.
+        margin: The distance from which a pair costs nothing.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
@@ -49,7 +59,16 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return ``input`` where the target is 1 and ``max(0, margin - input)`` where it is -1."""
+    """Return ``input`` where the target is 1 and ``max(0, margin - input)`` where it is -1.
+
+    Args:
+        input: Distances, of any shape.
+        target: 1 or -1, of the shape of ``input``.
+        margin: The distance from which a negative example costs nothing.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     far, near = (margin - input).clamp_min(0), input
     loss = _C.where(target != 1, far, 0.0) + _C.where(target != -1, near, 0.0)
     return _reduced_loss(loss, size_average, reduce, reduction)
@@ -95,7 +114,15 @@ def cosine_embedding_loss(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return ``log(1 + exp(-target * input))``."""
+    """Return ``log(1 + exp(-target * input))``.
+
+    Args:
+        input: Predictions, of any shape.
+        target: 1 or -1, of the shape of ``input``.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     return _reduced_loss((-target * input).exp().log1p(), size_average, reduce, reduction)
 
 
@@ -107,7 +134,16 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over the classes, the last dimension, of the binary cross entropies of logits."""
+    """Return the mean over the classes, the last dimension, of the binary cross entropies of logits.
+
+    Args:
+        input: Logits, [batch, classes].
+        target: 0 or 1, [batch, classes].
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
     loss = -(target * _C.logsigmoid(input) + (1 - target) * _C.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
@@ -199,6 +235,18 @@ def triplet_margin_loss(
 ) -> Tensor:
     """Return ``max(0, margin + |anchor - positive| - |anchor - negative|)``; see
     :func:`triplet_margin_with_distance_loss`.
+
+    Args:
+        anchor: [batch, features].
+        positive: What shall be near the anchor, [batch, features].
+        negative: What shall be far from the anchor, [batch, features].
+        margin: The distance from which a pair costs nothing.
+        p: The order of the norm of differences.
+        eps: Keeps logarithms and divisors from zero.
+        swap: Whether the distance from positive to negative counts if it is the lesser one.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
     """
     return triplet_margin_with_distance_loss(
         anchor,
@@ -224,6 +272,15 @@ def triplet_margin_with_distance_loss(
     """Return ``max(0, margin + distance(anchor, positive) - distance(anchor, negative))``.
 
     ``swap`` takes the distance of positive and negative where that is smaller (V. Balntas et al., 2016).
+
+    Args:
+        anchor: [batch, features].
+        positive: What shall be near the anchor, [batch, features].
+        negative: What shall be far from the anchor, [batch, features].
+        distance_function: From two batches to distances; None: the Euclidean distance.
+        margin: The distance from which a pair costs nothing.
+        swap: Whether the distance from positive to negative counts if it is the lesser one.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
     """
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")

@@ -22,7 +22,15 @@ group_norm = _C.group_norm
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
-    """Divide ``input`` by its ``p``-norm along ``dim``, which counts at least ``eps``."""
+    """Divide ``input`` by its ``p``-norm along ``dim``, which counts at least ``eps``.
+
+    Args:
+        input: Values, of any shape.
+        p: The order of the norm.
+        dim: The dimension, or a tuple of them, of the norm.
+        eps: The least norm that is divided by.
+        out: Gets the result.
+    """
     result = input / _C.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return result if out is None else out.copy_(result)
 
@@ -74,7 +82,18 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel (dim 1), by the batch's statistics in training, which then move the running ones."""
+    """Normalise each channel (dim 1), by the batch's statistics in training, which then move the running ones.
+
+    Args:
+        input: [batch, channels, sizes...].
+        running_mean: Running means of the channels, written in training; None for none.
+        running_var: Running variances of the channels, written in training; None for none.
+        weight: Factors of the channels; None for none.
+        bias: Added to the channels; None for none.
+        training: Whether the statistics are the batch's.
+        momentum: The share of the new in the running statistics.
+        eps: Added to the variance.
+    """
     if not training:
         return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
     _check_batch_size(input)
@@ -95,7 +114,18 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise each channel of each sample."""
+    """Normalise each channel of each sample.
+
+    Args:
+        input: [batch, channels, sizes...].
+        running_mean: Running means of the channels, written in training; None for none.
+        running_var: Running variances of the channels, written in training; None for none.
+        weight: Factors of the channels; None for none.
+        bias: Added to the channels; None for none.
+        use_input_stats: Whether the statistics are the samples'; otherwise the running ones.
+        momentum: The share of the new in the running statistics.
+        eps: Added to the variance.
+    """
     if not use_input_stats:
         return _C.batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps, True)
     batch, channels, *rest = input.shape

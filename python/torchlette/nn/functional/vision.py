@@ -277,7 +277,10 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return :func:`interpolate` of the same arguments, under its old name."""
+    """Return :func:`interpolate` of the same arguments, under its old name.
+
+    The arguments are those of :func:`interpolate`.
+    """
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -285,7 +288,10 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """Return :func:`interpolate` by the nearest element, under its old name."""
+    """Return :func:`interpolate` by the nearest element, under its old name.
+
+    The arguments are those of :func:`interpolate`.
+    """
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )
@@ -295,7 +301,10 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """Return bilinear :func:`interpolate` with aligned corners, under its old name."""
+    """Return bilinear :func:`interpolate` with aligned corners, under its old name.
+
+    The arguments are those of :func:`interpolate`.
+    """
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
     )

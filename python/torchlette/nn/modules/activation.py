@@ -205,7 +205,13 @@ class Hardswish(_InPlaceActivation):
 
 
 class Threshold(_InPlaceActivation):
-    """Apply ``x`` where it is above ``threshold`` and ``value`` elsewhere."""
+    """Apply ``x`` where it is above ``threshold`` and ``value`` elsewhere.
+
+    Args:
+        threshold: Elements above it stay.
+        value: What other elements become.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         """Choose the threshold and the value below it."""
@@ -326,7 +332,13 @@ class PReLU(Module):
 
 
 class RReLU(_InPlaceActivation):
-    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation."""
+    """Leaky ReLU whose slope is drawn from U(lower, upper) in training, and is their mean in evaluation.
+
+    Args:
+        lower: The least slope of negative elements.
+        upper: The greatest slope of negative elements.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         """Choose the bounds of the slope."""
@@ -344,7 +356,13 @@ class RReLU(_InPlaceActivation):
 
 
 class Hardtanh(_InPlaceActivation):
-    """Clamp to ``[min_val, max_val]``."""
+    """Clamp to ``[min_val, max_val]``.
+
+    Args:
+        min_val: The least result.
+        max_val: The greatest result.
+        inplace: Whether to write the result to ``input`` and return it.
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         """Check the bounds."""
@@ -528,7 +546,19 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the attention output and, if asked, the attention weights."""
+        """Return the attention output and, if asked, the attention weights.
+
+        Args:
+            query: [steps, batch, features], with ``batch_first`` [batch, steps, features].
+            key: [sources, batch, features], with ``batch_first`` [batch, sources, features].
+            value: As ``key``.
+            key_padding_mask: [batch, sources]: bool, True where a source is left out, or what is added to its scores.
+            need_weights: Whether to return the attention weights too.
+            attn_mask: [steps, sources], or one for each batch and head: bool, True where a source is left out, or what
+                is added to the scores.
+            average_attn_weights: Whether the weights returned are the mean over the heads.
+            is_causal: A hint that the mask is causal: attention then needs none.
+        """
         swap = self.batch_first and query.ndim == 3
         if swap:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))

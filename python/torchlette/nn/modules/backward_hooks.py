@@ -16,6 +16,11 @@ class BackwardTap:
     The views see only the gradient that flows through this call, not what other uses of the
     same tensors add. The hooks run once the gradients of all watched outputs and inputs
     of one backward pass are there.
+
+    Args:
+        module: The module.
+        pre_hooks: Functions called with the gradients of its results.
+        hooks: Functions called with the gradients of its arguments and results.
     """
 
     def __init__(self, module: Any, pre_hooks: list[Callable[..., Any]], hooks: list[Callable[..., Any]]) -> None:

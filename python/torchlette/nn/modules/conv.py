@@ -292,7 +292,14 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 
 class Unfold(Module):
-    """Windows of images as columns; see :func:`torchlette.nn.functional.unfold`."""
+    """Windows of images as columns; see :func:`torchlette.nn.functional.unfold`.
+
+    Args:
+        kernel_size: Sizes of a block, one for both dimensions or one for each.
+        dilation: Steps between the elements of a block.
+        padding: Zeros on both sides.
+        stride: Steps between blocks.
+    """
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         """Keep the geometry."""
@@ -309,7 +316,15 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Images as the sum of windows; see :func:`torchlette.nn.functional.fold`."""
+    """Images as the sum of windows; see :func:`torchlette.nn.functional.fold`.
+
+    Args:
+        output_size: Sizes of the image.
+        kernel_size: Sizes of a block, one for both dimensions or one for each.
+        dilation: Steps between the elements of a block.
+        padding: Zeros on both sides.
+        stride: Steps between blocks.
+    """
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1

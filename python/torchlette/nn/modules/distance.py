@@ -10,7 +10,13 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The ``p``-norm of ``x1 - x2 + eps`` over the last dimension."""
+    """The ``p``-norm of ``x1 - x2 + eps`` over the last dimension.
+
+    Args:
+        p: The order of the norm.
+        eps: Added to the differences.
+        keepdim: Whether the last dimension stays, with size 1.
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         """Choose the norm."""

@@ -9,7 +9,7 @@ from typing import Any
 from torchlette import _C
 from torchlette.nn import functional as F
 from torchlette.nn.modules.linear import Linear
-from torchlette.nn.modules.module import Module
+from torchlette.nn.modules.reduced_loss import _Loss, _WeightedLoss
 
 __all__ = [
     "BCELoss",
@@ -40,35 +40,6 @@ __all__ = [
 Tensor = _C.Tensor
 
 
-class _Loss(Module):
-    """A loss with a reduction: "none", "mean" or "sum"."""
-
-    reduction: str
-
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
-        """Choose the reduction; the two flags are those of old code."""
-        super().__init__()
-        legacy = size_average is not None or reduce is not None
-        self.reduction = F.reduction_name(size_average, reduce, reduction) if legacy else reduction
-
-
-class _WeightedLoss(_Loss):
-    """A loss with a weight per class or element, kept as a buffer."""
-
-    weight: Tensor | None
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        """Register the weight."""
-        super().__init__(size_average, reduce, reduction)
-        self.register_buffer("weight", weight)
-
-
 class L1Loss(_Loss):
     """Absolute error."""
 
@@ -86,7 +57,14 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared error over ``2 * beta`` below ``beta``, absolute error less ``beta / 2`` above."""
+    """Squared error over ``2 * beta`` below ``beta``, absolute error less ``beta / 2`` above.
+
+    Args:
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        beta: Below this difference the loss is quadratic.
+    """
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -114,7 +92,14 @@ class HuberLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Kullback-Leibler divergence of targets from log probabilities."""
+    """Kullback-Leibler divergence of targets from log probabilities.
+
+    Args:
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean", "sum" or "batchmean", the sum over the batch's size.
+        log_target: Whether the target is a logarithm too.
+    """
 
     def __init__(
         self,
@@ -133,7 +118,15 @@ class KLDivLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative of the log probability at the target class."""
+    """Negative of the log probability at the target class.
+
+    Args:
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        ignore_index: The class of targets that cost nothing.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(
         self,
@@ -157,7 +150,16 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Cross entropy of logits against class indices or probabilities."""
+    """Cross entropy of logits against class indices or probabilities.
+
+    Args:
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        ignore_index: The class of targets that cost nothing.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        label_smoothing: The share of the probability that all classes get, from 0 to 1.
+    """
 
     def __init__(
         self,
@@ -257,7 +259,13 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class CTCLoss(_Loss):
-    """Negative log likelihood of label sequences over all alignments; see :func:`torchlette.nn.functional.ctc_loss`."""
+    """Negative log likelihood of label sequences over all alignments; see :func:`torchlette.nn.functional.ctc_loss`.
+
+    Args:
+        blank: The class of no label.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        zero_infinity: Whether infinite losses count as zero.
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         """Choose the class of no label, and whether infinite losses count as zero."""
@@ -266,7 +274,14 @@ class CTCLoss(_Loss):
         self.zero_infinity = zero_infinity
 
     def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            log_probs: Log probabilities of the classes, [steps, batch, classes] or [steps, classes].
+            targets: Labels, [batch, longest] or all of them in one vector, int64.
+            input_lengths: Steps of each sample.
+            target_lengths: Labels of each sample.
+        """
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
         )
@@ -281,7 +296,15 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Cross entropy of ``sigmoid(input)`` against targets in [0, 1]."""
+    """Cross entropy of ``sigmoid(input)`` against targets in [0, 1].
+
+    Args:
+        weight: Factors that broadcast to the losses; None for none.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+        pos_weight: Factors of the positive examples; None for none.
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -329,7 +352,13 @@ class MarginRankingLoss(_MarginLoss):
     _MARGIN = 0.0
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            input1: The first of each pair.
+            input2: The second of each pair.
+            target: 1 where the first shall be greater, -1 where the second shall.
+        """
         return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
@@ -349,7 +378,13 @@ class CosineEmbeddingLoss(_MarginLoss):
     _MARGIN = 0.0
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            input1: [batch, features].
+            input2: [batch, features].
+            target: 1 where a pair shall be alike, -1 where it shall not.
+        """
         return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
@@ -378,7 +413,16 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """Margins between the target class and all others."""
+    """Margins between the target class and all others.
+
+    Args:
+        p: 1 or 2: the power of a margin that is missed.
+        margin: The distance from which a pair costs nothing.
+        weight: A factor of each class; None for none.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(
         self,
@@ -404,7 +448,17 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
+    """``max(0, margin + |anchor - positive| - |anchor - negative|)``.
+
+    Args:
+        margin: The distance from which a pair costs nothing.
+        p: The order of the norm of differences.
+        eps: Keeps logarithms and divisors from zero.
+        swap: Whether the distance from positive to negative counts if it is the lesser one.
+        size_average: An old flag in place of ``reduction``.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(
         self,
@@ -426,14 +480,27 @@ class TripletMarginLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            anchor: [batch, features].
+            positive: What shall be near the anchor, [batch, features].
+            negative: What shall be far from the anchor, [batch, features].
+        """
         return F.triplet_margin_loss(
             anchor, positive, negative, self.margin, self.p, self.eps, self.swap, reduction=self.reduction
         )
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The same with any distance; that of :func:`torchlette.nn.functional.pairwise_distance` by default."""
+    """The same with any distance; that of :func:`torchlette.nn.functional.pairwise_distance` by default.
+
+    Args:
+        distance_function: From two batches to distances; None: the Euclidean distance.
+        margin: The distance from which a pair costs nothing.
+        swap: Whether the distance from positive to negative counts if it is the lesser one.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(
         self,
@@ -454,7 +521,13 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.swap = swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            anchor: [batch, features].
+            positive: What shall be near the anchor, [batch, features].
+            negative: What shall be far from the anchor, [batch, features].
+        """
         options = {
             "distance_function": self.distance_function,
             "margin": self.margin,
@@ -465,7 +538,16 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """Negative log likelihood of counts under Poisson's distribution."""
+    """Negative log likelihood of counts under Poisson's distribution.
+
+    Args:
+        log_input: Whether ``input`` is the logarithm of the rate.
+        full: Whether to add the constant term.
+        size_average: An old flag in place of ``reduction``.
+        eps: Keeps logarithms and divisors from zero.
+        reduce: An old flag in place of ``reduction``.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(
         self,
@@ -488,7 +570,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """Negative log likelihood under normal distributions."""
+    """Negative log likelihood under normal distributions.
+
+    Args:
+        full: Whether to add the constant term.
+        eps: Keeps logarithms and divisors from zero.
+        reduction: "none", "mean" or "sum": what becomes of the losses.
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         """Choose the least variance."""
@@ -497,5 +585,11 @@ class GaussianNLLLoss(_Loss):
         self.eps = eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """Return the loss."""
+        """Return the loss.
+
+        Args:
+            input: Rates or means, of any shape.
+            target: What was observed, of the shape of ``input``.
+            var: Variances, of the shape of ``input`` or with 1 as the last size.
+        """
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)

@@ -11,6 +11,7 @@ from torchlette.autograd import no_grad
 from torchlette.nn.modules.backward_hooks import BackwardTap
 from torchlette.nn.modules.module_hooks import *  # noqa: F403
 from torchlette.nn.modules.module_hooks import EVERY
+from torchlette.nn.modules.paths import PathMixin
 from torchlette.nn.modules.state import StateDictMixin
 from torchlette.nn.parameter import Buffer, Parameter
 from torchlette.utils.hooks import RemovableHandle
@@ -34,7 +35,7 @@ def _forward_missing(self: Module, *args: Any) -> Any:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
-class Module(_C._ModuleBase, StateDictMixin):
+class Module(_C._ModuleBase, PathMixin, StateDictMixin):
     """Base class of neural network modules, with the semantics of ``torch.nn.Module``.
 
     Parameters, buffers and submodules that are assigned to attributes are registered under
@@ -147,14 +148,27 @@ class Module(_C._ModuleBase, StateDictMixin):
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the arguments."""
+        """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the arguments.
+
+        Args:
+            hook: The function to call; what it returns, unless None, takes the place of what it was given.
+            prepend: Whether it is called before those there are.
+            with_kwargs: Whether it also gets the call's keyword arguments.
+        """
         flags = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
         return self._add_hook(self._forward_pre_hooks, hook, flags, prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> RemovableHandle:
-        """Call ``hook(module, args, output)`` after every ``forward``; what it returns replaces the output."""
+        """Call ``hook(module, args, output)`` after every ``forward``; what it returns replaces the output.
+
+        Args:
+            hook: The function to call; what it returns, unless None, takes the place of what it was given.
+            prepend: Whether it is called before those there are.
+            with_kwargs: Whether it also gets the call's keyword arguments.
+            always_call: Whether it is called also when ``forward`` raises.
+        """
         flags = [self._forward_hooks_with_kwargs] if with_kwargs else []
         if always_call:
             flags.append(self._forward_hooks_always_called)
@@ -205,7 +219,13 @@ class Module(_C._ModuleBase, StateDictMixin):
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: _C.Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state but is not trained."""
+        """Add a tensor that is part of the module's state but is not trained.
+
+        Args:
+            name: The name, without a dot.
+            tensor: The tensor; None for a buffer that is not there yet.
+            persistent: Whether ``state_dict`` has it.
+        """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_new_name("buffer", name, self._buffers)
@@ -308,55 +328,6 @@ class Module(_C._ModuleBase, StateDictMixin):
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
         return sorted(name for name in names if not name[:1].isdigit())
 
-    # Access by path ----------------------------------------------------------------------
-
-    def get_submodule(self, target: str) -> Module:
-        """Return the submodule at the dotted path ``target``."""
-        module: Module = self
-        for item in target.split(".") if target else []:
-            if not hasattr(module, item):
-                raise AttributeError(f"{type(module).__name__} has no attribute `{item}`")
-            module = getattr(module, item)
-            if not isinstance(module, Module):
-                raise AttributeError(f"`{item}` is not an nn.Module")
-        return module
-
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put ``module`` at the dotted path ``target``; ``strict`` demands that it replaces one."""
-        if not target:
-            raise ValueError("Cannot set the submodule without a target name!")
-        if not isinstance(module, Module):
-            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
-        path, _, name = target.rpartition(".")
-        parent = self.get_submodule(path)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
-        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
-            raise AttributeError(f"`{name}` is not an nn.Module")
-        setattr(parent, name, module)
-
-    def _owner(self, target: str) -> tuple[Module, str]:
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        if not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
-        return owner, name
-
-    def get_parameter(self, target: str) -> Parameter:
-        """Return the parameter at the dotted path ``target``."""
-        owner, name = self._owner(target)
-        param = getattr(owner, name)
-        if not isinstance(param, Parameter):
-            raise AttributeError(f"`{name}` is not an nn.Parameter")
-        return param
-
-    def get_buffer(self, target: str) -> _C.Tensor:
-        """Return the buffer at the dotted path ``target``."""
-        owner, name = self._owner(target)
-        if name not in owner._buffers:
-            raise AttributeError(f"`{name}` is not a buffer")
-        return getattr(owner, name)
-
     # Iteration ---------------------------------------------------------------------------
 
     def _named_members(
@@ -384,7 +355,13 @@ class Module(_C._ModuleBase, StateDictMixin):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Iterate over (path, parameter)."""
+        """Iterate over (path, parameter).
+
+        Args:
+            prefix: Begins every path.
+            recurse: Whether to go into the modules below.
+            remove_duplicate: Whether to leave out what was given before.
+        """
         return self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[_C.Tensor]:
@@ -395,7 +372,13 @@ class Module(_C._ModuleBase, StateDictMixin):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, _C.Tensor]]:
-        """Iterate over (path, buffer)."""
+        """Iterate over (path, buffer).
+
+        Args:
+            prefix: Begins every path.
+            recurse: Whether to go into the modules below.
+            remove_duplicate: Whether to leave out what was given before.
+        """
         return self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
@@ -419,7 +402,13 @@ class Module(_C._ModuleBase, StateDictMixin):
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Iterate over (path, module), this module first."""
+        """Iterate over (path, module), this module first.
+
+        Args:
+            memo: Modules to leave out; those that are given are added.
+            prefix: Begins every path.
+            remove_duplicate: Whether to leave out what was given before.
+        """
         memo = set() if memo is None else memo
         if self in memo:
             return

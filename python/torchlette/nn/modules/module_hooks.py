@@ -53,7 +53,13 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call ``hook(module, args, output)`` after every module's ``forward``; what it returns replaces the output."""
+    """Call ``hook(module, args, output)`` after every module's ``forward``; what it returns replaces the output.
+
+    Args:
+        hook: The function to call; what it returns, unless None, takes the place of what it was given.
+        with_kwargs: Whether it also gets the call's keyword arguments.
+        always_call: Whether it is called also when ``forward`` raises.
+    """
     return _register(EVERY.forward, hook, *[EVERY.with_kwargs] * with_kwargs, *[EVERY.always_called] * always_call)
 
 

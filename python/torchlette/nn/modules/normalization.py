@@ -60,7 +60,14 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """:class:`LocalResponseNorm` for images, under its old name."""
+    """:class:`LocalResponseNorm` for images, under its old name.
+
+    Args:
+        size: The number of channels in a window.
+        alpha: The factor of the mean of squares.
+        beta: The power.
+        k: Added to the mean of squares.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         """Keep the options."""

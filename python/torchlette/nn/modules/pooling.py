@@ -232,7 +232,15 @@ class FractionalMaxPool3d(_FractionalMaxPool):
 
 
 class AvgPool1d(Module):
-    """The mean of each window; arguments as :class:`AvgPool2d`."""
+    """The mean of each window; arguments as :class:`AvgPool2d`.
+
+    Args:
+        kernel_size: Sizes of a window, one for all dimensions or one for each.
+        stride: Steps between windows; None: the window's sizes.
+        padding: Places added on both sides, at most half a window.
+        ceil_mode: Whether a last window may reach beyond the input.
+        count_include_pad: Whether padding counts in the divisor.
+    """
 
     def __init__(
         self,

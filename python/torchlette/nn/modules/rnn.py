@@ -50,6 +50,14 @@ def _cell(mode: str, name: str) -> Any:
     ) -> Any:
         """Return the state after one step: the hidden state [batch, hidden], of an LSTM with the cell state, for the
         state ``hx``.
+
+        Args:
+            input: [batch, features].
+            hx: The state before, [batch, hidden]; of an LSTM a pair of them.
+            w_ih: Weights of the input, [gates * hidden, features].
+            w_hh: Weights of the state, [gates * hidden, hidden].
+            b_ih: [gates * hidden]; None for none.
+            b_hh: [gates * hidden]; None for none.
         """
         state = _step(mode, F.linear(input, w_ih, b_ih), tuple(hx) if mode == "LSTM" else (hx,), w_hh, b_hh)
         return state if mode == "LSTM" else state[0]
@@ -118,7 +126,21 @@ def _run(
 
 
 class RNNBase(Module):
-    """Layers of one kind of recurrence; see :class:`RNN`, :class:`LSTM` and :class:`GRU`."""
+    """Layers of one kind of recurrence; see :class:`RNN`, :class:`LSTM` and :class:`GRU`.
+
+    Args:
+        mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        num_layers: Layers, each on the results of the one below.
+        bias: Whether there are biases.
+        batch_first: Whether input and output are [batch, steps, features].
+        dropout: The probability of a result between layers to become zero.
+        bidirectional: Whether a second network reads the steps backwards.
+        proj_size: Features of the projected hidden state of an LSTM; 0 for no projection.
+        device: Where the parameters are; None: the default device.
+        dtype: Of the parameters; None: the default dtype.
+    """
 
     def __init__(
         self,
@@ -344,7 +366,16 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrence."""
+    """One step of a recurrence.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        bias: Whether there are biases.
+        num_chunks: Gates of a cell.
+        device: Where the parameters are; None: the default device.
+        dtype: Of the parameters; None: the default dtype.
+    """
 
     mode: str
 
@@ -399,7 +430,16 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of :class:`RNN`: input [batch, input_size], state [batch, hidden_size]."""
+    """One step of :class:`RNN`: input [batch, input_size], state [batch, hidden_size].
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        bias: Whether there are biases.
+        nonlinearity: "tanh" or "relu".
+        device: Where the parameters are; None: the default device.
+        dtype: Of the parameters; None: the default dtype.
+    """
 
     def __init__(
         self,
@@ -427,7 +467,15 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of :class:`LSTM`: input [batch, input_size], states [batch, hidden_size]."""
+    """One step of :class:`LSTM`: input [batch, input_size], states [batch, hidden_size].
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        bias: Whether there are biases.
+        device: Where the parameters are; None: the default device.
+        dtype: Of the parameters; None: the default dtype.
+    """
 
     mode = "LSTM"
 
@@ -444,7 +492,15 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of :class:`GRU`: input [batch, input_size], state [batch, hidden_size]."""
+    """One step of :class:`GRU`: input [batch, input_size], state [batch, hidden_size].
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        bias: Whether there are biases.
+        device: Where the parameters are; None: the default device.
+        dtype: Of the parameters; None: the default dtype.
+    """
 
     mode = "GRU"
 

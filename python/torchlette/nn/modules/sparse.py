@@ -89,7 +89,17 @@ class Embedding(Module):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """Make a table from a matrix."""
+        """Make a table from a matrix.
+
+        Args:
+            embeddings: The table, [rows, features].
+            freeze: Whether it stays as it is in training.
+            padding_idx: The row that gets no gradient; None for none.
+            max_norm: Rows looked up are scaled to at most this norm; None for none.
+            norm_type: The order of that norm.
+            scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+            sparse: Accepted for compatibility: gradients are dense.
+        """
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -189,7 +199,19 @@ class EmbeddingBag(Module):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """Make a table from a matrix."""
+        """Make a table from a matrix.
+
+        Args:
+            embeddings: The table, [rows, features].
+            freeze: Whether it stays as it is in training.
+            max_norm: Rows looked up are scaled to at most this norm; None for none.
+            norm_type: The order of that norm.
+            scale_grad_by_freq: Whether to divide gradients by how often a row was looked up.
+            mode: "sum", "mean" or "max" of the rows of a bag.
+            sparse: Accepted for compatibility: gradients are dense.
+            include_last_offset: Whether ``offsets`` ends with the number of indices.
+            padding_idx: The row that gets no gradient; None for none.
+        """
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -211,7 +233,13 @@ class EmbeddingBag(Module):
     def forward(
         self, input: _C.Tensor, offsets: _C.Tensor | None = None, per_sample_weights: _C.Tensor | None = None
     ) -> _C.Tensor:
-        """Return [bags, embedding_dim]; see :func:`torchlette.nn.functional.embedding_bag`."""
+        """Return [bags, embedding_dim]; see :func:`torchlette.nn.functional.embedding_bag`.
+
+        Args:
+            input: Indices, [bags, indices] or all bags in one vector.
+            offsets: Where each bag begins in a vector.
+            per_sample_weights: Factors of the rows, with mode "sum".
+        """
         return F.embedding_bag(
             input,
             self.weight,

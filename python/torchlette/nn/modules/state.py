@@ -102,7 +102,13 @@ class StateDictMixin(_Extra):
             destination[prefix + EXTRA_STATE_KEY] = self.get_extra_state()
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """Return an ``OrderedDict`` of path -> tensor that aliases the module's parameters and buffers."""
+        """Return an ``OrderedDict`` of path -> tensor that aliases the module's parameters and buffers.
+
+        Args:
+            destination: A dictionary to write to; None for a new one.
+            prefix: Begins every path.
+            keep_vars: Whether the tensors are the parameters themselves, with their histories.
+        """
         if args:  # (destination, prefix, keep_vars): the form of old callers
             destination = args[0]
             prefix = args[1] if len(args) > 1 else prefix

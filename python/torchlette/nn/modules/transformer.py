@@ -127,7 +127,14 @@ class TransformerEncoderLayer(_Layer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Encode ``src``."""
+        """Encode ``src``.
+
+        Args:
+            src: Input of the encoder, [sources, batch, features], with ``batch_first`` [batch, sources, features].
+            src_mask: The attention mask of ``src``: see :class:`MultiheadAttention`.
+            src_key_padding_mask: What of ``src`` is padding.
+            is_causal: A hint that the mask is causal.
+        """
         x = self._add(1, src, lambda x: self._attend("self_attn", x, None, src_mask, src_key_padding_mask, is_causal))
         return self._add(2, x, self._feed_forward)
 
@@ -148,7 +155,18 @@ class TransformerDecoderLayer(_Layer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Decode ``tgt`` with ``memory``."""
+        """Decode ``tgt`` with ``memory``.
+
+        Args:
+            tgt: Input of the decoder, [steps, batch, features], with ``batch_first`` [batch, steps, features].
+            memory: Output of the encoder, shaped as ``src``.
+            tgt_mask: The attention mask of ``tgt``.
+            memory_mask: The mask of the attention to ``memory``.
+            tgt_key_padding_mask: What of ``tgt`` is padding.
+            memory_key_padding_mask: What of ``memory`` is padding.
+            tgt_is_causal: A hint that ``tgt_mask`` is causal.
+            memory_is_causal: A hint that ``memory_mask`` is causal.
+        """
         x = self._add(
             1, tgt, lambda x: self._attend("self_attn", x, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         )
@@ -194,7 +212,14 @@ class TransformerEncoder(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool | None = None,
     ) -> Tensor:
-        """Encode ``src``; ``is_causal`` is a hint that ``mask`` is causal."""
+        """Encode ``src``; ``is_causal`` is a hint that ``mask`` is causal.
+
+        Args:
+            src: Input of the encoder, [sources, batch, features], with ``batch_first`` [batch, sources, features].
+            mask: The mask of ``src``: see :class:`MultiheadAttention`.
+            src_key_padding_mask: What of ``src`` is padding.
+            is_causal: A hint that the mask is causal.
+        """
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
         return src if self.norm is None else self.norm(src)
@@ -227,7 +252,18 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Decode ``tgt`` with ``memory``; the last two are hints that a mask is causal."""
+        """Decode ``tgt`` with ``memory``; the last two are hints that a mask is causal.
+
+        Args:
+            tgt: Input of the decoder, [steps, batch, features], with ``batch_first`` [batch, steps, features].
+            memory: Output of the encoder, shaped as ``src``.
+            tgt_mask: The attention mask of ``tgt``.
+            memory_mask: The mask of the attention to ``memory``.
+            tgt_key_padding_mask: What of ``tgt`` is padding.
+            memory_key_padding_mask: What of ``memory`` is padding.
+            tgt_is_causal: A hint that ``tgt_mask`` is causal.
+            memory_is_causal: A hint that ``memory_mask`` is causal.
+        """
         for layer in self.layers:
             tgt = layer(
                 tgt,
@@ -320,7 +356,21 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """Decode ``tgt`` with the encoding of ``src``."""
+        """Decode ``tgt`` with the encoding of ``src``.
+
+        Args:
+            src: Input of the encoder, [sources, batch, features], with ``batch_first`` [batch, sources, features].
+            tgt: Input of the decoder, [steps, batch, features], with ``batch_first`` [batch, steps, features].
+            src_mask: The attention mask of ``src``: see :class:`MultiheadAttention`.
+            tgt_mask: The attention mask of ``tgt``.
+            memory_mask: The mask of the attention to ``memory``.
+            src_key_padding_mask: What of ``src`` is padding.
+            tgt_key_padding_mask: What of ``tgt`` is padding.
+            memory_key_padding_mask: What of ``memory`` is padding.
+            src_is_causal: A hint that ``src_mask`` is causal.
+            tgt_is_causal: A hint that ``tgt_mask`` is causal.
+            memory_is_causal: A hint that ``memory_mask`` is causal.
+        """
         if src.dim() == 3 and src.shape[0 if self.batch_first else 1] != tgt.shape[0 if self.batch_first else 1]:
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
@@ -339,5 +389,11 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """Return the mask [sz, sz] that hides from each place what follows it: -inf there, 0 elsewhere."""
+        """Return the mask [sz, sz] that hides from each place what follows it: -inf there, 0 elsewhere.
+
+        Args:
+            sz: The number of steps.
+            device: Where tensors are made; None: the default device.
+            dtype: Of the mask; None: the default dtype.
+        """
         return _C.full((sz, sz), float("-inf"), dtype=dtype, device=device).triu(1)

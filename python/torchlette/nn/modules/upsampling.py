@@ -13,7 +13,15 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Module):
-    """Resample [batch, channels, ...]; arguments as for :func:`torchlette.nn.functional.interpolate`."""
+    """Resample [batch, channels, ...]; arguments as for :func:`torchlette.nn.functional.interpolate`.
+
+    Args:
+        size: Sizes of the result; None where factors are given.
+        scale_factor: Factors of the sizes, one for all or one for each.
+        mode: "nearest", "linear", "bilinear", "bicubic", "trilinear" or "nearest-exact".
+        align_corners: Whether the corners of input and result coincide.
+        recompute_scale_factor: Whether factors are recomputed from the rounded sizes.
+    """
 
     def __init__(
         self,

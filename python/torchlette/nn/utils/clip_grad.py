@@ -25,7 +25,14 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Return the norm of all ``tensors`` taken as one vector; nothing is read back unless an error is asked for."""
+    """Return the norm of all ``tensors`` taken as one vector; nothing is read back unless an error is asked for.
+
+    Args:
+        tensors: A tensor or an iterable of them.
+        norm_type: The order of the norm.
+        error_if_nonfinite: Whether a norm that is not finite raises; this reads it.
+        foreach: Accepted for compatibility: the engine merges kernels by itself.
+    """
     tensors = _as_list(tensors)
     norm_type = float(norm_type)
     if not tensors:
@@ -49,7 +56,14 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale the gradients of ``parameters`` by ``max_norm / total_norm`` where that is below 1."""
+    """Scale the gradients of ``parameters`` by ``max_norm / total_norm`` where that is below 1.
+
+    Args:
+        parameters: A tensor or an iterable of them; those without a gradient are left out.
+        max_norm: The greatest norm.
+        total_norm: The norm of all gradients, as :func:`get_total_norm` gives it.
+        foreach: Accepted for compatibility: the engine merges kernels by itself.
+    """
     factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     on_device = {factor.device: factor}
     for parameter in _as_list(parameters):
@@ -91,7 +105,10 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Do what :func:`clip_grad_norm_` does, under its old name."""
+    """Do what :func:`clip_grad_norm_` does, under its old name.
+
+    The arguments are those of :func:`clip_grad_norm_`.
+    """
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
@@ -102,7 +119,19 @@ def clip_grad_norm(
 
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """Clamp every element of the gradients to ``[-clip_value, clip_value]``."""
+    """Clamp every element of the gradients to ``[-clip_value, clip_value]``.
+
+    Args:
+        parameters: A tensor or an iterable of them; those without a gradient are left out.
+        clip_value: The greatest absolute value.
+        foreach: Accepted for compatibility: the engine merges kernels by itself.
+
+    >>> p = torchlette.nn.Parameter(torchlette.zeros(2))
+    >>> (p * torchlette.tensor([3.0, 0.5])).sum().backward()
+    >>> torchlette.nn.utils.clip_grad_value_(p, 1.0)
+    >>> p.grad.tolist()
+    [1.0, 0.5]
+    """
     clip_value = float(clip_value)
     for parameter in _as_list(parameters):
         if parameter.grad is not None:

@@ -35,14 +35,35 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a convolution with the batch norm behind it folded in."""
+    """Return weight and bias of a convolution with the batch norm behind it folded in.
+
+    Args:
+        conv_w: Weight of the convolution.
+        conv_b: Its bias; None for none.
+        bn_rm: Running mean of the norm.
+        bn_rv: Running variance of the norm.
+        bn_eps: Added to the variance.
+        bn_w: Weight of the norm; None: ones.
+        bn_b: Bias of the norm; None: zeros.
+        transpose: Whether the convolution is transposed.
+    """
     return _folded(conv_w, conv_b, (bn_rm, bn_rv, bn_eps, bn_w, bn_b), 1 if transpose else 0)
 
 
 def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor, bn_b: Tensor
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a linear layer with the batch norm behind it folded in."""
+    """Return weight and bias of a linear layer with the batch norm behind it folded in.
+
+    Args:
+        linear_w: Weight of the layer, [out, in].
+        linear_b: Its bias; None for none.
+        bn_rm: Running mean of the norm.
+        bn_rv: Running variance of the norm.
+        bn_eps: Added to the variance.
+        bn_w: Weight of the norm; None: ones.
+        bn_b: Bias of the norm; None: zeros.
+    """
     return _folded(linear_w, linear_b, (bn_rm, bn_rv, bn_eps, bn_w, bn_b), 0)
 
 
@@ -59,7 +80,13 @@ def _fused(layer: Any, bn: Any, axis: int) -> Any:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """Return a copy of ``conv`` that does what ``bn(conv(x))`` does; both must be in evaluation mode."""
+    """Return a copy of ``conv`` that does what ``bn(conv(x))`` does; both must be in evaluation mode.
+
+    Args:
+        conv: A convolution, in eval mode.
+        bn: The batch norm behind it, in eval mode.
+        transpose: Whether the convolution is transposed.
+    """
     return _fused(conv, bn, 1 if transpose else 0)
 
 

@@ -128,7 +128,13 @@ def _remove(module: Module, name: str, kind: type[_Hook]) -> Module:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Split a weight into lengths ``name_g`` and directions ``name_v``."""
+    """Split a weight into lengths ``name_g`` and directions ``name_v``.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        dim: The dimension that keeps a length for each index; None: one length for all.
+    """
     _WeightNorm(name, dim).apply(module)
     return module
 
@@ -143,6 +149,13 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight, ``name_orig``, by its largest singular value; arguments as in
     :mod:`torchlette.nn.utils.parametrizations`.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        n_power_iterations: Steps of the power iteration at each forward pass in training.
+        eps: The least norm that is divided by.
+        dim: The dimension of the outputs; None: that of the module's kind.
     """
     _SpectralNorm(name, n_power_iterations, spectral_dim(module, dim), eps).apply(module)
     return module

@@ -248,7 +248,13 @@ def register_parametrization(
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a parametrised tensor an ordinary one again, with its present value or, else, with that of its original."""
+    """Make a parametrised tensor an ordinary one again, with its present value or, else, with that of its original.
+
+    Args:
+        module: The module.
+        tensor_name: The name of the tensor.
+        leave_parametrized: Whether it keeps its present value; otherwise the original one.
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     parts = module.parametrizations[tensor_name]

@@ -113,7 +113,13 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """Return ``t`` with what the method chooses set to 0."""
+        """Return ``t`` with what the method chooses set to 0.
+
+        Args:
+            t: The tensor.
+            default_mask: The mask to begin with; None: ones.
+            importance_scores: Scores in place of the values, of the tensor's shape; None for none.
+        """
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise AssertionError("importance_scores should have the same shape as tensor t")
         scores = t if importance_scores is None else importance_scores
@@ -300,7 +306,13 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the slices along a dim with the least norms of order ``n``."""
+    """Prunes the slices along a dim with the least norms of order ``n``.
+
+    Args:
+        amount: How much to prune: a fraction from 0 to 1, or a count.
+        n: The order of the norm of a slice.
+        dim: The dimension of the slices.
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         """Take how many slices are pruned, the order of the norm, and the dim."""
@@ -321,19 +333,39 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune ``amount`` elements of a parameter by chance; returns the module."""
+    """Prune ``amount`` elements of a parameter by chance; returns the module.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        amount: How much to prune: a fraction from 0 to 1, or a count.
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
-    """Prune the ``amount`` elements of a parameter that are nearest to 0, or whose scores are; returns the module."""
+    """Prune the ``amount`` elements of a parameter that are nearest to 0, or whose scores are; returns the module.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        amount: How much to prune: a fraction from 0 to 1, or a count.
+        importance_scores: Scores in place of the values, of the tensor's shape; None for none.
+    """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune ``amount`` slices of a parameter along ``dim`` by chance; returns the module."""
+    """Prune ``amount`` slices of a parameter along ``dim`` by chance; returns the module.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        amount: How much to prune: a fraction from 0 to 1, or a count.
+        dim: The dimension of the slices.
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -341,13 +373,28 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 def ln_structured(
     module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the ``amount`` slices along ``dim`` of a parameter whose ``n``-norms are least, and return the module."""
+    """Prune the ``amount`` slices along ``dim`` of a parameter whose ``n``-norms are least, and return the module.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        amount: How much to prune: a fraction from 0 to 1, or a count.
+        n: The order of the norm of a slice.
+        dim: The dimension of the slices.
+        importance_scores: Scores in place of the values, of the tensor's shape; None for none.
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune a parameter where ``mask`` is 0; returns the module."""
+    """Prune a parameter where ``mask`` is 0; returns the module.
+
+    Args:
+        module: The module to change.
+        name: The name of a parameter of the module.
+        mask: 0 or 1, of the parameter's shape.
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 

@@ -193,6 +193,15 @@ def pad_sequence(
 ) -> Tensor:
     """Stack sequences [length, ...] padded to the longest: [steps, batch, ...], or [batch, steps, ...] with
     ``batch_first``.
+
+    Args:
+        sequences: Tensors [length, ...].
+        batch_first: Whether the result is [batch, steps, ...].
+        padding_value: What fills the rest.
+        padding_side: "right" or "left": where the padding is.
+
+    >>> torchlette.nn.utils.rnn.pad_sequence([torchlette.ones(2), torchlette.ones(3)], batch_first=True).tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
     parts = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
     if padding_side not in ("left", "right"):
@@ -206,7 +215,13 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """Return the sequences [length, ...] of a padded batch."""
+    """Return the sequences [length, ...] of a padded batch.
+
+    Args:
+        padded_sequences: [steps, batch, ...], with ``batch_first`` [batch, steps, ...].
+        lengths: The length of each, int64.
+        batch_first: Whether the batch is the first dimension.
+    """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [rows[i, :n] for i, n in enumerate(_as_lengths(lengths))]
 

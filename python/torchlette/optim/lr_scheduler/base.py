@@ -120,7 +120,13 @@ class LRScheduler:
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
-    """Return one value a group from a single value or a list."""
+    """Return one value a group from a single value or a list.
+
+    Args:
+        value: One value, or a list of one for each group.
+        optimizer: The optimizer whose rates are set.
+        name: What the value is, for errors.
+    """
     count = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * count

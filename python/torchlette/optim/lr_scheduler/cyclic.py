@@ -14,7 +14,15 @@ __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half cosines of ``T_0``, ``T_0 * T_mult``, ... epochs, each from the initial rate to ``eta_min``."""
+    """Half cosines of ``T_0``, ``T_0 * T_mult``, ... epochs, each from the initial rate to ``eta_min``.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        T_0: Epochs to the first restart.
+        T_mult: By this the time between restarts grows.
+        eta_min: The least rate.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1

@@ -71,7 +71,14 @@ class MultiplicativeLR(_ByFunction):
 
 
 class StepLR(LRScheduler):
-    """The rate falls by ``gamma`` every ``step_size`` epochs."""
+    """The rate falls by ``gamma`` every ``step_size`` epochs.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        step_size: Epochs between decays.
+        gamma: The factor of each decay.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         """Keep the options."""
@@ -90,7 +97,14 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate falls by ``gamma`` at each milestone."""
+    """The rate falls by ``gamma`` at each milestone.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        milestones: Epochs, in order, at which the rate decays.
+        gamma: The factor of each decay.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -112,7 +126,14 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate is ``factor`` times the initial one until epoch ``total_iters``."""
+    """The rate is ``factor`` times the initial one until epoch ``total_iters``.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        factor: The factor of the rate before ``total_iters``.
+        total_iters: Epochs until the rate has its last value.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -137,7 +158,15 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The factor goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
+    """The factor goes from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        start_factor: The first factor of the rate.
+        end_factor: The last factor of the rate.
+        total_iters: Epochs until the rate has its last value.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(
         self,
@@ -173,7 +202,13 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate falls by ``gamma`` every epoch."""
+    """The rate falls by ``gamma`` every epoch.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        gamma: The factor of each decay.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         """Keep the factor."""
@@ -190,7 +225,14 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate falls to zero as a power of what is left of ``total_iters`` epochs."""
+    """The rate falls to zero as a power of what is left of ``total_iters`` epochs.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        total_iters: Epochs until the rate has its last value.
+        power: The power of the polynomial.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         """Keep the options."""
@@ -212,7 +254,14 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate follows half a cosine from the initial one to ``eta_min`` in ``T_max`` epochs, and back."""
+    """The rate follows half a cosine from the initial one to ``eta_min`` in ``T_max`` epochs, and back.
+
+    Args:
+        optimizer: The optimizer whose rates are set.
+        T_max: Epochs from the greatest rate to the least.
+        eta_min: The least rate.
+        last_epoch: The epoch to go on from; -1 to begin.
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         """Keep the options."""

@@ -40,7 +40,14 @@ enable_flash_sdp = enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> contextlib.AbstractContextManager[dict[str, bool]]:
-    """Return a context that changes nothing: attention has one implementation, on either device."""
+    """Return a context that changes nothing: attention has one implementation, on either device.
+
+    Args:
+        enable_flash: Accepted for compatibility.
+        enable_math: Accepted for compatibility.
+        enable_mem_efficient: Accepted for compatibility.
+        enable_cudnn: Accepted for compatibility.
+    """
     return contextlib.nullcontext(
         {
             "enable_flash": enable_flash,

@@ -11,7 +11,13 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(_amp.autocast):
-    """``torch.amp.autocast("cuda")``: warns and is off."""
+    """``torch.amp.autocast("cuda")``: warns and is off.
+
+    Args:
+        enabled: Whether it casts.
+        dtype: What operators are cast to; None: float16.
+        cache_enabled: Accepted for compatibility.
+    """
 
     def __init__(self, enabled: bool = True, dtype: _C.dtype = _C.float16, cache_enabled: bool = True) -> None:
         """Warn if it should be on."""

@@ -158,7 +158,13 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` indices of another sampler; a short last one may be dropped."""
+    """Lists of ``batch_size`` indices of another sampler; a short last one may be dropped.
+
+    Args:
+        sampler: Gives indices.
+        batch_size: Indices of a batch.
+        drop_last: Whether a last batch of fewer is left out.
+    """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         """Check the options."""

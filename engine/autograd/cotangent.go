@@ -1,4 +1,4 @@
-package engine
+package autograd
 
 import (
 	"cmp"
@@ -9,10 +9,10 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// addCotangents is x + y. The cotangent of a slice, a gather or an embedding is zeros with a part
+// AddCotangents is x + y. The cotangent of a slice, a gather or an embedding is zeros with a part
 // written or added. Where one of the two is that, and not on the tape, the part is added to the
 // other: an addition would read and write the zeros around it.
-func addCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
+func AddCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 	if x.Tape == 0 && y.Tape == 0 {
 		if sum, ok := addPart(g, b, x, y); ok {
 			return sum
@@ -28,7 +28,7 @@ func addCotangents(g *ir.Graph, b op.Builder, x, y op.Val) op.Val {
 func addPart(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 	n := g.Node(y.Value)
 	p := op.Of(n)
-	if !wholeDense(x) || !wholeDense(y) || x.DType() != y.DType() || p == nil || !p.UpdatesInput {
+	if !x.IsWhole() || !y.IsWhole() || x.DType() != y.DType() || p == nil || !p.UpdatesInput {
 		return op.Val{}, false
 	}
 	e := g.Edges(n)
@@ -78,7 +78,7 @@ func joinParts(g *ir.Graph, b op.Builder, x, y op.Val) (sum op.Val, ok bool) {
 		}
 		parts, rest = append(parts, p), rest-(p.end-p.start)
 		into := g.Edges(n)[0]
-		if !wholeDense(edgeVal(g, into)) {
+		if !edgeVal(g, into).IsWhole() {
 			return op.Val{}, false
 		}
 		if n = g.Node(into.Value); rest == 0 && !isZeros(g, into) {
@@ -135,12 +135,6 @@ func sameStrides(l *ir.Layout, strides []int64) bool {
 		}
 	}
 	return true
-}
-
-// wholeDense reports a value read whole and in order.
-func wholeDense(v op.Val) bool {
-	l := v.L()
-	return l.Dense && v.Offset == 0 && l.Numel == ir.AvalOf(v.Aval).Layout.Numel
 }
 
 // isZeros reports an edge to a fill with zero that has not run.

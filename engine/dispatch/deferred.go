@@ -1,0 +1,164 @@
+package dispatch
+
+import (
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Deferral is a call that can be deferred: its cached trace, and what the operands of a like call look like.
+type Deferral struct {
+	Def *op.Def
+	// Taped: steps of the tape are recorded.
+	Taped    bool
+	call     Call  // of the first such call; In names the tensors of the call in hand
+	at       []int // where the tensors are in call.In
+	trace    *cachedTrace
+	mode     uint64
+	operands []op.Val // operands and numbers; of tensors, what they must look like
+	tensors  int      // operands from here on are numbers
+}
+
+const maxDeferrals = 1 << 13
+
+// deferrals are numbered by a generation and an index. A new generation begins when the list is full. Numbers of the
+// generation before still count, because callers may hold calls under them; older ones are void.
+type deferrals struct {
+	list       []Deferral
+	previous   []Deferral
+	byCall     map[uint64]uint32
+	seen       seenCalls // only calls made twice get a number
+	generation uint32
+	replayed   int64
+}
+
+func (p *deferrals) nextGeneration() {
+	p.previous, p.list, p.byCall = p.list, nil, map[uint64]uint32{}
+	p.generation = (p.generation + 1) & 0xFFFF
+}
+
+// forget voids every number.
+func (p *deferrals) forget() {
+	p.nextGeneration()
+	p.previous = nil
+}
+
+func (p *deferrals) find(n uint32) *Deferral {
+	list := p.list
+	if n>>16 == (p.generation-1)&0xFFFF {
+		list = p.previous
+	} else if n>>16 != p.generation {
+		return nil
+	}
+	if i := int(n & 0xFFFF); i >= 1 && i <= len(list) {
+		return &list[i-1]
+	}
+	return nil
+}
+
+func (p *deferrals) add(hash uint64, q *Deferral) uint32 {
+	if len(p.list) == maxDeferrals {
+		p.nextGeneration()
+	}
+	p.list = append(p.list, *q)
+	n := p.generation<<16 | uint32(len(p.list))
+	p.byCall[hash] = n
+	return n
+}
+
+// Deferred counts the deferred calls that were recorded by their cached traces.
+func (d *Dispatcher) Deferred() int64 { return d.deferred.replayed }
+
+// Deferral gives the call that a number names, nil where it names none.
+func (d *Dispatcher) Deferral(n uint32) *Deferral { return d.deferred.find(n) }
+
+// Defer gives the number under which calls like c, the functional call just made, can be deferred; 0: they cannot.
+func (d *Dispatcher) Defer(c *Call, def *op.Def, operands, numbers []op.Val) uint32 {
+	if d.traces.last == nil || !canDefer(def) {
+		return 0
+	}
+	hash := d.traces.hash
+	for _, s := range c.Scalars {
+		hash = op.HashWord(op.HashWord(hash, uint64(s.Kind)), s.Bits)
+	}
+	p := &d.deferred
+	if n, ok := p.byCall[hash]; ok {
+		if q := &p.find(n).call; q.Op == c.Op && slices.Equal(q.Ints, c.Ints) && slices.Equal(q.Scalars, c.Scalars) {
+			return n
+		}
+		return 0
+	}
+	if !p.seen.seenBefore(hash) {
+		return 0
+	}
+	if q := d.deferral(c, def, operands, numbers); q != nil {
+		return p.add(hash, q)
+	}
+	return 0
+}
+
+// canDefer reports operators with one result that their operands' layouts decide. as_strided looks at offsets too.
+func canDefer(d *op.Def) bool {
+	return len(d.Parsed.Results) == 1 && !d.Parsed.Results[0].List && !d.InPlaceOnly && !d.ReadsOffset
+}
+
+// deferral describes call c, whose cached trace was replayed last. It is nil where the call cannot be deferred: a
+// primitive checks the elements of indices when it is recorded, or there are too many tensors.
+func (d *Dispatcher) deferral(c *Call, def *op.Def, operands, numbers []op.Val) *Deferral {
+	t := d.traces.last
+	if slices.ContainsFunc(t.steps, func(st traceStep) bool { return st.prim != nil && st.prim.IndexInput > 0 }) {
+		return nil
+	}
+	q := &Deferral{Def: def, trace: t, mode: t.key[1], operands: slices.Concat(operands, numbers), tensors: len(operands),
+		call: Call{Op: c.Op, In: slices.Clone(c.In), Ints: slices.Clone(c.Ints), Scalars: slices.Clone(c.Scalars)}}
+	for i, h := range c.In {
+		if h != 0 && h != ScalarOperand {
+			q.at = append(q.at, i)
+		}
+	}
+	if len(q.at) == 0 || len(q.at) > MaxDeferredTensors {
+		return nil
+	}
+	q.Taped = d.session.IsTaping() && slices.ContainsFunc(operands, func(v op.Val) bool { return v.Tape != 0 })
+	return q
+}
+
+// Call gives the call that c repeats, on the tensors of c. It is valid until the next one.
+func (q *Deferral) Call(c *DeferredCall) *Call {
+	for k, i := range q.at {
+		q.call.In[i] = c.In[k]
+	}
+	q.call.SourceLoc = c.SourceLoc
+	return &q.call
+}
+
+// Repeat records the call on other tensors. ok is false when they, or the modes, differ from those of the first call:
+// the rule is then to be asked. The results are valid until the next call.
+func (d *Dispatcher) Repeat(q *Deferral, c *DeferredCall) (outs []op.Val, ok bool, err *ir.Error) {
+	t, s := &d.traces, d.session
+	t.capture = nil
+	if s.ModeKey() != q.mode {
+		return nil, false, nil
+	}
+	t.regs = append(t.regs[:0], q.operands...)
+	k := 0
+	for i := range t.regs[:q.tensors] {
+		want, v := &q.operands[i], &t.regs[i]
+		if !want.IsTensor() {
+			continue
+		}
+		if err := s.ResolveTo(c.In[k], v); err != nil {
+			return nil, false, err
+		}
+		k++
+		if v.Aval != want.Aval || v.Layout != want.Layout || v.Offset != want.Offset || (v.Tape != 0) != (want.Tape != 0) {
+			return nil, false, nil
+		}
+	}
+	d.deferred.replayed++
+	return d.replay(q.trace), true, nil
+}
+
+// Operands are the operands of the call that Repeat recorded.
+func (d *Dispatcher) Operands(q *Deferral) []op.Val { return d.traces.regs[:q.tensors] }

@@ -1,0 +1,123 @@
+package dispatch
+
+import (
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Dispatcher calls rules on a session. It is the op.Builder that rules record through. The zero value needs Start. The
+// engine's lock guards it.
+type Dispatcher struct {
+	session  *lazy.Session
+	traces   traces
+	deferred deferrals
+	inBuf    [2]op.Val
+	edges    []ir.Edge // scratch of replayed primitives
+	scalars  []uint64
+}
+
+// Start begins anew on a session: cached traces are forgotten, and numbers of deferred calls are void.
+func (d *Dispatcher) Start(s *lazy.Session) {
+	d.session, d.traces = s, traces{}
+	d.deferred.forget()
+}
+
+// Abandon ends a capture that a panic has cut short.
+func (d *Dispatcher) Abandon() { d.traces.capture = nil }
+
+// Replayed counts the calls whose cached traces were replayed.
+func (d *Dispatcher) Replayed() int64 { return d.traces.replayed }
+
+// DefaultDType implements op.Builder.
+func (d *Dispatcher) DefaultDType() ir.DType { return d.session.DefaultDType() }
+
+// DefaultDevice implements op.Builder.
+func (d *Dispatcher) DefaultDevice() ir.DeviceID { return d.session.DefaultDevice() }
+
+// NeedsGrad implements op.Builder.
+func (d *Dispatcher) NeedsGrad(v op.Val) bool { return d.session.NeedsGrad(v) }
+
+// Emit implements op.Builder.
+func (d *Dispatcher) Emit(p op.PrimID, attr []int64, in ...op.Val) op.Val {
+	return d.emit(p, attr, in)[0]
+}
+
+// Emit1 implements op.Builder.
+func (d *Dispatcher) Emit1(p op.PrimID, x op.Val) op.Val {
+	d.inBuf[0] = x
+	return d.emit(p, nil, d.inBuf[:1])[0]
+}
+
+// Emit2 implements op.Builder.
+func (d *Dispatcher) Emit2(p op.PrimID, x, y op.Val) op.Val {
+	d.inBuf[0], d.inBuf[1] = x, y
+	return d.emit(p, nil, d.inBuf[:2])[0]
+}
+
+// EmitN implements op.Builder.
+func (d *Dispatcher) EmitN(p op.PrimID, attr []int64, in ...op.Val) []op.Val {
+	return append([]op.Val(nil), d.emit(p, attr, in)...)
+}
+
+// emit records a primitive; the results are valid until the next one.
+func (d *Dispatcher) emit(p op.PrimID, attr []int64, in []op.Val) []op.Val {
+	e := d.session.Record(p, attr, in)
+	if d.traces.capture != nil {
+		d.traces.addEmission(e, in)
+	}
+	return e.Outs
+}
+
+// View implements op.Builder.
+func (d *Dispatcher) View(v op.Val, l *ir.Layout, offset int64, step op.ViewOp) op.Val {
+	out := d.session.View(v, l, offset, step)
+	if d.traces.capture != nil {
+		d.traces.addView(v, l, offset, step, &out)
+	}
+	return out
+}
+
+// Detach implements op.Builder.
+func (d *Dispatcher) Detach(v op.Val) op.Val {
+	out := d.session.Detach(v)
+	if d.traces.capture != nil && v.IsTensor() {
+		d.traces.addDetach(v, &out)
+	}
+	return out
+}
+
+// RNG implements op.Builder.
+func (d *Dispatcher) RNG() (seed, drawOffset op.Val) {
+	seed, drawOffset = d.session.RNG()
+	if d.traces.capture != nil {
+		d.traces.addDraw(&seed, &drawOffset)
+	}
+	return seed, drawOffset
+}
+
+// Key begins the key of a call: what names the rule, with the modes that it may look at. The caller appends what else
+// the rule may look at besides its operands' elements.
+func (d *Dispatcher) Key(what uint64) []uint64 {
+	return append(d.traces.key[:0], what, d.session.ModeKey())
+}
+
+// Call gives the results of rule for the operands, by its cached trace where there is one. They are valid until the
+// next call.
+func (d *Dispatcher) Call(key []uint64, operands []op.Val, rule op.Rule) []op.Val {
+	return d.CallWith(key, operands, nil, 0, rule)
+}
+
+// CallWith is Call of a rule that takes numbers too. The rule only passes on those whose bit is set in passThrough:
+// their values are no part of the key.
+func (d *Dispatcher) CallWith(key []uint64, operands, numbers []op.Val, passThrough uint32, rule op.Rule) []op.Val {
+	t := &d.traces
+	if found := t.find(key); found != nil {
+		t.regs = append(append(t.regs[:0], operands...), numbers...)
+		return d.replay(found)
+	}
+	t.begin(operands, numbers, passThrough)
+	outs := rule.Apply(d, operands)
+	t.end(outs)
+	return outs
+}

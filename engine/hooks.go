@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// hooks are the places of the user's hooks on the tape, and the steps that the user holds as functions.
+type hooks struct {
+	places    map[uint64]hookPlace
+	functions map[uint64]*heldFunction // by the step's Seq
+	dead      []uint64                 // hooks whose step is gone, until DeadHooks tells them
+}
+
+// hookPlace is the step that a hook is on. Another step may have the edge once the step of number seq is gone.
+type hookPlace struct {
+	edge uint32
+	seq  uint64
+}
+
+// heldFunction is a step that the user refers to.
+type heldFunction struct {
+	edge  uint32
+	count int
+}
+
+// start forgets all hooks and functions, whose tape is gone.
+func (k *hooks) start() {
+	k.places, k.functions = map[uint64]hookPlace{}, map[uint64]*heldFunction{}
+}
+
+// add puts hook id on the gradient of edge, or on the leaf behind it after it has accumulated.
+func (k *hooks) add(t *autograd.Tape, id uint64, edge uint32, post bool) *ir.Error {
+	n := t.Node(edge)
+	switch {
+	case !post:
+		n.Hooks = append(n.Hooks, autograd.Hook{Out: int(edge & 15), ID: id})
+	case n.Kind != autograd.KindLeaf:
+		return ir.Errorf(ir.ErrRuntime, "post accumulate grad hooks cannot be registered on non-leaf tensors")
+	default:
+		n.Post = append(n.Post, id)
+	}
+	k.places[id] = hookPlace{edge, n.Seq}
+	return nil
+}
+
+// gone notes a hook whose step is gone.
+func (k *hooks) gone(id uint64) {
+	delete(k.places, id)
+	k.dead = append(k.dead, id)
+}
+
+// takeDead writes hooks whose steps are gone to ids and gives their number.
+func (k *hooks) takeDead(ids []uint64) int {
+	n := copy(ids, k.dead)
+	k.dead = append(k.dead[:0], k.dead[n:]...)
+	return n
+}
+
+// owned reports that nothing but handle h keeps the step that hook id is on.
+func (k *hooks) owned(s *lazy.Session, t *autograd.Tape, h, id uint64) bool {
+	p, ok := k.places[id]
+	return ok && t.Node(p.edge).Seq == p.seq && s.OwnsStep(h, p.edge)
+}
+
+// remove takes a hook off; unknown ones are ignored.
+func (k *hooks) remove(t *autograd.Tape, id uint64) {
+	p, ok := k.places[id]
+	if !ok {
+		return
+	}
+	delete(k.places, id)
+	if n := t.Node(p.edge); n.Seq == p.seq {
+		n.RemoveHook(id)
+	}
+}
+
+// function gives the edge of a function that the user holds.
+func (k *hooks) function(id uint64) (edge uint32, err *ir.Error) {
+	h := k.functions[id]
+	if h == nil {
+		return 0, ir.Errorf(ir.ErrHandle, "function %d is not held", id)
+	}
+	return h.edge, nil
+}
+
+// hold gives the user a function, described. ID 0 stands for edge 0.
+func (k *hooks) hold(t *autograd.Tape, edge uint32) (f Function) {
+	if edge == 0 {
+		return f
+	}
+	n := t.Node(edge)
+	h := k.functions[n.Seq]
+	if h == nil {
+		h = &heldFunction{edge: edge}
+		k.functions[n.Seq] = h
+		t.Retain(edge)
+	}
+	h.count++
+	f.ID, f.Output, f.SourceLoc = n.Seq, edge&15, n.SourceLoc
+	copy(f.Name[:len(f.Name)-1], t.Name(edge))
+	return f
+}
+
+// release gives one hold back; unknown ones are ignored.
+func (k *hooks) release(t *autograd.Tape, id uint64) {
+	h := k.functions[id]
+	if h == nil {
+		return
+	}
+	if h.count--; h.count == 0 {
+		delete(k.functions, id)
+		t.Release(h.edge)
+	}
+}
+
+// AddHook registers a hook on the gradient of h or, when post is set, on the leaf h after it has
+// accumulated a gradient.
+func (e *Engine) AddHook(h uint64, post bool) (id uint64, err *ir.Error) {
+	defer e.leave(&err)
+	e.enter()
+	v, err := e.session.Resolve(h)
+	if err != nil {
+		return 0, err
+	}
+	if v.Tape == 0 {
+		return 0, ir.Errorf(ir.ErrRuntime, "cannot register a hook on a tensor that doesn't require gradient")
+	}
+	id = e.newID()
+	if err := e.hooks.add(e.tape, id, v.Tape, post); err != nil {
+		return 0, err
+	}
+	return id, nil
+}
+
+// DeadHooks writes numbers of hooks that can no longer be called, because their steps are
+// gone, and gives how many; each is told once.
+func (e *Engine) DeadHooks(ids []uint64) int {
+	defer e.leave(nil)
+	e.enter()
+	return e.hooks.takeDead(ids)
+}
+
+// OwnsHook reports that nothing but handle h keeps the step that hook id is on: when h goes, the hook
+// can no longer be called.
+func (e *Engine) OwnsHook(h, id uint64) bool {
+	defer e.leave(nil)
+	e.enter()
+	return e.hooks.owned(e.session, e.tape, h, id)
+}
+
+// RemoveHook takes a hook off; unknown ones are ignored.
+func (e *Engine) RemoveHook(id uint64) {
+	defer e.leave(nil)
+	e.enter()
+	e.hooks.remove(e.tape, id)
+}

@@ -1,0 +1,29 @@
+package lazy
+
+import (
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// draws is the random generator: a seed, and the Philox offset of the last draw.
+type draws struct{ seed, offset uint64 }
+
+// RNG implements op.Builder: one draw, reserved in program order.
+func (s *Session) RNG() (seed, drawOffset op.Val) {
+	if s.RefuseDraws {
+		panic(ir.Errorf(ir.ErrRuntime, "vmap: called random operation while in randomness error mode. Please either use the "+
+			"'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap"))
+	}
+	s.draws.offset++
+	s.log(Effect{Kind: Draw, Mut: s.draws.offset})
+	return op.IntVal(int64(s.draws.seed)), op.IntVal(int64(s.draws.offset))
+}
+
+// Seed starts the generator anew.
+func (s *Session) Seed(seed uint64) { s.draws = draws{seed: seed} }
+
+// RNGState gives what SetRNGState restores.
+func (s *Session) RNGState() [4]uint64 { return [4]uint64{s.draws.seed, s.draws.offset, 0, 0} }
+
+// SetRNGState restores a state.
+func (s *Session) SetRNGState(v [4]uint64) { s.draws = draws{seed: v[0], offset: v[1]} }

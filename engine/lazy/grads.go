@@ -1,0 +1,144 @@
+package lazy
+
+import (
+	"github.com/torchlette/torchlette/engine/autograd"
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/engine/op/prim"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// Grad gives the internal handle of a grad, 0 for None.
+func (s *Session) Grad(hd uint64) (uint64, *ir.Error) {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return 0, err
+	}
+	return h.Grad, nil
+}
+
+// SetGrad replaces the grad of hd by an alias of g, or by None.
+func (s *Session) SetGrad(hd, g uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return err
+	}
+	var alias uint64
+	if g != 0 {
+		o, err := s.Handle(g)
+		if err != nil {
+			return err
+		}
+		if want, got := ir.LayoutOf(h.Layout), ir.LayoutOf(o.Layout); want.Contig != got.Contig {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different size")
+		}
+		a, b := ir.AvalOf(s.bases.at(h.Base).Aval), ir.AvalOf(s.bases.at(o.Base).Aval)
+		if a.DType != b.DType {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data of a different type")
+		}
+		if a.Device != b.Device {
+			return ir.Errorf(ir.ErrRuntime, "assigned grad has data located on a different device")
+		}
+		alias = s.dup(g)
+	}
+	h, _ = s.Handle(hd)
+	old := h.Grad
+	h.Grad = alias
+	if old != 0 {
+		s.Release(old)
+	}
+	return nil
+}
+
+// dup makes an internal handle of the same view and history as hd.
+func (s *Session) dup(hd uint64) uint64 {
+	o, _ := s.Handle(hd)
+	tape := s.tapeOf(o)
+	n := s.NewHandle(o.Base, o.Layout, o.Offset, FlagInternal)
+	o, _ = s.Handle(hd)
+	h := &s.handles.list[uint32(n)]
+	s.tape.Retain(tape)
+	h.Tape = tape
+	h.Flags |= o.Flags & FlagLeafGrad
+	return n
+}
+
+// Dup is dup for the user: the result of p.grad.
+func (s *Session) Dup(hd uint64) uint64 {
+	n := s.dup(hd)
+	h := &s.handles.list[uint32(n)]
+	h.Flags &^= FlagInternal
+	return n
+}
+
+// accumulate adds a gradient to that of a leaf: the first one becomes the slot's value by a materialize store; later
+// ones are added in place.
+func (s *Session) accumulate(hd uint64, cot op.Val, create bool) {
+	h, err := s.Handle(hd)
+	if err != nil {
+		return // the leaf's handle is gone: nothing can read the grad
+	}
+	if h.Grad == 0 {
+		s.setNewGrad(hd, cot, create)
+		return
+	}
+	g := h.Grad
+	old, err := s.Resolve(g)
+	if err != nil {
+		s.setNewGrad(hd, cot, create)
+		return
+	}
+	if create {
+		// PyTorch adds out of place here, so that the former grad keeps its history.
+		s.setNewGrad(hd, autograd.AddCotangents(s.graph, s, old, cot), create)
+		return
+	}
+	old.Tape = 0
+	sum := autograd.AddCotangents(s.graph, s, old, cot)
+	gh, _ := s.Handle(g)
+	s.baseStore(gh.Base, sum.Value)
+}
+
+func (s *Session) setNewGrad(hd uint64, cot op.Val, create bool) {
+	if !create {
+		cot.Tape = 0
+	}
+	cot.Base = 0
+	base := s.NewBase(cot.Value)
+	g := s.NewHandle(base, cot.Layout, cot.Offset, FlagInternal)
+	gh := &s.handles.list[uint32(g)]
+	s.tape.Retain(cot.Tape)
+	gh.Tape = cot.Tape
+	s.Materialize(base, GradState)
+	h, _ := s.Handle(hd)
+	old := h.Grad
+	h.Grad = g
+	if old != 0 {
+		s.Release(old)
+	}
+}
+
+// GradSink delivers a backward walk's results to handles. Grads are dense, as PyTorch's are.
+type GradSink struct {
+	Session *Session
+	Create  bool // grads keep their histories
+}
+
+// Accumulate implements autograd.Sink.
+func (k GradSink) Accumulate(hd uint64, cot op.Val) {
+	k.Session.accumulate(hd, k.Session.dense(cot), k.Create)
+}
+
+// SetRetained implements autograd.Sink.
+func (k GradSink) SetRetained(hd uint64, cot op.Val) {
+	if _, err := k.Session.Handle(hd); err == nil {
+		k.Session.setNewGrad(hd, k.Session.dense(cot), k.Create)
+	}
+}
+
+// dense copies a cotangent that is a view.
+func (s *Session) dense(v op.Val) op.Val {
+	if v.IsWhole() {
+		return v
+	}
+	return prim.Copy(s, v)
+}

@@ -1,0 +1,230 @@
+package lazy
+
+import "github.com/torchlette/torchlette/ir"
+
+// Handle flags.
+const (
+	FlagLeafGrad uint16 = 1 << iota // a leaf that requires grad
+	FlagRetain
+	FlagKept
+	FlagDisposed
+	FlagInternal // held by the engine, not by the user
+	FlagReserved // given out ahead of its tensor: see Reserve
+	FlagView     // made as a view of another tensor, whose history it shares
+)
+
+// Handle is one tensor object: a view of a base, with its place on the tape.
+type Handle struct {
+	Gen       uint32 // 0: free
+	Base      uint32
+	Layout    ir.LayoutID
+	Offset    int64
+	Group     uint32 // history group; 0: the handle's own Tape counts
+	Tape      uint32 // cached edge, owned
+	TapeV     uint32 // group version that Tape is of
+	Flags     uint16
+	SourceLoc uint32
+	Grad      uint64 // internal handle of the grad, 0 for None
+	Writes    uint32 // count of its own: see ownWrites; 0: the base counts
+}
+
+// live marks the generation of a slot in use.
+const live = 0x80000000
+
+// handles is the table of tensor objects. A handle's number is its slot with the slot's generation, so that a stale
+// number is known as such. Slot 0 is no handle.
+type handles struct {
+	list     []Handle
+	free     []uint32
+	reserved uint32     // slot that the next make fills; 0: a free one
+	scopes   [][]uint64 // of tidy, the innermost last
+	count    int        // of tensors
+}
+
+// number gives the handle of a slot.
+func (t *handles) number(id uint32) uint64 { return uint64(t.list[id].Gen)<<32 | uint64(id) }
+
+// slot takes a free slot and starts its next generation.
+func (t *handles) slot() uint32 {
+	id := take(&t.list, &t.free)
+	h := &t.list[id]
+	h.Gen = (h.Gen&^live + 1) | live
+	return id
+}
+
+// known gives the slot that hd names; 0: it is stale or forged.
+func (t *handles) known(hd uint64) uint32 {
+	id := uint32(hd)
+	if int(id) >= len(t.list) || t.list[id].Gen != uint32(hd>>32) || t.list[id].Gen&live == 0 {
+		return 0
+	}
+	return id
+}
+
+// find resolves hd. Stale, forged and disposed handles are errors.
+func (t *handles) find(hd uint64) (*Handle, *ir.Error) {
+	id := t.known(hd)
+	if id == 0 {
+		return nil, ir.Errorf(ir.ErrHandle, "handle %#x is stale or was never made by this engine", hd)
+	}
+	h := &t.list[id]
+	if h.Flags&FlagDisposed != 0 {
+		return nil, ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
+	}
+	if h.Flags&FlagReserved != 0 {
+		return nil, ir.Errorf(ir.ErrRuntime, "the tensor does not exist: the operator that was to make it failed")
+	}
+	return h, nil
+}
+
+// make gives a new handle, which the caller completes.
+func (t *handles) make(flags uint16) (hd uint64, h *Handle) {
+	id := t.reserved
+	if t.reserved = 0; id == 0 {
+		id = t.slot()
+	}
+	h = &t.list[id]
+	gen := h.Gen
+	*h = Handle{} // then field by field: a literal would be made elsewhere and copied
+	h.Gen, h.Flags = gen, flags
+	t.count++
+	hd = uint64(gen)<<32 | uint64(id)
+	if n := len(t.scopes); n > 0 && flags&FlagInternal == 0 {
+		t.scopes[n-1] = append(t.scopes[n-1], hd)
+	}
+	return hd, h
+}
+
+// drop frees a slot.
+func (t *handles) drop(id uint32) {
+	h := &t.list[id]
+	if h.Flags&FlagReserved == 0 {
+		t.count--
+	}
+	h.Gen &^= live
+	t.free = append(t.free, id)
+}
+
+// outdate makes every handle of old stale here: generations go on where old's ended.
+func (t *handles) outdate(old *handles) {
+	t.list = make([]Handle, len(old.list))
+	t.free = t.free[:0]
+	for i := len(t.list) - 1; i >= 1; i-- {
+		t.list[i].Gen = (old.list[i].Gen + 1) &^ live
+		t.free = append(t.free, uint32(i))
+	}
+}
+
+// Reserve gives out handles ahead of their tensors, which Fill then names. Until then using one is an error.
+func (s *Session) Reserve(hs []uint64) {
+	for i := range hs {
+		id := s.handles.slot()
+		s.handles.list[id].Flags = FlagReserved
+		hs[i] = s.handles.number(id)
+	}
+}
+
+// Fill makes the reserved handle hd that of the next tensor.
+func (s *Session) Fill(hd uint64) *ir.Error {
+	id := s.handles.known(hd)
+	if id == 0 || s.handles.list[id].Flags != FlagReserved {
+		return ir.Errorf(ir.ErrHandle, "handle %#x was not reserved", hd)
+	}
+	s.handles.reserved = id
+	return nil
+}
+
+// NewHandle makes a handle for a view of base.
+func (s *Session) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
+	hd, h := s.handles.make(flags)
+	h.Base, h.Layout, h.Offset, h.SourceLoc = base, l, off, s.SourceLoc
+	s.bases.at(base).Pins++
+	return hd
+}
+
+// Handle resolves hd. Stale, forged and disposed handles are errors.
+func (s *Session) Handle(hd uint64) (*Handle, *ir.Error) { return s.handles.find(hd) }
+
+// LiveHandles counts the tensors.
+func (s *Session) LiveHandles() int { return s.handles.count }
+
+// strip lets go of all that a handle owns but the slot itself.
+func (s *Session) strip(h *Handle) {
+	base, group, tape, grad, writes := h.Base, h.Group, h.Tape, h.Grad, h.Writes
+	h.Base, h.Group, h.Tape, h.Grad, h.Writes = 0, 0, 0, 0, 0
+	s.dropWrites(writes)
+	if tape != 0 {
+		s.tape.Release(tape)
+	}
+	s.dropGroup(group)
+	if grad != 0 {
+		s.Release(grad)
+	}
+	b := s.bases.at(base)
+	if b.Pins--; b.Pins == 0 {
+		s.dropBase(base)
+	}
+}
+
+// Release ends a handle; unknown handles are ignored.
+func (s *Session) Release(hd uint64) {
+	id := s.handles.known(hd)
+	if id == 0 {
+		return
+	}
+	if h := &s.handles.list[id]; h.Flags&(FlagReserved|FlagDisposed) == 0 {
+		s.strip(h)
+	}
+	s.handles.drop(id)
+}
+
+// Dispose ends what a handle refers to; the handle stays, and using it is an error.
+// Idempotent; unknown handles are ignored.
+func (s *Session) Dispose(hd uint64) {
+	if h, err := s.Handle(hd); err == nil {
+		h.Flags |= FlagDisposed
+		s.strip(h)
+	}
+}
+
+// TidyBegin opens a scope.
+func (s *Session) TidyBegin() { s.handles.scopes = append(s.handles.scopes, nil) }
+
+// TidyEnd closes the innermost scope: its handles are disposed unless kept or returned.
+// Returned handles are kept: no scope around disposes of them either.
+func (s *Session) TidyEnd(returned []uint64) {
+	n := len(s.handles.scopes)
+	if n == 0 {
+		return
+	}
+	own := s.handles.scopes[n-1]
+	s.handles.scopes = s.handles.scopes[:n-1]
+	for _, r := range returned {
+		_ = s.Keep(r) // one that is disposed of stays so
+	}
+	for _, hd := range own {
+		h, err := s.Handle(hd)
+		if err != nil || h.Flags&FlagKept != 0 {
+			continue
+		}
+		s.Dispose(hd)
+	}
+}
+
+// Keep lets a handle outlive its scope.
+func (s *Session) Keep(hd uint64) *ir.Error {
+	h, err := s.Handle(hd)
+	if err == nil {
+		h.Flags |= FlagKept
+	}
+	return err
+}
+
+// EachHandle calls f for every live handle.
+func (s *Session) EachHandle(f func(hd uint64, h *Handle)) {
+	for i := range s.handles.list {
+		if h := &s.handles.list[i]; h.Gen&live != 0 && h.Flags&FlagReserved == 0 {
+			f(s.handles.number(uint32(i)), h)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package lazy
+
+import (
+	"errors"
+
+	"github.com/torchlette/torchlette/engine/op"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// fastKey names an elementwise primitive without attributes on one dtype: its
+// result type follows from these alone.
+type fastKey struct {
+	p  op.PrimID
+	d  ir.DType
+	sc uint8 // bit mask of scalar operands
+}
+
+// inference finds what primitives make. It remembers the result types of simple ones.
+type inference struct {
+	fast     map[fastKey]ir.DType
+	lastKey  fastKey
+	lastType ir.DType
+	avals    []ir.AvalID
+	specs    []op.OutSpec
+}
+
+// infer gives the outputs' avals (valid until the next call) and the dtype of scalars.
+func (s *Session) infer(p *op.Prim, attr []int64, in []op.Val) ([]ir.AvalID, ir.DType) {
+	first := -1
+	simple := p.Elementwise && len(attr) == 0 && p.ScalarDType == nil
+	var mask uint8
+	for i := range in {
+		if !in[i].IsTensor() {
+			if in[i].IsScalar() {
+				mask |= 1 << uint(i&7)
+			}
+			continue
+		}
+		if first < 0 {
+			first = i
+			continue
+		}
+		a, b := &in[first], &in[i]
+		if a.Aval != b.Aval {
+			x, y := ir.AvalOf(a.Aval), ir.AvalOf(b.Aval)
+			if x.Device != y.Device {
+				panic(ir.Errorf(ir.ErrRuntime, "%s: Expected all tensors to be on the same device, but found at least two "+
+					"devices, %s and %s!", p.NameFor(attr), ir.DeviceName(x.Device), ir.DeviceName(y.Device)))
+			}
+			simple = simple && x.DType == y.DType
+		}
+		simple = simple && a.Layout == b.Layout
+	}
+	var key fastKey
+	if simple && first >= 0 {
+		av := ir.AvalOf(in[first].Aval)
+		key = fastKey{p.ID, av.DType, mask}
+		d, ok := s.inference.lastType, key == s.inference.lastKey
+		if !ok {
+			if d, ok = s.inference.fast[key]; ok {
+				s.inference.lastKey, s.inference.lastType = key, d
+			}
+		}
+		if ok {
+			if d == av.DType && in[first].Layout == av.Layout.ID {
+				s.inference.avals = append(s.inference.avals[:0], av.ID)
+			} else {
+				s.inference.avals = append(s.inference.avals[:0], ir.InternAval(d, av.Device, in[first].L()).ID)
+			}
+			return s.inference.avals, av.DType
+		}
+	}
+	return s.inferSlow(p, attr, in, first, simple, key)
+}
+
+func (s *Session) inferSlow(p *op.Prim, attr []int64, in []op.Val, first int, simple bool, key fastKey) ([]ir.AvalID,
+	ir.DType) {
+	outs, err := p.Infer(in, attr, s.inference.specs[:0])
+	if err != nil {
+		var e *ir.Error
+		if errors.As(err, &e) {
+			panic(e)
+		}
+		panic(ir.Errorf(ir.ErrRuntime, "%s", err.Error()))
+	}
+	s.inference.specs = outs
+	if p.IndexInput > 0 {
+		s.CheckIndex(p, attr, in)
+	}
+	var dev ir.DeviceID
+	sdt := outs[0].DType
+	if first >= 0 {
+		dev = in[first].Device()
+		sdt = in[first].DType()
+	} else if len(attr) > 1 {
+		dev = ir.DeviceID(attr[1]) // creation primitives: [dtype, device, ...]
+	}
+	if p.Moves {
+		dev = ir.DeviceID(attr[0])
+	}
+	s.inference.avals = s.inference.avals[:0]
+	for i := range outs {
+		if dev != ir.CPU && !s.devices.Stores(dev, outs[i].DType) {
+			panic(ir.Errorf(ir.ErrType, "%s: %s is not supported on device %s: convert with .to(torch.float32) first",
+				p.NameFor(attr), outs[i].DType, ir.DeviceName(dev)))
+		}
+		s.inference.avals = append(s.inference.avals, ir.InternAval(outs[i].DType, dev, ir.DenseLayout(outs[i].Shape)).ID)
+	}
+	if simple && first >= 0 && len(outs) == 1 {
+		s.inference.fast[key] = outs[0].DType
+	}
+	return s.inference.avals, sdt
+}
+
+// CheckIndex raises for a host-made index tensor that leaves its dim. The bounds of its storage pass most tensors; a
+// view of a storage that holds other numbers too is judged by its own elements.
+func (s *Session) CheckIndex(p *op.Prim, attr []int64, in []op.Val) {
+	if len(attr) == 0 || p.IndexInput >= len(in) {
+		return
+	}
+	shape := in[0].Shape()
+	if int(attr[0]) >= len(shape) {
+		return
+	}
+	size := shape[attr[0]]
+	if _, bad := s.badIndex(p, attr, &in[p.IndexInput], size, false); !bad {
+		return
+	}
+	if index, bad := s.badIndex(p, attr, &in[p.IndexInput], size, true); bad {
+		panic(ir.Errorf(ir.ErrIndex, "%s: index %d is out of bounds for dimension %d with size %d", p.Name, index, attr[0],
+			size))
+	}
+}
+
+// badIndex gives an element of v, or with exact unset of its storage, that is known to leave a dim of that size.
+func (s *Session) badIndex(p *op.Prim, attr []int64, v *op.Val, size int64, exact bool) (index int64, bad bool) {
+	lo, hi, ok := s.devices.IndexRange(v, exact)
+	if k := p.IgnoredIndex; k > 0 { // what lies between it and the dim is the kernel's to find
+		if lo == attr[k] {
+			lo = 0
+		}
+		if hi == attr[k] {
+			hi = 0
+		}
+	}
+	if lo < 0 {
+		return lo, ok
+	}
+	return hi, ok && hi >= size
+}

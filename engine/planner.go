@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/torchlette/torchlette/engine/compile"
+	"github.com/torchlette/torchlette/engine/lazy"
+	"github.com/torchlette/torchlette/engine/program"
+	"github.com/torchlette/torchlette/engine/runtime"
+	"github.com/torchlette/torchlette/ir"
+)
+
+// planner collects windows and has their plans.
+type planner struct {
+	window *lazy.Window
+	cache  *compile.Cache
+	debug  compile.Debug
+	// verify, which tests set, makes every new plan from its program's text form, after a proof that this loses nothing.
+	verify bool
+	trap   func(string) // of tests: called before each pass of planning
+}
+
+const maxPlans = 256
+
+// start begins anew on a session.
+func (p *planner) start(s *lazy.Session, c *compile.Cache) { p.window, p.cache = lazy.NewWindow(s), c }
+
+// swap makes next the window that is collected into and gives the former one.
+func (p *planner) swap(next *lazy.Window) (former *lazy.Window) {
+	former, p.window = p.window, next
+	return former
+}
+
+// find gives the plan of the collected window, nil where it has none.
+func (p *planner) find() *compile.Plan { return p.cache.Find(&p.window.Program) }
+
+// pending collects the window that would compute a value, until done. ok is false when there is nothing to run.
+func (p *planner) pending(value uint32, effects int) (w *lazy.Window, ok bool) {
+	return p.window, p.window.Collect([]uint32{value}, effects)
+}
+
+// done ends what pending began.
+func (p *planner) done() { p.window.Clear() }
+
+// abandon ends whatever is collected after a panic.
+func (p *planner) abandon() { p.window.Abandon() }
+
+// numbered gives a plan by its number, nil when it is no longer cached.
+func (p *planner) numbered(n int64) *compile.Plan { return p.cache.Numbered(n) }
+
+// clear forgets all plans.
+func (p *planner) clear() { p.cache.Clear() }
+
+// missReason says why the collected window has no plan.
+func (p *planner) missReason() string { return p.cache.MissReason(&p.window.Program) }
+
+// add caches a new plan of the collected window.
+func (p *planner) add(plan *compile.Plan) {
+	plan.Cause = p.missReason()
+	p.cache.Add(plan)
+}
+
+// build makes the plan of the collected window.
+func (p *planner) build(k *devices, x *runtime.Executor) (*compile.Plan, error) {
+	g := &p.window.Program
+	if p.verify {
+		g = proved(g)
+	}
+	b := compile.Builder{Program: g, Caps: k.caps, TileFuser: x.TileFuser, Lowered: &p.cache.Lowered, Debug: p.debug,
+		Trap: p.trap}
+	return b.Build()
+}
+
+// proved gives g as its text form gives it back. It panics unless g is well formed and nothing is lost.
+func proved(g *program.Program) *program.Program {
+	if err := g.Verify(); err != nil {
+		panic(fmt.Sprintf("BUG: %v in\n%s", err, g))
+	}
+	text := g.String()
+	again, err := program.Parse(text)
+	if err != nil || !again.Same(g) || again.String() != text || !slices.Equal(again.Offsets, g.Offsets) ||
+		!slices.Equal(again.Scalars, g.Scalars) {
+		panic(fmt.Sprintf("BUG: the text form loses something (%v): it is\n%s\nand was\n%s", err, again, text))
+	}
+	return again
+}
+
+// build makes, prepares and caches the plan of the collected window. Whatever fails here, a panic too, has run
+// nothing.
+func (e *Engine) build() (*compile.Plan, error) {
+	p, err := e.makePlan()
+	if err != nil {
+		return nil, &runtime.ErrAdmission{Err: err}
+	}
+	e.planner.add(p)
+	e.stats.built++
+	return p, nil
+}
+
+func (e *Engine) makePlan() (p *compile.Plan, err error) {
+	defer recovered(&err)
+	for _, id := range e.planner.window.Nodes {
+		if err := e.devices.ensure(ir.AvalOf(e.graph.Node(id).Aval).Device); err != nil {
+			return nil, err
+		}
+	}
+	if p, err = e.planner.build(&e.devices, e.runtime); err != nil {
+		return nil, err
+	}
+	return p, e.runtime.Prepare(p)
+}
