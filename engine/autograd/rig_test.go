@@ -123,23 +123,19 @@ func (r *rig) Accumulate(handle uint64, cot op.Val) {
 // SetRetained implements Sink.
 func (r *rig) SetRetained(handle uint64, cot op.Val) { r.kept[handle] = r.Floats(cot) }
 
-// Key, Lookup, BeginCapture and EndCapture implement Builder: every rule runs.
+// Key and Call implement Rules: every rule runs.
 func (r *rig) Key(what uint64) []uint64 { return []uint64{what} }
-func (r *rig) Lookup([]uint64, []op.Val, []op.Val) (outs []op.Val, ok bool) {
-	return nil, false
+
+func (r *rig) Call(_ []uint64, operands []op.Val, rule op.Rule) []op.Val {
+	return rule.Apply(r, operands)
 }
-func (r *rig) BeginCapture([]op.Val, []op.Val, uint32) {}
-func (r *rig) EndCapture([]op.Val)                     {}
 
 // begin starts a walk from root with a cotangent of ones.
 func (r *rig) begin(o Options, root op.Val) *Walk {
 	cot := prim.Fill(r, op.FloatVal(1), ir.F64, ir.CPU, root.Shape())
 	o.Enter = func(loc uint32) { r.entered = append(r.entered, loc) }
-	view := func(b op.Builder, step op.ViewOp, cot, in, out op.Val) op.Val {
-		return prim.ViewVJP(b, step, cot, in.L(), out.L(), in.Offset, out.Offset)
-	}
 	r.taping = o.CreateGraph
-	return r.tape.Begin(r, r, []op.Val{root}, []op.Val{cot}, o, prim.Add, view)
+	return r.tape.Begin(r, r, []op.Val{root}, []op.Val{cot}, o)
 }
 
 // walk goes on to the end; hook answers each event that is one.

@@ -164,6 +164,17 @@ func TestDrawsAreCountedInProgramOrder(t *testing.T) {
 	require.Contains(t, refused.Msg, "vmap: called random operation while in randomness error mode.")
 }
 
+// fenceAround refuses writes to one base.
+type fenceAround uint32
+
+// Refuse implements Fence.
+func (f fenceAround) Refuse(base uint32, rebinding bool) *ir.Error {
+	if base == uint32(f) {
+		return ir.Errorf(ir.ErrRuntime, "fenced %v", rebinding)
+	}
+	return nil
+}
+
 func TestWritesThatPyTorchRefuses(t *testing.T) {
 	r := newRig(t)
 	x, plain := r.leaf(1, 2), r.vector(1, 2)
@@ -187,19 +198,14 @@ func TestWritesThatPyTorchRefuses(t *testing.T) {
 	// A fence decides about writes, by base.
 	h, _ := r.Handle(plain)
 	base := h.Base
-	r.Fence(func(b uint32, rebinding bool) *ir.Error {
-		if b == base {
-			return ir.Errorf(ir.ErrRuntime, "fenced %v", rebinding)
-		}
-		return nil
-	})
+	r.SetFence(fenceAround(base))
 	require.Equal(t, "fenced false", r.write(plain, same).Msg)
 	require.Equal(t, "fenced true", r.SetData(plain, x).Msg)
 	mark := r.Births()
 	fresh := r.vector(1)
 	require.Greater(t, r.Births(), mark)
 	r.mulIn(fresh, 2)
-	r.Fence(nil)
+	r.SetFence(nil)
 	r.mulIn(plain, 2)
 	r.settled(x, plain, view, overlap, fresh)
 }

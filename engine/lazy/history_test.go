@@ -242,3 +242,58 @@ func TestOwnsStep(t *testing.T) {
 	require.False(t, r.OwnsStep(y, edge), "a stale handle")
 	r.settled(x)
 }
+
+// The result of an in-place step that its rule saves is guarded like any other saved value.
+func TestSavedResultsOfWritesAreGuarded(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		r := newRig(t)
+		x := r.leaf(1, 2)
+		y := r.mul(x, 2)
+		require.Nil(t, r.write(y, func(v op.Val) op.Val { return prim.Exp(r, v) }))
+		if again {
+			r.mulIn(y, 3)
+		}
+		root := r.resolve(y)
+		cot := prim.Fill(r, op.FloatVal(1), ir.F64, ir.CPU, root.Shape())
+		r.Taping(false)
+		w := r.begin(root, cot, false)
+		_, err := w.Next(op.Val{})
+		w.Close()
+		if again {
+			require.ErrorContains(t, err, "which is output 0 of ExpBackward0, is at version 2; expected version 1")
+		} else {
+			require.NoError(t, err)
+		}
+		r.settled(x, y)
+	}
+}
+
+// A lone result whose elements do not lie densely is replaced by a write: nobody can see its strides change.
+func TestALoneResultIsReplaced(t *testing.T) {
+	r := newRig(t)
+	x := r.leaf(1, 2, 3, 4)
+	y := r.do(func(x ...op.Val) op.Val {
+		square := prim.Reshape(r, x[0], []int64{2, 2})
+		return r.computed(prim.Transpose(r, prim.Mul(r, square, op.FloatVal(2)), 0, 1))
+	}, x)
+	require.False(t, r.resolve(y).L().Dense)
+	_, before := r.Commit(r.resolve(y).Base)
+	r.mulIn(y, 3)
+	v := r.resolve(y)
+	require.True(t, v.L().Dense)
+	_, after := r.Commit(v.Base)
+	require.Equal(t, before+1, after, "its version goes on")
+	require.Equal(t, []float64{6, 18, 12, 24}, r.read(y))
+	r.backward(y, false)
+	require.Equal(t, []float64{6, 6, 6, 6}, r.grad(x))
+	var commits int
+	for _, e := range r.log() {
+		if e.Kind == Commit && e.Base == v.Base {
+			commits++
+		}
+	}
+	require.Equal(t, 1, commits, "the write is logged for the new base")
+	r.Release(x)
+	r.Release(y)
+	require.Zero(t, r.bases())
+}

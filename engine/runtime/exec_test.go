@@ -47,7 +47,7 @@ func (r *rig) input(v ...int32) uint32 {
 
 func (r *rig) read(id uint32) (v [4]int32) {
 	var b [16]byte
-	require.NoError(r.t, r.Read(id, ir.I32, 0, b[:], nil))
+	require.NoError(r.t, r.Read(id, ir.I32, 0, b[:], 0))
 	for i := range v {
 		v[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))
 	}
@@ -371,4 +371,39 @@ func TestErrorsOfOtherKindsKeepTheirClass(t *testing.T) {
 	lost := ir.Errorf(ir.ErrDeviceLost, "lost")
 	require.Same(t, lost, r.wrap(pl, 8, lost))
 	require.ErrorContains(t, r.wrap(pl, 8, errors.New("no room")), "out of memory on interpreter")
+}
+
+// A limit is for every device, also one that is added later; peaks and free buffers are those of all.
+func TestLimitsAndTrimsAreForEveryDevice(t *testing.T) {
+	r := newRig(t)
+	r.SetLimit(1000)
+	other := reference.New()
+	r.AddDevice(second, other)
+	for _, id := range []ir.DeviceID{ir.CPU, second} {
+		_, err := r.Allocate(id, 2000)
+		require.ErrorContains(t, err, "the memory limit of 1000 bytes")
+		st, err := r.Allocate(id, 500)
+		require.NoError(t, err)
+		require.NoError(t, r.Upload(st, ir.I32, []byte{7, 0, 0, 0}))
+		var b [4]byte
+		require.NoError(t, r.Read(st, ir.I32, 0, b[:], 0))
+		require.Equal(t, []byte{7, 0, 0, 0}, b[:])
+		require.Nil(t, r.Mapped(st), "the reference device's memory is its own")
+		r.Drop(st)
+		require.Positive(t, r.Devices[id].Pool.Peak)
+	}
+	r.ResetPeak()
+	require.NoError(t, r.Trim())
+	require.Zero(t, r.Devices[ir.CPU].Pool.Peak+r.Devices[second].Pool.Peak)
+	require.Zero(t, r.d.Live+other.Live)
+	r.SetLimit(0)
+	_, err := r.Allocate(second, 2000)
+	require.NoError(t, err)
+	require.Equal(t, "interpreter", r.Caps(second).Name)
+	require.Nil(t, r.TileFuser(second))
+	r.Close()
+	prog, err := other.Build(nil, 0)
+	require.NoError(t, err)
+	_, err = other.Run(prog, &device.Binding{})
+	require.ErrorContains(t, err, "the device is lost", "closed")
 }

@@ -103,7 +103,7 @@ func TestVerifierRefusesMalformedPrograms(t *testing.T) {
 		{"shuffle inside an expression", func(p *Program) []Stmt {
 			n, m := scalar(p), scalar(p)
 			return []Stmt{{Op: SLet, Var: n, A: NInt(1)}, {Op: SLet, Var: m, A: NAdd(NShuffle(p.NVar(n), 1), NInt(1))}}
-		}, "is none of level 2"},
+		}, "is none of the GPU IR"},
 		{"operation of mixed widths", func(p *Program) []Stmt {
 			n := &Node{Op: loopir.OpAdd, Type: ir.I32, Width: 4, Args: []*Node{vector(), NInt(1)}}
 			return []Stmt{{Op: SLet, Var: v(ir.I32, 4)(p), A: n}}
@@ -114,7 +114,7 @@ func TestVerifierRefusesMalformedPrograms(t *testing.T) {
 		}, "arguments are int32 and float32"},
 		{"load of level 1", func(p *Program) []Stmt {
 			return []Stmt{{Op: SLet, Var: scalar(p), A: &Node{Op: loopir.OpLoad, Type: ir.I32, Width: 1}}}
-		}, "is none of level 2"},
+		}, "is none of the GPU IR"},
 		{"vector of three", func(p *Program) []Stmt {
 			return []Stmt{{Op: SLet, Var: v(ir.I32, 4)(p), A: NVec4(NInt(1), NInt(1), NInt(1))}}
 		}, "with 3 arguments"},
