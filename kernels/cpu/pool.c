@@ -59,12 +59,6 @@ struct tl_pool {
 
 typedef struct { tl_pool *p; int id; } start;
 
-int64_t tl_nanoseconds(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void tl_watch(tl_pool *p, int32_t *word, int64_t patience) {
 	// Relaxed: workers see these with the loop that they join.
 	atomic_store_explicit(&p->cut, 0, memory_order_relaxed);
