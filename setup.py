@@ -106,8 +106,12 @@ def extension() -> Extension:
     return Extension(
         f"{PACKAGE}._C",
         SOURCES,
-        include_dirs=["python/csrc", "capi"],
-        depends=[*(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.[hi]*")), "capi/torchlette.h"],
+        include_dirs=["python/csrc", "capi", "kernels/cpu"],
+        depends=[
+            *(str(p.relative_to(ROOT)) for p in (ROOT / "python" / "csrc").glob("*.[hi]*")),
+            "capi/torchlette.h",
+            "kernels/cpu/half.h",
+        ],
         define_macros=[("Py_LIMITED_API", "0x030b0000")],
         libraries=["torchlette"],
         extra_compile_args=compile_flags,

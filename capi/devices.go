@@ -32,7 +32,7 @@ func init() {
 }
 
 // planDebug reads TORCHLETTE_DUMP, a pass or "all", and TORCHLETTE_DISABLE, a list of passes with commas between them.
-// A name that is none is reported, and ignored.
+// If a name is unknown, it reports that and ignores both variables.
 func planDebug() compile.Debug {
 	d := compile.Debug{Dump: getenv("TORCHLETTE_DUMP"), Out: os.Stderr}
 	if v := getenv("TORCHLETTE_DISABLE"); v != "" {
@@ -45,8 +45,8 @@ func planDebug() compile.Debug {
 	return d
 }
 
-// pool is the thread pool of the CPU device: its size, 0 for the number of cores, and
-// the device once it is open. The engine's lock guards it.
+// pool is the thread pool of the CPU device: its size (0: the number of cores), and the device once it is open. The
+// engine's lock guards it.
 var pool struct {
 	threads int
 	device  *cpu.Device
@@ -65,7 +65,7 @@ func setThreads(value string) error {
 	return pool.device.SetThreads(n)
 }
 
-// threads is what was set, or TORCHLETTE_NUM_THREADS; 0 stands for the number of cores.
+// threads gives the option num_threads or, while that is not set, TORCHLETTE_NUM_THREADS; 0: the number of cores.
 func threads() int {
 	if pool.threads > 0 {
 		return pool.threads
@@ -74,13 +74,13 @@ func threads() int {
 	return max(n, 0)
 }
 
-// tuning says whether GPUs time tiles, once it was set, and which are open. The engine's lock guards it.
+// tuning is the option autotune, once it is set, and the open GPUs. The engine's lock guards it.
 var tuning struct {
 	set, on bool
 	devices map[ir.DeviceID]*gpu.Device
 }
 
-// autotune is what was set, or TORCHLETTE_AUTOTUNE.
+// autotune gives the option autotune or, while that is not set, TORCHLETTE_AUTOTUNE.
 func autotune() bool {
 	if tuning.set {
 		return tuning.on
@@ -115,9 +115,8 @@ func openGPU(id ir.DeviceID) (device.Device, error) {
 	return d, nil
 }
 
-// adapterOptions reads TORCHLETTE_ADAPTER: a number or part of a name, "core" after a
-// comma to leave optional features unused. Real GPUs come first; who names a wgpu device
-// where there is none asks for the software adapter ("software" says so too).
+// adapterOptions reads TORCHLETTE_ADAPTER: a number or a part of a name. ",core" after it leaves optional features
+// unused. Real GPUs come first; the software adapter is used where there is none, or under the name "software".
 func adapterOptions(number int) gpu.Options {
 	o := gpu.Options{Number: number, AllowSoftware: true, Merge: mergeLimit()}
 	name, rest, _ := strings.Cut(getenv("TORCHLETTE_ADAPTER"), ",")
@@ -131,7 +130,7 @@ func adapterOptions(number int) gpu.Options {
 	return o
 }
 
-// mergeLimit reads TORCHLETTE_MERGE: how many like steps may share a dispatch.
+// mergeLimit reads TORCHLETTE_MERGE: the most steps of one kind that may share a dispatch.
 func mergeLimit() int {
 	n, _ := strconv.Atoi(getenv("TORCHLETTE_MERGE"))
 	return max(n, 0)
@@ -147,9 +146,8 @@ func openDevice(id ir.DeviceID) (device.Device, error) {
 	return openGPU(id)
 }
 
-// openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads (default: the cores).
-// TORCHLETTE_CPU=interpreter runs everything through the kernel interpreter instead; another value names
-// the instruction set in place of the best one.
+// openCPU opens the CPU device with TORCHLETTE_NUM_THREADS threads, by default one a core. TORCHLETTE_CPU names an
+// instruction set in place of the best one, or "interpreter": the interpreter of kernels then runs everything.
 func openCPU() (device.Device, error) {
 	isa := getenv("TORCHLETTE_CPU")
 	if isa == "interpreter" {
@@ -158,8 +156,7 @@ func openCPU() (device.Device, error) {
 	return cpu.New(cpu.Options{ISA: isa, Threads: threads()})
 }
 
-// defaultDevice is a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names
-// another.
+// defaultDevice gives a real GPU where there is one, else the CPU. TORCHLETTE_DEVICE names another device.
 func defaultDevice() ir.DeviceID {
 	switch v := getenv("TORCHLETTE_DEVICE"); {
 	case v == "cpu":

@@ -18,8 +18,7 @@ import (
 
 func main() {}
 
-// view is a C array as a Go slice, without copying. n <= 0 gives nil, so that a
-// null pointer is never looked at.
+// view gives a C array as a Go slice without copying it. n <= 0 gives nil, so that a null pointer is never followed.
 func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	if n <= 0 {
 		return nil
@@ -27,8 +26,7 @@ func view[T any, N ~int32 | ~uint64](p unsafe.Pointer, n N) []T {
 	return unsafe.Slice((*T)(p), int(n))
 }
 
-// opNames maps full names to operator numbers; the registry is complete before
-// any export can be called.
+// opNames maps full names to operator numbers. The registry is complete before an export can be called.
 var opNames = sync.OnceValue(func() map[string]op.OpID {
 	m := map[string]op.OpID{}
 	for _, d := range op.Defs() {
@@ -196,7 +194,7 @@ func tlgo_meta_of(h C.uint64_t, m *C.tl_meta) (st C.int32_t) {
 	return 0
 }
 
-// writeString writes s with its final zero, cut to fit.
+// writeString writes s with a final zero, cut to fit.
 func writeString(dst []byte, s string) {
 	if len(dst) == 0 {
 		return

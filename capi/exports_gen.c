@@ -37,7 +37,8 @@ int32_t tl_record(const tl_deferred *calls, int32_t n, const uint64_t *drop, int
     return tlgo_record((tl_deferred *)calls, n, (uint64_t *)drop, n_drop);
 }
 
-int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes, uint32_t flags, uint32_t source_loc, tl_out *out) {
+int32_t tl_from_data(uint8_t dtype, uint8_t device, int32_t rank, const int64_t *shape, const void *data, size_t bytes,
+    uint32_t flags, uint32_t source_loc, tl_out *out) {
     if (tl_forked) {
         return tl_refuse_fork();
     }
@@ -191,7 +192,8 @@ int32_t tl_set_data(uint64_t handle, uint64_t source) {
     return tlgo_set_data(handle, source);
 }
 
-int32_t tl_backward(const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t n_inputs, uint32_t flags, uint64_t *session) {
+int32_t tl_backward(const uint64_t *roots, const uint64_t *grads, int32_t n, const uint64_t *inputs, int32_t n_inputs,
+    uint32_t flags, uint64_t *session) {
     if (tl_forked) {
         return tl_refuse_fork();
     }

@@ -2,8 +2,7 @@ package main
 
 import "github.com/torchlette/torchlette/engine"
 
-// The facade's types under short names; layout.go compares them with their C
-// counterparts.
+// Types of package engine under short names. layout.go compares them with their C counterparts.
 type (
 	call      = engine.Call
 	scalar    = engine.Scalar

@@ -17,15 +17,15 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// guard is deferred by every export: a panic becomes a status. what names the
-// export, or with id not 0 the operator.
+// guard turns a panic into a status; every export defers it. what names the export; where id is not 0, the operator is
+// named instead.
 func guard(what string, id op.OpID, status *C.int32_t) {
 	if r := recover(); r != nil {
 		*status = C.int32_t(caught(r, what, id))
 	}
 }
 
-// caught records what a guard recovered and gives its code.
+// caught records the value of a panic as the thread's failure and gives its code.
 func caught(r any, what string, id op.OpID) ir.Code {
 	if e, ok := r.(error); ok {
 		var known *ir.Error
@@ -47,10 +47,9 @@ func caught(r any, what string, id op.OpID) ir.Code {
 	return ir.ErrInternal
 }
 
-// panicSite finds the line that panicked: the first frame below the guard that is not
-// the runtime's.
+// panicLocation gives the line that panicked: the first frame below the guard that is not the runtime's.
 func panicLocation() (file string, line int, ok bool) {
-	const guards = 4 // Callers, panicSite, caught, guard
+	const guards = 4 // Callers, panicLocation, caught, guard
 	var pcs [24]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(guards, pcs[:])])
 	for {
@@ -72,7 +71,7 @@ func failed(err *ir.Error) C.int32_t {
 	return fail(err.Code, err.SourceLoc, err.Msg)
 }
 
-// sliced is failed for calls that may still be at work.
+// sliced is failed for calls in time slices, which may have work left.
 func sliced(pending bool, err *ir.Error) C.int32_t {
 	if err == nil && pending {
 		return C.TL_PENDING
@@ -80,7 +79,7 @@ func sliced(pending bool, err *ir.Error) C.int32_t {
 	return failed(err)
 }
 
-// lastError reads the calling thread's record.
+// lastError gives the last failure of the calling thread.
 func lastError() (code ir.Code, msg string) {
 	e := C.tl_last_error()
 	return ir.Code(e.code), C.GoString(e.message)

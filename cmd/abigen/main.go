@@ -48,16 +48,18 @@ func header() string {
 	for c, name := range codeNames {
 		fmt.Fprintf(&b, "    TL_%s = %d,\n", name, c)
 	}
-	b.WriteString("};\n\n/* Element types. */\nenum {\n")
+	b.WriteString("    TL_NUM_CODES\n};\n\n/* Element types. */\nenum {\n")
 	for d := ir.DType(1); d < ir.NumDTypes; d++ {
 		fmt.Fprintf(&b, "    TL_%s = %d,\n", strings.ToUpper(d.String()), d)
 	}
-	b.WriteString("};\n")
+	b.WriteString("    TL_NUM_DTYPES\n};\n")
 	b.WriteString(headerTypes)
 	for _, e := range exports {
-		fmt.Fprintf(&b, "\n/* %s */\nTL_API %s %s(%s);\n", e.doc, e.ret, e.name, e.params)
+		doc := wrap("/* "+e.doc+"\u00a0*/", "", " * ") // the end of the comment stays with its last word
+		b.WriteString("\n" + strings.ReplaceAll(doc, "\u00a0", " "))
+		b.WriteString(wrap("TL_API "+e.prototype()+";", ",", "    "))
 	}
-	b.WriteString("\n/* Operators: what tl_op_find gives, for programs built against this very library. */\nenum {\n")
+	b.WriteString("\n/* Numbers of operators, as tl_op_find gives them. TL_OPERATORS_HASH must agree. */\nenum {\n")
 	for _, d := range op.Defs() {
 		fmt.Fprintf(&b, "    TL_OP_%s = %d,\n", identifier(d.Parsed.Full), d.ID)
 	}
@@ -77,15 +79,44 @@ func wrappers() string {
 		if e.inC {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s %s(%s) {\n    if (tl_forked) {\n", e.ret, e.name, e.params)
+		b.WriteString("\n" + wrap(e.prototype()+" {", ",", "    ") + "    if (tl_forked) {\n")
 		if e.ret == "int32_t" {
 			b.WriteString("        return tl_refuse_fork();\n")
 		} else {
 			b.WriteString("        return 0;\n")
 		}
-		fmt.Fprintf(&b, "    }\n    return tlgo_%s(%s);\n}\n", strings.TrimPrefix(e.name, "tl_"), arguments(e.params))
+		b.WriteString("    }\n")
+		call := fmt.Sprintf("    return tlgo_%s(%s);", strings.TrimPrefix(e.name, "tl_"), arguments(e.params))
+		b.WriteString(wrap(call, ",", "        ") + "}\n")
 	}
 	return b.String()
+}
+
+// prototype gives the C declaration of e, without the final semicolon.
+func (e export) prototype() string {
+	space := " "
+	if strings.HasSuffix(e.ret, "*") {
+		space = ""
+	}
+	return e.ret + space + e.name + "(" + e.params + ")"
+}
+
+// maxColumns is the length that lines of C have at most.
+const maxColumns = 120
+
+// wrap breaks a line so that it fits: before spaces that follow a text, such as a comma between parameters. Each line
+// but the first begins with indent.
+func wrap(line, after, indent string) string {
+	var b strings.Builder
+	for len(line) > maxColumns {
+		at := strings.LastIndex(line[:maxColumns+1], after+" ") + len(after)
+		if at <= len(indent) {
+			break // nowhere to break
+		}
+		b.WriteString(line[:at] + "\n")
+		line = indent + line[at+1:]
+	}
+	return b.String() + line + "\n"
 }
 
 // arguments turns a parameter list into the call's arguments. It casts const away, which cgo's prototypes lack.

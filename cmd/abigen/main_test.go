@@ -22,11 +22,26 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+func TestLongLinesAreBroken(t *testing.T) {
+	long := "int32_t f(" + strings.Repeat("uint64_t a, ", 12) + "int32_t b);"
+	text := wrap(long, ",", "    ")
+	assert.Equal(t, long+"\n", strings.ReplaceAll(text, ",\n    ", ", "))
+	assert.Equal(t, "/* "+strings.Repeat("x", 100)+"\n * "+strings.Repeat("y", 30)+" */\n",
+		wrap("/* "+strings.Repeat("x", 100)+" "+strings.Repeat("y", 30)+" */", "", " * "))
+	assert.Equal(t, "int32_t f(void);\n", wrap("int32_t f(void);", ",", "    "))
+	word := strings.Repeat("x", maxColumns+1)
+	assert.Equal(t, word+"\n", wrap(word, ",", "    "))
+	for _, line := range strings.Split(text+header()+wrappers(), "\n") {
+		assert.LessOrEqual(t, len(line), maxColumns, line)
+	}
+}
+
 func TestHeaderIsComplete(t *testing.T) {
 	h := header()
 	for c := ir.OK; c < ir.NumCodes; c++ {
 		assert.NotEmpty(t, codeNames[c], "code %d has no name", c)
 	}
+	h = strings.ReplaceAll(h, "\n    ", " ")
 	for _, e := range exports {
 		assert.Equal(t, 1, strings.Count(h, " "+e.name+"(")+strings.Count(h, "*"+e.name+"("), e.name)
 		assert.NotEmpty(t, e.doc)
@@ -43,7 +58,7 @@ func TestEveryExportThatEntersGoChecksForAFork(t *testing.T) {
 			assert.NotContains(t, w, e.name+"(")
 			continue
 		}
-		_, body, _ := strings.Cut(w, " "+e.name+"("+e.params+") {\n")
+		_, body, _ := strings.Cut(w, wrap(e.prototype()+" {", ",", "    "))
 		assert.True(t, strings.HasPrefix(body, "    if (tl_forked) {"), e.name)
 	}
 }

@@ -20,13 +20,9 @@ func outputs(root string, defs []*op.Def) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tables, err := dtypeTables(root, dtypeRows())
-	if err != nil {
-		return nil, err
-	}
 	out := pages(family, defs)
 	out["docs/primitives.md"] = primitivesPage(op.Prims())
-	maps.Copy(out, tables)
+	maps.Copy(out, dtypeTables(dtypeRows()))
 	out["python/csrc/ops_table.inc"] = cTable(defs)
 	out["python/torchlette/_C.pyi"] = stubs(defs)
 	out["python/tests/ops/ops.json"] = manifest(defs)

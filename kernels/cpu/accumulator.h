@@ -1,6 +1,6 @@
 // The accumulators of a kernel's stages: included by runner.c.
-#ifndef TL_ACCUMULATOR_H
-#define TL_ACCUMULATOR_H
+#ifndef TLK_ACCUMULATOR_H
+#define TLK_ACCUMULATOR_H
 
 #include <math.h>
 #include <string.h>
@@ -18,38 +18,38 @@ static void bind_set(const tl_kern *k, tl_accst *a, char *mem) {
 		a[i].idx = (int64_t *)mem;
 		if (k->acc[i].itype) mem += align64(k->ocap * 8);
 		a[i].part = (float *)mem;
-		if (k->acc[i].op == TL_SUM && k->acc[i].type == TL_F32) mem += align64(k->ocap * 4);
+		if (k->acc[i].op == TLK_SUM && k->acc[i].type == TLK_F32) mem += align64(k->ocap * 4);
 		a[i].count = 0;
 	}
 }
 
-static int64_t index_identity(uint8_t t) { return t == TL_I64 ? INT64_MAX : t == TL_I32 ? INT32_MAX :
+static int64_t index_identity(uint8_t t) { return t == TLK_I64 ? INT64_MAX : t == TLK_I32 ? INT32_MAX :
 	(int64_t)UINT32_MAX; }
 
 #define FILL(T, v) do { T *p_ = a->st; T v_ = (T)(v); for (int64_t i = 0; i < n; i++) p_[i] = v_; } while (0)
 
 static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
-	int high = m->op == TL_AMIN || m->op == TL_ARGMIN;
+	int high = m->op == TLK_AMIN || m->op == TLK_ARGMIN;
 	a->count = 0;
 	if (m->itype) for (int64_t i = 0; i < n; i++) a->idx[i] = index_identity(m->itype);
 	switch (m->op) {
-	case TL_SUM:
+	case TLK_SUM:
 		memset(a->st, 0, (size_t)(n * m->bytes));
-		if (m->type == TL_F32) memset(a->part, 0, (size_t)n * 4);
+		if (m->type == TLK_F32) memset(a->part, 0, (size_t)n * 4);
 		return;
-	case TL_ANY: FILL(uint8_t, 0); return;
-	case TL_ALL: FILL(uint8_t, 1); return;
-	case TL_PROD:
-		if (m->type == TL_F32 || m->type == TL_F64) FILL(double, 1); else FILL(uint64_t, 1);
+	case TLK_ANY: FILL(uint8_t, 0); return;
+	case TLK_ALL: FILL(uint8_t, 1); return;
+	case TLK_PROD:
+		if (m->type == TLK_F32 || m->type == TLK_F64) FILL(double, 1); else FILL(uint64_t, 1);
 		return;
-	case TL_LOGSUM: FILL(double, -(double)INFINITY); return;
+	case TLK_LOGSUM: FILL(double, -(double)INFINITY); return;
 	}
 	switch (m->type) {
-	case TL_F32: FILL(float, high ? INFINITY : -INFINITY); return;
-	case TL_F64: FILL(double, high ? (double)INFINITY : -(double)INFINITY); return;
-	case TL_I32: FILL(int32_t, high ? INT32_MAX : INT32_MIN); return;
-	case TL_I64: FILL(int64_t, high ? INT64_MAX : INT64_MIN); return;
-	case TL_U32: FILL(uint32_t, high ? UINT32_MAX : 0); return;
+	case TLK_F32: FILL(float, high ? INFINITY : -INFINITY); return;
+	case TLK_F64: FILL(double, high ? (double)INFINITY : -(double)INFINITY); return;
+	case TLK_I32: FILL(int32_t, high ? INT32_MAX : INT32_MIN); return;
+	case TLK_I64: FILL(int64_t, high ? INT64_MAX : INT64_MIN); return;
+	case TLK_U32: FILL(uint32_t, high ? UINT32_MAX : 0); return;
 	}
 }
 
@@ -64,49 +64,49 @@ static void init_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 		} } while (0)
 #define JOIN_TYPES(better) \
 	switch (m->type) { \
-	case TL_F32: JOIN_WITH(float, better); return; \
-	case TL_F64: JOIN_WITH(double, better); return; \
-	case TL_I32: JOIN_WITH(int32_t, better); return; \
-	case TL_I64: JOIN_WITH(int64_t, better); return; \
-	case TL_U32: JOIN_WITH(uint32_t, better); return; \
+	case TLK_F32: JOIN_WITH(float, better); return; \
+	case TLK_F64: JOIN_WITH(double, better); return; \
+	case TLK_I32: JOIN_WITH(int32_t, better); return; \
+	case TLK_I64: JOIN_WITH(int64_t, better); return; \
+	case TLK_U32: JOIN_WITH(uint32_t, better); return; \
 	}
 
 // Joins the partial result b, of later elements, into a.
 static void join_acc(const tl_acc *m, tl_accst *a, tl_accst *b, int64_t n) {
-	int real = m->type == TL_F32 || m->type == TL_F64;
+	int real = m->type == TLK_F32 || m->type == TLK_F64;
 	switch (m->op) {
-	case TL_SUM:
+	case TLK_SUM:
 		if (!real) { JOIN(uint64_t, x + y); return; }
-		if (m->type == TL_F32 && b->count) for (int64_t i = 0; i < n; i++) ((double *)b->st)[i] += b->part[i];
+		if (m->type == TLK_F32 && b->count) for (int64_t i = 0; i < n; i++) ((double *)b->st)[i] += b->part[i];
 		JOIN(double, x + y);
 		return;
-	case TL_PROD:
+	case TLK_PROD:
 		if (real) JOIN(double, x * y); else JOIN(uint64_t, x * y);
 		return;
-	case TL_LOGSUM: JOIN(double, x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))));
+	case TLK_LOGSUM: JOIN(double, x == y ? x + M_LN2 : x != x || y != y ? x + y : fmax(x, y) + log1p(exp(-fabs(x - y))));
 	return;
-	case TL_ANY: JOIN(uint8_t, x | y); return;
-	case TL_ALL: JOIN(uint8_t, x & y); return;
+	case TLK_ANY: JOIN(uint8_t, x | y); return;
+	case TLK_ALL: JOIN(uint8_t, x & y); return;
 #define JOIN_WITH(T, better) JOIN(T, (y better x || y != y) ? y : x)
-	case TL_AMAX: JOIN_TYPES(>) return;
-	case TL_AMIN: JOIN_TYPES(<) return;
+	case TLK_AMAX: JOIN_TYPES(>) return;
+	case TLK_AMIN: JOIN_TYPES(<) return;
 #undef JOIN_WITH
 #define JOIN_WITH(T, better) JOIN_ARG(T, better)
-	case TL_ARGMAX: JOIN_TYPES(>) return;
-	case TL_ARGMIN: JOIN_TYPES(<) return;
+	case TLK_ARGMAX: JOIN_TYPES(>) return;
+	case TLK_ARGMIN: JOIN_TYPES(<) return;
 #undef JOIN_WITH
 	}
 }
 
 static void init_stage(tl_ctx *c, const tl_stage *s, tl_accst *set) {
-	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) init_acc(&c->k->acc[i], &set[i], c->n[TL_LANE_OUTER]);
-	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) init_acc(&c->k->acc[i], &set[i], c->n[TL_LANE_OUTER]);
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) init_acc(&c->k->acc[i], &set[i], c->n[TLK_LANE_OUTER]);
+	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) init_acc(&c->k->acc[i], &set[i], c->n[TLK_LANE_OUTER]);
 }
 
 static void join_stage(tl_ctx *c, const tl_stage *s, tl_accst *to, tl_accst *from) {
-	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TL_LANE_OUTER]);
+	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) join_acc(&c->k->acc[i], &to[i], &from[i], c->n[TLK_LANE_OUTER]);
 	for (int i = s->hidden0; i < s->hidden0 + s->nhidden; i++) join_acc(&c->k->acc[i], &to[i], &from[i],
-		c->n[TL_LANE_OUTER]);
+		c->n[TLK_LANE_OUTER]);
 }
 
 // Gives a chunk's set of a Prefix stage the states of the chunks before it.

@@ -57,26 +57,24 @@ typedef struct {
 	int64_t step;
 } rows_at;
 
-static const int width_of[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
-
 static float element(int type, const char *p, int64_t i) {
 	switch (type) {
-	case TL_F16: return tl_widen_f16(((const uint16_t *)p)[i]);
-	case TL_BF16: return tl_widen_bf16(((const uint16_t *)p)[i]);
+	case TLK_F16: return tl_widen_f16(((const uint16_t *)p)[i]);
+	case TLK_BF16: return tl_widen_bf16(((const uint16_t *)p)[i]);
 	}
 	return ((const float *)p)[i];
 }
 
 static void narrow(int type, char *p, int64_t i, float v) {
 	switch (type) {
-	case TL_F16: ((uint16_t *)p)[i] = tl_narrow_f16(v); return;
-	case TL_BF16: ((uint16_t *)p)[i] = tl_narrow_bf16(v); return;
+	case TLK_F16: ((uint16_t *)p)[i] = tl_narrow_f16(v); return;
+	case TLK_BF16: ((uint16_t *)p)[i] = tl_narrow_bf16(v); return;
 	}
 	((float *)p)[i] = v;
 }
 
 static const char *head_of(const attention *x, const side *s, int64_t b, int64_t h) {
-	return s->p + (b * s->batch + h * s->head) * width_of[x->a->type];
+	return s->p + (b * s->batch + h * s->head) * tl_type_size(x->a->type);
 }
 
 // Copies n rows of a head from row r0 on to dense rows, scaled.
@@ -86,7 +84,7 @@ static void copy_rows(const attention *x, const side *s, const char *head, int64
 	float scale = s->scale;
 	for (int64_t r = 0; r < n; r++, to += width) {
 		int64_t at = (r0 + r) * s->row;
-		if (type == TL_F32 && col == 1) {
+		if (type == TLK_F32 && col == 1) {
 			const float *restrict from = (const float *)head + at;
 			float *restrict into = to;
 			for (int64_t c = 0; c < width; c++) into[c] = from[c] * scale;
@@ -99,7 +97,7 @@ static void copy_rows(const attention *x, const side *s, const char *head, int64
 // Rows of a head from r0 on: in place where they need no change, else copied to room.
 static rows_at rows_of(const attention *x, const side *s, int64_t b, int64_t h, int64_t r0, int64_t n, float *room) {
 	const char *head = head_of(x, s, b, h);
-	if (x->a->type == TL_F32 && s->col == 1 && s->scale == 1) return (rows_at){(const float *)head + r0 * s->row, s->row};
+	if (x->a->type == TLK_F32 && s->col == 1 && s->scale == 1) return (rows_at){(const float *)head + r0 * s->row, s->row};
 	copy_rows(x, s, head, r0, n, room);
 	return (rows_at){room, s->width};
 }
@@ -163,7 +161,7 @@ static void restrict_scores(const attention *x, int64_t b, int64_t h, int64_t r0
 		int64_t rs = swapped ? p[3] : p[2], cs = swapped ? p[2] : p[3];
 		int64_t at = b * p[0] + h * p[1] + (r0 + r) * rs + c0 * cs + p[4];
 		float *s = tile + r * COLS;
-		if (a->mask == TL_BOOL) {
+		if (a->mask == TLK_BOOL) {
 			const char *m = x->buf[a->bm] + at;
 			for (int64_t c = 0; c < n; c++) s[c] = m[c * cs] ? s[c] : -INFINITY;
 		} else {
@@ -212,7 +210,7 @@ static void store(const attention *x, int buf, const float *v, int64_t w, int64_
 		int64_t at = ((b * length + r0 + r) * heads + h) * width;
 		// A row without keys has sum 0 and becomes 0; NaN stays.
 		float f = divisor ? (divisor[r] == 0 ? 0 : 1 / divisor[r]) : scale;
-		if (x->a->type == TL_F32) {
+		if (x->a->type == TLK_F32) {
 			float *to = (float *)x->buf[buf] + at;
 			for (int64_t c = 0; c < width; c++) to[c] = v[c] * f;
 			continue;
@@ -418,7 +416,7 @@ static void gradmask_job(void *arg, int worker, int64_t begin, int64_t end) {
 
 static side operand(const attention *x, int buf, int at, int64_t width, float scale) {
 	const int64_t *p = x->par + at;
-	return (side){x->buf[buf] + p[4] * width_of[x->a->type], p[0], p[1], p[2], p[3], width, scale, -1, -1};
+	return (side){x->buf[buf] + p[4] * tl_type_size(x->a->type), p[0], p[1], p[2], p[3], width, scale, -1, -1};
 }
 
 // Decides which packed forms the pass reads; returns the floats of all heads.

@@ -89,7 +89,7 @@ func joinGradients(p *program, steps []device.Step, list []C.tl_step) error {
 		to := &list[i+1]
 		to.nbuf, to.slot, to.buf, to.attention = C.int32_t(len(slots)), first(slots),
 			first(array[*C.char](&p.mem, len(slots))), code
-		list[i].attention.pass = C.TL_ATTENTION_NONE
+		list[i].attention.pass = C.TLK_ATTENTION_NONE
 		if p.joined == nil {
 			p.joined = map[int]launch.Op{}
 		}

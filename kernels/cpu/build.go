@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	opPhilox = C.TL_PHILOX
-	opFma    = C.TL_FMA
-	opSum    = C.TL_SUM
+	opPhilox = C.TLK_PHILOX
+	opFma    = C.TLK_FMA
+	opSum    = C.TLK_SUM
 )
 
 func sortBy(s []int, key func(int) int) {
@@ -131,24 +131,24 @@ func (d *Device) generate(p *program, i int, s *device.Step, c *C.tl_step) (f *k
 	switch op := s.Op.(type) {
 	case *loopir.Kernel:
 		if f, err = d.codeOf(p, op, s); err == nil {
-			c.kind, c.kern = C.TL_STEP_KERNEL, f.kern
+			c.kind, c.kern = C.TLK_STEP_KERNEL, f.kern
 		}
 	case *launch.Gemm:
-		c.kind = C.TL_STEP_GEMM
+		c.kind = C.TLK_STEP_GEMM
 		c.gemm, err = d.gemm(p, op, s)
 	case *launch.Attention:
-		c.kind = C.TL_STEP_ATTENTION
+		c.kind = C.TLK_STEP_ATTENTION
 		c.attention, err = attention(&p.mem, op, s.Params)
 	case *launch.Factor:
-		c.kind = C.TL_STEP_FACTOR
+		c.kind = C.TLK_STEP_FACTOR
 		c.factor, err = factor(&p.mem, op, s)
 	case *launch.Sort:
-		c.kind = C.TL_STEP_SORT
+		c.kind = C.TLK_STEP_SORT
 		c.sort, err = sortRows(&p.mem, op, s.Params)
 	case launch.Copy:
-		c.kind = C.TL_STEP_COPY
+		c.kind = C.TLK_STEP_COPY
 	case launch.Fill:
-		c.kind = C.TL_STEP_ZERO
+		c.kind = C.TLK_STEP_ZERO
 	case Generator:
 		err = p.generateCall(i, op, s)
 	default:
@@ -237,9 +237,9 @@ func (e *emitter) layAccs(mem *arena, k *C.tl_kern) {
 		case a.Op == loopir.Sum || a.Op == loopir.Prod || a.Op == loopir.LogSum:
 			bytes = 8
 		case hidden && a.Op == loopir.ArgMax:
-			op = C.TL_AMAX
+			op = C.TLK_AMAX
 		case hidden:
-			op = C.TL_AMIN
+			op = C.TLK_AMIN
 		}
 		accs[i].op, accs[i]._type, accs[i].bytes = C.uint8_t(op), C.uint8_t(t), C.int32_t(bytes)
 		state += (lanes*int64(bytes) + 63) &^ 63
@@ -324,11 +324,11 @@ func cost(s *segment) int64 {
 	n := int64(0)
 	for _, i := range s.code {
 		switch i.op {
-		case C.TL_EXP, C.TL_LOG, C.TL_TANH, C.TL_ERF, C.TL_SIN, C.TL_COS:
+		case C.TLK_EXP, C.TLK_LOG, C.TLK_TANH, C.TLK_ERF, C.TLK_SIN, C.TLK_COS:
 			n += 8
-		case C.TL_POW, C.TL_PHILOX, C.TL_REM, C.TL_LOGADD, C.TL_LOGSUM:
+		case C.TLK_POW, C.TLK_PHILOX, C.TLK_REM, C.TLK_LOGADD, C.TLK_LOGSUM:
 			n += 32
-		case C.TL_DIRECT:
+		case C.TLK_DIRECT:
 		default:
 			n++
 		}

@@ -39,7 +39,7 @@ func (p *program) generateCall(i int, op Generator, s *device.Step) error {
 }
 
 // runAll runs the steps of p from bind.At on, in order: runs of C steps in C, with calls of Go between. It returns the
-// bytes that could not be allocated, or TL_UNFUSED. A request to stop ends it with device.ErrStopped and sets bind.At.
+// bytes that could not be allocated, or TLK_UNFUSED. A request to stop ends it with device.ErrStopped and sets bind.At.
 func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (missing C.int64_t, err error) {
 	at := C.tl_place{step: C.int64_t(bind.At.Step), tile: C.int64_t(bind.At.Tile), begun: C.int64_t(bind.At.Begun)}
 	stopped := func() error {
@@ -51,7 +51,7 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 		if int(at.step) > c.index {
 			continue // an earlier run did it
 		}
-		if missing = d.runSteps(p, &at, c.index, bind, times); missing == C.TL_STOPPED {
+		if missing = d.runSteps(p, &at, c.index, bind, times); missing == C.TLK_STOPPED {
 			return 0, stopped()
 		} else if missing != 0 {
 			return missing, nil
@@ -64,7 +64,7 @@ func (d *Device) runAll(p *program, bind *device.Binding, times []C.int64_t) (mi
 		}
 		at = advance(at, c.index+1)
 	}
-	if missing = d.runSteps(p, &at, p.steps, bind, times); missing == C.TL_STOPPED {
+	if missing = d.runSteps(p, &at, p.steps, bind, times); missing == C.TLK_STOPPED {
 		return 0, stopped()
 	}
 	return missing, nil
@@ -103,7 +103,7 @@ func (d *Device) runSteps(p *program, at *C.tl_place, to int, bind *device.Bindi
 	switch rest {
 	case 0:
 		*at = advance(*at, to)
-	case C.TL_STOPPED:
+	case C.TLK_STOPPED:
 		begun := max(at.begun, C.int64_t(from)+local.begun)
 		*at = C.tl_place{step: C.int64_t(from) + local.step, tile: local.tile, begun: begun}
 	}

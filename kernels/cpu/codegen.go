@@ -12,9 +12,9 @@ import (
 
 // Kinds of lanes of an instruction.
 const (
-	laneOne   = C.TL_LANE_ONE
-	laneOuter = C.TL_LANE_OUTER
-	laneTile  = C.TL_LANE_TILE
+	laneOne   = C.TLK_LANE_ONE
+	laneOuter = C.TLK_LANE_OUTER
+	laneTile  = C.TLK_LANE_TILE
 )
 
 // Levels: how often an instruction runs.
@@ -24,14 +24,14 @@ const (
 	levelInner = 2 // once an inner tile
 )
 
-// Variants of TL_FMA: fmaShifted's first operand is a difference times a factor; fmaTwo adds such a product and a
+// Variants of TLK_FMA: fmaShifted's first operand is a difference times a factor; fmaTwo adds such a product and a
 // product of two more registers.
 const (
 	fmaShifted = 4
 	fmaTwo     = 5
 )
 
-// Variants of TL_SUM, which sum products.
+// Variants of TLK_SUM, which sum products.
 const (
 	sumDot       = 3
 	sumSquares   = 4
@@ -96,24 +96,26 @@ type emitter struct {
 
 // opcodes maps the scalar operations whose instruction is indexed by the argument's type.
 var opcodes = map[loopir.Op]int{
-	loopir.OpAdd: C.TL_ADD, loopir.OpSub: C.TL_SUB, loopir.OpMul: C.TL_MUL, loopir.OpDiv: C.TL_DIV, loopir.OpRem: C.TL_REM,
-	loopir.OpMin: C.TL_MIN,
-	loopir.OpMax: C.TL_MAX, loopir.OpPow: C.TL_POW, loopir.OpLogAdd: C.TL_LOGADD, loopir.OpEq: C.TL_EQ,
-	loopir.OpNe: C.TL_NE, loopir.OpLt: C.TL_LT, loopir.OpLe: C.TL_LE,
-	loopir.OpAnd: C.TL_AND, loopir.OpOr: C.TL_OR, loopir.OpXor: C.TL_XOR, loopir.OpShl: C.TL_SHL, loopir.OpShr: C.TL_SHR,
-	loopir.OpNeg: C.TL_NEG,
-	loopir.OpAbs: C.TL_ABS, loopir.OpNot: C.TL_NOT, loopir.OpFloor: C.TL_FLOOR, loopir.OpCeil: C.TL_CEIL,
-	loopir.OpRound: C.TL_ROUND,
-	loopir.OpTrunc: C.TL_TRUNC, loopir.OpSqrt: C.TL_SQRT, loopir.OpExp: C.TL_EXP, loopir.OpLog: C.TL_LOG,
-	loopir.OpSin: C.TL_SIN, loopir.OpCos: C.TL_COS,
-	loopir.OpTanh: C.TL_TANH, loopir.OpErf: C.TL_ERF, loopir.OpIsNaN: C.TL_ISNAN, loopir.OpFma: C.TL_FMA,
-	loopir.OpSelect: C.TL_SELECT, loopir.OpCast: C.TL_CAST, loopir.OpNarrow: C.TL_CAST,
+	loopir.OpAdd: C.TLK_ADD, loopir.OpSub: C.TLK_SUB, loopir.OpMul: C.TLK_MUL, loopir.OpDiv: C.TLK_DIV,
+	loopir.OpRem: C.TLK_REM,
+	loopir.OpMin: C.TLK_MIN,
+	loopir.OpMax: C.TLK_MAX, loopir.OpPow: C.TLK_POW, loopir.OpLogAdd: C.TLK_LOGADD, loopir.OpEq: C.TLK_EQ,
+	loopir.OpNe: C.TLK_NE, loopir.OpLt: C.TLK_LT, loopir.OpLe: C.TLK_LE,
+	loopir.OpAnd: C.TLK_AND, loopir.OpOr: C.TLK_OR, loopir.OpXor: C.TLK_XOR, loopir.OpShl: C.TLK_SHL,
+	loopir.OpShr: C.TLK_SHR,
+	loopir.OpNeg: C.TLK_NEG,
+	loopir.OpAbs: C.TLK_ABS, loopir.OpNot: C.TLK_NOT, loopir.OpFloor: C.TLK_FLOOR, loopir.OpCeil: C.TLK_CEIL,
+	loopir.OpRound: C.TLK_ROUND,
+	loopir.OpTrunc: C.TLK_TRUNC, loopir.OpSqrt: C.TLK_SQRT, loopir.OpExp: C.TLK_EXP, loopir.OpLog: C.TLK_LOG,
+	loopir.OpSin: C.TLK_SIN, loopir.OpCos: C.TLK_COS,
+	loopir.OpTanh: C.TLK_TANH, loopir.OpErf: C.TLK_ERF, loopir.OpIsNaN: C.TLK_ISNAN, loopir.OpFma: C.TLK_FMA,
+	loopir.OpSelect: C.TLK_SELECT, loopir.OpCast: C.TLK_CAST, loopir.OpNarrow: C.TLK_CAST,
 }
 
 var reductions = map[loopir.ReduceOp]int{
-	loopir.Sum: C.TL_SUM, loopir.Prod: C.TL_PROD, loopir.Max: C.TL_AMAX, loopir.Min: C.TL_AMIN,
-	loopir.ArgMax: C.TL_ARGMAX, loopir.ArgMin: C.TL_ARGMIN, loopir.Any: C.TL_ANY, loopir.All: C.TL_ALL,
-	loopir.LogSum: C.TL_LOGSUM,
+	loopir.Sum: C.TLK_SUM, loopir.Prod: C.TLK_PROD, loopir.Max: C.TLK_AMAX, loopir.Min: C.TLK_AMIN,
+	loopir.ArgMax: C.TLK_ARGMAX, loopir.ArgMin: C.TLK_ARGMIN, loopir.Any: C.TLK_ANY, loopir.All: C.TLK_ALL,
+	loopir.LogSum: C.TLK_LOGSUM,
 }
 
 func emit(p *tilePlan) *emitter {
@@ -276,28 +278,28 @@ func (e *emitter) need(x int) int {
 	}
 	var r int
 	if n := e.ofNumber[x]; n != unusedMap {
-		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: n})
+		r = out(instr{op: C.TLK_IOTA, a: -1, b: -1, c: -1, aux: n})
 		e.val[x] = r
 		return r
 	}
 	switch ex.Op {
 	case loopir.OpConst:
-		r = out(instr{op: C.TL_CONST, a: -1, b: -1, c: -1, imm: int64(ex.Imm)})
+		r = out(instr{op: C.TLK_CONST, a: -1, b: -1, c: -1, imm: int64(ex.Imm)})
 	case loopir.OpParam:
-		r = out(instr{op: C.TL_PARAM, a: -1, b: -1, c: -1, aux: int(ex.Imm)})
+		r = out(instr{op: C.TLK_PARAM, a: -1, b: -1, c: -1, aux: int(ex.Imm)})
 	case loopir.OpIndex:
-		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: e.ofIndex[ex.Imm]})
+		r = out(instr{op: C.TLK_IOTA, a: -1, b: -1, c: -1, aux: e.ofIndex[ex.Imm]})
 	case loopir.OpLinear:
 		group := outer
 		if e.k.Stages[e.s].OverInner {
 			group = inner
 		}
-		r = out(instr{op: C.TL_IOTA, a: -1, b: -1, c: -1, aux: e.ofLinear[group]})
+		r = out(instr{op: C.TLK_IOTA, a: -1, b: -1, c: -1, aux: e.ofLinear[group]})
 	case loopir.OpLoad:
 		r = e.load(e.ofAccess[ex.Imm], kind, level, true)
 	case loopir.OpLoadAt:
 		a := e.as(ex.A, kind, false)
-		r = out(instr{op: C.TL_GATHER, typ: int(e.k.Bufs[ex.Imm].Type), a: a, b: -1, c: -1, aux: int(ex.Imm)})
+		r = out(instr{op: C.TLK_GATHER, typ: int(e.k.Bufs[ex.Imm].Type), a: a, b: -1, c: -1, aux: int(ex.Imm)})
 	case loopir.OpAcc, loopir.OpAccIdx:
 		r = e.final(int(ex.Imm), ex, kind)
 	case loopir.OpAccRun:
@@ -323,9 +325,9 @@ func (e *emitter) load(m, kind, level int, direct bool) int {
 		if e.oneTile && !slices.ContainsFunc(a.stride[outer], func(s int64) bool { return s != 0 }) {
 			level = levelRun // it points at the same lanes in every tile
 		}
-		i.op, i.d = C.TL_DIRECT, e.pointer(a, kind, level)
+		i.op, i.d = C.TLK_DIRECT, e.pointer(a, kind, level)
 	} else {
-		i.op, i.d = C.TL_LOAD, e.reg(a.typ.ComputeType(), kind, level)
+		i.op, i.d = C.TLK_LOAD, e.reg(a.typ.ComputeType(), kind, level)
 	}
 	e.add(level, i)
 	return i.d
@@ -366,7 +368,7 @@ func (e *emitter) operands(ex loopir.Expr, kind int) instr {
 		}
 	case ex.Op == loopir.OpMul && e.one(ex.B, kind) && e.shifts(ex.A, kind):
 		s := e.k.Exprs[ex.A]
-		i.op, i.a, i.b, i.c = C.TL_SHIFTED, e.need(s.A), e.need(s.B), e.need(ex.B)
+		i.op, i.a, i.b, i.c = C.TLK_SHIFTED, e.need(s.A), e.need(s.B), e.need(ex.B)
 	case ex.Op == loopir.OpExp && e.shifts(ex.A, kind):
 		s := e.k.Exprs[ex.A]
 		i.variant, i.a, i.b = 1, e.need(s.A), e.need(s.B)
@@ -420,7 +422,7 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 		return w
 	}
 	t := e.k.Exprs[x].Type
-	i := instr{op: C.TL_EXPAND, typ: int(t), lanes: kind, a: r, b: -1, c: -1}
+	i := instr{op: C.TLK_EXPAND, typ: int(t), lanes: kind, a: r, b: -1, c: -1}
 	if have == laneOuter && !e.bundle {
 		i.variant = 1
 		if e.columns {
@@ -460,7 +462,7 @@ func (e *emitter) as(x, kind int, scalar bool) int {
 func (e *emitter) philox(x int) int {
 	ex := e.k.Exprs[x]
 	kind, level := e.kind(x), e.level(x)
-	i := instr{op: C.TL_PHILOX, lanes: kind, d: -1, aux: len(e.extra)}
+	i := instr{op: C.TLK_PHILOX, lanes: kind, d: -1, aux: len(e.extra)}
 	i.a, i.b, i.c = e.as(ex.A, kind, false), e.as(ex.B, kind, false), e.as(ex.C, kind, false)
 	words := [4]int{-1, -1, -1, -1}
 	for n, y := range e.k.Exprs {

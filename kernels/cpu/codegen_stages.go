@@ -8,7 +8,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// stateVariant says how an accumulator's state is kept: the variant of TL_FINAL.
+// stateVariant says how an accumulator's state is kept: the variant of TLK_FINAL.
 func (p *tilePlan) stateVariant(a loopir.Acc) int {
 	if a.Op != loopir.Sum && a.Op != loopir.Prod && a.Op != loopir.LogSum {
 		return 0
@@ -26,10 +26,10 @@ func (p *tilePlan) stateVariant(a loopir.Acc) int {
 }
 
 func (e *emitter) final(n int, ex loopir.Expr, kind int) int {
-	i := instr{op: C.TL_FINAL, typ: int(ex.Type), lanes: kind, a: -1, b: -1, c: -1, aux: n,
+	i := instr{op: C.TLK_FINAL, typ: int(ex.Type), lanes: kind, a: -1, b: -1, c: -1, aux: n,
 		variant: e.stateVariant(e.accs[n])}
 	if ex.Op == loopir.OpAccIdx {
-		i.op, i.variant = C.TL_FINALIDX, 0
+		i.op, i.variant = C.TLK_FINALIDX, 0
 	}
 	i.d = e.reg(ex.Type, kind, levelOuter)
 	e.add(levelOuter, i)
@@ -132,7 +132,7 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 			v = 2
 		}
 		d := e.reg(t, kind, levelInner)
-		e.add(levelInner, instr{op: C.TL_FINAL, typ: int(t), variant: v, lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
+		e.add(levelInner, instr{op: C.TLK_FINAL, typ: int(t), variant: v, lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
 		e.scans[n] = d
 		return
 	}
@@ -142,12 +142,13 @@ func (e *emitter) fold(st *loopir.Stage, n int, a loopir.Acc, into int) {
 		run = len(e.accs) + len(e.hidden)
 		e.hidden = append(e.hidden, hiddenAcc{stage: e.s, of: n})
 	}
-	scan := instr{op: C.TL_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner),
+	scan := instr{op: C.TLK_SCAN, typ: int(t), variant: scanVariant(a.Op), lanes: kind, d: e.reg(t, kind, levelInner),
 		a: i.a, b: -1, c: -1, aux: run}
 	e.scans[n] = scan.d
 	if into != unusedMap {
 		scan.b, scan.d = scan.d, e.pointer(e.maps[into], kind, levelInner)
-		e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(t), lanes: kind, d: scan.d, a: -1, b: -1, c: -1, aux: into, imm: 1})
+		e.add(levelInner, instr{op: C.TLK_DIRECT, typ: int(t), lanes: kind, d: scan.d, a: -1, b: -1, c: -1, aux: into,
+			imm: 1})
 	}
 	e.add(levelInner, scan)
 }
@@ -213,7 +214,7 @@ func (e *emitter) inPlaceRows(x, kind int) (reg int, step int64) {
 		return -1, 0
 	}
 	d := e.pointer(m, kind, levelInner)
-	e.add(levelInner, instr{op: C.TL_DIRECT, typ: int(m.typ), lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
+	e.add(levelInner, instr{op: C.TLK_DIRECT, typ: int(m.typ), lanes: kind, d: d, a: -1, b: -1, c: -1, aux: n})
 	return d, w[0].stride
 }
 
@@ -234,7 +235,7 @@ func scanVariant(op loopir.ReduceOp) int {
 
 func (e *emitter) check(st *loopir.Stage, c loopir.Check) {
 	kind := max(e.kind(c.Cond), e.kind(c.Elem))
-	i := instr{op: C.TL_CHECK, typ: int(e.k.Exprs[c.Elem].Type), lanes: kind, d: -1, c: -1}
+	i := instr{op: C.TLK_CHECK, typ: int(e.k.Exprs[c.Elem].Type), lanes: kind, d: -1, c: -1}
 	i.a, i.b = e.as(c.Cond, kind, false), e.as(c.Elem, kind, false)
 	e.add(stageLevel(st), i)
 }

@@ -132,7 +132,7 @@ func (e *emitter) address(p *pending, kind int) {
 	if r.Guard >= 0 || r.Mode != loopir.Set {
 		level := stageLevel(&e.k.Stages[e.s])
 		p.index = e.reg(ir.I64, kind, level)
-		e.add(level, instr{op: C.TL_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1,
+		e.add(level, instr{op: C.TLK_IOTA, typ: int(ir.I64), lanes: kind, d: p.index, a: -1, b: -1, c: -1,
 			aux: e.ofAccess[r.Access]})
 	}
 }
@@ -145,20 +145,20 @@ func (e *emitter) write(p *pending, kind, level int) {
 	case p.direct:
 		m := e.ofAccess[r.Access]
 		p.ins.d = e.pointer(e.maps[m], kind, level)
-		direct := instr{op: C.TL_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m}
+		direct := instr{op: C.TLK_DIRECT, typ: t, lanes: kind, d: p.ins.d, a: -1, b: -1, c: -1, aux: m}
 		if level == levelInner {
 			direct.imm = 1
 		}
 		e.add(level, direct)
 		e.add(level, p.ins)
 	case p.index >= 0:
-		i := instr{op: C.TL_SCATTER, typ: t, lanes: kind, d: -1, a: p.reg, b: p.index, c: p.guard, aux: buf}
+		i := instr{op: C.TLK_SCATTER, typ: t, lanes: kind, d: -1, a: p.reg, b: p.index, c: p.guard, aux: buf}
 		if r.Mode != loopir.Set {
 			i.imm, e.serial = int64(r.Mode), true
 		}
 		e.add(level, i)
 	default:
-		i := instr{op: C.TL_STORE, typ: t, lanes: kind, d: -1, a: p.reg, b: -1, c: -1, aux: e.ofAccess[r.Access]}
+		i := instr{op: C.TLK_STORE, typ: t, lanes: kind, d: -1, a: p.reg, b: -1, c: -1, aux: e.ofAccess[r.Access]}
 		if e.streams(r) {
 			i.imm = 1
 		}

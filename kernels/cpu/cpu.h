@@ -5,57 +5,56 @@
 #include <stdint.h>
 #include <stddef.h>
 
-#define TL_MAX_DIMS 20
+#include "dtypes.h"
 
-// Element types; the numbers are those of ir.DType.
-enum { TL_BOOL = 1, TL_I32, TL_I64, TL_U32, TL_F16, TL_BF16, TL_F32, TL_F64, TL_U8, TL_I8, TL_I16, TL_TYPES };
+#define TLK_MAX_DIMS 20
 
 // Instructions of a block program.
 enum {
-	TL_NOP,
+	TLK_NOP,
 	// Leaves.
-	TL_CONST,  // imm: bits
-	TL_PARAM,  // aux: parameter
-	TL_LOAD,   // aux: affine; type: storage type
-	TL_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: it is written, row after row
-	TL_IOTA,   // aux: affine; the element numbers as i64
-	TL_GATHER, // aux: buffer; a: element numbers; type: storage type
-	TL_FINAL,  // aux: accumulator; its value, one lane for each outer index
-	TL_FINALIDX,
-	TL_EXPAND, // one lane, or the outer lanes, repeated over the tile
-	// Conversions. var of TL_CAST is the source type.
-	TL_CAST,
-	// Elementwise. var of a binary instruction: bit 0: b has one lane; bit 1: a has one lane. var of TL_EXP: 1: exp(a -
+	TLK_CONST,  // imm: bits
+	TLK_PARAM,  // aux: parameter
+	TLK_LOAD,   // aux: affine; type: storage type
+	TLK_DIRECT, // aux: affine; the register becomes a pointer into the buffer; imm 1: it is written, row after row
+	TLK_IOTA,   // aux: affine; the element numbers as i64
+	TLK_GATHER, // aux: buffer; a: element numbers; type: storage type
+	TLK_FINAL,  // aux: accumulator; its value, one lane for each outer index
+	TLK_FINALIDX,
+	TLK_EXPAND, // one lane, or the outer lanes, repeated over the tile
+	// Conversions. var of TLK_CAST is the source type.
+	TLK_CAST,
+	// Elementwise. var of a binary instruction: bit 0: b has one lane; bit 1: a has one lane. var of TLK_EXP: 1: exp(a -
 	// b) with b of one lane.
-	TL_ADD, TL_SUB, TL_MUL, TL_DIV, TL_REM, TL_MIN, TL_MAX, TL_POW, TL_LOGADD,
-	TL_EQ, TL_NE, TL_LT, TL_LE, TL_AND, TL_OR, TL_XOR, TL_SHL, TL_SHR,
-	TL_NEG, TL_ABS, TL_NOT, TL_FLOOR, TL_CEIL, TL_ROUND, TL_TRUNC,
-	TL_SQRT, TL_EXP, TL_LOG, TL_SIN, TL_COS, TL_TANH, TL_ERF, TL_ISNAN,
-	// a * b + c. var: the bits of TL_SELECT; or 4: (a - x) * y + c; or 5: (a - x) * y + (b * z + w). x, y, z and w are
+	TLK_ADD, TLK_SUB, TLK_MUL, TLK_DIV, TLK_REM, TLK_MIN, TLK_MAX, TLK_POW, TLK_LOGADD,
+	TLK_EQ, TLK_NE, TLK_LT, TLK_LE, TLK_AND, TLK_OR, TLK_XOR, TLK_SHL, TLK_SHR,
+	TLK_NEG, TLK_ABS, TLK_NOT, TLK_FLOOR, TLK_CEIL, TLK_ROUND, TLK_TRUNC,
+	TLK_SQRT, TLK_EXP, TLK_LOG, TLK_SIN, TLK_COS, TLK_TANH, TLK_ERF, TLK_ISNAN,
+	// a * b + c. var: the bits of TLK_SELECT; or 4: (a - x) * y + c; or 5: (a - x) * y + (b * z + w). x, y, z and w are
 	// registers of one lane, listed in kern.extra from aux on.
-	TL_FMA,
-	TL_SHIFTED, // (a - b) * c; b and c have one lane
-	TL_SELECT, // a ? b : c. var: bit 0: c has one lane; bit 1: b has one lane
-	TL_PHILOX, // results: four registers listed in kern.extra from aux on; a, b, c: counter, Philox offset, key
+	TLK_FMA,
+	TLK_SHIFTED, // (a - b) * c; b and c have one lane
+	TLK_SELECT, // a ? b : c. var: bit 0: c has one lane; bit 1: b has one lane
+	TLK_PHILOX, // results: four registers listed in kern.extra from aux on; a, b, c: counter, Philox offset, key
 	// Accumulators. var 0: along the rows of a tile; 1: along its columns (imm: elements from row to row, 0 for the
 	// tile's).
 	//
-	// TL_SUM along rows has three more: 3: the products a * b; 4: the squares of a - b, b of one lane; 5: the products
-	// a * (b - c), c of one lane. TL_SUM over a tile that is one row of columns has 6: the products a * (b - c) * z, c
+	// TLK_SUM along rows has three more: 3: the products a * b; 4: the squares of a - b, b of one lane; 5: the products
+	// a * (b - c), c of one lane. TLK_SUM over a tile that is one row of columns has 6: the products a * (b - c) * z, c
 	// and z of one lane, imm the place of z in kern.extra.
 	//
-	// TL_ARGMAX and TL_ARGMIN: b is the index and imm its type; without a register (b -1) it is the number of the inner
+	// TLK_ARGMAX and TLK_ARGMIN: b is the index and imm its type; without a register (b -1) it is the number of the inner
 	// index.
-	TL_SUM, TL_PROD, TL_AMAX, TL_AMIN, TL_ARGMAX, TL_ARGMIN, TL_ANY, TL_ALL, TL_LOGSUM,
-	TL_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
+	TLK_SUM, TLK_PROD, TLK_AMAX, TLK_AMIN, TLK_ARGMAX, TLK_ARGMIN, TLK_ANY, TLK_ALL, TLK_LOGSUM,
+	TLK_SCAN, // d: running values; b: where they go while only totals are made, -1: to d; var: the operation
 	// Effects.
-	TL_STORE,  // aux: affine; a: value; type: storage type; imm 1: bypass the caches, unless the buffer is marked cached
-	TL_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: loopir.StoreMode
-	TL_CHECK,  // a: condition, b: reported element
-	TL_OPS
+	TLK_STORE,  // aux: affine; a: value; type: storage type; imm 1: bypass the caches, unless the buffer is marked cached
+	TLK_SCATTER, // aux: buffer; a: value; b: element numbers; c: guard or -1; imm: loopir.StoreMode
+	TLK_CHECK,  // a: condition, b: reported element
+	TLK_OPS
 };
 
-enum { TL_LANE_ONE, TL_LANE_OUTER, TL_LANE_TILE, TL_LANE_KINDS };
+enum { TLK_LANE_ONE, TLK_LANE_OUTER, TLK_LANE_TILE, TLK_LANE_KINDS };
 
 struct tl_ctx;
 struct tl_ins;
@@ -72,14 +71,14 @@ typedef struct tl_ins {
 // A dim of a tile has mul elements, times the run-time length of a chunk where dyn is not 0. dyn 1: outer chunk; 2:
 // inner chunk; 3: outer chunk of the second cut dim.
 typedef struct { int32_t mul, dyn; int64_t stride; } tl_dim;
-typedef struct { int32_t nd; tl_dim d[TL_MAX_DIMS]; } tl_walk;
+typedef struct { int32_t nd; tl_dim d[TLK_MAX_DIMS]; } tl_walk;
 
 // An affine map from the index space to elements of a buffer, or to plain numbers where buf is -1.
 typedef struct {
 	int32_t buf, type, offset; // offset: a parameter, or -1
 	int64_t base;
-	int64_t ostride[TL_MAX_DIMS], istride[TL_MAX_DIMS];
-	tl_walk walk[TL_LANE_KINDS];
+	int64_t ostride[TLK_MAX_DIMS], istride[TLK_MAX_DIMS];
+	tl_walk walk[TLK_LANE_KINDS];
 } tl_affine;
 
 typedef struct { tl_ins *at; int32_t n; } tl_seg;
@@ -109,7 +108,7 @@ typedef struct {
 typedef struct {
 	int32_t n, t, u;
 	int64_t uchunk, upieces;
-	int64_t size[TL_MAX_DIMS];
+	int64_t size[TLK_MAX_DIMS];
 	int64_t chunk, trail, pieces; // trail: elements of the dims after t; pieces: of dim t
 	int64_t tiles;                // in all
 } tl_space;
@@ -141,7 +140,7 @@ typedef struct {
 	int32_t noperand; // buffers that the epilogue reads beside C
 	const tl_kern *epilogue; // a map over the elements of C, or NULL
 } tl_gemm;
-enum { TL_EPILOGUE_OPERANDS = 4 };
+enum { TLK_EPILOGUE_OPERANDS = 4 };
 
 // A run of n columns of a panel of B: they go to columns from `to` on, and come from elements from `from` on, step
 // apart.
@@ -149,8 +148,8 @@ typedef struct { int64_t to, n, from; } tl_piece;
 
 // A pass of attention: numbers of its parameters and buffers, -1 for what the pass lacks. An operand has five
 // parameters, of which the number is the first. pass is launch.AttentionPass; mask is the mask's type or 0. dq is the
-// buffer of dq where the pass of dk and dv makes dq too; the pass before it is then left out, as TL_ATTENTION_NONE.
-enum { TL_ATTENTION_NONE = -1 };
+// buffer of dq where the pass of dk and dv makes dq too; the pass before it is then left out, as TLK_ATTENTION_NONE.
+enum { TLK_ATTENTION_NONE = -1 };
 typedef struct {
 	int32_t type, pass, causal, mask, dropout;
 	int32_t sum[4]; // of the gradient of the mask: launch.Attention.Sum
@@ -172,8 +171,9 @@ typedef struct {
 	uint32_t event;
 } tl_factor;
 
-enum { TL_GROUP_MAX = 16 };
-enum { TL_STEP_KERNEL, TL_STEP_GEMM, TL_STEP_ATTENTION, TL_STEP_FACTOR, TL_STEP_SORT, TL_STEP_COPY, TL_STEP_ZERO };
+enum { TLK_GROUP_MAX = 16 };
+enum { TLK_STEP_KERNEL, TLK_STEP_GEMM, TLK_STEP_ATTENTION, TLK_STEP_FACTOR, TLK_STEP_SORT, TLK_STEP_COPY,
+	TLK_STEP_ZERO };
 
 // A parameter that is set for each run: bits plus an offset, or plus a scalar where offset is -1.
 typedef struct { int32_t par, offset, scalar; int64_t bits; } tl_dynpar;
@@ -220,12 +220,12 @@ typedef struct { void *st; const void *before; int64_t *idx; float *part; int64_
 
 typedef struct tl_ctx {
 	void **reg;
-	int64_t n[TL_LANE_KINDS];
+	int64_t n[TLK_LANE_KINDS];
 	int64_t chunk[4], ilanes;
 	const tl_kern *k;
 	char **buf;
 	const int64_t *par;
-	int64_t opos[TL_MAX_DIMS], ipos[TL_MAX_DIMS];
+	int64_t opos[TLK_MAX_DIMS], ipos[TLK_MAX_DIMS];
 	uint64_t cached; // as in tl_step, where the step runs in a fusion group
 	tl_accst *acc;
 	char *arena;
@@ -237,7 +237,7 @@ typedef struct tl_ctx {
 	int64_t fail_order, fail_elem;
 } tl_ctx;
 
-enum { TL_MAX_WORKERS = 256 };
+enum { TLK_MAX_WORKERS = 256 };
 typedef struct tl_pool tl_pool;
 typedef void (*tl_job)(void *arg, int worker, int64_t begin, int64_t end);
 
@@ -272,9 +272,9 @@ int tl_kern_link(tl_kern *, int isa);
 // nothing.
 typedef struct { int64_t step, tile, begun; } tl_place;
 
-enum { TL_UNFUSED = -1, TL_STOPPED = -2 };
+enum { TLK_UNFUSED = -1, TLK_STOPPED = -2 };
 // Runs a program from *at on; stop and patience are those of tl_watch. Returns 0; or the bytes that could not be
-// allocated; or TL_UNFUSED where a fusion group without buffers cannot run tile by tile; or TL_STOPPED, and *at is
+// allocated; or TLK_UNFUSED where a fusion group without buffers cannot run tile by tile; or TLK_STOPPED, and *at is
 // where the next run begins.
 int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint64_t *scalars, tl_fault *,
 	int64_t *times, // NULL, or room for the time at which each step begins and the last ends, by tl_nanoseconds
@@ -282,7 +282,7 @@ int64_t tl_run(tl_prog *, tl_pool *, int isa, const int64_t *offsets, const uint
 int64_t tl_nanoseconds(void); // of a monotonic clock
 // A map of one dim without parameters, applied to pieces of its elements. tl_map_enter binds it to buffers; mem is a
 // worker's memory of tl_map_bytes, aligned to 64 bytes. tl_map_run works n elements from element at.
-enum { TL_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
+enum { TLK_MAP_LANES = 512 }; // lanes of one tile: the registers stay in L1 beside the tiles of a product
 int64_t tl_map_bytes(const tl_kern *);
 void tl_map_enter(tl_ctx *, const tl_kern *, char **buf, char *mem);
 void tl_map_run(tl_ctx *, int64_t at, int64_t n);
@@ -307,7 +307,7 @@ void tl_cpu_free(void *);
 
 // What each instruction set provides.
 typedef struct {
-	const tl_fn (*fn)[TL_TYPES][TL_TYPES];
+	const tl_fn (*fn)[TLK_TYPES][TLK_TYPES];
 	// C[mr][nr] (+)= A B over kc steps; strides are in elements. first: C is overwritten. Tiles are at most mr x nr, or
 	// along x nr where rows of A are read in place against a packed B.
 	int mr32, nr32, mr64, nr64, along;

@@ -39,7 +39,7 @@ typedef struct {
 	char *c;
 	// The epilogue or NULL, over buffers of C and of its operands. In each of them the matrix begins at element first.
 	const tl_kern *epilogue;
-	char *maps[1 + TL_EPILOGUE_OPERANDS];
+	char *maps[1 + TLK_EPILOGUE_OPERANDS];
 	int64_t first;
 	int64_t am, ak, bk, bn, biasn, cm, cn;
 	int mr, nr;
@@ -117,18 +117,16 @@ static int64_t runs_at(const gemm *x, int64_t at, int64_t n, tl_piece *run) {
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-static const int width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
-
-// From this length on the epilogue works a row by itself; shorter rows are gathered into tiles of TL_MAP_LANES.
+// From this length on the epilogue works a row by itself; shorter rows are gathered into tiles of TLK_MAP_LANES.
 enum { MAP_ROW = 256 };
 
 // Applies the epilogue to rows of n elements of C, from element at on, cm apart. They are gathered into tiles in which
 // rows follow one another.
 static __attribute__((noinline)) void map_gathered(const gemm *x, tl_ctx *c, int64_t at, int64_t rows, int64_t n,
 	int64_t cm) {
-	char tile[1 + TL_EPILOGUE_OPERANDS][TL_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
-	char *buf[1 + TL_EPILOGUE_OPERANDS];
-	const int64_t w = width[x->g->type], each = TL_MAP_LANES / n;
+	char tile[1 + TLK_EPILOGUE_OPERANDS][TLK_MAP_LANES * sizeof(double)] __attribute__((aligned(64)));
+	char *buf[1 + TLK_EPILOGUE_OPERANDS];
+	const int64_t w = tl_type_size(x->g->type), each = TLK_MAP_LANES / n;
 	for (int b = 0; b <= x->g->noperand; b++) buf[b] = tile[b];
 	c->buf = buf;
 	for (int64_t m = 0; m < rows; m += each) {
@@ -196,7 +194,7 @@ INT_GEMM(gemm_u32, uint32_t, uint32_t)
 static void batch(gemm *x, int64_t i) {
 	const tl_gemm *g = x->g;
 	const int64_t *p = x->par;
-	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = width[g->type];
+	int64_t a = p[g->ao], b = p[g->bo], c = 0, w = tl_type_size(g->type);
 	int strided = g->co >= 0;
 	c = strided ? p[g->co] : i * x->M * x->N;
 	for (int d = g->nbatch - 1; d >= 0; d--) {
@@ -216,10 +214,10 @@ static void batch(gemm *x, int64_t i) {
 
 static void one(gemm *x, int worker, int parallel) {
 	switch (x->g->type) {
-	case TL_F32: run32(x, worker, parallel); return;
-	case TL_F64: run64(x, worker, parallel); return;
+	case TLK_F32: run32(x, worker, parallel); return;
+	case TLK_F64: run64(x, worker, parallel); return;
 	}
-	tl_job job = x->g->type == TL_I64 ? gemm_i64 : x->g->type == TL_I32 ? gemm_i32 : gemm_u32;
+	tl_job job = x->g->type == TLK_I64 ? gemm_i64 : x->g->type == TLK_I32 ? gemm_i32 : gemm_u32;
 	if (!parallel) {
 		job(x, worker, 0, x->M);
 		return;
@@ -242,7 +240,7 @@ static void half_gemm(gemm *x, int64_t n);
 int64_t tl_gemm_f64(tl_pool *pool, int isa, int worker, int parallel, int64_t M, int64_t N, int64_t K, const double *a,
 	int64_t am, int64_t ak,
 	const double *b, int64_t bk, int64_t bn, double *c, int64_t cm) {
-	static const tl_gemm plain = {.type = TL_F64};
+	static const tl_gemm plain = {.type = TLK_F64};
 	gemm x = {.t = tl_isa_tables(isa), .g = &plain, .pool = pool, .M = M, .N = N, .K = K, .a = (const char *)a,
 		.b = (const char *)b, .c = (char *)c,
 		.am = am, .ak = ak, .bk = bk, .bn = bn, .cm = cm, .cn = 1};
@@ -285,7 +283,7 @@ static int take_dims(gemm *x) {
 }
 
 static void run_batches(gemm *x, int64_t n) {
-	if (x->g->type == TL_F16 || x->g->type == TL_BF16) {
+	if (x->g->type == TLK_F16 || x->g->type == TLK_BF16) {
 		half_gemm(x, n);
 		return;
 	}
@@ -322,7 +320,7 @@ int64_t tl_run_gemm(const tl_gemm *g, tl_pool *pool, int isa, char **buf, const 
 	x.watch = 1;
 	if (g->bias) {
 		x.biasn = par[g->biasn];
-		x.bias = buf[2] + par[g->biaso] * width[g->type];
+		x.bias = buf[2] + par[g->biaso] * tl_type_size(g->type);
 	}
 	int64_t n = 1;
 	for (int d = 0; d < g->nbatch; d++) n *= par[g->batch[d]];
@@ -339,7 +337,7 @@ static void widen(gemm *x, const char *from, float *to, int64_t rows, int64_t co
 	for (int64_t i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j++) {
 			uint16_t h = p[i * rs + j * cs];
-			*to++ = x->g->type == TL_F16 ? tl_widen_f16(h) : tl_widen_bf16(h);
+			*to++ = x->g->type == TLK_F16 ? tl_widen_f16(h) : tl_widen_bf16(h);
 		}
 }
 
@@ -352,7 +350,7 @@ static void half_gemm(gemm *x, int64_t n) {
 	}
 	float *a = mem, *b = a + M * K, *bias = b + K * N, *c = bias + N;
 	tl_gemm g = *x->g;
-	g.type = TL_F32;
+	g.type = TLK_F32;
 	for (int64_t i = 0; i < n && !x->oom && !cut(x); i++) {
 		batch(x, i);
 		widen(x, x->a, a, M, K, x->am, x->ak);
@@ -378,7 +376,7 @@ static void half_gemm(gemm *x, int64_t n) {
 		for (int64_t m = 0; m < M; m++)
 			for (int64_t j = 0; j < N; j++) {
 				float v = c[m * N + j];
-				out[m * x->cm + j * x->cn] = x->g->type == TL_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
+				out[m * x->cm + j * x->cn] = x->g->type == TLK_F16 ? tl_narrow_f16(v) : tl_narrow_bf16(v);
 			}
 		if (x->epilogue) map_block(x, 0, M, 0, N, x->cm, x->cn);
 	}

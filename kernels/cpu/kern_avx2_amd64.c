@@ -10,9 +10,9 @@
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "no-thread-jumps")
 #pragma GCC target("avx2,fma,f16c,tune=haswell")
 #endif
-#define TL_TABLE tl_table_avx2
-#define TL_VL 8
-#define TL_MR 6
+#define TLK_TABLE tl_table_avx2
+#define TLK_VL 8
+#define TLK_MR 6
 #include "kern_table.h"
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -11,9 +11,9 @@
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "no-thread-jumps")
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,prefer-vector-width=512,tune=skylake-avx512")
 #endif
-#define TL_TABLE tl_table_avx512
-#define TL_VL 16
-#define TL_MR 14
+#define TLK_TABLE tl_table_avx512
+#define TLK_VL 16
+#define TLK_MR 14
 #include "kern_table.h"
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -11,14 +11,14 @@
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math", "no-thread-jumps", "no-schedule-insns")
 #endif
-#define TL_TABLE tl_table_base
-#define TL_VL 4
+#define TLK_TABLE tl_table_base
+#define TLK_VL 4
 #if defined(__aarch64__)
-#define TL_MR 12
-#define TL_BY_ELEMENT 1
-#define TL_ALONG 8
+#define TLK_MR 12
+#define TLK_BY_ELEMENT 1
+#define TLK_ALONG 8
 #else
-#define TL_MR 6
+#define TLK_MR 6
 #endif
 #include "kern_table.h"
 

@@ -1,102 +1,104 @@
 // Elementwise instructions: one function for each type and shape of operands.
 
 #if defined(__clang__)
-#define TL_VEC _Pragma("clang loop vectorize(assume_safety)")
+#define TLK_VEC _Pragma("clang loop vectorize(assume_safety)")
 #else
-#define TL_VEC _Pragma("GCC ivdep")
+#define TLK_VEC _Pragma("GCC ivdep")
 #endif
 
-#define TL_ARG static void
-#define TL_P (tl_ctx * c, const tl_ins *q)
+#define TLK_ARG static void
+#define TLK_P (tl_ctx * c, const tl_ins *q)
 
 // Binary, for vector-vector, vector-scalar and scalar-vector operands.
-#define TL_BIN3(name, T, R, expr) \
-	TL_ARG name##_0 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], y = b[i]; d[i] = (R)(expr); } } \
-	TL_ARG name##_1 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+#define TLK_BIN3(name, T, R, expr) \
+	TLK_ARG name##_0 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; \
+		const T *a = c->reg[q->a], *b = c->reg[q->b]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i], y = b[i]; d[i] = (R)(expr); } } \
+	TLK_ARG name##_1 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
 		T y = *(const T *)c->reg[q->b]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } } \
-	TL_ARG name##_2 TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } } \
+	TLK_ARG name##_2 TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *b = c->reg[q->b]; \
 		T x = *(const T *)c->reg[q->a]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T y = b[i]; d[i] = (R)(expr); } }
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T y = b[i]; d[i] = (R)(expr); } }
 
-#define TL_UN(name, T, R, expr) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } }
+#define TLK_UN(name, T, R, expr) \
+	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; R *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T x = a[i]; d[i] = (R)(expr); } }
 
-#define TL_FLOATS(M) M(f32, float, F32) M(f64, double, F64)
-#define TL_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t)
+#define TLK_FLOATS(M) M(f32, float, F32) M(f64, double, F64)
+#define TLK_INTS(M) M(i32, int32_t, I32, uint32_t) M(i64, int64_t, I64, uint64_t) M(u32, uint32_t, U32, uint32_t)
 
-#define TL_FLOAT_OPS(s, T, C) \
-	TL_BIN3(add_##s, T, T, x + y) TL_BIN3(sub_##s, T, T, x - y) TL_BIN3(mul_##s, T, T, x *y) TL_BIN3(div_##s, T, T, \
+#define TLK_FLOAT_OPS(s, T, C) \
+	TLK_BIN3(add_##s, T, T, x + y) TLK_BIN3(sub_##s, T, T, x - y) TLK_BIN3(mul_##s, T, T, x *y) TLK_BIN3(div_##s, T, T, \
 		x / y) \
-	TL_BIN3(min_##s, T, T, (x < y || x != x) ? x : y) TL_BIN3(max_##s, T, T, (x > y || x != x) ? x : y) \
-	TL_UN(neg_##s, T, T, -x) TL_UN(isnan_##s, T, uint8_t, x != x)
-TL_FLOATS(TL_FLOAT_OPS)
+	TLK_BIN3(min_##s, T, T, (x < y || x != x) ? x : y) TLK_BIN3(max_##s, T, T, (x > y || x != x) ? x : y) \
+	TLK_UN(neg_##s, T, T, -x) TLK_UN(isnan_##s, T, uint8_t, x != x)
+TLK_FLOATS(TLK_FLOAT_OPS)
 
-#define TL_INT_OPS(s, T, C, U) \
-	TL_BIN3(add_##s, T, T, (U)x + (U)y) TL_BIN3(sub_##s, T, T, (U)x - (U)y) TL_BIN3(mul_##s, T, T, (U)x *(U)y) \
-	TL_BIN3(div_##s, T, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y) \
-	TL_BIN3(rem_##s, T, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y) \
-	TL_BIN3(min_##s, T, T, x < y ? x : y) TL_BIN3(max_##s, T, T, x > y ? x : y) \
-	TL_BIN3(pow_##s, T, T, tl_powi((int64_t)x, (int64_t)y)) \
-	TL_BIN3(and_##s, T, T, x &y) TL_BIN3(or_##s, T, T, x | y) TL_BIN3(xor_##s, T, T, x ^ y) \
-	TL_BIN3(shl_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? (U)x << (y & (T)(sizeof(T) * 8 - 1)) : 0) \
-	TL_BIN3(shr_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? x >> (y & (T)(sizeof(T) * 8 - 1)) : (x < 0 ? (T)-1 : (T)0)) \
-	TL_UN(neg_##s, T, T, (U)0 - (U)x) TL_UN(abs_##s, T, T, x < 0 ? (U)0 - (U)x : (U)x) TL_UN(not_##s, T, T, ~x)
-TL_INTS(TL_INT_OPS)
+#define TLK_INT_OPS(s, T, C, U) \
+	TLK_BIN3(add_##s, T, T, (U)x + (U)y) TLK_BIN3(sub_##s, T, T, (U)x - (U)y) TLK_BIN3(mul_##s, T, T, (U)x *(U)y) \
+	TLK_BIN3(div_##s, T, T, y == 0 ? (T)0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : x / y) \
+	TLK_BIN3(rem_##s, T, T, y == 0 || (y == (T)-1 && (T)-1 < 0) ? (T)0 : x % y) \
+	TLK_BIN3(min_##s, T, T, x < y ? x : y) TLK_BIN3(max_##s, T, T, x > y ? x : y) \
+	TLK_BIN3(pow_##s, T, T, tl_powi((int64_t)x, (int64_t)y)) \
+	TLK_BIN3(and_##s, T, T, x &y) TLK_BIN3(or_##s, T, T, x | y) TLK_BIN3(xor_##s, T, T, x ^ y) \
+	TLK_BIN3(shl_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? (U)x << (y & (T)(sizeof(T) * 8 - 1)) : 0) \
+	TLK_BIN3(shr_##s, T, T, (uint64_t)y < sizeof(T) * 8 ? x >> (y & (T)(sizeof(T) * 8 - 1)) : (x < 0 ? (T)-1 : (T)0)) \
+	TLK_UN(neg_##s, T, T, (U)0 - (U)x) TLK_UN(abs_##s, T, T, x < 0 ? (U)0 - (U)x : (U)x) TLK_UN(not_##s, T, T, ~x)
+TLK_INTS(TLK_INT_OPS)
 
-#define TL_CMP(s, T) \
-	TL_BIN3(eq_##s, T, uint8_t, x == y) TL_BIN3(ne_##s, T, uint8_t, x != y) TL_BIN3(lt_##s, T, uint8_t, \
-		x < y) TL_BIN3(le_##s, T, uint8_t, x <= y)
-TL_CMP(f32, float) TL_CMP(f64, double) TL_CMP(i32, int32_t) TL_CMP(i64, int64_t) TL_CMP(u32, uint32_t) TL_CMP(b8,
+#define TLK_CMP(s, T) \
+	TLK_BIN3(eq_##s, T, uint8_t, x == y) TLK_BIN3(ne_##s, T, uint8_t, x != y) TLK_BIN3(lt_##s, T, uint8_t, \
+		x < y) TLK_BIN3(le_##s, T, uint8_t, x <= y)
+TLK_CMP(f32, float) TLK_CMP(f64, double) TLK_CMP(i32, int32_t) TLK_CMP(i64, int64_t) TLK_CMP(u32, uint32_t) TLK_CMP(b8,
 	uint8_t)
-TL_BIN3(and_b8, uint8_t, uint8_t, x &y) TL_BIN3(or_b8, uint8_t, uint8_t, x | y) TL_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
-TL_UN(not_b8, uint8_t, uint8_t, x ^ 1)
+TLK_BIN3(and_b8, uint8_t, uint8_t, x &y) TLK_BIN3(or_b8, uint8_t, uint8_t, x | y)
+TLK_BIN3(xor_b8, uint8_t, uint8_t, x ^ y)
+TLK_UN(not_b8, uint8_t, uint8_t, x ^ 1)
 
-TL_UN(abs_f32, float, float, tl_asf(tl_asu(x) & 0x7fffffffu))
-TL_UN(abs_f64, double, double, tl_asd(tl_asl(x) & 0x7fffffffffffffffull))
-TL_UN(floor_f32, float, float, __builtin_floorf(x)) TL_UN(floor_f64, double, double, __builtin_floor(x))
-TL_UN(ceil_f32, float, float, __builtin_ceilf(x)) TL_UN(ceil_f64, double, double, __builtin_ceil(x))
-TL_UN(trunc_f32, float, float, __builtin_truncf(x)) TL_UN(trunc_f64, double, double, __builtin_trunc(x))
-TL_UN(round_f32, float, float, __builtin_rintf(x)) TL_UN(round_f64, double, double, __builtin_rint(x))
-TL_UN(sqrt_f32, float, float, sqrtf(x)) TL_UN(sqrt_f64, double, double, sqrt(x))
+TLK_UN(abs_f32, float, float, tl_asf(tl_asu(x) & 0x7fffffffu))
+TLK_UN(abs_f64, double, double, tl_asd(tl_asl(x) & 0x7fffffffffffffffull))
+TLK_UN(floor_f32, float, float, __builtin_floorf(x)) TLK_UN(floor_f64, double, double, __builtin_floor(x))
+TLK_UN(ceil_f32, float, float, __builtin_ceilf(x)) TLK_UN(ceil_f64, double, double, __builtin_ceil(x))
+TLK_UN(trunc_f32, float, float, __builtin_truncf(x)) TLK_UN(trunc_f64, double, double, __builtin_trunc(x))
+TLK_UN(round_f32, float, float, __builtin_rintf(x)) TLK_UN(round_f64, double, double, __builtin_rint(x))
+TLK_UN(sqrt_f32, float, float, sqrtf(x)) TLK_UN(sqrt_f64, double, double, sqrt(x))
 // var 1: exp(a - b), b of one lane. It is the middle pass over a row, between two that only read or write, so that it
 // prefetches the next row.
-#define TL_EXPONENTIAL(s, T, EXP) \
-	TL_UN(exp_##s##_0, T, T, EXP(x)) \
-	TL_ARG exp_##s##_1 TL_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; \
+#define TLK_EXPONENTIAL(s, T, EXP) \
+	TLK_UN(exp_##s##_0, T, T, EXP(x)) \
+	TLK_ARG exp_##s##_1 TLK_P { int64_t n = c->n[q->lanes], ahead = c->k->rows * n, i = 0; T *d = c->reg[q->d]; \
 		const T *a = c->reg[q->a]; T y = *(const T *)c->reg[q->b]; \
 		for (; i + 64 <= n; i += 64) { \
 			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(a + ahead + i) + b); \
-			TL_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
+			TLK_VEC for (int64_t j = i; j < i + 64; j++) d[j] = EXP(a[j] - y); \
 		} \
-		TL_VEC for (; i < n; i++) d[i] = EXP(a[i] - y); }
-TL_EXPONENTIAL(f32, float, tl_expf) TL_EXPONENTIAL(f64, double, exp)
-TL_UN(log_f32, float, float, tl_logf(x)) TL_UN(log_f64, double, double, log(x))
-TL_UN(tanh_f32, float, float, tl_tanhf(x)) TL_UN(tanh_f64, double, double, tanh(x))
-TL_UN(erf_f32, float, float, tl_erff(x)) TL_UN(erf_f64, double, double, erf(x))
-TL_UN(sin_f64, double, double, sin(x)) TL_UN(cos_f64, double, double, cos(x))
-TL_BIN3(rem_f32, float, float, fmodf(x, y)) TL_BIN3(rem_f64, double, double, fmod(x, y))
-TL_BIN3(pow_f64, double, double, pow(x, y))
+		TLK_VEC for (; i < n; i++) d[i] = EXP(a[i] - y); }
+TLK_EXPONENTIAL(f32, float, tl_expf) TLK_EXPONENTIAL(f64, double, exp)
+TLK_UN(log_f32, float, float, tl_logf(x)) TLK_UN(log_f64, double, double, log(x))
+TLK_UN(tanh_f32, float, float, tl_tanhf(x)) TLK_UN(tanh_f64, double, double, tanh(x))
+TLK_UN(erf_f32, float, float, tl_erff(x)) TLK_UN(erf_f64, double, double, erf(x))
+TLK_UN(sin_f64, double, double, sin(x)) TLK_UN(cos_f64, double, double, cos(x))
+TLK_BIN3(rem_f32, float, float, fmodf(x, y)) TLK_BIN3(rem_f64, double, double, fmod(x, y))
+TLK_BIN3(pow_f64, double, double, pow(x, y))
 // log(exp(x) + exp(y)) = max + log1p(exp(-|x - y|)). NaN propagates, and equal infinities are returned as they are.
 static inline float tl_logadd_f32(float x, float y) { return x == y ? x + 0.69314718f : x != x || y != y ? x + y :
 	fmaxf(x, y) + log1pf(expf(-fabsf(x - y))); }
 static inline double tl_logadd_f64(double x, double y) { return x == y ? x + M_LN2 : x != x || y != y ? x + y :
 	fmax(x, y) + log1p(exp(-fabs(x - y))); }
-TL_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TL_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
+TLK_BIN3(logadd_f32, float, float, tl_logadd_f32(x, y)) TLK_BIN3(logadd_f64, double, double, tl_logadd_f64(x, y))
 
 // Arguments beyond the reduction's range, and NaN, go to the C library. A block without them takes the vector loop. In
 // the others each element is decided by itself, so that no result depends on its neighbours.
-#define TL_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TL_TRIG_MAX))
-#define TL_TRIG(name, shift, slow) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
+#define TLK_TRIG_BAD(x) (!(tl_asf(tl_asu(x) & 0x7fffffffu) <= TLK_TRIG_MAX))
+#define TLK_TRIG(name, shift, slow) \
+	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; float *d = c->reg[q->d]; const float *a = c->reg[q->a]; \
 		int bad = 0; \
-		for (int64_t i = 0; i < n; i++) bad |= TL_TRIG_BAD(a[i]); \
-		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = TL_TRIG_BAD(a[i]) ? slow(a[i]) : tl_trigf(a[i], shift); return; } \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_trigf(a[i], shift); }
-TL_TRIG(sin_f32, 0, sinf)
-TL_TRIG(cos_f32, 1, cosf)
+		for (int64_t i = 0; i < n; i++) bad |= TLK_TRIG_BAD(a[i]); \
+		if (bad) { for (int64_t i = 0; i < n; i++) d[i] = TLK_TRIG_BAD(a[i]) ? slow(a[i]) : tl_trigf(a[i], shift); return; } \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_trigf(a[i], shift); }
+TLK_TRIG(sin_f32, 0, sinf)
+TLK_TRIG(cos_f32, 1, cosf)
 
 // An exponent of 2 is a product, whether it has one lane or many. The rest in range goes to tl_powf.
 static inline float pow_inside(float x, float y) { return y == 2.0f ? x * x : tl_powf(x, y); }
@@ -105,7 +107,7 @@ static inline int pow_bad(float x,
 
 static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int64_t bs, int64_t n) {
 	if (bs == 0 && *b == 2.0f && as == 1) {
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i];
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i] * a[i];
 		return;
 	}
 	int bad = 0;
@@ -119,73 +121,75 @@ static void pow_lanes(float *d, const float *a, const float *b, int64_t as, int6
 	}
 	if (bs == 0) {
 		float y = *b;
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], y);
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = tl_powf(a[i], y);
 	} else if (as == 0) {
 		float x = *a;
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(x, b[i]);
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(x, b[i]);
 	} else {
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(a[i], b[i]);
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = pow_inside(a[i], b[i]);
 	}
 }
-TL_ARG pow_f32_0 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); }
-TL_ARG pow_f32_1 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); }
-TL_ARG pow_f32_2 TL_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
+TLK_ARG pow_f32_0 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 1, c->n[q->lanes]); }
+TLK_ARG pow_f32_1 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 1, 0, c->n[q->lanes]); }
+TLK_ARG pow_f32_2 TLK_P { pow_lanes(c->reg[q->d], c->reg[q->a], c->reg[q->b], 0, 1, c->n[q->lanes]); }
 
-#define TL_FMA1(name, T, f, Y, Z) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], \
+#define TLK_FMA1(name, T, f, Y, Z) \
+	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *x = c->reg[q->a], *ys = c->reg[q->b], \
 		*zs = c->reg[q->c]; \
 		T y = *ys, z = *zs; \
 		(void)y, (void)z; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
-#define TL_FMAOP(name, T, f) \
-	TL_FMA1(name##_0, T, f, ys[i], zs[i]) TL_FMA1(name##_1, T, f, ys[i], z) TL_FMA1(name##_2, T, f, y, \
-		zs[i]) TL_FMA1(name##_3, T, f, y, z) \
-	TL_ARG name##_4 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = f(x[i], Y, Z); }
+#define TLK_FMAOP(name, T, f) \
+	TLK_FMA1(name##_0, T, f, ys[i], zs[i]) TLK_FMA1(name##_1, T, f, ys[i], z) TLK_FMA1(name##_2, T, f, y, \
+		zs[i]) TLK_FMA1(name##_3, T, f, y, z) \
+	TLK_ARG name##_4 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; \
 		const T *a = c->reg[q->a], *ys = c->reg[q->b], *zs = c->reg[q->c]; \
 		const int32_t *more = c->k->extra + q->aux; \
 		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); } \
-	TL_ARG name##_5 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a], *b = c->reg[q->b]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = f((a[i] - x) * y, ys[i], zs[i]); } \
+	TLK_ARG name##_5 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; \
+		const T *a = c->reg[q->a], *b = c->reg[q->b]; \
 		const int32_t *more = c->k->extra + q->aux; \
 		const T x = *(const T *)c->reg[more[0]], y = *(const T *)c->reg[more[1]], z = *(const T *)c->reg[more[2]], \
 			w = *(const T *)c->reg[more[3]]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = f(a[i] - x, y, f(b[i], z, w)); }
-#define TL_SHIFTEDOP(name, T) \
-	TL_ARG name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = f(a[i] - x, y, f(b[i], z, w)); }
+#define TLK_SHIFTEDOP(name, T) \
+	TLK_ARG name TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
 		T y = *(const T *)c->reg[q->b], z = *(const T *)c->reg[q->c]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }
-TL_SHIFTEDOP(shifted_f32, float) TL_SHIFTEDOP(shifted_f64, double)
-TL_FMAOP(fma_f32, float, __builtin_fmaf) TL_FMAOP(fma_f64, double, __builtin_fma)
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = (a[i] - y) * z; }
+TLK_SHIFTEDOP(shifted_f32, float) TLK_SHIFTEDOP(shifted_f64, double)
+TLK_FMAOP(fma_f32, float, __builtin_fmaf) TLK_FMAOP(fma_f64, double, __builtin_fma)
 
-#define TL_SEL(w, T) \
-	TL_ARG sel_##w##_0 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+#define TLK_SEL(w, T) \
+	TLK_ARG sel_##w##_0 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
 		const T *x = c->reg[q->b], *y = c->reg[q->c]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i], v = y[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_1 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T u = x[i], v = y[i]; d[i] = m[i] ? u : v; } } \
+	TLK_ARG sel_##w##_1 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
 		const T *x = c->reg[q->b]; T v = *(T *)c->reg[q->c]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T u = x[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_2 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T u = x[i]; d[i] = m[i] ? u : v; } } \
+	TLK_ARG sel_##w##_2 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
 		const T *y = c->reg[q->c]; T u = *(T *)c->reg[q->b]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) { T v = y[i]; d[i] = m[i] ? u : v; } } \
-	TL_ARG sel_##w##_3 TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) { T v = y[i]; d[i] = m[i] ? u : v; } } \
+	TLK_ARG sel_##w##_3 TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const uint8_t *m = c->reg[q->a]; \
 		T u = *(T *)c->reg[q->b], v = *(T *)c->reg[q->c]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = m[i] ? u : v; }
-TL_SEL(1, uint8_t) TL_SEL(4, uint32_t) TL_SEL(8, uint64_t)
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = m[i] ? u : v; }
+TLK_SEL(1, uint8_t) TLK_SEL(4, uint32_t) TLK_SEL(8, uint64_t)
 
-#define TL_CASTS_FROM(s, T) \
-	TL_UN(cast_##s##_b8, T, uint8_t, x != 0) TL_UN(cast_##s##_i32, T, int32_t, x) TL_UN(cast_##s##_i64, T, int64_t, x) \
-	TL_UN(cast_##s##_f32, T, float, x) TL_UN(cast_##s##_f64, T, double, x)
-TL_CASTS_FROM(b8, uint8_t) TL_CASTS_FROM(i32, int32_t) TL_CASTS_FROM(i64, int64_t)
-TL_UN(narrow_f16, float, float, tl_half_to_float(tl_float_to_half(x))) TL_UN(narrow_bf16, float, float,
+#define TLK_CASTS_FROM(s, T) \
+	TLK_UN(cast_##s##_b8, T, uint8_t, x != 0) TLK_UN(cast_##s##_i32, T, int32_t, x) TLK_UN(cast_##s##_i64, T, int64_t, x) \
+	TLK_UN(cast_##s##_f32, T, float, x) TLK_UN(cast_##s##_f64, T, double, x)
+TLK_CASTS_FROM(b8, uint8_t) TLK_CASTS_FROM(i32, int32_t) TLK_CASTS_FROM(i64, int64_t)
+TLK_UN(narrow_f16, float, float, tl_half_to_float(tl_float_to_half(x))) TLK_UN(narrow_bf16, float, float,
 	tl_brain_to_float(tl_float_to_brain(x)))
-TL_CASTS_FROM(u32, uint32_t) TL_CASTS_FROM(f32, float) TL_CASTS_FROM(f64, double)
-TL_UN(cast_b8_u32, uint8_t, uint32_t, x) TL_UN(cast_i32_u32, int32_t, uint32_t, x) TL_UN(cast_i64_u32, int64_t,
+TLK_CASTS_FROM(u32, uint32_t) TLK_CASTS_FROM(f32, float) TLK_CASTS_FROM(f64, double)
+TLK_UN(cast_b8_u32, uint8_t, uint32_t, x) TLK_UN(cast_i32_u32, int32_t, uint32_t, x) TLK_UN(cast_i64_u32, int64_t,
 	uint32_t, x)
-TL_UN(cast_u32_u32, uint32_t, uint32_t, x) TL_UN(cast_f32_u32, float, uint32_t, (int64_t)x) TL_UN(cast_f64_u32, double,
+TLK_UN(cast_u32_u32, uint32_t, uint32_t, x) TLK_UN(cast_f32_u32, float, uint32_t, (int64_t)x)
+TLK_UN(cast_f64_u32, double,
 	uint32_t, (int64_t)x)
 
 // The four words of one Philox block. Neighbours that share a counter share the work.
-TL_ARG philox4 TL_P {
+TLK_ARG philox4 TLK_P {
 	int64_t n = c->n[q->lanes];
 	const uint64_t *lo = c->reg[q->a], *hi = c->reg[q->b], *key = c->reg[q->c];
 	const int32_t *out = c->k->extra + q->aux;

@@ -1,43 +1,43 @@
-// GEMM micro-kernels over the compiler's vector types. TL_VL is the number of f32 lanes, TL_MR the number of rows of a
-// tile. A tile is TL_MR x 2 vectors.
+// GEMM micro-kernels over the compiler's vector types. TLK_VL is the number of f32 lanes, TLK_MR the number of rows of
+// a tile. A tile is TLK_MR x 2 vectors.
 
-#define TL_INLINE static inline __attribute__((always_inline))
+#define TLK_INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
-#define TL_UNROLL _Pragma("clang loop unroll(full)")
+#define TLK_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define TL_UNROLL _Pragma("GCC unroll 32")
+#define TLK_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-typedef float tl_v32 __attribute__((vector_size(TL_VL * 4), aligned(4), may_alias));
-typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_alias));
+typedef float tl_v32 __attribute__((vector_size(TLK_VL * 4), aligned(4), may_alias));
+typedef double tl_v64 __attribute__((vector_size(TLK_VL * 4), aligned(8), may_alias));
 
 // Rows of B to prefetch ahead. Each is on another page, where no hardware prefetcher follows.
-#define TL_AHEAD 12
+#define TLK_AHEAD 12
 
 // Four rows of a matrix are summed while the next four are prefetched, where the fourth next row is at most this many
 // bytes away: all of them then stay in L1.
-#define TL_FOUR_ROWS (1 << 14)
+#define TLK_FOUR_ROWS (1 << 14)
 
-#define TL_NR32 (2 * TL_VL)
-#define TL_NR64 TL_VL
+#define TLK_NR32 (2 * TLK_VL)
+#define TLK_NR64 TLK_VL
 
-#if TL_BY_ELEMENT
+#if TLK_BY_ELEMENT
 #include "kern_element.h"
-#define TL_STEPS(s) elements##s(mr, kc, a, am, ak, b, bk, row, next, step, x)
+#define TLK_STEPS(s) elements##s(mr, kc, a, am, ak, b, bk, row, next, step, x)
 #else
-#define TL_BY_ELEMENT 0
-#define TL_ALONG TL_MR
-#define TL_ELEMENTS(s, T, V, L)
-#define TL_STEPS(s) 0
+#define TLK_BY_ELEMENT 0
+#define TLK_ALONG TLK_MR
+#define TLK_ELEMENTS(s, T, V, L)
+#define TLK_STEPS(s) 0
 #endif
 
-#define TL_GEMM(s, T, V, L, TURN) \
-	TL_ELEMENTS(s, T, V, L) \
-	TL_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
+#define TLK_GEMM(s, T, V, L, TURN) \
+	TLK_ELEMENTS(s, T, V, L) \
+	TLK_INLINE void tile##s(const int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
 		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
-		V x[TL_MR][2]; \
+		V x[TLK_MR][2]; \
 		/* The tile of C is fetched while it is computed. */ \
-		TL_UNROLL for (int i = 0; i < mr; i++) { \
+		TLK_UNROLL for (int i = 0; i < mr; i++) { \
 			x[i][0] = x[i][1] = (V){0}; \
 			__builtin_prefetch(c + i * cm, 1); \
 			__builtin_prefetch(c + i * cm + 2 * L - 1, 1); \
@@ -45,17 +45,17 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		/* The rows of the next tile, where they follow in memory: no hardware prefetcher follows so many. */ \
 		const T *next = am == kc ? a + mr * am : a; \
 		const int64_t step = am == kc ? mr : 0; \
-		int64_t k = TL_STEPS(s); \
+		int64_t k = TLK_STEPS(s); \
 		a += k * ak, b += k * bk, next += k * step; \
 		for (; k < kc; k++) { \
 			const T *at = row ? b + row[k] : b; \
 			V b0 = *(const V *)at, b1 = *(const V *)(at + L); \
-			if (!row && bk != 2 * L) __builtin_prefetch(b + TL_AHEAD * bk); \
+			if (!row && bk != 2 * L) __builtin_prefetch(b + TLK_AHEAD * bk); \
 			if (ak == 1 && am != 1) { \
 				__builtin_prefetch(next, 0, 2); \
 				next += step; \
 			} \
-			TL_UNROLL for (int i = 0; i < mr; i++) { \
+			TLK_UNROLL for (int i = 0; i < mr; i++) { \
 				T y = a[i * am]; \
 				x[i][0] += y * b0; \
 				x[i][1] += y * b1; \
@@ -64,25 +64,26 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 			b += bk; \
 		} \
 		if (!first) { \
-			TL_UNROLL for (int i = 0; i < mr; i++) { \
+			TLK_UNROLL for (int i = 0; i < mr; i++) { \
 				x[i][0] += *(const V *)(c + i * cm); \
 				x[i][1] += *(const V *)(c + i * cm + L); \
 			} \
 		} \
-		TL_UNROLL for (int i = 0; i < mr; i++) { \
+		TLK_UNROLL for (int i = 0; i < mr; i++) { \
 			*(V *)(c + i * cm) = x[i][0]; \
 			*(V *)(c + i * cm + L) = x[i][1]; \
 		} \
 	} \
-	TL_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
+	TLK_INLINE void rows##s(int mr, int64_t kc, const T *a, const int64_t am, const int64_t ak, const T *b, \
 		const int64_t bk, const int64_t *row, T *c, int64_t cm, int first) { \
 		switch (mr) { \
-			TL_ROWS(s) \
+			TLK_ROWS(s) \
 		} \
 	} \
 	static void gemm##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, int64_t bk, T *c, int64_t cm, \
 		int first) { \
-		if (am == 1 && (TL_BY_ELEMENT || ak == TL_MR) && bk == 2 * L) rows##s(mr, kc, a, 1, TL_BY_ELEMENT ? ak : TL_MR, b, \
+		if (am == 1 && (TLK_BY_ELEMENT || ak == TLK_MR) && bk == 2 * L) \
+			rows##s(mr, kc, a, 1, TLK_BY_ELEMENT ? ak : TLK_MR, b, \
 			2 * L, 0, c, cm, first); \
 		else if (ak == 1 && bk == 2 * L) rows##s(mr, kc, a, am, 1, b, 2 * L, 0, c, cm, first); \
 		else rows##s(mr, kc, a, am, ak, b, bk, 0, c, cm, first); \
@@ -90,7 +91,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 	static void gemmrows##s(int mr, int64_t kc, const T *a, int64_t am, int64_t ak, const T *b, const int64_t *row, T *c, \
 		int64_t cm) { \
 		if (!row) __builtin_unreachable(); \
-		if (TL_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
+		if (TLK_BY_ELEMENT && ak == 1) rows##s(mr, kc, a, am, 1, b, 0, row, c, cm, 1); \
 		else rows##s(mr, kc, a, am, ak, b, 0, row, c, cm, 1); \
 	} \
 	/* Each run by whole vectors, of which the last may overlap the one before. */ \
@@ -109,7 +110,7 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 	static void packb##s(const T *b, int64_t bk, int64_t bn, int64_t kc, int64_t n, T *d) { \
 		if (n == 2 * L && bn == 1) { \
 			for (int64_t k = 0; k < kc; k++, b += bk, d += 2 * L) { \
-				__builtin_prefetch(b + TL_AHEAD * bk); \
+				__builtin_prefetch(b + TLK_AHEAD * bk); \
 				*(V *)d = *(const V *)b; \
 				*(V *)(d + L) = *(const V *)(b + L); \
 			} \
@@ -139,27 +140,27 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 				} \
 			} \
 	} \
-	/* d[k * TL_MR + i] = a[i * am + k * ak] */ \
+	/* d[k * TLK_MR + i] = a[i * am + k * ak] */ \
 	static void packa##s(const T *a, int64_t am, int64_t ak, int64_t kc, int64_t rows, T *d) { \
-		if (rows == TL_MR && am == 1) { \
+		if (rows == TLK_MR && am == 1) { \
 			/* Whole vectors: what they write behind a step the next one overwrites, and what they read there are its rows. */ \
-			for (; ak >= L && kc > 1; kc--, a += ak, d += TL_MR) { \
-				__builtin_prefetch(a + TL_AHEAD * ak); \
-				TL_UNROLL for (int i = 0; i < TL_MR; i += L) *(V *)(d + i) = *(const V *)(a + i); \
+			for (; ak >= L && kc > 1; kc--, a += ak, d += TLK_MR) { \
+				__builtin_prefetch(a + TLK_AHEAD * ak); \
+				TLK_UNROLL for (int i = 0; i < TLK_MR; i += L) *(V *)(d + i) = *(const V *)(a + i); \
 			} \
-			for (; kc > 0; kc--, a += ak, d += TL_MR) \
-				TL_UNROLL for (int i = 0; i < TL_MR; i++) d[i] = a[i]; \
+			for (; kc > 0; kc--, a += ak, d += TLK_MR) \
+				TLK_UNROLL for (int i = 0; i < TLK_MR; i++) d[i] = a[i]; \
 			return; \
 		} \
-		if (rows == TL_MR && ak == 1) { \
-			TURN(d, a, kc, TL_MR, am); \
+		if (rows == TLK_MR && ak == 1) { \
+			TURN(d, a, kc, TLK_MR, am); \
 			return; \
 		} \
-		for (int64_t k = 0; k < kc; k++, a += ak, d += TL_MR) \
+		for (int64_t k = 0; k < kc; k++, a += ak, d += TLK_MR) \
 			for (int64_t i = 0; i < rows; i++) d[i] = a[i * am]; \
 	} \
 	/* The sum of the lanes, by halves. */ \
-	TL_INLINE T lanes##s(V v) { \
+	TLK_INLINE T lanes##s(V v) { \
 		typedef T half __attribute__((vector_size(32), may_alias)); \
 		typedef T quarter __attribute__((vector_size(16), may_alias)); \
 		half h; \
@@ -176,18 +177,19 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 	/* c[j] = sum over k of a[k] b[j * bn + k] */ \
 	static void dot##s(int64_t n, int64_t kk, const T *a, int64_t ak, const T *b, int64_t bn, T *c, int64_t cn) { \
 		(void)ak; \
-		const int64_t next = 4 * bn * (int64_t)sizeof(T) <= TL_FOUR_ROWS ? 4 * bn : 0; \
+		const int64_t next = 4 * bn * (int64_t)sizeof(T) <= TLK_FOUR_ROWS ? 4 * bn : 0; \
 		for (int64_t j = 0; j < n; j += 4) { \
 			int64_t m = n - j < 4 ? n - j : 4; \
 			const T *p[4]; \
 			for (int i = 0; i < 4; i++) p[i] = b + (j + (i < m ? i : 0)) * bn; \
 			V t[4][2]; \
-			TL_UNROLL for (int i = 0; i < 4; i++) t[i][0] = t[i][1] = (V){0}; \
+			TLK_UNROLL for (int i = 0; i < 4; i++) t[i][0] = t[i][1] = (V){0}; \
 			int64_t k = 0; \
 			for (; k + 2 * L <= kk; k += 2 * L) { \
 				V x = *(const V *)(a + k), y = *(const V *)(a + k + L); \
-				TL_UNROLL for (int i = 0; i < 4; i++) { \
-					if (next) TL_UNROLL for (int o = 0; o < 2 * L; o += 64 / (int)sizeof(T)) __builtin_prefetch(p[i] + k + o + next); \
+				TLK_UNROLL for (int i = 0; i < 4; i++) { \
+					if (next) TLK_UNROLL for (int o = 0; o < 2 * L; o += 64 / (int)sizeof(T)) \
+						__builtin_prefetch(p[i] + k + o + next); \
 					t[i][0] += x * *(const V *)(p[i] + k); \
 					t[i][1] += y * *(const V *)(p[i] + k + L); \
 				} \
@@ -206,30 +208,31 @@ typedef double tl_v64 __attribute__((vector_size(TL_VL * 4), aligned(8), may_ali
 		for (; k + 4 <= kk; k += 4, b += 4 * bk, a += 4 * ak) { \
 			T w = a[0], x = a[ak], y = a[2 * ak], z = a[3 * ak]; \
 			const T *p = b, *q = b + bk, *r = b + 2 * bk, *u = b + 3 * bk; \
-			TL_VEC for (int64_t j = 0; j < n; j++) c[j] += (w * p[j] + x * q[j]) + (y * r[j] + z * u[j]); \
+			TLK_VEC for (int64_t j = 0; j < n; j++) c[j] += (w * p[j] + x * q[j]) + (y * r[j] + z * u[j]); \
 		} \
 		for (; k < kk; k++, b += bk, a += ak) { \
 			T w = *a; \
-			TL_VEC for (int64_t j = 0; j < n; j++) c[j] += w * b[j]; \
+			TLK_VEC for (int64_t j = 0; j < n; j++) c[j] += w * b[j]; \
 		} \
 	}
 
-#define TL_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;
-#define TL_ROWS6(s) TL_ROW(s, 1) TL_ROW(s, 2) TL_ROW(s, 3) TL_ROW(s, 4) TL_ROW(s, 5) TL_ROW(s, 6)
-#define TL_ROWS12(s) TL_ROWS6(s) TL_ROW(s, 7) TL_ROW(s, 8) TL_ROW(s, 9) TL_ROW(s, 10) TL_ROW(s, 11) TL_ROW(s, 12)
-#define TL_ROWS14(s) TL_ROWS12(s) TL_ROW(s, 13) TL_ROW(s, 14)
-#if TL_MR == 14
-#define TL_ROWS(s) TL_ROWS14(s)
-#elif TL_MR == 12
-#define TL_ROWS(s) TL_ROWS12(s)
+#define TLK_ROW(s, m) case m: tile##s(m, kc, a, am, ak, b, bk, row, c, cm, first); break;
+#define TLK_ROWS6(s) TLK_ROW(s, 1) TLK_ROW(s, 2) TLK_ROW(s, 3) TLK_ROW(s, 4) TLK_ROW(s, 5) TLK_ROW(s, 6)
+#define TLK_ROWS12(s) TLK_ROWS6(s) TLK_ROW(s, 7) TLK_ROW(s, 8) TLK_ROW(s, 9) TLK_ROW(s, 10) \
+	TLK_ROW(s, 11) TLK_ROW(s, 12)
+#define TLK_ROWS14(s) TLK_ROWS12(s) TLK_ROW(s, 13) TLK_ROW(s, 14)
+#if TLK_MR == 14
+#define TLK_ROWS(s) TLK_ROWS14(s)
+#elif TLK_MR == 12
+#define TLK_ROWS(s) TLK_ROWS12(s)
 #else
-#define TL_ROWS(s) TL_ROWS6(s)
+#define TLK_ROWS(s) TLK_ROWS6(s)
 #endif
 
-#define TL_TRANSPOSE32(d, p, rows, n, s) transpose_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
-#define TL_TRANSPOSE64(d, p, rows, n, s) transpose_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
-TL_GEMM(32, float, tl_v32, TL_VL, TL_TRANSPOSE32)
-TL_GEMM(64, double, tl_v64, (TL_VL / 2), TL_TRANSPOSE64)
+#define TLK_TRANSPOSE32(d, p, rows, n, s) transpose_w4((uint32_t *)(d), (const uint32_t *)(p), rows, n, s)
+#define TLK_TRANSPOSE64(d, p, rows, n, s) transpose_w8((uint64_t *)(d), (const uint64_t *)(p), rows, n, s)
+TLK_GEMM(32, float, tl_v32, TLK_VL, TLK_TRANSPOSE32)
+TLK_GEMM(64, double, tl_v64, (TLK_VL / 2), TLK_TRANSPOSE64)
 
 // Four columns at a time; where n is no multiple of four, the last four overlap those before.
 static void packtrans32(const float *b, const int64_t *col, int64_t kc, int64_t n, float *d) {
@@ -239,21 +242,21 @@ static void packtrans32(const float *b, const int64_t *col, int64_t kc, int64_t 
 		for (int i = 0; i < 4; i++) p[i] = (const uint32_t *)(b + col[j + i]);
 		for (int64_t k = 0; k < kc; k += 4) {
 			if (k > kc - 4) k = kc - 4;
-			transpose_quad((uint32_t *)d + k * TL_NR32 + j, TL_NR32, p[0] + k, p[1] + k, p[2] + k, p[3] + k);
+			transpose_quad((uint32_t *)d + k * TLK_NR32 + j, TLK_NR32, p[0] + k, p[1] + k, p[2] + k, p[3] + k);
 		}
 	}
 	for (; j < n; j++)
-		for (int64_t k = 0; k < kc; k++) d[k * TL_NR32 + j] = b[col[j] + k];
+		for (int64_t k = 0; k < kc; k++) d[k * TLK_NR32 + j] = b[col[j] + k];
 }
 static void packtrans64(const double *b, const int64_t *col, int64_t kc, int64_t n, double *d) {
 	for (int64_t j = 0; j < n; j++)
-		for (int64_t k = 0; k < kc; k++) d[k * TL_NR64 + j] = b[col[j] + k];
+		for (int64_t k = 0; k < kc; k++) d[k * TLK_NR64 + j] = b[col[j] + k];
 }
 
-#define TL_BIAS(s, T) \
+#define TLK_BIAS(s, T) \
 	static void bias##s(T *c, const T *bias, int64_t bn, int64_t n) { \
-		if (bn == 1) { TL_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
+		if (bn == 1) { TLK_VEC for (int64_t i = 0; i < n; i++) c[i] += bias[i]; } \
 		else for (int64_t i = 0; i < n; i++) c[i] += bias[i * bn]; \
 	}
-TL_BIAS(32, float)
-TL_BIAS(64, double)
+TLK_BIAS(32, float)
+TLK_BIAS(64, double)

@@ -1,25 +1,25 @@
 // Functions of one lane, without branches, so that the compiler vectorises a loop over them. Polynomials are minimax
 // fits of our own (Lawson's iteration). The bounds in units in the last place are those that math_test.go measures.
 
+#include "half.h"
+
 // GCC decides that a root sets errno before it reads a pragma, and keeps its loops scalar. These declarations say that
 // it does not.
 __attribute__((const)) float sqrtf(float);
 __attribute__((const)) double sqrt(double);
 
-static inline float tl_asf(uint32_t u) { float f; __builtin_memcpy(&f, &u, 4); return f; }
-static inline uint32_t tl_asu(float f) { uint32_t u; __builtin_memcpy(&u, &f, 4); return u; }
 static inline double tl_asd(uint64_t u) { double f; __builtin_memcpy(&f, &u, 8); return f; }
 static inline uint64_t tl_asl(double f) { uint64_t u; __builtin_memcpy(&u, &f, 8); return u; }
 
 // Round to the nearest integer by adding and subtracting 1.5 * 2^23 (1.5 * 2^52); the sum's low bits hold the integer.
-#define TL_ROUND32 12582912.0f
-#define TL_ROUND64 6755399441055744.0
+#define TLK_ROUND32 12582912.0f
+#define TLK_ROUND64 6755399441055744.0
 
 // Returns exp(r) and k with x = r + k ln 2, |r| <= ln 2 / 2: Cody and Waite, Software Manual for the Elementary
 // Functions, 1980. ln 2 is split into two parts, of which the first has few bits, so that n times it is exact.
 static inline float tl_exp_reduced(float x, int32_t *k) {
-	float t = x * 1.44269504f + TL_ROUND32;
-	float n = t - TL_ROUND32;
+	float t = x * 1.44269504f + TLK_ROUND32;
+	float n = t - TLK_ROUND32;
 	*k = (int32_t)(tl_asu(t) - 0x4B400000u);
 	float r = x - n * 0.693359375f;
 	r = r + n * 2.12194440e-4f;
@@ -124,15 +124,15 @@ static inline float tl_erff(float x) {
 
 // Largest argument of the reduction in tl_trigf: n stays within 20 bits, so that its product with the 33-bit head of
 // pi/2 is exact.
-#define TL_TRIG_MAX 1.0e6f
+#define TLK_TRIG_MAX 1.0e6f
 
-// sin (shift 0) and cos (shift 1): at most 0.51 ulp for |x| <= TL_TRIG_MAX. Cody-Waite reduction by pi/2 in two parts,
+// sin (shift 0) and cos (shift 1): at most 0.51 ulp for |x| <= TLK_TRIG_MAX. Cody-Waite reduction by pi/2 in two parts,
 // then a polynomial for the quadrant. In double, since polynomials in float would leave 1.5 ulp. Greater arguments go
 // to the C library (glibc: 0.56 ulp).
 static inline float tl_trigf(float x, uint32_t shift) {
 	double d = x;
-	double t = d * 0.63661977236758134308 + TL_ROUND64;
-	double n = t - TL_ROUND64;
+	double t = d * 0.63661977236758134308 + TLK_ROUND64;
+	double n = t - TLK_ROUND64;
 	uint32_t k = (uint32_t)(int32_t)n + shift;
 	double r = d - n * 1.57079632673412561417 - n * 6.07710050650619224932e-11;
 	double z = r * r;
@@ -168,8 +168,8 @@ static inline float tl_powf(float a, float b) {
 	double t = (double)b * l;
 	t = t < -160.0 ? -160.0 : t;
 	t = t > 140.0 ? 140.0 : t;
-	double w = t + TL_ROUND64;
-	double r = t - (w - TL_ROUND64);
+	double w = t + TLK_ROUND64;
+	double r = t - (w - TLK_ROUND64);
 	double p = 6.95040603295382732e-09;
 	p = p * r + 1.02086442000858250e-07;
 	p = p * r + 1.32162794245242815e-06;
@@ -185,10 +185,6 @@ static inline float tl_powf(float a, float b) {
 }
 
 #if defined(__aarch64__)
-// The instruction set's own conversions, which exist for vectors too. A NaN keeps the head of its payload.
-static inline float tl_half_to_float(uint16_t h) { __fp16 v; __builtin_memcpy(&v, &h, 2); return v; }
-static inline uint16_t tl_float_to_half(float f) { __fp16 v = (__fp16)f; uint16_t h; __builtin_memcpy(&h, &v, 2);
-	return h; }
 // Converts four at a time, since GCC 12 does not vectorise __fp16. Returns how many elements are done.
 static inline int64_t tl_fours_to_half(uint16_t *p, const float *v, int64_t n) {
 	int64_t i = 0;
@@ -197,33 +193,7 @@ static inline int64_t tl_fours_to_half(uint16_t *p, const float *v, int64_t n) {
 }
 #else
 #define tl_fours_to_half(p, v, n) 0
-static inline float tl_half_to_float(uint16_t h) {
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, m = (uint32_t)(h & 0x7fff) << 13;
-	// Multiplying by 2^112 moves the exponent and normalises denormals.
-	float v = tl_asf(m) * 5.192296858534828e+33f;
-	v = m >= 0x0f800000u ? tl_asf(m | 0x7f800000u) : v;
-	return tl_asf(tl_asu(v) | sign);
-}
-
-static inline uint16_t tl_float_to_half(float f) {
-	uint32_t b = tl_asu(f), sign = (b >> 16) & 0x8000, a = b & 0x7fffffffu;
-	uint32_t normal = (a + 0xfff + ((a >> 13) & 1)) - 0x38000000u;
-	// Below 2^-14, adding 1/2 rounds to a multiple of 2^-24 in the low bits.
-	uint32_t tiny = tl_asu(tl_asf(a) + 0.5f) - 0x3f000000u;
-	uint32_t h = a < 0x38800000u ? tiny : normal >> 13;
-	h = a >= 0x477ff000u ? 0x7c00u : h;
-	h = a > 0x7f800000u ? 0x7e00u : h;
-	return (uint16_t)(h | sign);
-}
 #endif
-
-static inline float tl_brain_to_float(uint16_t h) { return tl_asf((uint32_t)h << 16); }
-
-static inline uint16_t tl_float_to_brain(float f) {
-	uint32_t b = tl_asu(f);
-	uint32_t r = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
-	return (uint16_t)((b & 0x7fffffffu) > 0x7f800000u ? (b >> 16) | 0x40 : r);
-}
 
 static inline int64_t tl_powi(int64_t a, int64_t b) {
 	if (b < 0) return a == 1 ? 1 : a == -1 ? 1 - 2 * (b & 1) : 0;

@@ -4,7 +4,7 @@
 
 // Eight elements are joined among themselves first, then with what came before, so that one operation in eight waits
 // for the one before. careful joins x to y for any values; step does so where nan finds none among the row's elements.
-#define TL_RUNNING_EACH(name, T, A, careful) \
+#define TLK_RUNNING_EACH(name, T, A, careful) \
 	static __attribute__((noinline)) A name##_each(const T *v, T *d, int64_t n, const A *before, A run) { \
 		for (int64_t i = 0; i < n; i++) { \
 			A y = run; \
@@ -14,8 +14,8 @@
 		} \
 		return run; \
 	}
-#define TL_RUNNING(name, T, A, step, careful, nan) \
-	TL_RUNNING_EACH(name, T, A, careful) \
+#define TLK_RUNNING(name, T, A, step, careful, nan) \
+	TLK_RUNNING_EACH(name, T, A, careful) \
 	static inline A name##_row(const T *v, T *d, int64_t n, const A *before, A run) { \
 		int64_t i = 0; \
 		int bad = 0; \
@@ -31,19 +31,19 @@
 		} \
 		return name##_each(v + i, d + i, n - i, before, run); \
 	}
-#define TL_SCANNER(name, T, A, row) \
-	TL_ARG name TL_P { const T *v = c->reg[q->a]; T *d = c->reg[c->totals && q->b >= 0 ? q->b : q->d]; \
+#define TLK_SCANNER(name, T, A, row) \
+	TLK_ARG name TLK_P { const T *v = c->reg[q->a]; T *d = c->reg[c->totals && q->b >= 0 ? q->b : q->d]; \
 		A *s = c->acc[q->aux].st; const A *before = c->acc[q->aux].before; \
-		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, v += n, d += n) s[r] = row; }
-#define TL_SCAN_OF(name, T, A, step, careful, nan) \
-	TL_RUNNING(name, T, A, step, careful, nan) \
-	TL_SCANNER(name, T, A, name##_row(v, d, n, before ? before + r : 0, s[r]))
+#define TLK_SCAN_OF(name, T, A, step, careful, nan) \
+	TLK_RUNNING(name, T, A, step, careful, nan) \
+	TLK_SCANNER(name, T, A, name##_row(v, d, n, before ? before + r : 0, s[r]))
 
 // Sums and products of floats, in vectors of doubles. The conversions are loops, since GCC converts such vectors by
 // halves.
 typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
-#define TL_FOUR(s, T) \
+#define TLK_FOUR(s, T) \
 	static inline void get_four_##s(tl_four *v, const T *p) { \
 		double w[4]; \
 		for (int j = 0; j < 4; j++) w[j] = (double)p[j]; \
@@ -54,12 +54,12 @@ typedef double tl_four __attribute__((vector_size(32), aligned(8), may_alias));
 		memcpy(w, v, sizeof w); \
 		for (int j = 0; j < 4; j++) p[j] = (T)w[j]; \
 	}
-TL_FOUR(f32, float) TL_FOUR(f64, double)
+TLK_FOUR(f32, float) TLK_FOUR(f64, double)
 
 // Blocks of sixteen, by doubling within each group of four. With totals no values are stored; the order of joining is
 // the same.
-#define TL_BLOCKS(name, F, T, OP, ONE) \
-	TL_RUNNING(name, T, double, y OP x, y OP x, TL_NEVER) \
+#define TLK_BLOCKS(name, F, T, OP, ONE) \
+	TLK_RUNNING(name, T, double, y OP x, y OP x, TLK_NEVER) \
 	static inline double name##_total(const T *v) { \
 		tl_four a, b, e, f; \
 		get_four_##F(&a, v), get_four_##F(&b, v + 4), get_four_##F(&e, v + 8), get_four_##F(&f, v + 12); \
@@ -92,21 +92,21 @@ TL_FOUR(f32, float) TL_FOUR(f64, double)
 		} \
 		return name##_row(v + i, d + i, n - i, before, run); \
 	} \
-	TL_SCANNER(name, T, double, name##_blocks(v, d, n, before ? before + r : 0, s[r], c->totals))
-TL_BLOCKS(scan_sum_f32, f32, float, +, 0.0) TL_BLOCKS(scan_prod_f32, f32, float, *, 1.0)
-TL_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TL_BLOCKS(scan_prod_f64, f64, double, *, 1.0)
+	TLK_SCANNER(name, T, double, name##_blocks(v, d, n, before ? before + r : 0, s[r], c->totals))
+TLK_BLOCKS(scan_sum_f32, f32, float, +, 0.0) TLK_BLOCKS(scan_prod_f32, f32, float, *, 1.0)
+TLK_BLOCKS(scan_sum_f64, f64, double, +, 0.0) TLK_BLOCKS(scan_prod_f64, f64, double, *, 1.0)
 
-#define TL_SCAN_ALL(name, T, A, step) TL_SCAN_OF(name, T, A, step, step, TL_NEVER)
-#define TL_SCANS(s, T, nan) \
-	TL_SCAN_OF(scan_max_##s, T, T, x > y ? x : y, (x > y || nan(x)) ? x : y, nan) \
-	TL_SCAN_OF(scan_min_##s, T, T, x < y ? x : y, (x < y || nan(x)) ? x : y, nan)
-#define TL_INT_SCANS(s, T) TL_SCAN_ALL(scan_sum_##s, T, uint64_t, y + x) TL_SCAN_ALL(scan_prod_##s, T, uint64_t, \
-	y *x) TL_SCANS(s, T, TL_NEVER)
-TL_SCANS(f32, float, TL_ISNAN_) TL_SCANS(f64, double, TL_ISNAN_)
-TL_INT_SCANS(i32, int32_t) TL_INT_SCANS(i64, int64_t) TL_INT_SCANS(u32, uint32_t)
+#define TLK_SCAN_ALL(name, T, A, step) TLK_SCAN_OF(name, T, A, step, step, TLK_NEVER)
+#define TLK_SCANS(s, T, nan) \
+	TLK_SCAN_OF(scan_max_##s, T, T, x > y ? x : y, (x > y || nan(x)) ? x : y, nan) \
+	TLK_SCAN_OF(scan_min_##s, T, T, x < y ? x : y, (x < y || nan(x)) ? x : y, nan)
+#define TLK_INT_SCANS(s, T) TLK_SCAN_ALL(scan_sum_##s, T, uint64_t, y + x) TLK_SCAN_ALL(scan_prod_##s, T, uint64_t, \
+	y *x) TLK_SCANS(s, T, TLK_NEVER)
+TLK_SCANS(f32, float, TLK_ISNAN_) TLK_SCANS(f64, double, TLK_ISNAN_)
+TLK_INT_SCANS(i32, int32_t) TLK_INT_SCANS(i64, int64_t) TLK_INT_SCANS(u32, uint32_t)
 // Logarithms of sums: the operation is expensive, so each element takes one, and one more where before is set.
-#define TL_LOGSUM_SCAN(name, T) \
-	TL_RUNNING_EACH(name, T, double, tl_logadd_f64(y, x)) \
-	TL_SCANNER(name, T, double, name##_each(v, d, n, before ? before + r : 0, s[r]))
-TL_LOGSUM_SCAN(scan_logsum_f32, float) TL_LOGSUM_SCAN(scan_logsum_f64, double)
-TL_SCAN_ALL(scan_any, uint8_t, uint8_t, y | x) TL_SCAN_ALL(scan_all, uint8_t, uint8_t, y &x)
+#define TLK_LOGSUM_SCAN(name, T) \
+	TLK_RUNNING_EACH(name, T, double, tl_logadd_f64(y, x)) \
+	TLK_SCANNER(name, T, double, name##_each(v, d, n, before ? before + r : 0, s[r]))
+TLK_LOGSUM_SCAN(scan_logsum_f32, float) TLK_LOGSUM_SCAN(scan_logsum_f64, double)
+TLK_SCAN_ALL(scan_any, uint8_t, uint8_t, y | x) TLK_SCAN_ALL(scan_all, uint8_t, uint8_t, y &x)

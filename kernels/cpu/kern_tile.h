@@ -11,7 +11,7 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 }
 
 // Visits the runs of a walk. RUN sees the lane number at, the element number e, the length n and the stride s of a run.
-#define TL_WALK(f, RUN) \
+#define TLK_WALK(f, RUN) \
 	do { \
 		const tl_walk *w_ = &(f)->walk[q->lanes]; \
 		int64_t e = affine_base(c, f), at = 0; \
@@ -26,7 +26,7 @@ static inline int64_t affine_base(const tl_ctx *c, const tl_affine *f) {
 			RUN; \
 			break; \
 		} \
-		int64_t size_[TL_MAX_DIMS], ix_[TL_MAX_DIMS] = {0}; \
+		int64_t size_[TLK_MAX_DIMS], ix_[TLK_MAX_DIMS] = {0}; \
 		for (int i_ = 0; i_ < last_; i_++) size_[i_] = dim_size(c, &w_->d[i_]); \
 		for (;;) { \
 			RUN; \
@@ -71,28 +71,29 @@ static void transpose_w4(uint32_t *d, const uint32_t *p, int64_t rows, int64_t n
 	for (l = n / 4 * 4; l < n; l++, p += s)
 		for (int64_t r = 0; r < rows; r++) d[r * n + l] = p[r];
 }
-#define TL_TURNER(name, S, T, conv) \
+#define TLK_TURNER(name, S, T, conv) \
 	static void transpose_##name(T *d, const S *p, int64_t rows, int64_t n, int64_t s) { \
 		for (int64_t l = 0; l < n; l++, p += s) \
 			for (int64_t r = 0; r < rows; r++) d[r * n + l] = conv(p[r]); \
 	}
 
-#define TL_LOADER(name, S, T, conv) \
+#define TLK_LOADER(name, S, T, conv) \
 	static inline void name##_run(T *d, const S *p, int64_t n, int64_t s) { \
-		if (s == 1) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i]); } \
-		else if (s == 0) { T v = conv(*p); TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
-		else if (s == 2) { TL_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * 2]); } \
+		if (s == 1) { TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i]); } \
+		else if (s == 0) { T v = conv(*p); TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
+		else if (s == 2) { TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * 2]); } \
 		else for (int64_t i = 0; i < n; i++) d[i] = conv(p[i * s]); \
 	} \
-	TL_ARG load_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; \
+	TLK_ARG load_##name TLK_P { const tl_affine *f = &c->k->affine[q->aux]; T *d = c->reg[q->d]; \
 		const S *p = (const S *)c->buf[f->buf]; \
 		const tl_dim *w = f->walk[q->lanes].d; \
 		if (f->walk[q->lanes].nd == 2 && w[0].stride == 1 && w[1].stride != 1) { \
 			transpose_##name(d, p + affine_base(c, f), dim_size(c, w), dim_size(c, w + 1), w[1].stride); \
 			return; \
 		} \
-		TL_WALK(f, name##_run(d + at, p + e, n, s)); } \
-	TL_ARG gather_##name TL_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; const S *p = (const S *)c->buf[q->aux]; \
+		TLK_WALK(f, name##_run(d + at, p + e, n, s)); } \
+	TLK_ARG gather_##name TLK_P { int64_t n = c->n[q->lanes]; T *d = c->reg[q->d]; \
+		const S *p = (const S *)c->buf[q->aux]; \
 		const int64_t *ix = c->reg[q->a]; \
 		for (int64_t i = 0; i < n; i++) d[i] = conv(p[ix[i]]); }
 
@@ -113,113 +114,113 @@ static inline int store_streams(const tl_ctx *c, const tl_ins *q, int32_t buf) {
 	!(buf < 64 && c->cached >> buf & 1); }
 
 // The first START elements of a run are stored already.
-#define TL_STORER(name, S, T, conv, START) \
+#define TLK_STORER(name, S, T, conv, START) \
 	static inline void name##_out(S *p, const T *v, int64_t n, int64_t s, int stream) { \
 		if (s == 1 && stream && sizeof(S) == sizeof(T)) stream_out((char *)p, (const char *)v, n * (int64_t)sizeof(T)); \
-		else if (s == 1) { TL_VEC for (int64_t i = START; i < n; i++) p[i] = conv(v[i]); } \
+		else if (s == 1) { TLK_VEC for (int64_t i = START; i < n; i++) p[i] = conv(v[i]); } \
 		else for (int64_t i = 0; i < n; i++) p[i * s] = conv(v[i]); \
 	} \
-	TL_ARG store_##name TL_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; \
+	TLK_ARG store_##name TLK_P { const tl_affine *f = &c->k->affine[q->aux]; const T *v = c->reg[q->a]; \
 		S *p = (S *)c->buf[f->buf]; \
 		int stream = store_streams(c, q, f->buf); \
-		TL_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
+		TLK_WALK(f, name##_out(p + e, v + at, n, s, stream)); }
 
 // Each element in turn becomes RESULT, of the old value o and the new value x. NaN propagates.
-#define TL_EACH(T, conv, widen, RESULT) \
+#define TLK_EACH(T, conv, widen, RESULT) \
 	for (int64_t i = 0; i < n; i++) { \
 		if (g && !g[i]) continue; \
 		T o = widen(p[ix[i]]), x = v[i]; \
 		(void)o; \
 		p[ix[i]] = conv((T)(RESULT)); \
 	}
-#define TL_SCATTERER(name, S, T, conv, widen) \
-	TL_ARG scatter_##name TL_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; \
+#define TLK_SCATTERER(name, S, T, conv, widen) \
+	TLK_ARG scatter_##name TLK_P { int64_t n = c->n[q->lanes]; const T *v = c->reg[q->a]; S *p = (S *)c->buf[q->aux]; \
 		const int64_t *ix = c->reg[q->b]; \
 		const uint8_t *g = q->c >= 0 ? c->reg[q->c] : 0; \
 		switch (q->imm) { \
-		case 0: TL_EACH(T, conv, widen, x) break; \
-		case 1: TL_EACH(T, conv, widen, o + x) break; \
-		case 2: TL_EACH(T, conv, widen, o *x) break; \
-		case 3: TL_EACH(T, conv, widen, o > x || o != o ? o : x) break; \
-		default: TL_EACH(T, conv, widen, o < x || o != o ? o : x) \
+		case 0: TLK_EACH(T, conv, widen, x) break; \
+		case 1: TLK_EACH(T, conv, widen, o + x) break; \
+		case 2: TLK_EACH(T, conv, widen, o *x) break; \
+		case 3: TLK_EACH(T, conv, widen, o > x || o != o ? o : x) break; \
+		default: TLK_EACH(T, conv, widen, o < x || o != o ? o : x) \
 		} }
 
-#define TL_ASIS(x) (x)
-#define TL_TRUTH(x) ((x) != 0)
-TL_TURNER(b8, uint8_t, uint8_t, TL_TRUTH) TL_TURNER(w8, uint64_t, uint64_t, TL_ASIS)
-TL_TURNER(f16, uint16_t, float, tl_half_to_float) TL_TURNER(bf16, uint16_t, float, tl_brain_to_float)
-TL_LOADER(b8, uint8_t, uint8_t, TL_TRUTH) TL_LOADER(w4, uint32_t, uint32_t, TL_ASIS) TL_LOADER(w8, uint64_t, uint64_t,
-	TL_ASIS)
-TL_LOADER(f16, uint16_t, float, tl_half_to_float) TL_LOADER(bf16, uint16_t, float, tl_brain_to_float)
-TL_STORER(b8, uint8_t, uint8_t, TL_ASIS, 0) TL_STORER(w4, uint32_t, uint32_t, TL_ASIS, 0) TL_STORER(w8, uint64_t,
-	uint64_t, TL_ASIS, 0)
-TL_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TL_STORER(bf16, uint16_t, float,
+#define TLK_ASIS(x) (x)
+#define TLK_TRUTH(x) ((x) != 0)
+TLK_TURNER(b8, uint8_t, uint8_t, TLK_TRUTH) TLK_TURNER(w8, uint64_t, uint64_t, TLK_ASIS)
+TLK_TURNER(f16, uint16_t, float, tl_half_to_float) TLK_TURNER(bf16, uint16_t, float, tl_brain_to_float)
+TLK_LOADER(b8, uint8_t, uint8_t, TLK_TRUTH) TLK_LOADER(w4, uint32_t, uint32_t, TLK_ASIS)
+TLK_LOADER(w8, uint64_t, uint64_t,
+	TLK_ASIS)
+TLK_LOADER(f16, uint16_t, float, tl_half_to_float) TLK_LOADER(bf16, uint16_t, float, tl_brain_to_float)
+TLK_STORER(b8, uint8_t, uint8_t, TLK_ASIS, 0) TLK_STORER(w4, uint32_t, uint32_t, TLK_ASIS, 0) TLK_STORER(w8, uint64_t,
+	uint64_t, TLK_ASIS, 0)
+TLK_STORER(f16, uint16_t, float, tl_float_to_half, tl_fours_to_half(p, v, n)) TLK_STORER(bf16, uint16_t, float,
 	tl_float_to_brain, 0)
-TL_SCATTERER(b8, uint8_t, uint8_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i32, int32_t, int32_t, TL_ASIS, TL_ASIS)
-TL_SCATTERER(u32, uint32_t, uint32_t, TL_ASIS, TL_ASIS) TL_SCATTERER(i64, int64_t, int64_t, TL_ASIS,
-	TL_ASIS) TL_SCATTERER(f32, float, float, TL_ASIS, TL_ASIS)
-TL_SCATTERER(f64, double, double, TL_ASIS, TL_ASIS) TL_SCATTERER(f16, uint16_t, float, tl_float_to_half,
+TLK_SCATTERER(b8, uint8_t, uint8_t, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(i32, int32_t, int32_t, TLK_ASIS, TLK_ASIS)
+TLK_SCATTERER(u32, uint32_t, uint32_t, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(i64, int64_t, int64_t, TLK_ASIS,
+	TLK_ASIS) TLK_SCATTERER(f32, float, float, TLK_ASIS, TLK_ASIS)
+TLK_SCATTERER(f64, double, double, TLK_ASIS, TLK_ASIS) TLK_SCATTERER(f16, uint16_t, float, tl_float_to_half,
 	tl_half_to_float)
-TL_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
-#define TL_NARROW(name, S) \
-	TL_TURNER(name, S, int32_t, TL_ASIS) TL_LOADER(name, S, int32_t, TL_ASIS) TL_STORER(name, S, int32_t, (S), \
-		0) TL_SCATTERER(name, S, int32_t, (S), TL_ASIS)
-TL_NARROW(u8, uint8_t) TL_NARROW(i8, int8_t) TL_NARROW(i16, int16_t)
+TLK_SCATTERER(bf16, uint16_t, float, tl_float_to_brain, tl_brain_to_float)
+#define TLK_NARROW(name, S) \
+	TLK_TURNER(name, S, int32_t, TLK_ASIS) TLK_LOADER(name, S, int32_t, TLK_ASIS) TLK_STORER(name, S, int32_t, (S), \
+		0) TLK_SCATTERER(name, S, int32_t, (S), TLK_ASIS)
+TLK_NARROW(u8, uint8_t) TLK_NARROW(i8, int8_t) TLK_NARROW(i16, int16_t)
 
-#define TL_FETCH_MAX 16384
+#define TLK_FETCH_MAX 16384
 
 // imm 1: the register is written, by a program of several passes.
-TL_ARG direct TL_P {
-	static const uint8_t width[TL_TYPES] = {0, 1, 4, 8, 4, 2, 2, 4, 8};
+TLK_ARG direct TLK_P {
 	const tl_affine *f = &c->k->affine[q->aux];
-	char *p = c->buf[f->buf] + affine_base(c, f) * width[f->type];
+	char *p = c->buf[f->buf] + affine_base(c, f) * tl_type_size(f->type);
 	c->reg[q->d] = p;
 	// A program of several passes writes rows in bursts, which no hardware prefetcher follows: it prefetches the next
 	// row while it works on this one.
-	int64_t bytes = c->n[q->lanes] * width[f->type];
-	if (!q->imm || c->totals || bytes > TL_FETCH_MAX) return;
+	int64_t bytes = c->n[q->lanes] * tl_type_size(f->type);
+	if (!q->imm || c->totals || bytes > TLK_FETCH_MAX) return;
 	for (int64_t i = 0, ahead = c->k->rows * bytes; i < bytes; i += 64) __builtin_prefetch(p + ahead + i, 1);
 }
 
 static inline void iota_run(int64_t *d, int64_t e, int64_t n, int64_t s) {
-	TL_VEC for (int64_t i = 0; i < n; i++) d[i] = e + i * s;
+	TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = e + i * s;
 }
-TL_ARG iota TL_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->reg[q->d];
-	TL_WALK(f, iota_run(d + at, e, n, s)); }
+TLK_ARG iota TLK_P { const tl_affine *f = &c->k->affine[q->aux]; int64_t *d = c->reg[q->d];
+	TLK_WALK(f, iota_run(d + at, e, n, s)); }
 
-TL_ARG konst TL_P { *(int64_t *)c->reg[q->d] = q->imm; }
-TL_ARG param TL_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
+TLK_ARG konst TLK_P { *(int64_t *)c->reg[q->d] = q->imm; }
+TLK_ARG param TLK_P { *(int64_t *)c->reg[q->d] = c->par[q->aux]; }
 
 // var 0: one lane repeated imm times, or to the lanes of the kind where imm is 0; 1: each outer lane repeated along a
 // row of ilanes; 2: the outer lanes as a whole repeated imm times, or ilanes times where imm is 0.
-#define TL_EXPANDER(w, T) \
-	TL_ARG expand_##w##_0 TL_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; \
+#define TLK_EXPANDER(w, T) \
+	TLK_ARG expand_##w##_0 TLK_P { int64_t n = q->imm ? q->imm : c->n[q->lanes]; T *d = c->reg[q->d]; \
 		T v = *(const T *)c->reg[q->a]; \
-		TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
-	TL_ARG expand_##w##_1 TL_P { int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; T *d = c->reg[q->d]; \
+		TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } \
+	TLK_ARG expand_##w##_1 TLK_P { int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes; T *d = c->reg[q->d]; \
 		const T *a = c->reg[q->a]; \
-		for (int64_t r = 0; r < m; r++, d += n) { T v = a[r]; TL_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } } \
-	TL_ARG expand_##w##_2 TL_P { int64_t n = c->n[TL_LANE_OUTER], times = q->imm ? q->imm : c->ilanes; \
+		for (int64_t r = 0; r < m; r++, d += n) { T v = a[r]; TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = v; } } \
+	TLK_ARG expand_##w##_2 TLK_P { int64_t n = c->n[TLK_LANE_OUTER], times = q->imm ? q->imm : c->ilanes; \
 		T *d = c->reg[q->d]; const T *a = c->reg[q->a]; \
-		for (int64_t r = 0; r < times; r++, d += n) TL_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i]; }
-TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
+		for (int64_t r = 0; r < times; r++, d += n) TLK_VEC for (int64_t i = 0; i < n; i++) d[i] = a[i]; }
+TLK_EXPANDER(1, uint8_t) TLK_EXPANDER(4, uint32_t) TLK_EXPANDER(8, uint64_t)
 
 // Rows up to this length are folded side by side, one element of each at a time: the additions of a single short row
 // would wait for each other.
-#define TL_SHORT 16
+#define TLK_SHORT 16
 
-// Row sums: four vectors of eight partial sums, each of at most TL_FOLD elements, join in the state's type. The error
+// Row sums: four vectors of eight partial sums, each of at most TLK_FOLD elements, join in the state's type. The error
 // bound is that of blocked pairwise summation (Higham, The accuracy of floating point summation, 1993).
-#define TL_FOLD 1024
-#define TL_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
-#define TL_ROWSUM(name, T, A, OP, ONE) \
-	typedef T name##_v TL_EIGHT(T); \
-	typedef A name##_w TL_EIGHT(A); \
+#define TLK_FOLD 1024
+#define TLK_EIGHT(T) __attribute__((vector_size(8 * sizeof(T)), aligned(sizeof(T)), may_alias))
+#define TLK_ROWSUM(name, T, A, OP, ONE) \
+	typedef T name##_v TLK_EIGHT(T); \
+	typedef A name##_w TLK_EIGHT(A); \
 	static inline A name##_row(const T *v, int64_t n) { \
 		name##_w q = {ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE}; \
 		int64_t i = 0; \
 		while (i + 32 <= n) { \
-			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
+			int64_t e = n - i < TLK_FOLD ? i + (n - i) / 32 * 32 : i + TLK_FOLD; \
 			const name##_v *p = (const name##_v *)(v + i); \
 			name##_v w = p[0], x = p[1], y = p[2], z = p[3]; \
 			for (i += 32; i < e; i += 32) { \
@@ -232,24 +233,24 @@ TL_EXPANDER(1, uint8_t) TL_EXPANDER(4, uint32_t) TL_EXPANDER(8, uint64_t)
 		for (; i < n; i++) r = (A)(r OP v[i]); \
 		return r; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], \
+	TLK_ARG name##_0 TLK_P { const T *v = c->reg[q->a]; A *s = c->acc[q->aux].st; int64_t m = c->n[TLK_LANE_OUTER], \
 		n = c->ilanes; \
-		if (n <= TL_SHORT) { \
+		if (n <= TLK_SHORT) { \
 			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) s[r] = (A)(s[r] OP v[r * n + j]); \
 			return; \
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = s[r] OP name##_row(v, n); }
-TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
+TLK_ROWSUM(sum_f32, float, double, +, 0) TLK_ROWSUM(sum_f64, double, double, +, 0)
 
 // Row sums of products, of squares of differences from one lane, and of products with such differences, in the order of
 // plain sums. Where a difference is taken the next row is prefetched, as in exp_f32_1.
-#define TL_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
+#define TLK_ROWDOT(name, T, V, W, STEP, FROM, AHEAD, VECTOR, SCALAR) \
 	static inline double name##_row(const T *x, const T *y, const T from, int64_t n, int64_t ahead) { \
 		W total = {0}; \
 		int64_t i = 0; \
 		(void)from, (void)ahead; \
 		while (i + 32 <= n) { \
-			int64_t e = n - i < TL_FOLD ? i + (n - i) / 32 * 32 : i + TL_FOLD; \
+			int64_t e = n - i < TLK_FOLD ? i + (n - i) / 32 * 32 : i + TLK_FOLD; \
 			V s[4] = {{0}, {0}, {0}, {0}}; \
 			for (; i < e; i += 32) { \
 				const V *p = (const V *)(x + i), *r = (const V *)(y + i * STEP); \
@@ -263,30 +264,30 @@ TL_ROWSUM(sum_f32, float, double, +, 0) TL_ROWSUM(sum_f64, double, double, +, 0)
 		for (; i < n; i++) t += SCALAR; \
 		return t; \
 	} \
-	TL_ARG name TL_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; \
+	TLK_ARG name TLK_P { const T *x = c->reg[q->a], *y = c->reg[q->b], from = *(const T *)c->reg[FROM]; \
 		double *s = c->acc[q->aux].st; \
-		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+		int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, x += n, y += n * STEP) s[r] += name##_row(x, y, from, n, c->k->rows * n); }
-#define TL_DOTS(s, T, V, W) \
-	TL_ROWDOT(dot_##s, T, V, W, 1, q->a, (const T *)0, p[j] * r[j], (double)x[i] * y[i]) \
-	TL_ROWDOT(squares_##s, T, V, W, 0, q->b, x, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from)) \
-	TL_ROWDOT(distances_##s, T, V, W, 1, q->c, y, p[j] * (r[j] - from), (double)x[i] * (y[i] - from))
-TL_DOTS(f32, float, sum_f32_v, sum_f32_w) TL_DOTS(f64, double, sum_f64_v, sum_f64_w)
+#define TLK_DOTS(s, T, V, W) \
+	TLK_ROWDOT(dot_##s, T, V, W, 1, q->a, (const T *)0, p[j] * r[j], (double)x[i] * y[i]) \
+	TLK_ROWDOT(squares_##s, T, V, W, 0, q->b, x, (p[j] - from) * (p[j] - from), (double)(x[i] - from) * (x[i] - from)) \
+	TLK_ROWDOT(distances_##s, T, V, W, 1, q->c, y, p[j] * (r[j] - from), (double)x[i] * (y[i] - from))
+TLK_DOTS(f32, float, sum_f32_v, sum_f32_w) TLK_DOTS(f64, double, sum_f64_v, sum_f64_w)
 
-TL_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TL_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
-TL_ROWSUM(prod_f32, float, double, *, 1) TL_ROWSUM(prod_f64, double, double, *, 1)
-TL_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TL_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
-TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
+TLK_ROWSUM(sum_i32, uint32_t, uint64_t, +, 0) TLK_ROWSUM(sum_i64, uint64_t, uint64_t, +, 0)
+TLK_ROWSUM(prod_f32, float, double, *, 1) TLK_ROWSUM(prod_f64, double, double, *, 1)
+TLK_ROWSUM(prod_i32, uint32_t, uint64_t, *, 1) TLK_ROWSUM(prod_i64, uint64_t, uint64_t, *, 1)
+TLK_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TLK_ROWSUM(all_b8, uint8_t, uint8_t, &, 1)
 
 // Column sums and products, in the type of the state. Four rows at a time, since each row is on its own page and the
 // state goes through memory. imm: elements from row to row, 0 for the tile's. FOLD joins x to y.
-#define TL_COLUMNS(T, A, FOLD) \
+#define TLK_COLUMNS(T, A, FOLD) \
 	const T *v = c->reg[q->a]; \
 	A *s = c->acc[q->aux].st; \
-	int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w, j = 0; \
+	int64_t w = c->n[TLK_LANE_OUTER], step = q->imm ? q->imm : w, j = 0; \
 	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) { \
 		const T *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step; \
-		TL_VEC for (int64_t i = 0; i < w; i++) { \
+		TLK_VEC for (int64_t i = 0; i < w; i++) { \
 			A y = s[i]; \
 			T x = v[i]; \
 			y = FOLD; \
@@ -298,14 +299,15 @@ TL_ROWSUM(any_b8, uint8_t, uint8_t, |, 0) TL_ROWSUM(all_b8, uint8_t, uint8_t, &,
 			s[i] = FOLD; \
 		} \
 	} \
-	for (; j < c->ilanes; j++, v += step) TL_VEC for (int64_t i = 0; i < w; i++) { A y = s[i]; T x = v[i]; s[i] = FOLD; }
-#define TL_COLFOLD(name, T, A, OP) TL_ARG name TL_P { TL_COLUMNS(T, A, y OP x) }
-TL_COLFOLD(sum_f64_1, double, double, +) TL_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TL_COLFOLD(sum_i64_1, uint64_t,
+	for (; j < c->ilanes; j++, v += step) TLK_VEC for (int64_t i = 0; i < w; i++) { A y = s[i]; T x = v[i]; s[i] = FOLD; }
+#define TLK_COLFOLD(name, T, A, OP) TLK_ARG name TLK_P { TLK_COLUMNS(T, A, y OP x) }
+TLK_COLFOLD(sum_f64_1, double, double, +) TLK_COLFOLD(sum_i32_1, uint32_t, uint64_t, +) TLK_COLFOLD(sum_i64_1, uint64_t,
 	uint64_t, +)
-TL_COLFOLD(sum_f32_2, float, double, +) TL_COLFOLD(prod_f32_1, float, double, *) TL_COLFOLD(prod_f64_1, double, double,
+TLK_COLFOLD(sum_f32_2, float, double, +) TLK_COLFOLD(prod_f32_1, float, double, *)
+TLK_COLFOLD(prod_f64_1, double, double,
 	*)
-TL_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TL_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
-TL_COLFOLD(any_b8_1, uint8_t, uint8_t, |) TL_COLFOLD(all_b8_1, uint8_t, uint8_t, &)
+TLK_COLFOLD(prod_i32_1, uint32_t, uint64_t, *) TLK_COLFOLD(prod_i64_1, uint64_t, uint64_t, *)
+TLK_COLFOLD(any_b8_1, uint8_t, uint8_t, |) TLK_COLFOLD(all_b8_1, uint8_t, uint8_t, &)
 
 // Column sums of f32 go into f32 parts, which are added to the double sums after 64 rows.
 static void sum_flush(tl_accst *a, int64_t w) {
@@ -315,52 +317,52 @@ static void sum_flush(tl_accst *a, int64_t w) {
 	for (int64_t i = 0; i < w; i++) p[i] = 0;
 	a->count = 0;
 }
-TL_ARG sum_f32_1 TL_P {
+TLK_ARG sum_f32_1 TLK_P {
 	const float *v = c->reg[q->a];
 	tl_accst *a = &c->acc[q->aux];
-	int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w, j = 0;
+	int64_t w = c->n[TLK_LANE_OUTER], step = q->imm ? q->imm : w, j = 0;
 	float *p = a->part;
 	for (; j + 4 <= c->ilanes; j += 4, v += 4 * step) {
 		const float *v1 = v + step, *v2 = v1 + step, *v3 = v2 + step;
-		TL_VEC for (int64_t i = 0; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
+		TLK_VEC for (int64_t i = 0; i < w; i++) p[i] += (v[i] + v1[i]) + (v2[i] + v3[i]);
 		if ((a->count += 4) >= 64) sum_flush(a, w);
 	}
 	for (; j < c->ilanes; j++, v += step) {
-		TL_VEC for (int64_t i = 0; i < w; i++) p[i] += v[i];
+		TLK_VEC for (int64_t i = 0; i < w; i++) p[i] += v[i];
 		if (++a->count >= 64) sum_flush(a, w);
 	}
 }
 
 // Columns of a one-row tile: adds a * (b - y) * z, y and z of one lane. The next row is prefetched, as in exp_f32_1.
-#define TL_COLDOT(name, T, A) \
+#define TLK_COLDOT(name, T, A) \
 	static void name##_row(A *p, const T *x, const T *v, T y, T z, int64_t w) { \
 		int64_t i = 0; \
 		for (; i + 64 <= w; i += 64) { \
 			for (size_t b = 0; b < 64 * sizeof(T); b += 64) __builtin_prefetch((const char *)(v + w + i) + b); \
-			TL_VEC for (int64_t j = i; j < i + 64; j++) p[j] += x[j] * ((v[j] - y) * z); \
+			TLK_VEC for (int64_t j = i; j < i + 64; j++) p[j] += x[j] * ((v[j] - y) * z); \
 		} \
 		for (; i < w; i++) p[i] += x[i] * ((v[i] - y) * z); \
 	}
-#define TL_COLDOT_ROW(name, T, STATE) name##_row(STATE, c->reg[q->a], c->reg[q->b], *(const T *)c->reg[q->c], \
-	*(const T *)c->reg[c->k->extra[q->imm]], c->n[TL_LANE_OUTER])
-TL_COLDOT(coldot_f32, float, float) TL_COLDOT(coldot_f64, double, double)
-TL_ARG coldot_f32 TL_P {
+#define TLK_COLDOT_ROW(name, T, STATE) name##_row(STATE, c->reg[q->a], c->reg[q->b], *(const T *)c->reg[q->c], \
+	*(const T *)c->reg[c->k->extra[q->imm]], c->n[TLK_LANE_OUTER])
+TLK_COLDOT(coldot_f32, float, float) TLK_COLDOT(coldot_f64, double, double)
+TLK_ARG coldot_f32 TLK_P {
 	tl_accst *a = &c->acc[q->aux];
-	TL_COLDOT_ROW(coldot_f32, float, a->part);
-	if (++a->count >= 64) sum_flush(a, c->n[TL_LANE_OUTER]);
+	TLK_COLDOT_ROW(coldot_f32, float, a->part);
+	if (++a->count >= 64) sum_flush(a, c->n[TLK_LANE_OUTER]);
 }
-TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
+TLK_ARG coldot_f64 TLK_P { TLK_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 
 // Extremes; NaN wins. A row is worked four vectors at a time: wide joins them to b and returns how many elements they
 // are, or -1 where one is NaN. NaNs are found by a comparison of their own, which leaves a plain maximum.
 //
 // By vectors where GCC keeps the loop scalar: for doubles, and for floats on SSE2 and NEON. Elsewhere it uses the
 // maximum instruction.
-#define TL_WIDE_VECTORS(name, T, better, nan) \
-	typedef T name##_v __attribute__((vector_size(TL_VL * 4), aligned(sizeof(T)), may_alias)); \
+#define TLK_WIDE_VECTORS(name, T, better, nan) \
+	typedef T name##_v __attribute__((vector_size(TLK_VL * 4), aligned(sizeof(T)), may_alias)); \
 	typedef __typeof__((name##_v){0} < (name##_v){0}) name##_k; \
 	static inline int64_t name##_wide(const T *v, int64_t n, T *b) { \
-		enum { WIDE = 16 * TL_VL / sizeof(T) }; \
+		enum { WIDE = 16 * TLK_VL / sizeof(T) }; \
 		if (n < WIDE) return 0; \
 		const name##_v *p = (const name##_v *)v, *end = p + n / WIDE * 4; \
 		name##_v w[4]; \
@@ -381,9 +383,9 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 		for (int j = 0; j < WIDE / 4; j++) any |= bad[0][j] != 0; \
 		return any ? -1 : n / WIDE * WIDE; \
 	}
-#define TL_WIDE_LOOP(name, T, better, nan) \
+#define TLK_WIDE_LOOP(name, T, better, nan) \
 	static inline int64_t name##_wide(const T *v, int64_t n, T *b) { \
-		enum { WIDE = 16 * TL_VL / sizeof(T) }; \
+		enum { WIDE = 16 * TLK_VL / sizeof(T) }; \
 		if (n < WIDE) return 0; \
 		T w[WIDE]; \
 		__typeof__((T)0 < (T)0) bad[WIDE]; \
@@ -399,12 +401,12 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 		for (int j = 0; j < WIDE; j++) *b = w[j] better *b ? w[j] : *b, any |= bad[j] != 0; \
 		return any ? -1 : i; \
 	}
-#if TL_VL == 4
-#define TL_WIDE_F32 TL_WIDE_VECTORS
+#if TLK_VL == 4
+#define TLK_WIDE_F32 TLK_WIDE_VECTORS
 #else
-#define TL_WIDE_F32 TL_WIDE_LOOP
+#define TLK_WIDE_F32 TLK_WIDE_LOOP
 #endif
-#define TL_EXTREME(name, T, better, nan, WIDE) \
+#define TLK_EXTREME(name, T, better, nan, WIDE) \
 	WIDE(name, T, better, nan) \
 	static inline T name##_row(const T *v, int64_t n, T b) { \
 		int64_t i = name##_wide(v, n, &b); \
@@ -415,25 +417,27 @@ TL_ARG coldot_f64 TL_P { TL_COLDOT_ROW(coldot_f64, double, c->acc[q->aux].st); }
 		for (; i < n; i++) b = (v[i] better b || nan(v[i])) ? v[i] : b; \
 		return b; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TL_LANE_OUTER], \
+	TLK_ARG name##_0 TLK_P { const T *v = c->reg[q->a]; T *s = c->acc[q->aux].st; int64_t m = c->n[TLK_LANE_OUTER], \
 		n = c->ilanes; \
-		if (n <= TL_SHORT) { \
+		if (n <= TLK_SHORT) { \
 			for (int64_t j = 0; j < n; j++) for (int64_t r = 0; r < m; r++) { T x = v[r * n + j], y = s[r]; \
 				s[r] = (x better y || nan(x)) ? x : y; } \
 			return; \
 		} \
 		for (int64_t r = 0; r < m; r++, v += n) s[r] = name##_row(v, n, s[r]); } \
-	TL_ARG name##_1 TL_P { TL_COLUMNS(T, T, (x better y || nan(x)) ? x : y) }
-#define TL_ISNAN_(x) ((x) != (x))
-#define TL_NEVER(x) 0
-#define TL_EXTREMES(s, T, nan, WIDE) TL_EXTREME(max_##s##_r, T, >, nan, WIDE) TL_EXTREME(min_##s##_r, T, <, nan, WIDE)
-TL_EXTREMES(f32, float, TL_ISNAN_, TL_WIDE_F32) TL_EXTREMES(f64, double, TL_ISNAN_, TL_WIDE_VECTORS)
-TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(u32,
-	uint32_t, TL_NEVER, TL_WIDE_LOOP)
+	TLK_ARG name##_1 TLK_P { TLK_COLUMNS(T, T, (x better y || nan(x)) ? x : y) }
+#define TLK_ISNAN_(x) ((x) != (x))
+#define TLK_NEVER(x) 0
+#define TLK_EXTREMES(s, T, nan, WIDE) TLK_EXTREME(max_##s##_r, T, >, nan, WIDE) \
+	TLK_EXTREME(min_##s##_r, T, <, nan, WIDE)
+TLK_EXTREMES(f32, float, TLK_ISNAN_, TLK_WIDE_F32) TLK_EXTREMES(f64, double, TLK_ISNAN_, TLK_WIDE_VECTORS)
+TLK_EXTREMES(i32, int32_t, TLK_NEVER, TLK_WIDE_LOOP) TLK_EXTREMES(i64, int64_t, TLK_NEVER, TLK_WIDE_LOOP)
+TLK_EXTREMES(u32,
+	uint32_t, TLK_NEVER, TLK_WIDE_LOOP)
 
 // The better value wins, then the smaller index; NaN is better than every number. The index is widened to i64; without
 // a register (b -1) it counts the inner indices.
-#define TL_ARGEXT(name, T, W, better, extreme) \
+#define TLK_ARGEXT(name, T, W, better, extreme) \
 	static inline int name##_wins(T x, int64_t xi, T y, int64_t yi) { \
 		if (x better y) return 1; \
 		if (x == y) return xi < yi; \
@@ -443,7 +447,7 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 	static inline int64_t name##_index(const tl_ctx *c, const tl_ins *q, int64_t i, int64_t count) { \
 		if (q->b < 0) return c->ipos[0] + count; \
 		const void *p = c->reg[q->b]; \
-		return q->imm == TL_I64 ? ((const int64_t *)p)[i] : q->imm == TL_I32 ? ((const int32_t *)p)[i] : \
+		return q->imm == TLK_I64 ? ((const int64_t *)p)[i] : q->imm == TLK_I32 ? ((const int32_t *)p)[i] : \
 			(int64_t)((const uint32_t *)p)[i]; \
 	} \
 	/* where x, which is there, or a NaN where x is one, stands first */ \
@@ -457,8 +461,8 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 		while (!(v[i] == x || (v[i] != v[i] && x != x))) i++; \
 		return i; \
 	} \
-	TL_ARG name##_0 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
-		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes, at = 0; \
+	TLK_ARG name##_0 TLK_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
+		int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes, at = 0; \
 		for (int64_t r = 0; r < m; r++, v += n, at += n) { \
 			T b = s[r]; \
 			int64_t bi = a->idx[r]; \
@@ -474,8 +478,8 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 			s[r] = b, a->idx[r] = bi; \
 		} } \
 	/* Columns: without a register of indices, 256 at a time, the rows' numbers as wide as the values. */ \
-	TL_ARG name##_1 TL_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
-		int64_t w = c->n[TL_LANE_OUTER], *idx = a->idx; \
+	TLK_ARG name##_1 TLK_P { const T *v = c->reg[q->a]; tl_accst *a = &c->acc[q->aux]; T *s = a->st; \
+		int64_t w = c->n[TLK_LANE_OUTER], *idx = a->idx; \
 		if (q->b >= 0) { \
 			for (int64_t j = 0, at = 0; j < c->ilanes; j++) for (int64_t i = 0; i < w; i++, at++) { \
 				int64_t xi = name##_index(c, q, at, j); \
@@ -494,7 +498,7 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 			} \
 			for (int64_t j = 0; j < c->ilanes; j++) { \
 				const T *p = v + j * step; \
-				TL_VEC for (int64_t i = 0; i < n; i++) { \
+				TLK_VEC for (int64_t i = 0; i < n; i++) { \
 					T x = p[i], y = best[i]; \
 					int wins = (x better y) | ((x != x) & (y == y)); \
 					best[i] = wins ? x : y, at[i] = wins ? (W)j : at[i]; \
@@ -502,39 +506,40 @@ TL_EXTREMES(i32, int32_t, TL_NEVER, TL_WIDE_LOOP) TL_EXTREMES(i64, int64_t, TL_N
 			} \
 			for (int64_t i = 0; i < n; i++) if (at[i] >= 0) s[i] = best[i], idx[i] = c->ipos[0] + at[i]; \
 		} }
-#define TL_ARGEXTS(s, T, W) TL_ARGEXT(argmax_##s, T, W, >, max_##s##_r) TL_ARGEXT(argmin_##s, T, W, <, min_##s##_r)
-TL_ARGEXTS(f32, float, int32_t) TL_ARGEXTS(f64, double, int64_t) TL_ARGEXTS(i32, int32_t, int32_t) TL_ARGEXTS(i64,
+#define TLK_ARGEXTS(s, T, W) TLK_ARGEXT(argmax_##s, T, W, >, max_##s##_r) TLK_ARGEXT(argmin_##s, T, W, <, min_##s##_r)
+TLK_ARGEXTS(f32, float, int32_t) TLK_ARGEXTS(f64, double, int64_t) TLK_ARGEXTS(i32, int32_t, int32_t) TLK_ARGEXTS(i64,
 	int64_t, int64_t)
-TL_ARGEXTS(u32, uint32_t, int32_t)
+TLK_ARGEXTS(u32, uint32_t, int32_t)
 
 // Logarithms of sums of exponentials, in double.
-#define TL_LOGSUMS(s, T) \
-	TL_ARG logsum_##s##_0 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
-		int64_t m = c->n[TL_LANE_OUTER], n = c->ilanes; \
+#define TLK_LOGSUMS(s, T) \
+	TLK_ARG logsum_##s##_0 TLK_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
+		int64_t m = c->n[TLK_LANE_OUTER], n = c->ilanes; \
 		for (int64_t r = 0; r < m; r++, v += n) for (int64_t j = 0; j < n; j++) d[r] = tl_logadd_f64(d[r], v[j]); } \
-	TL_ARG logsum_##s##_1 TL_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
-		int64_t w = c->n[TL_LANE_OUTER], step = q->imm ? q->imm : w; \
+	TLK_ARG logsum_##s##_1 TLK_P { const T *v = c->reg[q->a]; double *d = c->acc[q->aux].st; \
+		int64_t w = c->n[TLK_LANE_OUTER], step = q->imm ? q->imm : w; \
 		for (int64_t j = 0; j < c->ilanes; j++, v += step) for (int64_t i = 0; i < w; i++) d[i] = tl_logadd_f64(d[i], v[i]); }
-TL_LOGSUMS(f32, float) TL_LOGSUMS(f64, double)
+TLK_LOGSUMS(f32, float) TLK_LOGSUMS(f64, double)
 
 // Final and running values, converted from the state's type to the register's.
-#define TL_FIN(name, A, T) \
-	TL_ARG name TL_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TL_LANE_OUTER]; T *d = c->reg[q->d]; \
+#define TLK_FIN(name, A, T) \
+	TLK_ARG name TLK_P { const A *s = c->acc[q->aux].st; int64_t n = c->n[TLK_LANE_OUTER]; T *d = c->reg[q->d]; \
 		for (int64_t i = 0; i < n; i++) d[i] = (T)s[i]; }
-TL_FIN(fin_d_f32, double, float) TL_FIN(fin_w8, uint64_t, uint64_t) TL_FIN(fin_l_i32, uint64_t, uint32_t) TL_FIN(fin_w4,
+TLK_FIN(fin_d_f32, double, float) TLK_FIN(fin_w8, uint64_t, uint64_t)
+TLK_FIN(fin_l_i32, uint64_t, uint32_t) TLK_FIN(fin_w4,
 	uint32_t, uint32_t)
-TL_FIN(fin_b8, uint8_t, uint8_t)
-TL_ARG fin_sum_f32 TL_P {
-	if (c->acc[q->aux].count) sum_flush(&c->acc[q->aux], c->n[TL_LANE_OUTER]);
+TLK_FIN(fin_b8, uint8_t, uint8_t)
+TLK_ARG fin_sum_f32 TLK_P {
+	if (c->acc[q->aux].count) sum_flush(&c->acc[q->aux], c->n[TLK_LANE_OUTER]);
 	fin_d_f32(c, q);
 }
-TL_ARG finidx_i64 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER], *d = c->reg[q->d];
+TLK_ARG finidx_i64 TLK_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TLK_LANE_OUTER], *d = c->reg[q->d];
 	for (int64_t i = 0; i < n; i++) d[i] = s[i]; }
-TL_ARG finidx_i32 TL_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TL_LANE_OUTER];
+TLK_ARG finidx_i32 TLK_P { const int64_t *s = c->acc[q->aux].idx; int64_t n = c->n[TLK_LANE_OUTER];
 	uint32_t *d = c->reg[q->d]; for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i]; }
 
 // The failure of the first tile in order is reported, whichever worker finds it.
-TL_ARG check TL_P {
+TLK_ARG check TLK_P {
 	const uint8_t *ok = c->reg[q->a];
 	int64_t n = c->n[q->lanes];
 	uint8_t all = 1;
@@ -543,7 +548,7 @@ TL_ARG check TL_P {
 	for (int64_t i = 0; i < n; i++) {
 		if (ok[i]) continue;
 		const void *p = c->reg[q->b];
-		c->fail_elem = q->type == TL_I64 ? ((const int64_t *)p)[i] : q->type == TL_I32 ? ((const int32_t *)p)[i] :
+		c->fail_elem = q->type == TLK_I64 ? ((const int64_t *)p)[i] : q->type == TLK_I32 ? ((const int32_t *)p)[i] :
 			(int64_t)((const uint32_t *)p)[i];
 		c->failed = 1;
 		c->fail_order = c->order;
@@ -551,4 +556,4 @@ TL_ARG check TL_P {
 	}
 }
 
-TL_ARG nop TL_P { (void)c; (void)q; }
+TLK_ARG nop TLK_P { (void)c; (void)q; }

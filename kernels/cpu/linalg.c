@@ -152,13 +152,13 @@ typedef struct {
 // Reads matrix i, of count elements, of an input.
 static void in(const factor *x, int which, int64_t i, int64_t count, double *to) {
 	int64_t at = x->par[4 + which] + i * count;
-	if (x->f->type == TL_F64) memcpy(to, (const double *)x->buf[which] + at, (size_t)count * sizeof(double));
+	if (x->f->type == TLK_F64) memcpy(to, (const double *)x->buf[which] + at, (size_t)count * sizeof(double));
 	else for (int64_t c = 0; c < count; c++) to[c] = ((const float *)x->buf[which])[at + c];
 }
 
 static void out(const factor *x, int which, int64_t i, int64_t count, const double *from) {
 	char *b = x->buf[x->f->nin + which];
-	if (x->f->type == TL_F64) memcpy((double *)b + i * count, from, (size_t)count * sizeof(double));
+	if (x->f->type == TLK_F64) memcpy((double *)b + i * count, from, (size_t)count * sizeof(double));
 	else for (int64_t c = 0; c < count; c++) ((float *)b)[i * count + c] = (float)from[c];
 }
 

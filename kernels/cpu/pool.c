@@ -19,18 +19,18 @@
 #include "cpu.h"
 
 #if defined(__x86_64__)
-#define TL_PAUSE() __builtin_ia32_pause()
+#define TLK_PAUSE() __builtin_ia32_pause()
 #elif defined(__aarch64__)
-#define TL_PAUSE() __asm__ volatile("isb") // yield is no wait on most cores; isb takes about as long as x86's pause
+#define TLK_PAUSE() __asm__ volatile("isb") // yield is no wait on most cores; isb takes about as long as x86's pause
 #else
-#define TL_PAUSE() ((void)0)
+#define TLK_PAUSE() ((void)0)
 #endif
 
 // Iterations of the wait loop before a worker parks: about 20 us.
-enum { TL_SPIN = 600 };
+enum { TLK_SPIN = 600 };
 
-// Blocks of at least TL_HUGE_FROM bytes ask for huge pages: one page fault and one TLB entry for 2 MiB.
-enum { TL_HUGE = 1 << 21, TL_HUGE_FROM = 1 << 22 };
+// Blocks of at least TLK_HUGE_FROM bytes ask for huge pages: one page fault and one TLB entry for 2 MiB.
+enum { TLK_HUGE = 1 << 21, TLK_HUGE_FROM = 1 << 22 };
 
 typedef struct { void *p; int64_t bytes; } scratch;
 
@@ -54,7 +54,7 @@ struct tl_pool {
 	int polls;               // of the current loop: poll before each claim
 	tl_job job;
 	void *arg;
-	scratch mem[TL_MAX_WORKERS + 1]; // the last is shared by all workers
+	scratch mem[TLK_MAX_WORKERS + 1]; // the last is shared by all workers
 };
 
 typedef struct { tl_pool *p; int id; } start;
@@ -80,14 +80,14 @@ int64_t tl_nanoseconds(void) {
 }
 
 // Polls between two looks at the clock.
-enum { TL_LOOK = 8 };
+enum { TLK_LOOK = 8 };
 
 // Whether patience is at an end.
 static int late(tl_pool *p) {
 	if (!p->patience) return 0;
 	int n = atomic_load_explicit(&p->polled, memory_order_relaxed) + 1;
 	atomic_store_explicit(&p->polled, n, memory_order_relaxed);
-	if (n % TL_LOOK) return 0;
+	if (n % TLK_LOOK) return 0;
 	int64_t now = tl_nanoseconds(), began = atomic_load_explicit(&p->began, memory_order_relaxed);
 	if (!began) atomic_store_explicit(&p->began, now, memory_order_relaxed);
 	return began && now - began > p->patience;
@@ -123,7 +123,7 @@ static void *work(void *v) {
 	tl_pool *p = s.p;
 	uint64_t seen = 0;
 	for (;;) {
-		for (int i = 0; i < TL_SPIN && atomic_load(&p->epoch) == seen && !atomic_load(&p->stop); i++) TL_PAUSE();
+		for (int i = 0; i < TLK_SPIN && atomic_load(&p->epoch) == seen && !atomic_load(&p->stop); i++) TLK_PAUSE();
 		if (atomic_load(&p->epoch) == seen && !atomic_load(&p->stop)) {
 			pthread_mutex_lock(&p->mu);
 			atomic_fetch_add(&p->parked, 1);
@@ -144,7 +144,7 @@ static void *work(void *v) {
 
 tl_pool *tl_pool_new(int threads) {
 	if (threads < 1) threads = 1;
-	if (threads > TL_MAX_WORKERS) threads = TL_MAX_WORKERS;
+	if (threads > TLK_MAX_WORKERS) threads = TLK_MAX_WORKERS;
 	tl_pool *p = calloc(1, sizeof *p);
 	if (!p) return NULL;
 	p->threads = 1;
@@ -171,7 +171,7 @@ void tl_pool_free(tl_pool *p) {
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->mu);
 	for (int i = 1; i < p->threads; i++) pthread_join(p->thread[i], NULL);
-	for (int i = 0; i <= TL_MAX_WORKERS; i++) tl_cpu_free(p->mem[i].p);
+	for (int i = 0; i <= TLK_MAX_WORKERS; i++) tl_cpu_free(p->mem[i].p);
 	pthread_mutex_destroy(&p->mu);
 	pthread_cond_destroy(&p->wake);
 	free(p->thread);
@@ -181,11 +181,11 @@ void tl_pool_free(tl_pool *p) {
 int tl_pool_threads(tl_pool *p) { return p->threads; }
 
 // Pieces of a loop of one thread; requests to stop are polled between them.
-enum { TL_PIECES = 128 };
+enum { TLK_PIECES = 128 };
 
 // A loop of one thread. Pieces begin at multiples of grain, as claims do.
 static int64_t alone(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) {
-	int64_t piece = (n / grain / TL_PIECES + 1) * grain, b = 0;
+	int64_t piece = (n / grain / TLK_PIECES + 1) * grain, b = 0;
 	for (; b < n; b += piece) {
 		if (b > 0 && tl_stop_asked(p)) return b;
 		job(arg, 0, b, b + piece < n ? b + piece : n);
@@ -219,9 +219,9 @@ static int64_t loop(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg,
 	// Claimed pieces are finished; after a request to stop nothing more is claimed.
 	int64_t end = polls && atomic_load(&p->cut) ? atomic_exchange(&p->next, n) : n;
 	if (end > n) end = n;
-	while (atomic_load(&p->left) > n - end) TL_PAUSE();
+	while (atomic_load(&p->left) > n - end) TLK_PAUSE();
 	atomic_fetch_add(&p->epoch, 1);
-	while (atomic_load(&p->active) > 0) TL_PAUSE();
+	while (atomic_load(&p->active) > 0) TLK_PAUSE();
 	return end;
 }
 
@@ -231,7 +231,7 @@ int64_t tl_parallel(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg)
 void tl_parallel_whole(tl_pool *p, int64_t n, int64_t grain, tl_job job, void *arg) { loop(p, n, grain, job, arg, 0); }
 
 void *tl_scratch(tl_pool *p, int worker, int64_t bytes) {
-	scratch *s = &p->mem[worker < 0 ? TL_MAX_WORKERS : worker];
+	scratch *s = &p->mem[worker < 0 ? TLK_MAX_WORKERS : worker];
 	if (s->bytes < bytes) {
 		tl_cpu_free(s->p);
 		s->bytes = (bytes + 65535) & ~(int64_t)65535;
@@ -248,8 +248,8 @@ void *tl_alloc(int64_t bytes) {
 	return _aligned_malloc((size_t)bytes, 64);
 #else
 	void *p = NULL;
-	if (bytes < TL_HUGE_FROM) return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
-	if (posix_memalign(&p, TL_HUGE, (size_t)bytes)) return NULL;
+	if (bytes < TLK_HUGE_FROM) return posix_memalign(&p, 64, (size_t)bytes) ? NULL : p;
+	if (posix_memalign(&p, TLK_HUGE, (size_t)bytes)) return NULL;
 #if defined(MADV_HUGEPAGE)
 	madvise(p, (size_t)bytes, MADV_HUGEPAGE); // a hint: without it pages are small
 #endif

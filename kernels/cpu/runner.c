@@ -6,9 +6,9 @@
 #include "accumulator.h"
 
 #if defined(__x86_64__)
-#define TL_FENCE() __builtin_ia32_sfence()
+#define TLK_FENCE() __builtin_ia32_sfence()
 #else
-#define TL_FENCE() ((void)0)
+#define TLK_FENCE() ((void)0)
 #endif
 
 static void link_seg(tl_seg *s, int isa, int *missing) {
@@ -66,14 +66,14 @@ static int64_t place(const tl_space *s, int64_t t, int64_t *pos, int64_t *ulen) 
 
 static void place_outer(tl_ctx *c, int64_t t) {
 	c->chunk[1] = place(&c->k->outer, t, c->opos, &c->chunk[3]);
-	c->n[TL_LANE_OUTER] = c->k->outer.n ? c->chunk[1] * c->k->outer.trail * c->chunk[3] : 1;
+	c->n[TLK_LANE_OUTER] = c->k->outer.n ? c->chunk[1] * c->k->outer.trail * c->chunk[3] : 1;
 }
 
 static void place_inner(tl_ctx *c, int64_t t) {
 	int64_t whole;
 	c->chunk[2] = place(&c->k->inner, t, c->ipos, &whole);
 	c->ilanes = c->k->inner.n ? c->chunk[2] * c->k->inner.trail : 1;
-	c->n[TL_LANE_TILE] = c->n[TL_LANE_OUTER] * c->ilanes;
+	c->n[TLK_LANE_TILE] = c->n[TLK_LANE_OUTER] * c->ilanes;
 }
 
 // The run of one kernel.
@@ -93,7 +93,7 @@ typedef struct {
 	int64_t first; // the outer tile to begin with
 	int rerunnable;      // as in tl_step
 	volatile int halted;
-	struct { int failed; int64_t order, elem; char pad[40]; } fault[TL_MAX_WORKERS];
+	struct { int failed; int64_t order, elem; char pad[40]; } fault[TLK_MAX_WORKERS];
 } kern_run;
 
 // Claims of each thread in a loop of many tiles. A worker that the system does not schedule delays the others by one
@@ -120,8 +120,8 @@ static void worker_init(tl_ctx *c, const tl_kern *k, char **buf, const int64_t *
 	c->totals = 0;
 	c->watch = NULL;
 	c->halted = 0;
-	c->n[TL_LANE_ONE] = 1;
-	c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = 1;
+	c->n[TLK_LANE_ONE] = 1;
+	c->n[TLK_LANE_OUTER] = c->n[TLK_LANE_TILE] = 1;
 	c->ilanes = 1;
 	char *p = mem + k->arena;
 	c->reg = (void **)(p + 2 * k->state);
@@ -149,7 +149,7 @@ static int enter(kern_run *r, int worker, tl_ctx *c, tl_accst **partial) {
 }
 
 static void leave(kern_run *r, int worker, const tl_ctx *c) {
-	TL_FENCE(); // stores that bypass the caches are ordered by nothing else
+	TLK_FENCE(); // stores that bypass the caches are ordered by nothing else
 	if (c->halted) r->halted = 1;
 	if (!c->failed) return;
 	if (r->fault[worker].failed && r->fault[worker].order <= c->fail_order) return;
@@ -193,7 +193,7 @@ static void split_job(void *arg, int worker, int64_t begin, int64_t end) {
 		memcpy(c.reg, m->reg, (size_t)k->nshared * sizeof(void *));
 		memcpy(c.opos, m->opos, sizeof c.opos);
 		memcpy(c.chunk, m->chunk, sizeof c.chunk);
-		c.n[TL_LANE_OUTER] = m->n[TL_LANE_OUTER];
+		c.n[TLK_LANE_OUTER] = m->n[TLK_LANE_OUTER];
 		c.order = m->order;
 		exec(&c, &k->wpro);
 		place_inner(&c, 0);
@@ -295,12 +295,12 @@ static void move_acc(const tl_acc *m, tl_accst *a, int64_t n) {
 static void stage_bundle(tl_ctx *c, const tl_stage *s) {
 	const tl_kern *k = c->k;
 	const int t = k->outer.t;
-	const int64_t rows = c->n[TL_LANE_OUTER];
+	const int64_t rows = c->n[TLK_LANE_OUTER];
 	init_stage(c, s, c->acc);
 	place_inner(c, 0);
 	exec(c, &s->prologue);
-	c->n[TL_LANE_OUTER] = 1;
-	c->n[TL_LANE_TILE] = c->ilanes;
+	c->n[TLK_LANE_OUTER] = 1;
+	c->n[TLK_LANE_TILE] = c->ilanes;
 	for (int64_t r = 0; r < rows; r++) {
 		exec(c, &s->inner);
 		c->opos[t]++;
@@ -311,7 +311,7 @@ static void stage_bundle(tl_ctx *c, const tl_stage *s) {
 	for (int i = 0; i < s->nstride;
 	i++) c->reg[s->stride[i].reg] = (char *)c->reg[s->stride[i].reg] - rows * s->stride[i].bytes;
 	for (int i = s->acc0; i < s->acc0 + s->nacc; i++) move_acc(&k->acc[i], &c->acc[i], -rows);
-	c->n[TL_LANE_OUTER] = rows;
+	c->n[TLK_LANE_OUTER] = rows;
 }
 
 static void outer_tile(kern_run *r, tl_ctx *c, int64_t t, tl_accst *partial, int split) {
@@ -412,10 +412,10 @@ void tl_map_enter(tl_ctx *c, const tl_kern *k, char **buf, char *mem) {
 }
 
 void tl_map_run(tl_ctx *c, int64_t at, int64_t n) {
-	const int64_t chunk = c->k->outer.chunk, most = chunk < TL_MAP_LANES ? chunk : TL_MAP_LANES;
+	const int64_t chunk = c->k->outer.chunk, most = chunk < TLK_MAP_LANES ? chunk : TLK_MAP_LANES;
 	for (; n > 0; at += most, n -= most) {
 		c->opos[0] = at;
-		c->chunk[1] = c->n[TL_LANE_OUTER] = c->n[TL_LANE_TILE] = n < most ? n : most;
+		c->chunk[1] = c->n[TLK_LANE_OUTER] = c->n[TLK_LANE_TILE] = n < most ? n : most;
 		for (int i = 0; i < c->k->nstage; i++) exec(c, &c->k->stage[i].outer);
 	}
 }
@@ -428,10 +428,10 @@ typedef struct {
 	int n;
 	int64_t first;        // the tile to begin with
 	int64_t chunk, tiles; // of the map with the largest tiles
-	int64_t each[TL_GROUP_MAX]; // how many tiles of each map make one tile of the group
+	int64_t each[TLK_GROUP_MAX]; // how many tiles of each map make one tile of the group
 	int64_t *spent;       // NULL, or nanoseconds of all workers, by map
 	volatile int64_t oom;
-	char ready[TL_MAX_WORKERS]; // whether the worker's scratch is laid out
+	char ready[TLK_MAX_WORKERS]; // whether the worker's scratch is laid out
 } group_run;
 
 // Bytes of a worker's scratch for one map: its kernel's, and a table of buffers where some of them are tiles.
@@ -475,14 +475,14 @@ static void group_job(void *arg, int worker, int64_t begin, int64_t end) {
 	tl_ctx *c = group_enter(r, worker);
 	if (!c) return;
 	char *tiles = (char *)c + align64(r->n * (int64_t)sizeof(tl_ctx));
-	int64_t spent[TL_GROUP_MAX] = {0};
+	int64_t spent[TLK_GROUP_MAX] = {0};
 	for (int64_t t = r->first + begin; t < r->first + end; t++)
 		for (int i = 0; i < r->n; i++) {
 			const int64_t from = r->spent ? tl_nanoseconds() : 0;
 			member_tile(r, &c[i], i, tiles, t);
 			if (r->spent) spent[i] += tl_nanoseconds() - from;
 		}
-	TL_FENCE();
+	TLK_FENCE();
 	if (r->spent)
 		for (int i = 0; i < r->n; i++) __atomic_fetch_add(&r->spent[i], spent[i], __ATOMIC_RELAXED);
 }
@@ -490,7 +490,7 @@ static void group_job(void *arg, int worker, int64_t begin, int64_t end) {
 // Runs a group from tile *tile on; *tile becomes the tile where it stopped, or -1. times is NULL, or room for the time
 // at which each map begins: the group's time is divided in proportion to the workers' time.
 static int64_t run_group(tl_step *s, tl_pool *pool, int64_t *times, int64_t *tile) {
-	int64_t spent[TL_GROUP_MAX] = {0}, sum = 0;
+	int64_t spent[TLK_GROUP_MAX] = {0}, sum = 0;
 	group_run r = {.pool = pool, .step = s, .n = s->group, .first = *tile, .spent = times ? spent : NULL};
 	for (int i = 0; i < r.n; i++) {
 		const tl_space *o = &s[i].kern->outer;
@@ -535,19 +535,19 @@ static int64_t stopped(tl_place *at, int64_t i, int64_t tile, int64_t begun) {
 	at->step = i;
 	at->tile = tile;
 	if (begun > at->begun) at->begun = begun;
-	return TL_STOPPED;
+	return TLK_STOPPED;
 }
 
 // Runs a step that is no kernel. After a stop midway it begins anew.
 static int64_t run_step(tl_step *s, tl_pool *pool, int isa, tl_fault *fault) {
 	switch (s->kind) {
-	case TL_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
-	case TL_STEP_ATTENTION: return s->attention->pass == TL_ATTENTION_NONE ? 0 : tl_run_attention(s->attention, pool, isa,
-		s->buf, s->par);
-	case TL_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
-	case TL_STEP_SORT: return tl_run_sort(s->sort, pool, s->buf, s->par);
-	case TL_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
-	case TL_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;
+	case TLK_STEP_GEMM: return tl_run_gemm(s->gemm, pool, isa, s->buf, s->par);
+	case TLK_STEP_ATTENTION: if (s->attention->pass == TLK_ATTENTION_NONE) return 0;
+		return tl_run_attention(s->attention, pool, isa, s->buf, s->par);
+	case TLK_STEP_FACTOR: return tl_run_factor(s->factor, pool, isa, s->buf, s->par, fault);
+	case TLK_STEP_SORT: return tl_run_sort(s->sort, pool, s->buf, s->par);
+	case TLK_STEP_COPY: memmove(s->buf[1] + s->par[1], s->buf[0] + s->par[0], (size_t)s->par[2]); return 0;
+	case TLK_STEP_ZERO: memset(s->buf[0] + s->par[0], 0, (size_t)s->par[1]); return 0;
 	}
 	return 0;
 }
@@ -571,9 +571,9 @@ static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offs
 				i = end - 1;
 				continue;
 			}
-			if (s->tiles) return TL_UNFUSED;
+			if (s->tiles) return TLK_UNFUSED;
 		}
-		if (s->kind == TL_STEP_KERNEL) {
+		if (s->kind == TLK_STEP_KERNEL) {
 			oom = run_kern(s, pool, fault, &tile);
 			if (oom) return oom;
 			if (tile < s->kern->outer.tiles) return stopped(at, i, tile, i + 1);

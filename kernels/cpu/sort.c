@@ -35,14 +35,8 @@ typedef struct {
 	int failed;
 } sorter;
 
-static int width_of(int type) {
-	static const int width[TL_TYPES] = {[TL_BOOL] = 1, [TL_I32] = 4, [TL_I64] = 8, [TL_U32] = 4, [TL_F16] = 2,
-		[TL_BF16] = 2, [TL_F32] = 4, [TL_F64] = 8};
-	return width[type];
-}
-
 static const char *row_of(const sorter *x, int64_t r) {
-	return x->x + (r / x->inner * x->souter + r % x->inner * x->sinner) * width_of(x->s->type);
+	return x->x + (r / x->inner * x->souter + r % x->inner * x->sinner) * tl_type_size(x->s->type);
 }
 
 // Keys of floats: the bits, all inverted for negative numbers, else the sign bit only (Herf, Radix Tricks, 2001). NaN
@@ -82,18 +76,18 @@ static void load_ranged(const sorter *x, const char *row, int64_t begin, int64_t
 
 static void load_narrow(const sorter *x, const char *row, int64_t begin, int64_t end, uint64_t *d) {
 	switch (x->s->type) {
-	case TL_BOOL: load_bool(x, row, begin, end, d); break;
-	case TL_U32: load_u32(x, row, begin, end, d); break;
-	case TL_I32: load_i32(x, row, begin, end, d); break;
-	case TL_F16: load_f16(x, row, begin, end, d); break;
-	case TL_BF16: load_bf16(x, row, begin, end, d); break;
-	case TL_I64: load_ranged(x, row, begin, end, d); break;
+	case TLK_BOOL: load_bool(x, row, begin, end, d); break;
+	case TLK_U32: load_u32(x, row, begin, end, d); break;
+	case TLK_I32: load_i32(x, row, begin, end, d); break;
+	case TLK_F16: load_f16(x, row, begin, end, d); break;
+	case TLK_BF16: load_bf16(x, row, begin, end, d); break;
+	case TLK_I64: load_ranged(x, row, begin, end, d); break;
 	default: load_f32(x, row, begin, end, d);
 	}
 }
 
 static void load_wide(const sorter *x, const char *row, int64_t begin, int64_t end, wide_item *d) {
-	if (x->s->type == TL_I64) load_i64(x, row, begin, end, d);
+	if (x->s->type == TLK_I64) load_i64(x, row, begin, end, d);
 	else load_f64(x, row, begin, end, d);
 }
 
@@ -111,10 +105,10 @@ BEATS(beats_i32, int32_t) BEATS(beats_i64, int64_t) BEATS(beats_f32, float) BEAT
 static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int64_t place) {
 	if (x->step != 1 || n < BLOCK) return 1;
 	switch (x->s->type) {
-	case TL_I32: return beats_i32((const int32_t *)row + at, ((const int32_t *)row)[place], x->s->descending);
-	case TL_I64: return beats_i64((const int64_t *)row + at, ((const int64_t *)row)[place], x->s->descending);
-	case TL_F32: return beats_f32((const float *)row + at, ((const float *)row)[place], x->s->descending);
-	case TL_F64: return beats_f64((const double *)row + at, ((const double *)row)[place], x->s->descending);
+	case TLK_I32: return beats_i32((const int32_t *)row + at, ((const int32_t *)row)[place], x->s->descending);
+	case TLK_I64: return beats_i64((const int64_t *)row + at, ((const int64_t *)row)[place], x->s->descending);
+	case TLK_F32: return beats_f32((const float *)row + at, ((const float *)row)[place], x->s->descending);
+	case TLK_F64: return beats_f64((const double *)row + at, ((const double *)row)[place], x->s->descending);
 	}
 	return 1;
 }
@@ -127,7 +121,7 @@ static int may_beat(const sorter *x, const char *row, int64_t at, int64_t n, int
 // What follows exists for both widths of items.
 #define SORT(name, ITEM, KEYOF, PLACEOF) \
 	static void name##_store(const sorter *x, int64_t r, int64_t begin, int64_t end, const ITEM *e) { \
-		int w = width_of(x->s->type); \
+		int w = tl_type_size(x->s->type); \
 		const char *row = row_of(x, r); \
 		int64_t at = (r / x->inner * x->keep + begin) * x->inner + r % x->inner; \
 		for (int64_t j = begin; j < end; j++, at += x->inner) { \
@@ -293,7 +287,7 @@ SORT(narrow, uint64_t, NARROW_KEY, NARROW_PLACE)
 SORT(wide, wide_item, WIDE_KEY, WIDE_PLACE)
 
 typedef struct { int64_t low, high; char pad[48]; } bound; // a cache line each
-typedef struct { const sorter *x; int64_t pieces; bound of[TL_MAX_WORKERS]; } bounds;
+typedef struct { const sorter *x; int64_t pieces; bound of[TLK_MAX_WORKERS]; } bounds;
 
 static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
 	bounds *b = arg;
@@ -314,12 +308,12 @@ static void bound_job(void *arg, int worker, int64_t begin, int64_t end) {
 // Finds low and range of i64 elements. Returns whether keys of 32 bits serve.
 static int narrows(sorter *x) {
 	const int64_t items = x->rows * x->n;
-	if (x->s->type != TL_I64 || items == 0) return 0;
+	if (x->s->type != TLK_I64 || items == 0) return 0;
 	bounds b = {.x = x, .pieces = x->n / CLAIM + 1};
-	for (int i = 0; i < TL_MAX_WORKERS; i++) b.of[i].low = INT64_MAX, b.of[i].high = INT64_MIN;
+	for (int i = 0; i < TLK_MAX_WORKERS; i++) b.of[i].low = INT64_MAX, b.of[i].high = INT64_MIN;
 	tl_parallel(x->pool, x->rows * b.pieces, SPLIT / (x->n < CLAIM ? x->n + 1 : CLAIM) + 1, bound_job, &b);
 	int64_t low = INT64_MAX, high = INT64_MIN;
-	for (int i = 0; i < TL_MAX_WORKERS; i++) {
+	for (int i = 0; i < TLK_MAX_WORKERS; i++) {
 		low = b.of[i].low < low ? b.of[i].low : low;
 		high = b.of[i].high > high ? b.of[i].high : high;
 	}
@@ -333,11 +327,11 @@ int64_t tl_run_sort(const tl_sort *s, tl_pool *pool, char **buf, const int64_t *
 	sorter x = {.s = s, .pool = pool, .values = buf[1], .indices = (int64_t *)buf[2], .n = par[s->n],
 		.inner = par[s->inner], .keep = par[s->keep],
 		.souter = par[s->souter], .step = par[s->step], .sinner = par[s->sinner]};
-	x.x = buf[0] + par[s->offset] * width_of(s->type);
+	x.x = buf[0] + par[s->offset] * tl_type_size(s->type);
 	x.rows = par[s->outer] * x.inner;
 	if (s->room >= 0) x.room = buf[s->room];
-	x.bits = 8 * width_of(s->type);
-	int wide = width_of(s->type) == 8 && !narrows(&x), threads = tl_pool_threads(pool);
+	x.bits = 8 * tl_type_size(s->type);
+	int wide = tl_type_size(s->type) == 8 && !narrows(&x), threads = tl_pool_threads(pool);
 	if (x.n < SPLIT || threads == 1 || x.rows >= 2 * threads) {
 		tl_parallel(pool, x.rows, x.n < CLAIM ? CLAIM / (x.n + 1) + 1 : 1, wide ? wide_rows : narrow_rows, &x);
 		return x.failed ? 4 * x.n * (int64_t)sizeof(uint64_t) : 0;

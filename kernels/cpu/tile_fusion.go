@@ -121,7 +121,7 @@ func groupsOf(all []member) []int {
 		n := i + 1
 		if all[i].tileAccess != nil {
 			footprint = all[i].addTo(footprint[:0])
-			for ; n < len(all) && n-i < C.TL_GROUP_MAX && all[n].tileAccess != nil && all[n].n == all[i].n &&
+			for ; n < len(all) && n-i < C.TLK_GROUP_MAX && all[n].tileAccess != nil && all[n].n == all[i].n &&
 				all[n].canFollow(footprint); n++ {
 				footprint = all[n].addTo(footprint)
 			}

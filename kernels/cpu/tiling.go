@@ -93,7 +93,7 @@ const (
 	innerMask  = uint64(1<<64 - 1<<innerBit)
 	unusedMap  = -1
 	maxAccs    = 64
-	maxDimsRun = 20 // TL_MAX_DIMS
+	maxDimsRun = 20 // TLK_MAX_DIMS
 )
 
 func newPlan(k *loopir.Kernel, par []int64, slots []int, most int64) (*tilePlan, error) {

@@ -1,5 +1,15 @@
-/* DLPack: tensors to and from other libraries. The structs are those of dlpack.h 1.0. */
-#include "core.h"
+/* The structs have the layout of dlpack.h 1.0. */
+#include "dlpack.h"
+
+#include "cpython.h"
+#include "errors.h"
+#include "flush.h"
+#include "source_loc.h"
+#include "tensor.h"
+#include "tensor_read.h"
+#include "torchlette.h"
+#include "turn.h"
+#include "types.h"
 
 enum { CPU_DEVICE = 1, CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4, CODE_BOOL = 6, READ_ONLY = 1,
     IS_COPIED = 2 };
@@ -34,17 +44,19 @@ typedef struct versioned {
     array tensor;
 } versioned;
 
-static const struct {
-    uint8_t code, bits;
-} codes[TL_NUM_DTYPES] = {
-    [TL_BOOL] = {CODE_BOOL, 8},      [TL_INT32] = {CODE_INT, 32},     [TL_INT64] = {CODE_INT, 64},
-        [TL_UINT32] = {CODE_UINT, 32},
-    [TL_FLOAT16] = {CODE_FLOAT, 16}, [TL_BFLOAT16] = {CODE_BFLOAT, 16}, [TL_FLOAT32] = {CODE_FLOAT, 32},
-        [TL_FLOAT64] = {CODE_FLOAT, 64},
-    [TL_UINT8] = {CODE_UINT, 8},     [TL_INT8] = {CODE_INT, 8},         [TL_INT16] = {CODE_INT, 16},
-};
+static int type_code(uint8_t dtype) {
+    static const uint8_t codes[] = {[KIND_BOOL] = CODE_BOOL,
+        [KIND_UINT] = CODE_UINT,
+        [KIND_INT] = CODE_INT,
+        [KIND_FLOAT] = CODE_FLOAT,
+        [KIND_BRAIN] = CODE_BFLOAT};
+    return codes[dtype_kind(dtype)];
+}
 
-/* An export: the struct handed out, and the engine's export that keeps the memory. */
+static int type_bits(uint8_t dtype) { return 8 * (int)dtype_size(dtype); }
+
+/* Memory of a tensor that a consumer uses: the consumer's struct, and the engine's export, which keeps the memory
+ * unchanged. */
 typedef struct {
     union {
         managed old;
@@ -54,7 +66,7 @@ typedef struct {
     int64_t shape[TL_MAX_RANK], strides[TL_MAX_RANK];
 } export_id;
 
-/* The consumer's call when it is done, from any thread. */
+/* The consumer calls this from any thread when it is done. */
 static void end_loan(export_id *l) {
     tl_release_export(l->export_id);
     free(l);
@@ -63,7 +75,7 @@ static void end_loan(export_id *l) {
 static void delete_old(managed *m) { end_loan(m->context); }
 static void delete_new(versioned *m) { end_loan(m->context); }
 
-/* A capsule that nobody took still owns its struct. */
+/* The destructor of a capsule. A capsule that no consumer took still owns its struct. */
 static void drop_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         managed *m = PyCapsule_GetPointer(capsule, "dltensor");
@@ -79,7 +91,7 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensor;
     int with_version, copied;
-    if (!PyArg_ParseTuple(args, "O!pp:_to_dlpack", (PyObject *)G.tensor, &tensor, &with_version, &copied)) {
+    if (!PyArg_ParseTuple(args, "O!pp:_to_dlpack", (PyObject *)TensorType, &tensor, &with_version, &copied)) {
         return NULL;
     }
     Tensor *t = (Tensor *)tensor;
@@ -90,7 +102,7 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     }
     int borrowed = turn_take(t->api);
     if (borrowed == 0) {
-        borrowed = wait_force(t->handle) < 0 ? -1 : check_status(tl_export_buffer(t->handle, &data, &l->export_id));
+        borrowed = force_value(t->handle) < 0 ? -1 : check_status(tl_export_buffer(t->handle, &data, &l->export_id));
         turn_give();
     }
     if (borrowed < 0) {
@@ -103,13 +115,19 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
         l->strides[i] = stride;
         stride *= t->shape[i] > 0 ? t->shape[i] : 1;
     }
-    array a = {.data = data, .device = {CPU_DEVICE, 0}, .ndim = t->rank, .dtype = {codes[t->dtype].code,
-        codes[t->dtype].bits, 1},
-               .shape = l->shape, .strides = l->strides};
+    array a = {.data = data,
+        .device = {CPU_DEVICE, 0},
+        .ndim = t->rank,
+        .dtype = {(uint8_t)type_code(t->dtype), (uint8_t)type_bits(t->dtype), 1},
+        .shape = l->shape,
+        .strides = l->strides};
     PyObject *capsule;
     if (with_version) {
-        l->u.new = (versioned){.version = {1, 0}, .context = l, .deleter = delete_new, .flags = copied ? IS_COPIED :
-            READ_ONLY, .tensor = a};
+        l->u.new = (versioned){.version = {1, 0},
+            .context = l,
+            .deleter = delete_new,
+            .flags = copied ? IS_COPIED : READ_ONLY,
+            .tensor = a};
         capsule = PyCapsule_New(&l->u.new, "dltensor_versioned", drop_capsule);
     } else {
         l->u.old = (managed){.tensor = a, .context = l, .deleter = delete_old};
@@ -121,7 +139,7 @@ PyObject *py_to_dlpack(PyObject *self, PyObject *args) {
     return capsule;
 }
 
-/* Copies elements of any strides to dense ones. */
+/* Copies the elements of dims dim and up, of any strides, to dense memory. Returns the end of what it wrote. */
 static char *densify(const array *a, int dim, const char *from, size_t width, char *to) {
     if (dim == a->ndim) {
         memcpy(to, from, width);
@@ -144,20 +162,19 @@ static char *densify(const array *a, int dim, const char *from, size_t width, ch
 static PyObject *copy_in(const array *a, uint8_t api) {
     uint8_t dtype = 0;
     for (uint8_t d = 1; d < TL_NUM_DTYPES; d++) {
-        if (codes[d].code == a->dtype.code && codes[d].bits == a->dtype.bits && a->dtype.lanes == 1) {
+        if (type_code(d) == a->dtype.code && type_bits(d) == a->dtype.bits && a->dtype.lanes == 1) {
             dtype = d;
         }
     }
     if (dtype == 0) {
         return raise_text(TL_TYPE,
             "from_dlpack: no dtype for type code %d of %d bits: convert it to float32 or int64 first", a->dtype.code,
-                a->dtype.bits);
+            a->dtype.bits);
     }
     if (a->device.type != CPU_DEVICE || a->ndim > TL_MAX_RANK) {
         PyErr_Format(PyExc_BufferError,
             "from_dlpack: got device type %d and %d dims, want memory of the CPU and at most %d dims", a->device.type,
-                a->ndim,
-                     TL_MAX_RANK);
+            a->ndim, TL_MAX_RANK);
         return NULL;
     }
     size_t width = dtype_size(dtype), bytes = width;
@@ -172,13 +189,13 @@ static PyObject *copy_in(const array *a, uint8_t api) {
         densify(a, 0, (const char *)a->data + a->byte_offset, width, PyBytes_AsString(block));
     }
     tl_out out;
-    int32_t status = tl_from_data(dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0,
-        call_source_loc(), &out);
+    int32_t status = tl_from_data(
+        dtype, TL_CPU, a->ndim, a->shape, PyBytes_AsString(block), bytes, 0, call_source_loc(), &out);
     Py_DECREF(block);
-    return status != TL_OK ? raise_status(status) : tensor_wrap(G.tensor, &out, api);
+    return status != TL_OK ? raise_status(status) : tensor_wrap(&out, api);
 }
 
-/* _from_dlpack(capsule): a tensor with a copy; the capsule is used up. */
+/* _from_dlpack(capsule): a tensor with a copy of the capsule's array. The capsule cannot be used again. */
 PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
     uint8_t api = self == Py_True ? TL_API_TORCH : TL_API_CORE;
     if (PyCapsule_IsValid(capsule, "dltensor")) {
@@ -191,8 +208,8 @@ PyObject *py_from_dlpack(PyObject *self, PyObject *capsule) {
     }
     if (!PyCapsule_IsValid(capsule, "dltensor_versioned")) {
         return raise_text(TL_RUNTIME,
-                          "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
-                          "once, so you might have already constructed a tensor from it once.");
+            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+            "once, so you might have already constructed a tensor from it once.");
     }
     versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (m->version.major != 1) {

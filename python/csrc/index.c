@@ -1,22 +1,33 @@
-/* x[...] and x[...] = v.
- *
- * A key is split in two: ints, slices, None and Ellipsis make one view (_index, whose
- * spec is a flat list); tensors, lists and masks then index dimensions of that view
- * (_index_tensor). A mask counts as the index tensors of its true elements, which
- * reads it; assigning one value under a mask does not. */
-#include "core.h"
+/* A key is split in two. Ints, slices, None and Ellipsis make one view (_index, whose argument is a flat list).
+ * Tensors, lists and masks then index dimensions of that view (_index_tensor). A mask stands for the indices of its
+ * true elements, so it is read first. Assigning one value under a mask needs no read. */
+#include "index.h"
 
-/* Items of the index list of _index: a tag and its numbers, as in engine/op/composite. */
+#include "argbuf.h"
+#include "call.h"
+#include "cpython.h"
+#include "data.h"
+#include "errors.h"
+#include "flush.h"
+#include "scalar.h"
+#include "source_loc.h"
+#include "table.h"
+#include "tensor.h"
+#include "tensor_read.h"
+#include "torchlette.h"
+#include "types.h"
+
+/* Tags of the items in the index list of _index. engine/op/composite reads the list: a tag, then its numbers. */
 enum { I_INT = 0, I_SLICE = 1, I_NONE = 2, I_ELLIPSIS = 3 };
 
 typedef struct {
-    argbuf spec; /* its ints */
+    argbuf spec;  /* the index list is its ints */
     bool trivial; /* the view is the tensor itself */
     int out_dim;  /* dimensions of the view so far */
     int n_advanced;
-    PyObject *tensors[TL_MAX_RANK]; /* owned; one for each indexed dimension of the view */
+    PyObject *tensors[TL_MAX_RANK]; /* owned: one index tensor for each of dims */
     int dims[TL_MAX_RANK];
-    PyObject *mask; /* owned: the only advanced index, a mask at dims[0] not yet read */
+    PyObject *mask; /* owned: a mask at dims[n_advanced] that is not read yet; NULL when there is none */
 } plan;
 
 static void plan_clear(plan *p) {
@@ -38,7 +49,7 @@ static int add_int(plan *p, PyObject *o) {
     return put_int(&p->spec, I_INT) < 0 ? -1 : put_int(&p->spec, i);
 }
 
-/* start, stop or step: 1 given, 0 None. */
+/* The value of start, stop or step. 1: given; 0: None; -1: an error. */
 static int bound(PyObject *slice, const char *name, int64_t *value) {
     PyObject *o = PyObject_GetAttrString(slice, name);
     PyObject *n = o == NULL || o == Py_None ? NULL : PyNumber_Index(o);
@@ -50,21 +61,20 @@ static int bound(PyObject *slice, const char *name, int64_t *value) {
     }
     *value = PyLong_AsLongLong(n);
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Clear(); /* past every end */
+        PyErr_Clear(); /* a bound beyond 64 bits lies past every end */
         *value = PyObject_RichCompareBool(n, Py_False, Py_LT) > 0 ? INT64_MIN / 2 : INT64_MAX / 2;
     }
     Py_DECREF(n);
     return PyErr_Occurred() ? -1 : 1;
 }
 
-/* A slice: which of its numbers are given (1 start, 2 stop, 4 step), and these. */
+/* Adds a slice. given: which of start (1), stop (2) and step (4) are in v. */
 static int put_slice(plan *p, int64_t given, const int64_t v[3]) {
     p->out_dim++;
     return put_int(&p->spec, I_SLICE) < 0 || put_int(&p->spec, given) < 0 || put_int(&p->spec, v[0]) < 0 ||
-        put_int(&p->spec, v[1]) < 0 ||
-                   put_int(&p->spec, v[2]) < 0
-               ? -1
-               : 0;
+            put_int(&p->spec, v[1]) < 0 || put_int(&p->spec, v[2]) < 0
+        ? -1
+        : 0;
 }
 
 static int add_slice(plan *p, PyObject *slice) {
@@ -92,7 +102,7 @@ static int add_none(plan *p) {
     return put_int(&p->spec, I_NONE);
 }
 
-/* Indices of the true elements of a mask, one int64 tensor for each of its dimensions. */
+/* Reads a mask, and makes the indices of its true elements: one int64 tensor for each dimension of the mask. */
 static int read_mask(Tensor *mask, PyObject **tensors) {
     size_t n = (size_t)mask->numel;
     int64_t hits = 0;
@@ -120,8 +130,8 @@ static int read_mask(Tensor *mask, PyObject **tensors) {
         }
         tl_out out;
         if (check_status(tl_from_data(TL_INT64, mask->device, 1, &hits, index, (size_t)hits * sizeof *index, 0,
-            call_source_loc(), &out)) < 0 ||
-            (tensors[made] = tensor_wrap(G.tensor, &out, TL_API_CORE)) == NULL) {
+                call_source_loc(), &out)) < 0 ||
+            (tensors[made] = tensor_wrap(&out, TL_API_CORE)) == NULL) {
             goto done;
         }
     }
@@ -140,7 +150,7 @@ done:
     return result;
 }
 
-/* Reads the pending mask and makes it ordinary indices. */
+/* Turns the mask that is not read yet into index tensors. */
 static int settle_mask(plan *p) {
     if (p->mask == NULL) {
         return 0;
@@ -165,9 +175,9 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
             PyObject *ml = m != NULL ? PySequence_List(m) : NULL, *sl = s != NULL ? PySequence_List(s) : NULL;
             if (ml != NULL && sl != NULL) {
                 set_error(TL_INDEX,
-                          "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at "
-                          "index %d",
-                          ml, i, sl, in_dim + i);
+                    "The shape of the mask %R at index %d does not match the shape of the indexed tensor %R at "
+                    "index %d",
+                    ml, i, sl, in_dim + i);
             }
             Py_XDECREF(m), Py_XDECREF(s), Py_XDECREF(ml), Py_XDECREF(sl);
             return -1;
@@ -176,15 +186,15 @@ static int check_mask(Tensor *self, int in_dim, Tensor *mask) {
     return 0;
 }
 
-/* An index given as a bool: a new dimension of length 1 or 0. */
+/* Adds a bool: a new dimension of length 1 or 0, indexed by one zero or none. */
 static int add_bool(plan *p, bool value, uint8_t device) {
     int64_t n = value, zero = 0;
     tl_out out;
-    if (settle_mask(p) < 0 || add_none(p) < 0 || check_status(tl_from_data(TL_INT64, device, 1, &n, &zero,
-        value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
+    if (settle_mask(p) < 0 || add_none(p) < 0 ||
+        check_status(tl_from_data(TL_INT64, device, 1, &n, &zero, value ? 8 : 0, 0, call_source_loc(), &out)) < 0) {
         return -1;
     }
-    PyObject *t = tensor_wrap(G.tensor, &out, TL_API_CORE);
+    PyObject *t = tensor_wrap(&out, TL_API_CORE);
     if (t == NULL) {
         return -1;
     }
@@ -193,12 +203,12 @@ static int add_bool(plan *p, bool value, uint8_t device) {
     return 0;
 }
 
-/* An index tensor; *in_dim moves past the dimensions it takes. */
+/* Adds an index tensor or a mask. *in_dim moves past the dimensions that it indexes. */
 static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     Tensor *t = (Tensor *)o;
-    if (t->dtype == TL_UINT8) { /* masks of before there was bool */
+    if (t->dtype == TL_UINT8) { /* a mask, as PyTorch had them before dtype bool */
         if (PyErr_WarnEx(PyExc_UserWarning,
-            "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) {
             return -1;
         }
         PyObject *mask = call_name("bool", &o, 1);
@@ -238,18 +248,18 @@ static int add_tensor(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     return 0;
 }
 
-/* A list, an array or another sequence, as an index tensor. */
+/* Adds a list, an array or another sequence as an index tensor. */
 static int add_sequence(plan *p, Tensor *self, PyObject *o, int *in_dim) {
     PyObject *t = data_tensor(o, -1, self->device, false, TL_API_CORE);
     if (t != NULL && ((Tensor *)t)->numel == 0 && ((Tensor *)t)->dtype != TL_BOOL && ((Tensor *)t)->dtype != TL_INT64) {
-        TL_SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* [] has no dtype of its own */
+        SETREF(t, data_tensor(o, TL_INT64, self->device, false, TL_API_CORE)); /* an empty list would be float */
     }
     int r = t != NULL ? add_tensor(p, self, t, in_dim) : -1;
     Py_XDECREF(t);
     return r;
 }
 
-/* How many dimensions an item takes; for finding what Ellipsis stands for. */
+/* How many dimensions an item indexes; the rest is what Ellipsis stands for. */
 static int takes(PyObject *o) {
     if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) {
         return 0;
@@ -288,7 +298,7 @@ static int add_item(plan *p, Tensor *self, PyObject *o, int *in_dim, int hidden)
     }
     return set_error(TL_INDEX,
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %R)",
-            (PyObject *)Py_TYPE(o));
+        (PyObject *)Py_TYPE(o));
 }
 
 static int make_plan(plan *p, Tensor *self, PyObject *key) {
@@ -300,10 +310,10 @@ static int make_plan(plan *p, Tensor *self, PyObject *key) {
     if (!PyTuple_Check(key)) {
         if (takes(key) > self->rank) {
             return self->rank == 0 && PyLong_Check(key)
-                       ? set_error(TL_INDEX,
-                                   "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
-                                   "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
-                       : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
+                ? set_error(TL_INDEX,
+                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                      "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
+                : set_error(TL_INDEX, "too many indices for tensor of dimension %d", self->rank);
         }
         return add_item(p, self, key, &in_dim, self->rank);
     }
@@ -338,7 +348,7 @@ static int found(overload **o, const char *full) {
     return 0;
 }
 
-/* The view of the basic part of the key. */
+/* The view that the ints, slices, None and Ellipsis of the key make. */
 static PyObject *view_of(plan *p, PyObject *self) {
     argbuf b;
     if (p->trivial && p->n_advanced > 0) {
@@ -357,7 +367,7 @@ static PyObject *view_of(plan *p, PyObject *self) {
     return r;
 }
 
-/* self, Tensor[] indices, int[] which */
+/* Encodes (Tensor self, Tensor[] indices, int[] dims). */
 static int put_advanced(argbuf *b, const plan *p, PyObject *view) {
     if (put_tensor(b, view) < 0 || put_int(b, p->n_advanced) < 0) {
         return -1;
@@ -386,8 +396,10 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
         if (r != NULL && p.n_advanced > 0) {
             argbuf b;
             argbuf_init(&b);
-            TL_SETREF(r, found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0 ? NULL :
-                call_overload(op_get, &b, TL_API_CORE));
+            SETREF(r,
+                found(&op_get, "_index_tensor") < 0 || put_advanced(&b, &p, r) < 0
+                    ? NULL
+                    : call_overload(op_get, &b, TL_API_CORE));
             argbuf_clear(&b);
         }
     }
@@ -395,7 +407,7 @@ PyObject *tensor_getitem(PyObject *self, PyObject *key) {
     return r;
 }
 
-/* masked_fill_ of the view, the mask's shape extended by trailing ones. */
+/* masked_fill_ of the view. Ones are appended to the mask's shape up to the view's rank. */
 static PyObject *fill_masked(plan *p, PyObject *view, PyObject *value) {
     Tensor *mask = (Tensor *)p->mask, *v = (Tensor *)view;
     int trailing = v->rank - p->dims[p->n_advanced] - mask->rank;
@@ -444,7 +456,7 @@ static PyObject *assign(plan *p, PyObject *view, PyObject *value, bool accumulat
     return call_name(accumulate ? "add_" : "_setitem_", argv, 2);
 }
 
-/* self[key] = value, or += value where accumulate, which adds at repeated indices each time. */
+/* self[key] = value. accumulate: self[key] += value, where a repeated index adds each time. */
 static int put_at(PyObject *self, PyObject *key, PyObject *value, bool accumulate) {
     plan p;
     int result = -1;
@@ -464,8 +476,8 @@ PyObject *py_put_at(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *self, *indices, *values;
     int accumulate;
-    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)G.tensor, &self, (PyObject *)&PyTuple_Type, &indices,
-        (PyObject *)G.tensor, &values, &accumulate)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!p:_put_at", (PyObject *)TensorType, &self, (PyObject *)&PyTuple_Type, &indices,
+            (PyObject *)TensorType, &values, &accumulate)) {
         return NULL;
     }
     return put_at(self, indices, values, accumulate) < 0 ? NULL : Py_NewRef(self);
@@ -507,11 +519,11 @@ PyObject *tensor_iter(PyObject *self) {
     return it;
 }
 
-/* _nonzero(mask): the indices of the true elements, one tensor for each dimension. */
+/* _nonzero(mask): indices of the true elements, one tensor for each dimension of the mask. */
 PyObject *py_nonzero(PyObject *self, PyObject *mask) {
     (void)self;
     if (!is_tensor(mask) || ((Tensor *)mask)->dtype != TL_BOOL) {
-        return raise_text(TL_TYPE, "_nonzero(): argument must be a bool Tensor");
+        return raise_text(TL_TYPE, "_nonzero(): expected a Tensor of dtype bool");
     }
     PyObject *tensors[TL_MAX_RANK];
     int rank = ((Tensor *)mask)->rank;

@@ -1,5 +1,15 @@
-/* Attributes and methods of Tensor that are no operators. */
-#include "core.h"
+#include "methods.h"
+
+#include "call.h"
+#include "cpython.h"
+#include "errors.h"
+#include "flush.h"
+#include "process.h"
+#include "source_loc.h"
+#include "tensor.h"
+#include "tensor_read.h"
+#include "torchlette.h"
+#include "types.h"
 
 static int meta_of(PyObject *self, tl_meta *m) { return check_status(tl_meta_of(((Tensor *)self)->handle, m)); }
 
@@ -8,11 +18,25 @@ static PyObject *get_shape(PyObject *self, void *c) {
     return size_from(((Tensor *)self)->shape, ((Tensor *)self)->rank);
 }
 
-static PyObject *get_dtype(PyObject *self, void *c) { (void)c; return dtype_object(((Tensor *)self)->dtype); }
-static PyObject *get_device(PyObject *self, void *c) { (void)c; return device_object(((Tensor *)self)->device); }
-static PyObject *get_ndim(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->rank); }
-static PyObject *get_itemsize(PyObject *self, void *c) { (void)c;
-    return PyLong_FromSize_t(dtype_size(((Tensor *)self)->dtype)); }
+static PyObject *get_dtype(PyObject *self, void *c) {
+    (void)c;
+    return dtype_object(((Tensor *)self)->dtype);
+}
+
+static PyObject *get_device(PyObject *self, void *c) {
+    (void)c;
+    return device_object(((Tensor *)self)->device);
+}
+
+static PyObject *get_ndim(PyObject *self, void *c) {
+    (void)c;
+    return PyLong_FromLong(((Tensor *)self)->rank);
+}
+
+static PyObject *get_itemsize(PyObject *self, void *c) {
+    (void)c;
+    return PyLong_FromSize_t(dtype_size(((Tensor *)self)->dtype));
+}
 
 static PyObject *get_nbytes(PyObject *self, void *c) {
     (void)c;
@@ -20,10 +44,13 @@ static PyObject *get_nbytes(PyObject *self, void *c) {
     return PyLong_FromLongLong(t->numel * (int64_t)dtype_size(t->dtype));
 }
 
-static PyObject *get_false(PyObject *self, void *c) { (void)self, (void)c; Py_RETURN_FALSE; }
+static PyObject *get_false(PyObject *self, void *c) {
+    (void)self, (void)c;
+    Py_RETURN_FALSE;
+}
 
-/* A false flag is asked again: an in-place operation through another view may have
- * made the whole base part of the graph. */
+/* A flag that is off is asked of the engine again: an in-place operation through another view may have made the whole
+ * base part of the graph. */
 static PyObject *get_requires_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
@@ -61,8 +88,8 @@ static int set_requires_grad(PyObject *self, PyObject *v, void *c) {
 static PyObject *requires_grad_(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"requires_grad", NULL};
     int v = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &v) || require_grad((Tensor *)self,
-        v) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &v) ||
+        require_grad((Tensor *)self, v) < 0) {
         return NULL;
     }
     return Py_NewRef(self);
@@ -73,20 +100,31 @@ static PyObject *meta_flag(PyObject *self, uint32_t bit) {
     return meta_of(self, &m) < 0 ? NULL : PyBool_FromLong((m.flags & bit) != 0);
 }
 
-static PyObject *get_is_leaf(PyObject *self, void *c) { (void)c; return meta_flag(self, TL_LEAF); }
-static PyObject *get_retains_grad(PyObject *self, void *c) { (void)c; return meta_flag(self, TL_RETAINS_GRAD); }
-static PyObject *is_view(PyObject *self, PyObject *n) { (void)n; return meta_flag(self, TL_VIEW); }
+static PyObject *get_is_leaf(PyObject *self, void *c) {
+    (void)c;
+    return meta_flag(self, TL_LEAF);
+}
+
+static PyObject *get_retains_grad(PyObject *self, void *c) {
+    (void)c;
+    return meta_flag(self, TL_RETAINS_GRAD);
+}
+
+static PyObject *is_view(PyObject *self, PyObject *n) {
+    (void)n;
+    return meta_flag(self, TL_VIEW);
+}
 
 static PyObject *is_contiguous(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"memory_format", NULL};
-    PyObject *format = NULL; /* accepted: the row-major format is the only one */
+    PyObject *format = NULL; /* accepted and ignored: row-major is the only format */
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_contiguous", names, &format)) {
         return NULL;
     }
     return meta_flag(self, TL_CONTIGUOUS);
 }
 
-/* Whether two handles name the same part of the same base. */
+/* Whether two handles name the same elements of the same base. */
 static int same_tensor(uint64_t a, uint64_t b) {
     tl_meta x, y;
     if (check_status(tl_meta_of(a, &x)) < 0 || check_status(tl_meta_of(b, &y)) < 0) {
@@ -97,8 +135,7 @@ static int same_tensor(uint64_t a, uint64_t b) {
         memcmp(x.stride, y.stride, n) == 0;
 }
 
-/* The engine gives a new handle each time; while the slot names what it named last, the
- * object is the same too. */
+/* The engine gives a new handle each time. While the slot holds the same tensor, Python gets the same object. */
 static PyObject *get_grad(PyObject *self, void *c) {
     (void)c;
     Tensor *t = (Tensor *)self;
@@ -120,11 +157,11 @@ static PyObject *get_grad(PyObject *self, void *c) {
             return same < 0 || tensor_update(last, &out) < 0 ? NULL : Py_NewRef(t->grad);
         }
     }
-    PyObject *grad = tensor_wrap(G.tensor, &out, t->api);
+    PyObject *grad = tensor_wrap(&out, t->api);
     if (grad == NULL) {
         return NULL;
     }
-    TL_SETREF(t->grad, Py_NewRef(grad));
+    SETREF(t->grad, Py_NewRef(grad));
     return grad;
 }
 
@@ -144,19 +181,22 @@ static int set_grad(PyObject *self, PyObject *v, void *c) {
         return -1;
     }
     if (t->grad != NULL) {
-        ((Tensor *)t->grad)->epoch = G.epoch - 1; /* its state may have gone with the slot */
+        ((Tensor *)t->grad)->epoch = process.epoch - 1; /* the handle may have become unusable with the slot */
     }
-    TL_SETREF(t->grad, none ? NULL : Py_NewRef(v));
+    SETREF(t->grad, none ? NULL : Py_NewRef(v));
     return 0;
 }
 
-static PyObject *get_data(PyObject *self, void *c) { (void)c; return call_name("_data", &self, 1); }
+static PyObject *get_data(PyObject *self, void *c) {
+    (void)c;
+    return call_name("_data", &self, 1);
+}
 
 static int set_data(PyObject *self, PyObject *v, void *c) {
     (void)c;
     if (v == NULL || !is_tensor(v)) {
-        raise_text(TL_TYPE, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) :
-            Py_None);
+        raise_text(
+            TL_TYPE, "Variable data has to be a tensor, but got %R", v != NULL ? (PyObject *)Py_TYPE(v) : Py_None);
         return -1;
     }
     Tensor *t = (Tensor *)self, *s = (Tensor *)v;
@@ -168,10 +208,25 @@ static int set_data(PyObject *self, PyObject *v, void *c) {
     return tensor_update(t, &out);
 }
 
-static PyObject *get_T(PyObject *self, void *c) { (void)c; return call_name("_T", &self, 1); }
-static PyObject *get_H(PyObject *self, void *c) { (void)c; return call_name("_H", &self, 1); }
-static PyObject *get_mH(PyObject *self, void *c) { (void)c; return call_name("adjoint", &self, 1); }
-static PyObject *get_mT(PyObject *self, void *c) { (void)c; return call_name("_mT", &self, 1); }
+static PyObject *get_T(PyObject *self, void *c) {
+    (void)c;
+    return call_name("_T", &self, 1);
+}
+
+static PyObject *get_H(PyObject *self, void *c) {
+    (void)c;
+    return call_name("_H", &self, 1);
+}
+
+static PyObject *get_mH(PyObject *self, void *c) {
+    (void)c;
+    return call_name("adjoint", &self, 1);
+}
+
+static PyObject *get_mT(PyObject *self, void *c) {
+    (void)c;
+    return call_name("_mT", &self, 1);
+}
 
 static PyObject *get_version(PyObject *self, void *c) {
     (void)c;
@@ -179,9 +234,9 @@ static PyObject *get_version(PyObject *self, void *c) {
     return meta_of(self, &m) < 0 ? NULL : PyLong_FromUnsignedLongLong(m.commits);
 }
 
-/* Sizes of one dimension or all of them. */
-static PyObject *pick(PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format,
-    bool size) {
+/* The entry of v for one dimension, or all of them: as a Size where size is set, else as a tuple. */
+static PyObject *pick(
+    PyObject *self, PyObject *args, PyObject *kwargs, const int64_t *v, const char *format, bool size) {
     static char *names[] = {"dim", NULL};
     Tensor *t = (Tensor *)self;
     PyObject *dim = Py_None;
@@ -228,8 +283,7 @@ static PyObject *storage_offset(PyObject *self, PyObject *n) {
     return meta_of(self, &m) < 0 ? NULL : PyLong_FromLongLong(m.offset);
 }
 
-/* An identity of the storage position, as scripts use it: equal for aliases that start
- * at the same element. It is no address. */
+/* A number that is equal for aliases that begin at the same element, as scripts use data_ptr(). It is no address. */
 static PyObject *data_ptr(PyObject *self, PyObject *n) {
     (void)n;
     tl_meta m;
@@ -240,15 +294,40 @@ static PyObject *data_ptr(PyObject *self, PyObject *n) {
     return PyLong_FromUnsignedLongLong(((Tensor *)self)->numel == 0 ? 0 : p);
 }
 
-static PyObject *numel(PyObject *self, PyObject *n) { (void)n; return PyLong_FromLongLong(((Tensor *)self)->numel); }
-static PyObject *dim(PyObject *self, PyObject *n) { (void)n; return get_ndim(self, NULL); }
-static PyObject *element_size(PyObject *self, PyObject *n) { (void)n; return get_itemsize(self, NULL); }
-static PyObject *is_floating_point(PyObject *self, PyObject *n) { (void)n;
-    return PyBool_FromLong(dtype_is_float(((Tensor *)self)->dtype)); }
-static PyObject *is_complex(PyObject *self, PyObject *n) { (void)self, (void)n; Py_RETURN_FALSE; }
-static PyObject *item(PyObject *self, PyObject *n) { (void)n; return tensor_item((Tensor *)self); }
-static PyObject *get_device_index(PyObject *self, PyObject *n) { (void)n;
-    return PyLong_FromLong((long)((Tensor *)self)->device - 1); }
+static PyObject *numel(PyObject *self, PyObject *n) {
+    (void)n;
+    return PyLong_FromLongLong(((Tensor *)self)->numel);
+}
+
+static PyObject *dim(PyObject *self, PyObject *n) {
+    (void)n;
+    return get_ndim(self, NULL);
+}
+
+static PyObject *element_size(PyObject *self, PyObject *n) {
+    (void)n;
+    return get_itemsize(self, NULL);
+}
+
+static PyObject *is_floating_point(PyObject *self, PyObject *n) {
+    (void)n;
+    return PyBool_FromLong(dtype_is_float(((Tensor *)self)->dtype));
+}
+
+static PyObject *is_complex(PyObject *self, PyObject *n) {
+    (void)self, (void)n;
+    Py_RETURN_FALSE;
+}
+
+static PyObject *item(PyObject *self, PyObject *n) {
+    (void)n;
+    return tensor_item((Tensor *)self);
+}
+
+static PyObject *get_device_index(PyObject *self, PyObject *n) {
+    (void)n;
+    return PyLong_FromLong((long)((Tensor *)self)->device - 1);
+}
 
 static PyObject *retain_grad(PyObject *self, PyObject *n) {
     (void)n;
@@ -263,7 +342,7 @@ static PyObject *dispose(PyObject *self, PyObject *n) {
     if (check_status(tl_dispose(((Tensor *)self)->handle)) < 0) {
         return NULL;
     }
-    ((Tensor *)self)->epoch = G.epoch - 1;
+    ((Tensor *)self)->epoch = process.epoch - 1;
     Py_RETURN_NONE;
 }
 
@@ -276,11 +355,11 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     (void)ignored;
     PyObject *class, *data;
     int grad = 0;
-    if (!PyArg_ParseTuple(args, "O!O!|p:_make_subclass", (PyObject *)&PyType_Type, &class, (PyObject *)G.tensor, &data,
-        &grad)) {
+    if (!PyArg_ParseTuple(
+            args, "O!O!|p:_make_subclass", (PyObject *)&PyType_Type, &class, (PyObject *)TensorType, &data, &grad)) {
         return NULL;
     }
-    if (!PyType_IsSubtype((PyTypeObject *)class, G.tensor)) {
+    if (!PyType_IsSubtype((PyTypeObject *)class, TensorType)) {
         return raise_text(TL_TYPE, "_make_subclass(): %R is no subclass of Tensor", class);
     }
     PyObject *alias = call_name("detach", &data, 1);
@@ -289,7 +368,7 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     }
     Tensor *a = (Tensor *)alias;
     tl_out out = tensor_out(a);
-    a->handle = 0; /* moves to the new object */
+    a->handle = 0; /* the handle moves to the new object */
     PyObject *made = tensor_wrap_as((PyTypeObject *)class, &out, a->api);
     Py_DECREF(alias);
     if (made != NULL && grad && require_grad((Tensor *)made, true) < 0) {
@@ -298,8 +377,8 @@ static PyObject *make_subclass(PyObject *ignored, PyObject *args) {
     return made;
 }
 
-/* _replace(other): the object denotes what other denoted, which it leaves without a
- * handle; detach_() is that with the tensor's own detached alias. */
+/* _replace(other): self takes the handle of other, which cannot be used from then on. detach_() replaces a tensor by
+ * its own detached alias. */
 static PyObject *replace(PyObject *self, PyObject *other) {
     if (!is_tensor(other) || other == self) {
         return raise_text(TL_TYPE, "_replace(): argument must be another Tensor");
@@ -316,23 +395,24 @@ static PyObject *replace(PyObject *self, PyObject *other) {
     Py_RETURN_NONE;
 }
 
-/* What Python-written parts ask: a dict, so that it can grow. */
+/* _meta(): what the Python part of the package asks of the engine, as a dict. */
 static PyObject *meta(PyObject *self, PyObject *n) {
     (void)n;
     tl_meta m;
     if (meta_of(self, &m) < 0) {
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host", m.on_host ? Py_True :
-        Py_False, "base",
-                         (unsigned long long)m.base, "commits", (unsigned long long)m.commits, "site", m.source_loc,
-                             "offset", (long long)m.offset, "storage",
-                         (long long)m.storage);
+    return Py_BuildValue("{s:s,s:O,s:K,s:K,s:I,s:L,s:L}", "grad_fn", m.grad_fn, "on_host",
+        m.on_host ? Py_True : Py_False, "base", (unsigned long long)m.base, "commits", (unsigned long long)m.commits,
+        "site", m.source_loc, "offset", (long long)m.offset, "storage", (long long)m.storage);
 }
 
-static PyObject *get_door(PyObject *self, void *c) { (void)c; return PyLong_FromLong(((Tensor *)self)->api); }
+static PyObject *get_api(PyObject *self, void *c) {
+    (void)c;
+    return PyLong_FromLong(((Tensor *)self)->api);
+}
 
-static int set_door(PyObject *self, PyObject *v, void *c) {
+static int set_api(PyObject *self, PyObject *v, void *c) {
     (void)c;
     int truth = v != NULL ? PyObject_IsTrue(v) : 0;
     if (truth < 0) {
@@ -342,8 +422,10 @@ static int set_door(PyObject *self, PyObject *v, void *c) {
     return 0;
 }
 
-static PyObject *get_handle(PyObject *self, void *c) { (void)c;
-    return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle); }
+static PyObject *get_handle(PyObject *self, void *c) {
+    (void)c;
+    return PyLong_FromUnsignedLongLong(((Tensor *)self)->handle);
+}
 
 PyGetSetDef tensor_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
@@ -363,7 +445,7 @@ PyGetSetDef tensor_getset[] = {
     {"mH", get_mH, NULL, "The last two dimensions swapped.", NULL},
     {"mT", get_mT, NULL, "The last two dimensions swapped.", NULL},
     {"_version", get_version, NULL, "Count of in-place changes of the base.", NULL},
-    {"_door", get_door, set_door, "1 when made through torchlette.torch.", NULL},
+    {"_door", get_api, set_api, "1 when made through torchlette.torch.", NULL},
     {"_handle", get_handle, NULL, "Number of the tensor in the engine.", NULL},
     {"is_cuda", get_false, NULL, "Always false.", NULL},
     {"is_sparse", get_false, NULL, "Always false.", NULL},
@@ -371,9 +453,6 @@ PyGetSetDef tensor_getset[] = {
     {"is_meta", get_false, NULL, "Always false.", NULL},
     {0},
 };
-
-#define KEYWORDS (METH_VARARGS | METH_KEYWORDS)
-#define WITH_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
 
 PyMethodDef tensor_methods[] = {
     {"size", WITH_KEYWORDS(size), KEYWORDS, "size(dim=None)\n--\n\nThe sizes, or that of one dimension."},

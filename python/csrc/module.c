@@ -1,11 +1,41 @@
 /* torchlette._C: the module. */
-#include "core.h"
-
-struct tl_globals G;
+#include "autograd.h"
+#include "bindings.h"
+#include "coercion.h"
+#include "cpython.h"
+#include "data.h"
+#include "dlpack.h"
+#include "engine.h"
+#include "errors.h"
+#include "hooks.h"
+#include "index.h"
+#include "modes.h"
+#include "nnmodule.h"
+#include "number.h"
+#include "numbers.h"
+#include "process.h"
+#include "saved_tensors.h"
+#include "source_loc.h"
+#include "table.h"
+#include "tensor_read.h"
+#include "tensor_type.h"
+#include "threads.h"
+#include "torchlette.h"
+#include "types.h"
 
 static PyObject *py_where(PyObject *self, PyObject *ignored) {
     (void)self, (void)ignored;
     return PyLong_FromUnsignedLong(call_source_loc());
+}
+
+static PyObject *py_site_string(PyObject *self, PyObject *source_loc) {
+    (void)self;
+    char where[512];
+    unsigned long id = PyLong_AsUnsignedLong(source_loc);
+    if (PyErr_Occurred() || check_status(tl_site_string((uint32_t)id, where, sizeof where)) < 0) {
+        return NULL;
+    }
+    return PyUnicode_DecodeUTF8(where, (Py_ssize_t)strlen(where), "replace");
 }
 
 static PyObject *py_in_facade(PyObject *self, PyObject *globals) {
@@ -19,7 +49,7 @@ static PyObject *py_in_facade(PyObject *self, PyObject *globals) {
 static PyObject *py_coercion_error(PyObject *self, PyObject *what) {
     (void)self;
     PyObject *text = coercion_text(what);
-    PyObject *e = text != NULL ? PyObject_CallFunctionObjArgs(G.errors[TL_HOST_COERCION], text, NULL) : NULL;
+    PyObject *e = text != NULL ? PyObject_CallFunctionObjArgs(error_class(TL_HOST_COERCION), text, NULL) : NULL;
     Py_XDECREF(text);
     return e;
 }
@@ -31,15 +61,16 @@ static PyMethodDef functions[] = {
     {"_nonzero", py_nonzero, METH_O, "Indices of the true elements, one tensor for each dimension."},
     {"_to_dlpack", py_to_dlpack, METH_VARARGS, "A DLPack capsule over a tensor's memory on the CPU."},
     {"_tobytes", py_tobytes, METH_O, "The elements, dense and row-major."},
-    {"_site", py_where, METH_NOARGS, "The call site of the line that runs."},
+    {"_site", py_where, METH_NOARGS, "The source location of the line that runs."},
+    {"_site_string", py_site_string, METH_O, "The text of a call site."},
+    {"_set_package", set_package, METH_O,
+        "Name the folder whose code is the library's own: call sites are those of its callers."},
+    {"_set_errors", py_set_errors, METH_O, "Register the error classes by code."},
     {0},
 };
 
-#define KEYWORDS (METH_VARARGS | METH_KEYWORDS)
-#define WITH_KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
-
-/* Functions that make tensors from data: in the module, and again in _facade with True
- * as self, which marks their tensors as PyTorch's. */
+/* Functions that make tensors from data. The module has them with None as self, _facade with True: then their tensors
+ * follow PyTorch's rules of coercion. */
 static PyMethodDef makers[] = {
     {"tensor", WITH_KEYWORDS(py_tensor), KEYWORDS,
         "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA tensor with a copy of data."},
@@ -63,7 +94,7 @@ static int add_makers(PyObject *module) {
         PyObject *core = PyCFunction_NewEx(d, Py_None, names[0]);
         PyObject *torch = PyCFunction_NewEx(d, Py_True, names[1]);
         int failed = core == NULL || torch == NULL || PyObject_SetAttrString(module, d->ml_name, core) < 0 ||
-                     PyDict_SetItemString(facade, d->ml_name, torch) < 0;
+            PyDict_SetItemString(facade, d->ml_name, torch) < 0;
         Py_XDECREF(core);
         Py_XDECREF(torch);
         if (failed) {
@@ -84,21 +115,28 @@ static struct PyModuleDef definition = {
     .m_methods = functions,
 };
 
+static int add_functions(PyObject *module) {
+    PyMethodDef *const tables[] = {
+        mode_functions, engine_functions, autograd_functions, hook_functions, numbers_functions};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (PyModule_AddFunctions(module, tables[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 PyMODINIT_FUNC PyInit__C(void) {
     if (tl_abi_version() != TL_ABI_VERSION) {
         return PyErr_Format(PyExc_ImportError, "torchlette: libtorchlette has ABI version %lu, _C wants %lu",
-            (unsigned long)tl_abi_version(),
-                            (unsigned long)TL_ABI_VERSION);
+            (unsigned long)tl_abi_version(), (unsigned long)TL_ABI_VERSION);
     }
-    G.engine = tl_watch_engine();
-    __atomic_store_n(&G.engine->defer, 1, __ATOMIC_RELAXED);
+    process.engine = tl_watch_engine();
+    __atomic_store_n(&process.engine->defer, 1, __ATOMIC_RELAXED);
     PyObject *m = PyModule_Create(&definition);
-    G.empty_tuple = PyTuple_New(0);
-    G.thread_key = PyUnicode_InternFromString("torchlette._C");
-    if (m == NULL || G.empty_tuple == NULL || G.thread_key == NULL || PyModule_AddFunctions(m, engine_functions) < 0 ||
-        PyModule_AddFunctions(m, hook_functions) < 0 || hooks_init() < 0 || types_init(m) < 0 || parser_init() < 0 ||
-        tensor_init(m) < 0 || number_init() < 0 || call_init(m) < 0 || add_makers(m) < 0 || engine_init(m) < 0 ||
-        nnmodule_init(m) < 0) {
+    if (m == NULL || threads_init() < 0 || add_functions(m) < 0 || hooks_init() < 0 || types_init(m) < 0 ||
+        table_init() < 0 || tensor_type_init(m) < 0 || number_init() < 0 || bindings_init(m) < 0 || add_makers(m) < 0 ||
+        modes_init() < 0 || nnmodule_init(m) < 0) {
         Py_XDECREF(m);
         return NULL;
     }

@@ -1,19 +1,19 @@
-/* _ModuleBase, under nn.Module: attributes and calls, which every layer of every model pays for.
- *
- * A parameter, buffer or submodule is no attribute of the instance but an entry of one of three
- * tables. Left to Python's protocol, each access would first fail, with an exception made and
- * thrown away, before __getattr__ looks there; here the tables are looked at first, where the
- * instance itself has no such name. */
-#include "core.h"
+/* A parameter, buffer or submodule is an entry of one of three dicts of the instance. Python's own protocol would first
+ * make an AttributeError on each access, throw it away, and then call __getattr__. Here the three dicts are searched
+ * right after the instance's own attributes. */
+#include "nnmodule.h"
+
+#include "cpython.h"
 
 enum { N_TABLES = 3, N_HOOKS = 4 };
-
 static PyObject *tables[N_TABLES], *hooks[N_HOOKS];
 static PyObject *name_forward, *name_with_hooks;
-/* The tables of the hooks that run with every module's call: a tuple of dicts. */
+
+/* Tables of the hooks that run with the call of any module: a tuple of dicts. */
 static PyObject *every_module;
 
-/* The entry of the table called table_name under name, borrowed; NULL when there is none, or with an exception set. */
+/* Looks name up in the table that the instance has as table_name: borrowed; NULL when there is none, or with an
+ * exception. */
 static PyObject *entry(PyObject *dict, PyObject *table_name, PyObject *name) {
     PyObject *table = PyDict_GetItemWithError(dict, table_name);
     return table != NULL && PyDict_Check(table) ? PyDict_GetItemWithError(table, name) : NULL;
@@ -31,7 +31,7 @@ static PyObject *module_getattro(PyObject *self, PyObject *name) {
         }
         Py_XINCREF(found);
     } else {
-        found = NULL; /* the instance has the name; a property of the class goes before it */
+        found = NULL; /* the instance has the name; Python's protocol prefers a property of the class */
     }
     Py_DECREF(dict);
     if (found != NULL || PyErr_Occurred()) {
@@ -44,7 +44,7 @@ static PyObject *set_module_hooks(PyObject *module, PyObject *dicts) {
     (void)module;
     for (Py_ssize_t i = 0; i < PyTuple_Size(dicts); i++) {
         if (!PyDict_Check(PyTuple_GetItem(dicts, i))) {
-            PyErr_SetString(PyExc_TypeError, "_set_module_hooks: want dicts");
+            PyErr_SetString(PyExc_TypeError, "_set_module_hooks(): expected dicts");
             return NULL;
         }
     }
@@ -54,7 +54,7 @@ static PyObject *set_module_hooks(PyObject *module, PyObject *dicts) {
     Py_RETURN_NONE;
 }
 
-/* 1 when a hook is to run with the call of self. */
+/* Whether a hook runs with the call of self. */
 static int has_hooks(PyObject *self) {
     for (Py_ssize_t i = 0; every_module != NULL && i < PyTuple_Size(every_module); i++) {
         if (PyDict_Size(PyTuple_GetItem(every_module, i)) > 0) {
@@ -123,8 +123,8 @@ static PyMethodDef functions[] = {
 
 int nnmodule_init(PyObject *module) {
     static const char *const table_names[N_TABLES] = {"_parameters", "_buffers", "_modules"};
-    static const char *const hook_names[N_HOOKS] = {"_forward_pre_hooks", "_forward_hooks", "_backward_hooks",
-        "_backward_pre_hooks"};
+    static const char *const hook_names[N_HOOKS] = {
+        "_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks"};
     static const char *const others[2] = {"forward", "_call_with_hooks"};
     PyObject *names[2];
     if (intern_all(tables, table_names, N_TABLES) < 0 || intern_all(hooks, hook_names, N_HOOKS) < 0 ||
@@ -140,8 +140,8 @@ int nnmodule_init(PyObject *module) {
         .slots = slots,
     };
     PyObject *type = PyType_FromSpec(&spec);
-    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 || PyModule_AddObjectRef(module,
-        "_ModuleBase", type) < 0;
+    int failed = type == NULL || PyModule_AddFunctions(module, functions) < 0 ||
+        PyModule_AddObjectRef(module, "_ModuleBase", type) < 0;
     Py_XDECREF(type);
     return failed ? -1 : 0;
 }

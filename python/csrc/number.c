@@ -1,14 +1,27 @@
-/* The number protocol: operators of Python on tensors, and tensors as Python numbers. */
-#include "core.h"
+#include "number.h"
 
-/* A binary operator, found at import: its overload of two operands and the encoding of
- * its other arguments, which have defaults. */
+#include "argbuf.h"
+#include "call.h"
+#include "cpython.h"
+#include "errors.h"
+#include "host_data.h"
+#include "ops_table.h"
+#include "scalar.h"
+#include "source_loc.h"
+#include "table.h"
+#include "tensor.h"
+#include "threads.h"
+#include "torchlette.h"
+#include "types.h"
+
+/* A binary operator: its overload of two operands, and the encoded defaults of the other parameters. Both are found at
+ * import, so that an operator in an expression needs no parsing. */
 typedef struct {
     const char *name;
     overload *o;
     bool commutes;
     bool takes_number_first; /* the first parameter may be a number */
-    const char *reflected;   /* the operator of (b, a), or NULL */
+    const char *reflected;   /* the operator that takes (b, a), or NULL */
     argbuf rest;
 } binary;
 
@@ -38,47 +51,6 @@ static binary ops[B_COUNT] = {
     [B_RSUB] = {.name = "rsub"},
 };
 
-/* Python numbers and NumPy's scalars, which have __index__ or __float__. */
-int number_scalar(PyObject *o, tl_scalar *s) {
-    double d;
-    if (PyFloat_Check(o)) {
-        s->kind = TL_SCALAR_FLOAT;
-        d = PyFloat_AsDouble(o);
-        memcpy(&s->bits, &d, sizeof d);
-        return 1;
-    }
-    if (PyBool_Check(o)) {
-        s->kind = TL_SCALAR_BOOL;
-        s->bits = o == Py_True;
-        return 1;
-    }
-    if (PyLong_Check(o)) {
-        s->kind = TL_SCALAR_INT;
-        int64_t v = PyLong_AsLongLong(o);
-        if (v == -1 && PyErr_Occurred()) {
-            PyErr_Clear();
-            PyErr_SetString(PyExc_OverflowError, "int too big to convert");
-            return -1;
-        }
-        s->bits = (uint64_t)v;
-        return 1;
-    }
-    if (PyComplex_Check(o) || is_tensor(o) || PySequence_Check(o) || PyUnicode_Check(o)) {
-        return 0;
-    }
-    PyObject *n = PyIndex_Check(o) ? PyNumber_Index(o) : NULL;
-    if (n == NULL) {
-        PyErr_Clear();
-        if (PyType_GetSlot(Py_TYPE(o), Py_nb_float) == NULL || (n = PyNumber_Float(o)) == NULL) {
-            PyErr_Clear();
-            return 0;
-        }
-    }
-    int found = PyLong_CheckExact(n) || PyFloat_Check(n) ? number_scalar(n, s) : 0;
-    Py_DECREF(n);
-    return found;
-}
-
 static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) {
     argbuf b;
     argbuf_init(&b);
@@ -90,7 +62,7 @@ static PyObject *run_binary(binary *op, PyObject *x, PyObject *y, uint8_t mode) 
     if (found == 0) {
         r = Py_NewRef(Py_NotImplemented);
     } else if (found == 1) {
-        /* A handful of entries, well within the inline arrays. */
+        /* Few entries: they fit the inline arrays. */
         for (int32_t i = 0; i < op->rest.n_in; i++) {
             b.in[b.n_in++] = op->rest.in[i];
         }
@@ -115,7 +87,7 @@ static bool is_number(PyObject *o) {
     return found != 0;
 }
 
-/* number op tensor. */
+/* Computes (number op tensor). */
 static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
     if (!is_number(number) || op == &ops[B_MATMUL]) {
         Py_RETURN_NOTIMPLEMENTED;
@@ -136,9 +108,9 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
         return r;
     }
     Tensor *t = (Tensor *)tensor;
-    uint8_t dtype = PyBool_Check(number)   ? TL_BOOL
-                    : PyLong_Check(number) ? (dtype_is_int(t->dtype) || dtype_is_float(t->dtype) ? t->dtype : TL_INT64)
-                                           : (dtype_is_float(t->dtype) ? t->dtype : G.default_dtype);
+    uint8_t dtype = PyBool_Check(number) ? TL_BOOL
+        : PyLong_Check(number)           ? (dtype_is_int(t->dtype) || dtype_is_float(t->dtype) ? t->dtype : TL_INT64)
+                                         : (dtype_is_float(t->dtype) ? t->dtype : current.default_dtype);
     PyObject *zero_dim = scalar_tensor(number, dtype, t->device, t->api);
     PyObject *r = zero_dim != NULL ? run_binary(op, zero_dim, tensor, TL_FUNCTIONAL) : NULL;
     Py_XDECREF(zero_dim);
@@ -148,9 +120,6 @@ static PyObject *run_reflected(binary *op, PyObject *number, PyObject *tensor) {
 static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
     if (op->o == NULL || (which == B_MATMUL && !is_tensor(b))) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    if (which == B_MATMUL && !is_tensor(b)) {
         Py_RETURN_NOTIMPLEMENTED; /* a product with a number is no matrix product */
     }
     return is_tensor(a) ? run_binary(op, a, b, TL_FUNCTIONAL) : run_reflected(op, a, b);
@@ -159,7 +128,7 @@ static PyObject *dispatch(int which, PyObject *a, PyObject *b) {
 static PyObject *in_place(int which, PyObject *a, PyObject *b) {
     binary *op = &ops[which];
     if (op->o == NULL || (op->o->def->flags & TL_F_INPLACE) == 0) {
-        Py_RETURN_NOTIMPLEMENTED; /* Python computes a = a op b */
+        Py_RETURN_NOTIMPLEMENTED; /* Python then computes a = a op b */
     }
     return run_binary(op, a, b, TL_IN_PLACE);
 }
@@ -168,6 +137,7 @@ static PyObject *in_place(int which, PyObject *a, PyObject *b) {
     static PyObject *nb_##fn(PyObject *a, PyObject *b) { return dispatch(which, a, b); }
 #define IN_PLACE(fn, which) \
     static PyObject *nb_i##fn(PyObject *a, PyObject *b) { return in_place(which, a, b); }
+
 BINARY(add, B_ADD) IN_PLACE(add, B_ADD)
 BINARY(sub, B_SUB) IN_PLACE(sub, B_SUB)
 BINARY(mul, B_MUL) IN_PLACE(mul, B_MUL)
@@ -194,8 +164,8 @@ static PyObject *nb_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
 }
 
 PyObject *tensor_richcompare(PyObject *a, PyObject *b, int op) {
-    static const int which[] = {[Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT,
-        [Py_GE] = B_GE};
+    static const int which[] = {
+        [Py_LT] = B_LT, [Py_LE] = B_LE, [Py_EQ] = B_EQ, [Py_NE] = B_NE, [Py_GT] = B_GT, [Py_GE] = B_GE};
     if (!is_tensor(b) && !is_number(b)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
@@ -211,80 +181,6 @@ static PyObject *nb_invert(PyObject *a) {
         return raise_text(TL_TYPE, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
     }
     return call_name("bitwise_not", &a, 1);
-}
-
-/* Coercion. In torchlette a tensor is not silently a Python number: the read is
- * written as item(). PyTorch's rule holds for tensors that came through
- * torchlette.torch, and in modules that import it. */
-PyObject *coercion_text(PyObject *what) {
-    return PyUnicode_FromFormat(
-        "%U: a tensor is not converted silently, for that waits for the device: got a Tensor, want t.item()", what);
-}
-
-int coercion_allowed(Tensor *t, const char *what) {
-    if (t->api == TL_API_TORCH || caller_in_facade()) {
-        return 1;
-    }
-    PyObject *name = PyUnicode_FromString(what), *text = name != NULL ? coercion_text(name) : NULL;
-    if (text != NULL) {
-        set_error(TL_HOST_COERCION, "%U", text);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(text);
-    return 0;
-}
-
-static int nb_bool(PyObject *self) {
-    Tensor *t = (Tensor *)self;
-    if (!coercion_allowed(t, "bool")) {
-        return -1;
-    }
-    if (t->numel != 1) {
-        return set_error(TL_RUNTIME, t->numel == 0 ? "Boolean value of Tensor with no values is ambiguous"
-                                                   : "Boolean value of Tensor with more than one value is ambiguous");
-    }
-    PyObject *v = tensor_item(t);
-    int truth = v != NULL ? PyObject_IsTrue(v) : -1;
-    Py_XDECREF(v);
-    return truth;
-}
-
-static PyObject *coerced(PyObject *self, const char *what) {
-    if (!coercion_allowed((Tensor *)self, what)) {
-        return NULL;
-    }
-    if (((Tensor *)self)->numel != 1) {
-        return raise_text(TL_VALUE, "only one element tensors can be converted to Python scalars");
-    }
-    return tensor_item((Tensor *)self);
-}
-
-static PyObject *nb_float(PyObject *self) {
-    PyObject *v = coerced(self, "float");
-    PyObject *f = v != NULL ? PyNumber_Float(v) : NULL;
-    Py_XDECREF(v);
-    return f;
-}
-
-static PyObject *nb_int(PyObject *self) {
-    PyObject *v = coerced(self, "int");
-    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL;
-    Py_XDECREF(v);
-    return i;
-}
-
-static PyObject *nb_index(PyObject *self) {
-    Tensor *t = (Tensor *)self;
-    if (!coercion_allowed(t, "__index__")) {
-        return NULL;
-    }
-    if (t->numel != 1 || dtype_is_float(t->dtype)) {
-        return raise_text(TL_TYPE, "only integer tensors of a single element can be converted to an index");
-    }
-    PyObject *v = tensor_item(t);
-    PyObject *i = v != NULL ? PyNumber_Long(v) : NULL; /* a bool counts as 0 or 1 */
-    Py_XDECREF(v);
-    return i;
 }
 
 PyType_Slot number_slots[] = {
@@ -317,19 +213,15 @@ PyType_Slot number_slots[] = {
     {Py_nb_positive, nb_pos},
     {Py_nb_absolute, nb_abs},
     {Py_nb_invert, nb_invert},
-    {Py_nb_bool, nb_bool},
-    {Py_nb_float, nb_float},
-    {Py_nb_int, nb_int},
-    {Py_nb_index, nb_index},
     {0, NULL},
 };
 
-/* Whether an overload is op(operand, operand, rest with defaults). */
+/* Whether an overload takes two operands, and has defaults for all other parameters. */
 static bool fits(const overload *o) {
     for (int i = 0; i < o->nparams; i++) {
         const param *p = &o->params[i];
         bool operand = (p->type == TL_P_TENSOR || p->type == TL_P_OPERAND) && (p->mods & TL_P_LIST) == 0;
-        if (i < 2 ? !operand : p->dkind == 0) {
+        if (i < 2 ? !operand : p->dkind == D_REQUIRED) {
             return false;
         }
     }

@@ -1,10 +1,15 @@
-/* Numbers that Python keeps in tensors of one element: an optimizer's step counts. */
-#include "core.h"
+#include "numbers.h"
 
-/* The handles of a list of tensors and room for as many numbers; NULL with an exception. Freed by PyMem_Free. */
+#include "cpython.h"
+#include "errors.h"
+#include "flush.h"
+#include "tensor.h"
+#include "torchlette.h"
+
+/* The handles of a list of tensors, and room for as many numbers in the same block, which PyMem_Free frees. */
 static uint64_t *number_block(PyObject *tensors, double **values) {
     if (!PyList_Check(tensors)) {
-        set_error(TL_TYPE, "expected a list of tensors");
+        set_error(TL_TYPE, "expected a list of tensors, got %R", (PyObject *)Py_TYPE(tensors));
         return NULL;
     }
     Py_ssize_t n = PyList_Size(tensors);
@@ -29,7 +34,7 @@ static uint64_t *number_block(PyObject *tensors, double **values) {
 /* Modes of tl_numbers. */
 enum { NUMBERS_READ, NUMBERS_WRITE, NUMBERS_COUNT };
 
-/* The number of a tensor that the engine does not hold in host memory, moved by item() and fill_(). */
+/* Moves one number by item() and fill_(), for a tensor that the engine does not hold in host memory. */
 static int move_number(PyObject *t, double *value, int mode) {
     double number = *value;
     if (mode != NUMBERS_WRITE) {
@@ -75,7 +80,7 @@ static PyObject *floats(const double *values, Py_ssize_t n) {
     return list;
 }
 
-PyObject *py_numbers(PyObject *self, PyObject *tensors) {
+static PyObject *py_numbers(PyObject *self, PyObject *tensors) {
     (void)self;
     double *values;
     uint64_t *handles = number_block(tensors, &values);
@@ -88,7 +93,7 @@ PyObject *py_numbers(PyObject *self, PyObject *tensors) {
     return list;
 }
 
-PyObject *py_count(PyObject *self, PyObject *tensors) {
+static PyObject *py_count(PyObject *self, PyObject *tensors) {
     (void)self;
     double *values;
     uint64_t *handles = number_block(tensors, &values);
@@ -104,7 +109,7 @@ PyObject *py_count(PyObject *self, PyObject *tensors) {
     return list;
 }
 
-PyObject *py_set_numbers(PyObject *self, PyObject *args) {
+static PyObject *py_set_numbers(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *tensors, *numbers;
     if (!PyArg_ParseTuple(args, "OO:_set_numbers", &tensors, &numbers)) {
@@ -118,7 +123,7 @@ PyObject *py_set_numbers(PyObject *self, PyObject *args) {
     Py_ssize_t n = PyList_Size(tensors);
     int status = 0;
     if (!PyList_Check(numbers) || PyList_Size(numbers) != n) {
-        status = set_error(TL_VALUE, "_set_numbers(): numbers: want a list of %zd", n);
+        status = set_error(TL_VALUE, "_set_numbers(): expected a list of %zd numbers", n);
     }
     for (Py_ssize_t i = 0; status == 0 && i < n; i++) {
         values[i] = PyFloat_AsDouble(PyList_GetItem(numbers, i));
@@ -128,3 +133,10 @@ PyObject *py_set_numbers(PyObject *self, PyObject *args) {
     PyMem_Free(handles);
     return status < 0 ? NULL : Py_NewRef(Py_None);
 }
+
+PyMethodDef numbers_functions[] = {
+    {"_numbers", py_numbers, METH_O, "The numbers of one-element tensors, as a list of floats."},
+    {"_count", py_count, METH_O, "Add one to each of some one-element tensors, in place; gives the new numbers."},
+    {"_set_numbers", py_set_numbers, METH_VARARGS, "Give each of some one-element tensors a number, in place."},
+    {0},
+};

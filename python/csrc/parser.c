@@ -1,187 +1,39 @@
-/* Arguments of a call, bound to a signature and encoded flat.
- *
- * The overloads of a name are tried in order. A try that fails raises nothing: it
- * notes why, and the text of the TypeError is made only when all have failed. A
- * second round then takes 0-dim tensors where numbers are wanted, which reads them. */
-#include "core.h"
+/* The overloads of a name are tried in order. An attempt that fails raises no exception: it notes why. When all have
+ * failed, a second round also takes 0-dim tensors for numbers, which reads them. When that fails too, the TypeError is
+ * made from the last note. */
+#include "parser.h"
+
+#include "argbuf.h"
+#include "coercion.h"
+#include "cpython.h"
+#include "errors.h"
+#include "mismatch.h"
+#include "ops_table.h"
+#include "scalar.h"
+#include "source_loc.h"
 #include "table.h"
+#include "tensor.h"
+#include "tensor_read.h"
+#include "torchlette.h"
+#include "types.h"
 
 enum { MAX_PARAMS = 32 };
 
-/* Why an overload does not take the arguments. */
-typedef struct {
-    enum { R_NONE, R_TOO_MANY, R_MISSING, R_UNEXPECTED, R_DUPLICATE, R_TYPE } reason;
-    int index;         /* of the parameter */
-    int position;      /* of the argument; -1 for a keyword */
-    PyObject *culprit; /* borrowed: the keyword or the value */
-} mismatch;
-
-/* One attempt at binding. */
+/* One attempt at binding an overload. */
 typedef struct {
     overload *o;
     PyObject *value[MAX_PARAMS]; /* borrowed; NULL when not given */
     int position[MAX_PARAMS];
-    PyObject *const *spread; /* the ints given one by one, for the parameter spread_at */
+    PyObject *const *spread; /* the values that are given one by one for the parameter spread_at */
     Py_ssize_t n_spread;
     int spread_at;
     bool reading; /* the second round */
     mismatch why;
 } attempt;
 
-void argbuf_init(argbuf *b) {
-    b->in = b->in0;
-    b->ints = b->ints0;
-    b->scalars = b->scalars0;
-    b->n_in = b->n_ints = b->n_scalars = 0;
-    b->cap_in = (int32_t)(sizeof b->in0 / sizeof *b->in0);
-    b->cap_ints = (int32_t)(sizeof b->ints0 / sizeof *b->ints0);
-    b->cap_scalars = (int32_t)(sizeof b->scalars0 / sizeof *b->scalars0);
-    b->first = NULL;
-    b->n_tensors = 0;
-    b->api = TL_API_CORE;
-}
+/* Converters return 1 when the value is encoded, 0 when it is of another type, -1 with an exception. */
 
-void argbuf_clear(argbuf *b) {
-    if (b->in != b->in0) {
-        PyMem_Free(b->in);
-    }
-    if (b->ints != b->ints0) {
-        PyMem_Free(b->ints);
-    }
-    if (b->scalars != b->scalars0) {
-        PyMem_Free(b->scalars);
-    }
-}
-
-/* Doubles an array that may still be the inline one. */
-static void *grow(void *p, const void *inlined, int32_t *cap, size_t item) {
-    size_t bytes = (size_t)*cap * item;
-    void *q = p == inlined ? PyMem_Malloc(2 * bytes) : PyMem_Realloc(p, 2 * bytes);
-    if (q == NULL) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    if (p == inlined) {
-        memcpy(q, p, bytes);
-    }
-    *cap *= 2;
-    return q;
-}
-
-int put_in(argbuf *b, uint64_t handle) {
-    if (b->n_in == b->cap_in) {
-        void *p = grow(b->in, b->in0, &b->cap_in, sizeof *b->in);
-        if (p == NULL) {
-            return -1;
-        }
-        b->in = p;
-    }
-    b->in[b->n_in++] = handle;
-    return 0;
-}
-
-int put_int(argbuf *b, int64_t v) {
-    if (b->n_ints == b->cap_ints) {
-        void *p = grow(b->ints, b->ints0, &b->cap_ints, sizeof *b->ints);
-        if (p == NULL) {
-            return -1;
-        }
-        b->ints = p;
-    }
-    b->ints[b->n_ints++] = v;
-    return 0;
-}
-
-int put_scalar(argbuf *b, uint8_t kind, uint64_t bits) {
-    if (b->n_scalars == b->cap_scalars) {
-        void *p = grow(b->scalars, b->scalars0, &b->cap_scalars, sizeof *b->scalars);
-        if (p == NULL) {
-            return -1;
-        }
-        b->scalars = p;
-    }
-    b->scalars[b->n_scalars].kind = kind;
-    b->scalars[b->n_scalars++].bits = bits;
-    return 0;
-}
-
-int put_float(argbuf *b, double v) {
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return put_scalar(b, TL_SCALAR_FLOAT, bits);
-}
-
-int put_tensor(argbuf *b, PyObject *tensor) {
-    b->api |= ((Tensor *)tensor)->api;
-    if (b->n_in == 0) {
-        b->first = tensor;
-    }
-    if (b->n_tensors++ < TL_DEFERRED_TENSORS) {
-        b->tensors[b->n_tensors - 1] = (Tensor *)tensor;
-    }
-    return put_in(b, ((Tensor *)tensor)->handle);
-}
-
-static int put_default_list(argbuf *b, const param *p) {
-    if (p->dkind == D_NONE) {
-        return put_int(b, -1);
-    }
-    if (p->type == TL_P_TENSOR) {
-        return put_int(b, 0);
-    }
-    int32_t n = p->dkind == D_LIST ? p->dlen : 1;
-    if (put_int(b, n) < 0) {
-        return -1;
-    }
-    for (int32_t i = 0; i < n; i++) {
-        if (put_int(b, p->dkind == D_LIST ? p->dlist[i] : p->dint) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-int put_default(argbuf *b, const param *p) {
-    bool none = p->dkind == D_NONE;
-    if ((p->mods & TL_P_LIST) != 0) {
-        return put_default_list(b, p);
-    }
-    switch (p->type) {
-    case TL_P_TENSOR:
-        return put_in(b, 0);
-    case TL_P_OPERAND:
-        if (none) {
-            return put_in(b, 0);
-        }
-        if (put_in(b, TL_SCALAR_OPERAND) < 0) {
-            return -1;
-        }
-        break;
-    case TL_P_INT:
-    case TL_P_BOOL:
-        if ((p->mods & TL_P_OPT) != 0 && put_int(b, !none) < 0) {
-            return -1;
-        }
-        return put_int(b, none ? 0 : p->dint);
-    case TL_P_DTYPE:
-        return put_int(b, none ? 0 : p->dint);
-    case TL_P_DEVICE:
-    case TL_P_STR:
-        return put_int(b, none ? -1 : p->dint);
-    }
-    if (none) {
-        return put_scalar(b, TL_NONE, 0);
-    }
-    if (p->type == TL_P_FLOAT || p->dkind == D_FLOAT) {
-        return put_float(b, p->dfloat);
-    }
-    return put_scalar(b, p->dkind == D_BOOL ? TL_SCALAR_BOOL : TL_SCALAR_INT, (uint64_t)p->dint);
-}
-
-/* Converters: 1 encoded, 0 not of that type, -1 an exception is set. */
-
-/* A 0-dim tensor as a Python number (a new reference), NULL for anything else or, with
- * an exception, on failure. */
+/* The value of a 0-dim tensor: a new reference. NULL for any other object, or with an exception. */
 static PyObject *read_number(PyObject *o, const char *what) {
     if (!is_tensor(o) || ((Tensor *)o)->rank != 0 || !coercion_allowed((Tensor *)o, what)) {
         return NULL;
@@ -191,8 +43,8 @@ static PyObject *read_number(PyObject *o, const char *what) {
 
 static int int_value(PyObject *o, bool reading, int64_t *v) {
     if (PyBool_Check(o) || is_tensor(o)) {
-        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__") :
-            NULL;
+        PyObject *n = reading && is_tensor(o) && !dtype_is_float(((Tensor *)o)->dtype) ? read_number(o, "__index__")
+                                                                                       : NULL;
         if (n == NULL) {
             return PyErr_Occurred() ? -1 : 0;
         }
@@ -206,7 +58,7 @@ static int int_value(PyObject *o, bool reading, int64_t *v) {
         }
         PyObject *n = PyNumber_Index(o);
         if (n == NULL) {
-            PyErr_Clear(); /* an array of more than one element */
+            PyErr_Clear(); /* such as an array of more than one element */
             return 0;
         }
         *v = PyLong_AsLongLong(n);
@@ -263,16 +115,17 @@ static int put_word(argbuf *b, const param *p, PyObject *o, const overload *ov) 
         int n = snprintf(words + used, sizeof words - used, "%s'%s'", i > 0 ? ", " : "", p->words[i]);
         used += n > 0 ? (size_t)n : 0;
     }
-    return set_error(TL_RUNTIME, "%s: %s is wrong: got '%U', want one of %s", ov->def->name, p->text, o, words);
+    return set_error(TL_RUNTIME, "%s: %s: expected one of %s, got '%U'", ov->def->name, p->text, words, o);
 }
 
-/* Items of a list or tuple, by index: conversion may run Python code that changes it. */
+/* Lists are read by index, since the conversion of an item may run Python code that changes the list. -1: no list. */
 static Py_ssize_t list_size(PyObject *o) {
     return PyTuple_Check(o) ? PyTuple_Size(o) : PyList_Check(o) ? PyList_Size(o) : -1;
 }
 
-static PyObject *list_item(PyObject *o, Py_ssize_t i) { return PyTuple_Check(o) ? PyTuple_GetItem(o, i) :
-    PyList_GetItem(o, i); }
+static PyObject *list_item(PyObject *o, Py_ssize_t i) {
+    return PyTuple_Check(o) ? PyTuple_GetItem(o, i) : PyList_GetItem(o, i);
+}
 
 static int put_int_list(argbuf *b, PyObject *o, bool reading) {
     int64_t v;
@@ -321,18 +174,6 @@ static int put_tensor_list(argbuf *b, const param *p, PyObject *o) {
         }
     }
     return 1;
-}
-
-int put_operand(argbuf *b, PyObject *o) {
-    if (is_tensor(o)) {
-        return put_tensor(b, o) < 0 ? -1 : 1;
-    }
-    tl_scalar s;
-    int found = number_scalar(o, &s);
-    if (found != 1) {
-        return found;
-    }
-    return put_in(b, TL_SCALAR_OPERAND) < 0 || put_scalar(b, s.kind, s.bits) < 0 ? -1 : 1;
 }
 
 static int put_none(argbuf *b, const param *p) {
@@ -399,7 +240,7 @@ static int put_value(argbuf *b, const attempt *a, const param *p, PyObject *o) {
     return put_number(b, p, o, a->reading);
 }
 
-/* Keywords that any operator's form takes beside its signature: 1 taken. */
+/* Takes a keyword that is in no signature. 1: taken; 0: unknown, or of the wrong type; -1: an error. */
 static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *value) {
     const char *s = PyUnicode_AsUTF8AndSize(name, NULL);
     if (s == NULL) {
@@ -418,11 +259,11 @@ static int implicit_keyword(attempt *a, extras *x, PyObject *name, PyObject *val
             return PyBool_Check(value);
         }
         if (strcmp(s, "pin_memory") == 0 || strcmp(s, "layout") == 0) {
-            return 1; /* there is one layout, and no pinned memory */
+            return 1; /* ignored: there is one layout, and no pinned memory */
         }
     }
     if (strcmp(s, "memory_format") == 0) {
-        return 1; /* row-major is the only one */
+        return 1; /* ignored: row-major is the only format */
     }
     if (strcmp(s, "generator") == 0) {
         x->generator = value != Py_None ? value : NULL;
@@ -549,7 +390,7 @@ static int encode(attempt *a, argbuf *b) {
                 if ((p->mods & TL_P_SPREAD) == 0) {
                     return fail(a, R_MISSING, i, -1, NULL);
                 }
-                found = put_int(b, 0) < 0 ? -1 : 1; /* f() spreads nothing */
+                found = put_int(b, 0) < 0 ? -1 : 1; /* f() gives an empty list */
             } else {
                 found = put_default(b, p) < 0 ? -1 : 1;
             }
@@ -566,8 +407,8 @@ static int encode(attempt *a, argbuf *b) {
     return 1;
 }
 
-static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-    argbuf *b, extras *x) {
+static int try_overload(
+    attempt *a, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
     overload *o = a->o;
     memset(a->value, 0, sizeof *a->value * (size_t)o->nparams);
     a->spread_at = -1;
@@ -588,123 +429,8 @@ static int try_overload(attempt *a, PyObject *self, PyObject *const *args, Py_ss
     return ok;
 }
 
-/* Texts of failure. */
-
-static const char *type_text(const param *p) {
-    static const char *const plain[] = {"Tensor", "Tensor or Number", "int", "bool", "float", "Number", "torch.dtype",
-        "torch.device", "str"};
-    if ((p->mods & TL_P_LIST) != 0) {
-        return p->type == TL_P_TENSOR ? "tuple of Tensors" : "tuple of ints";
-    }
-    return plain[p->type];
-}
-
-static PyObject *type_name(PyObject *o) { return PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__"); }
-
-/* The text for a name with one signature: what exactly is wrong. */
-static PyObject *single_text(const char *name, const attempt *a, bool method, Py_ssize_t nargs) {
-    const mismatch *w = &a->why;
-    const char *param_name = w->index < a->o->nparams ? a->o->params[w->index].text : "";
-    if (!method && strcmp(param_name, "self") == 0) {
-        param_name = "input";
-    }
-    PyObject *got, *text;
-    switch (w->reason) {
-    case R_TOO_MANY:
-        return PyUnicode_FromFormat("%s() takes %d positional argument%s but %zd %s given", name, a->o->npos - method,
-                                    a->o->npos - method == 1 ? "" : "s", nargs, nargs == 1 ? "was" : "were");
-    case R_MISSING:
-        return PyUnicode_FromFormat("%s() missing 1 required positional arguments: \"%s\"", name, param_name);
-    case R_UNEXPECTED:
-        return PyUnicode_FromFormat("%s() got an unexpected keyword argument '%U'", name, w->culprit);
-    case R_DUPLICATE:
-        return PyUnicode_FromFormat("%s() got multiple values for argument '%s'", name, param_name);
-    default:
-        break;
-    }
-    got = type_name(w->culprit);
-    if (got == NULL) {
-        return NULL;
-    }
-    if (w->position > 0) {
-        text = PyUnicode_FromFormat("%s(): argument '%s' (position %d) must be %s, not %U", name, param_name,
-            w->position, type_text(&a->o->params[w->index]), got);
-    } else {
-        text = PyUnicode_FromFormat("%s(): argument '%s' must be %s, not %U", name, param_name,
-            type_text(&a->o->params[w->index]), got);
-    }
-    Py_DECREF(got);
-    return text;
-}
-
-/* "(Tensor, int, dim=str)" */
-static PyObject *given_text(PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames) {
-    PyObject *parts = PyList_New(0);
-    Py_ssize_t n = nargs + (kwnames != NULL ? PyTuple_Size(kwnames) : 0);
-    for (Py_ssize_t i = 0; parts != NULL && i < n; i++) {
-        PyObject *type = type_name(args[i]);
-        PyObject *part = type == NULL ? NULL
-                         : i < nargs  ? Py_NewRef(type)
-                                      : PyUnicode_FromFormat("%U=%U", PyTuple_GetItem(kwnames, i - nargs), type);
-        Py_XDECREF(type);
-        if (part == NULL || PyList_Append(parts, part) < 0) {
-            Py_CLEAR(parts);
-        }
-        Py_XDECREF(part);
-    }
-    PyObject *comma = PyUnicode_FromString(", ");
-    PyObject *joined = parts != NULL && comma != NULL ? PyUnicode_Join(comma, parts) : NULL;
-    Py_XDECREF(parts);
-    Py_XDECREF(comma);
-    return joined;
-}
-
-/* One accepted signature, without the receiver of a method. */
-static PyObject *accepted_text(const overload *o, bool method) {
-    PyObject *text = PyUnicode_FromString("(");
-    bool star = false;
-    for (int i = method ? 1 : 0; text != NULL && i < o->nparams; i++) {
-        const param *p = &o->params[i];
-        const char *name = !method && strcmp(p->text, "self") == 0 ? "input" : p->text;
-        const char *dflt = o->def->params[i].dflt;
-        bool first = i == (method ? 1 : 0);
-        bool only = (p->mods & TL_P_KWONLY) != 0 && !star;
-        star = star || only;
-        PyObject *next = PyUnicode_FromFormat("%U%s%s%s %s%s%s", text, first ? "" : ", ", only ? "*, " : "",
-            type_text(p), name, *dflt != 0 ? " = " : "", dflt);
-        Py_DECREF(text);
-        text = next;
-    }
-    return text;
-}
-
-static void raise_mismatch(group *g, const attempt *last, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-    PyObject *kwnames) {
-    PyObject *text;
-    if (g->n == 1) {
-        text = single_text(g->name, last, self != NULL, nargs);
-    } else {
-        PyObject *given = given_text(args, nargs, kwnames);
-        text = given != NULL ?
-            PyUnicode_FromFormat("%s() received an invalid combination of arguments - got (%U), but expected one of:",
-                g->name, given) : NULL;
-        Py_XDECREF(given);
-        for (int i = 0; text != NULL && i < g->n; i++) {
-            PyObject *one = accepted_text(g->overloads[i], self != NULL);
-            PyObject *next = one != NULL ? PyUnicode_FromFormat("%U\n * %U)", text, one) : NULL;
-            Py_XDECREF(one);
-            Py_DECREF(text);
-            text = next;
-        }
-    }
-    if (text != NULL) {
-        PyErr_SetObject(G.errors[TL_TYPE] != NULL ? G.errors[TL_TYPE] : PyExc_TypeError, text);
-        Py_DECREF(text);
-    }
-}
-
-overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b,
-    extras *x) {
+overload *group_bind(
+    group *g, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, argbuf *b, extras *x) {
     attempt a;
     for (int round = 0; round < 2; round++) {
         a.reading = round == 1;
@@ -716,8 +442,6 @@ overload *group_bind(group *g, PyObject *self, PyObject *const *args, Py_ssize_t
             }
         }
     }
-    raise_mismatch(g, &a, self, args, nargs, kwnames);
+    raise_mismatch(g, a.o, &a.why, self != NULL, args, nargs, kwnames);
     return NULL;
 }
-
-int parser_init(void) { return table_init(); }

@@ -1,44 +1,41 @@
-/* Call sites: which line of Python recorded an operator.
- *
- * A site is found by (code object, offset of the running instruction) in a
- * direct-mapped cache; file, function and line are looked up on a miss only.
- * PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API, so
- * they are taken from the process if they are there; else the attributes f_lasti
- * and f_back say the same, more slowly. */
-#include "core.h"
+/* A direct-mapped cache finds a location by code object and offset of the running instruction. Only a miss looks up
+ * file, function and line. PyFrame_GetLasti and PyFrame_GetBack are public, but not in the limited API. They are taken
+ * from the process where it has them; else the attributes f_lasti and f_back give the same, more slowly. */
+#include "source_loc.h"
+
+#include "cpython.h"
+#include "hash.h"
+#include "torchlette.h"
 
 #if !defined(_WIN32)
 #include <dlfcn.h>
 #endif
-
 enum { CACHE_SIZE = 4096 };
-
 typedef int (*lasti_fn)(PyFrameObject *);
 typedef PyFrameObject *(*back_fn)(PyFrameObject *);
 
 static struct {
-    PyObject *code; /* owned, so that the address is not used again */
+    PyObject *code; /* owned, so that its address is not reused */
     int lasti;
-    uint32_t source_loc;  /* INTERNAL for code of this package */
-    int8_t facade; /* whether its module imported torchlette.torch; -1 before anyone asked */
+    uint32_t source_loc; /* INTERNAL for code of this package */
+    int8_t facade;       /* whether its module imported torchlette.torch; -1: not known yet */
 } cache[CACHE_SIZE];
 
-/* Code below this folder is the library's own: the site is the line that called it. */
+/* Code below this folder is the package's own. Its location is the line outside that called it. */
 static char package[4096];
+
 static size_t package_len;
-
 #define INTERNAL UINT32_MAX
-
 static lasti_fn get_lasti;
 static back_fn get_back;
 static bool looked_up;
 static PyObject *name_lasti, *name_back;
 
-/* Finds what the limited API leaves out, where the process has it. */
+/* Finds the functions that the limited API leaves out, where the process has them. */
 static void look_up(void) {
     looked_up = true;
 #if !defined(_WIN32)
-    /* POSIX gives functions as data pointers; ISO C has no cast for it. */
+    /* dlsym gives functions as data pointers, which ISO C cannot cast. */
     void *p = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
     memcpy(&get_lasti, &p, sizeof get_lasti);
     p = dlsym(RTLD_DEFAULT, "PyFrame_GetBack");
@@ -100,11 +97,11 @@ static uint32_t intern(PyFrameObject *frame, PyObject *code) {
     return source_loc;
 }
 
-/* The cache's entry of the instruction that a frame is at. */
+/* The cache entry of the instruction at which a frame is. */
 static size_t frame_slot(PyFrameObject *frame) {
     PyObject *code = (PyObject *)PyFrame_GetCode(frame);
     int lasti = frame_lasti(frame);
-    size_t slot = (((uintptr_t)code >> 5) ^ (size_t)lasti * 0x9E37u) % CACHE_SIZE;
+    size_t slot = hash_place(code, lasti) % CACHE_SIZE;
     if (cache[slot].code != code || cache[slot].lasti != lasti) {
         uint32_t source_loc = intern(frame, code);
         PyObject *old = cache[slot].code;
@@ -120,7 +117,8 @@ static size_t frame_slot(PyFrameObject *frame) {
 
 static uint32_t frame_site(PyFrameObject *frame) { return cache[frame_slot(frame)].source_loc; }
 
-/* A new reference to the first frame of code outside of this package, NULL when there is none; *site is its site. */
+/* The first frame of code outside of the package, as a new reference; NULL when there is none. *source_loc is its
+ * location. */
 static PyFrameObject *outer_frame(PyFrameObject *frame, uint32_t *source_loc) {
     frame = frame_back(frame);
     while (frame != NULL && (*source_loc = frame_site(frame)) == INTERNAL) {
@@ -149,16 +147,15 @@ PyObject *set_package(PyObject *self, PyObject *folder) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(folder, &n);
     if (s == NULL || (size_t)n >= sizeof package) {
-        return s == NULL ? NULL : raise_text(TL_VALUE, "_set_package: got a path of %zd bytes, want less than %zu", n,
-            sizeof package);
+        return s == NULL ? NULL
+                         : PyErr_Format(PyExc_ValueError,
+                               "_set_package(): expected a path of less than %zu bytes, got %zd", sizeof package, n);
     }
     memcpy(package, s, (size_t)n + 1);
     package_len = (size_t)n;
     Py_RETURN_NONE;
 }
 
-/* The policy of coercion is lexical: PyTorch's rules hold for tensors made through
- * torchlette.torch, and in code whose module imported it. */
 bool globals_in_facade(PyObject *globals) {
     static const char facade[] = "torchlette.torch";
     PyObject *key, *value;
@@ -170,8 +167,8 @@ bool globals_in_facade(PyObject *globals) {
         }
         PyObject *name = PyModule_GetNameObject(value);
         const char *s = name != NULL ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 && (s[sizeof facade - 1] == 0 ||
-            s[sizeof facade - 1] == '.');
+        found = s != NULL && strncmp(s, facade, sizeof facade - 1) == 0 &&
+            (s[sizeof facade - 1] == 0 || s[sizeof facade - 1] == '.');
         Py_XDECREF(name);
     }
     PyErr_Clear();

@@ -1,10 +1,12 @@
-/* The generated table of operators, compiled once at import: defaults become values,
- * names become interned strings, overloads are grouped by their Python name. */
-#include "core.h"
 #include "table.h"
 
-#include "ops_table.inc"
+#include "cpython.h"
+#include "hash.h"
+#include "ops_table.h"
+#include "torchlette.h"
+#include "types.h"
 
+#include "ops_table.inc"
 static overload *overloads;
 static group *groups;
 static int32_t n_groups;
@@ -43,7 +45,7 @@ static int default_word(param *p, const char *s) {
     return -1;
 }
 
-/* Reads a default: a Python literal. */
+/* Reads a default, which the table has as a Python literal. */
 static int compile_default(param *p, const char *s) {
     if (*s == 0) {
         p->dkind = D_REQUIRED;
@@ -81,7 +83,7 @@ static int compile_default(param *p, const char *s) {
     if (end == s || *end != 0) {
         return -1;
     }
-    bool integer = strpbrk(s, ".eEin") == NULL; /* also inf, nan */
+    bool integer = strpbrk(s, ".eEin") == NULL; /* i and n: inf and nan are floats too */
     p->dkind = integer ? D_INT : D_FLOAT;
     if (integer) {
         p->dint = strtoll(s, NULL, 10);
@@ -89,10 +91,10 @@ static int compile_default(param *p, const char *s) {
     return 0;
 }
 
-/* Names that NumPy users give: the ones PyTorch takes too. */
+/* A parameter's name, then the names of NumPy that PyTorch takes for it. */
 static const char *const numpy_names[][4] = {
     {"dim", "axis", NULL, NULL},
-    {"split_size", "split_size_or_sections", NULL, NULL}, /* the name in torch.split; the other one is the method's */
+    {"split_size", "split_size_or_sections", NULL, NULL}, /* torch.split has the first name, the method the second */
     {"keepdim", "keepdims", NULL, NULL},
     {"self", "input", "x", "a"},
     {"input", "x", "a", "x1"},
@@ -119,7 +121,6 @@ static int compile_names(param *p, const char *name) {
     return 0;
 }
 
-/* Classes of named results by operator. */
 PyObject *return_types;
 
 static int compile_results(overload *o) {
@@ -139,7 +140,7 @@ static int compile_results(overload *o) {
     }
     sprintf(name, "torch.return_types.%s", d->name);
     PyStructSequence_Desc desc = {.name = name, .doc = d->doc, .fields = fields, .n_in_sequence = d->nresults};
-    o->result_type = PyStructSequence_NewType(&desc); /* keeps name and fields */
+    o->result_type = PyStructSequence_NewType(&desc); /* the class keeps pointers to name and fields */
     return o->result_type != NULL ? PyDict_SetItemString(return_types, d->name, (PyObject *)o->result_type) : -1;
 }
 
@@ -175,20 +176,13 @@ static int compile(overload *o, const tl_opdef *d) {
     return compile_results(o);
 }
 
-static uint32_t hash_name(const char *s, size_t n) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ (unsigned char)s[i]) * 16777619u;
-    }
-    return h;
-}
-
-/* Open addressing over group names. */
+/* A hash table of group names with open addressing: numbers of groups, counted from 1; 0 in an empty bucket. */
 enum { BUCKETS = 4096 };
+
 static int16_t buckets[BUCKETS];
 
 static int16_t *bucket_of(const char *name) {
-    uint32_t i = hash_name(name, strlen(name)) % BUCKETS;
+    uint32_t i = hash_text(name) % BUCKETS;
     while (buckets[i] != 0 && strcmp(groups[buckets[i] - 1].name, name) != 0) {
         i = (i + 1) % BUCKETS;
     }
@@ -230,7 +224,7 @@ static int add_to_group(const char *name, overload *o, uint8_t mode) {
     return 0;
 }
 
-/* The name with "_", in memory that lives as long as the module. */
+/* The name with "_" appended, in memory that is never freed. */
 static const char *in_place_name(const char *name) {
     char *s = PyMem_Malloc(strlen(name) + 2);
     if (s == NULL) {
@@ -259,8 +253,8 @@ static int add_names(overload *o, const char *name) {
 int table_init(void) {
     if (tl_ops_hash() != TL_OPS_HASH) {
         PyErr_Format(PyExc_ImportError,
-            "torchlette: _C and libtorchlette come from different builds: operators %x and %x",
-                     (unsigned)TL_OPS_HASH, (unsigned)tl_ops_hash());
+            "torchlette: _C and libtorchlette come from different builds: operators %x and %x", (unsigned)TL_OPS_HASH,
+            (unsigned)tl_ops_hash());
         return -1;
     }
     size_t names = 0;

@@ -1,10 +1,16 @@
-/* The Tensor type: life of the object. */
-#include "core.h"
+#include "tensor.h"
 
-#include <structmember.h>
+#include "cpython.h"
+#include "errors.h"
+#include "hooks.h"
+#include "process.h"
+#include "torchlette.h"
 
-/* Memory of dead tensors (no subclass's), for the next ones. */
+PyTypeObject *TensorType;
+
+/* Memory of dead tensors for the next ones. Objects of subclasses are not kept. */
 enum { SPARE = 256 };
+
 static struct {
     Tensor *tensors[SPARE];
     int n;
@@ -25,7 +31,7 @@ static PyObject *tensor_alloc(PyTypeObject *type, Py_ssize_t n) {
     return o;
 }
 
-/* Copies the shape; rank may have changed (resized out=). */
+/* Copies the shape. The rank may change: out= resizes. */
 static int set_shape(Tensor *t, const tl_out *out) {
     if (out->rank > TL_INLINE_RANK && out->rank > t->rank) {
         int64_t *block = PyMem_Malloc(out->rank * sizeof *block);
@@ -46,7 +52,7 @@ static int set_shape(Tensor *t, const tl_out *out) {
 
 int tensor_update(Tensor *t, const tl_out *out) {
     t->layout = out->layout;
-    t->epoch = G.epoch;
+    t->epoch = process.epoch;
     t->dtype = out->dtype;
     t->device = out->device;
     t->flags = out->flags & (TL_REQUIRES_GRAD | TL_LEAF);
@@ -54,8 +60,13 @@ int tensor_update(Tensor *t, const tl_out *out) {
 }
 
 tl_out tensor_out(const Tensor *t) {
-    tl_out out = {.handle = t->handle, .dtype = t->dtype, .device = t->device, .rank = t->rank, .flags = t->flags,
-        .layout = t->layout, .numel = t->numel};
+    tl_out out = {.handle = t->handle,
+        .dtype = t->dtype,
+        .device = t->device,
+        .rank = t->rank,
+        .flags = t->flags,
+        .layout = t->layout,
+        .numel = t->numel};
     memcpy(out.shape, t->shape, t->rank * sizeof *t->shape);
     return out;
 }
@@ -75,39 +86,37 @@ static Tensor *wrap(PyTypeObject *type, allocfunc alloc, const tl_out *out, uint
     return t;
 }
 
-PyObject *tensor_wrap(PyTypeObject *type, const tl_out *out, uint8_t api) {
-    return (PyObject *)wrap(type, tensor_alloc, out, api);
-}
+PyObject *tensor_wrap(const tl_out *out, uint8_t api) { return (PyObject *)wrap(TensorType, tensor_alloc, out, api); }
 
 PyObject *tensor_wrap_as(PyTypeObject *type, const tl_out *out, uint8_t api) {
     return (PyObject *)wrap(type, (allocfunc)PyType_GetSlot(type, Py_tp_alloc), out, api);
 }
 
-static int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
+int tensor_traverse(PyObject *self, visitproc visit, void *arg) {
     Tensor *t = (Tensor *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(t->dict);
     Py_VISIT(t->grad);
-    return visit_hooks(t, visit, arg);
+    return visit_hooks(&t->hooks, t->handle, visit, arg);
 }
 
-static int tensor_clear(PyObject *self) {
+int tensor_clear(PyObject *self) {
     Tensor *t = (Tensor *)self;
-    clear_hooks(t);
+    clear_hooks(&t->hooks, t->handle);
     Py_CLEAR(t->dict);
     Py_CLEAR(t->grad);
     return 0;
 }
 
-/* Puts the handle into the list that the next call releases; enters no engine. */
-static void tensor_dealloc(PyObject *self) {
+/* The handle joins the list that the next call releases: a destructor must not enter the engine. */
+void tensor_dealloc(PyObject *self) {
     Tensor *t = (Tensor *)self;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     if (t->weakrefs != NULL) {
         PyObject_ClearWeakRefs(self);
     }
-    disown_hooks(t);
+    disown_hooks(&t->hooks);
     tensor_clear(self);
     if (t->handle != 0) {
         drop_handle(t->handle);
@@ -115,7 +124,7 @@ static void tensor_dealloc(PyObject *self) {
     if (t->shape != t->inline_shape) {
         PyMem_Free(t->shape);
     }
-    if (type == G.tensor && spare.n < SPARE) {
+    if (type == TensorType && spare.n < SPARE) {
         spare.tensors[spare.n++] = t;
     } else {
         ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -123,103 +132,29 @@ static void tensor_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-static Py_hash_t tensor_hash(PyObject *self) {
-    Py_hash_t h = (Py_hash_t)((uintptr_t)self >> 4);
-    return h == -1 ? -2 : h;
-}
-
-/* Tensor(data) and Tensor(*sizes): the old constructor, of the default dtype. */
-static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    if (kwargs != NULL && PyDict_Size(kwargs) > 0) {
-        return raise_text(TL_TYPE, "Tensor() takes no keyword arguments; use tensor()");
+uint64_t *handles_of(PyObject *sequence, Py_ssize_t *n, bool none_ok) {
+    *n = sequence != NULL ? PySequence_Size(sequence) : 0;
+    if (*n < 0) {
+        return NULL;
     }
-    Py_ssize_t n = PyTuple_Size(args);
-    PyObject *made;
-    if (n == 1 && !PyLong_Check(PyTuple_GetItem(args, 0))) {
-        made = data_tensor(PyTuple_GetItem(args, 0), G.default_dtype, -1, false, TL_API_CORE);
-    } else {
-        PyObject *sizes = n == 0 ? Py_BuildValue("(i)", 0) : Py_NewRef(args);
-        if (sizes == NULL) {
+    uint64_t *hs = PyMem_Malloc(((size_t)*n + 1) * sizeof *hs);
+    if (hs == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < *n; i++) {
+        PyObject *t = PySequence_GetItem(sequence, i);
+        bool tensor = t != NULL && is_tensor(t);
+        if (!tensor && !(t == Py_None && none_ok)) {
+            if (t != NULL) {
+                raise_text(TL_TYPE, "expected Tensor as element %zd, but got %R", i, (PyObject *)Py_TYPE(t));
+            }
+            Py_XDECREF(t);
+            PyMem_Free(hs);
             return NULL;
         }
-        PyObject *argv[1] = {sizes};
-        made = call_name("empty", argv, 1);
-        Py_DECREF(sizes);
+        hs[i] = tensor ? ((Tensor *)t)->handle : 0;
+        Py_DECREF(t);
     }
-    if (made == NULL || type == G.tensor) {
-        return made;
-    }
-    PyObject *sub = PyObject_CallMethod((PyObject *)G.tensor, "_make_subclass", "OO", (PyObject *)type, made);
-    Py_DECREF(made);
-    return sub;
-}
-
-static PyMemberDef tensor_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(Tensor, weakrefs), READONLY, NULL},
-    {"__dictoffset__", T_PYSSIZET, offsetof(Tensor, dict), READONLY, NULL},
-    {NULL},
-};
-
-static int contains(PyObject *self, PyObject *value) {
-    PyObject *equal = tensor_richcompare(self, value, Py_EQ);
-    if (equal == NULL) {
-        return -1;
-    }
-    if (!is_tensor(equal)) {
-        raise_text(TL_RUNTIME, "Tensor.__contains__ only supports Tensor or scalar, but you passed in a %R.",
-            (PyObject *)Py_TYPE(value));
-        Py_DECREF(equal);
-        return -1;
-    }
-    PyObject *any = call_name("any", &equal, 1);
-    Py_DECREF(equal);
-    PyObject *truth = any != NULL ? tensor_item((Tensor *)any) : NULL;
-    Py_XDECREF(any);
-    int found = truth != NULL ? PyObject_IsTrue(truth) : -1;
-    Py_XDECREF(truth);
-    return found;
-}
-
-static PyType_Slot own_slots[] = {
-    {Py_tp_doc, "An array with a dtype and a device, computed lazily, with gradients."},
-    {Py_tp_new, tensor_new},
-    {Py_tp_traverse, tensor_traverse},
-    {Py_tp_clear, tensor_clear},
-    {Py_tp_dealloc, tensor_dealloc},
-    {Py_tp_hash, tensor_hash},
-    {Py_tp_richcompare, tensor_richcompare},
-    {Py_tp_iter, tensor_iter},
-    {Py_tp_members, tensor_members},
-    {Py_tp_methods, tensor_methods},
-    {Py_tp_getset, tensor_getset},
-    {Py_mp_subscript, tensor_getitem},
-    {Py_mp_ass_subscript, tensor_setitem},
-    {Py_mp_length, tensor_length},
-    {Py_sq_contains, contains},
-    {Py_bf_getbuffer, tensor_getbuffer},
-    {Py_bf_releasebuffer, tensor_releasebuffer},
-    {0, NULL},
-};
-
-int tensor_init(PyObject *module) {
-    PyType_Slot slots[96];
-    int n = 0;
-    for (const PyType_Slot *s = own_slots; s->slot != 0; s++) {
-        slots[n++] = *s;
-    }
-    for (const PyType_Slot *s = number_slots; s->slot != 0; s++) {
-        slots[n++] = *s;
-    }
-    slots[n] = (PyType_Slot){0, NULL};
-    PyType_Spec spec = {
-        .name = "torchlette.Tensor",
-        .basicsize = sizeof(Tensor),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-        .slots = slots,
-    };
-    G.tensor = (PyTypeObject *)PyType_FromSpec(&spec);
-    if (G.tensor == NULL) {
-        return -1;
-    }
-    return PyModule_AddObjectRef(module, "Tensor", (PyObject *)G.tensor);
+    return hs;
 }

@@ -1,52 +1,83 @@
-/* dtype, device and Size: small immutable objects. */
-#include "core.h"
+#include "types.h"
+
+#include "cpython.h"
+#include "errors.h"
+#include "hash.h"
+#include "torchlette.h"
+
+PyTypeObject *DtypeType, *DeviceType, *SizeType;
+
+typedef struct {
+    PyObject_HEAD
+    uint8_t id;
+} Dtype;
+
+typedef struct {
+    PyObject_HEAD
+    uint8_t id;
+    const char *absent; /* the type of a device that no tensor can be on, else NULL */
+    long index;         /* -1: not given */
+} Device;
+
+static PyObject *dtype_objects[TL_NUM_DTYPES];
 
 static const struct {
     const char *name;
-    const char *alias;
+    const char *alias; /* PyTorch's second name; NULL when it has none */
     size_t size;
+    enum dtype_kind kind;
+    const char *format; /* of the struct module; NULL when it has none */
 } dtypes[TL_NUM_DTYPES] = {
 #include "dtypes.inc"
 };
 
-/* PyTorch's types that no tensor here has: programs name them in tables and comparisons. Their ids follow
- * TL_NUM_DTYPES. */
+/* What to use in place of a dtype that no tensor here has. */
 #define COMPLEX_ADVICE "there are no complex numbers: keep the real and the imaginary part in two tensors"
 #define WIDER_ADVICE "use the next wider integer"
 #define FLOAT8_ADVICE "WebGPU stores no floats of 8 bits: use float16 or bfloat16"
+
+/* PyTorch's dtypes that no tensor here has: programs name them in tables and comparisons. Their ids begin at
+ * TL_NUM_DTYPES. */
 static const struct {
     const char *name;
     const char *alias;
     size_t size;
     const char *advice;
 } absent[] = {
-    {"complex32", "chalf", 4, COMPLEX_ADVICE},     {"complex64", "cfloat", 8, COMPLEX_ADVICE}, {"complex128", "cdouble",
-        16, COMPLEX_ADVICE},
-    {"uint16", NULL, 2, WIDER_ADVICE},             {"uint64", NULL, 8, WIDER_ADVICE},          {"float8_e4m3fn", NULL,
-        1, FLOAT8_ADVICE},
-    {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},   {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},    {"float8_e5m2fnuz", NULL,
-        1, FLOAT8_ADVICE},
+    {"complex32", "chalf", 4, COMPLEX_ADVICE},
+    {"complex64", "cfloat", 8, COMPLEX_ADVICE},
+    {"complex128", "cdouble", 16, COMPLEX_ADVICE},
+    {"uint16", NULL, 2, WIDER_ADVICE},
+    {"uint64", NULL, 8, WIDER_ADVICE},
+    {"float8_e4m3fn", NULL, 1, FLOAT8_ADVICE},
+    {"float8_e4m3fnuz", NULL, 1, FLOAT8_ADVICE},
+    {"float8_e5m2", NULL, 1, FLOAT8_ADVICE},
+    {"float8_e5m2fnuz", NULL, 1, FLOAT8_ADVICE},
 };
-enum { NUM_ABSENT = sizeof absent / sizeof absent[0] };
 
+enum { NUM_ABSENT = sizeof absent / sizeof absent[0] };
 static bool is_absent(uint8_t id) { return id >= TL_NUM_DTYPES; }
-static bool is_absent_with(uint8_t id, const char *advice) { return is_absent(id) &&
-    absent[id - TL_NUM_DTYPES].advice == advice; }
+
+static bool is_absent_with(uint8_t id, const char *advice) {
+    return is_absent(id) && absent[id - TL_NUM_DTYPES].advice == advice;
+}
 
 const char *dtype_name(uint8_t id) { return is_absent(id) ? absent[id - TL_NUM_DTYPES].name : dtypes[id].name; }
 size_t dtype_size(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].size : 0; }
-bool dtype_is_float(uint8_t id) { return id >= TL_FLOAT16 && id <= TL_FLOAT64; }
-bool dtype_is_int(uint8_t id) { return (id >= TL_INT32 && id <= TL_UINT32) || (id >= TL_UINT8 && !is_absent(id)); }
+enum dtype_kind dtype_kind(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].kind : KIND_NONE; }
+const char *dtype_format(uint8_t id) { return id < TL_NUM_DTYPES ? dtypes[id].format : NULL; }
+bool dtype_is_float(uint8_t id) { return dtype_kind(id) == KIND_FLOAT || dtype_kind(id) == KIND_BRAIN; }
+bool dtype_is_int(uint8_t id) { return dtype_kind(id) == KIND_UINT || dtype_kind(id) == KIND_INT; }
 
 PyObject *dtype_object(uint8_t id) {
     if (id == 0 || id >= TL_NUM_DTYPES) {
         return PyErr_Format(PyExc_SystemError, "BUG: dtype number %d", id);
     }
-    return Py_NewRef(G.dtypes[id]);
+    return Py_NewRef(dtype_objects[id]);
 }
 
 int dtype_from(PyObject *o, uint8_t *id) {
-    if (Py_TYPE(o) == G.dtype) {
+    if (Py_TYPE(o) == DtypeType) {
         *id = ((Dtype *)o)->id;
         if (is_absent(*id)) {
             raise_text(TL_NOT_IMPLEMENTED, "no tensor has the dtype %R: %s", o, absent[*id - TL_NUM_DTYPES].advice);
@@ -66,14 +97,6 @@ int dtype_from(PyObject *o, uint8_t *id) {
     return 1;
 }
 
-/* Objects of heap types own a reference to their type. */
-static void plain_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
-    Py_DECREF(type);
-}
-
 static PyObject *dtype_repr(PyObject *self) {
     return PyUnicode_FromFormat("torch.%s", dtype_name(((Dtype *)self)->id));
 }
@@ -88,7 +111,7 @@ static PyObject *dtype_get(PyObject *self, void *what) {
     case 'c':
         return PyBool_FromLong(is_absent_with(id, COMPLEX_ADVICE));
     case 's':
-        return PyBool_FromLong(id != TL_BOOL && id != TL_UINT32 && id != TL_UINT8 && !is_absent_with(id, WIDER_ADVICE));
+        return PyBool_FromLong(is_absent(id) ? !is_absent_with(id, WIDER_ADVICE) : dtype_kind(id) >= KIND_INT);
     case 'i':
         return PyLong_FromLong(id);
     case 'n':
@@ -140,13 +163,13 @@ static PyType_Spec dtype_spec = {
     .slots = dtype_slots,
 };
 
-/* PyTorch's devices that are not here: programs name them and compare with them; no tensor can be there. */
+/* PyTorch's devices that no tensor can be on. Programs name them and compare with them. */
 static const char *const absent_devices[] = {"cuda", "meta", "mps", "xpu"};
 
 /* Device 0 is the CPU, n + 1 is "wgpu:n". */
 PyObject *device_object(uint8_t id) {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(G.device, Py_tp_alloc);
-    Device *d = (Device *)alloc(G.device, 0);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(DeviceType, Py_tp_alloc);
+    Device *d = (Device *)alloc(DeviceType, 0);
     if (d != NULL) {
         d->id = id;
         d->absent = NULL;
@@ -181,7 +204,7 @@ static int device_number(const char *type, long index, uint8_t *id) {
     return device_unusable(type);
 }
 
-/* Return the device of a type and an index (-1: none), also one that is not here. */
+/* The device object of a type and an index (-1: none), also for absent devices. */
 static PyObject *device_named(const char *type, long index) {
     uint8_t id = TL_CPU;
     const char *absent = NULL;
@@ -199,7 +222,7 @@ static PyObject *device_named(const char *type, long index) {
     return (PyObject *)d;
 }
 
-/* Cut "type" or "type:index" (-1 where there is none). */
+/* Splits "type" or "type:index". *index is -1 where there is none. */
 static int device_parse(PyObject *text, char type[32], long *index) {
     Py_ssize_t n;
     const char *s = PyUnicode_AsUTF8AndSize(text, &n);
@@ -227,7 +250,7 @@ static int device_parse(PyObject *text, char type[32], long *index) {
 }
 
 int device_from(PyObject *o, uint8_t *id) {
-    if (Py_TYPE(o) == G.device) {
+    if (Py_TYPE(o) == DeviceType) {
         *id = ((Device *)o)->id;
         return ((Device *)o)->absent != NULL ? device_unusable(((Device *)o)->absent) : 1;
     }
@@ -262,8 +285,8 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
             return PyErr_Occurred() ? NULL : raise_text(TL_TYPE, "device(): argument 'type' must be str");
         }
         if (strchr(s, ':') != NULL) {
-            return raise_text(TL_RUNTIME,
-                "type (string) must not include an index because index was passed explicitly: %s", s);
+            return raise_text(
+                TL_RUNTIME, "type (string) must not include an index because index was passed explicitly: %s", s);
         }
         long v = PyLong_AsLong(index);
         if (v == -1 && PyErr_Occurred()) {
@@ -279,7 +302,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         long number;
         return device_parse(what, kind, &number) < 0 ? NULL : device_named(kind, number);
     }
-    if (Py_TYPE(what) == G.device) {
+    if (Py_TYPE(what) == DeviceType) {
         return Py_NewRef(what);
     }
     switch (device_from(what, &id)) {
@@ -319,18 +342,20 @@ static PyObject *device_get_index(PyObject *self, void *closure) {
 }
 
 static PyObject *device_richcompare(PyObject *a, PyObject *b, int op) {
-    if (Py_TYPE(b) != G.device || (op != Py_EQ && op != Py_NE)) {
+    if (Py_TYPE(b) != DeviceType || (op != Py_EQ && op != Py_NE)) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     const Device *x = (Device *)a, *y = (Device *)b;
     return PyBool_FromLong((x->id == y->id && x->absent == y->absent && x->index == y->index) == (op == Py_EQ));
 }
 
-static Py_hash_t device_hash(PyObject *self) { return 7919 + 31 * ((Device *)self)->index + device_type(self)[0]; }
+static Py_hash_t device_hash(PyObject *self) {
+    return (Py_hash_t)(hash_text(device_type(self)) >> 1) + ((Device *)self)->index;
+}
 
 static PyObject *device_reduce(PyObject *self, PyObject *ignored) {
     (void)ignored;
-    return Py_BuildValue("(O(N))", (PyObject *)G.device, device_str(self));
+    return Py_BuildValue("(O(N))", (PyObject *)DeviceType, device_str(self));
 }
 
 static PyGetSetDef device_getset[] = {
@@ -364,10 +389,9 @@ static PyType_Spec device_spec = {
     .slots = device_slots,
 };
 
-/* Size: a tuple of ints that prints as PyTorch's. */
 PyObject *size_from(const int64_t *v, Py_ssize_t n) {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(G.size, Py_tp_alloc);
-    PyObject *s = alloc(G.size, n);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(SizeType, Py_tp_alloc);
+    PyObject *s = alloc(SizeType, n);
     if (s == NULL) {
         return NULL;
     }
@@ -397,12 +421,12 @@ static PyObject *size_numel(PyObject *self, PyObject *ignored) {
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(n);
 }
 
-/* Wraps a result of tuple's own slots as a Size. */
+/* Makes a Size of a tuple that a slot of tuple returned. Steals the reference. */
 static PyObject *as_size(PyObject *plain) {
     if (plain == NULL || !PyTuple_Check(plain)) {
         return plain;
     }
-    PyObject *s = PyObject_CallFunctionObjArgs((PyObject *)G.size, plain, NULL);
+    PyObject *s = PyObject_CallFunctionObjArgs((PyObject *)SizeType, plain, NULL);
     Py_DECREF(plain);
     return s;
 }
@@ -431,7 +455,7 @@ static PyObject *size_reduce(PyObject *self, PyObject *ignored) {
     PyObject *plain = PySequence_Tuple(self);
     PyObject *list = plain != NULL ? PySequence_List(self) : NULL;
     Py_XDECREF(plain);
-    return list != NULL ? Py_BuildValue("(O(N))", (PyObject *)G.size, list) : NULL;
+    return list != NULL ? Py_BuildValue("(O(N))", (PyObject *)SizeType, list) : NULL;
 }
 
 static PyMethodDef size_methods[] = {
@@ -456,16 +480,16 @@ static PyType_Spec size_spec = {
     .slots = size_slots,
 };
 
-/* Make the object of a dtype and put it into the module under its names. */
+/* Makes the object of a dtype, and puts it into the module under its names. */
 static PyObject *add_dtype(PyObject *module, uint8_t id, const char *name, const char *alias) {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(G.dtype, Py_tp_alloc);
-    Dtype *d = (Dtype *)alloc(G.dtype, 0);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(DtypeType, Py_tp_alloc);
+    Dtype *d = (Dtype *)alloc(DtypeType, 0);
     if (d == NULL) {
         return NULL;
     }
     d->id = id;
-    if (PyModule_AddObjectRef(module, name, (PyObject *)d) < 0 || (alias != NULL && PyModule_AddObjectRef(module, alias,
-        (PyObject *)d) < 0)) {
+    if (PyModule_AddObjectRef(module, name, (PyObject *)d) < 0 ||
+        (alias != NULL && PyModule_AddObjectRef(module, alias, (PyObject *)d) < 0)) {
         Py_DECREF(d);
         return NULL;
     }
@@ -474,8 +498,8 @@ static PyObject *add_dtype(PyObject *module, uint8_t id, const char *name, const
 
 static int add_dtypes(PyObject *module) {
     for (uint8_t id = 1; id < TL_NUM_DTYPES; id++) {
-        G.dtypes[id] = add_dtype(module, id, dtypes[id].name, dtypes[id].alias);
-        if (G.dtypes[id] == NULL) {
+        dtype_objects[id] = add_dtype(module, id, dtypes[id].name, dtypes[id].alias);
+        if (dtype_objects[id] == NULL) {
             return -1;
         }
     }
@@ -490,17 +514,17 @@ static int add_dtypes(PyObject *module) {
 }
 
 int types_init(PyObject *module) {
-    G.dtype = (PyTypeObject *)PyType_FromSpec(&dtype_spec);
-    G.device = (PyTypeObject *)PyType_FromSpec(&device_spec);
+    DtypeType = (PyTypeObject *)PyType_FromSpec(&dtype_spec);
+    DeviceType = (PyTypeObject *)PyType_FromSpec(&device_spec);
     PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyTuple_Type);
-    G.size = bases != NULL ? (PyTypeObject *)PyType_FromSpecWithBases(&size_spec, bases) : NULL;
+    SizeType = bases != NULL ? (PyTypeObject *)PyType_FromSpecWithBases(&size_spec, bases) : NULL;
     Py_XDECREF(bases);
-    if (G.dtype == NULL || G.device == NULL || G.size == NULL) {
+    if (DtypeType == NULL || DeviceType == NULL || SizeType == NULL) {
         return -1;
     }
-    if (PyModule_AddObjectRef(module, "dtype", (PyObject *)G.dtype) < 0 ||
-        PyModule_AddObjectRef(module, "device", (PyObject *)G.device) < 0 ||
-        PyModule_AddObjectRef(module, "Size", (PyObject *)G.size) < 0) {
+    if (PyModule_AddObjectRef(module, "dtype", (PyObject *)DtypeType) < 0 ||
+        PyModule_AddObjectRef(module, "device", (PyObject *)DeviceType) < 0 ||
+        PyModule_AddObjectRef(module, "Size", (PyObject *)SizeType) < 0) {
         return -1;
     }
     return add_dtypes(module);

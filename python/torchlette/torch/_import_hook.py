@@ -40,7 +40,7 @@ not hold in that file, while rule 2 does; and a module that has both ``import to
 ``import torchlette.torch as torch`` at its top gets PyTorch's rules for all that it coerces.
 
 The C side is in ``python/csrc``: ``globals_in_facade`` and ``creation_api`` (source_loc.c), ``coercion_allowed``
-(number.c), ``_facade`` (call.c).
+(coercion.c), ``_facade`` (bindings.c).
 """
 
 from __future__ import annotations

@@ -1,0 +1,14 @@
+/* The buffer protocol: tensors from NumPy arrays, array.array and memoryview, and tensors as buffers. */
+#ifndef TORCHLETTE_BUFFER_H
+#define TORCHLETTE_BUFFER_H
+
+#include "cpython.h"
+
+/* dtype -1: the buffer's own. NULL without an exception when data has no buffer. */
+PyObject *buffer_tensor(PyObject *data, int dtype, uint8_t device, bool requires_grad, uint8_t api);
+uint8_t buffer_scalar_dtype(PyObject *o); /* of a NumPy scalar; 0 when o is none */
+
+int tensor_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void tensor_releasebuffer(PyObject *self, Py_buffer *view);
+
+#endif

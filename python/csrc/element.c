@@ -1,0 +1,111 @@
+#include "element.h"
+
+#include "cpython.h"
+#include "errors.h"
+#include "half.h"
+#include "scalar.h"
+#include "torchlette.h"
+#include "types.h"
+
+PyObject *element_load(uint8_t dtype, const void *p) {
+    union {
+        uint8_t b;
+        int8_t c;
+        int16_t s;
+        int32_t i;
+        int64_t l;
+        uint32_t u;
+        uint16_t h;
+        float f;
+        double d;
+    } v;
+    memcpy(&v, p, dtype_size(dtype));
+    switch (dtype) {
+    case TL_BOOL:
+        return PyBool_FromLong(v.b);
+    case TL_UINT8:
+        return PyLong_FromLong(v.b);
+    case TL_INT8:
+        return PyLong_FromLong(v.c);
+    case TL_INT16:
+        return PyLong_FromLong(v.s);
+    case TL_INT32:
+        return PyLong_FromLong(v.i);
+    case TL_INT64:
+        return PyLong_FromLongLong(v.l);
+    case TL_UINT32:
+        return PyLong_FromUnsignedLong(v.u);
+    case TL_FLOAT16:
+        return PyFloat_FromDouble((double)tl_half_to_float(v.h));
+    case TL_BFLOAT16:
+        return PyFloat_FromDouble((double)tl_brain_to_float(v.h));
+    case TL_FLOAT32:
+        return PyFloat_FromDouble((double)v.f);
+    }
+    return PyFloat_FromDouble(v.d);
+}
+
+/* Whether an integer lies in the range of a dtype. Negative numbers wrap in uint8, as in PyTorch. */
+static bool in_range(uint8_t dtype, int64_t i) {
+    int bits = 8 * (int)dtype_size(dtype);
+    if (bits == 64) {
+        return true;
+    }
+    int64_t span = (int64_t)1 << bits;
+    if (dtype_kind(dtype) == KIND_INT) {
+        return i >= -span / 2 && i < span / 2;
+    }
+    return i < span && i > (dtype == TL_UINT8 ? -span : -1);
+}
+
+static int store_int(uint8_t dtype, void *p, int64_t i) {
+    if (!in_range(dtype, i)) {
+        return set_error(TL_RUNTIME, "value cannot be converted to type %s without overflow", dtype_name(dtype));
+    }
+    memcpy(p, &i, dtype_size(dtype)); /* the low bytes come first */
+    return 0;
+}
+
+int element_store(uint8_t dtype, void *p, const py_number *n) {
+    double d = n->kind == 2 ? n->d : (double)n->i;
+    float f = (float)d;
+    uint16_t h;
+    switch (dtype) {
+    case TL_BOOL:
+        *(uint8_t *)p = n->kind == 2 ? d != 0 : n->i != 0;
+        return 0;
+    case TL_FLOAT16:
+        h = tl_float_to_half(f);
+        memcpy(p, &h, sizeof h);
+        return 0;
+    case TL_BFLOAT16:
+        h = tl_float_to_brain(f);
+        memcpy(p, &h, sizeof h);
+        return 0;
+    case TL_FLOAT32:
+        memcpy(p, &f, sizeof f);
+        return 0;
+    case TL_FLOAT64:
+        memcpy(p, &d, sizeof d);
+        return 0;
+    }
+    if (n->kind != 2) {
+        return store_int(dtype, p, n->i);
+    }
+    /* As PyTorch: a float becomes an integer by truncation. */
+    return store_int(dtype, p, d >= -9.3e18 && d <= 9.2e18 ? (int64_t)d : INT64_MIN);
+}
+
+int number_from(PyObject *o, py_number *n) {
+    tl_scalar s;
+    int found = number_scalar(o, &s);
+    if (found != 1) {
+        return found;
+    }
+    n->kind = s.kind == TL_SCALAR_FLOAT ? 2 : s.kind == TL_SCALAR_INT;
+    n->i = (int64_t)s.bits;
+    if (n->kind == 2) {
+        memcpy(&n->d, &s.bits, sizeof n->d);
+    }
+    return 1;
+}

@@ -1,0 +1,18 @@
+/* One element in memory, to a Python number and from one. */
+#ifndef TORCHLETTE_ELEMENT_H
+#define TORCHLETTE_ELEMENT_H
+
+#include "cpython.h"
+
+/* A number of one of Python's three kinds. */
+typedef struct {
+    int kind; /* 0 bool, 1 int, 2 float */
+    int64_t i;
+    double d;
+} py_number;
+
+int number_from(PyObject *o, py_number *n); /* 1: a Python number; 0: none; -1: an error */
+PyObject *element_load(uint8_t dtype, const void *p);
+int element_store(uint8_t dtype, void *p, const py_number *n);
+
+#endif

@@ -1,0 +1,191 @@
+#include "modes.h"
+
+#include "cpython.h"
+#include "errors.h"
+#include "flush.h"
+#include "threads.h"
+#include "torchlette.h"
+#include "turn.h"
+#include "types.h"
+
+int set_mode(int32_t mode, int64_t value, int64_t *old) {
+    if (check_status(tl_set_mode(mode, value, old)) < 0) {
+        return -1;
+    }
+    if (value != TL_MODE_QUERY) {
+        if (mode < TL_MODE_ALLOW_MUTATION) {
+            current.modes = (current.modes & ~((uint64_t)0xFF << 8 * mode)) |
+                ((uint64_t)(value + 1) & 0xFF) << 8 * mode;
+        }
+        if (mode == TL_MODE_DEFAULT_DTYPE) {
+            current.default_dtype = (uint8_t)value;
+        } else if (mode == TL_MODE_DEFAULT_DEVICE) {
+            current.default_device = (int)value;
+        } else if (mode == TL_MODE_REFUSE_DRAWS) {
+            current.refuse_draws = value != 0;
+        }
+    }
+    return 0;
+}
+
+int default_device_id(uint8_t *id) {
+    int64_t v;
+    if (thread_here() < 0) {
+        return -1;
+    }
+    if (current.default_device < 0) {
+        if (check_status(tl_set_mode(TL_MODE_DEFAULT_DEVICE, TL_MODE_QUERY, &v)) < 0) {
+            return -1;
+        }
+        current.default_device = (int)v;
+    }
+    *id = (uint8_t)current.default_device;
+    return 0;
+}
+
+static PyObject *bool_mode(int32_t mode, PyObject *value) {
+    int64_t want = TL_MODE_QUERY, old;
+    if (value != NULL) {
+        int truth = PyObject_IsTrue(value);
+        if (truth < 0) {
+            return NULL;
+        }
+        want = truth;
+    }
+    return set_mode(mode, want, &old) < 0 ? NULL : PyBool_FromLong(old != 0);
+}
+
+static PyObject *py_set_grad_enabled(PyObject *self, PyObject *v) {
+    (void)self;
+    return bool_mode(TL_MODE_GRAD, v);
+}
+
+static PyObject *py_is_grad_enabled(PyObject *self, PyObject *n) {
+    (void)self, (void)n;
+    return bool_mode(TL_MODE_GRAD, NULL);
+}
+
+static PyObject *py_set_inference(PyObject *self, PyObject *v) {
+    (void)self;
+    return bool_mode(TL_MODE_INFERENCE, v);
+}
+
+static PyObject *py_is_inference(PyObject *self, PyObject *n) {
+    (void)self, (void)n;
+    return bool_mode(TL_MODE_INFERENCE, NULL);
+}
+
+static PyObject *py_set_allow_mutation(PyObject *self, PyObject *v) {
+    (void)self;
+    return bool_mode(TL_MODE_ALLOW_MUTATION, v);
+}
+
+static PyObject *py_set_refuse_draws(PyObject *self, PyObject *v) {
+    (void)self;
+    return bool_mode(TL_MODE_REFUSE_DRAWS, v);
+}
+
+static PyObject *py_set_deterministic(PyObject *self, PyObject *v) {
+    (void)self;
+    return bool_mode(TL_MODE_DETERMINISTIC, v);
+}
+
+/* _set_autocast(on_gpu, dtype): None turns autocast off; without a dtype nothing changes. Returns the old dtype. */
+static PyObject *py_set_autocast(PyObject *self, PyObject *args) {
+    (void)self;
+    int gpu;
+    PyObject *dtype = NULL;
+    int64_t want = TL_MODE_QUERY, old;
+    uint8_t id;
+    if (!PyArg_ParseTuple(args, "p|O:_set_autocast", &gpu, &dtype)) {
+        return NULL;
+    }
+    if (dtype == Py_None) {
+        want = 0;
+    } else if (dtype != NULL) {
+        int found = dtype_from(dtype, &id);
+        if (found < 0) {
+            return NULL;
+        }
+        if (found == 0 || (id != TL_FLOAT16 && id != TL_BFLOAT16)) {
+            return raise_text(TL_TYPE, "_set_autocast(): expected float16, bfloat16 or None, got %R", dtype);
+        }
+        want = id;
+    }
+    if (set_mode(gpu ? TL_MODE_AUTOCAST_GPU : TL_MODE_AUTOCAST_CPU, want, &old) < 0) {
+        return NULL;
+    }
+    return old != 0 ? dtype_object((uint8_t)old) : Py_NewRef(Py_None);
+}
+
+static PyObject *py_set_default_dtype(PyObject *self, PyObject *d) {
+    (void)self;
+    uint8_t id;
+    int64_t old;
+    int found = dtype_from(d, &id);
+    if (found < 0) {
+        return NULL;
+    }
+    if (found == 0 || Py_TYPE(d) != DtypeType) {
+        return raise_text(TL_TYPE, "invalid dtype object");
+    }
+    if (!dtype_is_float(id)) {
+        return raise_text(TL_TYPE, "only floating-point types are supported as the default type");
+    }
+    return set_mode(TL_MODE_DEFAULT_DTYPE, id, &old) < 0 ? NULL : dtype_object((uint8_t)old);
+}
+
+static PyObject *py_get_default_dtype(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    return dtype_object(current.default_dtype);
+}
+
+static PyObject *py_set_default_device(PyObject *self, PyObject *d) {
+    (void)self;
+    uint8_t id = TL_CPU;
+    int64_t old;
+    if (d != Py_None) {
+        int found = device_from(d, &id);
+        if (found <= 0) {
+            return found < 0 ? NULL : raise_text(TL_TYPE, "set_default_device(): argument must be device, str or int");
+        }
+    }
+    return set_mode(TL_MODE_DEFAULT_DEVICE, id, &old) < 0 ? NULL : device_object((uint8_t)old);
+}
+
+static PyObject *py_get_default_device(PyObject *self, PyObject *ignored) {
+    (void)self, (void)ignored;
+    uint8_t id;
+    return default_device_id(&id) < 0 ? NULL : device_object(id);
+}
+
+PyMethodDef mode_functions[] = {
+    {"_set_grad_enabled", py_set_grad_enabled, METH_O, "Set gradient recording; gives the old state."},
+    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "is_grad_enabled()\n--\n\nWhether gradients are recorded."},
+    {"_set_inference_mode", py_set_inference, METH_O, "Set inference mode; gives the old state."},
+    {"is_inference_mode_enabled", py_is_inference, METH_NOARGS,
+        "is_inference_mode_enabled()\n--\n\nWhether inference mode is on."},
+    {"_set_allow_mutation", py_set_allow_mutation, METH_O, "Let saved values be written to; gives the old state."},
+    {"_set_refuse_draws", py_set_refuse_draws, METH_O, "Make draws of random numbers errors; gives the old state."},
+    {"_set_deterministic", py_set_deterministic, METH_O, "Make results independent of the order of threads."},
+    {"_set_busy_wait", py_set_busy_wait, METH_O,
+        "Let all code wait while another thread computes, not only that of torchlette.torch; gives the former."},
+    {"_set_autocast", py_set_autocast, METH_VARARGS,
+        "Cast operands on the CPU or on GPUs to a dtype; gives the old one."},
+    {"_set_default_dtype", py_set_default_dtype, METH_O, "Set the default dtype; gives the old one."},
+    {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
+        "get_default_dtype()\n--\n\nThe dtype of floating point tensors made without one."},
+    {"_set_default_device", py_set_default_device, METH_O, "Set the default device; gives the old one."},
+    {"get_default_device", py_get_default_device, METH_NOARGS,
+        "get_default_device()\n--\n\nThe device of tensors made without one."},
+    {0},
+};
+
+int modes_init(void) {
+    int64_t v;
+    if (check_status(tl_set_mode(TL_MODE_DEFAULT_DTYPE, TL_MODE_QUERY, &v)) < 0) {
+        return -1;
+    }
+    current.default_dtype = (uint8_t)v;
+    return check_status(tl_set_mode(TL_MODE_BUSY_WAIT, 1, &v)); /* turn.c decides whether a thread waits */
+}

@@ -1,0 +1,36 @@
+/* Modes of threads: gradient recording, inference, autocast, the default device and the hooks of saved values are a
+ * thread's own. The modes of the running thread are in current and in the engine; both change when another thread
+ * comes to the engine. */
+#ifndef TORCHLETTE_THREADS_H
+#define TORCHLETTE_THREADS_H
+
+#include "cpython.h"
+#include "errors.h"
+#include "wait.h"
+
+extern struct current_modes {
+    PyThreadState *thread; /* whose modes these are */
+    uint64_t modes;        /* a byte for each mode that was set */
+    int default_device;    /* -1 until it is asked for: the engine then looks for a GPU */
+    PyObject *packer;      /* takes saved values; NULL without hooks of saved values */
+    uint8_t default_dtype; /* of the process */
+    bool refuse_draws;     /* of the process: calls that may draw enter the engine at once */
+} current;
+
+int threads_init(void);
+int thread_switch(void);
+
+/* Makes the modes those of the calling thread. Python code that runs later may bring in another one. */
+static inline int thread_here(void) { return PyThreadState_Get() == current.thread ? 0 : thread_switch(); }
+
+/* Waits until the engine is at work for nobody, under the modes of the calling thread; a status. */
+static inline int32_t thread_ready(void) {
+    for (;;) {
+        int32_t status = TL_TURN();
+        if (status != TL_OK || (status = thread_here() < 0 ? TL_RAISED : TL_OK) != TL_OK || !TL_BUSY_NOW()) {
+            return status;
+        }
+    }
+}
+
+#endif

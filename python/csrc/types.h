@@ -1,0 +1,30 @@
+/* dtype, device and Size: small immutable objects, and the facts of dtypes. */
+#ifndef TORCHLETTE_TYPES_H
+#define TORCHLETTE_TYPES_H
+
+#include "cpython.h"
+#include "torchlette.h"
+
+extern PyTypeObject *DtypeType, *DeviceType, *SizeType;
+
+int types_init(PyObject *module);
+
+/* Facts of dtypes, from the generated table. Ids are those of torchlette.h; 0 stands for no dtype. */
+enum dtype_kind { KIND_NONE, KIND_BOOL, KIND_UINT, KIND_INT, KIND_FLOAT, KIND_BRAIN };
+const char *dtype_name(uint8_t id);
+size_t dtype_size(uint8_t id);
+enum dtype_kind dtype_kind(uint8_t id);
+const char *dtype_format(uint8_t id); /* of the struct module; NULL when it has none */
+bool dtype_is_float(uint8_t id);
+bool dtype_is_int(uint8_t id);
+
+PyObject *dtype_object(uint8_t id);
+/* Takes dtype objects and float, int, bool. 1: found; 0: not a dtype; -1: a dtype that no tensor here has. */
+int dtype_from(PyObject *o, uint8_t *id);
+
+PyObject *device_object(uint8_t id);
+int device_from(PyObject *o, uint8_t *id); /* 1: found; 0: not a device; -1: an error */
+
+PyObject *size_from(const int64_t *v, Py_ssize_t n);
+
+#endif
