@@ -1,8 +1,8 @@
 """Causal attention against PyTorch's, forward and with its gradients: ``python benchmarks/attention.py cpu|gpu``.
 
-The sides alternate in one process. A sample is a chain of calls, each call's queries being the result (or the
-queries' gradient) of the one before, so that no call can be left out and the device is never waited for in
-between. On the CPU both sides have 2 threads.
+The sides alternate in one process. A sample is a chain of calls: the queries of each call are the result of the call
+before, or the gradient of its queries. So no call can be left out, and nothing waits for the device in between. On the
+CPU both sides have 2 threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ THREADS = 2
 #: Batch, heads, length, head width.
 CPU_SHAPES = [(1, 12, 512, 64), (4, 4, 128, 32), (1, 8, 1024, 128)]
 GPU_SHAPES = [(1, 12, 512, 64), (4, 12, 1024, 64), (1, 16, 4096, 128)]
-#: Multiplications that a sample aims at.
+#: Multiplications of one sample, about.
 SAMPLE_WORK = {"cpu": 1e9, "gpu": 2e12}
 
 
@@ -48,7 +48,7 @@ def chain(
 
 
 def rows(device: str, rounds: int) -> Iterator[Any]:
-    """Measure the shapes of a device; a figure is the median of the rounds, of one call."""
+    """Measure the shapes of a device; a figure is the median seconds of one call over the rounds."""
     import torch
     from measure import Row, seconds
 

@@ -1,10 +1,10 @@
 """CPU kernels against PyTorch and the fastest of NumPy, JAX, onnxruntime and torch.compile.
 
 ``python benchmarks/cpu_kernels.py [--threads N] [--busy] [--compile] [--record SUITE] [NAME ...]`` runs the rows whose
-name contains one of the given texts. All sides of a row run in turns in this process, each
-when the threads of the one before sleep; a figure is the median
-of the rounds, or the minimum on a machine that others use. ``--busy`` keeps the last core busy with a spinning process.
-A rival that is not installed is left out and named in the first line.
+names contain one of the given texts. All sides of a row run in turns in this process; a side begins when the threads
+of the one before sleep. A figure is the median of the rounds, or the minimum on a machine that others use. ``--busy``
+keeps the last core busy with a spinning process. A rival that is not installed is left out, and the first line names
+it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any
 RIVALS = ("numpy", "jax", "onnxruntime", "compile")
 #: A timed sample repeats its call until it lasts this long.
 SAMPLE_SECONDS = 2e-3
-# : Seconds before a side's turn: OpenBLAS's threads spin for 2^26 cycles after a call, OpenMP's for some milliseconds,
-# on cores the next side needs.
+#: Seconds before a side's turn: after a call OpenBLAS's threads spin for 2^26 cycles and OpenMP's for some
+#: milliseconds, on cores that the next side needs.
 REST_SECONDS = 0.04
 BUSY_LIMIT = 0.5
 
@@ -34,7 +34,7 @@ Sides = dict[str, Call]
 
 @dataclass
 class Case:
-    """A row: its sides, the ratio that is asked for, and what a call moves or computes."""
+    """A row: its sides, the ratio to report, and what a call moves or computes."""
 
     name: str
     make: Callable[[], Sides]
@@ -403,7 +403,7 @@ def main() -> int:
     options = parser.parse_args()
     for name in ("TORCHLETTE_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    os.environ["JAX_PLATFORMS"] = "cpu"  # it would take a GPU that is there
+    os.environ["JAX_PLATFORMS"] = "cpu"  # else it takes a GPU where there is one
     if hasattr(os, "sched_setaffinity"):  # the only way to bound JAX's threads
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     import measure

@@ -1,7 +1,7 @@
 """Training steps and small work on the CPU, 2 threads: against PyTorch eager with its fused AdamW, and with
 ``torch.compile``.
 
-Each row says too what became of the ratio (``busy``) while a spinning process held the other core.
+The column ``busy`` is the ratio while a spinning process keeps the other core busy.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def compare(
 
 def rows() -> Iterator[Row]:
     """Measure every case."""
-    torchlette.set_default_device("cpu")  # where there is a GPU it is the default
+    torchlette.set_default_device("cpu")  # a GPU would be the default
     steps = demo_step.EVERY
     yield compare("one small op in a chain of 1,000", chain, CHAIN)
     yield compare("100 small ops, forward and backward", small_ops, OPS)

@@ -1,11 +1,11 @@
 """GPU kernels: torchlette through WebGPU against PyTorch on CUDA, row by row, beside the device's limit.
 
 ``python benchmarks/gpu_kernels.py [--record SUITE] [--rounds N] [NAME ...]`` runs the rows whose name contains one of
-the given texts. Both sides of a row run in turns in this process. A sample is a batch of calls whose results are all
-computed and kept, less the time of an empty batch (submission and waiting); a figure is the median of the samples over
-the number of calls. Calls of a batch do not depend on each other, so a device may overlap the end of one with the start
-of the next. Where the host's work (recording, planning, encoding) takes most of the time, the row says ``host`` and is
-no kernel's time.
+the given texts. Both sides of a row run in turns in this process. A sample is the time of a batch of calls, whose
+results are all computed and kept, less the time of an empty batch (submission and waiting). A figure is the median of
+the samples, divided by the number of calls. Calls of a batch do not depend on each other, so a device may overlap the
+end of one with the start of the next. Where the host's work (recording, planning, encoding) takes most of the time, the
+row says ``host``: it is not a kernel's time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import torchlette.torch as ours_lib
 
 #: An H200's peaks: HBM3e, and FMA in float32 outside of the tensor cores (132 x 128 x 2 x 1.98 GHz).
 BYTES_PER_SECOND, FLOPS_PER_SECOND = 4.8e12, 66.9e12
-#: A batch lasts about this long, and its results take at most so many bytes.
+#: Seconds that a batch lasts, about, and the most bytes that its results take.
 BATCH_SECONDS, BATCH_BYTES = 0.02, 10 << 30
 MOST_CALLS = 1024
-#: The host's share of the time from which a row is marked as bound by it.
+#: Share of the host's time from which a row is marked ``host``.
 HOST_BOUND = 0.8
-#: Our side submits so many calls at once, fewer where they last so many seconds: the device waits while the first
-#: of them are recorded.
+#: Most calls, and most seconds of calls, that our side submits at once: the device waits while the first of them are
+#: recorded.
 WINDOW, WINDOW_SECONDS = 32, 0.002
 FLOAT = 4
 

@@ -1,8 +1,8 @@
 """The inner loops that a compiler makes of the CPU's kernels for arm64, counted; nothing runs.
 
-Needs GCC for aarch64 and its binutils (Debian: gcc-aarch64-linux-gnu), or their native names on arm64. A loop counts
-when no other lies inside it; of each function the one with the largest share of arithmetic on vectors is shown, with
---all each that multiplies and adds.
+Needs GCC for aarch64 and its binutils (Debian: gcc-aarch64-linux-gnu), or their native names on arm64. An inner loop is
+one without another loop inside it. The table shows, for each function, the inner loop with the largest share of vector
+arithmetic; with --all, every inner loop that multiplies and adds.
 """
 
 from __future__ import annotations

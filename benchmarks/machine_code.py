@@ -6,9 +6,9 @@ programs out of it, in the order in which they were compiled, and CUDA's ``nvdis
 section of each. Then ``python benchmarks/machine_code.py LISTING ...``; listings of CUDA's own libraries, by
 ``cuobjdump -sass``, can stand beside them.
 
-A line gives the registers of a thread, the instructions of the loop, the multiply-adds among them and their share, the
-multiply-adds whose three operands lie in one of the two banks of registers (a cycle more each; an operand that the
-instruction before keeps for reuse is not read), and the other instructions by name.
+A line has the registers of a thread; the instructions of the loop; the multiply-adds among them and their share; the
+multiply-adds whose three operands are in one of the two banks of registers, which cost a cycle more each (an operand
+that the instruction before keeps for reuse is not read); and the other instructions by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Training steps on shapes that were never seen before, on the CPU: every sentence has another length, every solve
 another number of steps.
 
-A window of a new shape gets a plan of its own, so that here each step pays for building one; ``plans`` is their number
-and ``seen`` the ratio once every length has come by.
+A window of a new shape needs a plan of its own, so each step here pays for building one. ``plans`` is the number of
+plans, and ``seen`` is the ratio once every length has been seen.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def lstm(name: str) -> Callable[[int], float]:
 
 
 def gru_cell(name: str) -> Callable[[int], float]:
-    """``nn.GRUCell`` in a loop of Python, with a loss at each moment."""
+    """``nn.GRUCell`` in a loop of Python, with a loss at each time step."""
     lib = library(name)
     net = lib.nn.ModuleList(
         [lib.nn.Embedding(TOKENS, WIDTH), lib.nn.GRUCell(WIDTH, WIDTH), lib.nn.Linear(WIDTH, TOKENS)]

@@ -13,7 +13,7 @@ from torchlette.testing.counters import stats
 
 OPS = 1_000_000
 STEPS = 3_000
-#: Growth in bytes after warm-up that still counts as flat: allocator noise.
+#: Bytes of growth after warm-up that count as flat: allocator noise.
 FLAT = 16 << 20
 
 
@@ -77,7 +77,7 @@ def _training() -> Row:
 
 def rows() -> Iterator[Row]:
     """Run both; raise where something grows."""
-    torchlette.set_default_device("cpu")  # where there is a GPU it is the default
+    torchlette.set_default_device("cpu")  # a GPU would be the default
     yield _eager()
     yield _training()
 

@@ -57,8 +57,9 @@ def gpt2_steps(
 
 
 def lstm_steps(name: str, device: str, steps: int) -> Callable[[], float]:
-    """Return a function that trains ``nn.LSTM(128, 256)`` by plain descent on 32 series of 100 moments, and reads the
-    last loss.
+    """Return a function that trains ``nn.LSTM(128, 256)`` by plain descent and reads the last loss.
+
+    The data are 32 series of 100 time steps.
     """
     lib = library(name)
     lib.manual_seed(0)

@@ -73,8 +73,12 @@ func (f *failures) poisoned() *ir.Error {
 	if f.poison == nil {
 		return nil
 	}
+	return poisonedBy(f.poison)
+}
+
+func poisonedBy(x *ir.Error) *ir.Error {
 	return ir.Errorf(ir.ErrPoisoned, "the engine is poisoned since an earlier failure: %s (call torchlette.reset() to "+
-		"start anew)", f.poison.Msg)
+		"start anew)", x.Msg)
 }
 
 // raiseLater keeps an error, which may be nil, until the next boundary. An interrupt is no error: its values are

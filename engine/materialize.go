@@ -288,13 +288,13 @@ func (e *Engine) markStep() *ir.Error {
 	if err := e.failures.raise(); err != nil {
 		return err
 	}
-	// Step 0: everything tokGlobal roots.
+	// First everything that pending effects need.
 	if err := e.force(nil, e.session.PendingEffects()); err != nil {
 		return err
 	}
-	// Steps 1 to 3: promotion of captured values, finished bindings, retention.
+	// Then bases whose first store is committed become locs.
 	e.session.Promote()
-	// Step 4: cleanup and fencing; step 5: completion.
+	// Last, queued handles are released, and the devices finish their work.
 	e.drain()
 	if x := e.runtime.Wait(); x != nil {
 		return e.failures.fail(x)

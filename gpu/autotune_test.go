@@ -22,21 +22,21 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// matrices is [product] with A beginning at a run-time offset.
+// matrices is [product] with A at a run-time offset.
 func matrices(m, n, k int) device.Step {
 	st := product(m, n, k)
 	st.Params[5].From = device.Offset
 	return st
 }
 
-// The product that the tests time, and its class. Its rows are no multiple of 128, so that tiles that lie the other way
-// round differ in number.
+// The product that the tests time, and its class. Its rows are no multiple of 128, so that a tile and its transpose
+// cover it with different numbers of tiles.
 const (
 	sizeM, sizeN, sizeK = 448, 512, 1024
 	class               = "float32 nn 448x512x1024"
 )
 
-// wins makes the dispatches of tile t, of that product, the fastest.
+// wins makes the dispatches of tile t of that product the fastest.
 func wins(t gpucode.GemmTile) func(*gpu.Shader, uint64) uint64 {
 	threads := t.BM / t.WM * (t.BN / t.WN) * 32
 	groups := uint64((sizeM + t.BM - 1) / t.BM * (sizeN / t.BN) * t.Parts)
@@ -81,8 +81,8 @@ func trials(t *testing.T) []gpucode.GemmTile {
 	return gpucode.GemmTrials(st.Op.(*launch.Gemm), params, caps)
 }
 
-// TestTheFastestTileIsChosen: whichever of the trials takes the least time on the device's clock, by timestamps
-// and without, is the one that programs are built with.
+// TestTheFastestTileIsChosen: programs are built with the trial that takes the least time on the device's clock, with
+// timestamps and without.
 func TestTheFastestTileIsChosen(t *testing.T) {
 	list := trials(t)
 	require.Greater(t, len(list), 5)
@@ -118,7 +118,7 @@ func TestTheFastestTileIsChosen(t *testing.T) {
 	}
 }
 
-// TestTheLeastMedianCounts: a sample that was short by chance does not make a tile the choice.
+// TestTheLeastMedianCounts: one sample that was short by chance does not decide the choice.
 func TestTheLeastMedianCounts(t *testing.T) {
 	list := trials(t)
 	lucky, steady := wins(list[2]), wins(list[4])
@@ -139,9 +139,8 @@ func TestTheLeastMedianCounts(t *testing.T) {
 	assert.Equal(t, list[4], dev.Tuned()[class].Tile)
 }
 
-// TestALongProductIsNotRaced: where a launch of the table's tile takes a quarter of a second, no other tile is
-// launched.
-func TestALongProductIsNotRaced(t *testing.T) {
+// Where a launch of the table's tile takes a quarter of a second, no other tile is launched.
+func TestALongProductIsNotTimed(t *testing.T) {
 	d := fake.New()
 	seen := map[string]int{}
 	d.Ticks = func(s *gpu.Shader, _ uint64) uint64 {
@@ -157,7 +156,7 @@ func TestALongProductIsNotRaced(t *testing.T) {
 	assert.LessOrEqual(t, len(seen), 2, "passes of one tile")
 }
 
-// runs builds the product on a new device and gives that device's counters and warnings.
+// runs builds the product on a new device and returns that device's counters and warnings.
 func runs(t *testing.T, dir string, d *fake.Driver, o gpu.Options) (stats map[string]int64, warnings []string) {
 	t.Helper()
 	o.Warn = func(text string) { warnings = append(warnings, text) }
@@ -166,7 +165,7 @@ func runs(t *testing.T, dir string, d *fake.Driver, o gpu.Options) (stats map[st
 	return dev.Stats(), warnings
 }
 
-// TestTilesAreKept: what one device timed a second one of the same adapter and driver finds, and no other.
+// TestTilesAreKept: what one device timed is found by a second one of the same adapter and driver, and by no other.
 func TestTilesAreKept(t *testing.T) {
 	want := trials(t)[3]
 	for _, c := range []struct {
@@ -227,7 +226,7 @@ func TestTilesAreKept(t *testing.T) {
 	}
 }
 
-// edit replaces texts of a file, each by the next.
+// edit replaces texts of a file one after the other.
 func edit(pairs ...string) func(*testing.T, string) {
 	return func(t *testing.T, file string) {
 		t.Helper()
@@ -258,7 +257,7 @@ func TestTwoProcessesAddToTheFile(t *testing.T) {
 	}
 }
 
-// TestTheFileIsAlwaysWhole: while devices time tiles side by side, whoever reads the file finds nothing broken.
+// TestTheFileIsAlwaysWhole: while several devices time tiles at once, a reader never finds a broken file.
 func TestTheFileIsAlwaysWhole(t *testing.T) {
 	dir := t.TempDir()
 	var group sync.WaitGroup
@@ -293,8 +292,8 @@ func TestTheFileIsAlwaysWhole(t *testing.T) {
 	}
 }
 
-// TestNothingIsTimedUnlessAsked: without the option no file is read or written, and the tile is the table's; switched
-// on and off, programs built in between have timed tiles.
+// TestNothingIsTimedUnlessAsked: without the option no file is read or written, and the tile is the table's. Programs
+// built while the option is on have timed tiles.
 func TestNothingIsTimedUnlessAsked(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tiles.json")
@@ -351,8 +350,7 @@ func TestWhatCannotBeTimedHasTheTablesTile(t *testing.T) {
 	}
 }
 
-// TestTunedProductsAreRight: products in the tiles that were chosen give what the interpreter gives, at aligned and
-// other offsets.
+// TestTunedProductsAreRight: products in the chosen tiles equal the interpreter's, at aligned and other offsets.
 func TestTunedProductsAreRight(t *testing.T) {
 	const m, n, k = 48, 44, 32
 	for i := range 3 {

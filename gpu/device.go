@@ -36,20 +36,22 @@ type Device struct {
 	caps    device.Caps
 	limits  Limits
 	feat    Features
-	tile    gpucode.Caps
-	wgsl    wgsl.Options
+	tile    gpucode.Caps // what code generators must know
+	wgsl    wgsl.Options // what the printer must know
 
-	pipelines                  map[string]*pipeline            // by WGSL text
-	kernels                    map[variantKey]*pipeline        // by kernel and variant
-	procs                      map[variantKey][]*gpuir.Program // by kernel and variant: of all passes, not merged
-	uniforms                   map[*Buffer]bool                // parameter memory of programs
-	groups                     groupCache                      // bind groups
-	stages                     staging                         // upload memory
-	reads                      readPool                        // readback memory
-	pending                    []Record                        // copies that the next submission begins with
-	submitted, completed, runs uint64
-	parts                      [2]int // records of a run's first submission, and of the others
-	lost                       error
+	pipelines map[string]*pipeline            // by WGSL text
+	kernels   map[variantKey]*pipeline        // by kernel and variant
+	procs     map[variantKey][]*gpuir.Program // by kernel and variant: of all passes, not merged
+	uniforms  map[*Buffer]bool                // parameter memory of programs
+	groups    groupCache                      // bind groups
+	stages    staging                         // upload memory
+	reads     readPool                        // readback memory
+	pending   []Record                        // copies that the next submission begins with
+	submitted uint64                          // number of submissions
+	completed uint64                          // submissions known to have completed
+	runs      uint64                          // number of runs
+	parts     [2]int                          // records of a run's first submission, and of the others
+	lost      error                           // why the device is lost; nil: it is not
 
 	fault Handle // the error word
 	// passScratch is memory in which the passes of a launch leave results for the next. It is made at first use and grows
@@ -58,8 +60,8 @@ type Device struct {
 	faults      faultState
 	profile     profiler
 	tune        autotuner
-	scratch     []Record
-	bindings    []BufferBinding
+	scratch     []Record        // reused by send
+	bindings    []BufferBinding // reused by bindGroup
 	stats       counters
 }
 

@@ -117,7 +117,7 @@ func TestInjectedFaults(t *testing.T) {
 			}
 			require.NoError(t, work())
 			c.inject(d)
-			// A second kernel text is needed for the pipeline to be made again.
+			// A second kernel text makes the device create the pipeline again.
 			if c.name == "pipeline" {
 				_, err := dev.Build([]device.Step{other(100)}, 1)
 				code(t, err, c.want)
@@ -185,8 +185,8 @@ func towards(n int, number float64) device.Step {
 	return device.Step{Op: b.Kernel(), Bufs: []int{0}, Params: []device.Param{device.Const(int64(n))}}
 }
 
-// TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest; the order stays, uploads come
-// first.
+// TestLongProgramsAreSubmittedInParts: the device begins while the host encodes the rest. The order is kept, and
+// uploads come first.
 func TestLongProgramsAreSubmittedInParts(t *testing.T) {
 	for _, c := range []struct{ steps, submits int }{{1, 1}, {48, 1}, {49, 2}, {112, 2}, {113, 3}, {300, 5}} {
 		d := fake.New()
@@ -210,7 +210,7 @@ func TestLongProgramsAreSubmittedInParts(t *testing.T) {
 	}
 }
 
-// TestBindGroups: replays over the same buffers make none, over known sets find them.
+// TestBindGroups: replays over the same buffers make no groups, and replays over known sets of buffers find theirs.
 func TestBindGroups(t *testing.T) {
 	d := fake.New()
 	dev := open(t, d, gpu.Options{})
@@ -246,8 +246,7 @@ func product(m, n, k int) device.Step {
 	return st
 }
 
-// TestScratchGrows: products whose K is divided share scratch memory, which grows under
-// programs that were built before.
+// TestScratchGrows: products whose K is divided share scratch memory, which grows while older programs use it.
 func TestScratchGrows(t *testing.T) {
 	const m, n, k = 32, 32, 512
 	d := fake.New()
@@ -275,7 +274,7 @@ func TestScratchGrows(t *testing.T) {
 	assert.Equal(t, []int64{2, 4}, groups, "both passes name the scratch memory")
 }
 
-// TestRunAfterFailure: a run that failed half way leaves no step bound to old buffers.
+// TestRunAfterFailure: a run that failed midway leaves no step bound to old buffers.
 func TestRunAfterFailure(t *testing.T) {
 	d := fake.New()
 	dev := open(t, d, gpu.Options{})
@@ -426,7 +425,7 @@ func TestStaging(t *testing.T) {
 	assert.Equal(t, []byte{39, 39, 39, 39}, got)
 }
 
-// TestFreeAfterUpload: the copy that was pending must not hit a freed buffer.
+// TestFreeAfterUpload: a pending copy must not write to a freed buffer.
 func TestFreeAfterUpload(t *testing.T) {
 	d := fake.New()
 	dev := open(t, d, gpu.Options{})
@@ -458,7 +457,7 @@ func TestProfile(t *testing.T) {
 	code(t, core.Profile(true), ir.ErrRuntime)
 }
 
-// TestProbeCache: the probe runs once for a driver and adapter.
+// TestProbeCache: the probe runs once for each adapter and driver.
 func TestProbeCache(t *testing.T) {
 	dir := t.TempDir()
 	d := fake.New()

@@ -92,7 +92,7 @@ func TestMergedDispatches(t *testing.T) {
 	}
 }
 
-// TestWavesAreFilled: what depends on nothing of a wave runs in it, before what waits for a barrier.
+// TestWavesAreFilled: a step that depends on nothing in a wave runs in it, before a step that waits for a barrier.
 func TestWavesAreFilled(t *testing.T) {
 	var chains, steps []device.Step
 	for i := range 4 { // four chains, each as long as its number of waves
@@ -120,7 +120,7 @@ func TestWavesAreFilled(t *testing.T) {
 	}
 }
 
-// watched notes what kinds of records are submitted.
+// watched notes the kinds of the submitted records.
 type watched struct {
 	gpu.Driver
 	gpu.Context
@@ -140,8 +140,8 @@ func (w *watched) Submit(records []gpu.Record, words []uint32) error {
 	return w.Context.Submit(records, words)
 }
 
-// TestNoCopyIsBetweenDispatchesOfAWave: a copy ends a pass of the encoder, so what runs side by side with the steps
-// before it comes before it.
+// TestNoCopyIsBetweenDispatchesOfAWave: a copy ends a pass of the encoder. So steps that can run beside the steps
+// before the copy come before it.
 func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	w := &watched{Driver: fake.New()}
 	dev, err := gpu.Open(w, gpu.Options{AllowSoftware: true, NoProbe: true, Merge: 1})
@@ -168,8 +168,8 @@ func TestNoCopyIsBetweenDispatchesOfAWave(t *testing.T) {
 	assert.Equal(t, []gpu.RecordKind{gpu.Dispatch, gpu.Dispatch, gpu.CopyBuffer}, kinds[first:first+3])
 }
 
-// TestReductionsInPassesRunSideBySide: neighbours hand on partial sums in scratch memories of their own; a fourth
-// waits for that of the first.
+// TestReductionsInPassesRunSideBySide: neighbouring reductions leave partial sums in scratch memories of their own; the
+// fourth waits for the first one's.
 func TestReductionsInPassesRunSideBySide(t *testing.T) {
 	const n = 1 << 18
 	b := loopir.NewBuilder("total", 1, 1)
@@ -292,8 +292,8 @@ func replayed(t testing.TB) (*gpu.Device, func()) {
 	return dev, run
 }
 
-// TestReplayAllocatesNothing: a run that differs from an earlier one in its numbers only
-// makes no garbage, and finds every bind group.
+// TestReplayAllocatesNothing: a run that differs from an earlier one in its numbers only makes no garbage, and finds
+// every bind group.
 func TestReplayAllocatesNothing(t *testing.T) {
 	dev, run := replayed(t)
 	defer dev.Close()

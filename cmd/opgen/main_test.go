@@ -63,7 +63,7 @@ func TestOneEntryReachesEveryOutput(t *testing.T) {
 	}
 }
 
-// A stranger reads from docs/primitives.md what the operands and attributes of a node are.
+// docs/primitives.md says what the operands and attributes of each node are.
 func TestEveryPrimitiveHasAForm(t *testing.T) {
 	for _, p := range op.Prims() {
 		assert.Contains(t, p.Form, " -> ", "%s: its entry in the table of forms of engine/op/prim", p.Name)

@@ -97,9 +97,10 @@ func (t *Tape) unexpanded(n *Node, v op.Val) op.Val {
 	return v
 }
 
-// NextPackHook takes the next value that waits for its hook, which will be known as id, and with it the step's
-// reference to it: as it was saved, and as it was before the step's call broadcast it. The value is that of an operand
-// with its history or of a result without: that would hold the step which holds the hook. ok is false at the end.
+// NextPackHook takes the next value that waits for its pack hook, which will be known as id, and the step's reference
+// to it: the value as it was saved, and as it was before the step's call broadcast it. An operand comes with its
+// history. A result comes without, since its history would hold the step, and the step holds the hook. ok is false at
+// the end.
 func (t *Tape) NextPackHook(id uint64) (v, compact op.Val, ok bool) {
 	for len(t.pending) > 0 && !ok {
 		p := t.pending[0]

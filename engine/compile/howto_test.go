@@ -21,7 +21,7 @@ import (
 
 // The pass of docs/howto/add-a-pass.md: it finds the nodes whose values nobody reads.
 
-// unreadTable says of a node that nobody reads its value.
+// unreadTable marks the nodes whose values nobody reads.
 type unreadTable map[int]bool
 
 func (u unreadTable) find(b *Builder) error {
@@ -70,7 +70,8 @@ func TestPagesListThePasses(t *testing.T) {
 	}
 }
 
-// A pass is one entry: it runs in its place, dumps show it, it can be left out, and a wrong place is found at start-up.
+// A pass is one entry: it runs in its place, dumps show it, it can be left out, and a wrong place is reported at
+// start-up.
 func TestThePassOfThePageWorks(t *testing.T) {
 	p := program.MustParse(`input $0 : f32[4]
 %0 = mul $0 2.0 : f32[4]

@@ -29,7 +29,7 @@ func build(t *testing.T, d device.Device, p *program.Program, off ...string) *co
 	return pl
 }
 
-// tryBuild gives a panic as an error: a pass that others cannot do without was left out.
+// tryBuild returns a panic as an error: a pass that others need was left out.
 func tryBuild(d device.Device, p *program.Program, debug compile.Debug) (pl *compile.Plan, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -45,7 +45,7 @@ func tryBuild(d device.Device, p *program.Program, debug compile.Debug) (pl *com
 	return b.Build()
 }
 
-// run runs a plan on small whole numbers and gives the bits of what it stores, by node.
+// run runs a plan on small whole numbers and returns the bits of what it stores, by node.
 func run(t *testing.T, d device.Device, pl *compile.Plan) map[int][]byte {
 	t.Helper()
 	x := runtime.New()
@@ -81,7 +81,7 @@ func run(t *testing.T, d device.Device, pl *compile.Plan) map[int][]byte {
 // earning is a program on which a pass shows its effect.
 type earning struct {
 	pass, text string
-	// seen says what is so with the pass and not without.
+	// seen tells the plan with the pass from the plan without it.
 	seen func(p *compile.Plan) bool
 }
 
@@ -165,7 +165,7 @@ func TestEachPassDoesWhatNoOtherDoes(t *testing.T) {
 	}
 }
 
-// A store writes over the version before exactly where nobody can tell.
+// A store overwrites the version before exactly where nothing can observe it.
 func TestStoresInPlace(t *testing.T) {
 	const over = "store %0 over $0 base 0 last exclusive\n"
 	for name, c := range map[string]struct {
@@ -194,7 +194,7 @@ func TestStoresInPlace(t *testing.T) {
 	}
 }
 
-// scribble writes a random program of maps, transposes, products, sums, scatters and in-place stores.
+// scribble makes a random program of maps, transposes, products, sums, scatters and in-place stores.
 func scribble(r *rand.Rand) string {
 	var b strings.Builder
 	b.WriteString("input $0 : f32[3,3]\ninput $1 : f32[3,3]\ninput $2 : f32[3,3]\n")
@@ -251,7 +251,7 @@ func scribble(r *rand.Rand) string {
 	return b.String()
 }
 
-// Whatever passes run, and in whatever form the program came, the plan computes the same bits.
+// With any set of passes, and in any form of the program, the plan computes the same bits.
 func TestPassesChangeNoBitOfRandomPrograms(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	names := compile.PassNames(true)

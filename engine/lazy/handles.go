@@ -77,22 +77,22 @@ func (t *handles) find(hd uint64) (*Handle, *ir.Error) {
 	return h, nil
 }
 
-// make gives a new handle, which the caller completes.
-func (t *handles) make(flags uint16) (hd uint64, h *Handle) {
+// make gives a new handle of a view of a base.
+func (t *handles) make(base uint32, l ir.LayoutID, off int64, flags uint16, sourceLoc uint32) uint64 {
 	id := t.reserved
 	if t.reserved = 0; id == 0 {
 		id = t.slot()
 	}
-	h = &t.list[id]
+	h := &t.list[id]
 	gen := h.Gen
 	*h = Handle{} // then field by field: a literal would be made elsewhere and copied
-	h.Gen, h.Flags = gen, flags
+	h.Gen, h.Base, h.Layout, h.Offset, h.Flags, h.SourceLoc = gen, base, l, off, flags, sourceLoc
 	t.count++
-	hd = uint64(gen)<<32 | uint64(id)
+	hd := uint64(gen)<<32 | uint64(id)
 	if n := len(t.scopes); n > 0 && flags&FlagInternal == 0 {
 		t.scopes[n-1] = append(t.scopes[n-1], hd)
 	}
-	return hd, h
+	return hd
 }
 
 // drop frees a slot.
@@ -136,10 +136,8 @@ func (s *Session) Fill(hd uint64) *ir.Error {
 
 // NewHandle makes a handle for a view of base.
 func (s *Session) NewHandle(base uint32, l ir.LayoutID, off int64, flags uint16) uint64 {
-	hd, h := s.handles.make(flags)
-	h.Base, h.Layout, h.Offset, h.SourceLoc = base, l, off, s.SourceLoc
 	s.bases.at(base).Pins++
-	return hd
+	return s.handles.make(base, l, off, flags, s.SourceLoc)
 }
 
 // Handle resolves hd. Stale, forged and disposed handles are errors.

@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// TestConvInPlace: windows read where they lie give what windows laid out as columns give, and so does the
-// weight's cotangent, for a batch that does not divide into parts.
+// TestConvInPlace: windows read in place give the same values as windows laid out as columns, and so does the weight's
+// cotangent, for a batch that does not divide into parts.
 func TestConvInPlace(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 8))
 	for i := range 30 {
@@ -47,8 +47,8 @@ func TestConvInPlace(t *testing.T) {
 	}
 }
 
-// TestConvPhases: a convolution with zeros between the input's elements is its definition, however zeros, positions and
-// taps meet; cropped inputs too.
+// TestConvPhases: a convolution with zeros between the input's elements equals its definition, for every combination of
+// zeros, positions and taps, and for cropped inputs.
 func TestConvPhases(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 8))
 	phases := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// TestOrderedScatter: many elements meet in few places, along each dim, with an index that is the same along some.
+// TestOrderedScatter: many elements go to few places, along each dim, with an index that is constant along some dims.
 func TestOrderedScatter(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, d := range []ir.DType{ir.F32, ir.F16} {
@@ -66,7 +66,8 @@ func random(r *rand.Rand, shape []int64, scale float64) []float64 {
 	return v
 }
 
-// TestOrderedStoresUseNoAtomics, but for sums that are the same in every order, and on a device that keeps the order.
+// TestOrderedStoresUseNoAtomics, except for sums that are the same in every order, and on a device that keeps the
+// order.
 func TestOrderedStoresUseNoAtomics(t *testing.T) {
 	l := ir.InternLayout([]int64{3}, []int64{0})
 	number := lower.Operand{Scalar: true, DType: ir.I64}

@@ -120,8 +120,7 @@ func TestUnaryBoolAndBits(t *testing.T) {
 	})
 }
 
-// TestNearZero: expm1 and log1p keep their relative precision where exp(x)-1 and
-// log(1+x) lose it.
+// TestNearZero: expm1 and log1p keep their relative precision where exp(x)-1 and log(1+x) lose it.
 func TestNearZero(t *testing.T) {
 	v := []float64{0, 1e-30, -1e-30, 1e-8, -1e-8, 3e-4, -3e-4, 0.49999, -0.49999, 0.50001, -0.50001}
 	for _, d := range []ir.DType{ir.F32, ir.F64} {
@@ -329,8 +328,8 @@ func TestWhereCastTri(t *testing.T) {
 	})
 }
 
-// TestWriteThroughAndInPlace runs every elementwise primitive with its output in a strided
-// window of a larger buffer, and with its output over each input of its dtype.
+// TestWriteThroughAndInPlace runs every elementwise primitive with its output in a strided window of a larger buffer,
+// and with its output in the buffer of each input of its dtype.
 func TestWriteThroughAndInPlace(t *testing.T) {
 	shape := []int64{3, 4}
 	storage, stride, offset := doubled(shape)

@@ -2,13 +2,13 @@ package lower
 
 import "github.com/torchlette/torchlette/ir"
 
-// What the entry of a primitive of another package's test needs.
+// What tests of other packages need to register a primitive.
 type (
 	Kernel   = kernel
 	Lowering = lowering
 )
 
-// Register enters lowerings.
+// Register registers lowerings.
 func Register(rules map[string]Lowering) { register(rules) }
 
 // Mapping lowers an elementwise primitive.

@@ -16,7 +16,7 @@ import (
 
 var indexed = [][]int64{{}, {5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}}
 
-// shorter is an index shape: k along dim, and the last other dim one less where it can be.
+// shorter is an index shape: k along dim, and the last other dim one less where that is possible.
 func shorter(shape []int64, dim, k int64) []int64 {
 	s := slices.Clone(shape)
 	for d := len(s) - 1; d >= 0; d-- {
@@ -31,7 +31,7 @@ func shorter(shape []int64, dim, k int64) []int64 {
 	return s
 }
 
-// moved is the row-major number, in shape, of the index at with j along dim.
+// moved is the row-major number, in shape, of index at with j along dim.
 func moved(at, shape []int64, dim int64, j float64) int64 {
 	if len(shape) == 0 {
 		return 0
@@ -218,7 +218,7 @@ func TestStridedScatter(t *testing.T) {
 	}
 }
 
-// TestScattersInPlace has output 0 in the buffer of the base: no copy is launched.
+// TestScattersInPlace puts output 0 in the buffer of the base: no copy is launched.
 func TestScattersInPlace(t *testing.T) {
 	l := ir.InternLayout([]int64{2}, []int64{2})
 	cases := map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// A placement lays a tensor of a shape out in memory.
+// A placement places a tensor of a shape in memory.
 type placement struct {
 	name  string
 	place func(e *optest.Eager, d ir.DType, shape []int64, next func() float64) op.Val
@@ -33,8 +33,7 @@ func reversed(v []int64) []int64 {
 	return r
 }
 
-// doubled is the dense storage of a view that takes every second element of each dim,
-// from the second on.
+// doubled is the dense storage of a view that takes every second element of each dim, beginning with the second.
 func doubled(shape []int64) (storage, stride []int64, offset int64) {
 	for _, n := range shape {
 		storage = append(storage, 2*n+1)
@@ -74,7 +73,7 @@ var placements = []placement{
 	}},
 }
 
-// source gives scrambled numbers in [lo, hi]; whole rounds them.
+// source returns scrambled numbers in [lo, hi]; whole rounds them.
 func source(lo, hi float64, whole bool) func() float64 {
 	i := 0
 	return func() float64 {
@@ -89,8 +88,7 @@ func source(lo, hi float64, whole bool) func() float64 {
 
 var shapes = [][]int64{{}, {1}, {5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {0}, {2, 0, 3}}
 
-// everyLayout runs f on tensors of every shape and placement; where there are several
-// operands their placements differ.
+// everyLayout runs f on tensors of every shape and placement. Operands have different placements.
 func everyLayout(t *testing.T, shapes [][]int64, f func(t *testing.T, e *optest.Eager, shape []int64,
 	place func(i int, d ir.DType, next func() float64) op.Val)) {
 	t.Helper()
@@ -120,7 +118,7 @@ func near(t *testing.T, d ir.DType, want, got []float64, msg ...any) {
 	}
 }
 
-// emit runs a primitive, or a member of a family, by name; attr are the attributes besides the member.
+// emit runs a primitive or a variant by name; attr are the attributes without the variant.
 func emit(e *optest.Eager, name string, attr []int64, in ...op.Val) []op.Val {
 	p, attr := called(name, attr)
 	return e.EmitN(p.ID, attr, in...)
@@ -154,8 +152,8 @@ func ravel(idx, shape []int64) int64 {
 	return n
 }
 
-// groups collects, for each element that a reduction over dims leaves, the row-major
-// numbers of the elements it folds, in order.
+// groups returns, for each element that a reduction over dims leaves, the row-major numbers of the elements that it
+// combines, in order.
 func groups(shape, dims []int64) (out [][]int64, kept []int64) {
 	gone := make([]bool, len(shape))
 	for _, d := range dims {

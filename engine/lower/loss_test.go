@@ -8,8 +8,8 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// TestCrossEntropy compares the loss, its count, its statistics and its gradient with
-// log(softmax); the last row's class is the ignored one, which is none of x's.
+// TestCrossEntropy compares the loss, its count, its statistics and its gradient with log(softmax). The last row's
+// class is the ignored one, which is no class of x.
 func TestCrossEntropy(t *testing.T) {
 	const ignore = -100
 	everyLayout(t, [][]int64{{5}, {2, 3}, {3, 1, 4}, {2, 3, 2, 2}, {0, 3}}, func(t *testing.T, e *optest.Eager,

@@ -53,7 +53,7 @@ func TestMemoLowersLikeNodesOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "no lowering for primitive to_device")
 }
 
-// TestMemoIsBoundedByLaunches: sequences of ever other lengths do not fill the memory.
+// TestMemoIsBoundedByLaunches: sequences that each have another length do not fill the memory.
 func TestMemoIsBoundedByLaunches(t *testing.T) {
 	node := func(steps int64) *lower.Node {
 		n := &lower.Node{Prim: op.PrimNamed("recurrence"), Attr: []int64{int64(op.RNNTanh), 0, 0, 0}, Bufs: 4}

@@ -77,8 +77,8 @@ func gemmOf(t *testing.T, a, b *ir.Layout) (*launch.Gemm, []device.Param) {
 	return res.Launches[0].Op.(*launch.Gemm), res.Launches[0].Params
 }
 
-// TestFoldsAreTheKernelsThatWouldRunAlone: in order, each rounded to the result's dtype, as maps of their own would
-// leave the value.
+// TestFoldsAreTheKernelsThatWouldRunAlone: folds apply in order, each rounded to the result's dtype, as separate maps
+// would round it.
 func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 	for _, d := range []ir.DType{ir.F32, ir.F64, ir.F16, ir.BF16} {
 		l := ir.DenseLayout([]int64{3, 5})
@@ -127,8 +127,7 @@ func TestFoldsAreTheKernelsThatWouldRunAlone(t *testing.T) {
 	}
 }
 
-// TestGemmForms: transposed operands are read where they lie, and a batch of rows
-// against one matrix is one tall product.
+// TestGemmForms: transposed operands are read in place, and a batch of rows against one matrix is one tall product.
 func TestGemmForms(t *testing.T) {
 	dense := ir.DenseLayout([]int64{4, 5})
 	g, _ := gemmOf(t, dense, ir.InternLayout([]int64{5, 3}, []int64{1, 5}))

@@ -14,7 +14,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// stepRef is one step for one element: its parts of x and p, and the state, give the new h and c.
+// stepRef is one step for one element: its parts of x and p and the state give the new h and c.
 func stepRef(r op.Recurrence, x, p []float64, h, c float64) (float64, float64) {
 	switch r {
 	case op.LSTM:
@@ -29,7 +29,7 @@ func stepRef(r op.Recurrence, x, p []float64, h, c float64) (float64, float64) {
 	return max(x[0]+p[0], 0), 0
 }
 
-// layerRef gives the states of all steps and the last c.
+// layerRef returns the states of all steps and the last c.
 func layerRef(r op.Recurrence, backwards bool, steps, batch, hidden int, x, w, h, c, bias []float64) (states,
 	last []float64) {
 	g := int(r.Gates())
@@ -99,7 +99,7 @@ func TestRecurrence(t *testing.T) {
 	}
 }
 
-// stridedGradient: the gradient does not depend on how its operands lie.
+// stridedGradient: the gradient does not depend on the layout of its operands.
 func stridedGradient(t *testing.T, e *optest.Eager, r op.Recurrence, backwards int64, out []op.Val, w op.Val,
 	place func(i int, shape ...int64) op.Val) {
 	t.Helper()
@@ -123,13 +123,13 @@ func stridedGradient(t *testing.T, e *optest.Eager, r op.Recurrence, backwards i
 	for i, g := range emit(e, op.RecurrenceNames[r]+"_grad", []int64{backwards, has, 1}, in...) {
 		near(t, ir.F32, e.Floats(want[i]), e.Floats(g), r, i)
 	}
-	// without the first states'
+	// Without the first states' cotangents.
 	for i, g := range emit(e, op.RecurrenceNames[r]+"_grad", []int64{backwards, has, 0}, in...) {
 		near(t, ir.F32, e.Floats(want[i]), e.Floats(g), r, i)
 	}
 }
 
-// TestStepsOfARecurrenceShareOneKernel: what a step costs a plan is its numbers.
+// TestStepsOfARecurrenceShareOneKernel: a step adds only its numbers to a plan.
 func TestStepsOfARecurrenceShareOneKernel(t *testing.T) {
 	const steps = 9
 	for r := op.LSTM; r <= op.RNNRelu; r++ {

@@ -95,8 +95,8 @@ var specialPairs = map[op.Fn][][3]float64{
 	op.FnGcd:      {{12, -18, 6}, {0, 5, 5}, {0, 0, 0}, {832040, 514229, 1}},
 }
 
-// precision is the error relative to the value or, below 1, absolute: a few units in the
-// last place; logarithms and tails of float32 lose one more digit.
+// precision is the error relative to the value, or absolute below 1: a few units in the last place. Logarithms and
+// tails of float32 lose one more digit.
 var precision = map[ir.DType]float64{ir.F32: 2e-6, ir.F64: 2e-14}
 
 func TestSpecialFunctions(t *testing.T) {
@@ -149,7 +149,7 @@ func TestZetaBelowZero(t *testing.T) {
 	}
 }
 
-// TestEnds holds the values at the ends of the domains and beyond.
+// TestEnds checks the values at the ends of the domains and beyond.
 func TestEnds(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	cases := map[op.Fn][][2]float64{

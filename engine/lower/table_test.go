@@ -57,8 +57,7 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// TestTextDependsOnClassesOnly: other sizes, offsets and strides of the same classes give
-// the same kernel.
+// TestTextDependsOnClassesOnly: other sizes, offsets and strides of the same classes give the same kernel.
 func TestTextDependsOnClassesOnly(t *testing.T) {
 	build := func(shape []int64, strides ...[]int64) any {
 		n := &Node{Prim: op.PrimNamed("add"), Bufs: 3}

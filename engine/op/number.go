@@ -6,7 +6,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Encode gives the bits of a number as dtype d stores it.
+// Encode returns the bits of a number as a slot of dtype d stores it.
 func (v Val) Encode(d ir.DType) uint64 {
 	if v.Kind == ScalarFloat {
 		return ir.EncodeFloat(d, math.Float64frombits(v.Bits()))

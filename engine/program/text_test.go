@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// everything has each feature of the text form.
+// everything uses each feature of the text form.
 const everything = `input $0 : f32[2,3]
 constant $1 : f32[6]
 state $2 : f32[2,3]
@@ -142,7 +142,7 @@ func generate(r *rand.Rand) *Program {
 	return p
 }
 
-// boolean adds a comparison of x with itself and gives it as an operand.
+// boolean adds a comparison of x with itself and returns it as an operand.
 func boolean(p *Program, node func(string, []int64, []int64, []uint64, ...Edge), x Edge, shape []int64) Edge {
 	node("compare", []int64{0}, shape, nil, x, x)
 	n := &p.Nodes[len(p.Nodes)-1]

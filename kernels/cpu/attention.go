@@ -21,8 +21,8 @@ func attention(mem *arena, a *launch.Attention, params []device.Param) (*C.tl_at
 		return nil, ir.Errorf(ir.ErrInternal, "BUG: cpu: attention: %d parameters, want %d", len(params), len(l.Params))
 	}
 	if a.Type == ir.F64 || max(params[l.Width].Bits, params[l.WidthV].Bits) > maxAttentionWidth {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns", a.Type,
-			params[l.Width].Bits, params[l.WidthV].Bits)
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: attention of %v with heads of %d and %d columns: want no float64 "+
+			"and at most %d columns", a.Type, params[l.Width].Bits, params[l.WidthV].Bits, maxAttentionWidth)
 	}
 	c := &array[C.tl_attention](mem, 1)[0]
 	n := func(v int) C.int32_t { return C.int32_t(v) }

@@ -119,7 +119,7 @@ func TestAttentionGradients(t *testing.T) {
 	})
 }
 
-// requireJoint holds the reference of a joint pass against the results of the two that it replaces.
+// requireJoint compares the reference of a joint pass with the results of the two passes that it replaces.
 func requireJoint(t testing.TB, a *launch.Attention, params []uint64, operands, want [][]byte) {
 	t.Helper()
 	bufs := slices.Clone(operands)
@@ -130,8 +130,8 @@ func requireJoint(t testing.TB, a *launch.Attention, params []uint64, operands, 
 	require.Equal(t, want, bufs[len(operands):])
 }
 
-// runGradients runs the pass of q and that of k and v, in place on bufs: the operands, dk, dv, dq. It gives the steps'
-// times.
+// runGradients runs the pass of q and the pass of k and v, in place on bufs: the operands, dk, dv, dq. It returns the
+// steps' times.
 func runGradients(t testing.TB, d *cpu.Device, q, kv *kerneltest.AttentionCase, bufs [][]byte) []device.StepTime {
 	t.Helper()
 	steps := []device.Step{{Op: q.Attention}, {Op: kv.Attention}}
@@ -165,8 +165,8 @@ func runGradients(t testing.TB, d *cpu.Device, q, kv *kerneltest.AttentionCase, 
 	return d.Profiles()
 }
 
-// TestAttentionSpecialValues: a row without keys is 0 with lse +inf, NaN and inf reach their
-// rows and no others, and weights that vanish make no NaN.
+// TestAttentionSpecialValues: a row without keys is 0 with lse +inf; NaN and inf reach their own rows only; weights
+// that underflow make no NaN.
 func TestAttentionSpecialValues(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	q := []float64{1, nan, 1, inf, 200}

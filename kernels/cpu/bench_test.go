@@ -58,7 +58,7 @@ func un(op loopir.Op) func(*loopir.Builder, int) int {
 	return func(b *loopir.Builder, x int) int { return b.Un(op, x) }
 }
 
-// chain is the eight-operation chain of the performance notes.
+// chain is the chain of eight operations in docs/performance.md.
 func chain(b *loopir.Builder, x int) int {
 	v := x
 	for i := range 4 {
@@ -67,7 +67,7 @@ func chain(b *loopir.Builder, x int) int {
 	return v
 }
 
-// normKernel is layer norm over rows with a factor and a term a column.
+// normKernel is layer norm over rows, with a factor and a summand for each column.
 func normKernel(n0, n1 int64) launchOne {
 	b := loopir.NewBuilder("norm", 1, 1)
 	x, y := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Linear(b.Buf(ir.F32, loopir.Write), -1)

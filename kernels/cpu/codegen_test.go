@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// forms counts the instructions of a kernel over sizes by operation and variant; every buffer is apart.
+// forms counts the instructions of a kernel over sizes by operation and variant; every buffer is a different one.
 func forms(t *testing.T, k *loopir.Kernel, sizes ...int64) (of map[[2]int]int) {
 	t.Helper()
 	slots := make([]int, len(k.Bufs))
@@ -31,7 +31,7 @@ func forms(t *testing.T, k *loopir.Kernel, sizes ...int64) (of map[[2]int]int) {
 	return of
 }
 
-// rowNorm begins a kernel over rows, or over columns, of a full g and x, with a mean and a scale of each row.
+// rowNorm begins a kernel over rows, or over columns, of g and x, with a mean and a scale for each row.
 func rowNorm(columns bool) (b *loopir.Builder, g, centred, scale int) {
 	b = loopir.NewBuilder("norm", 1, 1)
 	full := func() int {
@@ -51,7 +51,7 @@ func rowNorm(columns bool) (b *loopir.Builder, g, centred, scale int) {
 	return b, g, b.Sub(x, mean), scale
 }
 
-// TestGradientsOfNormsTakeOneInstructionAPass: differences from a row's mean are taken where they are used, and no
+// TestGradientsOfNormsTakeOneInstructionAPass: differences from a row's mean are computed where they are used, and no
 // product is stored before it is added.
 func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	sum, fma := int(opSum), int(opFma)
@@ -81,8 +81,8 @@ func TestGradientsOfNormsTakeOneInstructionAPass(t *testing.T) {
 	})
 }
 
-// TestRowsThatSeveralStagesVisitAreBundled: as many as have 16 KiB in buffers, where rows are long enough and there are
-// enough for all threads.
+// TestRowsThatSeveralStagesVisitAreBundled: a bundle has as many rows as take 16 KiB in buffers, where rows are long
+// enough and there are bundles enough for all threads.
 func TestRowsThatSeveralStagesVisitAreBundled(t *testing.T) {
 	b, g, centred, scale := rowNorm(false)
 	dot := b.Acc(b.Reduce(loopir.Sum, b.Mul(g, centred)))

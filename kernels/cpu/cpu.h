@@ -250,7 +250,8 @@ int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // tl_parallel without polling for requests to stop.
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come. Loops also
-// stop patience nanoseconds after the first look at the clock, which comes with every eighth poll; 0: never.
+// stop patience nanoseconds after the first look at the clock; 0: the clock stops nothing. They look at it at every
+// eighth poll.
 void tl_watch(tl_pool *, int32_t *word, int64_t patience);
 // Loops look for requests to stop (1), or leave them for later (0).
 void tl_attend(tl_pool *, int on);

@@ -22,7 +22,7 @@ func newDevice(t testing.TB, o cpu.Options) *cpu.Device {
 	return d
 }
 
-// instructionSets lists those of this processor.
+// instructionSets lists the instruction sets of this processor.
 func instructionSets() []string {
 	var s []string
 	for _, n := range []string{"plain", "neon", "avx2", "avx512"} {
@@ -42,7 +42,7 @@ type launchOne struct {
 	tol  float64 // relative, of floats; 0 asks for equal bits
 }
 
-// run runs l on d and gives the buffers and the fault.
+// run runs l on d and returns the buffers and the fault.
 func run(t testing.TB, d *cpu.Device, l launchOne) ([][]byte, device.Fault, bool) {
 	t.Helper()
 	step := device.Step{Op: l.k, Event: 7}
@@ -82,7 +82,7 @@ func run(t testing.TB, d *cpu.Device, l launchOne) ([][]byte, device.Fault, bool
 	return out, f, failed
 }
 
-// check holds the devices against the interpreter, which runs once.
+// check compares the devices with the interpreter, which runs once.
 func check(t *testing.T, launches ...launchOne) {
 	t.Helper()
 	type result struct {
@@ -149,7 +149,7 @@ func same(t testing.TB, dt ir.DType, want, got []byte, tol float64, what string)
 
 var rng = rand.New(rand.NewPCG(3, 4))
 
-// data makes n elements of t: floats about 0, small integers.
+// data makes n elements of t: floats near 0, small integers.
 func data(t ir.DType, n int64) []byte {
 	b := make([]byte, n*int64(t.Size()))
 	for i := range n {

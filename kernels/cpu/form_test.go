@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// over gives a step of the same kernel on other buffers, of n elements.
+// over returns a step of the same kernel on other buffers, of n elements.
 func over(s device.Step, n int64, bufs ...int) device.Step {
 	s.Bufs, s.Params = bufs, []device.Param{device.Const(n)}
 	return s

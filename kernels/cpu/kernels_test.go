@@ -16,8 +16,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// Random kernels of every form. Chains of operations magnify rounding, so that values
-// are compared at a tolerance above one operation's.
+// Random kernels of every form. Chains of operations magnify rounding, so values are compared with a tolerance above
+// that of one operation.
 func TestRandomKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	cases := make([]*kerneltest.Case, 400)
@@ -42,7 +42,7 @@ func TestRandomKernels(t *testing.T) {
 	})
 }
 
-// softmax over dim 1 of n0 x n1, laid out in rows, or with dim 0 fastest. In place: one buffer.
+// Softmax over dim 1 of n0 x n1, in rows, or with dim 0 fastest. In place: one buffer.
 func softmaxKernel(n0, n1 int64, columns, inPlace bool) launchOne {
 	b := loopir.NewBuilder("softmax", 1, 1)
 	par := sizes(n0, n1)
@@ -85,8 +85,8 @@ func TestSoftmax(t *testing.T) {
 	check(t, list...)
 }
 
-// bundleKernel is of rows of n2 elements, step apart, of n0 x n1: where a row's maximum is, and the exponentials less
-// it, of which those that a row's and a column's numbers choose are normalised.
+// bundleKernel works rows of n2 elements, step apart, for n0 x n1 of them. It stores where a row's maximum is, and the
+// exponentials less the maximum; those that a row's and a column's numbers choose are normalized.
 func bundleKernel(t ir.DType, n0, n1, n2, step int64) launchOne {
 	b := loopir.NewBuilder("bundle", 2, 1)
 	x := b.Load(b.Access(b.Buf(t, loopir.Read), b.Offset(), b.Stride(), b.Stride(), b.Stride()))
@@ -112,7 +112,7 @@ func bundleKernel(t ir.DType, n0, n1, n2, step int64) launchOne {
 		tol:  1e-5}
 }
 
-// TestBundlesOfRows: the rows of a bundle do not see each other, whole bundles and the last.
+// TestBundlesOfRows: the rows of a bundle do not affect each other, in whole bundles and in the last one.
 func TestBundlesOfRows(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F64, ir.BF16} {
 		check(t, bundleKernel(dt, 1, 260, 256, 1), bundleKernel(dt, 9, 15, 300, 1), bundleKernel(dt, 70, 3, 257, 2),
@@ -126,8 +126,8 @@ func TestNorm(t *testing.T) {
 		normKernel(300, 40))
 }
 
-// normGradKernel is the gradient of normKernel's x without its factor; mean and scale have an element a row. columns:
-// the gradient of its factor instead, a sum over rows.
+// normGradKernel is the gradient of normKernel's x without its factor; mean and scale have one element for each row.
+// With columns it is the gradient of the factor, a sum over rows.
 func normGradKernel(t ir.DType, n0, n1 int64, columns bool) launchOne {
 	dims := []int{loopir.Unit, loopir.Broadcast}
 	par := sizes(n0, n1)
@@ -175,7 +175,7 @@ func TestNormGradients(t *testing.T) {
 	}
 }
 
-// The numbers of threads must not show in any bit.
+// No bit depends on the number of threads.
 func TestThreadsDoNotShow(t *testing.T) {
 	one, three := newDevice(t, cpu.Options{Threads: 1}), newDevice(t, cpu.Options{Threads: 3})
 	list := []launchOne{
@@ -196,7 +196,7 @@ func TestThreadsDoNotShow(t *testing.T) {
 	}
 }
 
-// scanKernel stores the running values of op along rows, and what the whole row comes to.
+// scanKernel stores the running values of op along rows, and the value of the whole row.
 func scanKernel(op loopir.ReduceOp, t ir.DType, n0, n1 int64) launchOne {
 	b := loopir.NewBuilder(fmt.Sprintf("scan_%d_%v", op, t), 1, 1)
 	x := b.Load(b.Linear(b.Buf(t, loopir.Read), -1))
@@ -254,7 +254,7 @@ func TestSumAccuracy(t *testing.T) {
 	}
 }
 
-// Two results through the operands' own buffers, each of which the other needs.
+// Two results are written over the operands, each of which the other result needs.
 func TestSwapInPlace(t *testing.T) {
 	var list []launchOne
 	b := loopir.NewBuilder("swap", 1, 0)
@@ -292,7 +292,7 @@ func TestTransposedReads(t *testing.T) {
 	check(t, list...)
 }
 
-// Results beyond the size that is stored past the caches, from rows that begin and end anywhere.
+// Results large enough to bypass the caches, from rows that begin and end anywhere.
 func TestLargeResults(t *testing.T) {
 	d := newDevice(t, cpu.Options{})
 	const n0, n1 = 2901, 3001
@@ -304,7 +304,7 @@ func TestLargeResults(t *testing.T) {
 	}
 }
 
-// Adding through repeated indices gives one result whatever the threads do.
+// Adding through repeated indices gives the same result for any number of threads.
 func TestScatterAdd(t *testing.T) {
 	var list []launchOne
 	for _, dt := range []ir.DType{ir.F32, ir.F16, ir.I64} {
@@ -356,7 +356,7 @@ func TestCasts(t *testing.T) {
 	check(t, list...)
 }
 
-// Every half there is, and the floats between halves.
+// Every half, and the floats between halves.
 func TestHalves(t *testing.T) {
 	var list []launchOne
 	for _, h := range []ir.DType{ir.F16, ir.BF16} {
@@ -447,8 +447,8 @@ func TestGemm(t *testing.T) {
 	})
 }
 
-// TestThreadsDoNotShowInProducts: with few threads rows of A are read where they lie, with more they are packed in
-// blocks; the terms are added up alike.
+// TestThreadsDoNotShowInProducts: with few threads rows of A are read in place, with more they are packed in blocks;
+// the terms are added in one order.
 func TestThreadsDoNotShowInProducts(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, isa := range instructionSets() {

@@ -94,7 +94,7 @@ func (c *factorCase) params() []uint64 {
 	return p
 }
 
-// onDevice runs the step and gives its results and data error.
+// onDevice runs the step and returns its results and data error.
 func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fault, bool) {
 	step, bind := device.Step{Op: &c.f, Event: 7}, device.Binding{}
 	out := c.results()
@@ -122,7 +122,7 @@ func (c *factorCase) onDevice(t *testing.T, d *cpu.Device) ([][]byte, device.Fau
 	return out, f, found
 }
 
-// closeTo compares elements, relative to the largest; signs do not count where they are free.
+// closeTo compares elements relative to the largest one; signs do not count where they are free.
 func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool) {
 	t.Helper()
 	n, top := int64(len(want)/d.Size()), 0.0
@@ -141,8 +141,8 @@ func closeTo(t *testing.T, d ir.DType, want, got []byte, tol float64, signs bool
 	}
 }
 
-// TestFactors compares each factorisation with the plain one, below and above the block size and the size from which
-// one matrix at a time is shared between the threads.
+// TestFactors compares each factorisation with the plain one, below and above the block size, and above the size from
+// which threads share one matrix at a time.
 func TestFactors(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var cases []*factorCase

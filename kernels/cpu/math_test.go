@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// ulps is the distance of got from the exact want in units of f32's last place there.
+// ulps is the distance of got from the exact want, in units in the last place of f32 at want.
 func ulps(got float32, want float64) float64 {
 	w := float32(want)
 	if got == w || math.IsNaN(float64(got)) && math.IsNaN(want) {
@@ -23,7 +23,7 @@ func ulps(got float32, want float64) float64 {
 	return math.Abs(float64(got)-want) / math.Ldexp(1, max(e-24, -149))
 }
 
-// everyNth gives the bits of every nth float, special ones included.
+// everyNth returns the bits of every nth float, special ones included.
 func everyNth(n int) []byte {
 	var v []uint32
 	for b := uint64(0); b < 1<<32; b += uint64(n) {
@@ -40,8 +40,8 @@ func everyNth(n int) []byte {
 	return out
 }
 
-// The bounds that kern_math.h states, over a sample of all floats. Without fused multiply-add
-// (the plain build) reductions of the argument round once more.
+// The bounds that kern_math.h states, over a sample of all floats. Without fused multiply-add, as in the plain build,
+// reductions of the argument round once more.
 func TestMathAccuracy(t *testing.T) {
 	in := everyNth(4391)
 	n := int64(len(in) / 4)

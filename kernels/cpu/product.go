@@ -30,14 +30,14 @@ func (d *Device) gemm(p *program, g *launch.Gemm, s *device.Step) (*C.tl_gemm, e
 	}
 	if g.CDims || g.KDims > launch.MaxGemmDims || g.NDims > launch.MaxGemmDims || (g.KDims > 0) != (g.NDims > 0) ||
 		g.KDims > 0 && g.Type != ir.F32 && g.Type != ir.F64 {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of depth and %d of columns", g.Type,
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d dims of K and %d of N is not supported", g.Type,
 			g.KDims, g.NDims)
 	}
 	if g.Sums != 0 {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand")
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with sums of an operand is not supported")
 	}
 	if g.Type == ir.Bool || g.Batch > 3 {
-		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims", g.Type, g.Batch)
+		return nil, ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with %d batch dims is not supported", g.Type, g.Batch)
 	}
 	c := &array[C.tl_gemm](&p.mem, 1)[0]
 	c.nbatch, c._type = C.int32_t(g.Batch), C.int32_t(g.Type)
@@ -80,13 +80,14 @@ func (d *Device) epilogue(p *program, c *C.tl_gemm, g *launch.Gemm, s *device.St
 		return ir.Errorf(ir.ErrInternal, "BUG: cpu: %v", err)
 	}
 	if g.KDims > 0 || len(l.BufOperands) > C.TLK_EPILOGUE_OPERANDS {
-		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of depth and an epilogue of %d operands", g.KDims,
-			len(l.BufOperands))
+		return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm with %d dims of K and an epilogue of %d operands: want at most "+
+			"%d operands and no dims", g.KDims, len(l.BufOperands), C.TLK_EPILOGUE_OPERANDS)
 	}
 	bufs := []int{s.Bufs[l.BufC]}
 	for i, b := range l.BufOperands {
 		if t := k.Bufs[i+1].Type; t != g.Type {
-			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v", g.Type, t)
+			return ir.Errorf(ir.ErrKernelExecution, "cpu: gemm of %v with an epilogue's operand of %v: want one dtype",
+				g.Type, t)
 		}
 		bufs = append(bufs, s.Bufs[b])
 	}

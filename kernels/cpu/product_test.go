@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// Rows of the second operand that are read where they lie: in several blocks of the depth, whole,
-// with and without others between them. Each instruction set gives one result with any number of threads.
+// Rows of the second operand that are read in place: in several blocks of the depth, whole, with and without others
+// between them. Each instruction set gives the same result for any number of threads.
 func TestProductsByRowsOfTheSecondOperand(t *testing.T) {
 	for _, dt := range []ir.DType{ir.F32, ir.F64} {
 		for _, s := range []struct{ m, n, k, apart int64 }{

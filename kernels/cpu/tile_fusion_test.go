@@ -16,7 +16,7 @@ import (
 // mapStep is out = x op y; y begins at the run-time offset 0, where it has one.
 func mapStep(op loopir.Op, from, to ir.DType, n int64, offset, x, y, out int) device.Step {
 	b := loopir.NewBuilder("member", 1, 0)
-	// Parameters are numbered in the order of their making, after the size.
+	// Parameters are numbered in the order in which they are made, after the size.
 	params := []device.Param{device.Const(n)}
 	off := -1
 	if offset >= 0 {
@@ -30,7 +30,7 @@ func mapStep(op loopir.Op, from, to ir.DType, n int64, offset, x, y, out int) de
 	return device.Step{Op: b.Kernel(), Bufs: []int{x, y, out}, Params: params}
 }
 
-// wideStep is a map whose many registers make its tiles smaller than those of mapStep.
+// wideStep is a map with so many registers that its tiles are smaller than mapStep's.
 func wideStep(n int64, x, y, out int) device.Step {
 	b := loopir.NewBuilder("wide", 1, 0)
 	a, c := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1)), b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
@@ -49,8 +49,8 @@ func wideStep(n int64, x, y, out int) device.Step {
 	return device.Step{Op: b.Kernel(), Bufs: []int{x, y, out}, Params: []device.Param{device.Const(n)}}
 }
 
-// Maps that are worked tile by tile together give what they give one after the other, also
-// where buffers are reused, change their element size, or are read elsewhere than they were written.
+// Maps that are worked tile by tile together give the results of maps worked one after the other, even where buffers
+// are reused, change their element size, or are read at other places than they were written.
 func TestChains(t *testing.T) {
 	const n, slots = 50_000, 5
 	f := ir.F32
@@ -195,8 +195,8 @@ func TestValuesOfOneChainNeedNoBuffer(t *testing.T) {
 	})
 }
 
-// playWithout runs the steps, where the slots of inner have no buffer, twice, the second time profiled, and gives the
-// last slot.
+// playWithout runs the steps twice, the second time profiled, and returns the last slot. The slots of inner have no
+// buffer.
 func playWithout(t *testing.T, d *cpu.Device, steps []device.Step, contents [][]byte, inner []bool) (out []byte) {
 	bind, to := &device.Binding{Offsets: []int64{2777, 0}}, make([]int, len(inner))
 	for s := range inner {

@@ -59,26 +59,27 @@ type tilePlan struct {
 	k     *loopir.Kernel
 	par   []int64 // sizes and strides; other entries are 0
 	slots []int   // slot of each buffer
-	// Maps: of accesses, of indices, of the row-major number (in outer and in inner stages).
+	// The affine maps, and the number of the map of each access, of each index, of the row-major number in outer and in
+	// inner stages, and of each expression that is linear in the indices.
 	maps     []*affine
 	ofAccess []int
 	ofIndex  []int
 	ofLinear [2]int
-	ofNumber []int // of each expression that is linear in the indices
-	spaces   [2]*space
-	columns  bool
-	bundle   bool
-	passes   int   // stages over the inner space
-	most     int64 // lanes of a map's tile
+	ofNumber []int
+	spaces   [2]*space // outer and inner
+	columns  bool      // tiles have the shape columns
+	bundle   bool      // tiles have the shape bundle
+	passes   int       // stages over the inner space
+	most     int64     // lanes of a map's tile
 	// oneTile: the inner space is one tile, so that tile registers outlive a stage.
 	oneTile bool
-	live    []bool
-	uses    []int
-	mask    []uint64 // dims an expression depends on
-	lanes   [2]uint64
-	accs    []loopir.Acc
-	stageOf []int // of each accumulator
-	hidden  []hiddenAcc
+	live    []bool       // expressions that are used
+	uses    []int        // by expression: how often it is used
+	mask    []uint64     // by expression: the dims that it depends on
+	lanes   [2]uint64    // by group: the dims that vary within a tile
+	accs    []loopir.Acc // of all stages
+	stageOf []int        // by accumulator: its stage
+	hidden  []hiddenAcc  // the running extremes of Prefix ArgMax and ArgMin
 }
 
 // hiddenAcc keeps the running extreme of a Prefix ArgMax or ArgMin.

@@ -100,7 +100,7 @@ func (l *lookup) CPUCode([]uint64) (cpu.Code, error) {
 	}, nil
 }
 
-// lookupForm is how a GPU does it.
+// lookupForm is the options of lookup's GPU code.
 type lookupForm struct{ Threads int }
 
 // GPUOptions implements gpu.Generator.
@@ -142,7 +142,7 @@ var (
 	_ gpu.Generator = (*lookup)(nil)
 )
 
-// devices opens one of each kind.
+// devices opens one device of each kind.
 func devices(t *testing.T) map[string]device.Device {
 	t.Helper()
 	list := map[string]device.Device{"interp": reference.New()}
@@ -165,8 +165,8 @@ func devices(t *testing.T) map[string]device.Device {
 	return list
 }
 
-// lookupSteps makes y = lookup(table, 2*x) + 1 of n elements, with loop kernels before and after the lookup, which
-// takes its offset at run time. Slots: table, x, indices, looked up, y.
+// lookupSteps makes y = lookup(table, 2*x) + 1 of n elements. Loop kernels run before and after the lookup, which takes
+// its offset at run time. Slots: table, x, indices, looked up, y.
 func lookupSteps(op *lookup, n, entries int64) []device.Step {
 	b := loopir.NewBuilder("double", 1, 0)
 	x, out := b.Linear(b.Buf(ir.I32, loopir.Read), -1), b.Linear(b.Buf(ir.I32, loopir.Write), -1)
@@ -185,8 +185,8 @@ func lookupSteps(op *lookup, n, entries int64) []device.Step {
 	}
 }
 
-// TestANewKindOfLaunchIsOneType: the kind above runs on every device, between launches that it depends on and that
-// depend on it, with offsets of the run, data errors, times and costs, though no other file names it.
+// TestANewKindOfLaunchIsOneType: the kind above runs on every device, between launches that it depends on and launches
+// that depend on it, with run-time offsets, data errors, times and costs, though no other file names it.
 func TestANewKindOfLaunchIsOneType(t *testing.T) {
 	const n, entries, room = 200, 64, 208
 	word := binary.LittleEndian
@@ -265,7 +265,8 @@ func requireTimes(t *testing.T, d device.Device, p device.Program, bind *device.
 	require.Equal(t, loopir.Cost{Bytes: 200 * 12}, steps[1].Op.Cost(steps[1].Constants(), width))
 }
 
-// TestALaunchWithoutCodeIsRefused: the reference runs what has code nowhere else, and the error names the launch.
+// TestALaunchWithoutCodeIsRefused: the reference runs a launch that no other device has code for, and the error names
+// it.
 func TestALaunchWithoutCodeIsRefused(t *testing.T) {
 	type reference struct{ launch.Op } // hides the generators' methods
 	for name, d := range devices(t) {

@@ -109,7 +109,7 @@ func TestAttentionInChunks(t *testing.T) {
 	}
 }
 
-// TestMaskGradientSums goes through all ways in which dims may share a mask.
+// TestMaskGradientSums tries all ways in which dims may share a mask.
 func TestMaskGradientSums(t *testing.T) {
 	for shared := range 16 {
 		r := rand.New(rand.NewPCG(uint64(shared), 6))
@@ -157,7 +157,7 @@ func TestWideProduct(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestAttentionRespectsWorkgroupMemory: heads of every width find a tile on every device.
+// TestAttentionRespectsWorkgroupMemory: for heads of every width there is a tile on every device.
 func TestAttentionRespectsWorkgroupMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
 	for _, pass := range attentionPasses {

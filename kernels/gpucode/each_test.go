@@ -28,8 +28,8 @@ func sumOf(n int, inPlace bool) *loopir.Kernel {
 	return b.Kernel()
 }
 
-// TestLargeMapsWorkOnSeveralVectorsAThread: as many as leave four loads in flight; small maps, those that write
-// what they read, and software devices have one.
+// TestLargeMapsWorkOnSeveralVectorsAThread: a thread works on as many vectors as leave four loads in flight. In small
+// maps, maps that write what they read, and on software devices it works on one.
 func TestLargeMapsWorkOnSeveralVectorsAThread(t *testing.T) {
 	const large = 64 << 20
 	for _, tc := range []struct {
@@ -52,8 +52,8 @@ func TestLargeMapsWorkOnSeveralVectorsAThread(t *testing.T) {
 	}
 }
 
-// TestRowsThatBeginInALineArePeeled: rows of a length that is no multiple of 8 are written from the next line
-// on, where many lanes loop over them; others, and sums of rows, as they lie.
+// TestRowsThatBeginInALineArePeeled: rows of a length that is no multiple of 8 are written from the next cache line on,
+// where many lanes loop over them. Others, and sums of rows, are worked from their beginning.
 func TestRowsThatBeginInALineArePeeled(t *testing.T) {
 	scaled := func(store bool) *loopir.Kernel {
 		b := loopir.NewBuilder("scaled", 1, 1)

@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// Blocks of which the last is short, or the only one; parts of which the last may be empty; operands that
-// run along either dim, by vectors and not.
+// Blocks of which the last, or the only one, is short; parts of which the last may be empty; operands that are
+// contiguous along either dim, with and without vectors.
 func TestEveryTileSumsAnOperand(t *testing.T) {
 	all := []GemmOptions{rolled}
 	for _, c := range candidates {
@@ -58,7 +58,7 @@ func TestRandomSumsAsChosen(t *testing.T) {
 	}
 }
 
-// The accumulators are what the form costs: those of C take up to 128 numbers of a thread's registers.
+// The accumulators limit the tile: those of C take up to 128 numbers of a thread's registers.
 func TestSumsTakeOneVectorOfRegisters(t *testing.T) {
 	for _, c := range candidates {
 		g := &launch.Gemm{Type: ir.F32, AUnit: 'm', BUnit: 'n', Sums: 'a'}

@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// asKernel lets kirtest.Close compare a gemm's buffers.
+// asKernel lets kerneltest.Close compare a product's buffers.
 func asKernel(g *launch.Gemm) *loopir.Kernel {
 	return &loopir.Kernel{Bufs: g.Layout().Bufs}
 }
@@ -141,8 +141,8 @@ func TestChooseGemmFollowsTheMeasurements(t *testing.T) {
 
 func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
-	// 64 kernels of 3x3 over 64 channels of 32 pictures of 56x56, padded: as windows, and as the same product of a dense
-	// B.
+	// 64 kernels of 3x3 over 64 channels of 32 pictures of 56x56, padded: as windows, and as the same product of a
+	// dense B.
 	windows := &launch.Gemm{Type: ir.F32, Batch: 1, AUnit: 'k', BUnit: 'n', CStrided: true, KDims: 3, NDims: 2}
 	params := []uint64{32, 64, 3136, 576, 0, 576, 1, 0, 64 * 3364, 1, 1, 0, 64 * 3136, 3136, 1, 0, 64, 3, 3, 9, 3, 1, 3364,
 		58, 1, 56, 56, 58, 1}
@@ -153,8 +153,8 @@ func TestWindowsHaveTilesOfTheirOwn(t *testing.T) {
 	require.Equal(t, []int{64, 64, 16}, []int{o.BM, o.BN, o.BK})
 }
 
-// TestSnakesUseAVectorTwiceInARow: where a row of a thread's results ends, the next begins with the same columns.
-func TestSnakesUseAVectorTwiceInARow(t *testing.T) {
+// In serpentine order the next row of a thread's results begins with the columns at which the row before ends.
+func TestSerpentineOrderUsesAVectorTwiceInARow(t *testing.T) {
 	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 	for _, serpentine := range []bool{false, true} {
 		o := GemmOptions{BM: 32, BN: 64, BK: 8, WM: 32, WN: 64, TM: 8, TN: 8, Serpentine: serpentine, Double: true}

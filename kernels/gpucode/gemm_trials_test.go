@@ -11,8 +11,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/launch"
 )
 
-// TestEveryTrialMultiplies: each tile that may be timed gives the product, also for what the others of its class add to
-// it.
+// TestEveryTrialMultiplies: each tile that may be timed gives the product, and also serves the other products of its
+// class.
 func TestEveryTrialMultiplies(t *testing.T) {
 	seen := map[GemmTile]bool{}
 	for seed := range uint64(24) {
@@ -46,7 +46,7 @@ func TestEveryTrialMultiplies(t *testing.T) {
 	}
 }
 
-// TestTilesOfTheTableMultiply: each, whole and in parts, on sizes that it does not divide.
+// TestTilesOfTheTableMultiply: each tile, whole and in parts, is right on sizes that it does not divide.
 func TestTilesOfTheTableMultiply(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 48 << 10, MaxThreads: 1024}
 	for i, x := range candidates {
@@ -59,7 +59,7 @@ func TestTilesOfTheTableMultiply(t *testing.T) {
 	}
 }
 
-// TestTrialsOfAProduct: they are of several tiles, and several do not divide K.
+// TestTrialsOfAProduct: the trials have several tiles, and several of these do not divide K.
 func TestTrialsOfAProduct(t *testing.T) {
 	caps := Caps{MaxWorkgroupBytes: 49152, MaxThreads: 1024, Units: 264}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestTrialsOfAProduct(t *testing.T) {
 	require.Len(t, GemmTrials(&launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, small, caps), 1, "too small to matter")
 }
 
-// TestGemmReachIsExact: buffers of what a product reaches are enough, and with an element less they are not.
+// TestGemmReachIsExact: buffers of the size that a product reaches are enough, and one element less is not.
 func TestGemmReachIsExact(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 14))
@@ -119,8 +119,7 @@ func TestGemmReachIsExact(t *testing.T) {
 	}
 }
 
-// TestClassesOfProducts: what decides on a tile parts classes, and what does not, such as offsets and neighbouring
-// sizes, does not.
+// TestClassesOfProducts: what decides on a tile distinguishes classes. Offsets and neighbouring sizes do not.
 func TestClassesOfProducts(t *testing.T) {
 	plain := func() (*launch.Gemm, []uint64) {
 		return &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}, []uint64{2000, 768, 700, 700, 1, 0, 768, 1, 0}
@@ -156,8 +155,8 @@ func TestClassesOfProducts(t *testing.T) {
 	}
 }
 
-// TestTilesOfAFileAreChecked: what does not divide into threads, is too large or has no parts is not taken, and parts
-// that the depth of another product of the class does not have are fewer.
+// TestTilesOfAFileAreChecked: a tile that does not divide into threads, is too large or has no parts is refused. Parts
+// that exceed the depth of another product of the class are fewer for it.
 func TestTilesOfAFileAreChecked(t *testing.T) {
 	g := &launch.Gemm{Type: ir.F32, AUnit: 'k', BUnit: 'n'}
 	params := []uint64{512, 512, 512, 512, 1, 0, 512, 1, 0}

@@ -34,9 +34,9 @@ func FromKernel(k *loopir.Kernel, o Options) ([]*gpuir.Program, error) {
 
 // gen is the state of the generation of one program.
 type gen struct {
-	k *loopir.Kernel
-	o Options
-	p *gpuir.Program
+	k *loopir.Kernel // the kernel
+	o Options        // the options chosen for it
+	p *gpuir.Program // the program being made
 	// out is the block that statements go to.
 	out *[]gpuir.Stmt
 	// index[d] is the position along dim d. Outer dims are set once, inner ones in loops.
@@ -48,19 +48,19 @@ type gen struct {
 	// nil: it has the row alone.
 	from, to, part *gpuir.Node
 	active         *gpuir.Node // whether this thread's outer index exists
-	lane           *gpuir.Node
+	lane           *gpuir.Node // number of this thread among those that share its row
 	// wide: accesses that vary have four elements, and indices count those.
 	wide bool
 	// isInner[e]: expression e varies between inner indices.
 	isInner []bool
-	vals    map[int]*gpuir.Node
-	base    map[int]*gpuir.Node // the outer part of an access's address
-	philox  map[[3]int]*gpuir.Node
-	acc     map[int]*gpuir.Node
-	accIdx  map[int]*gpuir.Node
-	shared  map[sharedKey]int
-	slot    *slot   // the current inner index; nil outside of inner stages
-	held    []*slot // the row, where lanes hold it in registers
+	vals    map[int]*gpuir.Node    // value of an expression, in the current block
+	base    map[int]*gpuir.Node    // the outer part of an access's address
+	philox  map[[3]int]*gpuir.Node // the words of a Philox block
+	acc     map[int]*gpuir.Node    // final value of an accumulator
+	accIdx  map[int]*gpuir.Node    // final index of an accumulator
+	shared  map[sharedKey]int      // workgroup arrays
+	slot    *slot                  // the current inner index; nil outside of inner stages
+	held    []*slot                // the row, where lanes hold it in registers
 	// tiles are the workgroup arrays of operands read in squares; tileAt, where set, is the element of the current
 	// index in each.
 	tiles  map[int]int

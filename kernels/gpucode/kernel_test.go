@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// forms are options to try on a case: what Choose says and drawn ones.
+// forms are options to try on a case: those that Choose gives, and random ones.
 func forms(r *rand.Rand, c *kerneltest.Case, i64 bool) []Options {
 	chosen := Choose(c.Kernel, c.Params, Caps{I64: i64, Subgroup: r.IntN(2) * 4})
 	drawn := chosen
@@ -45,7 +45,7 @@ func forms(r *rand.Rand, c *kerneltest.Case, i64 bool) []Options {
 	return []Options{chosen, drawn}
 }
 
-// run interprets the passes of a kernel, with scratch memory of no meaning.
+// run interprets the passes of a kernel, with scratch memory of arbitrary content.
 func run(procs []*gpuir.Program, params []uint64, bufs [][]byte) (loopir.Fault, error) {
 	var fault loopir.Fault
 	scratch := bytes.Repeat([]byte{0xA5}, 4<<20)
@@ -92,7 +92,7 @@ func TestRandomKernelsMatchTheInterpreter(t *testing.T) {
 	}
 }
 
-// count notes which forms a case went through.
+// count notes which options a case went through.
 func count(seen map[string]int, k *loopir.Kernel, o Options) {
 	note := func(form string, is bool) {
 		if is {
@@ -115,7 +115,7 @@ func count(seen map[string]int, k *loopir.Kernel, o Options) {
 	note("shuffled twice", shuffled && o.Lanes > o.Subgroup)
 }
 
-// transposed is a map over dims that reads one operand along each dim but the last, and adds a dense one.
+// transposed is a map over dims that reads one operand along each dim except the last, and adds a dense one.
 func transposed(r *rand.Rand, t ir.DType, sizes ...uint64) *kerneltest.Case {
 	d := len(sizes)
 	b := loopir.NewBuilder("transposed", d, 0)
@@ -168,8 +168,7 @@ func TestMapsInSquares(t *testing.T) {
 	}
 }
 
-// A split needs a binding for scratch memory: a kernel that has as many buffers as the
-// device binds is not split.
+// A split needs a binding for scratch memory, so a kernel with as many buffers as the device binds is not split.
 func TestSplitsNeedABinding(t *testing.T) {
 	b := loopir.NewBuilder("sums", 1, 1)
 	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
@@ -183,7 +182,7 @@ func TestSplitsNeedABinding(t *testing.T) {
 	require.Equal(t, 1, Choose(k, params, Caps{MaxBuffers: 2}).Parts)
 }
 
-// Rows of a kernel that accumulates nothing are shared by workgroups in one pass, without scratch memory.
+// Workgroups share rows of a kernel that accumulates nothing in one pass, without scratch memory.
 func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
 	b := loopir.NewBuilder("scaled", 1, 1)
 	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
@@ -215,7 +214,8 @@ func TestRowsThatAccumulateNothingAreShared(t *testing.T) {
 	}
 }
 
-// inPlaceRows gives each element of a row less the row's sum, over itself; early: a stage before the sum doubles them.
+// inPlaceRows stores each element of a row less the row's sum over itself; early: a stage before the sum doubles the
+// elements.
 func inPlaceRows(sums, early bool) *loopir.Kernel {
 	b := loopir.NewBuilder("in_place", 1, 1)
 	at := b.Linear(b.Buf(ir.F32, loopir.ReadWrite), -1)
@@ -233,7 +233,7 @@ func inPlaceRows(sums, early bool) *loopir.Kernel {
 	return b.Kernel()
 }
 
-// Rows written over themselves are shared by workgroups unless a stage reads what one before it wrote.
+// Workgroups share rows that are written over themselves, unless a stage reads what an earlier one wrote.
 func TestRowsWrittenOverThemselvesAreShared(t *testing.T) {
 	const rows, cols = 2, 70000
 	caps := Caps{Units: 264, MaxThreads: 1024, MaxBuffers: 8}

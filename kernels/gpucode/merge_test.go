@@ -12,8 +12,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// TestMergedKernelsMatchTheirMembers: a merged program leaves what its members leave, one
-// after the other, with data of their own and with buffers that all of them read.
+// TestMergedKernelsMatchTheirMembers: a merged program leaves what its members leave one after the other, with data of
+// their own and with buffers that all of them read.
 func TestMergedKernelsMatchTheirMembers(t *testing.T) {
 	shares := 0
 	for seed := range uint64(400) {
@@ -61,8 +61,8 @@ func TestMergedKernelsMatchTheirMembers(t *testing.T) {
 	require.Greater(t, shares, 100)
 }
 
-// variation is c for member i: the bytes of the buffers that it does not share are
-// rotated, which keeps every value valid for its type, and some members are empty.
+// variation is c for member i: the bytes of the buffers that it does not share are rotated, which keeps every value
+// valid for its type; some members are empty.
 func variation(r *rand.Rand, c *kerneltest.Case, i int, shared []bool) *kerneltest.Case {
 	v := c.Copy()
 	if i == 0 {

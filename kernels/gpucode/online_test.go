@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// normalizer is a kernel that gives the maximum of rows and the sum of exp(x - maximum).
+// normalizer is a kernel that stores the maximum of rows and the sum of exp(x - maximum).
 func normalizer() *loopir.Kernel {
 	b := loopir.NewBuilder("normalizer", 1, 1)
 	x := b.Load(b.Linear(b.Buf(ir.F32, loopir.Read), -1))
@@ -28,8 +28,8 @@ func normalizer() *loopir.Kernel {
 	return b.Kernel()
 }
 
-// TestMaximumAndSumOfExponentialsReadARowOnce: the two stages are one loop, and agree with the interpreter
-// on rows that begin with -Inf, are nothing else, or have a NaN or +Inf.
+// TestMaximumAndSumOfExponentialsReadARowOnce: the two stages are one loop, and agree with the interpreter on rows that
+// begin with -Inf, have nothing else, or have a NaN or +Inf.
 func TestMaximumAndSumOfExponentialsReadARowOnce(t *testing.T) {
 	const rows = 6
 	r := rand.New(rand.NewPCG(1, 2))

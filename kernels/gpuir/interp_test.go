@@ -122,7 +122,7 @@ func TestInterpreterReportsFaultsAndWrongAddresses(t *testing.T) {
 	require.ErrorContains(t, err, "1 parameters and 2 buffers, want 1 and 3")
 }
 
-// Workgroup memory means nothing in the next workgroup.
+// The content of workgroup memory is undefined in the next workgroup.
 func TestWorkgroupsDoNotSeeEachOthersMemory(t *testing.T) {
 	p := words(func(p *Program, _ int) []Stmt {
 		return []Stmt{

@@ -10,7 +10,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/loopir"
 )
 
-// The lockstep interpreter must see what hardware would only show now and then.
+// The lockstep interpreter must report what hardware would only show now and then.
 func TestLockstepFindsRaces(t *testing.T) {
 	proc := func(body func(p *gpuir.Program) []gpuir.Stmt) *gpuir.Program {
 		p := &gpuir.Program{Name: "race", Workgroup: 4, Params: []loopir.Param{{Kind: loopir.Size, Type: ir.I64}},

@@ -18,13 +18,13 @@ func VerifyProc(p *Program) error {
 	}
 	for i, b := range p.Bufs {
 		if b.Vec != 1 && b.Vec != 4 {
-			return fmt.Errorf("buffer %d: vector width %d", i, b.Vec)
+			return fmt.Errorf("buffer %d: vector width %d, want 1 or 4", i, b.Vec)
 		}
 	}
 	for _, f := range p.Groups {
 		for _, q := range f.Params {
 			if q < 0 || q >= len(p.Params) || f.Per <= 0 {
-				return fmt.Errorf("grid: parameter %d per %d", q, f.Per)
+				return fmt.Errorf("grid: parameter %d per %d, want an existing parameter and a positive divisor", q, f.Per)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 		return err
 	case SIf:
 		if s.A.Type != ir.Bool || s.A.Width != 1 {
-			return errors.New("condition is no bool")
+			return fmt.Errorf("condition is %v x%d, want bool x1", s.A.Type, s.A.Width)
 		}
 		return errors.Join(v.block(s.Body), v.block(s.Else))
 	case SBarrier:
@@ -117,7 +117,7 @@ func (v *procVerifier) stmt(s *Stmt) error {
 		return nil
 	case SFault:
 		if !v.p.Checks || s.A.Type != ir.Bool || !s.B.Type.IsInt() {
-			return errors.New("fault without Checks, or of the wrong types")
+			return errors.New("fault without Checks, or not of a bool and an integer")
 		}
 		return nil
 	}
@@ -188,12 +188,12 @@ func (v *procVerifier) node(n *Node) error {
 		return nil
 	case PLoad:
 		if n.Imm >= uint64(len(v.p.Bufs)) || n.Width > v.p.Bufs[n.Imm].Vec {
-			return fmt.Errorf("load of width %d from buffer %d", n.Width, n.Imm)
+			return fmt.Errorf("load of width %d from buffer %d, want an existing buffer of that width", n.Width, n.Imm)
 		}
 		return v.bufType(int(n.Imm), n.Type)
 	case PShared:
 		if n.Imm >= uint64(len(v.p.Shared)) || v.p.Shared[n.Imm].Type != n.Type || n.Width > v.p.Shared[n.Imm].Vec {
-			return fmt.Errorf("workgroup array %d read as %v x%d", n.Imm, n.Type, n.Width)
+			return fmt.Errorf("workgroup array %d read as %v x%d, want its own type and width", n.Imm, n.Type, n.Width)
 		}
 		return nil
 	}
@@ -207,7 +207,7 @@ func (v *procVerifier) pure(n *Node) error {
 	case PSplat, PLane, PVec, PPhilox, PIndexDiv, PIndexRem:
 		want := map[loopir.Op]int{PSplat: 1, PLane: 1, PVec: 4, PPhilox: 6, PIndexDiv: 2, PIndexRem: 2}[n.Op]
 		if len(n.Args) != want {
-			return fmt.Errorf("operation %d with %d arguments", n.Op, len(n.Args))
+			return fmt.Errorf("operation %d with %d arguments, want %d", n.Op, len(n.Args), want)
 		}
 		return nil
 	}
@@ -218,7 +218,7 @@ func (v *procVerifier) pure(n *Node) error {
 	for i, a := range n.Args {
 		t[i] = a.Type
 		if a.Width != n.Width {
-			return fmt.Errorf("%v: widths %d and %d", n.Op, a.Width, n.Width)
+			return fmt.Errorf("%v: widths %d and %d, want equal ones", n.Op, a.Width, n.Width)
 		}
 	}
 	if err := loopir.CheckTypes(n.Op, n.Type, t, n.Imm); err != nil {

@@ -58,7 +58,7 @@ func TestVerifierRefusesMalformedPrograms(t *testing.T) {
 			return []Stmt{{Op: SFor, Var: n, A: NInt(0), B: NInt(2), C: NInt(1)}, {Op: SLet, Var: m, A: p.NVar(n)}}
 		}, "not in scope"},
 		{"condition that is a number", func(*Program) []Stmt { return []Stmt{{Op: SIf, A: NInt(1)}} },
-			"condition is no bool"},
+			"condition is int32 x1, want bool"},
 		{"error in an else", func(*Program) []Stmt { return []Stmt{{Op: SIf, A: NTrue(), Else: []Stmt{{Op: 99}}}} },
 			"unknown statement"},
 		{"store into an input", func(*Program) []Stmt { return []Stmt{{Op: SStore, Ref: 0, A: NInt(0), B: NInt(1)}} },
@@ -112,7 +112,7 @@ func TestVerifierRefusesMalformedPrograms(t *testing.T) {
 			n := &Node{Op: loopir.OpAdd, Type: ir.I32, Width: 1, Args: []*Node{NLocal(), f32(1)}}
 			return []Stmt{{Op: SLet, Var: scalar(p), A: n}}
 		}, "arguments are int32 and float32"},
-		{"load of level 1", func(p *Program) []Stmt {
+		{"load of the loop IR", func(p *Program) []Stmt {
 			return []Stmt{{Op: SLet, Var: scalar(p), A: &Node{Op: loopir.OpLoad, Type: ir.I32, Width: 1}}}
 		}, "is none of the GPU IR"},
 		{"vector of three", func(p *Program) []Stmt {

@@ -85,7 +85,7 @@ func RandomAttention(r *rand.Rand, t ir.DType, pass launch.AttentionPass, n Atte
 	forward.Bufs = append(forward.Bufs, make([]byte, n.Batch*rows*n.WidthV*int64(t.Size())),
 		make([]byte, n.Batch*rows*int64(ct.Size())))
 	if err := launch.InterpretAttention(&f, forward.Params, forward.Bufs); err != nil {
-		panic("BUG: kirtest: " + err.Error())
+		panic("BUG: kerneltest: " + err.Error())
 	}
 	operand(t, n.Heads, n.Queries, n.WidthV, true)
 	stats, lse := attentionValues(r, ct, 2*n.Batch*rows), forward.Bufs[len(forward.Bufs)-1]

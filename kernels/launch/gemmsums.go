@@ -15,7 +15,8 @@ func sumOperand(g *Gemm, l *GemmLayout, params []uint64, bufs [][]byte) error {
 	case g.Sums == 0:
 		return nil
 	case g.Sums != 'a' && g.Sums != 'b' || g.Batch > 0 || g.KDims > 0:
-		return fmt.Errorf("of operand %q with %d batch dims and %d dims of depth", g.Sums, g.Batch, g.KDims)
+		return fmt.Errorf("of operand %q with %d batch dims and %d dims of K: want 'a' or 'b', and neither dims", g.Sums,
+			g.Batch, g.KDims)
 	case g.Sums == 'b':
 		buf, from, stride, depth, size = l.BufB, l.BOffset, l.BN, l.BK, l.N
 	}

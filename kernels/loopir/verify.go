@@ -33,7 +33,8 @@ func (v *verifier) dims() int { return v.k.Outer + v.k.Inner }
 func (v *verifier) header() error {
 	k := v.k
 	if k.Outer < 0 || k.Inner < 0 || len(k.Params) < v.dims() {
-		return fmt.Errorf("%d outer and %d inner dims with %d parameters", k.Outer, k.Inner, len(k.Params))
+		return fmt.Errorf("%d outer and %d inner dims with %d parameters, want a size for each dim", k.Outer, k.Inner,
+			len(k.Params))
 	}
 	for i, p := range k.Params {
 		switch {
@@ -49,7 +50,7 @@ func (v *verifier) header() error {
 	}
 	for i, b := range k.Bufs {
 		if b.Type == ir.InvalidDType || b.Type >= ir.NumDTypes || b.Access > Atomic {
-			return fmt.Errorf("buffer %d: bad type or access", i)
+			return fmt.Errorf("buffer %d: bad type or access: got %v and %d", i, b.Type, b.Access)
 		}
 	}
 	if len(k.Stages) == 0 {
@@ -223,19 +224,19 @@ func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 		return nil
 	case OpBitcast:
 		if t[0].Size() != res.Size() || t[0] == ir.Bool || res == ir.Bool {
-			return fmt.Errorf("from %v to %v", t[0], res)
+			return fmt.Errorf("from %v to %v, want types of one width and no bool", t[0], res)
 		}
 		return nil
 	case OpNarrow:
 		return same(ir.F32, ir.DType(imm) == ir.F16 || ir.DType(imm) == ir.BF16)
 	case OpSelect:
 		if t[0] != ir.Bool || t[1] != t[2] || t[1] != res {
-			return fmt.Errorf("types %v, %v, %v to %v", t[0], t[1], t[2], res)
+			return fmt.Errorf("types %v, %v, %v to %v, want bool and three equal types", t[0], t[1], t[2], res)
 		}
 		return nil
 	case OpPhilox:
 		if imm > 3 {
-			return fmt.Errorf("word %d", imm)
+			return fmt.Errorf("word %d, want 0 to 3", imm)
 		}
 		return checkPhilox(t, res)
 	case OpEq, OpNe:
@@ -256,7 +257,7 @@ func CheckTypes(op Op, res ir.DType, t [3]ir.DType, imm uint64) error {
 
 func checkPhilox(t [3]ir.DType, res ir.DType) error {
 	if t != [3]ir.DType{ir.I64, ir.I64, ir.I64} || res != ir.U32 {
-		return fmt.Errorf("philox of %v to %v", t, res)
+		return fmt.Errorf("philox of %v to %v, want three int64 to uint32", t, res)
 	}
 	return nil
 }
@@ -281,7 +282,7 @@ func (v *verifier) stage(s int) error {
 		return errors.New("accumulators and Prefix need OverInner")
 	}
 	if st.OverInner && k.Inner == 0 {
-		return errors.New("over an inner space that does not exist")
+		return errors.New("OverInner without inner dims")
 	}
 	var bad error
 	st.Roots(func(n int) {
@@ -299,7 +300,7 @@ func (v *verifier) stage(s int) error {
 	}
 	for _, c := range st.Checks {
 		if c.Cond < 0 || c.Elem < 0 || k.Exprs[c.Cond].Type != ir.Bool || !k.Exprs[c.Elem].Type.IsInt() {
-			return errors.New("check: types")
+			return errors.New("check: want a bool condition and an integer element")
 		}
 	}
 	for _, r := range st.Stores {
@@ -321,11 +322,11 @@ func (v *verifier) acc(a Acc) error {
 	case a.Op > LogSum, a.Op == LogSum && !t.IsFloat():
 		return fmt.Errorf("unknown reduction %d", a.Op)
 	case logical != (t == ir.Bool):
-		return fmt.Errorf("reduction %d of %v", a.Op, t)
+		return fmt.Errorf("reduction %d of %v: Any and All take bools, the others numbers", a.Op, t)
 	case arg != (a.Idx >= 0):
-		return errors.New("index without ArgMax or ArgMin, or one of them without")
+		return errors.New("index without ArgMax or ArgMin, or one of these without an index")
 	case arg && !v.k.Exprs[a.Idx].Type.IsInt():
-		return errors.New("index is no integer")
+		return errors.New("index of ArgMax or ArgMin: want an integer")
 	}
 	return nil
 }
@@ -333,12 +334,12 @@ func (v *verifier) acc(a Acc) error {
 func (v *verifier) store(st *Stage, r Store) error {
 	k := v.k
 	if r.Val < 0 || r.Mode >= NumStoreModes || r.Guard >= 0 && k.Exprs[r.Guard].Type != ir.Bool {
-		return errors.New("value, mode or guard")
+		return fmt.Errorf("bad value, mode or guard: got %d, %d and %d", r.Val, r.Mode, r.Guard)
 	}
 	buf := r.Buf
 	if r.Access >= 0 {
 		if r.Buf != -1 || r.Access >= len(k.Access) {
-			return fmt.Errorf("access %d and buffer %d", r.Access, r.Buf)
+			return fmt.Errorf("access %d and buffer %d, want one of them", r.Access, r.Buf)
 		}
 		buf = k.Access[r.Access].Buf
 		if err := v.useAccess(st, r.Access); err != nil {

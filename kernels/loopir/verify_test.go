@@ -131,7 +131,7 @@ func TestVerifierRefusesWhatAStageMayNotDo(t *testing.T) {
 		{"combining into a plain buffer", func(k *loopir.Kernel) { k.Bufs[3].Access = loopir.ReadWrite }, "needs an atomic"},
 		{"check of a number", func(k *loopir.Kernel) {
 			k.Stages[once].Checks[0].Cond = find(k, loopir.OpLoadAt)
-		}, "check: types"},
+		}, "check: want a bool condition"},
 		{"root that does not exist", func(k *loopir.Kernel) { k.Stages[once].Checks[0].Elem = len(k.Exprs) },
 			"does not exist"},
 		{"log-sum of integers", func(k *loopir.Kernel) {

@@ -1,4 +1,4 @@
-"""Process groups are not here: scripts can ask, and are told that they are alone."""
+"""No process groups: scripts that ask learn that they run as a single process."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ func TestSamplesEvaluate(t *testing.T) {
 					require.True(t, v.IsTensor(), "%v", s)
 					require.Len(t, e.Floats(v), int(ir.Numel(v.Shape())), "%v", s)
 					for _, in := range a.In {
-						// Anything else would alias an operand that a later write changes.
+						// Any other result would alias an operand that a later write changes.
 						if in.IsTensor() && !d.View && !d.InPlaceOnly {
 							require.NotEqual(t, in.Value, v.Value, "%v: the result is a view of an operand", s)
 						}

@@ -36,7 +36,7 @@ func evalRootMeanSquare(a *op.Args) []op.Val {
 	return a.Ret(prim.Sqrt(a.B, mean))
 }
 
-// An entry is all that a new operator takes: its values, its gradient and its errors follow from primitives.
+// A new operator takes no more than an entry: its values, its gradient and its errors follow from primitives.
 func TestTheOperatorOfThePageWorks(t *testing.T) {
 	d := op.DefNamed("root_mean_square")
 	require.NotNil(t, d)

@@ -25,7 +25,7 @@ func TestOneCastPolicyAnOperator(t *testing.T) {
 	assert.Equal(t, [2]op.CastPolicy{}, op.DefNamed("relu").Autocast)
 }
 
-// A list's name that no operator has would have no effect, and no other test would tell.
+// A name in a list that no operator has would have no effect, and no other test would notice.
 func TestListsNameOperators(t *testing.T) {
 	assert.Panics(t, func() { defsNamed("relu no_such_operator") })
 	assert.Len(t, defsNamed("max"), 3, "all overloads")

@@ -32,7 +32,7 @@ func binary(p op.Prim, a accepts, dx, dy func(c *op.VJPCall) op.Val) op.PrimID {
 	p.NIn, p.Elementwise = 2, true
 	p.Infer = mapInfer(p.Name, a, ir.InvalidDType)
 	if p.Variants != nil {
-		p.Infer = memberInfer(p.Variants, a, ir.InvalidDType)
+		p.Infer = variantInfer(p.Variants, a, ir.InvalidDType)
 	}
 	p.VJP = func(c *op.VJPCall) []op.Val {
 		var out [2]op.Val
@@ -161,7 +161,7 @@ const (
 func registerComparisons() {
 	plain := func(name, doc string, members []string, a accepts, result ir.DType) op.PrimID {
 		return op.RegisterPrim(op.Prim{Name: name, Doc: doc, NIn: 2, Elementwise: true, NoVJP: noTape, Variants: members,
-			Infer: memberInfer(members, a, result)})
+			Infer: variantInfer(members, a, result)})
 	}
 	pBitwise = plain("bitwise", "x and, or, exclusive or y, bit by bit", []string{"bitwise_and", "bitwise_or",
 		"bitwise_xor"}, logical, ir.InvalidDType)

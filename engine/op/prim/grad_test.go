@@ -12,7 +12,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// spreadOut gives n distinct numbers in (lo, hi), no two close, in scrambled order.
+// spreadOut returns n distinct numbers in (lo, hi), no two of them close, in scrambled order.
 func spreadOut(lo, hi float64, shape ...int64) optest.Input {
 	n := ir.Numel(shape)
 	v := make([]float64, n)
@@ -142,15 +142,15 @@ func TestSelectionAndReductionGradients(t *testing.T) {
 	}
 }
 
-// TestGradientAgain differentiates the row gradients once more: softmax_grad and its like
-// are primitives with rules of their own.
+// TestGradientAgain differentiates row gradients once more: softmax_grad and its like are primitives with rules of
+// their own.
 func TestGradientAgain(t *testing.T) {
 	x, g := spreadOut(-1, 1, 2, 3), spreadOut(-2, 1, 2, 3)
 	checkGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.SoftmaxGrad(b, x, y, 1) }), true, g, x)
 	checkGrad(t, bin(func(b op.Builder, x, y op.Val) op.Val { return prim.LogSoftmaxGrad(b, x, y, 0) }), true, g, x)
 }
 
-// TestCrossEntropyGradients differentiates the loss twice, through the statistics too; a row is ignored.
+// TestCrossEntropyGradients differentiates the loss twice, through the statistics too; one row is ignored.
 func TestCrossEntropyGradients(t *testing.T) {
 	const ignore = -1
 	for dim, classes := range []float64{2, 4} {
@@ -340,7 +340,7 @@ func grads(t *testing.T, f optest.Func, in ...optest.Input) [][]float64 {
 
 func vec(v ...float64) optest.Input { return optest.Input{Shape: []int64{int64(len(v))}, V: v} }
 
-// TestGradientConventions fixes what PyTorch does where the derivative does not exist.
+// TestGradientConventions checks PyTorch's gradients where the derivative does not exist.
 func TestGradientConventions(t *testing.T) {
 	nan := math.NaN()
 	row := []int64{0}
@@ -430,8 +430,8 @@ func TestZeroDimGradients(t *testing.T) {
 	checkGrad(t, gather, true, optest.Input{V: []float64{1.25}})
 }
 
-// TestFactorisationGradients checks first and second derivatives of what factorisations determine: products of factors
-// for those that are unique up to signs.
+// TestFactorisationGradients checks first and second derivatives of what a factorisation determines. Factors that are
+// unique up to signs are multiplied first.
 func TestFactorisationGradients(t *testing.T) {
 	mul := func(b op.Builder, x, y op.Val) op.Val { return prim.Matmul(b, x, y, op.Val{}) }
 	tr := func(b op.Builder, x op.Val) op.Val { return prim.Transpose(b, x, -1, -2) }

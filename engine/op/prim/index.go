@@ -26,7 +26,7 @@ func checkIndexType(name, types string, i op.Val) error {
 	return nil
 }
 
-// Along views a 1-d index in shape, in which it runs along dim.
+// Along expands a 1-d index to shape, along whose dim it runs.
 func Along(b op.Builder, i op.Val, shape []int64, dim int64) op.Val {
 	s := make([]int64, len(shape))
 	for k := range s {
@@ -38,7 +38,7 @@ func Along(b op.Builder, i op.Val, shape []int64, dim int64) op.Val {
 	return Expand(b, Reshape(b, i, s), shape)
 }
 
-// gatherLike checks dim, index type and rank of gather(x, i) and of scatters.
+// gatherLike checks dim, index dtype and rank of gather(x, i) and of scatters.
 func gatherLike(name string, in []op.Val, attr []int64) (int, error) {
 	d, err := ir.CheckDim(attr[0], len(in[0].Shape()))
 	if err != nil {
@@ -135,7 +135,7 @@ func scatterInfer(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, er
 	return append(out, op.OutSpec{DType: in[0].DType(), Shape: in[0].Shape()}), nil
 }
 
-// The modes of scatter (the first two) and scatter_reduce; the numbers are those of loopir.StoreMode.
+// The modes of scatter (the first two) and of scatter_reduce. The numbers are those of loopir.StoreMode.
 const (
 	ScatterSet int64 = iota
 	ScatterSum
@@ -169,7 +169,7 @@ func registerScatters() {
 		}})
 }
 
-// scatterExtremumVJP shares the cotangent of a place equally among the elements that equal its result.
+// scatterExtremumVJP divides the cotangent of a place equally among the elements that equal its result.
 func scatterExtremumVJP(c *op.VJPCall) []op.Val {
 	b, x, i, src, y, d := c.B, c.In[0], c.In[1], c.In[2], c.Out[0], c.Attr[0]
 	inX := Cast(b, Eq(b, x, y), x.DType())
@@ -178,8 +178,8 @@ func scatterExtremumVJP(c *op.VJPCall) []op.Val {
 	return []op.Val{Mul(b, share, inX), {}, Mul(b, Gather(b, share, i, d), inSrc)}
 }
 
-// scatterProdVJP gives each factor the product of the others: the result over the factor, and
-// where the factor is the only zero of src, the result without it.
+// scatterProdVJP multiplies each factor's cotangent by the product of the others: the result over the factor, or, where
+// the factor is the only zero of src, the result without it.
 func scatterProdVJP(c *op.VJPCall) []op.Val {
 	b, x, i, src, g, d := c.B, c.In[0], c.In[1], c.In[2], c.Cot[0], c.Attr[0]
 	out := make([]op.Val, 3)

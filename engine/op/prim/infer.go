@@ -9,14 +9,14 @@ import (
 
 type inferFunc = func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error)
 
-// accepts says which dtypes a primitive is defined on.
+// accepts says for which dtypes a primitive is defined.
 type accepts uint8
 
 const (
 	floats  accepts = iota
 	numbers         // integers and floats
 	logical         // integers and bool
-	all             // any
+	all             // any dtype
 )
 
 func (a accepts) has(d ir.DType) bool {
@@ -35,7 +35,7 @@ func notImplemented(name string, d ir.DType) error {
 	return ir.Errorf(ir.ErrNotImplemented, "\"%s\" not implemented for '%s'", name, d.ScalarType())
 }
 
-// elementwise gives the dtype and shape shared by the tensor operands.
+// elementwise returns the dtype and shape that the tensor operands share.
 func elementwise(name string, a accepts, in []op.Val) (op.OutSpec, error) {
 	var s op.OutSpec
 	found := false
@@ -66,7 +66,7 @@ func elementwise(name string, a accepts, in []op.Val) (op.OutSpec, error) {
 	return s, nil
 }
 
-// mapInfer is the rule of elementwise primitives; result InvalidDType keeps the dtype.
+// mapInfer is the rule of elementwise primitives; result InvalidDType keeps the operands' dtype.
 func mapInfer(name string, a accepts, result ir.DType) inferFunc {
 	return func(in []op.Val, _ []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		s, err := elementwise(name, a, in)
@@ -77,14 +77,14 @@ func mapInfer(name string, a accepts, result ir.DType) inferFunc {
 	}
 }
 
-// memberInfer is mapInfer of a family whose first attribute is the member.
-func memberInfer(names []string, a accepts, result ir.DType) inferFunc {
+// variantInfer is mapInfer for a primitive with variants; the first attribute is the variant.
+func variantInfer(names []string, a accepts, result ir.DType) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		return mapInfer(names[attr[0]], a, result)(in, nil, out)
 	}
 }
 
-// without is shape less the marked dims.
+// without is shape without the marked dims.
 func without(shape []int64, mask []bool) []int64 {
 	out := make([]int64, 0, len(shape))
 	for i, n := range shape {
@@ -95,8 +95,7 @@ func without(shape []int64, mask []bool) []int64 {
 	return out
 }
 
-// reduceInfer is the rule of reductions over a list of dims. identity is false where
-// an empty reduction has no value.
+// reduceInfer is the rule of reductions over a list of dims. identity is false where an empty reduction has no value.
 func reduceInfer(name string, a accepts, identity bool) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		s, err := elementwise(name, a, in[:1])
@@ -117,8 +116,7 @@ func reduceInfer(name string, a accepts, identity bool) inferFunc {
 	}
 }
 
-// dimInfer is the rule of reductions along one dim: its results are the value
-// (when values is set) and an index.
+// dimInfer is the rule of reductions along one dim. Its results are the value, where values is set, and an index.
 func dimInfer(name string, values bool) inferFunc {
 	return func(in []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		x := in[0]
@@ -152,7 +150,7 @@ func rowInfer(name string, a accepts) inferFunc {
 	}
 }
 
-// createInfer is the rule of creation: [dtype, device, shape...].
+// createInfer is the rule of creation; attributes: dtype, device, shape.
 func createInfer(name string, a accepts) inferFunc {
 	return func(_ []op.Val, attr []int64, out []op.OutSpec) ([]op.OutSpec, error) {
 		return createdOf(name, a, ir.DType(attr[0]), attr[2:], out)

@@ -11,7 +11,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// TestTable holds each entry to what the engine relies on.
+// TestTable checks each entry for what the engine relies on.
 func TestTable(t *testing.T) {
 	for _, p := range op.Prims() {
 		require.NotEmpty(t, p.Doc, p.Name)

@@ -105,12 +105,12 @@ func registerActivations() {
 	gelus := []string{"gelu", "gelu_tanh"}
 	pGelu = op.RegisterPrim(op.Prim{Name: "gelu", Doc: "x*Phi(x), by erf or approximated by tanh", NIn: 1,
 		Elementwise: true, Folds: true, SaveIn: saveX, Variants: gelus,
-		Infer: memberInfer(gelus, floats, ir.InvalidDType),
+		Infer: variantInfer(gelus, floats, ir.InvalidDType),
 		VJP:   func(c *op.VJPCall) []op.Val { return []op.Val{c.B.Emit(pGeluGrad, c.Attr, c.In[0], c.Cot[0])} }})
 	grads := []string{"gelu_grad", "gelu_tanh_grad"}
 	pGeluGrad = op.RegisterPrim(op.Prim{Name: "gelu_grad", Doc: "gy times gelu's derivative at x", NIn: 2,
 		Elementwise: true, SaveIn: 3, Variants: grads,
-		Infer: memberInfer(grads, floats, ir.InvalidDType), VJP: geluGradVJP})
+		Infer: variantInfer(grads, floats, ir.InvalidDType), VJP: geluGradVJP})
 }
 
 func geluGradVJP(c *op.VJPCall) []op.Val {
