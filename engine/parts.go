@@ -13,8 +13,6 @@ import (
 // that do not fit are halved, down to one operator, which then fails.
 func (e *Engine) inParts(values []uint32, effects int) error {
 	w := e.planner.window
-	w.Strict = true
-	defer func() { w.Strict = false }()
 	w.Collect(values, effects)
 	nodes := slices.DeleteFunc(slices.Clone(w.Nodes), func(id uint32) bool { return e.graph.Node(id).Op == ir.OpProj })
 	w.Clear()

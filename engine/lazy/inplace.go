@@ -209,11 +209,6 @@ func (s *Session) baseStore(id, value uint32) {
 	s.graph.Release(prev)
 }
 
-func (s *Session) nextMut() uint64 {
-	s.effects.muts++
-	return s.effects.muts
-}
-
 // bindLoc moves an SSA base to a pending loc. When its present value is already
 // stored, that value is the loc's committed one.
 func (s *Session) bindLoc(id uint32, role Role) {

@@ -23,8 +23,6 @@ type Window struct {
 	reverse []uint32
 	bases   map[uint32]uint32
 	lastOf  map[uint32]int
-	// Strict leaves out what nobody asked for: readers of the versions that stores replace.
-	Strict bool
 	// stored names by store its effect in State.Effects.
 	stored []int
 }
@@ -207,9 +205,7 @@ func (w *Window) number() {
 			edges = append(edges, program.Edge{Value: program.Ref(m.Mark), Layout: e.Layout})
 			offsets = append(offsets, e.Offset)
 		}
-		for _, x := range g.Scalars(n) { // one or two: a call of memmove takes longer
-			scalars = append(scalars, x)
-		}
+		scalars = append(scalars, g.Scalars(n)...)
 		if n.Op == viewWriter {
 			p.Nodes, p.Edges, p.Offsets, p.Scalars = nodes[:i+1], edges, offsets, scalars
 			x.SameView = p.Relate(i)
