@@ -63,18 +63,25 @@ func (t *handles) known(hd uint64) uint32 {
 
 // find resolves hd. Stale, forged and disposed handles are errors.
 func (t *handles) find(hd uint64) (*Handle, *ir.Error) {
+	if id := uint32(hd); int(id) < len(t.list) {
+		h := &t.list[id]
+		if h.Gen == uint32(hd>>32) && h.Gen&live != 0 && h.Flags&(FlagDisposed|FlagReserved) == 0 {
+			return h, nil
+		}
+	}
+	return nil, t.refuse(hd)
+}
+
+// refuse says why find gives no handle.
+func (t *handles) refuse(hd uint64) *ir.Error {
 	id := t.known(hd)
-	if id == 0 {
-		return nil, ir.Errorf(ir.ErrHandle, "handle %#x is stale or was never made by this engine", hd)
+	switch {
+	case id == 0:
+		return ir.Errorf(ir.ErrHandle, "handle %#x is stale or was never made by this engine", hd)
+	case t.list[id].Flags&FlagDisposed != 0:
+		return ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
 	}
-	h := &t.list[id]
-	if h.Flags&FlagDisposed != 0 {
-		return nil, ir.Errorf(ir.ErrDisposed, "tensor was disposed (by dispose() or at the end of its tidy scope)")
-	}
-	if h.Flags&FlagReserved != 0 {
-		return nil, ir.Errorf(ir.ErrRuntime, "the tensor does not exist: the operator that was to make it failed")
-	}
-	return h, nil
+	return ir.Errorf(ir.ErrRuntime, "the tensor does not exist: the operator that was to make it failed")
 }
 
 // make gives a new handle of a view of a base.
@@ -150,11 +157,15 @@ func (s *Session) LiveHandles() int { return s.handles.count }
 func (s *Session) strip(h *Handle) {
 	base, group, tape, grad, writes := h.Base, h.Group, h.Tape, h.Grad, h.Writes
 	h.Base, h.Group, h.Tape, h.Grad, h.Writes = 0, 0, 0, 0, 0
-	s.dropWrites(writes)
+	if writes != 0 {
+		s.dropWrites(writes)
+	}
 	if tape != 0 {
 		s.tape.Release(tape)
 	}
-	s.dropGroup(group)
+	if group != 0 {
+		s.dropGroup(group)
+	}
 	if grad != 0 {
 		s.Release(grad)
 	}
