@@ -104,7 +104,7 @@ generate: $(VENV)/made
 
 # The profile that the library is compiled with. Names of functions tie it to the sources, so that it ages slowly.
 profile:
-	$(GO) test ./engine -run '^$$' -bench 'Record|WindowKey' -benchtime 3s -cpuprofile "$(CURDIR)/capi/profile.pgo" -o /dev/null
+	$(GO) test ./engine -run '^$$' -bench 'Record|WindowKey|Backward' -benchtime 5s -cpuprofile "$(CURDIR)/capi/profile.pgo" -o /dev/null
 
 # A tool that is missing fails: none is skipped.
 lint: lint-go lint-python lint-stubs
