@@ -14,7 +14,7 @@ PY = $(VENV)/bin/python
 GO_TOOLS = $(abspath $(VENV))/bin
 export GO
 
-.PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-python generate bench bench-gpu wheel system clean
+.PHONY: all build demo develop inplace lint lint-go lint-python lint-stubs test test-go test-arm64 test-ablate test-c test-wheel test-python generate profile bench bench-gpu wheel system clean
 
 all: build
 
@@ -101,6 +101,10 @@ generate: $(VENV)/made
 	cd capi && $(GO) run ../cmd/abigen
 	$(MAKE) inplace
 	PYTHONPATH=python $(PY) ci/make_stubs.py
+
+# The profile that the library is compiled with. Names of functions tie it to the sources, so that it ages slowly.
+profile:
+	$(GO) test ./engine -run '^$$' -bench 'Record|WindowKey|Backward' -benchtime 5s -cpuprofile "$(CURDIR)/capi/profile.pgo" -o /dev/null
 
 # A tool that is missing fails: none is skipped.
 lint: lint-go lint-python lint-stubs

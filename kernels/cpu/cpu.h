@@ -251,12 +251,13 @@ int64_t tl_parallel(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 void tl_parallel_whole(tl_pool *, int64_t n, int64_t grain, tl_job job, void *arg);
 // From now on requests to stop are read from word, by the rule of device.Stop. NULL: no request can come. Loops also
 // stop patience nanoseconds after the first look at the clock; 0: the clock stops nothing. They look at it at every
-// eighth poll.
+// eighth poll inside a step.
 void tl_watch(tl_pool *, int32_t *word, int64_t patience);
 // Loops look for requests to stop (1), or leave them for later (0).
 void tl_attend(tl_pool *, int on);
 // Whether the current work is to stop. The answer stays yes until the next tl_watch.
 int tl_stop_asked(tl_pool *);
+int tl_stop_asked_between(tl_pool *); // the same between two steps, where the clock is looked at every 64th time
 int tl_cut(tl_pool *); // the same, without polling
 // Scratch memory of a worker, or of the current loop where worker is -1: at least bytes, aligned to 64 bytes, or NULL
 // where memory is out.

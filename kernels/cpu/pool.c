@@ -47,7 +47,7 @@ struct tl_pool {
 	_Atomic int32_t *_Atomic word; // where requests to stop are read, or NULL
 	_Atomic int attends;     // whether loops look for requests to stop
 	_Atomic int cut;         // a request was seen
-	_Atomic int polled;      // polls since tl_watch; two threads may count as one, which does no harm
+	_Atomic int polled;      // weight of the polls since the last look at the clock; an addition may be lost
 	int64_t patience;        // nanoseconds; 0: the clock stops nothing
 	_Atomic int64_t began;   // the first look at the clock; 0 before
 	int64_t n, grain;
@@ -79,26 +79,27 @@ int64_t tl_nanoseconds(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Polls between two looks at the clock.
-enum { TLK_LOOK = 8 };
+// A look at the clock takes as long as a small step, so polls between steps weigh less than polls inside of one. The
+// clock is looked at when the polls together weigh TLK_LOOK.
+enum { TLK_LOOK = 64, TLK_INSIDE = 8, TLK_BETWEEN = 1 };
 
 // Whether patience is at an end.
-static int late(tl_pool *p) {
+static int late(tl_pool *p, int weight) {
 	if (!p->patience) return 0;
-	int n = atomic_load_explicit(&p->polled, memory_order_relaxed) + 1;
-	atomic_store_explicit(&p->polled, n, memory_order_relaxed);
-	if (n % TLK_LOOK) return 0;
+	int n = atomic_load_explicit(&p->polled, memory_order_relaxed) + weight;
+	atomic_store_explicit(&p->polled, n < TLK_LOOK ? n : 0, memory_order_relaxed);
+	if (n < TLK_LOOK) return 0;
 	int64_t now = tl_nanoseconds(), began = atomic_load_explicit(&p->began, memory_order_relaxed);
 	if (!began) atomic_store_explicit(&p->began, now, memory_order_relaxed);
 	return began && now - began > p->patience;
 }
 
-int tl_stop_asked(tl_pool *p) {
+static inline int asked(tl_pool *p, int weight) {
 	if (!atomic_load_explicit(&p->attends, memory_order_relaxed)) return 0;
 	if (tl_cut(p)) return 1;
 	_Atomic int32_t *word = atomic_load_explicit(&p->word, memory_order_relaxed);
 	int32_t v = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
-	if (v == 0 && !late(p)) return 0;
+	if (v == 0 && !late(p, weight)) return 0;
 	if (v < 0) {
 		if (atomic_fetch_add(word, 1) != -1) return 0;
 		atomic_store(word, 1);
@@ -106,6 +107,10 @@ int tl_stop_asked(tl_pool *p) {
 	atomic_store(&p->cut, 1);
 	return 1;
 }
+
+int tl_stop_asked(tl_pool *p) { return asked(p, TLK_INSIDE); }
+
+int tl_stop_asked_between(tl_pool *p) { return asked(p, TLK_BETWEEN); }
 
 static void claim(tl_pool *p, int id) {
 	while (!p->polls || !tl_stop_asked(p)) {

@@ -557,7 +557,7 @@ static int64_t run_steps(tl_prog *p, tl_pool *pool, int isa, const int64_t *offs
 	int64_t tile = at->tile;
 	for (int64_t i = at->step; i < p->nstep; i++, tile = 0) {
 		if (times) times[i] = tl_nanoseconds();
-		if (tl_stop_asked(pool)) return stopped(at, i, tile, i);
+		if (tl_stop_asked_between(pool)) return stopped(at, i, tile, i);
 		tl_step *s = &p->step[i];
 		bind_step(s, p, offsets, scalars);
 		int64_t oom = 0;
