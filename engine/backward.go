@@ -44,7 +44,7 @@ type walk struct {
 	inputs int
 }
 
-// find gives a walk in progress.
+// find returns a walk in progress.
 func (k *walks) find(id uint64) (*walk, *ir.Error) {
 	w := k.byID[id]
 	if w == nil {
@@ -202,7 +202,7 @@ func (e *Engine) endWalk(id uint64, w *walk) {
 	w.w.Close()
 }
 
-// BackwardResults gives the cotangents of the inputs of a finished walk and ends it.
+// BackwardResults returns the cotangents of the inputs of a finished walk and ends it.
 func (e *Engine) BackwardResults(id uint64, outs []Out, has []bool) (err *ir.Error) {
 	defer e.leave(&err)
 	e.enter()

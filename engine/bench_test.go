@@ -13,7 +13,7 @@ import (
 	"github.com/torchlette/torchlette/kernels/reference"
 )
 
-// addition gives an engine, and the call a+a of four floats.
+// addition returns an engine, and the call a+a of four floats.
 func addition(b *testing.B) (*Engine, Call) {
 	dev := reference.New()
 	e := New(Config{Open: func(ir.DeviceID) (device.Device, error) { return dev, nil }})

@@ -31,7 +31,7 @@ func newCPURig(t *testing.T, v func(i int) float32) (*rig, T) {
 	return r, r.floats(nil, x...)
 }
 
-// peak gives the most bytes in use since the last call, in tensors of chainLength floats.
+// peak returns the most bytes in use since the last call, in tensors of chainLength floats.
 func (r *rig) peak() float64 {
 	p := r.e.runtime.Devices[0].Pool
 	defer p.ResetPeak()

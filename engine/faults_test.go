@@ -186,7 +186,7 @@ var journeys = map[string]func(j *journey) [][]float32{
 	},
 }
 
-// faultless gives the number of calls of each kind that a journey makes, and its values.
+// faultless returns the number of calls of each kind that a journey makes, and its values.
 func faultless(t *testing.T, name string, open func() target) (map[string]int, [][]float32) {
 	d := open()
 	j := &journey{rig: newTargetRig(t, d)}

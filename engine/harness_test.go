@@ -63,7 +63,7 @@ func (r *rig) grad(x T) T {
 	return x
 }
 
-// read gives the values of a float32 tensor.
+// read returns the values of a float32 tensor.
 func (r *rig) read(x T) []float32 {
 	v, err := r.tryRead(x)
 	require.Nil(r.t, err)
@@ -236,7 +236,7 @@ func (r *rig) backward(x T, flags uint32) *ir.Error {
 	return r.e.BackwardNext(id, 0, &ev)
 }
 
-// gradOf gives the values of a grad.
+// gradOf returns the values of a grad.
 func (r *rig) gradOf(x T) []float32 {
 	var o Out
 	has, err := r.e.Grad(uint64(x), &o)

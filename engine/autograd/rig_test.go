@@ -42,7 +42,7 @@ func (r *rig) Commit(base uint32) (gen uint32, commits uint64) {
 	return r.gens[base], uint64(r.commits[base])
 }
 
-// enter gives new values their entries in the graph.
+// enter returns new values their entries in the graph.
 func (r *rig) enter(v ...op.Val) {
 	for _, x := range v {
 		require.Equal(r.t, x.Value, r.g.AddLeaf(x.Aval, 1, 0))
