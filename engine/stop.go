@@ -10,8 +10,8 @@ import (
 	"github.com/torchlette/torchlette/kernels/device"
 )
 
-// A run can be stopped between any two steps. The fate of its window depends on whether the run has overwritten a buffer
-// that existed before it (a store in place):
+// A run can be stopped between any two steps. The fate of its window depends on whether the run has overwritten an
+// older buffer (a store in place):
 //
 //   - If not, the run is given up: all its values stay pending, and a later read computes them anew.
 //   - If so, the window is held, because a second run would update a buffer twice. It continues where it stopped before
