@@ -5,7 +5,7 @@ import (
 	"github.com/torchlette/torchlette/ir"
 )
 
-// Reserve returns out handles for the results of deferred calls.
+// Reserve hands out handles for the results of deferred calls.
 func (e *Engine) Reserve(hs []uint64) {
 	defer e.leave(nil)
 	e.enter()

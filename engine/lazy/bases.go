@@ -33,8 +33,8 @@ type Base struct {
 	Scheduled uint64
 	Committed uint64
 	Aside     uint64 // commits in Scheduled that only some handles see: see ownWrites
-	firstTok  uint64 // effects on the base have later tokens
-	born      uint64 // value of births when the base was made
+	firstTok  uint64 // no effect on the base has an earlier token
+	born      uint64 // births after this base was made
 }
 
 // Role is the purpose of a loc.
@@ -98,7 +98,7 @@ func (t *bases) drop(id uint32) {
 	t.count--
 }
 
-// bind returns a base a pending loc. Its stores come after token.
+// bind binds a base to a pending loc. Its stores come after token.
 func (t *bases) bind(id uint32, role Role, token uint64) *Loc {
 	loc := take(&t.locs, &t.freeLocs)
 	t.locs[loc] = Loc{Base: id, Role: role}
